@@ -1,0 +1,113 @@
+"""Every error the service can answer with. The class carries its HTTP status and a stable code.
+
+KokoroError
+├── BadRequest                400  bad_request
+│   ├── UnknownVoice          400  unknown_voice
+│   ├── UnknownLanguage       400  unknown_language
+│   └── InvalidInput          422  invalid_input
+│       └── NothingToSay      422  nothing_to_say
+├── TextTooLong               413  text_too_long
+├── TooBusy                   429  too_busy            (Retry-After)
+├── EngineError               500  engine_error
+│   └── BadAudio              500  bad_audio
+├── Unavailable               503  unavailable         (Retry-After)
+│   ├── G2PUnavailable        503  g2p_unavailable
+│   └── EngineUnavailable     503  engine_unavailable
+├── G2PFailed                 502  g2p_failed
+├── Expired                   504  deadline_exceeded
+└── SetupError                     stops the start, never an HTTP answer
+    ├── ConfigError
+    └── AssetError
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+
+class KokoroError(Exception):
+    """An error whose message is meant for the caller: what was wrong, what is allowed, where to look."""
+
+    status: ClassVar[int] = 500
+    code: ClassVar[str] = "internal_error"
+
+    def __init__(self, message: str, *, field: str | None = None, retry_after: float | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.field = field
+        self.retry_after = retry_after
+
+
+class BadRequest(KokoroError):
+    status = 400
+    code = "bad_request"
+
+
+class UnknownVoice(BadRequest):
+    code = "unknown_voice"
+
+
+class UnknownLanguage(BadRequest):
+    code = "unknown_language"
+
+
+class InvalidInput(BadRequest):
+    status = 422
+    code = "invalid_input"
+
+
+class NothingToSay(InvalidInput):
+    code = "nothing_to_say"
+
+
+class TextTooLong(KokoroError):
+    status = 413
+    code = "text_too_long"
+
+
+class TooBusy(KokoroError):
+    status = 429
+    code = "too_busy"
+
+
+class EngineError(KokoroError):
+    code = "engine_error"
+
+
+class BadAudio(EngineError):
+    code = "bad_audio"
+
+
+class Unavailable(KokoroError):
+    status = 503
+    code = "unavailable"
+
+
+class G2PUnavailable(Unavailable):
+    code = "g2p_unavailable"
+
+
+class EngineUnavailable(Unavailable):
+    code = "engine_unavailable"
+
+
+class G2PFailed(KokoroError):
+    status = 502
+    code = "g2p_failed"
+
+
+class Expired(KokoroError):
+    status = 504
+    code = "deadline_exceeded"
+
+
+class SetupError(KokoroError):
+    code = "setup_error"
+
+
+class ConfigError(SetupError):
+    code = "config_error"
+
+
+class AssetError(SetupError):
+    code = "asset_error"
