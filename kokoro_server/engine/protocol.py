@@ -1,0 +1,60 @@
+"""What the rest of the service knows of an engine: rows in, results out, in order. Imports no torch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+SAMPLE_RATE = 24_000  # Hz
+SAMPLES_PER_FRAME = 600  # a duration frame: 25 ms
+MAX_TOKENS = 510  # phonemes in one model call: 512 positions less a pad at either end
+STYLE_DIM = 256  # half for the decoder, half for the predictor
+
+Audio = NDArray[np.float32]
+Style = NDArray[np.float32]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Row:
+    """One utterance of a batch. `tokens` are vocabulary ids without the pads at the ends."""
+
+    tokens: tuple[int, ...]
+    style: Style  # (STYLE_DIM,)
+    speed: float = 1.0
+    pitch: float = 0.0  # semitones
+    seed: int = 0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Result:
+    """`durations[i]` is the length in frames of token i-1; the first and last are the pads."""
+
+    audio: Audio  # (sum(durations) * SAMPLES_PER_FRAME,), 24 kHz
+    durations: NDArray[np.int64]  # (len(tokens) + 2,)
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What one `synthesize` call may be asked for."""
+
+    max_tokens: int  # per row
+    max_rows: int  # per call: beyond this it gains nothing or does not fit
+    max_padded_frames: int  # rows × longest row, predicted frames
+
+
+class Engine(Protocol):
+    """Blocking; one call at a time. Every row comes out as it would alone."""
+
+    @property
+    def device(self) -> str: ...
+
+    @property
+    def limits(self) -> Limits: ...
+
+    def warmup(self) -> None: ...
+
+    def synthesize(self, rows: Sequence[Row]) -> list[Result]: ...

@@ -1,0 +1,34 @@
+"""The model's vocabulary: one id for each phoneme character. Imports no torch."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from types import MappingProxyType
+
+_CONFIG = Path(__file__).with_name("kokoro_config.json")
+
+
+@cache
+def ids() -> Mapping[str, int]:
+    vocabulary: dict[str, int] = json.loads(_CONFIG.read_text(encoding="utf-8"))["vocab"]
+    return MappingProxyType(vocabulary)
+
+
+@cache
+def size() -> int:
+    """One more than the greatest id."""
+    return max(ids().values()) + 1
+
+
+def tokenize(phonemes: str) -> tuple[int, ...]:
+    """The ids of `phonemes`. Characters outside the vocabulary are left out, as KModel does; see `unknown`."""
+    known = ids()
+    return tuple(known[character] for character in phonemes if character in known)
+
+
+def unknown(phonemes: str) -> set[str]:
+    """The characters of `phonemes` that the model has no id for."""
+    return set(phonemes).difference(ids())

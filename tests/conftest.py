@@ -1,0 +1,38 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from kokoro_server.config import Settings
+from kokoro_server.engine import assets as asset_store
+from kokoro_server.engine.assets import Assets
+from tests import servers
+from tests.servers import Server
+
+
+@pytest.fixture(scope="session")
+def assets() -> Assets:
+    """The real weights and voices, fetched once into the user's cache."""
+    settings = Settings.load(dotenv=None)
+    return asset_store.ensure(settings.cache_dir, settings.asset_source, settings.model_path)
+
+
+@pytest.fixture(scope="session")
+def real_server(assets: Assets, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """`kokoro-server serve` with the real model, shared by all tests that only ask it things."""
+    with servers.running(servers.REAL, tmp_path_factory.mktemp("real") / "log") as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def tiny_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """A real server process with the tiny model, shared by all tests that only ask it things."""
+    with servers.running(servers.TINY, tmp_path_factory.mktemp("tiny") / "log") as server:
+        yield server
+
+
+@pytest.fixture
+def log_file(tmp_path: Path) -> Path:
+    return tmp_path / "log"

@@ -1,0 +1,110 @@
+"""Real server processes for tests."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx
+import numpy as np
+
+ROOT = Path(__file__).parent.parent
+READY = re.compile(r"is ready at (http://\S+)")
+CHILD = re.compile(r"g2p child .*pid=(\d+)")
+START_TIMEOUT = 300  # seconds; a loaded machine with two cores can be slow
+REAL = ("-m", "kokoro_server", "serve")
+TINY = ("-m", "tests.services.tiny")
+
+
+@dataclass
+class Server:
+    process: subprocess.Popen[bytes]
+    url: str
+    log: Path
+
+    def lines(self) -> str:
+        return self.log.read_text(errors="replace")
+
+    def child_pid(self) -> int:
+        """The G2P child that runs now."""
+        return int(CHILD.findall(self.lines())[-1])
+
+    def stop(self, number: int = signal.SIGTERM) -> int:
+        self.process.send_signal(number)
+        return self.process.wait(timeout=60)
+
+
+def spawn(arguments: tuple[str, ...], log: Path, **environ: str) -> subprocess.Popen[bytes]:
+    clean = {name: value for name, value in os.environ.items() if not name.startswith(("KOKORO_", "G2P_"))}
+    if cache := os.environ.get("KOKORO_CACHE_DIR"):
+        clean["KOKORO_CACHE_DIR"] = cache
+    with log.open("wb") as stream:
+        return subprocess.Popen(
+            [sys.executable, *arguments], cwd=ROOT, stderr=stream, stdout=stream, env=clean | {"PORT": "0"} | environ
+        )
+
+
+@contextlib.contextmanager
+def running(arguments: tuple[str, ...], log: Path, **environ: str) -> Iterator[Server]:
+    process = spawn(arguments, log, **environ)
+    try:
+        yield Server(process, _url(process, log), log)
+    finally:
+        if process.poll() is None:
+            process.terminate()
+            try:
+                process.wait(timeout=60)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+                raise
+
+
+def _url(process: subprocess.Popen[bytes], log: Path) -> str:
+    deadline = time.monotonic() + START_TIMEOUT
+    while time.monotonic() < deadline:
+        if found := READY.search(log.read_text(errors="replace")):
+            return found.group(1)
+        if process.poll() is not None:
+            raise AssertionError(f"the server ended with {process.returncode}:\n{log.read_text(errors='replace')}")
+        time.sleep(0.05)
+    raise AssertionError(f"the server was not ready in {START_TIMEOUT} s:\n{log.read_text(errors='replace')}")
+
+
+def alive(pid: int) -> bool:
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+        return state != "Z"
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return False
+
+
+def gone_within(pid: int, seconds: float) -> bool:
+    deadline = time.monotonic() + seconds
+    while alive(pid):
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.05)
+    return True
+
+
+def say(server: Server, text: str, **fields: object) -> httpx.Response:
+    return httpx.post(f"{server.url}/tts", json={"text": text, **fields}, timeout=300)
+
+
+def assert_same_audio(one: bytes, other: bytes) -> None:
+    """32-bit float samples that differ by no more than rounding."""
+    a, b = np.frombuffer(one, "<f4"), np.frombuffer(other, "<f4")
+    assert a.shape == b.shape
+    difference = np.sqrt(np.mean((a - b) ** 2)) / np.sqrt(np.mean(b**2))
+    assert difference < 1e-3, f"{20 * np.log10(difference):.1f} dB"
