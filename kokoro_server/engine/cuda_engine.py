@@ -1,0 +1,226 @@
+"""The engine on an NVIDIA GPU: fused kernels, half precision where the ear cannot tell, CUDA graphs."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from kokoro_server.engine.fused import Fused, draw
+from kokoro_server.engine.graphs import Graphs, Ladder
+from kokoro_server.engine.model import BatchedKokoro, Reading
+from kokoro_server.engine.places import DeviceSpan
+from kokoro_server.engine.protocol import MAX_TOKENS, SAMPLES_PER_FRAME, STYLE_DIM, Limits, Result, Row
+from kokoro_server.engine.torch_engine import TorchEngine
+
+log = logging.getLogger(__name__)
+
+MAX_ROWS = 64  # more gain nothing: the device is full
+POSITIONS = MAX_TOKENS + 2
+GRAPHS = 256  # recorded steps kept at most
+DUMMY_SPEED = 1e6  # a row that only fills a rung takes the least a row can: one frame
+
+ROWS = Ladder((4, 1), (8, 2), (16, 4), (32, 8), (MAX_ROWS, 16))
+TOKENS = Ladder((128, 16), (256, 32), (POSITIONS, 64))
+FRAMES = Ladder((256, 16), (512, 32), (1024, 64), (2048, 128))
+
+# What warm-up records: the shapes of most sentences.
+COMMON_TOKENS = (32, 48, 64, 80, 96, 112, 128)
+COMMON_FRAMES = (64, 96, 128, 160, 192, 224, 256)
+
+# Peak memory of one padded frame beyond the weights, in tensors of the generator's last stage. Measured on an H200: 6
+# are alive at once, and graphs have a memory pool of their own beside that of steps not recorded yet.
+TENSORS_PER_FRAME = 14
+LAST_STAGE = 120 * 128  # steps per frame × channels
+MAX_PADDED_FRAMES = 40_960  # 17 minutes of audio: a larger batch would only make its rows wait
+
+PRECISIONS = {"fp16": torch.float16, "bf16": torch.bfloat16, "tf32": torch.float32, "fp32": torch.float32}
+
+
+@dataclass(frozen=True)
+class Desk:
+    """Where a batch lies while it is worked on: the same memory for every batch, as recorded graphs require.
+
+    The first group comes from the host, the second is what the text side leaves for the rest.
+    """
+
+    tokens: Tensor  # (MAX_ROWS, POSITIONS)
+    counts: Tensor  # (MAX_ROWS,)
+    style: Tensor  # (MAX_ROWS, STYLE_DIM)
+    speed: Tensor
+    semitones: Tensor
+    seeds: Tensor
+
+    durations: Tensor  # (MAX_ROWS, POSITIONS)
+    frames: Tensor  # (MAX_ROWS,)
+
+    @classmethod
+    def on(cls, **where: Any) -> Desk:
+        def whole(*shape: int) -> Tensor:
+            return torch.zeros(MAX_ROWS, *shape, dtype=torch.int64, **where)
+
+        def real(*shape: int) -> Tensor:
+            return torch.zeros(MAX_ROWS, *shape, dtype=torch.float32, **where)
+
+        return cls(whole(POSITIONS), whole(), real(STYLE_DIM), real(), real(), whole(), whole(POSITIONS), whole())
+
+
+class CudaEngine(TorchEngine):
+    """`protocol.Engine`. The rows of a batch share one host buffer: it lives as long as any row's audio does."""
+
+    def __init__(
+        self, reference: Any, device: torch.device, precision: str = "fp16", memory_fraction: float = 0.9
+    ) -> None:
+        if device.index is None:
+            device = torch.device("cuda", torch.cuda.current_device())
+        torch.cuda.set_per_process_memory_fraction(memory_fraction, device)
+        dtype = PRECISIONS[precision]
+        self.precision = precision
+        kernels = Fused(device, split=precision != "fp32")
+        with torch.cuda.device(device):
+            super().__init__(BatchedKokoro(reference, device, dtype, torch.float32, kernels=kernels), MAX_ROWS)
+            self._stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
+            self._graphs = Graphs(GRAPHS)
+            self._desk, self._host = Desk.on(device=device), Desk.on(pin_memory=True)
+            hidden = reference.text_encoder.embedding.embedding_dim
+            self._prosody = torch.zeros(MAX_ROWS, POSITIONS, hidden + STYLE_DIM // 2, device=device)
+            self._text = torch.zeros(MAX_ROWS, POSITIONS, hidden, device=device)
+        memory = torch.cuda.get_device_properties(device).total_memory * memory_fraction
+        memory -= torch.cuda.memory_allocated(device)
+        fitting = int(memory / (TENSORS_PER_FRAME * LAST_STAGE * dtype.itemsize))
+        self._limits = Limits(MAX_TOKENS, MAX_ROWS, min(MAX_PADDED_FRAMES, fitting))
+        self._audio = torch.zeros(self._limits.max_padded_frames * SAMPLES_PER_FRAME, device=device)
+
+    def warmup(self) -> None:
+        """Records graphs for the usual shapes; seconds, or a minute the first time, when kernels are compiled."""
+        started = time.perf_counter()
+        super().warmup()
+        with torch.inference_mode(), self._session():
+            for rows in reversed(ROWS.rungs):  # the largest first: the others fit into the memory that it took
+                for tokens in reversed(COMMON_TOKENS):
+                    self._prepare([], rows)
+                    self._twice(("read", rows, tokens))
+                for frames in reversed(COMMON_FRAMES):
+                    if rows * frames <= self._limits.max_padded_frames:
+                        self._desk.frames.fill_(frames)
+                        self._twice(("speak", rows, frames))
+        log.info("graphs recorded=%d seconds=%.1f", len(self._graphs), time.perf_counter() - started)
+
+    def free_memory(self) -> None:
+        """Give back what is not in use: recorded graphs and cached blocks."""
+        self._graphs.clear()
+        torch.cuda.empty_cache()
+
+    def _run(self, rows: Sequence[Row]) -> list[Result]:
+        parts = [rows[start : start + MAX_ROWS] for start in range(0, len(rows), MAX_ROWS)]
+        with torch.inference_mode(), self._session():
+            return [result for part in parts for result in self._speak_together(part)]
+
+    def _speak_together(self, rows: Sequence[Row]) -> list[Result]:
+        size = ROWS.up(len(rows))
+        self._prepare(rows, size)
+        self._step("read", size, TOKENS.up(max(len(row.tokens) for row in rows) + 2))
+        self._host.frames[:size].copy_(self._desk.frames[:size], non_blocking=True)
+        self._stream.synchronize()  # how many frames there are decides what comes next
+        counts = self._host.frames[: len(rows)].tolist()
+        audio = self._step("speak", size, FRAMES.up(max(counts)))
+        sound = torch.empty(len(rows), max(counts) * SAMPLES_PER_FRAME, pin_memory=True)
+        sound.copy_(audio[: len(rows), : sound.shape[1]], non_blocking=True)
+        self._host.durations[:size].copy_(self._desk.durations[:size], non_blocking=True)
+        self._stream.synchronize()
+        samples, durations = sound.numpy(), self._host.durations.numpy()
+        return [
+            Result(samples[i, : counts[i] * SAMPLES_PER_FRAME], durations[i, : len(row.tokens) + 2].copy())
+            for i, row in enumerate(rows)
+        ]
+
+    def _prepare(self, rows: Sequence[Row], size: int) -> None:
+        """Lay out rows on the desk, and dummies up to `size`."""
+        host, desk = self._host, self._desk
+        tokens, style, seeds = host.tokens.numpy(), host.style.numpy(), host.seeds.numpy().view(np.uint64)
+        tokens[:size] = 0
+        host.counts[:size], host.speed[:size] = 1, DUMMY_SPEED
+        for i, row in enumerate(rows):
+            tokens[i, 1 : len(row.tokens) + 1] = row.tokens
+            style[i], seeds[i] = row.style, row.seed % 2**64
+            host.counts[i], host.speed[i], host.semitones[i] = len(row.tokens) + 2, row.speed, row.pitch
+        for name in ("tokens", "counts", "style", "speed", "semitones", "seeds"):
+            getattr(desk, name)[:size].copy_(getattr(host, name)[:size], non_blocking=True)
+
+    def _step(self, kind: str, rows: int, size: int) -> Tensor:
+        """Do one step, recorded where its shape is on the ladders. Gives the audio, where there is some."""
+        step = getattr(self, f"_{kind}")
+        room = rows * size * SAMPLES_PER_FRAME
+        if kind == "speak" and (size not in FRAMES or room > len(self._audio)):
+            audio: Tensor = step(rows, size)
+            return audio
+        out = self._audio[: room if kind == "speak" else 0].view(rows, -1)
+
+        def write() -> None:
+            result = step(rows, size)
+            if result is not None:
+                out.copy_(result)
+
+        self._graphs.run((kind, rows, size), write)
+        return out
+
+    def _twice(self, key: tuple[str, int, int]) -> None:
+        """Once to compile and choose kernels, once to record."""
+        for _ in range(2):
+            self._step(*key)
+
+    def _read(self, rows: int, tokens: int) -> None:
+        desk = self._desk
+        span = DeviceSpan(desk.counts[:rows], tokens, self.model.exact)
+        ids = desk.tokens[:rows, :tokens].contiguous()
+        with self._tf32("ieee", "tf32", "ieee"):  # no convolution has a say in durations
+            reading = self.model.read(ids, desk.style[:rows], desk.speed[:rows], span)
+        desk.durations[:rows].zero_()
+        desk.durations[:rows, :tokens] = reading.durations
+        desk.frames[:rows] = reading.durations.sum(1)
+        self._prosody[:rows, :tokens] = reading.prosody
+        self._text[:rows, :tokens] = reading.text
+
+    def _speak(self, rows: int, frames: int) -> Tensor:
+        """(rows, frames * SAMPLES_PER_FRAME)"""
+        desk, model = self._desk, self.model
+        span = DeviceSpan(desk.frames[:rows], frames, model.exact)
+        reading = Reading(desk.durations[:rows], self._prosody[:rows], self._text[:rows])
+        plan = reading.aligned(desk.style[:rows], span)
+        with self._tf32("tf32", "tf32", "tf32"):
+            curves = model.curves(plan)
+            curves = curves.transposed(model.voiced(curves), desk.semitones[:rows])
+            return model.audio(plan, curves, draw(desk.seeds[:rows], frames * SAMPLES_PER_FRAME))
+
+    @contextmanager
+    def _session(self) -> Iterator[None]:
+        """On this engine's device and stream."""
+        with torch.cuda.device(self.model.place.device), torch.cuda.stream(self._stream):
+            yield
+
+    def _tf32(self, *modes: str) -> AbstractContextManager[None]:
+        return single_precision(*modes if self.precision != "fp32" else ("ieee", "ieee", "ieee"))
+
+
+@contextmanager
+def single_precision(products: str, convolutions: str, recurrences: str) -> Iterator[None]:
+    """How torch computes with single precision in here: "ieee", or "tf32", which is faster and rounds to 11 bits."""
+    backends = (torch.backends.cuda.matmul, torch.backends.cudnn.conv, torch.backends.cudnn.rnn)  # type: ignore[attr-defined]
+    before = [backend.fp32_precision for backend in backends]
+
+    def apply(modes: Iterable[str]) -> None:
+        for backend, mode in zip(backends, modes, strict=True):
+            backend.fp32_precision = mode
+
+    apply((products, convolutions, recurrences))
+    try:
+        yield
+    finally:
+        apply(before)

@@ -1,0 +1,170 @@
+"""The engine on torch: checks rows, runs them as one batch, hands out their audio."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from kokoro_server.engine import noise, reference, tiny, vocab
+from kokoro_server.engine.model import Batch, BatchedKokoro
+from kokoro_server.engine.protocol import MAX_TOKENS, SAMPLES_PER_FRAME, STYLE_DIM, Limits, Result, Row
+from kokoro_server.errors import ConfigError, InvalidInput
+
+log = logging.getLogger(__name__)
+
+SLOWEST, FASTEST = 0.25, 4.0
+MAX_PITCH = 24.0  # semitones up or down
+WARMUP_PHONEMES = "həlˈO wˈɜɹld."
+
+# Peak memory of one padded frame (25 ms of one row) beyond the weights, in single precision on a CPU. At the last stage
+# of the generator a frame is 120 steps × 128 channels × 4 bytes = 60 KiB a tensor; about nine are alive at once, and a
+# convolution of eleven taps unfolds its input into eleven more. benchmarks/engine_bench.py measures 1.20 MB.
+BYTES_PER_PADDED_FRAME = 1_250_000
+BATCH_BYTES = 4 * 1024**3  # what one batch may take: 3,400 padded frames, four rows of 21 s
+CPU_ROWS = 4  # more rows gain nothing on a CPU: the convolutions are at its peak already
+
+
+class TorchEngine:
+    """`protocol.Engine` over `BatchedKokoro`.
+
+    A row without tokens has nothing to say: its result has no audio and durations of 0, and the model never sees it.
+    """
+
+    def __init__(self, model: BatchedKokoro, max_rows: int = CPU_ROWS) -> None:
+        self.model = model
+        self._limits = Limits(MAX_TOKENS, max_rows, BATCH_BYTES // BYTES_PER_PADDED_FRAME)
+
+    @staticmethod
+    def load(weights: Path, device: str = "auto", precision: str = "auto", memory_fraction: float = 0.9) -> TorchEngine:
+        """`weights` is a converted safetensors file; `device` one of auto, cpu, cuda, cuda:<number>, mps.
+
+        `precision` and `memory_fraction` (what this process may take of the device's memory) count on CUDA only.
+        """
+        place = pick_device(device)
+        model = reference.load(weights)
+        if place.type == "cuda":
+            return on_cuda(model, place, precision, memory_fraction)
+        return TorchEngine.of(model, place)
+
+    @classmethod
+    def of(cls, model: Any, device: torch.device) -> TorchEngine:
+        """The engine around a `kokoro.KModel`, by torch alone."""
+        return cls(BatchedKokoro(model, device, predictor_dtype=predictor_dtype(device)))
+
+    @classmethod
+    def tiny(cls, seed: int = 0) -> TorchEngine:
+        """The same code around a very small model with random weights, for tests."""
+        return cls.of(tiny.build(seed), torch.device("cpu"))
+
+    @property
+    def device(self) -> str:
+        return str(self.model.place.device)
+
+    @property
+    def limits(self) -> Limits:
+        return self._limits
+
+    def warmup(self) -> None:
+        started = time.perf_counter()
+        tokens = vocab.tokenize(WARMUP_PHONEMES)
+        self.synthesize([Row(tokens, np.zeros(STYLE_DIM, np.float32))])
+        log.info("warmed up device=%s seconds=%.2f", self.device, time.perf_counter() - started)
+
+    def synthesize(self, rows: Sequence[Row]) -> list[Result]:
+        for row in rows:
+            check(row)
+        spoken = [row for row in rows if row.tokens]
+        results = iter(self._run(spoken) if spoken else [])
+        return [next(results) if row.tokens else silence() for row in rows]
+
+    @torch.inference_mode()
+    def _run(self, rows: Sequence[Row]) -> list[Result]:
+        plan = self.model.plan(batched(rows, self.model.place.device))
+        curves = self.model.curves(plan)
+        if any(row.pitch for row in rows):
+            semitones = torch.tensor([row.pitch for row in rows], device=self.model.place.device)
+            curves = curves.transposed(self.model.voiced(curves), semitones)
+        hiss = torch.zeros(len(rows), plan.span.size * SAMPLES_PER_FRAME)
+        for line, row, frames in zip(hiss, rows, plan.span.counts, strict=True):
+            line[: frames * SAMPLES_PER_FRAME] = torch.from_numpy(noise.draw(row.seed, frames))
+        audio = self.model.audio(plan, curves, hiss).float().cpu().numpy()
+        durations = plan.durations.cpu().numpy()
+        return [
+            Result(line[: frames * SAMPLES_PER_FRAME].copy(), lengths[: len(row.tokens) + 2].copy())
+            for row, line, lengths, frames in zip(rows, audio, durations, plan.span.counts, strict=True)
+        ]
+
+
+def batched(rows: Sequence[Row], device: torch.device) -> Batch:
+    counts = tuple(len(row.tokens) + 2 for row in rows)
+    tokens = torch.zeros(len(rows), max(counts), dtype=torch.long)
+    for line, row in zip(tokens, rows, strict=True):
+        line[1 : len(row.tokens) + 1] = torch.tensor(row.tokens)
+    style: Tensor = torch.from_numpy(np.stack([row.style for row in rows]))
+    speed = torch.tensor([row.speed for row in rows], dtype=torch.float64)
+    return Batch(tokens.to(device), counts, style.to(device), speed)
+
+
+def on_cuda(model: Any, device: torch.device, precision: str, memory_fraction: float) -> TorchEngine:
+    """The engine for NVIDIA GPUs; where torch came without Triton, as on Windows, the plain one."""
+    try:
+        from kokoro_server.engine.cuda_engine import CudaEngine
+    except ImportError as error:
+        log.warning("no fast kernels, this GPU will be slow error=%s hint=%r", error, "pip install triton")
+        return TorchEngine.of(model, device)
+    return CudaEngine(model, device, "fp16" if precision == "auto" else precision, memory_fraction)
+
+
+def silence() -> Result:
+    return Result(np.zeros(0, np.float32), np.zeros(2, np.int64))
+
+
+def check(row: Row) -> None:
+    """Raise `InvalidInput` for a row that the model cannot take."""
+    if len(row.tokens) > MAX_TOKENS:
+        raise InvalidInput(
+            f"{len(row.tokens)} phonemes in one piece; the model takes at most {MAX_TOKENS}: split the text",
+            field="tokens",
+        )
+    if row.tokens and not 0 <= min(row.tokens) <= max(row.tokens) < vocab.size():
+        raise InvalidInput(f"token ids must lie between 0 and {vocab.size() - 1}", field="tokens")
+    if not SLOWEST <= row.speed <= FASTEST:
+        raise InvalidInput(f"speed is {row.speed}; allowed is {SLOWEST} to {FASTEST}", field="speed")
+    if not -MAX_PITCH <= row.pitch <= MAX_PITCH:
+        raise InvalidInput(f"pitch is {row.pitch} semitones; allowed is ±{MAX_PITCH:g}", field="pitch")
+    if row.style.shape != (STYLE_DIM,) or not np.isfinite(row.style).all():
+        raise InvalidInput(f"style must be {STYLE_DIM} finite numbers; its shape is {row.style.shape}", field="style")
+
+
+def pick_device(name: str) -> torch.device:
+    """`auto` is the first of cuda, mps and cpu that is there; any other name must be."""
+    if name == "auto":
+        return torch.device(next(kind for kind in ("cuda", "mps", "cpu") if is_available(kind)))
+    try:
+        device = torch.device(name)
+    except RuntimeError as error:
+        raise ConfigError(f"KOKORO_DEVICE={name}: not a device; use auto, cpu, cuda, cuda:<number> or mps") from error
+    if not is_available(device.type) or (device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count()):
+        raise ConfigError(f"KOKORO_DEVICE={name}: torch {torch.__version__} finds no such device; use auto or cpu")
+    return device
+
+
+def is_available(kind: str) -> bool:
+    if kind == "mps":
+        return torch.backends.mps.is_available()
+    return kind == "cpu" or (kind == "cuda" and torch.cuda.is_available())
+
+
+def predictor_dtype(device: torch.device) -> torch.dtype:
+    """On a CPU, double: for a twentieth of the time, a row's durations and F0 do not hang on the rows beside it.
+
+    A last-bit difference in F0 grows, summed into phase, to a hundredth of the sound.
+    """
+    return torch.float64 if device.type == "cpu" else torch.float32

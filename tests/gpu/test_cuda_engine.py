@@ -1,0 +1,145 @@
+"""The engine on a GPU, with random weights of the real size: rows, graphs, memory."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an NVIDIA GPU")
+pytest.importorskip("triton")
+
+from kokoro_server.engine import fused  # noqa: E402
+from kokoro_server.engine import reference as kokoro  # noqa: E402
+from kokoro_server.engine.cuda_engine import CudaEngine  # noqa: E402
+from kokoro_server.engine.protocol import SAMPLES_PER_FRAME, STYLE_DIM, Engine, Row  # noqa: E402
+
+DEVICE = torch.device("cuda", 0)
+
+
+def row(seed: int, length: int, speed: float = 1.0) -> Row:
+    random = np.random.default_rng(seed)
+    tokens = tuple(int(token) for token in random.integers(1, 178, length))
+    return Row(tokens, random.normal(scale=0.5, size=STYLE_DIM).astype(np.float32), speed, seed=seed)
+
+
+@pytest.fixture(scope="module")
+def model() -> Any:
+    torch.manual_seed(0)
+    model = kokoro.blank()
+    with torch.no_grad():
+        model.predictor.F0_proj.bias.fill_(120)  # Hz: voiced
+    return model
+
+
+@pytest.fixture(scope="module")
+def engine(model: Any) -> CudaEngine:
+    return CudaEngine(model, DEVICE)
+
+
+def snr(expected: np.ndarray, actual: np.ndarray) -> float:
+    assert expected.shape == actual.shape
+    return float(10 * np.log10(np.square(expected).sum() / np.square(expected - actual).sum().clip(1e-30)))
+
+
+def test_it_is_an_engine(engine: CudaEngine) -> None:
+    as_protocol: Engine = engine
+    assert as_protocol.device == "cuda:0"
+    assert as_protocol.limits.max_rows == 64
+    assert as_protocol.limits.max_padded_frames > 1000
+
+
+def test_lengths_agree_with_durations_for_any_number_of_rows(engine: CudaEngine) -> None:
+    for count in (1, 2, 3, 5, 7, 9, 17, 33, 66):
+        rows = [row(seed, 1 + (seed * 7) % 40) for seed in range(count)]
+        for given, result in zip(rows, engine.synthesize(rows), strict=True):
+            assert len(result.durations) == len(given.tokens) + 2
+            assert result.audio.shape == (result.durations.sum() * SAMPLES_PER_FRAME,)
+            assert np.isfinite(result.audio).all()
+            assert result.audio.any()
+
+
+def test_a_recorded_step_gives_what_the_first_run_gave(engine: CudaEngine) -> None:
+    rows = [row(seed, 20) for seed in range(3)]
+    first = engine.synthesize(rows)
+    for _ in range(2):
+        again = engine.synthesize(rows)
+        for a, b in zip(first, again, strict=True):
+            assert np.array_equal(a.durations, b.durations)
+            assert snr(a.audio, b.audio) > 60
+
+
+def test_a_row_is_the_same_beside_others(engine: CudaEngine) -> None:
+    rows = [row(1, 30), row(2, 4), row(3, 60), row(4, 11), row(5, 25)]
+    together = engine.synthesize(rows)
+    for given, beside in zip(rows, together, strict=True):
+        alone = engine.synthesize([given])[0]
+        assert np.array_equal(alone.durations, beside.durations)
+
+
+def test_results_outlive_the_next_batch(engine: CudaEngine) -> None:
+    kept = engine.synthesize([row(1, 20)])[0]
+    before = kept.audio.copy()
+    for seed in range(3):
+        engine.synthesize([row(seed, 20)])
+    assert np.array_equal(kept.audio, before)
+
+
+def test_seed_and_pitch_count(engine: CudaEngine) -> None:
+    one = row(1, 20)
+    base, other, high = engine.synthesize([one, replace(one, seed=7), replace(one, pitch=5.0)])
+    assert np.array_equal(base.durations, other.durations)
+    assert not np.array_equal(base.audio, other.audio)
+    assert not np.array_equal(base.audio, high.audio)
+
+
+def test_memory_can_be_given_back_and_work_goes_on(engine: CudaEngine) -> None:
+    before = engine.synthesize([row(1, 20)])[0]
+    engine.free_memory()
+    after = engine.synthesize([row(1, 20)])[0]
+    assert np.array_equal(before.durations, after.durations)
+
+
+def test_beyond_the_ladder_it_runs_eagerly(engine: CudaEngine) -> None:
+    slow = row(1, 300, speed=0.25)
+    result = engine.synthesize([slow])[0]
+    assert result.audio.shape == (result.durations.sum() * SAMPLES_PER_FRAME,)
+    assert np.isfinite(result.audio).all()
+
+
+def test_without_graphs_it_says_so_once_and_goes_on(
+    model: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    engine = CudaEngine(model, DEVICE)
+
+    def refuse(*_args: Any, **_kwargs: Any) -> Any:
+        raise RuntimeError("capture is not possible here")
+
+    monkeypatch.setattr(torch.cuda, "graph", refuse)
+    with caplog.at_level(logging.WARNING):
+        results = [engine.synthesize([row(1, 12)])[0] for _ in range(3)]
+    assert len([record for record in caplog.records if "cannot record" in record.message]) == 1
+    assert np.array_equal(results[0].durations, results[2].durations)
+
+
+def test_a_gpu_without_tensor_descriptors_says_the_same(
+    model: Any, engine: CudaEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fused, "HOPPER", (99, 0))
+    other = CudaEngine(model, DEVICE)
+    for one, two in zip(*(e.synthesize([row(3, 25), row(4, 9)]) for e in (engine, other)), strict=True):
+        assert np.array_equal(one.durations, two.durations)
+        assert snr(one.audio, two.audio) > 30
+
+
+@pytest.mark.parametrize("precision", ["bf16", "tf32", "fp32"])
+def test_other_precisions_say_the_same(precision: str, model: Any, engine: CudaEngine) -> None:
+    other = CudaEngine(model, DEVICE, precision)
+    one = row(3, 25)
+    a, b = engine.synthesize([one])[0], other.synthesize([one])[0]
+    assert np.array_equal(a.durations, b.durations)
+    assert np.isfinite(b.audio).all()

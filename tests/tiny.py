@@ -1,0 +1,26 @@
+"""A model small enough for every test: real code, random weights, a handful of random voices."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from kokoro_server.engine.loader import Model
+from kokoro_server.engine.protocol import MAX_TOKENS, STYLE_DIM
+from kokoro_server.engine.torch_engine import TorchEngine
+from kokoro_server.engine.voices import VoiceBook
+
+VOICES = ("af_heart", "af_bella", "af_sky", "am_adam", "bf_emma", "ef_dora", "ff_siwis", "jf_alpha", "zf_xiaobei")
+
+
+def write_voices(folder: Path) -> Path:
+    random = np.random.default_rng(0)
+    for name in VOICES:
+        pack = random.normal(scale=0.5, size=(MAX_TOKENS, 1, STYLE_DIM)).astype("<f4")
+        (folder / f"{name}.bin").write_bytes(pack.tobytes())
+    return folder
+
+
+def load(folder: Path) -> Model:
+    return Model(TorchEngine.tiny(), VoiceBook(write_voices(folder)), "fp32", "path")
