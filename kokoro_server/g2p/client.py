@@ -1,0 +1,132 @@
+"""The G2P service as the speech server sees it. Loads none of the libraries that the service uses."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import httpx
+from pydantic import ValidationError
+
+from kokoro_server.errors import (
+    G2PFailed,
+    G2PUnavailable,
+    InvalidInput,
+    KokoroError,
+    NothingToSay,
+    TextTooLong,
+    UnknownLanguage,
+)
+from kokoro_server.g2p.languages import Language
+from kokoro_server.g2p.phonemes import Phonemes, Token
+from kokoro_server.g2p.wire import MAX_BATCH_TEXTS, BatchConversion, Conversion
+
+__all__ = ["G2PClient", "Phonemes", "Token"]
+
+log = logging.getLogger(__name__)
+
+RETRY_AFTER = 1.0  # seconds: a child that died is back in two or three
+_REFUSALS: dict[str, type[KokoroError]] = {
+    error.code: error for error in (UnknownLanguage, InvalidInput, NothingToSay, TextTooLong)
+}
+
+
+class G2PClient:
+    """`url` may be a function that gives the service's present address, or raises G2PUnavailable."""
+
+    def __init__(
+        self, url: str | Callable[[], str], timeout: float, *, transport: httpx.AsyncBaseTransport | None = None
+    ) -> None:
+        self._url = url if callable(url) else lambda: url
+        # The environment's proxies are for the outside world.
+        self._http = httpx.AsyncClient(timeout=timeout, transport=transport, trust_env=False)
+
+    @property
+    def url(self) -> str:
+        """The service's present address; raises G2PUnavailable while it has none."""
+        return self._url()
+
+    async def convert(self, texts: Sequence[str], language: Language) -> list[Phonemes]:
+        """The phonemes of each text, in order; all of them or an error."""
+        spoken: list[Phonemes] = []
+        for start in range(0, len(texts), MAX_BATCH_TEXTS):
+            spoken += await self._convert(texts[start : start + MAX_BATCH_TEXTS], language)
+        return spoken
+
+    async def health(self) -> dict[str, Any]:
+        """The service's own account of itself."""
+        response = await self._request("GET", "/health")
+        _raise_for_status(response)
+        return _json_object(response)
+
+    async def aclose(self) -> None:
+        await self._http.aclose()
+
+    async def _convert(self, texts: Sequence[str], language: Language) -> list[Phonemes]:
+        response = await self._request("POST", "/convert/batch", {"texts": list(texts), "lang": language.code})
+        _raise_for_status(response)
+        try:
+            results = BatchConversion.model_validate_json(response.content).results
+        except ValidationError as error:
+            raise G2PFailed(f"the G2P service gave an answer of another form: {error.errors()[0]['msg']}") from error
+        if len(results) != len(texts):
+            raise G2PFailed(f"the G2P service gave {len(results)} results for {len(texts)} texts")
+        return [_phonemes(result) for result in results]
+
+    async def _request(self, method: str, path: str, body: dict[str, Any] | None = None) -> httpx.Response:
+        try:
+            try:
+                return await self._send(method, path, body)
+            except httpx.TransportError as error:
+                if isinstance(error, httpx.TimeoutException):
+                    raise
+                # A kept connection that the service has closed looks like this, and nothing is done twice by asking.
+                log.debug("g2p connection failed, trying once more error=%r", error)
+                return await self._send(method, path, body)
+        except httpx.TimeoutException as error:
+            raise G2PUnavailable("the G2P service did not answer in time", retry_after=RETRY_AFTER) from error
+        except UnicodeEncodeError as error:
+            raise InvalidInput(f"text holds half of a character: {error.reason}", field="text") from error
+        except (httpx.HTTPError, httpx.InvalidURL) as error:
+            raise G2PUnavailable(f"the G2P service cannot be reached: {error}", retry_after=RETRY_AFTER) from error
+
+    async def _send(self, method: str, path: str, body: dict[str, Any] | None) -> httpx.Response:
+        return await self._http.request(method, self._url().rstrip("/") + path, json=body)
+
+
+def _phonemes(result: Conversion) -> Phonemes:
+    tokens = None
+    if result.tokens is not None:
+        tokens = tuple(Token(token.text, token.whitespace, token.phonemes) for token in result.tokens)
+    return Phonemes(result.phonemes, tokens, "".join(result.dropped))
+
+
+def _raise_for_status(response: httpx.Response) -> None:
+    if response.is_success:
+        return
+    code, message, field = _complaint(response)
+    if code in _REFUSALS:
+        raise _REFUSALS[code](message, field=field)
+    if response.is_server_error and code != G2PFailed.code:
+        raise G2PUnavailable(f"the G2P service failed: {message}", retry_after=RETRY_AFTER)
+    raise G2PFailed(message)
+
+
+def _complaint(response: httpx.Response) -> tuple[str, str, str | None]:
+    """Code, message and field of the service's error answer, or of one that some other server gave."""
+    try:
+        error = _json_object(response)["error"]
+        return str(error["code"]), str(error["message"]), error.get("field")
+    except (G2PFailed, KeyError, TypeError, AttributeError):
+        return "", f"{response.url} answered with status {response.status_code}; is it a G2P service?", None
+
+
+def _json_object(response: httpx.Response) -> dict[str, Any]:
+    try:
+        body = response.json()
+    except ValueError as error:
+        raise G2PFailed(f"{response.url} did not answer in JSON; is it a G2P service?") from error
+    if not isinstance(body, dict):
+        raise G2PFailed(f"{response.url} did not answer with an object; is it a G2P service?")
+    return body

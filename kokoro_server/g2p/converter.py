@@ -1,0 +1,97 @@
+"""All languages behind one door: loaded when first asked for, and used by one thread at a time."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+import time
+from collections import defaultdict
+from concurrent.futures import ThreadPoolExecutor
+
+from kokoro_server.errors import G2PFailed, G2PUnavailable, SetupError
+from kokoro_server.g2p import languages, phonemizers
+from kokoro_server.g2p.languages import LANGUAGES, Language
+from kokoro_server.g2p.phonemes import Phonemes
+from kokoro_server.g2p.phonemizers import Phonemizer
+
+log = logging.getLogger(__name__)
+
+PRELOADED = (languages.EN_US, languages.EN_GB)
+STUCK_AFTER = 60.0  # seconds on one text: the longest allowed takes less than one
+_CONTROLS = re.compile(r"[\x00-\x08\x0e-\x1f\x7f]")  # espeak takes the first for the end of the text
+
+
+class Converter:
+    """Texts are converted one after another by a single thread, and languages loaded beside it.
+
+    The phonemizers keep state between calls and share spaCy's, and Chinese and Japanese call English; they are bound
+    by the interpreter's lock anyway, so that more threads would need locks and gain nothing.
+    """
+
+    def __init__(self) -> None:
+        self._worker = ThreadPoolExecutor(1, thread_name_prefix="g2p")
+        self._phonemizers: dict[Language, Phonemizer] = {}
+        self._failures: dict[Language, str] = {}
+        self._loading: defaultdict[Language, asyncio.Lock] = defaultdict(asyncio.Lock)
+        self._busy_since: float | None = None
+
+    def preload(self) -> None:
+        """Load English; raises SetupError where it cannot be had."""
+        for language in PRELOADED:
+            if language not in self._phonemizers:
+                try:
+                    self._load(language)
+                except G2PUnavailable as error:
+                    raise SetupError(error.message) from error
+
+    async def convert(self, text: str, language: Language) -> Phonemes:
+        phonemizer = await self._phonemizer(language)
+        return await asyncio.get_running_loop().run_in_executor(self._worker, self._run, phonemizer, text)
+
+    def readiness(self) -> dict[str, str]:
+        """`ready`, `not_loaded` or `failed: <reason>` for each language."""
+        return {language.code: self._state(language) for language in LANGUAGES}
+
+    @property
+    def stuck(self) -> bool:
+        since = self._busy_since
+        return since is not None and time.monotonic() - since > STUCK_AFTER
+
+    def close(self) -> None:
+        self._worker.shutdown(wait=False, cancel_futures=True)
+
+    def _state(self, language: Language) -> str:
+        if language in self._phonemizers:
+            return "ready"
+        return f"failed: {self._failures[language]}" if language in self._failures else "not_loaded"
+
+    async def _phonemizer(self, language: Language) -> Phonemizer:
+        if language not in self._phonemizers:
+            async with self._loading[language]:
+                if language not in self._phonemizers:
+                    await asyncio.to_thread(self._load, language)
+        return self._phonemizers[language]
+
+    def _load(self, language: Language) -> None:
+        started = time.perf_counter()
+        try:
+            loaded = phonemizers.load(language, self._phonemizers.get(languages.EN_US))
+        except Exception as error:
+            self._failures[language] = f"{type(error).__name__}: {error}"
+            raise G2PUnavailable(
+                f"{language.name} cannot be loaded: {error}; pip install 'kokoro-server[g2p]'", retry_after=60
+            ) from error
+        self._failures.pop(language, None)
+        self._phonemizers[language] = loaded
+        log.info("loaded language=%s seconds=%.1f", language.code, time.perf_counter() - started)
+
+    def _run(self, phonemizer: Phonemizer, text: str) -> Phonemes:
+        self._busy_since = time.monotonic()
+        try:
+            return phonemizer(_CONTROLS.sub(" ", text))
+        except Exception as error:
+            log.exception("conversion failed characters=%d start=%r", len(text), text[:80])
+            raise G2PFailed(f"the text that begins {text[:40]!r} cannot be converted: {error!r}") from error
+        finally:
+            self._busy_since = None

@@ -1,0 +1,66 @@
+"""The nine languages of Kokoro-82M v1.0."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kokoro_server.errors import UnknownLanguage, UnknownVoice
+
+
+@dataclass(frozen=True, slots=True)
+class Language:
+    code: str
+    letter: str  # Kokoro's own name for it: the first letter of a voice's name
+    name: str
+
+
+EN_US = Language("en-US", "a", "American English")
+EN_GB = Language("en-GB", "b", "British English")
+ES = Language("es", "e", "Spanish")
+FR = Language("fr-FR", "f", "French")
+HI = Language("hi", "h", "Hindi")
+IT = Language("it", "i", "Italian")
+PT_BR = Language("pt-BR", "p", "Brazilian Portuguese")
+JA = Language("ja", "j", "Japanese")
+ZH = Language("zh", "z", "Mandarin Chinese")
+
+LANGUAGES = (EN_US, EN_GB, ES, FR, HI, IT, PT_BR, JA, ZH)
+
+_ALIASES = {
+    "en": EN_US,
+    "en-uk": EN_GB,
+    "es-es": ES,
+    "es-mx": ES,
+    "es-419": ES,
+    "fr": FR,
+    "hi-in": HI,
+    "it-it": IT,
+    "pt": PT_BR,
+    "ja-jp": JA,
+    "jp": JA,
+    "zh-cn": ZH,
+    "zh-hans": ZH,
+    "cmn": ZH,
+}
+_BY_LETTER = {language.letter: language for language in LANGUAGES}
+_BY_NAME = {language.code.lower(): language for language in LANGUAGES} | _BY_LETTER | _ALIASES
+
+
+def parse(code: str) -> Language:
+    """The language of a code in any case (`en-US`, `pt_br`), of Kokoro's letter for it, or of a common alias."""
+    try:
+        return _BY_NAME[code.strip().lower().replace("_", "-")]
+    except KeyError:
+        raise UnknownLanguage(f"unknown language {code[:40]!r}; use one of {allowed()}", field="language") from None
+
+
+def of_voice(voice: str) -> Language:
+    """The language a voice was made for, by the first letter of its name."""
+    try:
+        return _BY_LETTER[voice[:1]]
+    except KeyError:
+        raise UnknownVoice(f"voice {voice[:40]!r} does not begin with a language letter; see GET /voices") from None
+
+
+def allowed() -> str:
+    return ", ".join(language.code for language in LANGUAGES)

@@ -1,0 +1,26 @@
+"""What a language makes of a text."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """A word or a mark of the text; `phonemes` is empty where it has no sound of its own."""
+
+    text: str
+    whitespace: str
+    phonemes: str
+
+
+@dataclass(frozen=True, slots=True)
+class Phonemes:
+    """All of `phonemes` are in the model's vocabulary.
+
+    English comes with tokens: their phonemes, each followed by the token's whitespace, make up `phonemes`.
+    """
+
+    phonemes: str
+    tokens: tuple[Token, ...] | None = None
+    dropped: str = ""  # characters of the text that the model has no symbol for, each once

@@ -1,0 +1,198 @@
+"""Text to phonemes in each language. Loads GPL code: for the G2P service only.
+
+No phonemizer is safe for use by two threads at once.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any, ClassVar
+
+from kokoro_server.g2p import languages, vocabulary
+from kokoro_server.g2p.languages import Language
+from kokoro_server.g2p.phonemes import Phonemes
+
+Phonemizer = Callable[[str], Phonemes]
+
+_WORDS = re.compile(r"[A-Za-z]+(?:[ '’&.+-]+[A-Za-z]+|\d+[A-Za-z]+)*")
+_FULL_WIDTH = {ord(wide): ord(wide) - 0xFEE0 for wide in "０１２３４５６７８９"} | {
+    code: code - 0xFEE0 for code in (*range(0xFF21, 0xFF3B), *range(0xFF41, 0xFF5B))
+}
+_LONG_WORD = re.compile(r"\S{60}(?=\S)")
+_LONG_NUMBER = re.compile(r"\d{13,}")
+_CLAUSE = re.compile(r".{1,80}?[。！？!?、，\n]+[」』）”]*|.{1,80}", re.DOTALL)
+_DATE = re.compile(r"(?<!\d)(\d{4})[-/](\d{1,2})[-/](\d{1,2})(?!\d)")
+_CLOCK = re.compile(r"(?<![\d:])(\d{1,2})[:：]([0-5]\d)(?![\d:])")
+_MINUS = re.compile(r"(?<![A-Za-z0-9-])[-−](?=\d)")
+_THOUSANDS = re.compile(r"(?<=\d)[,，](?=\d{3}(?!\d))")
+
+
+def load(language: Language, english: Phonemizer | None = None) -> Phonemizer:
+    """The phonemizer of `language`, in a second or so. `english` reads the Latin words in Japanese and Chinese."""
+    if language in (languages.EN_US, languages.EN_GB):
+        from kokoro_server.g2p.english import English
+
+        return English(british=language == languages.EN_GB)
+    if language == languages.JA:
+        return Japanese(english)
+    if language == languages.ZH:
+        return Chinese(english)
+    return Espeak(language)
+
+
+class Espeak:
+    """The languages that espeak-ng speaks for Kokoro."""
+
+    # How numbers are written: the mark between thousands, and the word for the decimal one.
+    _NUMBERS: ClassVar = {
+        languages.ES: (r"\.(?=\d{3}(?!\d))", "coma"),
+        languages.FR: (r"\.(?=\d{3}(?!\d))", "virgule"),
+        languages.HI: (r",(?=\d{2,3}(?!\d))", "दशमलव"),
+        languages.IT: (r"\.(?=\d{3}(?!\d))", "virgola"),
+        languages.PT_BR: (r"\.(?=\d{3}(?!\d))", "vírgula"),
+    }
+
+    def __init__(self, language: Language) -> None:
+        from misaki.espeak import EspeakG2P  # type: ignore[import-untyped]
+
+        thousands, self._decimal = self._NUMBERS[language]
+        self._thousands = re.compile(r"(?<=\d)" + thousands)
+        self._g2p = EspeakG2P(language.code.lower())
+        # It warns of every foreign word, although it then reads it by that language's rules as it was told to.
+        self._g2p.backend.logger.setLevel(logging.ERROR)
+
+    def __call__(self, text: str) -> Phonemes:
+        phonemes: str = self._g2p(self._prepared(text))[0]
+        # This espeak writes ɽ, as in लड़का, with a full stop, at which the model would pause within the word.
+        return _fitted(phonemes.replace("r.", "ɽ"))
+
+    def _prepared(self, text: str) -> str:
+        """Marks that would be cut out of a number before espeak sees it are put in words; a danda is a full stop.
+
+        Of a very long word espeak speaks only the beginning, so it gets that in pieces.
+        """
+        text = _LONG_WORD.sub(r"\g<0> ", text)
+        text = self._thousands.sub("", text)
+        text = re.sub(r"(?<=\d)[.,](?=\d)", f" {self._decimal} ", text)
+        text = _CLOCK.sub(r"\1 \2", text)
+        return text.replace("।", ".").replace("॥", ".")
+
+
+class Japanese:
+    """misaki's default for Japanese (`cutlet`), with unidic-lite, whose dictionary comes in the package."""
+
+    _SIGNS: ClassVar = {
+        "%": "パーセント",
+        "％": "パーセント",
+        "℃": "度",
+        "°C": "度",
+        "~": "〜",
+        "&": "アンド",
+        "＆": "アンド",
+    }
+
+    def __init__(self, english: Phonemizer | None) -> None:
+        self._english = english
+        self._cutlet = _cutlet()
+
+    def __call__(self, text: str) -> Phonemes:
+        return _interleaved(self._prepared(text), self._english, self._native)
+
+    def _native(self, text: str) -> str:
+        # Clause by clause, as cutlet's time grows with the cube of the length.
+        return " ".join(self._cutlet(clause)[0] for clause in _CLAUSE.findall(text))
+
+    def _prepared(self, text: str) -> str:
+        text = _east_asian_numbers(text, minutes=r"\1時\2分", minus="マイナス")
+        text = re.sub(r"(\d)\.(\d+)", lambda number: f"{number[1]}点{' '.join(number[2])}", text)
+        for sign, word in self._SIGNS.items():
+            text = text.replace(sign, word)
+        return text
+
+
+class Chinese:
+    """misaki's default for Chinese, which is what the v1.0 voices were trained on."""
+
+    def __init__(self, english: Phonemizer | None) -> None:
+        import jieba  # type: ignore[import-untyped]
+
+        self._english = english
+        jieba.setLogLevel(logging.WARNING)
+        # It would keep its tables in a file that anyone can write to, and trust them the next time.
+        with tempfile.TemporaryDirectory() as private:
+            jieba.dt.tmp_dir = private
+            jieba.initialize()
+        from misaki.zh import ZHG2P  # type: ignore[import-untyped]
+
+        self._g2p: Callable[[str], tuple[str, None]] = ZHG2P()
+
+    def __call__(self, text: str) -> Phonemes:
+        prepared = _east_asian_numbers(text, minutes=r"\1点\2分", minus="负")
+        return _interleaved(prepared, self._english, lambda part: self._g2p(part)[0])
+
+
+def _east_asian_numbers(text: str, *, minutes: str, minus: str) -> str:
+    text = _THOUSANDS.sub("", text.translate(_FULL_WIDTH))
+    text = _LONG_NUMBER.sub(lambda number: " ".join(number[0]), text)
+    text = _DATE.sub(lambda date: f"{date[1]}年{int(date[2])}月{int(date[3])}日", text)
+    return _MINUS.sub(minus, _CLOCK.sub(minutes, text))
+
+
+def _interleaved(text: str, english: Phonemizer | None, native: Callable[[str], str]) -> Phonemes:
+    """`text` by `native`, except for the Latin words in it: letters are not phonemes, though they look it."""
+    if english is None:
+        return _fitted(native(text))
+    parts, end = [], 0
+    for words in _WORDS.finditer(text):
+        parts += [_native(text[end : words.start()], native), english(words[0]).phonemes]
+        end = words.end()
+    return _fitted(" ".join((*parts, _native(text[end:], native))))
+
+
+def _native(text: str, native: Callable[[str], str]) -> str:
+    return native(text) if text.strip() else ""
+
+
+def _fitted(phonemes: str) -> Phonemes:
+    fitted, dropped = vocabulary.fit(phonemes)
+    tidy = re.sub(r" +(?=[,.!?;:)”…])|(?<=[(“]) +", "", re.sub(r" +", " ", fitted))
+    return Phonemes(tidy.strip(), dropped=dropped)
+
+
+def _cutlet() -> Any:
+    sys.modules.setdefault("mojimoji", _no_mojimoji())
+    import unidic_lite  # type: ignore[import-untyped]
+    from fugashi import Tagger  # type: ignore[import-untyped]
+    from misaki.cutlet import HEPBURN, Cutlet  # type: ignore[import-untyped]
+
+    class Japanese(Cutlet):  # type: ignore[misc]
+        def __init__(self) -> None:
+            """As misaki's own, except for the dictionary, which that one expects to have been downloaded."""
+            folder = Path(unidic_lite.DICDIR)
+            self.tagger = Tagger(f'-r "{folder / "mecabrc"}" -d "{folder}"')
+            self.table = dict(HEPBURN)
+            self.exceptions: dict[str, str] = {}
+
+        def _romaji_word(self, word: Any) -> str:
+            """A word that cannot be read is left as it is, to be reported, where misaki leaves it out."""
+            romaji: str = super()._romaji_word(word)
+            return romaji or str(word.surface)
+
+    return Japanese()
+
+
+def _no_mojimoji() -> ModuleType:
+    """In place of mojimoji, which needs a compiler on arm64: misaki calls it on NFKC text, where it has no work."""
+
+    def unchanged(text: str, **_options: bool) -> str:
+        return text
+
+    module = ModuleType("mojimoji")
+    module.zen_to_han = module.han_to_zen = unchanged  # type: ignore[attr-defined]
+    return module

@@ -1,0 +1,198 @@
+"""The G2P service: text in, phonemes out, over HTTP. misaki and espeak-ng live in this process and in no other."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import logging
+import os
+import signal
+import socket
+import sys
+import threading
+import time
+import warnings
+from collections.abc import AsyncIterator, Callable
+from typing import Any, NoReturn
+
+import uvicorn
+from fastapi import FastAPI, Request
+from fastapi.responses import JSONResponse
+
+from kokoro_server import __version__
+from kokoro_server.errors import InvalidInput, NothingToSay, SetupError, TextTooLong, UnknownLanguage
+from kokoro_server.g2p import answers, languages
+from kokoro_server.g2p.converter import Converter
+from kokoro_server.g2p.languages import Language
+from kokoro_server.g2p.wire import (
+    MAX_TEXT_LENGTH,
+    BatchConversion,
+    BatchRequest,
+    Conversion,
+    ConvertRequest,
+    WireToken,
+)
+
+log = logging.getLogger(__name__)
+
+GRACE = 3.0  # seconds for the last requests when stopping
+
+
+def create_app(converter: Converter | None = None, *, max_text_length: int = MAX_TEXT_LENGTH) -> FastAPI:
+    """The service, which is ready to serve once English is loaded; other languages load with their first text."""
+    converter = converter or Converter()
+
+    @contextlib.asynccontextmanager
+    async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
+        converter.preload()
+        yield
+        converter.close()
+
+    app = FastAPI(title="Kokoro Server G2P", version=__version__, lifespan=lifespan)
+    answers.install(app)
+
+    async def converted(text: str, language: Language) -> Conversion:
+        spoken = await converter.convert(text, language)
+        tokens = [WireToken(text=t.text, whitespace=t.whitespace, phonemes=t.phonemes) for t in spoken.tokens or ()]
+        return Conversion(
+            phonemes=spoken.phonemes,
+            lang=language.code,
+            tokens=None if spoken.tokens is None else tokens,
+            dropped=list(spoken.dropped),
+        )
+
+    @app.post("/convert", response_model_exclude_none=True)
+    async def convert(request: ConvertRequest) -> Conversion:
+        """The phonemes of one text; for English also its tokens.
+
+        `dropped` lists the characters that the model has no symbol for.
+        """
+        language = _language(request.lang)
+        _check(request.text, "text", max_text_length)
+        return await converted(request.text, language)
+
+    @app.post("/convert/batch", response_model_exclude_none=True)
+    async def convert_batch(request: BatchRequest, http: Request) -> BatchConversion:
+        """The phonemes of several texts of one language, in order.
+
+        All or nothing: a text that cannot be accepted makes this a 4xx that names it, such as `texts.3`.
+        """
+        language = _language(request.lang)
+        for index, text in enumerate(request.texts):
+            _check(text, f"texts.{index}", max_text_length)
+        results: list[Conversion] = []
+        # One by one, so that a long batch leaves room for other requests in between, and ends when nobody waits for it.
+        for text in request.texts:
+            if await http.is_disconnected():
+                break
+            results.append(await converted(text, language))
+        return BatchConversion(results=results)
+
+    @app.get("/health")
+    async def health() -> JSONResponse:
+        """`status` is `ok`, or `stuck` (503) when a conversion does not end and only a restart helps."""
+        status = "stuck" if converter.stuck else "ok"
+        body = {"status": status, "version": __version__, "languages": converter.readiness()}
+        return JSONResponse(body, 503 if converter.stuck else 200)
+
+    return app
+
+
+def _language(code: str) -> Language:
+    try:
+        return languages.parse(code)
+    except UnknownLanguage as error:
+        error.field = "lang"
+        raise
+
+
+def _check(text: str, field: str, limit: int) -> None:
+    if not text.strip():
+        raise NothingToSay(f"{field} is empty", field=field)
+    if any("\ud800" <= character <= "\udfff" for character in text):
+        raise InvalidInput(f"{field} holds half of a surrogate pair", field=field)
+    if len(text) > limit:
+        raise TextTooLong(f"{field} has {len(text)} characters; at most {limit} are allowed", field=field)
+
+
+def run(host: str, port: int, log_level: str, *, on_ready: Callable[[int], None] = lambda _port: None) -> None:
+    """Serve until SIGTERM or SIGINT. Raises SetupError where the port or English cannot be had.
+
+    `on_ready` is told the port, which with port 0 is any free one.
+    """
+    _quieten_libraries()
+    signal.signal(signal.SIGTERM, _exit)  # so that what runs at exit runs, whatever is going on
+    converter = Converter()
+    with _listening(host, port) as listener, contextlib.redirect_stdout(sys.stderr):
+        converter.preload()
+        bound: int = listener.getsockname()[1]
+        config = uvicorn.Config(
+            create_app(converter),
+            log_config=None,
+            log_level=max(logging.WARNING, logging.getLevelName(log_level.upper())),
+            access_log=False,
+            timeout_keep_alive=30,
+            timeout_graceful_shutdown=int(GRACE),
+        )
+        on_ready(bound)
+        log.info("g2p service ready url=http://%s:%d", f"[{host}]" if ":" in host else host, bound)
+        # uvicorn raises the signal that stopped it once more when it is done.
+        with contextlib.suppress(KeyboardInterrupt):
+            uvicorn.Server(config).run(sockets=[listener])
+
+
+def _listening(host: str, port: int) -> socket.socket:
+    try:
+        return socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
+    except OSError as error:
+        reason = os.strerror(error.errno) if error.errno and error.errno > 0 else str(error)  # negative: no such host
+        raise SetupError(f"cannot listen on {host}:{port}: {reason}") from error
+
+
+def _quieten_libraries() -> None:
+    """What they say when used as intended is of no use to anyone who runs this."""
+    warnings.simplefilter("ignore")
+    # spaCy's neural network library imports PyTorch if it is there: seconds and 200 MB for nothing.
+    sys.modules.setdefault("torch", None)  # type: ignore[arg-type]
+
+
+def _exit(_signal: int, _frame: Any) -> NoReturn:
+    raise SystemExit(0)
+
+
+def _exit_with_parent() -> None:
+    """Exit when standard input ends, which it does however the parent ends. A thread, as loading blocks the loop."""
+
+    def watch() -> None:
+        while os.read(sys.stdin.fileno(), 1024):
+            pass
+        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(GRACE + 1)
+        os._exit(1)
+
+    threading.Thread(target=watch, name="parent-watch", daemon=True).start()
+
+
+def main() -> None:
+    """The service as a child of another process: on a free loopback port, told on standard output."""
+    parser = argparse.ArgumentParser(prog="python -m kokoro_server.g2p.service", description=main.__doc__)
+    parser.add_argument("--log-level", default="info")
+    options = parser.parse_args()
+    _exit_with_parent()
+    logging.basicConfig(level=options.log_level.upper(), format="%(levelname)s %(message)s", stream=sys.stderr)
+    # The port is to be the only thing on standard output, whatever a library prints there.
+    report = os.fdopen(os.dup(sys.stdout.fileno()), "w")
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+
+    def announce(port: int) -> None:
+        with report:
+            report.write(f"{port}\n")
+
+    try:
+        run("127.0.0.1", 0, options.log_level, on_ready=announce)
+    except SetupError as error:
+        sys.exit(f"ERROR {error.message}")
+
+
+if __name__ == "__main__":
+    main()

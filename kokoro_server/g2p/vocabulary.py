@@ -1,0 +1,108 @@
+"""Phonemes made to fit the model's vocabulary: what it has no symbol for is replaced by the nearest one it has."""
+
+from __future__ import annotations
+
+import json
+import logging
+import unicodedata
+from functools import cache
+from pathlib import Path
+
+log = logging.getLogger(__name__)
+
+_CONFIG = Path(__file__).parents[1] / "engine" / "kokoro_config.json"
+
+_SOUNDS = {
+    "g": "ɡ",  # the letter for IPA's own sign
+    "ɫ": "l",
+    "ɬ": "l",
+    "ɭ": "l",
+    "ɱ": "m",
+    "ʍ": "w",
+    "ɦ": "h",
+    "ħ": "h",
+    "ʕ": "ʔ",
+    "ʀ": "ʁ",
+    "ʐ": "ʒ",
+    "ʑ": "ʒ",
+    "ʏ": "y",
+    "ʉ": "u",
+    "ɵ": "ø",
+    "ɘ": "ə",
+    "ɞ": "ɜ",
+    "ɝ": "ɜɹ",
+    "ᵿ": "ʊ",
+    "ä": "a",
+}
+_MARKS = {
+    "–": "—",
+    "―": "—",
+    "~": "—",
+    "～": "—",
+    "〜": "—",
+    "⋯": "…",
+    "«": "(",  # misaki writes Japanese brackets so
+    "»": ")",
+    "[": "(",
+    "]": ")",
+    "{": "(",
+    "}": ")",
+    "『": "“",
+    "』": "”",
+    "„": "“",
+    "‟": "“",
+    "，": ",",
+    "、": ",",
+    "。": ".",
+    "！": "!",
+    "？": "?",
+    "：": ":",
+    "；": ";",
+    "（": "(",
+    "）": ")",
+    "।": ".",
+    "॥": ".",
+    "؟": "?",
+}
+# Not spoken, in any language: their going needs no notice.
+_SILENT = "¿¡-‐‑'‘’`´·・*_/\\|ˑ͡^͜\u0329\u032f\u200b\u200c\u200d\u2060\ufeff\ufe0e\ufe0f"
+_REPLACEMENTS = _SOUNDS | _MARKS | dict.fromkeys(_SILENT, "")
+
+
+@cache
+def symbols() -> frozenset[str]:
+    """Every character the model knows."""
+    return frozenset(json.loads(_CONFIG.read_text(encoding="utf-8"))["vocab"])
+
+
+def fit(phonemes: str) -> tuple[str, str]:
+    """`phonemes` in the model's vocabulary, and the characters that had to be left out, each once."""
+    if symbols().issuperset(phonemes):
+        return phonemes, ""
+    kept, dropped = [], {}
+    for character in phonemes:
+        replacement = _replacement(character)
+        if replacement is None:
+            dropped[character] = True
+            _warn_once(character)
+        else:
+            kept.append(replacement)
+    return "".join(kept), "".join(dropped)
+
+
+@cache
+def _replacement(character: str) -> str | None:
+    if character in symbols():
+        return character
+    if character.isspace():
+        return " "
+    if character in _REPLACEMENTS:
+        return _REPLACEMENTS[character]
+    known = "".join(part for part in unicodedata.normalize("NFD", character) if part in symbols())
+    return known or None
+
+
+@cache
+def _warn_once(character: str) -> None:
+    name = unicodedata.name(character, "unnamed")
+    log.warning("left out character=%s name=%r: the model has no symbol for it", ascii(character), name)

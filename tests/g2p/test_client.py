@@ -1,0 +1,151 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import httpx
+import pytest
+
+from kokoro_server.errors import (
+    G2PFailed,
+    G2PUnavailable,
+    InvalidInput,
+    KokoroError,
+    NothingToSay,
+    TextTooLong,
+    UnknownLanguage,
+)
+from kokoro_server.g2p import languages
+from kokoro_server.g2p.client import G2PClient, Phonemes, Token
+from kokoro_server.g2p.languages import Language
+
+from .conftest import SOURCE_TREE
+
+
+def client_of(answer: Callable[[httpx.Request], httpx.Response]) -> G2PClient:
+    return G2PClient("http://g2p.test", 1, transport=httpx.MockTransport(answer))
+
+
+def answering(status: int, body: Any) -> G2PClient:
+    return client_of(lambda _request: httpx.Response(status, json=body))
+
+
+async def test_english_comes_with_tokens(client: G2PClient) -> None:
+    spoken = await client.convert(["Hello there.", "Bye!"], languages.EN_US)
+    assert spoken[0] == Phonemes(
+        "həlˈO ðˈɛɹ.", (Token("Hello", " ", "həlˈO"), Token("there", "", "ðˈɛɹ"), Token(".", "", "."))
+    )
+    assert spoken[1].phonemes == "bˈI!"
+
+
+async def test_other_languages_come_without(client: G2PClient) -> None:
+    assert await client.convert(["Hola."], languages.ES) == [Phonemes("ˈola.", None)]
+
+
+async def test_more_texts_than_fit_one_call_are_converted_in_order(client: G2PClient) -> None:
+    texts = [str(number) for number in range(300)]
+    spoken = await client.convert(texts, languages.EN_US)
+    assert ["".join(token.text for token in one.tokens or ()) for one in spoken] == texts
+
+
+async def test_no_texts_need_no_service() -> None:
+    client = client_of(lambda _request: pytest.fail("asked"))
+    assert await client.convert([], languages.EN_US) == []
+
+
+async def test_health(client: G2PClient) -> None:
+    health = await client.health()
+    assert health["status"] == "ok"
+    assert health["languages"]["en-US"] == "ready"
+
+
+@pytest.mark.parametrize(
+    ("text", "language", "error", "field"),
+    [
+        ("  \n", languages.EN_US, NothingToSay, "texts.1"),
+        ("x" * 10_001, languages.EN_US, TextTooLong, "texts.1"),
+        ("hello", Language("tlh", "k", "Klingon"), UnknownLanguage, "lang"),
+        ("lone surrogate \ud800", languages.EN_US, InvalidInput, "text"),
+    ],
+)
+async def test_what_the_service_refuses(
+    client: G2PClient, text: str, language: Language, error: type[KokoroError], field: str
+) -> None:
+    with pytest.raises(error) as refused:
+        await client.convert(["fine", text], language)
+    assert refused.value.field == field
+    assert refused.value.message
+
+
+async def test_nobody_listening_is_unavailable_with_a_time_to_retry() -> None:
+    client = G2PClient("http://127.0.0.1:1", 1)
+    with pytest.raises(G2PUnavailable) as error:
+        await client.convert(["hello"], languages.EN_US)
+    assert error.value.retry_after
+    await client.aclose()
+
+
+async def test_a_dropped_connection_is_tried_once_more() -> None:
+    calls = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        calls.append(request)
+        if len(calls) == 1:
+            raise httpx.RemoteProtocolError("Server disconnected")
+        return httpx.Response(200, json={"status": "ok"})
+
+    assert await client_of(answer).health() == {"status": "ok"}
+
+
+async def test_a_service_that_does_not_answer_in_time_is_unavailable() -> None:
+    def answer(request: httpx.Request) -> httpx.Response:
+        raise httpx.ReadTimeout("too slow", request=request)
+
+    with pytest.raises(G2PUnavailable, match="in time"):
+        await client_of(answer).convert(["hello"], languages.EN_US)
+
+
+async def test_a_failing_service_is_unavailable() -> None:
+    body = {"error": {"code": "internal_error", "message": "out of luck", "field": None}}
+    with pytest.raises(G2PUnavailable, match="out of luck") as error:
+        await answering(500, body).convert(["hello"], languages.EN_US)
+    assert error.value.retry_after
+
+
+async def test_a_text_that_breaks_the_service_is_a_failure_not_worth_retrying() -> None:
+    body = {"error": {"code": "g2p_failed", "message": "cannot be converted", "field": None}}
+    with pytest.raises(G2PFailed, match="cannot be converted"):
+        await answering(502, body).convert(["hello"], languages.EN_US)
+
+
+@pytest.mark.parametrize(
+    ("status", "body"),
+    [
+        (200, {}),
+        (200, []),
+        (200, {"results": []}),
+        (200, {"results": [{"phonemes": 7}]}),
+        (404, {"detail": "Not Found"}),
+        (302, None),
+    ],
+)
+async def test_an_answer_that_makes_no_sense_is_a_failure(status: int, body: Any) -> None:
+    with pytest.raises(G2PFailed):
+        await answering(status, body).convert(["hello"], languages.EN_US)
+
+
+async def test_a_web_page_in_place_of_the_service_is_a_failure() -> None:
+    client = client_of(lambda _request: httpx.Response(200, html="<h1>Welcome</h1>"))
+    with pytest.raises(G2PFailed, match="JSON"):
+        await client.health()
+
+
+def test_client_and_child_load_no_gpl_code() -> None:
+    check = (
+        "import sys, kokoro_server.g2p.client, kokoro_server.g2p.child\n"
+        "print(sorted({name.split('.')[0] for name in sys.modules} & {'misaki', 'phonemizer', 'espeakng_loader'}))"
+    )
+    found = subprocess.run([sys.executable, "-c", check], env=SOURCE_TREE, capture_output=True, text=True, check=True)
+    assert found.stdout.strip() == "[]"

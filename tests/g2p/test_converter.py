@@ -1,0 +1,106 @@
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from kokoro_server.errors import G2PFailed, G2PUnavailable, SetupError
+from kokoro_server.g2p import converter as module
+from kokoro_server.g2p import languages, phonemizers
+from kokoro_server.g2p.converter import Converter
+from kokoro_server.g2p.languages import Language
+from kokoro_server.g2p.phonemes import Phonemes
+from kokoro_server.g2p.phonemizers import Phonemizer
+
+
+class Library:
+    """In place of the libraries: languages that echo the text, some of them broken."""
+
+    def __init__(self) -> None:
+        self.loaded: list[str] = []
+        self.missing: set[str] = set()
+        self.threads: set[int] = set()
+        self.hold = threading.Event()
+        self.hold.set()
+        self.busy = threading.Event()
+
+    def load(self, language: Language, _english: Phonemizer | None = None) -> Phonemizer:
+        self.loaded.append(language.code)
+        if language.code in self.missing:
+            raise ModuleNotFoundError("No module named 'fugashi'")
+        return self.phonemize
+
+    def phonemize(self, text: str) -> Phonemes:
+        self.threads.add(threading.get_ident())
+        self.busy.set()
+        self.hold.wait(10)
+        if text == "bad":
+            raise ZeroDivisionError("in the library")
+        return Phonemes(text)
+
+
+@pytest.fixture
+def library(monkeypatch: pytest.MonkeyPatch) -> Library:
+    library = Library()
+    monkeypatch.setattr(phonemizers, "load", library.load)
+    return library
+
+
+@pytest.fixture
+def converter(library: Library) -> Iterator[Converter]:
+    converter = Converter()
+    yield converter
+    library.hold.set()
+    converter.close()
+
+
+async def test_a_language_is_loaded_once_by_its_first_texts(converter: Converter, library: Library) -> None:
+    assert converter.readiness()["ja"] == "not_loaded"
+    await asyncio.gather(*(converter.convert(str(number), languages.JA) for number in range(10)))
+    assert library.loaded == ["ja"]
+    assert converter.readiness()["ja"] == "ready"
+
+
+async def test_texts_are_converted_by_one_thread(converter: Converter, library: Library) -> None:
+    spoken = [converter.convert(language.code, language) for language in languages.LANGUAGES * 3]
+    assert [one.phonemes for one in await asyncio.gather(*spoken)] == [x.code for x in languages.LANGUAGES * 3]
+    assert len(library.threads) == 1
+
+
+async def test_a_language_that_cannot_be_loaded_costs_no_other(converter: Converter, library: Library) -> None:
+    library.missing.add("ja")
+    with pytest.raises(G2PUnavailable, match=r"Japanese cannot be loaded: No module named 'fugashi'"):
+        await converter.convert("text", languages.JA)
+    assert converter.readiness()["ja"].startswith("failed: ModuleNotFoundError")
+    assert (await converter.convert("text", languages.ZH)).phonemes == "text"
+
+    library.missing.clear()
+    assert (await converter.convert("text", languages.JA)).phonemes == "text"
+    assert converter.readiness()["ja"] == "ready"
+
+
+def test_without_english_there_is_no_service(converter: Converter, library: Library) -> None:
+    library.missing.add("en-US")
+    with pytest.raises(SetupError, match="American English cannot be loaded"):
+        converter.preload()
+
+
+async def test_a_text_that_breaks_the_library_costs_no_other(converter: Converter) -> None:
+    with pytest.raises(G2PFailed, match="'bad' cannot be converted"):
+        await converter.convert("bad", languages.ES)
+    assert (await converter.convert("good", languages.ES)).phonemes == "good"
+
+
+async def test_a_conversion_that_does_not_end_is_noticed(
+    converter: Converter, library: Library, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "STUCK_AFTER", -1.0)
+    library.hold.clear()
+    conversion = asyncio.create_task(converter.convert("text", languages.ES))
+    assert await asyncio.to_thread(library.busy.wait, 5)
+    assert converter.stuck
+    library.hold.set()
+    await conversion
+    assert not converter.stuck
