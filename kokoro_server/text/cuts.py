@@ -1,0 +1,101 @@
+"""Where a string of phonemes may be cut in two."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+
+from kokoro_server.text.spoken import is_speech
+
+# A cut comes after a mark and what closes with it. In an address marks stand within the word: no space follows.
+_CLOSING = r"[\"”)]*"
+_SENTENCE = re.compile(rf"[.!?…]+{_CLOSING}(?=\s|\Z)")
+_CLAUSE = re.compile(rf"[;:]{_CLOSING}(?=\s)|[—…]+{_CLOSING}")
+_COMMA = re.compile(rf",{_CLOSING}(?=\s)")
+_SPACE = re.compile(r"(?=\s)")
+_BEST_FIRST = (_SENTENCE, _CLAUSE, _COMMA, _SPACE)
+_MARK = re.compile(rf"[;:,.!?…]+{_CLOSING}(?=\s|\Z)|[—…]+{_CLOSING}")
+_FULL_STOP = re.compile(r"(?<!\.)[.!?]+(?<!\.\.)[\"”)]*")  # and no ellipsis, after which a sentence may go on
+_SPACES = re.compile(r"\s*")
+
+# Never separated from the phoneme before: length, aspiration, palatalisation, tones, syllabic and rhotic marks.
+_TRAILING = frozenset("ːʰʲ↓→↗↘ᵊᵝ̃")
+_STRESS = frozenset("ˈˌ")  # of the phoneme after
+
+Range = tuple[int, int]
+
+
+def places(phonemes: str, words: Sequence[Range], longest: int, first: int | None = None) -> list[int]:
+    """The cuts that leave no part longer than `longest` and, if `first` is given, make the first part short.
+
+    None is within one of the `words`, which are in order, if that can be helped.
+    """
+    cutter = _Cutter(phonemes, words)
+    found: list[int] = []
+    start = 0
+    if first is not None and (stop := cutter.first(first, longest)) < len(phonemes):
+        found.append(stop)
+        start = _skip_spaces(phonemes, stop)
+    while len(phonemes) - start > longest:
+        stop = cutter.best(start, longest)
+        found.append(stop)
+        start = _skip_spaces(phonemes, stop)
+    return found
+
+
+def _skip_spaces(phonemes: str, place: int) -> int:
+    spaces = _SPACES.match(phonemes, place)
+    return spaces.end() if spaces else place
+
+
+class _Cutter:
+    def __init__(self, phonemes: str, words: Sequence[Range]) -> None:
+        self._phonemes = phonemes
+        self._words = words
+
+    def first(self, limit: int, longest: int) -> int:
+        """The end of the first sentence; if over `limit`, of its last clause within, else of its first clause."""
+        stop = 0
+        for mark in self._marks(_MARK, 0, longest):
+            if not is_speech(self._phonemes[: mark.end()]):
+                continue
+            if mark.end() > limit:
+                return stop or mark.end()
+            stop = mark.end()
+            if _FULL_STOP.fullmatch(mark[0]):
+                return stop
+        if len(self._phonemes) <= limit or (stop == 0 and len(self._phonemes) <= longest):
+            return len(self._phonemes)
+        return stop or self.best(0, longest)
+
+    def best(self, start: int, longest: int) -> int:
+        """A sentence end, else a clause end, else a space, else within a word, where it keeps a sound whole.
+
+        A good mark in the first third is passed over for a lesser one later: slivers sound worse than a mid-clause cut.
+        """
+        stop = start + longest
+        for low in (start + 1 + longest // 3, start + 1):
+            for pattern in _BEST_FIRST:
+                found = list(self._marks(pattern, low, stop))
+                if found and is_speech(self._phonemes[start : found[-1].end()]):
+                    return found[-1].end()
+        space = self._phonemes.rfind(" ", start + 1, stop)  # within a word: a number takes several
+        return space if space > 0 else self._between_sounds(start, stop)
+
+    def _marks(self, pattern: re.Pattern[str], low: int, high: int) -> Iterator[re.Match[str]]:
+        for match in pattern.finditer(self._phonemes, low, high + 1):  # one more, to see what follows a mark
+            if match.end() <= high and self._is_between_words(match.end()):
+                yield match
+
+    def _is_between_words(self, place: int) -> bool:
+        index = bisect_left(self._words, (place, 0)) - 1
+        return index < 0 or self._words[index][1] <= place
+
+    def _between_sounds(self, start: int, stop: int) -> int:
+        for place in range(stop, start + 1, -1):
+            before, after = self._phonemes[place - 1], self._phonemes[place]
+            if before not in _STRESS and after not in _TRAILING and not unicodedata.combining(after):
+                return place
+        return stop

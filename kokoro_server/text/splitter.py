@@ -1,0 +1,178 @@
+"""Text into sentences, before G2P. Every character belongs to exactly one sentence or to the space between two."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import regex
+
+from kokoro_server.text.markup import CJK, INLINE
+
+MAX_SENTENCE = 800  # characters handed to G2P at once; a longer run-on is broken at a clause, else between words
+
+# Dots after these end no sentence, whatever follows.
+TITLES = frozenset(
+    "dr dra mr mrs ms mx prof rev hon st gen col maj capt cmdr lt sgt cpl pvt adm gov sen rep pres messrs mme mlle "
+    "sra srta sig dott ing vs ca cf viz approx dept univ assn mt ft ave blvd rd av e.g i.e ex ph.d".split()
+)
+# Dots after these, and after initials, end a sentence if one plainly begins: "in the U.S. The", not "U.S. Army".
+AMBIGUOUS = frozenset("al bros co corp est inc jr ltd sr ud uds".split())
+OPENERS = frozenset(
+    "A An And At But By For From He Her Here His How However I If In It Its My No Not Now On Our She So That The "
+    "Their Then There These They This Those We What When Where Which While Who Why Yes You Your".split()
+)
+# Dots after these end no sentence when a number follows: "No. 5", "Jan. 3", "pp. 4-6".
+BEFORE_NUMBERS = frozenset(
+    "no nos nr núm vol vols fig figs eq chap ch sec p pp pág art op jan feb mar apr jun jul aug sep sept oct nov dec "
+    "janv févr avr".split()
+)
+
+_CLOSING = re.escape("\"'”’»)]}」』）】〉》")
+_LINE_END = r"\n\r\v\f\x85\u2028\u2029"
+# The look-behind keeps a long run of dots from being tried at each of its dots.
+_TERMINATOR = (
+    rf"(?P<stop>(?<![.!?…‽])[.!?…‽]++[{_CLOSING}]*+(?=\s|\Z))|(?P<wide>(?:[。！？｡।॥]|．(?!\d))++[{_CLOSING}]*+)"
+)
+_BREAK = re.compile(rf"{INLINE.pattern}|{_TERMINATOR}|(?P<line>[{_LINE_END}]\s*+)")
+_SPACE = re.compile(r"\s+")
+_BREAKABLE_SPACE = re.compile(r"[^\S\xa0\u2007\u202f]+")  # a no-break space holds a number together
+_WIDE_COMMA = r"(?:[、；]|[，：](?!\d))"
+CLAUSE = re.compile(rf"(?:[,;:][{_CLOSING}]*(?=\s)|(?:—|{_WIDE_COMMA}|…{{2}})+[{_CLOSING}]*|(?<=\s)–(?=\s))\s*")
+_WORD_BEFORE = re.compile(r"[^\s(\[\"“‘'¿¡]+\Z")
+_WORD_AFTER = re.compile(r"\s*[\"“‘'(]?(\w+)(?!\w|\.)")
+_INITIALS = re.compile(r"(?:[^\W\d_]\.)*[^\W\d_]")  # J, U.S
+_ITEM_NUMBER = re.compile(r"(?:\A|\n|[:.!?…]\s)\s*\(?\d{1,3}\Z")
+_BULLET = re.compile(r"(?:[-*•‣◦#]|\(?(?:\d{1,3}|[a-z])[.)])\s")
+_WIDE = regex.compile(rf"[{CJK}]")
+WRAPPED_LINE = 50  # columns: a longer line that ends mid-sentence was wrapped, a shorter one is a heading or an item
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A stretch of the original text: `text == original[start:end]`. `goes_on` if its sentence is not at an end."""
+
+    start: int
+    end: int
+    text: str
+    goes_on: bool = False
+
+    def between(self, start: int, end: int) -> Span:
+        """The part from `start` to `end`, places of the original, without the space around it."""
+        body = self.text[start - self.start : end - self.start]
+        inner = body.strip()
+        start += len(body) - len(body.lstrip()) if inner else 0
+        return Span(start, start + len(inner), inner)
+
+
+def sentences(text: str, limit: int = MAX_SENTENCE, offset: int = 0) -> Iterator[Span]:
+    """The sentences of `text`, which stands at `offset` in the original, in order, stripped and none empty.
+
+    A longer one than `limit` comes in several spans.
+    """
+    start = 0
+    for end in _ends(text):
+        for first, last in _bounded(text, start, end, limit):
+            body = text[first:last]
+            inner = body.strip()
+            if inner:
+                place = offset + first + len(body) - len(body.lstrip())
+                yield Span(place, place + len(inner), inner, goes_on=last < end)
+        start = end
+
+
+def clauses(text: str) -> Iterator[tuple[int, int]]:
+    """Where the clauses of a sentence stand in it: all of `text`, in order."""
+    start = 0
+    for match in CLAUSE.finditer(text):
+        yield start, match.end()
+        start = match.end()
+    if start < len(text):
+        yield start, len(text)
+
+
+def _ends(text: str) -> Iterator[int]:
+    for match in _BREAK.finditer(text):
+        if (
+            match["wide"]
+            or (match["stop"] and _ends_sentence(text, match))
+            or (match["line"] and _ends_line(text, match))
+        ):
+            yield match.end()
+    yield len(text)
+
+
+def _ends_sentence(text: str, match: re.Match[str]) -> bool:
+    gap = _SPACE.match(text, match.end())
+    following = text[gap.end() : gap.end() + 1] if gap else ""
+    if following.islower():
+        return False
+    if match.group()[:2] == ".." or match.group()[0] in "!?…‽":
+        return True
+    return not _is_abbreviation(text[max(0, match.start() - 40) : match.start()], text[match.end() : match.end() + 40])
+
+
+def _is_abbreviation(before: str, after: str) -> bool:
+    """Whether a dot between the two ends no sentence."""
+    match = _WORD_BEFORE.search(before)
+    if match is None:
+        return False
+    word = match.group().lower()
+    if word in TITLES or _ITEM_NUMBER.search(before):
+        return True
+    if word in BEFORE_NUMBERS and after.lstrip()[:1].isdigit():
+        return True
+    if word in AMBIGUOUS or _INITIALS.fullmatch(word):
+        opener = _WORD_AFTER.match(after)
+        return opener is None or opener[1] not in OPENERS
+    return False
+
+
+def _ends_line(text: str, match: re.Match[str]) -> bool:
+    """A blank line always ends a sentence, and an item of a list; else a line break does if the line is not full."""
+    if match.group().count("\n") > 1 or _BULLET.match(text, match.end()):
+        return True
+    line = text[text.rfind("\n", 0, match.start()) + 1 : match.start()]
+    columns = len(line) + len(_WIDE.findall(line[:WRAPPED_LINE]))
+    return columns < WRAPPED_LINE and not text[match.end() : match.end() + 1].islower()
+
+
+def _bounded(text: str, start: int, end: int, limit: int) -> Iterator[tuple[int, int]]:
+    while end - start > limit:
+        cut = _best_cut(text, start, start + limit)
+        yield start, min(cut, end)
+        start = cut
+    if start < end:
+        yield start, end
+
+
+def _best_cut(text: str, start: int, stop: int) -> int:
+    """The last clause end in the second half, else the last gap between words, else the last gap between graphemes."""
+    markup = [match.span() for match in INLINE.finditer(text, start, stop + 1000) if match.start() < stop]
+    half = (start + stop) // 2
+    for pattern, low in ((CLAUSE, half), (_BREAKABLE_SPACE, half), (_BREAKABLE_SPACE, start + 1)):
+        for match in reversed(list(pattern.finditer(text, low, stop))):
+            if not _is_within(match.end(), markup) and not _follows_abbreviation(text, match.start()):
+                return match.end()
+    return _grapheme_cut(text, start, stop, markup)
+
+
+def _follows_abbreviation(text: str, place: int) -> bool:
+    return text[place - 1] == "." and _is_abbreviation(text[max(0, place - 41) : place - 1], text[place : place + 40])
+
+
+def _grapheme_cut(text: str, start: int, stop: int, markup: list[tuple[int, int]]) -> int:
+    if markup and markup[-1][0] < stop < markup[-1][1]:
+        first, last = markup[-1]
+        return first if first > start else last
+    place = start
+    for match in regex.finditer(r"\X", text, pos=start):
+        if match.end() > stop:
+            break
+        place = match.end()
+    return place if place > start else stop
+
+
+def _is_within(place: int, ranges: list[tuple[int, int]]) -> bool:
+    return any(first < place < last for first, last in ranges)

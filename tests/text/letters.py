@@ -1,0 +1,55 @@
+"""In place of G2P: what it says can be read back, letter by letter."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from kokoro_server.g2p import languages
+from kokoro_server.g2p.languages import Language
+from kokoro_server.g2p.phonemes import Phonemes, Token
+
+SOUNDS = "abdefhijklmnopstuvwz"
+MARKS = ';:,.!?—…()“”"'
+LINK = re.compile(r"\[([^\]]+)\]\(/([^)]*)/\)")
+TOKEN = re.compile(r"([A-Za-z0-9]+(?:[.,:'’-][A-Za-z0-9]+)*|[^\sA-Za-z0-9])(\s?)")
+
+
+def say(text: str) -> str:
+    """Two sounds for a letter, so that phonemes are never where the characters are."""
+    return "".join(SOUNDS[ord(character) % len(SOUNDS)] + "x" for character in text if character.isalnum())
+
+
+class Letters:
+    """English comes with tokens, as the real service's does. `calls` keeps what was asked for."""
+
+    def __init__(self) -> None:
+        self.calls: list[list[str]] = []
+
+    async def convert(self, texts: Sequence[str], language: Language) -> list[Phonemes]:
+        self.calls.append(list(texts))
+        english = language in (languages.EN_US, languages.EN_GB)
+        return [self._english(text) if english else Phonemes(self._other(text)) for text in texts]
+
+    def _english(self, text: str) -> Phonemes:
+        tokens = [token for part in self._parts(text) for token in part]
+        return Phonemes("".join(token.phonemes + token.whitespace for token in tokens), tuple(tokens))
+
+    def _parts(self, text: str) -> list[list[Token]]:
+        parts, end = [], 0
+        for link in LINK.finditer(text):
+            parts.append(self._tokens(text[end : link.start()]))
+            space = " " if text[link.end() : link.end() + 1] == " " else ""
+            parts.append([Token(link[1], space, link[2])])
+            end = link.end() + len(space)
+        return [*parts, self._tokens(text[end:])]
+
+    def _tokens(self, text: str) -> list[Token]:
+        return [Token(match[1], match[2], self._sound(match[1])) for match in TOKEN.finditer(text)]
+
+    def _sound(self, token: str) -> str:
+        return token if token in MARKS else say(token)
+
+    def _other(self, text: str) -> str:
+        parts = re.findall(r"\w+|[^\w\s]", text)
+        return re.sub(r" (?=[,.!?;:…])", "", " ".join(filter(None, map(self._sound, parts))))

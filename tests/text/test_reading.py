@@ -1,0 +1,278 @@
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kokoro_server.errors import InvalidInput, NothingToSay
+from kokoro_server.g2p import languages
+from kokoro_server.g2p.languages import Language
+from kokoro_server.text.lexicon import Lexicon
+from kokoro_server.text.reading import Pause, Piece, PieceSizes, Reader
+from tests.text.letters import Letters, say
+
+SIZES = PieceSizes(first=10, shortest=20, longest=40)
+
+
+async def listed(items: AsyncIterator[Piece | Pause]) -> list[Piece | Pause]:
+    return [item async for item in items]
+
+
+async def read(text: str, language: Language = languages.EN_US, sizes: PieceSizes = SIZES) -> list[Piece | Pause]:
+    return await listed(Reader(Letters(), sizes).pieces(text, language))
+
+
+def heard(text: str, items: list[Piece | Pause]) -> list[tuple[str, str]]:
+    """Each word as it is written and as it is said."""
+    pieces = [item for item in items if isinstance(item, Piece)]
+    return [
+        (text[word.start : word.end], piece.phonemes[word.first : word.last])
+        for piece in pieces
+        for word in piece.words
+    ]
+
+
+def texts(text: str, items: list[Piece | Pause]) -> list[str | float]:
+    return [item.seconds if isinstance(item, Pause) else text[item.start : item.end] for item in items]
+
+
+async def test_the_first_piece_is_one_sentence_and_later_ones_are_longer() -> None:
+    text = "Hi. This is it. And so on, for good. End."
+    assert texts(text, await read(text)) == ["Hi.", "This is it.", "And so on, for good.", "End."]
+
+
+async def test_a_long_first_sentence_begins_with_a_clause() -> None:
+    text = "Well, here it is; all of that and so on."
+    assert texts(text, await read(text)) == ["Well,", "here it is;", "all of that and so on."]
+
+
+async def test_pauses_are_in_their_place_and_nothing_is_joined_over_them() -> None:
+    text = "A. B.[pause:1s][pause:250ms] C. D. [pause:2s]"
+    items = await read(text)
+    assert texts(text, items) == ["A.", "B.", 1.0, 0.25, "C. D.", 2.0]
+    assert not any(isinstance(item, Piece) and item.last for item in items)
+
+
+async def test_the_last_piece_says_so() -> None:
+    for text in (
+        "One.",
+        "One. Two. Three.",
+        "One. 😀 ...",
+        "[pause:1s] One",
+        "This is a very long sentence, is it not?",
+    ):
+        items = await read(text)
+        flags = [item.last for item in items if isinstance(item, Piece)]
+        assert flags == [False] * (len(flags) - 1) + [True], text
+
+
+async def test_pauses_alone_are_enough() -> None:
+    assert await read("[pause:1s] 😀 [pause:2s]") == [Pause(1.0), Pause(2.0)]
+
+
+@pytest.mark.parametrize("text", ["", " \n", "😀 👍🏽", "...", "—", "\u200b", "?!"])
+@pytest.mark.parametrize("language", [languages.EN_US, languages.ZH])
+async def test_nothing_to_say_is_an_error_that_says_so(text: str, language: Language) -> None:
+    with pytest.raises(NothingToSay, match=r"text (is empty|has nothing that can be spoken)") as caught:
+        await read(text, language)
+    assert caught.value.field == "text"
+
+
+@pytest.mark.parametrize("text", ["All fine. [pause:99s]", "All fine. [a](/ↂ/)"])
+async def test_an_error_late_in_the_text_comes_before_the_first_piece(text: str) -> None:
+    letters = Letters()
+    with pytest.raises(InvalidInput):
+        await anext(Reader(letters, SIZES).pieces(text, languages.EN_US))
+    assert letters.calls == []
+
+
+async def test_the_first_piece_needs_one_small_call_however_long_the_text() -> None:
+    letters = Letters()
+    pieces = Reader(letters, PieceSizes()).pieces(
+        "This is the first sentence. " + "And another. " * 2000, languages.EN_US
+    )
+    await anext(pieces)
+    assert letters.calls == [["This is the first sentence.", "And another."]]
+    await listed(pieces)
+    sizes = [sum(map(len, call)) for call in letters.calls]
+    assert max(sizes) <= 4000
+    assert max(map(len, letters.calls)) == 64
+    assert sum(map(len, letters.calls)) == 2001
+
+
+async def test_words_are_those_of_the_original_text() -> None:
+    text = "  Hello,\t“wor\u200bld” –\r\nit's   10:30 [pause:1s] [Kokoro](/kokoɹo/)!"
+    assert heard(text, await read(text)) == [
+        ("Hello", say("Hello")),
+        ("wor\u200bld", say("world")),
+        ("it's", say("its")),
+        ("10:30", say("1030")),
+        ("Kokoro", "kokoɹo"),
+    ]
+
+
+async def test_a_pronunciation_that_touches_a_word_is_a_word_of_its_own() -> None:
+    text = "un[do](/du/)ing [a](/ʌ/)[b](/bi/)"
+    assert heard(text, await read(text)) == [
+        ("un", say("un")),
+        ("do", "du"),
+        ("ing", say("ing")),
+        ("a", "ʌ"),
+        ("b", "bi"),
+    ]
+
+
+async def test_other_languages_have_phrases() -> None:
+    text = "¡Hola, mundo! Soy [Kokoro](/kokoɹo/), ¿y tú?"
+    pieces = [item for item in await read(text, languages.ES) if isinstance(item, Piece)]
+    assert [(text[word.start : word.end], word.phrase) for piece in pieces for word in piece.words] == [
+        ("Hola", True),
+        ("mundo", True),
+        ("Soy", True),
+        ("Kokoro", False),
+        ("y tú", True),
+    ]
+    assert f"{say('Soy')} kokoɹo, {say('y')} {say('tú')}?" in pieces[-1].phonemes
+
+
+async def test_chinese_has_phrases_without_spaces() -> None:
+    text = "你好，世界。我是[小明](/ɕau/)！"
+    assert heard(text, await read(text, languages.ZH)) == [
+        ("你好", say("你好")),
+        ("世界", say("世界")),
+        ("我是", say("我是")),
+        ("小明", "ɕau"),
+    ]
+
+
+async def test_the_lexicon_changes_the_sound_and_not_the_place(tmp_path: Path) -> None:
+    path = tmp_path / "lexicon.toml"
+    path.write_text('["*"]\nnginx = "engine x"\nKokoro = "/kokoɹo/"', encoding="utf-8")
+    text = "Use nginx, [nginx](/nʤɪn/) or Kokoro’s."
+    reader = Reader(Letters(), SIZES, Lexicon.load(path))
+    assert heard(text, await listed(reader.pieces(text, languages.EN_US))) == [
+        ("Use", say("Use")),
+        ("nginx", f"{say('engine')} {say('x')}"),
+        ("nginx", "nʤɪn"),
+        ("or", say("or")),
+        ("Kokoro’s", f"kokoɹo{say('s')}"),
+    ]
+    assert heard(text, await listed(reader.pieces(text, languages.ES))) == [
+        ("Use nginx", f"{say('Use')} {say('engine')} {say('x')}"),
+        ("nginx", "nʤɪn"),
+        ("or", say("or")),
+        ("Kokoro", "kokoɹo"),
+        ("s", say("s")),
+    ]
+
+
+async def test_the_time_of_each_call_is_taken() -> None:
+    taken: list[str] = []
+
+    @contextmanager
+    def timer() -> Iterator[None]:
+        taken.append("begun")
+        yield
+        taken.append("ended")
+
+    await listed(Reader(Letters(), SIZES, g2p_time=timer).pieces("One.", languages.EN_US))
+    assert taken == ["begun", "ended"]
+
+
+async def test_phonemes_are_split_as_text_is() -> None:
+    phonemes = "həlˈO wˈɜɹld! ðɪs\nɪz it. [pause:1s] ænd ðæt ɪz ɔl"
+    items = await listed(Reader(Letters(), SIZES).spell(phonemes))
+    assert texts(phonemes, items) == ["həlˈO wˈɜɹld!", "ðɪs\nɪz it.", 1.0, "ænd ðæt ɪz ɔl"]
+    assert heard(phonemes, items) == [(word, word) for word in "həlˈO wˈɜɹld ðɪs ɪz it ænd ðæt ɪz ɔl".split()]
+    assert [item.last for item in items if isinstance(item, Piece)] == [False, False, True]
+
+
+@pytest.mark.parametrize(
+    ("phonemes", "error", "message"),
+    [
+        ("həlO gↂ", InvalidInput, r"'g' \(U\+0067\), 'ↂ' \(U\+2182\)"),
+        ("[pause:1h]", InvalidInput, "at most 30 s"),
+        (" ", NothingToSay, "phonemes are empty"),
+        ("ˈ, …", NothingToSay, "phonemes have no sound"),
+    ],
+)
+async def test_bad_phonemes_are_refused(phonemes: str, error: type[InvalidInput], message: str) -> None:
+    with pytest.raises(error, match=message) as caught:
+        await listed(Reader(Letters(), SIZES).spell(phonemes))
+    assert caught.value.field == "phonemes"
+
+
+words = st.sampled_from(
+    "a be sea Dr. Smith e.g. U.S. 1,234.5 10:30 it's state-of-the-art www.a.bc/d?e=f x@y.org wor\u200bld naive "
+    "[Kokoro](/kokoɹo/) “so” (well) — … 😀 supercalifragilisticexpialidocious".split(" ")
+) | st.just("[New York](/nu jɔɹk/)")
+ends = st.sampled_from([" ", " ", " ", ", ", "; ", ". ", "! ", "... ", "\n", "\n\n", ".\t", " [pause:1s] ", "。"])
+small_sizes = st.builds(
+    lambda first, shortest, more: PieceSizes(first, shortest, shortest + more),
+    st.integers(1, 60),
+    st.integers(1, 60),
+    st.integers(5, 60),
+)
+sizes_for_words = st.builds(PieceSizes, st.integers(1, 60), st.integers(1, 70), st.integers(70, 200))
+
+
+@settings(deadline=None)
+@given(st.lists(st.tuples(words, ends), min_size=1, max_size=40), sizes_for_words)
+async def test_every_english_word_is_said_once_and_in_its_place(
+    parts: list[tuple[str, str]], sizes: PieceSizes
+) -> None:
+    text = "".join(word + end for word, end in parts)
+    items = await read_or_nothing(text, languages.EN_US, sizes)
+    check_pieces(text, items, sizes)
+    for written, said in heard(text, items):
+        assert said == {"Kokoro": "kokoɹo", "New York": "nu jɔɹk"}.get(written, say(written))
+    spoken = [word for written, _ in heard(text, items) for word in re.findall(r"\w+", written)]
+    assert spoken == re.findall(r"\w+", visible(text))
+
+
+@settings(deadline=None)
+@given(
+    st.text(alphabet="aé ,.;:!?—…\n。，、[](/)1’“你あ\u0301👍\u200b", max_size=200),
+    small_sizes,
+    st.sampled_from(languages.LANGUAGES),
+)
+async def test_nothing_is_lost_in_any_text(text: str, sizes: PieceSizes, language: Language) -> None:
+    check_pieces(text, await read_or_nothing(text, language, sizes), sizes)
+
+
+async def read_or_nothing(text: str, language: Language, sizes: PieceSizes) -> list[Piece | Pause]:
+    try:
+        return await read(text, language, sizes)
+    except NothingToSay:
+        return []
+
+
+def visible(text: str) -> str:
+    """Without what is not read as text; the length stays."""
+    hidden = re.sub(r"\[pause:1s\]", lambda match: " " * len(match[0]), text)
+    return re.sub(r"\[([^\[\]\n]+)\]\(/[^()\n]+/\)", lambda match: f" {match[1]}".ljust(len(match[0])), hidden)
+
+
+def check_pieces(text: str, items: list[Piece | Pause], sizes: PieceSizes) -> None:
+    pieces = [item for item in items if isinstance(item, Piece)]
+    assert all(0 < len(piece.phonemes) <= sizes.longest for piece in pieces)
+    in_pieces = Counter(place for piece in pieces for place in range(piece.start, piece.end))
+    in_words = Counter(place for piece in pieces for word in piece.words for place in range(word.start, word.end))
+    for place, character in enumerate(visible(text)):
+        if character.isalnum():
+            assert in_pieces[place] == 1, (place, character)
+            assert in_words[place] == 1, (place, character)
+    end = 0
+    for piece in pieces:
+        last = 0
+        for word in piece.words:
+            assert piece.start <= word.start < word.end <= piece.end
+            assert last <= word.first < word.last <= len(piece.phonemes)
+            assert end <= word.start
+            end, last = word.end, word.last

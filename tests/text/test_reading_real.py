@@ -1,0 +1,91 @@
+"""Reading with the real G2P service."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+import pytest_asyncio
+
+from kokoro_server.engine import vocab
+from kokoro_server.g2p import languages
+from kokoro_server.g2p.child import G2PChild
+from kokoro_server.g2p.client import G2PClient
+from kokoro_server.g2p.languages import Language
+from kokoro_server.text.reading import Piece, PieceSizes, Reader
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+@pytest_asyncio.fixture(loop_scope="module", scope="module")
+async def reader() -> AsyncIterator[Reader]:
+    child = G2PChild(log_level="error")
+    await child.start()
+    client = G2PClient(lambda: child.url, timeout=60)
+    yield Reader(client, PieceSizes())
+    await client.aclose()
+    await child.stop()
+
+
+async def read(reader: Reader, text: str, language: Language = languages.EN_US) -> list[Piece]:
+    return [item async for item in reader.pieces(text, language) if isinstance(item, Piece)]
+
+
+def written(text: str, pieces: list[Piece]) -> list[str]:
+    return [text[word.start : word.end] for piece in pieces for word in piece.words]
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("Dr. Smith paid $3.50, or 5%, at 10:30 a.m.!", "Dr.|Smith|paid|$3.50|or|5%|at|10:30|a.m."),
+        ("It's a well-known “fact” — isn't it? Rock and roll.", "It's|a|well-known|fact|isn't|it|Rock|and|roll"),
+        ("AT&T's 1,234.5 e-mails, e.g. from me@a.org.", "AT&T's|1,234.5|e-mails|e.g.|from|me@a.org"),
+        ("Yes…no—maybe (so); the U.S. That's all", "Yes|no|maybe|so|the|U.S.|That's|all"),
+        ("two  spa\u200bces\r\nand cafe\u0301 😀!", "two|spa\u200bces|and|cafe\u0301"),
+        ("Bye [😀](/smˈIl/), [&](/ænd/) so [—](/dˈæʃ/) on", "Bye|😀|&|so|—|on"),
+        ("The [Kokoro](/kˈOkəɹO/)'s un[do](/du/)ing", "The|Kokoro|'s|un|do|ing"),
+    ],
+)
+async def test_english_words_are_found_in_the_text(reader: Reader, text: str, words: str) -> None:
+    assert written(text, await read(reader, text)) == words.split("|")
+
+
+@pytest.mark.parametrize(
+    "text", ["([Kokoro](/kˈOʔO/)).", "“[Kokoro](/kˈOʔO/)”, said", "U.S./[Kokoro](/kˈOʔO/)-ish!now"]
+)
+@pytest.mark.parametrize("language", [languages.EN_GB, languages.ES, languages.JA])
+async def test_given_phonemes_are_said_as_they_are(reader: Reader, text: str, language: Language) -> None:
+    pieces = await read(reader, text, language)
+    said = [piece.phonemes[word.first : word.last] for piece in pieces for word in piece.words]
+    assert said[written(text, pieces).index("Kokoro")] == "kˈOʔO"
+
+
+@pytest.mark.parametrize(
+    ("language", "text", "phrases"),
+    [
+        (languages.ES, "¡Hola, mundo! ¿Qué tal: bien?", "Hola|mundo|Qué tal|bien"),
+        (languages.FR, "Bonjour, l'eau; 10 000 euros.", "Bonjour|l'eau|10 000 euros"),
+        (languages.HI, "नमस्ते, आप कैसे हैं। ठीक।", "नमस्ते|आप कैसे हैं|ठीक"),
+        (languages.IT, "Ciao — come va? Bene.", "Ciao|come va|Bene"),
+        (languages.PT_BR, "Olá, mundo. São 3:30.", "Olá|mundo|São 3:30"),
+        (languages.JA, "こんにちは、世界。「AI」です！", "こんにちは|世界|AI」です"),
+        (languages.ZH, "你好，世界。今天100%好吗？", "你好|世界|今天100%好吗"),
+    ],
+)
+async def test_other_languages_are_told_by_phrase(reader: Reader, language: Language, text: str, phrases: str) -> None:
+    pieces = await read(reader, text, language)
+    assert written(text, pieces) == phrases.split("|")
+    assert all(not vocab.unknown(piece.phonemes) for piece in pieces)
+
+
+async def test_a_long_text_is_said_to_the_end(reader: Reader) -> None:
+    sentence = "In 1984, Dr. Jones of the U.S. paid $1,234.50 for it; “why?” she asked, and (at 10:30) left. "
+    text = sentence * 40
+    pieces = await read(reader, text)
+    words = written(sentence, await read(reader, sentence))
+    assert len(words) == 18
+    assert written(text, pieces) == words * 40
+    assert len(pieces[0].phonemes) <= 50
+    assert all(len(piece.phonemes) <= 400 for piece in pieces)
+    assert [piece.last for piece in pieces] == [False] * (len(pieces) - 1) + [True]
