@@ -1,0 +1,93 @@
+"""Audio in the format the client asked for, whole or as it is made.
+
+soundfile (libsndfile, LGPL) writes mp3, opus and flac: it is fast, exact to the sample, and streams. PyAV would cover
+aac as well, but its wheels link x264 and x265, which are GPL; so aac alone goes through PyAV, in a process of its own.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import soundfile
+
+from kokoro_server.audio.encoders import AacEncoder, Encoder, PcmEncoder, SoundfileEncoder, WavEncoder
+from kokoro_server.audio.wav import SampleFormat, Samples, header, pcm16, pcm32
+from kokoro_server.errors import InvalidInput
+
+Format = Literal["wav", "pcm", "mp3", "opus", "flac", "aac"]
+FORMATS: tuple[Format, ...] = get_args(Format)
+
+
+@dataclass(frozen=True, slots=True)
+class Encoding:
+    """How a format is called, and the sample rates it can hold (none named: all)."""
+
+    media_type: str
+    container: str = ""  # libsndfile's names
+    subtype: str = ""
+    rates: tuple[int, ...] = ()
+
+
+MPEG_RATES = (8_000, 11_025, 12_000, 16_000, 22_050, 24_000, 32_000, 44_100, 48_000)
+ENCODINGS: dict[Format, Encoding] = {
+    "wav": Encoding("audio/wav"),
+    "pcm": Encoding("audio/pcm"),
+    "mp3": Encoding("audio/mpeg", "MP3", "MPEG_LAYER_III", MPEG_RATES),
+    "opus": Encoding("audio/ogg", "OGG", "OPUS", (8_000, 12_000, 16_000, 24_000, 48_000)),
+    "flac": Encoding("audio/flac", "FLAC", "PCM_16"),
+    "aac": Encoding("audio/aac", rates=MPEG_RATES),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """What the client wants the samples to become."""
+
+    format: Format = "wav"
+    sample_rate: int = 24_000
+    sample_format: SampleFormat = "pcm_s16le"
+
+    @property
+    def media_type(self) -> str:
+        return ENCODINGS[self.format].media_type
+
+    def check(self) -> None:
+        rates = ENCODINGS[self.format].rates
+        if rates and self.sample_rate not in rates:
+            allowed = ", ".join(map(str, rates))
+            raise InvalidInput(
+                f"sample_rate {self.sample_rate} is not possible in {self.format}; allowed: {allowed}",
+                field="sample_rate",
+            )
+        if self.sample_format != "pcm_s16le" and self.format not in ("wav", "pcm"):
+            raise InvalidInput(f"sample_format is for wav and pcm, not {self.format}", field="sample_format")
+
+
+def encoder(output: Output) -> Encoder:
+    """For audio that is sent while it is made: lengths in headers stay unknown."""
+    makers: dict[Format, Callable[[], Encoder]] = {
+        "wav": lambda: WavEncoder(output.sample_rate, output.sample_format),
+        "pcm": lambda: PcmEncoder(output.sample_format),
+        "aac": lambda: AacEncoder(output.sample_rate),
+    }
+    encoding = ENCODINGS[output.format]
+    return makers.get(
+        output.format, lambda: SoundfileEncoder(output.sample_rate, encoding.container, encoding.subtype)
+    )()
+
+
+def encode(audio: Samples, output: Output) -> bytes:
+    """A whole file, with its length in the header where the format has a place for it."""
+    encoding = ENCODINGS[output.format]
+    if encoding.container:
+        buffer = io.BytesIO()
+        soundfile.write(buffer, audio, output.sample_rate, format=encoding.container, subtype=encoding.subtype)
+        return buffer.getvalue()
+    if output.format == "aac":
+        aac = AacEncoder(output.sample_rate)
+        return aac.write(audio) + aac.finish()
+    data = pcm16(audio) if output.sample_format == "pcm_s16le" else pcm32(audio)
+    return data if output.format == "pcm" else header(output.sample_rate, output.sample_format, len(data)) + data

@@ -1,0 +1,169 @@
+"""One encoder per way of writing samples. Each is used by one stream, from one thread at a time."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import subprocess
+import sys
+import threading
+from abc import ABC, abstractmethod
+from typing import IO
+
+import soundfile
+
+from kokoro_server.audio.wav import SampleFormat, Samples, header, pcm16, pcm32
+from kokoro_server.errors import EngineError
+
+
+class Encoder(ABC):
+    """Takes samples in order and gives the bytes that are ready."""
+
+    @abstractmethod
+    def write(self, audio: Samples) -> bytes: ...
+
+    @abstractmethod
+    def finish(self) -> bytes:
+        """The last bytes; nothing may be written after."""
+
+    def close(self) -> None:  # noqa: B027 - most hold nothing
+        """Let go of what an encoder that is not finished holds."""
+
+
+class PcmEncoder(Encoder):
+    def __init__(self, sample_format: SampleFormat = "pcm_s16le") -> None:
+        self._pack = pcm16 if sample_format == "pcm_s16le" else pcm32
+
+    def write(self, audio: Samples) -> bytes:
+        return self._pack(audio)
+
+    def finish(self) -> bytes:
+        return b""
+
+
+class WavEncoder(PcmEncoder):
+    """One header, then samples: a single file however many pieces it is made of."""
+
+    def __init__(self, sample_rate: int, sample_format: SampleFormat = "pcm_s16le") -> None:
+        super().__init__(sample_format)
+        self._head = header(sample_rate, sample_format, None)
+
+    def write(self, audio: Samples) -> bytes:
+        head, self._head = self._head, b""
+        return head + super().write(audio)
+
+    def finish(self) -> bytes:
+        head, self._head = self._head, b""
+        return head
+
+
+class SoundfileEncoder(Encoder):
+    """mp3, opus and flac through libsndfile."""
+
+    def __init__(self, sample_rate: int, container: str, subtype: str) -> None:
+        self._sink = _Sink()
+        self._file = soundfile.SoundFile(self._sink, "w", sample_rate, 1, format=container, subtype=subtype)
+
+    def write(self, audio: Samples) -> bytes:
+        self._file.write(audio)
+        return self._sink.take()
+
+    def finish(self) -> bytes:
+        self._file.close()
+        return self._sink.take()
+
+
+class _Sink(io.RawIOBase):
+    """A file for libsndfile whose beginning has already been sent.
+
+    When it closes a file, libsndfile goes back to write lengths into the header. What has been sent cannot be changed,
+    and these formats all play without.
+    """
+
+    def __init__(self) -> None:
+        self._unsent = bytearray()
+        self._sent = 0  # bytes
+        self._place = 0
+
+    def take(self) -> bytes:
+        data = bytes(self._unsent)
+        self._sent += len(data)
+        self._unsent.clear()
+        return data
+
+    def write(self, data: object) -> int:
+        chunk = bytes(memoryview(data))  # type: ignore[arg-type]
+        start = self._place - self._sent
+        self._place += len(chunk)
+        if start >= 0:
+            self._unsent[start : start + len(chunk)] = chunk
+        return len(chunk)
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        end = self._sent + len(self._unsent)
+        self._place = offset + {io.SEEK_SET: 0, io.SEEK_CUR: self._place, io.SEEK_END: end}[whence]
+        return self._place
+
+    def tell(self) -> int:
+        return self._place
+
+    def seekable(self) -> bool:
+        return True
+
+    def writable(self) -> bool:
+        return True
+
+
+class AacEncoder(Encoder):
+    """AAC in ADTS, by a child process: see `kokoro_server.audio.encode` for why."""
+
+    def __init__(self, sample_rate: int) -> None:
+        command = [sys.executable, "-m", "kokoro_server.audio.aac", str(sample_rate)]
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._stdin = self._process.stdin
+        self._ready = bytearray()
+        self._lock = threading.Lock()
+        self._reader = threading.Thread(target=self._read, args=(self._process.stdout,), daemon=True)
+        self._reader.start()
+
+    def write(self, audio: Samples) -> bytes:
+        try:
+            self._stdin.write(pcm32(audio))
+            self._stdin.flush()
+        except BrokenPipeError:
+            self._fail()
+        return self._take()
+
+    def finish(self) -> bytes:
+        self._stdin.close()
+        self._reader.join()
+        if self._process.wait() != 0:
+            self._fail()
+        return self._take()
+
+    def close(self) -> None:
+        self._process.kill()
+        self._process.wait()
+        self._reader.join()
+        with contextlib.suppress(BrokenPipeError):
+            self._stdin.close()
+
+    def _read(self, stdout: IO[bytes]) -> None:
+        with stdout:
+            while chunk := stdout.read1(65536):  # type: ignore[attr-defined]
+                with self._lock:
+                    self._ready += chunk
+
+    def _take(self) -> bytes:
+        with self._lock:
+            data = bytes(self._ready)
+            self._ready.clear()
+        return data
+
+    def _fail(self) -> None:
+        self.close()
+        raise EngineError(
+            f"the aac encoder ended with status {self._process.returncode}; is the package 'av' installed?"
+        )

@@ -1,0 +1,32 @@
+"""Samples at the rate the client asked for, by soxr: band-limited, in time, and as long as it should be."""
+
+from __future__ import annotations
+
+import numpy as np
+import soxr
+
+from kokoro_server.audio.wav import Samples
+from kokoro_server.engine.protocol import SAMPLE_RATE
+
+MIN_RATE = 8_000  # Hz
+MAX_RATE = 48_000
+
+
+class Resampler:
+    """From the model's rate to `sample_rate`: samples in order in, those that are ready out.
+
+    However the input is cut, the output is the same: `round(n * sample_rate / SAMPLE_RATE)` samples for n, with no
+    delay. At the model's own rate the arrays are handed through.
+    """
+
+    def __init__(self, sample_rate: int) -> None:
+        same = sample_rate == SAMPLE_RATE
+        self._stream = None if same else soxr.ResampleStream(SAMPLE_RATE, sample_rate, 1, dtype="float32")
+
+    def write(self, audio: Samples) -> Samples:
+        return audio if self._stream is None else self._stream.resample_chunk(audio)
+
+    def finish(self) -> Samples:
+        """The last samples; nothing may be written after."""
+        nothing = np.zeros(0, np.float32)
+        return nothing if self._stream is None else self._stream.resample_chunk(nothing, last=True)

@@ -1,0 +1,102 @@
+"""Each format, decoded by another library than the one that wrote it."""
+
+from __future__ import annotations
+
+import io
+
+import numpy as np
+import pytest
+import soundfile
+from numpy.typing import NDArray
+
+from kokoro_server.audio.encode import ENCODINGS, FORMATS, Format, Output, encode, encoder
+from kokoro_server.audio.encoders import AacEncoder
+from kokoro_server.errors import EngineError, InvalidInput
+from tests.audio_files import decode
+
+RATE = 24_000
+LOSSY_DELAY = {"mp3": 2500, "opus": 400, "aac": 2200}  # samples a decoder may add before and after
+
+
+def tone(seconds: float = 2.3) -> NDArray[np.float32]:
+    t = np.arange(int(seconds * RATE)) / RATE
+    return (0.4 * np.sin(2 * np.pi * 440 * t)).astype(np.float32)
+
+
+def best_match(decoded: NDArray[np.float32], audio: NDArray[np.float32]) -> float:
+    """Correlation of the signal's middle with the decoded one, at the best lag."""
+    probe = audio[RATE // 2 : RATE]
+    window = decoded[: len(audio) + 5000]
+    correlation = np.correlate(window, probe, "valid")
+    place = int(np.argmax(correlation))
+    found = window[place : place + len(probe)]
+    return float(np.dot(found, probe) / np.sqrt(np.dot(found, found) * np.dot(probe, probe)))
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_whole_file_decodes_to_what_went_in(format: Format) -> None:
+    audio = tone()
+    decoded = decode(encode(audio, Output(format)), format)
+    assert abs(len(decoded) - len(audio)) <= LOSSY_DELAY.get(format, 0)
+    assert best_match(decoded, audio) > 0.99
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_stream_decodes_like_the_whole_file(format: Format) -> None:
+    audio = tone()
+    stream = encoder(Output(format))
+    data = b"".join(stream.write(part) for part in np.array_split(audio, 7)) + stream.finish()
+    decoded = decode(data, format)
+    assert abs(len(decoded) - len(decode(encode(audio, Output(format)), format))) <= LOSSY_DELAY.get(format, 0)
+    assert len(decoded) >= len(audio), "the tail is lost"
+    assert best_match(decoded, audio) > 0.99
+
+
+@pytest.mark.parametrize("format", ["wav", "pcm", "mp3", "opus", "flac"])
+def test_stream_gives_bytes_as_it_goes(format: Format) -> None:
+    stream = encoder(Output(format))
+    sizes = [len(stream.write(tone(1.5))) for _ in range(4)]
+    assert all(size > 500 for size in sizes)
+
+
+def test_whole_wav_tells_its_length_and_a_streamed_one_opens_all_the_same() -> None:
+    audio = tone()
+    whole = soundfile.info(io.BytesIO(encode(audio, Output("wav"))))
+    assert (whole.frames, whole.samplerate, whole.channels, whole.subtype) == (len(audio), RATE, 1, "PCM_16")
+    stream = encoder(Output("wav"))
+    data = stream.write(audio[:1000]) + stream.write(audio[1000:]) + stream.finish()
+    read, _ = soundfile.read(io.BytesIO(data))
+    assert len(read) == len(audio)
+
+
+def test_float_samples_come_back_bit_for_bit() -> None:
+    audio = tone()
+    read, _ = soundfile.read(io.BytesIO(encode(audio, Output("wav", sample_format="pcm_f32le"))), dtype="float32")
+    assert np.array_equal(read, audio)
+    assert encode(audio, Output("pcm", sample_format="pcm_f32le")) == audio.astype("<f4").tobytes()
+
+
+def test_samples_over_full_scale_are_clipped_not_wrapped() -> None:
+    loud = np.array([2.0, -2.0, 1.0, -1.0, 0.0], np.float32)
+    assert np.frombuffer(encode(loud, Output("pcm")), "<i2").tolist() == [32767, -32767, 32767, -32767, 0]
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_every_named_rate_works(format: Format) -> None:
+    for rate in ENCODINGS[format].rates or (8_000, 44_100):
+        assert encode(np.zeros(rate // 4, np.float32), Output(format, rate))
+
+
+def test_rates_and_sample_formats_a_format_cannot_hold_are_refused() -> None:
+    with pytest.raises(InvalidInput, match="8000, 12000, 16000, 24000, 48000"):
+        Output("opus", 44_100).check()
+    with pytest.raises(InvalidInput, match="sample_format is for wav and pcm"):
+        Output("mp3", sample_format="pcm_f32le").check()
+
+
+def test_a_dead_aac_encoder_is_an_error_not_a_short_file() -> None:
+    stream = AacEncoder(RATE)
+    stream.write(tone())
+    stream._process.kill()
+    with pytest.raises(EngineError, match="aac encoder ended"):
+        stream.finish()

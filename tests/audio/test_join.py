@@ -1,0 +1,197 @@
+"""Seams: no click, no speech lost, natural gaps, exact pauses, the same in one go as piece by piece."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from kokoro_server.audio.join import AFTER, BEFORE, GAPS, Ending, Joiner, Trimmed
+from kokoro_server.engine import vocab
+from kokoro_server.engine.assets import Assets
+from kokoro_server.engine.protocol import SAMPLE_RATE, Row
+from kokoro_server.engine.torch_engine import TorchEngine
+from kokoro_server.engine.voices import VoiceBook
+
+Audio = NDArray[np.float32]
+
+
+def samples(seconds: float) -> int:
+    return round(seconds * SAMPLE_RATE)
+
+
+def noise(seconds: float, decibels: float, seed: int = 0) -> Audio:
+    drawn = np.random.default_rng(seed).standard_normal(samples(seconds))
+    return (drawn * 10 ** (decibels / 20)).astype(np.float32)
+
+
+def voiced(seconds: float) -> Audio:
+    t = np.arange(samples(seconds)) / SAMPLE_RATE
+    return (0.3 * np.sin(2 * np.pi * 180 * t + 1.0)).astype(np.float32)
+
+
+def spoken(before: float = 0.35, speech: float = 0.5, after: float = 0.45) -> Audio:
+    """A voice between two silences with a little noise in them, as the model makes it."""
+    return np.concatenate([noise(before, -75), voiced(speech), noise(after, -75)])
+
+
+@dataclass
+class Clip:
+    audio: Audio
+    pieces: list[tuple[int, Audio, Trimmed]]  # where each came to lie, the piece, and what was made of it
+
+
+def join(parts: list[tuple[Audio, Ending] | float], speed: float = 1.0) -> Clip:
+    joiner = Joiner(speed)
+    out: list[Audio] = []
+    pieces: list[tuple[int, Audio, Trimmed]] = []
+    for part in parts:
+        place = sum(map(len, out))
+        if isinstance(part, float):
+            out.append(joiner.pause(part))
+        else:
+            trimmed = joiner.add(part[0], ends=part[1])
+            pieces.append((place - trimmed.lead, part[0], trimmed))
+            out.append(trimmed.audio)
+    return Clip(np.concatenate([*out, joiner.finish()]), pieces)
+
+
+def loud_edges(audio: Audio) -> tuple[int, int]:
+    loud = np.flatnonzero(np.abs(audio) > 0.01)
+    return int(loud[0]), int(loud[-1]) + 1
+
+
+def silence_between(clip: Clip) -> int:
+    """Samples from the end of the first piece's speech to the beginning of the second's."""
+    (first, a, _), (second, b, _) = clip.pieces
+    return second + loud_edges(b)[0] - first - loud_edges(a)[1]
+
+
+def largest_step(audio: Audio) -> float:
+    return float(np.abs(np.diff(audio)).max(initial=0.0))
+
+
+def assert_smooth_seam(clip: Clip) -> None:
+    """No step between the speech of two pieces is larger than the steps of the silences it was made of."""
+    (first, a, _), (second, b, _) = clip.pieces
+    end, begin = loud_edges(a)[1], loud_edges(b)[0]
+    gap = clip.audio[first + end : second + begin]
+    assert largest_step(gap) <= largest_step(a[end:]) + largest_step(b[:begin])
+
+
+def test_one_piece_is_left_as_it_is() -> None:
+    piece = spoken()
+    assert np.array_equal(join([(piece, "sentence")]).audio, piece)
+
+
+def test_outer_ends_are_left_as_they_are() -> None:
+    first, last = spoken(before=0.6), spoken(after=0.9)
+    audio = join([(first, "sentence"), (spoken(), "clause"), (last, "sentence")]).audio
+    assert np.array_equal(audio[: samples(1.0)], first[: samples(1.0)])
+    assert np.array_equal(audio[-samples(1.2) :], last[-samples(1.2) :])
+
+
+@pytest.mark.parametrize("ends", ["sentence", "clause", "none"])
+def test_gap_depends_on_how_the_text_ends(ends: Ending) -> None:
+    gap = silence_between(join([(spoken(), ends), (spoken(), "sentence")]))
+    assert gap == pytest.approx(samples(GAPS[ends]), abs=samples(0.011))
+
+
+def test_gap_is_kept_where_the_model_left_less_silence() -> None:
+    gap = silence_between(join([(spoken(after=0.06), "sentence"), (spoken(before=0.02), "sentence")]))
+    assert gap == pytest.approx(samples(GAPS["sentence"]), abs=samples(0.011))
+
+
+def test_fast_speech_has_shorter_gaps() -> None:
+    parts: list[tuple[Audio, Ending] | float] = [(spoken(), "sentence"), (spoken(), "sentence")]
+    assert silence_between(join(parts, speed=2.0)) == pytest.approx(samples(GAPS["sentence"] / 2), abs=samples(0.011))
+
+
+@pytest.mark.parametrize("seconds", [0.0, 0.3, 1.00003, 30.0])
+def test_pause_is_exact_to_the_sample(seconds: float) -> None:
+    first, second = spoken(), spoken()
+    joiner = Joiner()
+    joiner.add(first, ends="sentence")
+    pause = joiner.pause(seconds)
+    after = joiner.add(second, ends="sentence")
+    assert len(pause) == AFTER + samples(seconds)
+    assert not pause[AFTER:].any()
+    assert after.lead == pytest.approx(samples(0.35) - BEFORE, abs=samples(0.006))
+
+
+def test_pauses_add_up_and_may_begin_and_end_a_clip() -> None:
+    joiner = Joiner()
+    assert np.array_equal(joiner.pause(0.5), np.zeros(samples(0.5), np.float32))
+    joiner.add(spoken(), ends="sentence")
+    assert len(joiner.pause(0.5)) == AFTER + samples(0.5)
+    assert np.array_equal(joiner.pause(0.25), np.zeros(samples(0.25), np.float32))
+    assert len(joiner.finish()) == 0
+
+
+def test_lead_tells_where_a_word_came_to_lie() -> None:
+    clip = join([(spoken(0.3), "clause"), 0.7, (spoken(0.5), "none"), (spoken(0.02), "sentence")])
+    for place, piece, _ in clip.pieces:
+        first, last = loud_edges(piece)
+        assert np.array_equal(clip.audio[place + first + 200 : place + last], piece[first + 200 : last])
+
+
+@pytest.mark.parametrize("fricative", [-45.0, -52.0])
+def test_weak_sounds_at_the_edges_survive(fricative: float) -> None:
+    """60 ms of faint noise before and 30 ms after the voice, far under its level of -13 dB."""
+    word = np.concatenate(
+        [noise(0.3, -85), noise(0.06, fricative, 1), voiced(0.4), noise(0.03, fricative, 2), noise(0.4, -85)]
+    )
+    clip = join([(spoken(), "none"), (word, "none"), (spoken(), "sentence")])
+    place, _, _ = clip.pieces[1]
+    first, last = samples(0.31), samples(0.3 + 0.06 + 0.4 + 0.025)
+    heard = clip.audio[place + first : place + last]
+    assert np.abs(heard - word[first:last]).max() < 10 ** (-60 / 20)  # only the neighbours' noise was added
+
+
+@pytest.mark.parametrize("ends", ["sentence", "clause", "none"])
+def test_no_step_at_a_seam_even_without_any_silence(ends: Ending) -> None:
+    clip = join([(voiced(0.4), ends), (voiced(0.31), ends), 0.1, (voiced(0.2), ends)])
+    assert largest_step(clip.audio) <= 1.1 * largest_step(voiced(0.4))
+
+
+@pytest.mark.parametrize("ends", ["sentence", "clause", "none"])
+def test_seams_in_noise_are_no_rougher_than_the_noise(ends: Ending) -> None:
+    assert_smooth_seam(join([(spoken(), ends), (spoken(), "sentence")]))
+
+
+@pytest.mark.parametrize("length", [0, 1, 50, 119, 120, 240])
+def test_tiny_and_silent_pieces_are_no_trouble(length: int) -> None:
+    tiny = noise(1.0, -20)[:length]
+    silent = np.zeros(length, np.float32)
+    clip = join([(tiny, "none"), (silent, "clause"), (spoken(), "none"), (tiny, "sentence"), (silent, "sentence")])
+    assert np.isfinite(clip.audio).all()
+    assert len(clip.audio) >= samples(0.5)
+
+
+def test_pieces_that_come_in_are_not_changed() -> None:
+    pieces = [spoken(), spoken()]
+    originals = [piece.copy() for piece in pieces]
+    join([(pieces[0], "none"), (pieces[1], "none"), 1.0])
+    assert all(np.array_equal(piece, original) for piece, original in zip(pieces, originals, strict=True))
+
+
+@pytest.mark.real
+def test_real_speech_loses_nothing_and_has_no_click(assets: Assets) -> None:
+    """θ and f at the seam, in a voice that barely breathes them."""
+    phonemes: list[tuple[str, Ending]] = [("hˌi hˈɜɹd hɜɹ lˈæf,", "clause"), ("θˈɪn lˈivz fˈɛl ˈɔf", "none")]
+    voices = VoiceBook(assets.voices)
+    rows = [Row(tokens, voices.style("af_sky", len(tokens))) for tokens in (vocab.tokenize(p) for p, _ in phonemes)]
+    audios = [result.audio for result in TorchEngine.load(assets.weights, "cpu").synthesize(rows)]
+    clip = join([(audio, ends) for audio, (_, ends) in zip(audios, phonemes, strict=True)])
+
+    for place, piece, _ in clip.pieces:
+        inside = clip.audio[max(0, place) : place + len(piece)]
+        kept = piece[max(0, -place) :][: len(inside)]
+        floor = np.abs(piece).max() * 10 ** (-45 / 20)
+        loud = np.abs(piece) > floor
+        assert not loud[: len(piece) - len(kept)].any()
+        assert np.abs(inside - kept)[np.abs(kept) > floor].max() < floor
+
+    assert_smooth_seam(clip)
