@@ -1,0 +1,7 @@
+"""Many requests in one forward pass: the shared batch queue. Knows neither HTTP nor torch."""
+
+from kokoro_server.batching.entry import FireReason, Outcome, Priority
+from kokoro_server.batching.policy import BatchingOptions, Grouping
+from kokoro_server.batching.queue import BatchQueue, Job
+
+__all__ = ["BatchQueue", "BatchingOptions", "FireReason", "Grouping", "Job", "Outcome", "Priority"]

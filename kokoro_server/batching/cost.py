@@ -1,0 +1,117 @@
+"""What the queue learns from the batches it has run: how long a row gets, how long a batch takes, what fits."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+from kokoro_server.engine.protocol import Row
+
+PRIOR_FRAMES = ((20.0, 70.0), (200.0, 520.0))  # (tokens, frames): 2.5 frames a token and 20 for the pads
+FADING = 0.98  # weight of the past at each new point
+MIN_FORWARDS = 8  # before the fixed cost of a batch is believed
+CAP_RECOVERY = 1.005  # per batch: about 140 batches from a halved cap back to where memory ran out
+
+
+class LineFit:
+    """y ≈ slope·x + intercept over recent points: least squares with forgetting; neither is ever negative."""
+
+    def __init__(self, points: Iterable[tuple[float, float]] = (), *, fading: float = FADING) -> None:
+        self.slope = self.intercept = 0.0
+        self._fading = fading
+        self._n = self._x = self._y = self._xx = self._xy = 0.0
+        for x, y in points:
+            self.add(x, y)
+
+    def __call__(self, x: float) -> float:
+        return self.slope * x + self.intercept
+
+    def add(self, x: float, y: float) -> None:
+        keep = self._fading
+        self._n = keep * self._n + 1.0
+        self._x = keep * self._x + x
+        self._y = keep * self._y + y
+        self._xx = keep * self._xx + x * x
+        self._xy = keep * self._xy + x * y
+        self.slope, self.intercept = self._solve()
+
+    def _solve(self) -> tuple[float, float]:
+        spread = self._n * self._xx - self._x**2
+        through_origin = self._xy / self._xx if self._xx else 0.0, 0.0
+        if spread <= 1e-9 * self._n * self._xx:
+            return through_origin
+        slope = (self._n * self._xy - self._x * self._y) / spread
+        if slope < 0:
+            return 0.0, self._y / self._n
+        intercept = (self._y - slope * self._x) / self._n
+        return (slope, intercept) if intercept >= 0 else through_origin
+
+
+class FrameEstimate:
+    """Predicted length of a row in frames, from its token count and speed."""
+
+    def __init__(self) -> None:
+        self._fit = LineFit(PRIOR_FRAMES, fading=0.99)
+
+    def predict(self, row: Row) -> int:
+        return max(1, round(self._fit(len(row.tokens)) / row.speed))
+
+    def learn(self, row: Row, frames: int) -> None:
+        self._fit.add(len(row.tokens), frames * row.speed)
+
+
+class CostModel:
+    """Seconds that the device takes, from the padded frames it is given."""
+
+    def __init__(self) -> None:
+        self._fit = LineFit()
+        self._forwards = 0
+        self._rows = self._frames = self._padded = 0.0  # of recent forwards, fading
+
+    def learn(self, *, rows: int, frames: int, padded: int, seconds: float) -> None:
+        self._fit.add(padded, seconds)
+        self._forwards += 1
+        self._rows = FADING * self._rows + rows
+        self._frames = FADING * self._frames + frames
+        self._padded = FADING * self._padded + padded
+
+    @property
+    def overhead_frames(self) -> float:
+        """The fixed cost of a batch, expressed in padded frames; 0 while it is not known."""
+        if self._forwards < MIN_FORWARDS or not self._fit.slope:
+            return 0.0
+        return self._fit.intercept / self._fit.slope
+
+    def batch_seconds(self, padded: float) -> float:
+        return self._fit(padded)
+
+    def backlog_seconds(self, *, rows: int, frames: float, unknown_rows: int, max_rows: int, budget: float) -> float:
+        """Time to work off `rows` of `frames` in all, and `unknown_rows` more of the usual length."""
+        if not self._forwards:
+            return 0.0
+        padded = (frames + unknown_rows * self._frames / self._rows) * self._padded / self._frames
+        batches = max(math.ceil((rows + unknown_rows) / max_rows), math.ceil(padded / budget))
+        return self._fit.slope * padded + self._fit.intercept * batches
+
+
+class LearnedCap:
+    """The padded frames of one batch that are known to fit: halved when memory runs out, slowly raised again."""
+
+    def __init__(self, full: int) -> None:
+        self._full = float(full)
+        self._cap = float(full)
+
+    @property
+    def frames(self) -> int:
+        return int(self._cap)
+
+    @property
+    def lowered(self) -> bool:
+        return self._cap < self._full
+
+    def lower(self, too_much: int) -> None:
+        """`too_much` padded frames did not fit."""
+        self._cap = max(1.0, min(self._cap, too_much / 2))
+
+    def recover(self) -> None:
+        self._cap = min(self._full, self._cap * CAP_RECOVERY)

@@ -1,0 +1,70 @@
+"""The thread that blocks on the engine, so that the event loop never does."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import queue
+import threading
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+Call = tuple[Callable[[], Any], asyncio.Future[Any]]
+
+
+class DeviceThreadDied(Exception):
+    """The call was ended by something that is not an Exception, and its thread with it."""
+
+
+class DeviceThread:
+    """Runs calls one after the other. A daemon: a forward that never returns must not keep the process from exiting."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._calls: queue.SimpleQueue[Call | None] = queue.SimpleQueue()
+        self.alive = True
+        threading.Thread(target=self._serve, name="kokoro-device", daemon=True).start()
+
+    def call(self, work: Callable[[], T]) -> asyncio.Future[T]:
+        done: asyncio.Future[T] = self._loop.create_future()
+        self._calls.put((work, done))
+        return done
+
+    def stop(self) -> None:
+        """Let the thread end after the call it is in."""
+        self._calls.put(None)
+
+    def _serve(self) -> None:
+        # The call lives in _serve_one's frame only: an idle thread keeps no audio alive.
+        while self._serve_one():
+            pass
+
+    def _serve_one(self) -> bool:
+        call = self._calls.get()
+        if call is None:
+            return False
+        work, done = call
+        try:
+            self._post(_resolve, done, work())
+        except Exception as error:
+            self._post(_fail, done, error)
+        except BaseException as error:
+            self.alive = False  # before the news is out: whoever hears it must not call this thread again
+            self._post(_fail, done, DeviceThreadDied(repr(error)))
+            return False
+        return True
+
+    def _post(self, deliver: Callable[[asyncio.Future[Any], Any], None], done: asyncio.Future[Any], what: Any) -> None:
+        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody is left to tell
+            self._loop.call_soon_threadsafe(deliver, done, what)
+
+
+def _resolve(done: asyncio.Future[Any], answer: Any) -> None:
+    if not done.done():
+        done.set_result(answer)
+
+
+def _fail(done: asyncio.Future[Any], error: Exception) -> None:
+    if not done.done():
+        done.set_exception(error)

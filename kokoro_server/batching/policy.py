@@ -1,0 +1,130 @@
+"""Which entries go together, and when. Pure: it looks at the waiting entries and changes nothing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from kokoro_server.batching.entry import Entry, FireReason, Priority
+from kokoro_server.batching.waiting import ENTRY_PATIENCE, WINDOW_BATCHES, Waiting
+from kokoro_server.engine.protocol import Limits
+
+NEARLY_FULL = 0.8  # of the rows or of the budget: not worth waiting for more
+Grouping = Literal["mixed", "voice"]
+
+
+@dataclass(frozen=True, slots=True)
+class BatchingOptions:
+    """How the queue behaves. None stands for what the engine does best."""
+
+    enabled: bool = True  # False: the same path with batches of one and no waiting
+    max_batch_size: int | None = None  # rows
+    max_padded_frames: int | None = None  # rows × longest row, predicted
+    max_batch_text_length: int | None = None  # phonemes of a batch in all; None: no cap
+    max_wait_ms: float = 50.0  # no idle device waits longer, counted from the oldest entry
+    min_wait_ms: float = 10.0  # the least window while others are known to be on their way
+    quiet_ms: float = 2.0  # without an arrival: go
+    grouping: Grouping = "mixed"  # "voice": only rows of one voice share a batch
+    max_queue_size: int = 1000  # waiting or on their way
+    queue_timeout: float = 30.0  # seconds that an interactive entry may wait
+    job_timeout: float = 600.0  # the same for bulk entries and the later pieces of a long text
+    engine_timeout: float = 60.0  # seconds that one forward pass may take
+
+    def rows(self, limits: Limits) -> int:
+        if not self.enabled:
+            return 1
+        return self.max_batch_size or limits.max_rows
+
+    def padded_frames(self, limits: Limits) -> int:
+        return min(self.max_padded_frames or limits.max_padded_frames, limits.max_padded_frames)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Batch:
+    """Entries to run together; the first is the one the others were picked to go with."""
+
+    entries: list[Entry]
+    longest: int  # predicted frames
+    fill: float  # share of the tightest limit that is used; 1 also when something that waits found no room
+
+    @property
+    def padded(self) -> int:
+        return self.longest * len(self.entries)
+
+
+class Policy:
+    """Forms batches under the limits of the options and the engine."""
+
+    def __init__(self, options: BatchingOptions, limits: Limits) -> None:
+        self.rows = options.rows(limits)
+        self.padded_frames = options.padded_frames(limits)
+        self._text = options.max_batch_text_length or self.rows * limits.max_tokens
+        self._by_voice = options.grouping == "voice"
+        self._quiet = options.quiet_ms / 1000
+        self._min_wait = options.min_wait_ms / 1000
+        self._max_wait = options.max_wait_ms / 1000
+
+    def choose(self, waiting: Waiting, *, cap: int, overhead: float) -> Batch:
+        """The best batch of what waits now: its leader, and those nearest to it in length.
+
+        `cap` is the padded frames that are known to fit; `overhead` the fixed cost of a batch in frames. The leader
+        goes even where it breaks a limit alone. Rows join a bypass leader only as far as they at most double the
+        fixed cost: it is there for its latency.
+        """
+        leader = waiting.leader()
+        budget = float(min(self.padded_frames, cap))
+        if leader.priority is Priority.BYPASS:
+            budget = min(budget, leader.frames + overhead)
+        chosen, longest, text = [leader], leader.frames, leader.tokens
+        crowded = False
+        closed: dict[Priority, int] = {}  # by lane: one that may not be overtaken again found no room
+        for entry in self._companions(leader, waiting):
+            grown = max(longest, entry.frames)
+            if (
+                len(chosen) < self.rows
+                and grown * (len(chosen) + 1) <= budget
+                and text + entry.tokens <= self._text
+                and entry.number < closed.get(entry.priority, entry.number + 1)
+            ):
+                chosen.append(entry)
+                longest, text = grown, text + entry.tokens
+            else:
+                crowded = True
+                if entry.skips >= ENTRY_PATIENCE:
+                    closed.setdefault(entry.priority, entry.number)
+        used = max(len(chosen) / self.rows, longest * len(chosen) / budget, text / self._text)
+        return Batch(chosen, longest, 1.0 if crowded else used)
+
+    def _companions(self, leader: Entry, waiting: Waiting) -> list[Entry]:
+        """Who may go with the leader: by lane, there those overtaken too often in order, then by length, voice, age."""
+        window = waiting.window(WINDOW_BATCHES * self.rows)
+        others = (entry for entry in window if entry is not leader)
+        if self._by_voice:
+            others = (entry for entry in others if entry.voice == leader.voice)
+
+        def fitness(entry: Entry) -> tuple[int, ...]:
+            if entry.skips >= ENTRY_PATIENCE:
+                return entry.priority, 0, entry.number
+            return entry.priority, 1, abs(entry.frames - leader.frames), entry.voice != leader.voice, entry.number
+
+        return sorted(others, key=fitness)
+
+    def verdict(self, batch: Batch, waiting: Waiting, *, now: float, backlog: bool) -> FireReason | float:
+        """Why to run `batch` now, or when to look again. `backlog`: it gathered while the device was busy."""
+        if batch.entries[0].priority is Priority.BYPASS:
+            return FireReason.BYPASS
+        if batch.fill >= 1.0:
+            return FireReason.FULL
+        if batch.fill >= NEARLY_FULL:
+            return FireReason.NEARLY_FULL
+        if backlog:
+            return FireReason.DEVICE_FREE
+        oldest = waiting.oldest_arrival()
+        quiet_at = waiting.last_news + self._quiet
+        if waiting.expected:
+            quiet_at = max(quiet_at, oldest + self._min_wait)
+        if now >= oldest + self._max_wait:
+            return FireReason.MAX_WAIT
+        if now >= quiet_at:
+            return FireReason.QUIET
+        return min(quiet_at, oldest + self._max_wait)

@@ -1,0 +1,338 @@
+"""The shared queue: rows of any request go in, each comes out of a forward pass that served many."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import logging
+import math
+from collections import deque
+from collections.abc import AsyncGenerator, Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from kokoro_server.batching.clock import Clock, LoopClock
+from kokoro_server.batching.device import DeviceThread
+from kokoro_server.batching.entry import Entry, Outcome, Priority
+from kokoro_server.batching.jobs import Rows, in_order
+from kokoro_server.batching.policy import BatchingOptions, Policy
+from kokoro_server.batching.runner import Runner
+from kokoro_server.batching.stats import Stats
+from kokoro_server.batching.waiting import Waiting
+from kokoro_server.batching.worker import DeviceLost, ForwardStuck, Worker
+from kokoro_server.engine.protocol import Engine, Row
+from kokoro_server.errors import EngineUnavailable, Expired, KokoroError, TooBusy
+from kokoro_server.metrics import Metrics
+
+logger = logging.getLogger(__name__)
+
+JOB_BATCHES = 2  # batches' worth of its pieces that a job keeps in the queue
+MAX_DEATHS = 3  # of the worker within DEATH_WINDOW: restarting does not help
+DEATH_WINDOW = 60.0  # seconds
+STOP_GRACE = 5.0  # seconds that the batch on the device gets to finish
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Job:
+    """Pieces that belong to one request and share its place in the queue and its time."""
+
+    priority: Priority
+    bypass: int  # first pieces of each text that take the bypass lane
+    first_deadline: float
+    deadline: float
+    room: asyncio.Semaphore
+
+
+class BatchQueue:
+    """One per engine. Create it and use it on one event loop.
+
+    Deadlines are on the clock of `now()` and bound the wait, not the run: an entry that has not started by then fails
+    with Expired. Cancelling the task that awaits an entry takes it out of the queue. `on_fatal` is called once, with
+    the reason, when the device is lost and only a new process can help.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        options: BatchingOptions | None = None,
+        *,
+        clock: Clock | None = None,
+        metrics: Metrics | None = None,
+        on_fatal: Callable[[str], object] = lambda _reason: None,
+    ) -> None:
+        self.options = options or BatchingOptions()
+        self._clock = clock or LoopClock()
+        self._policy = Policy(self.options, engine.limits)
+        self._waiting = Waiting(by_voice=self.options.grouping == "voice")
+        self._stats = Stats(metrics)
+        self._worker = Worker(
+            Runner(engine, self._clock),
+            self._waiting,
+            self._policy,
+            self._stats,
+            clock=self._clock,
+            engine_timeout=self.options.engine_timeout,
+        )
+        self._on_fatal = on_fatal
+        self._numbers = itertools.count()
+        self._deaths: deque[float] = deque(maxlen=MAX_DEATHS)
+        self._device: DeviceThread | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._stopping = False
+        self._alive = True
+        if metrics is not None:
+            self._expose(metrics)
+
+    @property
+    def alive(self) -> bool:
+        """Liveness: false when only a restart of the process can help."""
+        return self._alive
+
+    @property
+    def ready(self) -> bool:
+        """Readiness: whether `submit` takes anything."""
+        return self._alive and not self._stopping and self._task is not None and not self._task.done()
+
+    @property
+    def max_batch_size(self) -> int:
+        """Rows, as the options and the engine allow."""
+        return self._policy.rows
+
+    def now(self) -> float:
+        return self._clock.now()
+
+    async def start(self) -> None:
+        self._start_worker()
+
+    async def stop(self) -> None:
+        """Fail what waits with EngineUnavailable; what is on the device gets a few seconds to finish."""
+        self._stopping = True
+        self._fail_waiting("the server is shutting down")
+        task, self._task = self._task, None
+        if task is not None:
+            self._worker.stop()
+            timer = self._clock.call_at(self.now() + STOP_GRACE, task.cancel)
+            await asyncio.wait({task})
+            timer.cancel()
+        if self._device is not None:
+            self._device.stop()
+
+    def hold(self) -> None:
+        """Freeze: form no batch until `release`. What is on the device runs on."""
+        self._worker.hold()
+
+    def release(self) -> None:
+        self._worker.release()
+
+    @contextmanager
+    def admit(self, *, priority: Priority = Priority.NORMAL, deadline: float | None = None) -> Iterator[None]:
+        """Enter before any work on a request; leave when its first row is ready to submit.
+
+        Raises TooBusy, with the time to retry after, when the queue is full or the predicted wait is past the
+        deadline. Inside, the request counts as on its way, and an idle device waits a little for it.
+        """
+        self._refuse_if_closed()
+        self._refuse_if_busy(priority, self._default_deadline(priority) if deadline is None else deadline)
+        self._waiting.expected += 1
+        try:
+            yield
+        finally:
+            self._waiting.expected -= 1
+            self._waiting.last_news = self.now()  # it is about to arrive, be it in a task not yet started
+            self._worker.wake()
+
+    async def submit(
+        self, row: Row, *, voice: str, priority: Priority = Priority.NORMAL, deadline: float | None = None
+    ) -> Outcome:
+        """Wait for the row's audio. `voice` is its canonical spec, by which entries are grouped."""
+        allowed = self._default_deadline(priority)
+        return await self._enqueue(row, voice, priority, allowed if deadline is None else min(allowed, deadline))
+
+    def job(
+        self,
+        *,
+        priority: Priority = Priority.NORMAL,
+        bypass: int = 0,
+        deadline: float | None = None,
+        ahead: int | None = None,
+    ) -> Job:
+        """A request of several texts: give it to each `submit_job`, and together they keep to one job's share.
+
+        `ahead` is the number of pieces in the queue or made and not yet taken; by default two batches' worth.
+        """
+        latest = math.inf if deadline is None else deadline
+        return Job(
+            priority,
+            bypass,
+            first_deadline=min(latest, self._default_deadline(priority)),
+            deadline=min(latest, self._default_deadline(Priority.BULK)),
+            room=asyncio.Semaphore(ahead or JOB_BATCHES * self._policy.rows),
+        )
+
+    def submit_job(self, rows: Rows, *, voice: str, job: Job | None = None) -> AsyncGenerator[Outcome, None]:
+        """The outcomes of a long text's rows, in order; close the generator to abandon the rest.
+
+        Only about two batches' worth of a job's pieces wait at once. The first must start within the queue timeout,
+        the others within the job timeout.
+        """
+        its = job or self.job()
+
+        def enqueue(index: int, row: Row) -> asyncio.Future[Outcome]:
+            priority = Priority.BYPASS if index < its.bypass else its.priority
+            return self._enqueue(row, voice, priority, its.deadline if index else its.first_deadline)
+
+        return in_order(rows, enqueue, its.room)
+
+    def predicted_wait(self, priority: Priority = Priority.NORMAL) -> float:
+        """Seconds until an entry that arrived now would start, by what recent batches took."""
+        ahead = [self._waiting.lane(lane) for lane in Priority if lane <= priority]
+        backlog = self._worker.costs.backlog_seconds(
+            rows=sum(map(len, ahead)),
+            frames=sum(lane.frames for lane in ahead),
+            unknown_rows=self._waiting.expected,
+            max_rows=self._policy.rows,
+            budget=min(self._policy.padded_frames, self._worker.cap.frames),
+        )
+        return backlog + self._remaining()
+
+    def snapshot(self) -> dict[str, Any]:
+        """The state of the queue for the health page; the keys are part of the API."""
+        return {
+            "batching_enabled": self.options.enabled,
+            "status": self._status(),
+            "queue_status": {
+                "current_size": len(self._waiting),
+                "worker_running": self.ready,
+                "held": self._worker.held,
+                "on_their_way": self._waiting.expected,
+                "running_rows": self._running_rows(),
+                "by_priority": {lane.name.lower(): len(self._waiting.lane(lane)) for lane in Priority},
+                "voice_groups": dict(self._waiting.voices),
+                "predicted_wait_ms": round(1000 * self.predicted_wait(), 3),
+            },
+            "performance": self._stats.performance(),
+            "config": {
+                "max_batch_size": self._policy.rows,
+                "max_wait_ms": self.options.max_wait_ms,
+                "min_wait_ms": self.options.min_wait_ms,
+                "quiet_ms": self.options.quiet_ms,
+                "max_queue_size": self.options.max_queue_size,
+                "max_padded_frames": self._policy.padded_frames,
+                "learned_cap_frames": self._worker.cap.frames,
+                "grouping": self.options.grouping,
+            },
+        }
+
+    def _status(self) -> str:
+        if not self.ready:
+            return "unhealthy"
+        recently_died = any(self.now() - death < DEATH_WINDOW for death in self._deaths)
+        overloaded = (
+            len(self._waiting) >= self.options.max_queue_size or self.predicted_wait() > self.options.queue_timeout
+        )
+        if recently_died or overloaded or self._worker.cap.lowered:
+            return "degraded"
+        return "healthy" if self.options.enabled else "disabled"
+
+    def _expose(self, metrics: Metrics) -> None:
+        lanes = {lane.name.lower(): self._waiting.lane(lane).__len__ for lane in Priority}
+        metrics.watch_queue(running=self._running_rows, waiting=dict(lanes))
+
+    def _running_rows(self) -> int:
+        running = self._worker.running
+        return len(running.entries) if running else 0
+
+    def _remaining(self) -> float:
+        running = self._worker.running
+        if running is None:
+            return 0.0
+        return max(0.0, running.started + self._worker.costs.batch_seconds(running.padded) - self.now())
+
+    def _default_deadline(self, priority: Priority) -> float:
+        bulk = priority is Priority.BULK
+        return self.now() + (self.options.job_timeout if bulk else self.options.queue_timeout)
+
+    def _refuse_if_closed(self) -> None:
+        if not self.ready:
+            raise EngineUnavailable("the synthesis engine is not running; see /health", retry_after=5.0)
+
+    def _refuse_if_busy(self, priority: Priority, deadline: float) -> None:
+        size = len(self._waiting) + self._waiting.expected
+        wait = self.predicted_wait(priority)
+        allowed = deadline - self.now()
+        if size >= self.options.max_queue_size:
+            why, retry_after = f"{size} texts are waiting, the most allowed is {self.options.max_queue_size}", wait
+        elif wait > allowed:
+            why, retry_after = (
+                f"the wait would be about {wait:.1f} s, more than the {allowed:.1f} s allowed",
+                wait - allowed,
+            )
+        else:
+            return
+        self._stats.rejected += 1
+        raise TooBusy(f"the server is busy: {why}", retry_after=max(1, math.ceil(retry_after)))
+
+    def _enqueue(self, row: Row, voice: str, priority: Priority, deadline: float) -> asyncio.Future[Outcome]:
+        self._refuse_if_closed()
+        future: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
+        frames = self._worker.estimate.predict(row)
+        entry = Entry(next(self._numbers), row, voice, priority, frames, self.now(), deadline, future)
+        if deadline <= entry.arrival:
+            self._expire(entry)
+            return future
+        entry.timer = self._clock.call_at(deadline, lambda: self._expire(entry))
+        future.add_done_callback(lambda _: self._ended(entry))
+        self._waiting.add(entry)
+        self._worker.wake()
+        return future
+
+    def _expire(self, entry: Entry) -> None:
+        if not entry.gone:
+            self._stats.expired += 1
+            waited = self.now() - entry.arrival
+            entry.fail(Expired(f"not started within the {waited:.1f} s allowed; try again later", retry_after=1.0))
+
+    def _ended(self, entry: Entry) -> None:
+        entry.stop_timer()
+        self._waiting.discard(entry)
+        self._stats.cancelled += entry.future.cancelled()
+
+    def _start_worker(self) -> None:
+        loop = asyncio.get_running_loop()
+        if self._device is None or not self._device.alive:
+            self._device = DeviceThread(loop)
+        self._task = loop.create_task(self._worker.run(self._device), name="kokoro-batch-worker")
+        self._task.add_done_callback(self._worker_ended)
+
+    def _worker_ended(self, task: asyncio.Task[None]) -> None:
+        """Whatever the worker died of, nobody waits for it in vain."""
+        error = None if task.cancelled() else task.exception()
+        if isinstance(error, ForwardStuck):
+            self._fail_running(lambda: Expired(f"{error}; the server needs a restart"))
+        self._fail_running(lambda: EngineUnavailable("the synthesis worker stopped; try again", retry_after=1.0))
+        self._fail_waiting("the synthesis worker stopped")
+        if self._stopping:
+            return
+        self._deaths.append(self.now())
+        logger.critical("batch worker died deaths=%d error=%r", len(self._deaths), error, exc_info=error)
+        if isinstance(error, DeviceLost | ForwardStuck) or self._dies_too_often():
+            self._alive = False
+            if isinstance(error, DeviceLost):
+                self._on_fatal(str(error))
+        else:
+            self._start_worker()
+
+    def _dies_too_often(self) -> bool:
+        return len(self._deaths) == MAX_DEATHS and self._deaths[-1] - self._deaths[0] < DEATH_WINDOW
+
+    def _fail_running(self, error: Callable[[], KokoroError]) -> None:
+        running = self._worker.running
+        for entry in running.entries if running else ():
+            entry.fail(error())
+        self._worker.running = None
+
+    def _fail_waiting(self, why: str) -> None:
+        for entry in list(self._waiting):
+            self._waiting.discard(entry)
+            entry.fail(EngineUnavailable(f"{why}; try again", retry_after=1.0))

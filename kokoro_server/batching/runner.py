@@ -1,0 +1,112 @@
+"""Runs one batch to its end on the device thread: what fails is retried in halves, down to the row at fault."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from kokoro_server.batching.clock import Clock
+from kokoro_server.batching.entry import Entry
+from kokoro_server.batching.faults import Fault, audio_fault, classify, row_error
+from kokoro_server.engine.protocol import Engine, Result
+from kokoro_server.errors import BadAudio, KokoroError
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Forward:
+    """A forward pass that returned."""
+
+    rows: int
+    frames: int  # real
+    padded: int
+    seconds: float
+
+
+@dataclass(slots=True, eq=False)
+class Report:
+    """Every entry of the batch is in `results`, in `failures`, or nobody waits for it; unless the device is lost."""
+
+    results: list[tuple[Entry, Result, Forward]] = field(default_factory=list)
+    failures: list[tuple[Entry, KokoroError]] = field(default_factory=list)
+    forwards: list[Forward] = field(default_factory=list)
+    retries: int = 0
+    did_not_fit: int | None = None  # predicted padded frames for which memory ran out
+    device_lost: str | None = None
+
+
+class Runner:
+    """Blocking; for the device thread. `forward_started` may be read from anywhere."""
+
+    def __init__(self, engine: Engine, clock: Clock) -> None:
+        self._engine = engine
+        self._clock = clock
+        self.forward_started: float | None = None
+
+    def run(self, entries: Sequence[Entry]) -> Report:
+        report = Report()
+        groups = [list(entries)]
+        while groups and report.device_lost is None:
+            group = [entry for entry in groups.pop() if not entry.gone]
+            if group:
+                groups.extend(reversed(self._attempt(group, report)))
+        return report
+
+    def _attempt(self, group: list[Entry], report: Report) -> list[list[Entry]]:
+        """One forward pass. Returns the smaller groups to try in its place, if it failed."""
+        fault: Fault | None = None
+        started = self.forward_started = self._clock.now()
+        try:
+            results = self._engine.synthesize([entry.row for entry in group])
+        except Exception as error:
+            fault = classify(error)
+            smaller = self._failed(error, fault, group, report)
+        else:
+            smaller = self._returned(results, group, self._clock.now() - started, report)
+        finally:
+            self.forward_started = None
+        if fault is Fault.MEMORY:
+            self._free_memory()  # not in the except block, where the error's frames still hold the tensors
+        report.retries += bool(smaller)
+        return smaller
+
+    def _failed(self, error: Exception, fault: Fault, group: list[Entry], report: Report) -> list[list[Entry]]:
+        logger.warning("forward failed rows=%d fault=%s", len(group), fault.name.lower(), exc_info=error)
+        if fault is Fault.DEVICE:
+            report.device_lost = f"{type(error).__name__}: {error}"
+            return []
+        if fault is Fault.MEMORY:
+            padded = len(group) * max(entry.frames for entry in group)
+            report.did_not_fit = min(padded, report.did_not_fit or padded)
+        if len(group) == 1:
+            report.failures.append((group[0], row_error(error, group[0].row)))
+            return []
+        middle = (len(group) + 1) // 2
+        return [group[:middle], group[middle:]]
+
+    def _returned(self, results: list[Result], group: list[Entry], seconds: float, report: Report) -> list[list[Entry]]:
+        if len(results) != len(group):
+            logger.error("forward returned rows=%d of=%d", len(results), len(group))
+            if len(group) > 1:
+                return [[entry] for entry in group]
+            report.failures.append((group[0], BadAudio(f"the engine returned {len(results)} results for one text")))
+            return []
+        lengths = [int(result.durations.sum()) for result in results]
+        forward = Forward(len(group), sum(lengths), len(group) * max(lengths), seconds)
+        report.forwards.append(forward)
+        for entry, result in zip(group, results, strict=True):
+            fault = audio_fault(entry.row, result)
+            if fault is None:
+                report.results.append((entry, result, forward))
+            else:
+                logger.error("forward returned bad audio voice=%s fault=%r", entry.voice, fault)
+                report.failures.append((entry, BadAudio(f"the engine made no usable audio for this text: {fault}")))
+        return []
+
+    def _free_memory(self) -> None:
+        """Engines that keep freed memory to themselves offer `free_memory()`."""
+        free = getattr(self._engine, "free_memory", None)
+        if free is not None:
+            free()

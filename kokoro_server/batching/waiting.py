@@ -1,0 +1,113 @@
+"""The entries that wait, in lanes by priority, oldest first in each."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+from kokoro_server.batching.entry import Entry, Priority
+
+WINDOW_BATCHES = 4  # batches' worth of the oldest entries, among which a batch may pick
+LANE_PATIENCE = 4  # batches in a row that may take nothing from a lane where something waits
+ENTRY_PATIENCE = 4  # batches that may overtake an entry for a better fit in length
+
+
+class Lane:
+    """Entries of one priority in order of arrival. Adding and removing take constant time."""
+
+    def __init__(self) -> None:
+        self._entries: OrderedDict[int, Entry] = OrderedDict()
+        self.frames = 0
+        self.passed_over = 0  # batches in a row that took nothing from here while something waited
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def __iter__(self) -> Iterator[Entry]:
+        return iter(self._entries.values())
+
+    @property
+    def head(self) -> Entry:
+        return next(iter(self))
+
+    def add(self, entry: Entry) -> None:
+        self._entries[entry.number] = entry
+        self.frames += entry.frames
+
+    def discard(self, entry: Entry) -> bool:
+        found = self._entries.pop(entry.number, None) is not None
+        if found:
+            self.frames -= entry.frames
+        return found
+
+    def note_taken(self, taken: Sequence[Entry], group: Callable[[Entry], str]) -> None:
+        """Keep account of who was passed over; `taken` are this lane's entries of the batch, already removed."""
+        self.passed_over = 0 if taken or not self._entries else self.passed_over + 1
+        newest: dict[str, int] = {}
+        for entry in taken:
+            newest[group(entry)] = max(entry.number, newest.get(group(entry), -1))
+        last = max(newest.values(), default=-1)
+        for entry in itertools.takewhile(lambda entry: entry.number < last, self):
+            entry.skips += entry.number < newest.get(group(entry), -1)
+
+
+class Waiting:
+    """All lanes, and the requests that are on their way into them."""
+
+    def __init__(self, *, by_voice: bool = False) -> None:
+        """`by_voice`: an entry is overtaken only by those of its own voice, the others being no rivals for its seat."""
+        self._group: Callable[[Entry], str] = (lambda entry: entry.voice) if by_voice else (lambda _: "")
+        self._lanes = {priority: Lane() for priority in Priority}
+        self.voices: Counter[str] = Counter()
+        self.last_news = float("-inf")  # when something last arrived, or ceased to be on its way
+        self.expected = 0  # admitted, not yet here
+
+    def __len__(self) -> int:
+        return sum(map(len, self._lanes.values()))
+
+    def __iter__(self) -> Iterator[Entry]:
+        for lane in self._lanes.values():
+            yield from lane
+
+    def lane(self, priority: Priority) -> Lane:
+        return self._lanes[priority]
+
+    def add(self, entry: Entry) -> None:
+        self._lanes[entry.priority].add(entry)
+        self.voices[entry.voice] += 1
+        self.last_news = entry.arrival
+
+    def discard(self, entry: Entry) -> bool:
+        """Whether the entry was still waiting."""
+        found = self._lanes[entry.priority].discard(entry)
+        if found:
+            self.voices[entry.voice] -= 1
+            if not self.voices[entry.voice]:
+                del self.voices[entry.voice]
+        return found
+
+    def oldest_arrival(self) -> float:
+        return min(lane.head.arrival for lane in self._lanes.values() if lane)
+
+    def leader(self) -> Entry:
+        """The entry that the next batch is built around: whoever has been passed over too long, else by priority."""
+        lanes = [lane for lane in self._lanes.values() if lane]
+        starved = max(lanes, key=lambda lane: lane.passed_over)
+        return starved.head if starved.passed_over >= LANE_PATIENCE else lanes[0].head
+
+    def window(self, size: int) -> list[Entry]:
+        """The entries a batch may be picked from: at most `size`, by lane, oldest first."""
+        found: list[Entry] = []
+        for lane in self._lanes.values():
+            found.extend(itertools.islice(lane, size - len(found)))
+        return found
+
+    def take(self, entries: Iterable[Entry]) -> None:
+        """Remove the entries of a batch and note whom it passed over."""
+        taken: dict[Priority, list[Entry]] = {priority: [] for priority in Priority}
+        for entry in entries:
+            self.discard(entry)
+            taken[entry.priority].append(entry)
+        for priority, lane in self._lanes.items():
+            lane.note_taken(taken[priority], self._group)

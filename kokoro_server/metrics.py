@@ -1,0 +1,53 @@
+"""What Prometheus scrapes. Base units; every label takes few values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client.process_collector import ProcessCollector
+
+SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
+ROWS = (1, 2, 4, 8, 16, 32, 48, 64, 96, 128)
+RATIO = (1.0, 1.05, 1.1, 1.2, 1.35, 1.5, 2.0, 3.0, 5.0)
+
+
+class Metrics:
+    """The service's metrics on a registry of their own: one object per app, none shared."""
+
+    content_type = CONTENT_TYPE_LATEST
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        self.requests = self._counter("tts_requests_total", "Requests answered", "endpoint", "outcome")
+        self.running = self._gauge("tts_requests_running", "Rows on the device now")
+        self.waiting = self._gauge("tts_requests_waiting", "Entries in the batch queue now", "priority")
+        self.first_audio = self._histogram("tts_time_to_first_audio_seconds", "From request to its first audio byte")
+        self.queue_time = self._histogram("tts_queue_time_seconds", "An entry's wait for its batch to start")
+        self.g2p_time = self._histogram("tts_g2p_time_seconds", "Text to phonemes, for one call")
+        self.inference_time = self._histogram("tts_inference_time_seconds", "A batch on the device, retries included")
+        self.request_time = self._histogram("tts_request_seconds", "From request to the last byte of its answer")
+        self.batch_rows = self._histogram("tts_batch_rows", "Rows in a batch", ROWS)
+        self.batch_padding = self._histogram("tts_batch_padding_ratio", "Padded frames by real frames", RATIO)
+        self.batches = self._counter("tts_batches_total", "Batches run", "fire_reason")
+        self.audio_seconds = self._counter("tts_audio_seconds_total", "Seconds of audio made")
+        ProcessCollector(registry=self.registry)
+
+    def watch_queue(self, *, running: Callable[[], float], waiting: dict[str, Callable[[], float]]) -> None:
+        """Ask these at each scrape, `waiting` by priority."""
+        self.running.set_function(running)
+        for priority, size in waiting.items():
+            self.waiting.labels(priority).set_function(size)
+
+    def render(self) -> bytes:
+        """The answer to a scrape, of type `content_type`."""
+        return generate_latest(self.registry)
+
+    def _counter(self, name: str, about: str, *labels: str) -> Counter:
+        return Counter(name, about, labels, registry=self.registry)
+
+    def _gauge(self, name: str, about: str, *labels: str) -> Gauge:
+        return Gauge(name, about, labels, registry=self.registry)
+
+    def _histogram(self, name: str, about: str, buckets: tuple[float, ...] = SECONDS) -> Histogram:
+        return Histogram(name, about, registry=self.registry, buckets=buckets)

@@ -1,0 +1,319 @@
+"""Which entries go together, in which order, and why. Names are arrival order; the engine takes four rows."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from kokoro_server.batching import Priority
+from kokoro_server.engine.protocol import Limits
+from tests.batching.doubles import until, voice_of
+
+
+async def reasons(tasks) -> list[str]:
+    return [outcome.fire_reason.value for outcome in await asyncio.gather(*tasks)]
+
+
+async def test_held_entries_go_in_order_of_arrival(start, submit, engine):
+    queue = await start()
+    queue.hold()
+    tasks = await submit(queue, 0, 1, 2, 3, 4, 5)
+    queue.release()
+    assert await reasons(tasks) == ["full"] * 4 + ["device_free"] * 2
+    assert engine.calls == [[0, 1, 2, 3], [4, 5]]
+
+
+async def test_every_entry_gets_its_own_audio(start, submit):
+    queue = await start()
+    queue.hold()
+    tasks = await submit(queue, *range(11))
+    queue.release()
+    assert [voice_of(outcome.result) for outcome in await asyncio.gather(*tasks)] == list(range(11))
+
+
+async def test_sixty_four_at_once_make_full_batches(start, submit, engine):
+    queue = await start()
+    await asyncio.gather(*await submit(queue, *range(64)))
+    assert [len(call) for call in engine.calls] == [4] * 16
+
+
+async def test_a_lone_entry_goes_after_two_quiet_milliseconds(start, submit, engine, clock):
+    queue = await start()
+    [task] = await submit(queue, 0)
+    await clock.advance(0.0019)
+    assert engine.calls == []
+    await clock.advance(0.0002)
+    outcome = await task
+    assert outcome.fire_reason == "quiet"
+    assert outcome.queue_ms == pytest.approx(2.0)
+
+
+async def test_arrivals_keep_the_window_open(start, submit, engine, clock):
+    queue = await start()
+    tasks = await submit(queue, 0)
+    await clock.advance(0.0015)
+    tasks += await submit(queue, 1)
+    await clock.advance(0.0015)
+    assert engine.calls == []
+    await clock.advance(0.001)
+    assert await reasons(tasks) == ["quiet", "quiet"]
+    assert engine.calls == [[0, 1]]
+
+
+async def test_the_window_never_outlasts_max_wait(start, submit, clock):
+    queue = await start(max_wait_ms=5)
+    tasks = await submit(queue, 0)
+    for name in range(1, 3):
+        await clock.advance(0.0018)
+        tasks += await submit(queue, name)
+    await clock.advance(0.0015)
+    assert await reasons(tasks) == ["max_wait"] * 3
+
+
+async def test_the_window_waits_for_those_on_their_way(start, submit, engine, clock):
+    queue = await start()
+    with queue.admit():
+        [first] = await submit(queue, 0)
+        await clock.advance(0.005)
+        assert engine.calls == []
+    [second] = await submit(queue, 1)
+    await clock.advance(0.002)
+    assert await reasons([first, second]) == ["quiet", "quiet"]
+    assert engine.calls == [[0, 1]]
+
+
+async def test_it_waits_no_longer_than_min_wait_for_them(start, submit, engine, clock):
+    queue = await start()
+    with queue.admit():
+        [first] = await submit(queue, 0)
+        await clock.advance(0.0101)
+        outcome = await first
+    assert outcome.fire_reason == "quiet"
+    assert outcome.queue_ms == pytest.approx(10.0)
+
+
+async def test_when_nobody_is_coming_any_more_it_goes(start, submit, clock):
+    queue = await start()
+    with queue.admit():
+        [first] = await submit(queue, 0)
+        await clock.advance(0.004)
+    await clock.advance(0.002)
+    assert (await first).queue_ms == pytest.approx(6.0)
+
+
+async def test_four_fifths_full_is_full_enough(start, submit, engine):
+    engine.limits = Limits(510, 10, 100_000)
+    queue = await start()
+    assert await reasons(await submit(queue, *range(8))) == ["nearly_full"] * 8
+    assert engine.calls == [list(range(8))]
+
+
+async def test_four_fifths_of_the_budget_is_full_enough(start, submit, engine):
+    engine.limits = Limits(510, 100, 225)  # ten phonemes are predicted to last 45 frames
+    queue = await start()
+    assert await reasons(await submit(queue, *range(4))) == ["nearly_full"] * 4
+
+
+async def test_entries_gather_while_the_device_is_busy(start, submit, engine, clock):
+    queue = await start()
+    engine.gate.clear()
+    tasks = await submit(queue, 0)
+    await clock.advance(0.002)
+    await until(engine.entered.is_set)
+    for name in (1, 2, 3):
+        tasks += await submit(queue, name)
+        await clock.advance(1.0)
+    assert engine.calls == [[0]]
+    engine.gate.set()
+    assert await reasons(tasks) == ["quiet"] + ["device_free"] * 3
+    assert engine.calls == [[0], [1, 2, 3]]
+
+
+async def test_the_oldest_leads_and_the_nearest_in_length_join(start, submit, engine):
+    queue = await start()
+    queue.hold()
+    for name, tokens in enumerate((50, 10, 51, 11, 49, 12, 52, 13)):
+        await submit(queue, name, tokens=tokens)
+    queue.release()
+    await asyncio.gather(*submit.tasks)
+    assert [sorted(call) for call in engine.calls] == [[0, 2, 4, 6], [1, 3, 5, 7]]
+
+
+async def test_a_late_entry_is_not_in_the_window(start, submit, engine):
+    queue = await start()
+    queue.hold()
+    await submit(queue, 0, tokens=50)
+    await submit(queue, *range(1, 16), tokens=10)
+    await submit(queue, 16, tokens=50)  # the seventeenth, of a window of sixteen
+    queue.release()
+    await asyncio.gather(*submit.tasks)
+    assert 16 not in engine.calls[0]
+
+
+async def test_no_entry_is_overtaken_by_more_than_four_batches(start, submit, engine):
+    queue = await start()
+    queue.hold()
+    lengths = range(10, 410, 50)
+    for name, tokens in enumerate(lengths):
+        await submit(queue, name, tokens=tokens)
+    for index, tokens in enumerate(lengths):  # each has three later ones of its own length
+        await submit(queue, *range(8 + 3 * index, 11 + 3 * index), tokens=tokens)
+    queue.release()
+    await asyncio.gather(*submit.tasks)
+    assert engine.calls[:4] == [[0, 8, 9, 10], [1, 11, 12, 13], [2, 14, 15, 16], [3, 17, 18, 19]]
+    assert engine.calls[4] == [4, 5, 6, 7]
+
+
+async def test_rows_and_longest_stay_within_the_budget(start, submit, engine):
+    queue = await start(max_padded_frames=100)
+    queue.hold()
+    tasks = await submit(queue, 0, 1, 2, 3)  # 45 frames each, as predicted
+    queue.release()
+    assert await reasons(tasks) == ["full"] * 2 + ["nearly_full"] * 2
+    assert engine.calls == [[0, 1], [2, 3]]
+
+
+async def test_a_long_row_does_not_make_short_ones_pay(start, submit, engine):
+    queue = await start(max_padded_frames=300)
+    queue.hold()
+    await submit(queue, 0, 1, tokens=10)
+    await submit(queue, 2, tokens=100)  # 270 frames: alone it fits
+    await submit(queue, 3, tokens=10)
+    queue.release()
+    await asyncio.gather(*submit.tasks)
+    assert engine.calls == [[0, 1, 3], [2]]
+
+
+async def test_a_row_over_the_budget_goes_alone(start, submit, engine):
+    queue = await start(max_padded_frames=50)
+    queue.hold()
+    await submit(queue, 0, tokens=400)
+    await submit(queue, 1)
+    queue.release()
+    await asyncio.gather(*submit.tasks)
+    assert engine.calls == [[0], [1]]
+
+
+async def test_the_text_of_a_batch_is_capped(start, submit, engine):
+    queue = await start(max_batch_text_length=25)
+    queue.hold()
+    await submit(queue, 0, 1, 2)
+    queue.release()
+    await asyncio.gather(*submit.tasks)
+    assert engine.calls == [[0, 1], [2]]
+
+
+async def test_voices_share_a_batch(start, submit, engine):
+    queue = await start()
+    queue.hold()
+    for name, voice in enumerate(("a", "b", "a", "b")):
+        await submit(queue, name, voice=voice)
+    queue.release()
+    await asyncio.gather(*submit.tasks)
+    assert [sorted(call) for call in engine.calls] == [[0, 1, 2, 3]]
+
+
+async def test_voices_share_none_when_grouped_strictly(start, submit, engine):
+    queue = await start(grouping="voice")
+    queue.hold()
+    for name, voice in enumerate(("a", "b", "a", "b")):
+        await submit(queue, name, voice=voice)
+    queue.release()
+    await asyncio.gather(*submit.tasks)
+    assert engine.calls == [[0, 2], [1, 3]]
+
+
+async def test_at_equal_length_the_leaders_voice_comes_first(start, submit, engine):
+    queue = await start(max_batch_size=2)
+    queue.hold()
+    for name, voice in enumerate(("a", "b", "a")):
+        await submit(queue, name, voice=voice)
+    queue.release()
+    await asyncio.gather(*submit.tasks)
+    assert engine.calls == [[0, 2], [1]]
+
+
+async def test_without_batching_each_goes_alone_at_once(start, submit, engine):
+    queue = await start(enabled=False)
+    outcomes = await asyncio.gather(*await submit(queue, 0, 1, 2))
+    assert engine.calls == [[0], [1], [2]]
+    assert [voice_of(outcome.result) for outcome in outcomes] == [0, 1, 2]
+    assert queue.snapshot()["status"] == "disabled"
+
+
+async def test_a_bypass_entry_does_not_wait(start, submit):
+    queue = await start()
+    [task] = await submit(queue, 0, priority=Priority.BYPASS)
+    outcome = await task
+    assert (outcome.fire_reason, outcome.queue_ms) == ("bypass", 0.0)
+
+
+async def test_a_bypass_entry_passes_a_flood_of_bulk(start, submit, engine):
+    queue = await start()
+    engine.gate.clear()
+    await submit(queue, *range(500), priority=Priority.BULK)
+    await until(engine.entered.is_set)
+    [first_chunk] = await submit(queue, 1000, priority=Priority.BYPASS)
+    engine.gate.set()
+    await first_chunk
+    assert 1000 in engine.calls[1]
+
+
+async def test_bulk_takes_the_seats_that_normal_leaves(start, submit, engine):
+    queue = await start()
+    queue.hold()
+    await submit(queue, 0, 1, 2, priority=Priority.BULK)
+    await submit(queue, 3, 4, 5)
+    queue.release()
+    await asyncio.gather(*submit.tasks)
+    assert engine.calls == [[3, 4, 5, 0], [1, 2]]
+
+
+async def test_bulk_progresses_under_a_flood_of_normal(start, submit, engine):
+    queue = await start()
+    queue.hold()
+    await submit(queue, 1000, 1001, priority=Priority.BULK)
+    await submit(queue, *range(60))
+    queue.release()
+    await asyncio.gather(*submit.tasks)
+    turns = [index for index, call in enumerate(engine.calls) if set(call) & {1000, 1001}]
+    assert turns == [4, 9]
+    assert [len(call) for call in engine.calls[:10]] == [4] * 10
+
+
+@pytest.mark.parametrize(
+    ("fixed", "per_frame", "expected"),
+    [(0.010, 0.00001, [[50], [51, 52, 53]]), (0.0, 0.001, [[50], [51], [52], [53]])],
+    ids=["fixed cost dominates", "every row costs"],
+)
+async def test_bypass_entries_share_a_batch_only_where_it_costs_them_little(
+    start, submit, engine, clock, fixed, per_frame, expected
+):
+    queue = await start()
+    engine.before = lambda rows: clock.pass_time(fixed + per_frame * 45 * len(rows))
+    for size in (1, 2, 3, 4) * 3:
+        queue.hold()
+        await submit(queue, *range(size))
+        queue.release()
+        await asyncio.gather(*submit.tasks)
+    engine.calls.clear()
+    queue.hold()
+    await submit(queue, 50, priority=Priority.BYPASS)
+    queue.release()
+    await until(lambda: engine.calls == [[50]])
+    queue.hold()
+    await submit(queue, 51, 52, 53, priority=Priority.BYPASS)
+    queue.release()
+    await asyncio.gather(*submit.tasks)
+    assert engine.calls == expected
+
+
+async def test_a_deep_queue_keeps_batches_full(start, submit, engine):
+    queue = await start()
+    queue.hold()
+    for name in range(120):
+        await submit(queue, name, tokens=10 + name * 37 % 90)
+    queue.release()
+    await asyncio.gather(*submit.tasks)
+    assert [len(call) for call in engine.calls] == [4] * 30

@@ -1,0 +1,179 @@
+"""Any interleaving of arrivals, departures, deadlines, failures and shutdown ends well."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+from typing import Any
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from kokoro_server.batching import BatchingOptions, BatchQueue, Outcome, Priority
+from kokoro_server.batching.waiting import ENTRY_PATIENCE
+from kokoro_server.errors import KokoroError
+from tests.batching.doubles import EchoEngine, FakeClock, make_row, settle, voice_of
+
+ROWS = 3
+
+priorities = st.sampled_from(Priority)
+actions = st.one_of(
+    st.tuples(
+        st.just("submit"), st.integers(1, 60), priorities, st.sampled_from("ab"), st.sampled_from([None, 0.003, 1.0])
+    ),
+    st.tuples(st.just("job"), st.integers(1, 10), priorities),
+    st.tuples(st.just("cancel"), st.integers(0, 100)),
+    st.tuples(st.just("advance"), st.sampled_from([0.0, 0.001, 0.003, 0.06, 2.0])),
+    st.tuples(st.just("hold")),
+    st.tuples(st.just("release")),
+    st.tuples(st.just("busy")),
+    st.tuples(st.just("free")),
+    st.tuples(st.just("trouble"), st.sampled_from(["none", "rows", "memory", "count", "death", "device"])),
+)
+
+
+class OutOfMemoryError(Exception):
+    """Named as torch names it."""
+
+
+@dataclass
+class World:
+    """A queue and everything that happens to it."""
+
+    options: BatchingOptions
+    clock: FakeClock = field(default_factory=FakeClock)
+    engine: EchoEngine = field(default_factory=lambda: EchoEngine(max_rows=ROWS, max_padded_frames=300))
+    tasks: dict[int, asyncio.Task[Outcome]] = field(default_factory=dict)
+    jobs: list[asyncio.Task[list[int]]] = field(default_factory=list)
+    lanes: dict[int, tuple[Priority, str]] = field(default_factory=dict)
+    names: int = 0
+
+    def __post_init__(self) -> None:
+        self.queue = BatchQueue(self.engine, self.options, clock=self.clock)
+
+    async def do(self, action: str, *details: Any) -> None:
+        await getattr(self, f"_{action}")(*details)
+        await settle()
+
+    async def _submit(self, tokens: int, priority: Priority, voice: str, patience: float | None) -> None:
+        name = self.names
+        self.names += 1
+        deadline = None if patience is None else self.queue.now() + patience
+        submission = self.queue.submit(make_row(name, tokens), voice=voice, priority=priority, deadline=deadline)
+        self.tasks[name] = asyncio.create_task(submission)
+        self.lanes[name] = (priority, voice if self.options.grouping == "voice" else "any")
+
+    async def _job(self, pieces: int, priority: Priority) -> None:
+        names = range(self.names, self.names + pieces)
+        self.names += pieces
+        self.jobs.append(asyncio.create_task(self._collect(names, priority)))
+
+    async def _collect(self, names: range, priority: Priority) -> list[int]:
+        job = self.queue.job(priority=priority, bypass=1)
+        got = []
+        async for outcome in self.queue.submit_job(map(make_row, names), voice="a", job=job):
+            got.append(voice_of(outcome.result))
+            assert got == list(names[: len(got)])
+        return got
+
+    async def _cancel(self, which: int) -> None:
+        everyone = [*self.tasks.values(), *self.jobs]
+        if everyone:
+            everyone[which % len(everyone)].cancel()
+
+    async def _advance(self, seconds: float) -> None:
+        await self.clock.advance(seconds)
+
+    async def _hold(self) -> None:
+        self.queue.hold()
+
+    async def _release(self) -> None:
+        self.queue.release()
+
+    async def _busy(self) -> None:
+        self.engine.gate.clear()
+
+    async def _free(self) -> None:
+        self.engine.gate.set()
+
+    async def _trouble(self, kind: str) -> None:
+        def before(rows):
+            if kind == "rows" and any(row.seed % 5 == 0 for row in rows):
+                raise ValueError("fives")
+            if kind == "memory" and len(rows) > 1:
+                raise OutOfMemoryError
+            if kind == "death":
+                raise SystemExit(1)
+            if kind == "device":
+                raise RuntimeError("CUDA error: unspecified launch failure")
+
+        self.engine.before = before
+        self.engine.after = lambda results: results[1:] if kind == "count" else results
+
+
+async def live(options: BatchingOptions, script: list[tuple[Any, ...]], *, drain: bool) -> World:
+    """Play the script, then either let everything finish or stop in the middle of it."""
+    world = World(options)
+    await world.queue.start()
+    for step in script:
+        await world.do(*step)
+    world.engine.gate.set()
+    everyone = [*world.tasks.values(), *world.jobs]
+    if drain:
+        world.queue.release()
+        await world.clock.keep_going(asyncio.gather(*everyone, return_exceptions=True))
+    await world.clock.keep_going(world.queue.stop())
+    await asyncio.wait_for(asyncio.gather(*everyone, return_exceptions=True), timeout=5)
+    await settle()
+    return world
+
+
+def check(world: World) -> None:
+    for name, task in world.tasks.items():
+        if not task.cancelled():
+            error = task.exception()
+            assert isinstance(error, KokoroError) if error else voice_of(task.result().result) == name
+    for job in world.jobs:
+        assert job.cancelled() or job.exception() is None or isinstance(job.exception(), KokoroError)
+    status = world.queue.snapshot()["queue_status"]
+    assert (status["current_size"], status["running_rows"], status["voice_groups"]) == (0, 0, {})
+    assert world.clock.armed == 0
+    assert max(map(len, world.engine.calls), default=0) <= ROWS
+
+
+def check_overtaking(world: World) -> None:
+    """Of those it competes with, no more than four batches' worth of later entries started before an entry."""
+    started = {name: turn for turn, call in reversed([*enumerate(world.engine.calls)]) for name in call}
+    for lane in set(world.lanes.values()):
+        mine = [name for name in world.tasks if world.lanes[name] == lane and name in started]
+        for name in mine:
+            ahead = [other for other in mine if other > name and started[other] < started[name]]
+            assert len(ahead) <= ENTRY_PATIENCE * ROWS
+
+
+@settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(
+    script=st.lists(actions, max_size=40),
+    drain=st.booleans(),
+    enabled=st.booleans(),
+    grouping=st.sampled_from(["mixed", "voice"]),
+)
+def test_every_future_resolves(script, drain, enabled, grouping):
+    options = BatchingOptions(enabled=enabled, grouping=grouping)
+    world = asyncio.run(live(options, script, drain=drain))
+    check(world)
+    check_overtaking(world)
+
+
+lengths = st.sampled_from([5, 25, 45, 65, 85, 105])
+crowds = st.lists(st.tuples(lengths, priorities, st.sampled_from("ab")), min_size=20, max_size=80)
+
+
+@settings(max_examples=30, deadline=None)
+@given(crowd=crowds, grouping=st.sampled_from(["mixed", "voice"]))
+def test_nobody_in_a_crowd_starves(crowd, grouping):
+    script = [("hold",), *(("submit", tokens, priority, voice, None) for tokens, priority, voice in crowd)]
+    world = asyncio.run(live(BatchingOptions(grouping=grouping), script, drain=True))
+    check(world)
+    check_overtaking(world)
+    assert all(task.exception() is None for task in world.tasks.values())

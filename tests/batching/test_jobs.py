@@ -1,0 +1,168 @@
+"""Long texts: in order, few pieces at once, nothing left behind."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import aclosing
+
+import pytest
+
+from kokoro_server.batching import Priority
+from kokoro_server.errors import EngineError, Expired
+from tests.batching.doubles import make_row, settle, until, voice_of
+
+
+def rows(count: int):
+    return [make_row(name) for name in range(count)]
+
+
+def waiting(queue) -> int:
+    return queue.snapshot()["queue_status"]["current_size"]
+
+
+async def collect(outcomes) -> list[int]:
+    return [voice_of(outcome.result) async for outcome in outcomes]
+
+
+async def test_pieces_come_in_order(start, clock):
+    queue = await start()
+    assert await clock.keep_going(collect(queue.submit_job(rows(30), voice="af_heart"))) == list(range(30))
+
+
+async def test_two_batches_worth_wait_at_once(start, clock):
+    queue = await start()
+    queue.hold()
+    task = asyncio.create_task(collect(queue.submit_job(rows(30), voice="af_heart")))
+    await settle()
+    assert waiting(queue) == 8
+    queue.release()
+    assert await clock.keep_going(task) == list(range(30))
+
+
+async def test_several_texts_of_a_job_share_its_room(start, clock):
+    queue = await start()
+    queue.hold()
+    job = queue.job(priority=Priority.BULK)
+    tasks = [asyncio.create_task(collect(queue.submit_job(rows(5), voice="a", job=job))) for _ in range(10)]
+    await settle()
+    assert waiting(queue) == 8
+    queue.release()
+    assert await clock.keep_going(asyncio.gather(*tasks)) == [list(range(5))] * 10
+
+
+async def test_the_first_pieces_take_the_bypass_lane(start, clock):
+    queue = await start()
+    queue.hold()
+    task = asyncio.create_task(collect(queue.submit_job(rows(6), voice="a", job=queue.job(bypass=2))))
+    await settle()
+    assert queue.snapshot()["queue_status"]["by_priority"] == {"bypass": 2, "normal": 4, "bulk": 0}
+    queue.release()
+    await clock.keep_going(task)
+    assert queue.snapshot()["performance"]["bypassed"] == 2
+
+
+async def test_pieces_are_taken_as_the_source_makes_them(start, clock):
+    queue = await start()
+    more = asyncio.Event()
+
+    async def source():
+        yield make_row(0)
+        await more.wait()
+        yield make_row(1)
+
+    async with aclosing(queue.submit_job(source(), voice="a", job=queue.job(bypass=2))) as outcomes:
+        assert voice_of((await anext(outcomes)).result) == 0
+        more.set()
+        assert voice_of((await anext(outcomes)).result) == 1
+        with pytest.raises(StopAsyncIteration):
+            await anext(outcomes)
+
+
+async def test_a_source_that_fails_raises_after_what_came_before(start):
+    queue = await start()
+
+    async def source():
+        yield make_row(0)
+        raise LookupError("no phonemes")
+
+    outcomes = queue.submit_job(source(), voice="a", job=queue.job(bypass=1))
+    assert voice_of((await anext(outcomes)).result) == 0
+    with pytest.raises(LookupError):
+        await anext(outcomes)
+
+
+async def test_closing_cancels_the_rest_and_the_source(start, engine):
+    queue = await start()
+    closed = asyncio.Event()
+
+    async def source():
+        try:
+            for row in rows(30):
+                yield row
+        finally:
+            closed.set()
+
+    engine.gate.clear()
+    outcomes = queue.submit_job(source(), voice="a")
+    first = asyncio.create_task(anext(outcomes))
+    await until(engine.entered.is_set)
+    queue.hold()
+    engine.gate.set()
+    await first
+    await outcomes.aclose()
+    await settle()
+    assert waiting(queue) == 0
+    assert closed.is_set()
+    queue.release()
+    await settle()
+    assert engine.calls == [[0, 1, 2, 3]]
+
+
+async def test_a_failed_piece_ends_the_job(start, engine):
+    queue = await start()
+
+    def before(batch):
+        if any(row.seed == 2 for row in batch):
+            raise ValueError("two")
+
+    engine.before = before
+    outcomes = queue.submit_job(rows(30), voice="a")
+    assert [voice_of((await anext(outcomes)).result) for _ in range(2)] == [0, 1]
+    with pytest.raises(EngineError):
+        await anext(outcomes)
+    await settle()
+    assert waiting(queue) == 0
+
+
+async def test_only_the_first_piece_is_bound_by_the_queue_timeout(start, engine, clock):
+    queue = await start(queue_timeout=30, job_timeout=600, engine_timeout=10_000)
+    job = asyncio.create_task(collect(queue.submit_job(rows(8), voice="a")))
+    engine.gate.clear()
+    await until(engine.entered.is_set)
+    await clock.advance(500)
+    engine.gate.set()
+    assert await job == list(range(8))
+
+
+async def test_a_first_piece_that_waits_too_long_ends_the_job(start, clock):
+    queue = await start(queue_timeout=30)
+    queue.hold()
+    job = asyncio.create_task(collect(queue.submit_job(rows(8), voice="a")))
+    await clock.advance(30)
+    with pytest.raises(Expired):
+        await job
+    await settle()
+    assert waiting(queue) == 0
+
+
+async def test_a_job_is_bound_by_its_timeout_and_by_the_callers(start, clock):
+    queue = await start(job_timeout=600)
+    queue.hold()
+    jobs = [queue.job(priority=Priority.BULK), queue.job(priority=Priority.BULK, deadline=queue.now() + 100)]
+    long, short = [asyncio.create_task(collect(queue.submit_job(rows(1), voice="a", job=job))) for job in jobs]
+    await clock.advance(100)
+    assert (long.done(), short.done()) == (False, True)
+    await clock.advance(500)
+    for task in (long, short):
+        with pytest.raises(Expired):
+            await task
