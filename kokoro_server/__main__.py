@@ -1,0 +1,7 @@
+"""`python -m kokoro_server` is the `kokoro-server` command."""
+
+import sys
+
+from kokoro_server.cli import main
+
+sys.exit(main())

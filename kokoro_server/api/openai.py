@@ -1,0 +1,169 @@
+"""`/v1`: the speech part of OpenAI's API, for their clients and those made for it.
+
+Point a client at `http://localhost:8880/v1`; any API key will do. Errors below `/v1` have OpenAI's shape, and a field
+that is unknown here is ignored. `POST /v1/audio/speech/timestamps` is an addition of ours.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from base64 import b64encode
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from typing import Any
+
+from fastapi import APIRouter, Request, Response
+from fastapi.responses import StreamingResponse
+
+from kokoro_server.api import captioned, stream
+from kokoro_server.api.captioned import FRAMING, SSE, Event
+from kokoro_server.api.disconnect import Streamed
+from kokoro_server.api.openai_schemas import (
+    MODELS,
+    VOICES,
+    OpenAIErrorAnswer,
+    OpenAIModel,
+    OpenAIModels,
+    OpenAISpeechRequest,
+    OpenAIVoice,
+    OpenAIVoices,
+    error_answer,
+)
+from kokoro_server.api.schemas import Captioned
+from kokoro_server.api.stream import begin, counting
+from kokoro_server.api.tts import AUDIO, RequestTimeout, parts
+from kokoro_server.audio.render import Renderer, Rendering
+from kokoro_server.errors import BadRequest, KokoroError
+from kokoro_server.g2p import languages
+from kokoro_server.synthesis import Segment
+
+router = APIRouter(prefix="/v1", tags=["OpenAI"])
+
+ERRORS: dict[int | str, dict[str, Any]] = {
+    "4XX": {"model": OpenAIErrorAnswer, "description": "A field is wrong (400), no such model (404), too busy (429)"},
+    "5XX": {"model": OpenAIErrorAnswer, "description": "As for POST /tts"},
+}
+NO_MODEL: dict[int | str, dict[str, Any]] = {"4XX": {"model": OpenAIErrorAnswer, "description": "No such model"}}
+
+
+class UnknownModel(BadRequest):
+    status = 404
+    code = "model_not_found"
+
+
+@router.post(
+    "/audio/speech",
+    response_class=StreamingResponse,
+    responses={200: {"description": "The audio, sent while it is made", "content": {**AUDIO, SSE: {}}}, **ERRORS},
+)
+async def speech(body: OpenAISpeechRequest, request: Request, timeout: RequestTimeout = None) -> Response:
+    """Speak a text, as OpenAI's `audio.speech.create` does, and send the audio as it is made.
+
+    With `stream_format` `sse` it comes as events: `speech.audio.delta`, each with the next stretch of the file in
+    base64, then `speech.audio.done` with the usage: `input_tokens` are phonemes, `output_tokens` are 25 ms of speech
+    each. An `error` event may stand in its place, after which the connection breaks off.
+    """
+    _require(body.model)
+    if body.stream_format == "sse":
+        return await _events_response(body, request, timeout)
+    return await stream.stream(body.wanted(), request, timeout)
+
+
+@router.post("/audio/speech/timestamps", response_model=Captioned, responses=ERRORS)
+async def timestamps(body: OpenAISpeechRequest, request: Request, timeout: RequestTimeout = None) -> Response:
+    """Speak a text and tell when each word is said. The body is as for `/v1/audio/speech`, `stream_format` aside;
+    the answer as that of `/tts/captioned`.
+    """
+    _require(body.model)
+    return await captioned.captioned(body.captioned(), request, timeout)
+
+
+@router.get("/models")
+async def models() -> OpenAIModels:
+    """The names by which the model may be asked for."""
+    return OpenAIModels(data=[OpenAIModel(id=name) for name in MODELS])
+
+
+@router.get("/models/{name}", responses=NO_MODEL)
+async def model(name: str) -> OpenAIModel:
+    """One of them."""
+    _require(name)
+    return OpenAIModel(id=name)
+
+
+@router.get("/audio/voices")
+async def voices(request: Request) -> OpenAIVoices:
+    """Every name that `voice` may have: OpenAI's, then our own."""
+    book = parts(request).model.voices
+    known = book.names()
+    named = {theirs: ours for theirs, ours in VOICES.items() if ours in known} | {name: name for name in known}
+    return OpenAIVoices(
+        voices=[
+            OpenAIVoice(
+                id=name,
+                name=name.title() if name in VOICES else book.info(ours).title,
+                voice=ours,
+                language=languages.of_voice(ours).code,
+                gender=book.info(ours).gender,
+            )
+            for name, ours in named.items()
+        ]
+    )
+
+
+def _require(name: str) -> None:
+    if name not in MODELS:
+        raise UnknownModel(f"there is no model {name[:60]!r}; use one of {', '.join(MODELS)}", field="model")
+
+
+async def _events_response(body: OpenAISpeechRequest, request: Request, timeout: float | None) -> Response:
+    wanted = body.wanted()
+    rendering = wanted.rendering(wanted.format)
+    first, segments = await begin(request, wanted, timeout)
+    frame = FRAMING[SSE]
+
+    async def lines() -> AsyncGenerator[str, None]:
+        with counting(request.app.state.streams):
+            try:
+                async with aclosing(_events(first, segments, rendering)) as events:
+                    async for event in events:
+                        yield frame(event)
+            except Exception as error:
+                yield frame(_error_event(error))
+                raise
+
+    return Streamed(lines(), SSE, {"X-Accel-Buffering": "no", "Cache-Control": "no-cache"})
+
+
+async def _events(
+    first: Segment, others: AsyncGenerator[Segment, None], rendering: Rendering
+) -> AsyncGenerator[Event, None]:
+    renderer = await asyncio.to_thread(Renderer, rendering)
+    phonemes = frames = 0
+    try:
+        async with aclosing(others):
+            segment: Segment | None = first
+            while segment is not None:
+                if segment.outcome:
+                    durations = segment.outcome.result.durations
+                    phonemes += len(durations) - 2  # less the pads
+                    frames += int(durations.sum())
+                if data := await asyncio.to_thread(renderer.write, segment.audio):
+                    yield _delta(data)
+                segment = await anext(others, None)
+        if data := await asyncio.to_thread(renderer.finish):
+            yield _delta(data)
+        usage = {"input_tokens": phonemes, "output_tokens": frames, "total_tokens": phonemes + frames}
+        yield {"type": "speech.audio.done", "usage": usage}
+    finally:
+        await asyncio.to_thread(renderer.close)
+
+
+def _delta(data: bytes) -> Event:
+    return {"type": "speech.audio.delta", "audio": b64encode(data).decode()}
+
+
+def _error_event(error: Exception) -> Event:
+    known = error if isinstance(error, KokoroError) else KokoroError("something went wrong on the server")
+    _, answer = error_answer(known.status, known.code, known.message, known.field)
+    return {"type": "error", **answer.model_dump()}

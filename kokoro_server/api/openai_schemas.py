@@ -1,0 +1,151 @@
+"""What OpenAI's clients send and expect."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema, model_validator
+
+from kokoro_server.api.schemas import DEFAULT_VOICE, CaptionedRequest, TTSRequest
+from kokoro_server.audio.encode import Format
+
+PREFIX = "/v1/"  # every path below it answers as OpenAI does
+
+MODELS = ("kokoro", "tts-1", "tts-1-hd", "gpt-4o-mini-tts")  # all of them are Kokoro-82M
+
+# OpenAI's voices by those of ours that come near.
+VOICES = {
+    "alloy": "af_alloy",
+    "ash": "am_michael",
+    "ballad": "bm_george",
+    "cedar": "am_fenrir",
+    "coral": "af_bella",
+    "echo": "am_echo",
+    "fable": "bm_fable",
+    "marin": "af_heart",
+    "nova": "af_nova",
+    "onyx": "am_onyx",
+    "sage": "af_sarah",
+    "shimmer": "af_aoede",
+    "verse": "am_puck",
+}
+
+# Our names for what OpenAI calls otherwise.
+_PARAMS = {"text": "input", "format": "response_format"}
+_TOO_LONG_OR_INVALID = (413, 422)
+
+
+def _voice_name(value: Any) -> Any:
+    return value["id"] if isinstance(value, dict) and "id" in value else value
+
+
+class OpenAISpeechRequest(BaseModel):
+    """A clip to be spoken, in OpenAI's words.
+
+    Fields that are not named here are ignored, as nowhere else: OpenAI's clients keep sending new ones.
+    """
+
+    model_config = ConfigDict(extra="ignore")
+
+    input: Annotated[
+        str, Field(description="What to say; marks such as `[pause:1s]` work too.", examples=["Hello from Kokoro."])
+    ]
+    model: Annotated[
+        str,
+        Field(
+            description=f"One of {', '.join(MODELS)}: the same model by any name.", max_length=200, examples=["tts-1"]
+        ),
+    ] = MODELS[0]
+    voice: Annotated[
+        str,
+        BeforeValidator(_voice_name),
+        Field(max_length=500),
+        WithJsonSchema(
+            {
+                "description": "A name of GET /v1/audio/voices, or a blend such as `af_bella(2)+af_sky(1)`; "
+                'or `{"id": name}`. OpenAI\'s names stand for voices of ours: '
+                + ", ".join(f"{theirs} {ours}" for theirs, ours in VOICES.items())
+                + ".",
+                "anyOf": [
+                    {"type": "string", "maxLength": 500},
+                    {"type": "object", "properties": {"id": {"type": "string", "maxLength": 500}}, "required": ["id"]},
+                ],
+                "default": DEFAULT_VOICE,
+                "examples": ["alloy", DEFAULT_VOICE],
+            }
+        ),
+    ] = DEFAULT_VOICE
+    response_format: Annotated[
+        Format, Field(description="`pcm` is bare 16-bit samples at 24 kHz; opus comes in Ogg, aac in ADTS.")
+    ] = "mp3"
+    speed: Annotated[
+        float, Field(description="1 is the voice's own pace.", ge=0.25, le=4, allow_inf_nan=False, examples=[1.0])
+    ] = 1.0
+    instructions: Annotated[
+        str | None, Field(description="Accepted and ignored: the model takes none.", examples=["Speak cheerfully."])
+    ] = None
+    stream_format: Annotated[
+        Literal["audio", "sse"], Field(description="The bare file, or events that carry it in base64.")
+    ] = "audio"
+
+    @model_validator(mode="before")
+    @classmethod
+    def _null_is_absent(cls, data: Any) -> Any:
+        return {key: value for key, value in data.items() if value is not None} if isinstance(data, dict) else data
+
+    def wanted(self) -> TTSRequest:
+        return TTSRequest(text=self.input, voice=self._voice(), speed=self.speed, format=self.response_format)
+
+    def captioned(self) -> CaptionedRequest:
+        return CaptionedRequest(text=self.input, voice=self._voice(), speed=self.speed, format=self.response_format)
+
+    def _voice(self) -> str:
+        return VOICES.get(self.voice, self.voice)
+
+
+class OpenAIModel(BaseModel):
+    id: Annotated[str, Field(examples=["tts-1"])]
+    object: Literal["model"] = "model"
+    created: Annotated[int, Field(description="Seconds since 1970.")] = 1_737_936_000  # Kokoro-82M v1.0's release
+    owned_by: str = "hexgrad"
+
+
+class OpenAIModels(BaseModel):
+    object: Literal["list"] = "list"
+    data: list[OpenAIModel]
+
+
+class OpenAIVoice(BaseModel):
+    id: Annotated[str, Field(description="For `voice`.", examples=["alloy"])]
+    name: Annotated[str, Field(description="The name to show people.", examples=["Alloy"])]
+    voice: Annotated[str, Field(description="The voice of GET /voices that speaks.", examples=["af_alloy"])]
+    language: Annotated[str, Field(examples=["en-US"])]
+    gender: Annotated[Literal["female", "male"], Field(examples=["female"])]
+
+
+class OpenAIVoices(BaseModel):
+    voices: list[OpenAIVoice]
+
+
+class OpenAIErrorBody(BaseModel):
+    message: Annotated[str, Field(description="For people: what was wrong and what is allowed.")]
+    type: Literal["invalid_request_error", "rate_limit_error", "server_error"]
+    param: Annotated[str | None, Field(description="The request field at fault, if one is.", examples=["voice"])]
+    code: Annotated[str, Field(description="Stable, for programs.", examples=["unknown_voice"])]
+
+
+class OpenAIErrorAnswer(BaseModel):
+    error: OpenAIErrorBody
+
+
+def error_answer(status: int, code: str, message: str, field: str | None) -> tuple[int, OpenAIErrorAnswer]:
+    """An error of ours as OpenAI would answer it, and the status, which for any bad field is 400 there."""
+    if status in _TOO_LONG_OR_INVALID:
+        status = 400
+    kind: Literal["invalid_request_error", "rate_limit_error", "server_error"] = "invalid_request_error"
+    if status >= 500:
+        kind = "server_error"
+    elif status == 429:
+        kind = "rate_limit_error"
+    param = _PARAMS.get(field, field) if field else None
+    return status, OpenAIErrorAnswer(error=OpenAIErrorBody(message=message, type=kind, param=param, code=code))

@@ -1,0 +1,181 @@
+"""What clients send and get, as they see it in `/docs`."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic_core import PydanticCustomError
+
+from kokoro_server.audio.encode import Format, Output
+from kokoro_server.audio.level import MAX_DB, MIN_DB
+from kokoro_server.audio.render import Rendering
+from kokoro_server.audio.resample import MAX_RATE, MIN_RATE
+from kokoro_server.audio.wav import SampleFormat
+from kokoro_server.engine.protocol import SAMPLE_RATE
+from kokoro_server.synthesis import Speech
+
+DEFAULT_VOICE = "af_heart"
+TEXT_OR_PHONEMES = "text_or_phonemes"
+
+
+class SpeechRequest(BaseModel):
+    """What is to be said and how."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    text: Annotated[
+        str | None,
+        Field(
+            description="What to say. `[pause:1.5s]` is silence; `[Kokoro](/kˈOkəɹO/)` tells how a word is said.",
+            examples=["Hello from Kokoro."],
+        ),
+    ] = None
+    phonemes: Annotated[
+        str | None,
+        Field(description="Kokoro's phonemes, instead of `text`.", max_length=100_000, examples=["həlˈO wˈɜɹld."]),
+    ] = None
+    voice: Annotated[
+        str,
+        Field(
+            description="A name of GET /voices, or a blend such as `af_bella(2)+af_sky(1)`.",
+            max_length=500,
+            examples=[DEFAULT_VOICE],
+        ),
+    ] = DEFAULT_VOICE
+    language: Annotated[
+        str | None,
+        Field(
+            description="en-US, en-GB, es, fr-FR, hi, it, pt-BR, ja or zh. Absent: the voice's own language.",
+            max_length=20,
+            examples=["en-US"],
+        ),
+    ] = None
+    speed: Annotated[
+        float, Field(description="1 is the voice's own pace.", ge=0.25, le=4, allow_inf_nan=False, examples=[1.0])
+    ] = 1.0
+    pitch: Annotated[
+        float,
+        Field(
+            description="Semitones up or down; the timing stays.", ge=-12, le=12, allow_inf_nan=False, examples=[0.0]
+        ),
+    ] = 0.0
+    volume: Annotated[
+        float,
+        Field(
+            description="dB louder or softer; never clips.", ge=MIN_DB, le=MAX_DB, allow_inf_nan=False, examples=[0.0]
+        ),
+    ] = 0.0
+    seed: Annotated[
+        int,
+        Field(
+            description="The same seed gives the same audio, alone or in any batch.", ge=0, le=2**63 - 1, examples=[0]
+        ),
+    ] = 0
+    sample_rate: Annotated[
+        int,
+        Field(description="Hz. Some formats hold only some rates.", ge=MIN_RATE, le=MAX_RATE, examples=[SAMPLE_RATE]),
+    ] = SAMPLE_RATE
+    sample_format: Annotated[
+        SampleFormat, Field(description="For wav and pcm: 16-bit whole numbers or 32-bit floats, little-endian.")
+    ] = "pcm_s16le"
+
+    optimize_for_latency: Annotated[
+        bool, Field(description="Take the lane of a stream's first pieces: no waiting for others.", examples=[False])
+    ] = False
+
+    @model_validator(mode="after")
+    def _one_of_text_and_phonemes(self) -> Self:
+        if (self.text is None) == (self.phonemes is None):
+            raise PydanticCustomError(TEXT_OR_PHONEMES, "give either text or phonemes, one of them")
+        return self
+
+    def speech(self) -> Speech:
+        return Speech(
+            text=self.text,
+            phonemes=self.phonemes,
+            voice=self.voice,
+            language=self.language,
+            speed=self.speed,
+            pitch=self.pitch,
+            seed=self.seed,
+        )
+
+    def rendering(self, format: Format) -> Rendering:
+        """How the samples are to be sent; raises InvalidInput for a rate that the format cannot hold."""
+        output = Output(format, self.sample_rate, self.sample_format)
+        output.check()
+        return Rendering(output, self.volume)
+
+
+class TTSRequest(SpeechRequest):
+    """A clip to be spoken."""
+
+    format: Annotated[Format, Field(description="`pcm` is bare samples; opus comes in Ogg, aac in ADTS.")] = "wav"
+
+
+class BatchRequest(BaseModel):
+    """Clips for one zip file. A clip that is wrong in itself fails alone."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    requests: Annotated[
+        list[Any],
+        Field(
+            min_length=1,
+            description="Each as for POST /tts.",
+            json_schema_extra={"items": {"$ref": "#/components/schemas/TTSRequest"}},
+            examples=[[{"text": "One.", "voice": "af_heart"}, {"text": "Two.", "voice": "am_adam", "format": "mp3"}]],
+        ),
+    ]
+
+
+class CaptionedRequest(SpeechRequest):
+    """A clip with the time of each word, or only its subtitles."""
+
+    format: Annotated[
+        Format | Literal["srt", "vtt"], Field(description="Of the audio in the answer; `srt` and `vtt`: no audio.")
+    ] = "wav"
+
+
+class Word(BaseModel):
+    """A word, or a phrase in languages where single words are not told apart, and when it is spoken."""
+
+    text: str
+    start: Annotated[float, Field(description="Seconds from the start of the audio.", examples=[0.325])]
+    end: Annotated[float, Field(examples=[0.7])]
+    char_start: Annotated[int, Field(description="Where it stands in the text that was sent.", examples=[0])]
+    char_end: Annotated[int, Field(examples=[5])]
+    phrase: Annotated[bool, Field(description="Whether this is a whole phrase.", examples=[False])]
+
+
+class Captioned(BaseModel):
+    audio: Annotated[str, Field(description="Base64.")]
+    format: Format
+    sample_rate: int
+    duration: Annotated[float, Field(description="Seconds.")]
+    voice: str
+    words: list[Word]
+
+
+class Voice(BaseModel):
+    name: Annotated[str, Field(examples=[DEFAULT_VOICE])]
+    title: Annotated[str, Field(description="The name to show people.", examples=["Heart"])]
+    language: Annotated[str, Field(examples=["en-US"])]
+    gender: Annotated[Literal["female", "male"], Field(examples=["female"])]
+    grade: Annotated[str | None, Field(description="The model's authors' own, A the best.", examples=["A"])]
+
+
+class Voices(BaseModel):
+    default: str = DEFAULT_VOICE
+    voices: list[Voice]
+
+
+class ErrorBody(BaseModel):
+    code: Annotated[str, Field(description="Stable, for programs.", examples=["unknown_voice"])]
+    message: Annotated[str, Field(description="For people: what was wrong and what is allowed.")]
+    field: Annotated[str | None, Field(description="The request field at fault, if one is.", examples=["voice"])] = None
+
+
+class ErrorAnswer(BaseModel):
+    error: ErrorBody

@@ -1,0 +1,134 @@
+"""`POST /tts/stream`: audio while it is made."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator, Iterator
+from contextlib import aclosing, contextmanager
+from typing import Any
+
+from fastapi import APIRouter, Request, Response
+from fastapi.responses import StreamingResponse
+
+from kokoro_server.api.context import request_id
+from kokoro_server.api.disconnect import Streamed, while_connected
+from kokoro_server.api.schemas import SpeechRequest, TTSRequest
+from kokoro_server.api.tts import AUDIO, ERRORS, RequestTimeout, batching_enabled, job, parts
+from kokoro_server.audio.render import Renderer, Rendering
+from kokoro_server.synthesis import Segment
+
+log = logging.getLogger(__name__)
+router = APIRouter(tags=["speech"])
+
+AHEAD = 4  # pieces that are made before the client has read those before: a slow reader keeps no more in memory
+
+
+class BrokenOff(Exception):
+    """Raised out of a stream that has begun: the connection is closed without its end, so that the client knows."""
+
+
+class StreamCount:
+    """How many streams there are and how they ended; `app.state.streams`."""
+
+    def __init__(self) -> None:
+        self.active = 0
+        self.completed = 0
+        self.failed = 0
+        self.abandoned = 0
+
+
+@router.post(
+    "/tts/stream",
+    response_class=StreamingResponse,
+    responses={200: {"description": "One audio file, sent while it is made", "content": AUDIO}, **ERRORS},
+)
+async def stream(body: TTSRequest, request: Request, timeout: RequestTimeout = None) -> Response:
+    """Speak a text and send the audio as it is made.
+
+    An error before the first byte is an ordinary error answer. One after it breaks the connection off: a stream that
+    ends as HTTP says it should is whole.
+    """
+    rendering = body.rendering(body.format)
+    first, segments = await begin(request, body, timeout)
+    bypass = parts(request).settings.bypass_chunks
+    headers = {
+        "X-Accel-Buffering": "no",
+        "Cache-Control": "no-cache",
+        "X-Stream-ID": request_id.get(),
+        "X-Streaming-Mode": f"bypass-first-{bypass}-chunks",
+        "X-Bypass-Chunks": str(bypass),
+        "X-Voice-Used": parts(request).model.voices.canonical(body.voice),
+        "X-Batching-Enabled": batching_enabled(request),
+    }
+    content = _encoded(_counted(request, first, segments), rendering)
+    return Streamed(content, rendering.output.media_type, headers)
+
+
+async def begin(
+    request: Request, body: SpeechRequest, timeout: float | None
+) -> tuple[Segment, AsyncGenerator[Segment, None]]:
+    """The first segment, and the others to come. What fails here can still be answered with an error."""
+    bypass = parts(request).settings.bypass_chunks
+    segments = parts(request).synthesizer.segments(body.speech(), job(request, timeout, bypass=bypass, ahead=AHEAD))
+
+    async def first() -> Segment:
+        return await anext(segments)
+
+    return await while_connected(request.receive, first()), segments
+
+
+async def _counted(
+    request: Request, first: Segment, others: AsyncGenerator[Segment, None]
+) -> AsyncGenerator[Segment, None]:
+    with counting(request.app.state.streams):
+        async with aclosing(others):
+            yield first
+            async for segment in others:
+                yield segment
+
+
+@contextmanager
+def counting(count: StreamCount) -> Iterator[None]:
+    """Take note of how a stream that has begun ends, and turn a failure into a break."""
+    count.active += 1
+    try:
+        yield
+    except (GeneratorExit, asyncio.CancelledError):
+        count.abandoned += 1
+        raise
+    except Exception as error:
+        count.failed += 1
+        log.error("stream broken off stream_id=%s error=%r", request_id.get(), error)
+        raise BrokenOff from error
+    else:
+        count.completed += 1
+    finally:
+        count.active -= 1
+
+
+async def _encoded(segments: AsyncGenerator[Segment, None], rendering: Rendering) -> AsyncGenerator[bytes, None]:
+    renderer = await asyncio.to_thread(Renderer, rendering)
+    try:
+        async with aclosing(segments):
+            async for segment in segments:
+                if data := await asyncio.to_thread(renderer.write, segment.audio):
+                    yield data
+        if data := await asyncio.to_thread(renderer.finish):
+            yield data
+    finally:
+        await asyncio.to_thread(renderer.close)
+
+
+@router.get("/health/streaming", tags=["health"])
+async def streaming(request: Request) -> dict[str, Any]:
+    """How streams are served and how they have fared."""
+    running = parts(request)
+    count: StreamCount = request.app.state.streams
+    return {
+        "bypass_chunks_config": running.settings.bypass_chunks,
+        "batching_enabled": running.queue.options.enabled,
+        "streaming_mode": f"bypass-first-{running.settings.bypass_chunks}-chunks",
+        "batch_queue_stats": running.queue.snapshot(),
+        "streams": vars(count),
+    }

@@ -1,0 +1,84 @@
+"""The page at `/` and the files it is made of, which stand under `/web/`."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from pathlib import PurePath
+
+from fastapi import APIRouter, Request, Response
+from starlette.exceptions import HTTPException
+
+router = APIRouter(include_in_schema=False)
+
+INDEX = "index.html"
+MEDIA_TYPES = {
+    ".html": "text/html; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".css": "text/css; charset=utf-8",
+    ".svg": "image/svg+xml",
+}
+# The page asks this server and no other, and no other page may frame it.
+CONTENT_SECURITY_POLICY = "; ".join(
+    (
+        "default-src 'none'",
+        "script-src 'self'",
+        "style-src 'self'",
+        "img-src 'self'",
+        "connect-src 'self'",
+        "base-uri 'none'",
+        "form-action 'none'",
+        "frame-ancestors 'none'",
+    )
+)
+
+
+@dataclass(frozen=True, slots=True)
+class WebFile:
+    content: bytes
+    media_type: str
+    etag: str
+
+
+@cache
+def web_files() -> dict[str, WebFile]:
+    """Every file of the page by name, read once."""
+    return {
+        file.name: _read(file.name, file.read_bytes())
+        for file in (files("kokoro_server") / "web").iterdir()
+        if PurePath(file.name).suffix in MEDIA_TYPES
+    }
+
+
+def _read(name: str, content: bytes) -> WebFile:
+    etag = f'"{hashlib.sha256(content).hexdigest()[:32]}"'
+    return WebFile(content, MEDIA_TYPES[PurePath(name).suffix], etag)
+
+
+@router.api_route("/", methods=["GET", "HEAD"])
+def index(request: Request) -> Response:
+    return _answer(request, INDEX)
+
+
+@router.api_route("/web/{name}", methods=["GET", "HEAD"])
+def web_file(request: Request, name: str) -> Response:
+    return _answer(request, name)
+
+
+def _answer(request: Request, name: str) -> Response:
+    file = web_files().get(name)
+    if file is None:
+        raise HTTPException(404)
+    headers = {
+        "ETag": file.etag,
+        "Cache-Control": "no-cache",  # kept, but asked about each time: an upgrade shows at once
+        "Content-Security-Policy": CONTENT_SECURITY_POLICY,
+        "Referrer-Policy": "no-referrer",
+        "X-Content-Type-Options": "nosniff",
+    }
+    known = (tag.strip().removeprefix("W/") for tag in request.headers.get("if-none-match", "").split(","))
+    if file.etag in known:
+        return Response(status_code=304, headers=headers)
+    return Response(file.content, headers=headers | {"Content-Type": file.media_type})

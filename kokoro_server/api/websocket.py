@@ -1,0 +1,185 @@
+"""`/tts/ws`: speech for a voice agent whose text is still being written.
+
+The client sends JSON messages, the server JSON marks and, between them, binary messages of audio.
+
+Client:
+
+    {"type": "append", "text": "…"}   the next bit of text, as it comes: any length, cut anywhere
+    {"type": "flush"}                 the text is at an end for now: speak what is left
+    {"type": "cancel"}                drop everything not yet sent (the user has begun to speak)
+    {"type": "close"}                 flush, and close the connection when all is spoken
+    {"type": "start", "voice": …}     how to speak from here on: any of voice, language, speed, pitch, volume, seed,
+                                      format, sample_rate, sample_format, as for POST /tts; the others are as at the
+                                      beginning, where format is pcm. Not needed if the defaults will do.
+
+Server:
+
+    {"type": "ready", "voice", "format", "sample_rate", "sample_format"}   at first, and in answer to each start
+    {"type": "start", "id", "text"}             a sentence begins; ids count up from 1
+    {"type": "words", "id", "words": […]}       when words of it are said, in seconds from its beginning, as
+                                                POST /tts/captioned tells it; the audio of the words follows
+    {"type": "done", "id", "duration"}          all of its audio has been sent
+    {"type": "flushed"}                         everything up to a flush has been sent
+    {"type": "cancelled", "ids": […]}           in answer to cancel: these were not sent, or not to their end; no more
+                                                audio of them comes
+    {"type": "error", "code", "message", "field", "id"?}   with an id, that sentence failed and the next follows;
+                                                without, a message was wrong and has been ignored
+
+The audio between a sentence's `start` and `done` is one whole file of the format: for pcm simply samples, to be played
+one after another. A sentence is spoken as soon as it is complete: when a flush, or text after it, shows where it ends.
+One that the listener waits for in silence goes before other requests. A client that reads slowly is waited for; what
+it appends meanwhile is kept, up to MAX_TEXT_LENGTH characters. Messages are at most 16,384 characters long.
+"""
+
+from __future__ import annotations
+
+import logging
+import uuid
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from fastapi import APIRouter, WebSocket, WebSocketDisconnect
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic_core import from_json
+
+from kokoro_server.api.context import request_id
+from kokoro_server.api.errors import in_words
+from kokoro_server.api.schemas import TTSRequest
+from kokoro_server.api.speaker import Speaker, error_facts
+from kokoro_server.audio.encode import Format
+from kokoro_server.errors import BadRequest, InvalidInput, KokoroError, TextTooLong
+from kokoro_server.g2p import languages
+from kokoro_server.text.incremental import SentenceBuffer
+
+if TYPE_CHECKING:
+    from kokoro_server.app import Parts
+
+log = logging.getLogger(__name__)
+router = APIRouter()
+
+MAX_MESSAGE = 16_384  # characters
+
+
+class Start(TTSRequest):
+    """How to speak; what to say comes later."""
+
+    type: Literal["start"] = "start"
+    text: Literal[""] = ""
+    phonemes: None = None
+    format: Format = "pcm"
+
+
+class Append(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    type: Literal["append"]
+    text: str
+
+
+class Order(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    type: Literal["flush", "cancel", "close"]
+
+
+Message = Start | Append | Order
+_MESSAGE: TypeAdapter[Message] = TypeAdapter(Annotated[Message, Field(discriminator="type")])
+
+
+@router.websocket("/tts/ws")
+async def websocket(socket: WebSocket) -> None:
+    """The protocol is told at the top of this module."""
+    parts: Parts = socket.app.state.parts
+    request_id.set(uuid.uuid4().hex[:16])
+    await socket.accept()
+    log.info("agent connected")
+    speaker = Speaker(socket, parts.synthesizer, parts.queue, parts.settings.bypass_chunks)
+    try:
+        await _Conversation(socket, speaker, parts).run()
+    except WebSocketDisconnect as end:
+        log.info("agent left code=%d", end.code)
+    finally:
+        await speaker.stop()
+
+
+class _Conversation:
+    """What the client says, turned into work for the speaker."""
+
+    def __init__(self, socket: WebSocket, speaker: Speaker, parts: Parts) -> None:
+        self._socket = socket
+        self._speaker = speaker
+        self._voices = parts.model.voices
+        self._max_text = parts.settings.max_text_length
+        self._buffer = SentenceBuffer()
+        self._manner = Start()
+
+    async def run(self) -> None:
+        """Until the connection ends, which raises WebSocketDisconnect."""
+        await self._ready()
+        while True:
+            received = await self._socket.receive()
+            if received["type"] == "websocket.disconnect":
+                raise WebSocketDisconnect(received.get("code", 1006))
+            try:
+                await self._obey(_parsed(received.get("text")))
+            except KokoroError as error:
+                await self._speaker.mark("error", **error_facts(error))
+
+    async def _obey(self, message: Message) -> None:
+        if self._speaker.closing and message.type != "cancel":
+            raise BadRequest("the connection is closing; only cancel is still of use")
+        if isinstance(message, Append):
+            self._refuse_if_full(len(message.text))
+            self._say(self._buffer.append(message.text))
+        elif isinstance(message, Start):
+            message.rendering(message.format)
+            self._voices.canonical(message.voice)
+            if message.language:
+                languages.parse(message.language)
+            self._manner = message
+            await self._ready()
+        elif message.type == "cancel":
+            self._buffer = SentenceBuffer()
+            await self._speaker.mark("cancelled", ids=await self._speaker.cancel())
+        else:
+            self._say(self._buffer.flush())
+            self._speaker.flush()
+            if message.type == "close":
+                self._speaker.close()
+
+    def _say(self, sentences: list[str]) -> None:
+        for sentence in sentences:
+            self._speaker.say(self._manner.model_copy(update={"text": sentence}))
+
+    def _refuse_if_full(self, more: int) -> None:
+        waiting = self._speaker.unspoken + len(self._buffer)
+        if waiting + more > self._max_text:
+            raise TextTooLong(
+                f"{waiting} characters wait to be spoken and {more} were to be added; at most {self._max_text} may "
+                "wait (MAX_TEXT_LENGTH)",
+                field="text",
+            )
+
+    async def _ready(self) -> None:
+        manner = self._manner
+        await self._speaker.mark(
+            "ready",
+            voice=self._voices.canonical(manner.voice),
+            format=manner.format,
+            sample_rate=manner.sample_rate,
+            sample_format=manner.sample_format,
+        )
+
+
+def _parsed(text: str | None) -> Message:
+    if text is None:
+        raise BadRequest("messages are JSON text, not binary")
+    if len(text) > MAX_MESSAGE:
+        raise TextTooLong(f"the message has {len(text)} characters; at most {MAX_MESSAGE} are allowed")
+    try:
+        return _MESSAGE.validate_python(from_json(text))
+    except ValidationError as error:
+        # The first part of a place is the message's type.
+        message, field = in_words([{**item, "loc": item["loc"][1:]} for item in error.errors()])
+        raise InvalidInput(message, field=field) from error
+    except ValueError as error:
+        raise BadRequest(f"the message is not JSON: {error}") from error

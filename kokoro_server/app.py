@@ -1,0 +1,144 @@
+"""The TTS application: `create_app` wires the parts in its lifespan and hangs them on `app.state`."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import signal
+import threading
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+
+from fastapi import FastAPI
+
+from kokoro_server import __version__
+from kokoro_server.api import batch, batching, captioned, errors, health, openai, stream, tts, web, websocket
+from kokoro_server.api.context import RequestContext
+from kokoro_server.api.limits import BodyLimit
+from kokoro_server.api.stream import StreamCount
+from kokoro_server.batching.policy import BatchingOptions
+from kokoro_server.batching.queue import BatchQueue
+from kokoro_server.config import Settings
+from kokoro_server.engine import loader
+from kokoro_server.engine.loader import Model
+from kokoro_server.g2p.child import G2PChild
+from kokoro_server.g2p.client import G2PClient
+from kokoro_server.metrics import Metrics
+from kokoro_server.synthesis import Synthesizer
+from kokoro_server.text.lexicon import Lexicon
+from kokoro_server.text.pieces import PieceSizes
+from kokoro_server.text.reading import Reader
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What a running server is made of; `app.state.parts`."""
+
+    settings: Settings
+    model: Model
+    queue: BatchQueue
+    g2p: G2PClient
+    child: G2PChild | None  # the embedded G2P service, unless a remote one is used
+    synthesizer: Synthesizer
+    metrics: Metrics
+
+
+@asynccontextmanager
+async def running(
+    settings: Settings, load: Callable[[Settings], Model], metrics: Metrics, on_fatal: Callable[[str], object]
+) -> AsyncIterator[Parts]:
+    """All parts, started; stopped again in reverse order, also when a later one fails to start."""
+    async with AsyncExitStack() as stack:
+        lexicon = Lexicon.load(settings.lexicon_path) if settings.lexicon_path else None
+        child = None if settings.g2p_url else G2PChild(log_level=settings.log_level)
+        starting = asyncio.create_task(child.start()) if child else None
+        if child and starting:
+            stack.push_async_callback(child.stop)
+            stack.callback(starting.cancel)
+        model = await _in_daemon_thread(load, settings)
+        if starting:
+            await starting
+        g2p = G2PClient((lambda: child.url) if child else settings.g2p_url or "", settings.g2p_timeout)
+        stack.push_async_callback(g2p.aclose)
+        queue = BatchQueue(model.engine, _options(settings), metrics=metrics, on_fatal=on_fatal)
+        await queue.start()
+        stack.push_async_callback(queue.stop)
+        sizes = PieceSizes(settings.first_chunk_tokens, settings.min_tokens_per_chunk, settings.max_tokens_per_chunk)
+        reader = Reader(g2p, sizes, lexicon, metrics.g2p_time.time)
+        synthesizer = Synthesizer(reader, queue, model.voices, settings.max_text_length)
+        yield Parts(settings, model, queue, g2p, child, synthesizer, metrics)
+
+
+async def _in_daemon_thread(load: Callable[[Settings], Model], settings: Settings) -> Model:
+    """Unlike asyncio's own threads, this one does not hold up the exit of a server that is stopped while it loads."""
+    loop = asyncio.get_running_loop()
+    loaded: asyncio.Future[Model] = loop.create_future()
+
+    def settle(result: Model | BaseException) -> None:
+        if loaded.done():
+            return
+        if isinstance(result, BaseException):
+            loaded.set_exception(result)
+        else:
+            loaded.set_result(result)
+
+    def run() -> None:
+        result: Model | BaseException
+        try:
+            result = load(settings)
+        except BaseException as error:
+            result = error
+        with contextlib.suppress(RuntimeError):  # the loop has ended meanwhile
+            loop.call_soon_threadsafe(settle, result)
+
+    threading.Thread(target=run, name="load", daemon=True).start()
+    return await loaded
+
+
+def _options(settings: Settings) -> BatchingOptions:
+    return BatchingOptions(
+        enabled=settings.batching,
+        max_batch_size=settings.max_batch_rows,
+        max_batch_text_length=settings.max_batch_tokens,
+        max_wait_ms=settings.max_wait_ms,
+        min_wait_ms=settings.min_wait_ms,
+        grouping=settings.grouping,
+        max_queue_size=settings.max_queue_size,
+        queue_timeout=settings.queue_timeout,
+        job_timeout=settings.job_timeout,
+        engine_timeout=settings.engine_timeout,
+    )
+
+
+def create_app(settings: Settings, load: Callable[[Settings], Model] = loader.load) -> FastAPI:
+    """`load` makes the model; tests give a small one.
+
+    When the device is lost for good, `app.state.device_lost` says why and the process is asked to end, for its
+    supervisor to start anew.
+    """
+
+    def device_lost(reason: str) -> None:
+        log.critical("the device is lost, the process must end reason=%s", reason)
+        app.state.device_lost = reason
+        signal.raise_signal(signal.SIGTERM)
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        async with running(settings, load, metrics, device_lost) as parts:
+            app.state.parts = parts
+            yield
+
+    metrics = Metrics()
+    app = FastAPI(title="Kokoro Server", version=__version__, lifespan=lifespan)
+    app.state.device_lost = None
+    app.state.streams = StreamCount()
+    app.add_middleware(BodyLimit, limit=settings.max_body_size)
+    app.add_middleware(RequestContext, metrics=metrics)
+    errors.install(app)
+    for room in (tts, stream, batch, captioned, health, batching, openai, websocket, web):
+        app.include_router(room.router)
+    return app

@@ -1,0 +1,216 @@
+"""The `kokoro-server` command."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import dataclasses
+import logging
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from kokoro_server import __version__, logs
+from kokoro_server.client.errors import ClientError
+from kokoro_server.config import Settings
+from kokoro_server.errors import KokoroError
+
+log = logging.getLogger(__name__)
+
+SLOWEST, FASTEST = 0.25, 4.0
+
+DESCRIPTION = """\
+Kokoro-82M text-to-speech on your own machine: a server that speaks many requests in one forward pass, and a command
+that speaks a sentence or a book without one."""
+EXAMPLES = """\
+examples:
+  kokoro-server serve                                    speech over HTTP, by default on port 8880
+  kokoro-server say "Hello there."                       hear it
+  kokoro-server say "Bonjour !" -v ff_siwis -o hi.mp3    write a file
+  kokoro-server say -f book.txt -o book.mp3 --subtitles book.srt
+  kokoro-server voices --language en-GB
+  kokoro-server doctor                                   when something does not work
+
+Settings come from the environment and from .env; .env.example explains each. 'COMMAND --help' tells more."""
+SAY_EXAMPLES = """\
+examples:
+  kokoro-server say "Hello there."
+  kokoro-server say "Hello [pause:1.5s] there." -v "af_bella(2)+af_sky(1)" -s 1.1 -o hello.wav
+  kokoro-server say -f book.txt -o book.mp3 --subtitles book.vtt
+  pbpaste | kokoro-server say -f -
+  kokoro-server say "Spoken elsewhere." --url http://speech.local:8880
+
+Without --url the model is loaded into this process, and fetched first if it is missing. A file has its name only when
+it is whole: a run that fails or is stopped leaves none, and the next one starts from the beginning."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command; the exit status. Failures are one line on stderr."""
+    options = _parser().parse_args(arguments)
+    try:
+        settings = Settings.load()
+        logs.configure(settings.log_level)
+        status: int = options.run(settings, options)
+        return status
+    except (KokoroError, ClientError) as error:
+        sys.stderr.write(f"kokoro-server: {error.message}\n")
+        return 1
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the reader of our output has gone
+        return 1
+    except KeyboardInterrupt:
+        sys.stderr.write("kokoro-server: interrupted\n")
+        return 130
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="kokoro-server",
+        description=DESCRIPTION,
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--version", action="version", version=f"kokoro-server {__version__}")
+    commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
+
+    serve = commands.add_parser("serve", help="serve speech; fetches the model first if it is missing")
+    serve.add_argument("--host", help="address to listen on (default: HOST)")
+    serve.add_argument("--port", type=int, help="port to listen on, 0 for a free one (default: PORT)")
+    serve.set_defaults(run=_serve)
+
+    g2p = commands.add_parser("g2p", help="serve text to phonemes, for one or more speech servers")
+    g2p.add_argument("--host", help="address to listen on (default: G2P_HOST)")
+    g2p.add_argument("--port", type=int, help="port to listen on, 0 for a free one (default: G2P_PORT)")
+    g2p.set_defaults(run=_g2p)
+
+    _add_say(commands)
+
+    voices = commands.add_parser("voices", help="list the voices: name, language, gender, grade")
+    voices.add_argument("-l", "--language", metavar="LANG", help="only those of a language, such as en-GB or ja")
+    voices.add_argument("--url", help="those of a running server")
+    voices.set_defaults(run=_voices)
+
+    assets = commands.add_parser("assets", help="the model's files: weights and voices")
+    actions = assets.add_subparsers(title="actions", required=True, metavar="ACTION")
+    for name, run, text in (
+        ("fetch", _assets_fetch, "fetch and convert whatever is missing"),
+        ("verify", _assets_verify, "check every file against its hash"),
+        ("list", _assets_list, "show what is there"),
+    ):
+        actions.add_parser(name, help=text).set_defaults(run=run)
+
+    bench = commands.add_parser("bench", help="run the benchmarks; needs a checkout of the sources")
+    bench.add_argument("name", nargs="?", help="which, such as engine, queue or stream (default: all)")
+    bench.add_argument("arguments", nargs=argparse.REMAINDER, help="for the benchmark; --help lists its own")
+    bench.set_defaults(run=_bench)
+
+    doctor = commands.add_parser(
+        "doctor",
+        help="check Python, torch, GPU, encoders, model, disk, G2P and port, and say what to do about each",
+        description="Checks everything that the server needs. Exits with 1 if something must be put right.",
+    )
+    doctor.set_defaults(run=_doctor)
+    return parser
+
+
+def _add_say(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    say = commands.add_parser(
+        "say",
+        help="speak a text: through a player, or into a file",
+        description="Speaks a text through whatever player is installed, or into a file.",
+        epilog=SAY_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    what = say.add_mutually_exclusive_group(required=True)
+    what.add_argument("text", nargs="?", help="what to say; [pause:1.5s] is silence")
+    what.add_argument("-f", "--file", metavar="FILE", help="a UTF-8 text file to say, - for standard input")
+    say.add_argument(
+        "-v", "--voice", default="af_heart", help="a voice or a blend; see 'voices' (default: %(default)s)"
+    )
+    say.add_argument("-s", "--speed", type=_speed, default=1.0, help="0.25 to 4; 1 is the voice's own pace")
+    say.add_argument("-l", "--language", metavar="LANG", help="how to read the text (default: as the voice does)")
+    say.add_argument(
+        "-o", "--output", type=Path, metavar="FILE", help="write to a file: .wav .mp3 .opus .ogg .flac .aac or .pcm"
+    )
+    say.add_argument("--subtitles", type=Path, metavar="FILE", help="write subtitles too: .srt or .vtt")
+    say.add_argument("--url", help="let a running server speak, such as http://127.0.0.1:8880")
+    say.set_defaults(run=_say)
+
+
+def _speed(text: str) -> float:
+    try:
+        speed = float(text)
+    except ValueError:
+        speed = 0.0
+    if not SLOWEST <= speed <= FASTEST:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number from {SLOWEST:g} to {FASTEST:g}")
+    return speed
+
+
+def _serve(settings: Settings, options: argparse.Namespace) -> int:
+    from kokoro_server.app import create_app
+    from kokoro_server.serving import serve
+
+    given = {name: getattr(options, name) for name in ("host", "port") if getattr(options, name) is not None}
+    settings = dataclasses.replace(settings, **given)
+    asyncio.run(serve(create_app(settings), settings))
+    return 0
+
+
+def _g2p(settings: Settings, options: argparse.Namespace) -> int:
+    from kokoro_server.g2p import service
+
+    host = settings.g2p_host if options.host is None else options.host
+    port = settings.g2p_port if options.port is None else options.port
+    service.run(host, port, settings.log_level)
+    return 0
+
+
+def _say(settings: Settings, options: argparse.Namespace) -> int:
+    from kokoro_server.commands import say
+
+    return say.run(settings, options)
+
+
+def _voices(settings: Settings, options: argparse.Namespace) -> int:
+    from kokoro_server.commands import voices
+
+    return voices.run(settings, options)
+
+
+def _bench(settings: Settings, options: argparse.Namespace) -> int:
+    from kokoro_server.commands import bench
+
+    return bench.run(settings, options)
+
+
+def _doctor(settings: Settings, options: argparse.Namespace) -> int:
+    from kokoro_server.commands import doctor
+
+    return doctor.run(settings, options)
+
+
+def _assets_fetch(settings: Settings, _options: argparse.Namespace) -> int:
+    from kokoro_server.engine import assets
+
+    found = assets.ensure(settings.cache_dir, settings.asset_source, settings.model_path)
+    log.info("assets ready precision=%s source=%s weights=%s", found.precision, found.source, found.weights)
+    return 0
+
+
+def _assets_verify(settings: Settings, _options: argparse.Namespace) -> int:
+    from kokoro_server.engine import assets
+
+    checks = assets.verify(settings.cache_dir)
+    for check in checks:
+        sys.stdout.write(f"{'ok ' if check.ok else 'BAD'}  {check.name}  {check.detail}\n")
+    return 0 if checks and all(check.ok for check in checks) else 1
+
+
+def _assets_list(settings: Settings, _options: argparse.Namespace) -> int:
+    from kokoro_server.engine import assets
+
+    for line in assets.listing(settings.cache_dir):
+        sys.stdout.write(f"{line}\n")
+    return 0

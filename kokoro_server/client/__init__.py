@@ -1,0 +1,107 @@
+"""Speech from a Kokoro Server, for Python programs. Needs httpx and nothing else of this package's dependencies.
+
+Say something:
+
+    >>> from kokoro_server.client import KokoroClient
+    >>> client = KokoroClient("http://127.0.0.1:8880")
+    >>> clip = client.synthesize("Hello from Kokoro.", voice="af_bella", speed=1.1)
+    >>> clip.voice, clip.format, clip.duration > 0
+    ('af_bella', 'wav', True)
+    >>> clip.save("hello.wav").name
+    'hello.wav'
+
+Start to play a long text as soon as its first sentence is spoken:
+
+    >>> with open("story.mp3", "wb") as file:
+    ...     for chunk in client.stream("Once upon a time there was a fox. It lived on a hill.", format="mp3"):
+    ...         _ = file.write(chunk)
+
+Know when each word is said:
+
+    >>> words = [word for chunk in client.stream_captioned("One two three.") for word in chunk.words]
+    >>> [word.text for word in words]
+    ['One', 'two', 'three']
+    >>> words[0].start < words[1].start < words[2].start
+    True
+
+Many clips at once; one that fails costs only itself:
+
+    >>> good, bad = client.synthesize_batch(["Good morning.", {"text": "Good night.", "voice": "nobody"}])
+    >>> good.duration > 0, bad.code
+    (True, 'unknown_voice')
+
+Go on with something else meanwhile:
+
+    >>> future = client.synthesize_async("Ready.", on_ready=lambda clip: clip.save("ready.wav"))
+    >>> future.result().format
+    'wav'
+
+When something is wrong, the error says what:
+
+    >>> from kokoro_server.client import ServerError
+    >>> try:
+    ...     client.synthesize("Hello.", speed=9)
+    ... except ServerError as error:
+    ...     print(error.status, error.code, error.field)
+    422 invalid_input speed
+
+See how long it takes:
+
+    >>> stats = client.get_performance_stats()
+    >>> stats.count, stats.first_byte.p95 <= stats.total.max
+    (4, True)
+    >>> client.reset_performance_stats()
+    >>> client.close()
+
+Keep what is said often, on disk or in memory:
+
+    >>> from kokoro_server.client import FolderCache
+    >>> with KokoroClient("http://127.0.0.1:8880", cache=FolderCache("phrases", max_bytes=10_000_000)) as client:
+    ...     first = client.synthesize("How can I help you?")
+    ...     again = client.synthesize("How can I help you?")  # no request
+    ...     again == first, client.get_performance_stats().count
+    (True, 1)
+
+All of it for asyncio:
+
+    >>> import asyncio
+    >>> from kokoro_server.client import AsyncKokoroClient
+    >>> async def main():
+    ...     async with AsyncKokoroClient("http://127.0.0.1:8880") as client:
+    ...         client.warmup()
+    ...         clips = await asyncio.gather(client.synthesize("One."), client.synthesize("Two."))
+    ...         received = [chunk async for chunk in client.stream("Three.", format="pcm")]
+    ...         return len(clips), len(b"".join(received)) > 0
+    >>> asyncio.run(main())
+    (2, True)
+"""
+
+from kokoro_server.client.asynchronous import AsyncKokoroClient
+from kokoro_server.client.cache import Cache, FolderCache, MemoryCache
+from kokoro_server.client.errors import BrokenOff, ClientError, ClipFailed, ServerError, TimedOut, Unreachable
+from kokoro_server.client.performance import PerformanceStats, Summary
+from kokoro_server.client.sync import KokoroClient
+from kokoro_server.client.values import AudioClip, CaptionedChunk, Voice, Word
+from kokoro_server.client.wire import Retries, Timeouts
+
+__all__ = [
+    "AsyncKokoroClient",
+    "AudioClip",
+    "BrokenOff",
+    "Cache",
+    "CaptionedChunk",
+    "ClientError",
+    "ClipFailed",
+    "FolderCache",
+    "KokoroClient",
+    "MemoryCache",
+    "PerformanceStats",
+    "Retries",
+    "ServerError",
+    "Summary",
+    "TimedOut",
+    "Timeouts",
+    "Unreachable",
+    "Voice",
+    "Word",
+]

@@ -1,0 +1,231 @@
+"""The client for asyncio."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Mapping, Sequence
+from contextlib import aclosing, asynccontextmanager
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+import httpx
+
+from kokoro_server.client import wire
+from kokoro_server.client.cache import Cache
+from kokoro_server.client.errors import BrokenOff, ClientError, ClipFailed
+from kokoro_server.client.performance import Performance, PerformanceStats
+from kokoro_server.client.values import AudioClip, CaptionedChunk, Voice, joined
+from kokoro_server.client.wire import DEFAULT_URL, DEFAULT_VOICE, Body, Retries, Stopwatch, Timeouts, Wanted
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T", bytes, str)
+R = TypeVar("R")
+
+
+class AsyncKokoroClient:
+    """`KokoroClient` with coroutines: the same names, the same meaning, on one event loop."""
+
+    def __init__(
+        self,
+        url: str = DEFAULT_URL,
+        *,
+        timeouts: Timeouts | None = None,
+        retries: Retries | None = None,
+        cache: Cache | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
+        self.url = url.rstrip("/")
+        self._timeouts = timeouts or Timeouts()
+        self._retries = retries or Retries()
+        self._cache = cache
+        self._performance = Performance()
+        self._http = httpx.AsyncClient(headers=headers, limits=wire.LIMITS)
+        self._background: set[asyncio.Task[Any]] = set()  # the loop itself holds tasks only weakly
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+    async def aclose(self) -> None:
+        """Cancels what `synthesize_async` has under way."""
+        for task in self._background:
+            task.cancel()
+        await asyncio.gather(*self._background, return_exceptions=True)
+        await self._http.aclose()
+
+    def warmup(self) -> asyncio.Task[bool]:
+        """Open a connection in the background; the result tells whether the server is ready."""
+        return self._spawned(self._is_ready())
+
+    async def health(self) -> dict[str, Any]:
+        return await self._get("/health", self._timeouts.health)
+
+    async def voices(self) -> list[Voice]:
+        return wire.voices(await self._get("/voices", self._timeouts.synthesis))
+
+    async def synthesize(
+        self,
+        text: str,
+        voice: str = DEFAULT_VOICE,
+        *,
+        use_streaming: bool | None = None,
+        optimize_for_latency: bool = False,
+        **fields: Any,
+    ) -> AudioClip:
+        wanted = wire.body(text, voice, fields)
+        key = wire.cache_key(self.url, wanted)
+        if self._cache and (found := await asyncio.to_thread(self._cache.get, key)):
+            return found
+        if wire.is_streamed(text, use_streaming):
+            clip = await self._collected(wanted)
+        else:
+            clip = await self._whole(wanted, optimize_for_latency)
+        if self._cache:
+            await asyncio.to_thread(self._cache.put, key, clip)
+        return clip
+
+    async def stream(self, text: str, voice: str = DEFAULT_VOICE, **fields: Any) -> AsyncGenerator[bytes, None]:
+        watch = Stopwatch()
+        async with (
+            self._answered("/tts/stream", wire.body(text, voice, fields), self._timeouts.stream) as response,
+            aclosing(self._received(response, response.aiter_bytes(), watch)) as chunks,
+        ):
+            async for chunk in chunks:
+                yield chunk
+
+    async def stream_captioned(
+        self, text: str, voice: str = DEFAULT_VOICE, **fields: Any
+    ) -> AsyncGenerator[CaptionedChunk, None]:
+        watch = Stopwatch()
+        wanted = wire.body(text, voice, fields)
+        done = False
+        async with (
+            self._answered("/tts/captioned", wanted, self._timeouts.stream, wire.NDJSON) as response,
+            aclosing(self._received(response, response.aiter_lines(), watch)) as lines,
+        ):
+            async for line in lines:
+                if chunk := wire.captioned_chunk(line):
+                    yield chunk
+                else:
+                    done = True
+        if not done:
+            raise BrokenOff(f"{self.url} ended a stream without saying that it is whole")
+
+    async def synthesize_batch(self, requests: Sequence[Wanted]) -> list[AudioClip | ClipFailed]:
+        async with self._answered("/tts/batch", wire.batch_body(requests), self._timeouts.batch) as response:
+            with wire.unbroken(self.url):
+                content = await response.aread()
+        return wire.batch(content)
+
+    def synthesize_async(
+        self,
+        text: str,
+        voice: str = DEFAULT_VOICE,
+        *,
+        on_ready: Callable[[AudioClip], object] | None = None,
+        on_error: Callable[[ClientError], object] | None = None,
+        **options: Any,
+    ) -> asyncio.Task[AudioClip]:
+        """`synthesize` in a task of its own, in which the callbacks run too. The task has the clip or the error."""
+
+        async def work() -> AudioClip:
+            try:
+                clip = await self.synthesize(text, voice, **options)
+            except ClientError as error:
+                log.warning("synthesis in the background failed code=%s message=%s", error.code, error.message)
+                if on_error:
+                    on_error(error)
+                raise
+            if on_ready:
+                on_ready(clip)
+            return clip
+
+        return self._spawned(work())
+
+    def get_performance_stats(self) -> PerformanceStats:
+        return self._performance.stats()
+
+    def reset_performance_stats(self) -> None:
+        self._performance.reset()
+
+    def _spawned(self, work: Coroutine[Any, Any, R]) -> asyncio.Task[R]:
+        task = asyncio.create_task(work)
+        self._background.add(task)
+        task.add_done_callback(self._background.discard)
+        return task
+
+    async def _is_ready(self) -> bool:
+        try:
+            await self._get("/health/ready", self._timeouts.health)
+        except ClientError:
+            return False
+        return True
+
+    async def _get(self, path: str, timeout: float) -> dict[str, Any]:
+        with wire.translated(self.url):
+            response = await self._http.get(self.url + path, timeout=self._timeouts.reading(timeout))
+        return wire.object_of(response)
+
+    async def _whole(self, wanted: Body, optimize_for_latency: bool) -> AudioClip:
+        watch = Stopwatch()
+        sent = wanted | {"optimize_for_latency": True} if optimize_for_latency else wanted
+        async with self._answered("/tts", sent, self._timeouts.synthesis) as response:
+            watch.saw_byte()
+            with wire.unbroken(self.url):
+                content = await response.aread()
+        self._performance.add(watch.sample(response))
+        return wire.clip(response, content, wanted, None)
+
+    async def _collected(self, wanted: Body) -> AudioClip:
+        watch = Stopwatch()
+        async with self._answered("/tts/stream", wanted, self._timeouts.stream) as response:
+            chunks = [chunk async for chunk in self._received(response, response.aiter_bytes(), watch)]
+        content, duration = joined(chunks, wanted)
+        return wire.clip(response, content, wanted, duration)
+
+    async def _received(
+        self, response: httpx.Response, parts: AsyncIterator[T], watch: Stopwatch
+    ) -> AsyncGenerator[T, None]:
+        with wire.unbroken(self.url):
+            async for part in parts:
+                watch.saw_byte()
+                yield part
+        self._performance.add(watch.sample(response))
+
+    @asynccontextmanager
+    async def _answered(
+        self, path: str, wanted: Body, timeout: float, headers: Mapping[str, str] | None = None
+    ) -> AsyncIterator[httpx.Response]:
+        """A good answer, its content still to be read. Tries again while the server asks for it."""
+        tried = 0
+        while True:
+            tried += 1
+            with wire.translated(self.url):
+                request = self._http.build_request(
+                    "POST",
+                    self.url + path,
+                    json=wanted,
+                    headers=headers,
+                    timeout=self._timeouts.reading(timeout),
+                )
+                response = await self._http.send(request, stream=True)
+            try:
+                if response.is_success:
+                    yield response
+                    return
+                with wire.translated(self.url):
+                    await response.aread()
+            finally:
+                await response.aclose()
+            error = wire.server_error(response)
+            delay = self._retries.delay(error, tried)
+            if delay is None:
+                raise error
+            log.info("server is busy, trying again seconds=%.1f code=%s tried=%d", delay, error.code, tried)
+            await asyncio.sleep(delay)

@@ -1,0 +1,59 @@
+"""What can go wrong between a client and its server.
+
+ClientError
+├── ServerError    the server refused or failed: status, code, message, field
+├── ClipFailed     one clip of a batch failed; the others are there
+├── Unreachable    no answer: nobody listens there, or the connection was lost before one came
+├── TimedOut       no answer in time
+└── BrokenOff      audio had begun and did not come to its end
+"""
+
+from __future__ import annotations
+
+
+class ClientError(Exception):
+    """`code` is stable and for programs, `message` for people; `field` is the request field at fault, if one is."""
+
+    def __init__(self, message: str, *, code: str, field: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.code = code
+        self.field = field
+
+
+class ServerError(ClientError):
+    """`retry_after` is in seconds, where the server said when to come back; its log knows `request_id`."""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        code: str,
+        field: str | None = None,
+        status: int,
+        retry_after: float | None = None,
+        request_id: str | None = None,
+    ) -> None:
+        super().__init__(message, code=code, field=field)
+        self.status = status
+        self.retry_after = retry_after
+        self.request_id = request_id
+
+
+class ClipFailed(ClientError):
+    pass
+
+
+class Unreachable(ClientError):
+    def __init__(self, message: str) -> None:
+        super().__init__(message, code="unreachable")
+
+
+class TimedOut(ClientError):
+    def __init__(self, message: str) -> None:
+        super().__init__(message, code="timed_out")
+
+
+class BrokenOff(ClientError):
+    def __init__(self, message: str) -> None:
+        super().__init__(message, code="broken_off")

@@ -1,0 +1,93 @@
+"""How long requests took, of late."""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+WINDOW = 1000  # requests that are remembered
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """Milliseconds; all 0 where `count` is 0."""
+
+    count: int = 0
+    avg: float = 0.0
+    min: float = 0.0
+    max: float = 0.0
+    p95: float = 0.0
+    p99: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class PerformanceStats:
+    """Of the last thousand requests that came to their end.
+
+    `synthesis` is what the server says it took, waiting for a batch included; `network` is the rest of the total:
+    connection, transfer, text to phonemes. A stream ends with its audio and tells neither.
+    """
+
+    count: int
+    first_byte: Summary
+    total: Summary
+    network: Summary
+    synthesis: Summary
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One request, in milliseconds."""
+
+    first_byte: float
+    total: float
+    synthesis: float | None = None
+
+
+class Performance:
+    """Safe to use from several threads."""
+
+    def __init__(self) -> None:
+        self._samples: deque[Sample] = deque(maxlen=WINDOW)
+        self._lock = threading.Lock()
+
+    def add(self, sample: Sample) -> None:
+        with self._lock:
+            self._samples.append(sample)
+
+    def reset(self) -> None:
+        with self._lock:
+            self._samples.clear()
+
+    def stats(self) -> PerformanceStats:
+        with self._lock:
+            samples = list(self._samples)
+        told = [(sample.total, sample.synthesis) for sample in samples if sample.synthesis is not None]
+        return PerformanceStats(
+            count=len(samples),
+            first_byte=summary([sample.first_byte for sample in samples]),
+            total=summary([sample.total for sample in samples]),
+            network=summary([max(0.0, total - synthesis) for total, synthesis in told]),
+            synthesis=summary([synthesis for _, synthesis in told]),
+        )
+
+
+def summary(values: Sequence[float]) -> Summary:
+    if not values:
+        return Summary()
+    ordered = sorted(values)
+
+    def percentile(share: float) -> float:
+        return ordered[math.ceil(share * len(ordered)) - 1]
+
+    return Summary(
+        count=len(ordered),
+        avg=sum(ordered) / len(ordered),
+        min=ordered[0],
+        max=ordered[-1],
+        p95=percentile(0.95),
+        p99=percentile(0.99),
+    )

@@ -1,0 +1,231 @@
+"""The client for ordinary programs."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+import httpx
+
+from kokoro_server.client import wire
+from kokoro_server.client.cache import Cache
+from kokoro_server.client.errors import BrokenOff, ClientError, ClipFailed
+from kokoro_server.client.performance import Performance, PerformanceStats
+from kokoro_server.client.values import AudioClip, CaptionedChunk, Voice, joined
+from kokoro_server.client.wire import DEFAULT_URL, DEFAULT_VOICE, Body, Retries, Stopwatch, Timeouts, Wanted
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T", bytes, str)
+
+BACKGROUND_THREADS = 4
+
+
+class KokoroClient:
+    """Speech from a Kokoro Server. Safe to use from several threads; connections are kept and shared.
+
+    `fields` of a request are those of `POST /tts`: language, speed, pitch, volume, seed, format, sample_rate,
+    sample_format. Whatever goes wrong is a `ClientError`. `headers` go with every request, such as those that a proxy
+    in front of the server asks for.
+    """
+
+    def __init__(
+        self,
+        url: str = DEFAULT_URL,
+        *,
+        timeouts: Timeouts | None = None,
+        retries: Retries | None = None,
+        cache: Cache | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
+        self.url = url.rstrip("/")
+        self._timeouts = timeouts or Timeouts()
+        self._retries = retries or Retries()
+        self._cache = cache
+        self._performance = Performance()
+        self._http = httpx.Client(headers=headers, limits=wire.LIMITS)
+        self._background = ThreadPoolExecutor(BACKGROUND_THREADS, "kokoro-client")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Waits for what `synthesize_async` has under way; drops what it has not begun."""
+        self._background.shutdown(cancel_futures=True)
+        self._http.close()
+
+    def warmup(self) -> Future[bool]:
+        """Open a connection in the background; the result tells whether the server is ready."""
+        return self._background.submit(self._is_ready)
+
+    def health(self) -> dict[str, Any]:
+        return self._get("/health", self._timeouts.health)
+
+    def voices(self) -> list[Voice]:
+        return wire.voices(self._get("/voices", self._timeouts.synthesis))
+
+    def synthesize(
+        self,
+        text: str,
+        voice: str = DEFAULT_VOICE,
+        *,
+        use_streaming: bool | None = None,
+        optimize_for_latency: bool = False,
+        **fields: Any,
+    ) -> AudioClip:
+        """The whole clip.
+
+        `use_streaming` None receives texts over 50 characters as they are made: the timeout is then for each chunk, so
+        that a long text takes the time it needs. `optimize_for_latency` lets a short one overtake others on the server.
+        """
+        wanted = wire.body(text, voice, fields)
+        key = wire.cache_key(self.url, wanted)
+        if self._cache and (found := self._cache.get(key)):
+            return found
+        if wire.is_streamed(text, use_streaming):
+            clip = self._collected(wanted)
+        else:
+            clip = self._whole(wanted, optimize_for_latency)
+        if self._cache:
+            self._cache.put(key, clip)
+        return clip
+
+    def stream(self, text: str, voice: str = DEFAULT_VOICE, **fields: Any) -> Iterator[bytes]:
+        """The clip's bytes as they are made: one file. Raises BrokenOff if it does not come to its end.
+
+        The request is sent when the first chunk is asked for. Close the iterator to abandon the rest.
+        """
+        watch = Stopwatch()
+        with self._answered("/tts/stream", wire.body(text, voice, fields), self._timeouts.stream) as response:
+            yield from self._received(response, response.iter_bytes(), watch)
+
+    def stream_captioned(self, text: str, voice: str = DEFAULT_VOICE, **fields: Any) -> Iterator[CaptionedChunk]:
+        """The same with the time of each word."""
+        watch = Stopwatch()
+        wanted = wire.body(text, voice, fields)
+        done = False
+        with self._answered("/tts/captioned", wanted, self._timeouts.stream, wire.NDJSON) as response:
+            for line in self._received(response, response.iter_lines(), watch):
+                if chunk := wire.captioned_chunk(line):
+                    yield chunk
+                else:
+                    done = True
+        if not done:
+            raise BrokenOff(f"{self.url} ended a stream without saying that it is whole")
+
+    def synthesize_batch(self, requests: Sequence[Wanted]) -> list[AudioClip | ClipFailed]:
+        """Many clips in one request, each a text or a mapping of fields. One that fails is an error in its place."""
+        answer = self._answered("/tts/batch", wire.batch_body(requests), self._timeouts.batch)
+        with answer as response, wire.unbroken(self.url):
+            content = response.read()
+        return wire.batch(content)
+
+    def synthesize_async(
+        self,
+        text: str,
+        voice: str = DEFAULT_VOICE,
+        *,
+        on_ready: Callable[[AudioClip], object] | None = None,
+        on_error: Callable[[ClientError], object] | None = None,
+        **options: Any,
+    ) -> Future[AudioClip]:
+        """`synthesize` in a thread of its own, in which the callbacks run too. The future has the clip or the error."""
+
+        def work() -> AudioClip:
+            try:
+                clip = self.synthesize(text, voice, **options)
+            except ClientError as error:
+                log.warning("synthesis in the background failed code=%s message=%s", error.code, error.message)
+                if on_error:
+                    on_error(error)
+                raise
+            if on_ready:
+                on_ready(clip)
+            return clip
+
+        return self._background.submit(work)
+
+    def get_performance_stats(self) -> PerformanceStats:
+        """How long the last requests took. What came from the cache does not count."""
+        return self._performance.stats()
+
+    def reset_performance_stats(self) -> None:
+        self._performance.reset()
+
+    def _is_ready(self) -> bool:
+        try:
+            self._get("/health/ready", self._timeouts.health)
+        except ClientError:
+            return False
+        return True
+
+    def _get(self, path: str, timeout: float) -> dict[str, Any]:
+        with wire.translated(self.url):
+            response = self._http.get(self.url + path, timeout=self._timeouts.reading(timeout))
+        return wire.object_of(response)
+
+    def _whole(self, wanted: Body, optimize_for_latency: bool) -> AudioClip:
+        watch = Stopwatch()
+        sent = wanted | {"optimize_for_latency": True} if optimize_for_latency else wanted
+        with self._answered("/tts", sent, self._timeouts.synthesis) as response:
+            watch.saw_byte()
+            with wire.unbroken(self.url):
+                content = response.read()
+        self._performance.add(watch.sample(response))
+        return wire.clip(response, content, wanted, None)
+
+    def _collected(self, wanted: Body) -> AudioClip:
+        watch = Stopwatch()
+        with self._answered("/tts/stream", wanted, self._timeouts.stream) as response:
+            chunks = list(self._received(response, response.iter_bytes(), watch))
+        content, duration = joined(chunks, wanted)
+        return wire.clip(response, content, wanted, duration)
+
+    def _received(self, response: httpx.Response, parts: Iterator[T], watch: Stopwatch) -> Iterator[T]:
+        with wire.unbroken(self.url):
+            for part in parts:
+                watch.saw_byte()
+                yield part
+        self._performance.add(watch.sample(response))
+
+    @contextmanager
+    def _answered(
+        self, path: str, wanted: Body, timeout: float, headers: Mapping[str, str] | None = None
+    ) -> Iterator[httpx.Response]:
+        """A good answer, its content still to be read. Tries again while the server asks for it."""
+        tried = 0
+        while True:
+            tried += 1
+            with wire.translated(self.url):
+                request = self._http.build_request(
+                    "POST",
+                    self.url + path,
+                    json=wanted,
+                    headers=headers,
+                    timeout=self._timeouts.reading(timeout),
+                )
+                response = self._http.send(request, stream=True)
+            try:
+                if response.is_success:
+                    yield response
+                    return
+                with wire.translated(self.url):
+                    response.read()
+            finally:
+                response.close()
+            error = wire.server_error(response)
+            delay = self._retries.delay(error, tried)
+            if delay is None:
+                raise error
+            log.info("server is busy, trying again seconds=%.1f code=%s tried=%d", delay, error.code, tried)
+            time.sleep(delay)

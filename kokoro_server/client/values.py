@@ -1,0 +1,74 @@
+"""What a client hands out."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+UNKNOWN = b"\xff\xff\xff\xff"  # the length in the header of a WAV file that was sent while it was made
+HEADER = 44  # bytes of the server's WAV header
+SAMPLE_RATE = 24_000  # Hz, unless a request asks for another
+
+
+@dataclass(frozen=True, slots=True)
+class AudioClip:
+    """A whole audio file. `duration` is in seconds; None where it is not known: a long clip in a packed format."""
+
+    content: bytes
+    format: str
+    voice: str
+    duration: float | None
+
+    def save(self, path: str | PathLike[str]) -> Path:
+        target = Path(path)
+        target.write_bytes(self.content)
+        return target
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """A word, or a phrase, and when it is spoken, in seconds: `text == sent[char_start:char_end]`."""
+
+    text: str
+    start: float
+    end: float
+    char_start: int
+    char_end: int
+    phrase: bool
+
+
+@dataclass(frozen=True, slots=True)
+class CaptionedChunk:
+    """The next bytes of an audio file, and the words spoken in it."""
+
+    audio: bytes
+    words: tuple[Word, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Voice:
+    name: str
+    title: str
+    language: str
+    gender: str
+    grade: str | None  # the model's authors' own, A the best
+
+
+def joined(chunks: list[bytes], body: Mapping[str, Any]) -> tuple[bytes, float | None]:
+    """A stream's bytes as a proper file, and its length in seconds where that can be told."""
+    content = b"".join(chunks)
+    format = body.get("format", "wav")
+    if format == "wav" and content[40:HEADER] == UNKNOWN:
+        size = len(content) - HEADER
+        content = (
+            content[:4] + struct.pack("<I", 36 + size) + content[8:40] + struct.pack("<I", size) + content[HEADER:]
+        )
+    if format not in ("wav", "pcm"):
+        return content, None
+    width = 4 if body.get("sample_format") == "pcm_f32le" else 2
+    samples = (len(content) - (HEADER if format == "wav" else 0)) // width
+    return content, samples / body.get("sample_rate", SAMPLE_RATE)

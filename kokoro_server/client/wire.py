@@ -1,0 +1,194 @@
+"""What both clients share: what they send, how they read answers, when they try again. No input or output here."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import time
+import zipfile
+from base64 import b64decode
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import httpx
+
+from kokoro_server.client.errors import BrokenOff, ClipFailed, ServerError, TimedOut, Unreachable
+from kokoro_server.client.performance import Sample
+from kokoro_server.client.values import AudioClip, CaptionedChunk, Voice, Word
+
+DEFAULT_URL = "http://127.0.0.1:8880"
+DEFAULT_VOICE = "af_heart"
+STREAMED_FROM = 50  # characters: longer texts are streamed unless the caller says otherwise
+LIMITS = httpx.Limits(max_connections=None, max_keepalive_connections=32)  # how many are too many, the server decides
+NDJSON = {"Accept": "application/x-ndjson"}
+
+Body = dict[str, Any]
+Wanted = str | Mapping[str, Any]
+T = TypeVar("T", Voice, Word)
+
+
+@dataclass(frozen=True, slots=True)
+class Timeouts:
+    """Seconds that the server may leave us without a word."""
+
+    connect: float = 5.0
+    health: float = 0.5
+    synthesis: float = 10.0  # of a short text
+    stream: float = 15.0  # between two chunks
+    batch: float = 600.0  # all clips of a batch come at once, when the last one is made
+
+    def reading(self, seconds: float) -> httpx.Timeout:
+        return httpx.Timeout(seconds, connect=min(self.connect, seconds))
+
+
+@dataclass(frozen=True, slots=True)
+class Retries:
+    """How often to ask again when the server is too busy (429) or a part of it restarts (503)."""
+
+    tries: int = 3  # in all
+    longest_wait: float = 10.0  # seconds; a server that asks for more is not asked again
+
+    def delay(self, error: ServerError, tried: int) -> float | None:
+        """Seconds to wait before the next try; None when there is to be none."""
+        if error.status not in (429, 503) or tried >= self.tries:
+            return None
+        wait = error.retry_after if error.retry_after is not None else 0.5 * 2 ** (tried - 1)
+        return wait if wait <= self.longest_wait else None
+
+
+def body(text: str, voice: str, fields: Mapping[str, Any]) -> Body:
+    return {"text": text, "voice": voice, **fields}
+
+
+def batch_body(wanted: Sequence[Wanted]) -> Body:
+    return {"requests": [{"text": item} if isinstance(item, str) else dict(item) for item in wanted]}
+
+
+def is_streamed(text: str, use_streaming: bool | None) -> bool:
+    return len(text) > STREAMED_FROM if use_streaming is None else use_streaming
+
+
+def cache_key(url: str, wanted: Body) -> str:
+    return hashlib.sha256(json.dumps([url, wanted], sort_keys=True).encode()).hexdigest()
+
+
+class Stopwatch:
+    def __init__(self) -> None:
+        self._started = time.perf_counter()
+        self._first: float | None = None
+
+    def saw_byte(self) -> None:
+        if self._first is None:
+            self._first = self._ms()
+
+    def sample(self, response: httpx.Response) -> Sample:
+        total = self._ms()
+        told = [response.headers.get(name) for name in ("x-queue-time-ms", "x-inference-time-ms")]
+        synthesis = sum(map(float, told)) if all(told) else None
+        return Sample(total if self._first is None else self._first, total, synthesis)
+
+    def _ms(self) -> float:
+        return (time.perf_counter() - self._started) * 1000
+
+
+@contextmanager
+def translated(url: str) -> Iterator[None]:
+    """httpx's errors, before an answer, as ours."""
+    try:
+        yield
+    except httpx.TimeoutException as error:
+        raise TimedOut(f"{url} did not answer in time") from error
+    except (httpx.HTTPError, httpx.InvalidURL) as error:
+        raise Unreachable(
+            f"{url} cannot be reached: {error or type(error).__name__}; is the server running?"
+        ) from error
+
+
+@contextmanager
+def unbroken(url: str) -> Iterator[None]:
+    """The same once audio has begun."""
+    try:
+        yield
+    except httpx.HTTPError as error:
+        raise BrokenOff(f"{url} broke off in the middle of the audio: {error or type(error).__name__}") from error
+
+
+def server_error(response: httpx.Response) -> ServerError:
+    """Of an answer that has been read."""
+    try:
+        told = response.json()["error"]
+        code, message, field = str(told["code"]), str(told["message"]), told.get("field")
+    except (ValueError, KeyError, TypeError, AttributeError):
+        code, field = "unexpected_answer", None
+        message = f"{response.url} answered with status {response.status_code}; is it a Kokoro Server?"
+    return ServerError(
+        message,
+        code=code,
+        field=field,
+        status=response.status_code,
+        retry_after=_seconds(response.headers.get("retry-after")),
+        request_id=response.headers.get("x-request-id"),
+    )
+
+
+def _seconds(text: str | None) -> float | None:
+    try:
+        return max(0.0, float(text)) if text else None
+    except ValueError:
+        return None  # a date, which our server never sends
+
+
+def object_of(response: httpx.Response) -> dict[str, Any]:
+    """The JSON object of an answer that has been read."""
+    try:
+        found = response.json()
+    except ValueError:
+        found = None
+    if not response.is_success or not isinstance(found, dict):
+        raise server_error(response)
+    return found
+
+
+def clip(response: httpx.Response, content: bytes, wanted: Body, duration: float | None) -> AudioClip:
+    told = response.headers.get("x-audio-duration")
+    return AudioClip(
+        content=content,
+        format=wanted.get("format", "wav"),
+        voice=response.headers.get("x-voice-used", wanted["voice"]),
+        duration=float(told) if told else duration,
+    )
+
+
+def batch(content: bytes) -> list[AudioClip | ClipFailed]:
+    """The clips of a zip file, in order."""
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        lines = json.loads(archive.read("manifest.json"))
+        return [_batch_clip(archive.read(line["file"]), line) for line in lines]
+
+
+def _batch_clip(content: bytes, line: Mapping[str, Any]) -> AudioClip | ClipFailed:
+    if line["status"] != "ok":
+        return ClipFailed(line["error"], code=content.decode().partition(":")[0])
+    return AudioClip(content, line["file"].rpartition(".")[2], line["voice"], line["duration"])
+
+
+def captioned_chunk(line: str) -> CaptionedChunk | None:
+    """One event of a captioned stream; None for the last one, which says that it is whole."""
+    event = json.loads(line)
+    if event["type"] == "done":
+        return None
+    if event["type"] == "error":
+        raise BrokenOff(event["message"])
+    return CaptionedChunk(b64decode(event["audio"]), tuple(_known(Word, word) for word in event["words"]))
+
+
+def voices(found: Mapping[str, Any]) -> list[Voice]:
+    return [_known(Voice, voice) for voice in found["voices"]]
+
+
+def _known(kind: type[T], told: Mapping[str, Any]) -> T:
+    """A value of what we know; a newer server may tell more."""
+    return kind(**{name: told[name] for name in kind.__dataclass_fields__})

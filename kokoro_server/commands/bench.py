@@ -1,0 +1,38 @@
+"""`kokoro-server bench`: the measurements that come with the sources."""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+from pathlib import Path
+
+from kokoro_server.commands import CommandFailed
+from kokoro_server.config import Settings
+
+ROOT = Path(__file__).parents[2]
+SUFFIX = "_bench"
+
+
+def run(_settings: Settings, options: argparse.Namespace) -> int:
+    """Run one by name, or every one, whatever becomes of the others."""
+    known = names(ROOT)
+    if not known:
+        raise CommandFailed(
+            "benchmarks come with the sources, not with the package: clone the repository, run it there"
+        )
+    if options.name and options.name not in known:
+        raise CommandFailed(f"there is no benchmark {options.name!r}; there are {', '.join(known)}")
+    failed = [name for name in ([options.name] if options.name else known) if not _succeeds(name, options.arguments)]
+    if failed:
+        raise CommandFailed(f"failed: {', '.join(failed)}")
+    return 0
+
+
+def _succeeds(name: str, arguments: list[str]) -> bool:
+    command = [sys.executable, "-m", f"benchmarks.{name}{SUFFIX}", *arguments]
+    return subprocess.run(command, cwd=ROOT, check=False).returncode == 0
+
+
+def names(root: Path) -> list[str]:
+    return sorted(path.stem.removesuffix(SUFFIX) for path in (root / "benchmarks").glob(f"*{SUFFIX}.py"))

@@ -1,0 +1,217 @@
+"""`kokoro-server doctor`: looks at everything the server needs and says what to do about what is wrong."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import importlib.util
+import os
+import platform
+import shutil
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import aclosing
+from dataclasses import dataclass
+
+import httpx
+
+from kokoro_server import logs
+from kokoro_server.commands import CommandFailed, sinks
+from kokoro_server.config import Settings
+from kokoro_server.engine import assets, files
+from kokoro_server.errors import KokoroError, SetupError
+from kokoro_server.g2p import languages
+from kokoro_server.g2p.child import G2PChild
+from kokoro_server.g2p.client import G2PClient
+from kokoro_server.serving import bind
+
+OLDEST = (3, 11)
+ROOM = 1_000_000_000  # bytes: the weights, and the files they are made from while that is done
+G2P_MODULES = (
+    "misaki",
+    "spacy",
+    "espeakng_loader",
+    "phonemizer",
+    "num2words",
+    "fugashi",
+    "unidic_lite",
+    "jieba",
+    "cn2an",
+)
+G2P_ADVICE = "pip install 'kokoro-server[g2p]', or set G2P_SERVICE_URL to a service that runs elsewhere"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What one check found. `advice` says what can be done, wrong or not."""
+
+    detail: str
+    advice: str = ""
+    wrong: bool = False
+
+
+Check = Callable[[Settings], Finding]
+
+
+def run(settings: Settings, _options: argparse.Namespace) -> int:
+    if settings.log_level == "info":
+        logs.configure("warning")  # what the parts say of themselves is not what was asked
+    wrong = 0
+    for name, finding in examine(settings):
+        wrong += finding.wrong
+        sys.stdout.write(f"{'BAD' if finding.wrong else 'ok ':<4} {name:<8} {finding.detail}\n")
+        if finding.advice:
+            sys.stdout.write(f"{'':<13} -> {finding.advice}\n")
+        sys.stdout.flush()
+    if wrong:
+        raise CommandFailed(f"{wrong} of the above must be put right")
+    return 0
+
+
+def examine(settings: Settings) -> Iterator[tuple[str, Finding]]:
+    for name, check in CHECKS.items():
+        try:
+            yield name, check(settings)
+        except KokoroError as error:
+            yield name, Finding(error.message, wrong=True)
+        except Exception as error:  # whatever a broken installation raises
+            yield name, Finding(f"{type(error).__name__}: {error}", "reinstall the package", wrong=True)
+
+
+def python(_settings: Settings) -> Finding:
+    is_new = sys.version_info >= OLDEST
+    detail = f"{platform.python_version()} on {platform.system()} {platform.machine()}"
+    return Finding(detail, "" if is_new else "Python 3.11 or newer is needed", wrong=not is_new)
+
+
+def torch(_settings: Settings) -> Finding:
+    try:
+        import torch
+    except (ImportError, OSError) as error:
+        return Finding(f"cannot be imported: {error}", "pip install torch", wrong=True)
+    return Finding(f"{torch.__version__}, CUDA {torch.version.cuda or 'not built in'}")
+
+
+def device(settings: Settings) -> Finding:
+    import torch
+
+    kind = settings.device.partition(":")[0]
+    there = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available(), "cpu": True}
+    if kind != "auto" and not there[kind]:
+        return Finding(f"KOKORO_DEVICE={settings.device}, but torch sees none", _gpu_advice(), wrong=True)
+    if there["cuda"] and kind in ("auto", "cuda"):
+        card = torch.cuda.get_device_properties(settings.device if ":" in settings.device else "cuda")
+        return Finding(f"{card.name}, {card.total_memory / 2**30:.0f} GiB")
+    if there["mps"] and kind in ("auto", "mps"):
+        return Finding("Apple GPU (mps)")
+    return Finding(f"CPU, {os.cpu_count()} cores", _gpu_advice() if kind == "auto" else "")
+
+
+def _gpu_advice() -> str:
+    if shutil.which("nvidia-smi"):
+        return "there is an NVIDIA driver: install a torch built for its CUDA version"
+    return "a GPU is many times faster; there is no NVIDIA driver here"
+
+
+def encoders(_settings: Settings) -> Finding:
+    import soundfile
+
+    missing = [name for name in ("MP3", "OGG", "FLAC") if name not in soundfile.available_formats()]
+    if missing:
+        return Finding(f"libsndfile cannot write {', '.join(missing)}", "pip install -U soundfile", wrong=True)
+    if importlib.util.find_spec("av") is None:
+        return Finding("wav pcm mp3 opus flac, but no aac", "pip install av", wrong=True)
+    return Finding("wav pcm mp3 opus flac aac")
+
+
+def weights(settings: Settings) -> Finding:
+    if settings.model_path:
+        found = settings.model_path.is_file()
+        advice = "" if found else "KOKORO_MODEL_PATH must name a model file"
+        return Finding(f"{settings.model_path}{'' if found else ' is not there'}", advice, wrong=not found)
+    checks = assets.verify(settings.cache_dir)
+    bad = [check for check in checks if not check.ok]
+    if bad:
+        more = f" and {len(bad) - 1} more" if len(bad) > 1 else ""
+        return Finding(
+            f"{settings.cache_dir}: {bad[0].name}: {bad[0].detail}{more}",
+            "kokoro-server assets fetch",
+            wrong=True,
+        )
+    made = next(entry for entry in assets.listing(settings.cache_dir) if entry.kind == "weights")
+    return Finding(f"{made.precision} from {made.source} and {len(checks) - 1} voices in {settings.cache_dir}")
+
+
+def disk(settings: Settings) -> Finding:
+    existing = next(
+        folder for folder in (settings.cache_dir, *settings.cache_dir.absolute().parents) if folder.exists()
+    )
+    free = shutil.disk_usage(existing).free
+    is_needed = not assets.listing(settings.cache_dir)
+    is_tight = free < ROOM
+    advice = f"about {files.megabytes(ROOM)} are needed to fetch the model: make room or set KOKORO_CACHE_DIR"
+    return Finding(f"{files.megabytes(free)} free for {existing}", advice if is_tight else "", is_tight and is_needed)
+
+
+def g2p(settings: Settings) -> Finding:
+    if not settings.g2p_url:
+        missing = [name for name in G2P_MODULES if importlib.util.find_spec(name) is None]
+        if missing:
+            return Finding(f"not installed: {', '.join(missing)}", G2P_ADVICE, wrong=True)
+    try:
+        phonemes = asyncio.run(_phonemes(settings))
+    except KokoroError as error:
+        return Finding(error.message.splitlines()[-1], G2P_ADVICE, wrong=True)
+    return Finding(f"{settings.g2p_url or 'a child process'} reads 'Hello.' as {phonemes}")
+
+
+async def _phonemes(settings: Settings) -> str:
+    child = None if settings.g2p_url else G2PChild(log_level="error")
+    try:
+        if child:
+            await child.start()
+        url = child.url if child else settings.g2p_url or ""
+        async with aclosing(G2PClient(url, settings.g2p_timeout)) as client:
+            return (await client.convert(["Hello."], languages.EN_US))[0].phonemes
+    finally:
+        if child:
+            await child.stop()
+
+
+def port(settings: Settings) -> Finding:
+    address = f"{settings.host}:{settings.port}"
+    try:
+        bind(settings.host, settings.port).close()
+    except SetupError as error:
+        if version := _server_at(address):
+            return Finding(f"{address}: a Kokoro Server {version} is running there")
+        return Finding(error.message, "set HOST and PORT to an address of this machine that is free", wrong=True)
+    return Finding(f"{address} is free")
+
+
+def _server_at(address: str) -> str | None:
+    try:
+        found = httpx.get(f"http://{address}/health", timeout=2, trust_env=False).json()
+        return str(found["version"]) if "weights" in found else None
+    except (httpx.HTTPError, httpx.InvalidURL, ValueError, KeyError, TypeError):
+        return None
+
+
+def player(_settings: Settings) -> Finding:
+    try:
+        return Finding(f"'say' plays through {sinks.find_player().name}")
+    except CommandFailed:
+        return Finding("none, and so 'say' needs -o FILE", "install ffmpeg, mpv or alsa-utils to hear it at once")
+
+
+CHECKS: dict[str, Check] = {
+    "python": python,
+    "torch": torch,
+    "device": device,
+    "encoders": encoders,
+    "weights": weights,
+    "disk": disk,
+    "g2p": g2p,
+    "port": port,
+    "player": player,
+}

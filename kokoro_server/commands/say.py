@@ -1,0 +1,114 @@
+"""`kokoro-server say`: a text, spoken by a player or into a file."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import dataclasses
+import logging
+import sys
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import ExitStack, aclosing
+from dataclasses import dataclass
+from pathlib import Path
+
+from kokoro_server import logs
+from kokoro_server.audio import captions
+from kokoro_server.audio.captions import Cue, Timing
+from kokoro_server.commands import CommandFailed, sinks, sources
+from kokoro_server.commands.progress import SpeechProgress, clock
+from kokoro_server.commands.sources import BYTES_PER_SECOND, Stretch
+from kokoro_server.config import Settings
+from kokoro_server.engine import loader
+from kokoro_server.engine.loader import Model
+from kokoro_server.synthesis import Speech
+
+log = logging.getLogger(__name__)
+
+SUBTITLES = {".srt": captions.srt, ".vtt": captions.vtt}
+LINGER = 1.0  # seconds of silence after the last word through which the last subtitle stays
+BITE = BYTES_PER_SECOND // 4  # written at once: a player takes it in as it plays, and Ctrl-C waits for it
+
+
+@dataclass(frozen=True, slots=True)
+class Spoken:
+    seconds: float
+    words: tuple[Timing, ...]
+
+
+def run(settings: Settings, options: argparse.Namespace, load: Callable[[Settings], Model] = loader.load) -> int:
+    """`load` makes the model where no server is used; tests give a small one."""
+    speech = Speech(options.voice, _text(options), language=options.language, speed=options.speed)
+    _check_targets(options)
+    player = None if options.output else sinks.find_player()
+    if sys.stderr.isatty() and settings.log_level == "info":
+        settings = dataclasses.replace(settings, log_level="warning")  # the bar says what there is to say
+        logs.configure(settings.log_level)
+    source = sources.remote(options.url, speech) if options.url else sources.embedded(settings, speech, load)
+    with ExitStack() as stack:
+        # Entered first, so that it has its name only when the audio is whole.
+        subtitles = stack.enter_context(sinks.whole_file(options.subtitles)) if options.subtitles else None
+        with sinks.playing(player) if player else sinks.audio_file(options.output) as write:
+            progress = None if player else stack.enter_context(SpeechProgress(len(speech.written)))
+            spoken = asyncio.run(_speak(source, write, speech.written, progress))
+            if subtitles:
+                cues = until_the_end(captions.cues(spoken.words, speech.written), spoken.seconds)
+                subtitles.write_text(SUBTITLES[options.subtitles.suffix.lower()](cues), encoding="utf-8")
+    log.info("spoken characters=%d audio=%s to=%s", len(speech.written), clock(spoken.seconds), options.output or "-")
+    return 0
+
+
+async def _speak(
+    source: AsyncGenerator[Stretch, None], write: sinks.Write, text: str, progress: SpeechProgress | None
+) -> Spoken:
+    words: list[Timing] = []
+    received = 0  # bytes
+    async with aclosing(source):
+        async for stretch in source:
+            for start in range(0, len(stretch.pcm), BITE):
+                await asyncio.to_thread(write, stretch.pcm[start : start + BITE])
+            received += len(stretch.pcm)
+            words += stretch.words
+            if progress and words:
+                progress.show(words[-1].char_end, received / BYTES_PER_SECOND)
+    if progress:
+        progress.show(len(text), received / BYTES_PER_SECOND)
+    return Spoken(received / BYTES_PER_SECOND, tuple(words))
+
+
+def until_the_end(cues: Sequence[Cue], seconds: float) -> list[Cue]:
+    """The last line stays until the sound ends, and no longer."""
+    if not cues:
+        return []
+    last = cues[-1]
+    end = seconds if last.end > seconds - LINGER else last.end
+    return [*cues[:-1], dataclasses.replace(last, end=max(round(end, 3), last.start + 0.001))]
+
+
+def _text(options: argparse.Namespace) -> str:
+    text = _read(options.file) if options.file else options.text
+    if not text.strip():
+        raise CommandFailed("there is nothing to say: the text is empty")
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise CommandFailed("the text is not valid UTF-8; check the terminal's encoding") from error
+    return str(text)
+
+
+def _read(name: str) -> str:
+    try:
+        content = sys.stdin.buffer.read() if name == "-" else Path(name).read_bytes()
+        return content.decode("utf-8-sig")
+    except OSError as error:
+        raise CommandFailed(f"{name}: cannot be read: {error.strerror or error}") from error
+    except UnicodeDecodeError as error:
+        raise CommandFailed(f"{name}: is no UTF-8 text (byte {error.start}); convert it first") from error
+
+
+def _check_targets(options: argparse.Namespace) -> None:
+    """Before anything slow is done."""
+    if options.output:
+        sinks.format_of(options.output)
+    if options.subtitles and options.subtitles.suffix.lower() not in SUBTITLES:
+        raise CommandFailed(f"{options.subtitles}: subtitles are {' or '.join(SUBTITLES)} files")

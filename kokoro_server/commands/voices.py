@@ -1,0 +1,42 @@
+"""`kokoro-server voices`: who can speak."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from kokoro_server.client import KokoroClient, Voice
+from kokoro_server.config import Settings
+from kokoro_server.engine.pins import CATALOG
+from kokoro_server.engine.voices import GRADES
+from kokoro_server.g2p import languages
+
+
+def run(_settings: Settings, options: argparse.Namespace) -> int:
+    wanted = languages.parse(options.language).code if options.language else None
+    found = _of_server(options.url) if options.url else _of_model()
+    for voice in found:
+        if wanted in (None, voice.language):
+            sys.stdout.write(
+                f"{voice.name:<16} {voice.language:<6} {voice.gender:<7} {voice.grade or ''}".rstrip() + "\n"
+            )
+    return 0
+
+
+def _of_server(url: str) -> list[Voice]:
+    with KokoroClient(url) as client:
+        return client.voices()
+
+
+def _of_model() -> list[Voice]:
+    """The voices of Kokoro-82M v1.0, fetched or not."""
+    return [
+        Voice(
+            name=name,
+            title=name[3:].title(),
+            language=languages.of_voice(name).code,
+            gender="female" if name[1] == "f" else "male",
+            grade=GRADES.get(name),
+        )
+        for name in sorted(CATALOG.voices)
+    ]

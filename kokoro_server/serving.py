@@ -1,0 +1,86 @@
+"""Runs the TTS application under uvicorn, from the first log line to the last."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import signal
+import socket
+from collections.abc import Iterator
+
+import uvicorn
+from fastapi import FastAPI
+
+from kokoro_server.config import Settings
+from kokoro_server.errors import EngineUnavailable, SetupError
+
+log = logging.getLogger(__name__)
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
+GRACE = 10  # seconds that running requests get when the server is asked to stop
+
+
+class Server(uvicorn.Server):
+    """uvicorn that says when it is ready, and leaves signals to `serve`, which must handle them before it runs too."""
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        if self.started and sockets:
+            host, port = sockets[0].getsockname()[:2]
+            url = f"http://{f'[{host}]' if ':' in host else host}:{port}"
+            log.info("Kokoro Server is ready at %s (a page to try it; the API is at %s/docs)", url, url)
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+def bind(host: str, port: int) -> socket.socket:
+    """Take the port before anything slow happens, so that a second server fails at once."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    sock = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        sock.bind((host, port))
+    except OSError as error:
+        sock.close()
+        raise SetupError(f"cannot listen on {host}:{port}: {error.strerror or error} (HOST, PORT)") from error
+    return sock
+
+
+async def serve(app: FastAPI, settings: Settings) -> None:
+    """Serve until a signal. Raises SetupError when something is missing, EngineUnavailable when the device is lost."""
+    with bind(settings.host, settings.port) as sock:
+        config = uvicorn.Config(
+            app,
+            lifespan="off",
+            log_config=None,
+            access_log=False,
+            timeout_graceful_shutdown=GRACE,
+            ws_per_message_deflate=False,  # speech hardly shrinks, and the loop would pay for the try
+        )
+        server = Server(config)
+        _stop_on_signals(server)
+        with contextlib.suppress(asyncio.CancelledError):
+            # Entered here rather than by uvicorn, so that a failure is ours to tell in one line.
+            async with app.router.lifespan_context(app):
+                await server.serve(sockets=[sock])
+                log.info("stopping")
+    if app.state.device_lost:
+        raise EngineUnavailable(f"ended because the device is lost: {app.state.device_lost}")
+
+
+def _stop_on_signals(server: Server) -> None:
+    loop = asyncio.get_running_loop()
+    starting = asyncio.current_task()
+    assert starting is not None
+
+    def stop(number: int) -> None:
+        if server.started:
+            server.handle_exit(number, None)
+        else:
+            starting.cancel()
+
+    for number in SIGNALS:
+        loop.add_signal_handler(number, stop, number)

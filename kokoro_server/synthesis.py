@@ -1,0 +1,185 @@
+"""Text to audio: the one service object that every endpoint calls."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from dataclasses import dataclass
+
+import numpy as np
+
+from kokoro_server.audio.captions import Timing
+from kokoro_server.audio.join import Joiner
+from kokoro_server.audio.wav import Samples
+from kokoro_server.batching.entry import Outcome
+from kokoro_server.batching.queue import BatchQueue, Job
+from kokoro_server.engine import vocab
+from kokoro_server.engine.protocol import SAMPLE_RATE, SAMPLES_PER_FRAME, Row
+from kokoro_server.engine.voices import VoiceBook
+from kokoro_server.errors import TextTooLong
+from kokoro_server.g2p import languages
+from kokoro_server.text.pauses import Pause
+from kokoro_server.text.pieces import Piece
+from kokoro_server.text.reading import Reader
+
+# Sound is heard before its frames: by 40 to 80 ms, measured on six voices; KPipeline takes off as much.
+EARLY_FRAMES = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Speech:
+    """What is to be said, as text or as phonemes, and how. `language` absent means the voice's own."""
+
+    voice: str
+    text: str | None = None
+    phonemes: str | None = None
+    language: str | None = None
+    speed: float = 1.0
+    pitch: float = 0.0  # semitones
+    seed: int = 0
+
+    @property
+    def written(self) -> str:
+        """What word timings refer to."""
+        return self.text if self.text is not None else self.phonemes or ""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Segment:
+    """The next stretch of an utterance. `outcome` is absent where there is only silence."""
+
+    audio: Samples  # 24 kHz
+    words: tuple[Timing, ...]  # seconds from the start of the utterance
+    outcome: Outcome | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Clip:
+    """A whole utterance, and what it took. Of several pieces the longest wait and the largest batch are told."""
+
+    audio: Samples
+    voice: str
+    words: tuple[Timing, ...]
+    queue_ms: float
+    inference_ms: float
+    batch_size: int
+
+    @property
+    def seconds(self) -> float:
+        return len(self.audio) / SAMPLE_RATE
+
+
+class Synthesizer:
+    def __init__(self, reader: Reader, queue: BatchQueue, voices: VoiceBook, max_text: int) -> None:
+        self._reader = reader
+        self._queue = queue
+        self._voices = voices
+        self._max_text = max_text
+
+    async def speak(self, speech: Speech, job: Job | None = None) -> Clip:
+        """The whole of `speech` as one clip; all of its text or an error."""
+        async with aclosing(self.segments(speech, job)) as segments:
+            made = [segment async for segment in segments]
+        outcomes = [segment.outcome for segment in made if segment.outcome]
+        return Clip(
+            audio=np.concatenate([segment.audio for segment in made]),
+            voice=self._voices.canonical(speech.voice),
+            words=tuple(word for segment in made for word in segment.words),
+            queue_ms=max((outcome.queue_ms for outcome in outcomes), default=0.0),
+            # Pieces of one forward pass share its time, to the last digit.
+            inference_ms=sum({outcome.inference_ms for outcome in outcomes}),
+            batch_size=max((outcome.batch_size for outcome in outcomes), default=0),
+        )
+
+    async def segments(self, speech: Speech, job: Job | None = None) -> AsyncGenerator[Segment, None]:
+        """The same bit by bit, each as soon as it is made. Close the generator to abandon the rest."""
+        voice = self._voices.canonical(speech.voice)
+        job = job or self._queue.job()
+        with self._queue.admit(priority=job.priority, deadline=job.first_deadline):
+            items = self._items(speech, voice)
+            first = await anext(items)
+        spoken = deque[Piece | Pause]()
+        rows = self._rows(first, items, spoken, speech, voice)
+        utterance = _Utterance(speech)
+        async with aclosing(self._queue.submit_job(rows, voice=voice, job=job)) as outcomes:
+            async for outcome in outcomes:
+                yield utterance.add(spoken, outcome)
+        yield utterance.finish(spoken)
+
+    def _items(self, speech: Speech, voice: str) -> AsyncGenerator[Piece | Pause, None]:
+        if len(speech.written) > self._max_text:
+            raise TextTooLong(
+                f"text has {len(speech.written)} characters; at most {self._max_text} are allowed (MAX_TEXT_LENGTH)",
+                field="text",
+            )
+        if speech.phonemes is not None:
+            return self._reader.spell(speech.phonemes)
+        language = languages.parse(speech.language) if speech.language else languages.of_voice(voice)
+        return self._reader.pieces(speech.written, language)
+
+    async def _rows(
+        self,
+        first: Piece | Pause,
+        others: AsyncGenerator[Piece | Pause, None],
+        spoken: deque[Piece | Pause],
+        speech: Speech,
+        voice: str,
+    ) -> AsyncGenerator[Row, None]:
+        """A row for each piece; `spoken` is told what they are, and of the pauses between."""
+        async with aclosing(others):
+            item: Piece | Pause | None = first
+            while item is not None:
+                spoken.append(item)
+                if isinstance(item, Piece):
+                    tokens = vocab.tokenize(item.phonemes)
+                    style = self._voices.style(voice, len(tokens))
+                    yield Row(tokens, style, speech.speed, speech.pitch, speech.seed)
+                item = await anext(others, None)
+
+
+class _Utterance:
+    """Joins what the model gives, piece by piece, and keeps the time."""
+
+    def __init__(self, speech: Speech) -> None:
+        self._text = speech.written
+        self._joiner = Joiner(speech.speed)
+        self._samples = 0  # given out so far
+
+    def add(self, spoken: deque[Piece | Pause], outcome: Outcome) -> Segment:
+        """The audio of the next piece of `spoken`, and the pauses before it."""
+        silence = self._pauses(spoken)
+        piece = spoken.popleft()
+        assert isinstance(piece, Piece)
+        trimmed = self._joiner.add(outcome.result.audio, ends=piece.ends)
+        words = self._timings(piece, outcome, trimmed.lead - self._samples)
+        self._samples += len(trimmed.audio)
+        return Segment(np.concatenate([*silence, trimmed.audio]), words, outcome)
+
+    def finish(self, spoken: deque[Piece | Pause]) -> Segment:
+        silence = self._pauses(spoken)
+        return Segment(np.concatenate([*silence, self._joiner.finish()]), (), None)
+
+    def _pauses(self, spoken: deque[Piece | Pause]) -> list[Samples]:
+        silence: list[Samples] = []
+        while spoken and isinstance(spoken[0], Pause):
+            pause = spoken.popleft()
+            assert isinstance(pause, Pause)
+            silence.append(self._joiner.pause(pause.seconds))
+            self._samples += len(silence[-1])
+        return silence
+
+    def _timings(self, piece: Piece, outcome: Outcome, lead: int) -> tuple[Timing, ...]:
+        # Where in the utterance each phoneme begins; the first duration is the pad's.
+        begins = np.maximum(np.cumsum(outcome.result.durations) - EARLY_FRAMES, 0) * SAMPLES_PER_FRAME - lead
+        return tuple(
+            Timing(
+                text=self._text[word.start : word.end],
+                start=round(float(begins[word.first]) / SAMPLE_RATE, 4),
+                end=round(float(begins[word.last]) / SAMPLE_RATE, 4),
+                char_start=word.start,
+                char_end=word.end,
+                phrase=word.phrase,
+            )
+            for word in piece.words
+        )

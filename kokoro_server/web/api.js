@@ -1,0 +1,100 @@
+// Talks to the server that served this page, and puts what goes wrong into words.
+
+export const BROKEN_OFF = "The connection broke off before the end. What you heard is not the whole text.";
+export const UNREACHABLE = "The server cannot be reached. Check that it is running, then try again.";
+
+/** Something went wrong, and `message` says what, for people. */
+export class ServerError extends Error {}
+
+export async function getJson(path) {
+  const response = await request(path, { cache: "no-store" });
+  return response.json();
+}
+
+/** Ask for a file; its content and the name the server gives it. */
+export async function postForFile(path, body) {
+  const response = await post(path, body, {});
+  const name = /filename="?([\w.-]+)/.exec(response.headers.get("Content-Disposition") ?? "")?.[1];
+  try {
+    return { name: name ?? "speech", content: await response.blob() };
+  } catch {
+    throw new ServerError("The connection broke off before the file was whole.");
+  }
+}
+
+/**
+ * Have `body` spoken: yields `{samples, words}` as they are made, `samples` being floats at 24 kHz.
+ * Returns only when the server has said that this was all; otherwise it throws.
+ */
+export async function* speak(body, signal) {
+  const headers = { Accept: "application/x-ndjson" };
+  const response = await post("tts/captioned", { ...body, format: "pcm" }, { headers, signal });
+  for await (const line of lines(response, signal)) {
+    const event = JSON.parse(line);
+    if (event.type === "done") return;
+    if (event.type === "error") throw new ServerError(`The speech broke off: ${event.message}`);
+    yield { samples: decode(event.audio), words: event.words };
+  }
+  throw new ServerError(BROKEN_OFF);
+}
+
+function post(path, body, { headers = {}, signal }) {
+  return request(path, {
+    method: "POST",
+    headers: { "Content-Type": "application/json", ...headers },
+    body: JSON.stringify(body),
+    signal,
+  });
+}
+
+async function request(path, options) {
+  let response;
+  try {
+    response = await fetch(path, options);
+  } catch (error) {
+    if (options.signal?.aborted) throw error;
+    throw new ServerError(UNREACHABLE);
+  }
+  if (!response.ok) throw new ServerError(await refusal(response));
+  return response;
+}
+
+async function refusal(response) {
+  const answer = await response.json().catch(() => null);
+  const message = answer?.error?.message ?? `The server answered with status ${response.status}.`;
+  const seconds = response.headers.get("Retry-After");
+  return sentence(message) + (seconds ? ` Try again in ${seconds} s.` : "");
+}
+
+function sentence(text) {
+  const begun = text.charAt(0).toUpperCase() + text.slice(1);
+  return /[.!?…]$/.test(begun) ? begun : `${begun}.`;
+}
+
+async function* lines(response, signal) {
+  const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+  let rest = "";
+  try {
+    for (;;) {
+      const { value, done } = await reader.read();
+      if (done) return;
+      const parts = (rest + value).split("\n");
+      rest = parts.pop();
+      yield* parts;
+    }
+  } catch (error) {
+    if (signal?.aborted) throw error;
+    throw new ServerError(BROKEN_OFF);
+  }
+}
+
+/** Base64 of 16-bit little-endian samples as floats. */
+function decode(base64) {
+  const text = atob(base64);
+  const samples = new Float32Array(text.length >> 1);
+  for (let i = 0; i < samples.length; i += 1) {
+    const value = text.charCodeAt(2 * i) | (text.charCodeAt(2 * i + 1) << 8);
+    samples[i] = (value > 32767 ? value - 65536 : value) / 32768;
+  }
+  return samples;
+}

@@ -1,0 +1,199 @@
+// The page: what the buttons do.
+
+import { ServerError, getJson, postForFile, speak } from "./api.js";
+import { Editor, Words } from "./editor.js";
+import { Monitor } from "./monitor.js";
+import { Player } from "./player.js";
+import { Settings } from "./settings.js";
+import { VoicePicker } from "./voices.js";
+import { Waveform } from "./waveform.js";
+
+const READ_AHEAD = 60; // seconds of sound kept ready; the server makes no more than is listened to
+const CHARACTERS_PER_SECOND = 14; // about; only the first guess at a length
+const SUBTITLES = ["srt", "vtt"];
+
+const find = (selector) => document.querySelector(selector);
+const editor = new Editor(find("#text"), find("#copy"));
+const waveform = new Waveform(find("#waveform"));
+const monitor = new Monitor();
+const player = new Player();
+const settings = new Settings();
+const voices = new VoicePicker();
+
+let current = null; // what is being said, or was: {playback, words, control, text, source, phase, delay}
+
+// For whoever looks in from outside, such as the tests in tests/browser.
+window.kokoro = {
+  get state() {
+    const { scheduled, played, gaps, samples } = current?.playback ?? {};
+    return { phase: current?.phase ?? "idle", scheduled, played, gaps, samples, charts: monitor.readings };
+  },
+};
+
+async function say(text, source) {
+  stop();
+  complain(null);
+  if (!text.trim()) {
+    complain("There is nothing to say yet. Type or paste some text first.");
+    editor.focus();
+    return;
+  }
+  const speaking = { playback: player.begin(), words: new Words(text), control: new AbortController(), text, source };
+  current = speaking;
+  enter("waiting");
+  waveform.clear(text.length / CHARACTERS_PER_SECOND / settings.speed);
+  follow(speaking, performance.now());
+  try {
+    await hear(speaking);
+    if (isBusy(speaking)) enter("finished");
+  } catch (error) {
+    if (speaking.control.signal.aborted) return;
+    complain(inWords(error));
+    // What came before the failure is heard out.
+    speaking.playback.finish();
+    await speaking.playback.ended;
+    if (isBusy(speaking)) enter("failed");
+  }
+}
+
+async function hear({ playback, words, control, text }) {
+  for await (const stretch of speak(request(text), control.signal)) {
+    control.signal.throwIfAborted();
+    playback.add(stretch.samples);
+    waveform.add(stretch.samples);
+    words.add(stretch.words);
+    while (playback.seconds - playback.position > READ_AHEAD && !control.signal.aborted) await pause(250);
+  }
+  playback.finish();
+  waveform.finish();
+  await playback.ended;
+}
+
+function stop() {
+  if (!isBusy()) return;
+  current.control.abort();
+  current.playback.stop();
+  enter("stopped");
+}
+
+function isBusy(speaking = current) {
+  return speaking?.phase === "waiting" || speaking?.phase === "speaking";
+}
+
+function request(text) {
+  return { text, voice: voices.voice, ...settings.values };
+}
+
+const PHASES = {
+  waiting: () => "Asking the server…",
+  speaking: ({ delay }) => `Speaking. First sound after ${delay.toFixed(2)} s.`,
+  finished: ({ playback }) => `Finished: ${playback.seconds.toFixed(1)} s of sound.`,
+  stopped: () => "Stopped.",
+  failed: () => "",
+};
+
+function enter(phase) {
+  current.phase = phase;
+  const busy = isBusy();
+  const button = find("#speak");
+  button.dataset.phase = busy ? phase : "idle";
+  button.querySelector(".words").textContent = busy ? "Stop" : "Speak";
+  announce(PHASES[phase](current));
+  if (!busy) player.rest();
+}
+
+/** Keep the mark, the waveform and the clock with the sound, frame by frame until it ends. */
+function follow(speaking, asked) {
+  if (speaking !== current) return;
+  const { playback, words, text, source } = speaking;
+  const heard = speaking.phase === "finished" ? playback.seconds : playback.position;
+  if (speaking.phase === "waiting" && heard > 0) {
+    speaking.delay = (performance.now() - asked) / 1000;
+    enter("speaking");
+  }
+  const marks = isBusy() && source === "editor" && text === editor.text;
+  editor.mark(marks ? words.at(heard) : null);
+  waveform.draw(heard);
+  find("#time").textContent = `${clock(heard)} / ${clock(playback.seconds)}`;
+  find("#player").classList.toggle("starved", speaking.phase === "speaking" && playback.starved);
+  if (isBusy()) requestAnimationFrame(() => follow(speaking, asked));
+}
+
+async function download(format, button) {
+  complain(null);
+  button.disabled = true;
+  announce(`Making the ${format} file…`);
+  try {
+    const path = SUBTITLES.includes(format) ? "tts/captioned" : "tts";
+    const { name, content } = await postForFile(path, { ...request(editor.text), format });
+    save(name, content);
+    announce(`Saved ${name}.`);
+  } catch (error) {
+    complain(inWords(error));
+    announce("");
+  } finally {
+    button.disabled = false;
+  }
+}
+
+function save(name, content) {
+  const link = document.createElement("a");
+  link.href = URL.createObjectURL(content);
+  link.download = name;
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 60_000); // some browsers read it only after a while
+}
+
+function announce(words) {
+  find("#status").textContent = words;
+}
+
+function complain(words) {
+  const box = find("#error");
+  box.textContent = words ?? "";
+  box.hidden = !words;
+}
+
+function inWords(error) {
+  if (error instanceof ServerError) return error.message;
+  console.error(error);
+  return `Something went wrong on this page: ${error.message}`;
+}
+
+function clock(seconds) {
+  const whole = Math.floor(seconds);
+  return `${Math.floor(whole / 60)}:${String(whole % 60).padStart(2, "0")}`;
+}
+
+function pause(milliseconds) {
+  return new Promise((resolve) => setTimeout(resolve, milliseconds));
+}
+
+async function offerVoices() {
+  try {
+    voices.offer(await getJson("voices"));
+  } catch (error) {
+    complain(inWords(error));
+  }
+}
+
+find("#speech").addEventListener("submit", (event) => {
+  event.preventDefault();
+  if (isBusy()) stop();
+  else say(editor.text, "editor");
+});
+find("#sample").addEventListener("click", () => say(voices.sample, "sample"));
+find("#downloads").addEventListener("click", ({ target }) => {
+  if (target.dataset.format) download(target.dataset.format, target);
+});
+document.addEventListener("keydown", (event) => {
+  if (event.key === "Escape") stop();
+  if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) {
+    event.preventDefault(); // or the form would be submitted too
+    say(editor.text, "editor");
+  }
+});
+addEventListener("pagehide", stop);
+
+offerVoices();
+monitor.run();

@@ -1,0 +1,141 @@
+// The state of the batcher, asked for once a second while the page is in view.
+
+import { getJson } from "./api.js";
+import { colour, onRedraw, sheet } from "./canvas.js";
+
+const PERIOD = 1000; // milliseconds
+const HISTORY = 60; // readings shown
+
+const STATES = {
+  healthy: "healthy",
+  degraded: "under strain",
+  unhealthy: "not running",
+  disabled: "batching is off",
+  unreachable: "cannot be reached",
+};
+
+/** A figure, a line of small print, and a chart of the last minute. */
+class Tile {
+  readings = [];
+  #figure;
+  #note;
+  #chart;
+  #least; // what the chart's full height stands for, at least
+  #title;
+
+  constructor(name, least) {
+    const tile = document.querySelector(`#tile-${name}`);
+    this.#figure = tile.querySelector(".figure");
+    this.#note = tile.querySelector(".note");
+    this.#chart = tile.querySelector("canvas");
+    this.#title = tile.querySelector("h3").textContent;
+    this.#least = least;
+    onRedraw(this.#chart, () => this.#draw());
+  }
+
+  show(value, figure, note) {
+    this.readings.push(value);
+    this.readings.splice(0, this.readings.length - HISTORY);
+    this.#figure.textContent = figure;
+    this.#note.textContent = note;
+    const most = Math.max(...this.readings);
+    this.#chart.setAttribute("aria-label", `${this.#title} in the last minute: at most ${number(most)}`);
+    this.#draw();
+  }
+
+  #draw() {
+    const { pen, width, height } = sheet(this.#chart);
+    const top = Math.max(this.#least, ...this.readings);
+    const step = width / (HISTORY - 1);
+    const x = (i) => width - (this.readings.length - 1 - i) * step;
+    const y = (value) => height - 1.5 - (value / top) * (height - 4);
+    pen.fillStyle = colour(this.#chart, "line");
+    pen.fillRect(0, height - 1, width, 1);
+    if (this.readings.length < 2) return;
+    const line = new Path2D();
+    this.readings.forEach((value, i) => line.lineTo(x(i), y(value)));
+    const area = new Path2D(line);
+    area.lineTo(width, height);
+    area.lineTo(x(0), height);
+    pen.fillStyle = pen.strokeStyle = colour(this.#chart, "accent");
+    pen.globalAlpha = 0.13;
+    pen.fill(area);
+    pen.globalAlpha = 1;
+    pen.lineWidth = 1.5;
+    pen.lineJoin = "round";
+    pen.stroke(line);
+  }
+}
+
+export class Monitor {
+  #state = document.querySelector("#batcher-state");
+  #tiles = {
+    queue: new Tile("queue", 4),
+    batch: new Tile("batch", 4),
+    wait: new Tile("wait", 20),
+    throughput: new Tile("throughput", 2),
+  };
+  #before = null; // {requests, batches, at}
+
+  get readings() {
+    return Object.fromEntries(Object.entries(this.#tiles).map(([name, tile]) => [name, [...tile.readings]]));
+  }
+
+  async run() {
+    for (;;) {
+      if (!document.hidden) await this.#poll();
+      await new Promise((resolve) => setTimeout(resolve, PERIOD));
+    }
+  }
+
+  async #poll() {
+    try {
+      this.#show(await getJson("health/batching"));
+    } catch {
+      this.#say("unreachable");
+      this.#before = null;
+    }
+  }
+
+  #show({ status, queue_status: queue, performance: done, config }) {
+    this.#say(status);
+    const { rows, batches, seconds } = this.#since(done);
+    const wait = done.recent.queue_wait_ms;
+    const size = batches ? rows / batches : 0;
+    const { queue: waiting, batch, wait: waits, throughput } = this.#tiles;
+    waiting.show(queue.current_size, number(queue.current_size), `${number(queue.running_rows)} being spoken`);
+    batch.show(size, number(done.recent.avg_batch_size), `lately, of at most ${number(config.max_batch_size)}`);
+    waits.show(wait.p50, time(wait.p50), `95 % within ${time(wait.p95)}`);
+    throughput.show(rows / seconds, `${number(rows / seconds)} / s`, `${phrases(done.total_requests)} since the start`);
+  }
+
+  /** What has been done since the last reading. */
+  #since({ total_requests: requests, total_batches: batches }) {
+    const now = { requests, batches, at: performance.now() };
+    const before = this.#before ?? { ...now, at: now.at - PERIOD };
+    this.#before = now;
+    return {
+      rows: Math.max(0, now.requests - before.requests), // a server that was restarted counts anew
+      batches: Math.max(0, now.batches - before.batches),
+      seconds: (now.at - before.at) / 1000,
+    };
+  }
+
+  #say(status) {
+    const words = STATES[status] ?? status;
+    this.#state.dataset.status = status;
+    if (this.#state.textContent !== words) this.#state.textContent = words;
+  }
+}
+
+function phrases(count) {
+  return `${number(count)} ${count === 1 ? "phrase" : "phrases"}`;
+}
+
+function time(milliseconds) {
+  return milliseconds < 1000 ? `${number(milliseconds)} ms` : `${number(milliseconds / 1000)} s`;
+}
+
+function number(value) {
+  return value.toLocaleString(undefined, { maximumFractionDigits: value < 10 ? 1 : 0 });
+}

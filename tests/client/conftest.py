@@ -1,0 +1,14 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.client import scripted
+from tests.client.scripted import Scripted
+
+
+@pytest.fixture
+def server() -> Iterator[Scripted]:
+    with scripted.running() as script:
+        yield script

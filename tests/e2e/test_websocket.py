@@ -1,0 +1,328 @@
+"""Voice agents on `/tts/ws`, with a real WebSocket client."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import json
+import random
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from websockets.asyncio.client import ClientConnection, connect
+from websockets.exceptions import ConnectionClosed
+
+from tests import servers
+from tests.audio_files import decode
+from tests.servers import Server, assert_same_audio, say
+
+PATIENCE = 300  # seconds
+RATE = 24_000
+SENTENCES = [
+    "Yes.",
+    "It costs 3.14 dollars.",
+    "Dr. Smith will see you at 5 p.m. tomorrow.",
+    "What do you mean?",
+    "No, I have not heard of it!",
+    "The U.S. Army has a base near here.",
+    "Well, that is a long story, and I am not sure that you have the time to hear it now.",
+    "Look at No. 5 on your list.",
+    '"Stop!" he said.',
+    "Then they all went home.",
+]
+
+
+@dataclass
+class Spoken:
+    """What a client got between `start` and `done`."""
+
+    text: str
+    audio: bytes = b""
+    words: list[dict[str, Any]] = field(default_factory=list)
+    duration: float = -1.0
+
+
+class Agent:
+    def __init__(self, connection: ClientConnection) -> None:
+        self.connection = connection
+        self.spoken: dict[int, Spoken] = {}
+        self.marks: list[dict[str, Any]] = []
+        self.last_id = 0
+
+    async def send(self, type: str, **fields: Any) -> None:
+        await self.connection.send(json.dumps({"type": type, **fields}))
+
+    async def until(self, *types: str) -> dict[str, Any]:
+        """Take in what comes up to a mark of one of these types."""
+        async with asyncio.timeout(PATIENCE):
+            while True:
+                message = await self.connection.recv()
+                if isinstance(message, bytes):
+                    self.spoken[self.marks[-1]["id"]].audio += message
+                    continue
+                mark: dict[str, Any] = json.loads(message)
+                self.marks.append(mark)
+                self._note(mark)
+                if mark["type"] in types:
+                    return mark
+
+    def _note(self, mark: dict[str, Any]) -> None:
+        if mark["type"] == "start":
+            assert mark["id"] > self.last_id
+            self.last_id = mark["id"]
+            self.spoken[mark["id"]] = Spoken(mark["text"])
+        elif mark["type"] == "words":
+            self.spoken[mark["id"]].words += mark["words"]
+        elif mark["type"] == "done":
+            self.spoken[mark["id"]].duration = mark["duration"]
+
+
+@asynccontextmanager
+async def agent(server: Server) -> AsyncIterator[Agent]:
+    async with connect(f"{server.url.replace('http', 'ws', 1)}/tts/ws", max_size=2**20) as connection:
+        found = Agent(connection)
+        await found.until("ready")
+        yield found
+
+
+def queue_status(server: Server) -> dict[str, Any]:
+    found: dict[str, Any] = httpx.get(f"{server.url}/health/batching").json()
+    return found
+
+
+def pieces(text: str, chance: random.Random) -> list[str]:
+    cuts = sorted({0, len(text), *(chance.randrange(len(text)) for _ in range(len(text) // 5))})
+    return [text[start:end] for start, end in itertools.pairwise(cuts)]
+
+
+async def test_sentences_are_spoken_as_tts_speaks_them(tiny_server: Server) -> None:
+    async with agent(tiny_server) as it:
+        assert it.marks[0] == {
+            "type": "ready",
+            "voice": "af_heart",
+            "format": "pcm",
+            "sample_rate": RATE,
+            "sample_format": "pcm_s16le",
+        }
+        await it.send("append", text="Hello the")
+        await it.send("append", text="re, world. How")
+        assert (await it.until("done"))["id"] == 1, "spoken before the text goes on"
+        await it.send("append", text=" are you?")
+        await it.send("flush")
+        await it.until("flushed")
+    assert [(n, spoken.text) for n, spoken in it.spoken.items()] == [(1, "Hello there, world."), (2, "How are you?")]
+    for spoken in it.spoken.values():
+        assert spoken.audio == say(tiny_server, spoken.text, format="pcm").content
+        assert spoken.duration == pytest.approx(len(spoken.audio) / 2 / RATE, abs=1e-3)
+    words = it.spoken[1].words
+    assert [word["text"] for word in words] == ["Hello", "there", "world"]
+    assert [word["start"] for word in words] == sorted(word["start"] for word in words)
+
+
+async def test_start_says_how_to_speak(tiny_server: Server) -> None:
+    manner = {"voice": "am_adam", "speed": 1.3, "volume": -3, "sample_rate": 16_000, "sample_format": "pcm_f32le"}
+    async with agent(tiny_server) as it:
+        await it.send("start", **manner)
+        assert (await it.until("ready")) | {"voice": "am_adam", "sample_rate": 16_000} == it.marks[-1]
+        await it.send("append", text="Hello there.")
+        await it.send("flush")
+        await it.until("flushed")
+        await it.send("start", voice="bf_emma", format="mp3")
+        await it.send("append", text="And good-bye.")
+        await it.send("close")
+        with pytest.raises(ConnectionClosed) as closed:
+            await it.until("never")
+    assert closed.value.rcvd is not None
+    assert closed.value.rcvd.code == 1000
+    assert_same_audio(it.spoken[1].audio, say(tiny_server, "Hello there.", format="pcm", **manner).content)
+    assert decode(it.spoken[2].audio, "mp3").any()
+    assert it.spoken[2].duration > 0
+
+
+@pytest.mark.parametrize(
+    ("message", "code", "says"),
+    [
+        ("{", "bad_request", "not JSON"),
+        ("[" * 10_000, "bad_request", "not JSON"),
+        (b"\x00", "bad_request", "not binary"),
+        ("[]", "invalid_input", ""),
+        ('{"type": "sing"}', "invalid_input", "'append'"),
+        ('{"type": "append"}', "invalid_input", "text: Field required"),
+        ('{"type": "append", "text": 5}', "invalid_input", "text: Input should be a valid string"),
+        ('{"type": "append", "text": "\\ud800"}', "bad_request", "not JSON"),
+        ('{"type": "flush", "text": "a"}', "invalid_input", "text: Extra inputs"),
+        ('{"type": "start", "text": "Hi"}', "invalid_input", "text: "),
+        ('{"type": "start", "voice": "nobody"}', "unknown_voice", "nobody"),
+        ('{"type": "start", "language": "tlh"}', "unknown_language", "tlh"),
+        ('{"type": "start", "speed": 9}', "invalid_input", "speed: Input should be less than"),
+        ('{"type": "start", "format": "opus", "sample_rate": 44100}', "invalid_input", "allowed: 8000"),
+        (json.dumps({"type": "append", "text": "a" * 20_000}), "text_too_long", "at most 16384"),
+    ],
+)
+async def test_a_bad_message_is_answered_and_the_connection_stays(
+    tiny_server: Server, message: str | bytes, code: str, says: str
+) -> None:
+    async with agent(tiny_server) as it:
+        await it.connection.send(message)
+        mark = await it.until("error")
+        assert mark["code"] == code
+        assert says in mark["message"]
+        await it.send("append", text="Still here.")
+        await it.send("flush")
+        await it.until("flushed")
+    assert it.spoken[1].duration > 0
+
+
+async def test_a_sentence_that_fails_costs_only_itself(tiny_server: Server) -> None:
+    async with agent(tiny_server) as it:
+        await it.send("append", text="One. Wait [pause:99s] here. 🙂 Three.")
+        await it.send("flush")
+        await it.until("flushed")
+    assert [mark["id"] for mark in it.marks if mark["type"] == "done"] == [1, 3]
+    (error,) = (mark for mark in it.marks if mark["type"] == "error")
+    assert (error["id"], error["code"]) == (2, "invalid_input")
+
+
+async def test_what_cannot_be_spoken_is_passed_over(tiny_server: Server) -> None:
+    async with agent(tiny_server) as it:
+        await it.send("append", text="***\n\nHello.\n\n---\n\n🙂")
+        await it.send("flush")
+        await it.until("flushed")
+    assert all(mark["type"] != "error" for mark in it.marks)
+    assert [spoken.text for spoken in it.spoken.values() if spoken.audio] == ["Hello."]
+
+
+async def test_only_the_sentence_that_breaks_the_silence_overtakes_others(tiny_server: Server) -> None:
+    before = queue_status(tiny_server)["performance"]
+    async with agent(tiny_server) as it:
+        await it.send("append", text="Hello there. How are you? I am")
+        await it.until("done")
+        await it.send("append", text=" fine.")
+        await it.send("flush")
+        await it.until("flushed")
+    after = queue_status(tiny_server)["performance"]
+    assert after["bypassed"] - before["bypassed"] == 1
+    assert after["batched"] - before["batched"] == 2
+
+
+async def test_cancel_drops_queued_work_at_once(tiny_server: Server) -> None:
+    async with agent(tiny_server) as it:
+        await it.send("append", text="This one is not the last. " * 500)
+        await it.until("done")
+        await it.send("cancel")
+        cancelled = await it.until("cancelled")
+        status = queue_status(tiny_server)["queue_status"]
+        assert (status["current_size"], status["on_their_way"]) == (0, 0)
+        assert cancelled["ids"] == list(range(cancelled["ids"][0], 500))
+        await it.send("append", text="Then this.")
+        await it.send("flush")
+        next_start = await it.until("start")
+        assert next_start["text"] == "Then this."
+        await it.until("flushed")
+    done = [mark["id"] for mark in it.marks if mark["type"] == "done"]
+    assert done == [*range(1, cancelled["ids"][0]), next_start["id"]]
+
+
+async def test_cancel_while_closing_closes(tiny_server: Server) -> None:
+    async with agent(tiny_server) as it:
+        await it.send("append", text="This one is not the last. " * 500)
+        await it.send("close")
+        await it.until("done")
+        await it.send("append", text="Too late.")
+        await it.send("cancel")
+        await it.until("cancelled")
+        with pytest.raises(ConnectionClosed):
+            await it.until("done")
+    assert any(mark["type"] == "error" and "closing" in mark["message"] for mark in it.marks)
+
+
+async def test_too_much_text_is_refused(tiny_server: Server) -> None:
+    async with agent(tiny_server) as it:
+        for _ in range(13):
+            await it.send("append", text="a few more words " * 500)
+        mark = await it.until("error")
+        assert mark["code"] == "text_too_long"
+        assert "MAX_TEXT_LENGTH" in mark["message"]
+        await it.send("cancel")
+        await it.until("cancelled")
+
+
+async def test_a_client_that_vanishes_frees_everything(tiny_server: Server) -> None:
+    left = tiny_server.lines().count("agent left")
+    async with agent(tiny_server) as it:
+        await it.send("append", text="This one is not the last. " * 500)
+        await it.until("done")
+        it.connection.transport.abort()
+    deadline = time.monotonic() + PATIENCE
+    while tiny_server.lines().count("agent left") == left:
+        assert time.monotonic() < deadline
+        await asyncio.sleep(0.05)
+    made = queue_status(tiny_server)["performance"]["total_requests"]
+    status = queue_status(tiny_server)["queue_status"]
+    assert (status["current_size"], status["on_their_way"]) == (0, 0)
+    assert say(tiny_server, "Hello.").status_code == 200
+    assert queue_status(tiny_server)["performance"]["total_requests"] <= made + 4, "only what was on the device"
+    assert "Traceback" not in tiny_server.lines()
+
+
+async def test_a_client_that_does_not_read_is_waited_for(tiny_server: Server) -> None:
+    async with agent(tiny_server) as it:
+        await it.send("append", text=SENTENCES[6].replace(".", " indeed. ") * 150)
+        made = -1
+        deadline = time.monotonic() + PATIENCE
+        while made != (made := queue_status(tiny_server)["performance"]["total_requests"]):
+            assert time.monotonic() < deadline
+            await asyncio.sleep(1)
+        assert say(tiny_server, "Hello there.").status_code == 200
+        await it.send("cancel")
+        cancelled = await it.until("cancelled")
+        assert len(cancelled["ids"]) > 10
+
+
+async def converse(server: Server, seed: int, lengths: dict[str, int]) -> int:
+    """A few turns of random sentences in random pieces; some are cancelled midway. Gives the number spoken whole."""
+    chance = random.Random(seed)
+    whole = 0
+    async with agent(server) as it:
+        for _turn in range(3):
+            said = [chance.choice(SENTENCES) for _ in range(chance.randint(1, 6))]
+            cancels = chance.random() < 0.4
+            it.spoken.clear()
+            listening = asyncio.create_task(it.until("cancelled" if cancels else "flushed"))
+            written = pieces(" ".join(said), chance)
+            for piece in written[: chance.randint(1, len(written))] if cancels else written:
+                await it.send("append", text=piece)
+                await asyncio.sleep(chance.choice((0, 0, 0.01)))
+            await it.send("cancel" if cancels else "flush")
+            end = await listening
+            assert all(mark["type"] != "error" for mark in it.marks), it.marks
+            done = [spoken for spoken in it.spoken.values() if spoken.duration >= 0]
+            assert [spoken.text for spoken in it.spoken.values()] == said[: len(it.spoken)]
+            assert [len(spoken.audio) for spoken in done] == [lengths[spoken.text] for spoken in done]
+            if cancels:
+                started_not_done = [n for n, spoken in it.spoken.items() if spoken.duration < 0]
+                assert set(started_not_done) <= set(end["ids"])
+            else:
+                assert len(done) == len(said)
+            whole += len(done)
+    return whole
+
+
+async def test_twenty_agents_at_once(log_file: Path) -> None:
+    """Every sentence that is not cancelled is spoken once, whole and in order, whatever the others do."""
+    # However slow the machine is, nobody is to be turned away.
+    with servers.running(servers.TINY, log_file, QUEUE_TIMEOUT="600") as server:
+        lengths = {text: len(say(server, text, format="pcm").content) for text in SENTENCES}
+        async with asyncio.TaskGroup() as group:
+            agents = [group.create_task(converse(server, seed, lengths)) for seed in range(20)]
+        assert sum(agent.result() for agent in agents) > 60
+        after = queue_status(server)
+        assert after["performance"]["avg_batch_size"] > 1, "agents share batches"
+        assert after["queue_status"]["current_size"] == 0
+        assert "Traceback" not in server.lines()

@@ -1,0 +1,22 @@
+"""A real server process around the tiny model. `python -m tests.services.tiny`, settings from the environment."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import tempfile
+from pathlib import Path
+
+from kokoro_server import logs
+from kokoro_server.app import create_app
+from kokoro_server.config import Settings
+from kokoro_server.serving import serve
+from tests import tiny
+
+if __name__ == "__main__":
+    settings = Settings.load(dotenv=None)
+    logs.configure(settings.log_level)
+    with tempfile.TemporaryDirectory() as folder:
+        app = create_app(settings, load=lambda _settings: tiny.load(Path(folder)))
+        app.add_api_route("/modules", lambda: sorted(sys.modules))
+        asyncio.run(serve(app, settings))
