@@ -14,7 +14,7 @@ from kokoro_server.audio.join import Joiner
 from kokoro_server.audio.wav import Samples
 from kokoro_server.batching.entry import Outcome
 from kokoro_server.batching.queue import BatchQueue, Job
-from kokoro_server.engine import vocab
+from kokoro_server.engine import timing, vocab
 from kokoro_server.engine.protocol import SAMPLE_RATE, SAMPLES_PER_FRAME, Row
 from kokoro_server.engine.voices import VoiceBook
 from kokoro_server.errors import TextTooLong
@@ -170,8 +170,8 @@ class _Utterance:
         return silence
 
     def _timings(self, piece: Piece, outcome: Outcome, lead: int) -> tuple[Timing, ...]:
-        # Where in the utterance each phoneme begins; the first duration is the pad's.
-        begins = np.maximum(np.cumsum(outcome.result.durations) - EARLY_FRAMES, 0) * SAMPLES_PER_FRAME - lead
+        frames = timing.starts(outcome.result.durations)[1:]  # of each phoneme: the first entry is the pad's
+        begins = np.maximum(frames - EARLY_FRAMES, 0) * SAMPLES_PER_FRAME - lead
         return tuple(
             Timing(
                 text=self._text[word.start : word.end],

@@ -15,7 +15,7 @@ from fastapi.responses import PlainTextResponse
 
 from kokoro_server.api.disconnect import Streamed, while_connected
 from kokoro_server.api.schemas import Captioned, CaptionedRequest, Word
-from kokoro_server.api.stream import begin, counting
+from kokoro_server.api.stream import HEADERS, begin, told
 from kokoro_server.api.tts import ERRORS, RequestTimeout, clip_headers, job, parts
 from kokoro_server.audio import captions
 from kokoro_server.audio.encode import Format
@@ -89,20 +89,12 @@ def _audio(format: str) -> Format:
 async def _streamed(body: CaptionedRequest, request: Request, timeout: float | None, framing: str) -> Response:
     rendering = body.rendering(_audio(body.format))
     first, segments = await begin(request, body, timeout)
-    frame = FRAMING[framing]
+    events = _events(first, segments, rendering)
+    return Streamed(told(request, events, FRAMING[framing], _failure), framing, HEADERS)
 
-    async def lines() -> AsyncGenerator[str, None]:
-        with counting(request.app.state.streams):
-            try:
-                async with aclosing(_events(first, segments, rendering)) as events:
-                    async for event in events:
-                        yield frame(event)
-            except Exception as error:
-                yield frame({"type": "error", "message": str(error)})
-                raise
 
-    headers = {"X-Accel-Buffering": "no", "Cache-Control": "no-cache"}
-    return Streamed(lines(), framing, headers)
+def _failure(error: Exception) -> Event:
+    return {"type": "error", "message": str(error)}
 
 
 async def _events(

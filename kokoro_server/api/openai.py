@@ -30,7 +30,7 @@ from kokoro_server.api.openai_schemas import (
     error_answer,
 )
 from kokoro_server.api.schemas import Captioned
-from kokoro_server.api.stream import begin, counting
+from kokoro_server.api.stream import HEADERS, begin, told
 from kokoro_server.api.tts import AUDIO, RequestTimeout, parts
 from kokoro_server.audio.render import Renderer, Rendering
 from kokoro_server.errors import BadRequest, KokoroError
@@ -120,19 +120,8 @@ async def _events_response(body: OpenAISpeechRequest, request: Request, timeout:
     wanted = body.wanted()
     rendering = wanted.rendering(wanted.format)
     first, segments = await begin(request, wanted, timeout)
-    frame = FRAMING[SSE]
-
-    async def lines() -> AsyncGenerator[str, None]:
-        with counting(request.app.state.streams):
-            try:
-                async with aclosing(_events(first, segments, rendering)) as events:
-                    async for event in events:
-                        yield frame(event)
-            except Exception as error:
-                yield frame(_error_event(error))
-                raise
-
-    return Streamed(lines(), SSE, {"X-Accel-Buffering": "no", "Cache-Control": "no-cache"})
+    events = _events(first, segments, rendering)
+    return Streamed(told(request, events, FRAMING[SSE], _error_event), SSE, HEADERS)
 
 
 async def _events(

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import aclosing, contextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import StreamingResponse
@@ -21,6 +21,8 @@ from kokoro_server.synthesis import Segment
 log = logging.getLogger(__name__)
 router = APIRouter(tags=["speech"])
 
+T = TypeVar("T")
+HEADERS = {"X-Accel-Buffering": "no", "Cache-Control": "no-cache"}  # for proxies: pass it on as it comes
 AHEAD = 4  # pieces that are made before the client has read those before: a slow reader keeps no more in memory
 
 
@@ -53,8 +55,7 @@ async def stream(body: TTSRequest, request: Request, timeout: RequestTimeout = N
     first, segments = await begin(request, body, timeout)
     bypass = parts(request).settings.bypass_chunks
     headers = {
-        "X-Accel-Buffering": "no",
-        "Cache-Control": "no-cache",
+        **HEADERS,
         "X-Stream-ID": request_id.get(),
         "X-Streaming-Mode": f"bypass-first-{bypass}-chunks",
         "X-Bypass-Chunks": str(bypass),
@@ -105,6 +106,20 @@ def counting(count: StreamCount) -> Iterator[None]:
         count.completed += 1
     finally:
         count.active -= 1
+
+
+async def told(
+    request: Request, events: AsyncGenerator[T, None], write: Callable[[T], str], failure: Callable[[Exception], T]
+) -> AsyncGenerator[str, None]:
+    """`events` as text. One that fails is told as a last event before the connection breaks off."""
+    with counting(request.app.state.streams):
+        try:
+            async with aclosing(events):
+                async for event in events:
+                    yield write(event)
+        except Exception as error:
+            yield write(failure(error))
+            raise
 
 
 async def _encoded(segments: AsyncGenerator[Segment, None], rendering: Rendering) -> AsyncGenerator[bytes, None]:
