@@ -29,7 +29,7 @@ class StyledBlock:
         if self.doubling:
             span = span.scaled(2)
             y = span.clear(self.doubling(y))  # its bias would leak one step past the end
-            x = x.repeat_interleave(2, 1)
+            x = x[:, :, None].expand(-1, -1, 2, -1).flatten(1, 2)
         if self.shortcut:
             x = self.shortcut(x, span)
         y = self.convs[0].measured(y, span).leaky(second)

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from kokoro_server.engine.blocks import SnakeBlock, StyledBlock
-from kokoro_server.engine.layers import Conv, Modulation, StyleTable
+from kokoro_server.engine.layers import Modulation, StyleTable
 from kokoro_server.engine.places import Place, Span
 
 
@@ -18,7 +18,8 @@ class Decoder:
 
     def __init__(self, module: Any, place: Place, wave: Place, phase_dtype: torch.dtype | None = None) -> None:
         self.place, self.wave, self.table = place, wave, StyleTable(wave)
-        self.f0_conv, self.energy_conv = Conv(module.F0_conv, wave), Conv(module.N_conv, wave)
+        self.f0_conv = place.kernels.conv(module.F0_conv, wave)
+        self.energy_conv = place.kernels.conv(module.N_conv, wave)
         self.residual = place.kernels.conv(module.asr_res[0], place)
         self.encode = StyledBlock(module.encode, self.table, place)
         self.blocks = [StyledBlock(block, self.table, place) for block in module.decode]

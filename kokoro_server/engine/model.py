@@ -88,7 +88,7 @@ class CurvePredictor:
             x, rate = shared, span
             for block in blocks:
                 x, rate = block(x, styles, rate)
-            curves.append(rate.clear(projection(x, rate)).squeeze(2))
+            curves.append(rate.clear(projection(x, rate))[..., 0])
         return Curves(*curves)
 
 

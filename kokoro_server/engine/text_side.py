@@ -15,9 +15,10 @@ from kokoro_server.engine.places import Place, Span
 class LayerNorm:
     def __init__(self, weight: Tensor, bias: Tensor, epsilon: float, place: Place) -> None:
         self.weight, self.bias, self.epsilon = place(weight), place(bias), epsilon
+        self.shape = (int(weight.shape[0]),)
 
     def __call__(self, x: Tensor) -> Tensor:
-        return F.layer_norm(x, x.shape[-1:], self.weight, self.bias, self.epsilon)
+        return F.layer_norm(x, self.shape, self.weight, self.bias, self.epsilon)
 
 
 class Albert:

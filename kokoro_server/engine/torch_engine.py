@@ -12,16 +12,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from kokoro_server.engine import noise, reference, tiny, vocab
+from kokoro_server.engine import noise, reference, tiny
 from kokoro_server.engine.model import Batch, BatchedKokoro
-from kokoro_server.engine.protocol import MAX_TOKENS, SAMPLES_PER_FRAME, STYLE_DIM, Limits, Result, Row
-from kokoro_server.errors import ConfigError, InvalidInput
+from kokoro_server.engine.protocol import MAX_TOKENS, SAMPLES_PER_FRAME, Limits, Result, Row
+from kokoro_server.engine.rows import check, silence, warmup_row
+from kokoro_server.errors import ConfigError
 
 log = logging.getLogger(__name__)
-
-SLOWEST, FASTEST = 0.25, 4.0
-MAX_PITCH = 24.0  # semitones up or down
-WARMUP_PHONEMES = "həlˈO wˈɜɹld."
 
 # Peak memory of one padded frame (25 ms of one row) beyond the weights, in single precision on a CPU. At the last stage
 # of the generator a frame is 120 steps × 128 channels × 4 bytes = 60 KiB a tensor; about nine are alive at once, and a
@@ -43,15 +40,30 @@ class TorchEngine:
 
     @staticmethod
     def load(weights: Path, device: str = "auto", precision: str = "auto", memory_fraction: float = 0.9) -> TorchEngine:
-        """`weights` is a converted safetensors file; `device` one of auto, cpu, cuda, cuda:<number>, mps.
+        """The engine of `load_all` for one device."""
+        return TorchEngine.load_all(weights, [device], precision, memory_fraction, "KOKORO_DEVICE")[0]
 
-        `precision` and `memory_fraction` (what this process may take of the device's memory) count on CUDA only.
+    @staticmethod
+    def load_all(
+        weights: Path,
+        devices: Sequence[str],
+        precision: str = "auto",
+        memory_fraction: float = 0.9,
+        setting: str = "KOKORO_DEVICES",
+    ) -> list[TorchEngine]:
+        """`weights` is a converted safetensors file; `devices` are any of auto, cpu, cuda, cuda:<number>, mps.
+
+        `precision` and `memory_fraction` (what this process may take of a device's memory) count on CUDA only. Engines
+        on one device share its memory. `setting` is where the devices were named.
         """
-        place = pick_device(device)
+        places = [pick_device(device, setting) for device in devices]
         model = reference.load(weights)
-        if place.type == "cuda":
-            return on_cuda(model, place, precision, memory_fraction)
-        return TorchEngine.of(model, place)
+        return [
+            on_cuda(model, place, precision, memory_fraction, places.count(place))
+            if place.type == "cuda"
+            else TorchEngine.of(model, place)
+            for place in places
+        ]
 
     @classmethod
     def of(cls, model: Any, device: torch.device) -> TorchEngine:
@@ -73,8 +85,7 @@ class TorchEngine:
 
     def warmup(self) -> None:
         started = time.perf_counter()
-        tokens = vocab.tokenize(WARMUP_PHONEMES)
-        self.synthesize([Row(tokens, np.zeros(STYLE_DIM, np.float32))])
+        self.synthesize([warmup_row()])
         log.info("warmed up device=%s seconds=%.2f", self.device, time.perf_counter() - started)
 
     def synthesize(self, rows: Sequence[Row]) -> list[Result]:
@@ -112,47 +123,27 @@ def batched(rows: Sequence[Row], device: torch.device) -> Batch:
     return Batch(tokens.to(device), counts, style.to(device), speed)
 
 
-def on_cuda(model: Any, device: torch.device, precision: str, memory_fraction: float) -> TorchEngine:
+def on_cuda(model: Any, device: torch.device, precision: str, memory_fraction: float, sharers: int) -> TorchEngine:
     """The engine for NVIDIA GPUs; where torch came without Triton, as on Windows, the plain one."""
     try:
         from kokoro_server.engine.cuda_engine import CudaEngine
     except ImportError as error:
         log.warning("no fast kernels, this GPU will be slow error=%s hint=%r", error, "pip install triton")
         return TorchEngine.of(model, device)
-    return CudaEngine(model, device, "fp16" if precision == "auto" else precision, memory_fraction)
+    return CudaEngine(model, device, "fp16" if precision == "auto" else precision, memory_fraction, sharers)
 
 
-def silence() -> Result:
-    return Result(np.zeros(0, np.float32), np.zeros(2, np.int64))
-
-
-def check(row: Row) -> None:
-    """Raise `InvalidInput` for a row that the model cannot take."""
-    if len(row.tokens) > MAX_TOKENS:
-        raise InvalidInput(
-            f"{len(row.tokens)} phonemes in one piece; the model takes at most {MAX_TOKENS}: split the text",
-            field="tokens",
-        )
-    if row.tokens and not 0 <= min(row.tokens) <= max(row.tokens) < vocab.size():
-        raise InvalidInput(f"token ids must lie between 0 and {vocab.size() - 1}", field="tokens")
-    if not SLOWEST <= row.speed <= FASTEST:
-        raise InvalidInput(f"speed is {row.speed}; allowed is {SLOWEST} to {FASTEST}", field="speed")
-    if not -MAX_PITCH <= row.pitch <= MAX_PITCH:
-        raise InvalidInput(f"pitch is {row.pitch} semitones; allowed is ±{MAX_PITCH:g}", field="pitch")
-    if row.style.shape != (STYLE_DIM,) or not np.isfinite(row.style).all():
-        raise InvalidInput(f"style must be {STYLE_DIM} finite numbers; its shape is {row.style.shape}", field="style")
-
-
-def pick_device(name: str) -> torch.device:
-    """`auto` is the first of cuda, mps and cpu that is there; any other name must be."""
+def pick_device(name: str, setting: str = "KOKORO_DEVICE") -> torch.device:
+    """`auto` is the first of cuda, mps and cpu that is there; any other name must be. `setting` is for the message."""
     if name == "auto":
         return torch.device(next(kind for kind in ("cuda", "mps", "cpu") if is_available(kind)))
     try:
         device = torch.device(name)
     except RuntimeError as error:
-        raise ConfigError(f"KOKORO_DEVICE={name}: not a device; use auto, cpu, cuda, cuda:<number> or mps") from error
+        raise ConfigError(f"{setting}={name}: not a device; use auto, cpu, cuda, cuda:<number> or mps") from error
     if not is_available(device.type) or (device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count()):
-        raise ConfigError(f"KOKORO_DEVICE={name}: torch {torch.__version__} finds no such device; use auto or cpu")
+        found = f"torch {torch.__version__} finds no such device, but {torch.cuda.device_count()} for CUDA"
+        raise ConfigError(f"{setting}={name}: {found}; set KOKORO_DEVICE to auto or cpu")
     return device
 
 

@@ -1,0 +1,124 @@
+"""The engine on onnxruntime, for CPUs: each row by itself through the graphs that `onnx_build` made. No torch here."""
+
+from __future__ import annotations
+
+import logging
+import os
+import tempfile
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import onnxruntime
+
+from kokoro_server.engine import noise
+from kokoro_server.engine.protocol import MAX_TOKENS, SAMPLE_RATE, Limits, Result, Row
+from kokoro_server.engine.rows import check, silence, warmup_row
+
+log = logging.getLogger(__name__)
+
+# Peak memory of one frame (25 ms of one row) beyond the weights; onnxruntime unfolds convolutions as torch does.
+BYTES_PER_FRAME = 1_250_000
+BATCH_BYTES = 4 * 1024**3  # what the rows of one call may take
+LONG_FRAMES = 480  # after a row longer than this (12 s), memory goes back to the system
+MIN_ROWS = 4  # of one call, on however small a machine: what a queue hands over at once
+GAIN = 1.05  # rows run side by side where that is at least so much faster
+
+
+class OnnxEngine:
+    """`protocol.Engine`. A row never shares a tensor with another, so nothing of it hangs on its neighbours.
+
+    `real_time_factor` is what `warmup` measured: seconds of computing for a second of audio, one row alone.
+    """
+
+    device = "cpu"
+
+    def __init__(self, folder: Path, threads: int | None = None) -> None:
+        self._threads = threads or cores()
+        self._text, self._decode = (self._session(folder / f"{name}.onnx") for name in ("text", "decode"))
+        self.precision: str = self._decode.get_modelmeta().custom_metadata_map["precision"]
+        self.real_time_factor: float | None = None
+        self._side_by_side = 1
+        self._pool = ThreadPoolExecutor(self._threads, "onnx")
+        self._limits = Limits(MAX_TOKENS, max(MIN_ROWS, self._threads), BATCH_BYTES // BYTES_PER_FRAME)
+        self._shrink = onnxruntime.RunOptions()
+        self._shrink.add_run_config_entry("memory.enable_memory_arena_shrinkage", "cpu:0")
+
+    @classmethod
+    def load(cls, folder: Path, threads: int | None = None) -> OnnxEngine:
+        """`folder` is what `onnx_build.build` wrote; `threads` are all cores by default."""
+        return cls(folder, threads)
+
+    @classmethod
+    def tiny(cls, seed: int = 0) -> OnnxEngine:
+        """The same code around a very small model with random weights, for tests. Needs torch."""
+        from kokoro_server.engine import onnx_build, tiny
+
+        state = {name: tensor.numpy() for name, tensor in tiny.build(seed).state_dict().items()}
+        with tempfile.TemporaryDirectory() as folder:
+            onnx_build.assemble("tiny", state, Path(folder), "fp32")
+            return cls(Path(folder))
+
+    @property
+    def limits(self) -> Limits:
+        return self._limits
+
+    def warmup(self) -> None:
+        """Measures how fast it is, and whether rows are better run side by side than one after the other."""
+        row = warmup_row()
+        self._speak(row)
+        started = time.perf_counter()
+        samples = len(self._speak(row).audio)
+        alone = time.perf_counter() - started
+        self.real_time_factor = alone / samples * SAMPLE_RATE
+        if self._threads > 1:
+            started = time.perf_counter()
+            list(self._pool.map(self._speak, [row] * self._threads))
+            together = (time.perf_counter() - started) / self._threads
+            self._side_by_side = self._threads if together * GAIN < alone else 1
+        log.info(
+            "warmed up device=cpu precision=%s threads=%d side_by_side=%d real_time_factor=%.3f",
+            self.precision,
+            self._threads,
+            self._side_by_side,
+            self.real_time_factor,
+        )
+
+    def synthesize(self, rows: Sequence[Row]) -> list[Result]:
+        for row in rows:
+            check(row)
+        spoken = [row for row in rows if row.tokens]
+        several = len(spoken) > 1 and self._side_by_side > 1
+        results = iter(self._pool.map(self._speak, spoken) if several else map(self._speak, spoken))
+        return [next(results) if row.tokens else silence() for row in rows]
+
+    def _speak(self, row: Row) -> Result:
+        style = row.style[None].astype(np.float32)
+        tokens = np.array([[0, *row.tokens, 0]], np.int64)
+        speed = np.array([row.speed], np.float32)
+        prosody, text, durations = self._text.run(None, {"tokens": tokens, "style": style, "speed": speed})
+        lengths = durations[0]
+        frames = int(lengths.sum())
+        inputs = {
+            "prosody": np.repeat(prosody, lengths, 1),
+            "text": np.repeat(text, lengths, 1),
+            "style": style,
+            "noise": noise.draw(row.seed, frames)[None],
+            "semitones": np.array([row.pitch], np.float32),
+        }
+        audio = self._decode.run(None, inputs, self._shrink if frames > LONG_FRAMES else None)[0]
+        return Result(audio[0].copy(), lengths.copy())
+
+    def _session(self, path: Path) -> onnxruntime.InferenceSession:
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = self._threads
+        # Threads that wait by spinning would take the cores from the event loop, and from each other.
+        options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+        return onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+
+
+def cores() -> int:
+    """That this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

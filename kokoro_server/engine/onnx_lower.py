@@ -1,0 +1,267 @@
+"""What the nodes of the domain `kokoro` become, in operators that onnxruntime has.
+
+Activations are (1, time, channels). In int8 a convolution of the decoder is: round to 8 bits with the range of this
+signal, gather the taps side by side, one product of bytes. Its weights are unsigned like its input: of the pairs that
+onnxruntime multiplies exactly on every processor, the one that needs no narrower weights.
+"""
+
+from __future__ import annotations
+
+import math
+import platform
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
+from typing import cast
+
+import numpy as np
+import onnx
+from onnx import helper
+
+from kokoro_server.engine.onnx_graph import MICROSOFT, Array, Writer
+
+EPSILON = 1e-5  # that of layers.EPSILON
+ELEMENTWISE = {"Add", "Sub", "Mul", "Div", "LeakyRelu"}
+NARROW = 64  # input channels: fewer are not worth rounding
+
+# Signed weights are a little faster, but some x86 processors would saturate sums of their products with bytes.
+SIGNED = platform.machine() in {"aarch64", "arm64"}
+
+BALANCE = 0.7  # between the rounding of signals (1) and that of weights (0)
+
+# The last blocks answer both ends of an utterance with peaks, two to three times as high as all between. The ends are
+# rounded by themselves: with them, all the rest would have as much fewer steps.
+PEAKED = tuple(f"decoder.generator.resblocks.{block}." for block in (3, 4, 5))
+EDGE = 240  # steps: two frames
+REACH = 100  # steps that a convolution at both ends sees: twice twice its padding, of which the most is 25
+
+# Few of all products, but all that follows hangs on them: here the input counts with 16 bits.
+FINE = ("predictor.N.", "decoder.asr_res.", "decoder.encode.", "decoder.decode.", "decoder.generator.ups.")
+
+# sin²(πr) / π for r² up to a quarter, as r² (a + b r² + c r⁴): within 0.0003.
+SINE_SQUARED = (3.12000, -9.79340, 9.64214)
+
+
+def lowered(
+    model: onnx.ModelProto,
+    constants: Mapping[str, Array],
+    precision: str,
+    levels: Mapping[str, Array] = MappingProxyType({}),
+) -> onnx.ModelProto:
+    """`levels` are the greatest magnitudes seen in each channel of a convolution's input, by the convolution's name."""
+    writer = Writer(model.graph, constants)
+    lower = Lowering(writer, precision, levels)
+    for node in model.graph.node:
+        lower.node(node)
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid(MICROSOFT, 1)]
+    return writer.model(opsets, {"precision": precision})
+
+
+def real(*values: float) -> Array:
+    return np.array(values, np.float32)
+
+
+def whole(*values: int) -> Array:
+    return np.array(values, np.int64)
+
+
+class Lowering:
+    def __init__(self, writer: Writer, precision: str, levels: Mapping[str, Array]) -> None:
+        self.w, self.precision, self._levels = writer, precision, levels
+        self._times: dict[str, str] = {}  # the name of the number of steps that a signal has
+        self._shares: dict[str, str] = {}
+        self._places: dict[tuple[str, int, int], str] = {}
+        self._statistics: dict[str, tuple[str, str]] = {}
+        self._ends: dict[tuple[str, int], tuple[str, str, str, str]] = {}
+        self._gains: dict[str, float] = {}  # what a snake still has to be multiplied with
+
+    def node(self, node: onnx.NodeProto) -> None:
+        if not node.domain:
+            self.w.keep(node)
+            if node.op_type in ELEMENTWISE and node.input[0] in self._times:
+                self._times[node.output[0]] = self._times[node.input[0]]
+            return
+        more = {attribute.name: helper.get_attribute_value(attribute) for attribute in node.attribute}
+        getattr(self, node.op_type.lower())(list(node.input), node.output[0], **more)
+        if more.get("stride", 1) == 1:
+            self._times[node.output[0]] = self._time(node.input[0])
+
+    def snake(self, inputs: list[str], output: str) -> None:
+        op = self.w.op
+        if self.precision == "fp32":
+            z = self._styled(inputs, 2.0)
+            op("Add", [op("Sub", [z, op("Cos", [z])]), real(1)], [output])
+            return
+        # onnxruntime's Cos takes ten times as long as a sum, and one thread. Of 2z + 2 sin² z with z = πt this is a
+        # 2π-th: t + sin²(πr) / π, where r is t less the nearest whole number.
+        a, b, c = SINE_SQUARED
+        t = self._styled(inputs, 1 / math.pi)
+        r = op("Sub", [t, op("Round", [t])])
+        s = op("Mul", [r, r])
+        rising = op("Add", [op("Mul", [s, real(c)]), real(b)])
+        rising = op("Add", [op("Mul", [rising, s]), real(a)])
+        op("Add", [t, op("Mul", [rising, s])], [output])
+        self._gains[output] = 2 * math.pi
+
+    def leaky(self, inputs: list[str], output: str) -> None:
+        self.w.op("LeakyRelu", [self._styled(inputs, 1.0)], [output], alpha=0.2)
+
+    def conv(self, inputs: list[str], output: str, stride: int, padding: int, dilation: int, label: bytes) -> None:
+        x, weight, bias = inputs
+        w, b = self.w.value(weight), self.w.value(bias)
+        if w is None or b is None:
+            raise ValueError(f"{label.decode()}: its weights are not fixed")
+        w = w * np.float32(self._gains.get(x, 1))
+        if self.precision == "int8" and self._may_round(label.decode(), w):
+            self._quantised(x, w, b, output, padding, dilation, label.decode())
+        elif w.shape[2] == 1 and stride == 1:
+            self.w.op("Add", [self.w.op("MatMul", [x, w[:, :, 0].T]), b], [output])
+        else:
+            turned = self.w.op("Transpose", [x], perm=[0, 2, 1])
+            y = self.w.op("Conv", [turned, w, b], strides=[stride], pads=[padding, padding], dilations=[dilation])
+            self.w.op("Transpose", [y], [output], perm=[0, 2, 1])
+
+    @staticmethod
+    def _may_round(label: str, w: Array) -> bool:
+        """Not what decides durations and F0; and not the last convolution, whose result is an exponent and a phase."""
+        wide = w.shape[1] >= NARROW and w.shape[0] >= NARROW
+        return wide and label.startswith(("decoder.", "predictor.N.")) and not label.endswith("conv_post")
+
+    @classmethod
+    def roundable(cls, model: onnx.ModelProto, constants: Mapping[str, Array]) -> Iterator[tuple[str, str]]:
+        """The names of the convolutions that int8 rounds, and of their inputs."""
+        for node in model.graph.node:
+            if node.domain and node.op_type == "Conv":
+                label = next(each.s.decode() for each in node.attribute if each.name == "label")
+                if cls._may_round(label, constants[node.input[1]]):
+                    yield label, node.input[0]
+
+    def _quantised(self, x: str, w: Array, b: Array, output: str, padding: int, dilation: int, label: str) -> None:
+        op, time, taps = self.w.op, self._time(x), w.shape[2]
+        if label in self._levels:
+            level = balanced(self._levels[label] / self._gains.get(x, 1), w)
+            x, w = op("Mul", [x, 1 / level]), w * level[:, None]
+        if not label.startswith(PEAKED):
+            places = self._taps(time, taps, dilation)
+            self._product(x, w, b, (padding, padding), places, label.startswith(FINE), [output])
+            return
+        edge, reach, outer, inner = self._edges(time, padding)
+        axis = whole(1)
+        head = op("Slice", [x, whole(0), reach, axis])
+        body = op("Slice", [x, edge, op("Neg", [edge]), axis])
+        tail = op("Slice", [x, op("Neg", [reach]), whole(2**62), axis])
+        ends, middle = self._taps(outer, taps, dilation), self._taps(inner, taps, dilation)
+        parts = [
+            self._product(head, w, b, (padding, 0), ends),
+            self._product(body, w, b, (0, 0), middle),
+            self._product(tail, w, b, (0, padding), ends),
+        ]
+        op("Concat", parts, [output], axis=1)
+
+    def _product(
+        self,
+        x: str,
+        w: Array,
+        b: Array,
+        pads: tuple[int, int],
+        places: str,
+        fine: bool = False,
+        output: int | list[str] = 1,
+    ) -> str:
+        """The convolution in bytes; where it is `fine`, what rounding leaves of the signal goes the same way."""
+        op = self.w.op
+        matrix, scales, zeros = rounded(w.transpose(2, 1, 0).reshape(w.shape[1] * w.shape[2], -1), SIGNED)
+
+        def multiplied(rounding: tuple[str, str, str], more: list[Array], output: int | list[str]) -> str:
+            y, scale, zero = rounding
+            if w.shape[2] > 1:
+                y = op("Pad", [y, whole(0, pads[0], 0, 0, pads[1], 0), zero])
+                y = op("Gather", [y, places], axis=1)  # (1, time, taps, channels)
+                y = op("Reshape", [y, whole(1, -1, len(matrix))])
+            inputs = [y, matrix, scale, scales, zero, "" if zeros is None else zeros, *more]
+            return cast(str, op("MatMulIntegerToFloat", inputs, output, MICROSOFT))
+
+        rounding = op("DynamicQuantizeLinear", [x], 3)
+        if not fine:
+            return multiplied(rounding, [b], output)
+        rest = op("DynamicQuantizeLinear", [op("Sub", [x, op("DequantizeLinear", rounding)])], 3)
+        return cast(str, op("Add", [multiplied(rounding, [b], 1), multiplied(rest, [], 1)], output))
+
+    def _edges(self, time: str, padding: int) -> tuple[str, str, str, str]:
+        """How many steps at either end are rounded apart, how many are read for that, and what comes of it.
+
+        They are `EDGE`, or a third of a very short utterance. The last two are the steps of each end, and between them.
+        """
+        if (time, padding) not in self._ends:
+            op = self.w.op
+            edge = op("Min", [op("Div", [op("Sub", [time, whole(REACH)]), whole(3)]), whole(EDGE)])
+            outer = op("Add", [edge, whole(padding)])
+            reach = op("Add", [outer, whole(padding)])
+            self._ends[time, padding] = edge, reach, outer, op("Sub", [time, op("Mul", [outer, whole(2)])])
+        return self._ends[time, padding]
+
+    def _taps(self, time: str, taps: int, dilation: int) -> str:
+        """Which steps of the padded signal each step sees. (time, taps)"""
+        key = (time, taps, dilation)
+        if key not in self._places:
+            op = self.w.op
+            steps = op("Range", [np.array(0), op("Squeeze", [time]), np.array(1)])
+            steps = op("Cast", [steps], to=onnx.TensorProto.INT32)
+            offsets = np.arange(taps, dtype=np.int32) * np.int32(dilation)
+            self._places[key] = op("Add", [op("Unsqueeze", [steps, whole(1)]), offsets])
+        return self._places[key]
+
+    def _styled(self, inputs: list[str], gain: float) -> str:
+        """The signal normed, times scale plus shift, and all that times `gain`."""
+        x, scale, shift = inputs
+        op = self.w.op
+        mean, inverse = self._measured(x)
+        if gain != 1:
+            scale, shift = op("Mul", [scale, real(gain)]), op("Mul", [shift, real(gain)])
+        factor = op("Mul", [scale, inverse])
+        offset = op("Sub", [shift, op("Mul", [mean, factor])])
+        return cast(str, op("Add", [op("Mul", [x, factor]), offset]))
+
+    def _measured(self, x: str) -> tuple[str, str]:
+        """The mean of each channel over time, and one over its deviation.
+
+        By products with a vector: onnxruntime's reductions are ten times slower in this layout.
+        """
+        if x not in self._statistics:
+            op, share = self.w.op, self._share(self._time(x))
+            mean = op("MatMul", [share, x])
+            square = op("MatMul", [share, op("Mul", [x, x])])
+            variance = op("Relu", [op("Sub", [square, op("Mul", [mean, mean])])])
+            self._statistics[x] = mean, op("Reciprocal", [op("Sqrt", [op("Add", [variance, real(EPSILON)])])])
+        return self._statistics[x]
+
+    def _share(self, time: str) -> str:
+        """(1, 1, time), each one over the number of steps."""
+        if time not in self._shares:
+            op = self.w.op
+            one = helper.make_tensor("one", onnx.TensorProto.FLOAT, [1], [1.0])
+            ones = op("ConstantOfShape", [op("Concat", [whole(1, 1), time], axis=0)], value=one)
+            self._shares[time] = op("Div", [ones, op("Cast", [time], to=onnx.TensorProto.FLOAT)])
+        return self._shares[time]
+
+    def _time(self, x: str) -> str:
+        if x not in self._times:
+            self._times[x] = self.w.op("Shape", [x], start=1, end=2)
+        return self._times[x]
+
+
+def balanced(level: Array, w: Array) -> Array:
+    """What to divide each input channel by, and multiply its weights with, so that 8 bits serve both well."""
+    weight = np.sqrt(np.square(w).mean((0, 2)))
+    ratio = np.maximum(level, 1e-6) ** BALANCE / np.maximum(weight, 1e-9) ** (1 - BALANCE)
+    return np.asarray(ratio / ratio.mean(), np.float32)
+
+
+def rounded(matrix: Array, signed: bool) -> tuple[Array, Array, Array | None]:
+    """A matrix in 8 bits, with a scale and, where it is not `signed`, a zero point for each column."""
+    if signed:
+        scales = np.maximum(np.abs(matrix).max(0) / 127, 1e-12).astype(np.float32)
+        return np.round(matrix / scales).astype(np.int8), scales, None
+    low, high = np.minimum(matrix.min(0), 0), np.maximum(matrix.max(0), 0)
+    scales = np.maximum((high - low) / 255, 1e-12).astype(np.float32)
+    zeros = np.round(-low / scales)
+    return np.clip(np.round(matrix / scales) + zeros, 0, 255).astype(np.uint8), scales, zeros.astype(np.uint8)
