@@ -1,22 +1,28 @@
-# CPU: docker build -t kokoro-server .
-# CUDA comes with the same torch wheel on x86-64; run with --gpus all.
+# For CPUs:        docker build -t kokoro-server .
+# For NVIDIA GPUs: docker build -t kokoro-server:gpu --build-arg BACKEND=torch .     (x86-64; run with --gpus all)
 FROM python:3.12-slim
 
+ARG BACKEND=onnx
 ENV PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1 PYTHONUNBUFFERED=1 \
     HOST=0.0.0.0 KOKORO_CACHE_DIR=/cache
 
 WORKDIR /app
-RUN pip install torch==2.13.0
+RUN if [ "$BACKEND" = torch ]; then pip install torch==2.13.0; fi
 COPY pyproject.toml constraints.txt README.md LICENSE NOTICE ./
 COPY kokoro_server kokoro_server
-RUN pip install --no-deps --ignore-requires-python -c constraints.txt kokoro misaki \
- && pip install -c constraints.txt '.[g2p]' \
+RUN case "$BACKEND" in \
+      torch) extras=torch,g2p; pip install --no-deps --ignore-requires-python -c constraints.txt kokoro ;; \
+      onnx) extras=cpu,g2p ;; \
+      *) echo "BACKEND=$BACKEND: must be onnx or torch" >&2; exit 1 ;; \
+    esac \
+ && pip install --no-deps --ignore-requires-python -c constraints.txt misaki \
+ && pip install -c constraints.txt ".[$extras]" \
  && useradd --create-home kokoro && mkdir /cache && chown kokoro /cache
 
 USER kokoro
-# The model travels in the image: a container starts without a network.
+# The model travels in the image, ready to run: a container starts without a network.
 ARG KOKORO_ASSET_SOURCE=auto
-RUN kokoro-server assets fetch
+RUN if [ "$BACKEND" = torch ]; then kokoro-server assets fetch; else kokoro-server assets build --drop-weights; fi
 
 EXPOSE 8880
 HEALTHCHECK --start-period=60s --interval=10s --timeout=3s \

@@ -1,20 +1,34 @@
-# make serve    set everything up and serve speech
+# make serve    set everything up and serve speech; on the CPU unless there is an NVIDIA GPU
 # make test     run the tests
 
-PYTHON ?= python3
-VENV   := .venv
-BIN    := $(VENV)/bin
-PIP    := $(BIN)/python -m pip --disable-pip-version-check
-TORCH  := torch==2.13.0
+PYTHON  ?= python3
+# torch, onnx, or empty: torch where an NVIDIA driver answers, else onnx, which is faster on a CPU and much smaller.
+BACKEND ?=
+VENV    := .venv
+BIN     := $(VENV)/bin
+PIP     := $(BIN)/python -m pip --disable-pip-version-check
+TORCH   := torch==2.13.0
+ENGINE   = $(or $(BACKEND),$(shell nvidia-smi -L >/dev/null 2>&1 && echo torch || echo onnx))
+FAST    := not asr and not slow and not browser and not npm
 
-.PHONY: serve test test-asr test-browser test-npm test-slow lint types bench clean
+ifneq ($(filter-out torch onnx,$(BACKEND)),)
+$(error BACKEND=$(BACKEND): must be torch or onnx)
+endif
 
-serve: $(VENV)/.runtime
-	$(BIN)/kokoro-server serve
+.PHONY: serve test test-backends test-asr test-browser test-npm test-slow lint types bench clean
+
+serve: $(VENV)/.$(ENGINE)
+	$(if $(BACKEND),KOKORO_BACKEND=$(BACKEND) )$(BIN)/kokoro-server serve
 
 test: $(VENV)/.dev
-	$(BIN)/kokoro-server assets fetch
-	$(BIN)/python -m pytest -m "not asr and not slow and not browser and not npm" --durations 15
+	$(BIN)/kokoro-server assets build
+	$(BIN)/python -m pytest -m "$(FAST)" --durations 15
+
+# Everything twice, the servers that tests start included.
+test-backends: $(VENV)/.dev
+	$(BIN)/kokoro-server assets build
+	KOKORO_TEST_BACKEND=torch $(BIN)/python -m pytest -m "$(FAST)"
+	KOKORO_TEST_BACKEND=onnx $(BIN)/python -m pytest -m "$(FAST)"
 
 test-asr: $(VENV)/.asr
 	$(BIN)/kokoro-server assets fetch
@@ -47,23 +61,28 @@ clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis *.egg-info
 
 # Each stamp is written last, so an interrupted step is simply done again; pip keeps what it has downloaded.
-# torch comes first: a looser requirement of another package would bring some other build of it.
-$(VENV)/.torch: Makefile
+$(VENV)/.made: Makefile
 	@$(PYTHON) -c 'import sys; sys.exit("Kokoro Server needs Python 3.11 or newer, this is " + sys.version.split()[0] + "; try: make PYTHON=python3.12 " if sys.version_info < (3, 11) else 0)'
 	$(PYTHON) -m venv $(VENV)
-	$(PIP) install $(TORCH)
 	@touch $@
 
 # kokoro and misaki run on every Python this server runs on but declare a narrower range.
-$(VENV)/.runtime: $(VENV)/.torch pyproject.toml constraints.txt
-	$(PIP) install --no-deps --ignore-requires-python -c constraints.txt kokoro misaki
-	$(PIP) install -c constraints.txt -e '.[g2p]'
+$(VENV)/.onnx: $(VENV)/.made pyproject.toml constraints.txt
+	$(PIP) install --no-deps --ignore-requires-python -c constraints.txt misaki
+	$(PIP) install -c constraints.txt -e '.[cpu,g2p]'
 	@touch $@
 
-$(VENV)/.dev: $(VENV)/.runtime
-	$(PIP) install -c constraints.txt -e '.[g2p,dev]'
+# torch comes first: a looser requirement of another package would bring some other build of it.
+$(VENV)/.torch: $(VENV)/.made pyproject.toml constraints.txt
+	$(PIP) install $(TORCH)
+	$(PIP) install --no-deps --ignore-requires-python -c constraints.txt kokoro misaki
+	$(PIP) install -c constraints.txt -e '.[torch,g2p]'
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/.torch
+	$(PIP) install -c constraints.txt -e '.[cpu,torch,g2p,dev]'
 	@touch $@
 
 $(VENV)/.asr: $(VENV)/.dev
-	$(PIP) install -c constraints.txt -e '.[g2p,dev,asr]'
+	$(PIP) install -c constraints.txt -e '.[cpu,torch,g2p,dev,asr]'
 	@touch $@

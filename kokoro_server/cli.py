@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import asyncio
 import dataclasses
 import logging
 import os
@@ -14,7 +13,7 @@ from pathlib import Path
 from kokoro_server import __version__, logs
 from kokoro_server.client.errors import ClientError
 from kokoro_server.config import Settings
-from kokoro_server.errors import KokoroError
+from kokoro_server.errors import ConfigError, KokoroError
 
 log = logging.getLogger(__name__)
 
@@ -91,7 +90,7 @@ def _parser() -> argparse.ArgumentParser:
     voices.add_argument("--url", help="those of a running server")
     voices.set_defaults(run=_voices)
 
-    assets = commands.add_parser("assets", help="the model's files: weights and voices")
+    assets = commands.add_parser("assets", help="the model's files: weights, voices, and what is built from them")
     actions = assets.add_subparsers(title="actions", required=True, metavar="ACTION")
     for name, run, text in (
         ("fetch", _assets_fetch, "fetch and convert whatever is missing"),
@@ -99,15 +98,22 @@ def _parser() -> argparse.ArgumentParser:
         ("list", _assets_list, "show what is there"),
     ):
         actions.add_parser(name, help=text).set_defaults(run=run)
+    build = actions.add_parser("build", help="fetch, and build what a CPU runs, ahead of the first start")
+    build.add_argument(
+        "--drop-weights",
+        action="store_true",
+        help="delete the weights when it is done: saves 330 MB; should another build be needed, they are fetched again",
+    )
+    build.set_defaults(run=_assets_build)
 
     bench = commands.add_parser("bench", help="run the benchmarks; needs a checkout of the sources")
-    bench.add_argument("name", nargs="?", help="which, such as engine, queue or stream (default: all)")
+    bench.add_argument("name", nargs="?", help="engine, queue, ... (default: all); fidelity, report (README's figures)")
     bench.add_argument("arguments", nargs=argparse.REMAINDER, help="for the benchmark; --help lists its own")
     bench.set_defaults(run=_bench)
 
     doctor = commands.add_parser(
         "doctor",
-        help="check Python, torch, GPU, encoders, model, disk, G2P and port, and say what to do about each",
+        help="check Python, backend, device, encoders, model, disk, G2P and port, and say what to do about each",
         description="Checks everything that the server needs. Exits with 1 if something must be put right.",
     )
     doctor.set_defaults(run=_doctor)
@@ -150,11 +156,11 @@ def _speed(text: str) -> float:
 
 def _serve(settings: Settings, options: argparse.Namespace) -> int:
     from kokoro_server.app import create_app
-    from kokoro_server.serving import serve
+    from kokoro_server.serving import run
 
     given = {name: getattr(options, name) for name in ("host", "port") if getattr(options, name) is not None}
     settings = dataclasses.replace(settings, **given)
-    asyncio.run(serve(create_app(settings), settings))
+    run(create_app(settings), settings)
     return 0
 
 
@@ -199,18 +205,33 @@ def _assets_fetch(settings: Settings, _options: argparse.Namespace) -> int:
     return 0
 
 
+def _assets_build(settings: Settings, options: argparse.Namespace) -> int:
+    from kokoro_server.engine import backends, loader
+
+    if absent := backends.missing("onnx"):
+        raise ConfigError(f"assets build: needs {', '.join(absent)}, not installed; {backends.EXTRA['onnx']}")
+    found, folder = loader.graphs(settings)
+    if options.drop_weights and found.weights.is_relative_to(settings.cache_dir.absolute()):
+        found.weights.unlink(missing_ok=True)
+    log.info("build ready precision=%s path=%s", settings.cpu_precision, folder)
+    return 0
+
+
 def _assets_verify(settings: Settings, _options: argparse.Namespace) -> int:
-    from kokoro_server.engine import assets
+    from kokoro_server.engine import assets, built
 
     checks = assets.verify(settings.cache_dir)
     for check in checks:
         sys.stdout.write(f"{'ok ' if check.ok else 'BAD'}  {check.name}  {check.detail}\n")
-    return 0 if checks and all(check.ok for check in checks) else 1
+    builds = {build.key.name: build.problems() for build in built.listing(settings.cache_dir)}
+    for name, problems in builds.items():
+        sys.stdout.write(f"{'BAD' if problems else 'ok '}  onnx/{name}  {'; '.join(problems) or 'ok'}\n")
+    return 0 if checks and all(check.ok for check in checks) and not any(builds.values()) else 1
 
 
 def _assets_list(settings: Settings, _options: argparse.Namespace) -> int:
-    from kokoro_server.engine import assets
+    from kokoro_server.engine import assets, built
 
-    for line in assets.listing(settings.cache_dir):
+    for line in (*assets.listing(settings.cache_dir), *built.listing(settings.cache_dir)):
         sys.stdout.write(f"{line}\n")
     return 0

@@ -80,11 +80,19 @@ def _device(text: str) -> str:
     return value
 
 
+def _devices(text: str) -> tuple[str, ...]:
+    names = [_device(f"cuda:{name}" if name.isdigit() else name) for name in map(str.strip, text.split(","))]
+    if "auto" in names:
+        raise ValueError
+    return tuple("cuda:0" if name == "cuda" else name for name in names)
+
+
 BOOLEAN = Kind(_boolean, "true or false")
 TEXT = Kind(str, "text")
 PATH = Kind(lambda text: Path(text).expanduser(), "a path")
 URL = Kind(_url, "a URL such as http://127.0.0.1:5000")
 DEVICE = Kind(_device, "one of auto, cpu, cuda, cuda:<number>, mps")
+DEVICES = Kind(_devices, "GPU numbers such as 0,1 or device names such as cuda:0,cuda:1")
 
 
 def setting(name: str, default: T, kind: Kind, *aliases: str) -> T:
@@ -105,7 +113,10 @@ class Settings:
     asset_source: str = setting("KOKORO_ASSET_SOURCE", "auto", choice("auto", "hf", "npm", "pypi", "path"))
     model_path: Path | None = setting("KOKORO_MODEL_PATH", None, PATH)
     device: str = setting("KOKORO_DEVICE", "auto", DEVICE)
+    devices: tuple[str, ...] = setting("KOKORO_DEVICES", (), DEVICES)
+    backend: str = setting("KOKORO_BACKEND", "auto", choice("auto", "torch", "onnx"))
 
+    cpu_precision: Literal["int8", "fp32"] = setting("KOKORO_CPU_PRECISION", "int8", choice("int8", "fp32"))
     precision: str = setting("KOKORO_PRECISION", "auto", choice("auto", "fp16", "bf16", "tf32", "fp32"))
     gpu_memory_fraction: float = setting("KOKORO_GPU_MEMORY_FRACTION", 0.9, number(0.05, 1))
 
@@ -117,7 +128,7 @@ class Settings:
     max_text_length: int = setting("MAX_TEXT_LENGTH", 100_000, integer(1, 10_000_000))
     max_body_size: int = setting("MAX_BODY_SIZE", 10_000_000, integer(1_000, 10_000_000_000))
     max_batch_clips: int = setting("MAX_BATCH_SIZE", 50, integer(1, 10_000))
-    first_chunk_tokens: int = setting("FIRST_CHUNK_MAX_TOKENS", 50, integer(1, 510))
+    first_chunk_tokens: int | None = setting("FIRST_CHUNK_MAX_TOKENS", None, integer(1, 510))
     bypass_chunks: int = setting("STREAMING_BYPASS_CHUNKS", 2, integer(0, 100))
     lexicon_path: Path | None = setting("LEXICON_PATH", None, PATH)
     min_tokens_per_chunk: int = setting("MIN_TOKENS_PER_CHUNK", 100, integer(1, 510))
@@ -143,6 +154,11 @@ class Settings:
         if self.min_wait_ms > self.max_wait_ms:
             raise ConfigError(
                 f"KOKORO_MIN_WAIT_MS={self.min_wait_ms:g}: must not exceed KOKORO_MAX_WAIT_MS={self.max_wait_ms:g}"
+            )
+        if self.devices and self.device != "auto":
+            raise ConfigError(
+                f"KOKORO_DEVICES={','.join(self.devices)}: not together with KOKORO_DEVICE={self.device}; "
+                "set one of the two"
             )
         if self.asset_source == "path" and self.model_path is None:
             raise ConfigError("KOKORO_ASSET_SOURCE='path': needs KOKORO_MODEL_PATH, the model file to use")

@@ -8,7 +8,8 @@ import pytest
 from kokoro_server.config import Settings
 from kokoro_server.engine import assets as asset_store
 from kokoro_server.engine.assets import Assets
-from tests import servers
+from kokoro_server.engine.protocol import Engine
+from tests import backends, servers
 from tests.servers import Server
 
 
@@ -17,6 +18,16 @@ def assets() -> Assets:
     """The real weights and voices, fetched once into the user's cache."""
     settings = Settings.load(dotenv=None)
     return asset_store.ensure(settings.cache_dir, settings.asset_source, settings.model_path)
+
+
+@pytest.fixture(scope="session", params=backends.TESTED)
+def tiny_engine(request: pytest.FixtureRequest) -> Engine:
+    return backends.tiny(request.param)
+
+
+@pytest.fixture(scope="session", params=backends.TESTED)
+def real_engine(request: pytest.FixtureRequest, assets: Assets) -> Engine:
+    return backends.real(request.param, assets)
 
 
 @pytest.fixture(scope="session")

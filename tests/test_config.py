@@ -39,6 +39,9 @@ def test_environment_wins_over_dotenv_and_empty_means_default(tmp_path: Path) ->
         ("G2P_SERVICE_URL", "localhost:5000", "a URL such as"),
         ("KOKORO_DEVICE", "gpu", "one of auto, cpu, cuda"),
         ("KOKORO_DEVICE", "cpu:1", "one of auto, cpu, cuda"),
+        ("KOKORO_DEVICES", "0,one", "GPU numbers such as 0,1"),
+        ("KOKORO_DEVICES", "0,,1", "GPU numbers such as 0,1"),
+        ("KOKORO_DEVICES", "0,auto", "GPU numbers such as 0,1"),
         ("KOKORO_ASSET_SOURCE", "ftp", "one of auto, hf, npm, pypi, path"),
     ],
 )
@@ -55,8 +58,24 @@ def test_bad_value_names_variable_value_and_what_is_allowed(name: str, value: st
 def test_settings_that_contradict_each_other_are_refused() -> None:
     with pytest.raises(ConfigError, match="MIN_TOKENS_PER_CHUNK=300: must not exceed MAX_TOKENS_PER_CHUNK=200"):
         load(MIN_TOKENS_PER_CHUNK="300", MAX_TOKENS_PER_CHUNK="200")
+    with pytest.raises(ConfigError, match="KOKORO_DEVICES=cuda:0,cuda:1: not together with KOKORO_DEVICE=cpu"):
+        load(KOKORO_DEVICE="cpu", KOKORO_DEVICES="0,1")
     with pytest.raises(ConfigError, match="KOKORO_MODEL_PATH"):
         load(KOKORO_ASSET_SOURCE="path")
+
+
+@pytest.mark.parametrize(
+    ("given", "devices"),
+    [
+        ("", ()),
+        ("0", ("cuda:0",)),
+        ("0,1", ("cuda:0", "cuda:1")),
+        (" 1 , 1,cuda, CUDA:3", ("cuda:1", "cuda:1", "cuda:0", "cuda:3")),
+        ("cpu,cpu", ("cpu", "cpu")),
+    ],
+)
+def test_devices_by_number_or_name(given: str, devices: tuple[str, ...]) -> None:
+    assert load(KOKORO_DEVICE="auto", KOKORO_DEVICES=given).devices == devices
 
 
 def test_misspelt_kokoro_variable_is_pointed_out(caplog: pytest.LogCaptureFixture) -> None:

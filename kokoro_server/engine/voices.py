@@ -20,6 +20,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from kokoro_server.engine import torch_file
 from kokoro_server.engine.protocol import MAX_TOKENS, STYLE_DIM, Style
 from kokoro_server.errors import AssetError, InvalidInput, UnknownVoice
 
@@ -80,6 +81,8 @@ class VoiceBook:
 
     def canonical(self, spec: str) -> str:
         """One spelling for each voice or mix: whole-number weights in lowest terms, in the order they were given."""
+        if spec in self._files:
+            return spec
         parts = self._parse(spec)
         if len(set(parts.values())) == 1:
             return "+".join(parts)
@@ -153,7 +156,7 @@ def _find(folder: Path) -> dict[str, Path]:
 
 def _read(path: Path) -> Pack:
     try:
-        values = _read_torch(path) if path.suffix == ".pt" else np.frombuffer(path.read_bytes(), "<f4")
+        values = torch_file.tensor(path) if path.suffix == ".pt" else np.frombuffer(path.read_bytes(), "<f4")
         pack = values.reshape(MAX_TOKENS, STYLE_DIM).astype(np.float32)
     except Exception as error:  # whatever a damaged pickle raises
         raise AssetError(
@@ -162,11 +165,3 @@ def _read(path: Path) -> Pack:
     if not np.isfinite(pack).all():
         raise AssetError(f"{path}: the voice pack has values that are not finite; fetch it again")
     return pack
-
-
-def _read_torch(path: Path) -> NDArray[np.float32]:
-    import torch  # only here: a folder of .bin packs needs none
-
-    loaded: torch.Tensor = torch.load(path, map_location="cpu", weights_only=True)
-    values: NDArray[np.float32] = loaded.float().numpy()
-    return values

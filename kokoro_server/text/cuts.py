@@ -45,6 +45,16 @@ def places(phonemes: str, words: Sequence[Range], longest: int, first: int | Non
     return found
 
 
+def first(phonemes: str, words: Sequence[Range], soft: int, hard: int) -> int:
+    """The end of a first part: of the first sentence; over `soft`, of a clause; and over `hard`, of a word."""
+    return _Cutter(phonemes, words).beginning(soft, hard)
+
+
+def within(phonemes: str, words: Sequence[Range], limit: int) -> int:
+    """The best place for a cut up to `limit`; the first after it where there is none. Never within a word."""
+    return _Cutter(phonemes, words).between_words(limit)
+
+
 def _skip_spaces(phonemes: str, place: int) -> int:
     spaces = _SPACES.match(phonemes, place)
     return spaces.end() if spaces else place
@@ -57,6 +67,32 @@ class _Cutter:
 
     def first(self, limit: int, longest: int) -> int:
         """The end of the first sentence; if over `limit`, of its last clause within, else of its first clause."""
+        mark = self._first_mark(limit, longest)
+        return self.best(0, longest) if mark is None else mark
+
+    def beginning(self, soft: int, hard: int) -> int:
+        mark = self._first_mark(soft, hard)
+        return self.between_words(hard) if mark is None else mark
+
+    def between_words(self, limit: int) -> int:
+        if len(self._phonemes) <= limit:
+            return len(self._phonemes)
+        gaps = (mark.end() for mark in self._marks(_SPACE, limit, len(self._phonemes)))
+        later = (gap for gap in gaps if is_speech(self._phonemes[:gap]))
+        return self._best_mark(0, limit) or next(later, len(self._phonemes))
+
+    def best(self, start: int, longest: int) -> int:
+        """A sentence end, else a clause end, else a space, else within a word, where it keeps a sound whole.
+
+        A good mark in the first third is passed over for a lesser one later: slivers sound worse than a mid-clause cut.
+        """
+        if mark := self._best_mark(start, longest):
+            return mark
+        stop = start + longest
+        space = self._phonemes.rfind(" ", start + 1, stop)  # within a word: a number takes several
+        return space if space > 0 else self._between_sounds(start, stop)
+
+    def _first_mark(self, limit: int, longest: int) -> int | None:
         stop = 0
         for mark in self._marks(_MARK, 0, longest):
             if not is_speech(self._phonemes[: mark.end()]):
@@ -68,21 +104,16 @@ class _Cutter:
                 return stop
         if len(self._phonemes) <= limit or (stop == 0 and len(self._phonemes) <= longest):
             return len(self._phonemes)
-        return stop or self.best(0, longest)
+        return stop or None
 
-    def best(self, start: int, longest: int) -> int:
-        """A sentence end, else a clause end, else a space, else within a word, where it keeps a sound whole.
-
-        A good mark in the first third is passed over for a lesser one later: slivers sound worse than a mid-clause cut.
-        """
+    def _best_mark(self, start: int, longest: int) -> int | None:
         stop = start + longest
         for low in (start + 1 + longest // 3, start + 1):
             for pattern in _BEST_FIRST:
                 found = list(self._marks(pattern, low, stop))
                 if found and is_speech(self._phonemes[start : found[-1].end()]):
                     return found[-1].end()
-        space = self._phonemes.rfind(" ", start + 1, stop)  # within a word: a number takes several
-        return space if space > 0 else self._between_sounds(start, stop)
+        return None
 
     def _marks(self, pattern: re.Pattern[str], low: int, high: int) -> Iterator[re.Match[str]]:
         for match in pattern.finditer(self._phonemes, low, high + 1):  # one more, to see what follows a mark

@@ -2,26 +2,34 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from kokoro_server.engine.protocol import MAX_TOKENS
 from kokoro_server.errors import ConfigError
 from kokoro_server.text import cuts
+from kokoro_server.text.pace import Pace, Plan
 from kokoro_server.text.spoken import Spoken, Word, is_speech
 
-__all__ = ["Ending", "Packer", "Piece", "PieceSizes", "Spoken", "Word"]
+__all__ = ["Ending", "PacedPacker", "Packer", "Piece", "PieceSizes", "Spoken", "Word"]
 
 Ending = Literal["sentence", "clause", "none"]
+
+FIRST = 50  # phonemes
+LONGEST_GAP = ". "  # between two sentences of a piece
+NEARLY = 2 / 3  # of the most that a piece may have: enough, rather than cut the next sentence
+SLIVER = 1 / 2  # of it: less is filled up with a part of the next sentence
+ROOMY = 60  # phonemes: a sentence of ordinary length
 
 
 @dataclass(frozen=True, slots=True)
 class PieceSizes:
     """In phonemes."""
 
-    first: int = 50  # the most in the first piece of a text, if a clause ends within them
+    first: int = FIRST  # the most in the first piece of a text, if a clause ends within them
     shortest: int = 100  # sentences are joined until there are so many
     longest: int = 400
+    first_is_given: bool = False  # then no engine's speed changes it
 
     def __post_init__(self) -> None:
         if not (1 <= self.shortest <= self.longest <= MAX_TOKENS and self.first >= 1):
@@ -81,11 +89,88 @@ class Packer:
         piece, self._open, self._first = self._open, None, None
         return [piece]
 
+    def rest(self, seconds: float) -> None:
+        """A pause follows what is finished."""
+
     def _split(self, sentence: Spoken) -> list[Piece]:
-        ranges = [(word.first, word.last) for word in sentence.words if not word.phrase]
-        places = cuts.places(sentence.phonemes, ranges, self._longest, self._first)
+        places = cuts.places(sentence.phonemes, _ranges(sentence), self._longest, self._first)
         parts = [part for part in sentence.parts(places) if is_speech(part.phonemes)]
         return [_piece(part, whole=part is parts[-1] and not sentence.span.goes_on) for part in parts]
+
+
+class PacedPacker(Packer):
+    """For an engine that keeps up: pieces are no longer than can be made while those before them are heard.
+
+    They grow from piece to piece until they need no planning any more. None is cut within a word. A short first
+    sentence is joined with what follows, if on its own it would leave too little time to make the next piece.
+    """
+
+    def __init__(self, sizes: PieceSizes, pace: Pace) -> None:
+        super().__init__(sizes.shortest, sizes.longest)
+        self._first_sizes = (sizes.first, sizes.longest)  # a clause should end within the one, a word must in the other
+        if not sizes.first_is_given:
+            most = min(pace.first, sizes.longest)
+            self._first_sizes = (most if pace.starts_late else min(sizes.first, most), most)
+        self._first_is_given = sizes.first_is_given
+        self._plan = Plan(pace)
+
+    def add(self, sentence: Spoken) -> list[Piece]:
+        done: list[Piece] = []
+        left: Spoken | None = sentence
+        while left is not None and (not self._plan.begun or self._most() < self._longest):
+            piece, rest = self._taken(left)
+            if len(piece.phonemes) > self._longest:  # no word ends early enough
+                break
+            self._open, left = piece, rest
+            if left is not None or self._is_enough(len(piece.phonemes)):
+                done += self.finish()
+        return done + (super().add(left) if left is not None else [])
+
+    def finish(self) -> list[Piece]:
+        pieces = super().finish()
+        for piece in pieces:
+            self._plan.add(len(piece.phonemes))
+        return pieces
+
+    def rest(self, seconds: float) -> None:
+        self._plan.rest(seconds)
+
+    def _most(self) -> int:
+        if not self._plan.begun:
+            return self._first_sizes[1]
+        return min(self._plan.most(), self._longest)
+
+    def _is_enough(self, phonemes: int) -> bool:
+        if phonemes >= min(self._shortest, self._most() * NEARLY):
+            return True
+        return not self._plan.begun and (self._first_is_given or self._plan.most(after=phonemes) >= ROOMY)
+
+    def _taken(self, sentence: Spoken) -> tuple[Piece, Spoken | None]:
+        """The open piece with as much of `sentence` as may be in it, and what is left of the sentence."""
+        most, phonemes = self._most(), sentence.phonemes
+        held = len(self._open.phonemes) + len(LONGEST_GAP) if self._open else 0
+        if self._open and held + len(phonemes) > most and len(self._open.phonemes) >= most * SLIVER:
+            return self._open, sentence
+        if self._open or self._plan.begun:
+            stop = cuts.within(phonemes, _ranges(sentence), max(most - held, 1))
+        else:
+            stop = cuts.first(phonemes, _ranges(sentence), *self._first_sizes)
+        head, left = _halves(sentence, stop)
+        piece = _piece(head, whole=left is None and not sentence.span.goes_on)
+        return _joined(self._open, piece) if self._open else piece, left
+
+
+def _halves(sentence: Spoken, place: int) -> tuple[Spoken, Spoken | None]:
+    """What is before `place` and what is after it; only what has a sound."""
+    places = [place] if place < len(sentence.phonemes) else []
+    head, *tail = (part for part in sentence.parts(places) if is_speech(part.phonemes))
+    if not tail:
+        return head, None
+    return head, replace(tail[0], span=replace(tail[0].span, goes_on=sentence.span.goes_on))
+
+
+def _ranges(sentence: Spoken) -> list[cuts.Range]:
+    return [(word.first, word.last) for word in sentence.words if not word.phrase]
 
 
 def _piece(part: Spoken, *, whole: bool) -> Piece:

@@ -19,9 +19,10 @@ from kokoro_server.text import markup, pauses
 from kokoro_server.text.english import EnglishSentence
 from kokoro_server.text.lexicon import Lexicon, Rules
 from kokoro_server.text.markup import SPOKEN, Given, Part
+from kokoro_server.text.pace import Pace
 from kokoro_server.text.pauses import Pause
 from kokoro_server.text.phrases import PhrasedSentence
-from kokoro_server.text.pieces import Packer, Piece, PieceSizes
+from kokoro_server.text.pieces import PacedPacker, Packer, Piece, PieceSizes
 from kokoro_server.text.splitter import Span, sentences
 from kokoro_server.text.spoken import Spoken, Word, is_speech
 
@@ -53,7 +54,8 @@ class _Call:
 class Reader:
     """Lazy: the first piece is there after one small call to G2P, however long the text.
 
-    `g2p_time` gives the context in which each call to G2P is made.
+    `g2p_time` gives the context in which each call to G2P is made. `pace` is for an engine whose speed is known. A text
+    is cut alike whoever asks for it, so that a stream and a clip have the same sound.
     """
 
     def __init__(
@@ -62,13 +64,15 @@ class Reader:
         sizes: PieceSizes,
         lexicon: Lexicon | None = None,
         g2p_time: Callable[[], AbstractContextManager[Any]] = nullcontext,
+        pace: Pace | None = None,
     ) -> None:
         self._g2p = g2p
         self._sizes = sizes
         self._lexicon = lexicon
         self._g2p_time = g2p_time
+        self._pace = pace
 
-    async def pieces(self, text: str, language: Language) -> AsyncGenerator[Piece | Pause, None]:
+    async def pieces(self, text: str, language: Language, speed: float = 1.0) -> AsyncGenerator[Piece | Pause, None]:
         """The pieces of `text` and the pauses between them, in order.
 
         Before the first of them: InvalidInput for a bad pause or pronunciation anywhere in the text. NothingToSay if
@@ -77,7 +81,7 @@ class Reader:
         markup.check(text)
         stretches = list(pauses.parts(text))
         rules = await self._lexicon.rules(language) if self._lexicon else None
-        packer, silent = self._packer(), True
+        packer, silent = self._packer(speed), True
         for call in _calls(_items(stretches, language, rules)):
             for item in _packed(packer, await self._converted(call.items, language), more=call.more):
                 silent = False
@@ -89,7 +93,7 @@ class Reader:
             problem = "has nothing that can be spoken: no letters, no numbers" if text.strip() else "is empty"
             raise NothingToSay(f"text {problem}", field="text")
 
-    async def spell(self, phonemes: str) -> AsyncGenerator[Piece | Pause, None]:
+    async def spell(self, phonemes: str, speed: float = 1.0) -> AsyncGenerator[Piece | Pause, None]:
         """As `pieces`, for phonemes instead of text; words are what stands between spaces and marks.
 
         InvalidInput names those that the model does not know.
@@ -98,10 +102,13 @@ class Reader:
         if not items:
             problem = "have no sound in them" if phonemes.strip() else "are empty"
             raise NothingToSay(f"phonemes {problem}", field="phonemes")
-        for item in _packed(self._packer(), items, more=False):
+        for item in _packed(self._packer(speed), items, more=False):
             yield item
 
-    def _packer(self) -> Packer:
+    def _packer(self, speed: float) -> Packer:
+        pace = replace(self._pace, speed=speed) if self._pace else None
+        if pace and pace.keeps_up:
+            return PacedPacker(self._sizes, pace)
         return Packer(self._sizes.shortest, self._sizes.longest, self._sizes.first)
 
     async def _converted(self, items: Sequence[Sentence | Pause], language: Language) -> list[Spoken | Pause]:
@@ -164,6 +171,7 @@ def _packed(packer: Packer, items: Sequence[Spoken | Pause], *, more: bool) -> I
     for place, item in enumerate(items):
         if isinstance(item, Pause):
             yield from packer.finish()
+            packer.rest(item.seconds)
             yield item
             continue
         pieces = packer.add(item)

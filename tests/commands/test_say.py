@@ -77,7 +77,7 @@ def _shortened(result: Result) -> Result:
 @pytest.fixture
 def model(tmp_path_factory: pytest.TempPathFactory) -> Model:
     """Random voices, and an engine that answers at once."""
-    return Model(Brisk(), VoiceBook(tiny.write_voices(tmp_path_factory.mktemp("voices"))), "fp32", "path")
+    return Model((Brisk(),), VoiceBook(tiny.write_voices(tmp_path_factory.mktemp("voices"))), "fp32", "path")
 
 
 Speak = Callable[..., int]
@@ -161,7 +161,7 @@ def test_without_a_file_a_player_is_heard(speak: Speak, tmp_path: Path, monkeypa
 
 
 def test_a_failure_in_the_middle_leaves_no_file(speak: Speak, model: Model, tmp_path: Path) -> None:
-    engine = model.engine
+    [engine] = model.engines
     assert isinstance(engine, EchoEngine)
 
     def fail_later(_rows: object) -> None:

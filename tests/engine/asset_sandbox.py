@@ -16,8 +16,9 @@ import os
 import random
 import sys
 import tarfile
+import time
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from pathlib import Path
 
@@ -205,6 +206,13 @@ def isolated(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Sandbox:
     monkeypatch.setattr(huggingface_hub.constants, "ENDPOINT", sandbox.environment()["HF_ENDPOINT"])
     monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_CACHE", sandbox.environment()["HF_HOME"])
     return sandbox
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + PATIENCE_S
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
 
 
 def weights_of(found: Assets) -> bytes:

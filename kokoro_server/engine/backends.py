@@ -1,0 +1,87 @@
+"""What the model runs on: torch, for GPUs, or ONNX Runtime, which is faster on a CPU. Imports neither to decide."""
+
+from __future__ import annotations
+
+import ctypes
+import importlib.util
+import logging
+import platform
+from collections.abc import Sequence
+from importlib import metadata
+from typing import Literal
+
+from kokoro_server.config import Settings
+from kokoro_server.errors import ConfigError
+
+log = logging.getLogger(__name__)
+
+Backend = Literal["torch", "onnx"]
+
+NEEDED = {"torch": ("torch", "kokoro", "transformers"), "onnx": ("onnxruntime",)}
+EXTRA = {"torch": "pip install 'kokoro-server[torch]'", "onnx": "pip install 'kokoro-server[cpu]'"}
+DRIVER = {"Windows": "nvcuda.dll"}
+GPUS = ("cuda", "mps")
+
+
+def choose(settings: Settings) -> Backend:
+    """The backend for these settings and this machine. ConfigError if they cannot be met."""
+    setting, devices = named_devices(settings)
+    on_gpu = [device for device in devices if device.partition(":")[0] in GPUS]
+    if settings.backend == "torch":
+        return _needed("torch", "KOKORO_BACKEND=torch")
+    if settings.backend == "onnx":
+        if on_gpu:
+            raise ConfigError(
+                f"KOKORO_BACKEND=onnx: runs on a CPU, not on {setting}={','.join(devices)}; "
+                "set KOKORO_DEVICE=cpu or KOKORO_BACKEND=torch"
+            )
+        return _needed("onnx", "KOKORO_BACKEND=onnx")
+    if on_gpu:
+        return _needed("torch", f"{setting}={','.join(devices)}")
+    if "auto" in devices and finds_gpu():
+        return "torch"
+    found: Sequence[Backend] = [backend for backend in ("onnx", "torch") if not missing(backend)]
+    if not found:
+        raise ConfigError(f"nothing to run the model on is installed; {EXTRA['onnx']}, or for a GPU {EXTRA['torch']}")
+    return found[0]
+
+
+def named_devices(settings: Settings) -> tuple[str, tuple[str, ...]]:
+    """The setting that names the devices, and what it says."""
+    return ("KOKORO_DEVICES", settings.devices) if settings.devices else ("KOKORO_DEVICE", (settings.device,))
+
+
+def missing(backend: Backend) -> list[str]:
+    """What this backend needs and is not installed."""
+    return [name for name in NEEDED[backend] if importlib.util.find_spec(name) is None]
+
+
+def finds_gpu() -> bool:
+    """Whether torch is there and finds a GPU. It is asked only where there may be one: importing it takes seconds."""
+    if missing("torch"):
+        if _has_nvidia_driver():
+            log.warning("there is an NVIDIA driver, but torch is not installed hint=%r", EXTRA["torch"])
+        return False
+    if not (_has_nvidia_driver() or _is_apple() or "rocm" in metadata.version("torch")):
+        return False
+    import torch
+
+    return torch.cuda.is_available() or torch.backends.mps.is_available()
+
+
+def _needed(backend: Backend, why: str) -> Backend:
+    if absent := missing(backend):
+        raise ConfigError(f"{why}: needs {', '.join(absent)}, not installed; {EXTRA[backend]}")
+    return backend
+
+
+def _has_nvidia_driver() -> bool:
+    try:
+        ctypes.CDLL(DRIVER.get(platform.system(), "libcuda.so.1"))
+    except OSError:
+        return False
+    return True
+
+
+def _is_apple() -> bool:
+    return platform.system() == "Darwin" and platform.machine() == "arm64"

@@ -1,0 +1,35 @@
+"""Which backends the tests run on.
+
+A test that sees an engine in its own process runs on each of them. Servers are processes of their own and slow to
+start, so by default those with the tiny model run on torch, those with the real model on what `auto` finds, and
+tests/e2e/test_backends.py starts a real one on each. KOKORO_TEST_BACKEND=torch or onnx puts all of them, servers
+included, on that one; `make test-backends` does both in turn.
+"""
+
+from __future__ import annotations
+
+import os
+
+from kokoro_server.config import Settings
+from kokoro_server.engine import built
+from kokoro_server.engine.assets import Assets
+from kokoro_server.engine.onnx import OnnxEngine
+from kokoro_server.engine.protocol import Engine
+from kokoro_server.engine.torch_engine import TorchEngine
+
+ASKED = os.environ.get("KOKORO_TEST_BACKEND")
+TESTED = (ASKED,) if ASKED else ("torch", "onnx")
+
+
+def tiny(backend: str) -> Engine:
+    """The engine around a very small model with random weights, the same on each backend."""
+    return OnnxEngine.tiny() if backend == "onnx" else TorchEngine.tiny()
+
+
+def real(backend: str, assets: Assets) -> Engine:
+    """The engine as a server on a CPU has it, built once into the user's cache."""
+    if backend == "onnx":
+        settings = Settings.load(dotenv=None)
+        key = built.key(assets.digest, settings.cpu_precision)
+        return OnnxEngine.load(built.ensure(settings.cache_dir, assets.weights, key))
+    return TorchEngine.load(assets.weights, "cpu")
