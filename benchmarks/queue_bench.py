@@ -3,8 +3,8 @@
     python -m benchmarks.queue_bench [--seconds 3] [--out FILE]
 
 All drive the same engine double, which takes FIXED + PER_FRAME · (rows × longest row), and see the same texts and
-arrivals in the same run, so the ratios between them hold on any machine. The last part measures what the queue itself
-costs, with an engine that takes no time.
+arrivals in the same run, so the ratios between them hold on any machine. Then the queue in front of several such
+engines, and what the queue itself costs, with an engine that takes no time.
 """
 
 from __future__ import annotations
@@ -34,6 +34,8 @@ MAX_ROWS = 16
 WINDOW = 0.050  # the fixed window, and Ray Serve's wait
 CLIENTS = (1, 4, 16, 64, 256)
 LOADS = (0.2, 0.5, 0.8)  # Poisson arrivals, as a share of what full batches could do
+DEVICES = (1, 2, 4)
+DEVICE_CLIENTS = (16, 64, 256)
 VOICES = ("af_heart", "am_adam", "bf_emma", "bm_george")
 
 Submit = Callable[[Row, str], Awaitable[Any]]
@@ -88,8 +90,8 @@ def make_texts(count: int, seed: int) -> list[tuple[Row, str]]:
 
 
 @asynccontextmanager
-async def shared_queue(engine: SleepingEngine, **options: Any):
-    queue = BatchQueue(engine, BatchingOptions(queue_timeout=600, max_queue_size=100_000, **options))
+async def shared_queue(*engines: SleepingEngine, **options: Any):
+    queue = BatchQueue(engines, BatchingOptions(queue_timeout=600, max_queue_size=100_000, **options))
     await queue.start()
     yield lambda row, voice: queue.submit(row, voice=voice)
     await queue.stop()
@@ -225,10 +227,24 @@ async def measure(load: Callable[[Submit], Awaitable[dict[str, Any]]]) -> dict[s
     return measured
 
 
+async def several_devices(clients: int, seconds: float) -> dict[str, Any]:
+    """The same load on ever more devices, and how throughput compares to that of one."""
+    measured: dict[str, Any] = {}
+    for count in DEVICES:
+        engines = [SleepingEngine() for _ in range(count)]
+        async with shared_queue(*engines) as submit:
+            found = await closed_loop(submit, clients, seconds)
+        found["avg_batch_size"] = round(statistics.fmean(size for engine in engines for size in engine.batches), 2)
+        found["batches"] = [len(engine.batches) for engine in engines]
+        measured[str(count)] = found
+        found["throughput_by_one"] = round(found["per_second"] / measured["1"]["per_second"], 2)
+    return measured
+
+
 async def overhead(entries: int = 20_000) -> dict[str, Any]:
     """Queue, future and thread hop, with an engine that takes no time."""
     row, voice = Row((1,), np.zeros(STYLE_DIM, dtype=np.float32)), "af_heart"
-    queue = BatchQueue(InstantEngine(_result(row)))
+    queue = BatchQueue([InstantEngine(_result(row))])
     await queue.start()
 
     async def client(count: int, priority: Priority) -> list[float]:
@@ -257,6 +273,7 @@ async def run(seconds: float) -> dict[str, Any]:
         rate = share * capacity
         measured = await measure(lambda submit, rate=rate: poisson(submit, rate, seconds))
         results["poisson"][f"{rate:.0f}_per_second"] = measured
+    results["devices"] = {str(clients): await several_devices(clients, seconds) for clients in DEVICE_CLIENTS}
     return results
 
 

@@ -28,10 +28,12 @@ from kokoro_server.g2p.client import G2PClient
 from kokoro_server.metrics import Metrics
 from kokoro_server.synthesis import Synthesizer
 from kokoro_server.text.lexicon import Lexicon
-from kokoro_server.text.pieces import PieceSizes
+from kokoro_server.text.pieces import FIRST, PieceSizes
 from kokoro_server.text.reading import Reader
 
 log = logging.getLogger(__name__)
+
+EVERY_PIECE = 100_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +47,11 @@ class Parts:
     child: G2PChild | None  # the embedded G2P service, unless a remote one is used
     synthesizer: Synthesizer
     metrics: Metrics
+
+    @property
+    def bypass(self) -> int:
+        """Pieces of a stream that do not wait for others; all, where they are sized to be ready when needed."""
+        return EVERY_PIECE if self.model.pace and self.model.pace.keeps_up else self.settings.bypass_chunks
 
 
 @asynccontextmanager
@@ -64,11 +71,10 @@ async def running(
             await starting
         g2p = G2PClient((lambda: child.url) if child else settings.g2p_url or "", settings.g2p_timeout)
         stack.push_async_callback(g2p.aclose)
-        queue = BatchQueue(model.engine, _options(settings), metrics=metrics, on_fatal=on_fatal)
+        queue = BatchQueue(model.engines, _options(settings), metrics=metrics, on_fatal=on_fatal)
         await queue.start()
         stack.push_async_callback(queue.stop)
-        sizes = PieceSizes(settings.first_chunk_tokens, settings.min_tokens_per_chunk, settings.max_tokens_per_chunk)
-        reader = Reader(g2p, sizes, lexicon, metrics.g2p_time.time)
+        reader = Reader(g2p, _sizes(settings), lexicon, metrics.g2p_time.time, model.pace)
         synthesizer = Synthesizer(reader, queue, model.voices, settings.max_text_length)
         yield Parts(settings, model, queue, g2p, child, synthesizer, metrics)
 
@@ -97,6 +103,13 @@ async def _in_daemon_thread(load: Callable[[Settings], Model], settings: Setting
 
     threading.Thread(target=run, name="load", daemon=True).start()
     return await loaded
+
+
+def _sizes(settings: Settings) -> PieceSizes:
+    given = settings.first_chunk_tokens
+    return PieceSizes(
+        given or FIRST, settings.min_tokens_per_chunk, settings.max_tokens_per_chunk, first_is_given=given is not None
+    )
 
 
 def _options(settings: Settings) -> BatchingOptions:

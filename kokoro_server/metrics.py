@@ -20,7 +20,7 @@ class Metrics:
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
         self.requests = self._counter("tts_requests_total", "Requests answered", "endpoint", "outcome")
-        self.running = self._gauge("tts_requests_running", "Rows on the device now")
+        self.running = self._gauge("tts_requests_running", "Rows on the devices now")
         self.waiting = self._gauge("tts_requests_waiting", "Entries in the batch queue now", "priority")
         self.first_audio = self._histogram("tts_time_to_first_audio_seconds", "From request to its first audio byte")
         self.queue_time = self._histogram("tts_queue_time_seconds", "An entry's wait for its batch to start")
@@ -30,6 +30,11 @@ class Metrics:
         self.batch_rows = self._histogram("tts_batch_rows", "Rows in a batch", ROWS)
         self.batch_padding = self._histogram("tts_batch_padding_ratio", "Padded frames by real frames", RATIO)
         self.batches = self._counter("tts_batches_total", "Batches run", "fire_reason")
+        self.device_batches = self._counter("tts_device_batches_total", "Batches run", "device")
+        self.device_rows = self._counter("tts_device_rows_total", "Rows of the batches run", "device")
+        self.device_busy = self._counter("tts_device_busy_seconds_total", "Time spent on batches", "device")
+        self.device_running = self._gauge("tts_device_rows_running", "Rows on this device now", "device")
+        self.device_up = self._gauge("tts_device_up", "1 while the device takes batches, 0 when it is lost", "device")
         self.audio_seconds = self._counter("tts_audio_seconds_total", "Seconds of audio made")
         ProcessCollector(registry=self.registry)
 
@@ -38,6 +43,13 @@ class Metrics:
         self.running.set_function(running)
         for priority, size in waiting.items():
             self.waiting.labels(priority).set_function(size)
+
+    def watch_device(self, name: str, *, running: Callable[[], float], up: Callable[[], float]) -> None:
+        """Ask these at each scrape, and show the device even before it has done anything."""
+        for counter in (self.device_batches, self.device_rows, self.device_busy):
+            counter.labels(name)
+        self.device_running.labels(name).set_function(running)
+        self.device_up.labels(name).set_function(up)
 
     def render(self) -> bytes:
         """The answer to a scrape, of type `content_type`."""

@@ -19,16 +19,21 @@ INT8_NOTE = "weights come from an int8 export: no full-precision source could be
 
 @router.get("/health")
 async def health(request: Request) -> dict[str, Any]:
-    """Everything at a glance. `status` is `ok`, or `degraded` when speech cannot be made just now."""
+    """Everything at a glance. `status` is `ok`, or `degraded` when speech cannot be made or a device is lost."""
     running = parts(request)
     g2p = await _g2p(request)
     weights = {"precision": running.model.precision, "source": running.model.source}
     if running.model.precision == "int8":
         weights["note"] = INT8_NOTE
+    devices = running.queue.device_states()
+    is_well = g2p["status"] == "ok" and "lost" not in devices.values()
     return {
-        "status": "ok" if g2p["status"] == "ok" else "degraded",
+        "status": "ok" if is_well else "degraded",
         "version": __version__,
-        "device": running.model.engine.device,
+        "device": ", ".join(engine.device for engine in running.model.engines),
+        "devices": devices,
+        "backend": running.model.backend,
+        "compute": running.model.compute,
         "weights": weights,
         "voices": len(running.model.voices.names()),
         "g2p": g2p,

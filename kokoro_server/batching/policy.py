@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Literal
 
@@ -64,24 +65,28 @@ class Policy:
         self._min_wait = options.min_wait_ms / 1000
         self._max_wait = options.max_wait_ms / 1000
 
-    def choose(self, waiting: Waiting, *, cap: int, overhead: float) -> Batch:
+    def choose(self, waiting: Waiting, *, cap: int, overhead: float, rows: int | None = None) -> Batch:
         """The best batch of what waits now: its leader, and those nearest to it in length.
 
-        `cap` is the padded frames that are known to fit; `overhead` the fixed cost of a batch in frames. The leader
-        goes even where it breaks a limit alone. Rows join a bypass leader only as far as they at most double the
-        fixed cost: it is there for its latency.
+        `cap` is the padded frames that are known to fit; `overhead` the fixed cost of a batch in frames; `rows`, where
+        it is given, the most to take. The leader goes even where it breaks a limit alone. Rows join a bypass leader
+        only as far as they at most double the fixed cost, for it is there for its latency; where many such wait, as
+        far as lets them wait least in all. (m of f frames in batches of n: on average (m/n + 1)/2 batches of
+        `overhead` + nf, which is least at nf = √(overhead·mf).)
         """
         leader = waiting.leader()
+        seats = min(self.rows, rows or self.rows)
         budget = float(min(self.padded_frames, cap))
         if leader.priority is Priority.BYPASS:
-            budget = min(budget, leader.frames + overhead)
+            crowd = waiting.lane(Priority.BYPASS).frames
+            budget = min(budget, max(leader.frames + overhead, math.sqrt(overhead * crowd)))
         chosen, longest, text = [leader], leader.frames, leader.tokens
         crowded = False
         closed: dict[Priority, int] = {}  # by lane: one that may not be overtaken again found no room
         for entry in self._companions(leader, waiting):
             grown = max(longest, entry.frames)
             if (
-                len(chosen) < self.rows
+                len(chosen) < seats
                 and grown * (len(chosen) + 1) <= budget
                 and text + entry.tokens <= self._text
                 and entry.number < closed.get(entry.priority, entry.number + 1)
@@ -92,7 +97,7 @@ class Policy:
                 crowded = True
                 if entry.skips >= ENTRY_PATIENCE:
                     closed.setdefault(entry.priority, entry.number)
-        used = max(len(chosen) / self.rows, longest * len(chosen) / budget, text / self._text)
+        used = max(len(chosen) / seats, longest * len(chosen) / budget, text / self._text)
         return Batch(chosen, longest, 1.0 if crowded else used)
 
     def _companions(self, leader: Entry, waiting: Waiting) -> list[Entry]:

@@ -6,31 +6,27 @@ import asyncio
 import itertools
 import logging
 import math
-from collections import deque
-from collections.abc import AsyncGenerator, Callable, Iterator
+from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 from kokoro_server.batching.clock import Clock, LoopClock
-from kokoro_server.batching.device import DeviceThread
+from kokoro_server.batching.devices import Deaths, Device, Devices, ForwardStuck, Running
 from kokoro_server.batching.entry import Entry, Outcome, Priority
 from kokoro_server.batching.jobs import Rows, in_order
-from kokoro_server.batching.policy import BatchingOptions, Policy
-from kokoro_server.batching.runner import Runner
+from kokoro_server.batching.policy import BatchingOptions
 from kokoro_server.batching.stats import Stats
 from kokoro_server.batching.waiting import Waiting
-from kokoro_server.batching.worker import DeviceLost, ForwardStuck, Worker
+from kokoro_server.batching.worker import DeviceLost, Worker
 from kokoro_server.engine.protocol import Engine, Row
-from kokoro_server.errors import EngineUnavailable, Expired, KokoroError, TooBusy
+from kokoro_server.errors import EngineUnavailable, Expired, TooBusy
 from kokoro_server.metrics import Metrics
 
 logger = logging.getLogger(__name__)
 
 JOB_BATCHES = 2  # batches' worth of its pieces that a job keeps in the queue
-MAX_DEATHS = 3  # of the worker within DEATH_WINDOW: restarting does not help
-DEATH_WINDOW = 60.0  # seconds
-STOP_GRACE = 5.0  # seconds that the batch on the device gets to finish
+STOP_GRACE = 5.0  # seconds that the batches on the devices get to finish
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -45,16 +41,18 @@ class Job:
 
 
 class BatchQueue:
-    """One per engine. Create it and use it on one event loop.
+    """In front of one or more engines of the same model, each on a device. Create it and use it on one event loop.
 
     Deadlines are on the clock of `now()` and bound the wait, not the run: an entry that has not started by then fails
-    with Expired. Cancelling the task that awaits an entry takes it out of the queue. `on_fatal` is called once, with
-    the reason, when the device is lost and only a new process can help.
+    with Expired. Cancelling the task that awaits an entry takes it out of the queue.
+
+    A device that hangs, or whose thread dies again and again, is given up; the others go on. A poisoned one takes the
+    process with it, as CUDA asks for: `on_fatal` is called once, with the reason.
     """
 
     def __init__(
         self,
-        engine: Engine,
+        engines: Sequence[Engine],
         options: BatchingOptions | None = None,
         *,
         clock: Clock | None = None,
@@ -63,24 +61,19 @@ class BatchQueue:
     ) -> None:
         self.options = options or BatchingOptions()
         self._clock = clock or LoopClock()
-        self._policy = Policy(self.options, engine.limits)
+        self._devices = Devices(engines, self.options, self._clock)
         self._waiting = Waiting(by_voice=self.options.grouping == "voice")
         self._stats = Stats(metrics)
         self._worker = Worker(
-            Runner(engine, self._clock),
-            self._waiting,
-            self._policy,
-            self._stats,
-            clock=self._clock,
-            engine_timeout=self.options.engine_timeout,
+            self._devices, self._waiting, self._stats, clock=self._clock, on_fault=self._device_failed
         )
         self._on_fatal = on_fatal
         self._numbers = itertools.count()
-        self._deaths: deque[float] = deque(maxlen=MAX_DEATHS)
-        self._device: DeviceThread | None = None
+        self._deaths = Deaths()  # of the worker
         self._task: asyncio.Task[None] | None = None
         self._stopping = False
         self._alive = True
+        self._is_fatal = False
         if metrics is not None:
             self._expose(metrics)
 
@@ -96,8 +89,8 @@ class BatchQueue:
 
     @property
     def max_batch_size(self) -> int:
-        """Rows, as the options and the engine allow."""
-        return self._policy.rows
+        """Rows of one forward pass, as the options and the engines allow."""
+        return max(device.policy.rows for device in self._devices)
 
     def now(self) -> float:
         return self._clock.now()
@@ -106,7 +99,7 @@ class BatchQueue:
         self._start_worker()
 
     async def stop(self) -> None:
-        """Fail what waits with EngineUnavailable; what is on the device gets a few seconds to finish."""
+        """Fail what waits with EngineUnavailable; what is on the devices gets a few seconds to finish."""
         self._stopping = True
         self._fail_waiting("the server is shutting down")
         task, self._task = self._task, None
@@ -115,11 +108,11 @@ class BatchQueue:
             timer = self._clock.call_at(self.now() + STOP_GRACE, task.cancel)
             await asyncio.wait({task})
             timer.cancel()
-        if self._device is not None:
-            self._device.stop()
+        for device in self._devices:
+            device.stop()
 
     def hold(self) -> None:
-        """Freeze: form no batch until `release`. What is on the device runs on."""
+        """Freeze: form no batch until `release`. What is on the devices runs on."""
         self._worker.hold()
 
     def release(self) -> None:
@@ -159,7 +152,8 @@ class BatchQueue:
     ) -> Job:
         """A request of several texts: give it to each `submit_job`, and together they keep to one job's share.
 
-        `ahead` is the number of pieces in the queue or made and not yet taken; by default two batches' worth.
+        `ahead` is the number of pieces in the queue or made and not yet taken; by default two batches' worth for
+        every device.
         """
         latest = math.inf if deadline is None else deadline
         return Job(
@@ -167,14 +161,14 @@ class BatchQueue:
             bypass,
             first_deadline=min(latest, self._default_deadline(priority)),
             deadline=min(latest, self._default_deadline(Priority.BULK)),
-            room=asyncio.Semaphore(ahead or JOB_BATCHES * self._policy.rows),
+            room=asyncio.Semaphore(ahead or JOB_BATCHES * self._devices.rows),
         )
 
     def submit_job(self, rows: Rows, *, voice: str, job: Job | None = None) -> AsyncGenerator[Outcome, None]:
         """The outcomes of a long text's rows, in order; close the generator to abandon the rest.
 
-        Only about two batches' worth of a job's pieces wait at once. The first must start within the queue timeout,
-        the others within the job timeout.
+        Only about two batches' worth of a job's pieces, for every device, wait at once. The first must start within
+        the queue timeout, the others within the job timeout.
         """
         its = job or self.job()
 
@@ -187,14 +181,15 @@ class BatchQueue:
     def predicted_wait(self, priority: Priority = Priority.NORMAL) -> float:
         """Seconds until an entry that arrived now would start, by what recent batches took."""
         ahead = [self._waiting.lane(lane) for lane in Priority if lane <= priority]
-        backlog = self._worker.costs.backlog_seconds(
+        return self._devices.wait_seconds(
             rows=sum(map(len, ahead)),
             frames=sum(lane.frames for lane in ahead),
             unknown_rows=self._waiting.expected,
-            max_rows=self._policy.rows,
-            budget=min(self._policy.padded_frames, self._worker.cap.frames),
         )
-        return backlog + self._remaining()
+
+    def device_states(self) -> dict[str, str]:
+        """By device: healthy, degraded or lost."""
+        return {device.name: device.status for device in self._devices}
 
     def snapshot(self) -> dict[str, Any]:
         """The state of the queue for the health page; the keys are part of the API."""
@@ -206,20 +201,21 @@ class BatchQueue:
                 "worker_running": self.ready,
                 "held": self._worker.held,
                 "on_their_way": self._waiting.expected,
-                "running_rows": self._running_rows(),
+                "running_rows": self._devices.running_rows,
                 "by_priority": {lane.name.lower(): len(self._waiting.lane(lane)) for lane in Priority},
                 "voice_groups": dict(self._waiting.voices),
                 "predicted_wait_ms": round(1000 * self.predicted_wait(), 3),
             },
+            "devices": [device.snapshot() for device in self._devices],
             "performance": self._stats.performance(),
             "config": {
-                "max_batch_size": self._policy.rows,
+                "max_batch_size": self.max_batch_size,
                 "max_wait_ms": self.options.max_wait_ms,
                 "min_wait_ms": self.options.min_wait_ms,
                 "quiet_ms": self.options.quiet_ms,
                 "max_queue_size": self.options.max_queue_size,
-                "max_padded_frames": self._policy.padded_frames,
-                "learned_cap_frames": self._worker.cap.frames,
+                "max_padded_frames": max(device.policy.padded_frames for device in self._devices),
+                "learned_cap_frames": min(device.cap.frames for device in self._devices),
                 "grouping": self.options.grouping,
             },
         }
@@ -227,27 +223,19 @@ class BatchQueue:
     def _status(self) -> str:
         if not self.ready:
             return "unhealthy"
-        recently_died = any(self.now() - death < DEATH_WINDOW for death in self._deaths)
         overloaded = (
             len(self._waiting) >= self.options.max_queue_size or self.predicted_wait() > self.options.queue_timeout
         )
-        if recently_died or overloaded or self._worker.cap.lowered:
+        well = all(device.status == "healthy" for device in self._devices)
+        if overloaded or not well or self._deaths.recent(self.now()):
             return "degraded"
         return "healthy" if self.options.enabled else "disabled"
 
     def _expose(self, metrics: Metrics) -> None:
         lanes = {lane.name.lower(): self._waiting.lane(lane).__len__ for lane in Priority}
-        metrics.watch_queue(running=self._running_rows, waiting=dict(lanes))
-
-    def _running_rows(self) -> int:
-        running = self._worker.running
-        return len(running.entries) if running else 0
-
-    def _remaining(self) -> float:
-        running = self._worker.running
-        if running is None:
-            return 0.0
-        return max(0.0, running.started + self._worker.costs.batch_seconds(running.padded) - self.now())
+        metrics.watch_queue(running=lambda: self._devices.running_rows, waiting=dict(lanes))
+        for device in self._devices:
+            metrics.watch_device(device.name, running=device.running_rows, up=device.works)
 
     def _default_deadline(self, priority: Priority) -> float:
         bulk = priority is Priority.BULK
@@ -299,40 +287,55 @@ class BatchQueue:
         self._stats.cancelled += entry.future.cancelled()
 
     def _start_worker(self) -> None:
-        loop = asyncio.get_running_loop()
-        if self._device is None or not self._device.alive:
-            self._device = DeviceThread(loop)
-        self._task = loop.create_task(self._worker.run(self._device), name="kokoro-batch-worker")
+        for device in self._devices:
+            device.start()
+        self._task = asyncio.get_running_loop().create_task(self._worker.run(), name="kokoro-batch-worker")
         self._task.add_done_callback(self._worker_ended)
 
     def _worker_ended(self, task: asyncio.Task[None]) -> None:
         """Whatever the worker died of, nobody waits for it in vain."""
         error = None if task.cancelled() else task.exception()
-        if isinstance(error, ForwardStuck):
-            self._fail_running(lambda: Expired(f"{error}; the server needs a restart"))
-        self._fail_running(lambda: EngineUnavailable("the synthesis worker stopped; try again", retry_after=1.0))
+        for device in self._devices:
+            if device.running is not None:
+                _fail(device.running.entries, "the synthesis worker stopped")
+                device.running = None
         self._fail_waiting("the synthesis worker stopped")
         if self._stopping:
             return
-        self._deaths.append(self.now())
-        logger.critical("batch worker died deaths=%d error=%r", len(self._deaths), error, exc_info=error)
-        if isinstance(error, DeviceLost | ForwardStuck) or self._dies_too_often():
+        self._deaths.add(self.now())
+        logger.critical("batch worker died error=%r", error, exc_info=error)
+        if self._deaths.too_many:
             self._alive = False
-            if isinstance(error, DeviceLost):
-                self._on_fatal(str(error))
         else:
             self._start_worker()
 
-    def _dies_too_often(self) -> bool:
-        return len(self._deaths) == MAX_DEATHS and self._deaths[-1] - self._deaths[0] < DEATH_WINDOW
-
-    def _fail_running(self, error: Callable[[], KokoroError]) -> None:
-        running = self._worker.running
-        for entry in running.entries if running else ():
-            entry.fail(error())
-        self._worker.running = None
+    def _device_failed(self, device: Device, batch: Running, error: Exception) -> None:
+        """The same for a device: its batch fails, and what waits too unless another one works."""
+        if isinstance(error, ForwardStuck):
+            for entry in batch.entries:
+                entry.fail(Expired(f"{error}; {device.name} is given up"))
+        _fail(batch.entries, f"{device.name} stopped working")
+        if self._stopping:
+            return
+        device.deaths.add(self.now())
+        logger.critical("device failed device=%s error=%r", device.name, error, exc_info=error)
+        if isinstance(error, DeviceLost | ForwardStuck) or device.deaths.too_many:
+            device.lost = str(error)
+        if isinstance(error, DeviceLost) or not self._devices.working():
+            self._alive = False
+        if not self._alive or self._devices.working() == [device]:
+            self._fail_waiting(f"{device.name} stopped working")
+        if isinstance(error, DeviceLost) and not self._is_fatal:
+            self._is_fatal = True  # told once, though the other devices may now fail too
+            self._on_fatal(str(error))
 
     def _fail_waiting(self, why: str) -> None:
-        for entry in list(self._waiting):
+        entries = list(self._waiting)
+        for entry in entries:
             self._waiting.discard(entry)
-            entry.fail(EngineUnavailable(f"{why}; try again", retry_after=1.0))
+        _fail(entries, why)
+
+
+def _fail(entries: Sequence[Entry], why: str) -> None:
+    for entry in entries:
+        entry.fail(EngineUnavailable(f"{why}; try again", retry_after=1.0))

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from kokoro_server.batching.clock import Clock
 from kokoro_server.batching.entry import Entry
-from kokoro_server.batching.faults import Fault, audio_fault, classify, row_error
+from kokoro_server.batching.faults import Fault, audio_faults, classify, row_error
 from kokoro_server.engine.protocol import Engine, Result
 from kokoro_server.errors import BadAudio, KokoroError
 
@@ -83,8 +83,7 @@ class Runner:
         if len(group) == 1:
             report.failures.append((group[0], row_error(error, group[0].row)))
             return []
-        middle = (len(group) + 1) // 2
-        return [group[:middle], group[middle:]]
+        return halves(group)
 
     def _returned(self, results: list[Result], group: list[Entry], seconds: float, report: Report) -> list[list[Entry]]:
         if len(results) != len(group):
@@ -96,17 +95,31 @@ class Runner:
         lengths = [int(result.durations.sum()) for result in results]
         forward = Forward(len(group), sum(lengths), len(group) * max(lengths), seconds)
         report.forwards.append(forward)
-        for entry, result in zip(group, results, strict=True):
-            fault = audio_fault(entry.row, result)
+        faults = audio_faults([entry.row for entry in group], results)
+        bad = []
+        for entry, result, fault in zip(group, results, faults, strict=True):
             if fault is None:
                 report.results.append((entry, result, forward))
             else:
-                logger.error("forward returned bad audio voice=%s fault=%r", entry.voice, fault)
-                report.failures.append((entry, BadAudio(f"the engine made no usable audio for this text: {fault}")))
-        return []
+                bad.append(entry)
+        if not bad:
+            return []
+        told = sorted({fault for fault in faults if fault})
+        logger.error(
+            "forward returned bad audio rows=%d of=%d padded=%d faults=%s", len(bad), forward.rows, forward.padded, told
+        )
+        if len(group) == 1:
+            report.failures.append((bad[0], BadAudio(f"the engine made no usable audio for this text: {told[0]}")))
+            return []
+        return halves(bad) if len(bad) == len(group) else [bad]
 
     def _free_memory(self) -> None:
         """Engines that keep freed memory to themselves offer `free_memory()`."""
         free = getattr(self._engine, "free_memory", None)
         if free is not None:
             free()
+
+
+def halves(group: list[Entry]) -> list[list[Entry]]:
+    middle = (len(group) + 1) // 2
+    return [group[:middle], group[middle:]]

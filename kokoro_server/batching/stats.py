@@ -20,6 +20,7 @@ RECENT_ENTRIES = 2048
 class BatchRecord:
     rows: int
     reason: FireReason
+    device: str
     frames: int  # real, over all its forward passes
     padded: int
     seconds: float
@@ -49,12 +50,19 @@ class Stats:
         self.isolated = 0
 
     def record(
-        self, entries: Sequence[Entry], reason: FireReason, *, started: float, seconds: float, report: Report
+        self,
+        entries: Sequence[Entry],
+        reason: FireReason,
+        *,
+        device: str,
+        started: float,
+        seconds: float,
+        report: Report,
     ) -> BatchRecord:
         """Take note of a batch that has run."""
         frames = sum(forward.frames for forward in report.forwards)
         padded = sum(forward.padded for forward in report.forwards)
-        record = BatchRecord(len(entries), reason, frames, padded, seconds)
+        record = BatchRecord(len(entries), reason, device, frames, padded, seconds)
         bypassed = sum(entry.priority is Priority.BYPASS for entry in entries)
         self.bypassed += bypassed
         self.batched += len(entries) - bypassed
@@ -74,6 +82,9 @@ class Stats:
     @staticmethod
     def _observe(metrics: Metrics, record: BatchRecord, waits: list[float]) -> None:
         metrics.batches.labels(record.reason.value).inc()
+        metrics.device_batches.labels(record.device).inc()
+        metrics.device_rows.labels(record.device).inc(record.rows)
+        metrics.device_busy.labels(record.device).inc(record.seconds)
         metrics.batch_rows.observe(record.rows)
         metrics.batch_padding.observe(record.padding)
         metrics.inference_time.observe(record.seconds)

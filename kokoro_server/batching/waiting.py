@@ -8,7 +8,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from kokoro_server.batching.entry import Entry, Priority
 
-WINDOW_BATCHES = 4  # batches' worth of the oldest entries, among which a batch may pick
+# Batches' worth of the oldest entries, among which a batch may pick. More let more entries be overtaken until they must
+# go together whatever their lengths, which costs more than the choice gains.
+WINDOW_BATCHES = 2
 LANE_PATIENCE = 4  # batches in a row that may take nothing from a lane where something waits
 ENTRY_PATIENCE = 4  # batches that may overtake an entry for a better fit in length
 
@@ -59,22 +61,28 @@ class Waiting:
         """`by_voice`: an entry is overtaken only by those of its own voice, the others being no rivals for its seat."""
         self._group: Callable[[Entry], str] = (lambda entry: entry.voice) if by_voice else (lambda _: "")
         self._lanes = {priority: Lane() for priority in Priority}
+        self._size = 0
         self.voices: Counter[str] = Counter()
         self.last_news = float("-inf")  # when something last arrived, or ceased to be on its way
         self.expected = 0  # admitted, not yet here
 
     def __len__(self) -> int:
-        return sum(map(len, self._lanes.values()))
+        return self._size
 
     def __iter__(self) -> Iterator[Entry]:
         for lane in self._lanes.values():
             yield from lane
+
+    @property
+    def frames(self) -> int:
+        return sum(lane.frames for lane in self._lanes.values())
 
     def lane(self, priority: Priority) -> Lane:
         return self._lanes[priority]
 
     def add(self, entry: Entry) -> None:
         self._lanes[entry.priority].add(entry)
+        self._size += 1
         self.voices[entry.voice] += 1
         self.last_news = entry.arrival
 
@@ -82,6 +90,7 @@ class Waiting:
         """Whether the entry was still waiting."""
         found = self._lanes[entry.priority].discard(entry)
         if found:
+            self._size -= 1
             self.voices[entry.voice] -= 1
             if not self.voices[entry.voice]:
                 del self.voices[entry.voice]

@@ -1,19 +1,19 @@
-"""The loop that turns waiting entries into batches and runs them, one on the device at a time."""
+"""The loop that turns waiting entries into batches and hands them to free devices."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from dataclasses import dataclass
+import math
+from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 from kokoro_server.batching.clock import Clock
-from kokoro_server.batching.cost import CostModel, FrameEstimate, LearnedCap
-from kokoro_server.batching.device import DeviceThread
+from kokoro_server.batching.cost import FrameEstimate
+from kokoro_server.batching.devices import Device, Devices, Running
 from kokoro_server.batching.entry import Entry, FireReason, Outcome
-from kokoro_server.batching.policy import Batch, Policy
-from kokoro_server.batching.runner import Forward, Report, Runner
+from kokoro_server.batching.policy import Batch
+from kokoro_server.batching.runner import Forward, Report
 from kokoro_server.batching.stats import BatchRecord, Stats
 from kokoro_server.batching.waiting import Waiting
 from kokoro_server.engine.protocol import Result
@@ -25,50 +25,39 @@ class DeviceLost(Exception):
     """The device is poisoned: no further call in this process can succeed."""
 
 
-class ForwardStuck(Exception):
-    """A forward pass has exceeded the engine timeout and still holds the device thread."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Running:
-    """The batch on the device."""
-
-    entries: list[Entry]
-    padded: int  # predicted
-    reason: FireReason
-    started: float
-
-
 class Worker:
-    """Takes batches when the device is free. `run` ends by itself only when stopping; what it raises is for its owner.
+    """Gives free devices their batches. `run` ends by itself only when stopping; what it raises is for its owner.
 
-    No batch is formed while another runs: until the device is free, a batch can only get better.
+    No batch is formed before a device is free: until then, it can only get better. A batch that came to a bad end is
+    told to `on_fault`, which must answer its entries.
     """
 
     def __init__(
-        self, runner: Runner, waiting: Waiting, policy: Policy, stats: Stats, *, clock: Clock, engine_timeout: float
+        self,
+        devices: Devices,
+        waiting: Waiting,
+        stats: Stats,
+        *,
+        clock: Clock,
+        on_fault: Callable[[Device, Running, Exception], object],
     ) -> None:
-        self._runner = runner
+        self._devices = devices
         self._waiting = waiting
-        self._policy = policy
         self._stats = stats
         self._clock = clock
-        self._engine_timeout = engine_timeout
+        self._on_fault = on_fault
         self._wake = asyncio.Event()
         self._held = False
-        self._backlog = False  # what waits gathered while the device was busy
+        self._backlog = False  # what waits gathered while every device was busy
         self._stopping = False
-        self.running: Running | None = None
         self.estimate = FrameEstimate()
-        self.costs = CostModel()
-        self.cap = LearnedCap(policy.padded_frames)
 
     @property
     def held(self) -> bool:
         return self._held
 
     def hold(self) -> None:
-        """Form no batch until `release`; the one on the device runs on."""
+        """Form no batch until `release`; those on the devices run on."""
         self._held = True
 
     def release(self) -> None:
@@ -77,7 +66,7 @@ class Worker:
         self.wake()
 
     def stop(self) -> None:
-        """End `run` after the batch on the device."""
+        """End `run` after the batches on the devices."""
         self._stopping = True
         self.wake()
 
@@ -85,40 +74,9 @@ class Worker:
         """Look again: something arrived, or is no longer on its way."""
         self._wake.set()
 
-    async def run(self, device: DeviceThread) -> None:
-        # A batch lives in _run_one's frame only: an idle worker keeps no audio alive.
-        while await self._run_one(device):
-            pass
-
-    async def _run_one(self, device: DeviceThread) -> bool:
-        batch = await self._next_batch()
-        if batch is None:
-            return False
-        self.running = batch
-        report = await self._on_device(batch, device)
-        self._settle(batch, report)
-        self.running = None
-        self._backlog = bool(self._waiting)
-        return True
-
-    async def _next_batch(self) -> Running | None:
-        while not self._stopping:
-            look_again: float | None = None
-            if self._waiting and not self._held:
-                now = self._clock.now()
-                batch = self._policy.choose(self._waiting, cap=self.cap.frames, overhead=self.costs.overhead_frames)
-                verdict = self._policy.verdict(batch, self._waiting, now=now, backlog=self._backlog)
-                if isinstance(verdict, FireReason):
-                    return self._take(batch, verdict, now)
-                look_again = verdict
-            await self._sleep(look_again)
-        return None
-
-    def _take(self, batch: Batch, reason: FireReason, now: float) -> Running:
-        self._waiting.take(batch.entries)
-        for entry in batch.entries:
-            entry.stop_timer()
-        return Running(batch.entries, batch.padded, reason, now)
+    async def run(self) -> None:
+        while not (self._stopping and self._devices.idle):
+            await self._sleep(self._hand_out())
 
     async def _sleep(self, until: float | None) -> None:
         self._wake.clear()
@@ -129,50 +87,69 @@ class Worker:
             if timer is not None:
                 timer.cancel()
 
-    async def _on_device(self, batch: Running, device: DeviceThread) -> Report:
-        done = device.call(partial(self._runner.run, batch.entries))
-        self._watch(done, batch.started + self._engine_timeout)
-        return await done
+    def _hand_out(self) -> float | None:
+        """Give each free device a batch, if it is time. Returns when to look again, if nothing happens before."""
+        agreed: FireReason | None = None  # what waited then is shared by all that are free
+        while self._waiting and not self._held and not self._stopping:
+            free = self._devices.free()
+            if not free:
+                return None
+            device, now = free[0], self._clock.now()
+            batch = device.choose(self._waiting)
+            verdict = device.policy.verdict(batch, self._waiting, now=now, backlog=self._backlog)
+            reason = verdict if isinstance(verdict, FireReason) else agreed
+            if reason is None:
+                return float(verdict)
+            if reason is not FireReason.BYPASS:
+                agreed = reason
+                if len(free) > 1:
+                    batch = device.choose(self._waiting, self._share(free))
+            self._start(device, batch, reason, now)
+        if not self._waiting:
+            self._backlog = False
+        return None
 
-    def _watch(self, done: asyncio.Future[Any], due: float) -> None:
-        """Give up on `done` when a forward pass takes too long; a batch with retries has several, timed one by one."""
-        timer = self._clock.call_at(due, partial(self._check, done))
-        done.add_done_callback(lambda _: timer.cancel())
+    def _share(self, free: list[Device]) -> int:
+        """Rows for each free device. A device less is used where its part would cost it less than its fixed cost."""
+        overhead = max(device.costs.overhead_frames for device in free)
+        parts = min(len(free), int(self._waiting.frames / overhead)) if overhead else len(free)
+        return math.ceil(len(self._waiting) / max(1, parts))
 
-    def _check(self, done: asyncio.Future[Any]) -> None:
-        if done.done():
-            return
-        now = self._clock.now()
-        started = self._runner.forward_started
-        due = (now if started is None else started) + self._engine_timeout
-        if now >= due:
-            done.set_exception(ForwardStuck(f"a forward pass takes longer than {self._engine_timeout:g} s"))
-        else:
-            self._watch(done, due)
+    def _start(self, device: Device, batch: Batch, reason: FireReason, now: float) -> None:
+        self._waiting.take(batch.entries)
+        for entry in batch.entries:
+            entry.stop_timer()
+        running = Running(batch.entries, batch.padded, reason, now)
+        device.run(running).add_done_callback(partial(self._ended, device, running))
 
-    def _settle(self, batch: Running, report: Report) -> None:
-        seconds = self._clock.now() - batch.started
+    def _ended(self, device: Device, batch: Running, done: asyncio.Future[Report]) -> None:
+        self._backlog = bool(self._waiting) and (self._backlog or not self._devices.free())
+        seconds = device.finished(batch)
+        try:
+            report = done.result()
+            device.learn(batch, report)
+            if self._backlog and report.device_lost is None:
+                self._hand_out()  # the device first, then those who wait for what it has made
+            self._settle(device, batch, seconds, report)
+            if report.device_lost is not None:
+                raise DeviceLost(f"{device.name}: {report.device_lost}")
+        except Exception as error:
+            self._on_fault(device, batch, error)
+        if self._waiting or self._stopping:
+            self.wake()
+
+    def _settle(self, device: Device, batch: Running, seconds: float, report: Report) -> None:
         for entry, result, forward in report.results:
             self.estimate.learn(entry.row, int(result.durations.sum()))
             if not entry.gone:
                 entry.future.set_result(_outcome(entry, result, forward, batch))
         for entry, error in report.failures:
             entry.fail(error)
-        self._learn(report)
-        record = self._stats.record(batch.entries, batch.reason, started=batch.started, seconds=seconds, report=report)
+        record = self._stats.record(
+            batch.entries, batch.reason, device=device.name, started=batch.started, seconds=seconds, report=report
+        )
         if logger.isEnabledFor(logging.INFO):
-            _log(batch, record)
-        if report.device_lost is not None:
-            raise DeviceLost(report.device_lost)
-
-    def _learn(self, report: Report) -> None:
-        for forward in report.forwards:
-            self.costs.learn(rows=forward.rows, frames=forward.frames, padded=forward.padded, seconds=forward.seconds)
-        if report.did_not_fit is None:
-            self.cap.recover()
-        else:
-            self.cap.lower(report.did_not_fit)
-            logger.warning("out of memory padded_frames=%d learned_cap=%d", report.did_not_fit, self.cap.frames)
+            _log(batch, record, device)
 
 
 def _outcome(entry: Entry, result: Result, forward: Forward, batch: Running) -> Outcome:
@@ -180,13 +157,14 @@ def _outcome(entry: Entry, result: Result, forward: Forward, batch: Running) -> 
     return Outcome(result, queue_ms, 1000 * forward.seconds, forward.rows, batch.reason)
 
 
-def _log(batch: Running, record: BatchRecord) -> None:
+def _log(batch: Running, record: BatchRecord, device: Device) -> None:
     logger.info(
-        "batch rows=%d voices=%d padding=%.2f wait_ms=%.1f run_ms=%.1f reason=%s",
+        "batch rows=%d voices=%d padding=%.2f wait_ms=%.1f run_ms=%.1f reason=%s device=%s",
         record.rows,
         len({entry.voice for entry in batch.entries}),
         record.padding,
         1000 * (batch.started - min(entry.arrival for entry in batch.entries)),
         1000 * record.seconds,
         record.reason.value,
+        device.name,
     )

@@ -25,17 +25,24 @@ def engine() -> EchoEngine:
 
 @pytest.fixture
 async def start(engine: EchoEngine, clock: FakeClock) -> AsyncIterator[Start]:
-    """Starts a queue on the engine and the clock of the test; stopped at its end."""
+    """Starts a queue on the engine, or the `engines` given, and the clock of the test; stopped at its end."""
+    used = [engine]
     async with AsyncExitStack() as stack:
 
-        async def start_queue(metrics: Any = None, on_fatal: Any = lambda _: None, **options: Any) -> BatchQueue:
-            queue = BatchQueue(engine, BatchingOptions(**options), clock=clock, metrics=metrics, on_fatal=on_fatal)
+        async def start_queue(
+            metrics: Any = None, on_fatal: Any = lambda _: None, engines: Any = None, **options: Any
+        ) -> BatchQueue:
+            used.extend(engines or [])
+            queue = BatchQueue(
+                engines or [engine], BatchingOptions(**options), clock=clock, metrics=metrics, on_fatal=on_fatal
+            )
             await queue.start()
             stack.push_async_callback(queue.stop)
             return queue
 
         yield start_queue
-        engine.gate.set()
+        for each in used:
+            each.gate.set()
 
 
 class Submitter:

@@ -14,7 +14,7 @@ from tests.batching.doubles import EchoEngine, make_row, voice_of
 
 async def test_requests_from_many_tasks_share_batches():
     engine = EchoEngine(max_rows=8)
-    queue = BatchQueue(engine)
+    queue = BatchQueue([engine])
     await queue.start()
     outcomes = await asyncio.gather(*(queue.submit(make_row(name), voice="af_heart") for name in range(16)))
     await queue.stop()
@@ -23,7 +23,7 @@ async def test_requests_from_many_tasks_share_batches():
 
 
 async def test_a_lone_request_goes_by_itself():
-    queue = BatchQueue(EchoEngine())
+    queue = BatchQueue([EchoEngine()])
     await queue.start()
     outcome = await queue.submit(make_row(3), voice="af_heart")
     await queue.stop()
@@ -31,7 +31,7 @@ async def test_a_lone_request_goes_by_itself():
 
 
 async def test_a_deadline_comes_by_itself():
-    queue = BatchQueue(EchoEngine())
+    queue = BatchQueue([EchoEngine()])
     await queue.start()
     queue.hold()
     with pytest.raises(Expired):
@@ -43,7 +43,7 @@ async def test_the_engine_runs_on_one_thread_that_is_not_the_loops():
     engine = EchoEngine()
     threads = set()
     engine.before = lambda _rows: threads.add(threading.current_thread())
-    queue = BatchQueue(engine)
+    queue = BatchQueue([engine])
     await queue.start()
     await asyncio.gather(*(queue.submit(make_row(name), voice="af_heart") for name in range(12)))
     await queue.stop()

@@ -178,10 +178,10 @@ async def test_a_row_that_never_fits_fails_alone(start, submit, engine):
     assert voice_of(outcomes[0].result) == 0
 
 
-def spoil(name: int, **changes):
+def spoil(*names: int, **changes):
     def after(results):
         for index, result in enumerate(results):
-            if voice_of(result) == name:
+            if voice_of(result) in names:
                 audio = changes["audio"](result.audio)
                 results[index] = Result(audio=audio, durations=result.durations)
         return results
@@ -205,7 +205,15 @@ async def test_bad_audio_is_an_error_of_its_row_only(start, submit, engine, audi
     outcomes = await submit.held(queue, 0, 1, 2)
     assert isinstance(outcomes[1], BadAudio)
     assert [voice_of(outcomes[index].result) for index in (0, 2)] == [0, 2]
-    assert engine.calls == [[0, 1, 2]]
+    assert engine.calls == [[0, 1, 2], [1]]
+
+
+async def test_rows_whose_audio_is_bad_are_made_again(start, submit, engine):
+    queue = await start()
+    engine.after = lambda results: results if len(results) == 1 else spoil(0, 2, audio=np.zeros_like)(results)
+    outcomes = await submit.held(queue, 0, 1, 2)
+    assert [voice_of(outcome.result) for outcome in outcomes] == [0, 1, 2]
+    assert engine.calls == [[0, 1, 2], [0, 2], [0], [2]]
 
 
 async def test_a_wrong_number_of_rows_gives_nobody_anothers_audio(start, submit, engine):

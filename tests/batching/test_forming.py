@@ -144,25 +144,26 @@ async def test_a_late_entry_is_not_in_the_window(start, submit, engine):
     queue = await start()
     queue.hold()
     await submit(queue, 0, tokens=50)
-    await submit(queue, *range(1, 16), tokens=10)
-    await submit(queue, 16, tokens=50)  # the seventeenth, of a window of sixteen
+    await submit(queue, *range(1, 8), tokens=10)
+    await submit(queue, 8, tokens=50)  # the ninth, of a window of eight
     queue.release()
     await asyncio.gather(*submit.tasks)
-    assert 16 not in engine.calls[0]
+    assert 8 not in engine.calls[0]
 
 
 async def test_no_entry_is_overtaken_by_more_than_four_batches(start, submit, engine):
+    engine.limits = Limits(510, 8, 100_000)
     queue = await start()
     queue.hold()
     lengths = range(10, 410, 50)
     for name, tokens in enumerate(lengths):
         await submit(queue, name, tokens=tokens)
-    for index, tokens in enumerate(lengths):  # each has three later ones of its own length
-        await submit(queue, *range(8 + 3 * index, 11 + 3 * index), tokens=tokens)
+    for index, tokens in enumerate(lengths):  # each has seven later ones of its own length
+        await submit(queue, *range(8 + 7 * index, 15 + 7 * index), tokens=tokens)
     queue.release()
     await asyncio.gather(*submit.tasks)
-    assert engine.calls[:4] == [[0, 8, 9, 10], [1, 11, 12, 13], [2, 14, 15, 16], [3, 17, 18, 19]]
-    assert engine.calls[4] == [4, 5, 6, 7]
+    assert engine.calls[:4] == [[first, *range(8 + 7 * first, 15 + 7 * first)] for first in range(4)]
+    assert engine.calls[4][:4] == [4, 5, 6, 7]
 
 
 async def test_rows_and_longest_stay_within_the_budget(start, submit, engine):

@@ -6,6 +6,7 @@ import asyncio
 from dataclasses import dataclass, field
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -26,9 +27,11 @@ actions = st.one_of(
     st.tuples(st.just("advance"), st.sampled_from([0.0, 0.001, 0.003, 0.06, 2.0])),
     st.tuples(st.just("hold")),
     st.tuples(st.just("release")),
-    st.tuples(st.just("busy")),
-    st.tuples(st.just("free")),
-    st.tuples(st.just("trouble"), st.sampled_from(["none", "rows", "memory", "count", "death", "device"])),
+    st.tuples(st.just("busy"), st.integers(0, 2)),
+    st.tuples(st.just("free"), st.integers(0, 2)),
+    st.tuples(
+        st.just("trouble"), st.integers(0, 2), st.sampled_from(["none", "rows", "memory", "count", "death", "device"])
+    ),
 )
 
 
@@ -41,15 +44,19 @@ class World:
     """A queue and everything that happens to it."""
 
     options: BatchingOptions
+    devices: int
     clock: FakeClock = field(default_factory=FakeClock)
-    engine: EchoEngine = field(default_factory=lambda: EchoEngine(max_rows=ROWS, max_padded_frames=300))
+    calls: list[list[int]] = field(default_factory=list)  # of all engines
     tasks: dict[int, asyncio.Task[Outcome]] = field(default_factory=dict)
     jobs: list[asyncio.Task[list[int]]] = field(default_factory=list)
     lanes: dict[int, tuple[Priority, str]] = field(default_factory=dict)
     names: int = 0
 
     def __post_init__(self) -> None:
-        self.queue = BatchQueue(self.engine, self.options, clock=self.clock)
+        self.engines = [EchoEngine(max_rows=ROWS, max_padded_frames=300) for _ in range(self.devices)]
+        for engine in self.engines:
+            engine.calls = self.calls
+        self.queue = BatchQueue(self.engines, self.options, clock=self.clock)
 
     async def do(self, action: str, *details: Any) -> None:
         await getattr(self, f"_{action}")(*details)
@@ -90,13 +97,13 @@ class World:
     async def _release(self) -> None:
         self.queue.release()
 
-    async def _busy(self) -> None:
-        self.engine.gate.clear()
+    async def _busy(self, device: int) -> None:
+        self.engines[device % self.devices].gate.clear()
 
-    async def _free(self) -> None:
-        self.engine.gate.set()
+    async def _free(self, device: int) -> None:
+        self.engines[device % self.devices].gate.set()
 
-    async def _trouble(self, kind: str) -> None:
+    async def _trouble(self, device: int, kind: str) -> None:
         def before(rows):
             if kind == "rows" and any(row.seed % 5 == 0 for row in rows):
                 raise ValueError("fives")
@@ -107,17 +114,19 @@ class World:
             if kind == "device":
                 raise RuntimeError("CUDA error: unspecified launch failure")
 
-        self.engine.before = before
-        self.engine.after = lambda results: results[1:] if kind == "count" else results
+        engine = self.engines[device % self.devices]
+        engine.before = before
+        engine.after = lambda results: results[1:] if kind == "count" else results
 
 
-async def live(options: BatchingOptions, script: list[tuple[Any, ...]], *, drain: bool) -> World:
+async def live(options: BatchingOptions, devices: int, script: list[tuple[Any, ...]], *, drain: bool) -> World:
     """Play the script, then either let everything finish or stop in the middle of it."""
-    world = World(options)
+    world = World(options, devices)
     await world.queue.start()
     for step in script:
         await world.do(*step)
-    world.engine.gate.set()
+    for engine in world.engines:
+        engine.gate.set()
     everyone = [*world.tasks.values(), *world.jobs]
     if drain:
         world.queue.release()
@@ -138,29 +147,35 @@ def check(world: World) -> None:
     status = world.queue.snapshot()["queue_status"]
     assert (status["current_size"], status["running_rows"], status["voice_groups"]) == (0, 0, {})
     assert world.clock.armed == 0
-    assert max(map(len, world.engine.calls), default=0) <= ROWS
+    assert max(map(len, world.calls), default=0) <= ROWS
 
 
 def check_overtaking(world: World) -> None:
-    """Of those it competes with, no more than four batches' worth of later entries started before an entry."""
-    started = {name: turn for turn, call in reversed([*enumerate(world.engine.calls)]) for name in call}
+    """Of those it competes with, no more than four batches' worth of later entries started before an entry.
+
+    Batches that went to several devices at the same moment may start in any order.
+    """
+    most = (ENTRY_PATIENCE + world.devices - 1) * ROWS
+    started = {name: turn for turn, call in reversed([*enumerate(world.calls)]) for name in call}
     for lane in set(world.lanes.values()):
         mine = [name for name in world.tasks if world.lanes[name] == lane and name in started]
         for name in mine:
             ahead = [other for other in mine if other > name and started[other] < started[name]]
-            assert len(ahead) <= ENTRY_PATIENCE * ROWS
+            assert len(ahead) <= most
 
 
+@pytest.mark.parametrize("devices", [1, 2, 3])
 @settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     script=st.lists(actions, max_size=40),
     drain=st.booleans(),
     enabled=st.booleans(),
     grouping=st.sampled_from(["mixed", "voice"]),
+    engine_timeout=st.sampled_from([1.0, 60.0]),
 )
-def test_every_future_resolves(script, drain, enabled, grouping):
-    options = BatchingOptions(enabled=enabled, grouping=grouping)
-    world = asyncio.run(live(options, script, drain=drain))
+def test_every_future_resolves(devices, script, drain, enabled, grouping, engine_timeout):
+    options = BatchingOptions(enabled=enabled, grouping=grouping, engine_timeout=engine_timeout)
+    world = asyncio.run(live(options, devices, script, drain=drain))
     check(world)
     check_overtaking(world)
 
@@ -169,11 +184,12 @@ lengths = st.sampled_from([5, 25, 45, 65, 85, 105])
 crowds = st.lists(st.tuples(lengths, priorities, st.sampled_from("ab")), min_size=20, max_size=80)
 
 
+@pytest.mark.parametrize("devices", [1, 2, 3])
 @settings(max_examples=30, deadline=None)
 @given(crowd=crowds, grouping=st.sampled_from(["mixed", "voice"]))
-def test_nobody_in_a_crowd_starves(crowd, grouping):
+def test_nobody_in_a_crowd_starves(devices, crowd, grouping):
     script = [("hold",), *(("submit", tokens, priority, voice, None) for tokens, priority, voice in crowd)]
-    world = asyncio.run(live(BatchingOptions(grouping=grouping), script, drain=True))
+    world = asyncio.run(live(BatchingOptions(grouping=grouping), devices, script, drain=True))
     check(world)
     check_overtaking(world)
     assert all(task.exception() is None for task in world.tasks.values())

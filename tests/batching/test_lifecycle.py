@@ -155,6 +155,6 @@ async def test_stop_does_not_wait_for_ever(start, submit, engine, clock):
 
 
 async def test_nothing_is_taken_before_the_start(submit, engine, clock):
-    [task] = await submit(BatchQueue(engine, clock=clock), 0)
+    [task] = await submit(BatchQueue([engine], clock=clock), 0)
     with pytest.raises(EngineUnavailable):
         await task

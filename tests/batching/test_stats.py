@@ -14,7 +14,7 @@ from kokoro_server.metrics import Metrics
 
 async def test_the_fixed_keys_are_there(start):
     snapshot = (await start()).snapshot()
-    assert {"batching_enabled", "status", "queue_status", "performance", "config"} == set(snapshot)
+    assert {"batching_enabled", "status", "queue_status", "devices", "performance", "config"} == set(snapshot)
     assert {"current_size", "worker_running"} <= set(snapshot["queue_status"])
     assert {"total_batches", "total_requests", "avg_batch_size"} <= set(snapshot["performance"])
     assert {"max_batch_size", "max_wait_ms", "min_wait_ms"} <= set(snapshot["config"])
@@ -111,7 +111,9 @@ async def test_one_log_line_per_batch(start, submit, caplog):
     await submit(queue, 1, voice="b")
     queue.release()
     await asyncio.gather(*submit.tasks)
-    assert caplog.messages == ["batch rows=2 voices=2 padding=1.00 wait_ms=0.0 run_ms=0.0 reason=device_free"]
+    assert caplog.messages == [
+        "batch rows=2 voices=2 padding=1.00 wait_ms=0.0 run_ms=0.0 reason=device_free device=double"
+    ]
 
 
 def test_percentiles_of_nothing_are_zero():

@@ -95,3 +95,13 @@ def test_a_lost_device_ends_the_process_for_a_restart(tmp_path_factory: pytest.T
         assert response.status_code in (500, 503)
         assert running.process.wait(timeout=60) == 1
         assert "the device is lost" in running.lines()
+
+
+def test_a_lost_device_of_two_ends_the_process_too(tmp_path_factory: pytest.TempPathFactory) -> None:
+    with servers.running(FAULTY, tmp_path_factory.mktemp("pair") / "log", KOKORO_DEVICES="cpu,cpu") as running:
+        assert say(running, "Hello there.").status_code == 200
+        response = say(running, "Hello there.", speed=LOST)
+        assert response.status_code == 503
+        assert response.headers["retry-after"]
+        assert running.process.wait(timeout=60) == 1
+        assert "the device is lost" in running.lines()

@@ -20,11 +20,11 @@ class DeviceThreadDied(Exception):
 class DeviceThread:
     """Runs calls one after the other. A daemon: a forward that never returns must not keep the process from exiting."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, name: str) -> None:
         self._loop = loop
         self._calls: queue.SimpleQueue[Call | None] = queue.SimpleQueue()
         self.alive = True
-        threading.Thread(target=self._serve, name="kokoro-device", daemon=True).start()
+        threading.Thread(target=self._serve, name=f"kokoro-{name}", daemon=True).start()
 
     def call(self, work: Callable[[], T]) -> asyncio.Future[T]:
         done: asyncio.Future[T] = self._loop.create_future()
