@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
+from functools import cached_property, partial
 
 import numpy as np
+from numpy.typing import NDArray
 
 from kokoro_server.audio.captions import Timing
 from kokoro_server.audio.join import Joiner
@@ -45,13 +47,19 @@ class Speech:
         return self.text if self.text is not None else self.phonemes or ""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Segment:
     """The next stretch of an utterance. `outcome` is absent where there is only silence."""
 
     audio: Samples  # 24 kHz
-    words: tuple[Timing, ...]  # seconds from the start of the utterance
     outcome: Outcome | None
+    last: bool
+    timings: Callable[[], tuple[Timing, ...]] = tuple
+
+    @cached_property
+    def words(self) -> tuple[Timing, ...]:
+        """Seconds from the start of the utterance. Worked out when asked for: most clients do not."""
+        return self.timings()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -60,10 +68,14 @@ class Clip:
 
     audio: Samples
     voice: str
-    words: tuple[Timing, ...]
+    segments: Sequence[Segment]
     queue_ms: float
     inference_ms: float
     batch_size: int
+
+    @property
+    def words(self) -> tuple[Timing, ...]:
+        return tuple(word for segment in self.segments for word in segment.words)
 
     @property
     def seconds(self) -> float:
@@ -83,9 +95,9 @@ class Synthesizer:
             made = [segment async for segment in segments]
         outcomes = [segment.outcome for segment in made if segment.outcome]
         return Clip(
-            audio=np.concatenate([segment.audio for segment in made]),
+            audio=made[0].audio if len(made) == 1 else np.concatenate([segment.audio for segment in made]),
             voice=self._voices.canonical(speech.voice),
-            words=tuple(word for segment in made for word in segment.words),
+            segments=made,
             queue_ms=max((outcome.queue_ms for outcome in outcomes), default=0.0),
             # Pieces of one forward pass share its time, to the last digit.
             inference_ms=sum({outcome.inference_ms for outcome in outcomes}),
@@ -105,7 +117,8 @@ class Synthesizer:
         async with aclosing(self._queue.submit_job(rows, voice=voice, job=job)) as outcomes:
             async for outcome in outcomes:
                 yield utterance.add(spoken, outcome)
-        yield utterance.finish(spoken)
+        if not utterance.finished:
+            yield utterance.finish(spoken)
 
     def _items(self, speech: Speech, voice: str) -> AsyncGenerator[Piece | Pause, None]:
         if len(speech.written) > self._max_text:
@@ -114,9 +127,9 @@ class Synthesizer:
                 field="text",
             )
         if speech.phonemes is not None:
-            return self._reader.spell(speech.phonemes)
+            return self._reader.spell(speech.phonemes, speech.speed)
         language = languages.parse(speech.language) if speech.language else languages.of_voice(voice)
-        return self._reader.pieces(speech.written, language)
+        return self._reader.pieces(speech.written, language, speech.speed)
 
     async def _rows(
         self,
@@ -145,20 +158,24 @@ class _Utterance:
         self._text = speech.written
         self._joiner = Joiner(speech.speed)
         self._samples = 0  # given out so far
+        self.finished = False
 
     def add(self, spoken: deque[Piece | Pause], outcome: Outcome) -> Segment:
         """The audio of the next piece of `spoken`, and the pauses before it."""
         silence = self._pauses(spoken)
         piece = spoken.popleft()
         assert isinstance(piece, Piece)
-        trimmed = self._joiner.add(outcome.result.audio, ends=piece.ends)
-        words = self._timings(piece, outcome, trimmed.lead - self._samples)
+        assert not self.finished
+        self.finished = piece.last
+        trimmed = self._joiner.add(outcome.result.audio, ends=piece.ends, last=piece.last)
+        timings = partial(self._timings, piece, outcome.result.durations, trimmed.lead - self._samples)
         self._samples += len(trimmed.audio)
-        return Segment(np.concatenate([*silence, trimmed.audio]), words, outcome)
+        # A copy, so that a slow client does not keep the audio of a whole batch in memory.
+        return Segment(np.concatenate([*silence, trimmed.audio]), outcome, piece.last, timings)
 
     def finish(self, spoken: deque[Piece | Pause]) -> Segment:
         silence = self._pauses(spoken)
-        return Segment(np.concatenate([*silence, self._joiner.finish()]), (), None)
+        return Segment(np.concatenate([*silence, self._joiner.finish()]), None, last=True)
 
     def _pauses(self, spoken: deque[Piece | Pause]) -> list[Samples]:
         silence: list[Samples] = []
@@ -169,8 +186,8 @@ class _Utterance:
             self._samples += len(silence[-1])
         return silence
 
-    def _timings(self, piece: Piece, outcome: Outcome, lead: int) -> tuple[Timing, ...]:
-        frames = timing.starts(outcome.result.durations)[1:]  # of each phoneme: the first entry is the pad's
+    def _timings(self, piece: Piece, durations: NDArray[np.int64], lead: int) -> tuple[Timing, ...]:
+        frames = timing.starts(durations)[1:]  # of each phoneme: the first entry is the pad's
         begins = np.maximum(frames - EARLY_FRAMES, 0) * SAMPLES_PER_FRAME - lead
         return tuple(
             Timing(

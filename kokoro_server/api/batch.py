@@ -17,9 +17,9 @@ from pydantic import ValidationError
 
 from kokoro_server.api.disconnect import while_connected
 from kokoro_server.api.errors import in_words
+from kokoro_server.api.rendering import rendered
 from kokoro_server.api.schemas import BatchRequest, TTSRequest
 from kokoro_server.api.tts import ERRORS, RequestTimeout, batching_enabled, job, parts
-from kokoro_server.audio.render import render
 from kokoro_server.batching.entry import Priority
 from kokoro_server.batching.queue import Job
 from kokoro_server.errors import BadRequest, InvalidInput, KokoroError
@@ -98,7 +98,7 @@ async def _clip(request: Request, number: int, body: Any, shared: Job) -> Made:
         wanted = _parsed(body)
         rendering = wanted.rendering(wanted.format)
         clip = await parts(request).synthesizer.speak(wanted.speech(), shared)
-        content = await asyncio.to_thread(render, clip.audio, rendering)
+        content = await rendered(clip.audio, rendering)
     except KokoroError as error:
         return _failed(number, body, error)
     name = f"tts_{number:03}_{clip.voice}.{wanted.format}"

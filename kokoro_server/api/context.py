@@ -8,7 +8,7 @@ import time
 import uuid
 from contextvars import ContextVar
 
-from starlette.datastructures import Headers, MutableHeaders
+from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from kokoro_server.metrics import Metrics
@@ -34,7 +34,7 @@ class RequestContext:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        given = Headers(scope=scope).get("x-request-id", "")
+        given = dict(scope["headers"]).get(b"x-request-id", b"").decode("latin-1")
         identity = given if ACCEPTED_ID.fullmatch(given) else uuid.uuid4().hex[:16]
         token = request_id.set(identity)
         answer = _Answer(send, identity, self._metrics)

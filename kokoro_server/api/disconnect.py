@@ -18,8 +18,16 @@ async def while_connected(receive: Receive, work: Coroutine[Any, Any, T]) -> T:
     """The result of `work`, which is cancelled if the client leaves first. The body must have been read already."""
     task = asyncio.create_task(work)
     gone = asyncio.create_task(_disconnected(receive))
+    either: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def ended(_: object) -> None:
+        if not either.done():
+            either.set_result(None)
+
+    task.add_done_callback(ended)
+    gone.add_done_callback(ended)
     try:
-        await asyncio.wait((task, gone), return_when=asyncio.FIRST_COMPLETED)
+        await either
         if task.done():
             return task.result()
         raise ClientDisconnect

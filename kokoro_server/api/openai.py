@@ -29,6 +29,7 @@ from kokoro_server.api.openai_schemas import (
     OpenAIVoices,
     error_answer,
 )
+from kokoro_server.api.quick import QuickRoute
 from kokoro_server.api.schemas import Captioned
 from kokoro_server.api.stream import HEADERS, begin, told
 from kokoro_server.api.tts import AUDIO, RequestTimeout, parts
@@ -37,7 +38,7 @@ from kokoro_server.errors import BadRequest, KokoroError
 from kokoro_server.g2p import languages
 from kokoro_server.synthesis import Segment
 
-router = APIRouter(prefix="/v1", tags=["OpenAI"])
+router = APIRouter(prefix="/v1", tags=["OpenAI"], route_class=QuickRoute)
 
 ERRORS: dict[int | str, dict[str, Any]] = {
     "4XX": {"model": OpenAIErrorAnswer, "description": "A field is wrong (400), no such model (404), too busy (429)"},

@@ -13,13 +13,16 @@ from fastapi.responses import StreamingResponse
 
 from kokoro_server.api.context import request_id
 from kokoro_server.api.disconnect import Streamed, while_connected
+from kokoro_server.api.quick import QuickRoute
+from kokoro_server.api.rendering import AsyncRenderer
 from kokoro_server.api.schemas import SpeechRequest, TTSRequest
 from kokoro_server.api.tts import AUDIO, ERRORS, RequestTimeout, batching_enabled, job, parts
-from kokoro_server.audio.render import Renderer, Rendering
+from kokoro_server.audio.render import Rendering
+from kokoro_server.engine.loader import Model
 from kokoro_server.synthesis import Segment
 
 log = logging.getLogger(__name__)
-router = APIRouter(tags=["speech"])
+router = APIRouter(tags=["speech"], route_class=QuickRoute)
 
 T = TypeVar("T")
 HEADERS = {"X-Accel-Buffering": "no", "Cache-Control": "no-cache"}  # for proxies: pass it on as it comes
@@ -53,7 +56,7 @@ async def stream(body: TTSRequest, request: Request, timeout: RequestTimeout = N
     """
     rendering = body.rendering(body.format)
     first, segments = await begin(request, body, timeout)
-    bypass = parts(request).settings.bypass_chunks
+    bypass = parts(request).bypass
     headers = {
         **HEADERS,
         "X-Stream-ID": request_id.get(),
@@ -70,7 +73,7 @@ async def begin(
     request: Request, body: SpeechRequest, timeout: float | None
 ) -> tuple[Segment, AsyncGenerator[Segment, None]]:
     """The first segment, and the others to come. What fails here can still be answered with an error."""
-    bypass = parts(request).settings.bypass_chunks
+    bypass = parts(request).bypass
     segments = parts(request).synthesizer.segments(body.speech(), job(request, timeout, bypass=bypass, ahead=AHEAD))
 
     async def first() -> Segment:
@@ -123,16 +126,14 @@ async def told(
 
 
 async def _encoded(segments: AsyncGenerator[Segment, None], rendering: Rendering) -> AsyncGenerator[bytes, None]:
-    renderer = await asyncio.to_thread(Renderer, rendering)
+    renderer = await AsyncRenderer.open(rendering)
     try:
         async with aclosing(segments):
             async for segment in segments:
-                if data := await asyncio.to_thread(renderer.write, segment.audio):
+                if data := await renderer.write(segment.audio, last=segment.last):
                     yield data
-        if data := await asyncio.to_thread(renderer.finish):
-            yield data
     finally:
-        await asyncio.to_thread(renderer.close)
+        await renderer.close()
 
 
 @router.get("/health/streaming", tags=["health"])
@@ -143,7 +144,16 @@ async def streaming(request: Request) -> dict[str, Any]:
     return {
         "bypass_chunks_config": running.settings.bypass_chunks,
         "batching_enabled": running.queue.options.enabled,
-        "streaming_mode": f"bypass-first-{running.settings.bypass_chunks}-chunks",
+        "streaming_mode": f"bypass-first-{running.bypass}-chunks",
         "batch_queue_stats": running.queue.snapshot(),
         "streams": vars(count),
+        "pace": _pace(running.model),
     }
+
+
+def _pace(model: Model) -> dict[str, Any] | None:
+    """What the length of a stream's pieces goes by, where an engine has measured its speed."""
+    if model.pace is None:
+        return None
+    first = model.pace.first if model.pace.keeps_up else None
+    return {"real_time_factor": model.pace.factor, "keeps_up": model.pace.keeps_up, "first_piece_phonemes": first}

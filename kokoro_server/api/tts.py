@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 import math
 from typing import TYPE_CHECKING, Annotated, Any
 
 from fastapi import APIRouter, Header, Request, Response
 
 from kokoro_server.api.disconnect import while_connected
+from kokoro_server.api.quick import QuickRoute
+from kokoro_server.api.rendering import rendered
 from kokoro_server.api.schemas import ErrorAnswer, TTSRequest, Voice, Voices
 from kokoro_server.audio.encode import ENCODINGS
-from kokoro_server.audio.render import render
 from kokoro_server.batching.entry import Priority
 from kokoro_server.batching.queue import Job
 from kokoro_server.g2p import languages
@@ -20,7 +20,7 @@ from kokoro_server.synthesis import Clip
 if TYPE_CHECKING:
     from kokoro_server.app import Parts
 
-router = APIRouter(tags=["speech"])
+router = APIRouter(tags=["speech"], route_class=QuickRoute)
 
 ERRORS: dict[int | str, dict[str, Any]] = {
     400: {"model": ErrorAnswer, "description": "Unknown voice or language, or a body that is no JSON"},
@@ -65,7 +65,7 @@ async def tts(body: TTSRequest, request: Request, timeout: RequestTimeout = None
     bypass = parts(request).settings.bypass_chunks if body.optimize_for_latency else 0
     work = parts(request).synthesizer.speak(body.speech(), job(request, timeout, bypass=bypass))
     clip = await while_connected(request.receive, work)
-    content = await asyncio.to_thread(render, clip.audio, rendering)
+    content = await rendered(clip.audio, rendering)
     headers = {"Content-Disposition": f"attachment; filename=tts_output.{body.format}"} | clip_headers(request, clip)
     return Response(content, media_type=rendering.output.media_type, headers=headers)
 

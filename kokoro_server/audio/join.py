@@ -52,9 +52,13 @@ class Joiner:
         self._silence: Samples = np.zeros(0, np.float32)  # after the last piece's speech
         self._gap: int | None = None  # samples between that and the next speech; none before the first piece
 
-    def add(self, audio: Samples, *, ends: Ending) -> Trimmed:
-        """`ends` tells how the text of this piece ends."""
+    def add(self, audio: Samples, *, ends: Ending, last: bool = False) -> Trimmed:
+        """`ends` tells how the text of this piece ends. The `last` piece comes with its end: nothing may follow."""
+        if last and self._gap is None:
+            return Trimmed(audio, 0)
         begin, end = _speech(audio)
+        if last:
+            end = len(audio)
         if self._gap is None:
             played, lead = audio[:end], 0
         else:
@@ -86,7 +90,8 @@ class Joiner:
 def _speech(audio: Samples) -> tuple[int, int]:
     """Where it begins and ends. Enough is left at the end to fade out."""
     whole = len(audio) // FRAME * FRAME
-    power = np.square(audio[:whole].reshape(-1, FRAME)).mean(axis=1)
+    frames = audio[:whole].reshape(-1, FRAME)
+    power = np.einsum("ij,ij->i", frames, frames)
     loud = np.flatnonzero(power > power.max(initial=0.0) * SILENCE) * FRAME
     last = max(0, len(audio) - FADE)
     if not len(loud):

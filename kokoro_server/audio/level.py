@@ -32,24 +32,44 @@ class Level:
         self._steps = [2**power for power in range(round(math.log2(LOOK_AHEAD / 2 * sample_rate)))]
         self._ahead = 2 * sum(self._steps)  # samples
         self._release = RELEASE / 20 * math.log(10) / sample_rate  # nepers per sample
-        # Louder samples that still wait for what follows them. At first these are silence, never given out, in which
-        # the gain can go down if the signal begins too loud.
-        self._pending: Values = np.zeros(self._ahead)
+        # Samples that still wait for what follows them. At first these are silence, never given out, in which the gain
+        # can go down if the signal begins too loud.
+        self._pending: Samples = np.zeros(self._ahead, np.float32)
         self._recent: Values = np.ones(self._ahead)  # the last gains, before smoothing
         self._held = -math.inf  # the greatest excess so far, plus the release up to its place
         self._place = -self._ahead  # of the first pending sample
+        self._calm = True  # nothing before the pending samples turns them down
 
     def write(self, audio: Samples) -> Samples:
         if not len(audio):
             return audio
         silent = max(0, -self._place)
-        louder = np.concatenate([self._pending, audio.astype(np.float64) * self._factor])
-        self._pending = louder[len(audio) :]
-        return (louder[: len(audio)] * self._gain(louder)).astype(np.float32)[silent:]
+        joined = np.concatenate([self._pending, audio])
+        ready = joined[: len(audio)]
+        if self.leaves_alone(joined):
+            made = self._louder(ready)
+            self._place += len(audio)
+            self._held = max(self._held, (self._place - 1) * self._release)
+        else:
+            louder = joined.astype(np.float64) * self._factor
+            made = (louder[: len(audio)] * self._gain(louder)).astype(np.float32)
+        self._pending = joined[len(audio) :].copy()
+        return made[silent:]
+
+    def leaves_alone(self, audio: Samples) -> bool:
+        """Whether `audio`, if it came next, would only be multiplied: much less work."""
+        return self._calm and _peak(audio) * self._factor <= CEILING
+
+    def whole(self, audio: Samples) -> Samples | None:
+        """All of `audio` at once, where it need only be multiplied; nothing may come before or after."""
+        return self._louder(audio) if self.leaves_alone(audio) else None
 
     def finish(self) -> Samples:
         """The last samples; nothing may be written after."""
         return self.write(np.zeros(self._ahead, np.float32))
+
+    def _louder(self, audio: Samples) -> Samples:
+        return audio if self._factor == 1 else (audio.astype(np.float64) * self._factor).astype(np.float32)
 
     def _gain(self, louder: Values) -> Values:
         """For all but the last look-ahead of the samples, the factor that keeps each of them under the ceiling."""
@@ -57,6 +77,7 @@ class Level:
         depth = self._released(_running_max(excess, self._ahead + 1))
         gain = np.concatenate([self._recent, np.exp(-depth)])
         self._recent = gain[len(depth) :]
+        self._calm = depth[-1] == 0 and self._recent.min() == 1
         # A mean of gains, each of which is low enough for every sample of its look-ahead, is low enough too.
         for step in self._steps * 2:
             gain = (gain[step:] + gain[:-step]) / 2
@@ -69,6 +90,11 @@ class Level:
         self._held = float(held[-1])
         self._place += len(peaks)
         return held - slope
+
+
+def _peak(audio: Samples) -> float:
+    """NaN if there is one among the samples."""
+    return max(float(audio.max()), -float(audio.min()))
 
 
 def _running_max(values: Values, width: int) -> Values:

@@ -10,6 +10,7 @@ from kokoro_server.audio.encode import Output, encode, encoder
 from kokoro_server.audio.level import Level
 from kokoro_server.audio.resample import Resampler
 from kokoro_server.audio.wav import Samples
+from kokoro_server.engine.protocol import SAMPLE_RATE
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +20,15 @@ class Rendering:
     output: Output = field(default_factory=Output)
     volume: float = 0.0  # dB
 
+    @property
+    def plain(self) -> bool:
+        """Whether samples stay what they are: no other rate, no encoder."""
+        return self.output.format in ("wav", "pcm") and self.output.sample_rate == SAMPLE_RATE
+
+
+# Samples that take less to turn into wav or pcm than to hand to a thread and get back: ten seconds, half a millisecond.
+QUICK = 10 * SAMPLE_RATE
+
 
 def render(audio: Samples, rendering: Rendering) -> bytes:
     """A whole file. Takes a while for long audio: call it in a thread."""
@@ -26,12 +36,25 @@ def render(audio: Samples, rendering: Rendering) -> bytes:
     return encode(np.concatenate([chain.write(audio), chain.finish()]), rendering.output)
 
 
+def render_quickly(audio: Samples, rendering: Rendering) -> bytes | None:
+    """The same, if it takes no longer than an event loop can bear."""
+    if not rendering.plain or not 0 < len(audio) <= QUICK:
+        return None
+    louder = Level(rendering.volume).whole(audio)
+    return None if louder is None else encode(louder, rendering.output)
+
+
 class Renderer:
     """The same bit by bit: bytes as they are ready. `close` must be called, finished or not."""
 
     def __init__(self, rendering: Rendering) -> None:
+        self.plain = rendering.plain
         self._chain = _Chain(rendering)
         self._encoder = encoder(rendering.output)
+
+    def is_quick(self, audio: Samples) -> bool:
+        """Whether `write` of this takes no longer than an event loop can bear."""
+        return self.plain and self._chain.is_quick(audio)
 
     def write(self, audio: Samples) -> bytes:
         return self._encoder.write(self._chain.write(audio))
@@ -47,6 +70,9 @@ class _Chain:
     def __init__(self, rendering: Rendering) -> None:
         self._resampler = Resampler(rendering.output.sample_rate)
         self._level = Level(rendering.volume, rendering.output.sample_rate)
+
+    def is_quick(self, audio: Samples) -> bool:
+        return 0 < len(audio) <= QUICK and self._level.leaves_alone(audio)
 
     def write(self, audio: Samples) -> Samples:
         return self._level.write(self._resampler.write(audio))

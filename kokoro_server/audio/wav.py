@@ -18,7 +18,9 @@ FORMAT_FLOAT = 3
 
 def pcm16(audio: Samples) -> bytes:
     """Little-endian 16-bit samples; what lies outside ±1 is clipped."""
-    return (np.clip(audio, -1.0, 1.0) * 32767.0).round().astype("<i2").tobytes()
+    scaled = np.multiply(audio, np.float32(32767.0), dtype=np.float32)
+    np.clip(scaled, -32767.0, 32767.0, out=scaled)
+    return np.rint(scaled, out=scaled).astype("<i2").tobytes()
 
 
 def pcm32(audio: Samples) -> bytes:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import logging
+import threading
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +16,7 @@ from torch import Tensor
 
 from kokoro_server.engine.fused import Fused, draw
 from kokoro_server.engine.graphs import Graphs, Ladder
+from kokoro_server.engine.host_buffers import HostBuffers
 from kokoro_server.engine.model import BatchedKokoro, Reading
 from kokoro_server.engine.places import DeviceSpan
 from kokoro_server.engine.protocol import MAX_TOKENS, SAMPLES_PER_FRAME, STYLE_DIM, Limits, Result, Row
@@ -24,10 +26,12 @@ log = logging.getLogger(__name__)
 
 MAX_ROWS = 64  # more gain nothing: the device is full
 POSITIONS = MAX_TOKENS + 2
-GRAPHS = 256  # recorded steps kept at most
+GRAPHS = 512  # recorded steps kept at most
 DUMMY_SPEED = 1e6  # a row that only fills a rung takes the least a row can: one frame
 
-ROWS = Ladder((4, 1), (8, 2), (16, 4), (32, 8), (MAX_ROWS, 16))
+# None between 32 and 64: of batches recorded for 48 rows, a few in a hundred had samples that were not finite on an
+# H200 under load. Why is not known; other sizes had none.
+ROWS = Ladder((4, 1), (8, 2), (16, 4), (32, 8), (MAX_ROWS, 32))
 TOKENS = Ladder((128, 16), (256, 32), (POSITIONS, 64))
 FRAMES = Ladder((256, 16), (512, 32), (1024, 64), (2048, 128))
 
@@ -40,6 +44,10 @@ COMMON_FRAMES = (64, 96, 128, 160, 192, 224, 256)
 TENSORS_PER_FRAME = 14
 LAST_STAGE = 120 * 128  # steps per frame × channels
 MAX_PADDED_FRAMES = 40_960  # 17 minutes of audio: a larger batch would only make its rows wait
+
+# Whatever is not played back: it may be recorded, which nothing that waits for the whole device must disturb, and it
+# sets torch's precision, which is one for the whole process. So of several engines, one at a time.
+LAUNCHING = threading.Lock()
 
 PRECISIONS = {"fp16": torch.float16, "bf16": torch.bfloat16, "tf32": torch.float32, "fp32": torch.float32}
 
@@ -76,10 +84,18 @@ class CudaEngine(TorchEngine):
     """`protocol.Engine`. The rows of a batch share one host buffer: it lives as long as any row's audio does."""
 
     def __init__(
-        self, reference: Any, device: torch.device, precision: str = "fp16", memory_fraction: float = 0.9
+        self,
+        reference: Any,
+        device: torch.device,
+        precision: str = "fp16",
+        memory_fraction: float = 0.9,
+        sharers: int = 1,
     ) -> None:
+        """`memory_fraction` is what this process may take of the device, and `sharers` how many engines it is for."""
         if device.index is None:
             device = torch.device("cuda", torch.cuda.current_device())
+        memory = torch.cuda.get_device_properties(device).total_memory * memory_fraction / sharers
+        memory += torch.cuda.memory_allocated(device)  # by the others
         torch.cuda.set_per_process_memory_fraction(memory_fraction, device)
         dtype = PRECISIONS[precision]
         self.precision = precision
@@ -88,11 +104,11 @@ class CudaEngine(TorchEngine):
             super().__init__(BatchedKokoro(reference, device, dtype, torch.float32, kernels=kernels), MAX_ROWS)
             self._stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
             self._graphs = Graphs(GRAPHS)
+            self._buffers = HostBuffers()
             self._desk, self._host = Desk.on(device=device), Desk.on(pin_memory=True)
             hidden = reference.text_encoder.embedding.embedding_dim
             self._prosody = torch.zeros(MAX_ROWS, POSITIONS, hidden + STYLE_DIM // 2, device=device)
             self._text = torch.zeros(MAX_ROWS, POSITIONS, hidden, device=device)
-        memory = torch.cuda.get_device_properties(device).total_memory * memory_fraction
         memory -= torch.cuda.memory_allocated(device)
         fitting = int(memory / (TENSORS_PER_FRAME * LAST_STAGE * dtype.itemsize))
         self._limits = Limits(MAX_TOKENS, MAX_ROWS, min(MAX_PADDED_FRAMES, fitting))
@@ -126,16 +142,16 @@ class CudaEngine(TorchEngine):
     def _speak_together(self, rows: Sequence[Row]) -> list[Result]:
         size = ROWS.up(len(rows))
         self._prepare(rows, size)
-        self._step("read", size, TOKENS.up(max(len(row.tokens) for row in rows) + 2))
+        self._step("read", size, self._rung("read", size, TOKENS, max(len(row.tokens) for row in rows) + 2))
         self._host.frames[:size].copy_(self._desk.frames[:size], non_blocking=True)
         self._stream.synchronize()  # how many frames there are decides what comes next
         counts = self._host.frames[: len(rows)].tolist()
-        audio = self._step("speak", size, FRAMES.up(max(counts)))
-        sound = torch.empty(len(rows), max(counts) * SAMPLES_PER_FRAME, pin_memory=True)
+        audio = self._step("speak", size, self._rung("speak", size, FRAMES, max(counts)))
+        sound, samples = self._buffers.take(len(rows), max(counts) * SAMPLES_PER_FRAME)
         sound.copy_(audio[: len(rows), : sound.shape[1]], non_blocking=True)
         self._host.durations[:size].copy_(self._desk.durations[:size], non_blocking=True)
         self._stream.synchronize()
-        samples, durations = sound.numpy(), self._host.durations.numpy()
+        durations = self._host.durations.numpy()
         return [
             Result(samples[i, : counts[i] * SAMPLES_PER_FRAME], durations[i, : len(row.tokens) + 2].copy())
             for i, row in enumerate(rows)
@@ -144,22 +160,34 @@ class CudaEngine(TorchEngine):
     def _prepare(self, rows: Sequence[Row], size: int) -> None:
         """Lay out rows on the desk, and dummies up to `size`."""
         host, desk = self._host, self._desk
+        # Through numpy: torch gives up the interpreter at every assignment and must wait for it to come back.
         tokens, style, seeds = host.tokens.numpy(), host.style.numpy(), host.seeds.numpy().view(np.uint64)
+        counts, speed, semitones = host.counts.numpy(), host.speed.numpy(), host.semitones.numpy()
         tokens[:size] = 0
-        host.counts[:size], host.speed[:size] = 1, DUMMY_SPEED
+        counts[:size], speed[:size] = 1, DUMMY_SPEED
         for i, row in enumerate(rows):
             tokens[i, 1 : len(row.tokens) + 1] = row.tokens
             style[i], seeds[i] = row.style, row.seed % 2**64
-            host.counts[i], host.speed[i], host.semitones[i] = len(row.tokens) + 2, row.speed, row.pitch
+            counts[i], speed[i], semitones[i] = len(row.tokens) + 2, row.speed, row.pitch
         for name in ("tokens", "counts", "style", "speed", "semitones", "seeds"):
             getattr(desk, name)[:size].copy_(getattr(host, name)[:size], non_blocking=True)
+
+    def _rung(self, kind: str, rows: int, ladder: Ladder, size: int) -> int:
+        """The rung for a size, or the next one where only that is recorded.
+
+        A few more frames cost less than a step that is launched kernel by kernel and then recorded, which takes a tenth
+        of a second, most of it the interpreter's.
+        """
+        rungs = ladder.from_(size)[:2]
+        return next((rung for rung in rungs if (kind, rows, rung) in self._graphs), rungs[0])
 
     def _step(self, kind: str, rows: int, size: int) -> Tensor:
         """Do one step, recorded where its shape is on the ladders. Gives the audio, where there is some."""
         step = getattr(self, f"_{kind}")
         room = rows * size * SAMPLES_PER_FRAME
         if kind == "speak" and (size not in FRAMES or room > len(self._audio)):
-            audio: Tensor = step(rows, size)
+            with LAUNCHING:
+                audio: Tensor = step(rows, size)
             return audio
         out = self._audio[: room if kind == "speak" else 0].view(rows, -1)
 
@@ -168,7 +196,9 @@ class CudaEngine(TorchEngine):
             if result is not None:
                 out.copy_(result)
 
-        self._graphs.run((kind, rows, size), write)
+        key = (kind, rows, size)
+        with nullcontext() if key in self._graphs else LAUNCHING:
+            self._graphs.run(key, write)
         return out
 
     def _twice(self, key: tuple[str, int, int]) -> None:

@@ -24,6 +24,10 @@ class Ladder:
         """The rung for a size; beyond the ladder, the size itself."""
         return next((rung for rung in self.rungs if rung >= size), size)
 
+    def from_(self, size: int) -> list[int]:
+        """The rungs that a size could go up to, nearest first; beyond the ladder, the size itself."""
+        return [rung for rung in self.rungs if rung >= size] or [size]
+
     def __contains__(self, size: int) -> bool:
         return size in self.rungs
 
@@ -41,6 +45,9 @@ class Graphs:
         self._seen: set[Hashable] = set()
         self._pool = torch.cuda.graph_pool_handle()
         self._works = True
+
+    def __contains__(self, key: Hashable) -> bool:
+        return key in self._recorded
 
     def __len__(self) -> int:
         return len(self._recorded)

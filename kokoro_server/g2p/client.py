@@ -20,6 +20,7 @@ from kokoro_server.errors import (
 )
 from kokoro_server.g2p.languages import Language
 from kokoro_server.g2p.phonemes import Phonemes, Token
+from kokoro_server.g2p.sharing import SharedCalls
 from kokoro_server.g2p.wire import MAX_BATCH_TEXTS, BatchConversion, Conversion
 
 __all__ = ["G2PClient", "Phonemes", "Token"]
@@ -41,6 +42,7 @@ class G2PClient:
         self._url = url if callable(url) else lambda: url
         # The environment's proxies are for the outside world.
         self._http = httpx.AsyncClient(timeout=timeout, transport=transport, trust_env=False)
+        self._shared = SharedCalls(self._convert)
 
     @property
     def url(self) -> str:
@@ -51,7 +53,7 @@ class G2PClient:
         """The phonemes of each text, in order; all of them or an error."""
         spoken: list[Phonemes] = []
         for start in range(0, len(texts), MAX_BATCH_TEXTS):
-            spoken += await self._convert(texts[start : start + MAX_BATCH_TEXTS], language)
+            spoken += await self._shared.convert(texts[start : start + MAX_BATCH_TEXTS], language)
         return spoken
 
     async def health(self) -> dict[str, Any]:
@@ -61,6 +63,7 @@ class G2PClient:
         return _json_object(response)
 
     async def aclose(self) -> None:
+        await self._shared.aclose()
         await self._http.aclose()
 
     async def _convert(self, texts: Sequence[str], language: Language) -> list[Phonemes]:

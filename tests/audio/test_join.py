@@ -195,3 +195,13 @@ def test_real_speech_loses_nothing_and_has_no_click(assets: Assets) -> None:
         assert np.abs(inside - kept)[np.abs(kept) > floor].max() < floor
 
     assert_smooth_seam(clip)
+
+
+def test_the_last_piece_comes_with_its_end() -> None:
+    first, last = spoken(), spoken()
+    plain, short = Joiner(), Joiner()
+    wanted = [plain.add(first, ends="sentence").audio, plain.add(last, ends="sentence").audio, plain.finish()]
+    found = [short.add(first, ends="sentence").audio, short.add(last, ends="sentence", last=True).audio, short.finish()]
+    assert np.array_equal(np.concatenate(wanted), np.concatenate(found))
+    assert not len(found[-1])
+    assert Joiner().add(first, ends="sentence", last=True).audio is first

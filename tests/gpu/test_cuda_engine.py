@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
 
@@ -81,6 +82,16 @@ def test_a_row_is_the_same_beside_others(engine: CudaEngine) -> None:
         assert np.array_equal(alone.durations, beside.durations)
 
 
+def test_a_crowd_is_the_same_every_time(engine: CudaEngine) -> None:
+    rows = [row(seed, 20 + seed % 25) for seed in range(64)]
+    wanted = {count: engine.synthesize(rows[:count]) for count in (24, 33, 40, 48, 49, 64)}
+    for _ in range(50):
+        for count, expected in wanted.items():
+            for before, after in zip(expected, engine.synthesize(rows[:count]), strict=True):
+                assert np.isfinite(after.audio).all()
+                assert snr(before.audio, after.audio) > 60
+
+
 def test_results_outlive_the_next_batch(engine: CudaEngine) -> None:
     kept = engine.synthesize([row(1, 20)])[0]
     before = kept.audio.copy()
@@ -134,6 +145,21 @@ def test_a_gpu_without_tensor_descriptors_says_the_same(
     for one, two in zip(*(e.synthesize([row(3, 25), row(4, 9)]) for e in (engine, other)), strict=True):
         assert np.array_equal(one.durations, two.durations)
         assert snr(one.audio, two.audio) > 30
+
+
+def test_two_engines_on_one_gpu_do_not_disturb_each_other(model: Any, engine: CudaEngine) -> None:
+    pair = [CudaEngine(model, DEVICE, sharers=2) for _ in range(2)]
+    assert all(one.limits.max_padded_frames <= engine.limits.max_padded_frames for one in pair)
+    batches = [[row(10 * size + n, 5 + 9 * n) for n in range(size)] for size in (1, 2, 3, 4, 6)]
+    expected = [engine.synthesize(batch) for batch in batches]
+    for _ in range(3):  # launched, recorded, played back: in either engine while the other does the same or another
+        with ThreadPoolExecutor(2) as pool:
+            runs = [pool.submit(lambda one: [one.synthesize(batch) for batch in batches], one) for one in pair]
+        for run in runs:
+            for want, got in zip(expected, run.result(), strict=True):
+                for a, b in zip(want, got, strict=True):
+                    assert np.array_equal(a.durations, b.durations)
+                    assert snr(a.audio, b.audio) > 30
 
 
 @pytest.mark.parametrize("precision", ["bf16", "tf32", "fp32"])

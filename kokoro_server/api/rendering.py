@@ -1,0 +1,41 @@
+"""Samples to bytes beside the event loop, or on it where that takes less than a thread would."""
+
+from __future__ import annotations
+
+import asyncio
+
+from kokoro_server.audio.render import Renderer, Rendering, render, render_quickly
+from kokoro_server.audio.wav import Samples
+
+
+async def rendered(audio: Samples, rendering: Rendering) -> bytes:
+    """A whole file."""
+    made = render_quickly(audio, rendering)
+    return await asyncio.to_thread(render, audio, rendering) if made is None else made
+
+
+class AsyncRenderer:
+    """A file bit by bit, one call at a time. `close` must be called, finished or not."""
+
+    def __init__(self, renderer: Renderer) -> None:
+        self._renderer = renderer
+
+    @classmethod
+    async def open(cls, rendering: Rendering) -> AsyncRenderer:
+        return cls(Renderer(rendering) if rendering.plain else await asyncio.to_thread(Renderer, rendering))
+
+    async def write(self, audio: Samples, *, last: bool = False) -> bytes:
+        """The bytes that are ready; with the `last` samples, all that are left."""
+        if self._renderer.is_quick(audio):
+            return self._write(audio, last)
+        return await asyncio.to_thread(self._write, audio, last)
+
+    async def close(self) -> None:
+        if self._renderer.plain:
+            self._renderer.close()
+        else:
+            await asyncio.to_thread(self._renderer.close)
+
+    def _write(self, audio: Samples, last: bool) -> bytes:
+        data = self._renderer.write(audio)
+        return data + self._renderer.finish() if last else data

@@ -1,0 +1,42 @@
+"""The short way to a file gives the same bytes as the long one, or leaves it to that."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from kokoro_server.audio.encode import Output
+from kokoro_server.audio.render import QUICK, Renderer, Rendering, render, render_quickly
+from kokoro_server.audio.wav import Samples
+
+
+def speech(length: int = 30_000, peak: float = 0.6) -> Samples:
+    audio = np.random.default_rng(0).uniform(-peak, peak, length).astype(np.float32)
+    audio[length // 2] = peak
+    return audio
+
+
+@pytest.mark.parametrize("volume", [0.0, 3.0, -6.0])
+@pytest.mark.parametrize("output", [Output("wav"), Output("pcm"), Output("wav", sample_format="pcm_f32le")])
+def test_quick_is_the_same(output: Output, volume: float) -> None:
+    rendering = Rendering(output, volume)
+    made = render_quickly(speech(), rendering)
+    assert made is not None
+    assert made == render(speech(), rendering)
+
+
+@pytest.mark.parametrize(
+    ("audio", "rendering"),
+    [
+        (speech(QUICK + 1), Rendering()),
+        (speech(peak=1.1), Rendering()),
+        (speech(), Rendering(volume=20.0)),
+        (speech(), Rendering(Output("mp3"))),
+        (speech(), Rendering(Output("wav", 16_000))),
+        (np.full(1000, np.nan, np.float32), Rendering()),
+        (np.zeros(0, np.float32), Rendering()),
+    ],
+)
+def test_what_takes_longer_is_left_to_a_thread(audio: Samples, rendering: Rendering) -> None:
+    assert render_quickly(audio, rendering) is None
+    assert not Renderer(rendering).is_quick(audio)
