@@ -9,11 +9,13 @@ import subprocess
 from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
 PACKAGES = ("kokoro-server", "kokoro", "torch", "transformers", "numpy", "onnxruntime")
+
+T = TypeVar("T")
 
 
 def facts() -> dict[str, Any]:
@@ -64,6 +66,24 @@ def versions() -> dict[str, str]:
             found[name] = metadata.version(name)
         except metadata.PackageNotFoundError:
             continue
+    return found
+
+
+def find(weights: Path | None, voices: Path | None) -> tuple[Path, Path]:
+    """A weights file and a folder of voices: those given, else those of the cache, fetched if they are missing."""
+    if weights is None or voices is None:
+        from kokoro_server.config import Settings
+        from kokoro_server.engine import assets
+
+        settings = Settings.load(dotenv=None)
+        found = assets.ensure(settings.cache_dir, settings.asset_source, settings.model_path)
+        weights, voices = weights or found.weights, voices or found.voices
+    return weights, voices
+
+
+def show(name: str, found: T) -> T:
+    """Print what was found, as it is found."""
+    print(name, json.dumps(found, ensure_ascii=False), flush=True)
     return found
 
 

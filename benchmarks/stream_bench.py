@@ -1,9 +1,12 @@
-"""Time to the first audio of a stream against the length of its text: it should not grow.
+"""Streams as a listener has them: when sound starts, and whether it ever stops for want of audio.
 
-    python -m benchmarks.stream_bench [--url http://localhost:8880] [--out FILE]
+    python -m benchmarks.stream_bench [--url http://localhost:8880 | --real] [--out FILE]
 
-Without a URL a server with a tiny random model is started, so that the server's own share is what is seen. Texts of
-different lengths take turns in every round.
+Two questions. Does the time to the first audio grow with the text? It should not. And, of texts heard to their end, how
+often and how long does a player that starts with the first byte run dry?
+
+Without a URL a server with a tiny random model is started, so that the server's own share is what is seen; with --real
+one with the real model on this machine's CPU. Texts of different lengths take turns in every round.
 """
 
 from __future__ import annotations
@@ -12,6 +15,8 @@ import argparse
 import statistics
 import tempfile
 import time
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -24,44 +29,129 @@ FIRST = "It was late, and the lights were on. "
 SENTENCE = "The quick brown fox jumps over the lazy dog while seven wizards quietly watch from the distant hill. "
 SENTENCES = (1, 10, 100, 900)
 
+STORY = (
+    "The old lighthouse had stood on the cliff for more than a hundred years. Nobody in the village remembered who had "
+    "built it, or why its lamp had gone out one winter night and never been lit again. When Clara moved into the small "
+    "house below it, she was told to keep away. Of course, she did not. On her third evening she climbed the path with "
+    "a torch in her hand, counted the steps, and found the door open. Inside it smelled of salt and oil; somewhere "
+    "above her, very slowly, something was turning. She waited until she could hear it clearly, and then she went up."
+)
+HEARD = {
+    "a short sentence first": f"Hello there. {STORY}",
+    "a story": STORY,
+    "one long sentence": (
+        "When in the course of a long and uneventful afternoon a traveller without luggage or any particular purpose "
+        "walks along the narrow road that follows the river from the mill to the bridge and back again he will sooner "
+        "or later meet somebody who wants to know where he is going and why he has not been there already."
+    ),
+}
+BYTES_PER_SECOND = 24_000 * 2
+
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--url", help="a server that runs already")
+    parser.add_argument("--real", action="store_true", help="start one with the real model, on the CPU")
     parser.add_argument("--rounds", type=int, default=15)
-    parser.add_argument("--out", type=Path, default=common.RESULTS / "stream_bench.json")
+    parser.add_argument("--out", type=Path)
     options = parser.parse_args()
+    name = "stream_cpu.json" if options.real else "stream_bench.json"
     if options.url:
-        lengths = measure(options.url, options.rounds)
+        results = measure(options.url, options.rounds)
     else:
-        with tempfile.TemporaryDirectory() as folder, servers.running(servers.TINY, Path(folder) / "log") as server:
-            lengths = measure(server.url, options.rounds)
-    common.write(options.out, {"benchmark": "stream", "model": options.url or "tiny", "lengths": lengths})
-    for line in lengths:
+        kind = servers.REAL if options.real else servers.TINY
+        with (
+            tempfile.TemporaryDirectory() as folder,
+            servers.running(kind, Path(folder) / "log", KOKORO_DEVICE="cpu") as server,
+        ):
+            results = measure(server.url, options.rounds)
+    model = options.url or ("real" if options.real else "tiny")
+    common.write(options.out or common.RESULTS / name, {"benchmark": "stream", "model": model, **results})
+    for line in (*results["lengths"], *results["heard"]):
         print(line)
 
 
-def measure(url: str, rounds: int) -> list[dict[str, Any]]:
-    texts = {count: FIRST + SENTENCE * count for count in SENTENCES}
-    times: dict[int, list[float]] = {count: [] for count in texts}
+def measure(url: str, rounds: int) -> dict[str, Any]:
     with httpx.Client(timeout=300) as client:
         first_audio(client, url, FIRST)  # the first of all is slower
-        for _ in range(rounds):
-            for count, text in texts.items():
-                wait_until_idle(client, url)  # what is left of the stream before, which was hung up on
-                times[count].append(first_audio(client, url, text))
-    return [
-        {
-            "sentences": count,
-            "characters": len(texts[count]),
-            "first_audio_ms": {
-                "median": round(1000 * statistics.median(values), 1),
-                "min": round(1000 * min(values), 1),
-                "max": round(1000 * max(values), 1),
-            },
+        health = client.get(f"{url}/health").json()
+        return {
+            "server": {name: health[name] for name in ("backend", "device", "compute")},
+            "streaming": client.get(f"{url}/health/streaming").json().get("pace"),
+            "lengths": lengths(client, url, rounds),
+            "heard": heard(client, url, rounds),
         }
+
+
+def lengths(client: httpx.Client, url: str, rounds: int) -> list[dict[str, Any]]:
+    texts = {count: FIRST + SENTENCE * count for count in SENTENCES}
+    times: dict[int, list[float]] = {count: [] for count in texts}
+    for _ in range(rounds):
+        for count, text in texts.items():
+            wait_until_idle(client, url)  # what is left of the stream before, which was hung up on
+            times[count].append(first_audio(client, url, text))
+    return [
+        {"sentences": count, "characters": len(texts[count]), "first_audio_ms": _spread(values)}
         for count, values in times.items()
     ]
+
+
+@dataclass(frozen=True)
+class Playback:
+    start: float  # seconds until the first audio
+    stalls: tuple[float, ...]  # how long each lasted
+    audio: float  # seconds
+    total: float  # until the last byte
+
+
+def heard(client: httpx.Client, url: str, rounds: int) -> list[dict[str, Any]]:
+    runs: dict[str, list[Playback]] = {name: [] for name in HEARD}
+    for _ in range(max(1, rounds // 5)):
+        for name, text in HEARD.items():
+            wait_until_idle(client, url)
+            runs[name].append(play(client, url, text))
+    return [
+        {
+            "text": name,
+            "characters": len(HEARD[name]),
+            "audio_s": round(played[0].audio, 2),
+            "first_audio_ms": _spread([run.start for run in played]),
+            "stalls": [len(run.stalls) for run in played],
+            "longest_stall_ms": round(1000 * max((max(run.stalls, default=0.0) for run in played), default=0.0), 1),
+            "real_time_factor": round(statistics.median(run.total / run.audio for run in played), 3),
+        }
+        for name, played in runs.items()
+    ]
+
+
+def play(client: httpx.Client, url: str, text: str) -> Playback:
+    """Take a stream to its end, and look when a player would have run out of it."""
+    began = time.perf_counter()
+    with client.stream("POST", f"{url}/tts/stream", json={"text": text, "format": "pcm"}) as response:
+        response.raise_for_status()
+        arrivals = [(time.perf_counter() - began, len(data)) for data in response.iter_raw()]
+    return playback(arrivals)
+
+
+def playback(arrivals: Sequence[tuple[float, int]]) -> Playback:
+    """`arrivals` are times and bytes."""
+    start = arrivals[0][0]
+    runs_dry, stalls, received = start, [], 0
+    for when, size in arrivals:
+        if when > runs_dry:
+            stalls.append(when - runs_dry)
+            runs_dry = when
+        runs_dry += size / BYTES_PER_SECOND
+        received += size
+    return Playback(start, tuple(stalls), received / BYTES_PER_SECOND, arrivals[-1][0])
+
+
+def _spread(seconds: Sequence[float]) -> dict[str, float]:
+    return {
+        "median": round(1000 * statistics.median(seconds), 1),
+        "min": round(1000 * min(seconds), 1),
+        "max": round(1000 * max(seconds), 1),
+    }
 
 
 def wait_until_idle(client: httpx.Client, url: str) -> None:

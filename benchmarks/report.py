@@ -1,0 +1,263 @@
+"""The README's figures and their picture, from the files in `results`.
+
+    kokoro-server bench report            write them
+    kokoro-server bench report --check    fail if they are not what the files say
+
+The figures stand between two marks in the README; what stands outside them is left alone.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from benchmarks import common, plot
+from benchmarks.plot import Line, Panel
+
+BEGIN = "<!-- figures: written by `kokoro-server bench report` -->"
+END = "<!-- end of figures -->"
+PICTURE = "serve.svg"
+OURS, ONE_AT_A_TIME = "kokoro-server", "one-at-a-time"
+SHOWN_ROWS = (1, 8, 64)
+NAMES = {
+    "kmodel": "plain `kokoro` model",
+    "public-fp32": "public ONNX export, fp32",
+    "public-int8": "public ONNX export, int8",
+    "kokoro-onnx-fp32": "`kokoro-onnx` package, fp32 export",
+    "kokoro-onnx-int8": "`kokoro-onnx` package, int8 export",
+    "ours-torch": "ours, torch",
+    "ours-onnx-fp32": "**ours, ONNX fp32**",
+    "ours-onnx-int8": "**ours, ONNX int8**",
+}
+
+Found = dict[str, Any]
+
+
+def main() -> int:
+    options = parse()
+    try:
+        return run(options.readme, options.results, check=options.check)
+    except (OSError, ValueError, KeyError) as error:
+        sys.stderr.write(f"{error.__class__.__name__}: {error}\n")
+        return 1
+
+
+def parse() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="kokoro-server bench report", description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("--check", action="store_true", help="write nothing; fail if something is out of date")
+    parser.add_argument("--readme", type=Path, default=common.ROOT / "README.md")
+    parser.add_argument("--results", type=Path, default=common.RESULTS)
+    return parser.parse_args()
+
+
+def run(readme: Path, results: Path, *, check: bool) -> int:
+    before = readme.read_text(encoding="utf-8")
+    wanted = {readme: placed(before, figures(results, readme.parent))}
+    if served := read(results / "serve_cuda.json"):
+        wanted[results / PICTURE] = picture(served)
+    stale = [path for path, text in wanted.items() if not path.exists() or path.read_text(encoding="utf-8") != text]
+    if check and stale:
+        names = ", ".join(path.name for path in stale)
+        sys.stderr.write(f"out of date: {names}; run 'kokoro-server bench report'\n")
+        return 1
+    for path in stale:
+        path.write_text(wanted[path], encoding="utf-8")
+    for name in SECTIONS:
+        if not (results / name).exists():
+            print(f"no figures of {name}: there is no such file")
+    print("up to date" if not stale else f"written: {', '.join(path.name for path in stale)}")
+    return 0
+
+
+def read(path: Path) -> Found | None:
+    return json.loads(path.read_text(encoding="utf-8")) if path.exists() else None
+
+
+def placed(text: str, figures: str) -> str:
+    """The text with the figures between its marks."""
+    head, begin, rest = text.partition(BEGIN)
+    _, end, tail = rest.partition(END)
+    if not begin or not end:
+        raise ValueError(f"the README has no place for the figures: put {BEGIN} and {END} on lines of their own")
+    return f"{head}{BEGIN}\n\n{figures}\n{END}{tail}"
+
+
+def figures(results: Path, home: Path) -> str:
+    parts = []
+    for name, section in SECTIONS.items():
+        if found := read(results / name):
+            link = f"[json]({(results / name).relative_to(home).as_posix()})"
+            parts.append(section(found, link))
+    return "\n".join(parts)
+
+
+def table(head: list[str], rows: list[list[str]], link: str) -> str:
+    """Every row ends with the file that its figures are from."""
+    lines = [[*head, "from"], ["---"] * (len(head) + 1), *([*row, link] for row in rows)]
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
+def number(value: float) -> str:
+    """Three digits or more."""
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+
+
+def engine_cuda(found: Found, link: str) -> str:
+    by_rows = {entry["rows"]: entry for entry in found["rows"]}
+    shown = [count for count in SHOWN_ROWS if count in by_rows]
+    lines = [
+        [str(count), f"{number(by_rows[count]['equal']['ms'])} ms", number(by_rows[count]["equal"]["audio_s_per_s"])]
+        for count in shown
+    ]
+    packed = by_rows[shown[-1]]["packed"]
+    name = f"{shown[-1]} real sentences, packed by length as the queue does"
+    lines.append([name, f"{number(packed['ms'])} ms", number(packed["audio_s_per_s"])])
+    plain = found["kmodel"]
+    plain_name = "plain `kokoro` model, one at a time, same card, same run"
+    lines.append([plain_name, f"{number(plain['equal_ms'])} ms", number(plain["equal_audio_s_per_s"])])
+    clip = by_rows[shown[0]]["equal"]["audio_s"] / shown[0]
+    head = ["requests at once", f"a {clip:g} s clip for each takes", "audio-seconds per second"]
+    intro = f"The engine on one {found['gpu']}, {found['precision']}, phonemes to samples in host memory:"
+    return f"{intro}\n\n{table(head, lines, link)}"
+
+
+def serve(found: Found, link: str) -> str:
+    lines = []
+    for clients in sorted({run["clients"] for run in closed(found, OURS)}):
+        whole, stream = (pick(found, OURS, endpoint, clients) for endpoint in ("/tts", "/tts/stream"))
+        plain = pick(found, ONE_AT_A_TIME, "/tts", clients)
+        lines.append(
+            [
+                str(clients),
+                speed(whole),
+                latency(stream, "p50"),
+                latency(stream, "p95"),
+                failed(whole, stream),
+                speed(plain),
+            ]
+        )
+    head = ["clients", "audio-seconds per second", "first audio of a stream: p50", "p95", "failed requests"]
+    head.append("a server that takes one at a time: audio-seconds per second")
+    intro = f"The whole server on one {found['device']}, over HTTP, clients that always want more:"
+    folder = link.removeprefix("[json](").rpartition("/")[0]
+    shown = f"![Throughput and time to first audio against the number of clients]({folder}/{PICTURE})"
+    return f"{intro}\n\n{table(head, lines, link)}\n{shown}\n"
+
+
+def closed(found: Found, server: str) -> list[Found]:
+    """Runs of clients that send text, each its next when the last is answered."""
+    runs = [run for run in found["runs"] if run["mode"] == "closed" and run["server"] == server]
+    return [run for run in runs if run.get("input", "text") == "text"]
+
+
+def pick(found: Found, server: str, endpoint: str, clients: int) -> Found | None:
+    wanted = {"endpoint": endpoint, "clients": clients}
+    return next((run for run in closed(found, server) if wanted.items() <= run.items()), None)
+
+
+def failed(*runs: Found | None) -> str:
+    asked = [run for run in runs if run]
+    return f"{sum(run['errors'] for run in asked)} of {sum(run['requests'] + run['errors'] for run in asked):,}"
+
+
+def speed(run: Found | None) -> str:
+    return number(run["audio_per_second"]) if run else ""
+
+
+def latency(run: Found | None, rank: str) -> str:
+    return f"{number(run['first_audio_ms'][rank])} ms" if run else ""
+
+
+def engine_cpu(found: Found, link: str) -> str:
+    clips = found["clips"]
+    names = [name for name in NAMES if any(name in clip["contenders"] for clip in clips)]
+    lines = [[NAMES[name], *(spoken(clip, name) for clip in clips)] for name in names]
+    head = ["audio-seconds per second, clip of", *(f"{clip['audio_seconds']:.1f} s" for clip in clips)]
+    machine = found["machine"]
+    intro = f"On a CPU ({machine['cpu']}, {found['threads']} threads), one clip at a time, contenders in turns:"
+    return f"{intro}\n\n{table(head, lines, link)}"
+
+
+def spoken(clip: Found, name: str) -> str:
+    return number(clip["contenders"][name]["audio_s_per_s"]) if name in clip["contenders"] else ""
+
+
+def fidelity_cuda(found: Found, link: str) -> str:
+    half = found["engines"]["cuda-fp16"]
+    same, spectrum, noise = half["same_curves_and_noise"], half["log_mel_db"], found["floor"]["log_mel_db"]
+    lines = [
+        ["durations that differ", f"{same['durations_moved']:,} of {same['durations']:,}"],
+        ["signal to error, same F0 and noise: median", f"{same['snr_db_median']} dB"],
+        ["signal to error, same F0 and noise: lowest", f"{same['snr_db_min']} dB"],
+        ["sentences below 40 dB", f"{same['snr_below_40_db']} of {same['sentences']:,}"],
+        ["spectrum (log-mel) apart: mean", f"{spectrum['mean']} dB"],
+        ["two runs of the plain model, different noise", f"{noise['mean']} dB"],
+        *heard(found, {"cuda-fp16": "fp16", found["reference"]: "single precision"}),
+    ]
+    intro = f"How near fp16 is to single precision, {same['sentences']:,} sentences, {found['voices']} voices:"
+    return f"{intro}\n\n{table(['on the GPU', ''], lines, link)}"
+
+
+def fidelity_cpu(found: Found, link: str) -> str:
+    lines = []
+    for name, engine in found["engines"].items():
+        moved, spectrum = engine["durations"], engine["log_mel_db"]
+        lines.append([f"{name}: durations that differ", f"{moved['durations_moved']:,} of {moved['durations']:,}"])
+        lines.append([f"{name}: level apart, at most", f"{engine['level_db']['most']} dB"])
+        lines.append([f"{name}: spectrum (log-mel) apart: mean", f"{spectrum['mean']} dB"])
+    lines.append(["two runs of torch fp32, different noise", f"{found['floor']['log_mel_db']['mean']} dB"])
+    lines += heard(found, {name: name for name in found.get("heard", {}).get("engines", {})})
+    intro = f"How near the CPU engines are to torch in single precision, {found['voices']} voices:"
+    return f"{intro}\n\n{table(['on a CPU', ''], lines, link)}"
+
+
+def heard(found: Found, names: dict[str, str]) -> list[list[str]]:
+    listened = found.get("heard", {})
+    return [
+        [f"words that Whisper hears wrongly: {shown}", f"{engines[name]['word_errors']} of {listened['words']:,}"]
+        for name, shown in names.items()
+        if name in (engines := listened.get("engines", {}))
+    ]
+
+
+SECTIONS: dict[str, Callable[[Found, str], str]] = {
+    "engine_cuda.json": engine_cuda,
+    "serve_cuda.json": serve,
+    "engine_cpu.json": engine_cpu,
+    "fidelity_cuda.json": fidelity_cuda,
+    "fidelity_cpu.json": fidelity_cpu,
+}
+
+
+def picture(found: Found) -> str:
+    def line(name: str, server: str, endpoint: str, value: Callable[[Found], float], dashed: bool = False) -> Line:
+        points = [(run["clients"], value(run)) for run in closed(found, server) if run["endpoint"] == endpoint]
+        return Line(name, [point for point in points if point[1] > 0], "a" if server == OURS else "b", dashed)
+
+    def audio(run: Found) -> float:
+        return float(run["audio_per_second"])
+
+    def first(rank: str) -> Callable[[Found], float]:
+        return lambda run: float(run["first_audio_ms"][rank])
+
+    throughput = [line(OURS, OURS, "/tts", audio), line("one model call at a time", ONE_AT_A_TIME, "/tts", audio)]
+    latency = [
+        line(f"{OURS}, p50", OURS, "/tts/stream", first("p50")),
+        line(f"{OURS}, p95", OURS, "/tts/stream", first("p95"), True),
+        line("one at a time, p50", ONE_AT_A_TIME, "/tts", first("p50")),  # it has no streams
+        line("one at a time, p95", ONE_AT_A_TIME, "/tts", first("p95"), True),
+    ]
+    clients = "clients at once (both axes logarithmic)"
+    panels = [
+        Panel("Throughput", clients, "audio-seconds per second", [one for one in throughput if one.points]),
+        Panel("Time to first audio", clients, "milliseconds", [one for one in latency if one.points]),
+    ]
+    return plot.svg(panels, f"Throughput and time to first audio against the number of clients, {found['device']}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

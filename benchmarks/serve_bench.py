@@ -1,0 +1,355 @@
+"""The whole server over real HTTP under load, and beside it, in the same run, a server that takes one at a time.
+
+    python -m benchmarks.serve_bench [--model real|tiny|double] [--seconds 3] [--out FILE]
+
+Real server processes, real sockets, clients in processes of their own. `closed`: each client sends its next request
+when the last is answered; `poisson`: requests come when they come. An answer counts if its status is 200 and its audio
+is whole and as long as it should be; all others are counted as errors. With `double` the engine only takes the time
+that an H200 takes, which shows what the server itself can do.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import math
+import multiprocessing
+import re
+import statistics
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from benchmarks import common, serve_targets
+from benchmarks.serve_load import SAMPLE_RATE, Answer, Load, Mode, Question
+from benchmarks.serve_load import run as run_load
+from tests import servers
+from tests.servers import Server
+
+SENTENCES = common.ROOT / "tests" / "data" / "sentences.json"
+VOICES = ("af_heart", "am_michael", "bf_emma")
+TINY_VOICES = ("af_heart", "am_adam", "bf_emma")
+LANGUAGES = ("en-US", "en-GB")
+RAMP = 0.7  # seconds under load before anything counts
+SLOW_RAMP = 3.0  # where requests take seconds
+ENDPOINTS = ("/tts", "/tts/stream", "/v1/audio/speech")
+PLAIN_ROUNDS = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One measurement. `rate` in requests a second, for Poisson arrivals; `clients` for the closed loop."""
+
+    server: str
+    endpoint: str
+    mode: Mode = "closed"
+    clients: int = 0
+    rate: float | None = None
+    input: str = "text"
+
+
+def plan(clients: Sequence[int], plain: Sequence[int], rates: Sequence[float]) -> list[Run]:
+    ours = [Run("kokoro-server", endpoint, clients=count) for endpoint in ENDPOINTS for count in clients]
+    ours += [Run("kokoro-server", "/tts", clients=count, input="phonemes") for count in clients[-3:]]
+    ours += [Run("kokoro-server", endpoint, "poisson", rate=rate) for endpoint in ENDPOINTS[:2] for rate in rates]
+    return ours + [Run("one-at-a-time", endpoint, clients=count) for endpoint in ENDPOINTS[:1] for count in plain]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--model", choices=("real", "tiny", "double"), default="real")
+    parser.add_argument("--weights", type=Path, help="a converted safetensors file; by default the cache's")
+    parser.add_argument("--voices", type=Path, help="a folder of voice packs; by default the cache's")
+    parser.add_argument("--g2p", choices=("table", "real"), default="table", help="what turns text into phonemes")
+    parser.add_argument("--seconds", type=float, default=3.0, help="that each measurement lasts")
+    parser.add_argument("--warm", type=float, default=0.0, help="seconds of each load before, to record CUDA graphs")
+    parser.add_argument("--devices", help="KOKORO_DEVICES for the server")
+    parser.add_argument("--clients", type=_numbers, default=(1, 4, 16, 64, 128, 256))
+    parser.add_argument("--plain-clients", type=_numbers, default=(1, 4, 16, 64), help="none: leave that server out")
+    parser.add_argument("--rates", type=_numbers, default=(50, 200, 400))
+    parser.add_argument("--only", help="a regular expression for 'server endpoint', to measure less")
+    parser.add_argument("--processes", type=int, default=min(8, multiprocessing.cpu_count()), help="of clients")
+    parser.add_argument("--out", type=Path, default=Path("serve_bench.json"))
+    options = parser.parse_args()
+    results: dict[str, Any] = {}
+    try:
+        measure(options, results)
+    finally:
+        common.write(options.out, results)
+
+
+def measure(options: argparse.Namespace, results: dict[str, Any]) -> None:
+    """Fills `results` as it goes."""
+    runs = plan(options.clients, options.plain_clients, options.rates)
+    if options.only:
+        runs = [run for run in runs if re.search(options.only, f"{run.server} {run.endpoint}")]
+    results |= {
+        "benchmark": "serve",
+        "device": device(options.model),
+        "model": options.model,
+        "g2p": options.g2p,
+        "sentences": {"texts": len(texts()), "voices": len(voices(options.model))},
+        "client_processes": options.processes,
+        "devices": options.devices,
+        "plain_model": common.show("plain_model", plain_model(options)) if options.plain_clients else None,
+        "runs": [],
+    }
+    with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
+        context = multiprocessing.get_context("spawn")
+        pool = stack.enter_context(ProcessPoolExecutor(options.processes, mp_context=context))
+        list(pool.map(time.sleep, [0.5] * options.processes))  # now they have started
+        g2p = {}
+        if options.g2p == "table":
+            table = stack.enter_context(servers.running(_target("g2p-table", options), Path(folder) / "g2p.log"))
+            g2p["G2P_SERVICE_URL"] = table.url
+        for name, group in itertools.groupby(runs, key=lambda run: run.server):
+            devices = {"KOKORO_DEVICES": options.devices} if options.devices and name == "kokoro-server" else {}
+            log = Path(folder) / f"{name}.log"
+            with servers.running(_target(name, options), log, **g2p, **devices) as server, told(log):
+                asked = questions(server.url, voices(options.model))
+                if name == "kokoro-server" and options.warm:
+                    warm(server, asked, pool, options)
+                for run in group:
+                    results["runs"].append(common.show("run", measured(run, server, asked, pool, options)))
+    results["ratios"] = common.show("ratios", ratios(results))
+
+
+@contextmanager
+def told(log: Path) -> Iterator[None]:
+    """When something fails, show what the server said last."""
+    try:
+        yield
+    except BaseException:
+        print(*log.read_text(errors="replace").splitlines()[-40:], sep="\n", flush=True)
+        raise
+
+
+def _target(name: str, options: argparse.Namespace) -> tuple[str, ...]:
+    found = ["-m", "benchmarks.serve_targets", name, "--model", options.model]
+    for option in ("weights", "voices"):
+        if path := getattr(options, option):
+            found += [f"--{option}", str(path)]
+    return tuple(found)
+
+
+def _numbers(text: str) -> tuple[int, ...]:
+    return tuple(int(number) for number in text.split(",") if number)
+
+
+def device(model: str) -> str:
+    if model == "double":
+        return "double"
+    import torch
+
+    return torch.cuda.get_device_name() if model == "real" and torch.cuda.is_available() else common.cpu_name()
+
+
+def sentences() -> list[dict[str, str]]:
+    found: list[dict[str, str]] = json.loads(SENTENCES.read_text(encoding="utf-8"))
+    return found
+
+
+def texts() -> list[str]:
+    return [entry["text"] for entry in sentences()]
+
+
+def voices(model: str) -> tuple[str, ...]:
+    return VOICES if model == "real" else TINY_VOICES
+
+
+def plain_model(options: argparse.Namespace) -> dict[str, Any]:
+    """`kokoro.KModel` in this process, one call after the other, no server."""
+    from kokoro_server.config import Settings
+
+    with tempfile.TemporaryDirectory() as folder:
+        model, book = serve_targets.plain_model(options, Settings.load(dotenv=None), Path(folder))
+        spoken = [(entry["phonemes"], voice) for entry in sentences()[:20] for voice in voices(options.model)[:1]]
+        times, lengths = [], []
+        for phonemes, voice in spoken[:3] + spoken * PLAIN_ROUNDS:
+            started = time.perf_counter()
+            lengths.append(len(serve_targets.speak(model, book, phonemes, voice)) / SAMPLE_RATE)
+            times.append(time.perf_counter() - started)
+    times, lengths = times[3:], lengths[3:]  # the first are slower
+    return {
+        "calls": len(times),
+        "audio_per_second": round(sum(lengths) / sum(times), 1),
+        "call_ms": round(1000 * statistics.median(times), 2),
+        "clip_seconds": round(statistics.mean(lengths), 3),
+    }
+
+
+def questions(url: str, spoken_by: Sequence[str]) -> dict[str, list[Question]]:
+    """What is asked by endpoint and input; each text was asked for once, alone, to know the length of its audio."""
+    found: dict[str, list[Question]] = {"/tts": [], "/tts phonemes": [], "/v1/audio/speech": []}
+    with httpx.Client(timeout=300, trust_env=False) as client:
+        for (number, entry), voice in itertools.product(enumerate(sentences()), spoken_by):
+            body = {"text": entry["text"], "voice": voice}
+            if number % len(spoken_by) == spoken_by.index(voice):  # every text in some voice, every voice
+                answer = client.post(f"{url}/tts", json=body).raise_for_status()
+                seconds = (len(answer.content) - 44) / 2 / SAMPLE_RATE
+                found["/tts"].append(Question(body, seconds))
+                found["/tts phonemes"].append(Question({"phonemes": entry["phonemes"], "voice": voice}))
+                speech = {"input": entry["text"], "voice": voice, "response_format": "wav"}
+                found["/v1/audio/speech"].append(Question(speech, seconds))
+    return found | {"/tts/stream": found["/tts"]}
+
+
+def warm(
+    server: Server, asked: dict[str, list[Question]], pool: ProcessPoolExecutor, options: argparse.Namespace
+) -> None:
+    for endpoint, clients in itertools.product(ENDPOINTS[:2], options.clients):
+        begin = time.monotonic()
+        run = Run("kokoro-server", endpoint, clients=clients)
+        for work in started(run, server, asked, pool, options, begin, begin + options.warm):
+            work.result()
+
+
+def started(
+    run: Run,
+    server: Server,
+    asked: dict[str, list[Question]],
+    pool: ProcessPoolExecutor,
+    options: argparse.Namespace,
+    begin: float,
+    end: float,
+) -> list[Future[list[Answer]]]:
+    """The clients of a run, each process with its share of them."""
+    processes = min(options.processes, run.clients) if run.mode == "closed" else options.processes
+    wanted = asked[run.endpoint if run.input == "text" else f"{run.endpoint} {run.input}"]
+    shares = [run.clients // processes + (number < run.clients % processes) for number in range(processes)]
+    loads = [
+        Load(server.url, run.endpoint, wanted, run.mode, share, (run.rate or 0) / processes, begin, end, seed)
+        for seed, share in enumerate(shares)
+    ]
+    return [pool.submit(run_load, load) for load in loads]
+
+
+def measured(
+    run: Run, server: Server, asked: dict[str, list[Question]], pool: ProcessPoolExecutor, options: argparse.Namespace
+) -> dict[str, Any]:
+    ramp = SLOW_RAMP if run.server == "one-at-a-time" and run.clients > 4 else RAMP
+    begin = time.monotonic() + 0.1
+    start, end = begin + ramp, begin + ramp + options.seconds
+    working = started(run, server, asked, pool, options, begin, end)
+    time.sleep(max(0.0, start - time.monotonic()))
+    before = Usage.of(server)
+    time.sleep(max(0.0, end - time.monotonic()))
+    after = Usage.of(server)
+    answers = [answer for work in working for answer in work.result()]
+    inside = [answer for answer in answers if start <= answer.ended < end]
+    return _facts(run) | figures(inside, end - start) | after.since(before)
+
+
+def _facts(run: Run) -> dict[str, Any]:
+    return {
+        "server": run.server,
+        "endpoint": run.endpoint,
+        "mode": run.mode,
+        "clients": run.clients or None,
+        "rate": run.rate,
+        "input": run.input,
+    }
+
+
+def figures(answers: Sequence[Answer], seconds: float) -> dict[str, Any]:
+    good = [answer for answer in answers if not answer.fault]
+    faults = [answer.fault for answer in answers if answer.fault]
+    return {
+        "requests": len(good),
+        "errors": len(faults),
+        **({"first_error": faults[0]} if faults else {}),
+        "audio_per_second": round(sum(answer.seconds for answer in good) / seconds, 1),
+        "requests_per_second": round(len(good) / seconds, 1),
+        "clip_seconds": round(statistics.mean(answer.seconds for answer in good), 2) if good else None,
+        "first_audio_ms": percentiles([1000 * (answer.first - answer.asked) for answer in good]),
+        "total_ms": percentiles([1000 * (answer.ended - answer.asked) for answer in good]),
+    }
+
+
+def percentiles(values: Sequence[float]) -> dict[str, float | None]:
+    """By nearest rank; nothing for no values."""
+    ordered = sorted(values)
+    return {
+        f"p{share}": round(ordered[math.ceil(share / 100 * len(ordered)) - 1], 2) if ordered else None
+        for share in (50, 95, 99)
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """What a server has used and done so far."""
+
+    when: float
+    loop: float  # CPU seconds of the thread that the event loop runs on
+    process: float
+    batches: float
+    rows: float
+    device: float  # seconds that batches took, retries included
+
+    @classmethod
+    def of(cls, server: Server) -> Usage:
+        pid = server.process.pid
+        counted = _metrics(server.url)
+        return cls(
+            time.monotonic(),
+            _cpu(Path(f"/proc/{pid}/task/{pid}/stat")),
+            _cpu(Path(f"/proc/{pid}/stat")),
+            counted.get("tts_batch_rows_count", math.nan),
+            counted.get("tts_batch_rows_sum", math.nan),
+            counted.get("tts_inference_time_seconds_sum", math.nan),
+        )
+
+    def since(self, before: Usage) -> dict[str, float | None]:
+        seconds = self.when - before.when
+        batches, known = self.batches - before.batches, not math.isnan(self.batches)
+        return {
+            "batch_rows_mean": (round((self.rows - before.rows) / batches, 2) if batches else None) if known else 1.0,
+            "loop_cpu_share": round((self.loop - before.loop) / seconds, 3),
+            "process_cpu": round((self.process - before.process) / seconds, 3),
+            "device_share": round((self.device - before.device) / seconds, 3) if known else None,
+        }
+
+
+def _cpu(stat: Path) -> float:
+    try:
+        fields = stat.read_text().rpartition(")")[2].split()
+    except OSError:
+        return math.nan
+    return (int(fields[11]) + int(fields[12])) / 100  # user and system, in ticks of 10 ms
+
+
+def _metrics(url: str) -> dict[str, float]:
+    answer = httpx.get(f"{url}/metrics", trust_env=False, timeout=60)
+    if answer.status_code != 200:
+        return {}
+    lines = (line.split(" ") for line in answer.text.splitlines() if not line.startswith("#"))
+    return {words[0]: float(words[1]) for words in lines if len(words) == 2}
+
+
+def ratios(results: dict[str, Any]) -> dict[str, float]:
+    """Our best, and ours at four clients, by what the same card does without us."""
+    plain = results["plain_model"]
+    best: dict[tuple[str, int | None], float] = {}
+    for run in results["runs"]:
+        if run["mode"] == "closed" and run["input"] == "text" and run["endpoint"] == "/tts":
+            best[run["server"], run["clients"]] = run["audio_per_second"]
+    ours = {clients: rate for (server, clients), rate in best.items() if server == "kokoro-server"}
+    found = {}
+    if plain and ours:
+        found["best_by_plain_model"] = round(max(ours.values()) / plain["audio_per_second"], 1)
+    for clients, rate in ours.items():
+        if theirs := best.get(("one-at-a-time", clients)):
+            found[f"by_one_at_a_time_at_{clients}"] = round(rate / theirs, 1)
+    return found
+
+
+if __name__ == "__main__":
+    main()

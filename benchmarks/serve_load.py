@@ -1,0 +1,188 @@
+"""Clients for `serve_bench`: plain sockets, several processes, every answer read to its end and checked."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import random
+import time
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+from urllib.parse import urlsplit
+
+SAMPLE_BYTES = 2
+SAMPLE_RATE = 24_000
+WAV_HEADER = 44  # bytes
+LENGTH_TOLERANCE = 0.2  # of the length that the same text had when it was asked for alone, elsewhere cut otherwise
+READ = 1 << 18
+
+Mode = Literal["closed", "poisson"]
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What a client sends, and how long the audio should be (0: not known)."""
+
+    body: dict[str, object]
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """What one process does. Times are on the system's monotonic clock; `rate` is in requests a second."""
+
+    url: str
+    path: str
+    questions: Sequence[Question]
+    mode: Mode
+    clients: int
+    rate: float
+    begin: float
+    end: float
+    seed: int
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    asked: float
+    first: float
+    ended: float
+    seconds: float  # of audio
+    fault: str = ""
+
+
+class Fault(Exception):
+    """An answer that must not count."""
+
+
+class Connection:
+    """One at a time; opened when first needed, and again after a fault."""
+
+    def __init__(self, url: str) -> None:
+        parts = urlsplit(url)
+        self._host, self._port = parts.hostname or "", parts.port or 80
+        self._streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
+
+    async def ask(self, path: str, question: Question, asked: float) -> Answer:
+        try:
+            return await self._ask(path, question, asked)
+        except (Fault, OSError, ValueError, asyncio.IncompleteReadError) as error:
+            self.close()
+            now = time.monotonic()
+            return Answer(asked, now, now, 0.0, f"{type(error).__name__}: {error}"[:200])
+
+    def close(self) -> None:
+        if self._streams:
+            self._streams[1].close()
+            self._streams = None
+
+    async def _ask(self, path: str, question: Question, asked: float) -> Answer:
+        if self._streams is None:
+            self._streams = await asyncio.open_connection(self._host, self._port, limit=2 * READ)
+        reader, writer = self._streams
+        body = json.dumps(question.body).encode()
+        head = f"POST {path} HTTP/1.1\r\nHost: {self._host}\r\nContent-Type: application/json\r\n"
+        writer.write(head.encode() + f"Content-Length: {len(body)}\r\n\r\n".encode() + body)
+        status, headers = _head(await reader.readuntil(b"\r\n\r\n"))
+        counted = Counted()
+        if headers.get("transfer-encoding") == "chunked":
+            while size := int(await reader.readline(), 16):
+                await counted.read(reader, size)
+                await reader.readexactly(2)
+            await reader.readexactly(2)
+        else:
+            await counted.read(reader, int(headers["content-length"]))
+        ended = time.monotonic()
+        if status != 200:
+            raise Fault(f"status {status} {counted.beginning.decode(errors='replace')}")
+        seconds = (counted.size - WAV_HEADER) / SAMPLE_BYTES / SAMPLE_RATE
+        _check(seconds, headers, question)
+        return Answer(asked, counted.first, ended, seconds)
+
+
+class Counted:
+    """A body, of which only its size is kept, how it begins and when the first sample behind the WAV header came."""
+
+    def __init__(self) -> None:
+        self.size = 0
+        self.first = 0.0
+        self.beginning = b""
+
+    async def read(self, reader: asyncio.StreamReader, size: int) -> None:
+        while size:
+            data = await reader.read(min(size, READ))
+            if not data:
+                raise Fault(f"ended {size} bytes too early")
+            size -= len(data)
+            self.beginning = self.beginning or data[:150]
+            self.size += len(data)
+            if not self.first and self.size > WAV_HEADER:
+                self.first = time.monotonic()
+
+
+def _head(data: bytes) -> tuple[int, dict[str, str]]:
+    first, *lines = data.decode("latin-1").rstrip().split("\r\n")
+    headers = (line.split(":", 1) for line in lines)
+    return int(first.split(" ", 2)[1]), {name.lower(): value.strip() for name, value in headers}
+
+
+def _check(seconds: float, headers: dict[str, str], question: Question) -> None:
+    if seconds <= 0:
+        raise Fault("no audio")
+    told = headers.get("x-audio-duration")
+    if told and abs(float(told) - seconds) > 0.001:
+        raise Fault(f"{seconds:.3f} s of audio, {told} announced")
+    if question.seconds and abs(seconds / question.seconds - 1) > LENGTH_TOLERANCE:
+        raise Fault(f"{seconds:.3f} s of audio where {question.seconds:.3f} are right")
+
+
+def run(load: Load) -> list[Answer]:
+    """The answers, in the order in which they ended."""
+    with contextlib.suppress(ImportError):
+        import uvloop
+
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            return runner.run(_run(load))
+    return asyncio.run(_run(load))
+
+
+async def _run(load: Load) -> list[Answer]:
+    answers: list[Answer] = []
+    random_ = random.Random(load.seed)
+    await asyncio.sleep(load.begin - time.monotonic())
+    if load.mode == "closed":
+        clients = (_closed(load, random.Random(random_.random()), answers) for _ in range(load.clients))
+        await asyncio.gather(*clients)
+    else:
+        await _poisson(load, random_, answers)
+    return answers
+
+
+async def _closed(load: Load, random_: random.Random, answers: list[Answer]) -> None:
+    """One client: the next question as soon as the last is answered."""
+    connection = Connection(load.url)
+    while (now := time.monotonic()) < load.end:
+        answers.append(await connection.ask(load.path, random_.choice(load.questions), now))
+    connection.close()
+
+
+async def _poisson(load: Load, random_: random.Random, answers: list[Answer]) -> None:
+    """Arrivals that do not wait for answers. The time an arrival was due is when it counts as asked."""
+    idle: deque[Connection] = deque()
+
+    async def arrive(question: Question, due: float) -> None:
+        connection = idle.pop() if idle else Connection(load.url)
+        answers.append(await connection.ask(load.path, question, due))
+        idle.append(connection)
+
+    async with asyncio.TaskGroup() as group:
+        due = load.begin + random_.expovariate(load.rate)
+        while due < load.end:
+            await asyncio.sleep(max(0.0, due - time.monotonic()))
+            group.create_task(arrive(random_.choice(load.questions), due))
+            due += random_.expovariate(load.rate)
+    for connection in idle:
+        connection.close()

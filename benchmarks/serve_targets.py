@@ -1,0 +1,193 @@
+"""The servers that `serve_bench` measures, each a process of its own.
+
+    python -m benchmarks.serve_targets kokoro-server|one-at-a-time|g2p-table [--model real|tiny|double] ...
+
+`kokoro-server` is the real application as `kokoro-server serve` runs it; only where its model comes from differs.
+`one-at-a-time` is a server of the usual kind: FastAPI around `kokoro.KModel`, one call at a time, in a thread, behind
+a lock. `g2p-table` answers as the G2P service does, from phonemes that the real one made before: it takes no time, so
+that the speech server is what is measured.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import logging
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy as np
+import uvicorn
+from fastapi import FastAPI, Request, Response
+from fastapi.responses import StreamingResponse
+
+from benchmarks import common
+from kokoro_server import logs, serving
+from kokoro_server.api.openai_schemas import OpenAISpeechRequest
+from kokoro_server.api.schemas import TTSRequest
+from kokoro_server.app import create_app
+from kokoro_server.audio.encode import Output, encode
+from kokoro_server.audio.wav import header, pcm16
+from kokoro_server.config import Settings
+from kokoro_server.engine import vocab
+from kokoro_server.engine.loader import Model
+from kokoro_server.engine.protocol import SAMPLES_PER_FRAME, Limits, Result, Row
+from kokoro_server.engine.voices import VoiceBook
+from kokoro_server.g2p import languages
+
+TABLE = common.ROOT / "benchmarks" / "data" / "conversions.json"
+DOUBLE_SECONDS = (0.004, 4.5e-6)  # a batch and a padded frame on an H200, measured
+
+
+class Double:
+    """An engine that takes the time an H200 would and gives a hum of the right length."""
+
+    device = "double"
+    limits = Limits(max_tokens=510, max_rows=64, max_padded_frames=40_960)
+
+    def __init__(self) -> None:
+        self._hum = np.sin(np.arange(2_000 * SAMPLES_PER_FRAME) / 20, dtype=np.float32) * np.float32(0.3)
+
+    def warmup(self) -> None: ...
+
+    def synthesize(self, rows: Sequence[Row]) -> list[Result]:
+        durations = [np.array([10, *([2] * len(row.tokens)), 10]) for row in rows]
+        frames = [int(lengths.sum()) for lengths in durations]
+        fixed, per_frame = DOUBLE_SECONDS
+        time.sleep(fixed + per_frame * len(rows) * max(frames))
+        sound = np.tile(self._hum[: max(frames) * SAMPLES_PER_FRAME], (len(rows), 1))
+        return [Result(sound[i, : frames[i] * SAMPLES_PER_FRAME], lengths) for i, lengths in enumerate(durations)]
+
+
+def load(options: argparse.Namespace, settings: Settings, scratch: Path) -> Model:
+    from kokoro_server.engine.torch_engine import TorchEngine
+    from tests import tiny
+
+    if options.model == "tiny":
+        return tiny.load(scratch)
+    if options.model == "double":
+        return Model((Double(),), VoiceBook(tiny.write_voices(scratch)), "none", "double")
+    weights, voices = common.find(options.weights, options.voices)
+    engines = TorchEngine.load_all(
+        weights, settings.devices or (settings.device,), settings.precision, settings.gpu_memory_fraction
+    )
+    for engine in engines:
+        engine.warmup()
+    return Model(tuple(engines), VoiceBook(voices), "fp32", "path")
+
+
+def plain_model(options: argparse.Namespace, settings: Settings, scratch: Path) -> tuple[Any, VoiceBook]:
+    """`kokoro.KModel` as it is, on the device the server would use, and the voices."""
+    from kokoro_server.engine import reference, tiny
+    from kokoro_server.engine.torch_engine import pick_device
+    from tests import tiny as tiny_voices
+
+    if options.model == "real":
+        weights, voices = common.find(options.weights, options.voices)
+        return reference.load(weights).to(pick_device(settings.device)), VoiceBook(voices)
+    return tiny.build(), VoiceBook(tiny_voices.write_voices(scratch))
+
+
+def speak(model: Any, voices: VoiceBook, phonemes: str, voice: str, speed: float = 1.0) -> np.ndarray[Any, Any]:
+    """One call of the plain model, as `kokoro.KPipeline` makes it. Blocking."""
+    import torch
+
+    tokens = vocab.tokenize(phonemes)
+    ids = torch.tensor([[0, *tokens, 0]], device=model.device)
+    style = torch.tensor(voices.style(voice, len(tokens)), device=model.device)[None]
+    audio, _ = model.forward_with_tokens(ids, style, speed)
+    samples: np.ndarray[Any, Any] = audio.cpu().numpy()
+    return samples
+
+
+def one_at_a_time(model: Any, voices: VoiceBook, g2p_url: str) -> FastAPI:
+    app = FastAPI()
+    one = asyncio.Lock()
+    http = httpx.AsyncClient(trust_env=False)
+
+    async def audio(wanted: TTSRequest) -> np.ndarray[Any, Any]:
+        phonemes = wanted.phonemes
+        if phonemes is None:
+            lang = wanted.language or languages.of_voice(wanted.voice).code
+            answer = await http.post(f"{g2p_url}/convert/batch", json={"texts": [wanted.text], "lang": lang})
+            phonemes = answer.raise_for_status().json()["results"][0]["phonemes"]
+        async with one:
+            return await asyncio.to_thread(speak, model, voices, phonemes, wanted.voice, wanted.speed)
+
+    @app.post("/tts")
+    async def tts(body: TTSRequest) -> Response:
+        return Response(encode(await audio(body), Output()), media_type="audio/wav")
+
+    @app.post("/tts/stream")
+    async def stream(body: TTSRequest) -> Response:
+        made = await audio(body)
+
+        async def chunks() -> Any:
+            yield header(24_000, "pcm_s16le", None)
+            yield pcm16(made)
+
+        return StreamingResponse(chunks(), media_type="audio/wav")
+
+    @app.post("/v1/audio/speech")
+    async def speech(body: OpenAISpeechRequest) -> Response:
+        return await stream(body.wanted())
+
+    return app
+
+
+def g2p_table() -> FastAPI:
+    known = {
+        (lang, text): json.dumps(conversion, ensure_ascii=False)
+        for lang, texts in json.loads(TABLE.read_text(encoding="utf-8")).items()
+        for text, conversion in texts.items()
+    }
+    app = FastAPI()
+
+    @app.post("/convert/batch")
+    async def convert(request: Request) -> Response:
+        asked = await request.json()
+        results = ",".join(known[asked["lang"], text] for text in asked["texts"])
+        return Response(f'{{"results":[{results}]}}', media_type="application/json")
+
+    @app.get("/health")
+    async def health() -> dict[str, str]:
+        return {"status": "ok"}
+
+    return app
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("server", choices=("kokoro-server", "one-at-a-time", "g2p-table"))
+    parser.add_argument("--model", choices=("real", "tiny", "double"), default="real")
+    parser.add_argument("--weights", type=Path, help="a converted safetensors file; by default the cache's")
+    parser.add_argument("--voices", type=Path, help="a folder of voice packs; by default the cache's")
+    options = parser.parse_args()
+    settings = Settings.load(dotenv=None)
+    logs.configure(settings.log_level)
+    with tempfile.TemporaryDirectory() as folder:
+        if options.server == "kokoro-server":
+            serving.run(create_app(settings, load=lambda s: load(options, s, Path(folder))), settings)
+            return
+        if options.server == "g2p-table":
+            app = g2p_table()
+        else:
+            app = one_at_a_time(*plain_model(options, settings, Path(folder)), settings.g2p_url or "")
+        _serve(app, settings)
+
+
+def _serve(app: FastAPI, settings: Settings) -> None:
+    with serving.bind(settings.host, settings.port) as sock:
+        config = uvicorn.Config(app, log_config=None, access_log=False)
+        sock.listen(1024)
+        logging.getLogger(__name__).warning("is ready at http://%s:%d", *sock.getsockname()[:2])
+        uvicorn.Server(config).run(sockets=[sock])
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,137 @@
+"""The README's figures: made of the results, and only of them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+
+from benchmarks import plot, report
+from benchmarks.report import BEGIN, END
+from kokoro_server import cli, logs
+
+PIECES = {"equal": {"audio_s": 4.65, "ms": 4.79, "audio_s_per_s": 971}, "packed": {"ms": 4.57, "audio_s_per_s": 882}}
+ENGINE = {
+    "gpu": "NVIDIA H200",
+    "precision": "fp16",
+    "rows": [{"rows": 1, **PIECES}],
+    "kmodel": {"equal_ms": 94.6, "equal_audio_s_per_s": 49.2},
+}
+CPU = {
+    "machine": {"cpu": "Neoverse-N1"},
+    "threads": 2,
+    "clips": [
+        {
+            "audio_seconds": 2.05,
+            "contenders": {"kmodel": {"audio_s_per_s": 0.75}, "ours-onnx-int8": {"audio_s_per_s": 2.7}},
+        }
+    ],
+}
+
+
+def served(server: str, endpoint: str, clients: int, audio: float, first: float) -> dict[str, Any]:
+    spread = {"p50": first, "p95": 2 * first, "p99": 3 * first}
+    run = {"server": server, "endpoint": endpoint, "mode": "closed", "clients": clients, "audio_per_second": audio}
+    run |= {"requests": 100, "errors": 0}
+    return run | {"first_audio_ms": spread, "total_ms": spread}
+
+
+SERVE = {
+    "device": "NVIDIA H200",
+    "runs": [
+        served("kokoro-server", "/tts", 1, 600.0, 8.0),
+        served("kokoro-server", "/tts", 64, 2600.0, 80.0),
+        served("kokoro-server", "/tts/stream", 1, 500.0, 9.5),
+        {**served("kokoro-server", "/tts/stream", 64, 2100.0, 60.0), "errors": 3},
+        served("one-at-a-time", "/tts", 1, 55.0, 80.0),
+        {**served("kokoro-server", "/tts", 0, 9.0, 9.0), "mode": "poisson", "rate": 5.0},
+        {**served("kokoro-server", "/tts", 64, 9.0, 9.0), "input": "phonemes"},
+    ],
+}
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    results = tmp_path / "benchmarks" / "results"
+    results.mkdir(parents=True)
+    for name, found in (("engine_cuda", ENGINE), ("engine_cpu", CPU), ("serve_cuda", SERVE)):
+        (results / f"{name}.json").write_text(json.dumps(found))
+    (tmp_path / "README.md").write_text(f"before\n\n{BEGIN}\nold\n{END}\n\nafter\n")
+    return tmp_path
+
+
+def run(home: Path, *, check: bool = False) -> int:
+    return report.run(home / "README.md", home / "benchmarks" / "results", check=check)
+
+
+def test_figures_stand_between_the_marks_and_link_to_their_files(home: Path) -> None:
+    assert run(home) == 0
+    text = (home / "README.md").read_text()
+    assert text.startswith(f"before\n\n{BEGIN}\n")
+    assert text.endswith(f"{END}\n\nafter\n")
+    assert "old" not in text
+    link = "[json](benchmarks/results/engine_cuda.json)"
+    assert f"| 1 | 4.79 ms | 971 | {link} |" in text
+    assert f"| plain `kokoro` model, one at a time, same card, same run | 94.6 ms | 49.2 | {link} |" in text
+    link = "[json](benchmarks/results/serve_cuda.json)"
+    assert f"| 1 | 600 | 9.5 ms | 19 ms | 0 of 200 | 55 | {link} |" in text
+    assert f"| 64 | 2,600 | 60 ms | 120 ms | 3 of 203 |  | {link} |" in text
+    assert "| **ours, ONNX int8** | 2.7 | [json](benchmarks/results/engine_cpu.json) |" in text
+    assert "](benchmarks/results/serve.svg)" in text
+    assert all(line.endswith(("| from |", "--- |", ") |")) for line in text.splitlines() if line.startswith("|"))
+
+
+def test_written_twice_is_written_once(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run(home)
+    before = (home / "README.md").read_text(), (home / "benchmarks" / "results" / "serve.svg").read_text()
+    assert run(home) == 0
+    assert before == ((home / "README.md").read_text(), (home / "benchmarks" / "results" / "serve.svg").read_text())
+    assert capsys.readouterr().out.endswith("up to date\n")
+
+
+def test_check_fails_where_something_is_out_of_date_and_writes_nothing(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = (home / "README.md").read_text()
+    assert run(home, check=True) == 1
+    assert capsys.readouterr().err.startswith("out of date: README.md, serve.svg; run 'kokoro-server bench report'")
+    assert (home / "README.md").read_text() == before
+    run(home)
+    assert run(home, check=True) == 0
+    changed = ENGINE | {"kmodel": {"equal_ms": 50.0, "equal_audio_s_per_s": 93.0}}
+    (home / "benchmarks" / "results" / "engine_cuda.json").write_text(json.dumps(changed))
+    assert run(home, check=True) == 1
+
+
+def test_results_that_are_missing_are_named(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run(home)
+    assert "no figures of fidelity_cuda.json: there is no such file" in capsys.readouterr().out
+
+
+def test_a_readme_without_marks_is_refused(home: Path) -> None:
+    (home / "README.md").write_text("no marks\n")
+    with pytest.raises(ValueError, match="no place for the figures"):
+        run(home)
+
+
+def test_the_picture_is_an_svg_with_a_dot_for_every_figure(home: Path) -> None:
+    run(home)
+    tree = ElementTree.parse(home / "benchmarks" / "results" / "serve.svg")
+    names = [element.tag.rpartition("}")[2] for element in tree.iter()]
+    assert names.count("circle") == 2 + 1 + 2 * (2 + 1)  # throughput of both, p50 and p95 of both
+    words = {element.text for element in tree.iter() if element.tag.endswith("text")}
+    assert {"Throughput", "Time to first audio", "audio-seconds per second", "milliseconds", "64"} <= words
+
+
+def test_ticks_are_round_and_few() -> None:
+    assert plot.ticks(5, 100) == [5, 10, 20, 50, 100]
+    assert plot.ticks(1, 10_000) == [1, 10, 100, 1000, 10_000]
+
+
+def test_the_command_runs_it(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(logs, "configure", lambda _level: None)
+    assert cli.main(["bench", "report", "--help"]) == 0
+    assert "usage: kokoro-server bench report" in capfd.readouterr().out
