@@ -1,9 +1,9 @@
 """Which backends the tests run on.
 
 A test that sees an engine in its own process runs on each of them. Servers are processes of their own and slow to
-start, so by default those with the tiny model run on torch, those with the real model on what `auto` finds, and
-tests/e2e/test_backends.py starts a real one on each. KOKORO_TEST_BACKEND=torch or onnx puts all of them, servers
-included, on that one; `make test-backends` does both in turn.
+start, so by default those with the tiny model run on torch and those with the real model on what `auto` finds;
+tests/e2e/test_backends.py, which starts a real one on each, is slow. KOKORO_TEST_BACKEND=torch or onnx puts all of
+them, servers included, on that one; `make test-backends` does both in turn.
 """
 
 from __future__ import annotations

@@ -32,8 +32,12 @@ def real_engine(request: pytest.FixtureRequest, assets: Assets) -> Engine:
 
 @pytest.fixture(scope="session")
 def real_server(assets: Assets, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """`kokoro-server serve` with the real model, shared by all tests that only ask it things."""
-    with servers.running(servers.REAL, tmp_path_factory.mktemp("real") / "log") as server:
+    """`kokoro-server serve` with the real model, shared by all tests that only ask it things.
+
+    The first piece's length is given, so that it does not hang on how fast this machine happens to be.
+    """
+    log = tmp_path_factory.mktemp("real") / "log"
+    with servers.running(servers.REAL, log, FIRST_CHUNK_MAX_TOKENS="50") as server:
         yield server
 
 

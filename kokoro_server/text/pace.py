@@ -16,7 +16,7 @@ OVERHEAD = 0.82
 KEPT = 0.08  # heard of it, in the shortest gap
 LEAD = 0.30  # and before the first piece, where nothing is cut
 
-START = 1.0  # seconds in which the first piece should be made
+START = 1.5  # seconds in which the first piece should be made: at twice the pace of speech, an ordinary sentence
 LATEST_START = 3.0  # the longest wait for a start that keeps a slower machine from stalling later
 # Phonemes are not all alike, and the machine has other things to do: pieces are planned to be ready earlier by this.
 MARGIN = 1.15

@@ -20,7 +20,7 @@ from kokoro_server.engine.protocol import SAMPLE_RATE
 from tests import backends, servers
 from tests.servers import ROOT, Server, assert_same_audio, say
 
-pytestmark = pytest.mark.real
+pytestmark = [pytest.mark.real, pytest.mark.slow]
 
 TEXT = "The birch canoe slid on the smooth planks. Glue it to the wall, if you can."
 RAW = {"format": "pcm", "sample_format": "pcm_f32le"}
