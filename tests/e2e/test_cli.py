@@ -81,7 +81,13 @@ def test_a_terminal_shows_a_bar(tiny_server: Server, tmp_path: Path) -> None:
 
 def test_an_interrupted_run_leaves_no_file(tiny_server: Server, tmp_path: Path) -> None:
     arguments = ["say", SENTENCE * 300, "-o", str(tmp_path / "a.mp3"), "--url", tiny_server.url]
-    process = subprocess.Popen([*COMMAND, *arguments], cwd=ROOT, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        [*COMMAND, *arguments],
+        cwd=ROOT,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # tests run in the background have it ignored
+    )
     deadline = time.monotonic() + TIMEOUT
     while not any(path.stat().st_size for path in tmp_path.iterdir()):
         assert process.poll() is None
