@@ -9,9 +9,11 @@ import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnxruntime
+from numpy.typing import NDArray
 
 from kokoro_server.engine import noise
 from kokoro_server.engine.protocol import MAX_TOKENS, SAMPLE_RATE, Limits, Result, Row
@@ -95,20 +97,9 @@ class OnnxEngine:
         return [next(results) if row.tokens else silence() for row in rows]
 
     def _speak(self, row: Row) -> Result:
-        style = row.style[None].astype(np.float32)
-        tokens = np.array([[0, *row.tokens, 0]], np.int64)
-        speed = np.array([row.speed], np.float32)
-        prosody, text, durations = self._text.run(None, {"tokens": tokens, "style": style, "speed": speed})
-        lengths = durations[0]
-        frames = int(lengths.sum())
-        inputs = {
-            "prosody": np.repeat(prosody, lengths, 1),
-            "text": np.repeat(text, lengths, 1),
-            "style": style,
-            "noise": noise.draw(row.seed, frames)[None],
-            "semitones": np.array([row.pitch], np.float32),
-        }
-        audio = self._decode.run(None, inputs, self._shrink if frames > LONG_FRAMES else None)[0]
+        inputs, lengths = decode_inputs(self._text, row)
+        long = lengths.sum() > LONG_FRAMES
+        audio = self._decode.run(None, inputs, self._shrink if long else None)[0]
         return Result(audio[0].copy(), lengths.copy())
 
     def _session(self, path: Path) -> onnxruntime.InferenceSession:
@@ -117,6 +108,23 @@ class OnnxEngine:
         # Threads that wait by spinning would take the cores from the event loop, and from each other.
         options.add_session_config_entry("session.intra_op.allow_spinning", "0")
         return onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+
+
+def decode_inputs(text: onnxruntime.InferenceSession, row: Row) -> tuple[dict[str, Any], NDArray[np.int64]]:
+    """What the second graph is given, once the first has run; and the length of each token in frames."""
+    style = row.style[None].astype(np.float32)
+    tokens = np.array([[0, *row.tokens, 0]], np.int64)
+    speed = np.array([row.speed], np.float32)
+    prosody, features, durations = text.run(None, {"tokens": tokens, "style": style, "speed": speed})
+    lengths: NDArray[np.int64] = durations[0]
+    inputs = {
+        "prosody": np.repeat(prosody, lengths, 1),
+        "text": np.repeat(features, lengths, 1),
+        "style": style,
+        "noise": noise.draw(row.seed, int(lengths.sum()))[None],
+        "semitones": np.array([row.pitch], np.float32),
+    }
+    return inputs, lengths
 
 
 def cores() -> int:

@@ -18,7 +18,8 @@ import onnx
 import onnxruntime
 from safetensors.numpy import load_file
 
-from kokoro_server.engine import noise, onnx_build, vocab
+from kokoro_server.engine import onnx_build, vocab
+from kokoro_server.engine.onnx import decode_inputs
 from kokoro_server.engine.onnx_graph import Array, folded
 from kokoro_server.engine.onnx_lower import EDGE, PEAKED, Lowering, lowered
 from kokoro_server.engine.protocol import Row
@@ -61,15 +62,7 @@ def _exposed(name: str, state: Mapping[str, Array]) -> onnxruntime.InferenceSess
 def _levels(
     text: onnxruntime.InferenceSession, decode: onnxruntime.InferenceSession, row: Row
 ) -> Iterator[tuple[str, Array]]:
-    style, tokens = row.style[None], np.array([[0, *row.tokens, 0]], np.int64)
-    prosody, read, durations = text.run(None, {"tokens": tokens, "style": style, "speed": np.ones(1, np.float32)})
-    inputs = {
-        "prosody": np.repeat(prosody, durations[0], 1),
-        "text": np.repeat(read, durations[0], 1),
-        "style": style,
-        "noise": noise.draw(row.seed, int(durations.sum()))[None],
-        "semitones": np.zeros(1, np.float32),
-    }
+    inputs, _ = decode_inputs(text, row)
     names = [output.name for output in decode.get_outputs()][1:]
     for name, signal in zip(names, decode.run(names, inputs), strict=True):
         yield name, np.abs(signal[:, EDGE:-EDGE] if name.startswith(PEAKED) else signal).max((0, 1))

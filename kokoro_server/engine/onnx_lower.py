@@ -1,8 +1,8 @@
 """What the nodes of the domain `kokoro` become, in operators that onnxruntime has.
 
 Activations are (1, time, channels). In int8 a convolution of the decoder is: round to 8 bits with the range of this
-signal, gather the taps side by side, one product of bytes. Its weights are unsigned like its input: of the pairs that
-onnxruntime multiplies exactly on every processor, the one that needs no narrower weights.
+signal, gather the taps side by side, one product of bytes. Its weights are signed where that is exact, else unsigned
+like its input.
 """
 
 from __future__ import annotations

@@ -13,7 +13,6 @@ from kokoro_server.engine import built
 from kokoro_server.engine.assets import Assets
 from kokoro_server.engine.pins import CATALOG, VOICE_BYTES
 from kokoro_server.errors import AssetError
-from tests.engine import asset_sandbox
 from tests.engine.asset_sandbox import (
     FP32,
     FP32_FILE,
@@ -26,16 +25,6 @@ from tests.engine.asset_sandbox import (
     voices_of,
     weights_of,
 )
-
-
-@pytest.fixture
-def sandbox(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Sandbox:
-    return asset_sandbox.isolated(tmp_path, monkeypatch)
-
-
-@pytest.fixture
-def cache(tmp_path: Path) -> Path:
-    return tmp_path / "cache"
 
 
 def test_a_file_given_by_hand_is_converted_once(sandbox: Sandbox, cache: Path) -> None:

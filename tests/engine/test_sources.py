@@ -35,16 +35,6 @@ from tests.engine.asset_sandbox import (
 )
 
 
-@pytest.fixture
-def sandbox(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Sandbox:
-    return asset_sandbox.isolated(tmp_path, monkeypatch)
-
-
-@pytest.fixture
-def cache(tmp_path: Path) -> Path:
-    return tmp_path / "cache"
-
-
 @contextmanager
 def other_process(
     sandbox: Sandbox, cache: Path, source: str, log: Path, **environment: str
