@@ -13,7 +13,6 @@ from __future__ import annotations
 import argparse
 import itertools
 import json
-import math
 import multiprocessing
 import re
 import statistics
@@ -29,6 +28,7 @@ from typing import Any
 import httpx
 
 from benchmarks import common, serve_targets
+from benchmarks.serve_figures import Usage, figures, ratios
 from benchmarks.serve_load import SAMPLE_RATE, Answer, Load, Mode, Question
 from benchmarks.serve_load import run as run_load
 from tests import servers
@@ -60,7 +60,7 @@ def plan(clients: Sequence[int], plain: Sequence[int], rates: Sequence[float]) -
     ours = [Run("kokoro-server", endpoint, clients=count) for endpoint in ENDPOINTS for count in clients]
     ours += [Run("kokoro-server", "/tts", clients=count, input="phonemes") for count in clients[-3:]]
     ours += [Run("kokoro-server", endpoint, "poisson", rate=rate) for endpoint in ENDPOINTS[:2] for rate in rates]
-    return ours + [Run("one-at-a-time", endpoint, clients=count) for endpoint in ENDPOINTS[:1] for count in plain]
+    return ours + [Run("one-at-a-time", endpoint, clients=count) for endpoint in ENDPOINTS for count in plain]
 
 
 def main() -> None:
@@ -245,7 +245,10 @@ def measured(
     after = Usage.of(server)
     answers = [answer for work in working for answer in work.result()]
     inside = [answer for answer in answers if start <= answer.ended < end]
-    return _facts(run) | figures(inside, end - start) | after.since(before)
+    used = after.since(before)
+    per_request = 1000 * (used["loop_cpu_share"] or 0.0) * (end - start) / len(inside) if inside else None
+    loop = {"loop_ms_per_request": None if per_request is None else round(per_request, 3)}
+    return _facts(run) | figures(inside, end - start) | used | loop
 
 
 def _facts(run: Run) -> dict[str, Any]:
@@ -257,98 +260,6 @@ def _facts(run: Run) -> dict[str, Any]:
         "rate": run.rate,
         "input": run.input,
     }
-
-
-def figures(answers: Sequence[Answer], seconds: float) -> dict[str, Any]:
-    good = [answer for answer in answers if not answer.fault]
-    faults = [answer.fault for answer in answers if answer.fault]
-    return {
-        "requests": len(good),
-        "errors": len(faults),
-        **({"first_error": faults[0]} if faults else {}),
-        "audio_per_second": round(sum(answer.seconds for answer in good) / seconds, 1),
-        "requests_per_second": round(len(good) / seconds, 1),
-        "clip_seconds": round(statistics.mean(answer.seconds for answer in good), 2) if good else None,
-        "first_audio_ms": percentiles([1000 * (answer.first - answer.asked) for answer in good]),
-        "total_ms": percentiles([1000 * (answer.ended - answer.asked) for answer in good]),
-    }
-
-
-def percentiles(values: Sequence[float]) -> dict[str, float | None]:
-    """By nearest rank; nothing for no values."""
-    ordered = sorted(values)
-    return {
-        f"p{share}": round(ordered[math.ceil(share / 100 * len(ordered)) - 1], 2) if ordered else None
-        for share in (50, 95, 99)
-    }
-
-
-@dataclass(frozen=True, slots=True)
-class Usage:
-    """What a server has used and done so far."""
-
-    when: float
-    loop: float  # CPU seconds of the thread that the event loop runs on
-    process: float
-    batches: float
-    rows: float
-    device: float  # seconds that batches took, retries included
-
-    @classmethod
-    def of(cls, server: Server) -> Usage:
-        pid = server.process.pid
-        counted = _metrics(server.url)
-        return cls(
-            time.monotonic(),
-            _cpu(Path(f"/proc/{pid}/task/{pid}/stat")),
-            _cpu(Path(f"/proc/{pid}/stat")),
-            counted.get("tts_batch_rows_count", math.nan),
-            counted.get("tts_batch_rows_sum", math.nan),
-            counted.get("tts_inference_time_seconds_sum", math.nan),
-        )
-
-    def since(self, before: Usage) -> dict[str, float | None]:
-        seconds = self.when - before.when
-        batches, known = self.batches - before.batches, not math.isnan(self.batches)
-        return {
-            "batch_rows_mean": (round((self.rows - before.rows) / batches, 2) if batches else None) if known else 1.0,
-            "loop_cpu_share": round((self.loop - before.loop) / seconds, 3),
-            "process_cpu": round((self.process - before.process) / seconds, 3),
-            "device_share": round((self.device - before.device) / seconds, 3) if known else None,
-        }
-
-
-def _cpu(stat: Path) -> float:
-    try:
-        fields = stat.read_text().rpartition(")")[2].split()
-    except OSError:
-        return math.nan
-    return (int(fields[11]) + int(fields[12])) / 100  # user and system, in ticks of 10 ms
-
-
-def _metrics(url: str) -> dict[str, float]:
-    answer = httpx.get(f"{url}/metrics", trust_env=False, timeout=60)
-    if answer.status_code != 200:
-        return {}
-    lines = (line.split(" ") for line in answer.text.splitlines() if not line.startswith("#"))
-    return {words[0]: float(words[1]) for words in lines if len(words) == 2}
-
-
-def ratios(results: dict[str, Any]) -> dict[str, float]:
-    """Our best, and ours at four clients, by what the same card does without us."""
-    plain = results["plain_model"]
-    best: dict[tuple[str, int | None], float] = {}
-    for run in results["runs"]:
-        if run["mode"] == "closed" and run["input"] == "text" and run["endpoint"] == "/tts":
-            best[run["server"], run["clients"]] = run["audio_per_second"]
-    ours = {clients: rate for (server, clients), rate in best.items() if server == "kokoro-server"}
-    found = {}
-    if plain and ours:
-        found["best_by_plain_model"] = round(max(ours.values()) / plain["audio_per_second"], 1)
-    for clients, rate in ours.items():
-        if theirs := best.get(("one-at-a-time", clients)):
-            found[f"by_one_at_a_time_at_{clients}"] = round(rate / theirs, 1)
-    return found
 
 
 if __name__ == "__main__":

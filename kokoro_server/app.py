@@ -10,6 +10,8 @@ import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
+from functools import cached_property
+from typing import TypeVar
 
 from fastapi import FastAPI
 
@@ -17,6 +19,7 @@ from kokoro_server import __version__
 from kokoro_server.api import batch, batching, captioned, errors, health, openai, stream, tts, web, websocket
 from kokoro_server.api.context import RequestContext
 from kokoro_server.api.limits import BodyLimit
+from kokoro_server.api.stopping import StopAnswer
 from kokoro_server.api.stream import StreamCount
 from kokoro_server.batching.policy import BatchingOptions
 from kokoro_server.batching.queue import BatchQueue
@@ -33,10 +36,12 @@ from kokoro_server.text.reading import Reader
 
 log = logging.getLogger(__name__)
 
-EVERY_PIECE = 100_000
+T = TypeVar("T")
+
+PACED_BYPASS = 100  # pieces: after ten minutes of speech a slow machine is far enough ahead
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Parts:
     """What a running server is made of; `app.state.parts`."""
 
@@ -48,10 +53,16 @@ class Parts:
     synthesizer: Synthesizer
     metrics: Metrics
 
-    @property
+    @cached_property
     def bypass(self) -> int:
-        """Pieces of a stream that do not wait for others; all, where they are sized to be ready when needed."""
-        return EVERY_PIECE if self.model.pace and self.model.pace.keeps_up else self.settings.bypass_chunks
+        """Pieces of a stream that do not wait for others; more, where they are sized to be ready when needed."""
+        paced = self.model.pace is not None and self.model.pace.matters and not self.settings.first_chunk_tokens
+        return max(PACED_BYPASS, self.settings.bypass_chunks) if paced else self.settings.bypass_chunks
+
+    @property
+    def urgent(self) -> int:
+        """Those of them that go before all others: the first, unless the next too may be needed at once."""
+        return self.bypass if self.bypass >= PACED_BYPASS else 1
 
 
 @asynccontextmanager
@@ -66,9 +77,10 @@ async def running(
         if child and starting:
             stack.push_async_callback(child.stop)
             stack.callback(starting.cancel)
-        model = await _in_daemon_thread(load, settings)
+        model = await _in_daemon_thread(lambda: load(settings))
         if starting:
             await starting
+        await _in_daemon_thread(model.measure)  # not before: the child takes a core while it starts
         g2p = G2PClient((lambda: child.url) if child else settings.g2p_url or "", settings.g2p_timeout)
         stack.push_async_callback(g2p.aclose)
         queue = BatchQueue(model.engines, _options(settings), metrics=metrics, on_fatal=on_fatal)
@@ -79,30 +91,30 @@ async def running(
         yield Parts(settings, model, queue, g2p, child, synthesizer, metrics)
 
 
-async def _in_daemon_thread(load: Callable[[Settings], Model], settings: Settings) -> Model:
+async def _in_daemon_thread(work: Callable[[], T]) -> T:
     """Unlike asyncio's own threads, this one does not hold up the exit of a server that is stopped while it loads."""
     loop = asyncio.get_running_loop()
-    loaded: asyncio.Future[Model] = loop.create_future()
+    done: asyncio.Future[T] = loop.create_future()
 
-    def settle(result: Model | BaseException) -> None:
-        if loaded.done():
+    def settle(result: T | BaseException) -> None:
+        if done.done():
             return
         if isinstance(result, BaseException):
-            loaded.set_exception(result)
+            done.set_exception(result)
         else:
-            loaded.set_result(result)
+            done.set_result(result)
 
     def run() -> None:
-        result: Model | BaseException
+        result: T | BaseException
         try:
-            result = load(settings)
+            result = work()
         except BaseException as error:
             result = error
         with contextlib.suppress(RuntimeError):  # the loop has ended meanwhile
             loop.call_soon_threadsafe(settle, result)
 
     threading.Thread(target=run, name="load", daemon=True).start()
-    return await loaded
+    return await done
 
 
 def _sizes(settings: Settings) -> PieceSizes:
@@ -149,6 +161,7 @@ def create_app(settings: Settings, load: Callable[[Settings], Model] = loader.lo
     app = FastAPI(title="Kokoro Server", version=__version__, lifespan=lifespan)
     app.state.device_lost = None
     app.state.streams = StreamCount()
+    app.add_middleware(StopAnswer)
     app.add_middleware(BodyLimit, limit=settings.max_body_size)
     app.add_middleware(RequestContext, metrics=metrics)
     errors.install(app)

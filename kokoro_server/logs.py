@@ -24,5 +24,8 @@ def configure(level: str) -> None:
     handler.addFilter(RequestIdFilter())
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
     logging.captureWarnings(True)
+    # What no line shows need not be found out for each: where in the code it comes from, in which thread and process.
+    logging._srcfile = None
+    logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False
     for name in QUIET:
         logging.getLogger(name).setLevel(logging.WARNING)

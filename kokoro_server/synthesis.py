@@ -91,7 +91,7 @@ class Synthesizer:
 
     async def speak(self, speech: Speech, job: Job | None = None) -> Clip:
         """The whole of `speech` as one clip; all of its text or an error."""
-        async with aclosing(self.segments(speech, job)) as segments:
+        async with aclosing(self.segments(speech, job, streamed=False)) as segments:
             made = [segment async for segment in segments]
         outcomes = [segment.outcome for segment in made if segment.outcome]
         return Clip(
@@ -104,32 +104,42 @@ class Synthesizer:
             batch_size=max((outcome.batch_size for outcome in outcomes), default=0),
         )
 
-    async def segments(self, speech: Speech, job: Job | None = None) -> AsyncGenerator[Segment, None]:
-        """The same bit by bit, each as soon as it is made. Close the generator to abandon the rest."""
+    async def segments(
+        self, speech: Speech, job: Job | None = None, *, streamed: bool = True
+    ) -> AsyncGenerator[Segment, None]:
+        """The same bit by bit, each as soon as it is made. Close the generator to abandon the rest.
+
+        `streamed`: somebody listens meanwhile, for whom a slow engine's pieces are cut as `Reader` says.
+        """
         voice = self._voices.canonical(speech.voice)
         job = job or self._queue.job()
         with self._queue.admit(priority=job.priority, deadline=job.first_deadline):
-            items = self._items(speech, voice)
+            items = self._items(speech, voice, streamed=streamed)
             first = await anext(items)
         spoken = deque[Piece | Pause]()
-        rows = self._rows(first, items, spoken, speech, voice)
         utterance = _Utterance(speech)
+        if isinstance(first, Piece) and first.last:
+            await items.aclose()
+            spoken.append(first)
+            yield utterance.add(spoken, await self._queue.submit_only(self._row(first, speech, voice), voice, job))
+            return
+        rows = self._rows(first, items, spoken, speech, voice)
         async with aclosing(self._queue.submit_job(rows, voice=voice, job=job)) as outcomes:
             async for outcome in outcomes:
                 yield utterance.add(spoken, outcome)
         if not utterance.finished:
             yield utterance.finish(spoken)
 
-    def _items(self, speech: Speech, voice: str) -> AsyncGenerator[Piece | Pause, None]:
+    def _items(self, speech: Speech, voice: str, *, streamed: bool) -> AsyncGenerator[Piece | Pause, None]:
         if len(speech.written) > self._max_text:
             raise TextTooLong(
                 f"text has {len(speech.written)} characters; at most {self._max_text} are allowed (MAX_TEXT_LENGTH)",
                 field="text",
             )
         if speech.phonemes is not None:
-            return self._reader.spell(speech.phonemes, speech.speed)
+            return self._reader.spell(speech.phonemes, speech.speed, streamed=streamed)
         language = languages.parse(speech.language) if speech.language else languages.of_voice(voice)
-        return self._reader.pieces(speech.written, language, speech.speed)
+        return self._reader.pieces(speech.written, language, speech.speed, streamed=streamed)
 
     async def _rows(
         self,
@@ -145,10 +155,12 @@ class Synthesizer:
             while item is not None:
                 spoken.append(item)
                 if isinstance(item, Piece):
-                    tokens = vocab.tokenize(item.phonemes)
-                    style = self._voices.style(voice, len(tokens))
-                    yield Row(tokens, style, speech.speed, speech.pitch, speech.seed)
+                    yield self._row(item, speech, voice)
                 item = await anext(others, None)
+
+    def _row(self, piece: Piece, speech: Speech, voice: str) -> Row:
+        tokens = vocab.tokenize(piece.phonemes)
+        return Row(tokens, self._voices.style(voice, len(tokens)), speech.speed, speech.pitch, speech.seed)
 
 
 class _Utterance:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import logging
+import os
 import re
 import time
-import uuid
 from contextvars import ContextVar
 
 from starlette.datastructures import MutableHeaders
@@ -35,7 +35,7 @@ class RequestContext:
             await self.app(scope, receive, send)
             return
         given = dict(scope["headers"]).get(b"x-request-id", b"").decode("latin-1")
-        identity = given if ACCEPTED_ID.fullmatch(given) else uuid.uuid4().hex[:16]
+        identity = given if ACCEPTED_ID.fullmatch(given) else os.urandom(8).hex()
         token = request_id.set(identity)
         answer = _Answer(send, identity, self._metrics)
         try:

@@ -16,26 +16,28 @@ T = TypeVar("T")
 
 async def while_connected(receive: Receive, work: Coroutine[Any, Any, T]) -> T:
     """The result of `work`, which is cancelled if the client leaves first. The body must have been read already."""
-    task = asyncio.create_task(work)
+    working = asyncio.current_task()
+    assert working is not None
+    asked, left = working.cancelling(), False
+
+    def leave(gone: asyncio.Task[None]) -> None:
+        nonlocal left
+        if not gone.cancelled():
+            left = working.cancel()
+
     gone = asyncio.create_task(_disconnected(receive))
-    either: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-
-    def ended(_: object) -> None:
-        if not either.done():
-            either.set_result(None)
-
-    task.add_done_callback(ended)
-    gone.add_done_callback(ended)
+    gone.add_done_callback(leave)
     try:
-        await either
-        if task.done():
-            return task.result()
-        raise ClientDisconnect
+        return await work
+    except asyncio.CancelledError:
+        if left and working.cancelling() == asked + 1:  # by us and by nobody else
+            raise ClientDisconnect from None
+        raise
     finally:
+        gone.remove_done_callback(leave)
         gone.cancel()
-        if not task.done():
-            task.cancel()
-            await asyncio.wait((task,))
+        if left:
+            working.uncancel()
 
 
 async def _disconnected(receive: Receive) -> None:

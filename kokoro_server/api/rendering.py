@@ -26,9 +26,8 @@ class AsyncRenderer:
 
     async def write(self, audio: Samples, *, last: bool = False) -> bytes:
         """The bytes that are ready; with the `last` samples, all that are left."""
-        if self._renderer.is_quick(audio):
-            return self._write(audio, last)
-        return await asyncio.to_thread(self._write, audio, last)
+        made = self._renderer.write_quickly(audio, last=last)
+        return await asyncio.to_thread(self._write, audio, last) if made is None else made
 
     async def close(self) -> None:
         if self._renderer.plain:

@@ -47,11 +47,14 @@ class Speaker:
     It starts at once and must be stopped.
     """
 
-    def __init__(self, socket: WebSocket, synthesizer: Synthesizer, queue: BatchQueue, bypass: int) -> None:
+    def __init__(
+        self, socket: WebSocket, synthesizer: Synthesizer, queue: BatchQueue, bypass: int, urgent: int
+    ) -> None:
         self._socket = socket
         self._synthesizer = synthesizer
         self._queue = queue
         self._bypass = bypass
+        self._urgent = urgent
         self._ids = 0
         self.closing = False
         self._begin()
@@ -139,7 +142,10 @@ class Speaker:
     async def _make(self, sentence: Sentence) -> None:
         end: KokoroError | None = None
         try:
-            async with aclosing(self._synthesizer.segments(sentence.wanted.speech(), self._job(sentence))) as segments:
+            segments = self._synthesizer.segments(
+                sentence.wanted.speech(), self._job(sentence), streamed=sentence.hurried
+            )
+            async with aclosing(segments):
                 async for segment in segments:
                     sentence.made.put_nowait(segment)
         except NothingToSay:
@@ -154,7 +160,7 @@ class Speaker:
 
     def _job(self, sentence: Sentence) -> Job:
         if sentence.hurried:
-            return self._queue.job(bypass=self._bypass)
+            return self._queue.job(bypass=self._bypass, urgent=self._urgent)
         # Like the later pieces of a long text: what has begun is not refused for a wait that can be borne.
         job = self._queue.job()
         return replace(job, first_deadline=job.deadline)

@@ -73,8 +73,9 @@ async def begin(
     request: Request, body: SpeechRequest, timeout: float | None
 ) -> tuple[Segment, AsyncGenerator[Segment, None]]:
     """The first segment, and the others to come. What fails here can still be answered with an error."""
-    bypass = parts(request).bypass
-    segments = parts(request).synthesizer.segments(body.speech(), job(request, timeout, bypass=bypass, ahead=AHEAD))
+    running = parts(request)
+    its = job(request, timeout, bypass=running.bypass, urgent=running.urgent, ahead=AHEAD)
+    segments = running.synthesizer.segments(body.speech(), its)
 
     async def first() -> Segment:
         return await anext(segments)
@@ -155,5 +156,10 @@ def _pace(model: Model) -> dict[str, Any] | None:
     """What the length of a stream's pieces goes by, where an engine has measured its speed."""
     if model.pace is None:
         return None
-    first = model.pace.first if model.pace.keeps_up else None
-    return {"real_time_factor": model.pace.factor, "keeps_up": model.pace.keeps_up, "first_piece_phonemes": first}
+    start = model.pace.start()
+    return {
+        "real_time_factor": model.pace.factor,
+        "keeps_up": start.keeps_up,
+        "first_piece_phonemes": start.most,
+        "first_piece_seconds": round(model.pace.cost(start.most), 2),
+    }

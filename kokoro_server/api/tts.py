@@ -63,7 +63,7 @@ async def tts(body: TTSRequest, request: Request, timeout: RequestTimeout = None
     """Speak a text and answer with the whole clip."""
     rendering = body.rendering(body.format)
     bypass = parts(request).settings.bypass_chunks if body.optimize_for_latency else 0
-    work = parts(request).synthesizer.speak(body.speech(), job(request, timeout, bypass=bypass))
+    work = parts(request).synthesizer.speak(body.speech(), job(request, timeout, bypass=bypass, urgent=bypass))
     clip = await while_connected(request.receive, work)
     content = await rendered(clip.audio, rendering)
     headers = {"Content-Disposition": f"attachment; filename=tts_output.{body.format}"} | clip_headers(request, clip)

@@ -92,7 +92,7 @@ async def websocket(socket: WebSocket) -> None:
     request_id.set(uuid.uuid4().hex[:16])
     await socket.accept()
     log.info("agent connected")
-    speaker = Speaker(socket, parts.synthesizer, parts.queue, parts.bypass)
+    speaker = Speaker(socket, parts.synthesizer, parts.queue, parts.bypass, parts.urgent)
     try:
         await _Conversation(socket, speaker, parts).run()
     except WebSocketDisconnect as end:

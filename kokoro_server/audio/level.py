@@ -43,18 +43,18 @@ class Level:
     def write(self, audio: Samples) -> Samples:
         if not len(audio):
             return audio
-        silent = max(0, -self._place)
-        joined = np.concatenate([self._pending, audio])
-        ready = joined[: len(audio)]
-        if self.leaves_alone(joined):
-            made = self._louder(ready)
-            self._place += len(audio)
-            self._held = max(self._held, (self._place - 1) * self._release)
-        else:
-            louder = joined.astype(np.float64) * self._factor
-            made = (louder[: len(audio)] * self._gain(louder)).astype(np.float32)
+        made = self.write_quickly(audio)
+        return self._limited(audio) if made is None else made
+
+    def write_quickly(self, audio: Samples) -> Samples | None:
+        """The same where samples need only be multiplied, which is much less work; else nothing is written."""
+        silent, joined = self._joined(audio)
+        if not self.leaves_alone(joined):
+            return None
+        self._place += len(audio)
+        self._held = max(self._held, (self._place - 1) * self._release)
         self._pending = joined[len(audio) :].copy()
-        return made[silent:]
+        return self._louder(joined[silent : len(audio)])
 
     def leaves_alone(self, audio: Samples) -> bool:
         """Whether `audio`, if it came next, would only be multiplied: much less work."""
@@ -67,6 +67,17 @@ class Level:
     def finish(self) -> Samples:
         """The last samples; nothing may be written after."""
         return self.write(np.zeros(self._ahead, np.float32))
+
+    def _limited(self, audio: Samples) -> Samples:
+        silent, joined = self._joined(audio)
+        louder = joined.astype(np.float64) * self._factor
+        made = (louder[: len(audio)] * self._gain(louder)).astype(np.float32)
+        self._pending = joined[len(audio) :].copy()
+        return made[silent:]
+
+    def _joined(self, audio: Samples) -> tuple[int, Samples]:
+        """What is pending and `audio`; before them, how many samples of silence are still to be left out."""
+        return max(0, -self._place), np.concatenate([self._pending, audio])
 
     def _louder(self, audio: Samples) -> Samples:
         return audio if self._factor == 1 else (audio.astype(np.float64) * self._factor).astype(np.float32)

@@ -51,13 +51,24 @@ class Renderer:
         self.plain = rendering.plain
         self._chain = _Chain(rendering)
         self._encoder = encoder(rendering.output)
-
-    def is_quick(self, audio: Samples) -> bool:
-        """Whether `write` of this takes no longer than an event loop can bear."""
-        return self.plain and self._chain.is_quick(audio)
+        self._begun = False
 
     def write(self, audio: Samples) -> bytes:
+        self._begun = True
         return self._encoder.write(self._chain.write(audio))
+
+    def write_quickly(self, audio: Samples, *, last: bool = False) -> bytes | None:
+        """`write`, and with the `last` samples `finish`, if that takes no longer than an event loop can bear."""
+        if not self.plain or not 0 < len(audio) <= QUICK:
+            return None
+        level = self._chain.level
+        made = level.whole(audio) if last and not self._begun else level.write_quickly(audio)
+        if made is None:
+            return None
+        if last and self._begun:
+            made = np.concatenate([made, level.finish()])
+        self._begun = True
+        return self._encoder.write(made)
 
     def finish(self) -> bytes:
         return self._encoder.write(self._chain.finish()) + self._encoder.finish()
@@ -69,13 +80,10 @@ class Renderer:
 class _Chain:
     def __init__(self, rendering: Rendering) -> None:
         self._resampler = Resampler(rendering.output.sample_rate)
-        self._level = Level(rendering.volume, rendering.output.sample_rate)
-
-    def is_quick(self, audio: Samples) -> bool:
-        return 0 < len(audio) <= QUICK and self._level.leaves_alone(audio)
+        self.level = Level(rendering.volume, rendering.output.sample_rate)
 
     def write(self, audio: Samples) -> Samples:
-        return self._level.write(self._resampler.write(audio))
+        return self.level.write(self._resampler.write(audio))
 
     def finish(self) -> Samples:
-        return np.concatenate([self._level.write(self._resampler.finish()), self._level.finish()])
+        return np.concatenate([self.level.write(self._resampler.finish()), self.level.finish()])

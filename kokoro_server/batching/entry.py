@@ -15,8 +15,9 @@ class Priority(IntEnum):
     """Lower goes first. A lane that is passed over too often leads a batch all the same."""
 
     BYPASS = 0  # first pieces of a stream: no waiting window, next batch out
-    NORMAL = 1
-    BULK = 2
+    NEXT = 1  # those after it: no waiting window either, but their listeners have something to hear
+    NORMAL = 2
+    BULK = 3
 
 
 class FireReason(StrEnum):

@@ -11,6 +11,10 @@ from kokoro_server.batching.waiting import ENTRY_PATIENCE, WINDOW_BATCHES, Waiti
 from kokoro_server.engine.protocol import Limits
 
 NEARLY_FULL = 0.8  # of the rows or of the budget: not worth waiting for more
+# Frames in a batch of a crowd's, by those that would let it wait least if nobody else came. Others do come: simulated
+# with an H200's times, this lowers the 95th percentile of the wait of 32 or 64 streams by a tenth, and raises the
+# throughput of 128 and more by as much.
+CROWDED = 1.75
 Grouping = Literal["mixed", "voice"]
 
 
@@ -70,8 +74,8 @@ class Policy:
 
         `cap` is the padded frames that are known to fit; `overhead` the fixed cost of a batch in frames; `rows`, where
         it is given, the most to take. The leader goes even where it breaks a limit alone. Rows join a bypass leader
-        only as far as they at most double the fixed cost, for it is there for its latency; where many such wait, as
-        far as lets them wait least in all. (m of f frames in batches of n: on average (m/n + 1)/2 batches of
+        only as far as they at most double the fixed cost, for it is there for its latency; where many such wait, some
+        way beyond what lets them wait least in all. (m of f frames in batches of n: on average (m/n + 1)/2 batches of
         `overhead` + nf, which is least at nf = √(overhead·mf).)
         """
         leader = waiting.leader()
@@ -79,7 +83,7 @@ class Policy:
         budget = float(min(self.padded_frames, cap))
         if leader.priority is Priority.BYPASS:
             crowd = waiting.lane(Priority.BYPASS).frames
-            budget = min(budget, max(leader.frames + overhead, math.sqrt(overhead * crowd)))
+            budget = min(budget, max(leader.frames + overhead, CROWDED * math.sqrt(overhead * crowd)))
         chosen, longest, text = [leader], leader.frames, leader.tokens
         crowded = False
         closed: dict[Priority, int] = {}  # by lane: one that may not be overtaken again found no room
@@ -107,16 +111,19 @@ class Policy:
         if self._by_voice:
             others = (entry for entry in others if entry.voice == leader.voice)
 
+        overdue = leader.priority is Priority.NEXT  # and so are probably others of its lane
+
         def fitness(entry: Entry) -> tuple[int, ...]:
+            lane = -1 if overdue and entry.priority is Priority.NEXT else entry.priority
             if entry.skips >= ENTRY_PATIENCE:
-                return entry.priority, 0, entry.number
-            return entry.priority, 1, abs(entry.frames - leader.frames), entry.voice != leader.voice, entry.number
+                return lane, 0, entry.number
+            return lane, 1, abs(entry.frames - leader.frames), entry.voice != leader.voice, entry.number
 
         return sorted(others, key=fitness)
 
     def verdict(self, batch: Batch, waiting: Waiting, *, now: float, backlog: bool) -> FireReason | float:
         """Why to run `batch` now, or when to look again. `backlog`: it gathered while the device was busy."""
-        if batch.entries[0].priority is Priority.BYPASS:
+        if batch.entries[0].priority <= Priority.NEXT:
             return FireReason.BYPASS
         if batch.fill >= 1.0:
             return FireReason.FULL

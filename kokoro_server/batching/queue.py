@@ -34,10 +34,17 @@ class Job:
     """Pieces that belong to one request and share its place in the queue and its time."""
 
     priority: Priority
-    bypass: int  # first pieces of each text that take the bypass lane
+    bypass: int  # first pieces of each text that have no waiting window
+    urgent: int  # those of them that go before all others
     first_deadline: float
     deadline: float
     room: asyncio.Semaphore
+
+    def lane(self, index: int) -> Priority:
+        """For the piece of that number, counted from 0, of one of its texts."""
+        if index < self.bypass:
+            return Priority.BYPASS if index < self.urgent else Priority.NEXT
+        return self.priority
 
 
 class BatchQueue:
@@ -147,11 +154,13 @@ class BatchQueue:
         *,
         priority: Priority = Priority.NORMAL,
         bypass: int = 0,
+        urgent: int = 1,
         deadline: float | None = None,
         ahead: int | None = None,
     ) -> Job:
         """A request of several texts: give it to each `submit_job`, and together they keep to one job's share.
 
+        Of the first pieces, `bypass` wait for no others to go with, and `urgent` of those go before all others.
         `ahead` is the number of pieces in the queue or made and not yet taken; by default two batches' worth for
         every device.
         """
@@ -159,6 +168,7 @@ class BatchQueue:
         return Job(
             priority,
             bypass,
+            urgent,
             first_deadline=min(latest, self._default_deadline(priority)),
             deadline=min(latest, self._default_deadline(Priority.BULK)),
             room=asyncio.Semaphore(ahead or JOB_BATCHES * self._devices.rows),
@@ -173,10 +183,14 @@ class BatchQueue:
         its = job or self.job()
 
         def enqueue(index: int, row: Row) -> asyncio.Future[Outcome]:
-            priority = Priority.BYPASS if index < its.bypass else its.priority
-            return self._enqueue(row, voice, priority, its.deadline if index else its.first_deadline)
+            return self._enqueue(row, voice, its.lane(index), its.deadline if index else its.first_deadline)
 
         return in_order(rows, enqueue, its.room)
+
+    async def submit_only(self, row: Row, voice: str, job: Job) -> Outcome:
+        """As `submit_job`, for a text that is a single row."""
+        async with job.room:
+            return await self._enqueue(row, voice, job.lane(0), job.first_deadline)
 
     def predicted_wait(self, priority: Priority = Priority.NORMAL) -> float:
         """Seconds until an entry that arrived now would start, by what recent batches took."""

@@ -63,7 +63,7 @@ class Stats:
         frames = sum(forward.frames for forward in report.forwards)
         padded = sum(forward.padded for forward in report.forwards)
         record = BatchRecord(len(entries), reason, device, frames, padded, seconds)
-        bypassed = sum(entry.priority is Priority.BYPASS for entry in entries)
+        bypassed = sum(entry.priority <= Priority.NEXT for entry in entries)
         self.bypassed += bypassed
         self.batched += len(entries) - bypassed
         self.failed += len(report.failures)

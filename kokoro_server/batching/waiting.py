@@ -12,6 +12,7 @@ from kokoro_server.batching.entry import Entry, Priority
 # go together whatever their lengths, which costs more than the choice gains.
 WINDOW_BATCHES = 2
 LANE_PATIENCE = 4  # batches in a row that may take nothing from a lane where something waits
+HEARD = 0.3  # seconds that a stream's next piece may wait for first ones: what its listener has in hand lasts longer
 ENTRY_PATIENCE = 4  # batches that may overtake an entry for a better fit in length
 
 
@@ -103,7 +104,12 @@ class Waiting:
         """The entry that the next batch is built around: whoever has been passed over too long, else by priority."""
         lanes = [lane for lane in self._lanes.values() if lane]
         starved = max(lanes, key=lambda lane: lane.passed_over)
-        return starved.head if starved.passed_over >= LANE_PATIENCE else lanes[0].head
+        if starved.passed_over >= LANE_PATIENCE:
+            return starved.head
+        following = self._lanes[Priority.NEXT]
+        if following and following.head.arrival + HEARD < lanes[0].head.arrival:
+            return following.head
+        return lanes[0].head
 
     def window(self, size: int) -> list[Entry]:
         """The entries a batch may be picked from: at most `size`, by lane, oldest first."""

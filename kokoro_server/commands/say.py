@@ -44,7 +44,10 @@ def run(settings: Settings, options: argparse.Namespace, load: Callable[[Setting
     if sys.stderr.isatty() and settings.log_level == "info":
         settings = dataclasses.replace(settings, log_level="warning")  # the bar says what there is to say
         logs.configure(settings.log_level)
-    source = sources.remote(options.url, speech) if options.url else sources.embedded(settings, speech, load)
+    if options.url:
+        source = sources.remote(options.url, speech)
+    else:
+        source = sources.embedded(settings, speech, load, heard=player is not None)
     with ExitStack() as stack:
         # Entered first, so that it has its name only when the audio is whole.
         subtitles = stack.enter_context(sinks.whole_file(options.subtitles)) if options.subtitles else None

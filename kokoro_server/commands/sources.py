@@ -10,7 +10,7 @@ from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import aclosing
 from dataclasses import dataclass
 
-from kokoro_server.app import running
+from kokoro_server.app import Parts, running
 from kokoro_server.audio.captions import Timing
 from kokoro_server.audio.encode import Output
 from kokoro_server.audio.render import Renderer, Rendering
@@ -21,7 +21,7 @@ from kokoro_server.engine.loader import Model
 from kokoro_server.engine.protocol import SAMPLE_RATE
 from kokoro_server.errors import NothingToSay
 from kokoro_server.metrics import Metrics
-from kokoro_server.synthesis import Speech
+from kokoro_server.synthesis import Segment, Speech
 from kokoro_server.text.splitter import sentences
 
 log = logging.getLogger(__name__)
@@ -42,9 +42,12 @@ class Stretch:
 
 
 async def embedded(
-    settings: Settings, speech: Speech, load: Callable[[Settings], Model] = loader.load
+    settings: Settings, speech: Speech, load: Callable[[Settings], Model] = loader.load, *, heard: bool = True
 ) -> AsyncGenerator[Stretch, None]:
-    """Spoken in this process, with no server: of any length, however long it takes."""
+    """Spoken in this process, with no server: of any length, however long it takes.
+
+    `heard`: while it is made, rather than kept for later.
+    """
     alone = dataclasses.replace(
         settings,
         max_text_length=len(speech.written),
@@ -55,11 +58,16 @@ async def embedded(
     renderer = Renderer(Rendering(Output("pcm")))
     async with (
         running(alone, load, Metrics(), _device_lost) as parts,
-        aclosing(parts.synthesizer.segments(speech)) as segments,
+        aclosing(_segments(parts, speech, heard=heard)) as segments,
     ):
         async for segment in segments:
             yield Stretch(await asyncio.to_thread(renderer.write, segment.audio), segment.words)
         yield Stretch(await asyncio.to_thread(renderer.finish), ())
+
+
+def _segments(parts: Parts, speech: Speech, *, heard: bool) -> AsyncGenerator[Segment, None]:
+    job = parts.queue.job(bypass=parts.bypass if heard else 0, urgent=parts.urgent)
+    return parts.synthesizer.segments(speech, job, streamed=heard)
 
 
 def _device_lost(reason: str) -> None:

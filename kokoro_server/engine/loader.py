@@ -12,7 +12,7 @@ from pathlib import Path
 from kokoro_server.config import Settings
 from kokoro_server.engine import assets, backends, built
 from kokoro_server.engine.assets import Assets
-from kokoro_server.engine.protocol import Engine
+from kokoro_server.engine.protocol import Engine, Measuring
 from kokoro_server.engine.voices import VoiceBook
 from kokoro_server.text.pace import Pace
 
@@ -33,10 +33,17 @@ class Model:
     backend: str = "torch"
     compute: str = "fp32"
 
+    def measure(self) -> None:
+        """Let engines that want to know how fast they are find out. Takes about a second, of all cores."""
+        for engine in self.engines:
+            if isinstance(engine, Measuring):
+                engine.measure()
+
     @property
     def pace(self) -> Pace | None:
         """The speed of an engine that has measured it, and so may be slower than listeners like."""
-        factors = [factor for engine in self.engines if (factor := getattr(engine, "real_time_factor", None))]
+        measuring = [engine for engine in self.engines if isinstance(engine, Measuring)]
+        factors = [engine.real_time_factor for engine in measuring if engine.real_time_factor]
         return Pace.measured(max(factors)) if factors else None
 
 

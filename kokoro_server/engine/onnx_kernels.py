@@ -134,23 +134,20 @@ class TracedConv:
 
 
 class TracedUpsample:
-    """`layers.Upsample` as a convolution of three taps to all the steps that one step becomes."""
+    """`layers.Upsample` as a convolution of two taps: what comes between two steps is made of these two."""
 
     def __init__(self, module: Any, place: Place, name: str) -> None:
         weight = folded(module)  # (in, out, 2 * stride)
-        self.stride, self.name = module.stride[0], name
-        padding = module.padding[0]
+        self.stride, self.padding, self.name = module.stride[0], module.padding[0], name
         self.channels = int(weight.shape[1])
-        before = F.pad(weight[:, :, self.stride + padding :], (0, padding))
-        here = weight[:, :, padding : padding + self.stride]
-        after = F.pad(weight[:, :, :padding], (self.stride - padding, 0))
-        taps = torch.stack([before, here, after], 3)  # (in, out, stride, 3)
-        self.weight = place(taps.permute(2, 1, 0, 3).reshape(self.stride * self.channels, -1, 3))
+        after, before = weight[:, :, : self.stride], weight[:, :, self.stride :]
+        taps = torch.stack([before, after], 3)  # (in, out, stride, 2)
+        self.weight = place(taps.permute(2, 1, 0, 3).reshape(self.stride * self.channels, -1, 2))
         self.bias = place(module.bias.repeat(self.stride))
 
     def __call__(self, x: Tensor, base: Tensor, extra: int, span: Span) -> Tensor:  # noqa: ARG002
         y: Tensor = ConvNode.apply(x, self.weight, self.bias, 1, 1, 1, self.name)  # type: ignore[no-untyped-call]
-        y = y.reshape(1, -1, self.channels)
+        y = y.reshape(1, -1, self.channels)[:, self.padding : self.padding - self.stride]
         if extra:
             y = torch.cat([y[:, step : step + 1] for step in range(extra, 0, -1)] + [y], 1)
         return base + y

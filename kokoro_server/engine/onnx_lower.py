@@ -1,17 +1,19 @@
 """What the nodes of the domain `kokoro` become, in operators that onnxruntime has.
 
-Activations are (1, time, channels). In int8 a convolution of the decoder is: round to 8 bits with the range of this
-signal, gather the taps side by side, one product of bytes. Its weights are signed where that is exact, else unsigned
-like its input.
+Signals are (1, time, channels). In int8 a convolution of the decoder is: round to 8 bits with the range of this signal,
+gather the taps side by side, one product of bytes. Its weights are signed where that is exact, else unsigned like its
+input. In single precision it is onnxruntime's own, which wants (1, channels, time): signals between convolutions are
+kept turned so.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
 import platform
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 import onnx
@@ -26,19 +28,24 @@ NARROW = 64  # input channels: fewer are not worth rounding
 # Signed weights are a little faster, but some x86 processors would saturate sums of their products with bytes.
 SIGNED = platform.machine() in {"aarch64", "arm64"}
 
-BALANCE = 0.7  # between the rounding of signals (1) and that of weights (0)
-
 # The last blocks answer both ends of an utterance with peaks, two to three times as high as all between. The ends are
-# rounded by themselves: with them, all the rest would have as much fewer steps.
+# rounded by themselves: with them, all the rest would have as much fewer steps. What is between them is in parts, too:
+# no moment is rounded more coarsely than those around it ask for.
 PEAKED = tuple(f"decoder.generator.resblocks.{block}." for block in (3, 4, 5))
 EDGE = 240  # steps: two frames
-REACH = 100  # steps that a convolution at both ends sees: twice twice its padding, of which the most is 25
+PARTS = 6  # with the ends
 
 # Few of all products, but all that follows hangs on them: here the input counts with 16 bits.
-FINE = ("predictor.N.", "decoder.asr_res.", "decoder.encode.", "decoder.decode.", "decoder.generator.ups.")
+FINE = (
+    "predictor.N.", "decoder.asr_res.", "decoder.encode.", *(f"decoder.decode.{block}.conv1x1" for block in range(4)),
+    "decoder.generator.ups.1",
+)  # fmt: skip
 
-# sin²(πr) / π for r² up to a quarter, as r² (a + b r² + c r⁴): within 0.0003.
-SINE_SQUARED = (3.12000, -9.79340, 9.64214)
+BALANCE = 0.7  # between the rounding of signals (1) and that of weights (0)
+FINE_BALANCE = 0.4  # where signals have 16 bits
+
+# sin²(πr) / π for r from 0 to 1, as u² (a + b u + c u² ...) with u = r - r²: within 0.0005, and within 0.000013.
+SINE_SQUARED = {"int8": (2.90347, 8.72482), "fp32": (3.156983, 5.998166, 6.979711)}
 
 
 def lowered(
@@ -71,39 +78,66 @@ class Lowering:
         self._shares: dict[str, str] = {}
         self._places: dict[tuple[str, int, int], str] = {}
         self._statistics: dict[str, tuple[str, str]] = {}
-        self._ends: dict[tuple[str, int], tuple[str, str, str, str]] = {}
+        self._begins: dict[str, list[str]] = {}
         self._gains: dict[str, float] = {}  # what a snake still has to be multiplied with
+        self._turned: dict[str, str] = {}  # (1, channels, time)
 
     def node(self, node: onnx.NodeProto) -> None:
         if not node.domain:
-            self.w.keep(node)
-            if node.op_type in ELEMENTWISE and node.input[0] in self._times:
-                self._times[node.output[0]] = self._times[node.input[0]]
+            self._kept(node)
             return
         more = {attribute.name: helper.get_attribute_value(attribute) for attribute in node.attribute}
         getattr(self, node.op_type.lower())(list(node.input), node.output[0], **more)
-        if more.get("stride", 1) == 1:
+        if node.op_type != "Conv":
             self._times[node.output[0]] = self._time(node.input[0])
 
+    def _kept(self, node: onnx.NodeProto) -> None:
+        """As it is; but what is made of turned signals alone is turned too."""
+        if node.op_type in ELEMENTWISE and node.input[0] in self._times:
+            self._times[node.output[0]] = self._times[node.input[0]]
+        if node.op_type in ELEMENTWISE and node.input[0] in self._turned:
+            turned = [self._turned.get(name, name if self._is_number(name) else "") for name in node.input]
+            if all(turned):
+                more = {attribute.name: helper.get_attribute_value(attribute) for attribute in node.attribute}
+                self._give(self.w.op(node.op_type, turned, **more), node.output[0])
+                return
+        self.w.keep(node)
+
+    def _is_number(self, name: str) -> bool:
+        value = self.w.value(name)
+        return value is not None and value.size == 1
+
+    def _turn(self, x: str) -> str:
+        if x not in self._turned:
+            self._turned[x] = self.w.op("Transpose", [x], perm=[0, 2, 1])
+        return self._turned[x]
+
+    def _give(self, turned: str, output: str) -> None:
+        """A result that is (1, channels, time); as `output` it is there for whoever wants it the other way."""
+        self._turned[output] = turned
+        self.w.op("Transpose", [turned], [output], perm=[0, 2, 1])
+
     def snake(self, inputs: list[str], output: str) -> None:
+        # onnxruntime's Cos takes twenty times as long as a sum, and one thread, as does Round. Of 2z + 2 sin² z with
+        # z = πt this is a 2π-th: t + sin²(πr) / π, where r is t less the whole number below it.
         op = self.w.op
-        if self.precision == "fp32":
-            z = self._styled(inputs, 2.0)
-            op("Add", [op("Sub", [z, op("Cos", [z])]), real(1)], [output])
-            return
-        # onnxruntime's Cos takes ten times as long as a sum, and one thread. Of 2z + 2 sin² z with z = πt this is a
-        # 2π-th: t + sin²(πr) / π, where r is t less the nearest whole number.
-        a, b, c = SINE_SQUARED
         t = self._styled(inputs, 1 / math.pi)
-        r = op("Sub", [t, op("Round", [t])])
-        s = op("Mul", [r, r])
-        rising = op("Add", [op("Mul", [s, real(c)]), real(b)])
-        rising = op("Add", [op("Mul", [rising, s]), real(a)])
-        op("Add", [t, op("Mul", [rising, s])], [output])
+        r = op("Sub", [t, op("Floor", [t])])
+        u = op("Sub", [r, op("Mul", [r, r])])
+        rising: Array | str = real(SINE_SQUARED[self.precision][-1])
+        for factor in SINE_SQUARED[self.precision][-2::-1]:
+            rising = op("Add", [op("Mul", [u, rising]), real(factor)])
+        self._activated("Add", [t, op("Mul", [rising, op("Mul", [u, u])])], output)
         self._gains[output] = 2 * math.pi
 
     def leaky(self, inputs: list[str], output: str) -> None:
-        self.w.op("LeakyRelu", [self._styled(inputs, 1.0)], [output], alpha=0.2)
+        self._activated("LeakyRelu", [self._styled(inputs, 1.0)], output, alpha=0.2)
+
+    def _activated(self, kind: str, inputs: list[str], output: str, **more: Any) -> None:
+        if self.precision == "fp32":
+            self._give(self.w.op(kind, inputs, **more), output)
+        else:
+            self.w.op(kind, inputs, [output], **more)
 
     def conv(self, inputs: list[str], output: str, stride: int, padding: int, dilation: int, label: bytes) -> None:
         x, weight, bias = inputs
@@ -111,14 +145,16 @@ class Lowering:
         if w is None or b is None:
             raise ValueError(f"{label.decode()}: its weights are not fixed")
         w = w * np.float32(self._gains.get(x, 1))
+        if stride == 1:
+            longer = 2 * padding - dilation * (w.shape[2] - 1)
+            self._times[output] = self.w.op("Add", [self._time(x), whole(longer)]) if longer else self._time(x)
         if self.precision == "int8" and self._may_round(label.decode(), w):
             self._quantised(x, w, b, output, padding, dilation, label.decode())
-        elif w.shape[2] == 1 and stride == 1:
+        elif w.shape[2] == 1 and stride == 1 and x not in self._turned:
             self.w.op("Add", [self.w.op("MatMul", [x, w[:, :, 0].T]), b], [output])
         else:
-            turned = self.w.op("Transpose", [x], perm=[0, 2, 1])
-            y = self.w.op("Conv", [turned, w, b], strides=[stride], pads=[padding, padding], dilations=[dilation])
-            self.w.op("Transpose", [y], [output], perm=[0, 2, 1])
+            how: dict[str, Any] = {"strides": [stride], "pads": [padding, padding], "dilations": [dilation]}
+            self._give(self.w.op("Conv", [self._turn(x), w, b], **how), output)
 
     @staticmethod
     def _may_round(label: str, w: Array) -> bool:
@@ -136,26 +172,28 @@ class Lowering:
                     yield label, node.input[0]
 
     def _quantised(self, x: str, w: Array, b: Array, output: str, padding: int, dilation: int, label: str) -> None:
-        op, time, taps = self.w.op, self._time(x), w.shape[2]
+        op, time, taps = self.w.op, self._times[output], w.shape[2]
         if label in self._levels:
-            level = balanced(self._levels[label] / self._gains.get(x, 1), w)
+            level = balanced(self._levels[label], w, FINE_BALANCE if label.startswith(FINE) else BALANCE)
             x, w = op("Mul", [x, 1 / level]), w * level[:, None]
         if not label.startswith(PEAKED):
             places = self._taps(time, taps, dilation)
             self._product(x, w, b, (padding, padding), places, label.startswith(FINE), [output])
             return
-        edge, reach, outer, inner = self._edges(time, padding)
-        axis = whole(1)
-        head = op("Slice", [x, whole(0), reach, axis])
-        body = op("Slice", [x, edge, op("Neg", [edge]), axis])
-        tail = op("Slice", [x, op("Neg", [reach]), whole(2**62), axis])
-        ends, middle = self._taps(outer, taps, dilation), self._taps(inner, taps, dilation)
-        parts = [
-            self._product(head, w, b, (padding, 0), ends),
-            self._product(body, w, b, (0, 0), middle),
-            self._product(tail, w, b, (0, padding), ends),
-        ]
-        op("Concat", parts, [output], axis=1)
+        op("Concat", [*self._parts(x, w, b, time, padding, dilation)], [output], axis=1)
+
+    def _parts(self, x: str, w: Array, b: Array, time: str, padding: int, dilation: int) -> Iterator[str]:
+        """The convolution of both ends and of what is between them, part by part, each rounded by itself."""
+        op, taps, axis = self.w.op, w.shape[2], whole(1)
+        cuts: list[str | Array] = [whole(0), *self._cuts(time), whole(2**62)]
+        for number, (begin, end) in enumerate(itertools.pairwise(cuts)):
+            first, last = number == 0, number == PARTS - 1
+            start = begin if first else op("Sub", [begin, whole(padding)])
+            stop = end if last else op("Add", [end, whole(padding)])
+            part = op("Slice", [x, start, stop, axis])
+            steps = op("Sub", [time if last else end, begin])
+            pads = (padding if first else 0, padding if last else 0)
+            yield self._product(part, w, b, pads, self._taps(steps, taps, dilation))
 
     def _product(
         self,
@@ -186,18 +224,15 @@ class Lowering:
         rest = op("DynamicQuantizeLinear", [op("Sub", [x, op("DequantizeLinear", rounding)])], 3)
         return cast(str, op("Add", [multiplied(rounding, [b], 1), multiplied(rest, [], 1)], output))
 
-    def _edges(self, time: str, padding: int) -> tuple[str, str, str, str]:
-        """How many steps at either end are rounded apart, how many are read for that, and what comes of it.
-
-        They are `EDGE`, or a third of a very short utterance. The last two are the steps of each end, and between them.
-        """
-        if (time, padding) not in self._ends:
+    def _cuts(self, time: str) -> list[str]:
+        """Where the parts of an utterance begin, but for the first. The ends are a third of a very short one."""
+        if time not in self._begins:
             op = self.w.op
-            edge = op("Min", [op("Div", [op("Sub", [time, whole(REACH)]), whole(3)]), whole(EDGE)])
-            outer = op("Add", [edge, whole(padding)])
-            reach = op("Add", [outer, whole(padding)])
-            self._ends[time, padding] = edge, reach, outer, op("Sub", [time, op("Mul", [outer, whole(2)])])
-        return self._ends[time, padding]
+            edge = op("Min", [op("Div", [time, whole(3)]), whole(EDGE)])
+            length = op("Sub", [time, op("Mul", [edge, whole(2)])])
+            shares = [op("Div", [op("Mul", [length, whole(part)]), whole(PARTS - 2)]) for part in range(PARTS - 1)]
+            self._begins[time] = [op("Add", [edge, share]) for share in shares]
+        return self._begins[time]
 
     def _taps(self, time: str, taps: int, dilation: int) -> str:
         """Which steps of the padded signal each step sees. (time, taps)"""
@@ -211,10 +246,12 @@ class Lowering:
         return self._places[key]
 
     def _styled(self, inputs: list[str], gain: float) -> str:
-        """The signal normed, times scale plus shift, and all that times `gain`."""
+        """The signal normed, times scale plus shift, and all that times `gain`. In single precision, turned."""
         x, scale, shift = inputs
         op = self.w.op
         mean, inverse = self._measured(x)
+        if self.precision == "fp32":
+            x, scale, shift = self._turn(x), self._turn(scale), self._turn(shift)
         if gain != 1:
             scale, shift = op("Mul", [scale, real(gain)]), op("Mul", [shift, real(gain)])
         factor = op("Mul", [scale, inverse])
@@ -224,12 +261,17 @@ class Lowering:
     def _measured(self, x: str) -> tuple[str, str]:
         """The mean of each channel over time, and one over its deviation.
 
-        By products with a vector: onnxruntime's reductions are ten times slower in this layout.
+        Of a signal that is not turned by products with a vector: onnxruntime's reductions are ten times slower there.
         """
         if x not in self._statistics:
-            op, share = self.w.op, self._share(self._time(x))
-            mean = op("MatMul", [share, x])
-            square = op("MatMul", [share, op("Mul", [x, x])])
+            op = self.w.op
+            if self.precision == "fp32":
+                turned = self._turn(x)
+                mean = op("ReduceMean", [turned], axes=[2])
+                square = op("ReduceMean", [op("Mul", [turned, turned])], axes=[2])
+            else:
+                share = self._share(self._time(x))
+                mean, square = op("MatMul", [share, x]), op("MatMul", [share, op("Mul", [x, x])])
             variance = op("Relu", [op("Sub", [square, op("Mul", [mean, mean])])])
             self._statistics[x] = mean, op("Reciprocal", [op("Sqrt", [op("Add", [variance, real(EPSILON)])])])
         return self._statistics[x]
@@ -244,15 +286,17 @@ class Lowering:
         return self._shares[time]
 
     def _time(self, x: str) -> str:
-        if x not in self._times:
+        if x not in self._times and x in self._turned:
+            self._times[x] = self.w.op("Shape", [self._turned[x]], start=2, end=3)
+        elif x not in self._times:
             self._times[x] = self.w.op("Shape", [x], start=1, end=2)
         return self._times[x]
 
 
-def balanced(level: Array, w: Array) -> Array:
+def balanced(level: Array, w: Array, balance: float) -> Array:
     """What to divide each input channel by, and multiply its weights with, so that 8 bits serve both well."""
     weight = np.sqrt(np.square(w).mean((0, 2)))
-    ratio = np.maximum(level, 1e-6) ** BALANCE / np.maximum(weight, 1e-9) ** (1 - BALANCE)
+    ratio = np.maximum(level, 1e-6) ** balance / np.maximum(weight, 1e-9) ** (1 - balance)
     return np.asarray(ratio / ratio.mean(), np.float32)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -58,3 +58,12 @@ class Engine(Protocol):
     def warmup(self) -> None: ...
 
     def synthesize(self, rows: Sequence[Row]) -> list[Result]: ...
+
+
+@runtime_checkable
+class Measuring(Protocol):
+    """An engine that may be slower than speech."""
+
+    real_time_factor: float | None  # seconds of computing for a second of audio, once `measure` has been called
+
+    def measure(self) -> None: ...

@@ -10,7 +10,7 @@ from kokoro_server.errors import InvalidInput
 
 SLOWEST, FASTEST = 0.25, 4.0
 MAX_PITCH = 24.0  # semitones up or down
-WARMUP_PHONEMES = "həlˈO wˈɜɹld."
+WARMUP_PHONEMES = "hˈI."  # a second of audio
 
 
 def silence() -> Result:

@@ -18,6 +18,7 @@ from kokoro_server.errors import (
     TextTooLong,
     UnknownLanguage,
 )
+from kokoro_server.g2p.connections import Connections
 from kokoro_server.g2p.languages import Language
 from kokoro_server.g2p.phonemes import Phonemes, Token
 from kokoro_server.g2p.sharing import SharedCalls
@@ -41,7 +42,7 @@ class G2PClient:
     ) -> None:
         self._url = url if callable(url) else lambda: url
         # The environment's proxies are for the outside world.
-        self._http = httpx.AsyncClient(timeout=timeout, transport=transport, trust_env=False)
+        self._http = httpx.AsyncClient(timeout=timeout, transport=transport or Connections(), trust_env=False)
         self._shared = SharedCalls(self._convert)
 
     @property

@@ -31,6 +31,7 @@ class SharedCalls:
         self._convert = convert
         self._waiting: deque[_Wish] = deque()
         self._calls: set[asyncio.Task[None]] = set()
+        self._starting = False  # the newest of them has not chosen its texts yet
 
     async def convert(self, texts: Sequence[str], language: Language) -> list[Phonemes]:
         """The phonemes of each text, in order."""
@@ -47,8 +48,9 @@ class SharedCalls:
             await asyncio.wait(self._calls)
 
     def _start(self) -> None:
-        while self._waiting and len(self._calls) < CALLS:
-            call = asyncio.create_task(self._call(self._next()))
+        if self._waiting and not self._starting and len(self._calls) < CALLS:
+            self._starting = True
+            call = asyncio.create_task(self._call())
             self._calls.add(call)
             call.add_done_callback(self._ended)
 
@@ -69,8 +71,11 @@ class SharedCalls:
                 self._waiting.append(wish)
         return chosen
 
-    async def _call(self, wishes: list[_Wish]) -> None:
-        wishes = [wish for wish in wishes if not wish.answer.done()]
+    async def _call(self) -> None:
+        # Chosen only now, so that what came in the same turn of the event loop is asked together.
+        wishes = [wish for wish in self._next() if not wish.answer.done()]
+        self._starting = False
+        self._start()
         call = asyncio.current_task()
         assert call is not None
 

@@ -45,14 +45,20 @@ def places(phonemes: str, words: Sequence[Range], longest: int, first: int | Non
     return found
 
 
-def first(phonemes: str, words: Sequence[Range], soft: int, hard: int) -> int:
-    """The end of a first part: of the first sentence; over `soft`, of a clause; and over `hard`, of a word."""
-    return _Cutter(phonemes, words).beginning(soft, hard)
+def first(phonemes: str, words: Sequence[Range], soft: int, hard: int, least: int = 1) -> int:
+    """The end of a first part: of the first sentence; over `soft`, of a clause; and over `hard`, of a word.
+
+    For `least` see `within`.
+    """
+    return _Cutter(phonemes, words).beginning(soft, hard, least)
 
 
-def within(phonemes: str, words: Sequence[Range], limit: int) -> int:
-    """The best place for a cut up to `limit`; the first after it where there is none. Never within a word."""
-    return _Cutter(phonemes, words).between_words(limit)
+def within(phonemes: str, words: Sequence[Range], limit: int, least: int = 1) -> int:
+    """The best place for a cut from `least` to `limit`; else the last one before, else the first one after.
+
+    Never within a word.
+    """
+    return _Cutter(phonemes, words).between_words(limit, least)
 
 
 def _skip_spaces(phonemes: str, place: int) -> int:
@@ -70,16 +76,19 @@ class _Cutter:
         mark = self._first_mark(limit, longest)
         return self.best(0, longest) if mark is None else mark
 
-    def beginning(self, soft: int, hard: int) -> int:
-        mark = self._first_mark(soft, hard)
-        return self.between_words(hard) if mark is None else mark
+    def beginning(self, soft: int, hard: int, least: int) -> int:
+        mark = self._first_mark(soft, hard, least)
+        return self.between_words(hard, least) if mark is None else mark
 
-    def between_words(self, limit: int) -> int:
+    def between_words(self, limit: int, least: int) -> int:
         if len(self._phonemes) <= limit:
             return len(self._phonemes)
-        gaps = (mark.end() for mark in self._marks(_SPACE, limit, len(self._phonemes)))
-        later = (gap for gap in gaps if is_speech(self._phonemes[:gap]))
-        return self._best_mark(0, limit) or next(later, len(self._phonemes))
+        if mark := self._best_mark(0, limit, least):
+            return mark
+        gaps = [mark.end() for mark in self._marks(_SPACE, 1, len(self._phonemes))]
+        spoken = [gap for gap in gaps if is_speech(self._phonemes[:gap])]
+        earlier = [gap for gap in spoken if gap <= limit]
+        return earlier[-1] if earlier else next(iter(spoken), len(self._phonemes))
 
     def best(self, start: int, longest: int) -> int:
         """A sentence end, else a clause end, else a space, else within a word, where it keeps a sound whole.
@@ -92,10 +101,10 @@ class _Cutter:
         space = self._phonemes.rfind(" ", start + 1, stop)  # within a word: a number takes several
         return space if space > 0 else self._between_sounds(start, stop)
 
-    def _first_mark(self, limit: int, longest: int) -> int | None:
+    def _first_mark(self, limit: int, longest: int, least: int = 1) -> int | None:
         stop = 0
         for mark in self._marks(_MARK, 0, longest):
-            if not is_speech(self._phonemes[: mark.end()]):
+            if mark.end() < least or not is_speech(self._phonemes[: mark.end()]):
                 continue
             if mark.end() > limit:
                 return stop or mark.end()
@@ -106,9 +115,9 @@ class _Cutter:
             return len(self._phonemes)
         return stop or None
 
-    def _best_mark(self, start: int, longest: int) -> int | None:
+    def _best_mark(self, start: int, longest: int, least: int = 1) -> int | None:
         stop = start + longest
-        for low in (start + 1 + longest // 3, start + 1):
+        for low in (start + max(1 + longest // 3, least), start + max(1, least)):
             for pattern in _BEST_FIRST:
                 found = list(self._marks(pattern, low, stop))
                 if found and is_speech(self._phonemes[start : found[-1].end()]):

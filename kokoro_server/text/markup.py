@@ -41,6 +41,7 @@ _CLEANING: tuple[_Change, ...] = (
     (re.compile(r"\](?=\()"), lambda _: ") "),
     (re.compile(r"[\[\]]"), lambda match: "(" if match[0] == "[" else ")"),
 )
+_CLEAN = re.compile(r"(?:[!-Z\\^-~]| (?! ))*")  # most English: none of the changes would find anything
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +90,7 @@ def _plain(text: str, offset: int, start: int, end: int) -> Iterator[Traced]:
 
 def clean(text: Traced) -> Traced:
     """Without what is not seen or not said; every run of white space is one space."""
-    for pattern, replacement in _CLEANING:
-        text = text.sub(pattern, replacement)
+    if not _CLEAN.fullmatch(text.text):
+        for pattern, replacement in _CLEANING:
+            text = text.sub(pattern, replacement)
     return text

@@ -8,7 +8,7 @@ from typing import Literal
 from kokoro_server.engine.protocol import MAX_TOKENS
 from kokoro_server.errors import ConfigError
 from kokoro_server.text import cuts
-from kokoro_server.text.pace import Pace, Plan
+from kokoro_server.text.pace import BEARABLE, ENDLESS, FEWEST, Pace, Plan
 from kokoro_server.text.spoken import Spoken, Word, is_speech
 
 __all__ = ["Ending", "PacedPacker", "Packer", "Piece", "PieceSizes", "Spoken", "Word"]
@@ -19,7 +19,6 @@ FIRST = 50  # phonemes
 LONGEST_GAP = ". "  # between two sentences of a piece
 NEARLY = 2 / 3  # of the most that a piece may have: enough, rather than cut the next sentence
 SLIVER = 1 / 2  # of it: less is filled up with a part of the next sentence
-ROOMY = 60  # phonemes: a sentence of ordinary length
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +28,7 @@ class PieceSizes:
     first: int = FIRST  # the most in the first piece of a text, if a clause ends within them
     shortest: int = 100  # sentences are joined until there are so many
     longest: int = 400
-    first_is_given: bool = False  # then no engine's speed changes it
+    first_is_given: bool = False  # then no engine's speed changes how a text is cut
 
     def __post_init__(self) -> None:
         if not (1 <= self.shortest <= self.longest <= MAX_TOKENS and self.first >= 1):
@@ -99,25 +98,41 @@ class Packer:
 
 
 class PacedPacker(Packer):
-    """For an engine that keeps up: pieces are no longer than can be made while those before them are heard.
+    """For a stream: pieces are no longer than can be made while those before them are heard.
 
     They grow from piece to piece until they need no planning any more. None is cut within a word. A short first
-    sentence is joined with what follows, if on its own it would leave too little time to make the next piece.
+    sentence is joined with what follows, if on its own it would leave too little time to make the next piece. Where no
+    plan keeps a text of about so many `phonemes` from stalling, only its first piece is planned, and sentences stay
+    whole if they are not very long: a wait after one is the least evil.
     """
 
-    def __init__(self, sizes: PieceSizes, pace: Pace) -> None:
+    def __init__(self, sizes: PieceSizes, pace: Pace, phonemes: int = ENDLESS) -> None:
         super().__init__(sizes.shortest, sizes.longest)
-        self._first_sizes = (sizes.first, sizes.longest)  # a clause should end within the one, a word must in the other
-        if not sizes.first_is_given:
-            most = min(pace.first, sizes.longest)
-            self._first_sizes = (most if pace.starts_late else min(sizes.first, most), most)
-        self._first_is_given = sizes.first_is_given
+        self._sizes = sizes
         self._plan = Plan(pace)
+        self._expect(phonemes)
+
+    def _expect(self, phonemes: int) -> None:
+        """Plan the start of a text of so many."""
+        sizes, pace = self._sizes, self._plan.pace
+        start = pace.start(phonemes)
+        self._left = phonemes
+        self._keeps_up = start.keeps_up
+        if start.keeps_up:
+            self._shortest, self._longest = min(max(sizes.shortest, pace.enough), sizes.longest), sizes.longest
+        else:
+            self._shortest, self._longest = sizes.shortest, min(max(sizes.shortest, BEARABLE), sizes.longest)
+        most = min(start.most, self._longest)
+        # A clause should end within the one, a word must in the other.
+        self._first_sizes = (most if start.late else min(sizes.first, most), most)
 
     def add(self, sentence: Spoken) -> list[Piece]:
         done: list[Piece] = []
         left: Spoken | None = sentence
-        while left is not None and (not self._plan.begun or self._most() < self._longest):
+        known = len(sentence.phonemes) + (len(self._open.phonemes) if self._open else 0)
+        if not self._plan.begun and known > self._left:
+            self._expect(known)
+        while left is not None and self._is_planned():
             piece, rest = self._taken(left)
             if len(piece.phonemes) > self._longest:  # no word ends early enough
                 break
@@ -130,31 +145,40 @@ class PacedPacker(Packer):
         pieces = super().finish()
         for piece in pieces:
             self._plan.add(len(piece.phonemes))
+            self._left -= len(piece.phonemes)
         return pieces
 
     def rest(self, seconds: float) -> None:
         self._plan.rest(seconds)
+
+    def _is_planned(self) -> bool:
+        return not self._plan.begun or (self._keeps_up and FEWEST < self._most() < self._longest)
 
     def _most(self) -> int:
         if not self._plan.begun:
             return self._first_sizes[1]
         return min(self._plan.most(), self._longest)
 
+    def _least(self, known: int) -> int:
+        """`known` are the phonemes that are there to be packed; there may be more than was thought."""
+        return self._plan.least(self._most(), max(self._left, known))
+
     def _is_enough(self, phonemes: int) -> bool:
-        if phonemes >= min(self._shortest, self._most() * NEARLY):
-            return True
-        return not self._plan.begun and (self._first_is_given or self._plan.most(after=phonemes) >= ROOMY)
+        if phonemes < self._least(phonemes):
+            return False
+        return not self._plan.begun or phonemes >= min(self._shortest, self._most() * NEARLY)
 
     def _taken(self, sentence: Spoken) -> tuple[Piece, Spoken | None]:
         """The open piece with as much of `sentence` as may be in it, and what is left of the sentence."""
         most, phonemes = self._most(), sentence.phonemes
         held = len(self._open.phonemes) + len(LONGEST_GAP) if self._open else 0
-        if self._open and held + len(phonemes) > most and len(self._open.phonemes) >= most * SLIVER:
+        least = self._least(held + len(phonemes))
+        if self._open and held + len(phonemes) > most and len(self._open.phonemes) >= max(most * SLIVER, least):
             return self._open, sentence
         if self._open or self._plan.begun:
-            stop = cuts.within(phonemes, _ranges(sentence), max(most - held, 1))
+            stop = cuts.within(phonemes, _ranges(sentence), max(most - held, 1), least - held)
         else:
-            stop = cuts.first(phonemes, _ranges(sentence), *self._first_sizes)
+            stop = cuts.first(phonemes, _ranges(sentence), *self._first_sizes, least)
         head, left = _halves(sentence, stop)
         piece = _piece(head, whole=left is None and not sentence.span.goes_on)
         return _joined(self._open, piece) if self._open else piece, left

@@ -33,6 +33,8 @@ Sentence = EnglishSentence | PhrasedSentence
 _ENGLISH = (languages.EN_US, languages.EN_GB)
 # Characters and sentences in one call to G2P, from call to call: few at first, so that synthesis can start.
 _CALL_SIZES = ((80, 2), (500, 8), (2_000, 32), (4_000, 64))
+_PER_CHARACTER = {languages.JA: 2.7, languages.ZH: 4.0}  # phonemes, about; in other languages:
+_PER_LETTER = 1.2
 _PHONEME_SENTENCE_END = re.compile(r"[.!?]+[\"”)]*(?=\s|\Z)")
 _PHONEME_WORD = re.compile(r"[^ ;:,.!?—…\"()“”]+")
 
@@ -54,8 +56,10 @@ class _Call:
 class Reader:
     """Lazy: the first piece is there after one small call to G2P, however long the text.
 
-    `g2p_time` gives the context in which each call to G2P is made. `pace` is for an engine whose speed is known. A text
-    is cut alike whoever asks for it, so that a stream and a clip have the same sound.
+    `g2p_time` gives the context in which each call to G2P is made. `pace` is for an engine whose speed is known: a text
+    that is heard while it is made (`streamed`) is then cut so that it is heard early and goes on. Without it, on an
+    engine fast enough, or if the length of the first piece is given, a text is cut alike, and so sounds alike, streamed
+    or not.
     """
 
     def __init__(
@@ -72,7 +76,9 @@ class Reader:
         self._g2p_time = g2p_time
         self._pace = pace
 
-    async def pieces(self, text: str, language: Language, speed: float = 1.0) -> AsyncGenerator[Piece | Pause, None]:
+    async def pieces(
+        self, text: str, language: Language, speed: float = 1.0, *, streamed: bool = False
+    ) -> AsyncGenerator[Piece | Pause, None]:
         """The pieces of `text` and the pauses between them, in order.
 
         Before the first of them: InvalidInput for a bad pause or pronunciation anywhere in the text. NothingToSay if
@@ -81,7 +87,8 @@ class Reader:
         markup.check(text)
         stretches = list(pauses.parts(text))
         rules = await self._lexicon.rules(language) if self._lexicon else None
-        packer, silent = self._packer(speed), True
+        phonemes = int(len(text) * _PER_CHARACTER.get(language, _PER_LETTER))
+        packer, silent = self._packer(speed, phonemes, streamed=streamed), True
         for call in _calls(_items(stretches, language, rules)):
             for item in _packed(packer, await self._converted(call.items, language), more=call.more):
                 silent = False
@@ -93,7 +100,9 @@ class Reader:
             problem = "has nothing that can be spoken: no letters, no numbers" if text.strip() else "is empty"
             raise NothingToSay(f"text {problem}", field="text")
 
-    async def spell(self, phonemes: str, speed: float = 1.0) -> AsyncGenerator[Piece | Pause, None]:
+    async def spell(
+        self, phonemes: str, speed: float = 1.0, *, streamed: bool = False
+    ) -> AsyncGenerator[Piece | Pause, None]:
         """As `pieces`, for phonemes instead of text; words are what stands between spaces and marks.
 
         InvalidInput names those that the model does not know.
@@ -102,13 +111,13 @@ class Reader:
         if not items:
             problem = "have no sound in them" if phonemes.strip() else "are empty"
             raise NothingToSay(f"phonemes {problem}", field="phonemes")
-        for item in _packed(self._packer(speed), items, more=False):
+        for item in _packed(self._packer(speed, len(phonemes), streamed=streamed), items, more=False):
             yield item
 
-    def _packer(self, speed: float) -> Packer:
-        pace = replace(self._pace, speed=speed) if self._pace else None
-        if pace and pace.keeps_up:
-            return PacedPacker(self._sizes, pace)
+    def _packer(self, speed: float, phonemes: int, *, streamed: bool) -> Packer:
+        """For a text of about so many phonemes."""
+        if streamed and self._pace and self._pace.matters and not self._sizes.first_is_given:
+            return PacedPacker(self._sizes, replace(self._pace, speed=speed), phonemes)
         return Packer(self._sizes.shortest, self._sizes.longest, self._sizes.first)
 
     async def _converted(self, items: Sequence[Sentence | Pause], language: Language) -> list[Spoken | Pause]:
@@ -120,10 +129,11 @@ class Reader:
                 answers = iter(await self._g2p.convert(texts, language))
         spoken: list[Spoken | Pause] = []
         for item in items:
+            if spoken:
+                await asyncio.sleep(0)  # a long text must not hold up the others
             heard = item if isinstance(item, Pause) else item.spoken(list(islice(answers, len(item.texts))))
             if isinstance(heard, Pause) or is_speech(heard.phonemes):
                 spoken.append(heard)
-            await asyncio.sleep(0)  # a long text must not hold up the others
         return spoken
 
 

@@ -30,7 +30,7 @@ class Word:
 
     def moved(self, by: int) -> Word:
         """The same word where the phonemes stand `by` places further on."""
-        return replace(self, first=self.first + by, last=self.last + by)
+        return Word(self.start, self.end, self.first + by, self.last + by, self.phrase)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,10 +70,12 @@ class Spoken:
         heard_before = self.phonemes[word.first : stop].rstrip()
         heard_after = self.phonemes[stop : word.last].lstrip()
         share = len(heard_before) / (word.last - word.first)
-        middle = word.start + _place(self.span.text[word.start - self.span.start : word.end - self.span.start], share)
-        before = replace(word, end=middle, last=word.first + len(heard_before))
-        after = replace(word, start=middle, first=word.last - len(heard_after))
-        return [before, after] if middle < word.end else [before]
+        text = self.span.text[word.start - self.span.start : word.end - self.span.start]
+        place = _place(text, share)
+        said_before, said_after = text[:place].rstrip(), text[place:].lstrip()
+        before = replace(word, end=word.start + len(said_before), last=word.first + len(heard_before))
+        after = replace(word, start=word.end - len(said_after), first=word.last - len(heard_after))
+        return [before, after] if said_after else [before]
 
     def _text_before(self, ahead: Sequence[Word], low: int) -> int:
         """Where in the text to cut before the next word; an opening quote goes with that."""

@@ -25,6 +25,20 @@ def test_quick_is_the_same(output: Output, volume: float) -> None:
     assert made == render(speech(), rendering)
 
 
+@pytest.mark.parametrize("pieces", [1, 2, 5])
+@pytest.mark.parametrize("peak", [0.6, 1.1])
+def test_a_stream_written_quickly_where_that_can_be_is_the_same(pieces: int, peak: float) -> None:
+    audio, rendering = speech(peak=peak), Rendering(Output("pcm"))
+    renderer, data = Renderer(rendering), b""
+    parts = np.array_split(audio, pieces)
+    for number, part in enumerate(parts, 1):
+        made = renderer.write_quickly(part, last=number == pieces)
+        if made is None:
+            made = renderer.write(part) + (renderer.finish() if number == pieces else b"")
+        data += made
+    assert data == render(audio, rendering)
+
+
 @pytest.mark.parametrize(
     ("audio", "rendering"),
     [
@@ -39,4 +53,6 @@ def test_quick_is_the_same(output: Output, volume: float) -> None:
 )
 def test_what_takes_longer_is_left_to_a_thread(audio: Samples, rendering: Rendering) -> None:
     assert render_quickly(audio, rendering) is None
-    assert not Renderer(rendering).is_quick(audio)
+    renderer = Renderer(rendering)
+    assert renderer.write_quickly(audio) is None
+    assert renderer.write_quickly(audio, last=True) is None

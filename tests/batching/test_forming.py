@@ -261,6 +261,46 @@ async def test_a_bypass_entry_passes_a_flood_of_bulk(start, submit, engine):
     assert 1000 in engine.calls[1]
 
 
+async def test_first_pieces_go_before_those_whose_listeners_have_something_to_hear(start, submit, engine):
+    queue = await start()
+    queue.hold()
+    await submit(queue, *range(10, 18), priority=Priority.NEXT)
+    await submit(queue, 0, 1, priority=Priority.BYPASS)
+    queue.release()
+    await asyncio.gather(*submit.tasks)
+    firsts = [index for index, call in enumerate(engine.calls) if set(call) & {0, 1}]
+    assert firsts == list(range(len(firsts)))
+    assert next(len(call) for call in engine.calls[len(firsts) :]) == 4
+
+
+async def test_a_next_piece_does_not_wait_for_others_either(start, submit):
+    queue = await start()
+    [task] = await submit(queue, 0, priority=Priority.NEXT)
+    outcome = await task
+    assert (outcome.fire_reason, outcome.queue_ms) == ("bypass", 0.0)
+
+
+async def test_next_pieces_progress_under_a_flood_of_first_ones(start, submit, engine):
+    queue = await start()
+    queue.hold()
+    await submit(queue, 1000, priority=Priority.NEXT)
+    await submit(queue, *range(40), priority=Priority.BYPASS)
+    queue.release()
+    await asyncio.gather(*submit.tasks)
+    assert next(index for index, call in enumerate(engine.calls) if 1000 in call) <= 4
+
+
+async def test_a_next_piece_that_has_waited_long_goes_before_newer_first_ones(start, submit, engine, clock):
+    queue = await start()
+    queue.hold()
+    await submit(queue, 1000, priority=Priority.NEXT)
+    await clock.advance(1.0)
+    await submit(queue, 0, 1, priority=Priority.BYPASS)
+    queue.release()
+    await asyncio.gather(*submit.tasks)
+    assert engine.calls[0][0] == 1000
+
+
 async def test_bulk_takes_the_seats_that_normal_leaves(start, submit, engine):
     queue = await start()
     queue.hold()

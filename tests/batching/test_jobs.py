@@ -55,10 +55,49 @@ async def test_the_first_pieces_take_the_bypass_lane(start, clock):
     queue.hold()
     task = asyncio.create_task(collect(queue.submit_job(rows(6), voice="a", job=queue.job(bypass=2))))
     await settle()
-    assert queue.snapshot()["queue_status"]["by_priority"] == {"bypass": 2, "normal": 4, "bulk": 0}
+    assert queue.snapshot()["queue_status"]["by_priority"] == {"bypass": 1, "next": 1, "normal": 4, "bulk": 0}
     queue.release()
     await clock.keep_going(task)
     assert queue.snapshot()["performance"]["bypassed"] == 2
+
+
+async def test_all_the_pieces_that_are_urgent_go_before_all_others(start, clock):
+    queue = await start()
+    queue.hold()
+    job = queue.job(bypass=3, urgent=2)
+    task = asyncio.create_task(collect(queue.submit_job(rows(6), voice="a", job=job)))
+    await settle()
+    assert queue.snapshot()["queue_status"]["by_priority"] == {"bypass": 2, "next": 1, "normal": 3, "bulk": 0}
+    queue.release()
+    await clock.keep_going(task)
+
+
+async def test_a_text_of_one_row_has_the_same_place_and_time(start, clock):
+    queue = await start(queue_timeout=1.0)
+    queue.hold()
+    first = asyncio.create_task(queue.submit_only(make_row(0), "a", queue.job(bypass=2)))
+    late = asyncio.create_task(queue.submit_only(make_row(1), "a", queue.job()))
+    await settle()
+    assert queue.snapshot()["queue_status"]["by_priority"] == {"bypass": 1, "next": 0, "normal": 1, "bulk": 0}
+    first.cancel()
+    await settle()
+    assert waiting(queue) == 1
+    await clock.advance(1.5)
+    with pytest.raises(Expired):
+        await late
+    assert waiting(queue) == 0
+
+
+async def test_texts_of_one_row_keep_to_their_jobs_room(start, clock):
+    queue = await start()
+    queue.hold()
+    job = queue.job(ahead=2)
+    tasks = [asyncio.create_task(queue.submit_only(make_row(name), "a", job)) for name in range(5)]
+    await settle()
+    assert waiting(queue) == 2
+    queue.release()
+    outcomes = await clock.keep_going(asyncio.gather(*tasks))
+    assert [voice_of(outcome.result) for outcome in outcomes] == list(range(5))
 
 
 async def test_pieces_are_taken_as_the_source_makes_them(start, clock):

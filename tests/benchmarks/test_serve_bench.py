@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from benchmarks import common
-from benchmarks.serve_bench import percentiles
+from benchmarks.serve_bench import ENDPOINTS, plan
+from benchmarks.serve_figures import percentiles, ratios
 from benchmarks.serve_load import Load, Question, run
 
 FIGURES = ("requests", "audio_per_second", "requests_per_second", "batch_rows_mean", "loop_cpu_share")
@@ -36,6 +37,8 @@ def test_it_measures_both_servers(tmp_path: Path) -> None:
         ("kokoro-server", "/tts/stream", "poisson", "text"),
         ("kokoro-server", "/v1/audio/speech", "closed", "text"),
         ("one-at-a-time", "/tts", "closed", "text"),
+        ("one-at-a-time", "/tts/stream", "closed", "text"),
+        ("one-at-a-time", "/v1/audio/speech", "closed", "text"),
     }
     for line in found["runs"]:
         assert line["errors"] == 0, line
@@ -72,3 +75,27 @@ async def test_a_bad_answer_is_an_error(answer: bytes, fault: str) -> None:
 def test_percentiles_are_of_what_was_seen() -> None:
     assert percentiles([float(value) for value in range(1, 101)]) == {"p50": 50.0, "p95": 95.0, "p99": 99.0}
     assert percentiles([]) == {"p50": None, "p95": None, "p99": None}
+
+
+def test_the_other_server_is_measured_at_every_endpoint() -> None:
+    found = {(run.endpoint, run.clients) for run in plan((1, 4), (1,), (50,)) if run.server == "one-at-a-time"}
+    assert found == {(endpoint, 1) for endpoint in ENDPOINTS}
+
+
+def test_ratios_compare_throughput_and_the_wait_for_sound() -> None:
+    def run(server: str, endpoint: str, rate: float, first: float) -> dict[str, object]:
+        facts = {"server": server, "endpoint": endpoint, "mode": "closed", "input": "text", "clients": 4}
+        return facts | {"requests": 9, "audio_per_second": rate, "first_audio_ms": {"p95": first}}
+
+    runs = [
+        run("kokoro-server", "/tts", 800.0, 20.0),
+        run("kokoro-server", "/tts/stream", 900.0, 20.0),
+        run("one-at-a-time", "/tts", 40.0, 300.0),
+        run("one-at-a-time", "/tts/stream", 40.0, 300.0),
+    ]
+    assert ratios({"plain_model": {"audio_per_second": 80.0}, "runs": runs}) == {
+        "best_by_plain_model": 10.0,
+        "by_one_at_a_time_at_4": 20.0,
+        "one_at_a_time_first_audio_p95_by_ours_at_4": 15.0,
+    }
+    assert ratios({"plain_model": None, "runs": runs[:2]}) == {}

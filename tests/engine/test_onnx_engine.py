@@ -12,7 +12,7 @@ import pytest
 
 from kokoro_server.engine import onnx_build, onnx_export, tiny
 from kokoro_server.engine.onnx import OnnxEngine
-from kokoro_server.engine.protocol import SAMPLES_PER_FRAME, STYLE_DIM, Engine, Row
+from kokoro_server.engine.protocol import SAMPLES_PER_FRAME, STYLE_DIM, Engine, Measuring, Row
 from kokoro_server.engine.torch_engine import TorchEngine
 from kokoro_server.errors import AssetError
 from tests.engine.kmodel import log_mel_distance
@@ -68,11 +68,14 @@ def test_a_row_with_nothing_to_say_is_silent(engine: OnnxEngine) -> None:
     assert engine.synthesize([]) == []
 
 
-def test_warm_up_measures_the_speed(engine: OnnxEngine) -> None:
+def test_it_measures_its_speed(engine: OnnxEngine) -> None:
     as_protocol: Engine = engine
     as_protocol.warmup()
     assert as_protocol.device == "cpu"
     assert engine.precision == "fp32"
+    assert engine.real_time_factor is None
+    measuring: Measuring = engine
+    measuring.measure()
     assert engine.real_time_factor is not None
     assert engine.real_time_factor > 0
 

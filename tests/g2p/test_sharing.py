@@ -48,6 +48,7 @@ async def test_a_crowd_shares_calls_and_each_gets_its_own() -> None:
     asked = [asyncio.create_task(ask(shared, f"a{n}", f"b{n}")) for n in range(20)]
     await settle()
     assert len(service.calls) == CALLS
+    assert [len(texts) for texts, _ in service.calls] == [TOGETHER] * CALLS  # they came together
     service.open.set()
     assert await asyncio.gather(*asked) == [[f"A{n}", f"B{n}"] for n in range(20)]
     assert len(service.calls) < 20 / 2
@@ -74,6 +75,7 @@ async def test_a_refused_text_costs_only_its_own_request() -> None:
     shared = SharedCalls(service.convert)
     asked = [asyncio.create_task(ask(shared, text)) for text in ("1", "2", "3", "bad", "4")]
     await settle()
+    assert len(service.calls) == 1
     service.open.set()
     one, two, three, bad, four = await asyncio.gather(*asked, return_exceptions=True)
     assert (one, two, three, four) == (["1"], ["2"], ["3"], ["4"])
@@ -84,8 +86,10 @@ async def test_a_refused_text_costs_only_its_own_request() -> None:
 async def test_what_nobody_waits_for_is_broken_off() -> None:
     service = Service()
     shared = SharedCalls(service.convert)
-    asked = [asyncio.create_task(ask(shared, text)) for text in ("1", "2", "3", "4")]
-    await settle()
+    asked = []
+    for text in ("1", "2", "3", "4"):
+        asked.append(asyncio.create_task(ask(shared, text)))
+        await settle()
     for task in asked:
         task.cancel()
     await asyncio.gather(*asked, return_exceptions=True)

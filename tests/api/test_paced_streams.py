@@ -1,0 +1,79 @@
+"""Streams of an engine that has found out that it is slow, and whole clips of it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import httpx
+
+from kokoro_server.app import create_app
+from kokoro_server.config import Settings
+from kokoro_server.engine.loader import Model
+from kokoro_server.engine.protocol import Limits, Result, Row
+from tests import backends, tiny
+from tests.servers import assert_same_audio
+
+SAID = {
+    "phonemes": "ðə kwˈɪk bɹˈWn fˈɑks ʤˈʌmps ˈOvəɹ ðə lˈAzi dˈɔɡ wˌIl sˈɛvən wˈɪzəɹdz kwˈIətli wˈɑʧ fɹʌm ðə hˈɪl. " * 3,
+    "format": "pcm",
+    "sample_format": "pcm_f32le",
+}
+
+
+class Slow:
+    """The tiny model, which says that it takes long."""
+
+    device = "cpu"
+
+    def __init__(self) -> None:
+        self._engine = backends.tiny("torch")
+        self.real_time_factor: float | None = None
+
+    @property
+    def limits(self) -> Limits:
+        return self._engine.limits
+
+    def warmup(self) -> None: ...
+
+    def measure(self) -> None:
+        self.real_time_factor = 0.4
+
+    def synthesize(self, rows: Sequence[Row]) -> list[Result]:
+        return self._engine.synthesize(rows)
+
+
+@asynccontextmanager
+async def served(folder: Path, **environ: str) -> AsyncIterator[httpx.AsyncClient]:
+    app = create_app(
+        Settings.load({"G2P_SERVICE_URL": "http://localhost:9", **environ}, dotenv=None),
+        load=lambda _settings: Model((Slow(),), tiny.load(folder).voices, "fp32", "path"),
+    )
+    async with (
+        app.router.lifespan_context(app),
+        httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://test") as client,
+    ):
+        yield client
+
+
+async def test_only_streams_are_cut_by_the_speed(tmp_path: Path) -> None:
+    async with served(tmp_path) as client:
+        whole, streamed = [await client.post(path, json=SAID) for path in ("/tts", "/tts/stream")]
+        health = (await client.get("/health/streaming")).json()
+    assert whole.status_code == streamed.status_code == 200
+    assert streamed.headers["x-bypass-chunks"] == "100"
+    assert streamed.headers["x-streaming-mode"] == health["streaming_mode"] == "bypass-first-100-chunks"
+    assert health["bypass_chunks_config"] == 2
+    assert health["pace"] == {
+        "real_time_factor": 0.4,
+        "keeps_up": True,
+        "first_piece_phonemes": 29,
+        "first_piece_seconds": 0.99,
+    }
+    async with served(tmp_path, FIRST_CHUNK_MAX_TOKENS="50") as client:
+        plain, alike = [await client.post(path, json=SAID) for path in ("/tts", "/tts/stream")]
+    assert alike.headers["x-streaming-mode"] == "bypass-first-2-chunks"
+    assert_same_audio(alike.content, whole.content)
+    assert_same_audio(plain.content, whole.content)
+    assert len(streamed.content) != len(whole.content)

@@ -1,0 +1,158 @@
+"""The client's own way over HTTP: answers of every form, connections kept, and every fault told as httpx tells it."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+
+import httpx
+import pytest
+import uvloop
+
+from kokoro_server.g2p.connections import Connections
+
+Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
+OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nOK"
+
+
+@asynccontextmanager
+async def serving(serve: Serve) -> AsyncIterator[str]:
+    async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            await serve(reader, writer)
+        except (asyncio.IncompleteReadError, ConnectionError):
+            pass
+        finally:
+            writer.close()
+
+    async with await asyncio.start_server(connected, "127.0.0.1", 0) as server:
+        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+
+
+def client(timeout: float = 5.0) -> httpx.AsyncClient:
+    return httpx.AsyncClient(transport=Connections(), timeout=timeout, trust_env=False)
+
+
+async def asked(reader: asyncio.StreamReader) -> bytes:
+    head = await reader.readuntil(b"\r\n\r\n")
+    length = [int(line.split(b":")[1]) for line in head.lower().split(b"\r\n") if line.startswith(b"content-length")]
+    return head + (await reader.readexactly(length[0]) if length else b"")
+
+
+ZIPPED = gzip.compress(b"OK", mtime=0)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        OK,
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nO\r\n1\r\nK\r\n0\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\n\r\nOK",
+        b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: %d\r\n\r\n%b" % (len(ZIPPED), ZIPPED),
+    ],
+    ids=["length", "chunked", "endless", "gzip"],
+)
+@pytest.mark.parametrize("bytewise", [False, True])
+async def test_answers_of_every_form_are_read(answer: bytes, bytewise: bool) -> None:
+    got: list[bytes] = []
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        got.append(await asked(reader))
+        for start in range(0, len(answer), 1 if bytewise else len(answer)):
+            writer.write(answer[start : start + (1 if bytewise else len(answer))])
+            await writer.drain()
+            await asyncio.sleep(0)
+
+    async with serving(serve) as url, client() as http:
+        response = await http.post(f"{url}/convert?a=b", json={"text": "ä"})
+    assert (response.status_code, response.text) == (200, "OK")
+    assert got[0].startswith(b"POST /convert?a=b HTTP/1.1\r\nHost: 127.0.0.1:")
+    assert got[0].endswith('\r\n\r\n{"text":"ä"}'.encode())
+
+
+async def test_a_connection_is_kept_and_two_at_once_are_two() -> None:
+    connections = 0
+    both = asyncio.Barrier(2)
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal connections
+        connections += 1
+        while True:
+            if b"/both" in await asked(reader):
+                await both.wait()
+            writer.write(OK)
+
+    async with serving(serve) as url, client() as http:
+        for _ in range(3):
+            assert (await http.get(url)).text == "OK"
+        assert connections == 1
+        await asyncio.gather(http.get(f"{url}/both"), http.get(f"{url}/both"))
+        assert connections == 2
+
+
+def test_on_the_event_loop_of_the_server() -> None:
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(test_a_connection_is_kept_and_two_at_once_are_two())
+
+
+async def test_a_connection_that_the_service_closed_is_not_used_again() -> None:
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await asked(reader)
+        writer.write(OK)
+
+    async with serving(serve) as url, client() as http:
+        for _ in range(3):
+            assert (await http.get(url)).text == "OK"
+            await asyncio.sleep(0.05)
+
+
+@pytest.mark.parametrize(
+    ("answer", "error"),
+    [
+        (b"", httpx.RemoteProtocolError),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nOK", httpx.RemoteProtocolError),
+        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nOK", httpx.RemoteProtocolError),
+        (b"SSH-2.0-OpenSSH_9.6\r\n", httpx.RemoteProtocolError),
+    ],
+    ids=["nothing", "short", "short chunk", "no HTTP"],
+)
+async def test_a_broken_answer_is_a_transport_error(answer: bytes, error: type[Exception]) -> None:
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await asked(reader)
+        writer.write(answer)
+
+    async with serving(serve) as url, client() as http:
+        with pytest.raises(error):
+            await http.get(url)
+
+
+async def test_nobody_there() -> None:
+    async with serving(lambda _reader, _writer: asyncio.sleep(0)) as url:
+        pass
+    async with client() as http:
+        with pytest.raises(httpx.ConnectError):
+            await http.get(url)
+
+
+@pytest.mark.parametrize("cancelled", [False, True])
+async def test_an_exchange_that_is_given_up_closes_its_connection(cancelled: bool) -> None:
+    reading, closed = asyncio.Event(), asyncio.Event()
+
+    async def serve(reader: asyncio.StreamReader, _writer: asyncio.StreamWriter) -> None:
+        await asked(reader)
+        reading.set()
+        try:
+            await reader.read()
+        finally:
+            closed.set()
+
+    async with serving(serve) as url, client(30.0 if cancelled else 0.05) as http:
+        asking = asyncio.create_task(http.get(url))
+        await reading.wait()
+        if cancelled:
+            asking.cancel()
+        with pytest.raises(asyncio.CancelledError if cancelled else httpx.ReadTimeout):
+            await asking
+        await asyncio.wait_for(closed.wait(), 5)
