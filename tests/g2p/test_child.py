@@ -69,7 +69,14 @@ def is_empty(folder: Path) -> bool:
 def start_parent(phase: str) -> subprocess.Popen[bytes]:
     """A process of its own group that runs a child and tells its pid, when it is `loading` or `running`."""
     command = [sys.executable, "-c", PARENT, phase]
-    return subprocess.Popen(command, env=SOURCE_TREE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, process_group=0)
+    return subprocess.Popen(
+        command,
+        env=SOURCE_TREE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        process_group=0,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # tests run in the background have it ignored
+    )
 
 
 @contextlib.asynccontextmanager
