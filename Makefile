@@ -27,8 +27,8 @@ test: $(VENV)/.dev
 # Everything twice, the servers that tests start included.
 test-backends: $(VENV)/.dev
 	$(BIN)/kokoro-server assets build
-	KOKORO_TEST_BACKEND=torch $(BIN)/python -m pytest -m "$(FAST)"
-	KOKORO_TEST_BACKEND=onnx $(BIN)/python -m pytest -m "$(FAST)"
+	TEST_BACKEND=torch $(BIN)/python -m pytest -m "$(FAST)"
+	TEST_BACKEND=onnx $(BIN)/python -m pytest -m "$(FAST)"
 
 test-asr: $(VENV)/.asr
 	$(BIN)/kokoro-server assets fetch

@@ -2,7 +2,7 @@
 
 A test that sees an engine in its own process runs on each of them. Servers are processes of their own and slow to
 start, so by default those with the tiny model run on torch and those with the real model on what `auto` finds;
-tests/e2e/test_backends.py, which starts a real one on each, is slow. KOKORO_TEST_BACKEND=torch or onnx puts all of
+tests/e2e/test_backends.py, which starts a real one on each, is slow. TEST_BACKEND=torch or onnx puts all of
 them, servers included, on that one; `make test-backends` does both in turn.
 """
 
@@ -17,7 +17,7 @@ from kokoro_server.engine.onnx import OnnxEngine
 from kokoro_server.engine.protocol import Engine
 from kokoro_server.engine.torch_engine import TorchEngine
 
-ASKED = os.environ.get("KOKORO_TEST_BACKEND")
+ASKED = os.environ.get("TEST_BACKEND")
 TESTED = (ASKED,) if ASKED else ("torch", "onnx")
 
 

@@ -107,7 +107,7 @@ async def test_stopping_answers_what_both_are_working_on(tmp_path_factory: pytes
 
 def test_devices_that_are_not_there_stop_the_start_with_one_line(tmp_path_factory: pytest.TempPathFactory) -> None:
     log = tmp_path_factory.mktemp("absent") / "log"
-    process = servers.spawn(servers.REAL, log, KOKORO_DEVICES="cuda:98,cuda:99")
+    process = servers.spawn(servers.REAL, log, KOKORO_BACKEND="torch", KOKORO_DEVICES="cuda:98,cuda:99")
     assert process.wait(timeout=120) == 1
     [line] = [line for line in log.read_text().splitlines() if "KOKORO_DEVICES" in line]
     assert line.startswith("kokoro-server: KOKORO_DEVICES=cuda:98: ")
