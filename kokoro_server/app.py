@@ -54,15 +54,19 @@ class Parts:
     metrics: Metrics
 
     @cached_property
+    def paced(self) -> bool:
+        """Whether the pieces of a stream are sized to be ready when they are needed, and no earlier."""
+        return self.model.pace is not None and self.model.pace.matters and not self.settings.first_chunk_tokens
+
+    @property
     def bypass(self) -> int:
-        """Pieces of a stream that do not wait for others; more, where they are sized to be ready when needed."""
-        paced = self.model.pace is not None and self.model.pace.matters and not self.settings.first_chunk_tokens
-        return max(PACED_BYPASS, self.settings.bypass_chunks) if paced else self.settings.bypass_chunks
+        """Pieces of a stream that do not wait for others."""
+        return max(PACED_BYPASS, self.settings.bypass_chunks) if self.paced else self.settings.bypass_chunks
 
     @property
     def urgent(self) -> int:
         """Those of them that go before all others: the first, unless the next too may be needed at once."""
-        return self.bypass if self.bypass >= PACED_BYPASS else 1
+        return self.bypass if self.paced else 1
 
 
 @asynccontextmanager

@@ -23,6 +23,10 @@ CLIENT_GONE = 499  # what the log says of a request whose client left before its
 QUIET_PATHS = ("/health", "/metrics")  # polled every few seconds
 
 
+def new_id() -> str:
+    return os.urandom(8).hex()
+
+
 class RequestContext:
     """Pure ASGI: a BaseHTTPMiddleware would hide the client's disconnect from the endpoint."""
 
@@ -35,7 +39,7 @@ class RequestContext:
             await self.app(scope, receive, send)
             return
         given = dict(scope["headers"]).get(b"x-request-id", b"").decode("latin-1")
-        identity = given if ACCEPTED_ID.fullmatch(given) else os.urandom(8).hex()
+        identity = given if ACCEPTED_ID.fullmatch(given) else new_id()
         token = request_id.set(identity)
         answer = _Answer(send, identity, self._metrics)
         try:

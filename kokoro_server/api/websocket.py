@@ -34,14 +34,13 @@ it appends meanwhile is kept, up to MAX_TEXT_LENGTH characters. Messages are at 
 from __future__ import annotations
 
 import logging
-import uuid
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from fastapi import APIRouter, WebSocket, WebSocketDisconnect
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 from pydantic_core import from_json
 
-from kokoro_server.api.context import request_id
+from kokoro_server.api.context import new_id, request_id
 from kokoro_server.api.errors import in_words
 from kokoro_server.api.schemas import TTSRequest
 from kokoro_server.api.speaker import Speaker, error_facts
@@ -89,7 +88,7 @@ _MESSAGE: TypeAdapter[Message] = TypeAdapter(Annotated[Message, Field(discrimina
 async def websocket(socket: WebSocket) -> None:
     """The protocol is told at the top of this module."""
     parts: Parts = socket.app.state.parts
-    request_id.set(uuid.uuid4().hex[:16])
+    request_id.set(new_id())
     await socket.accept()
     log.info("agent connected")
     speaker = Speaker(socket, parts.synthesizer, parts.queue, parts.bypass, parts.urgent)

@@ -13,7 +13,7 @@ import math
 import platform
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import onnx
@@ -69,6 +69,17 @@ def real(*values: float) -> Array:
 
 def whole(*values: int) -> Array:
     return np.array(values, np.int64)
+
+
+class Kernel(NamedTuple):
+    """The weights of a convolution, rounded; see `rounded`."""
+
+    matrix: Array
+    scales: Array
+    zeros: Array | None
+    bias: Array
+    taps: int
+    dilation: int
 
 
 class Lowering:
@@ -176,15 +187,15 @@ class Lowering:
         if label in self._levels:
             level = balanced(self._levels[label], w, FINE_BALANCE if label.startswith(FINE) else BALANCE)
             x, w = op("Mul", [x, 1 / level]), w * level[:, None]
+        kernel = Kernel(*rounded(w.transpose(2, 1, 0).reshape(w.shape[1] * taps, -1), SIGNED), b, taps, dilation)
         if not label.startswith(PEAKED):
-            places = self._taps(time, taps, dilation)
-            self._product(x, w, b, (padding, padding), places, label.startswith(FINE), [output])
+            self._product(x, kernel, (padding, padding), time, label.startswith(FINE), [output])
             return
-        op("Concat", [*self._parts(x, w, b, time, padding, dilation)], [output], axis=1)
+        op("Concat", [*self._parts(x, kernel, time, padding)], [output], axis=1)
 
-    def _parts(self, x: str, w: Array, b: Array, time: str, padding: int, dilation: int) -> Iterator[str]:
+    def _parts(self, x: str, kernel: Kernel, time: str, padding: int) -> Iterator[str]:
         """The convolution of both ends and of what is between them, part by part, each rounded by itself."""
-        op, taps, axis = self.w.op, w.shape[2], whole(1)
+        op, axis = self.w.op, whole(1)
         cuts: list[str | Array] = [whole(0), *self._cuts(time), whole(2**62)]
         for number, (begin, end) in enumerate(itertools.pairwise(cuts)):
             first, last = number == 0, number == PARTS - 1
@@ -193,36 +204,36 @@ class Lowering:
             part = op("Slice", [x, start, stop, axis])
             steps = op("Sub", [time if last else end, begin])
             pads = (padding if first else 0, padding if last else 0)
-            yield self._product(part, w, b, pads, self._taps(steps, taps, dilation))
+            yield self._product(part, kernel, pads, steps)
 
     def _product(
         self,
         x: str,
-        w: Array,
-        b: Array,
+        kernel: Kernel,
         pads: tuple[int, int],
-        places: str,
+        steps: str,
         fine: bool = False,
         output: int | list[str] = 1,
     ) -> str:
-        """The convolution in bytes; where it is `fine`, what rounding leaves of the signal goes the same way."""
+        """The convolution in bytes, `steps` of it; if `fine`, what rounding leaves of the signal goes the same way."""
         op = self.w.op
-        matrix, scales, zeros = rounded(w.transpose(2, 1, 0).reshape(w.shape[1] * w.shape[2], -1), SIGNED)
+        places = self._taps(steps, kernel.taps, kernel.dilation)
 
         def multiplied(rounding: tuple[str, str, str], more: list[Array], output: int | list[str]) -> str:
             y, scale, zero = rounding
-            if w.shape[2] > 1:
+            if kernel.taps > 1:
                 y = op("Pad", [y, whole(0, pads[0], 0, 0, pads[1], 0), zero])
                 y = op("Gather", [y, places], axis=1)  # (1, time, taps, channels)
-                y = op("Reshape", [y, whole(1, -1, len(matrix))])
-            inputs = [y, matrix, scale, scales, zero, "" if zeros is None else zeros, *more]
+                y = op("Reshape", [y, whole(1, -1, len(kernel.matrix))])
+            zeros = "" if kernel.zeros is None else kernel.zeros
+            inputs = [y, kernel.matrix, scale, kernel.scales, zero, zeros, *more]
             return cast(str, op("MatMulIntegerToFloat", inputs, output, MICROSOFT))
 
         rounding = op("DynamicQuantizeLinear", [x], 3)
         if not fine:
-            return multiplied(rounding, [b], output)
+            return multiplied(rounding, [kernel.bias], output)
         rest = op("DynamicQuantizeLinear", [op("Sub", [x, op("DequantizeLinear", rounding)])], 3)
-        return cast(str, op("Add", [multiplied(rounding, [b], 1), multiplied(rest, [], 1)], output))
+        return cast(str, op("Add", [multiplied(rounding, [kernel.bias], 1), multiplied(rest, [], 1)], output))
 
     def _cuts(self, time: str) -> list[str]:
         """Where the parts of an utterance begin, but for the first. The ends are a third of a very short one."""

@@ -83,11 +83,6 @@ class Pace:
         """Phonemes from which a piece need not be longer."""
         return STEADY if self.gains(STEADY) else LONG
 
-    @property
-    def keeps_up(self) -> bool:
-        """Whether a stream of any length can be planned that never stalls: up to a factor of 0.8."""
-        return self.start().keeps_up
-
     def start(self, phonemes: int = ENDLESS) -> Start:
         """For a text of about so many."""
         return _start(self, min(-(-phonemes // 20) * 20, ENDLESS))

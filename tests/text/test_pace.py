@@ -82,15 +82,15 @@ def test_a_text_that_is_short_enough_does_not_stall_on_a_slower_one_still(senten
 @pytest.mark.parametrize("name", [name for name in TEXTS if name != "one word"])
 def test_where_no_plan_helps_it_starts_all_the_same_and_waits_are_short(name: str, factor: float) -> None:
     slow = Pace(factor)
-    assert not slow.keeps_up
+    assert not slow.start().keeps_up
     waits = stalls(pieces := pack(TEXTS[name], slow), slow)
     assert waits[0] <= pace.LATEST_START + slow.cost(len(WORD)) - slow.cost(0)  # within a word of it
     assert max(waits[1:]) <= slow.cost(pace.BEARABLE), [len(piece.phonemes) for piece in pieces]
 
 
 def test_what_keeps_up_with_a_text_of_any_length() -> None:
-    assert [factor for factor in pace.STEPS if Pace(factor).keeps_up][-1] == 0.8
-    assert not any(Pace(factor).keeps_up for factor in pace.STEPS if factor > 0.8)
+    assert [factor for factor in pace.STEPS if Pace(factor).start().keeps_up][-1] == 0.8
+    assert not any(Pace(factor).start().keeps_up for factor in pace.STEPS if factor > 0.8)
 
 
 def test_a_fast_machine_needs_no_plan() -> None:
