@@ -39,7 +39,7 @@ class Exact:
                 noise = draw(seeds, plan.span.size * SAMPLES_PER_FRAME)
                 wanted = self.model.audio(plan, curves, noise)
             span = DeviceSpan(plan.span.lengths, plan.span.size, engine.model.exact)
-            with engine._tf32("tf32", "tf32", "tf32"):
+            with engine.arithmetic():
                 given = Plan(plan.durations, span, plan.style, plan.prosody, plan.text)
                 got = engine.model.audio(given, curves, noise)
             for i, (row, result) in enumerate(zip(batch, engine.synthesize(batch), strict=True)):

@@ -16,8 +16,6 @@ from kokoro_server.engine.model import VOICE_DIM, Reading
 from kokoro_server.engine.places import DeviceSpan
 from kokoro_server.engine.protocol import SAMPLES_PER_FRAME, Row
 
-READ = ("ieee", "tf32", "ieee")  # as the engine itself does
-SPEAK = ("tf32", "tf32", "tf32")
 PLAYS = 10
 
 
@@ -31,9 +29,8 @@ def times(engine: CudaEngine, row: Row, count: int) -> dict[str, Any]:
             "read": played(lambda: engine._read(rows, tokens)),
             "speak": played(lambda: engine._speak(rows, frames)),
         }
-        with engine._tf32(*READ):
+        with engine.arithmetic():
             reading = _reading(engine, rows, tokens)
-        with engine._tf32(*SPEAK):
             speaking = _speaking(engine, rows, frames)
     return {"rows": count, "steps_ms": steps, "read_ms": reading, "speak_ms": speaking}
 

@@ -4,22 +4,31 @@ from __future__ import annotations
 
 from typing import Any
 
+import torch
 from torch import Tensor
 
-from kokoro_server.engine.layers import Doubling, Modulation, Standard, StyleTable
+from kokoro_server.engine.layers import Conv, Doubling, Modulation, Standard, StyleTable
 from kokoro_server.engine.places import Place, Span
 
 SQRT_HALF = 0.5**0.5
 
 
 class StyledBlock:
-    """`AdainResBlk1d`: two convolutions with a styled norm before each; may double the rate."""
+    """`AdainResBlk1d`: two convolutions with a styled norm before each; may double the rate.
 
-    def __init__(self, module: Any, table: StyleTable, place: Place) -> None:
+    Some channels hardly change over a sentence, and a norm makes as much of their rounding as of another's sound: so
+    signals are in single precision, whatever the weights are.
+    """
+
+    def __init__(self, module: Any, table: StyleTable, place: Place, weights: torch.dtype) -> None:
         self.norms = (table.add(module.norm1), table.add(module.norm2))
         self.kernels = place.kernels
-        self.convs = (self.kernels.conv(module.conv1, place), self.kernels.conv(module.conv2, place))
-        self.shortcut = self.kernels.conv(module.conv1x1, place) if module.learned_sc else None
+
+        def conv(part: Any) -> Conv:
+            return self.kernels.fine_conv(part, place, weights)
+
+        self.convs = (conv(module.conv1), conv(module.conv2))
+        self.shortcut = conv(module.conv1x1) if module.learned_sc else None
         self.doubling = Doubling(module.pool, place) if module.upsample_type != "none" else None
 
     def __call__(self, x: Tensor, styles: list[Modulation], span: Span) -> tuple[Tensor, Span]:

@@ -14,27 +14,30 @@ from kokoro_server.engine.places import Place, Span
 
 
 class Decoder:
-    """Convolutions in `place`'s precision; the source, the styles and the last step to samples in `wave`'s."""
+    """Convolutions in `place`'s precision; the signals before the generator, the source, the styles and the last step
+    to samples in `wave`'s.
+    """
 
     def __init__(self, module: Any, place: Place, wave: Place, phase_dtype: torch.dtype | None = None) -> None:
         self.place, self.wave, self.table = place, wave, StyleTable(wave)
-        self.f0_conv = place.kernels.conv(module.F0_conv, wave)
-        self.energy_conv = place.kernels.conv(module.N_conv, wave)
-        self.residual = place.kernels.conv(module.asr_res[0], place)
-        self.encode = StyledBlock(module.encode, self.table, place)
-        self.blocks = [StyledBlock(block, self.table, place) for block in module.decode]
+        self.f0_conv, self.energy_conv, self.residual = (
+            wave.kernels.fine_conv(part, wave, place.dtype)
+            for part in (module.F0_conv, module.N_conv, module.asr_res[0])
+        )
+        self.encode, *self.blocks = (
+            StyledBlock(block, self.table, wave, place.dtype) for block in (module.encode, *module.decode)
+        )
         self.generator = Generator(module.generator, self.table, place, wave, phase_dtype)
 
     def __call__(self, text: Tensor, f0: Tensor, energy: Tensor, style: Tensor, noise: Tensor, span: Span) -> Tensor:
         """`text` is (rows, frames, hidden); `f0` and `energy` (rows, 2 * frames); gives (rows, samples)."""
-        join, dtype = self.place.kernels.join, self.place.dtype
-        styles, text = self.table(style), text.to(dtype)
-        curves = [conv(x[..., None], span).to(dtype) for conv, x in ((self.f0_conv, f0), (self.energy_conv, energy))]
-        x, _ = self.encode(join([text, *curves]), styles, span)
+        span, styles, text = span.at(self.wave), self.table(style), text.to(self.wave.dtype)
+        curves = [conv(x[..., None], span) for conv, x in ((self.f0_conv, f0), (self.energy_conv, energy))]
+        x, _ = self.encode(torch.cat([text, *curves], 2), styles, span)
         residual = self.residual(text, span)
         for block in self.blocks:
-            x, rate = block(join([x, residual, *curves]), styles, span)
-        return self.generator(x, f0, styles, noise, rate)
+            x, rate = block(torch.cat([x, residual, *curves], 2), styles, span)
+        return self.generator(x, f0, styles, noise, rate.at(self.place))
 
 
 class Stage:

@@ -8,15 +8,16 @@ padding of shorter rows; elsewhere it is cuDNN's, its channels padded to the mul
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from kokoro_server.engine import triton_kernels as kernels
-from kokoro_server.engine.fused_conv import AlignedConv, FusedConv, aligned
+from kokoro_server.engine.fused_conv import AlignedConv, FusedConv, SplitConv
 from kokoro_server.engine.fused_linear import SplitLinear
+from kokoro_server.engine.fused_lstm import FusedLSTM
 from kokoro_server.engine.fused_norm import FusedStandard
 from kokoro_server.engine.fused_wave import FusedInverse, FusedSource, FusedSpectrum
 from kokoro_server.engine.layers import BiLSTM, Conv, Linear, Standard, Upsample
@@ -24,9 +25,6 @@ from kokoro_server.engine.places import Place, Span, lengths
 from kokoro_server.engine.source import Inverse, Source, Spectrum
 
 HOPPER = (9, 0)  # the first with tensor descriptors in hardware
-UNITS = (4, 8, 16)  # of an LSTM per program: the fewer, the faster a step, and the more programs
-RESIDENT = 2  # programs of the most units that a multiprocessor has registers for
-LAUNCHES = 4  # one after the other that still beat cuDNN
 
 
 class FusedUpsample(Upsample):
@@ -36,47 +34,6 @@ class FusedUpsample(Upsample):
             taps, base, self.bias, y, *lengths(span), x.shape[1], y.shape[1], self.padding, extra,
             self.stride, self.channels, 32,
         )  # fmt: skip
-        return y
-
-
-class FusedLSTM(BiLSTM):
-    """A few rows go through one kernel that holds the weights for all steps; more are cuDNN's."""
-
-    def __init__(self, module: Any, place: Place) -> None:
-        super().__init__(module, place)
-
-        def both(name: str) -> list[Tensor]:
-            return [getattr(self.lstm, f"{name}_l0{direction}") for direction in ("", "_reverse")]
-
-        bias = torch.cat(both("bias_ih")) + torch.cat(both("bias_hh"))
-        self.input = place.kernels.linear(torch.cat(both("weight_ih")), bias, place)  # to (2 * 4 * hidden)
-        self.recurrent = torch.stack(both("weight_hh")).contiguous()  # (2, 4 * hidden, hidden)
-        self.processors = torch.cuda.get_device_properties(place.device).multi_processor_count
-
-    def __call__(self, x: Tensor, span: Span) -> Tensor:
-        room = self._room(UNITS[-1])
-        if not room or len(x) > LAUNCHES * room:
-            return super().__call__(x, span)
-        gates = self.input(self.flagged(x, span))
-        launches = -(-len(x) // room)
-        share = -(-len(x) // launches)
-        parts = [self._recur(gates[start : start + share]) for start in range(0, len(x), share)]
-        return parts[0] if len(parts) == 1 else torch.cat(parts)
-
-    def _room(self, units: int) -> int:
-        """How many rows run at once with so many units per program. They all must: they wait for each other."""
-        programs = 2 * self.lstm.hidden_size // units
-        return self.processors * (RESIDENT if units == UNITS[-1] else 1) // programs
-
-    def _recur(self, gates: Tensor) -> Tensor:
-        rows, time, _ = gates.shape
-        hidden = self.lstm.hidden_size
-        units = next(units for units in UNITS if rows <= self._room(units))
-        y = gates.new_empty(rows, time, 2 * hidden)
-        wire = torch.zeros(2, rows, time, hidden, dtype=torch.int64, device=gates.device)
-        kernels.recur[(hidden // units, 2, rows)](
-            gates, self.recurrent, y, wire, rows, time, hidden, units, launch_cooperative_grid=True
-        )
         return y
 
 
@@ -95,6 +52,11 @@ class Fused:
             return Conv(module, place, gain)
         return (FusedConv if self.hopper and keeps_length(module) else AlignedConv)(module, place, gain)
 
+    def fine_conv(self, module: Any, place: Place, weights: torch.dtype) -> Conv:
+        if self.split and self.hopper and keeps_length(module):
+            return SplitConv(module, place, half=weights.itemsize == 2)
+        return Conv(module, place)
+
     def last_conv(self, module: Any, place: Place, wave: Place) -> Conv:
         if place.dtype.itemsize > 2 or not self.hopper:
             return self.conv(module, place)
@@ -104,7 +66,7 @@ class Fused:
         return FusedUpsample(module, place)
 
     def lstm(self, module: Any, place: Place) -> BiLSTM:
-        return FusedLSTM(module, place)
+        return FusedLSTM(module, place, split=self.split)
 
     def source(self, module: Any, wave: Place, phase_dtype: torch.dtype | None) -> Source:
         return FusedSource(module, wave, phase_dtype)
@@ -118,19 +80,13 @@ class Fused:
     def standard(self, x: Tensor, span: Span) -> Standard:
         return FusedStandard(x, span)
 
-    def join(self, parts: Sequence[Tensor]) -> Tensor:
-        rows, time, _ = parts[0].shape
-        channels = sum(part.shape[2] for part in parts)
-        more = aligned(channels) - channels if parts[0].dtype.itemsize == 2 else 0
-        return torch.cat([*parts, parts[0].new_zeros(rows, time, more)], 2)
-
     def leaky(self, parts: Iterable[Tensor], slope: float, span: Span) -> Tensor:
         found = list(parts)
         if len(found) not in (1, 3):
             found = [torch.stack(found).mean(0)]
         first, middle, last = found[0], found[len(found) // 2], found[-1]
         rows, time, channels = first.shape
-        y = torch.empty_like(first)
+        y = torch.empty_like(first, dtype=span.place.dtype)
         kernels.leaky_mean[(-(-time // 32), rows)](
             first, middle, last, y, *lengths(span), time, slope, channels, len(found), 32
         )

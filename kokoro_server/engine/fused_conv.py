@@ -9,6 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from kokoro_server.engine import triton_kernels as kernels
+from kokoro_server.engine.fused_linear import halves, in_parts
 from kokoro_server.engine.fused_norm import FusedStandard
 from kokoro_server.engine.layers import Conv, Standard, folded
 from kokoro_server.engine.places import Place, Span, lengths
@@ -51,14 +52,18 @@ class FusedConv(Conv):
             weight = weight / gain.view(1, -1, 1)
         outputs, inputs, self.taps = weight.shape
         self.width = min(CHANNELS, max(16, 1 << (outputs - 1).bit_length()))
-        self.inputs, self.outputs = -(-inputs // DEPTH) * DEPTH, aligned(outputs)
         whole = -(-outputs // self.width) * self.width
-        weight = F.pad(weight, (0, 0, 0, self.inputs - inputs, 0, whole - outputs))
-        self.weight = place(weight.permute(2, 1, 0).flatten(0, 1))  # (taps * inputs, outputs)
+        weight = self._stacked(F.pad(weight, (0, 0, 0, -inputs % DEPTH, 0, whole - outputs)), place)
+        self.inputs, self.outputs = weight.shape[1], aligned(outputs)
+        self.weight = weight.permute(2, 1, 0).flatten(0, 1).to(place.device).contiguous()  # (taps * inputs, outputs)
         bias = torch.zeros(outputs) if module.bias is None else module.bias.detach()
         self.bias = F.pad(bias.to(place.device, torch.float32), (0, whole - outputs))
         self.padding, self.dilation, self.output = module.padding[0], module.dilation[0], output or place.dtype
         self.processors = torch.cuda.get_device_properties(place.device).multi_processor_count
+
+    def _stacked(self, weight: Tensor, place: Place) -> Tensor:
+        """The weights, in the precision of the products."""
+        return weight.to(place.dtype)
 
     def __call__(self, x: Tensor, span: Span) -> Tensor:
         return self._run(x, span, None, 1.0, measure=False).x
@@ -89,3 +94,19 @@ class FusedConv(Conv):
             num_stages=3,
         )  # fmt: skip
         return FusedStandard(y, span, parts, steps)
+
+
+class SplitConv(FusedConv):
+    """Of signals in single precision, each the sum of two halves; so are the weights, unless `half` are enough."""
+
+    def __init__(self, module: Any, place: Place, *, half: bool) -> None:
+        self.parts = 2 if half else 3
+        super().__init__(module, place)
+
+    def _stacked(self, weight: Tensor, place: Place) -> Tensor:  # noqa: ARG002
+        high, low = halves(weight)
+        return torch.cat([high, high, low][: self.parts], 1)
+
+    def _run(self, x: Tensor, span: Span, base: Tensor | None, scale: float, *, measure: bool) -> FusedStandard:
+        parts = in_parts(x, self.parts, self.inputs // self.parts, self.inputs)
+        return super()._run(parts, span, base, scale, measure=measure)

@@ -25,11 +25,16 @@ class SplitLinear(Linear):
         self.stacked = torch.cat([high, high, low, ending], 1).t()  # (3 * in + ENDING, out)
 
     def __call__(self, x: Tensor) -> Tensor:
-        lines = x.reshape(-1, x.shape[-1])
-        size, wide = x.shape[-1], len(self.stacked)
-        parts = lines.new_empty(len(lines), wide, dtype=torch.float16)
-        kernels.split[(len(lines),)](lines, parts, size, wide, 1 << (size - 1).bit_length())
-        return torch.mm(parts, self.stacked, out_dtype=torch.float32).view(*x.shape[:-1], -1)
+        parts = in_parts(x, 3, x.shape[-1], len(self.stacked))
+        return torch.mm(parts.flatten(0, -2), self.stacked, out_dtype=torch.float32).view(*x.shape[:-1], -1)
+
+
+def in_parts(x: Tensor, count: int, apart: int, wide: int) -> Tensor:
+    """High, low and (of three) high halves of (…, channels): (…, wide), `apart` from each other, then two ones."""
+    lines = x.reshape(-1, x.shape[-1])
+    parts = lines.new_empty(*x.shape[:-1], wide, dtype=torch.float16)
+    kernels.split[(len(lines),)](lines, parts, lines.shape[1], apart, wide, count, 1 << (apart - 1).bit_length())
+    return parts
 
 
 def halves(x: Tensor) -> tuple[Tensor, Tensor]:

@@ -41,7 +41,7 @@ class FusedStandard(Standard):
     def _activated(self, style: Modulation, *, snake: bool) -> Tensor:
         rows, time, channels = self.x.shape
         affine = self._affine(style)
-        y = torch.empty_like(self.x)
+        y = torch.empty_like(self.x, dtype=self.span.place.dtype)
         grid = (-(-time // 32), -(-channels // 128), rows)
         kernels.activate[grid](self.x, y, affine, *lengths(self.span), time, channels, snake, 32, 128)
         return y

@@ -109,11 +109,10 @@ class Doubling:
         self.bias = place(module.bias)
 
     def __call__(self, x: Tensor) -> Tensor:
-        more = x.shape[2] - len(self.bias)  # channels of zeros that `Kernels.join` added
-        left, centre, right, bias = (F.pad(part, (0, more)) for part in (*self.taps, self.bias))
+        left, centre, right = self.taps
         following = F.pad(x[:, 1:], (0, 0, 0, 1))
-        even = x * centre + bias
-        odd = x * right + following * left + bias
+        even = x * centre + self.bias
+        odd = x * right + following * left + self.bias
         return torch.stack([even, odd], 2).flatten(1, 2)
 
 

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from kokoro_server.engine.blocks import StyledBlock
 from kokoro_server.engine.decoder import Decoder
-from kokoro_server.engine.layers import StyleTable
+from kokoro_server.engine.layers import Conv, StyleTable
 from kokoro_server.engine.places import Kernels, Place, Span
 from kokoro_server.engine.plain import Plain
 from kokoro_server.engine.text_side import Albert, DurationEncoder, DurationPredictor, TextEncoder
@@ -75,10 +75,13 @@ class CurvePredictor:
     """F0 and energy: one LSTM, then three blocks and a projection for each."""
 
     def __init__(self, module: Any, table: StyleTable, place: Place) -> None:
-        conv = place.kernels.conv
         self.lstm = place.kernels.lstm(module.shared, place)
-        self.f0 = [StyledBlock(block, table, place) for block in module.F0], conv(module.F0_proj, place)
-        self.energy = [StyledBlock(block, table, place) for block in module.N], conv(module.N_proj, place)
+
+        def path(blocks: Any, projection: Any) -> tuple[list[StyledBlock], Conv]:
+            last = place.kernels.fine_conv(projection, place, place.dtype)
+            return [StyledBlock(block, table, place, place.dtype) for block in blocks], last
+
+        self.f0, self.energy = path(module.F0, module.F0_proj), path(module.N, module.N_proj)
         self.table = table
 
     def __call__(self, prosody: Tensor, style: Tensor, span: Span) -> Curves:

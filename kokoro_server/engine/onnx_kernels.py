@@ -7,7 +7,7 @@ What onnxruntime is to compute in a way of its own is left in the graph as one n
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any
 
 import torch
@@ -233,6 +233,9 @@ class Traced:
     def conv(self, module: Any, place: Place, gain: Tensor | None = None) -> Any:
         return TracedConv(module, place, gain, self._names[id(module)])
 
+    def fine_conv(self, module: Any, place: Place, weights: torch.dtype) -> Any:  # noqa: ARG002
+        return self.conv(module, place)
+
     def last_conv(self, module: Any, place: Place, wave: Place) -> Any:  # noqa: ARG002
         return self.conv(module, place)
 
@@ -253,9 +256,6 @@ class Traced:
 
     def standard(self, x: Tensor, span: Span) -> Standard:
         return TracedStandard(x, span)
-
-    def join(self, parts: Sequence[Tensor]) -> Tensor:
-        return torch.cat(list(parts), 2)
 
     def leaky(self, parts: Iterable[Tensor], slope: float, span: Span) -> Tensor:  # noqa: ARG002
         found = list(parts)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol
@@ -22,6 +22,10 @@ class Kernels(Protocol):
 
     def conv(self, module: Any, place: Place, gain: Tensor | None = None) -> Conv: ...
 
+    def fine_conv(self, module: Any, place: Place, weights: torch.dtype) -> Conv:
+        """One whose signals must not be rounded to half precision; weights of the precision `weights` are enough."""
+        ...
+
     def last_conv(self, module: Any, place: Place, wave: Place) -> Conv:
         """One whose result is better kept in `wave`'s precision."""
         ...
@@ -38,12 +42,10 @@ class Kernels(Protocol):
 
     def standard(self, x: Tensor, span: Span) -> Standard: ...
 
-    def join(self, parts: Sequence[Tensor]) -> Tensor:
-        """Channels side by side; there may be more at the end, of zeros."""
-        ...
-
     def leaky(self, parts: Iterable[Tensor], slope: float, span: Span) -> Tensor:
-        """The leaky ReLU of the mean of the parts, 0 beyond each row's end. May overwrite the parts."""
+        """The leaky ReLU of the mean of the parts, 0 beyond each row's end, in `span`'s precision. May overwrite the
+        parts.
+        """
         ...
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any
 
 import torch
@@ -22,6 +22,9 @@ class Plain:
 
     def conv(self, module: Any, place: Place, gain: Tensor | None = None) -> Conv:
         return Conv(module, place, gain)
+
+    def fine_conv(self, module: Any, place: Place, weights: torch.dtype) -> Conv:  # noqa: ARG002
+        return Conv(module, place)
 
     def last_conv(self, module: Any, place: Place, wave: Place) -> Conv:  # noqa: ARG002
         return Conv(module, place)
@@ -44,9 +47,6 @@ class Plain:
     def standard(self, x: Tensor, span: Span) -> Standard:
         return Standard(x, span)
 
-    def join(self, parts: Sequence[Tensor]) -> Tensor:
-        return torch.cat(list(parts), 2)
-
     def leaky(self, parts: Iterable[Tensor], slope: float, span: Span) -> Tensor:
         rest = iter(parts)
         mean, count = next(rest), 1
@@ -54,4 +54,4 @@ class Plain:
             mean, count = mean.add_(part), count + 1
         if count > 1:
             mean.div_(count)
-        return span.clear(F.leaky_relu(mean, slope))
+        return span.clear(F.leaky_relu(mean, slope)).to(span.place.dtype)

@@ -84,7 +84,7 @@ class TextEncoder:
 
     def __init__(self, module: Any, place: Place) -> None:
         self.embedding = place(module.embedding.weight)
-        self.convs = [place.kernels.conv(part[0], place) for part in module.cnn]
+        self.convs = [place.kernels.fine_conv(part[0], place, place.dtype) for part in module.cnn]
         self.norms = [LayerNorm(part[1].gamma, part[1].beta, part[1].eps, place) for part in module.cnn]
         self.lstm = place.kernels.lstm(module.lstm, place)
 

@@ -179,16 +179,20 @@ def convolve(
 
 
 @triton.jit
-def split(x, y, size, wide, BLOCK: tl.constexpr):
-    """A line of single precision to high, low and high halves, two ones and zeros. `y` is (lines, wide)."""
+def split(x, y, size, apart, wide, PARTS: tl.constexpr, BLOCK: tl.constexpr):
+    """A line of single precision to its high, low and (of three PARTS) high halves, `apart` from each other, zeros
+    between; then two ones and zeros. `y` is (lines, wide).
+    """
     line, k = tl.program_id(0).to(tl.int64), tl.arange(0, BLOCK)
     v = tl.load(x + line * size + k, mask=k < size, other=0.0)
     high = v.to(y.dtype.element_ty)
     at = y + line * wide + k
-    tl.store(at, high, mask=k < size)
-    tl.store(at + size, (v - high.to(tl.float32)).to(y.dtype.element_ty), mask=k < size)
-    tl.store(at + 2 * size, high, mask=k < size)
-    tl.store(at + 3 * size, tl.where(k < 2, 1.0, 0.0).to(y.dtype.element_ty), mask=k < wide - 3 * size)
+    tl.store(at, high, mask=k < apart)
+    tl.store(at + apart, (v - high.to(tl.float32)).to(y.dtype.element_ty), mask=k < apart)
+    if PARTS == 3:
+        tl.store(at + 2 * apart, high, mask=k < apart)
+    ending = wide - PARTS * apart
+    tl.store(at + PARTS * apart, tl.where(k < 2, 1.0, 0.0).to(y.dtype.element_ty), mask=k < ending)
 
 
 @triton.jit
@@ -341,3 +345,47 @@ def recur(gates, weights, y, wire, rows, time, HIDDEN: tl.constexpr, UNITS: tl.c
         h = tl.sigmoid(o) * libdevice.tanh(cell)
         tl.store(line + step * HIDDEN + unit, h.to(tl.uint32, bitcast=True).to(tl.int64) | (1 << 32))
         tl.store(y + ((row * time + t) * 2 + direction) * HIDDEN + unit, h)
+
+
+@triton.jit
+def recur_together(
+    gates, high, low, y, wire, rows, time, HIDDEN: tl.constexpr, UNITS: tl.constexpr, GROUP: tl.constexpr
+):
+    """`recur` for GROUP rows per program, by matrix products. The weights are (2, HIDDEN / UNITS, HIDDEN, UNITS * 4).
+
+    A word of `wire` is a number's two halves; 0 says that it has not been written, so 0 itself is told as -0.
+    """
+    block, direction = tl.program_id(0), tl.program_id(1)
+    r, unit = tl.program_id(2) * GROUP + tl.arange(0, GROUP), block * UNITS + tl.arange(0, UNITS)
+    k, wide = tl.arange(0, HIDDEN), tl.arange(0, UNITS * 4)
+    ok = (r < rows)[:, None]
+    held = ((direction * (HIDDEN // UNITS) + block) * HIDDEN + k)[:, None] * (UNITS * 4) + wide[None, :]
+    upper, lower = tl.load(high + held), tl.load(low + held)
+    cell = tl.zeros((GROUP, UNITS), tl.float32)
+    line = wire + ((direction * rows + r) * time * HIDDEN)[:, None]
+    for step in range(0, time):
+        t = tl.where(direction == 0, step, time - 1 - step)
+        at = gates + (((r * time + t) * 2 + direction) * 4 * HIDDEN)[:, None] + unit[None, :]
+        i, f = tl.load(at, mask=ok, other=0.0), tl.load(at + HIDDEN, mask=ok, other=0.0)
+        g, o = tl.load(at + 2 * HIDDEN, mask=ok, other=0.0), tl.load(at + 3 * HIDDEN, mask=ok, other=0.0)
+        if step > 0:
+            told = line + (step - 1) * HIDDEN + k[None, :]
+            word = tl.load(told, mask=ok, other=1, volatile=True)
+            while tl.min((word != 0).to(tl.int32)) == 0:
+                word = tl.load(told, mask=ok, other=1, volatile=True)
+            big = (word >> 16).to(tl.int16).to(tl.float16, bitcast=True)
+            small = (word & 0xFFFF).to(tl.int16).to(tl.float16, bitcast=True)
+            total = tl.dot(big, upper)
+            total += tl.dot(big, lower, tl.dot(small, upper))
+            one, two = tl.split(total.reshape(GROUP, UNITS, 2, 2))
+            hi, hg = tl.split(one)
+            hf, ho = tl.split(two)
+            i, f, g, o = i + hi, f + hf, g + hg, o + ho
+        cell = tl.sigmoid(f) * cell + tl.sigmoid(i) * libdevice.tanh(g)
+        h = tl.sigmoid(o) * libdevice.tanh(cell)
+        big = h.to(tl.float16)
+        small = (h - big.to(tl.float32)).to(tl.float16)
+        pair = (big.to(tl.uint16, bitcast=True).to(tl.uint32) << 16) | small.to(tl.uint16, bitcast=True).to(tl.uint32)
+        pair = tl.where(pair == 0, 1 << 31, pair).to(tl.int32, bitcast=True)
+        tl.store(line + step * HIDDEN + unit[None, :], pair, mask=ok)
+        tl.store(y + ((r * time + t) * 2 + direction)[:, None] * HIDDEN + unit[None, :], h, mask=ok)

@@ -83,9 +83,9 @@ def test_a_row_is_the_same_beside_others(engine: CudaEngine) -> None:
 
 
 def test_a_crowd_is_the_same_every_time(engine: CudaEngine) -> None:
-    rows = [row(seed, 20 + seed % 25) for seed in range(64)]
-    wanted = {count: engine.synthesize(rows[:count]) for count in (24, 33, 40, 48, 49, 64)}
-    for _ in range(50):
+    rows = [row(seed, 3 + seed % 9) for seed in range(64)]
+    wanted = {count: engine.synthesize(rows[:count]) for count in (24, 33, 48, 64)}
+    for _ in range(10):
         for count, expected in wanted.items():
             for before, after in zip(expected, engine.synthesize(rows[:count]), strict=True):
                 assert np.isfinite(after.audio).all()

@@ -88,6 +88,16 @@ def test_convolutions(name: str, device: torch.device, model: Any) -> None:
     assert error(expected, actual, COUNTS) < HALF
 
 
+@pytest.mark.parametrize("name", ["decoder.decode.0.conv1", "predictor.F0_proj", "text_encoder.cnn.0.0"])
+@pytest.mark.parametrize(("weights", "limit"), [(torch.float32, 3e-6), (torch.float16, HALF)])
+def test_fine_convolutions(name: str, weights: torch.dtype, limit: float, device: torch.device, model: Any) -> None:
+    pair, module = Pair(device, torch.float32), model.get_submodule(name)
+    x = pair.signal(module.in_channels)
+    expected = pair.plain.kernels.conv(module, pair.plain)(x, pair.host)
+    actual = pair.kernels.fine_conv(module, pair.fused, weights)(x, pair.span)[..., : expected.shape[2]]
+    assert error(expected, actual, COUNTS) < limit
+
+
 def test_a_convolution_onto_a_base_and_the_norm_after_it(device: torch.device, model: Any) -> None:
     pair, module = Pair(device), model.decoder.generator.resblocks[4].convs2[0]
     x, base = pair.signal(module.in_channels), pair.signal(module.out_channels)
@@ -135,7 +145,7 @@ def test_source_spectrum_and_inverse(device: torch.device, model: Any) -> None:
     assert error(expected, actual, tuple(count * STEP for count in COUNTS)) < 1e-5
 
 
-@pytest.mark.parametrize("rows", [1, 2, 4, 5, 8, 13, 40])
+@pytest.mark.parametrize("rows", [1, 2, 4, 5, 8, 9, 16, 33, 64, 70])
 def test_lstms(rows: int, device: torch.device, model: Any) -> None:
     counts = (*(1 + row * 97 % SIZE for row in range(rows - 1)), SIZE)
     pair, module = Pair(device, torch.float32, counts), model.predictor.shared
