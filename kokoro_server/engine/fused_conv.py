@@ -15,7 +15,8 @@ from kokoro_server.engine.layers import Conv, Standard, folded
 from kokoro_server.engine.places import Place, Span, lengths
 
 STEPS, CHANNELS, DEPTH = 128, 128, 64  # of a tile: what it computes, and how much it takes at a time
-FEW_STEPS = 64  # of a tile where the larger ones would leave multiprocessors idle
+STAGES = 3  # of reading ahead: two programs fit on a multiprocessor
+FEW_STEPS, FEW_STAGES = 64, 6  # where such tiles would leave multiprocessors idle
 
 
 def aligned(channels: int) -> int:
@@ -80,7 +81,8 @@ class FusedConv(Conv):
             x = F.pad(x, (0, aligned(channels) - channels))
         y = x.new_empty(rows, time, self.outputs, dtype=self.output)
         blocks = self.weight.shape[1] // self.width
-        steps = STEPS if -(-time // STEPS) * blocks * rows >= self.processors else FEW_STEPS
+        many = rows * -(-time // STEPS) * blocks >= self.processors
+        steps, stages = (STEPS, STAGES) if many else (FEW_STEPS, FEW_STAGES)
         tiles, tile = -(-time // steps), [1, steps, self.width]
         parts = y.new_empty(rows, tiles, 2, self.outputs, dtype=torch.float32) if measure else None
         out = kernels.descriptor(y, tile)
@@ -91,7 +93,7 @@ class FusedConv(Conv):
             out if base is None else kernels.descriptor(base, tile),
             self.bias, self.bias if parts is None else parts, *lengths(span), self.dilation, self.padding, scale,
             tiles, self.outputs, self.inputs, blocks, self.taps, base is not None, measure, steps, self.width, DEPTH,
-            num_stages=3,
+            num_stages=stages,
         )  # fmt: skip
         return FusedStandard(y, span, parts, steps)
 
