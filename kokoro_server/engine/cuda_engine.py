@@ -7,13 +7,12 @@ import threading
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
+from kokoro_server.engine.desk import POSITIONS, Desk
 from kokoro_server.engine.fused import Fused, draw
 from kokoro_server.engine.graphs import Graphs, Ladder
 from kokoro_server.engine.host_buffers import HostBuffers
@@ -25,9 +24,7 @@ from kokoro_server.engine.torch_engine import TorchEngine
 log = logging.getLogger(__name__)
 
 MAX_ROWS = 64  # more gain nothing: the device is full
-POSITIONS = MAX_TOKENS + 2
 GRAPHS = 512  # recorded steps kept at most
-DUMMY_SPEED = 1e6  # a row that only fills a rung takes the least a row can: one frame
 
 ROWS = Ladder((4, 1), (8, 2), (16, 4), (32, 8), (MAX_ROWS, 16))
 TOKENS = Ladder((128, 16), (256, 32), (POSITIONS, 64))
@@ -48,34 +45,6 @@ MAX_PADDED_FRAMES = 40_960  # 17 minutes of audio: a larger batch would only mak
 LAUNCHING = threading.Lock()
 
 PRECISIONS = {"fp16": torch.float16, "bf16": torch.bfloat16, "tf32": torch.float32, "fp32": torch.float32}
-
-
-@dataclass(frozen=True)
-class Desk:
-    """Where a batch lies while it is worked on: the same memory for every batch, as recorded graphs require.
-
-    The first group comes from the host, the second is what the text side leaves for the rest.
-    """
-
-    tokens: Tensor  # (MAX_ROWS, POSITIONS)
-    counts: Tensor  # (MAX_ROWS,)
-    style: Tensor  # (MAX_ROWS, STYLE_DIM)
-    speed: Tensor
-    semitones: Tensor
-    seeds: Tensor
-
-    durations: Tensor  # (MAX_ROWS, POSITIONS)
-    frames: Tensor  # (MAX_ROWS,)
-
-    @classmethod
-    def on(cls, **where: Any) -> Desk:
-        def whole(*shape: int) -> Tensor:
-            return torch.zeros(MAX_ROWS, *shape, dtype=torch.int64, **where)
-
-        def real(*shape: int) -> Tensor:
-            return torch.zeros(MAX_ROWS, *shape, dtype=torch.float32, **where)
-
-        return cls(whole(POSITIONS), whole(), real(STYLE_DIM), real(), real(), whole(), whole(POSITIONS), whole())
 
 
 class CudaEngine(TorchEngine):
@@ -106,7 +75,7 @@ class CudaEngine(TorchEngine):
             self._stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
             self._graphs = Graphs(GRAPHS)
             self._buffers = HostBuffers()
-            self._desk, self._host = Desk.on(device=device), Desk.on(pin_memory=True)
+            self._desk = Desk(MAX_ROWS, device)
             hidden = reference.text_encoder.embedding.embedding_dim
             self._prosody = torch.zeros(MAX_ROWS, POSITIONS, hidden + STYLE_DIM // 2, device=device)
             self._text = torch.zeros(MAX_ROWS, POSITIONS, hidden, device=device)
@@ -114,6 +83,7 @@ class CudaEngine(TorchEngine):
         fitting = int(memory / (TENSORS_PER_FRAME * LAST_STAGE * dtype.itemsize))
         self._limits = Limits(MAX_TOKENS, MAX_ROWS, min(MAX_PADDED_FRAMES, fitting))
         self._audio = torch.zeros(self._limits.max_padded_frames * SAMPLES_PER_FRAME, device=device)
+        self._rooms: dict[tuple[str, int, int], Tensor] = {}  # views of it that a step's audio is left in
 
     def warmup(self) -> None:
         """Records graphs for the usual shapes; seconds, or a minute the first time, when kernels are compiled."""
@@ -122,7 +92,7 @@ class CudaEngine(TorchEngine):
         with torch.inference_mode(), self._session():
             for rows in reversed(ROWS.rungs):  # the largest first: the others fit into the memory that it took
                 for tokens in reversed(COMMON_TOKENS):
-                    self._prepare([], rows)
+                    self._desk.lay_out([], rows)
                     self._twice(("read", rows, tokens))
                 for frames in reversed(COMMON_FRAMES):
                     if rows * frames <= self._limits.max_padded_frames:
@@ -141,37 +111,20 @@ class CudaEngine(TorchEngine):
             return [result for part in parts for result in self._speak_together(part)]
 
     def _speak_together(self, rows: Sequence[Row]) -> list[Result]:
-        size = ROWS.up(len(rows))
-        self._prepare(rows, size)
+        size, desk = ROWS.up(len(rows)), self._desk
+        desk.lay_out(rows, size)
         self._step("read", size, self._rung("read", size, TOKENS, max(len(row.tokens) for row in rows) + 2))
-        self._host.frames[:size].copy_(self._desk.frames[:size], non_blocking=True)
+        desk.fetch()
         self._stream.synchronize()  # how many frames there are decides what comes next
-        counts = self._host.frames[: len(rows)].tolist()
+        counts = desk.seen_frames[: len(rows)].tolist()
         audio = self._step("speak", size, self._rung("speak", size, FRAMES, max(counts)))
         sound, samples = self._buffers.take(len(rows), max(counts) * SAMPLES_PER_FRAME)
         sound.copy_(audio[: len(rows), : sound.shape[1]], non_blocking=True)
-        self._host.durations[:size].copy_(self._desk.durations[:size], non_blocking=True)
         self._stream.synchronize()
-        durations = self._host.durations.numpy()
         return [
-            Result(samples[i, : counts[i] * SAMPLES_PER_FRAME], durations[i, : len(row.tokens) + 2].copy())
+            Result(samples[i, : counts[i] * SAMPLES_PER_FRAME], desk.seen_durations[i, : len(row.tokens) + 2].copy())
             for i, row in enumerate(rows)
         ]
-
-    def _prepare(self, rows: Sequence[Row], size: int) -> None:
-        """Lay out rows on the desk, and dummies up to `size`."""
-        host, desk = self._host, self._desk
-        # Through numpy: torch gives up the interpreter at every assignment and must wait for it to come back.
-        tokens, style, seeds = host.tokens.numpy(), host.style.numpy(), host.seeds.numpy().view(np.uint64)
-        counts, speed, semitones = host.counts.numpy(), host.speed.numpy(), host.semitones.numpy()
-        tokens[:size] = 0
-        counts[:size], speed[:size] = 1, DUMMY_SPEED
-        for i, row in enumerate(rows):
-            tokens[i, 1 : len(row.tokens) + 1] = row.tokens
-            style[i], seeds[i] = row.style, row.seed % 2**64
-            counts[i], speed[i], semitones[i] = len(row.tokens) + 2, row.speed, row.pitch
-        for name in ("tokens", "counts", "style", "speed", "semitones", "seeds"):
-            getattr(desk, name)[:size].copy_(getattr(host, name)[:size], non_blocking=True)
 
     def _rung(self, kind: str, rows: int, ladder: Ladder, size: int) -> int:
         """The rung for a size, or the next one where only that is recorded.
@@ -190,14 +143,16 @@ class CudaEngine(TorchEngine):
             with LAUNCHING:
                 audio: Tensor = step(rows, size)
             return audio
-        out = self._audio[: room if kind == "speak" else 0].view(rows, -1)
+        key = (kind, rows, size)
+        if key not in self._rooms:
+            self._rooms[key] = self._audio[: room if kind == "speak" else 0].view(rows, -1)
+        out = self._rooms[key]
 
         def write() -> None:
             result = step(rows, size)
             if result is not None:
                 out.copy_(result)
 
-        key = (kind, rows, size)
         with nullcontext() if key in self._graphs else LAUNCHING:
             self._graphs.run(key, write)
         return out
