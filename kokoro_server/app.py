@@ -76,7 +76,7 @@ async def running(
     """All parts, started; stopped again in reverse order, also when a later one fails to start."""
     async with AsyncExitStack() as stack:
         lexicon = Lexicon.load(settings.lexicon_path) if settings.lexicon_path else None
-        child = None if settings.g2p_url else G2PChild(log_level=settings.log_level)
+        child = None if settings.g2p_url else G2PChild(log_level=settings.log_level, workers=settings.g2p_workers)
         starting = asyncio.create_task(child.start()) if child else None
         if child and starting:
             stack.push_async_callback(child.stop)

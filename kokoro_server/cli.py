@@ -169,7 +169,7 @@ def _g2p(settings: Settings, options: argparse.Namespace) -> int:
 
     host = settings.g2p_host if options.host is None else options.host
     port = settings.g2p_port if options.port is None else options.port
-    service.run(host, port, settings.log_level)
+    service.run(host, port, settings.log_level, settings.g2p_workers)
     return 0
 
 

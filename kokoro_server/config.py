@@ -122,6 +122,7 @@ class Settings:
 
     g2p_url: str | None = setting("G2P_SERVICE_URL", None, URL)
     g2p_timeout: float = setting("G2P_TIMEOUT", 10.0, number(0.1, 600))
+    g2p_workers: int = setting("G2P_WORKERS", 0, integer(0, 256))
     g2p_host: str = setting("G2P_HOST", "127.0.0.1", TEXT)
     g2p_port: int = setting("G2P_PORT", 5000, integer(0, 65535))
 

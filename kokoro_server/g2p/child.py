@@ -45,10 +45,10 @@ class G2PChild:
     parent, even one that is killed. It has a session of its own, and so a Ctrl-C in the terminal is only for us.
     """
 
-    def __init__(self, *, log_level: str = "info", patience: Patience | None = None) -> None:
+    def __init__(self, *, log_level: str = "info", workers: int = 1, patience: Patience | None = None) -> None:
         self.state: State = "stopped"
         self.restarts = 0
-        self._log_level = log_level
+        self._options = ("--log-level", log_level, "--workers", str(workers))
         self._patience = patience or Patience()
         self._port = 0
         self._process: Process | None = None
@@ -117,7 +117,7 @@ class G2PChild:
         # Each voice of espeak keeps a copy of its library in a temporary file, which a killed child leaves behind.
         self._scratch = TemporaryDirectory(prefix="kokoro-g2p-", ignore_cleanup_errors=True)
         self._process = process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-P", "-m", "kokoro_server.g2p.service", "--log-level", self._log_level),
+            *(sys.executable, "-P", "-m", "kokoro_server.g2p.service", *self._options),
             stdin=PIPE,
             stdout=PIPE,
             stderr=PIPE,

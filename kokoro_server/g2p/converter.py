@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import re
 import time
 from collections import defaultdict
@@ -14,6 +15,7 @@ from kokoro_server.g2p import languages, phonemizers
 from kokoro_server.g2p.languages import LANGUAGES, Language
 from kokoro_server.g2p.phonemes import Phonemes
 from kokoro_server.g2p.phonemizers import Phonemizer
+from kokoro_server.g2p.workers import Closeable, ConversionFailed, Workers
 
 log = logging.getLogger(__name__)
 
@@ -26,10 +28,12 @@ class Converter:
     """Texts are converted one after another by a single thread, and languages loaded beside it.
 
     The phonemizers keep state between calls and share spaCy's, and Chinese and Japanese call English; they are bound
-    by the interpreter's lock anyway, so that more threads would need locks and gain nothing.
+    by the interpreter's lock anyway, so that more threads would need locks and gain nothing. Processes do: English, of
+    which a GPU speaks more than one of them reads, may have several.
     """
 
     def __init__(self) -> None:
+        self._workers: Workers | None = None
         self._worker = ThreadPoolExecutor(1, thread_name_prefix="g2p")
         self._phonemizers: dict[Language, Phonemizer] = {}
         self._failures: dict[Language, str] = {}
@@ -45,9 +49,26 @@ class Converter:
                 except G2PUnavailable as error:
                     raise SetupError(error.message) from error
 
+    def multiply(self, count: int, *inherited: Closeable) -> None:
+        """Give English so many processes; before any thread is started. See `Workers` for what is inherited."""
+        self.preload()
+        if count > 1 and hasattr(os, "fork"):
+            self._workers = Workers(count, {known: self._phonemizers[known] for known in PRELOADED}, *inherited)
+
+    @property
+    def workers(self) -> int:
+        """How many texts are converted at once."""
+        return self._workers.count if self._workers else 1
+
     async def convert(self, text: str, language: Language) -> Phonemes:
         phonemizer = await self._phonemizer(language)
-        return await asyncio.get_running_loop().run_in_executor(self._worker, self._run, phonemizer, text)
+        text = _CONTROLS.sub(" ", text)
+        try:
+            if self._workers and language in PRELOADED:
+                return await self._workers.convert(text, language)
+            return await asyncio.get_running_loop().run_in_executor(self._worker, self._run, phonemizer, text)
+        except ConversionFailed as error:
+            raise G2PFailed(f"the text that begins {text[:40]!r} cannot be converted: {error}") from error
 
     def readiness(self) -> dict[str, str]:
         """`ready`, `not_loaded` or `failed: <reason>` for each language."""
@@ -55,11 +76,13 @@ class Converter:
 
     @property
     def stuck(self) -> bool:
-        since = self._busy_since
-        return since is not None and time.monotonic() - since > STUCK_AFTER
+        busy = (self._busy_since, self._workers.busy_since if self._workers else None)
+        return any(since is not None and time.monotonic() - since > STUCK_AFTER for since in busy)
 
     def close(self) -> None:
         self._worker.shutdown(wait=False, cancel_futures=True)
+        if self._workers:
+            self._workers.close()
 
     def _state(self, language: Language) -> str:
         if language in self._phonemizers:
@@ -89,9 +112,9 @@ class Converter:
     def _run(self, phonemizer: Phonemizer, text: str) -> Phonemes:
         self._busy_since = time.monotonic()
         try:
-            return phonemizer(_CONTROLS.sub(" ", text))
+            return phonemizer(text)
         except Exception as error:
             log.exception("conversion failed characters=%d start=%r", len(text), text[:80])
-            raise G2PFailed(f"the text that begins {text[:40]!r} cannot be converted: {error!r}") from error
+            raise ConversionFailed(repr(error)) from error
         finally:
             self._busy_since = None

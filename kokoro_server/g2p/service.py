@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import asyncio
 import contextlib
 import logging
 import os
@@ -32,6 +33,7 @@ from kokoro_server.g2p.wire import (
     ConvertRequest,
     WireToken,
 )
+from kokoro_server.g2p.workers import suitable
 
 log = logging.getLogger(__name__)
 
@@ -81,18 +83,24 @@ def create_app(converter: Converter | None = None, *, max_text_length: int = MAX
         for index, text in enumerate(request.texts):
             _check(text, f"texts.{index}", max_text_length)
         results: list[Conversion] = []
-        # One by one, so that a long batch leaves room for other requests in between, and ends when nobody waits for it.
-        for text in request.texts:
+        # A few at a time, so that a long batch leaves room for others in between, and ends when nobody waits for it.
+        for start in range(0, len(request.texts), converter.workers):
             if await http.is_disconnected():
                 break
-            results.append(await converted(text, language))
+            texts = request.texts[start : start + converter.workers]
+            results += await asyncio.gather(*(converted(text, language) for text in texts))
         return BatchConversion(results=results)
 
     @app.get("/health")
     async def health() -> JSONResponse:
         """`status` is `ok`, or `stuck` (503) when a conversion does not end and only a restart helps."""
         status = "stuck" if converter.stuck else "ok"
-        body = {"status": status, "version": __version__, "languages": converter.readiness()}
+        body = {
+            "status": status,
+            "version": __version__,
+            "workers": converter.workers,
+            "languages": converter.readiness(),
+        }
         return JSONResponse(body, 503 if converter.stuck else 200)
 
     return app
@@ -115,16 +123,19 @@ def _check(text: str, field: str, limit: int) -> None:
         raise TextTooLong(f"{field} has {len(text)} characters; at most {limit} are allowed", field=field)
 
 
-def run(host: str, port: int, log_level: str, *, on_ready: Callable[[int], None] = lambda _port: None) -> None:
+def run(
+    host: str, port: int, log_level: str, workers: int = 0, *, on_ready: Callable[[int], None] = lambda _port: None
+) -> None:
     """Serve until SIGTERM or SIGINT. Raises SetupError where the port or English cannot be had.
 
-    `on_ready` is told the port, which with port 0 is any free one.
+    `workers` are processes for English, 0 for as many as suit the machine. `on_ready` is told the port, which with port
+    0 is any free one.
     """
     _quieten_libraries()
     signal.signal(signal.SIGTERM, _exit)  # so that what runs at exit runs, whatever is going on
     converter = Converter()
     with _listening(host, port) as listener, contextlib.redirect_stdout(sys.stderr):
-        converter.preload()
+        converter.multiply(workers or suitable(), listener)
         bound: int = listener.getsockname()[1]
         config = uvicorn.Config(
             create_app(converter),
@@ -135,7 +146,8 @@ def run(host: str, port: int, log_level: str, *, on_ready: Callable[[int], None]
             timeout_graceful_shutdown=int(GRACE),
         )
         on_ready(bound)
-        log.info("g2p service ready url=http://%s:%d", f"[{host}]" if ":" in host else host, bound)
+        shown = f"[{host}]" if ":" in host else host
+        log.info("g2p service ready url=http://%s:%d workers=%d", shown, bound, converter.workers)
         # uvicorn raises the signal that stopped it once more when it is done.
         with contextlib.suppress(KeyboardInterrupt):
             uvicorn.Server(config).run(sockets=[listener])
@@ -177,6 +189,7 @@ def main() -> None:
     """The service as a child of another process: on a free loopback port, told on standard output."""
     parser = argparse.ArgumentParser(prog="python -m kokoro_server.g2p.service", description=main.__doc__)
     parser.add_argument("--log-level", default="info")
+    parser.add_argument("--workers", type=int, default=0, help="0: as many as suit the machine")
     options = parser.parse_args()
     _exit_with_parent()
     logging.basicConfig(level=options.log_level.upper(), format="%(levelname)s %(message)s", stream=sys.stderr)
@@ -189,7 +202,7 @@ def main() -> None:
             report.write(f"{port}\n")
 
     try:
-        run("127.0.0.1", 0, options.log_level, on_ready=announce)
+        run("127.0.0.1", 0, options.log_level, options.workers, on_ready=announce)
     except SetupError as error:
         sys.exit(f"ERROR {error.message}")
 

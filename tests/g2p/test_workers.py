@@ -1,0 +1,104 @@
+"""English in several processes: the real service, with real ones, some of them killed."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import httpx
+import pytest
+
+from kokoro_server.g2p import workers
+
+from .conftest import SOURCE_TREE
+from .test_child import is_alive
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="forks, and looks for the processes in /proc")
+
+TEXTS = ["Hello there.", "Dr. Smith paid $5.20 in 1999.", "Qxzyvian rhododendrons?", "The wind was cold."]
+
+
+@contextlib.contextmanager
+def service(log: Path, count: int = 2) -> Iterator[tuple[subprocess.Popen[str], httpx.Client]]:
+    command = [sys.executable, "-P", "-m", "kokoro_server.g2p.service", "--workers", str(count)]
+    pipe = subprocess.PIPE
+    with (
+        log.open("w") as stderr,
+        subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=stderr, env=SOURCE_TREE, text=True) as process,
+    ):
+        assert process.stdin
+        assert process.stdout
+        try:
+            port = process.stdout.readline().strip()
+            assert port.isdigit(), log.read_text()
+            with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=60, trust_env=False) as http:
+                yield process, http
+        finally:
+            process.kill()
+
+
+def children(pid: int) -> list[int]:
+    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+def all_gone(pids: list[int]) -> bool:
+    deadline = time.monotonic() + 20
+    while any(is_alive(pid) for pid in pids) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    return not any(is_alive(pid) for pid in pids)
+
+
+def test_they_say_what_one_says_and_end_with_the_service(tmp_path: Path, http: httpx.Client) -> None:
+    log = tmp_path / "service.log"
+    with service(log) as (process, several):
+        assert several.get("/health").json()["workers"] == 2
+        assert http.get("/health").json()["workers"] == 1
+        found = children(process.pid)
+        assert len(found) == 2
+        body = {"texts": TEXTS * 10, "lang": "en-US"}
+        expected = http.post("/convert/batch", json=body).json()
+        assert several.post("/convert/batch", json=body).json() == expected
+        assert len(expected["results"]) == 40
+
+        def convert(text: str) -> str:
+            answer = several.post("/convert", json={"text": text, "lang": "en-GB"})
+            phonemes: str = answer.json()["phonemes"]
+            return phonemes
+
+        alone = [http.post("/convert", json={"text": text, "lang": "en-GB"}).json()["phonemes"] for text in TEXTS]
+        with ThreadPoolExecutor(8) as pool:
+            assert list(pool.map(convert, TEXTS * 10)) == alone * 10
+        other = {"text": "Bonjour.", "lang": "fr-FR"}
+        assert several.post("/convert", json=other).json() == http.post("/convert", json=other).json()
+        process.kill()
+        process.wait(20)
+        assert all_gone(found)
+    assert "ERROR" not in log.read_text()
+
+
+def test_one_that_is_killed_takes_the_service_with_it(tmp_path: Path) -> None:
+    log = tmp_path / "service.log"
+    with service(log) as (process, http):
+        first, second = children(process.pid)
+        os.kill(first, signal.SIGKILL)
+        answers = set()
+        with contextlib.suppress(httpx.TransportError):  # once it has ended
+            for _ in range(2):
+                answers.add(http.post("/convert", json={"text": "Hello."}).status_code)
+        assert 503 in answers
+        process.wait(20)
+        assert all_gone([second])
+    assert "a g2p worker has ended" in log.read_text()
+
+
+@pytest.mark.parametrize(("cores", "expected"), [(1, 1), (2, 1), (8, 2), (16, 4), (128, 8)])
+def test_how_many_suit_a_machine(cores: int, expected: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _pid: set(range(cores)))
+    assert workers.suitable() == expected
