@@ -39,6 +39,7 @@ VOICES = ("af_heart", "am_michael", "bf_emma")
 TINY_VOICES = ("af_heart", "am_adam", "bf_emma")
 LANGUAGES = ("en-US", "en-GB")
 RAMP = 0.7  # seconds under load before anything counts
+RAMP_EACH = 1 / 128  # more for every client: they all begin at once, and it takes a while until that has worn off
 SLOW_RAMP = 3.0  # where requests take seconds
 ENDPOINTS = ("/tts", "/tts/stream", "/v1/audio/speech")
 PLAIN_ROUNDS = 2
@@ -73,7 +74,7 @@ def main() -> None:
     parser.add_argument("--warm", type=float, default=0.0, help="seconds of each load before, to record CUDA graphs")
     parser.add_argument("--devices", help="KOKORO_DEVICES for the server")
     parser.add_argument("--clients", type=_numbers, default=(1, 4, 16, 64, 128, 256))
-    parser.add_argument("--plain-clients", type=_numbers, default=(1, 4, 16, 64), help="none: leave that server out")
+    parser.add_argument("--plain-clients", type=_numbers, default=(1, 4, 16, 64), help="'': leave that server out")
     parser.add_argument("--rates", type=_numbers, default=(50, 200, 400))
     parser.add_argument("--only", help="a regular expression for 'server endpoint', to measure less")
     parser.add_argument("--processes", type=int, default=min(8, multiprocessing.cpu_count()), help="of clients")
@@ -235,7 +236,7 @@ def started(
 def measured(
     run: Run, server: Server, asked: dict[str, list[Question]], pool: ProcessPoolExecutor, options: argparse.Namespace
 ) -> dict[str, Any]:
-    ramp = SLOW_RAMP if run.server == "one-at-a-time" and run.clients > 4 else RAMP
+    ramp = SLOW_RAMP if run.server == "one-at-a-time" and run.clients > 4 else max(RAMP, RAMP_EACH * run.clients)
     begin = time.monotonic() + 0.1
     start, end = begin + ramp, begin + ramp + options.seconds
     working = started(run, server, asked, pool, options, begin, end)
