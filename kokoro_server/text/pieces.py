@@ -19,6 +19,8 @@ FIRST = 50  # phonemes
 LONGEST_GAP = ". "  # between two sentences of a piece
 NEARLY = 2 / 3  # of the most that a piece may have: enough, rather than cut the next sentence
 SLIVER = 1 / 2  # of it: less is filled up with a part of the next sentence
+TAIL = 20  # phonemes: a last word or two are better said with what comes before them
+MARKS = frozenset(";:,.!?—…")
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,10 +177,15 @@ class PacedPacker(Packer):
         least = self._least(held + len(phonemes))
         if self._open and held + len(phonemes) > most and len(self._open.phonemes) >= max(most * SLIVER, least):
             return self._open, sentence
+        words = _ranges(sentence)
         if self._open or self._plan.begun:
-            stop = cuts.within(phonemes, _ranges(sentence), max(most - held, 1), least - held)
+            stop = cuts.within(phonemes, words, max(most - held, 1), least - held)
         else:
-            stop = cuts.first(phonemes, _ranges(sentence), *self._first_sizes, least)
+            stop = cuts.first(phonemes, words, *self._first_sizes, least)
+        if 0 < len(phonemes) - stop < TAIL and _last_mark(phonemes[:stop]) not in MARKS:
+            limits = (len(phonemes) - TAIL, len(phonemes) - TAIL // 2)
+            earlier = (cuts.within(phonemes, words, limit, least - held) for limit in limits)
+            stop = next((place for place in earlier if max(least - held, 1) <= place < stop), stop)
         head, left = _halves(sentence, stop)
         piece = _piece(head, whole=left is None and not sentence.span.goes_on)
         return _joined(self._open, piece) if self._open else piece, left

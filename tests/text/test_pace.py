@@ -165,3 +165,18 @@ def test_every_phoneme_is_spoken_once_and_in_order(
     assert all(is_speech(piece) for piece in pieces)
     marks = str.maketrans("", "", " .,;ˈː")
     assert "".join(pieces).translate(marks) == "".join(texts).translate(marks)
+
+
+@pytest.mark.parametrize("factor", [0.2, 0.3, 0.4, 0.45])
+def test_no_word_is_left_to_be_said_alone(factor: float) -> None:
+    for words in range(2, 60):
+        *_, last = pack([sentence(words)], Pace(factor))
+        assert len(last.phonemes.split()) > 1, words
+
+
+def test_a_clause_is_not_cut_to_spare_a_short_one_after_it() -> None:
+    pieces = pack([f"{WORD} {WORD} {WORD} {WORD}, {WORD}."], Pace(0.4))
+    assert [piece.phonemes for piece in pieces] in (
+        [f"{WORD} {WORD} {WORD} {WORD},", f"{WORD}."],
+        [f"{WORD} {WORD} {WORD} {WORD}, {WORD}."],
+    )
