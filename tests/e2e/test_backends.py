@@ -31,8 +31,9 @@ def server(
     request: pytest.FixtureRequest, assets: Assets, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Server]:
     log = tmp_path_factory.mktemp("backend") / "log"
-    patience = {"QUEUE_TIMEOUT": "300", "ENGINE_TIMEOUT": "300"}
-    with servers.running(servers.REAL, log, KOKORO_BACKEND=request.param, KOKORO_DEVICE="cpu", **patience) as running:
+    # The size of the first piece is given so that a stream is cut like a clip, however fast the machine is.
+    settings = {"QUEUE_TIMEOUT": "300", "ENGINE_TIMEOUT": "300", "FIRST_CHUNK_MAX_TOKENS": "50"}
+    with servers.running(servers.REAL, log, KOKORO_BACKEND=request.param, KOKORO_DEVICE="cpu", **settings) as running:
         yield running
 
 
