@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import multiprocessing
 import os
@@ -13,6 +14,7 @@ import time
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from multiprocessing.connection import Connection
+from pathlib import Path
 from typing import Any, Protocol
 
 from kokoro_server.errors import G2PUnavailable
@@ -24,6 +26,7 @@ log = logging.getLogger(__name__)
 
 CORES_EACH = 4  # one of them keeps a worker's worth of speech coming, the others are for the speech itself
 MOST = 8
+QUOTA = Path("/sys/fs/cgroup/cpu.max")  # what a container may have: microseconds of so many
 
 
 class Closeable(Protocol):
@@ -34,10 +37,15 @@ class ConversionFailed(Exception):
     """What went wrong in the worker, as it says it."""
 
 
-def suitable() -> int:
-    """How many workers this machine is good for, itself included. Elsewhere than on Linux a fork is not safe."""
-    cores = len(os.sched_getaffinity(0)) if sys.platform == "linux" else 1
-    return max(1, min(MOST, cores // CORES_EACH))
+def suitable(quota: Path = QUOTA) -> int:
+    """How many workers this machine is good for. Elsewhere than on Linux a fork is not safe."""
+    if sys.platform != "linux":
+        return 1
+    cores = float(len(os.sched_getaffinity(0)))
+    with contextlib.suppress(OSError, ValueError):  # no such file, or no limit: "max 100000"
+        time_allowed, period = quota.read_text(encoding="ascii").split()
+        cores = min(cores, int(time_allowed) / int(period))
+    return max(1, min(MOST, int(cores / CORES_EACH)))
 
 
 class Workers:

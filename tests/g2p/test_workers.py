@@ -98,7 +98,14 @@ def test_one_that_is_killed_takes_the_service_with_it(tmp_path: Path) -> None:
     assert "a g2p worker has ended" in log.read_text()
 
 
-@pytest.mark.parametrize(("cores", "expected"), [(1, 1), (2, 1), (8, 2), (16, 4), (128, 8)])
-def test_how_many_suit_a_machine(cores: int, expected: int, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("cores", "quota", "expected"),
+    [(1, "", 1), (2, "", 1), (8, "max 100000", 2), (16, "max 100000", 4), (128, "", 8), (128, "850000 100000", 2)],
+)
+def test_how_many_suit_a_machine(
+    cores: int, quota: str, expected: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda _pid: set(range(cores)))
-    assert workers.suitable() == expected
+    if quota:
+        (tmp_path / "cpu.max").write_text(f"{quota}\n")
+    assert workers.suitable(tmp_path / "cpu.max") == expected
