@@ -8,6 +8,7 @@ import threading
 import pytest
 
 from kokoro_server.batching import BatchQueue
+from kokoro_server.engine.protocol import Limits
 from kokoro_server.errors import EngineUnavailable, Expired
 from tests.batching.doubles import PATIENCE, settle, until, voice_of
 
@@ -158,3 +159,22 @@ async def test_nothing_is_taken_before_the_start(submit, engine, clock):
     [task] = await submit(BatchQueue([engine], clock=clock), 0)
     with pytest.raises(EngineUnavailable):
         await task
+
+
+async def test_what_was_made_before_the_device_was_lost_is_answered(start, submit, engine):
+    engine.limits = Limits(510, 12, 100_000)
+    queue = await start()
+
+    def fail(rows):
+        if len(rows) == 12:
+            raise ValueError("in halves")
+        if rows[0].seed >= 6:
+            raise RuntimeError("CUDA error: an illegal memory access was encountered")
+
+    engine.before = fail
+    queue.hold()
+    tasks = await submit(queue, *range(12))
+    queue.release()
+    outcomes = await asyncio.gather(*tasks, return_exceptions=True)
+    assert [voice_of(outcome.result) for outcome in outcomes[:6]] == list(range(6))
+    assert all(isinstance(outcome, EngineUnavailable) for outcome in outcomes[6:])
