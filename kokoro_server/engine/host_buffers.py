@@ -26,7 +26,7 @@ class HostBuffers:
         size = max(SMALLEST, 1 << (rows * samples - 1).bit_length())
         free = self._free[size]
         whole = free.pop() if free else torch.empty(size, pin_memory=True)
-        room = whole[: rows * samples].view(rows, samples)
+        room = whole.as_strided((rows, samples), (samples, 1))
         seen: NDArray[np.float32] = room.numpy()
         weakref.finalize(seen, free.append, whole)
         return room, seen
