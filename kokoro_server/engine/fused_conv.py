@@ -17,6 +17,7 @@ from kokoro_server.engine.places import Place, Span, lengths
 STEPS, CHANNELS, DEPTH = 128, 128, 64  # of a tile: what it computes, and how much it takes at a time
 STAGES = 3  # of reading ahead: two programs fit on a multiprocessor
 FEW_STEPS, FEW_STAGES = 64, 6  # where such tiles would leave multiprocessors idle
+FEW_SHARED = 160 * 1024  # bytes that so many stages need; Blackwell for the desk has less, for the rack more
 
 
 def aligned(channels: int) -> int:
@@ -60,7 +61,10 @@ class FusedConv(Conv):
         bias = torch.zeros(outputs) if module.bias is None else module.bias.detach()
         self.bias = F.pad(bias.to(place.device, torch.float32), (0, whole - outputs))
         self.padding, self.dilation, self.output = module.padding[0], module.dilation[0], output or place.dtype
-        self.processors = torch.cuda.get_device_properties(place.device).multi_processor_count
+        properties = torch.cuda.get_device_properties(place.device)
+        self.processors = properties.multi_processor_count
+        roomy = getattr(properties, "shared_memory_per_multiprocessor", 0) >= FEW_SHARED  # older torch does not tell
+        self.few_stages = FEW_STAGES if roomy else STAGES
 
     def _stacked(self, weight: Tensor, place: Place) -> Tensor:
         """The weights, in the precision of the products."""
@@ -82,7 +86,7 @@ class FusedConv(Conv):
         y = x.new_empty(rows, time, self.outputs, dtype=self.output)
         blocks = self.weight.shape[1] // self.width
         many = rows * -(-time // STEPS) * blocks >= self.processors
-        steps, stages = (STEPS, STAGES) if many else (FEW_STEPS, FEW_STAGES)
+        steps, stages = (STEPS, STAGES) if many else (FEW_STEPS, self.few_stages)
         tiles, tile = -(-time // steps), [1, steps, self.width]
         parts = y.new_empty(rows, tiles, 2, self.outputs, dtype=torch.float32) if measure else None
         out = kernels.descriptor(y, tile)
