@@ -82,6 +82,11 @@ class CostModel:
             return 0.0
         return self._fit.intercept / self._fit.slope
 
+    @property
+    def overhead_seconds(self) -> float:
+        """The fixed cost of a batch; 0 while it is not known."""
+        return self._fit.intercept if self._forwards >= MIN_FORWARDS else 0.0
+
     def batch_seconds(self, padded: float) -> float:
         return self._fit(padded)
 

@@ -121,8 +121,14 @@ class Policy:
 
         return sorted(others, key=fitness)
 
-    def verdict(self, batch: Batch, waiting: Waiting, *, now: float, backlog: bool) -> FireReason | float:
-        """Why to run `batch` now, or when to look again. `backlog`: it gathered while the device was busy."""
+    def verdict(
+        self, batch: Batch, waiting: Waiting, *, now: float, backlog: bool, overhead: float = 0.0
+    ) -> FireReason | float:
+        """Why to run `batch` now, or when to look again. `backlog`: it gathered while the device was busy.
+
+        `overhead` is the fixed cost of a batch in seconds, 0 where it is not known. To wait longer than that for others
+        cannot pay: it is all that they would spare by coming along.
+        """
         if batch.entries[0].priority <= Priority.NEXT:
             return FireReason.BYPASS
         if batch.fill >= 1.0:
@@ -135,8 +141,9 @@ class Policy:
         quiet_at = waiting.last_news + self._quiet
         if waiting.expected:
             quiet_at = max(quiet_at, oldest + self._min_wait)
-        if now >= oldest + self._max_wait:
+        closing = oldest + (min(self._max_wait, max(overhead, self._quiet)) if overhead else self._max_wait)
+        if now >= closing:
             return FireReason.MAX_WAIT
         if now >= quiet_at:
             return FireReason.QUIET
-        return min(quiet_at, oldest + self._max_wait)
+        return min(quiet_at, closing)

@@ -96,7 +96,8 @@ class Worker:
                 return None
             device, now = free[0], self._clock.now()
             batch = device.choose(self._waiting)
-            verdict = device.policy.verdict(batch, self._waiting, now=now, backlog=self._backlog)
+            overhead = device.costs.overhead_seconds
+            verdict = device.policy.verdict(batch, self._waiting, now=now, backlog=self._backlog, overhead=overhead)
             reason = verdict if isinstance(verdict, FireReason) else agreed
             if reason is None:
                 return float(verdict)

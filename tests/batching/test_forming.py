@@ -358,3 +358,18 @@ async def test_a_deep_queue_keeps_batches_full(start, submit, engine):
     queue.release()
     await asyncio.gather(*submit.tasks)
     assert [len(call) for call in engine.calls] == [4] * 30
+
+
+async def test_the_window_is_no_longer_than_a_batch_costs_at_least(start, submit, engine, clock):
+    engine.before = lambda rows: clock.pass_time(0.004 + 0.001 * len(rows))
+    queue = await start()
+    for count in (1, 2, 3, 4) * 3:
+        await submit.held(queue, *range(count))
+    engine.calls.clear()
+    with queue.admit():
+        [task] = await submit(queue, 0)
+        await clock.advance(0.0035)
+        assert engine.calls == []
+        await clock.advance(0.001)
+        assert (await task).fire_reason == "max_wait"
+    assert engine.calls == [[0]]
