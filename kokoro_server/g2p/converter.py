@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-import re
 import time
 from collections import defaultdict
 from concurrent.futures import ThreadPoolExecutor
@@ -15,13 +14,12 @@ from kokoro_server.g2p import languages, phonemizers
 from kokoro_server.g2p.languages import LANGUAGES, Language
 from kokoro_server.g2p.phonemes import Phonemes
 from kokoro_server.g2p.phonemizers import Phonemizer
-from kokoro_server.g2p.workers import Closeable, ConversionFailed, Workers
+from kokoro_server.g2p.workers import Closeable, ConversionFailed, Workers, attempt
 
 log = logging.getLogger(__name__)
 
 PRELOADED = (languages.EN_US, languages.EN_GB)
 STUCK_AFTER = 60.0  # seconds on one text: the longest allowed takes less than one
-_CONTROLS = re.compile(r"[\x00-\x08\x0e-\x1f\x7f]")  # espeak takes the first for the end of the text
 
 
 class Converter:
@@ -34,7 +32,7 @@ class Converter:
 
     def __init__(self) -> None:
         self._workers: Workers | None = None
-        self._worker = ThreadPoolExecutor(1, thread_name_prefix="g2p")
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="g2p")
         self._phonemizers: dict[Language, Phonemizer] = {}
         self._failures: dict[Language, str] = {}
         self._loading: defaultdict[Language, asyncio.Lock] = defaultdict(asyncio.Lock)
@@ -62,11 +60,10 @@ class Converter:
 
     async def convert(self, text: str, language: Language) -> Phonemes:
         phonemizer = await self._phonemizer(language)
-        text = _CONTROLS.sub(" ", text)
         try:
             if self._workers and language in PRELOADED:
                 return await self._workers.convert(text, language)
-            return await asyncio.get_running_loop().run_in_executor(self._worker, self._run, phonemizer, text)
+            return await asyncio.get_running_loop().run_in_executor(self._thread, self._run, phonemizer, text)
         except ConversionFailed as error:
             raise G2PFailed(f"the text that begins {text[:40]!r} cannot be converted: {error}") from error
 
@@ -80,7 +77,7 @@ class Converter:
         return any(since is not None and time.monotonic() - since > STUCK_AFTER for since in busy)
 
     def close(self) -> None:
-        self._worker.shutdown(wait=False, cancel_futures=True)
+        self._thread.shutdown(wait=False, cancel_futures=True)
         if self._workers:
             self._workers.close()
 
@@ -112,9 +109,6 @@ class Converter:
     def _run(self, phonemizer: Phonemizer, text: str) -> Phonemes:
         self._busy_since = time.monotonic()
         try:
-            return phonemizer(text)
-        except Exception as error:
-            log.exception("conversion failed characters=%d start=%r", len(text), text[:80])
-            raise ConversionFailed(repr(error)) from error
+            return attempt(phonemizer, text)
         finally:
             self._busy_since = None

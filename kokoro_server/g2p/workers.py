@@ -8,6 +8,7 @@ import logging
 import multiprocessing
 import os
 import queue
+import re
 import signal
 import sys
 import time
@@ -27,6 +28,7 @@ log = logging.getLogger(__name__)
 CORES_EACH = 4  # one of them keeps a worker's worth of speech coming, the others are for the speech itself
 MOST = 8
 QUOTA = Path("/sys/fs/cgroup/cpu.max")  # what a container may have: microseconds of so many
+_CONTROLS = re.compile(r"[\x00-\x08\x0e-\x1f\x7f]")  # espeak takes the first for the end of the text
 
 
 class Closeable(Protocol):
@@ -35,6 +37,15 @@ class Closeable(Protocol):
 
 class ConversionFailed(Exception):
     """What went wrong in the worker, as it says it."""
+
+
+def attempt(phonemizer: Phonemizer, text: str) -> Phonemes:
+    """Raises ConversionFailed; the log has the rest."""
+    try:
+        return phonemizer(_CONTROLS.sub(" ", text))
+    except Exception as error:
+        log.exception("conversion failed characters=%d start=%r", len(text), text[:80])
+        raise ConversionFailed(repr(error)) from error
 
 
 def suitable(quota: Path = QUOTA) -> int:
@@ -115,8 +126,7 @@ def _serve(requests: Connection, phonemizers: Mapping[Language, Phonemizer], inh
         except (EOFError, OSError):
             return
         try:
-            answer: Phonemes | str = phonemizers[language](text)
-        except Exception as error:
-            log.exception("conversion failed characters=%d start=%r", len(text), text[:80])
-            answer = repr(error)
+            answer: Phonemes | str = attempt(phonemizers[language], text)
+        except ConversionFailed as error:
+            answer = str(error)
         requests.send(answer)

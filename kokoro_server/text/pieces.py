@@ -20,7 +20,6 @@ LONGEST_GAP = ". "  # between two sentences of a piece
 NEARLY = 2 / 3  # of the most that a piece may have: enough, rather than cut the next sentence
 SLIVER = 1 / 2  # of it: less is filled up with a part of the next sentence
 TAIL = 20  # phonemes: a last word or two are better said with what comes before them
-MARKS = frozenset(";:,.!?—…")
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,7 +181,7 @@ class PacedPacker(Packer):
             stop = cuts.within(phonemes, words, max(most - held, 1), least - held)
         else:
             stop = cuts.first(phonemes, words, *self._first_sizes, least)
-        if 0 < len(phonemes) - stop < TAIL and _last_mark(phonemes[:stop]) not in MARKS:
+        if 0 < len(phonemes) - stop < TAIL and _ending(phonemes[:stop], whole=False) == "none":
             limits = (len(phonemes) - TAIL, len(phonemes) - TAIL // 2)
             earlier = (cuts.within(phonemes, words, limit, least - held) for limit in limits)
             stop = next((place for place in earlier if max(least - held, 1) <= place < stop), stop)

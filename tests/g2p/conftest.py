@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 import sys
@@ -17,21 +18,31 @@ ROOT = Path(__file__).parents[2]
 SOURCE_TREE = {**os.environ, "PYTHONPATH": str(ROOT)}
 
 
+@contextlib.contextmanager
+def service(log: Path, workers: int) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """The process and its address."""
+    command = [sys.executable, "-P", "-m", "kokoro_server.g2p.service", "--workers", str(workers)]
+    pipe = subprocess.PIPE
+    with (
+        log.open("w") as stderr,
+        subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=stderr, env=SOURCE_TREE, text=True) as process,
+    ):
+        assert process.stdout
+        try:
+            port = process.stdout.readline().strip()
+            assert port.isdigit(), log.read_text()
+            yield process, f"http://127.0.0.1:{port}"
+        finally:
+            process.kill()
+
+
 @pytest.fixture(scope="session")
 def service_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     log = tmp_path_factory.mktemp("g2p") / "service.log"
-    command = [sys.executable, "-P", "-m", "kokoro_server.g2p.service"]
-    with (
-        log.open("w") as stderr,
-        subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=stderr, env=SOURCE_TREE, text=True
-        ) as process,
-    ):
+    with service(log, workers=1) as (process, url):
         assert process.stdin
         assert process.stdout
-        port = process.stdout.readline().strip()
-        assert port.isdigit(), log.read_text()
-        yield f"http://127.0.0.1:{port}"
+        yield url
         process.stdin.close()
         assert process.wait(20) == 0
         assert process.stdout.read() == ""

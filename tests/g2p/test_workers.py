@@ -5,10 +5,8 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -17,31 +15,12 @@ import pytest
 
 from kokoro_server.g2p import workers
 
-from .conftest import SOURCE_TREE
+from .conftest import service
 from .test_child import is_alive
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="forks, and looks for the processes in /proc")
 
 TEXTS = ["Hello there.", "Dr. Smith paid $5.20 in 1999.", "Qxzyvian rhododendrons?", "The wind was cold."]
-
-
-@contextlib.contextmanager
-def service(log: Path, count: int = 2) -> Iterator[tuple[subprocess.Popen[str], httpx.Client]]:
-    command = [sys.executable, "-P", "-m", "kokoro_server.g2p.service", "--workers", str(count)]
-    pipe = subprocess.PIPE
-    with (
-        log.open("w") as stderr,
-        subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=stderr, env=SOURCE_TREE, text=True) as process,
-    ):
-        assert process.stdin
-        assert process.stdout
-        try:
-            port = process.stdout.readline().strip()
-            assert port.isdigit(), log.read_text()
-            with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=60, trust_env=False) as http:
-                yield process, http
-        finally:
-            process.kill()
 
 
 def children(pid: int) -> list[int]:
@@ -57,7 +36,7 @@ def all_gone(pids: list[int]) -> bool:
 
 def test_they_say_what_one_says_and_end_with_the_service(tmp_path: Path, http: httpx.Client) -> None:
     log = tmp_path / "service.log"
-    with service(log) as (process, several):
+    with service(log, 2) as (process, url), httpx.Client(base_url=url, timeout=60, trust_env=False) as several:
         assert several.get("/health").json()["workers"] == 2
         assert http.get("/health").json()["workers"] == 1
         found = children(process.pid)
@@ -85,7 +64,7 @@ def test_they_say_what_one_says_and_end_with_the_service(tmp_path: Path, http: h
 
 def test_one_that_is_killed_takes_the_service_with_it(tmp_path: Path) -> None:
     log = tmp_path / "service.log"
-    with service(log) as (process, http):
+    with service(log, 2) as (process, url), httpx.Client(base_url=url, timeout=60, trust_env=False) as http:
         first, second = children(process.pid)
         os.kill(first, signal.SIGKILL)
         answers = set()
