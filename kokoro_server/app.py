@@ -19,6 +19,7 @@ from kokoro_server import __version__
 from kokoro_server.api import batch, batching, captioned, errors, health, openai, stream, tts, web, websocket
 from kokoro_server.api.context import RequestContext
 from kokoro_server.api.limits import BodyLimit
+from kokoro_server.api.quick import Shortcut
 from kokoro_server.api.stopping import StopAnswer
 from kokoro_server.api.stream import StreamCount
 from kokoro_server.batching.policy import BatchingOptions
@@ -165,10 +166,12 @@ def create_app(settings: Settings, load: Callable[[Settings], Model] = loader.lo
     app = FastAPI(title="Kokoro Server", version=__version__, lifespan=lifespan)
     app.state.device_lost = None
     app.state.streams = StreamCount()
+    rooms = (tts, stream, batch, captioned, health, batching, openai, websocket, web)
+    app.add_middleware(Shortcut, routers=[room.router for room in rooms])
     app.add_middleware(StopAnswer)
     app.add_middleware(BodyLimit, limit=settings.max_body_size)
     app.add_middleware(RequestContext, metrics=metrics)
     errors.install(app)
-    for room in (tts, stream, batch, captioned, health, batching, openai, websocket, web):
+    for room in rooms:
         app.include_router(room.router)
     return app

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 from fastapi import FastAPI, Request
@@ -87,9 +87,23 @@ async def on_client_gone(_request: Request, _error: Exception) -> Response:
     return Response(status_code=CLIENT_GONE)  # for the log: nobody is there to read it
 
 
+HANDLERS: dict[type[Exception], Callable[[Request, Exception], Awaitable[Response]]] = {
+    KokoroError: on_kokoro_error,
+    RequestValidationError: on_invalid,
+    HTTPException: on_http_error,
+    ClientDisconnect: on_client_gone,
+}
+
+
+async def answer_to(request: Request, error: Exception) -> Response:
+    """For an error that there is an answer to; any other is raised again."""
+    for kind, handle in HANDLERS.items():
+        if isinstance(error, kind):
+            return await handle(request, error)
+    raise error
+
+
 def install(app: FastAPI) -> None:
-    app.add_exception_handler(KokoroError, on_kokoro_error)
-    app.add_exception_handler(RequestValidationError, on_invalid)
-    app.add_exception_handler(HTTPException, on_http_error)
-    app.add_exception_handler(ClientDisconnect, on_client_gone)
+    for kind, handle in HANDLERS.items():
+        app.add_exception_handler(kind, handle)
     app.add_exception_handler(Exception, on_unexpected)

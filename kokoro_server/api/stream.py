@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Callable, Iterator
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
 from contextlib import aclosing, contextmanager
 from typing import Any, TypeVar
 
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import StreamingResponse
+from starlette.types import Receive, Scope, Send
 
 from kokoro_server.api.context import request_id
 from kokoro_server.api.disconnect import Streamed, while_connected
@@ -17,7 +18,7 @@ from kokoro_server.api.quick import QuickRoute
 from kokoro_server.api.rendering import AsyncRenderer
 from kokoro_server.api.schemas import SpeechRequest, TTSRequest
 from kokoro_server.api.tts import AUDIO, ERRORS, RequestTimeout, batching_enabled, job, parts
-from kokoro_server.audio.render import Rendering
+from kokoro_server.audio.render import Rendering, render_quickly
 from kokoro_server.engine.loader import Model
 from kokoro_server.synthesis import Segment
 
@@ -65,8 +66,24 @@ async def stream(body: TTSRequest, request: Request, timeout: RequestTimeout = N
         "X-Voice-Used": parts(request).model.voices.canonical(body.voice),
         "X-Batching-Enabled": batching_enabled(request),
     }
-    content = _encoded(_counted(request, first, segments), rendering)
-    return Streamed(content, rendering.output.media_type, headers)
+    if first.last and (content := render_quickly(first.audio, rendering, streamed=True)) is not None:
+        await segments.aclose()
+        return _AtOnce(content, rendering.output.media_type, headers, request.app.state.streams)
+    sent = _encoded(_counted(request, first, segments), rendering)
+    return Streamed(sent, rendering.output.media_type, headers)
+
+
+class _AtOnce(Response):
+    """A stream of which all is there when it begins: sent as streams are, without the effort."""
+
+    def __init__(self, content: bytes, media_type: str, headers: Mapping[str, str], count: StreamCount) -> None:
+        super().__init__(content, media_type=media_type, headers=headers)
+        self._count = count
+        del self.headers["content-length"]
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        with counting(self._count):
+            await super().__call__(scope, receive, send)
 
 
 async def begin(

@@ -89,5 +89,12 @@ def encode(audio: Samples, output: Output) -> bytes:
     if output.format == "aac":
         aac = AacEncoder(output.sample_rate)
         return aac.write(audio) + aac.finish()
-    data = pcm16(audio) if output.sample_format == "pcm_s16le" else pcm32(audio)
-    return data if output.format == "pcm" else header(output.sample_rate, output.sample_format, len(data)) + data
+    return encode_plain(audio, output)
+
+
+def encode_plain(audio: Samples, output: Output, *, within: bool = False, streamed: bool = False) -> bytes:
+    """A whole wav or pcm file. `within`: no sample lies outside ±1; `streamed`: as if it had been made bit by bit."""
+    data = pcm16(audio, within=within) if output.sample_format == "pcm_s16le" else pcm32(audio)
+    if output.format == "pcm":
+        return data
+    return header(output.sample_rate, output.sample_format, None if streamed else len(data)) + data

@@ -49,20 +49,12 @@ class Level:
     def write_quickly(self, audio: Samples) -> Samples | None:
         """The same where samples need only be multiplied, which is much less work; else nothing is written."""
         silent, joined = self._joined(audio)
-        if not self.leaves_alone(joined):
+        if not (self._calm and _peak(joined) * self._factor <= CEILING):
             return None
         self._place += len(audio)
         self._held = max(self._held, (self._place - 1) * self._release)
         self._pending = joined[len(audio) :].copy()
-        return self._louder(joined[silent : len(audio)])
-
-    def leaves_alone(self, audio: Samples) -> bool:
-        """Whether `audio`, if it came next, would only be multiplied: much less work."""
-        return self._calm and _peak(audio) * self._factor <= CEILING
-
-    def whole(self, audio: Samples) -> Samples | None:
-        """All of `audio` at once, where it need only be multiplied; nothing may come before or after."""
-        return self._louder(audio) if self.leaves_alone(audio) else None
+        return _multiplied(joined[silent : len(audio)], self._factor)
 
     def finish(self) -> Samples:
         """The last samples; nothing may be written after."""
@@ -78,9 +70,6 @@ class Level:
     def _joined(self, audio: Samples) -> tuple[int, Samples]:
         """What is pending and `audio`; before them, how many samples of silence are still to be left out."""
         return max(0, -self._place), np.concatenate([self._pending, audio])
-
-    def _louder(self, audio: Samples) -> Samples:
-        return audio if self._factor == 1 else (audio.astype(np.float64) * self._factor).astype(np.float32)
 
     def _gain(self, louder: Values) -> Values:
         """For all but the last look-ahead of the samples, the factor that keeps each of them under the ceiling."""
@@ -101,6 +90,16 @@ class Level:
         self._held = float(held[-1])
         self._place += len(peaks)
         return held - slope
+
+
+def louder(audio: Samples, volume: float) -> Samples | None:
+    """The whole of a signal, `volume` dB louder, where nothing would pass the ceiling: it need only be multiplied."""
+    factor = 10 ** (volume / 20)
+    return _multiplied(audio, factor) if _peak(audio) * factor <= CEILING else None
+
+
+def _multiplied(audio: Samples, factor: float) -> Samples:
+    return audio if factor == 1 else (audio.astype(np.float64) * factor).astype(np.float32)
 
 
 def _peak(audio: Samples) -> float:

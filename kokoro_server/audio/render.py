@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from kokoro_server.audio.encode import Output, encode, encoder
-from kokoro_server.audio.level import Level
+from kokoro_server.audio.encode import Output, encode, encode_plain, encoder
+from kokoro_server.audio.level import Level, louder
 from kokoro_server.audio.resample import Resampler
 from kokoro_server.audio.wav import Samples
 from kokoro_server.engine.protocol import SAMPLE_RATE
@@ -36,12 +36,12 @@ def render(audio: Samples, rendering: Rendering) -> bytes:
     return encode(np.concatenate([chain.write(audio), chain.finish()]), rendering.output)
 
 
-def render_quickly(audio: Samples, rendering: Rendering) -> bytes | None:
-    """The same, if it takes no longer than an event loop can bear."""
+def render_quickly(audio: Samples, rendering: Rendering, *, streamed: bool = False) -> bytes | None:
+    """The same, if it takes no longer than an event loop can bear. `streamed`: what a Renderer would give in all."""
     if not rendering.plain or not 0 < len(audio) <= QUICK:
         return None
-    louder = Level(rendering.volume).whole(audio)
-    return None if louder is None else encode(louder, rendering.output)
+    made = louder(audio, rendering.volume)
+    return None if made is None else encode_plain(made, rendering.output, within=True, streamed=streamed)
 
 
 class Renderer:
@@ -51,23 +51,19 @@ class Renderer:
         self.plain = rendering.plain
         self._chain = _Chain(rendering)
         self._encoder = encoder(rendering.output)
-        self._begun = False
 
     def write(self, audio: Samples) -> bytes:
-        self._begun = True
         return self._encoder.write(self._chain.write(audio))
 
     def write_quickly(self, audio: Samples, *, last: bool = False) -> bytes | None:
         """`write`, and with the `last` samples `finish`, if that takes no longer than an event loop can bear."""
         if not self.plain or not 0 < len(audio) <= QUICK:
             return None
-        level = self._chain.level
-        made = level.whole(audio) if last and not self._begun else level.write_quickly(audio)
+        made = self._chain.level.write_quickly(audio)
         if made is None:
             return None
-        if last and self._begun:
-            made = np.concatenate([made, level.finish()])
-        self._begun = True
+        if last:
+            made = np.concatenate([made, self._chain.level.finish()])
         return self._encoder.write(made)
 
     def finish(self) -> bytes:

@@ -16,10 +16,11 @@ FORMAT_PCM = 1
 FORMAT_FLOAT = 3
 
 
-def pcm16(audio: Samples) -> bytes:
-    """Little-endian 16-bit samples; what lies outside ±1 is clipped."""
+def pcm16(audio: Samples, *, within: bool = False) -> bytes:
+    """Little-endian 16-bit samples; what lies outside ±1 is clipped. `within`: nothing does, it is known."""
     scaled = np.multiply(audio, np.float32(32767.0), dtype=np.float32)
-    np.clip(scaled, -32767.0, 32767.0, out=scaled)
+    if not within:
+        np.clip(scaled, -32767.0, 32767.0, out=scaled)
     return np.rint(scaled, out=scaled).astype("<i2").tobytes()
 
 

@@ -15,7 +15,7 @@ from kokoro_server.batching.clock import Clock
 from kokoro_server.batching.cost import CostModel, LearnedCap
 from kokoro_server.batching.entry import Entry, FireReason
 from kokoro_server.batching.policy import Batch, BatchingOptions, Policy
-from kokoro_server.batching.runner import Report, Runner
+from kokoro_server.batching.runner import Pace, Report, Runner
 from kokoro_server.batching.thread import DeviceThread
 from kokoro_server.batching.waiting import Waiting
 from kokoro_server.engine.protocol import Engine
@@ -25,6 +25,11 @@ logger = logging.getLogger(__name__)
 MAX_DEATHS = 3  # within DEATH_WINDOW: starting again does not help
 DEATH_WINDOW = 60.0  # seconds
 HALF_LIFE = 10.0  # seconds after which a device's work counts half as much for its recent share
+
+# Of an engine that takes a second call: how long before the end of a batch the next is formed. Enough to have its rows
+# there in time, however busy the event loop is; any earlier, it would only miss those who come later.
+LEAD = 0.003  # seconds
+LEAD_SHARE = 0.5  # and no more of the batch than this
 
 
 class ForwardStuck(Exception):
@@ -39,6 +44,20 @@ class Running:
     padded: int  # predicted
     reason: FireReason
     started: float
+
+
+@dataclass(slots=True, eq=False)
+class Slot:
+    """A thread that calls the engine, and what it is at."""
+
+    runner: Runner
+    thread: DeviceThread | None = None
+    batch: Running | None = None
+
+    def live_thread(self, name: str) -> DeviceThread:
+        if self.thread is None or not self.thread.alive:
+            self.thread = DeviceThread(asyncio.get_running_loop(), name)
+        return self.thread
 
 
 class Deaths:
@@ -59,7 +78,10 @@ class Deaths:
 
 
 class Device:
-    """One engine and the thread that runs it, one batch at a time. For the event loop."""
+    """One engine and the threads that run it: one for each call that it takes at a time. For the event loop.
+
+    A batch behind another one is formed only when that is about to end: until then, it can only get better.
+    """
 
     def __init__(self, name: str, engine: Engine, options: BatchingOptions, clock: Clock) -> None:
         self.name = name
@@ -68,19 +90,24 @@ class Device:
         self.cap = LearnedCap(self.policy.padded_frames)
         self.deaths = Deaths()
         self.lost: str | None = None  # why it takes no batch any more
-        self.running: Running | None = None
         self.batches = 0  # that came to their end, as in the queue's totals
         self.rows = 0
-        self._runner = Runner(engine, clock)
+        pace = Pace()
+        self._slots = [Slot(Runner(engine, clock, pace)) for _ in range(engine.limits.calls)]
         self._clock = clock
         self._engine_timeout = options.engine_timeout
-        self._thread: DeviceThread | None = None
         self._work = 0.0  # seconds, fading
         self._created = self.last_worked = clock.now()
 
     @property
-    def free(self) -> bool:
-        return self.running is None and self.works()
+    def running(self) -> list[Running]:
+        """The batch that it is at, and any behind it."""
+        batches = [slot.batch for slot in self._slots if slot.batch is not None]
+        return sorted(batches, key=lambda batch: batch.started)
+
+    @property
+    def idle(self) -> bool:
+        return all(slot.batch is None for slot in self._slots)
 
     @property
     def status(self) -> str:
@@ -98,15 +125,31 @@ class Device:
         return self.lost is None
 
     def running_rows(self) -> int:
-        return len(self.running.entries) if self.running else 0
+        return sum(len(batch.entries) for batch in self.running)
+
+    def opens(self) -> float:
+        """When it takes another batch, if nothing unforeseen happens: long ago, in a while, or not before one ends."""
+        if not self.works() or all(slot.batch is not None for slot in self._slots):
+            return math.inf
+        if self.idle:
+            return -math.inf
+        last = self.costs.batch_seconds(self.running[-1].padded)
+        return self._until() - min(LEAD, LEAD_SHARE * last)
 
     def start(self) -> None:
-        self._live_thread()
+        for slot in self._slots:
+            slot.live_thread(self.name)
 
     def stop(self) -> None:
-        """Let the thread end after the batch it is in."""
-        if self._thread is not None:
-            self._thread.stop()
+        """Let each thread end after the batch it is in."""
+        for slot in self._slots:
+            if slot.thread is not None:
+                slot.thread.stop()
+
+    def forget(self) -> None:
+        """What it runs, without waiting for it."""
+        for slot in self._slots:
+            slot.batch = None
 
     def choose(self, waiting: Waiting, rows: int | None = None) -> Batch:
         """The best batch that this device can take, of at most `rows`."""
@@ -114,18 +157,20 @@ class Device:
 
     def run(self, batch: Running) -> asyncio.Future[Report]:
         """Raises ForwardStuck or DeviceThreadDied, through the future."""
-        self.running = batch
-        done = self._live_thread().call(partial(self._runner.run, batch.entries))
-        self._watch(done, batch.started + self._engine_timeout)
+        slot = next(slot for slot in self._slots if slot.batch is None)
+        slot.batch = batch
+        done = slot.live_thread(self.name).call(partial(slot.runner.run, batch.entries))
+        self._watch(done, slot.runner, batch.started + self._engine_timeout)
         return done
 
     def finished(self, batch: Running) -> float:
         """Take note that it is done, well or not, and say how long it took."""
         now = self._clock.now()
-        seconds = now - batch.started
+        seconds = now - max(batch.started, self.last_worked)
         self._work, self.last_worked = self._recent_work(now) + seconds, now
-        if self.running is batch:
-            self.running = None
+        for slot in self._slots:
+            if slot.batch is batch:
+                slot.batch = None
         return seconds
 
     def learn(self, batch: Running, report: Report) -> None:
@@ -146,15 +191,13 @@ class Device:
 
     def busy_share(self, now: float) -> float:
         """Of the recent past, the part in which it worked."""
-        running = now - self.running.started if self.running else 0.0
+        running = now - max(self.running[0].started, self.last_worked) if self.running else 0.0
         past = (1 - math.exp2((self._created - now) / HALF_LIFE)) * HALF_LIFE / math.log(2)  # seconds, faded alike
         return min(1.0, (self._recent_work(now) + running) / past) if past else 0.0
 
     def remaining_seconds(self, now: float) -> float:
-        """Until the batch that it runs is done, as predicted."""
-        if self.running is None:
-            return 0.0
-        return max(0.0, self.running.started + self.costs.batch_seconds(self.running.padded) - now)
+        """Until what it runs is done, as predicted."""
+        return max(0.0, self._until() - now)
 
     def snapshot(self) -> dict[str, Any]:
         now = self._clock.now()
@@ -174,26 +217,28 @@ class Device:
     def _recent_work(self, now: float) -> float:
         return self._work * math.exp2((self.last_worked - now) / HALF_LIFE)
 
-    def _live_thread(self) -> DeviceThread:
-        if self._thread is None or not self._thread.alive:
-            self._thread = DeviceThread(asyncio.get_running_loop(), self.name)
-        return self._thread
+    def _until(self) -> float:
+        """When what it runs is done, as predicted; in the past where that is nothing."""
+        end = self.last_worked
+        for batch in self.running:
+            end = max(end, batch.started) + self.costs.batch_seconds(batch.padded)
+        return end
 
-    def _watch(self, done: asyncio.Future[Any], due: float) -> None:
+    def _watch(self, done: asyncio.Future[Any], runner: Runner, due: float) -> None:
         """Give up on `done` when a forward pass takes too long; a batch with retries has several, timed one by one."""
-        timer = self._clock.call_at(due, partial(self._check, done))
+        timer = self._clock.call_at(due, partial(self._check, done, runner))
         done.add_done_callback(lambda _: timer.cancel())
 
-    def _check(self, done: asyncio.Future[Any]) -> None:
+    def _check(self, done: asyncio.Future[Any], runner: Runner) -> None:
         if done.done():
             return
         now = self._clock.now()
-        started = self._runner.forward_started
+        started = runner.forward_started
         due = (now if started is None else started) + self._engine_timeout
         if now >= due:
             done.set_exception(ForwardStuck(f"a forward pass takes longer than {self._engine_timeout:g} s"))
         else:
-            self._watch(done, due)
+            self._watch(done, runner, due)
 
 
 class Devices:
@@ -208,19 +253,24 @@ class Devices:
         return iter(self._all)
 
     def free(self) -> list[Device]:
-        """Those that could take a batch now: the least busy first, of equals the one idle longest."""
-        free = [device for device in self._all if device.free]
+        """Those that could take a batch now: idle ones first, then the least busy, of equals the one idle longest."""
+        now = self._clock.now()
+        free = [device for device in self._all if device.opens() <= now]
         if len(free) > 1:
-            now = self._clock.now()
-            free.sort(key=lambda device: (round(device.busy_share(now), 2), device.last_worked))
+            free.sort(key=lambda device: (not device.idle, round(device.busy_share(now), 2), device.last_worked))
         return free
+
+    def opens(self) -> float | None:
+        """When one will take another batch, where that is foreseen."""
+        soonest = min(device.opens() for device in self._all)
+        return soonest if math.isfinite(soonest) else None
 
     def working(self) -> list[Device]:
         return [device for device in self._all if device.works()]
 
     @property
     def idle(self) -> bool:
-        return all(device.running is None for device in self._all)
+        return all(device.idle for device in self._all)
 
     @property
     def rows(self) -> int:

@@ -49,12 +49,8 @@ class Batch:
     """Entries to run together; the first is the one the others were picked to go with."""
 
     entries: list[Entry]
-    longest: int  # predicted frames
+    padded: int  # frames that are computed, as predicted
     fill: float  # share of the tightest limit that is used; 1 also when something that waits found no room
-
-    @property
-    def padded(self) -> int:
-        return self.longest * len(self.entries)
 
 
 class Policy:
@@ -62,6 +58,7 @@ class Policy:
 
     def __init__(self, options: BatchingOptions, limits: Limits) -> None:
         self.rows = options.rows(limits)
+        self._limits = limits
         self.padded_frames = options.padded_frames(limits)
         self._text = options.max_batch_text_length or self.rows * limits.max_tokens
         self._by_voice = options.grouping == "voice"
@@ -76,22 +73,24 @@ class Policy:
         it is given, the most to take. The leader goes even where it breaks a limit alone. Rows join a bypass leader
         only as far as they at most double the fixed cost, for it is there for its latency; where many such wait, some
         way beyond what lets them wait least in all. (m of f frames in batches of n: on average (m/n + 1)/2 batches of
-        `overhead` + nf, which is least at nf = √(overhead·mf).)
+        `overhead` + nf, which is least at nf = √(overhead·mf).) Rows for which the engine computes anyway go along.
         """
         leader = waiting.leader()
         seats = min(self.rows, rows or self.rows)
-        budget = float(min(self.padded_frames, cap))
+        budget = room = float(min(self.padded_frames, cap))
         if leader.priority is Priority.BYPASS:
             crowd = waiting.lane(Priority.BYPASS).frames
             budget = min(budget, max(leader.frames + overhead, CROWDED * math.sqrt(overhead * crowd)))
+        computed = self._limits.computed
         chosen, longest, text = [leader], leader.frames, leader.tokens
         crowded = False
         closed: dict[Priority, int] = {}  # by lane: one that may not be overtaken again found no room
         for entry in self._companions(leader, waiting):
             grown = max(longest, entry.frames)
+            free = grown == longest and computed(len(chosen) + 1) == computed(len(chosen))
             if (
                 len(chosen) < seats
-                and grown * (len(chosen) + 1) <= budget
+                and grown * (len(chosen) + 1) <= (room if free else budget)
                 and text + entry.tokens <= self._text
                 and entry.number < closed.get(entry.priority, entry.number + 1)
             ):
@@ -101,8 +100,23 @@ class Policy:
                 crowded = True
                 if entry.skips >= ENTRY_PATIENCE:
                     closed.setdefault(entry.priority, entry.number)
+        worth = self._worth(chosen, overhead)
+        if worth < len(chosen):
+            chosen, crowded = chosen[:worth], True
+            longest = max(entry.frames for entry in chosen)
         used = max(len(chosen) / seats, longest * len(chosen) / budget, text / self._text)
-        return Batch(chosen, longest, 1.0 if crowded else used)
+        return Batch(chosen, computed(len(chosen)) * longest, 1.0 if crowded else used)
+
+    def _worth(self, chosen: list[Entry], overhead: float) -> int:
+        """How many of the first to take, for the most frames in the time: all, or no more than one of the steps."""
+        if not overhead:
+            return len(chosen)
+
+        def speed(rows: int) -> float:
+            frames = [entry.frames for entry in chosen[:rows]]
+            return sum(frames) / (overhead + self._limits.computed(rows) * max(frames))
+
+        return max([len(chosen), *(step for step in self._limits.steps if step < len(chosen))], key=speed)
 
     def _companions(self, leader: Entry, waiting: Waiting) -> list[Entry]:
         """Who may go with the leader: by lane, there those overtaken too often in order, then by length, voice, age."""

@@ -310,9 +310,9 @@ class BatchQueue:
         """Whatever the worker died of, nobody waits for it in vain."""
         error = None if task.cancelled() else task.exception()
         for device in self._devices:
-            if device.running is not None:
-                _fail(device.running.entries, "the synthesis worker stopped")
-                device.running = None
+            for batch in device.running:
+                _fail(batch.entries, "the synthesis worker stopped")
+            device.forget()
         self._fail_waiting("the synthesis worker stopped")
         if self._stopping:
             return
@@ -335,6 +335,8 @@ class BatchQueue:
         logger.critical("device failed device=%s error=%r", device.name, error, exc_info=error)
         if isinstance(error, DeviceLost | ForwardStuck) or device.deaths.too_many:
             device.lost = str(error)
+            for behind in device.running:
+                _fail(behind.entries, f"{device.name} stopped working")
         if isinstance(error, DeviceLost) or not self._devices.working():
             self._alive = False
         if not self._alive or self._devices.working() == [device]:

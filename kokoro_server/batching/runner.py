@@ -37,12 +37,26 @@ class Report:
     device_lost: str | None = None
 
 
+class Pace:
+    """How long an engine's forward passes take, of which one may be called before the last has returned."""
+
+    def __init__(self) -> None:
+        self._ended = float("-inf")
+
+    def took(self, started: float, ended: float) -> float:
+        """Seconds, less those in which the engine was still at the one before."""
+        seconds = ended - max(started, self._ended)
+        self._ended = ended
+        return seconds
+
+
 class Runner:
     """Blocking; for the device thread. `forward_started` may be read from anywhere."""
 
-    def __init__(self, engine: Engine, clock: Clock) -> None:
+    def __init__(self, engine: Engine, clock: Clock, pace: Pace) -> None:
         self._engine = engine
         self._clock = clock
+        self._pace = pace
         self.forward_started: float | None = None
 
     def run(self, entries: Sequence[Entry]) -> Report:
@@ -64,7 +78,7 @@ class Runner:
             fault = classify(error)
             smaller = self._failed(error, fault, group, report)
         else:
-            smaller = self._returned(results, group, self._clock.now() - started, report)
+            smaller = self._returned(results, group, self._pace.took(started, self._clock.now()), report)
         finally:
             self.forward_started = None
         if fault is Fault.MEMORY:
@@ -93,7 +107,8 @@ class Runner:
             report.failures.append((group[0], BadAudio(f"the engine returned {len(results)} results for one text")))
             return []
         lengths = [int(result.durations.sum()) for result in results]
-        forward = Forward(len(group), sum(lengths), len(group) * max(lengths), seconds)
+        padded = self._engine.limits.computed(len(group)) * max(lengths)
+        forward = Forward(len(group), sum(lengths), padded, seconds)
         report.forwards.append(forward)
         faults = audio_faults([entry.row for entry in group], results)
         bad = []

@@ -28,7 +28,7 @@ class DeviceLost(Exception):
 class Worker:
     """Gives free devices their batches. `run` ends by itself only when stopping; what it raises is for its owner.
 
-    No batch is formed before a device is free: until then, it can only get better. A batch that came to a bad end is
+    No batch is formed before a device can use it: until then, it can only get better. A batch that came to a bad end is
     told to `on_fault`, which must answer its entries.
     """
 
@@ -93,11 +93,12 @@ class Worker:
         while self._waiting and not self._held and not self._stopping:
             free = self._devices.free()
             if not free:
-                return None
+                return self._devices.opens()
             device, now = free[0], self._clock.now()
             batch = device.choose(self._waiting)
             overhead = device.costs.overhead_seconds
-            verdict = device.policy.verdict(batch, self._waiting, now=now, backlog=self._backlog, overhead=overhead)
+            backlog = self._backlog or not device.idle
+            verdict = device.policy.verdict(batch, self._waiting, now=now, backlog=backlog, overhead=overhead)
             reason = verdict if isinstance(verdict, FireReason) else agreed
             if reason is None:
                 return float(verdict)

@@ -9,7 +9,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from kokoro_server.engine.desk import POSITIONS, Desk
@@ -48,7 +50,12 @@ PRECISIONS = {"fp16": torch.float16, "bf16": torch.bfloat16, "tf32": torch.float
 
 
 class CudaEngine(TorchEngine):
-    """`protocol.Engine`. The rows of a batch share one host buffer: it lives as long as any row's audio does."""
+    """`protocol.Engine`. The rows of a batch share one host buffer: it lives as long as any row's audio does.
+
+    Two calls may be under way: while one waits for its audio, the other's rows are laid out and its kernels queued
+    behind those of the first, so that the device does not wait for the host. The text side of the second overlaps with
+    copying out the audio of the first.
+    """
 
     def __init__(
         self,
@@ -72,7 +79,9 @@ class CudaEngine(TorchEngine):
         self._convolutions = "ieee" if by_the_book else "tf32"
         with torch.cuda.device(device):
             super().__init__(BatchedKokoro(reference, device, dtype, torch.float32, kernels=kernels), MAX_ROWS)
-            self._stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
+            self._stream, self._copying = torch.cuda.Stream(), torch.cuda.Stream()  # type: ignore[no-untyped-call]
+            self._copied: torch.cuda.Event | None = None  # when the room for audio is free again
+            self._turn = threading.Lock()  # whose the desk is, until all of its batch's work is queued
             self._graphs = Graphs(GRAPHS)
             self._buffers = HostBuffers()
             self._desk = Desk(MAX_ROWS, device)
@@ -81,7 +90,7 @@ class CudaEngine(TorchEngine):
             self._text = torch.zeros(MAX_ROWS, POSITIONS, hidden, device=device)
         memory -= torch.cuda.memory_allocated(device)
         fitting = int(memory / (TENSORS_PER_FRAME * LAST_STAGE * dtype.itemsize))
-        self._limits = Limits(MAX_TOKENS, MAX_ROWS, min(MAX_PADDED_FRAMES, fitting))
+        self._limits = Limits(MAX_TOKENS, MAX_ROWS, min(MAX_PADDED_FRAMES, fitting), tuple(ROWS.rungs), calls=2)
         self._audio = torch.zeros(self._limits.max_padded_frames * SAMPLES_PER_FRAME, device=device)
         self._rooms: dict[tuple[str, int, int], Tensor] = {}  # views of it that a step's audio is left in
 
@@ -102,8 +111,10 @@ class CudaEngine(TorchEngine):
 
     def free_memory(self) -> None:
         """Give back what is not in use: recorded graphs and cached blocks."""
-        self._graphs.clear()
-        torch.cuda.empty_cache()
+        with self._turn:
+            self._stream.synchronize()
+            self._graphs.clear()
+            torch.cuda.empty_cache()
 
     def _run(self, rows: Sequence[Row]) -> list[Result]:
         parts = [rows[start : start + MAX_ROWS] for start in range(0, len(rows), MAX_ROWS)]
@@ -112,19 +123,30 @@ class CudaEngine(TorchEngine):
 
     def _speak_together(self, rows: Sequence[Row]) -> list[Result]:
         size, desk = ROWS.up(len(rows)), self._desk
-        desk.lay_out(rows, size)
-        self._step("read", size, self._rung("read", size, TOKENS, max(len(row.tokens) for row in rows) + 2))
-        desk.fetch()
-        self._stream.synchronize()  # how many frames there are decides what comes next
-        counts = desk.seen_frames[: len(rows)].tolist()
-        audio = self._step("speak", size, self._rung("speak", size, FRAMES, max(counts)))
-        sound, samples = self._buffers.take(len(rows), max(counts) * SAMPLES_PER_FRAME)
-        sound.copy_(audio.as_strided(sound.shape, audio.stride()), non_blocking=True)  # one call, where slicing is two
-        self._stream.synchronize()
+        with self._turn:
+            desk.lay_out(rows, size)
+            self._step("read", size, self._rung("read", size, TOKENS, max(len(row.tokens) for row in rows) + 2))
+            desk.fetch()
+            if self._copied is not None:
+                self._stream.wait_event(self._copied)
+            self._stream.synchronize()  # how many frames there are decides what comes next
+            counts, durations = desk.seen_frames[: len(rows)].tolist(), desk.seen_durations[: len(rows)].copy()
+            audio = self._step("speak", size, self._rung("speak", size, FRAMES, max(counts)))
+            samples, copied = self._copy_out(audio, len(rows), max(counts) * SAMPLES_PER_FRAME)
+        copied.synchronize()
         return [
-            Result(samples[i, : counts[i] * SAMPLES_PER_FRAME], desk.seen_durations[i, : len(row.tokens) + 2].copy())
+            Result(samples[i, : counts[i] * SAMPLES_PER_FRAME], durations[i, : len(row.tokens) + 2])
             for i, row in enumerate(rows)
         ]
+
+    def _copy_out(self, audio: Tensor, rows: int, samples: int) -> tuple[NDArray[np.float32], torch.cuda.Event]:
+        """Where the audio will be, and when."""
+        sound, seen = self._buffers.take(rows, samples)
+        self._copying.wait_stream(self._stream)
+        with torch.cuda.stream(self._copying):
+            sound.copy_(audio.as_strided(sound.shape, audio.stride()), non_blocking=True)  # one call; slicing is two
+            self._copied = self._copying.record_event()
+        return seen, self._copied
 
     def _rung(self, kind: str, rows: int, ladder: Ladder, size: int) -> int:
         """The rung for a size, or the next one where only that is recorded.

@@ -44,10 +44,16 @@ class Limits:
     max_tokens: int  # per row
     max_rows: int  # per call: beyond this it gains nothing or does not fit
     max_padded_frames: int  # rows × longest row, predicted frames
+    steps: tuple[int, ...] = ()  # row counts that it computes with, ascending: others take as long as the next of them
+    calls: int = 1  # under way at once: a second one's work begins as soon as the first's ends
+
+    def computed(self, rows: int) -> int:
+        """As many rows as it takes the time of."""
+        return next((step for step in self.steps if step >= rows), rows)
 
 
 class Engine(Protocol):
-    """Blocking; one call at a time. Every row comes out as it would alone."""
+    """Blocking; as many calls at a time as its limits say. Every row comes out as it would alone."""
 
     @property
     def device(self) -> str: ...

@@ -100,6 +100,22 @@ def test_results_outlive_the_next_batch(engine: CudaEngine) -> None:
     assert np.array_equal(kept.audio, before)
 
 
+def test_two_calls_at_once_do_not_disturb_each_other(engine: CudaEngine) -> None:
+    batches = [[row(seed, 20) for seed in range(3)], [row(9, 60)], [row(seed, 5 + seed) for seed in range(10, 40)]]
+    batches.append([row(1, 300, speed=0.25)])  # beyond the ladder
+    wanted = [engine.synthesize(rows) for rows in batches]
+    for forgetful in (False, True):
+        with ThreadPoolExecutor(engine.limits.calls) as pool:
+            order = [turn % len(batches) for turn in range(40)]
+            made = [pool.submit(engine.synthesize, batches[which]) for which in order]
+            if forgetful:
+                engine.free_memory()
+            for which, results in zip(order, made, strict=True):
+                for before, after in zip(wanted[which], results.result(), strict=True):
+                    assert np.array_equal(before.durations, after.durations)
+                    assert snr(before.audio, after.audio) > 60
+
+
 def test_seed_and_pitch_count(engine: CudaEngine) -> None:
     one = row(1, 20)
     base, other, high = engine.synthesize([one, replace(one, seed=7), replace(one, pitch=5.0)])
