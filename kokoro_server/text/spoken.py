@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import regex
 
@@ -33,16 +34,28 @@ class Word:
         return Word(self.start, self.end, self.first + by, self.last + by, self.phrase)
 
 
-@dataclass(frozen=True, slots=True)
-class Spoken:
-    """`words` are in order and do not overlap, neither in the text nor in the phonemes."""
+Finding = Callable[[], tuple[Word, ...]]
 
+
+@dataclass(frozen=True, eq=False)
+class Spoken:
     span: Span
     phonemes: str
-    words: tuple[Word, ...] = ()
+    find_words: Finding = tuple
+
+    @cached_property
+    def words(self) -> tuple[Word, ...]:
+        """In order; they do not overlap, neither in the text nor in the phonemes.
+
+        Worked out when asked for: most clients do not, and most sentences can be cut without.
+        """
+        return self.find_words()
 
     def parts(self, places: Sequence[int]) -> Iterator[Spoken]:
         """The sentence cut at these places of its phonemes; to each part its words and its share of the text."""
+        if not places and self.phonemes == self.phonemes.strip():
+            yield Spoken(self.span.between(self.span.start, self.span.end), self.phonemes, lambda: self.words)
+            return
         ahead = list(reversed(self.words))
         start, text_start = 0, self.span.start
         for stop in (*places, len(self.phonemes)):
@@ -51,7 +64,7 @@ class Spoken:
             body = self.phonemes[start:stop]
             lead = len(body) - len(body.lstrip())
             moved = tuple(word.moved(-start - lead) for word in words)
-            yield Spoken(self.span.between(text_start, text_stop), body.strip(), moved)
+            yield Spoken(self.span.between(text_start, text_stop), body.strip(), found(moved))
             start, text_start = stop, text_stop
 
     def _words_until(self, stop: int, ahead: list[Word]) -> list[Word]:
@@ -85,6 +98,10 @@ class Spoken:
         gap = self.span.text[low - self.span.start : high - self.span.start]
         tail = _TAIL.search(gap)
         return high - len(tail[0]) if tail and len(tail[0]) < len(gap) else high
+
+
+def found(words: tuple[Word, ...]) -> Finding:
+    return lambda: words
 
 
 def is_speech(phonemes: str) -> bool:

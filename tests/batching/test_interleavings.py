@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from kokoro_server.batching import BatchingOptions, BatchQueue, Outcome, Priority
 from kokoro_server.batching.waiting import ENTRY_PATIENCE
+from kokoro_server.engine.protocol import Limits
 from kokoro_server.errors import KokoroError
 from tests.batching.doubles import EchoEngine, FakeClock, make_row, settle, voice_of
 
@@ -45,6 +46,7 @@ class World:
 
     options: BatchingOptions
     devices: int
+    at_once: int  # calls that each takes
     clock: FakeClock = field(default_factory=FakeClock)
     calls: list[list[int]] = field(default_factory=list)  # of all engines
     tasks: dict[int, asyncio.Task[Outcome]] = field(default_factory=dict)
@@ -53,8 +55,9 @@ class World:
     names: int = 0
 
     def __post_init__(self) -> None:
-        self.engines = [EchoEngine(max_rows=ROWS, max_padded_frames=300) for _ in range(self.devices)]
+        self.engines = [EchoEngine() for _ in range(self.devices)]
         for engine in self.engines:
+            engine.limits = Limits(510, ROWS, 300, calls=self.at_once)
             engine.calls = self.calls
         self.queue = BatchQueue(self.engines, self.options, clock=self.clock)
 
@@ -119,9 +122,11 @@ class World:
         engine.after = lambda results: results[1:] if kind == "count" else results
 
 
-async def live(options: BatchingOptions, devices: int, script: list[tuple[Any, ...]], *, drain: bool) -> World:
+async def live(
+    options: BatchingOptions, devices: int, at_once: int, script: list[tuple[Any, ...]], *, drain: bool
+) -> World:
     """Play the script, then either let everything finish or stop in the middle of it."""
-    world = World(options, devices)
+    world = World(options, devices, at_once)
     await world.queue.start()
     for step in script:
         await world.do(*step)
@@ -153,9 +158,9 @@ def check(world: World) -> None:
 def check_overtaking(world: World) -> None:
     """Of those it competes with, no more than four batches' worth of later entries started before an entry.
 
-    Batches that went to several devices at the same moment may start in any order.
+    Batches that went to several devices, or threads, at the same moment may start in any order.
     """
-    most = (ENTRY_PATIENCE + world.devices - 1) * ROWS
+    most = (ENTRY_PATIENCE + world.devices * world.at_once - 1) * ROWS
     started = {name: turn for turn, call in reversed([*enumerate(world.calls)]) for name in call}
     for lane in set(world.lanes.values()):
         mine = [name for name in world.tasks if world.lanes[name] == lane and name in started]
@@ -164,7 +169,7 @@ def check_overtaking(world: World) -> None:
             assert len(ahead) <= most
 
 
-@pytest.mark.parametrize("devices", [1, 2, 3])
+@pytest.mark.parametrize(("devices", "at_once"), [(1, 1), (2, 1), (3, 1), (1, 2), (2, 2)])
 @settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     script=st.lists(actions, max_size=40),
@@ -173,9 +178,9 @@ def check_overtaking(world: World) -> None:
     grouping=st.sampled_from(["mixed", "voice"]),
     engine_timeout=st.sampled_from([1.0, 60.0]),
 )
-def test_every_future_resolves(devices, script, drain, enabled, grouping, engine_timeout):
+def test_every_future_resolves(devices, at_once, script, drain, enabled, grouping, engine_timeout):
     options = BatchingOptions(enabled=enabled, grouping=grouping, engine_timeout=engine_timeout)
-    world = asyncio.run(live(options, devices, script, drain=drain))
+    world = asyncio.run(live(options, devices, at_once, script, drain=drain))
     check(world)
     check_overtaking(world)
 
@@ -184,12 +189,12 @@ lengths = st.sampled_from([5, 25, 45, 65, 85, 105])
 crowds = st.lists(st.tuples(lengths, priorities, st.sampled_from("ab")), min_size=20, max_size=80)
 
 
-@pytest.mark.parametrize("devices", [1, 2, 3])
+@pytest.mark.parametrize(("devices", "at_once"), [(1, 1), (2, 1), (3, 1), (1, 2), (2, 2)])
 @settings(max_examples=30, deadline=None)
 @given(crowd=crowds, grouping=st.sampled_from(["mixed", "voice"]))
-def test_nobody_in_a_crowd_starves(devices, crowd, grouping):
+def test_nobody_in_a_crowd_starves(devices, at_once, crowd, grouping):
     script = [("hold",), *(("submit", tokens, priority, voice, None) for tokens, priority, voice in crowd)]
-    world = asyncio.run(live(BatchingOptions(grouping=grouping), devices, script, drain=True))
+    world = asyncio.run(live(BatchingOptions(grouping=grouping), devices, at_once, script, drain=True))
     check(world)
     check_overtaking(world)
     assert all(task.exception() is None for task in world.tasks.values())

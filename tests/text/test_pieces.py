@@ -83,7 +83,7 @@ def test_a_sentence_that_was_too_long_for_one_span_gets_none() -> None:
 def test_words_follow_their_phonemes_into_the_pieces() -> None:
     text = 'one two, "three" four'
     words = (Word(0, 3, 0, 3), Word(4, 7, 4, 7), Word(10, 15, 10, 13), Word(17, 21, 15, 18))
-    pieces = pack([Spoken(Span(0, len(text), text), "aaa bbb, “ccc” ddd", words)], 10, 10)
+    pieces = pack([Spoken(Span(0, len(text), text), "aaa bbb, “ccc” ddd", lambda: words)], 10, 10)
     said = [(text[piece.start : piece.end], piece.phonemes) for piece in pieces]
     assert said == [("one two,", "aaa bbb,"), ('"three" four', "“ccc” ddd")]
     assert [[piece.phonemes[word.first : word.last] for word in piece.words] for piece in pieces] == [
@@ -95,7 +95,7 @@ def test_words_follow_their_phonemes_into_the_pieces() -> None:
 def test_a_word_too_long_for_a_piece_is_shared_out() -> None:
     text = "one two three four"
     phrase = Word(0, len(text), 0, 15, phrase=True)
-    pieces = pack([Spoken(Span(0, len(text), text), "aaa bbb ccc ddd", (phrase,))], 8, 8)
+    pieces = pack([Spoken(Span(0, len(text), text), "aaa bbb ccc ddd", lambda: (phrase,))], 8, 8)
     assert [text[piece.start : piece.end] for piece in pieces] == ["one two", "three four"]
     assert [(word.first, word.last) for piece in pieces for word in piece.words] == [(0, 7), (0, 7)]
 

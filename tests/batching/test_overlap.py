@@ -1,0 +1,292 @@
+"""An engine that takes a second call: the next batch is queued behind the one that is about to end."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Sequence
+
+import pytest
+
+from kokoro_server.batching import Priority
+from kokoro_server.batching.cost import CostModel
+from kokoro_server.batching.devices import LEAD
+from kokoro_server.batching.runner import Pace
+from kokoro_server.engine.protocol import Limits, Result, Row
+from kokoro_server.errors import EngineUnavailable, Expired
+from tests.batching.doubles import EchoEngine, FakeClock, make_result, settle, until, voice_of
+
+FIXED, PER_FRAME = 0.1, 0.002  # seconds of a batch
+ROW = FIXED + PER_FRAME * 45  # seconds of one row of ten phonemes
+
+
+class TwoCallEngine(EchoEngine):
+    """Works on one call at a time, as a device does; a second waits inside. `gate` is for the one at work."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.limits = Limits(510, 4, 100_000, calls=2)
+        self._turn = threading.Lock()
+        self.inside = self.most = 0
+
+    def synthesize(self, rows: Sequence[Row]) -> list[Result]:
+        self.inside += 1
+        self.most = max(self.most, self.inside)
+        try:
+            with self._turn:
+                return super().synthesize(rows)
+        finally:
+            self.inside -= 1
+
+
+@pytest.fixture
+def engine() -> TwoCallEngine:
+    return TwoCallEngine()
+
+
+async def teach(queue, submit, engine: TwoCallEngine, clock: FakeClock) -> None:
+    """Let the queue see how long batches take."""
+    engine.before = lambda rows: clock.pass_time(FIXED + PER_FRAME * len(rows) * make_result(rows[0]).durations.sum())
+    for tokens in (10, 20, 30, 40) * 3:
+        queue.hold()
+        [task] = await submit(queue, 0, tokens=tokens)
+        queue.release()
+        await task
+    engine.before = lambda _rows: None
+    engine.calls.clear()
+    engine.entered.clear()
+    engine.most = 0
+    submit.tasks.clear()
+
+
+async def running(queue, submit, engine: TwoCallEngine, clock: FakeClock, name: int = 0) -> asyncio.Task:
+    """A batch of one row that is under way until the gate opens."""
+    engine.gate.clear()
+    queue.hold()
+    [task] = await submit(queue, name)
+    queue.release()
+    await until(engine.entered.is_set)
+    return task
+
+
+async def test_the_next_batch_is_formed_when_the_running_one_is_about_to_end(start, submit, engine, clock):
+    queue = await start()
+    await teach(queue, submit, engine, clock)
+    first = await running(queue, submit, engine, clock)
+    behind = await submit(queue, 1, 2)
+    await clock.advance(ROW - LEAD - 0.01)
+    assert queue.snapshot()["queue_status"]["running_rows"] == 1
+    behind += await submit(queue, 3)
+    await clock.advance(0.011)
+    assert queue.snapshot()["queue_status"]["running_rows"] == 4
+    await until(lambda: engine.inside == 2)
+    assert engine.calls == [[0]]
+    engine.gate.set()
+    outcomes = await asyncio.gather(first, *behind)
+    assert [voice_of(outcome.result) for outcome in outcomes] == [0, 1, 2, 3]
+    assert engine.calls == [[0], [1, 2, 3]]
+    assert [outcome.fire_reason for outcome in outcomes[1:]] == ["device_free"] * 3
+
+
+async def test_there_is_one_batch_behind_at_most(start, submit, engine, clock):
+    queue = await start()
+    await teach(queue, submit, engine, clock)
+    first = await running(queue, submit, engine, clock)
+    await clock.advance(ROW)
+    second = await submit(queue, 1)
+    await until(lambda: engine.inside == 2)
+    third = await submit(queue, 2, 3)
+    await clock.advance(10)
+    status = queue.snapshot()["queue_status"]
+    assert (status["running_rows"], status["current_size"]) == (2, 2)
+    engine.gate.set()
+    await asyncio.gather(first, *second, *third)
+    assert engine.calls == [[0], [1], [2, 3]]
+    assert engine.most == 2
+
+
+async def test_an_engine_that_takes_one_call_gets_one(start, submit, engine, clock):
+    engine.limits = Limits(510, 4, 100_000)
+    queue = await start()
+    await teach(queue, submit, engine, clock)
+    first = await running(queue, submit, engine, clock)
+    others = await submit(queue, 1)
+    await clock.advance(10)
+    assert queue.snapshot()["queue_status"]["running_rows"] == 1
+    engine.gate.set()
+    await asyncio.gather(first, *others)
+    assert engine.most == 1
+
+
+async def test_a_hold_holds_what_would_go_behind(start, submit, engine, clock):
+    queue = await start()
+    await teach(queue, submit, engine, clock)
+    first = await running(queue, submit, engine, clock)
+    queue.hold()
+    others = await submit(queue, 1)
+    await clock.advance(10)
+    assert engine.inside == 1
+    queue.release()
+    await until(lambda: engine.inside == 2)
+    engine.gate.set()
+    await asyncio.gather(first, *others)
+
+
+async def test_the_predicted_wait_counts_what_is_behind(start, submit, engine, clock):
+    queue = await start(max_batch_size=1)
+    await teach(queue, submit, engine, clock)
+    first = await running(queue, submit, engine, clock)
+    assert queue.predicted_wait() == pytest.approx(ROW, rel=0.05)
+    await clock.advance(ROW)
+    second = await submit(queue, 1)
+    await until(lambda: engine.inside == 2)
+    assert queue.predicted_wait() == pytest.approx(ROW, rel=0.05)
+    engine.gate.set()
+    await asyncio.gather(first, *second)
+
+
+async def test_the_time_behind_another_is_not_counted_twice(start, submit, engine, clock):
+    queue = await start()
+    await teach(queue, submit, engine, clock)
+    first = await running(queue, submit, engine, clock)
+    await clock.advance(ROW)
+    second = await submit(queue, 1)
+    await until(lambda: engine.inside == 2)
+    engine.before = lambda _rows: clock.pass_time(1.0)
+    engine.gate.set()
+    outcomes = await asyncio.gather(first, *second)
+    assert outcomes[0].inference_ms == pytest.approx(1000 * (1.0 + ROW))
+    assert outcomes[1].inference_ms == pytest.approx(1000)
+    assert queue.snapshot()["devices"][0]["busy_share"] <= 1
+
+
+async def test_when_the_running_one_hangs_both_fail(start, submit, engine, clock):
+    queue = await start(engine_timeout=60)
+    await teach(queue, submit, engine, clock)
+    first = await running(queue, submit, engine, clock)
+    await clock.advance(ROW)
+    [second] = await submit(queue, 1)
+    await until(lambda: engine.inside == 2)
+    await clock.advance(60)
+    with pytest.raises(Expired, match="given up"):
+        await first
+    with pytest.raises(EngineUnavailable, match="stopped working"):
+        await second
+    assert (queue.alive, queue.device_states()) == (False, {"double": "lost"})
+    engine.gate.set()
+
+
+async def test_a_thread_that_dies_costs_its_own_batch(start, submit, engine, clock):
+    queue = await start()
+    await teach(queue, submit, engine, clock)
+    first = await running(queue, submit, engine, clock)
+    await clock.advance(ROW)
+    [second] = await submit(queue, 1)
+    await until(lambda: engine.inside == 2)
+
+    def before(rows):
+        if rows[0].seed == 0:
+            raise SystemExit(1)
+
+    engine.before = before
+    engine.gate.set()
+    with pytest.raises(EngineUnavailable):
+        await first
+    assert voice_of((await second).result) == 1
+    assert [voice_of(outcome.result) for outcome in await submit.held(queue, 2, 3)] == [2, 3]
+
+
+async def test_stop_waits_for_both(start, submit, engine, clock):
+    queue = await start()
+    await teach(queue, submit, engine, clock)
+    first = await running(queue, submit, engine, clock)
+    await clock.advance(ROW)
+    [second] = await submit(queue, 1)
+    await until(lambda: engine.inside == 2)
+    stopping = asyncio.create_task(queue.stop())
+    await settle()
+    assert not stopping.done()
+    engine.gate.set()
+    await stopping
+    assert [voice_of((await task).result) for task in (first, second)] == [0, 1]
+
+
+async def test_an_idle_device_comes_before_a_busy_one(start, submit, clock):
+    pair = [TwoCallEngine(), TwoCallEngine()]
+    queue = await start(engines=pair)
+    for engine in pair:
+        engine.gate.clear()
+    tasks = []
+    for name in range(2):
+        tasks += await submit(queue, name, priority=Priority.BYPASS)
+        await until(lambda name=name: sum(engine.inside for engine in pair) == name + 1)
+    assert [engine.calls for engine in pair] == [[[0]], [[1]]]
+    for engine in pair:
+        engine.gate.set()
+    await asyncio.gather(*tasks)
+
+
+def test_what_a_forward_took():
+    pace = Pace()
+    assert pace.took(10.0, 12.0) == 2.0
+    assert pace.took(11.0, 13.5) == 1.5
+    assert pace.took(14.0, 15.0) == 1.0
+
+
+STEPPED = Limits(510, 16, 100_000, steps=(1, 2, 4, 8, 16))
+
+
+@pytest.fixture
+def stepped() -> EchoEngine:
+    engine = EchoEngine()
+    engine.limits = STEPPED
+    return engine
+
+
+async def know(queue, fixed: float) -> None:
+    """Have the queue believe that a batch costs as much as `fixed` frames to start."""
+    costs: CostModel = next(iter(queue._devices)).costs
+    for rows in (1, 2, 4) * 4:
+        costs.learn(rows=rows, frames=45 * rows, padded=45 * rows, seconds=0.001 * (fixed + 45 * rows))
+
+
+def test_rows_are_computed_with_the_next_step():
+    assert [STEPPED.computed(rows) for rows in (1, 2, 3, 5, 9, 16, 17)] == [1, 2, 4, 8, 16, 16, 17]
+    assert Limits(510, 16, 100_000).computed(5) == 5
+
+
+async def test_rows_just_past_a_step_wait_for_the_next_batch(start, submit, stepped):
+    queue = await start(engines=[stepped])
+    await know(queue, fixed=100)
+    await submit.held(queue, *range(9))  # sixteen would be computed
+    assert list(map(len, stepped.calls)) == [8, 1]
+
+
+async def test_rows_that_nearly_fill_a_step_go_together(start, submit, stepped):
+    queue = await start(engines=[stepped])
+    await know(queue, fixed=100)
+    await submit.held(queue, *range(15))
+    assert list(map(len, stepped.calls)) == [15]
+
+
+async def test_where_a_batch_costs_much_to_start_more_rows_go_along(start, submit, stepped):
+    queue = await start(engines=[stepped])
+    await know(queue, fixed=10_000)
+    await submit.held(queue, *range(9))
+    assert list(map(len, stepped.calls)) == [9]
+
+
+async def test_seats_that_cost_nothing_are_taken_in_a_crowd_of_first_pieces(start, submit, stepped):
+    queue = await start(engines=[stepped])
+    await know(queue, fixed=45)
+    queue.hold()
+    tasks = await submit(queue, *range(16), priority=Priority.BYPASS)
+    queue.release()
+    await asyncio.gather(*tasks)
+    assert len(stepped.calls[0]) == 8  # seven would be enough for the time
+
+
+async def test_dummy_rows_count_as_padding(start, submit, stepped):
+    queue = await start(engines=[stepped])
+    await submit.held(queue, 0, 1, 2)
+    assert queue.snapshot()["performance"]["recent"]["padding_ratio"] == pytest.approx(4 / 3, abs=0.001)
