@@ -15,6 +15,9 @@ NEARLY_FULL = 0.8  # of the rows or of the budget: not worth waiting for more
 # with an H200's times, this lowers the 95th percentile of the wait of 32 or 64 streams by a tenth, and raises the
 # throughput of 128 and more by as much.
 CROWDED = 1.75
+# Of the leader's length: first pieces that differ by less count as alike, and go by age. Simulated as above, a crowd's
+# 95th percentile is lower by a twentieth, as nobody waits long for a better fit, and the throughput by a hundredth.
+ALIKE = 0.5
 Grouping = Literal["mixed", "voice"]
 
 
@@ -119,19 +122,26 @@ class Policy:
         return max([len(chosen), *(step for step in self._limits.steps if step < len(chosen))], key=speed)
 
     def _companions(self, leader: Entry, waiting: Waiting) -> list[Entry]:
-        """Who may go with the leader: by lane, there those overtaken too often in order, then by length, voice, age."""
+        """Who may go with the leader: by lane, there those overtaken too often in order, then by length, voice, age.
+
+        First pieces are there for their latency: among those of about the same length, the oldest.
+        """
         window = waiting.window(WINDOW_BATCHES * self.rows)
         others = (entry for entry in window if entry is not leader)
         if self._by_voice:
             others = (entry for entry in others if entry.voice == leader.voice)
 
         overdue = leader.priority is Priority.NEXT  # and so are probably others of its lane
+        alike = max(1, int(leader.frames * ALIKE)) if leader.priority is Priority.BYPASS else 0
 
         def fitness(entry: Entry) -> tuple[int, ...]:
             lane = -1 if overdue and entry.priority is Priority.NEXT else entry.priority
             if entry.skips >= ENTRY_PATIENCE:
                 return lane, 0, entry.number
-            return lane, 1, abs(entry.frames - leader.frames), entry.voice != leader.voice, entry.number
+            apart = abs(entry.frames - leader.frames)
+            if alike:
+                return lane, 1, apart // alike, entry.number
+            return lane, 1, apart, entry.voice != leader.voice, entry.number
 
         return sorted(others, key=fitness)
 

@@ -11,6 +11,7 @@ from typing import TypeVar
 
 import numpy as np
 
+from kokoro_server.batching import BatchQueue
 from kokoro_server.engine.protocol import SAMPLES_PER_FRAME, STYLE_DIM, Limits, Result, Row
 
 T = TypeVar("T")
@@ -114,6 +115,14 @@ class FakeClock:
                 await self.advance(0.002)
                 await asyncio.sleep(0.001)
         return await future
+
+
+def believe(queue: BatchQueue, fixed: float) -> None:
+    """Have the queue think that a batch costs as much to start as `fixed` frames."""
+    for device in queue._devices:
+        for rows in (1, 2, 4) * 4:
+            frames = 45 * rows
+            device.costs.learn(rows=rows, frames=frames, padded=frames, seconds=0.001 * (fixed + frames))
 
 
 async def settle() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from kokoro_server.batching import Priority
 from kokoro_server.engine.protocol import Limits
-from tests.batching.doubles import until, voice_of
+from tests.batching.doubles import believe, until, voice_of
 
 
 async def reasons(tasks) -> list[str]:
@@ -138,6 +138,17 @@ async def test_the_oldest_leads_and_the_nearest_in_length_join(start, submit, en
     queue.release()
     await asyncio.gather(*submit.tasks)
     assert [sorted(call) for call in engine.calls] == [[0, 2, 4, 6], [1, 3, 5, 7]]
+
+
+async def test_first_pieces_of_about_the_same_length_go_by_age(start, submit, engine):
+    queue = await start()
+    believe(queue, fixed=10_000)
+    queue.hold()
+    for name, tokens in enumerate((50, 10, 60, 40, 55, 50, 50)):
+        await submit(queue, name, tokens=tokens, priority=Priority.BYPASS)
+    queue.release()
+    await asyncio.gather(*submit.tasks)
+    assert sorted(engine.calls[0]) == [0, 2, 3, 4]
 
 
 async def test_a_late_entry_is_not_in_the_window(start, submit, engine):

@@ -9,12 +9,11 @@ from collections.abc import Sequence
 import pytest
 
 from kokoro_server.batching import Priority
-from kokoro_server.batching.cost import CostModel
 from kokoro_server.batching.devices import LEAD
 from kokoro_server.batching.runner import Pace
 from kokoro_server.engine.protocol import Limits, Result, Row
 from kokoro_server.errors import EngineUnavailable, Expired
-from tests.batching.doubles import EchoEngine, FakeClock, make_result, settle, until, voice_of
+from tests.batching.doubles import EchoEngine, FakeClock, believe, make_result, settle, until, voice_of
 
 FIXED, PER_FRAME = 0.1, 0.002  # seconds of a batch
 ROW = FIXED + PER_FRAME * 45  # seconds of one row of ten phonemes
@@ -243,13 +242,6 @@ def stepped() -> EchoEngine:
     return engine
 
 
-async def know(queue, fixed: float) -> None:
-    """Have the queue believe that a batch costs as much as `fixed` frames to start."""
-    costs: CostModel = next(iter(queue._devices)).costs
-    for rows in (1, 2, 4) * 4:
-        costs.learn(rows=rows, frames=45 * rows, padded=45 * rows, seconds=0.001 * (fixed + 45 * rows))
-
-
 def test_rows_are_computed_with_the_next_step():
     assert [STEPPED.computed(rows) for rows in (1, 2, 3, 5, 9, 16, 17)] == [1, 2, 4, 8, 16, 16, 17]
     assert Limits(510, 16, 100_000).computed(5) == 5
@@ -257,28 +249,28 @@ def test_rows_are_computed_with_the_next_step():
 
 async def test_rows_just_past_a_step_wait_for_the_next_batch(start, submit, stepped):
     queue = await start(engines=[stepped])
-    await know(queue, fixed=100)
+    believe(queue, fixed=100)
     await submit.held(queue, *range(9))  # sixteen would be computed
     assert list(map(len, stepped.calls)) == [8, 1]
 
 
 async def test_rows_that_nearly_fill_a_step_go_together(start, submit, stepped):
     queue = await start(engines=[stepped])
-    await know(queue, fixed=100)
+    believe(queue, fixed=100)
     await submit.held(queue, *range(15))
     assert list(map(len, stepped.calls)) == [15]
 
 
 async def test_where_a_batch_costs_much_to_start_more_rows_go_along(start, submit, stepped):
     queue = await start(engines=[stepped])
-    await know(queue, fixed=10_000)
+    believe(queue, fixed=10_000)
     await submit.held(queue, *range(9))
     assert list(map(len, stepped.calls)) == [9]
 
 
 async def test_seats_that_cost_nothing_are_taken_in_a_crowd_of_first_pieces(start, submit, stepped):
     queue = await start(engines=[stepped])
-    await know(queue, fixed=45)
+    believe(queue, fixed=45)
     queue.hold()
     tasks = await submit(queue, *range(16), priority=Priority.BYPASS)
     queue.release()
