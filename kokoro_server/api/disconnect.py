@@ -12,6 +12,7 @@ from starlette.requests import ClientDisconnect
 from starlette.types import Receive, Scope, Send
 
 T = TypeVar("T")
+NOTICED = 0.2  # seconds after which it is looked whether the client is still there: most are answered by then
 
 
 async def while_connected(receive: Receive, work: Coroutine[Any, Any, T]) -> T:
@@ -19,14 +20,19 @@ async def while_connected(receive: Receive, work: Coroutine[Any, Any, T]) -> T:
     working = asyncio.current_task()
     assert working is not None
     asked, left = working.cancelling(), False
+    gone: asyncio.Task[None] | None = None
 
-    def leave(gone: asyncio.Task[None]) -> None:
+    def watch() -> None:
+        nonlocal gone
+        gone = asyncio.create_task(_disconnected(receive))
+        gone.add_done_callback(leave)
+
+    def leave(watching: asyncio.Task[None]) -> None:
         nonlocal left
-        if not gone.cancelled():
+        if not watching.cancelled():
             left = working.cancel()
 
-    gone = asyncio.create_task(_disconnected(receive))
-    gone.add_done_callback(leave)
+    timer = asyncio.get_running_loop().call_later(NOTICED, watch)
     try:
         return await work
     except asyncio.CancelledError:
@@ -34,8 +40,10 @@ async def while_connected(receive: Receive, work: Coroutine[Any, Any, T]) -> T:
             raise ClientDisconnect from None
         raise
     finally:
-        gone.remove_done_callback(leave)
-        gone.cancel()
+        timer.cancel()
+        if gone is not None:
+            gone.remove_done_callback(leave)
+            gone.cancel()
         if left:
             working.uncancel()
 
