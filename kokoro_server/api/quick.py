@@ -36,13 +36,11 @@ class Shortcut:
 
     def __init__(self, app: ASGIApp, routers: Iterable[APIRouter]) -> None:
         self.app = app
-        routes = [route for router in routers for route in router.routes if isinstance(route, QuickRoute)]
-        models = {route.path: get_type_hints(route.endpoint).get("body") for route in routes}
-        self._targets = {
-            route.path: _Target(route, route.endpoint, model)
-            for route in routes
-            if (model := models[route.path]) is not None
-        }
+        self._targets: dict[str, _Target] = {}
+        for route in (route for router in routers for route in router.routes if isinstance(route, QuickRoute)):
+            model = get_type_hints(route.endpoint).get("body")
+            if model is not None:
+                self._targets[route.path] = _Target(route, route.endpoint, model)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         target = self._targets.get(scope["path"]) if scope["type"] == "http" and _is_ordinary(scope) else None
@@ -53,15 +51,13 @@ class Shortcut:
         request = Request(scope, receive, send)
         try:
             content = await request.body()
-            try:
-                body = target.model.model_validate_json(content)
-            except ValidationError:
-                await self.app(scope, _again(content, receive), send)
-                return
-            response = await target.endpoint(body, request)
+            response = await _answer(target, content, request)
         except Exception as error:
             response = await errors.answer_to(request, error)
-        await response(scope, receive, send)
+        if response is None:
+            await self.app(scope, _again(content, receive), send)
+        else:
+            await response(scope, receive, send)
 
 
 def _is_ordinary(scope: Scope) -> bool:
@@ -71,6 +67,15 @@ def _is_ordinary(scope: Scope) -> bool:
         and headers.get(b"content-type") == b"application/json"
         and b"x-request-timeout" not in headers
     )
+
+
+async def _answer(target: _Target, content: bytes, request: Request) -> Response | None:
+    """None where the content is not what the endpoint takes."""
+    try:
+        body = target.model.model_validate_json(content)
+    except ValidationError:
+        return None
+    return await target.endpoint(body, request)
 
 
 def _again(body: bytes, receive: Receive) -> Receive:
