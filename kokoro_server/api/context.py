@@ -8,7 +8,6 @@ import re
 import time
 from contextvars import ContextVar
 
-from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from kokoro_server.metrics import Metrics
@@ -67,9 +66,9 @@ class _Answer:
     async def send(self, message: Message) -> None:
         if message["type"] == "http.response.start":
             self._status = message["status"]
-            headers = MutableHeaders(scope=message)
-            headers["X-Request-ID"] = self._identity
-            self._awaits_audio = self._status == 200 and headers.get("content-type", "").startswith("audio/")
+            headers = list(message["headers"])
+            self._awaits_audio = self._status == 200 and dict(headers).get(b"content-type", b"").startswith(b"audio/")
+            message = {**message, "headers": [*headers, (b"x-request-id", self._identity.encode())]}
         elif self._awaits_audio and message.get("body"):
             self._awaits_audio = False
             self._metrics.first_audio.observe(time.perf_counter() - self._started)

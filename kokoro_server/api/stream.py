@@ -57,13 +57,13 @@ async def stream(body: TTSRequest, request: Request, timeout: RequestTimeout = N
     """
     rendering = body.rendering(body.format)
     first, segments = await begin(request, body, timeout)
-    bypass = parts(request).bypass
+    running = parts(request)
     headers = {
         **HEADERS,
         "X-Stream-ID": request_id.get(),
-        "X-Streaming-Mode": f"bypass-first-{bypass}-chunks",
-        "X-Bypass-Chunks": str(bypass),
-        "X-Voice-Used": parts(request).model.voices.canonical(body.voice),
+        "X-Streaming-Mode": f"bypass-first-{running.bypass}-chunks",
+        "X-Bypass-Chunks": str(running.bypass),
+        "X-Voice-Used": running.model.voices.canonical(body.voice),
         "X-Batching-Enabled": batching_enabled(request),
     }
     if first.last and (content := render_quickly(first.audio, rendering, streamed=True)) is not None:

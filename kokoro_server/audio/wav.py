@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from functools import lru_cache
 from typing import Literal
 
 import numpy as np
@@ -29,6 +30,7 @@ def pcm32(audio: Samples) -> bytes:
     return audio.astype("<f4", copy=False).tobytes()
 
 
+@lru_cache(64)  # most are of streams, and alike
 def header(sample_rate: int, sample_format: SampleFormat, data_bytes: int | None) -> bytes:
     """The 44 bytes before mono samples. With no length, players read to the end of the stream."""
     width, tag = (2, FORMAT_PCM) if sample_format == "pcm_s16le" else (4, FORMAT_FLOAT)
