@@ -131,6 +131,7 @@ class Worker:
     def _ended(self, device: Device, batch: Running, done: asyncio.Future[Report]) -> None:
         self._backlog = bool(self._waiting) and (self._backlog or not self._devices.free())
         seconds = device.finished(batch)
+        self._blocked = False
         try:
             report = done.result()
             device.learn(batch, report)

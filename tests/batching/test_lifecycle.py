@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from kokoro_server.batching import BatchQueue
+from kokoro_server.batching import BatchQueue, Priority
 from kokoro_server.engine.protocol import Limits
 from kokoro_server.errors import EngineUnavailable, Expired
 from tests.batching.doubles import PATIENCE, settle, until, voice_of
@@ -178,3 +178,19 @@ async def test_what_was_made_before_the_device_was_lost_is_answered(start, submi
     outcomes = await asyncio.gather(*tasks, return_exceptions=True)
     assert [voice_of(outcome.result) for outcome in outcomes[:6]] == list(range(6))
     assert all(isinstance(outcome, EngineUnavailable) for outcome in outcomes[6:])
+
+
+async def test_who_comes_after_those_that_left_a_busy_queue_is_served(start, submit, engine, clock):
+    queue = await start()
+    engine.gate.clear()
+    [running] = await submit(queue, 0, priority=Priority.BYPASS)
+    await until(engine.entered.is_set)
+    [waiting] = await submit(queue, 1)
+    await settle()
+    waiting.cancel()
+    await settle()
+    engine.gate.set()
+    await running
+    await settle()
+    [later] = await submit(queue, 2)
+    assert voice_of((await clock.keep_going(later)).result) == 2
