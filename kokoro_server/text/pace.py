@@ -18,6 +18,7 @@ KEPT = 0.08  # heard of it, in the shortest gap
 LEAD = 0.30  # and before the first piece, where nothing is cut
 
 START = 1.0  # seconds in which the first piece should be made
+LATER_START = 1.15  # in which it may be, to spare a short sentence a pause before its last word
 LATEST_START = 6.0  # the longest wait for a start that keeps a slower machine from stalling later
 FAST = 0.05  # a machine with this factor or a lower one needs no plan
 # Phonemes are not all alike, and the machine has other things to do: pieces are planned to be ready earlier by this.

@@ -10,7 +10,7 @@ from typing import Literal, overload
 from kokoro_server.engine.protocol import MAX_TOKENS
 from kokoro_server.errors import ConfigError
 from kokoro_server.text import cuts
-from kokoro_server.text.pace import BEARABLE, ENDLESS, FEWEST, Pace, Plan
+from kokoro_server.text.pace import BEARABLE, ENDLESS, FEWEST, LATER_START, Pace, Plan
 from kokoro_server.text.spoken import Spoken, Word, is_speech
 
 __all__ = ["Ending", "PacedPacker", "Packer", "Piece", "PieceSizes", "Spoken", "Word"]
@@ -175,6 +175,11 @@ class PacedPacker(Packer):
             return False
         return not self._plan.begun or phonemes >= min(self._shortest, self._most() * NEARLY)
 
+    def _may_be_whole(self, phonemes: int) -> bool:
+        """Whether a first piece that is a little too long starts soon enough all the same."""
+        soon = self._plan.pace.cost(phonemes) <= LATER_START
+        return soon and not self._plan.begun and phonemes <= self._longest
+
     def _taken(self, sentence: Spoken) -> tuple[Piece, Spoken | None]:
         """The open piece with as much of `sentence` as may be in it, and what is left of the sentence."""
         most, phonemes = self._most(), sentence.phonemes
@@ -190,7 +195,8 @@ class PacedPacker(Packer):
         if 0 < len(phonemes) - stop < TAIL and _ending(phonemes[:stop], whole=False) == "none":
             limits = (len(phonemes) - TAIL, len(phonemes) - TAIL // 2)
             earlier = (cuts.within(phonemes, words, limit, least - held) for limit in limits)
-            stop = next((place for place in earlier if max(least - held, 1) <= place < stop), stop)
+            better = (place for place in earlier if max(least - held, 1) <= place < stop)
+            stop = len(phonemes) if self._may_be_whole(held + len(phonemes)) else next(better, stop)
         head, left = _halves(sentence, stop)
         piece = _piece(head, whole=left is None and not sentence.span.goes_on)
         return _joined(self._open, piece) if self._open else piece, left
