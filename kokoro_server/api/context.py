@@ -66,9 +66,9 @@ class _Answer:
     async def send(self, message: Message) -> None:
         if message["type"] == "http.response.start":
             self._status = message["status"]
-            headers = list(message["headers"])
+            headers = [*message["headers"], (b"x-request-id", self._identity.encode())]
             self._awaits_audio = self._status == 200 and dict(headers).get(b"content-type", b"").startswith(b"audio/")
-            message = {**message, "headers": [*headers, (b"x-request-id", self._identity.encode())]}
+            message = {**message, "headers": headers}
         elif self._awaits_audio and message.get("body"):
             self._awaits_audio = False
             self._metrics.first_audio.observe(time.perf_counter() - self._started)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import struct
-from functools import lru_cache
 from typing import Literal
 
 import numpy as np
@@ -30,19 +29,15 @@ def pcm32(audio: Samples) -> bytes:
     return audio.astype("<f4", copy=False).tobytes()
 
 
-@lru_cache(64)  # most are of streams, and alike
 def header(sample_rate: int, sample_format: SampleFormat, data_bytes: int | None) -> bytes:
     """The 44 bytes before mono samples. With no length, players read to the end of the stream."""
     width, tag = (2, FORMAT_PCM) if sample_format == "pcm_s16le" else (4, FORMAT_FLOAT)
     data = UNKNOWN if data_bytes is None else data_bytes
     riff = UNKNOWN if data_bytes is None else 36 + data_bytes
-    fmt = struct.pack("<HHIIHH", tag, 1, sample_rate, sample_rate * width, width, 8 * width)
-    return (
-        b"RIFF"
-        + struct.pack("<I", riff)
-        + b"WAVEfmt "
-        + struct.pack("<I", 16)
-        + fmt
-        + b"data"
-        + struct.pack("<I", data)
+    rate = sample_rate * width  # bytes a second
+    return struct.pack(
+        "<4sI4s4sIHHIIHH4sI",
+        *(b"RIFF", riff, b"WAVE"),
+        *(b"fmt ", 16, tag, 1, sample_rate, rate, width, 8 * width),
+        *(b"data", data),
     )

@@ -191,7 +191,7 @@ class Device:
 
     def busy_share(self, now: float) -> float:
         """Of the recent past, the part in which it worked."""
-        running = now - max(self.running[0].started, self.last_worked) if self.running else 0.0
+        running = now - max(batches[0].started, self.last_worked) if (batches := self.running) else 0.0
         past = (1 - math.exp2((self._created - now) / HALF_LIFE)) * HALF_LIFE / math.log(2)  # seconds, faded alike
         return min(1.0, (self._recent_work(now) + running) / past) if past else 0.0
 

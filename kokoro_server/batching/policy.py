@@ -86,19 +86,21 @@ class Policy:
             budget = min(budget, max(leader.frames + overhead, CROWDED * math.sqrt(overhead * crowd)))
         computed = self._limits.computed
         chosen, longest, text = [leader], leader.frames, leader.tokens
+        computing = computed(1) * longest  # frames, for those chosen so far
         crowded = False
         closed: dict[Priority, int] = {}  # by lane: one that may not be overtaken again found no room
         for entry in self._companions(leader, waiting):
             grown = max(longest, entry.frames)
-            free = grown == longest and computed(len(chosen) + 1) == computed(len(chosen))
+            padded = grown * (len(chosen) + 1)
             if (
                 len(chosen) < seats
-                and grown * (len(chosen) + 1) <= (room if free else budget)
+                and (padded <= budget or (padded <= room and computed(len(chosen) + 1) * grown == computing))
                 and text + entry.tokens <= self._text
                 and entry.number < closed.get(entry.priority, entry.number + 1)
             ):
                 chosen.append(entry)
                 longest, text = grown, text + entry.tokens
+                computing = computed(len(chosen)) * longest
             else:
                 crowded = True
                 if entry.skips >= ENTRY_PATIENCE:

@@ -47,7 +47,6 @@ class Worker:
         self._clock = clock
         self._on_fault = on_fault
         self._wake = asyncio.Event()
-        self._blocked = False  # no device can take a batch: whoever arrives makes no difference
         self._held = False
         self._backlog = False  # what waits gathered while every device was busy
         self._stopping = False
@@ -64,17 +63,16 @@ class Worker:
     def release(self) -> None:
         self._held = False
         self._backlog = bool(self._waiting)
-        self._wake.set()
+        self.wake()
 
     def stop(self) -> None:
         """End `run` after the batches on the devices."""
         self._stopping = True
-        self._wake.set()
+        self.wake()
 
     def wake(self) -> None:
         """Look again: something arrived, or is no longer on its way."""
-        if not self._blocked:
-            self._wake.set()
+        self._wake.set()
 
     async def run(self) -> None:
         while not (self._stopping and self._devices.idle):
@@ -92,11 +90,9 @@ class Worker:
     def _hand_out(self) -> float | None:
         """Give each free device a batch, if it is time. Returns when to look again, if nothing happens before."""
         agreed: FireReason | None = None  # what waited then is shared by all that are free
-        self._blocked = False
         while self._waiting and not self._held and not self._stopping:
             free = self._devices.free()
             if not free:
-                self._blocked = True
                 return self._devices.opens()
             device, now = free[0], self._clock.now()
             batch = device.choose(self._waiting)
@@ -131,7 +127,6 @@ class Worker:
     def _ended(self, device: Device, batch: Running, done: asyncio.Future[Report]) -> None:
         self._backlog = bool(self._waiting) and (self._backlog or not self._devices.free())
         seconds = device.finished(batch)
-        self._blocked = False
         try:
             report = done.result()
             device.learn(batch, report)
@@ -143,7 +138,7 @@ class Worker:
         except Exception as error:
             self._on_fault(device, batch, error)
         if self._waiting or self._stopping:
-            self._wake.set()
+            self.wake()
 
     def _settle(self, device: Device, batch: Running, seconds: float, report: Report) -> None:
         for entry, result, forward in report.results:

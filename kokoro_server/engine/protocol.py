@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
@@ -49,7 +50,8 @@ class Limits:
 
     def computed(self, rows: int) -> int:
         """As many rows as it takes the time of."""
-        return next((step for step in self.steps if step >= rows), rows)
+        place = bisect_left(self.steps, rows)
+        return self.steps[place] if place < len(self.steps) else rows
 
 
 class Engine(Protocol):

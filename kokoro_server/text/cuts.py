@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 import unicodedata
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property
 
 from kokoro_server.text.spoken import is_speech
 
@@ -25,12 +26,13 @@ _TRAILING = frozenset("ːʰʲ↓→↗↘ᵊᵝ̃")
 _STRESS = frozenset("ˈˌ")  # of the phoneme after
 
 Range = tuple[int, int]
+Words = Callable[[], Sequence[Range]]  # where they are, in order; looked at only where it matters
 
 
-def places(phonemes: str, words: Sequence[Range], longest: int, first: int | None = None) -> list[int]:
+def places(phonemes: str, words: Words, longest: int, first: int | None = None) -> list[int]:
     """The cuts that leave no part longer than `longest` and, if `first` is given, make the first part short.
 
-    None is within one of the `words`, which are in order, if that can be helped.
+    None is within one of the `words`, if that can be helped.
     """
     cutter = _Cutter(phonemes, words)
     found: list[int] = []
@@ -45,7 +47,7 @@ def places(phonemes: str, words: Sequence[Range], longest: int, first: int | Non
     return found
 
 
-def first(phonemes: str, words: Sequence[Range], soft: int, hard: int, least: int = 1) -> int:
+def first(phonemes: str, words: Words, soft: int, hard: int, least: int = 1) -> int:
     """The end of a first part: of the first sentence; over `soft`, of a clause; and over `hard`, of a word.
 
     For `least` see `within`.
@@ -53,7 +55,7 @@ def first(phonemes: str, words: Sequence[Range], soft: int, hard: int, least: in
     return _Cutter(phonemes, words).beginning(soft, hard, least)
 
 
-def within(phonemes: str, words: Sequence[Range], limit: int, least: int = 1) -> int:
+def within(phonemes: str, words: Words, limit: int, least: int = 1) -> int:
     """The best place for a cut from `least` to `limit`; else the last one before, else the first one after.
 
     Never within a word.
@@ -67,9 +69,13 @@ def _skip_spaces(phonemes: str, place: int) -> int:
 
 
 class _Cutter:
-    def __init__(self, phonemes: str, words: Sequence[Range]) -> None:
+    def __init__(self, phonemes: str, words: Words) -> None:
         self._phonemes = phonemes
-        self._words = words
+        self._find_words = words
+
+    @cached_property
+    def _words(self) -> Sequence[Range]:
+        return self._find_words()
 
     def first(self, limit: int, longest: int) -> int:
         """The end of the first sentence; if over `limit`, of its last clause within, else of its first clause."""

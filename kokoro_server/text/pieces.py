@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Literal, overload
+from typing import Literal
 
 from kokoro_server.engine.protocol import MAX_TOKENS
 from kokoro_server.errors import ConfigError
@@ -99,7 +98,7 @@ class Packer:
         """A pause follows what is finished."""
 
     def _split(self, sentence: Spoken) -> list[Piece]:
-        places = cuts.places(sentence.phonemes, _Ranges(sentence), self._longest, self._first)
+        places = cuts.places(sentence.phonemes, _ranges(sentence), self._longest, self._first)
         parts = [part for part in sentence.parts(places) if is_speech(part.phonemes)]
         return [_piece(part, whole=part is parts[-1] and not sentence.span.goes_on) for part in parts]
 
@@ -187,7 +186,7 @@ class PacedPacker(Packer):
         least = self._least(held + len(phonemes))
         if self._open and held + len(phonemes) > most and len(self._open.phonemes) >= max(most * SLIVER, least):
             return self._open, sentence
-        words = _Ranges(sentence)
+        words = _ranges(sentence)
         if self._open or self._plan.begun:
             stop = cuts.within(phonemes, words, max(most - held, 1), least - held)
         else:
@@ -211,27 +210,8 @@ def _halves(sentence: Spoken, place: int) -> tuple[Spoken, Spoken | None]:
     return head, replace(tail[0], span=replace(tail[0].span, goes_on=sentence.span.goes_on))
 
 
-class _Ranges(Sequence[cuts.Range]):
-    """Where the words of a sentence are, worked out when looked at."""
-
-    def __init__(self, sentence: Spoken) -> None:
-        self._sentence = sentence
-
-    @cached_property
-    def _all(self) -> list[cuts.Range]:
-        return [(word.first, word.last) for word in self._sentence.words if not word.phrase]
-
-    def __len__(self) -> int:
-        return len(self._all)
-
-    @overload
-    def __getitem__(self, index: int) -> cuts.Range: ...
-
-    @overload
-    def __getitem__(self, index: slice) -> Sequence[cuts.Range]: ...
-
-    def __getitem__(self, index: int | slice) -> cuts.Range | Sequence[cuts.Range]:
-        return self._all[index]
+def _ranges(sentence: Spoken) -> cuts.Words:
+    return lambda: [(word.first, word.last) for word in sentence.words if not word.phrase]
 
 
 def _piece(part: Spoken, *, whole: bool) -> Piece:

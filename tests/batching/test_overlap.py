@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
 
 import pytest
 
-from kokoro_server.batching import Priority
+from kokoro_server.batching import BatchQueue, Outcome, Priority
 from kokoro_server.batching.devices import LEAD
 from kokoro_server.batching.runner import Pace
 from kokoro_server.engine.protocol import Limits, Result, Row
 from kokoro_server.errors import EngineUnavailable, Expired
-from tests.batching.doubles import EchoEngine, FakeClock, believe, make_result, settle, until, voice_of
+from tests.batching.doubles import EchoEngine, believe, settle, until, voice_of
 
-FIXED, PER_FRAME = 0.1, 0.002  # seconds of a batch
-ROW = FIXED + PER_FRAME * 45  # seconds of one row of ten phonemes
+FIXED = 100  # frames that a batch costs to start, at a millisecond each
+ROW = 0.001 * (FIXED + 45)  # seconds of one row of ten phonemes
 
 
 class TwoCallEngine(EchoEngine):
@@ -43,35 +44,42 @@ def engine() -> TwoCallEngine:
     return TwoCallEngine()
 
 
-async def teach(queue, submit, engine: TwoCallEngine, clock: FakeClock) -> None:
-    """Let the queue see how long batches take."""
-    engine.before = lambda rows: clock.pass_time(FIXED + PER_FRAME * len(rows) * make_result(rows[0]).durations.sum())
-    for tokens in (10, 20, 30, 40) * 3:
+Pair = tuple[BatchQueue, asyncio.Task[Outcome], asyncio.Task[Outcome]]
+
+
+@pytest.fixture
+async def running(start, submit, engine) -> Callable[..., Awaitable[tuple[BatchQueue, asyncio.Task[Outcome]]]]:
+    """A queue and the row that its engine is at until the gate opens."""
+
+    async def begin(**options: Any) -> tuple[BatchQueue, asyncio.Task[Outcome]]:
+        queue = await start(**options)
+        believe(queue, FIXED)
+        engine.gate.clear()
         queue.hold()
-        [task] = await submit(queue, 0, tokens=tokens)
+        [task] = await submit(queue, 0)
         queue.release()
-        await task
-    engine.before = lambda _rows: None
-    engine.calls.clear()
-    engine.entered.clear()
-    engine.most = 0
-    submit.tasks.clear()
+        await until(engine.entered.is_set)
+        return queue, task
+
+    return begin
 
 
-async def running(queue, submit, engine: TwoCallEngine, clock: FakeClock, name: int = 0) -> asyncio.Task:
-    """A batch of one row that is under way until the gate opens."""
-    engine.gate.clear()
-    queue.hold()
-    [task] = await submit(queue, name)
-    queue.release()
-    await until(engine.entered.is_set)
-    return task
+@pytest.fixture
+async def one_behind(running, submit, engine, clock) -> Callable[..., Awaitable[Pair]]:
+    """The same, and a second row that waits in the engine for the first."""
+
+    async def begin(**options: Any) -> Pair:
+        queue, first = await running(**options)
+        await clock.advance(ROW)
+        [second] = await submit(queue, 1)
+        await until(lambda: engine.inside == 2)
+        return queue, first, second
+
+    return begin
 
 
-async def test_the_next_batch_is_formed_when_the_running_one_is_about_to_end(start, submit, engine, clock):
-    queue = await start()
-    await teach(queue, submit, engine, clock)
-    first = await running(queue, submit, engine, clock)
+async def test_the_next_batch_is_formed_when_the_running_one_is_about_to_end(running, submit, engine, clock):
+    queue, first = await running()
     behind = await submit(queue, 1, 2)
     await clock.advance(ROW - LEAD - 0.01)
     assert queue.snapshot()["queue_status"]["running_rows"] == 1
@@ -87,28 +95,21 @@ async def test_the_next_batch_is_formed_when_the_running_one_is_about_to_end(sta
     assert [outcome.fire_reason for outcome in outcomes[1:]] == ["device_free"] * 3
 
 
-async def test_there_is_one_batch_behind_at_most(start, submit, engine, clock):
-    queue = await start()
-    await teach(queue, submit, engine, clock)
-    first = await running(queue, submit, engine, clock)
-    await clock.advance(ROW)
-    second = await submit(queue, 1)
-    await until(lambda: engine.inside == 2)
+async def test_there_is_one_batch_behind_at_most(one_behind, submit, engine, clock):
+    queue, first, second = await one_behind()
     third = await submit(queue, 2, 3)
     await clock.advance(10)
     status = queue.snapshot()["queue_status"]
     assert (status["running_rows"], status["current_size"]) == (2, 2)
     engine.gate.set()
-    await asyncio.gather(first, *second, *third)
+    await asyncio.gather(first, second, *third)
     assert engine.calls == [[0], [1], [2, 3]]
     assert engine.most == 2
 
 
-async def test_an_engine_that_takes_one_call_gets_one(start, submit, engine, clock):
+async def test_an_engine_that_takes_one_call_gets_one(running, submit, engine, clock):
     engine.limits = Limits(510, 4, 100_000)
-    queue = await start()
-    await teach(queue, submit, engine, clock)
-    first = await running(queue, submit, engine, clock)
+    queue, first = await running()
     others = await submit(queue, 1)
     await clock.advance(10)
     assert queue.snapshot()["queue_status"]["running_rows"] == 1
@@ -117,10 +118,8 @@ async def test_an_engine_that_takes_one_call_gets_one(start, submit, engine, clo
     assert engine.most == 1
 
 
-async def test_a_hold_holds_what_would_go_behind(start, submit, engine, clock):
-    queue = await start()
-    await teach(queue, submit, engine, clock)
-    first = await running(queue, submit, engine, clock)
+async def test_a_hold_holds_what_would_go_behind(running, submit, engine, clock):
+    queue, first = await running()
     queue.hold()
     others = await submit(queue, 1)
     await clock.advance(10)
@@ -131,41 +130,25 @@ async def test_a_hold_holds_what_would_go_behind(start, submit, engine, clock):
     await asyncio.gather(first, *others)
 
 
-async def test_the_predicted_wait_counts_what_is_behind(start, submit, engine, clock):
-    queue = await start(max_batch_size=1)
-    await teach(queue, submit, engine, clock)
-    first = await running(queue, submit, engine, clock)
-    assert queue.predicted_wait() == pytest.approx(ROW, rel=0.05)
-    await clock.advance(ROW)
-    second = await submit(queue, 1)
-    await until(lambda: engine.inside == 2)
+async def test_the_predicted_wait_counts_what_is_behind(one_behind, engine):
+    queue, first, second = await one_behind(max_batch_size=1)  # at the time when the first should be done
     assert queue.predicted_wait() == pytest.approx(ROW, rel=0.05)
     engine.gate.set()
-    await asyncio.gather(first, *second)
+    await asyncio.gather(first, second)
 
 
-async def test_the_time_behind_another_is_not_counted_twice(start, submit, engine, clock):
-    queue = await start()
-    await teach(queue, submit, engine, clock)
-    first = await running(queue, submit, engine, clock)
-    await clock.advance(ROW)
-    second = await submit(queue, 1)
-    await until(lambda: engine.inside == 2)
+async def test_the_time_behind_another_is_not_counted_twice(one_behind, engine, clock):
+    queue, first, second = await one_behind()
     engine.before = lambda _rows: clock.pass_time(1.0)
     engine.gate.set()
-    outcomes = await asyncio.gather(first, *second)
+    outcomes = await asyncio.gather(first, second)
     assert outcomes[0].inference_ms == pytest.approx(1000 * (1.0 + ROW))
     assert outcomes[1].inference_ms == pytest.approx(1000)
     assert queue.snapshot()["devices"][0]["busy_share"] <= 1
 
 
-async def test_when_the_running_one_hangs_both_fail(start, submit, engine, clock):
-    queue = await start(engine_timeout=60)
-    await teach(queue, submit, engine, clock)
-    first = await running(queue, submit, engine, clock)
-    await clock.advance(ROW)
-    [second] = await submit(queue, 1)
-    await until(lambda: engine.inside == 2)
+async def test_when_the_running_one_hangs_both_fail(one_behind, engine, clock):
+    queue, first, second = await one_behind(engine_timeout=60)
     await clock.advance(60)
     with pytest.raises(Expired, match="given up"):
         await first
@@ -175,13 +158,8 @@ async def test_when_the_running_one_hangs_both_fail(start, submit, engine, clock
     engine.gate.set()
 
 
-async def test_a_thread_that_dies_costs_its_own_batch(start, submit, engine, clock):
-    queue = await start()
-    await teach(queue, submit, engine, clock)
-    first = await running(queue, submit, engine, clock)
-    await clock.advance(ROW)
-    [second] = await submit(queue, 1)
-    await until(lambda: engine.inside == 2)
+async def test_a_thread_that_dies_costs_its_own_batch(one_behind, submit, engine):
+    queue, first, second = await one_behind()
 
     def before(rows):
         if rows[0].seed == 0:
@@ -195,13 +173,8 @@ async def test_a_thread_that_dies_costs_its_own_batch(start, submit, engine, clo
     assert [voice_of(outcome.result) for outcome in await submit.held(queue, 2, 3)] == [2, 3]
 
 
-async def test_stop_waits_for_both(start, submit, engine, clock):
-    queue = await start()
-    await teach(queue, submit, engine, clock)
-    first = await running(queue, submit, engine, clock)
-    await clock.advance(ROW)
-    [second] = await submit(queue, 1)
-    await until(lambda: engine.inside == 2)
+async def test_stop_waits_for_both(one_behind, engine):
+    queue, first, second = await one_behind()
     stopping = asyncio.create_task(queue.stop())
     await settle()
     assert not stopping.done()

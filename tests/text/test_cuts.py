@@ -10,7 +10,7 @@ from kokoro_server.text import cuts
 
 
 def parts(phonemes: str, longest: int, first: int | None = None, words: tuple[tuple[int, int], ...] = ()) -> list[str]:
-    places = [0, *cuts.places(phonemes, words, longest, first), len(phonemes)]
+    places = [0, *cuts.places(phonemes, lambda: words, longest, first), len(phonemes)]
     return [phonemes[start:stop].strip() for start, stop in itertools.pairwise(places)]
 
 

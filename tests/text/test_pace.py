@@ -125,7 +125,7 @@ def test_a_boundary_is_preferred_to_a_word_end() -> None:
 def test_a_short_sentence_is_not_parted_from_its_last_word() -> None:
     short = f"{WORD} {WORD} {WORD} {WORD} {WORD}."
     assert [piece.phonemes for piece in pack([short], Pace(0.4))] == [short]
-    assert Pace(0.4).cost(len(short)) > pace.START - 0.1
+    assert Pace(0.4).cost(len(short)) > pace.START
 
 
 def test_a_pause_is_time_to_make_more() -> None:
