@@ -10,6 +10,7 @@ from unittest.mock import patch
 import torch
 from torch import Tensor
 
+from kokoro_server.engine import outbox
 from kokoro_server.engine.cuda_engine import FRAMES, ROWS, TOKENS, CudaEngine
 from kokoro_server.engine.fused import draw
 from kokoro_server.engine.model import VOICE_DIM, Reading
@@ -25,9 +26,10 @@ def times(engine: CudaEngine, row: Row, count: int) -> dict[str, Any]:
     frames = int(engine.synthesize([row] * count)[0].durations.sum())  # leaves the rows on the desk
     rows, tokens, frames = ROWS.up(count), TOKENS.up(len(row.tokens) + 2), FRAMES.up(frames)
     with engine._session():
+        block = engine._speaking(rows, frames)
         steps = {
             "read": played(lambda: engine._read(rows, tokens)),
-            "speak": played(lambda: engine._speak(rows, frames)),
+            "speak": played(lambda: engine._speak(rows, frames, block)),
         }
         with engine.arithmetic():
             reading = _reading(engine, rows, tokens)
@@ -103,6 +105,8 @@ def _speaking(engine: CudaEngine, rows: int, frames: int) -> dict[str, float]:
         found[f"generator_stage_{number}"] = played(upsampled)
         x = upsampled()
     found["last_convolution_and_inverse"] = played(lambda: generator.inverse(generator.post(x, rate), rate))
+    audio, block = generator.inverse(generator.post(x, rate), rate), engine._speaking(rows, frames)
+    found["outbox"] = played(lambda: outbox.fill(block, audio, desk.frames[:rows]))
     return found
 
 
@@ -110,10 +114,9 @@ def _speaking(engine: CudaEngine, rows: int, frames: int) -> dict[str, float]:
 def kernels(engine: CudaEngine, row: Row, count: int) -> dict[str, Any]:
     """The device's time by kernel, the costliest first: name, launches, milliseconds."""
     frames = int(engine.synthesize([row] * count)[0].durations.sum())
-    steps = {"read": TOKENS.up(len(row.tokens) + 2), "speak": FRAMES.up(frames)}
     with engine._session(), torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as seen:
-        for kind, size in steps.items():
-            engine._step(kind, ROWS.up(count), size)
+        engine._reading(ROWS.up(count), TOKENS.up(len(row.tokens) + 2))
+        engine._speaking(ROWS.up(count), FRAMES.up(frames))
         torch.cuda.synchronize()
     costs = sorted(seen.key_averages(), key=lambda kernel: -kernel.self_device_time_total)
     return {

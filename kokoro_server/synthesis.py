@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 
 import numpy as np
@@ -17,7 +17,7 @@ from kokoro_server.audio.wav import Samples
 from kokoro_server.batching.entry import Outcome
 from kokoro_server.batching.queue import BatchQueue, Job
 from kokoro_server.engine import timing, vocab
-from kokoro_server.engine.protocol import SAMPLE_RATE, SAMPLES_PER_FRAME, Row
+from kokoro_server.engine.protocol import SAMPLE_RATE, SAMPLES_PER_FRAME, Ready, Result, Row
 from kokoro_server.engine.voices import VoiceBook
 from kokoro_server.errors import TextTooLong
 from kokoro_server.g2p import languages
@@ -51,7 +51,7 @@ class Speech:
 class Segment:
     """The next stretch of an utterance. `outcome` is absent where there is only silence."""
 
-    audio: Samples  # 24 kHz
+    audio: Samples  # 24 kHz; the outcome's own or a copy, of which the outcome knows then
     outcome: Outcome | None
     last: bool
     timings: Callable[[], tuple[Timing, ...]] = tuple
@@ -60,6 +60,18 @@ class Segment:
     def words(self) -> tuple[Timing, ...]:
         """Seconds from the start of the utterance. Worked out when asked for: most clients do not."""
         return self.timings()
+
+    @property
+    def ready(self) -> Ready | None:
+        """The same as the engine has made it ready, if it has."""
+        return self.outcome.result.ready if self.outcome is not None else None
+
+    def kept(self) -> Segment:
+        """The same in memory of its own. The engine's is a whole batch's, which a slow client must not hold."""
+        if self.audio.base is None:
+            return self
+        audio = self.audio.copy()
+        return replace(self, audio=audio, outcome=self.outcome and _with(audio, self.outcome))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -78,6 +90,10 @@ class Clip:
         return tuple(word for segment in self.segments for word in segment.words)
 
     @property
+    def ready(self) -> Ready | None:
+        return self.segments[0].ready if len(self.segments) == 1 else None
+
+    @property
     def seconds(self) -> float:
         return len(self.audio) / SAMPLE_RATE
 
@@ -91,7 +107,7 @@ class Synthesizer:
 
     async def speak(self, speech: Speech, job: Job | None = None) -> Clip:
         """The whole of `speech` as one clip; all of its text or an error."""
-        async with aclosing(self.segments(speech, job, streamed=False)) as segments:
+        async with aclosing(self.segments(speech, job, streamed=False, kept=False)) as segments:
             made = [segment async for segment in segments]
         outcomes = [segment.outcome for segment in made if segment.outcome]
         return Clip(
@@ -105,11 +121,12 @@ class Synthesizer:
         )
 
     async def segments(
-        self, speech: Speech, job: Job | None = None, *, streamed: bool = True
+        self, speech: Speech, job: Job | None = None, *, streamed: bool = True, kept: bool = True
     ) -> AsyncGenerator[Segment, None]:
         """The same bit by bit, each as soon as it is made. Close the generator to abandon the rest.
 
-        `streamed`: somebody listens meanwhile, for whom a slow engine's pieces are cut as `Reader` says.
+        `streamed`: somebody listens meanwhile, for whom a slow engine's pieces are cut as `Reader` says. `kept`: each
+        may be held as long as you like.
         """
         voice = self._voices.canonical(speech.voice)
         job = job or self._queue.job()
@@ -121,7 +138,8 @@ class Synthesizer:
         if isinstance(first, Piece) and first.last:
             await items.aclose()
             spoken.append(first)
-            yield utterance.add(spoken, await self._queue.submit_only(self._row(first, speech, voice), voice, job))
+            only = utterance.add(spoken, await self._queue.submit_only(self._row(first, speech, voice), voice, job))
+            yield only.kept() if kept else only
             return
         rows = self._rows(first, items, spoken, speech, voice)
         async with aclosing(self._queue.submit_job(rows, voice=voice, job=job)) as outcomes:
@@ -182,8 +200,10 @@ class _Utterance:
         trimmed = self._joiner.add(outcome.result.audio, ends=piece.ends, last=piece.last)
         timings = partial(self._timings, piece, outcome.result.durations, trimmed.lead - self._samples)
         self._samples += len(trimmed.audio)
-        # A copy, so that a slow client does not keep the audio of a whole batch in memory.
-        return Segment(np.concatenate([*silence, trimmed.audio]), outcome, piece.last, timings)
+        if not silence and trimmed.audio is outcome.result.audio:
+            return Segment(trimmed.audio, outcome, piece.last, timings)
+        audio = np.concatenate([*silence, trimmed.audio])
+        return Segment(audio, _with(audio, outcome), piece.last, timings)
 
     def finish(self, spoken: deque[Piece | Pause]) -> Segment:
         silence = self._pauses(spoken)
@@ -212,3 +232,7 @@ class _Utterance:
             )
             for word in piece.words
         )
+
+
+def _with(audio: Samples, outcome: Outcome) -> Outcome:
+    return replace(outcome, result=Result(audio, outcome.result.durations))

@@ -6,11 +6,12 @@ import asyncio
 
 from kokoro_server.audio.render import Renderer, Rendering, render, render_quickly
 from kokoro_server.audio.wav import Samples
+from kokoro_server.engine.protocol import Ready
 
 
-async def rendered(audio: Samples, rendering: Rendering) -> bytes:
+async def rendered(audio: Samples, rendering: Rendering, ready: Ready | None = None) -> bytes:
     """A whole file."""
-    made = render_quickly(audio, rendering)
+    made = render_quickly(audio, rendering, ready=ready)
     return await asyncio.to_thread(render, audio, rendering) if made is None else made
 
 

@@ -56,7 +56,7 @@ async def stream(body: TTSRequest, request: Request, timeout: RequestTimeout = N
     ends as HTTP says it should is whole.
     """
     rendering = body.rendering(body.format)
-    first, segments = await begin(request, body, timeout)
+    first, segments = await begin(request, body, timeout, kept=False)
     running = parts(request)
     headers = {
         **HEADERS,
@@ -66,10 +66,11 @@ async def stream(body: TTSRequest, request: Request, timeout: RequestTimeout = N
         "X-Voice-Used": running.model.voices.canonical(body.voice),
         "X-Batching-Enabled": batching_enabled(request),
     }
-    if first.last and (content := render_quickly(first.audio, rendering, streamed=True)) is not None:
+    content = render_quickly(first.audio, rendering, ready=first.ready, streamed=True) if first.last else None
+    if content is not None:
         await segments.aclose()
         return _AtOnce(content, rendering.output.media_type, headers, request.app.state.streams)
-    sent = _encoded(_counted(request, first, segments), rendering)
+    sent = _encoded(_counted(request, first.kept(), segments), rendering)
     return Streamed(sent, rendering.output.media_type, headers)
 
 
@@ -87,12 +88,15 @@ class _AtOnce(Response):
 
 
 async def begin(
-    request: Request, body: SpeechRequest, timeout: float | None
+    request: Request, body: SpeechRequest, timeout: float | None, *, kept: bool = True
 ) -> tuple[Segment, AsyncGenerator[Segment, None]]:
-    """The first segment, and the others to come. What fails here can still be answered with an error."""
+    """The first segment, and the others to come. What fails here can still be answered with an error.
+
+    `kept` is for `Synthesizer.segments`.
+    """
     running = parts(request)
     its = job(request, timeout, bypass=running.bypass, urgent=running.urgent, ahead=AHEAD)
-    segments = running.synthesizer.segments(body.speech(), its)
+    segments = running.synthesizer.segments(body.speech(), its, kept=kept)
 
     async def first() -> Segment:
         return await anext(segments)

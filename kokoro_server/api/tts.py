@@ -65,7 +65,7 @@ async def tts(body: TTSRequest, request: Request, timeout: RequestTimeout = None
     bypass = parts(request).settings.bypass_chunks if body.optimize_for_latency else 0
     work = parts(request).synthesizer.speak(body.speech(), job(request, timeout, bypass=bypass, urgent=bypass))
     clip = await while_connected(request.receive, work)
-    content = await rendered(clip.audio, rendering)
+    content = await rendered(clip.audio, rendering, clip.ready)
     headers = {"Content-Disposition": f"attachment; filename=tts_output.{body.format}"} | clip_headers(request, clip)
     return Response(content, media_type=rendering.output.media_type, headers=headers)
 

@@ -95,6 +95,12 @@ def encode(audio: Samples, output: Output) -> bytes:
 def encode_plain(audio: Samples, output: Output, *, within: bool = False, streamed: bool = False) -> bytes:
     """A whole wav or pcm file. `within`: no sample lies outside ±1; `streamed`: as if it had been made bit by bit."""
     data = pcm16(audio, within=within) if output.sample_format == "pcm_s16le" else pcm32(audio)
+    return wrap(data, output, streamed=streamed)
+
+
+def wrap(data: bytes | memoryview, output: Output, *, streamed: bool = False) -> bytes:
+    """Samples as the file is to have them, with what belongs before them."""
     if output.format == "pcm":
-        return data
-    return header(output.sample_rate, output.sample_format, None if streamed else len(data)) + data
+        return bytes(data)
+    size = None if streamed else memoryview(data).nbytes
+    return b"".join([header(output.sample_rate, output.sample_format, size), data])

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TypeGuard
 
 import numpy as np
 
-from kokoro_server.audio.encode import Output, encode, encode_plain, encoder
-from kokoro_server.audio.level import Level, louder
+from kokoro_server.audio.encode import Output, encode, encode_plain, encoder, wrap
+from kokoro_server.audio.level import CEILING, Level, louder
 from kokoro_server.audio.resample import Resampler
 from kokoro_server.audio.wav import Samples
-from kokoro_server.engine.protocol import SAMPLE_RATE
+from kokoro_server.engine.protocol import SAMPLE_RATE, Ready
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +26,16 @@ class Rendering:
         """Whether samples stay what they are: no other rate, no encoder."""
         return self.output.format in ("wav", "pcm") and self.output.sample_rate == SAMPLE_RATE
 
+    def is_ready(self, ready: Ready | None) -> TypeGuard[Ready]:
+        """Whether the samples are wanted as an engine has made them ready."""
+        return (
+            ready is not None
+            and self.plain
+            and self.output.sample_format == "pcm_s16le"
+            and not self.volume
+            and ready.peak <= CEILING
+        )
+
 
 # Samples that take less to turn into wav or pcm than to hand to a thread and get back: ten seconds, half a millisecond.
 QUICK = 10 * SAMPLE_RATE
@@ -36,10 +47,14 @@ def render(audio: Samples, rendering: Rendering) -> bytes:
     return encode(np.concatenate([chain.write(audio), chain.finish()]), rendering.output)
 
 
-def render_quickly(audio: Samples, rendering: Rendering, *, streamed: bool = False) -> bytes | None:
+def render_quickly(
+    audio: Samples, rendering: Rendering, *, ready: Ready | None = None, streamed: bool = False
+) -> bytes | None:
     """The same, if it takes no longer than an event loop can bear. `streamed`: what a Renderer would give in all."""
     if not rendering.plain or not 0 < len(audio) <= QUICK:
         return None
+    if rendering.is_ready(ready):
+        return wrap(ready.samples.data, rendering.output, streamed=streamed)
     made = louder(audio, rendering.volume)
     return None if made is None else encode_plain(made, rendering.output, within=True, streamed=streamed)
 

@@ -61,23 +61,24 @@ class FrameEstimate:
 
 
 class CostModel:
-    """Seconds that the device takes, from the padded frames it is given."""
+    """Seconds that the device takes, from what a batch costs it as `Limits.cost` says."""
 
     def __init__(self) -> None:
         self._fit = LineFit()
         self._forwards = 0
-        self._rows = self._frames = self._padded = 0.0  # of recent forwards, fading
+        self._rows = self._frames = self._padded = self._cost = 0.0  # of recent forwards, fading
 
-    def learn(self, *, rows: int, frames: int, padded: int, seconds: float) -> None:
-        self._fit.add(padded, seconds)
+    def learn(self, *, rows: int, frames: int, padded: int, cost: float, seconds: float) -> None:
+        self._fit.add(cost, seconds)
         self._forwards += 1
         self._rows = FADING * self._rows + rows
         self._frames = FADING * self._frames + frames
         self._padded = FADING * self._padded + padded
+        self._cost = FADING * self._cost + cost
 
     @property
     def overhead_frames(self) -> float:
-        """The fixed cost of a batch, expressed in padded frames; 0 while it is not known."""
+        """The fixed cost of a batch, in frames; 0 while it is not known."""
         if self._forwards < MIN_FORWARDS or not self._fit.slope:
             return 0.0
         return self._fit.intercept / self._fit.slope
@@ -87,16 +88,16 @@ class CostModel:
         """The fixed cost of a batch; 0 while it is not known."""
         return self._fit.intercept if self._forwards >= MIN_FORWARDS else 0.0
 
-    def batch_seconds(self, padded: float) -> float:
-        return self._fit(padded)
+    def batch_seconds(self, cost: float) -> float:
+        return self._fit(cost)
 
     def backlog_seconds(self, *, rows: int, frames: float, unknown_rows: int, max_rows: int, budget: float) -> float:
         """Time to work off `rows` of `frames` in all, and `unknown_rows` more of the usual length."""
         if not self._forwards:
             return 0.0
-        padded = (frames + unknown_rows * self._frames / self._rows) * self._padded / self._frames
-        batches = max(math.ceil((rows + unknown_rows) / max_rows), math.ceil(padded / budget))
-        return self._fit.slope * padded + self._fit.intercept * batches
+        share = (frames + unknown_rows * self._frames / self._rows) / self._frames  # of those recent forwards
+        batches = max(math.ceil((rows + unknown_rows) / max_rows), math.ceil(share * self._padded / budget))
+        return self._fit.slope * share * self._cost + self._fit.intercept * batches
 
 
 class LearnedCap:

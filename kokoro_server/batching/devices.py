@@ -41,7 +41,7 @@ class Running:
     """The batch on a device."""
 
     entries: list[Entry]
-    padded: int  # predicted
+    cost: float  # predicted
     reason: FireReason
     started: float
 
@@ -133,7 +133,7 @@ class Device:
             return math.inf
         if self.idle:
             return -math.inf
-        last = self.costs.batch_seconds(self.running[-1].padded)
+        last = self.costs.batch_seconds(self.running[-1].cost)
         return self._until() - min(LEAD, LEAD_SHARE * last)
 
     def start(self) -> None:
@@ -177,7 +177,13 @@ class Device:
         self.batches += 1
         self.rows += len(batch.entries)
         for forward in report.forwards:
-            self.costs.learn(rows=forward.rows, frames=forward.frames, padded=forward.padded, seconds=forward.seconds)
+            self.costs.learn(
+                rows=forward.rows,
+                frames=forward.frames,
+                padded=forward.padded,
+                cost=forward.cost,
+                seconds=forward.seconds,
+            )
         if report.did_not_fit is None:
             self.cap.recover()
         else:
@@ -221,7 +227,7 @@ class Device:
         """When what it runs is done, as predicted; in the past where that is nothing."""
         end = self.last_worked
         for batch in self.running:
-            end = max(end, batch.started) + self.costs.batch_seconds(batch.padded)
+            end = max(end, batch.started) + self.costs.batch_seconds(batch.cost)
         return end
 
     def _watch(self, done: asyncio.Future[Any], runner: Runner, due: float) -> None:

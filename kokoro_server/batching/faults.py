@@ -60,11 +60,11 @@ def audio_faults(rows: Sequence[Row], results: Sequence[Result]) -> list[str | N
     """What is wrong with each row's audio, if anything: its length, a NaN or infinity, silence where there is text."""
     faults = [_wrong_length(row, result) for row, result in zip(rows, results, strict=True)]
     checked = [i for i, fault in enumerate(faults) if fault is None and len(results[i].audio)]
-    for i, (low, high) in zip(checked, _extremes([results[i].audio for i in checked]), strict=True):
-        # The extremes show NaN, infinity and silence.
-        if not (math.isfinite(low) and math.isfinite(high)):
+    for i, peak in zip(checked, _peaks([results[i] for i in checked]), strict=True):
+        # The peak shows NaN, infinity and silence.
+        if not math.isfinite(peak):
             faults[i] = "samples that are not finite"
-        elif low == high == 0.0 and rows[i].tokens:
+        elif peak == 0.0 and rows[i].tokens:
             faults[i] = "silence"
     return faults
 
@@ -76,19 +76,26 @@ def _wrong_length(row: Row, result: Result) -> str | None:
     return "no samples" if row.tokens and not frames else None
 
 
-def _extremes(rows: Sequence[Audio]) -> list[tuple[float, float]]:
-    """The least and the greatest sample of each row, none of which is empty.
+def _peaks(results: Sequence[Result]) -> list[float]:
+    """The largest absolute value of each row's samples, of which there are some; NaN if there is one among them."""
+    ready = [result.ready.peak for result in results if result.ready is not None]
+    return ready if len(ready) == len(results) else _peaks_found([result.audio for result in results])
+
+
+def _peaks_found(rows: Sequence[Audio]) -> list[float]:
+    """The same, by looking.
 
     Rows of one buffer are looked at in one go. Every call of numpy's on many samples gives up the interpreter and must
     then wait for it; a hundred such waits take longer than the device does for its next batch.
     """
     edges = _edges(rows)
     if edges is None:
-        return [(float(row.min()), float(row.max())) for row in rows]
+        return [max(float(row.max()), -float(row.min())) for row in rows]
     flat: Audio = rows[0].base.reshape(-1)  # type: ignore[union-attr]
     inner = edges if edges[-1] < len(flat) else edges[:-1]
     lows, highs = np.minimum.reduceat(flat, inner)[::2], np.maximum.reduceat(flat, inner)[::2]
-    return list(zip(lows.tolist(), highs.tolist(), strict=True))
+    peaks: list[float] = np.maximum(highs, -lows).tolist()
+    return peaks
 
 
 def _edges(rows: Sequence[Audio]) -> list[int] | None:

@@ -52,7 +52,7 @@ class Batch:
     """Entries to run together; the first is the one the others were picked to go with."""
 
     entries: list[Entry]
-    padded: int  # frames that are computed, as predicted
+    cost: float  # of the engine's time, as predicted
     fill: float  # share of the tightest limit that is used; 1 also when something that waits found no room
 
 
@@ -65,6 +65,8 @@ class Policy:
         self.padded_frames = options.padded_frames(limits)
         self._text = options.max_batch_text_length or self.rows * limits.max_tokens
         self._by_voice = options.grouping == "voice"
+        apart = ALIKE / limits.padding
+        self._alike = {p: apart if p is Priority.BYPASS else apart - ALIKE for p in Priority}
         self._quiet = options.quiet_ms / 1000
         self._min_wait = options.min_wait_ms / 1000
         self._max_wait = options.max_wait_ms / 1000
@@ -80,27 +82,27 @@ class Policy:
         """
         leader = waiting.leader()
         seats = min(self.rows, rows or self.rows)
-        budget = room = float(min(self.padded_frames, cap))
+        room = budget = float(min(self.padded_frames, cap))
         if leader.priority is Priority.BYPASS:
             crowd = waiting.lane(Priority.BYPASS).frames
-            budget = min(budget, max(leader.frames + overhead, CROWDED * math.sqrt(overhead * crowd)))
-        computed = self._limits.computed
-        chosen, longest, text = [leader], leader.frames, leader.tokens
-        computing = computed(1) * longest  # frames, for those chosen so far
+            budget = max(leader.frames + overhead, CROWDED * math.sqrt(overhead * crowd))
+        limits = self._limits
+        chosen, longest, frames, text = [leader], leader.frames, leader.frames, leader.tokens
+        cost = limits.cost(1, longest, frames)
         crowded = False
         closed: dict[Priority, int] = {}  # by lane: one that may not be overtaken again found no room
         for entry in self._companions(leader, waiting):
-            grown = max(longest, entry.frames)
-            padded = grown * (len(chosen) + 1)
+            count, grown, total = len(chosen) + 1, max(longest, entry.frames), frames + entry.frames
             if (
-                len(chosen) < seats
-                and (padded <= budget or (padded <= room and computed(len(chosen) + 1) * grown == computing))
+                count <= seats
+                and grown * count <= room
                 and text + entry.tokens <= self._text
                 and entry.number < closed.get(entry.priority, entry.number + 1)
+                and (limits.share(grown * count, total) <= budget or limits.cost(count, grown, total) == cost)
             ):
                 chosen.append(entry)
-                longest, text = grown, text + entry.tokens
-                computing = computed(len(chosen)) * longest
+                longest, frames, text = grown, total, text + entry.tokens
+                cost = limits.cost(count, longest, frames)
             else:
                 crowded = True
                 if entry.skips >= ENTRY_PATIENCE:
@@ -108,9 +110,9 @@ class Policy:
         worth = self._worth(chosen, overhead)
         if worth < len(chosen):
             chosen, crowded = chosen[:worth], True
-            longest = max(entry.frames for entry in chosen)
-        used = max(len(chosen) / seats, longest * len(chosen) / budget, text / self._text)
-        return Batch(chosen, computed(len(chosen)) * longest, 1.0 if crowded else used)
+            longest, frames = max(entry.frames for entry in chosen), sum(entry.frames for entry in chosen)
+        used = max(len(chosen) / seats, longest * len(chosen) / room, text / self._text)
+        return Batch(chosen, limits.cost(len(chosen), longest, frames), 1.0 if crowded else used)
 
     def _worth(self, chosen: list[Entry], overhead: float) -> int:
         """How many of the first to take, for the most frames in the time: all, or no more than one of the steps."""
@@ -119,7 +121,7 @@ class Policy:
 
         def speed(rows: int) -> float:
             frames = [entry.frames for entry in chosen[:rows]]
-            return sum(frames) / (overhead + self._limits.computed(rows) * max(frames))
+            return sum(frames) / (overhead + self._limits.cost(rows, max(frames), sum(frames)))
 
         return max([len(chosen), *(step for step in self._limits.steps if step < len(chosen))], key=speed)
 
@@ -134,7 +136,7 @@ class Policy:
             others = (entry for entry in others if entry.voice == leader.voice)
 
         overdue = leader.priority is Priority.NEXT  # and so are probably others of its lane
-        alike = max(1, int(leader.frames * ALIKE)) if leader.priority is Priority.BYPASS else 0
+        alike = int(leader.frames * self._alike[leader.priority])
 
         def fitness(entry: Entry) -> tuple[int, ...]:
             lane = -1 if overdue and entry.priority is Priority.NEXT else entry.priority

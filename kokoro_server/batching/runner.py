@@ -22,6 +22,7 @@ class Forward:
     rows: int
     frames: int  # real
     padded: int
+    cost: float  # of the engine's time: `Limits.cost`
     seconds: float
 
 
@@ -107,8 +108,9 @@ class Runner:
             report.failures.append((group[0], BadAudio(f"the engine returned {len(results)} results for one text")))
             return []
         lengths = [int(result.durations.sum()) for result in results]
-        padded = self._engine.limits.computed(len(group)) * max(lengths)
-        forward = Forward(len(group), sum(lengths), padded, seconds)
+        limits, frames, longest = self._engine.limits, sum(lengths), max(lengths)
+        padded, cost = limits.computed(len(group)) * longest, limits.cost(len(group), longest, frames)
+        forward = Forward(len(group), frames, padded, cost, seconds)
         report.forwards.append(forward)
         faults = audio_faults([entry.row for entry in group], results)
         bad = []

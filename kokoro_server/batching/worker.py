@@ -121,7 +121,7 @@ class Worker:
         self._waiting.take(batch.entries)
         for entry in batch.entries:
             entry.stop_timer()
-        running = Running(batch.entries, batch.padded, reason, now)
+        running = Running(batch.entries, batch.cost, reason, now)
         device.run(running).add_done_callback(partial(self._ended, device, running))
 
     def _ended(self, device: Device, batch: Running, done: asyncio.Future[Report]) -> None:

@@ -31,11 +31,20 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Ready:
+    """A row's audio as most clients want it."""
+
+    samples: NDArray[np.int16]  # as `audio.wav.pcm16` makes them
+    peak: float  # of the audio: its largest absolute value; NaN if there is one in it
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Result:
     """`durations[i]` is the length in frames of token i-1; the first and last are the pads."""
 
     audio: Audio  # (sum(durations) * SAMPLES_PER_FRAME,), 24 kHz
     durations: NDArray[np.int64]  # (len(tokens) + 2,)
+    ready: Ready | None = None  # of an engine that makes it without effort
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,12 +55,20 @@ class Limits:
     max_rows: int  # per call: beyond this it gains nothing or does not fit
     max_padded_frames: int  # rows × longest row, predicted frames
     steps: tuple[int, ...] = ()  # row counts that it computes with, ascending: others take as long as the next of them
+    padding: float = 1.0  # share of its time that goes by the frames it is given with padding; the rest by real ones
     calls: int = 1  # under way at once: a second one's work begins as soon as the first's ends
 
     def computed(self, rows: int) -> int:
-        """As many rows as it takes the time of."""
+        """As many rows as it is given, filled up to the next step."""
         place = bisect_left(self.steps, rows)
         return self.steps[place] if place < len(self.steps) else rows
+
+    def cost(self, rows: int, longest: int, frames: int) -> float:
+        """What it takes the time of, beside what is fixed, in frames of rows without padding."""
+        return self.share(self.computed(rows) * longest, frames)
+
+    def share(self, padded: int, frames: int) -> float:
+        return self.padding * padded + (1 - self.padding) * frames
 
 
 class Engine(Protocol):

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import numpy as np
 import pytest
 
 from kokoro_server.audio.encode import Output
 from kokoro_server.audio.render import QUICK, Renderer, Rendering, render, render_quickly
-from kokoro_server.audio.wav import Samples
+from kokoro_server.audio.wav import Samples, pcm16
+from kokoro_server.engine.protocol import Ready
 
 
 def speech(length: int = 30_000, peak: float = 0.6) -> Samples:
@@ -56,3 +59,33 @@ def test_what_takes_longer_is_left_to_a_thread(audio: Samples, rendering: Render
     renderer = Renderer(rendering)
     assert renderer.write_quickly(audio) is None
     assert renderer.write_quickly(audio, last=True) is None
+
+
+def made_ready(audio: Samples) -> Ready:
+    return Ready(np.frombuffer(pcm16(audio), np.int16), float(np.abs(audio).max()))
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+@pytest.mark.parametrize("format", ["wav", "pcm"])
+def test_what_is_ready_is_the_same(format: Literal["wav", "pcm"], streamed: bool) -> None:
+    audio, rendering = speech(), Rendering(Output(format))
+    silence = np.zeros_like(audio)
+    made = render_quickly(silence, rendering, ready=made_ready(audio), streamed=streamed)
+    assert made == render_quickly(audio, rendering, streamed=streamed)
+
+
+@pytest.mark.parametrize(
+    ("peak", "rendering"),
+    [
+        (1.1, Rendering()),
+        (float("nan"), Rendering()),
+        (0.6, Rendering(volume=-6.0)),
+        (0.6, Rendering(Output("wav", sample_format="pcm_f32le"))),
+        (0.6, Rendering(Output("wav", 16_000))),
+        (0.6, Rendering(Output("flac"))),
+    ],
+)
+def test_what_is_ready_is_left_where_something_else_is_wanted(peak: float, rendering: Rendering) -> None:
+    audio = speech()
+    unlike = Ready(np.zeros(len(audio), np.int16), peak)
+    assert render_quickly(audio, rendering, ready=unlike) == render_quickly(audio, rendering)

@@ -122,7 +122,7 @@ def believe(queue: BatchQueue, fixed: float) -> None:
     for device in queue._devices:
         for rows in (1, 2, 4) * 4:
             frames = 45 * rows
-            device.costs.learn(rows=rows, frames=frames, padded=frames, seconds=0.001 * (fixed + frames))
+            device.costs.learn(rows=rows, frames=frames, padded=frames, cost=frames, seconds=0.001 * (fixed + frames))
 
 
 async def settle() -> None:

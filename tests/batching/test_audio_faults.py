@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from kokoro_server.batching.faults import audio_faults
-from kokoro_server.engine.protocol import SAMPLES_PER_FRAME, STYLE_DIM, Result, Row
+from kokoro_server.engine.protocol import SAMPLES_PER_FRAME, STYLE_DIM, Ready, Result, Row
 
 FRAMES = (4, 7, 3, 6, 5)
 
@@ -28,3 +28,14 @@ def test_each_fault_is_its_own_rows(shared: bool, order: tuple[int, ...]) -> Non
     wanted = {1: "samples that are not finite", 2: "silence", 4: "samples that are not finite"}
     assert audio_faults(rows, results) == [wanted.get(number) for number in order]
     assert audio_faults([], []) == []
+
+
+def test_a_peak_that_the_engine_has_found_is_believed() -> None:
+    audio, durations = np.full(3 * SAMPLES_PER_FRAME, 0.1, np.float32), np.array([1, 1, 1])
+    row = Row((1,), np.zeros(STYLE_DIM, np.float32))
+    results = [
+        Result(audio, durations, Ready(np.zeros(len(audio), np.int16), peak))
+        for peak in (0.1, 0.0, float("nan"), float("inf"))
+    ]
+    found = audio_faults([row] * len(results), results)
+    assert found == [None, "silence", "samples that are not finite", "samples that are not finite"]

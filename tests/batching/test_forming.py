@@ -151,6 +151,40 @@ async def test_first_pieces_of_about_the_same_length_go_by_age(start, submit, en
     assert sorted(engine.calls[0]) == [0, 2, 3, 4]
 
 
+@pytest.mark.parametrize("priority", [Priority.BYPASS, Priority.NORMAL])
+async def test_where_padding_costs_little_age_counts_more_than_length(start, submit, engine, priority):
+    engine.limits = Limits(510, 4, 100_000, padding=0.25)
+    queue = await start()
+    believe(queue, fixed=10_000)
+    queue.hold()
+    for name, tokens in enumerate((50, 10, 300, 40, 70, 50, 50)):
+        await submit(queue, name, tokens=tokens, priority=priority)
+    queue.release()
+    await asyncio.gather(*submit.tasks)
+    assert sorted(engine.calls[0]) == [0, 1, 3, 4]
+
+
+async def test_a_crowd_of_first_pieces_is_larger_where_padding_costs_little(start, submit, engine):
+    sizes = []
+    for padding in (1.0, 0.25):
+        engine.calls.clear()
+        engine.limits = Limits(510, 16, 100_000, padding=padding)
+        queue = await start()
+        believe(queue, fixed=45)
+        queue.hold()
+        for name in range(16):
+            await submit(queue, name, tokens=50 if name == 0 else 20, priority=Priority.BYPASS)
+        queue.release()
+        await asyncio.gather(*submit.tasks)
+        sizes.append(len(engine.calls[0]))
+    assert sizes[0] < sizes[1]
+
+
+def test_what_a_batch_costs():
+    assert Limits(510, 16, 100_000).cost(rows=3, longest=50, frames=100) == 150
+    assert Limits(510, 16, 100_000, steps=(4,), padding=0.25).cost(rows=3, longest=50, frames=100) == 50 + 75
+
+
 async def test_a_late_entry_is_not_in_the_window(start, submit, engine):
     queue = await start()
     queue.hold()
