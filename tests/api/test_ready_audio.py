@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import weakref
 from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from tests.batching.doubles import until
 
 ONE = {"phonemes": "həlˈO wˈɜɹld."}
 SEVERAL = {"phonemes": "ðə kwˈɪk bɹˈWn fˈɑks ʤˈʌmps ˈOvəɹ ðə lˈAzi dˈɔɡ, wˌIl sˈɛvən wˈɪzəɹdz wˈɑʧ. " * 5}
+PATHS = ("/tts", "/tts/stream")
 MARK = 1234  # a value that no other way of making the samples gives
 
 
@@ -52,16 +54,11 @@ class Prepared:
         return results
 
 
-@pytest.fixture(params=[True, False], ids=["honest", "marked"])
-def engine(request: pytest.FixtureRequest) -> Prepared:
-    return Prepared(honest=request.param)
-
-
-@pytest.fixture
-async def client(engine: Prepared, tmp_path: Path) -> AsyncIterator[httpx.AsyncClient]:
+@asynccontextmanager
+async def served(engine: Prepared, folder: Path) -> AsyncIterator[httpx.AsyncClient]:
     app = create_app(
         Settings.load({"G2P_SERVICE_URL": "http://localhost:9"}, dotenv=None),
-        load=lambda _settings: Model((engine,), tiny.load(tmp_path).voices, "fp32", "path"),
+        load=lambda _settings: Model((engine,), tiny.load(folder).voices, "fp32", "path"),
     )
     async with (
         app.router.lifespan_context(app),
@@ -76,28 +73,31 @@ async def asked(client: httpx.AsyncClient, path: str, said: dict[str, Any], **op
     return answer.content
 
 
-@pytest.mark.parametrize("path", ["/tts", "/tts/stream"])
-async def test_one_piece_is_sent_as_it_is_ready(client: httpx.AsyncClient, engine: Prepared, path: str) -> None:
-    sent = np.frombuffer(await asked(client, path, ONE), np.int16)
-    exact = np.frombuffer(await asked(client, path, ONE, sample_format="pcm_f32le"), np.float32)
-    expected = np.frombuffer(pcm16(exact), np.int16) if engine._honest else np.full(len(exact), MARK)
-    assert np.array_equal(sent, expected)
+@pytest.mark.parametrize("honest", [True, False])
+async def test_one_piece_is_sent_as_it_is_ready(tmp_path: Path, honest: bool) -> None:
+    async with served(Prepared(honest=honest), tmp_path) as client:
+        for path in PATHS:
+            sent = np.frombuffer(await asked(client, path, ONE), np.int16)
+            exact = np.frombuffer(await asked(client, path, ONE, sample_format="pcm_f32le"), np.float32)
+            expected = np.frombuffer(pcm16(exact), np.int16) if honest else np.full(len(exact), MARK)
+            assert np.array_equal(sent, expected)
 
 
-@pytest.mark.parametrize("path", ["/tts", "/tts/stream"])
-@pytest.mark.parametrize("said", [ONE | {"volume": -6.0}, ONE | {"sample_rate": 16_000}, SEVERAL])
-async def test_not_where_more_is_to_be_done(client: httpx.AsyncClient, path: str, said: dict[str, Any]) -> None:
-    sent = await asked(client, path, said)
-    exact = np.frombuffer(await asked(client, path, said, sample_format="pcm_f32le"), np.float32)
-    assert sent == pcm16(exact)
+async def test_not_where_more_is_to_be_done(tmp_path: Path) -> None:
+    async with served(Prepared(honest=False), tmp_path) as client:
+        for path in PATHS:
+            for said in (ONE | {"volume": -6.0}, ONE | {"sample_rate": 16_000}, SEVERAL):
+                sent = await asked(client, path, said)
+                exact = np.frombuffer(await asked(client, path, said, sample_format="pcm_f32le"), np.float32)
+                assert sent == pcm16(exact)
 
 
-@pytest.mark.parametrize("path", ["/tts", "/tts/stream"])
-@pytest.mark.parametrize("options", [{}, {"format": "mp3"}])
-@pytest.mark.parametrize("said", [ONE, SEVERAL])
-async def test_nothing_holds_a_batch_afterwards(
-    client: httpx.AsyncClient, engine: Prepared, path: str, said: dict[str, Any], options: dict[str, str]
-) -> None:
-    await asked(client, path, said, **options)
-    assert engine.buffers
-    await until(lambda: gc.collect() >= 0 and all(buffer() is None for buffer in engine.buffers))
+async def test_nothing_holds_a_batch_afterwards(tmp_path: Path) -> None:
+    engine = Prepared(honest=True)
+    async with served(engine, tmp_path) as client:
+        for path in PATHS:
+            for said in (ONE, SEVERAL, ONE | {"format": "mp3"}, SEVERAL | {"format": "mp3"}):
+                engine.buffers.clear()
+                await client.post(path, json=said)
+                assert engine.buffers
+                await until(lambda: gc.collect() >= 0 and all(buffer() is None for buffer in engine.buffers))
