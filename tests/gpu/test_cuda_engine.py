@@ -14,6 +14,7 @@ import torch
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an NVIDIA GPU")
 pytest.importorskip("triton")
 
+from kokoro_server.audio.wav import pcm16  # noqa: E402
 from kokoro_server.engine import fused  # noqa: E402
 from kokoro_server.engine import reference as kokoro  # noqa: E402
 from kokoro_server.engine.cuda_engine import CudaEngine  # noqa: E402
@@ -114,6 +115,23 @@ def test_two_calls_at_once_do_not_disturb_each_other(engine: CudaEngine) -> None
                 for before, after in zip(wanted[which], results.result(), strict=True):
                     assert np.array_equal(before.durations, after.durations)
                     assert snr(before.audio, after.audio) > 60
+
+
+def test_what_is_ready_is_what_the_audio_says(engine: CudaEngine) -> None:
+    for rows in ([row(1, 20)], [row(seed, 3 + seed) for seed in range(20)], [row(1, 300, speed=0.25)]):
+        for _ in range(3):
+            for result in engine.synthesize(rows):
+                assert result.ready is not None
+                assert result.ready.samples.tobytes() == pcm16(result.audio)
+                assert result.ready.peak == np.abs(result.audio).max()
+
+
+def test_rows_of_any_lengths_come_back_in_their_places(engine: CudaEngine) -> None:
+    rows = [row(seed, 200 if seed % 17 == 3 else 4 + seed % 9) for seed in range(80)]
+    for given, result in zip(rows, engine.synthesize(rows), strict=True):
+        alone = engine.synthesize([given])[0]
+        assert np.array_equal(alone.durations, result.durations)
+        assert len(alone.audio) == len(result.audio)
 
 
 def test_seed_and_pitch_count(engine: CudaEngine) -> None:
