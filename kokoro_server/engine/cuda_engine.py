@@ -32,9 +32,12 @@ ROWS = Ladder((4, 1), (8, 2), (16, 4), (32, 8), (MAX_ROWS, 16))
 TOKENS = Ladder((128, 16), (256, 32), (POSITIONS, 64))
 FRAMES = Ladder((256, 16), (512, 32), (1024, 64), (2048, 128))
 
-# What warm-up records: the shapes of most sentences.
-COMMON_TOKENS = (32, 48, 64, 80, 96, 112, 128)
-COMMON_FRAMES = (64, 96, 128, 160, 192, 224, 256)
+# What warm-up records: the shapes of most sentences, and of long ones beside few others.
+COMMON_TOKENS = (32, 48, 64, 80, 96, 112, 128, 160, 192, 256)
+COMMON_FRAMES = (64, 96, 128, 160, 192, 224, 256, 320, 384, 512)
+COMMON_LOAD = MAX_ROWS * 384  # rows × frames at most; half as many tokens
+SHAPES = {"read": (TOKENS, COMMON_TOKENS), "speak": (FRAMES, COMMON_FRAMES)}
+SLACK = 1.5  # how much larger a recorded shape may be than what goes into it
 TO_RECORD = ("compile and choose kernels", "record")
 
 # Peak memory of one padded frame beyond the weights, in tensors of the generator's last stage. Measured on an H200: 6
@@ -46,7 +49,7 @@ MAX_PADDED_FRAMES = 40_960  # 17 minutes of audio: a larger batch would only mak
 # Of a batch's time on an H200, beside what is fixed, the share that goes by its frames with padding: ours of the
 # convolutions leave padding out, others do not. Fitted to 1 to 64 rows, equal and mixed, within 3 % of most.
 PADDING = 0.27
-PASS = 1600  # tokens, padding among them, that take as long as the fixed part of a pass
+PASS = 3000  # tokens, padding among them, that take as long as another pass beside a busy event loop
 
 # Whatever is not played back: it may be recorded, which nothing that waits for the whole device must disturb, and it
 # sets torch's precision, which is one for the whole process. So of several engines, one at a time.
@@ -114,15 +117,14 @@ class CudaEngine(TorchEngine):
         super().warmup()
         with torch.inference_mode(), self._session():
             for rows in reversed(ROWS.rungs):  # the largest first: the others fit into the memory that it took
-                for tokens in reversed(COMMON_TOKENS):
+                for tokens in largest_first(COMMON_TOKENS, COMMON_LOAD // 2 // rows):
                     self._desk.lay_out([], rows)
                     for _ in TO_RECORD:
                         self._reading(rows, tokens)
-                for frames in reversed(COMMON_FRAMES):
-                    if rows * frames <= self._limits.max_padded_frames:
-                        self._desk.frames.fill_(frames)
-                        for _ in TO_RECORD:
-                            self._speaking(rows, frames)
+                for frames in largest_first(COMMON_FRAMES, min(COMMON_LOAD, self._limits.max_padded_frames) // rows):
+                    self._desk.frames.fill_(frames)
+                    for _ in TO_RECORD:
+                        self._speaking(rows, frames)
         log.info("graphs recorded=%d seconds=%.1f", len(self._graphs), time.perf_counter() - started)
 
     def free_memory(self) -> None:
@@ -146,13 +148,13 @@ class CudaEngine(TorchEngine):
         size, desk = ROWS.up(len(rows)), self._desk
         with self._turn:
             desk.lay_out(rows, size)
-            self._reading(size, self._rung("read", size, TOKENS, max(len(row.tokens) for row in rows) + 2))
+            self._reading(size, self._rung("read", size, max(len(row.tokens) for row in rows) + 2))
             desk.fetch()
             if self._copied is not None:
                 self._stream.wait_event(self._copied)
             self._stream.synchronize()  # how many frames there are decides what comes next
             counts, durations = desk.seen_frames[: len(rows)].tolist(), desk.seen_durations[: len(rows)].copy()
-            block = self._speaking(size, self._rung("speak", size, FRAMES, max(counts)))
+            block = self._speaking(size, self._rung("speak", size, max(counts)))
             sound, seen = self._buffers.take(len(rows), block.shape[1])
             copied = self._copied = self._copy_out(block, sound)
 
@@ -171,14 +173,15 @@ class CudaEngine(TorchEngine):
             copied: torch.cuda.Event = self._copying.record_event()
         return copied
 
-    def _rung(self, kind: str, rows: int, ladder: Ladder, size: int) -> int:
-        """The rung for a size, or the next one where only that is recorded.
+    def _rung(self, kind: str, rows: int, size: int) -> int:
+        """The rung for a size, or the next ones where only they are recorded.
 
-        A few more frames cost less than a step that is launched kernel by kernel and then recorded, which takes a tenth
-        of a second, most of it the interpreter's.
+        More frames cost less than a step that is launched kernel by kernel and then recorded, which takes a tenth of a
+        second or several, most of it the interpreter's.
         """
-        rungs = ladder.from_(size)[:2]
-        return next((rung for rung in rungs if (kind, rows, rung) in self._graphs), rungs[0])
+        ladder, common = SHAPES[kind]
+        rungs, most = ladder.from_(size), max(SLACK * size, common[0])
+        return next((rung for rung in rungs if rung <= most and (kind, rows, rung) in self._graphs), rungs[0])
 
     def _reading(self, rows: int, tokens: int) -> None:
         self._play(("read", rows, tokens), lambda: self._read(rows, tokens))
@@ -234,6 +237,11 @@ class CudaEngine(TorchEngine):
     def arithmetic(self) -> AbstractContextManager[None]:
         """How this engine has torch compute with single precision: whatever decides durations and F0, by the book."""
         return single_precision("ieee", self._convolutions, "ieee")
+
+
+def largest_first(sizes: Sequence[int], most: int) -> list[int]:
+    """Those not beyond `most`."""
+    return [size for size in reversed(sizes) if size <= most]
 
 
 @contextmanager

@@ -87,5 +87,6 @@ class Graphs:
             )
             return
         self._recorded[key] = graph
+        log.debug("graph recorded key=%s of=%d", key, len(self._recorded))
         if len(self._recorded) > self._limit:
             self._recorded.popitem(last=False)

@@ -157,7 +157,7 @@ async def test_where_padding_costs_little_age_counts_more_than_length(start, sub
     queue = await start()
     believe(queue, fixed=10_000)
     queue.hold()
-    for name, tokens in enumerate((50, 10, 300, 40, 70, 50, 50)):
+    for name, tokens in enumerate((50, 40, 300, 60, 45, 50, 50)):
         await submit(queue, name, tokens=tokens, priority=priority)
     queue.release()
     await asyncio.gather(*submit.tasks)
