@@ -126,22 +126,18 @@ def engine_cuda(found: Found, link: str) -> str:
 
 
 def serve(found: Found, link: str) -> str:
-    lines = []
+    lines: list[list[str]] = []
+    beside = closed(found, ONE_AT_A_TIME)
     for clients in sorted({run["clients"] for run in closed(found, OURS)}):
         whole, stream = (pick(found, OURS, endpoint, clients) for endpoint in ("/tts", "/tts/stream"))
-        plain = pick(found, ONE_AT_A_TIME, "/tts", clients)
-        lines.append(
-            [
-                str(clients),
-                speed(whole),
-                latency(stream, "p50"),
-                latency(stream, "p95"),
-                failed(whole, stream),
-                speed(plain),
-            ]
-        )
+        waits = [latency(stream, "p50"), latency(stream, "p95")]
+        others = [speed(pick(found, ONE_AT_A_TIME, "/tts", clients))] if beside else []
+        lines.append([str(clients), speed(whole), *waits, failed(whole, stream), *others])
+    if plain := found.get("plain_model"):
+        name = "plain `kokoro` model, one at a time, no server, same card, same run"
+        lines.append([name, number(plain["audio_per_second"]), *[""] * (len(lines[0]) - 2)])
     head = ["clients", "audio-seconds per second", "first audio of a stream: p50", "p95", "failed requests"]
-    head.append("a server that takes one at a time: audio-seconds per second")
+    head += ["a server that takes one at a time: audio-seconds per second"] if beside else []
     intro = f"The whole server on one {found['device']}, over HTTP, clients that always want more:"
     folder = link.removeprefix("[json](").rpartition("/")[0]
     shown = f"![Throughput and time to first audio against the number of clients]({folder}/{PICTURE})"
@@ -246,6 +242,9 @@ def picture(found: Found) -> str:
         return lambda run: float(run["first_audio_ms"][rank])
 
     throughput = [line(OURS, OURS, "/tts", audio), line("one model call at a time", ONE_AT_A_TIME, "/tts", audio)]
+    if plain := found.get("plain_model"):
+        level = [(clients, plain["audio_per_second"]) for clients, _ in throughput[0].points]
+        throughput.append(Line("plain model, no server", level, "b", dashed=True))
     latency = [
         line(f"{OURS}, p50", OURS, "/tts/stream", first("p50")),
         line(f"{OURS}, p95", OURS, "/tts/stream", first("p95"), True),

@@ -41,6 +41,7 @@ def served(server: str, endpoint: str, clients: int, audio: float, first: float)
 
 SERVE = {
     "device": "NVIDIA H200",
+    "plain_model": {"audio_per_second": 43.0},
     "runs": [
         served("kokoro-server", "/tts", 1, 600.0, 8.0),
         served("kokoro-server", "/tts", 64, 2600.0, 80.0),
@@ -79,9 +80,19 @@ def test_figures_stand_between_the_marks_and_link_to_their_files(home: Path) -> 
     link = "[json](benchmarks/results/serve_cuda.json)"
     assert f"| 1 | 600 | 9.5 ms | 19 ms | 0 of 200 | 55 | {link} |" in text
     assert f"| 64 | 2,600 | 60 ms | 120 ms | 3 of 203 |  | {link} |" in text
+    assert f"| plain `kokoro` model, one at a time, no server, same card, same run | 43 |  |  |  |  | {link} |" in text
     assert "| **ours, ONNX int8** | 2.7 | [json](benchmarks/results/engine_cpu.json) |" in text
     assert "](benchmarks/results/serve.svg)" in text
     assert all(line.endswith(("| from |", "--- |", ") |")) for line in text.splitlines() if line.startswith("|"))
+
+
+def test_without_another_server_there_is_no_column_for_it(home: Path) -> None:
+    ours = [run for run in SERVE["runs"] if run["server"] == "kokoro-server"]
+    (home / "benchmarks" / "results" / "serve_cuda.json").write_text(json.dumps(SERVE | {"runs": ours}))
+    assert run(home) == 0
+    text = (home / "README.md").read_text()
+    assert "| 1 | 600 | 9.5 ms | 19 ms | 0 of 200 | [json]" in text
+    assert "a server that takes one at a time" not in text
 
 
 def test_written_twice_is_written_once(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -121,7 +132,7 @@ def test_the_picture_is_an_svg_with_a_dot_for_every_figure(home: Path) -> None:
     run(home)
     tree = ElementTree.parse(home / "benchmarks" / "results" / "serve.svg")
     names = [element.tag.rpartition("}")[2] for element in tree.iter()]
-    assert names.count("circle") == 2 + 1 + 2 * (2 + 1)  # throughput of both, p50 and p95 of both
+    assert names.count("circle") == 2 + 1 + 2 + 2 * (2 + 1)  # throughput of all three, p50 and p95 of both servers
     words = {element.text for element in tree.iter() if element.tag.endswith("text")}
     assert {"Throughput", "Time to first audio", "audio-seconds per second", "milliseconds", "64"} <= words
 

@@ -95,6 +95,7 @@ def test_ratios_compare_throughput_and_the_wait_for_sound() -> None:
     ]
     assert ratios({"plain_model": {"audio_per_second": 80.0}, "runs": runs}) == {
         "best_by_plain_model": 10.0,
+        "by_plain_model_at_4": 10.0,
         "by_one_at_a_time_at_4": 20.0,
         "one_at_a_time_first_audio_p95_by_ours_at_4": 15.0,
     }
