@@ -7,7 +7,13 @@ ENV PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1 PYTHONUNBUFFERED=1 \
     HOST=0.0.0.0 KOKORO_CACHE_DIR=/cache
 
 WORKDIR /app
-RUN if [ "$BACKEND" = torch ]; then pip install torch==2.13.0; fi
+# The kernels for GPUs are compiled where they run, with gcc, and kept in the cache: mount /cache to keep them for the
+# next container too.
+ENV TRITON_CACHE_DIR=/cache/triton
+RUN if [ "$BACKEND" = torch ]; then \
+      apt-get update && apt-get install -y --no-install-recommends gcc libc6-dev && rm -rf /var/lib/apt/lists/* \
+      && pip install torch==2.13.0; \
+    fi
 COPY pyproject.toml constraints.txt README.md LICENSE NOTICE ./
 COPY kokoro_server kokoro_server
 RUN case "$BACKEND" in \
@@ -25,6 +31,6 @@ ARG KOKORO_ASSET_SOURCE=auto
 RUN if [ "$BACKEND" = torch ]; then kokoro-server assets fetch; else kokoro-server assets build --drop-weights; fi
 
 EXPOSE 8880
-HEALTHCHECK --start-period=60s --interval=10s --timeout=3s \
+HEALTHCHECK --start-period=300s --interval=10s --timeout=3s \
     CMD ["python", "-c", "import urllib.request; urllib.request.urlopen('http://127.0.0.1:8880/health/live', timeout=2)"]
 CMD ["kokoro-server", "serve"]

@@ -51,7 +51,7 @@ class Speech:
 class Segment:
     """The next stretch of an utterance. `outcome` is absent where there is only silence."""
 
-    audio: Samples  # 24 kHz; the outcome's own or a copy, of which the outcome knows then
+    audio: Samples  # 24 kHz; the same as the outcome's
     outcome: Outcome | None
     last: bool
     timings: Callable[[], tuple[Timing, ...]] = tuple

@@ -102,14 +102,19 @@ def device(settings: Settings) -> Finding:
         return _cpu(settings)
     import torch
 
+    from kokoro_server.engine.torch_engine import kernel_trouble
+
     setting, devices = backends.named_devices(settings)
     kinds = {name.partition(":")[0] for name in devices}
     there = {"auto": True, "cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available(), "cpu": True}
     if not all(there[kind] for kind in kinds):
         return Finding(f"{setting}={','.join(devices)}, but torch sees none", _gpu_advice(), wrong=True)
     if there["cuda"] and kinds & {"auto", "cuda"}:
-        cards = [torch.cuda.get_device_properties(name if ":" in name else "cuda") for name in devices]
-        return Finding("; ".join(f"{card.name}, {card.total_memory / 2**30:.0f} GiB" for card in cards))
+        names = [name if ":" in name else "cuda" for name in devices]
+        cards = [torch.cuda.get_device_properties(name) for name in names]
+        detail = "; ".join(f"{card.name}, {card.total_memory / 2**30:.0f} GiB" for card in cards)
+        troubles = {trouble for name in names if (trouble := kernel_trouble(torch.device(name)))}
+        return Finding(detail, f"it will be slow, without fast kernels: {'; '.join(troubles)}" if troubles else "")
     if there["mps"] and kinds & {"auto", "mps"}:
         return Finding("Apple GPU (mps)")
     return _cpu(settings)

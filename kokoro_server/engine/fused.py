@@ -22,6 +22,7 @@ from kokoro_server.engine.fused_norm import FusedStandard
 from kokoro_server.engine.fused_wave import FusedInverse, FusedSource, FusedSpectrum
 from kokoro_server.engine.layers import BiLSTM, Conv, Linear, Standard, Upsample
 from kokoro_server.engine.places import Place, Span, lengths
+from kokoro_server.engine.protocol import SAMPLES_PER_FRAME
 from kokoro_server.engine.source import Inverse, Source, Spectrum
 
 HOPPER = (9, 0)  # the first with tensor descriptors in hardware
@@ -96,6 +97,12 @@ class Fused:
 def keeps_length(module: Any) -> bool:
     reach: int = module.dilation[0] * (module.kernel_size[0] - 1)
     return bool(module.stride[0] == 1 and 2 * module.padding[0] == reach)
+
+
+def try_out(device: torch.device) -> None:
+    """Compile and launch a kernel there, or raise what prevents it."""
+    with torch.cuda.device(device):
+        draw(torch.zeros(1, dtype=torch.int64, device=device), 16 * SAMPLES_PER_FRAME)
 
 
 def draw(seeds: Tensor, samples: int) -> Tensor:

@@ -54,7 +54,7 @@ class Limits:
     max_tokens: int  # per row
     max_rows: int  # per call: beyond this it gains nothing or does not fit
     max_padded_frames: int  # rows × longest row, predicted frames
-    steps: tuple[int, ...] = ()  # row counts that it computes with, ascending: others take as long as the next of them
+    steps: tuple[int, ...] = ()  # row counts that it computes with, ascending: others are filled up to the next of them
     padding: float = 1.0  # share of its time that goes by the frames it is given with padding; the rest by real ones
     calls: int = 1  # under way at once: a second one's work begins as soon as the first's ends
 

@@ -26,6 +26,7 @@ log = logging.getLogger(__name__)
 BYTES_PER_PADDED_FRAME = 1_250_000
 BATCH_BYTES = 4 * 1024**3  # what one batch may take: 3,400 padded frames, four rows of 21 s
 CPU_ROWS = 4  # more rows gain nothing on a CPU: the convolutions are at its peak already
+PLAIN_CUDA_ROWS = 16  # on a GPU without the kernels of `CudaEngine`
 
 
 class TorchEngine:
@@ -68,7 +69,8 @@ class TorchEngine:
     @classmethod
     def of(cls, model: Any, device: torch.device) -> TorchEngine:
         """The engine around a `kokoro.KModel`, by torch alone."""
-        return cls(BatchedKokoro(model, device, predictor_dtype=predictor_dtype(device)))
+        rows = PLAIN_CUDA_ROWS if device.type == "cuda" else CPU_ROWS
+        return cls(BatchedKokoro(model, device, predictor_dtype=predictor_dtype(device)), rows)
 
     @classmethod
     def tiny(cls, seed: int = 0) -> TorchEngine:
@@ -124,13 +126,28 @@ def batched(rows: Sequence[Row], device: torch.device) -> Batch:
 
 
 def on_cuda(model: Any, device: torch.device, precision: str, memory_fraction: float, sharers: int) -> TorchEngine:
-    """The engine for NVIDIA GPUs; where torch came without Triton, as on Windows, the plain one."""
-    try:
-        from kokoro_server.engine.cuda_engine import CudaEngine
-    except ImportError as error:
-        log.warning("no fast kernels, this GPU will be slow error=%s hint=%r", error, "pip install triton")
+    """The engine for NVIDIA GPUs; where its kernels cannot be had, the plain one."""
+    if trouble := kernel_trouble(device):
+        log.warning("no fast kernels, this GPU will be slow: %s", trouble)
         return TorchEngine.of(model, device)
+    from kokoro_server.engine.cuda_engine import CudaEngine
+
     return CudaEngine(model, device, "fp16" if precision == "auto" else precision, memory_fraction, sharers)
+
+
+def kernel_trouble(device: torch.device) -> str | None:
+    """Why there are no fast kernels for a GPU of this machine, if there are none, and what to do."""
+    try:
+        from kokoro_server.engine import fused
+
+        fused.try_out(device)
+    except ImportError as error:  # torch for Windows comes without it
+        return f"{error}; pip install triton"
+    except Exception as error:
+        return (
+            f"{error}; Triton compiles them here, with a C compiler and Python's headers: install gcc and python3-dev"
+        )
+    return None
 
 
 def pick_device(name: str, setting: str = "KOKORO_DEVICE") -> torch.device:

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import importlib.util
+import sys
 from pathlib import Path
+from types import SimpleNamespace
 from unittest.mock import patch
 
 import numpy as np
 import pytest
 import torch
 
+import kokoro_server.engine
+from kokoro_server.engine import tiny
 from kokoro_server.engine.protocol import STYLE_DIM, Row
-from kokoro_server.engine.torch_engine import TorchEngine, pick_device
+from kokoro_server.engine.torch_engine import TorchEngine, kernel_trouble, on_cuda, pick_device
 from kokoro_server.errors import ConfigError
 from tests.engine.rows import random_row
 
@@ -67,3 +72,23 @@ def test_the_setting_at_fault_is_named(tmp_path: Path) -> None:
 def test_auto_finds_a_device() -> None:
     assert pick_device("auto").type in {"cpu", "cuda", "mps"}
     assert pick_device("cpu").type == "cpu"
+
+
+def test_a_gpu_without_a_compiler_is_slow_rather_than_useless(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def no_compiler(_device: torch.device) -> None:
+        raise RuntimeError("Failed to find C compiler")
+
+    monkeypatch.setitem(sys.modules, "kokoro_server.engine.fused", SimpleNamespace(try_out=no_compiler))
+    monkeypatch.setattr(kokoro_server.engine, "fused", SimpleNamespace(try_out=no_compiler), raising=False)
+    engine = on_cuda(tiny.build(), torch.device("cpu"), "auto", 0.9, 1)
+    assert type(engine) is TorchEngine
+    assert len(engine.synthesize([random_row(1, 5)])[0].audio)
+    assert "Failed to find C compiler" in caplog.text
+    assert "install gcc and python3-dev" in caplog.text
+
+
+@pytest.mark.skipif(importlib.util.find_spec("triton") is not None, reason="there is Triton")
+def test_a_gpu_without_triton_says_what_to_install() -> None:
+    assert "pip install triton" in (kernel_trouble(torch.device("cpu")) or "")
