@@ -132,7 +132,15 @@ def on_cuda(model: Any, device: torch.device, precision: str, memory_fraction: f
         return TorchEngine.of(model, device)
     from kokoro_server.engine.cuda_engine import CudaEngine
 
-    return CudaEngine(model, device, "fp16" if precision == "auto" else precision, memory_fraction, sharers)
+    engine = CudaEngine(model, device, "fp16" if precision == "auto" else precision, memory_fraction, sharers)
+    try:
+        engine.synthesize([warmup_row()])
+    except torch.cuda.OutOfMemoryError:
+        raise
+    except Exception:
+        log.warning("the fast kernels fail on this GPU, which will be slow; please report it", exc_info=True)
+        return TorchEngine.of(model, device)
+    return engine
 
 
 def kernel_trouble(device: torch.device) -> str | None:

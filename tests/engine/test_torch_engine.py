@@ -6,7 +6,8 @@ import importlib.util
 import sys
 from pathlib import Path
 from types import SimpleNamespace
-from unittest.mock import patch
+from typing import Any
+from unittest.mock import Mock, patch
 
 import numpy as np
 import pytest
@@ -74,19 +75,43 @@ def test_auto_finds_a_device() -> None:
     assert pick_device("cpu").type == "cpu"
 
 
+def put_in_place(monkeypatch: pytest.MonkeyPatch, name: str, **parts: Any) -> None:
+    """A module of the engine's that only imports where there is a GPU."""
+    module = SimpleNamespace(**parts)
+    monkeypatch.setitem(sys.modules, f"kokoro_server.engine.{name}", module)
+    monkeypatch.setattr(kokoro_server.engine, name, module, raising=False)
+
+
+def failing(error: Exception) -> Any:
+    return Mock(side_effect=error)
+
+
 def test_a_gpu_without_a_compiler_is_slow_rather_than_useless(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def no_compiler(_device: torch.device) -> None:
-        raise RuntimeError("Failed to find C compiler")
-
-    monkeypatch.setitem(sys.modules, "kokoro_server.engine.fused", SimpleNamespace(try_out=no_compiler))
-    monkeypatch.setattr(kokoro_server.engine, "fused", SimpleNamespace(try_out=no_compiler), raising=False)
+    put_in_place(monkeypatch, "fused", try_out=failing(RuntimeError("Failed to find C compiler")))
     engine = on_cuda(tiny.build(), torch.device("cpu"), "auto", 0.9, 1)
     assert type(engine) is TorchEngine
     assert len(engine.synthesize([random_row(1, 5)])[0].audio)
     assert "Failed to find C compiler" in caplog.text
     assert "install gcc and python3-dev" in caplog.text
+
+
+@pytest.mark.parametrize("error", [None, RuntimeError("no such instruction"), torch.cuda.OutOfMemoryError("full")])
+def test_a_gpu_whose_kernels_fail_is_slow_too(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, error: Exception | None
+) -> None:
+    fast = SimpleNamespace(synthesize=Mock(side_effect=error))
+    put_in_place(monkeypatch, "fused", try_out=Mock())
+    put_in_place(monkeypatch, "cuda_engine", CudaEngine=lambda *_: fast)
+    place = tiny.build(), torch.device("cpu"), "auto", 0.9, 1
+    if isinstance(error, torch.cuda.OutOfMemoryError):
+        with pytest.raises(torch.cuda.OutOfMemoryError):
+            on_cuda(*place)
+        return
+    engine = on_cuda(*place)
+    assert (engine is fast) == (error is None)
+    assert ("no such instruction" in caplog.text) == (error is not None)
 
 
 @pytest.mark.skipif(importlib.util.find_spec("triton") is not None, reason="there is Triton")

@@ -19,6 +19,7 @@ from kokoro_server.engine import fused  # noqa: E402
 from kokoro_server.engine import reference as kokoro  # noqa: E402
 from kokoro_server.engine.cuda_engine import CudaEngine  # noqa: E402
 from kokoro_server.engine.protocol import SAMPLES_PER_FRAME, STYLE_DIM, Engine, Row  # noqa: E402
+from kokoro_server.engine.torch_engine import kernel_trouble  # noqa: E402
 
 DEVICE = torch.device("cuda", 0)
 
@@ -46,6 +47,10 @@ def engine(model: Any) -> CudaEngine:
 def snr(expected: np.ndarray, actual: np.ndarray) -> float:
     assert expected.shape == actual.shape
     return float(10 * np.log10(np.square(expected).sum() / np.square(expected - actual).sum().clip(1e-30)))
+
+
+def test_nothing_is_the_matter_with_its_kernels() -> None:
+    assert kernel_trouble(DEVICE) is None
 
 
 def test_it_is_an_engine(engine: CudaEngine) -> None:
