@@ -33,11 +33,11 @@ TOKENS = Ladder((128, 16), (256, 32), (POSITIONS, 64))
 FRAMES = Ladder((256, 16), (512, 32), (1024, 64), (2048, 128))
 
 # What warm-up records: the shapes of most sentences, and of long ones beside few others.
-COMMON_TOKENS = (32, 48, 64, 80, 96, 112, 128, 160, 192, 256)
-COMMON_FRAMES = (64, 96, 128, 160, 192, 224, 256, 320, 384, 512)
+COMMON_TOKENS = (32, 48, 64, 80, 96, 112, 128, 160, 192, 256, 384, 512)
+COMMON_FRAMES = (64, 96, 128, 160, 192, 224, 256, 320, 384, 512, 768, 1024)
 COMMON_LOAD = MAX_ROWS * 384  # rows × frames at most; half as many tokens
 SHAPES = {"read": (TOKENS, COMMON_TOKENS), "speak": (FRAMES, COMMON_FRAMES)}
-SLACK = 1.5  # how much larger a recorded shape may be than what goes into it
+SLACK = 0.135  # how much longer a recorded shape may take than the one that fits
 RUNS_TO_RECORD = 2  # one to compile and choose kernels, one to record
 
 # Peak memory of one padded frame beyond the weights, in tensors of the generator's last stage. Measured on an H200: 6
@@ -117,6 +117,7 @@ class CudaEngine(TorchEngine):
         super().warmup()
         with torch.inference_mode(), self._session():
             for rows in reversed(ROWS.rungs):  # the largest first: the others fit into the memory that it took
+                log.info("recording graphs rows=%d", rows)
                 for tokens in largest_first(COMMON_TOKENS, COMMON_LOAD // 2 // rows):
                     self._desk.lay_out([], rows)
                     for _ in range(RUNS_TO_RECORD):
@@ -176,14 +177,14 @@ class CudaEngine(TorchEngine):
         return copied
 
     def _rung(self, kind: str, rows: int, size: int) -> int:
-        """The rung for a size, or the next ones where only they are recorded.
+        """The rung for a size, or one of the next where only that is recorded.
 
         More frames cost less than a step that is launched kernel by kernel and then recorded, which takes a tenth of a
         second or several, most of it the interpreter's.
         """
         ladder, common = SHAPES[kind]
-        rungs, most = ladder.from_(size), max(SLACK * size, common[0])
-        return next((rung for rung in rungs if rung <= most and (kind, rows, rung) in self._graphs), rungs[0])
+        rungs = ladder.near(size, max(common[0], size * (1 + SLACK / self._limits.padding)))
+        return next((rung for rung in rungs if (kind, rows, rung) in self._graphs), rungs[0])
 
     def _reading(self, rows: int, tokens: int) -> None:
         self._play(("read", rows, tokens), lambda: self._read(rows, tokens))

@@ -24,9 +24,10 @@ class Ladder:
         """The rung for a size; beyond the ladder, the size itself."""
         return next((rung for rung in self.rungs if rung >= size), size)
 
-    def from_(self, size: int) -> list[int]:
-        """The rungs that a size could go up to, nearest first; beyond the ladder, the size itself."""
-        return [rung for rung in self.rungs if rung >= size] or [size]
+    def near(self, size: int, most: float) -> list[int]:
+        """The rungs that a size may go up to: the next two, and others up to `most`; beyond the ladder, the size."""
+        rungs = [rung for rung in self.rungs if rung >= size] or [size]
+        return rungs[:2] + [rung for rung in rungs[2:] if rung <= most]
 
     def __contains__(self, size: int) -> bool:
         return size in self.rungs

@@ -132,6 +132,7 @@ def on_cuda(model: Any, device: torch.device, precision: str, memory_fraction: f
         return TorchEngine.of(model, device)
     from kokoro_server.engine.cuda_engine import CudaEngine
 
+    log.info("preparing the GPU; the first time its kernels are compiled, which takes a minute or two")
     engine = CudaEngine(model, device, "fp16" if precision == "auto" else precision, memory_fraction, sharers)
     try:
         engine.synthesize([warmup_row()])

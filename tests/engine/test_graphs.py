@@ -14,3 +14,11 @@ def test_beyond_the_ladder_a_size_is_itself() -> None:
     assert ladder.up(7) == 7
     assert 4 in ladder
     assert 7 not in ladder
+
+
+def test_a_size_may_go_further_up() -> None:
+    ladder = Ladder((64, 16), (128, 32))
+    assert ladder.near(20, 20) == [32, 48]
+    assert ladder.near(20, 100) == [32, 48, 64, 96]
+    assert ladder.near(128, 500) == [128]
+    assert ladder.near(130, 500) == [130]
