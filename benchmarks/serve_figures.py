@@ -105,10 +105,9 @@ def ratios(results: dict[str, Any]) -> dict[str, float]:
     found = {}
     if plain and rates:
         found["best_by_plain_model"] = round(max(rates) / plain["audio_per_second"], 1)
-        for (server, endpoint, clients), run in runs.items():
-            if (server, endpoint) == (OURS, "/tts"):
-                found[f"by_plain_model_at_{clients}"] = round(run["audio_per_second"] / plain["audio_per_second"], 1)
     for (server, endpoint, clients), run in runs.items():
+        if plain and (server, endpoint) == (OURS, "/tts"):
+            found[f"by_plain_model_at_{clients}"] = round(run["audio_per_second"] / plain["audio_per_second"], 1)
         theirs = runs.get((ONE_AT_A_TIME, endpoint, clients))
         if server != OURS or theirs is None:
             continue

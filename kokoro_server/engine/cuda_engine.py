@@ -136,7 +136,7 @@ class CudaEngine(TorchEngine):
             torch.cuda.empty_cache()
 
     def _run(self, rows: Sequence[Row]) -> list[Result]:
-        parts = divided([len(row.tokens) for row in rows], MAX_ROWS, ROWS, PASS)
+        parts = divided([len(row.tokens) for row in rows], ROWS, PASS)
         results: dict[int, Result] = {}
         with torch.inference_mode(), self._session():
             begun = [(part, self._begin([rows[i] for i in part])) for part in parts]

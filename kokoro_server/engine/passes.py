@@ -7,12 +7,13 @@ from collections.abc import Sequence
 from kokoro_server.engine.graphs import Ladder
 
 
-def divided(lengths: Sequence[int], most: int, ladder: Ladder, fixed: int) -> list[list[int]]:
-    """Rows by number, in passes of at most `most` and of about the same length.
+def divided(lengths: Sequence[int], ladder: Ladder, fixed: int) -> list[list[int]]:
+    """Rows by number, in passes of about the same length, none beyond the ladder.
 
     A pass computes with its longest row's length for as many rows as the ladder says; besides, it takes as long as
     `fixed` more of such would.
     """
+    most = ladder.rungs[-1]
     order = sorted(range(len(lengths)), key=lengths.__getitem__)
     passes: list[list[int]] = []
     for start in range(0, len(order), most):

@@ -68,6 +68,7 @@ class Limits:
         return self.share(self.computed(rows) * longest, frames)
 
     def share(self, padded: int, frames: int) -> float:
+        """The same of so many frames with padding, and without."""
         return self.padding * padded + (1 - self.padding) * frames
 
 

@@ -82,14 +82,10 @@ def put_in_place(monkeypatch: pytest.MonkeyPatch, name: str, **parts: Any) -> No
     monkeypatch.setattr(kokoro_server.engine, name, module, raising=False)
 
 
-def failing(error: Exception) -> Any:
-    return Mock(side_effect=error)
-
-
 def test_a_gpu_without_a_compiler_is_slow_rather_than_useless(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    put_in_place(monkeypatch, "fused", try_out=failing(RuntimeError("Failed to find C compiler")))
+    put_in_place(monkeypatch, "fused", try_out=Mock(side_effect=RuntimeError("Failed to find C compiler")))
     engine = on_cuda(tiny.build(), torch.device("cpu"), "auto", 0.9, 1)
     assert type(engine) is TorchEngine
     assert len(engine.synthesize([random_row(1, 5)])[0].audio)
