@@ -15,9 +15,10 @@ from typing import Any
 
 import numpy as np
 
+from kokoro_server.assets import files, sources
+from kokoro_server.assets.catalog import CATALOG
 from kokoro_server.config import Settings
-from kokoro_server.engine import built, files, sources
-from kokoro_server.engine.pins import CATALOG
+from kokoro_server.engine.cpu import build_cache
 from kokoro_server.engine.protocol import STYLE_DIM, Engine, Row
 from kokoro_server.engine.voices import VoiceBook
 from kokoro_server.errors import KokoroError
@@ -50,7 +51,7 @@ Speak = Callable[[Clip], int]  # gives the number of samples made
 def kmodel(place: Place) -> Speak:
     import torch
 
-    from kokoro_server.engine import reference
+    from kokoro_server.engine.model import reference
 
     torch.set_num_threads(place.threads)
     model = reference.load(place.weights)
@@ -65,22 +66,22 @@ def kmodel(place: Place) -> Speak:
 def torch_engine(place: Place) -> Speak:
     import torch
 
-    from kokoro_server.engine.torch_engine import TorchEngine
+    from kokoro_server.engine import devices
 
     torch.set_num_threads(place.threads)
-    return _ours(TorchEngine.load(place.weights, "cpu"))
+    return _ours(devices.load(place.weights, "cpu"))
 
 
 def onnx_graphs(weights: Path, precision: str) -> Path:
     """The folder of our graphs, built first if the cache has none."""
-    key = built.key(files.sha256(weights), precision)  # type: ignore[arg-type]
-    return built.ensure(Settings.load(dotenv=None).cache_dir, weights, key)
+    key = build_cache.key(files.sha256(weights), precision)  # type: ignore[arg-type]
+    return build_cache.ensure(Settings.load(dotenv=None).cache_dir, weights, key)
 
 
 def onnx_engine(weights: Path, precision: str, threads: int | None = None) -> Engine:
-    from kokoro_server.engine.onnx import OnnxEngine
+    from kokoro_server.engine.cpu.engine import OnnxEngine
 
-    return OnnxEngine.load(onnx_graphs(weights, precision), threads)
+    return OnnxEngine(onnx_graphs(weights, precision), threads)
 
 
 def _ours(engine: Engine) -> Speak:

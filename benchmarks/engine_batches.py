@@ -16,9 +16,9 @@ import torch
 
 from benchmarks import common, corpus
 from benchmarks.contenders import Place, onnx_engine
-from kokoro_server.engine import reference
+from kokoro_server.engine import devices
+from kokoro_server.engine.model import reference
 from kokoro_server.engine.protocol import SAMPLE_RATE, Engine, Row
-from kokoro_server.engine.torch_engine import TorchEngine
 
 VOICES = ("af_heart", "am_michael", "bf_emma", "bm_george")
 
@@ -28,7 +28,7 @@ Speak = Callable[[Sequence[Row]], float]  # gives the seconds of audio made
 def measure(place: Place, counts: Sequence[int], rounds: int) -> dict[str, Any]:
     torch.set_num_threads(place.threads)
     rows = choose_rows(place, max(counts))
-    engine = TorchEngine.load(place.weights, "cpu")
+    engine = devices.load(place.weights, "cpu")
     speakers = {
         "kmodel": plain(reference.load(place.weights)),
         "ours-torch": batched(engine),

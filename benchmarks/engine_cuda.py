@@ -23,9 +23,10 @@ import torch
 
 from benchmarks import common, corpus, stages
 from benchmarks.exactness import Exact
-from kokoro_server.engine import cuda_engine, reference
-from kokoro_server.engine.cuda_engine import CudaEngine
-from kokoro_server.engine.graphs import Ladder
+from kokoro_server.engine.cuda import engine as cuda_engine
+from kokoro_server.engine.cuda.engine import CudaEngine
+from kokoro_server.engine.cuda.graph_cache import Ladder
+from kokoro_server.engine.model import reference
 from kokoro_server.engine.protocol import SAMPLE_RATE, Row
 from kokoro_server.engine.voices import VoiceBook
 

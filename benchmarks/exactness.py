@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import torch
 
-from kokoro_server.engine.cuda_engine import CudaEngine, single_precision
-from kokoro_server.engine.fused import draw
-from kokoro_server.engine.model import BatchedKokoro, Plan
-from kokoro_server.engine.places import DeviceSpan
+from kokoro_server.engine.cuda.engine import CudaEngine, single_precision
+from kokoro_server.engine.cuda.ops import draw
+from kokoro_server.engine.model.kokoro import BatchedKokoro, Plan
+from kokoro_server.engine.model.lengths import DeviceSpan
 from kokoro_server.engine.protocol import SAMPLES_PER_FRAME, Result, Row
 from kokoro_server.engine.torch_engine import batched
 

@@ -118,18 +118,19 @@ def on_cpu(options: argparse.Namespace) -> None:
 
 
 def torch_clips(weights: Path, rows: Sequence[Row]) -> list[listening.Clip]:
-    from kokoro_server.engine.torch_engine import TorchEngine
+    from kokoro_server.engine import devices
 
-    return sound(one_by_one(TorchEngine.load(weights, "cpu"))(rows))
+    return sound(one_by_one(devices.load(weights, "cpu"))(rows))
 
 
 def torch_durations(weights: Path, rows: Sequence[Row]) -> list[NDArray[np.int64]]:
     """What the torch engine predicts, without the sound."""
     import torch
 
-    from kokoro_server.engine.torch_engine import TorchEngine, batched
+    from kokoro_server.engine import devices
+    from kokoro_server.engine.torch_engine import batched
 
-    engine = TorchEngine.load(weights, "cpu")
+    engine = devices.load(weights, "cpu")
     with torch.inference_mode():
         return [engine.model.plan(batched([row], torch.device("cpu"))).durations[0].numpy() for row in rows]
 
@@ -155,8 +156,8 @@ def on_cuda(options: argparse.Namespace) -> None:
     import torch
 
     from benchmarks.exactness import Exact, kmodel
-    from kokoro_server.engine import reference as plain
-    from kokoro_server.engine.cuda_engine import CudaEngine
+    from kokoro_server.engine.cuda.engine import CudaEngine
+    from kokoro_server.engine.model import reference as plain
 
     gpu = torch.device("cuda", 0)
     weights, folder = common.find(options.weights, options.voices)

@@ -37,26 +37,28 @@ from kokoro_server.audio.encode import Output, encode
 from kokoro_server.audio.wav import header, pcm16
 from kokoro_server.config import Settings
 from kokoro_server.engine import vocab
-from kokoro_server.engine.loader import Model
-from kokoro_server.engine.protocol import SAMPLES_PER_FRAME, Limits, Ready, Result, Row
+from kokoro_server.engine.loader import LoadedModel
+from kokoro_server.engine.protocol import SAMPLES_PER_FRAME, Limits, Pcm16, Result, Row
 from kokoro_server.engine.voices import VoiceBook
 from kokoro_server.g2p import languages
 
 TABLE = common.ROOT / "benchmarks" / "data" / "conversions.json"
 DOUBLE_SECONDS = (0.0041, 4.25e-6)  # a batch on an H200, and each frame of `Limits.cost`: fitted to engine_cuda.json
-DOUBLE_STEPS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)  # rows that it computes with
+DOUBLE_ROWS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)  # rows that it computes with
 
 
 class Double:
     """An engine that takes the time an H200 would and gives a hum of the right length."""
 
     device = "double"
-    limits = Limits(max_tokens=510, max_rows=64, max_padded_frames=40_960, steps=DOUBLE_STEPS, padding=0.27, calls=2)
+    limits = Limits(
+        max_tokens=510, max_rows=64, max_padded_frames=40_960, row_buckets=DOUBLE_ROWS, padding=0.27, max_in_flight=2
+    )
 
     def __init__(self) -> None:
         self._turn = threading.Lock()
         self._hum = np.sin(np.arange(2_000 * SAMPLES_PER_FRAME) / 20, dtype=np.float32) * np.float32(0.3)
-        self._ready = np.frombuffer(pcm16(self._hum), np.int16)
+        self._pcm16 = np.frombuffer(pcm16(self._hum), np.int16)
 
     def warmup(self) -> None: ...
 
@@ -70,36 +72,37 @@ class Double:
 
     def _result(self, durations: NDArray[np.int64]) -> Result:
         samples = int(durations.sum()) * SAMPLES_PER_FRAME
-        return Result(self._hum[:samples], durations, Ready(self._ready[:samples], 0.3))
+        return Result(self._hum[:samples], durations, Pcm16(self._pcm16[:samples], 0.3))
 
 
-def load(options: argparse.Namespace, settings: Settings, scratch: Path) -> Model:
-    from kokoro_server.engine.torch_engine import TorchEngine
+def load(options: argparse.Namespace, settings: Settings, scratch: Path) -> LoadedModel:
+    from kokoro_server.engine import devices
     from tests import tiny
 
     if options.model == "tiny":
         return tiny.load(scratch)
     if options.model == "double":
-        return Model((Double(),), VoiceBook(tiny.write_voices(scratch)), "none", "double")
+        return LoadedModel((Double(),), VoiceBook(tiny.write_voices(scratch)), "none", "double")
     weights, voices = common.find(options.weights, options.voices)
-    engines = TorchEngine.load_all(
+    engines = devices.load_all(
         weights, settings.devices or (settings.device,), settings.precision, settings.gpu_memory_fraction
     )
     for engine in engines:
         engine.warmup()
-    return Model(tuple(engines), VoiceBook(voices), "fp32", "path")
+    return LoadedModel(tuple(engines), VoiceBook(voices), "fp32", "path")
 
 
 def plain_model(options: argparse.Namespace, settings: Settings, scratch: Path) -> tuple[Any, VoiceBook]:
     """`kokoro.KModel` as it is, on the device the server would use, and the voices."""
-    from kokoro_server.engine import reference, tiny
-    from kokoro_server.engine.torch_engine import pick_device
+    from kokoro_server.engine.devices import pick_device
+    from kokoro_server.engine.model import reference
     from tests import tiny as tiny_voices
+    from tests import tiny_model
 
     if options.model == "real":
         weights, voices = common.find(options.weights, options.voices)
         return reference.load(weights).to(pick_device(settings.device)), VoiceBook(voices)
-    return tiny.build(), VoiceBook(tiny_voices.write_voices(scratch))
+    return tiny_model.build(), VoiceBook(tiny_voices.write_voices(scratch))
 
 
 def speak(model: Any, voices: VoiceBook, phonemes: str, voice: str, speed: float = 1.0) -> np.ndarray[Any, Any]:

@@ -10,11 +10,11 @@ from unittest.mock import patch
 import torch
 from torch import Tensor
 
-from kokoro_server.engine import outbox
-from kokoro_server.engine.cuda_engine import FRAMES, ROWS, TOKENS, CudaEngine
-from kokoro_server.engine.fused import draw
-from kokoro_server.engine.model import VOICE_DIM, Reading
-from kokoro_server.engine.places import DeviceSpan
+from kokoro_server.engine.cuda import output_buffer
+from kokoro_server.engine.cuda.engine import FRAMES, ROWS, TOKENS, CudaEngine
+from kokoro_server.engine.cuda.ops import draw
+from kokoro_server.engine.model.kokoro import VOICE_DIM, Reading
+from kokoro_server.engine.model.lengths import DeviceSpan
 from kokoro_server.engine.protocol import SAMPLES_PER_FRAME, Row
 
 PLAYS = 10
@@ -106,7 +106,7 @@ def _speaking(engine: CudaEngine, rows: int, frames: int) -> dict[str, float]:
         x = upsampled()
     found["last_convolution_and_inverse"] = played(lambda: generator.inverse(generator.post(x, rate), rate))
     audio, block = generator.inverse(generator.post(x, rate), rate), engine._speaking(rows, frames)
-    found["outbox"] = played(lambda: outbox.fill(block, audio, desk.frames[:rows]))
+    found["outbox"] = played(lambda: output_buffer.fill(block, audio, desk.frames[:rows]))
     return found
 
 

@@ -9,8 +9,6 @@ import signal
 import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
-from functools import cached_property
 from typing import TypeVar
 
 from fastapi import FastAPI
@@ -26,12 +24,14 @@ from kokoro_server.batching.policy import BatchingOptions
 from kokoro_server.batching.queue import BatchQueue
 from kokoro_server.config import Settings
 from kokoro_server.engine import loader
-from kokoro_server.engine.loader import Model
+from kokoro_server.engine.loader import LoadedModel
 from kokoro_server.g2p.child import G2PChild
 from kokoro_server.g2p.client import G2PClient
 from kokoro_server.metrics import Metrics
+from kokoro_server.parts import Parts
 from kokoro_server.synthesis import Synthesizer
 from kokoro_server.text.lexicon import Lexicon
+from kokoro_server.text.pace import Pace
 from kokoro_server.text.pieces import FIRST, PieceSizes
 from kokoro_server.text.reading import Reader
 
@@ -39,40 +39,10 @@ log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-PACED_BYPASS = 100  # pieces: after ten minutes of speech a slow machine is far enough ahead
-
-
-@dataclass(frozen=True)
-class Parts:
-    """What a running server is made of; `app.state.parts`."""
-
-    settings: Settings
-    model: Model
-    queue: BatchQueue
-    g2p: G2PClient
-    child: G2PChild | None  # the embedded G2P service, unless a remote one is used
-    synthesizer: Synthesizer
-    metrics: Metrics
-
-    @cached_property
-    def paced(self) -> bool:
-        """Whether the pieces of a stream are sized to be ready when they are needed, and no earlier."""
-        return self.model.pace is not None and self.model.pace.matters and not self.settings.first_chunk_tokens
-
-    @property
-    def bypass(self) -> int:
-        """Pieces of a stream that do not wait for others."""
-        return max(PACED_BYPASS, self.settings.bypass_chunks) if self.paced else self.settings.bypass_chunks
-
-    @property
-    def urgent(self) -> int:
-        """Those of them that go before all others: the first, unless the next too may be needed at once."""
-        return self.bypass if self.paced else 1
-
 
 @asynccontextmanager
 async def running(
-    settings: Settings, load: Callable[[Settings], Model], metrics: Metrics, on_fatal: Callable[[str], object]
+    settings: Settings, load: Callable[[Settings], LoadedModel], metrics: Metrics, on_fatal: Callable[[str], object]
 ) -> AsyncIterator[Parts]:
     """All parts, started; stopped again in reverse order, also when a later one fails to start."""
     async with AsyncExitStack() as stack:
@@ -91,9 +61,10 @@ async def running(
         queue = BatchQueue(model.engines, _options(settings), metrics=metrics, on_fatal=on_fatal)
         await queue.start()
         stack.push_async_callback(queue.stop)
-        reader = Reader(g2p, _sizes(settings), lexicon, metrics.g2p_time.time, model.pace)
+        pace = Pace.measured(model.real_time_factor) if model.real_time_factor else None
+        reader = Reader(g2p, _sizes(settings), lexicon, metrics.g2p_time.time, pace)
         synthesizer = Synthesizer(reader, queue, model.voices, settings.max_text_length)
-        yield Parts(settings, model, queue, g2p, child, synthesizer, metrics)
+        yield Parts(settings, model, pace, queue, g2p, child, synthesizer, metrics)
 
 
 async def _in_daemon_thread(work: Callable[[], T]) -> T:
@@ -144,7 +115,7 @@ def _options(settings: Settings) -> BatchingOptions:
     )
 
 
-def create_app(settings: Settings, load: Callable[[Settings], Model] = loader.load) -> FastAPI:
+def create_app(settings: Settings, load: Callable[[Settings], LoadedModel] = loader.load) -> FastAPI:
     """`load` makes the model; tests give a small one.
 
     When the device is lost for good, `app.state.device_lost` says why and the process is asked to end, for its

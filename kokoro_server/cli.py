@@ -8,6 +8,7 @@ import logging
 import os
 import sys
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 from kokoro_server import __version__, logs
@@ -198,9 +199,9 @@ def _doctor(settings: Settings, options: argparse.Namespace) -> int:
 
 
 def _assets_fetch(settings: Settings, _options: argparse.Namespace) -> int:
-    from kokoro_server.engine import assets
+    from kokoro_server.assets import library
 
-    found = assets.ensure(settings.cache_dir, settings.asset_source, settings.model_path)
+    found = library.ensure(settings.cache_dir, settings.asset_source, settings.model_path)
     log.info("assets ready precision=%s source=%s weights=%s", found.precision, found.source, found.weights)
     return 0
 
@@ -218,20 +219,22 @@ def _assets_build(settings: Settings, options: argparse.Namespace) -> int:
 
 
 def _assets_verify(settings: Settings, _options: argparse.Namespace) -> int:
-    from kokoro_server.engine import assets, built
+    from kokoro_server.assets import library
+    from kokoro_server.engine.cpu import build_cache
 
-    checks = assets.verify(settings.cache_dir)
+    checks = library.verify(settings.cache_dir, partial(build_cache.made_from, settings.cache_dir))
     for check in checks:
         sys.stdout.write(f"{'ok ' if check.ok else 'BAD'}  {check.name}  {check.detail}\n")
-    builds = {build.key.name: build.problems() for build in built.listing(settings.cache_dir)}
+    builds = {build.key.name: build.problems() for build in build_cache.listing(settings.cache_dir)}
     for name, problems in builds.items():
         sys.stdout.write(f"{'BAD' if problems else 'ok '}  onnx/{name}  {'; '.join(problems) or 'ok'}\n")
     return 0 if checks and all(check.ok for check in checks) and not any(builds.values()) else 1
 
 
 def _assets_list(settings: Settings, _options: argparse.Namespace) -> int:
-    from kokoro_server.engine import assets, built
+    from kokoro_server.assets import library
+    from kokoro_server.engine.cpu import build_cache
 
-    for line in (*assets.listing(settings.cache_dir), *built.listing(settings.cache_dir)):
+    for line in (*library.listing(settings.cache_dir), *build_cache.listing(settings.cache_dir)):
         sys.stdout.write(f"{line}\n")
     return 0

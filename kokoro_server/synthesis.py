@@ -17,7 +17,7 @@ from kokoro_server.audio.wav import Samples
 from kokoro_server.batching.entry import Outcome
 from kokoro_server.batching.queue import BatchQueue, Job
 from kokoro_server.engine import timing, vocab
-from kokoro_server.engine.protocol import SAMPLE_RATE, SAMPLES_PER_FRAME, Ready, Result, Row
+from kokoro_server.engine.protocol import SAMPLE_RATE, SAMPLES_PER_FRAME, Pcm16, Result, Row
 from kokoro_server.engine.voices import VoiceBook
 from kokoro_server.errors import TextTooLong
 from kokoro_server.g2p import languages
@@ -62,9 +62,9 @@ class Segment:
         return self.timings()
 
     @property
-    def ready(self) -> Ready | None:
-        """The same as the engine has made it ready, if it has."""
-        return self.outcome.result.ready if self.outcome is not None else None
+    def pcm16(self) -> Pcm16 | None:
+        """The same in 16-bit samples, if the engine made them."""
+        return self.outcome.result.pcm16 if self.outcome is not None else None
 
     def kept(self) -> Segment:
         """The same in memory of its own. The engine's is a whole batch's, which a slow client must not hold."""
@@ -90,8 +90,8 @@ class Clip:
         return tuple(word for segment in self.segments for word in segment.words)
 
     @property
-    def ready(self) -> Ready | None:
-        return self.segments[0].ready if len(self.segments) == 1 else None
+    def pcm16(self) -> Pcm16 | None:
+        return self.segments[0].pcm16 if len(self.segments) == 1 else None
 
     @property
     def seconds(self) -> float:

@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import os
 
+from kokoro_server.assets.library import Assets
 from kokoro_server.config import Settings
-from kokoro_server.engine import built
-from kokoro_server.engine.assets import Assets
-from kokoro_server.engine.onnx import OnnxEngine
+from kokoro_server.engine import devices
+from kokoro_server.engine.cpu import build_cache
+from kokoro_server.engine.cpu.engine import OnnxEngine
 from kokoro_server.engine.protocol import Engine
-from kokoro_server.engine.torch_engine import TorchEngine
+from tests import tiny_model
 
 ASKED = os.environ.get("TEST_BACKEND")
 TESTED = (ASKED,) if ASKED else ("torch", "onnx")
@@ -23,13 +24,13 @@ TESTED = (ASKED,) if ASKED else ("torch", "onnx")
 
 def tiny(backend: str) -> Engine:
     """The engine around a very small model with random weights, the same on each backend."""
-    return OnnxEngine.tiny() if backend == "onnx" else TorchEngine.tiny()
+    return tiny_model.onnx_engine() if backend == "onnx" else tiny_model.torch_engine()
 
 
 def real(backend: str, assets: Assets) -> Engine:
     """The engine as a server on a CPU has it, built once into the user's cache."""
     if backend == "onnx":
         settings = Settings.load(dotenv=None)
-        key = built.key(assets.digest, settings.cpu_precision)
-        return OnnxEngine.load(built.ensure(settings.cache_dir, assets.weights, key))
-    return TorchEngine.load(assets.weights, "cpu")
+        key = build_cache.key(assets.digest, settings.cpu_precision)
+        return OnnxEngine(build_cache.ensure(settings.cache_dir, assets.weights, key))
+    return devices.load(assets.weights, "cpu")

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from kokoro_server.assets import library as asset_store
+from kokoro_server.assets.library import Assets
 from kokoro_server.config import Settings
-from kokoro_server.engine import assets as asset_store
-from kokoro_server.engine.assets import Assets
 from kokoro_server.engine.protocol import Engine
 from tests import backends, servers
 from tests.servers import Server

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from kokoro_server.engine.loader import Model
+from kokoro_server.engine.loader import LoadedModel
 from kokoro_server.engine.protocol import MAX_TOKENS, STYLE_DIM
 from kokoro_server.engine.voices import VoiceBook
 from tests import backends
@@ -22,6 +22,6 @@ def write_voices(folder: Path) -> Path:
     return folder
 
 
-def load(folder: Path, engines: int = 1, backend: str = "torch") -> Model:
+def load(folder: Path, engines: int = 1, backend: str = "torch") -> LoadedModel:
     made = tuple(backends.tiny(backend) for _ in range(engines))
-    return Model(made, VoiceBook(write_voices(folder)), "fp32", "path", backend)
+    return LoadedModel(made, VoiceBook(write_voices(folder)), "fp32", "path", backend)

@@ -98,7 +98,7 @@ async def _clip(request: Request, number: int, body: Any, shared: Job) -> Made:
         wanted = _parsed(body)
         rendering = wanted.rendering(wanted.format)
         clip = await parts(request).synthesizer.speak(wanted.speech(), shared)
-        content = await rendered(clip.audio, rendering, clip.ready)
+        content = await rendered(clip.audio, rendering, clip.pcm16)
     except KokoroError as error:
         return _failed(number, body, error)
     name = f"tts_{number:03}_{clip.voice}.{wanted.format}"

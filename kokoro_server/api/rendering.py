@@ -6,12 +6,12 @@ import asyncio
 
 from kokoro_server.audio.render import Renderer, Rendering, render, render_quickly
 from kokoro_server.audio.wav import Samples
-from kokoro_server.engine.protocol import Ready
+from kokoro_server.engine.protocol import Pcm16
 
 
-async def rendered(audio: Samples, rendering: Rendering, ready: Ready | None = None) -> bytes:
+async def rendered(audio: Samples, rendering: Rendering, pcm16: Pcm16 | None = None) -> bytes:
     """A whole file."""
-    made = render_quickly(audio, rendering, ready=ready)
+    made = render_quickly(audio, rendering, pcm16=pcm16)
     return await asyncio.to_thread(render, audio, rendering) if made is None else made
 
 

@@ -19,8 +19,8 @@ from kokoro_server.api.rendering import AsyncRenderer
 from kokoro_server.api.schemas import SpeechRequest, TTSRequest
 from kokoro_server.api.tts import AUDIO, ERRORS, RequestTimeout, batching_enabled, job, parts
 from kokoro_server.audio.render import Rendering, render_quickly
-from kokoro_server.engine.loader import Model
 from kokoro_server.synthesis import Segment
+from kokoro_server.text.pace import Pace
 
 log = logging.getLogger(__name__)
 router = APIRouter(tags=["speech"], route_class=QuickRoute)
@@ -66,7 +66,7 @@ async def stream(body: TTSRequest, request: Request, timeout: RequestTimeout = N
         "X-Voice-Used": running.model.voices.canonical(body.voice),
         "X-Batching-Enabled": batching_enabled(request),
     }
-    content = render_quickly(first.audio, rendering, ready=first.ready, streamed=True) if first.last else None
+    content = render_quickly(first.audio, rendering, pcm16=first.pcm16, streamed=True) if first.last else None
     if content is not None:
         await segments.aclose()
         return _AtOnce(content, rendering.output.media_type, headers, request.app.state.streams)
@@ -169,18 +169,18 @@ async def streaming(request: Request) -> dict[str, Any]:
         "streaming_mode": f"bypass-first-{running.bypass}-chunks",
         "batch_queue_stats": running.queue.snapshot(),
         "streams": vars(count),
-        "pace": _pace(running.model),
+        "pace": _pace(running.pace),
     }
 
 
-def _pace(model: Model) -> dict[str, Any] | None:
+def _pace(pace: Pace | None) -> dict[str, Any] | None:
     """What the length of a stream's pieces goes by, where an engine has measured its speed."""
-    if model.pace is None:
+    if pace is None:
         return None
-    start = model.pace.start()
+    start = pace.start()
     return {
-        "real_time_factor": model.pace.factor,
+        "real_time_factor": pace.factor,
         "keeps_up": start.keeps_up,
         "first_piece_phonemes": start.most,
-        "first_piece_seconds": round(model.pace.cost(start.most), 2),
+        "first_piece_seconds": round(pace.cost(start.most), 2),
     }

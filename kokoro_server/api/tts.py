@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Header, Request, Response
 
@@ -15,10 +15,8 @@ from kokoro_server.audio.encode import ENCODINGS
 from kokoro_server.batching.entry import Priority
 from kokoro_server.batching.queue import Job
 from kokoro_server.g2p import languages
+from kokoro_server.parts import Parts
 from kokoro_server.synthesis import Clip
-
-if TYPE_CHECKING:
-    from kokoro_server.app import Parts
 
 router = APIRouter(tags=["speech"], route_class=QuickRoute)
 
@@ -65,7 +63,7 @@ async def tts(body: TTSRequest, request: Request, timeout: RequestTimeout = None
     bypass = parts(request).settings.bypass_chunks if body.optimize_for_latency else 0
     work = parts(request).synthesizer.speak(body.speech(), job(request, timeout, bypass=bypass, urgent=bypass))
     clip = await while_connected(request.receive, work)
-    content = await rendered(clip.audio, rendering, clip.ready)
+    content = await rendered(clip.audio, rendering, clip.pcm16)
     headers = {"Content-Disposition": f"attachment; filename=tts_output.{body.format}"} | clip_headers(request, clip)
     return Response(content, media_type=rendering.output.media_type, headers=headers)
 

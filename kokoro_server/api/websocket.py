@@ -34,7 +34,7 @@ it appends meanwhile is kept, up to MAX_TEXT_LENGTH characters. Messages are at 
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 from fastapi import APIRouter, WebSocket, WebSocketDisconnect
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
@@ -47,10 +47,8 @@ from kokoro_server.api.speaker import Speaker, error_facts
 from kokoro_server.audio.encode import Format
 from kokoro_server.errors import BadRequest, InvalidInput, KokoroError, TextTooLong
 from kokoro_server.g2p import languages
+from kokoro_server.parts import Parts
 from kokoro_server.text.incremental import SentenceBuffer
-
-if TYPE_CHECKING:
-    from kokoro_server.app import Parts
 
 log = logging.getLogger(__name__)
 router = APIRouter()

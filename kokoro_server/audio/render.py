@@ -11,7 +11,7 @@ from kokoro_server.audio.encode import Output, encode, encode_plain, encoder, wr
 from kokoro_server.audio.level import CEILING, Level, louder
 from kokoro_server.audio.resample import Resampler
 from kokoro_server.audio.wav import Samples
-from kokoro_server.engine.protocol import SAMPLE_RATE, Ready
+from kokoro_server.engine.protocol import SAMPLE_RATE, Pcm16
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,14 +26,14 @@ class Rendering:
         """Whether samples stay what they are: no other rate, no encoder."""
         return self.output.format in ("wav", "pcm") and self.output.sample_rate == SAMPLE_RATE
 
-    def is_ready(self, ready: Ready | None) -> TypeGuard[Ready]:
-        """Whether the samples are wanted as an engine has made them ready."""
+    def takes(self, pcm16: Pcm16 | None) -> TypeGuard[Pcm16]:
+        """Whether the samples are wanted as the engine made them."""
         return (
-            ready is not None
+            pcm16 is not None
             and self.plain
             and self.output.sample_format == "pcm_s16le"
             and not self.volume
-            and ready.peak <= CEILING
+            and pcm16.peak <= CEILING
         )
 
 
@@ -48,13 +48,13 @@ def render(audio: Samples, rendering: Rendering) -> bytes:
 
 
 def render_quickly(
-    audio: Samples, rendering: Rendering, *, ready: Ready | None = None, streamed: bool = False
+    audio: Samples, rendering: Rendering, *, pcm16: Pcm16 | None = None, streamed: bool = False
 ) -> bytes | None:
     """The same, if it takes no longer than an event loop can bear. `streamed`: what a Renderer would give in all."""
     if not rendering.plain or not 0 < len(audio) <= QUICK:
         return None
-    if rendering.is_ready(ready):
-        return wrap(ready.samples.data, rendering.output, streamed=streamed)
+    if rendering.takes(pcm16):
+        return wrap(pcm16.samples.data, rendering.output, streamed=streamed)
     made = louder(audio, rendering.volume)
     return None if made is None else encode_plain(made, rendering.output, within=True, streamed=streamed)
 

@@ -93,7 +93,7 @@ class Device:
         self.batches = 0  # that came to their end, as in the queue's totals
         self.rows = 0
         pace = Pace()
-        self._slots = [Slot(Runner(engine, clock, pace)) for _ in range(engine.limits.calls)]
+        self._slots = [Slot(Runner(engine, clock, pace)) for _ in range(engine.limits.max_in_flight)]
         self._clock = clock
         self._engine_timeout = options.engine_timeout
         self._work = 0.0  # seconds, fading

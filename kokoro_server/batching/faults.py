@@ -78,8 +78,8 @@ def _wrong_length(row: Row, result: Result) -> str | None:
 
 def _peaks(results: Sequence[Result]) -> list[float]:
     """The largest absolute value of each row's samples, of which there are some; NaN if there is one among them."""
-    ready = [result.ready.peak for result in results if result.ready is not None]
-    return ready if len(ready) == len(results) else _peaks_found([result.audio for result in results])
+    known = [result.pcm16.peak for result in results if result.pcm16 is not None]
+    return known if len(known) == len(results) else _peaks_found([result.audio for result in results])
 
 
 def _peaks_found(rows: Sequence[Audio]) -> list[float]:

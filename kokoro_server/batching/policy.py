@@ -123,7 +123,7 @@ class Policy:
             frames = [entry.frames for entry in chosen[:rows]]
             return sum(frames) / (overhead + self._limits.cost(rows, max(frames), sum(frames)))
 
-        return max([len(chosen), *(step for step in self._limits.steps if step < len(chosen))], key=speed)
+        return max([len(chosen), *(rows for rows in self._limits.row_buckets if rows < len(chosen))], key=speed)
 
     def _companions(self, leader: Entry, waiting: Waiting) -> list[Entry]:
         """Who may go with the leader: by lane, there those overtaken too often in order, then by length, voice, age.

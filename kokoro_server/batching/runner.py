@@ -109,7 +109,7 @@ class Runner:
             return []
         lengths = [int(result.durations.sum()) for result in results]
         limits, frames, longest = self._engine.limits, sum(lengths), max(lengths)
-        padded, cost = limits.computed(len(group)) * longest, limits.cost(len(group), longest, frames)
+        padded, cost = limits.bucketed_rows(len(group)) * longest, limits.cost(len(group), longest, frames)
         forward = Forward(len(group), frames, padded, cost, seconds)
         report.forwards.append(forward)
         faults = audio_faults([entry.row for entry in group], results)

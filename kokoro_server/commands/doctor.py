@@ -13,14 +13,17 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import aclosing
 from dataclasses import dataclass
+from functools import partial
 from importlib import metadata
 
 import httpx
 
 from kokoro_server import logs
+from kokoro_server.assets import files, library
 from kokoro_server.commands import CommandFailed, sinks
 from kokoro_server.config import Settings
-from kokoro_server.engine import assets, backends, built, files
+from kokoro_server.engine import backends
+from kokoro_server.engine.cpu import build_cache
 from kokoro_server.errors import KokoroError, SetupError
 from kokoro_server.g2p import languages
 from kokoro_server.g2p.child import G2PChild
@@ -91,31 +94,25 @@ def backend(settings: Settings) -> Finding:
     if chosen == "onnx":
         return Finding(f"ONNX Runtime {metadata.version('onnxruntime')}, {settings.cpu_precision}")
     try:
-        import torch
+        from kokoro_server.engine import devices
     except (ImportError, OSError) as error:
         return Finding(f"torch cannot be imported: {error}", backends.EXTRA["torch"], wrong=True)
-    return Finding(f"torch {torch.__version__}, CUDA {torch.version.cuda or 'not built in'}")
+    return Finding(devices.torch_version())
 
 
 def device(settings: Settings) -> Finding:
     if backends.choose(settings) == "onnx":
         return _cpu(settings)
-    import torch
+    from kokoro_server.engine import devices
 
-    from kokoro_server.engine.torch_engine import kernel_trouble
-
-    setting, devices = backends.named_devices(settings)
-    kinds = {name.partition(":")[0] for name in devices}
-    there = {"auto": True, "cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available(), "cpu": True}
-    if not all(there[kind] for kind in kinds):
-        return Finding(f"{setting}={','.join(devices)}, but torch sees none", _gpu_advice(), wrong=True)
-    if there["cuda"] and kinds & {"auto", "cuda"}:
-        names = [name if ":" in name else "cuda" for name in devices]
-        cards = [torch.cuda.get_device_properties(name) for name in names]
-        detail = "; ".join(f"{card.name}, {card.total_memory / 2**30:.0f} GiB" for card in cards)
-        troubles = {trouble for name in names if (trouble := kernel_trouble(torch.device(name)))}
+    setting, named = backends.named_devices(settings)
+    kinds = {name.partition(":")[0] for name in named}
+    if not all(kind == "auto" or devices.is_available(kind) for kind in kinds):
+        return Finding(f"{setting}={','.join(named)}, but torch sees none", _gpu_advice(), wrong=True)
+    if devices.is_available("cuda") and kinds & {"auto", "cuda"}:
+        detail, troubles = devices.describe_cuda([name if ":" in name else "cuda" for name in named])
         return Finding(detail, f"it will be slow, without fast kernels: {'; '.join(troubles)}" if troubles else "")
-    if there["mps"] and kinds & {"auto", "mps"}:
+    if devices.is_available("mps") and kinds & {"auto", "mps"}:
         return Finding("Apple GPU (mps)")
     return _cpu(settings)
 
@@ -146,7 +143,7 @@ def weights(settings: Settings) -> Finding:
         found = settings.model_path.is_file()
         advice = "" if found else "KOKORO_MODEL_PATH must name a model file"
         return Finding(f"{settings.model_path}{'' if found else ' is not there'}", advice, wrong=not found)
-    checks = assets.verify(settings.cache_dir)
+    checks = library.verify(settings.cache_dir, partial(build_cache.made_from, settings.cache_dir))
     bad = [check for check in checks if not check.ok]
     if bad:
         more = f" and {len(bad) - 1} more" if len(bad) > 1 else ""
@@ -155,7 +152,7 @@ def weights(settings: Settings) -> Finding:
             "kokoro-server assets fetch",
             wrong=True,
         )
-    known = assets.recorded(settings.cache_dir)
+    known = library.recorded(settings.cache_dir)
     made = f"{known.precision} from {known.source}" if known else "weights"
     return Finding(f"{made} and {len(checks) - 1} voices in {settings.cache_dir}")
 
@@ -163,10 +160,10 @@ def weights(settings: Settings) -> Finding:
 def build(settings: Settings) -> Finding:
     if backends.choose(settings) != "onnx":
         return Finding("not needed: torch takes the weights as they are")
-    ours = built.key("", settings.cpu_precision)
+    ours = build_cache.key("", settings.cpu_precision)
     found = [
         each
-        for each in built.listing(settings.cache_dir)
+        for each in build_cache.listing(settings.cache_dir)
         if dataclasses.replace(each.key, weights="") == ours and not each.problems()
     ]
     if not found:
@@ -179,7 +176,7 @@ def disk(settings: Settings) -> Finding:
         folder for folder in (settings.cache_dir, *settings.cache_dir.absolute().parents) if folder.exists()
     )
     free = shutil.disk_usage(existing).free
-    is_needed = not assets.listing(settings.cache_dir)
+    is_needed = not library.listing(settings.cache_dir)
     is_tight = free < ROOM
     advice = f"about {files.megabytes(ROOM)} are needed to fetch the model: make room or set KOKORO_CACHE_DIR"
     return Finding(f"{files.megabytes(free)} free for {existing}", advice if is_tight else "", is_tight and is_needed)

@@ -20,7 +20,7 @@ from kokoro_server.commands.progress import SpeechProgress, clock
 from kokoro_server.commands.sources import BYTES_PER_SECOND, Stretch
 from kokoro_server.config import Settings
 from kokoro_server.engine import loader
-from kokoro_server.engine.loader import Model
+from kokoro_server.engine.loader import LoadedModel
 from kokoro_server.synthesis import Speech
 
 log = logging.getLogger(__name__)
@@ -36,7 +36,7 @@ class Spoken:
     words: tuple[Timing, ...]
 
 
-def run(settings: Settings, options: argparse.Namespace, load: Callable[[Settings], Model] = loader.load) -> int:
+def run(settings: Settings, options: argparse.Namespace, load: Callable[[Settings], LoadedModel] = loader.load) -> int:
     """`load` makes the model where no server is used; tests give a small one."""
     speech = Speech(options.voice, _text(options), language=options.language, speed=options.speed)
     _check_targets(options)

@@ -10,17 +10,18 @@ from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import aclosing
 from dataclasses import dataclass
 
-from kokoro_server.app import Parts, running
+from kokoro_server.app import running
 from kokoro_server.audio.captions import Timing
 from kokoro_server.audio.encode import Output
 from kokoro_server.audio.render import Renderer, Rendering
 from kokoro_server.client import AsyncKokoroClient, ServerError, Timeouts, Word
 from kokoro_server.config import Settings
 from kokoro_server.engine import loader
-from kokoro_server.engine.loader import Model
+from kokoro_server.engine.loader import LoadedModel
 from kokoro_server.engine.protocol import SAMPLE_RATE
 from kokoro_server.errors import NothingToSay
 from kokoro_server.metrics import Metrics
+from kokoro_server.parts import Parts
 from kokoro_server.synthesis import Segment, Speech
 from kokoro_server.text.splitter import sentences
 
@@ -42,7 +43,7 @@ class Stretch:
 
 
 async def embedded(
-    settings: Settings, speech: Speech, load: Callable[[Settings], Model] = loader.load, *, heard: bool = True
+    settings: Settings, speech: Speech, load: Callable[[Settings], LoadedModel] = loader.load, *, heard: bool = True
 ) -> AsyncGenerator[Stretch, None]:
     """Spoken in this process, with no server: of any length, however long it takes.
 

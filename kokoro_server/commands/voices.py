@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 import sys
 
+from kokoro_server.assets.catalog import CATALOG
 from kokoro_server.client import KokoroClient, Voice
 from kokoro_server.config import Settings
-from kokoro_server.engine.pins import CATALOG
 from kokoro_server.engine.voices import GRADES
 from kokoro_server.g2p import languages
 

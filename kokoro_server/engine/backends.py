@@ -64,9 +64,9 @@ def finds_gpu() -> bool:
         return False
     if not (_has_nvidia_driver() or _is_apple() or "rocm" in metadata.version("torch")):
         return False
-    import torch
+    from kokoro_server.engine import devices
 
-    return torch.cuda.is_available() or torch.backends.mps.is_available()
+    return any(devices.is_available(kind) for kind in GPUS)
 
 
 def _needed(backend: Backend, why: str) -> Backend:

@@ -9,18 +9,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from kokoro_server.assets import library
+from kokoro_server.assets.library import Assets
 from kokoro_server.config import Settings
-from kokoro_server.engine import assets, backends, built
-from kokoro_server.engine.assets import Assets
+from kokoro_server.engine import backends
+from kokoro_server.engine.cpu import build_cache
 from kokoro_server.engine.protocol import Engine, Measuring
 from kokoro_server.engine.voices import VoiceBook
-from kokoro_server.text.pace import Pace
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Model:
+class LoadedModel:
     """Engines, one for each device, their voices, and where the weights came from.
 
     `precision` is that of the model file the weights were made from, `compute` that of the arithmetic.
@@ -40,21 +41,20 @@ class Model:
                 engine.measure()
 
     @property
-    def pace(self) -> Pace | None:
-        """The speed of an engine that has measured it, and so may be slower than listeners like."""
+    def real_time_factor(self) -> float | None:
+        """Seconds of computing for a second of audio on the slowest engine, of those that measure it."""
         measuring = [engine for engine in self.engines if isinstance(engine, Measuring)]
-        factors = [engine.real_time_factor for engine in measuring if engine.real_time_factor]
-        return Pace.measured(max(factors)) if factors else None
+        return max((engine.real_time_factor or 0 for engine in measuring), default=0) or None
 
 
-def load(settings: Settings) -> Model:
+def load(settings: Settings) -> LoadedModel:
     """Fetch and build what is missing, load it and warm it up. Takes seconds, or minutes when files must be fetched."""
     backend = backends.choose(settings)
     folder = None
     if backend == "onnx":
         found, folder = graphs(settings)
     else:
-        found = assets.ensure(settings.cache_dir, settings.asset_source, settings.model_path)
+        found = library.ensure(settings.cache_dir, settings.asset_source, settings.model_path)
     started = time.perf_counter()
     engines = _onnx(settings, folder) if folder else _torch(settings, found)
     for engine in engines:
@@ -69,31 +69,31 @@ def load(settings: Settings) -> Model:
         found.source,
         time.perf_counter() - started,
     )
-    return Model(tuple(engines), VoiceBook(found.voices), found.precision, found.source, backend, compute)
+    return LoadedModel(tuple(engines), VoiceBook(found.voices), found.precision, found.source, backend, compute)
 
 
 def _torch(settings: Settings, found: Assets) -> Sequence[Engine]:
-    from kokoro_server.engine.torch_engine import TorchEngine  # torch takes a second to import
+    from kokoro_server.engine import devices  # torch takes a second to import
 
-    setting, devices = backends.named_devices(settings)
-    return TorchEngine.load_all(found.weights, devices, settings.precision, settings.gpu_memory_fraction, setting)
+    setting, named = backends.named_devices(settings)
+    return devices.load_all(found.weights, named, settings.precision, settings.gpu_memory_fraction, setting)
 
 
 def graphs(settings: Settings) -> tuple[Assets, Path]:
     """The assets and the folder of graphs built from them. Once built, the weights are not looked at."""
     where = (settings.cache_dir, settings.asset_source, settings.model_path)
-    if known := assets.recorded(*where):
-        folder = built.find(settings.cache_dir, built.key(known.digest, settings.cpu_precision))
+    if known := library.recorded(*where):
+        folder = build_cache.find(settings.cache_dir, build_cache.key(known.digest, settings.cpu_precision))
         if folder:
             return known, folder
-    found = assets.ensure(*where)
-    key = built.key(found.digest, settings.cpu_precision)
-    return found, built.ensure(settings.cache_dir, found.weights, key)
+    found = library.ensure(*where)
+    key = build_cache.key(found.digest, settings.cpu_precision)
+    return found, build_cache.ensure(settings.cache_dir, found.weights, key)
 
 
 def _onnx(settings: Settings, folder: Path) -> Sequence[Engine]:
-    from kokoro_server.engine.onnx import OnnxEngine
+    from kokoro_server.engine.cpu.engine import OnnxEngine
 
     _, devices = backends.named_devices(settings)
     threads = max(1, (os.cpu_count() or 1) // len(devices)) if len(devices) > 1 else None
-    return [OnnxEngine.load(folder, threads) for _ in devices]
+    return [OnnxEngine(folder, threads) for _ in devices]

@@ -31,8 +31,8 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Ready:
-    """A row's audio as most clients want it."""
+class Pcm16:
+    """A row's audio in 16-bit samples, which is what most clients want."""
 
     samples: NDArray[np.int16]  # as `audio.wav.pcm16` makes them
     peak: float  # of the audio: its largest absolute value; NaN if there is one in it
@@ -44,7 +44,7 @@ class Result:
 
     audio: Audio  # (sum(durations) * SAMPLES_PER_FRAME,), 24 kHz
     durations: NDArray[np.int64]  # (len(tokens) + 2,)
-    ready: Ready | None = None  # of an engine that makes it without effort
+    pcm16: Pcm16 | None = None  # of an engine that makes it without effort
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,18 +54,18 @@ class Limits:
     max_tokens: int  # per row
     max_rows: int  # per call: beyond this it gains nothing or does not fit
     max_padded_frames: int  # rows × longest row, predicted frames
-    steps: tuple[int, ...] = ()  # row counts that it computes with, ascending: others are filled up to the next of them
+    row_buckets: tuple[int, ...] = ()  # row counts it computes with, ascending: a batch is filled up to the next
     padding: float = 1.0  # share of its time that goes by the frames it is given with padding; the rest by real ones
-    calls: int = 1  # under way at once: a second one's work begins as soon as the first's ends
+    max_in_flight: int = 1  # calls at once: the work of the second begins as soon as that of the first ends
 
-    def computed(self, rows: int) -> int:
-        """As many rows as it is given, filled up to the next step."""
-        place = bisect_left(self.steps, rows)
-        return self.steps[place] if place < len(self.steps) else rows
+    def bucketed_rows(self, rows: int) -> int:
+        """The row count that a batch of `rows` is computed with: the next bucket."""
+        bucket = bisect_left(self.row_buckets, rows)
+        return self.row_buckets[bucket] if bucket < len(self.row_buckets) else rows
 
     def cost(self, rows: int, longest: int, frames: int) -> float:
         """What it takes the time of, beside what is fixed, in frames of rows without padding."""
-        return self.share(self.computed(rows) * longest, frames)
+        return self.share(self.bucketed_rows(rows) * longest, frames)
 
     def share(self, padded: int, frames: int) -> float:
         """The same of so many frames with padding, and without."""

@@ -5,18 +5,16 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from kokoro_server.engine import noise, reference, tiny
-from kokoro_server.engine.model import Batch, BatchedKokoro
+from kokoro_server.engine import noise
+from kokoro_server.engine.model.kokoro import Batch, BatchedKokoro
 from kokoro_server.engine.protocol import MAX_TOKENS, SAMPLES_PER_FRAME, Limits, Result, Row
 from kokoro_server.engine.rows import check, silence, warmup_row
-from kokoro_server.errors import ConfigError
 
 log = logging.getLogger(__name__)
 
@@ -39,43 +37,11 @@ class TorchEngine:
         self.model = model
         self._limits = Limits(MAX_TOKENS, max_rows, BATCH_BYTES // BYTES_PER_PADDED_FRAME)
 
-    @staticmethod
-    def load(weights: Path, device: str = "auto", precision: str = "auto", memory_fraction: float = 0.9) -> TorchEngine:
-        """The engine of `load_all` for one device."""
-        return TorchEngine.load_all(weights, [device], precision, memory_fraction, "KOKORO_DEVICE")[0]
-
-    @staticmethod
-    def load_all(
-        weights: Path,
-        devices: Sequence[str],
-        precision: str = "auto",
-        memory_fraction: float = 0.9,
-        setting: str = "KOKORO_DEVICES",
-    ) -> list[TorchEngine]:
-        """`weights` is a converted safetensors file; `devices` are any of auto, cpu, cuda, cuda:<number>, mps.
-
-        `precision` and `memory_fraction` (what this process may take of a device's memory) count on CUDA only. Engines
-        on one device share its memory. `setting` is where the devices were named.
-        """
-        places = [pick_device(device, setting) for device in devices]
-        model = reference.load(weights)
-        return [
-            on_cuda(model, place, precision, memory_fraction, places.count(place))
-            if place.type == "cuda"
-            else TorchEngine.of(model, place)
-            for place in places
-        ]
-
     @classmethod
     def of(cls, model: Any, device: torch.device) -> TorchEngine:
         """The engine around a `kokoro.KModel`, by torch alone."""
         rows = PLAIN_CUDA_ROWS if device.type == "cuda" else CPU_ROWS
         return cls(BatchedKokoro(model, device, predictor_dtype=predictor_dtype(device)), rows)
-
-    @classmethod
-    def tiny(cls, seed: int = 0) -> TorchEngine:
-        """The same code around a very small model with random weights, for tests."""
-        return cls.of(tiny.build(seed), torch.device("cpu"))
 
     @property
     def device(self) -> str:
@@ -123,60 +89,6 @@ def batched(rows: Sequence[Row], device: torch.device) -> Batch:
     style: Tensor = torch.from_numpy(np.stack([row.style for row in rows]))
     speed = torch.tensor([row.speed for row in rows], dtype=torch.float64)
     return Batch(tokens.to(device), counts, style.to(device), speed)
-
-
-def on_cuda(model: Any, device: torch.device, precision: str, memory_fraction: float, sharers: int) -> TorchEngine:
-    """The engine for NVIDIA GPUs; where its kernels cannot be had, the plain one."""
-    if trouble := kernel_trouble(device):
-        log.warning("no fast kernels, this GPU will be slow: %s", trouble)
-        return TorchEngine.of(model, device)
-    from kokoro_server.engine.cuda_engine import CudaEngine
-
-    log.info("preparing the GPU; the first time its kernels are compiled, which takes a minute or two")
-    engine = CudaEngine(model, device, "fp16" if precision == "auto" else precision, memory_fraction, sharers)
-    try:
-        engine.synthesize([warmup_row()])
-    except torch.cuda.OutOfMemoryError:
-        raise
-    except Exception:
-        log.warning("the fast kernels fail on this GPU, which will be slow; please report it", exc_info=True)
-        return TorchEngine.of(model, device)
-    return engine
-
-
-def kernel_trouble(device: torch.device) -> str | None:
-    """Why there are no fast kernels for a GPU of this machine, if there are none, and what to do."""
-    try:
-        from kokoro_server.engine import fused
-
-        fused.try_out(device)
-    except ImportError as error:  # torch for Windows comes without it
-        return f"{error}; pip install triton"
-    except Exception as error:
-        return (
-            f"{error}; Triton compiles them here, with a C compiler and Python's headers: install gcc and python3-dev"
-        )
-    return None
-
-
-def pick_device(name: str, setting: str = "KOKORO_DEVICE") -> torch.device:
-    """`auto` is the first of cuda, mps and cpu that is there; any other name must be. `setting` is for the message."""
-    if name == "auto":
-        return torch.device(next(kind for kind in ("cuda", "mps", "cpu") if is_available(kind)))
-    try:
-        device = torch.device(name)
-    except RuntimeError as error:
-        raise ConfigError(f"{setting}={name}: not a device; use auto, cpu, cuda, cuda:<number> or mps") from error
-    if not is_available(device.type) or (device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count()):
-        found = f"torch {torch.__version__} finds no such device, but {torch.cuda.device_count()} for CUDA"
-        raise ConfigError(f"{setting}={name}: {found}; set KOKORO_DEVICE to auto or cpu")
-    return device
-
-
-def is_available(kind: str) -> bool:
-    if kind == "mps":
-        return torch.backends.mps.is_available()
-    return kind == "cpu" or (kind == "cuda" and torch.cuda.is_available())
 
 
 def predictor_dtype(device: torch.device) -> torch.dtype:

@@ -7,14 +7,21 @@ from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from types import MappingProxyType
+from typing import Any
 
 _CONFIG = Path(__file__).with_name("kokoro_config.json")
 
 
 @cache
+def config() -> dict[str, Any]:
+    """Kokoro-82M v1.0's configuration, the vocabulary included."""
+    loaded: dict[str, Any] = json.loads(_CONFIG.read_text(encoding="utf-8"))
+    return loaded
+
+
+@cache
 def ids() -> Mapping[str, int]:
-    vocabulary: dict[str, int] = json.loads(_CONFIG.read_text(encoding="utf-8"))["vocab"]
-    return MappingProxyType(vocabulary)
+    return MappingProxyType(config()["vocab"])
 
 
 @cache

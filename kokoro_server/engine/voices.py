@@ -20,7 +20,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from kokoro_server.engine import torch_file
+from kokoro_server.assets import torch_reader
 from kokoro_server.engine.protocol import MAX_TOKENS, STYLE_DIM, Style
 from kokoro_server.errors import AssetError, InvalidInput, UnknownVoice
 
@@ -156,7 +156,7 @@ def _find(folder: Path) -> dict[str, Path]:
 
 def _read(path: Path) -> Pack:
     try:
-        values = torch_file.tensor(path) if path.suffix == ".pt" else np.frombuffer(path.read_bytes(), "<f4")
+        values = torch_reader.tensor(path) if path.suffix == ".pt" else np.frombuffer(path.read_bytes(), "<f4")
         pack = values.reshape(MAX_TOKENS, STYLE_DIM).astype(np.float32)
     except Exception as error:  # whatever a damaged pickle raises
         raise AssetError(

@@ -10,7 +10,7 @@ import httpx
 
 from kokoro_server.app import create_app
 from kokoro_server.config import Settings
-from kokoro_server.engine.loader import Model
+from kokoro_server.engine.loader import LoadedModel
 from kokoro_server.engine.protocol import Limits, Result, Row
 from tests import backends, tiny
 from tests.servers import assert_same_audio
@@ -48,7 +48,7 @@ class Slow:
 async def served(folder: Path, **environ: str) -> AsyncIterator[httpx.AsyncClient]:
     app = create_app(
         Settings.load({"G2P_SERVICE_URL": "http://localhost:9", **environ}, dotenv=None),
-        load=lambda _settings: Model((Slow(),), tiny.load(folder).voices, "fp32", "path"),
+        load=lambda _settings: LoadedModel((Slow(),), tiny.load(folder).voices, "fp32", "path"),
     )
     async with (
         app.router.lifespan_context(app),

@@ -16,8 +16,8 @@ import pytest
 from kokoro_server.app import create_app
 from kokoro_server.audio.wav import pcm16
 from kokoro_server.config import Settings
-from kokoro_server.engine.loader import Model
-from kokoro_server.engine.protocol import Limits, Ready, Result, Row
+from kokoro_server.engine.loader import LoadedModel
+from kokoro_server.engine.protocol import Limits, Pcm16, Result, Row
 from tests import backends, tiny
 from tests.batching.doubles import until
 
@@ -50,7 +50,7 @@ class Prepared:
             audio = buffer[start : start + len(result.audio)]
             start += len(audio)
             samples = np.frombuffer(pcm16(audio), np.int16) if self._honest else np.full(len(audio), MARK, np.int16)
-            results.append(Result(audio, result.durations, Ready(samples, float(np.abs(audio).max()))))
+            results.append(Result(audio, result.durations, Pcm16(samples, float(np.abs(audio).max()))))
         return results
 
 
@@ -58,7 +58,7 @@ class Prepared:
 async def served(engine: Prepared, folder: Path) -> AsyncIterator[httpx.AsyncClient]:
     app = create_app(
         Settings.load({"G2P_SERVICE_URL": "http://localhost:9"}, dotenv=None),
-        load=lambda _settings: Model((engine,), tiny.load(folder).voices, "fp32", "path"),
+        load=lambda _settings: LoadedModel((engine,), tiny.load(folder).voices, "fp32", "path"),
     )
     async with (
         app.router.lifespan_context(app),

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from kokoro_server.app import Parts, create_app
+from kokoro_server.app import create_app
 from kokoro_server.config import Settings
+from kokoro_server.parts import Parts
 from tests import tiny
 
 SETTINGS = Settings.load({"G2P_SERVICE_URL": "http://localhost:9"}, dotenv=None)

@@ -8,11 +8,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from kokoro_server.assets.library import Assets
 from kokoro_server.audio.join import AFTER, BEFORE, GAPS, Ending, Joiner, Trimmed
-from kokoro_server.engine import vocab
-from kokoro_server.engine.assets import Assets
+from kokoro_server.engine import devices, vocab
 from kokoro_server.engine.protocol import SAMPLE_RATE, Row
-from kokoro_server.engine.torch_engine import TorchEngine
 from kokoro_server.engine.voices import VoiceBook
 
 Audio = NDArray[np.float32]
@@ -183,7 +182,7 @@ def test_real_speech_loses_nothing_and_has_no_click(assets: Assets) -> None:
     phonemes: list[tuple[str, Ending]] = [("hˌi hˈɜɹd hɜɹ lˈæf,", "clause"), ("θˈɪn lˈivz fˈɛl ˈɔf", "none")]
     voices = VoiceBook(assets.voices)
     rows = [Row(tokens, voices.style("af_sky", len(tokens))) for tokens in (vocab.tokenize(p) for p, _ in phonemes)]
-    audios = [result.audio for result in TorchEngine.load(assets.weights, "cpu").synthesize(rows)]
+    audios = [result.audio for result in devices.load(assets.weights, "cpu").synthesize(rows)]
     clip = join([(audio, ends) for audio, (_, ends) in zip(audios, phonemes, strict=True)])
 
     for place, piece, _ in clip.pieces:

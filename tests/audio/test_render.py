@@ -10,7 +10,7 @@ import pytest
 from kokoro_server.audio.encode import Output
 from kokoro_server.audio.render import QUICK, Renderer, Rendering, render, render_quickly
 from kokoro_server.audio.wav import Samples, pcm16
-from kokoro_server.engine.protocol import Ready
+from kokoro_server.engine.protocol import Pcm16
 
 
 def speech(length: int = 30_000, peak: float = 0.6) -> Samples:
@@ -61,8 +61,8 @@ def test_what_takes_longer_is_left_to_a_thread(audio: Samples, rendering: Render
     assert renderer.write_quickly(audio, last=True) is None
 
 
-def made_ready(audio: Samples) -> Ready:
-    return Ready(np.frombuffer(pcm16(audio), np.int16), float(np.abs(audio).max()))
+def made_ready(audio: Samples) -> Pcm16:
+    return Pcm16(np.frombuffer(pcm16(audio), np.int16), float(np.abs(audio).max()))
 
 
 @pytest.mark.parametrize("streamed", [False, True])
@@ -70,7 +70,7 @@ def made_ready(audio: Samples) -> Ready:
 def test_what_is_ready_is_the_same(format: Literal["wav", "pcm"], streamed: bool) -> None:
     audio, rendering = speech(), Rendering(Output(format))
     silence = np.zeros_like(audio)
-    made = render_quickly(silence, rendering, ready=made_ready(audio), streamed=streamed)
+    made = render_quickly(silence, rendering, pcm16=made_ready(audio), streamed=streamed)
     assert made == render_quickly(audio, rendering, streamed=streamed)
 
 
@@ -87,5 +87,5 @@ def test_what_is_ready_is_the_same(format: Literal["wav", "pcm"], streamed: bool
 )
 def test_what_is_ready_is_left_where_something_else_is_wanted(peak: float, rendering: Rendering) -> None:
     audio = speech()
-    unlike = Ready(np.zeros(len(audio), np.int16), peak)
-    assert render_quickly(audio, rendering, ready=unlike) == render_quickly(audio, rendering)
+    unlike = Pcm16(np.zeros(len(audio), np.int16), peak)
+    assert render_quickly(audio, rendering, pcm16=unlike) == render_quickly(audio, rendering)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from kokoro_server.batching.faults import audio_faults
-from kokoro_server.engine.protocol import SAMPLES_PER_FRAME, STYLE_DIM, Ready, Result, Row
+from kokoro_server.engine.protocol import SAMPLES_PER_FRAME, STYLE_DIM, Pcm16, Result, Row
 
 FRAMES = (4, 7, 3, 6, 5)
 
@@ -34,7 +34,7 @@ def test_a_peak_that_the_engine_has_found_is_believed() -> None:
     audio, durations = np.full(3 * SAMPLES_PER_FRAME, 0.1, np.float32), np.array([1, 1, 1])
     row = Row((1,), np.zeros(STYLE_DIM, np.float32))
     results = [
-        Result(audio, durations, Ready(np.zeros(len(audio), np.int16), peak))
+        Result(audio, durations, Pcm16(np.zeros(len(audio), np.int16), peak))
         for peak in (0.1, 0.0, float("nan"), float("inf"))
     ]
     found = audio_faults([row] * len(results), results)

@@ -182,7 +182,7 @@ async def test_a_crowd_of_first_pieces_is_larger_where_padding_costs_little(star
 
 def test_what_a_batch_costs():
     assert Limits(510, 16, 100_000).cost(rows=3, longest=50, frames=100) == 150
-    assert Limits(510, 16, 100_000, steps=(4,), padding=0.25).cost(rows=3, longest=50, frames=100) == 50 + 75
+    assert Limits(510, 16, 100_000, row_buckets=(4,), padding=0.25).cost(rows=3, longest=50, frames=100) == 50 + 75
 
 
 async def test_a_late_entry_is_not_in_the_window(start, submit, engine):

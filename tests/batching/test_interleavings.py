@@ -57,7 +57,7 @@ class World:
     def __post_init__(self) -> None:
         self.engines = [EchoEngine() for _ in range(self.devices)]
         for engine in self.engines:
-            engine.limits = Limits(510, ROWS, 300, calls=self.at_once)
+            engine.limits = Limits(510, ROWS, 300, max_in_flight=self.at_once)
             engine.calls = self.calls
         self.queue = BatchQueue(self.engines, self.options, clock=self.clock)
 

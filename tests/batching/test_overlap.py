@@ -25,7 +25,7 @@ class TwoCallEngine(EchoEngine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.limits = Limits(510, 4, 100_000, calls=2)
+        self.limits = Limits(510, 4, 100_000, max_in_flight=2)
         self._turn = threading.Lock()
         self.inside = self.most = 0
 
@@ -205,7 +205,7 @@ def test_what_a_forward_took():
     assert pace.took(14.0, 15.0) == 1.0
 
 
-STEPPED = Limits(510, 16, 100_000, steps=(1, 2, 4, 8, 16))
+STEPPED = Limits(510, 16, 100_000, row_buckets=(1, 2, 4, 8, 16))
 
 
 @pytest.fixture
@@ -216,8 +216,8 @@ def stepped() -> EchoEngine:
 
 
 def test_rows_are_computed_with_the_next_step():
-    assert [STEPPED.computed(rows) for rows in (1, 2, 3, 5, 9, 16, 17)] == [1, 2, 4, 8, 16, 16, 17]
-    assert Limits(510, 16, 100_000).computed(5) == 5
+    assert [STEPPED.bucketed_rows(rows) for rows in (1, 2, 3, 5, 9, 16, 17)] == [1, 2, 4, 8, 16, 16, 17]
+    assert Limits(510, 16, 100_000).bucketed_rows(5) == 5
 
 
 async def test_rows_just_past_a_step_wait_for_the_next_batch(start, submit, stepped):

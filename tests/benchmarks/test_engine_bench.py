@@ -10,14 +10,12 @@ import pytest
 
 from benchmarks import contenders, engine_batches, engine_bench, engine_cpu
 from benchmarks.contenders import Place, Speak
-from kokoro_server.engine import tiny as tiny_model
-from kokoro_server.engine.torch_engine import TorchEngine
 from kokoro_server.engine.voices import VoiceBook
-from tests import tiny
+from tests import tiny, tiny_model
 
 
 def spoken(_place: Place) -> Speak:
-    engine = TorchEngine.tiny()
+    engine = tiny_model.torch_engine()
     return lambda clip: len(engine.synthesize([clip.row])[0].audio)
 
 
@@ -66,7 +64,7 @@ def test_rounds_can_be_added_to_a_file(common: list[str], tmp_path: Path, monkey
 
 
 def test_batches_are_measured_against_the_plain_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    engine = TorchEngine.tiny()
+    engine = tiny_model.torch_engine()
     monkeypatch.setattr(engine_batches, "VOICES", ("af_heart",))
     monkeypatch.setattr(engine_batches, "onnx_engine", lambda *_: engine)
     monkeypatch.setattr(engine_batches.TorchEngine, "load", lambda *_: engine)

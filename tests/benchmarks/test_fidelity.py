@@ -10,7 +10,7 @@ import pytest
 
 from benchmarks import corpus, engine_cpu, fidelity, listening
 from kokoro_server.engine import vocab
-from kokoro_server.engine.torch_engine import TorchEngine
+from tests import tiny_model
 from tests.engine.rows import random_row
 
 
@@ -22,7 +22,7 @@ def test_the_corpus_is_1000_different_sentences_that_the_model_can_say() -> None
 
 
 def test_an_engine_is_nearer_to_itself_than_to_its_other_noise() -> None:
-    speak = fidelity.one_by_one(TorchEngine.tiny())
+    speak = fidelity.one_by_one(tiny_model.torch_engine())
     rows = [random_row(seed, 12) for seed in range(3)]
     spoken = speak(rows)
     same = fidelity.nearness(fidelity.sound(spoken), fidelity.sound(speak(rows)))

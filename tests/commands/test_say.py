@@ -20,7 +20,7 @@ from kokoro_server import logs
 from kokoro_server.audio.captions import Cue
 from kokoro_server.commands import CommandFailed, say
 from kokoro_server.config import Settings
-from kokoro_server.engine.loader import Model
+from kokoro_server.engine.loader import LoadedModel
 from kokoro_server.engine.protocol import SAMPLES_PER_FRAME, Result, Row
 from kokoro_server.engine.voices import VoiceBook
 from kokoro_server.errors import EngineError, KokoroError
@@ -75,16 +75,16 @@ def _shortened(result: Result) -> Result:
 
 
 @pytest.fixture
-def model(tmp_path_factory: pytest.TempPathFactory) -> Model:
+def model(tmp_path_factory: pytest.TempPathFactory) -> LoadedModel:
     """Random voices, and an engine that answers at once."""
-    return Model((Brisk(),), VoiceBook(tiny.write_voices(tmp_path_factory.mktemp("voices"))), "fp32", "path")
+    return LoadedModel((Brisk(),), VoiceBook(tiny.write_voices(tmp_path_factory.mktemp("voices"))), "fp32", "path")
 
 
 Speak = Callable[..., int]
 
 
 @pytest.fixture
-def speak(model: Model, tiny_server: Server) -> Speak:
+def speak(model: LoadedModel, tiny_server: Server) -> Speak:
     """`say`, embedded, but for the G2P service, of which the test server's is used."""
     url = httpx.get(f"{tiny_server.url}/health", timeout=60).json()["g2p"]["url"]
 
@@ -160,7 +160,7 @@ def test_without_a_file_a_player_is_heard(speak: Speak, tmp_path: Path, monkeypa
     assert heard.read_bytes() == (tmp_path / "a.pcm").read_bytes()
 
 
-def test_a_failure_in_the_middle_leaves_no_file(speak: Speak, model: Model, tmp_path: Path) -> None:
+def test_a_failure_in_the_middle_leaves_no_file(speak: Speak, model: LoadedModel, tmp_path: Path) -> None:
     [engine] = model.engines
     assert isinstance(engine, EchoEngine)
 

@@ -15,7 +15,7 @@ import pytest
 import soundfile
 from numpy.typing import NDArray
 
-from kokoro_server.engine.assets import Assets
+from kokoro_server.assets.library import Assets
 from kokoro_server.engine.protocol import SAMPLE_RATE
 from tests import backends, servers
 from tests.servers import ROOT, Server, assert_same_audio, say

@@ -16,8 +16,8 @@ import numpy as np
 import pytest
 import soundfile
 
+from kokoro_server.assets.library import Assets
 from kokoro_server.commands.sources import SECTION
-from kokoro_server.engine.assets import Assets
 from tests.servers import ROOT, Server
 
 SENTENCE = "The quick brown fox jumps over the lazy dog while seven wizards quietly watch from the hill. "

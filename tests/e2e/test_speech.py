@@ -20,9 +20,10 @@ import soundfile
 import torch
 from numpy.typing import NDArray
 
+from kokoro_server.assets.library import Assets
 from kokoro_server.audio.encode import FORMATS, Format
-from kokoro_server.engine import reference, vocab
-from kokoro_server.engine.assets import Assets
+from kokoro_server.engine import vocab
+from kokoro_server.engine.model import reference
 from kokoro_server.engine.protocol import SAMPLE_RATE
 from kokoro_server.engine.voices import VoiceBook
 from tests.audio_files import decode as decode_file

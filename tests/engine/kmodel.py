@@ -13,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from kokoro_server.engine.model import Batch
+from kokoro_server.engine.model.kokoro import Batch
 from kokoro_server.engine.protocol import SAMPLES_PER_FRAME, Row
 
 HARMONICS = 9

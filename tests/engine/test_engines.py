@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kokoro_server.engine.protocol import MAX_TOKENS, SAMPLES_PER_FRAME, STYLE_DIM, Engine, Result, Row
-from kokoro_server.engine.torch_engine import TorchEngine
 from kokoro_server.errors import InvalidInput
+from tests import tiny_model
 from tests.engine.kmodel import snr
 from tests.engine.rows import bounded, longest_row, random_row, random_rows
 
@@ -146,6 +146,6 @@ def test_a_row_with_nothing_to_say_is_silent(tiny_engine: Engine) -> None:
 
 def test_backends_say_the_same(tiny_engine: Engine) -> None:
     rows = [replace(random_row(seed, 10 + 9 * seed), pitch=pitch) for seed, pitch in ((1, 0.0), (2, 0.0), (3, 5.0))]
-    for expected, result in zip(TorchEngine.tiny().synthesize(rows), tiny_engine.synthesize(rows), strict=True):
+    for expected, result in zip(tiny_model.torch_engine().synthesize(rows), tiny_engine.synthesize(rows), strict=True):
         assert result.durations.tolist() == expected.durations.tolist()
         assert snr(expected.audio, result.audio) > ALIKE

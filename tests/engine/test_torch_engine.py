@@ -13,11 +13,12 @@ import numpy as np
 import pytest
 import torch
 
-import kokoro_server.engine
-from kokoro_server.engine import tiny
+import kokoro_server.engine.cuda
+from kokoro_server.engine.devices import kernel_trouble, on_cuda, pick_device
 from kokoro_server.engine.protocol import STYLE_DIM, Row
-from kokoro_server.engine.torch_engine import TorchEngine, kernel_trouble, on_cuda, pick_device
+from kokoro_server.engine.torch_engine import TorchEngine
 from kokoro_server.errors import ConfigError
+from tests import tiny_model
 from tests.engine.rows import random_row
 
 STYLE = np.zeros(STYLE_DIM, np.float32)
@@ -25,7 +26,7 @@ STYLE = np.zeros(STYLE_DIM, np.float32)
 
 @pytest.fixture(scope="module")
 def engine() -> TorchEngine:
-    return TorchEngine.tiny()
+    return tiny_model.torch_engine()
 
 
 def test_all_rows_go_through_the_decoder_at_once(engine: TorchEngine) -> None:
@@ -53,7 +54,7 @@ def test_synthesis_leaves_torch_as_it_was(engine: TorchEngine) -> None:
 
 def test_tiny_models_of_one_seed_are_alike(engine: TorchEngine) -> None:
     row = random_row(1, 5)
-    same, other = TorchEngine.tiny(), TorchEngine.tiny(seed=1)
+    same, other = tiny_model.torch_engine(), tiny_model.torch_engine(seed=1)
     assert np.array_equal(same.synthesize([row])[0].audio, engine.synthesize([row])[0].audio)
     assert not np.array_equal(other.synthesize([row])[0].audio, engine.synthesize([row])[0].audio)
 
@@ -67,7 +68,7 @@ def test_a_device_that_is_not_there_is_refused_by_name(name: str) -> None:
 def test_the_setting_at_fault_is_named(tmp_path: Path) -> None:
     for devices in (["cpu", "cuda:99"], ["cuda:99"]):
         with pytest.raises(ConfigError, match=r"^KOKORO_DEVICES=cuda:99: .* finds no such device"):
-            TorchEngine.load_all(tmp_path / "not read for this", devices)
+            devices.load_all(tmp_path / "not read for this", devices)
 
 
 def test_auto_finds_a_device() -> None:
@@ -78,15 +79,15 @@ def test_auto_finds_a_device() -> None:
 def put_in_place(monkeypatch: pytest.MonkeyPatch, name: str, **parts: Any) -> None:
     """A module of the engine's that only imports where there is a GPU."""
     module = SimpleNamespace(**parts)
-    monkeypatch.setitem(sys.modules, f"kokoro_server.engine.{name}", module)
-    monkeypatch.setattr(kokoro_server.engine, name, module, raising=False)
+    monkeypatch.setitem(sys.modules, f"kokoro_server.engine.cuda.{name}", module)
+    monkeypatch.setattr(kokoro_server.engine.cuda, name, module, raising=False)
 
 
 def test_a_gpu_without_a_compiler_is_slow_rather_than_useless(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    put_in_place(monkeypatch, "fused", try_out=Mock(side_effect=RuntimeError("Failed to find C compiler")))
-    engine = on_cuda(tiny.build(), torch.device("cpu"), "auto", 0.9, 1)
+    put_in_place(monkeypatch, "ops", try_out=Mock(side_effect=RuntimeError("Failed to find C compiler")))
+    engine = on_cuda(tiny_model.build(), torch.device("cpu"), "auto", 0.9, 1)
     assert type(engine) is TorchEngine
     assert len(engine.synthesize([random_row(1, 5)])[0].audio)
     assert "Failed to find C compiler" in caplog.text
@@ -98,9 +99,9 @@ def test_a_gpu_whose_kernels_fail_is_slow_too(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, error: Exception | None
 ) -> None:
     fast = SimpleNamespace(synthesize=Mock(side_effect=error))
-    put_in_place(monkeypatch, "fused", try_out=Mock())
-    put_in_place(monkeypatch, "cuda_engine", CudaEngine=lambda *_: fast)
-    place = tiny.build(), torch.device("cpu"), "auto", 0.9, 1
+    put_in_place(monkeypatch, "ops", try_out=Mock())
+    put_in_place(monkeypatch, "engine", CudaEngine=lambda *_: fast)
+    place = tiny_model.build(), torch.device("cpu"), "auto", 0.9, 1
     if isinstance(error, torch.cuda.OutOfMemoryError):
         with pytest.raises(torch.cuda.OutOfMemoryError):
             on_cuda(*place)

@@ -15,11 +15,11 @@ pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an 
 pytest.importorskip("triton")
 
 from kokoro_server.audio.wav import pcm16  # noqa: E402
-from kokoro_server.engine import fused  # noqa: E402
-from kokoro_server.engine import reference as kokoro  # noqa: E402
-from kokoro_server.engine.cuda_engine import CudaEngine  # noqa: E402
+from kokoro_server.engine.cuda import ops  # noqa: E402
+from kokoro_server.engine.cuda.engine import CudaEngine  # noqa: E402
+from kokoro_server.engine.devices import kernel_trouble  # noqa: E402
+from kokoro_server.engine.model import reference as kokoro  # noqa: E402
 from kokoro_server.engine.protocol import SAMPLES_PER_FRAME, STYLE_DIM, Engine, Row  # noqa: E402
-from kokoro_server.engine.torch_engine import kernel_trouble  # noqa: E402
 
 DEVICE = torch.device("cuda", 0)
 
@@ -111,7 +111,7 @@ def test_two_calls_at_once_do_not_disturb_each_other(engine: CudaEngine) -> None
     batches.append([row(1, 300, speed=0.25)])  # beyond the ladder
     wanted = [engine.synthesize(rows) for rows in batches]
     for forgetful in (False, True):
-        with ThreadPoolExecutor(engine.limits.calls) as pool:
+        with ThreadPoolExecutor(engine.limits.max_in_flight) as pool:
             order = [turn % len(batches) for turn in range(40)]
             made = [pool.submit(engine.synthesize, batches[which]) for which in order]
             if forgetful:
@@ -126,9 +126,9 @@ def test_what_is_ready_is_what_the_audio_says(engine: CudaEngine) -> None:
     for rows in ([row(1, 20)], [row(seed, 3 + seed) for seed in range(20)], [row(1, 300, speed=0.25)]):
         for _ in range(3):
             for result in engine.synthesize(rows):
-                assert result.ready is not None
-                assert result.ready.samples.tobytes() == pcm16(result.audio)
-                assert result.ready.peak == np.abs(result.audio).max()
+                assert result.pcm16 is not None
+                assert result.pcm16.samples.tobytes() == pcm16(result.audio)
+                assert result.pcm16.peak == np.abs(result.audio).max()
 
 
 def test_rows_of_any_lengths_come_back_in_their_places(engine: CudaEngine) -> None:
@@ -179,7 +179,7 @@ def test_without_graphs_it_says_so_once_and_goes_on(
 def test_a_gpu_without_tensor_descriptors_says_the_same(
     model: Any, engine: CudaEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(fused, "HOPPER", (99, 0))
+    monkeypatch.setattr(ops, "HOPPER", (99, 0))
     other = CudaEngine(model, DEVICE)
     for one, two in zip(*(e.synthesize([row(3, 25), row(4, 9)]) for e in (engine, other)), strict=True):
         assert np.array_equal(one.durations, two.durations)

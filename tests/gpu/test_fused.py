@@ -11,13 +11,13 @@ from torch import Tensor
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an NVIDIA GPU")
 pytest.importorskip("triton")
 
-from kokoro_server.engine import reference as kokoro  # noqa: E402
-from kokoro_server.engine.cuda_engine import single_precision  # noqa: E402
-from kokoro_server.engine.fused import Fused, draw  # noqa: E402
-from kokoro_server.engine.layers import Modulation  # noqa: E402
-from kokoro_server.engine.places import DeviceSpan, Kernels, Place, Span  # noqa: E402
-from kokoro_server.engine.plain import Plain  # noqa: E402
-from kokoro_server.engine.source import STEP  # noqa: E402
+from kokoro_server.engine.cuda.engine import single_precision  # noqa: E402
+from kokoro_server.engine.cuda.ops import Fused, draw  # noqa: E402
+from kokoro_server.engine.model import reference as kokoro  # noqa: E402
+from kokoro_server.engine.model.harmonic_source import STEP  # noqa: E402
+from kokoro_server.engine.model.layers import Modulation  # noqa: E402
+from kokoro_server.engine.model.lengths import DeviceSpan, Kernels, Place, Span  # noqa: E402
+from kokoro_server.engine.model.torch_ops import Plain  # noqa: E402
 
 SIZE, COUNTS = 700, (700, 333, 2)
 HALF = 1e-3  # relative error of one operation in half precision

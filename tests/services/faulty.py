@@ -13,7 +13,7 @@ import numpy as np
 from kokoro_server import logs
 from kokoro_server.app import create_app
 from kokoro_server.config import Settings
-from kokoro_server.engine.loader import Model
+from kokoro_server.engine.loader import LoadedModel
 from kokoro_server.engine.protocol import Engine, Limits, Result, Row
 from kokoro_server.serving import run
 from tests import tiny
@@ -58,7 +58,7 @@ def _spoilt(row: Row, result: Result) -> Result:
     return result
 
 
-def load(folder: Path, settings: Settings) -> Model:
+def load(folder: Path, settings: Settings) -> LoadedModel:
     model = tiny.load(folder, len(settings.devices) or 1, settings.backend)
     return dataclasses.replace(model, engines=tuple(map(Faulty, model.engines)))
 

@@ -1,0 +1,88 @@
+"""Files that are whole or not there: hashing, atomic writes, room on the disk."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from kokoro_server.assets.catalog import Pin
+from kokoro_server.errors import AssetError
+
+UNFINISHED = ".unfinished"  # suffix of a file that is being written
+
+
+def sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def intact(path: Path, digest: str, size: int) -> bool:
+    """Whether the file is there and has this content."""
+    return path.is_file() and path.stat().st_size == size and sha256(path) == digest
+
+
+def check(path: Path, pin: Pin) -> None:
+    """Raise AssetError unless the file has the pinned content."""
+    size = path.stat().st_size
+    if size != pin.size:
+        raise AssetError(f"{path}: wrong size, expected {pin.size} bytes, got {size}")
+    digest = sha256(path)
+    if digest != pin.sha256:
+        raise AssetError(f"{path}: wrong content, expected sha256 {pin.sha256}, got {digest}")
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """A path to write to in the same folder; it takes the place of `path` when the block ends without an error."""
+    unfinished = path.with_name(path.name + UNFINISHED)
+    try:
+        yield unfinished
+        adopt(unfinished, path)
+    finally:
+        unfinished.unlink(missing_ok=True)
+
+
+def adopt(source: Path, target: Path) -> None:
+    """Move a finished file of the same file system into place, on the disk before it has its name."""
+    with source.open("rb+") as file:
+        os.fsync(file.fileno())
+    source.chmod(0o644)  # public content: a cache may be shared
+    source.replace(target)
+
+
+def write(path: Path, content: bytes) -> None:
+    with replacing(path) as unfinished:
+        unfinished.write_bytes(content)
+
+
+def require_space(directory: Path, needed: int) -> None:
+    free = _free(directory)
+    if free < needed:
+        raise AssetError(f"no space in {directory}: about {megabytes(needed)} needed, {megabytes(free)} free")
+
+
+def _free(directory: Path) -> int:
+    existing = next(folder for folder in (directory, *directory.absolute().parents) if folder.exists())
+    return shutil.disk_usage(existing).free
+
+
+def megabytes(size: int) -> str:
+    return f"{size / 1e6:,.0f} MB"
+
+
+@contextmanager
+def explained(directory: Path) -> Iterator[None]:
+    """Turn an OSError of the cache into an AssetError that says what to do."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            advice = f"{megabytes(_free(directory))} free, the model and its sources take about 1 GB; make room"
+            raise AssetError(f"no space left in {directory}: {advice} or set KOKORO_CACHE_DIR") from error
+        advice = "set KOKORO_CACHE_DIR to a folder that this user can read and write"
+        raise AssetError(f"cannot use the cache {directory}: {error}; {advice}") from error

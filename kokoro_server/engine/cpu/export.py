@@ -1,0 +1,143 @@
+"""The forward pass as two ONNX graphs, traced from the same code that torch runs. Needs torch.
+
+    text    tokens, style, speed                     → prosody, text (both per token), durations
+    decode  prosody, text (both per frame), style, noise, semitones → audio
+
+A `kokoro.KModel`'s parameters are the graphs' initializers under their own names: whatever is made of them (folded
+weight norms, joined projections) is part of the graph. So a graph without its initializers, a skeleton, serves every
+set of weights of one configuration, and onnx_build needs no torch to fill it.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, cast
+
+import onnx
+import torch
+from torch import Tensor, nn
+from torch.onnx.utils import register_custom_op_symbolic as register
+
+from kokoro_server.engine.cpu import build
+from kokoro_server.engine.cpu.traced_ops import Alone, Traced
+from kokoro_server.engine.model import reference
+from kokoro_server.engine.model.kokoro import VOICE_DIM, BatchedKokoro, Curves, Plan
+from kokoro_server.engine.protocol import SAMPLES_PER_FRAME, STYLE_DIM
+
+OPSET = 17
+PREFIX = "reference."
+CPU = torch.device("cpu")
+
+
+class Part(nn.Module):
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__()
+        self.reference = model
+
+    def batched(self) -> BatchedKokoro:
+        """Built anew inside the trace, so that what it does to the parameters is traced too."""
+        return BatchedKokoro(self.reference, CPU, kernels=Traced(self.reference))
+
+
+class Text(Part):
+    def forward(self, tokens: Tensor, style: Tensor, speed: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        model = self.batched()
+        reading = model.read(tokens, style, speed, Alone(tokens.shape[1], model.exact))
+        return reading.prosody, reading.text, reading.durations
+
+
+class Decode(Part):
+    def forward(self, prosody: Tensor, text: Tensor, style: Tensor, noise: Tensor, semitones: Tensor) -> Tensor:
+        model = self.batched()
+        plan = Plan(semitones, Alone(prosody.shape[1], model.exact), style, prosody, text)
+        curves = model.curves(plan)
+        moved: Curves = curves.transposed(model.voiced(curves), semitones)
+        return model.audio(plan, moved, noise)
+
+
+def exp2(g: Any, x: Any) -> Any:
+    return g.op("Pow", g.op("Constant", value_t=torch.tensor(2.0)), x)
+
+
+def templates(model: Any) -> dict[str, onnx.ModelProto]:
+    """The two graphs of a `kokoro.KModel`; the initializers have the names and shapes of its state, and no values."""
+    hidden = model.text_encoder.embedding.embedding_dim
+    tokens, frames = 7, 12
+    style, one = torch.randn(1, STYLE_DIM) / 4, torch.ones(1)
+    inputs: dict[str, tuple[Part, dict[str, Tensor], dict[str, dict[int, str]]]] = {
+        "text": (
+            Text(model),
+            {"tokens": torch.arange(tokens)[None] + 1, "style": style, "speed": one},
+            {name: {1: "tokens"} for name in ("tokens", "prosody", "text", "durations")},
+        ),
+        "decode": (
+            Decode(model),
+            {
+                "prosody": torch.randn(1, frames, hidden + VOICE_DIM) / 4,
+                "text": torch.randn(1, frames, hidden) / 4,
+                "style": style,
+                "noise": torch.randn(1, frames * SAMPLES_PER_FRAME),
+                "semitones": one,
+            },
+            {"prosody": {1: "frames"}, "text": {1: "frames"}, "noise": {1: "samples"}, "audio": {1: "samples"}},
+        ),
+    }
+    outputs = {"text": ["prosody", "text", "durations"], "decode": ["audio"]}
+    register("aten::exp2", exp2, OPSET)
+    found = {}
+    for name, (part, values, axes) in inputs.items():
+        written = io.BytesIO()
+        with warnings.catch_warnings(), torch.no_grad(), distinct(model):
+            warnings.simplefilter("ignore")
+            torch.onnx.export(
+                part.eval(), tuple(values.values()), cast(Any, written), dynamo=False, opset_version=OPSET,
+                input_names=list(values), output_names=outputs[name], dynamic_axes=axes,
+                do_constant_folding=False, custom_opsets={"kokoro": 1},
+            )  # fmt: skip
+        found[name] = bare(onnx.load_from_string(written.getvalue()))
+    return found
+
+
+@contextmanager
+def distinct(model: nn.Module) -> Iterator[None]:
+    """With other weights: the exporter makes one of parameters that are equal."""
+    before = [parameter.detach().clone() for parameter in model.parameters()]
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        for parameter in model.parameters():
+            parameter.normal_()
+    try:
+        yield
+    finally:
+        for parameter, value in zip(model.parameters(), before, strict=True):
+            parameter.copy_(value)
+
+
+def bare(model: onnx.ModelProto) -> onnx.ModelProto:
+    for tensor in model.graph.initializer:
+        tensor.ClearField("raw_data")
+        tensor.name = tensor.name.removeprefix(PREFIX)
+    for node in model.graph.node:
+        node.ClearField("doc_string")
+        node.ClearField("name")
+        node.input[:] = [name.removeprefix(PREFIX) for name in node.input]
+    model.graph.ClearField("value_info")
+    return model
+
+
+def packed(model: onnx.ModelProto) -> bytes:
+    return gzip.compress(model.SerializeToString(deterministic=True), mtime=0)
+
+
+def main() -> None:
+    """Write the templates of Kokoro-82M into the package."""
+    for name, graph in templates(reference.blank()).items():
+        build.template_path(name).write_bytes(packed(graph))
+
+
+if __name__ == "__main__":
+    main()

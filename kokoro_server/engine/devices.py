@@ -1,0 +1,111 @@
+"""Which engine runs the model on which device, where torch runs it."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from kokoro_server.engine.model import reference
+from kokoro_server.engine.rows import warmup_row
+from kokoro_server.engine.torch_engine import TorchEngine
+from kokoro_server.errors import ConfigError
+
+log = logging.getLogger(__name__)
+
+
+def load(weights: Path, device: str = "auto", precision: str = "auto", memory_fraction: float = 0.9) -> TorchEngine:
+    """The engine of `load_all` for one device."""
+    return load_all(weights, [device], precision, memory_fraction, "KOKORO_DEVICE")[0]
+
+
+def load_all(
+    weights: Path,
+    devices: Sequence[str],
+    precision: str = "auto",
+    memory_fraction: float = 0.9,
+    setting: str = "KOKORO_DEVICES",
+) -> list[TorchEngine]:
+    """`weights` is a converted safetensors file; `devices` are any of auto, cpu, cuda, cuda:<number>, mps.
+
+    `precision` and `memory_fraction` (what this process may take of a device's memory) count on CUDA only. Engines on
+    one device share its memory. `setting` is where the devices were named.
+    """
+    picked = [pick_device(device, setting) for device in devices]
+    model = reference.load(weights)
+    return [
+        on_cuda(model, device, precision, memory_fraction, picked.count(device))
+        if device.type == "cuda"
+        else TorchEngine.of(model, device)
+        for device in picked
+    ]
+
+
+def on_cuda(
+    model: Any, device: torch.device, precision: str, memory_fraction: float, engines_on_device: int
+) -> TorchEngine:
+    """The engine for NVIDIA GPUs; where its kernels do not run, the one by torch alone."""
+    if trouble := kernel_trouble(device):
+        log.warning("no fast kernels, this GPU will be slow: %s", trouble)
+        return TorchEngine.of(model, device)
+    from kokoro_server.engine.cuda.engine import CudaEngine
+
+    log.info("preparing the GPU; the first time its kernels are compiled, which takes a minute or two")
+    engine = CudaEngine(model, device, "fp16" if precision == "auto" else precision, memory_fraction, engines_on_device)
+    try:
+        engine.synthesize([warmup_row()])
+    except torch.cuda.OutOfMemoryError:
+        raise
+    except Exception:
+        log.warning("the fast kernels fail on this GPU, which will be slow; please report it", exc_info=True)
+        return TorchEngine.of(model, device)
+    return engine
+
+
+def kernel_trouble(device: torch.device) -> str | None:
+    """Why there are no fast kernels for a GPU of this machine, if there are none, and what to do."""
+    try:
+        from kokoro_server.engine.cuda import ops
+
+        ops.try_out(device)
+    except ImportError as error:  # torch for Windows comes without Triton
+        return f"{error}; pip install triton"
+    except Exception as error:
+        return (
+            f"{error}; Triton compiles them here, with a C compiler and Python's headers: install gcc and python3-dev"
+        )
+    return None
+
+
+def pick_device(name: str, setting: str = "KOKORO_DEVICE") -> torch.device:
+    """`auto` is the first of cuda, mps and cpu that is there; any other name must be. `setting` is for the message."""
+    if name == "auto":
+        return torch.device(next(kind for kind in ("cuda", "mps", "cpu") if is_available(kind)))
+    try:
+        device = torch.device(name)
+    except RuntimeError as error:
+        raise ConfigError(f"{setting}={name}: not a device; use auto, cpu, cuda, cuda:<number> or mps") from error
+    if not is_available(device.type) or (device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count()):
+        found = f"torch {torch.__version__} finds no such device, but {torch.cuda.device_count()} for CUDA"
+        raise ConfigError(f"{setting}={name}: {found}; set KOKORO_DEVICE to auto or cpu")
+    return device
+
+
+def is_available(kind: str) -> bool:
+    if kind == "mps":
+        return torch.backends.mps.is_available()
+    return kind == "cpu" or (kind == "cuda" and torch.cuda.is_available())
+
+
+def torch_version() -> str:
+    return f"torch {torch.__version__}, CUDA {torch.version.cuda or 'not built in'}"
+
+
+def describe_cuda(names: Sequence[str]) -> tuple[str, set[str]]:
+    """The cards behind these device names, in words; and why there are no fast kernels for them, if there are none."""
+    cards = [torch.cuda.get_device_properties(name) for name in names]
+    troubles = {trouble for name in names if (trouble := kernel_trouble(torch.device(name)))}
+    return "; ".join(f"{card.name}, {card.total_memory / 2**30:.0f} GiB" for card in cards), troubles

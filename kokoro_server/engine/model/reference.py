@@ -1,0 +1,76 @@
+"""The `kokoro` package's own model classes, without its front.
+
+`import kokoro` runs `kokoro/__init__.py`, which imports `kokoro.pipeline`, misaki and, through them, espeak-ng and
+phonemizer: GPL code that this process must not load. `kokoro.model` needs none of it, so a bare package module with
+the right `__path__` is registered first and only the submodules are run.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.machinery
+import importlib.util
+import sys
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import torch
+from safetensors.torch import load_file
+
+from kokoro_server.engine import vocab
+from kokoro_server.errors import AssetError
+
+
+def kokoro_model() -> ModuleType:
+    """The module `kokoro.model`, loaded without running the package's `__init__`."""
+    if "kokoro" not in sys.modules:
+        spec = importlib.machinery.PathFinder.find_spec("kokoro")
+        if spec is None or not spec.submodule_search_locations:
+            raise AssetError("the 'kokoro' package is not installed; pip install kokoro==0.9.4")
+        package = ModuleType("kokoro")
+        package.__path__ = list(spec.submodule_search_locations)
+        package.__spec__ = spec
+        sys.modules["kokoro"] = package
+    return importlib.import_module("kokoro.model")
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Without the warnings of the package's modules: old-style weight norm, dropout in LSTMs of one layer."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FutureWarning)
+        warnings.simplefilter("ignore", UserWarning)
+        yield
+
+
+def blank(configuration: dict[str, Any] | None = None) -> Any:
+    """A KModel with random weights. Its constructor insists on loading a file, so it is given an empty one."""
+    module = kokoro_model()
+    original = torch.load
+    module.torch.load = lambda *_args, **_kwargs: {}
+    try:
+        with quiet():
+            return module.KModel(
+                repo_id="hexgrad/Kokoro-82M", config=configuration or vocab.config(), model="none"
+            ).eval()
+    finally:
+        module.torch.load = original
+
+
+def load(weights: Path) -> Any:
+    """A KModel with the weights of a converted safetensors file; every tensor must be there and nothing else.
+
+    KModel's own loader retries with strict=False and so turns a wrong file into random weights in silence.
+    """
+    model = blank()
+    try:
+        model.load_state_dict(load_file(weights), strict=True)
+    except (RuntimeError, OSError) as error:
+        raise AssetError(
+            f"{weights}: not a complete Kokoro-82M state ({error}); run 'kokoro-server assets fetch'"
+        ) from error
+    return model

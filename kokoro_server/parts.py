@@ -1,0 +1,46 @@
+"""What a running server is made of. `app` puts it together, `api` uses it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from kokoro_server.batching.queue import BatchQueue
+from kokoro_server.config import Settings
+from kokoro_server.engine.loader import LoadedModel
+from kokoro_server.g2p.child import G2PChild
+from kokoro_server.g2p.client import G2PClient
+from kokoro_server.metrics import Metrics
+from kokoro_server.synthesis import Synthesizer
+from kokoro_server.text.pace import Pace
+
+PACED_BYPASS = 100  # pieces: after ten minutes of speech a slow machine is far enough ahead
+
+
+@dataclass(frozen=True)
+class Parts:
+    """`app.state.parts`."""
+
+    settings: Settings
+    model: LoadedModel
+    pace: Pace | None  # of an engine that measured its speed, and so may be slower than listeners like
+    queue: BatchQueue
+    g2p: G2PClient
+    child: G2PChild | None  # the embedded G2P service, unless a remote one is used
+    synthesizer: Synthesizer
+    metrics: Metrics
+
+    @cached_property
+    def paced(self) -> bool:
+        """Whether the pieces of a stream are sized to be ready when they are needed, and no earlier."""
+        return self.pace is not None and self.pace.matters and not self.settings.first_chunk_tokens
+
+    @property
+    def bypass(self) -> int:
+        """Pieces of a stream that do not wait for others."""
+        return max(PACED_BYPASS, self.settings.bypass_chunks) if self.paced else self.settings.bypass_chunks
+
+    @property
+    def urgent(self) -> int:
+        """Those of them that go before all others: the first, unless the next too may be needed at once."""
+        return self.bypass if self.paced else 1

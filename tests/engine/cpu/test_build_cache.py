@@ -1,0 +1,189 @@
+"""The graphs in the cache: built once, checked, replaced when they no longer serve. The exporter is a double."""
+
+from __future__ import annotations
+
+import dataclasses
+import errno
+import json
+import logging
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from kokoro_server.assets import files
+from kokoro_server.engine.cpu import build_cache
+from kokoro_server.engine.cpu.build_cache import Key
+from kokoro_server.errors import AssetError
+from tests.assets.sandbox import REPOSITORY, wait_until
+
+KEY = Key("ab" * 32, "int8", "1", "1.2.3", "arm")
+Progress = Callable[[str], None]
+
+
+class Exporter:
+    """Writes two files that tell how often it was called."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+
+    def __call__(self, weights: Path, folder: Path, precision: str, progress: Progress) -> None:
+        self.calls += 1
+        progress("half of it")
+        (folder / "text.onnx").write_bytes(weights.read_bytes() + precision.encode())
+        (folder / "decode.onnx").write_bytes(bytes(1000) + str(self.calls).encode())
+
+
+@pytest.fixture
+def weights(tmp_path: Path) -> Path:
+    path = tmp_path / "weights.safetensors"
+    path.write_bytes(b"weights")
+    return path
+
+
+@pytest.fixture
+def cache(tmp_path: Path) -> Path:
+    return tmp_path / "cache"
+
+
+def test_it_is_built_once(cache: Path, weights: Path, caplog: pytest.LogCaptureFixture) -> None:
+    export = Exporter()
+    with caplog.at_level(logging.INFO):
+        folder = build_cache.ensure(cache, weights, KEY, export)
+    assert (folder / "text.onnx").read_bytes() == b"weightsint8"
+    assert "half of it" in caplog.text
+    assert build_cache.ensure(cache, weights, KEY, export) == folder
+    assert export.calls == 1
+
+
+@pytest.mark.parametrize("damage", ["text.onnx", "decode.onnx", build_cache.FACTS])
+@pytest.mark.parametrize("how", [lambda path: path.unlink(), lambda path: path.write_bytes(b"?")])
+def test_what_is_damaged_is_built_anew(cache: Path, weights: Path, damage: str, how: Callable[[Path], None]) -> None:
+    export = Exporter()
+    folder = build_cache.ensure(cache, weights, KEY, export)
+    how(folder / damage)
+    assert build_cache.ensure(cache, weights, KEY, export) == folder
+    assert export.calls == 2
+    (found,) = build_cache.listing(cache)
+    assert found.problems() == []
+
+
+@pytest.mark.parametrize(
+    ("change", "left"),
+    [
+        ({"exporter": "2"}, 1),
+        ({"onnxruntime": "1.2.4"}, 1),
+        ({"precision": "fp32"}, 2),
+        ({"weights": "cd" * 32}, 2),
+        ({"machine": "x86", "exporter": "2"}, 2),
+    ],
+)
+def test_what_this_version_cannot_use_is_removed(
+    cache: Path, weights: Path, change: dict[str, object], left: int
+) -> None:
+    old = build_cache.ensure(cache, weights, KEY, Exporter())
+    other = dataclasses.replace(KEY, **change)
+    folder = build_cache.ensure(cache, weights, other, Exporter())
+    assert folder != old
+    assert len(build_cache.listing(cache)) == left
+    assert old.exists() == (left == 2)
+
+
+def test_a_build_that_fails_leaves_nothing(cache: Path, weights: Path) -> None:
+    def fails(_weights: Path, folder: Path, _precision: str, _progress: Progress) -> None:
+        (folder / "text.onnx").write_bytes(b"half")
+        raise RuntimeError("no such operator")
+
+    with pytest.raises(AssetError, match=r"could not be built in .* free\): no such operator"):
+        build_cache.ensure(cache, weights, KEY, fails)
+    assert list((cache / build_cache.FOLDER).iterdir()) == []
+    build_cache.ensure(cache, weights, KEY, Exporter())
+
+
+def test_a_build_without_files_is_none(cache: Path, weights: Path) -> None:
+    with pytest.raises(AssetError, match="left nothing"):
+        build_cache.ensure(cache, weights, KEY, lambda *_: None)
+
+
+def test_a_full_disk_is_one_line(cache: Path, weights: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with pytest.raises(AssetError, match=r"no space left in .* KOKORO_CACHE_DIR") as raised:
+        build_cache.ensure(cache, weights, KEY, full)
+    assert "\n" not in raised.value.message
+    monkeypatch.setattr(files, "_free", lambda _directory: 3)
+    with pytest.raises(AssetError, match="no space in"):
+        build_cache.ensure(cache, weights, KEY, Exporter())
+
+
+def test_a_folder_that_cannot_be_written_is_one_line(tmp_path: Path, weights: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(AssetError, match=r"cannot use the cache .*KOKORO_CACHE_DIR") as raised:
+        build_cache.ensure(tmp_path / "file" / "cache", weights, KEY, Exporter())
+    assert "\n" not in raised.value.message
+
+
+def test_a_finished_build_needs_no_write(cache: Path, weights: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = build_cache.ensure(cache, weights, KEY, Exporter())
+    monkeypatch.setattr(build_cache.Cache, "locked", lambda _self: pytest.fail("took the lock"))
+    assert build_cache.ensure(cache, weights, KEY, Exporter()) == folder
+
+
+PROGRAM = """\
+import sys, time
+from pathlib import Path
+from kokoro_server.engine.cpu import build_cache
+from tests.engine.cpu.test_build_cache import KEY
+cache, weights = Path(sys.argv[1]), Path(sys.argv[2])
+
+def export(weights, folder, precision, progress):
+    (folder / "text.onnx").write_bytes(b"text")
+    with (cache / "calls").open("a") as calls:
+        calls.write("x")
+    while (cache / "hold").exists():
+        time.sleep(0.02)
+
+print(build_cache.ensure(cache, weights, KEY, export))
+"""
+
+
+def process(cache: Path, weights: Path) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-c", PROGRAM, str(cache), str(weights)], cwd=REPOSITORY, stdout=subprocess.PIPE, text=True
+    )
+
+
+def test_two_processes_build_once(cache: Path, weights: Path) -> None:
+    cache.mkdir()
+    (cache / "hold").touch()
+    both = [process(cache, weights) for _ in range(2)]
+    wait_until(lambda: (cache / "calls").exists())
+    (cache / "hold").unlink()
+    answers = {one.communicate(timeout=60)[0] for one in both}
+    assert len(answers) == 1
+    assert (cache / "calls").read_text() == "x"
+
+
+def test_a_build_that_was_killed_is_started_over(cache: Path, weights: Path) -> None:
+    cache.mkdir()
+    (cache / "hold").touch()
+    killed = process(cache, weights)
+    wait_until(lambda: (cache / "calls").exists())
+    os.kill(killed.pid, signal.SIGKILL)
+    killed.communicate()
+    assert [path.suffix for path in (cache / build_cache.FOLDER).iterdir()] == [files.UNFINISHED]
+    assert build_cache.listing(cache) == []
+    folder = build_cache.ensure(cache, weights, KEY, Exporter())
+    assert list((cache / build_cache.FOLDER).iterdir()) == [folder]
+
+
+def test_facts_tell_what_it_was_built_from(cache: Path, weights: Path) -> None:
+    folder = build_cache.ensure(cache, weights, KEY, Exporter())
+    facts = json.loads((folder / build_cache.FACTS).read_text())
+    assert facts["key"] == dataclasses.asdict(KEY)
+    assert sorted(facts["files"]) == ["decode.onnx", "text.onnx"]

@@ -1,0 +1,43 @@
+"""The graphs for a CPU with the real weights: in 8 bits they sound as they do in single precision."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from kokoro_server.assets.library import Assets
+from kokoro_server.engine.cpu import build
+from kokoro_server.engine.cpu.engine import OnnxEngine
+from kokoro_server.engine.protocol import SAMPLES_PER_FRAME, Row
+from kokoro_server.engine.voices import VoiceBook
+from tests.engine.kmodel import log_mel_distance
+from tests.engine.rows import SENTENCES, sentence_row
+
+pytestmark = pytest.mark.real
+
+SHORT = sorted(range(len(SENTENCES)), key=lambda index: len(SENTENCES[index]["phonemes"]))[2]
+
+
+def built(assets: Assets, folder: Path, precision: build.Precision) -> OnnxEngine:
+    folder.mkdir()
+    build.build(assets.weights, folder, precision)
+    return OnnxEngine(folder)
+
+
+def test_int8_is_nearer_to_single_precision_than_another_noise_is(assets: Assets, tmp_path: Path) -> None:
+    exact, rounded = (built(assets, tmp_path / precision, precision) for precision in ("fp32", "int8"))
+    assert (exact.precision, rounded.precision) == ("fp32", "int8")
+    row = sentence_row(SHORT, VoiceBook(assets.voices), "bf_emma")
+    plain, other = exact.synthesize([row, replace(row, seed=row.seed + 1000)])
+    ours = rounded.synthesize([row])[0]
+    assert ours.durations.tolist() == plain.durations.tolist()
+    assert log_mel_distance(plain.audio, ours.audio) < log_mel_distance(plain.audio, other.audio)
+    assert 20 * np.log10(ours.audio.std() / plain.audio.std()) == pytest.approx(0, abs=0.2)
+
+    shortest = Row((50,), row.style, speed=4.0)
+    spoken = rounded.synthesize([shortest])[0]
+    assert len(spoken.audio) == spoken.durations.sum() * SAMPLES_PER_FRAME
+    assert np.isfinite(spoken.audio).all()
