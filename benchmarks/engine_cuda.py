@@ -25,7 +25,7 @@ from benchmarks import common, corpus, stages
 from benchmarks.exactness import Exact
 from kokoro_server.engine.cuda import engine as cuda_engine
 from kokoro_server.engine.cuda.engine import CudaEngine
-from kokoro_server.engine.cuda.graph_cache import Ladder
+from kokoro_server.engine.cuda.graph_cache import Buckets
 from kokoro_server.engine.model import reference
 from kokoro_server.engine.protocol import SAMPLE_RATE, Row
 from kokoro_server.engine.voices import VoiceBook
@@ -101,8 +101,8 @@ def loaded(model: Any, precision: str) -> Iterator[CudaEngine]:
 @contextmanager
 def wider(rows: int) -> Iterator[None]:
     """An engine made in here takes so many rows in one pass."""
-    ladder = Ladder((4, 1), (16, 4), (rows, 16))
-    with patch.object(cuda_engine, "MAX_ROWS", rows), patch.object(cuda_engine, "ROWS", ladder):
+    buckets = Buckets((4, 1), (16, 4), (rows, 16))
+    with patch.object(cuda_engine, "MAX_ROWS", rows), patch.object(cuda_engine, "ROWS", buckets):
         yield
 
 

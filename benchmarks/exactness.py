@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import torch
 
-from kokoro_server.engine.cuda.engine import CudaEngine, single_precision
-from kokoro_server.engine.cuda.ops import draw
-from kokoro_server.engine.model.kokoro import BatchedKokoro, Plan
-from kokoro_server.engine.model.lengths import DeviceSpan
+from kokoro_server.engine.cuda.engine import CudaEngine, fp32_precision
+from kokoro_server.engine.cuda.ops import gaussian_noise
+from kokoro_server.engine.model.kokoro import BatchedKokoro
+from kokoro_server.engine.model.lengths import DeviceLengths
 from kokoro_server.engine.protocol import SAMPLES_PER_FRAME, Result, Row
-from kokoro_server.engine.torch_engine import batched
+from kokoro_server.engine.torch_engine import token_batch
 
 GROUP = 8  # rows of a batch
 
@@ -32,20 +33,19 @@ class Exact:
         ratios: list[float] = []
         for start in range(0, len(rows), GROUP):
             batch = rows[start : start + GROUP]
-            with single_precision("ieee", "ieee", "ieee"):
-                plan = self.model.plan(batched(batch, self.device))
-                curves = self.model.curves(plan)
+            with fp32_precision("ieee", "ieee", "ieee"):
+                features = self.model.align(token_batch(batch, self.device))
+                prosody = self.model.prosody(features)
                 seeds = torch.tensor([row.seed for row in batch], device=self.device)
-                noise = draw(seeds, plan.span.size * SAMPLES_PER_FRAME)
-                wanted = self.model.audio(plan, curves, noise)
-            span = DeviceSpan(plan.span.lengths, plan.span.size, engine.model.exact)
-            with engine.arithmetic():
-                given = Plan(plan.durations, span, plan.style, plan.prosody, plan.text)
-                got = engine.model.audio(given, curves, noise)
+                noise = gaussian_noise(seeds, features.lengths.size * SAMPLES_PER_FRAME)
+                wanted = self.model.audio(features, prosody, noise)
+            lengths = DeviceLengths(features.lengths.on_device, features.lengths.size, engine.model.predictor_placement)
+            with engine.fp32_mode():
+                got = engine.model.audio(replace(features, lengths=lengths), prosody, noise)
             for i, (row, result) in enumerate(zip(batch, engine.synthesize(batch), strict=True)):
-                lengths = plan.durations[i, : len(row.tokens) + 2].cpu().numpy()
-                moved, tokens = moved + int((lengths != result.durations).sum()), tokens + len(lengths)
-                end = plan.span.counts[i] * SAMPLES_PER_FRAME
+                durations = features.durations[i, : len(row.tokens) + 2].cpu().numpy()
+                moved, tokens = moved + int((durations != result.durations).sum()), tokens + len(durations)
+                end = features.lengths.counts[i] * SAMPLES_PER_FRAME
                 ratios.append(snr(wanted[i, :end].double(), got[i, :end].double()))
         return {
             "sentences": len(rows),
@@ -72,7 +72,7 @@ def kmodel(model: Any) -> Callable[[Sequence[Row]], list[Result]]:
             torch.manual_seed(row.seed)
             tokens = torch.tensor([[0, *row.tokens, 0]], device=model.device)
             style = torch.tensor(row.style, device=model.device)[None]
-            with single_precision("ieee", "ieee", "ieee"):
+            with fp32_precision("ieee", "ieee", "ieee"):
                 audio, durations = model.forward_with_tokens(tokens, style, row.speed)
             results.append(Result(audio.cpu().numpy(), durations.cpu().numpy()))
         return results

@@ -128,11 +128,11 @@ def torch_durations(weights: Path, rows: Sequence[Row]) -> list[NDArray[np.int64
     import torch
 
     from kokoro_server.engine import devices
-    from kokoro_server.engine.torch_engine import batched
+    from kokoro_server.engine.torch_engine import token_batch
 
     engine = devices.load(weights, "cpu")
     with torch.inference_mode():
-        return [engine.model.plan(batched([row], torch.device("cpu"))).durations[0].numpy() for row in rows]
+        return [engine.model.align(token_batch([row], torch.device("cpu"))).durations[0].numpy() for row in rows]
 
 
 def graph_durations(folder: Path, rows: Sequence[Row]) -> list[NDArray[np.int64]]:

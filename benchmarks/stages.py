@@ -12,32 +12,32 @@ from torch import Tensor
 
 from kokoro_server.engine.cuda import output_buffer
 from kokoro_server.engine.cuda.engine import FRAMES, ROWS, TOKENS, CudaEngine
-from kokoro_server.engine.cuda.ops import draw
-from kokoro_server.engine.model.kokoro import VOICE_DIM, Reading
-from kokoro_server.engine.model.lengths import DeviceSpan
+from kokoro_server.engine.cuda.ops import gaussian_noise
+from kokoro_server.engine.model.kokoro import HALF_STYLE, TextFeatures
+from kokoro_server.engine.model.lengths import DeviceLengths
 from kokoro_server.engine.protocol import SAMPLES_PER_FRAME, Row
 
-PLAYS = 10
+REPLAYS = 10
 
 
 @torch.inference_mode()
 def times(engine: CudaEngine, row: Row, count: int) -> dict[str, Any]:
     """Milliseconds of each stage for `count` rows alike, and of the two steps that the stages make up."""
-    frames = int(engine.synthesize([row] * count)[0].durations.sum())  # leaves the rows on the desk
-    rows, tokens, frames = ROWS.up(count), TOKENS.up(len(row.tokens) + 2), FRAMES.up(frames)
-    with engine._session():
-        block = engine._speaking(rows, frames)
+    frames = int(engine.synthesize([row] * count)[0].durations.sum())  # leaves the rows in the static buffers
+    rows, tokens, frames = ROWS.round_up(count), TOKENS.round_up(len(row.tokens) + 2), FRAMES.round_up(frames)
+    with engine._on_stream():
+        buffer = engine._run_decode(rows, frames)
         steps = {
-            "read": played(lambda: engine._read(rows, tokens)),
-            "speak": played(lambda: engine._speak(rows, frames, block)),
+            "read": replayed(lambda: engine._text_step(rows, tokens)),
+            "speak": replayed(lambda: engine._decode_step(rows, frames, buffer)),
         }
-        with engine.arithmetic():
-            reading = _reading(engine, rows, tokens)
-            speaking = _speaking(engine, rows, frames)
-    return {"rows": count, "steps_ms": steps, "read_ms": reading, "speak_ms": speaking}
+        with engine.fp32_mode():
+            text = _text_stages(engine, rows, tokens)
+            decode = _decode_stages(engine, rows, frames)
+    return {"rows": count, "steps_ms": steps, "read_ms": text, "speak_ms": decode}
 
 
-def played(work: Callable[[], Any]) -> float:
+def replayed(work: Callable[[], Any]) -> float:
     """Milliseconds on the device, in the median."""
     for _ in range(2):
         work()
@@ -45,7 +45,7 @@ def played(work: Callable[[], Any]) -> float:
     with torch.cuda.graph(graph, stream=torch.cuda.current_stream()):
         work()
     taken: list[float] = []
-    for _ in range(PLAYS):
+    for _ in range(REPLAYS):
         start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))  # type: ignore[no-untyped-call]
         start.record()
         graph.replay()
@@ -55,32 +55,34 @@ def played(work: Callable[[], Any]) -> float:
     return round(statistics.median(taken), 3)
 
 
-def _reading(engine: CudaEngine, rows: int, tokens: int) -> dict[str, float]:
-    model, desk = engine.model, engine._desk
-    span = DeviceSpan(desk.counts[:rows], tokens, model.exact)
-    ids, told = desk.tokens[:rows, :tokens].contiguous(), desk.style[:rows, VOICE_DIM:]
-    narrow = model.narrow(model.albert(ids, span))
-    prosody = model.duration_encoder(narrow, told, model.table(told), span)
+def _text_stages(engine: CudaEngine, rows: int, tokens: int) -> dict[str, float]:
+    model, io = engine.model, engine._io
+    lengths = DeviceLengths(io.counts[:rows], tokens, model.predictor_placement)
+    ids, predictor_style = io.tokens[:rows, :tokens].contiguous(), io.style[:rows, HALF_STYLE:]
+    encoded = model.bert_encoder(model.albert(ids, lengths))
+    prosody = model.duration_encoder(encoded, predictor_style, model.projections(predictor_style), lengths)
     return {
-        "albert": played(lambda: model.narrow(model.albert(ids, span))),
-        "duration_encoder": played(lambda: model.duration_encoder(narrow, told, model.table(told), span)),
-        "duration_predictor": played(lambda: model.duration_predictor(prosody, desk.speed[:rows], span)),
-        "text_encoder": played(lambda: model.text_encoder(ids, span)),
+        "albert": replayed(lambda: model.bert_encoder(model.albert(ids, lengths))),
+        "duration_encoder": replayed(
+            lambda: model.duration_encoder(encoded, predictor_style, model.projections(predictor_style), lengths)
+        ),
+        "duration_predictor": replayed(lambda: model.duration_predictor(prosody, io.speed[:rows], lengths)),
+        "text_encoder": replayed(lambda: model.text_encoder(ids, lengths)),
     }
 
 
-def _speaking(engine: CudaEngine, rows: int, frames: int) -> dict[str, float]:
-    model, desk, decoder = engine.model, engine._desk, engine.model.decoder
-    span = DeviceSpan(desk.frames[:rows], frames, model.exact)
-    reading = Reading(desk.durations[:rows], engine._prosody[:rows], engine._text[:rows])
-    plan = reading.aligned(desk.style[:rows], span)
-    curves = model.curves(plan)
+def _decode_stages(engine: CudaEngine, rows: int, frames: int) -> dict[str, float]:
+    model, io, decoder = engine.model, engine._io, engine.model.decoder
+    lengths = DeviceLengths(io.frames[:rows], frames, model.predictor_placement)
+    text = TextFeatures(io.durations[:rows], engine._for_prosody[:rows], engine._for_decoder[:rows])
+    features = text.aligned(io.style[:rows], lengths)
+    prosody = model.prosody(features)
     samples = frames * SAMPLES_PER_FRAME
-    noise = draw(desk.seeds[:rows], samples)
-    found = {
-        "align": played(lambda: reading.aligned(desk.style[:rows], span)),
-        "f0_and_energy": played(lambda: model.curves(plan)),
-        "noise": played(lambda: draw(desk.seeds[:rows], samples)),
+    noise = gaussian_noise(io.seeds[:rows], samples)
+    times = {
+        "align": replayed(lambda: text.aligned(io.style[:rows], lengths)),
+        "f0_and_energy": replayed(lambda: model.prosody(features)),
+        "noise": replayed(lambda: gaussian_noise(io.seeds[:rows], samples)),
     }
     given: list[Any] = []
 
@@ -90,35 +92,35 @@ def _speaking(engine: CudaEngine, rows: int, frames: int) -> dict[str, float]:
 
     generator = decoder.generator
     with patch.object(decoder, "generator", stop_here):
-        found["decoder"] = played(lambda: model.audio(plan, curves, noise))
-        model.audio(plan, curves, noise)
+        times["decoder"] = replayed(lambda: model.audio(features, prosody, noise))
+        model.audio(features, prosody, noise)
     x, f0, styles, noise, rate = given
-    spectrum = generator.spectrum(generator.source(f0, noise), rate)
-    found["source_and_spectrum"] = played(lambda: generator.spectrum(generator.source(f0, noise), rate))
-    x = generator.kernels.leaky([x], 0.1, rate)
+    spectrum = generator.stft(generator.source(f0, noise), rate)
+    times["source_and_spectrum"] = replayed(lambda: generator.stft(generator.source(f0, noise), rate))
+    x = generator.ops.leaky_mean([x], 0.1, rate)
     for number, stage in enumerate(generator.stages, 1):
-        rate = stage.span(rate)
+        rate = stage.lengths(rate)
 
         def upsampled(stage: Any = stage, x: Tensor = x, rate: Any = rate) -> Tensor:
-            return generator.kernels.leaky(stage(x, spectrum, styles, rate), 0.1, rate)
+            return generator.ops.leaky_mean(stage(x, spectrum, styles, rate), 0.1, rate)
 
-        found[f"generator_stage_{number}"] = played(upsampled)
+        times[f"generator_stage_{number}"] = replayed(upsampled)
         x = upsampled()
-    found["last_convolution_and_inverse"] = played(lambda: generator.inverse(generator.post(x, rate), rate))
-    audio, block = generator.inverse(generator.post(x, rate), rate), engine._speaking(rows, frames)
-    found["outbox"] = played(lambda: output_buffer.fill(block, audio, desk.frames[:rows]))
-    return found
+    times["last_convolution_and_inverse"] = replayed(lambda: generator.istft(generator.post(x, rate), rate))
+    audio, buffer = generator.istft(generator.post(x, rate), rate), engine._run_decode(rows, frames)
+    times["outbox"] = replayed(lambda: output_buffer.pack(buffer, audio, io.frames[:rows]))
+    return times
 
 
 @torch.inference_mode()
 def kernels(engine: CudaEngine, row: Row, count: int) -> dict[str, Any]:
     """The device's time by kernel, the costliest first: name, launches, milliseconds."""
     frames = int(engine.synthesize([row] * count)[0].durations.sum())
-    with engine._session(), torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as seen:
-        engine._reading(ROWS.up(count), TOKENS.up(len(row.tokens) + 2))
-        engine._speaking(ROWS.up(count), FRAMES.up(frames))
+    with engine._on_stream(), torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profile:
+        engine._run_text(ROWS.round_up(count), TOKENS.round_up(len(row.tokens) + 2))
+        engine._run_decode(ROWS.round_up(count), FRAMES.round_up(frames))
         torch.cuda.synchronize()
-    costs = sorted(seen.key_averages(), key=lambda kernel: -kernel.self_device_time_total)
+    costs = sorted(profile.key_averages(), key=lambda kernel: -kernel.self_device_time_total)
     return {
         "rows": count,
         "launches": sum(kernel.count for kernel in costs),

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from kokoro_server.engine import noise
-from kokoro_server.engine.model.kokoro import Batch, BatchedKokoro
+from kokoro_server.engine.model.kokoro import BatchedKokoro, TokenBatch
 from kokoro_server.engine.protocol import MAX_TOKENS, SAMPLES_PER_FRAME, Limits, Result, Row
 from kokoro_server.engine.rows import check, silence, warmup_row
 
@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 BYTES_PER_PADDED_FRAME = 1_250_000
 BATCH_BYTES = 4 * 1024**3  # what one batch may take: 3,400 padded frames, four rows of 21 s
 CPU_ROWS = 4  # more rows gain nothing on a CPU: the convolutions are at its peak already
-PLAIN_CUDA_ROWS = 16  # on a GPU without the kernels of `CudaEngine`
+TORCH_CUDA_ROWS = 16  # on a GPU without the kernels of `CudaEngine`
 
 
 class TorchEngine:
@@ -40,12 +40,12 @@ class TorchEngine:
     @classmethod
     def of(cls, model: Any, device: torch.device) -> TorchEngine:
         """The engine around a `kokoro.KModel`, by torch alone."""
-        rows = PLAIN_CUDA_ROWS if device.type == "cuda" else CPU_ROWS
+        rows = TORCH_CUDA_ROWS if device.type == "cuda" else CPU_ROWS
         return cls(BatchedKokoro(model, device, predictor_dtype=predictor_dtype(device)), rows)
 
     @property
     def device(self) -> str:
-        return str(self.model.place.device)
+        return str(self.model.placement.device)
 
     @property
     def limits(self) -> Limits:
@@ -65,30 +65,32 @@ class TorchEngine:
 
     @torch.inference_mode()
     def _run(self, rows: Sequence[Row]) -> list[Result]:
-        plan = self.model.plan(batched(rows, self.model.place.device))
-        curves = self.model.curves(plan)
+        device = self.model.placement.device
+        features = self.model.align(token_batch(rows, device))
+        prosody = self.model.prosody(features)
         if any(row.pitch for row in rows):
-            semitones = torch.tensor([row.pitch for row in rows], device=self.model.place.device)
-            curves = curves.transposed(self.model.voiced(curves), semitones)
-        hiss = torch.zeros(len(rows), plan.span.size * SAMPLES_PER_FRAME)
-        for line, row, frames in zip(hiss, rows, plan.span.counts, strict=True):
+            semitones = torch.tensor([row.pitch for row in rows], device=device)
+            prosody = prosody.transposed(self.model.voiced(prosody), semitones)
+        counts = features.lengths.counts
+        hiss = torch.zeros(len(rows), features.lengths.size * SAMPLES_PER_FRAME)
+        for line, row, frames in zip(hiss, rows, counts, strict=True):
             line[: frames * SAMPLES_PER_FRAME] = torch.from_numpy(noise.draw(row.seed, frames))
-        audio = self.model.audio(plan, curves, hiss).float().cpu().numpy()
-        durations = plan.durations.cpu().numpy()
+        audio = self.model.audio(features, prosody, hiss).float().cpu().numpy()
+        durations = features.durations.cpu().numpy()
         return [
-            Result(line[: frames * SAMPLES_PER_FRAME].copy(), lengths[: len(row.tokens) + 2].copy())
-            for row, line, lengths, frames in zip(rows, audio, durations, plan.span.counts, strict=True)
+            Result(line[: frames * SAMPLES_PER_FRAME].copy(), frames_per_token[: len(row.tokens) + 2].copy())
+            for row, line, frames_per_token, frames in zip(rows, audio, durations, counts, strict=True)
         ]
 
 
-def batched(rows: Sequence[Row], device: torch.device) -> Batch:
+def token_batch(rows: Sequence[Row], device: torch.device) -> TokenBatch:
     counts = tuple(len(row.tokens) + 2 for row in rows)
     tokens = torch.zeros(len(rows), max(counts), dtype=torch.long)
     for line, row in zip(tokens, rows, strict=True):
         line[1 : len(row.tokens) + 1] = torch.tensor(row.tokens)
     style: Tensor = torch.from_numpy(np.stack([row.style for row in rows]))
     speed = torch.tensor([row.speed for row in rows], dtype=torch.float64)
-    return Batch(tokens.to(device), counts, style.to(device), speed)
+    return TokenBatch(tokens.to(device), counts, style.to(device), speed)
 
 
 def predictor_dtype(device: torch.device) -> torch.dtype:

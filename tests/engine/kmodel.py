@@ -13,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from kokoro_server.engine.model.kokoro import Batch
+from kokoro_server.engine.model.kokoro import TokenBatch
 from kokoro_server.engine.protocol import SAMPLES_PER_FRAME, Row
 
 HARMONICS = 9
@@ -63,13 +63,13 @@ def double_precision() -> Iterator[None]:
         torch.set_default_dtype(torch.float32)
 
 
-def batch(rows: list[Row]) -> Batch:
+def batch(rows: list[Row]) -> TokenBatch:
     counts = tuple(len(row.tokens) + 2 for row in rows)
     tokens = torch.zeros(len(rows), max(counts), dtype=torch.long)
     for line, row in zip(tokens, rows, strict=True):
         line[1 : len(row.tokens) + 1] = torch.tensor(row.tokens)
     style = torch.from_numpy(np.stack([row.style for row in rows]))
-    return Batch(tokens, counts, style, torch.tensor([row.speed for row in rows], dtype=torch.float64))
+    return TokenBatch(tokens, counts, style, torch.tensor([row.speed for row in rows], dtype=torch.float64))
 
 
 def padded(rows: list[Tensor]) -> Tensor:

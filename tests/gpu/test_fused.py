@@ -11,13 +11,14 @@ from torch import Tensor
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an NVIDIA GPU")
 pytest.importorskip("triton")
 
-from kokoro_server.engine.cuda.engine import single_precision  # noqa: E402
-from kokoro_server.engine.cuda.ops import Fused, draw  # noqa: E402
+from kokoro_server.engine.cuda.engine import fp32_precision  # noqa: E402
+from kokoro_server.engine.cuda.ops import CudaOps, gaussian_noise  # noqa: E402
 from kokoro_server.engine.model import reference as kokoro  # noqa: E402
 from kokoro_server.engine.model.harmonic_source import STEP  # noqa: E402
-from kokoro_server.engine.model.layers import Modulation  # noqa: E402
-from kokoro_server.engine.model.lengths import DeviceSpan, Kernels, Place, Span  # noqa: E402
-from kokoro_server.engine.model.torch_ops import Plain  # noqa: E402
+from kokoro_server.engine.model.layers import AdaINParams  # noqa: E402
+from kokoro_server.engine.model.lengths import DeviceLengths, Lengths, Placement  # noqa: E402
+from kokoro_server.engine.model.ops import Ops  # noqa: E402
+from kokoro_server.engine.model.torch_ops import TorchOps  # noqa: E402
 
 SIZE, COUNTS = 700, (700, 333, 2)
 HALF = 1e-3  # relative error of one operation in half precision
@@ -37,26 +38,26 @@ def model() -> Any:
 @pytest.fixture(autouse=True)
 def exact() -> Any:
     torch.manual_seed(0)
-    with torch.inference_mode(), single_precision("ieee", "ieee", "ieee"):
+    with torch.inference_mode(), fp32_precision("ieee", "ieee", "ieee"):
         yield
 
 
 class Pair:
-    """The plain and the fused way, in single precision and in `dtype`, with a span for each."""
+    """The plain operations in single precision and the fused ones in `dtype`, with the lengths for each."""
 
     def __init__(
         self, device: torch.device, dtype: torch.dtype = torch.float16, counts: tuple[int, ...] = COUNTS
     ) -> None:
         self.device, self.counts = device, counts
-        self.kernels: Kernels = Fused(device)
-        self.plain = Place(device, torch.float32, Plain())
-        self.fused = Place(device, dtype, self.kernels)
-        self.host = Span(counts, SIZE, self.plain)
-        self.span = DeviceSpan(torch.tensor(counts, device=device), SIZE, self.fused)
+        self.ops: Ops = CudaOps(device)
+        self.plain_ops: Ops = TorchOps()
+        self.plain, self.fused = Placement(device, torch.float32), Placement(device, dtype)
+        self.host = Lengths(counts, SIZE, self.plain)
+        self.lengths = DeviceLengths(torch.tensor(counts, device=device), SIZE, self.fused)
 
     def signal(self, channels: int) -> Tensor:
         x = torch.randn(len(self.counts), SIZE, channels, device=self.device) * 2 + 1
-        return self.host.clear(x)
+        return self.host.mask_(x)
 
 
 def error(expected: Tensor, actual: Tensor, counts: tuple[int, ...]) -> float:
@@ -72,9 +73,9 @@ def error(expected: Tensor, actual: Tensor, counts: tuple[int, ...]) -> float:
 def test_styled_norms(kind: str, dtype: torch.dtype, device: torch.device) -> None:
     pair = Pair(device, dtype)
     x = pair.signal(256)
-    style = Modulation(*(torch.randn(3, 1, 256, device=device) for _ in range(2)))
-    expected = getattr(pair.plain.kernels.standard(x, pair.host), kind)(style)
-    actual = getattr(pair.kernels.standard(x.to(dtype), pair.span), kind)(style)
+    style = AdaINParams(*(torch.randn(3, 1, 256, device=device) for _ in range(2)))
+    expected = getattr(pair.plain_ops.instance_norm(x, pair.host), kind)(style)
+    actual = getattr(pair.ops.instance_norm(x.to(dtype), pair.lengths), kind)(style)
     assert error(expected, actual, COUNTS) < {torch.float32: 1e-4, torch.float16: HALF, torch.bfloat16: 1e-2}[dtype]
     assert not actual[1, 333 : 333 + 60].any()  # as far as a convolution may look
 
@@ -83,8 +84,8 @@ def test_styled_norms(kind: str, dtype: torch.dtype, device: torch.device) -> No
 def test_convolutions(name: str, device: torch.device, model: Any) -> None:
     pair, module = Pair(device), model.decoder.generator.get_submodule(name)
     x = pair.signal(module.in_channels)
-    expected = pair.plain.kernels.conv(module, pair.plain)(x, pair.host)
-    actual = pair.kernels.conv(module, pair.fused)(x.half(), pair.span)[..., : expected.shape[2]]
+    expected = pair.plain_ops.conv(module, pair.plain)(x, pair.host)
+    actual = pair.ops.conv(module, pair.fused)(x.half(), pair.lengths)[..., : expected.shape[2]]
     assert error(expected, actual, COUNTS) < HALF
 
 
@@ -93,17 +94,17 @@ def test_convolutions(name: str, device: torch.device, model: Any) -> None:
 def test_fine_convolutions(name: str, weights: torch.dtype, limit: float, device: torch.device, model: Any) -> None:
     pair, module = Pair(device, torch.float32), model.get_submodule(name)
     x = pair.signal(module.in_channels)
-    expected = pair.plain.kernels.conv(module, pair.plain)(x, pair.host)
-    actual = pair.kernels.fine_conv(module, pair.fused, weights)(x, pair.span)[..., : expected.shape[2]]
+    expected = pair.plain_ops.conv(module, pair.plain)(x, pair.host)
+    actual = pair.ops.conv_fp32_activations(module, pair.fused, weights)(x, pair.lengths)[..., : expected.shape[2]]
     assert error(expected, actual, COUNTS) < limit
 
 
 def test_a_convolution_onto_a_base_and_the_norm_after_it(device: torch.device, model: Any) -> None:
     pair, module = Pair(device), model.decoder.generator.resblocks[4].convs2[0]
     x, base = pair.signal(module.in_channels), pair.signal(module.out_channels)
-    style = Modulation(*(torch.randn(3, 1, module.out_channels, device=device) for _ in range(2)))
-    expected = pair.plain.kernels.conv(module, pair.plain).measured(x, pair.host, base.clone())
-    actual = pair.kernels.conv(module, pair.fused).measured(x.half(), pair.span, base.half())
+    style = AdaINParams(*(torch.randn(3, 1, module.out_channels, device=device) for _ in range(2)))
+    expected = pair.plain_ops.conv(module, pair.plain).conv_with_stats(x, pair.host, base.clone())
+    actual = pair.ops.conv(module, pair.fused).conv_with_stats(x.half(), pair.lengths, base.half())
     assert error(expected.x, actual.x, COUNTS) < HALF
     assert error(expected.snake(style)[:2], actual.snake(style)[:2], COUNTS[:2]) < 3 * HALF
 
@@ -112,35 +113,35 @@ def test_a_convolution_onto_a_base_and_the_norm_after_it(device: torch.device, m
 def test_upsampling(index: int, extra: int, device: torch.device, model: Any) -> None:
     pair, module = Pair(device), model.decoder.generator.ups[index]
     x = pair.signal(module.in_channels)
-    host, span = (span.scaled(module.stride[0], extra) for span in (pair.host, pair.span))
+    host, lengths = (lengths.scaled(module.stride[0], extra) for lengths in (pair.host, pair.lengths))
     base = torch.randn(3, host.size, module.out_channels, device=device)
-    actual = pair.kernels.upsample(module, pair.fused)(x.half(), base.half(), extra, span)
-    expected = pair.plain.kernels.upsample(module, pair.plain)(x, base, extra, host)
+    actual = pair.ops.upsample(module, pair.fused)(x.half(), base.half(), extra, lengths)
+    expected = pair.plain_ops.upsample(module, pair.plain)(x, base, extra, host)
     assert error(expected, actual, host.counts) < HALF
 
 
 def test_the_mean_of_three_blocks(device: torch.device) -> None:
     pair = Pair(device)
     parts = [pair.signal(128) for _ in range(3)]
-    actual = pair.kernels.leaky([part.half() for part in parts], 0.1, pair.span)
-    assert error(pair.plain.kernels.leaky(parts, 0.1, pair.host), actual, COUNTS) < HALF
+    actual = pair.ops.leaky_mean([part.half() for part in parts], 0.1, pair.lengths)
+    assert error(pair.plain_ops.leaky_mean(parts, 0.1, pair.host), actual, COUNTS) < HALF
 
 
 def test_source_spectrum_and_inverse(device: torch.device, model: Any) -> None:
     pair = Pair(device, torch.float32)
     module = model.decoder.generator.m_source
     voiced = torch.rand(3, SIZE, 1, device=device) > 0.2
-    f0 = pair.host.clear(torch.rand(3, SIZE, 1, device=device) * 300 * voiced)[..., 0]
+    f0 = pair.host.mask_(torch.rand(3, SIZE, 1, device=device) * 300 * voiced)[..., 0]
     noise = torch.randn(3, SIZE * STEP, device=device)
-    source = pair.plain.kernels.source(module, pair.plain, None)(f0, noise)
-    assert (source - pair.kernels.source(module, pair.fused, None)(f0, noise)).abs().max() < 1e-5
-    spectrum = pair.plain.kernels.spectrum(pair.plain, pair.plain)(source, pair.host)
-    found = pair.kernels.spectrum(pair.fused, pair.fused)(source, pair.span)[..., : spectrum.shape[2]]
+    source = pair.plain_ops.harmonic_source(module, pair.plain, None)(f0, noise)
+    assert (source - pair.ops.harmonic_source(module, pair.fused, None)(f0, noise)).abs().max() < 1e-5
+    spectrum = pair.plain_ops.stft(pair.plain, pair.plain)(source, pair.host)
+    found = pair.ops.stft(pair.fused, pair.fused)(source, pair.lengths)[..., : spectrum.shape[2]]
     assert ((spectrum - found).abs() > 1e-3).double().mean() < 1e-6
     x = torch.randn(3, SIZE * 60 + 1, 24, device=device) / 2
-    host, span = pair.host.scaled(60, 1), pair.span.scaled(60, 1)
-    expected = pair.plain.kernels.inverse(pair.plain)(x, host)
-    actual = pair.kernels.inverse(pair.fused)(x, span)
+    host, lengths = pair.host.scaled(60, 1), pair.lengths.scaled(60, 1)
+    expected = pair.plain_ops.istft(pair.plain)(x, host)
+    actual = pair.ops.istft(pair.fused)(x, lengths)
     assert expected.shape == actual.shape
     assert error(expected, actual, tuple(count * STEP for count in COUNTS)) < 1e-5
 
@@ -150,23 +151,23 @@ def test_lstms(rows: int, device: torch.device, model: Any) -> None:
     counts = (*(1 + row * 97 % SIZE for row in range(rows - 1)), SIZE)
     pair, module = Pair(device, torch.float32, counts), model.predictor.shared
     x = pair.signal(module.input_size)
-    expected = pair.plain.kernels.lstm(module, pair.plain)(x, pair.host)
-    assert (expected - pair.kernels.lstm(module, pair.fused)(x, pair.span)).abs().max() < 1e-4
+    expected = pair.plain_ops.lstm(module, pair.plain)(x, pair.host)
+    assert (expected - pair.ops.lstm(module, pair.fused)(x, pair.lengths)).abs().max() < 1e-4
 
 
 def test_a_split_product_is_as_good_as_single_precision(device: torch.device) -> None:
     pair = Pair(device, torch.float32)
     weight, bias, x = torch.randn(300, 768) / 28, torch.randn(300), pair.signal(768)
     exactly = x.double() @ weight.double().t().to(device) + bias.double().to(device)
-    actual = pair.kernels.linear(weight, bias, pair.fused)(x)
+    actual = pair.ops.linear(weight, bias, pair.fused)(x)
     assert ((exactly - actual).norm() / exactly.norm()).item() < 1e-6
 
 
 def test_noise_hangs_on_nothing_but_the_seed(device: torch.device) -> None:
     seeds = torch.tensor([1, 2, 2**62 + 2, 2], device=device)
-    noise = draw(seeds, 100_000)
+    noise = gaussian_noise(seeds, 100_000)
     assert noise.mean(1).abs().max() < 0.02
     assert (noise.std(1) - 1).abs().max() < 0.02
     assert torch.equal(noise[1], noise[3])
     assert not torch.equal(noise[1], noise[2])
-    assert torch.equal(draw(seeds[1:2], 500)[0], noise[1, :500])
+    assert torch.equal(gaussian_noise(seeds[1:2], 500)[0], noise[1, :500])

@@ -23,9 +23,9 @@ from torch import Tensor, nn
 from torch.onnx.utils import register_custom_op_symbolic as register
 
 from kokoro_server.engine.cpu import build
-from kokoro_server.engine.cpu.traced_ops import Alone, Traced
+from kokoro_server.engine.cpu.traced_ops import SingleRow, TracedOps
 from kokoro_server.engine.model import reference
-from kokoro_server.engine.model.kokoro import VOICE_DIM, BatchedKokoro, Curves, Plan
+from kokoro_server.engine.model.kokoro import HALF_STYLE, AlignedFeatures, BatchedKokoro
 from kokoro_server.engine.protocol import SAMPLES_PER_FRAME, STYLE_DIM
 
 OPSET = 17
@@ -40,23 +40,23 @@ class Part(nn.Module):
 
     def batched(self) -> BatchedKokoro:
         """Built anew inside the trace, so that what it does to the parameters is traced too."""
-        return BatchedKokoro(self.reference, CPU, kernels=Traced(self.reference))
+        return BatchedKokoro(self.reference, CPU, ops=TracedOps(self.reference))
 
 
 class Text(Part):
     def forward(self, tokens: Tensor, style: Tensor, speed: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         model = self.batched()
-        reading = model.read(tokens, style, speed, Alone(tokens.shape[1], model.exact))
-        return reading.prosody, reading.text, reading.durations
+        features = model.encode(tokens, style, speed, SingleRow(tokens.shape[1], model.predictor_placement))
+        return features.for_prosody, features.for_decoder, features.durations
 
 
 class Decode(Part):
     def forward(self, prosody: Tensor, text: Tensor, style: Tensor, noise: Tensor, semitones: Tensor) -> Tensor:
         model = self.batched()
-        plan = Plan(semitones, Alone(prosody.shape[1], model.exact), style, prosody, text)
-        curves = model.curves(plan)
-        moved: Curves = curves.transposed(model.voiced(curves), semitones)
-        return model.audio(plan, moved, noise)
+        lengths = SingleRow(prosody.shape[1], model.predictor_placement)
+        features = AlignedFeatures(semitones, lengths, style, for_prosody=prosody, for_decoder=text)
+        curves = model.prosody(features)
+        return model.audio(features, curves.transposed(model.voiced(curves), semitones), noise)
 
 
 def exp2(g: Any, x: Any) -> Any:
@@ -77,7 +77,7 @@ def templates(model: Any) -> dict[str, onnx.ModelProto]:
         "decode": (
             Decode(model),
             {
-                "prosody": torch.randn(1, frames, hidden + VOICE_DIM) / 4,
+                "prosody": torch.randn(1, frames, hidden + HALF_STYLE) / 4,
                 "text": torch.randn(1, frames, hidden) / 4,
                 "style": style,
                 "noise": torch.randn(1, frames * SAMPLES_PER_FRAME),

@@ -14,35 +14,35 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from kokoro_server.engine.model.harmonic_source import BINS, EDGE, HOP, OVERLAP, STEP, Inverse, Source, Spectrum
-from kokoro_server.engine.model.layers import EPSILON, Linear, Modulation, Standard, folded
-from kokoro_server.engine.model.lengths import Place, Span
+from kokoro_server.engine.model.harmonic_source import BINS, EDGE, HOP, OVERLAP, STEP, STFT, HarmonicSource, InverseSTFT
+from kokoro_server.engine.model.layers import EPSILON, AdaINParams, InstanceNorm, Linear, fuse_weight_norm
+from kokoro_server.engine.model.lengths import Lengths, Placement
 from kokoro_server.engine.protocol import SAMPLE_RATE
 
 DOMAIN = "kokoro"
 
 
-class Alone(Span):
+class SingleRow(Lengths):
     """One row that fills its tensors. `size` may be a traced number."""
 
-    def __init__(self, size: int, place: Place) -> None:
-        super().__init__((size,), size, place)
+    def __init__(self, size: int, placement: Placement) -> None:
+        super().__init__((size,), size, placement)
 
-    def scaled(self, factor: int, extra: int = 0) -> Alone:
-        return Alone(self.size * factor + extra, self.place)
+    def scaled(self, factor: int, extra: int = 0) -> SingleRow:
+        return SingleRow(self.size * factor + extra, self.placement)
 
-    def at(self, place: Place) -> Alone:
-        return Alone(self.size, place)
+    def at(self, placement: Placement) -> SingleRow:
+        return SingleRow(self.size, placement)
 
     @property
-    def inside(self) -> Any:
+    def mask(self) -> Any:
         return 1
 
     @property
     def padded(self) -> bool:
         return False
 
-    def clear(self, x: Tensor) -> Tensor:
+    def mask_(self, x: Tensor) -> Tensor:
         return x
 
 
@@ -98,12 +98,12 @@ def styled(x: Tensor, scale: Tensor, shift: Tensor) -> Tensor:
     return centred * (scale * torch.rsqrt(centred.square().mean(1, keepdim=True) + EPSILON)) + shift
 
 
-class TracedStandard(Standard):
-    def leaky(self, style: Modulation) -> Tensor:
+class TracedInstanceNorm(InstanceNorm):
+    def leaky(self, style: AdaINParams) -> Tensor:
         y: Tensor = LeakyNode.apply(self.x, style.scale, style.shift)  # type: ignore[no-untyped-call]
         return y
 
-    def snake(self, style: Modulation) -> Tensor:
+    def snake(self, style: AdaINParams) -> Tensor:
         """Twice the snake: `TracedConv` halves it."""
         y: Tensor = SnakeNode.apply(self.x, style.scale, style.shift)  # type: ignore[no-untyped-call]
         return y
@@ -112,40 +112,40 @@ class TracedStandard(Standard):
 class TracedConv:
     """`layers.Conv`. A `gain` means that a snake comes before it."""
 
-    def __init__(self, module: Any, place: Place, gain: Tensor | None, name: str) -> None:
-        self.kernels, self.name = place.kernels, name
-        weight = folded(module)  # (out, in, taps)
-        self.weight = place(weight if gain is None else weight / (2 * gain.view(1, -1, 1)))
-        self.bias = place(torch.zeros(module.out_channels) if module.bias is None else module.bias)
+    def __init__(self, module: Any, placement: Placement, gain: Tensor | None, name: str) -> None:
+        self.name = name
+        weight = fuse_weight_norm(module)  # (out, in, taps)
+        self.weight = placement(weight if gain is None else weight / (2 * gain.view(1, -1, 1)))
+        self.bias = placement(torch.zeros(module.out_channels) if module.bias is None else module.bias)
         self.stride, self.padding, self.dilation = module.stride[0], module.padding[0], module.dilation[0]
 
-    def __call__(self, x: Tensor, span: Span) -> Tensor:  # noqa: ARG002
+    def __call__(self, x: Tensor, lengths: Lengths) -> Tensor:  # noqa: ARG002
         y: Tensor = ConvNode.apply(  # type: ignore[no-untyped-call]
             x, self.weight, self.bias, self.stride, self.padding, self.dilation, self.name
         )
         return y
 
-    def onto(self, x: Tensor, base: Tensor, span: Span, scale: float = 1.0) -> Tensor:
-        y = self(x, span) + base
+    def add_residual(self, x: Tensor, base: Tensor, lengths: Lengths, scale: float = 1.0) -> Tensor:
+        y = self(x, lengths) + base
         return y if scale == 1.0 else y * scale
 
-    def measured(self, x: Tensor, span: Span, base: Tensor | None = None) -> Standard:
-        return self.kernels.standard(self(x, span) if base is None else self.onto(x, base, span), span)
+    def conv_with_stats(self, x: Tensor, lengths: Lengths, base: Tensor | None = None) -> InstanceNorm:
+        return TracedInstanceNorm(self(x, lengths) if base is None else self.add_residual(x, base, lengths), lengths)
 
 
 class TracedUpsample:
     """`layers.Upsample` as a convolution of two taps: what comes between two steps is made of these two."""
 
-    def __init__(self, module: Any, place: Place, name: str) -> None:
-        weight = folded(module)  # (in, out, 2 * stride)
+    def __init__(self, module: Any, placement: Placement, name: str) -> None:
+        weight = fuse_weight_norm(module)  # (in, out, 2 * stride)
         self.stride, self.padding, self.name = module.stride[0], module.padding[0], name
         self.channels = int(weight.shape[1])
         after, before = weight[:, :, : self.stride], weight[:, :, self.stride :]
         taps = torch.stack([before, after], 3)  # (in, out, stride, 2)
-        self.weight = place(taps.permute(2, 1, 0, 3).reshape(self.stride * self.channels, -1, 2))
-        self.bias = place(module.bias.repeat(self.stride))
+        self.weight = placement(taps.permute(2, 1, 0, 3).reshape(self.stride * self.channels, -1, 2))
+        self.bias = placement(module.bias.repeat(self.stride))
 
-    def __call__(self, x: Tensor, base: Tensor, extra: int, span: Span) -> Tensor:  # noqa: ARG002
+    def __call__(self, x: Tensor, base: Tensor, extra: int, lengths: Lengths) -> Tensor:  # noqa: ARG002
         y: Tensor = ConvNode.apply(x, self.weight, self.bias, 1, 1, 1, self.name)  # type: ignore[no-untyped-call]
         y = y.reshape(1, -1, self.channels)[:, self.padding : self.padding - self.stride]
         if extra:
@@ -157,14 +157,14 @@ class TracedLSTM:
     def __init__(self, module: nn.LSTM) -> None:
         self.lstm = module
 
-    def __call__(self, x: Tensor, span: Span) -> Tensor:  # noqa: ARG002
+    def __call__(self, x: Tensor, lengths: Lengths) -> Tensor:  # noqa: ARG002
         output: Tensor = self.lstm(x)[0]
         return output
 
 
-class TracedSource(Source):
+class TracedHarmonicSource(HarmonicSource):
     def __call__(self, f0: Tensor, noise: Tensor) -> Tensor:
-        voiced = self.voiced(f0).to(self.place.dtype)[..., None].expand(-1, -1, STEP).reshape(1, -1)
+        voiced = self.voiced(f0).to(self.placement.dtype)[..., None].expand(-1, -1, STEP).reshape(1, -1)
         level = voiced * (self.noise_level - self.amplitude / 3) + self.amplitude / 3
         tone = (self.weight @ self._sines(f0)) * self.amplitude
         return torch.tanh(tone * voiced + level * (noise * self.weight.norm()) + self.bias)
@@ -176,16 +176,16 @@ class TracedSource(Source):
         before = torch.cat([sums[..., :1], sums[..., :-1]], 2)[..., None]
         after = torch.cat([sums[..., 1:], sums[..., -1:]], 2)[..., None]
         here = sums[..., None]
-        place = (torch.arange(STEP, dtype=torch.float64) + 0.5) / STEP - 0.5
-        rising, falling = place[STEP // 2 :], -place[: STEP // 2]  # from the middle of a step on; up to it
+        offset = (torch.arange(STEP, dtype=torch.float64) + 0.5) / STEP - 0.5
+        rising, falling = offset[STEP // 2 :], -offset[: STEP // 2]  # from the middle of a step on; up to it
         early, late = here + (before - here) * falling, here + (after - here) * rising
         phase = torch.cat([early, late], 3).reshape(1, len(self.harmonics), -1)
-        turns = (phase - phase.floor()).to(self.place.dtype)
+        turns = (phase - phase.floor()).to(self.placement.dtype)
         return torch.sin(turns * (2 * math.pi))
 
 
-class TracedSpectrum(Spectrum):
-    def __call__(self, signal: Tensor, span: Span) -> Tensor:  # noqa: ARG002
+class TracedSTFT(STFT):
+    def __call__(self, signal: Tensor, lengths: Lengths) -> Tensor:  # noqa: ARG002
         head = torch.stack([signal[:, step] for step in range(EDGE, 0, -1)], 1)
         tail = torch.stack([signal[:, -1 - step] for step in range(1, EDGE + 1)], 1)
         hops = torch.cat([head, signal, tail], 1).reshape(1, -1, HOP)
@@ -202,8 +202,8 @@ def angle(y: Tensor, x: Tensor) -> Tensor:
     return torch.where(x < 0, turned, around)
 
 
-class TracedInverse(Inverse):
-    def __call__(self, x: Tensor, span: Span) -> Tensor:  # noqa: ARG002
+class TracedInverseSTFT(InverseSTFT):
+    def __call__(self, x: Tensor, lengths: Lengths) -> Tensor:  # noqa: ARG002
         magnitude, phase = x[..., :BINS].exp(), x[..., BINS : 2 * BINS].sin()
         spectrum = torch.cat([magnitude * phase.cos(), magnitude * phase.sin()], 2)
         signal = self._overlapped(spectrum @ self.basis)
@@ -221,43 +221,43 @@ class TracedInverse(Inverse):
         return total
 
 
-class Traced:
-    """`places.Kernels` for a trace of `model`, whose parts keep their names in it."""
+class TracedOps:
+    """`ops.Ops` for a trace of `model`, whose modules keep their names in it."""
 
     def __init__(self, model: nn.Module) -> None:
         self._names = {id(module): name for name, module in model.named_modules()}
 
-    def linear(self, weight: Tensor, bias: Tensor, place: Place) -> Linear:
-        return Linear(weight, bias, place)
+    def linear(self, weight: Tensor, bias: Tensor, placement: Placement) -> Linear:
+        return Linear(weight, bias, placement)
 
-    def conv(self, module: Any, place: Place, gain: Tensor | None = None) -> Any:
-        return TracedConv(module, place, gain, self._names[id(module)])
+    def conv(self, module: Any, placement: Placement, gain: Tensor | None = None) -> Any:
+        return TracedConv(module, placement, gain, self._names[id(module)])
 
-    def fine_conv(self, module: Any, place: Place, weights: torch.dtype) -> Any:  # noqa: ARG002
-        return self.conv(module, place)
+    def conv_fp32_activations(self, module: Any, placement: Placement, weights: torch.dtype) -> Any:  # noqa: ARG002
+        return self.conv(module, placement)
 
-    def last_conv(self, module: Any, place: Place, wave: Place) -> Any:  # noqa: ARG002
-        return self.conv(module, place)
+    def output_conv(self, module: Any, placement: Placement, wave: Placement) -> Any:  # noqa: ARG002
+        return self.conv(module, placement)
 
-    def upsample(self, module: Any, place: Place) -> Any:
-        return TracedUpsample(module, place, self._names[id(module)])
+    def upsample(self, module: Any, placement: Placement) -> Any:
+        return TracedUpsample(module, placement, self._names[id(module)])
 
-    def lstm(self, module: Any, place: Place) -> Any:  # noqa: ARG002
+    def lstm(self, module: Any, placement: Placement) -> Any:  # noqa: ARG002
         return TracedLSTM(module)
 
-    def source(self, module: Any, wave: Place, phase_dtype: torch.dtype | None) -> Source:
-        return TracedSource(module, wave, phase_dtype)
+    def harmonic_source(self, module: Any, wave: Placement, phase_dtype: torch.dtype | None) -> HarmonicSource:
+        return TracedHarmonicSource(module, wave, phase_dtype)
 
-    def spectrum(self, place: Place, wave: Place) -> Spectrum:
-        return TracedSpectrum(place, wave)
+    def stft(self, placement: Placement, wave: Placement) -> STFT:
+        return TracedSTFT(placement, wave)
 
-    def inverse(self, wave: Place) -> Inverse:
-        return TracedInverse(wave)
+    def istft(self, wave: Placement) -> InverseSTFT:
+        return TracedInverseSTFT(wave)
 
-    def standard(self, x: Tensor, span: Span) -> Standard:
-        return TracedStandard(x, span)
+    def instance_norm(self, x: Tensor, lengths: Lengths) -> InstanceNorm:
+        return TracedInstanceNorm(x, lengths)
 
-    def leaky(self, parts: Iterable[Tensor], slope: float, span: Span) -> Tensor:  # noqa: ARG002
+    def leaky_mean(self, parts: Iterable[Tensor], slope: float, lengths: Lengths) -> Tensor:  # noqa: ARG002
         found = list(parts)
         total = found[0]
         for part in found[1:]:

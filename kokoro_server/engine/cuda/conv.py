@@ -9,15 +9,15 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from kokoro_server.engine.cuda import triton_kernels as kernels
-from kokoro_server.engine.cuda.linear import halves, in_parts
-from kokoro_server.engine.cuda.norm import FusedStandard
-from kokoro_server.engine.model.layers import Conv, Standard, folded
-from kokoro_server.engine.model.lengths import Place, Span, lengths
+from kokoro_server.engine.cuda.linear import split_activations, split_fp16
+from kokoro_server.engine.cuda.norm import FusedInstanceNorm
+from kokoro_server.engine.model.layers import Conv, InstanceNorm, fuse_weight_norm
+from kokoro_server.engine.model.lengths import Lengths, Placement, kernel_args
 
-STEPS, CHANNELS, DEPTH = 128, 128, 64  # of a tile: what it computes, and how much it takes at a time
-STAGES = 3  # of reading ahead: two programs fit on a multiprocessor
-FEW_STEPS, FEW_STAGES = 64, 6  # where such tiles would leave multiprocessors idle
-FEW_SHARED = 160 * 1024  # bytes that so many stages need; Blackwell for the desk has less, for the rack more
+TILE_STEPS, TILE_CHANNELS, TILE_DEPTH = 128, 128, 64  # what a tile computes, and how deep its products are
+STAGES = 3  # of software pipelining: two programs fit on a multiprocessor
+SMALL_STEPS, SMALL_STAGES = 64, 6  # where such tiles would leave multiprocessors idle
+SMALL_SHARED = 160 * 1024  # bytes that so many stages need; Blackwell for the desk has less, for the rack more
 
 
 def aligned(channels: int) -> int:
@@ -25,94 +25,96 @@ def aligned(channels: int) -> int:
     return -(-channels // 8) * 8
 
 
-class AlignedConv(Conv):
-    """cuDNN's, with channels padded. Those beyond the module's own come out as 0."""
+class PaddedConv(Conv):
+    """cuDNN's convolution, its channels padded to a multiple of 8. Channels beyond the module's own come out as 0."""
 
-    def __init__(self, module: Any, place: Place, gain: Tensor | None = None) -> None:
-        super().__init__(module, place, gain)
+    def __init__(self, module: Any, placement: Placement, gain: Tensor | None = None) -> None:
+        super().__init__(module, placement, gain, FusedInstanceNorm)
         outputs, self.inputs = (aligned(size) for size in self.weight.shape[:2])
         more = (0, 0, 0, 0, 0, self.inputs - self.weight.shape[1], 0, outputs - self.weight.shape[0])
         self.weight = F.pad(self.weight, more).contiguous(memory_format=torch.channels_last)
         if self.bias is not None:
             self.bias = F.pad(self.bias, (0, outputs - len(self.bias)))
 
-    def __call__(self, x: Tensor, span: Span) -> Tensor:
-        return super().__call__(F.pad(x, (0, self.inputs - x.shape[2])) if x.shape[2] < self.inputs else x, span)
+    def __call__(self, x: Tensor, lengths: Lengths) -> Tensor:
+        return super().__call__(F.pad(x, (0, self.inputs - x.shape[2])) if x.shape[2] < self.inputs else x, lengths)
 
 
 class FusedConv(Conv):
-    """One kernel for the convolution and what is added to it. Nothing is computed beyond a row's end.
+    """One Triton kernel for the convolution and the residual added to it. It computes nothing in the padding.
 
-    `output` is the precision of the result, where it is not `place`'s.
+    `output` is the precision of the result, where it is not `placement`'s.
     """
 
     def __init__(
-        self, module: Any, place: Place, gain: Tensor | None = None, output: torch.dtype | None = None
+        self, module: Any, placement: Placement, gain: Tensor | None = None, output: torch.dtype | None = None
     ) -> None:
-        weight = folded(module)  # (out, in, taps)
+        weight = fuse_weight_norm(module)  # (out, in, taps)
         if gain is not None:
             weight = weight / gain.view(1, -1, 1)
         outputs, inputs, self.taps = weight.shape
-        self.width = min(CHANNELS, max(16, 1 << (outputs - 1).bit_length()))
+        self.width = min(TILE_CHANNELS, max(16, 1 << (outputs - 1).bit_length()))
         whole = -(-outputs // self.width) * self.width
-        weight = self._stacked(F.pad(weight, (0, 0, 0, -inputs % DEPTH, 0, whole - outputs)), place)
+        weight = self._operands(F.pad(weight, (0, 0, 0, -inputs % TILE_DEPTH, 0, whole - outputs)), placement)
         self.inputs, self.outputs = weight.shape[1], aligned(outputs)
-        self.weight = weight.permute(2, 1, 0).flatten(0, 1).to(place.device).contiguous()  # (taps * inputs, outputs)
+        self.weight = (
+            weight.permute(2, 1, 0).flatten(0, 1).to(placement.device).contiguous()
+        )  # (taps * inputs, outputs)
         bias = torch.zeros(outputs) if module.bias is None else module.bias.detach()
-        self.bias = F.pad(bias.to(place.device, torch.float32), (0, whole - outputs))
-        self.padding, self.dilation, self.output = module.padding[0], module.dilation[0], output or place.dtype
-        properties = torch.cuda.get_device_properties(place.device)
+        self.bias = F.pad(bias.to(placement.device, torch.float32), (0, whole - outputs))
+        self.padding, self.dilation, self.output = module.padding[0], module.dilation[0], output or placement.dtype
+        properties = torch.cuda.get_device_properties(placement.device)
         self.processors = properties.multi_processor_count
-        roomy = getattr(properties, "shared_memory_per_multiprocessor", 0) >= FEW_SHARED  # older torch does not tell
-        self.few_stages = FEW_STAGES if roomy else STAGES
+        roomy = getattr(properties, "shared_memory_per_multiprocessor", 0) >= SMALL_SHARED  # older torch does not tell
+        self.small_stages = SMALL_STAGES if roomy else STAGES
 
-    def _stacked(self, weight: Tensor, place: Place) -> Tensor:
-        """The weights, in the precision of the products."""
-        return weight.to(place.dtype)
+    def _operands(self, weight: Tensor, placement: Placement) -> Tensor:
+        """The weights in the precision of the products."""
+        return weight.to(placement.dtype)
 
-    def __call__(self, x: Tensor, span: Span) -> Tensor:
-        return self._run(x, span, None, 1.0, measure=False).x
+    def __call__(self, x: Tensor, lengths: Lengths) -> Tensor:
+        return self._run(x, lengths, None, 1.0, stats=False).x
 
-    def onto(self, x: Tensor, base: Tensor, span: Span, scale: float = 1.0) -> Tensor:
-        return self._run(x, span, base, scale, measure=False).x
+    def add_residual(self, x: Tensor, base: Tensor, lengths: Lengths, scale: float = 1.0) -> Tensor:
+        return self._run(x, lengths, base, scale, stats=False).x
 
-    def measured(self, x: Tensor, span: Span, base: Tensor | None = None) -> Standard:
-        return self._run(x, span, base, 1.0, measure=True)
+    def conv_with_stats(self, x: Tensor, lengths: Lengths, base: Tensor | None = None) -> InstanceNorm:
+        return self._run(x, lengths, base, 1.0, stats=True)
 
-    def _run(self, x: Tensor, span: Span, base: Tensor | None, scale: float, *, measure: bool) -> FusedStandard:
+    def _run(self, x: Tensor, lengths: Lengths, base: Tensor | None, scale: float, *, stats: bool) -> FusedInstanceNorm:
         rows, time, channels = x.shape
         if channels % 8:
             x = F.pad(x, (0, aligned(channels) - channels))
         y = x.new_empty(rows, time, self.outputs, dtype=self.output)
         blocks = self.weight.shape[1] // self.width
-        many = rows * -(-time // STEPS) * blocks >= self.processors
-        steps, stages = (STEPS, STAGES) if many else (FEW_STEPS, self.few_stages)
+        fills_device = rows * -(-time // TILE_STEPS) * blocks >= self.processors
+        steps, stages = (TILE_STEPS, STAGES) if fills_device else (SMALL_STEPS, self.small_stages)
         tiles, tile = -(-time // steps), [1, steps, self.width]
-        parts = y.new_empty(rows, tiles, 2, self.outputs, dtype=torch.float32) if measure else None
+        parts = y.new_empty(rows, tiles, 2, self.outputs, dtype=torch.float32) if stats else None
         out = kernels.descriptor(y, tile)
-        kernels.convolve[(tiles * blocks, rows)](
-            kernels.descriptor(x, [1, steps, DEPTH]),
-            kernels.descriptor(self.weight, [DEPTH, self.width]),
+        kernels.conv1d[(tiles * blocks, rows)](
+            kernels.descriptor(x, [1, steps, TILE_DEPTH]),
+            kernels.descriptor(self.weight, [TILE_DEPTH, self.width]),
             out,
             out if base is None else kernels.descriptor(base, tile),
-            self.bias, self.bias if parts is None else parts, *lengths(span), self.dilation, self.padding, scale,
-            tiles, self.outputs, self.inputs, blocks, self.taps, base is not None, measure, steps, self.width, DEPTH,
+            self.bias, self.bias if parts is None else parts, *kernel_args(lengths), self.dilation, self.padding, scale,
+            tiles, self.outputs, self.inputs, blocks, self.taps, base is not None, stats, steps, self.width, TILE_DEPTH,
             num_stages=stages,
         )  # fmt: skip
-        return FusedStandard(y, span, parts, steps)
+        return FusedInstanceNorm(y, lengths, parts, steps)
 
 
 class SplitConv(FusedConv):
-    """Of signals in single precision, each the sum of two halves; so are the weights, unless `half` are enough."""
+    """For signals in single precision, each split into two halves; weights too, unless `half_weights` are enough."""
 
-    def __init__(self, module: Any, place: Place, *, half: bool) -> None:
-        self.parts = 2 if half else 3
-        super().__init__(module, place)
+    def __init__(self, module: Any, placement: Placement, *, half_weights: bool) -> None:
+        self.parts = 2 if half_weights else 3
+        super().__init__(module, placement)
 
-    def _stacked(self, weight: Tensor, place: Place) -> Tensor:  # noqa: ARG002
-        high, low = halves(weight)
+    def _operands(self, weight: Tensor, placement: Placement) -> Tensor:  # noqa: ARG002
+        high, low = split_fp16(weight)
         return torch.cat([high, high, low][: self.parts], 1)
 
-    def _run(self, x: Tensor, span: Span, base: Tensor | None, scale: float, *, measure: bool) -> FusedStandard:
-        parts = in_parts(x, self.parts, self.inputs // self.parts, self.inputs)
-        return super()._run(parts, span, base, scale, measure=measure)
+    def _run(self, x: Tensor, lengths: Lengths, base: Tensor | None, scale: float, *, stats: bool) -> FusedInstanceNorm:
+        parts = split_activations(x, self.parts, self.inputs // self.parts, self.inputs)
+        return super()._run(parts, lengths, base, scale, stats=stats)

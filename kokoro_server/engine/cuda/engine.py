@@ -13,47 +13,49 @@ import torch
 from torch import Tensor
 
 from kokoro_server.engine.cuda import output_buffer
-from kokoro_server.engine.cuda.graph_cache import Graphs, Ladder
-from kokoro_server.engine.cuda.length_split import divided
-from kokoro_server.engine.cuda.ops import Fused, draw
-from kokoro_server.engine.cuda.pinned_buffers import HostBuffers
-from kokoro_server.engine.cuda.static_io import POSITIONS, Desk
-from kokoro_server.engine.model.kokoro import BatchedKokoro, Reading
-from kokoro_server.engine.model.lengths import DeviceSpan
+from kokoro_server.engine.cuda.graph_cache import Buckets, CudaGraphCache
+from kokoro_server.engine.cuda.length_split import split_by_length
+from kokoro_server.engine.cuda.ops import CudaOps, gaussian_noise
+from kokoro_server.engine.cuda.pinned_buffers import PinnedBuffers
+from kokoro_server.engine.cuda.static_io import POSITIONS, StaticIO
+from kokoro_server.engine.model.kokoro import BatchedKokoro, TextFeatures
+from kokoro_server.engine.model.lengths import DeviceLengths
 from kokoro_server.engine.protocol import MAX_TOKENS, SAMPLES_PER_FRAME, STYLE_DIM, Limits, Result, Row
 from kokoro_server.engine.torch_engine import TorchEngine
 
 log = logging.getLogger(__name__)
 
 MAX_ROWS = 64  # more gain nothing: the device is full
-GRAPHS = 512  # recorded steps kept at most
+MAX_GRAPHS = 512  # kept at most
 
-ROWS = Ladder((4, 1), (8, 2), (16, 4), (32, 8), (MAX_ROWS, 16))
-TOKENS = Ladder((128, 16), (256, 32), (POSITIONS, 64))
-FRAMES = Ladder((256, 16), (512, 32), (1024, 64), (2048, 128))
+ROWS = Buckets((4, 1), (8, 2), (16, 4), (32, 8), (MAX_ROWS, 16))
+TOKENS = Buckets((128, 16), (256, 32), (POSITIONS, 64))
+FRAMES = Buckets((256, 16), (512, 32), (1024, 64), (2048, 128))
 
-# What warm-up records: the shapes of most sentences, and of long ones beside few others.
+# What warm-up captures: the shapes of most sentences, and of long ones beside few others.
 COMMON_TOKENS = (32, 48, 64, 80, 96, 112, 128, 160, 192, 256, 384, 512)
 COMMON_FRAMES = (64, 96, 128, 160, 192, 224, 256, 320, 384, 512, 768, 1024)
 COMMON_LOAD = MAX_ROWS * 384  # rows × frames at most; half as many tokens
-SHAPES = {"read": (TOKENS, COMMON_TOKENS), "speak": (FRAMES, COMMON_FRAMES)}
-SLACK = 0.135  # how much longer a recorded shape may take than the one that fits
-RUNS_TO_RECORD = 2  # one to compile and choose kernels, one to record
+SHAPES = {"text": (TOKENS, COMMON_TOKENS), "decode": (FRAMES, COMMON_FRAMES)}
+BUCKET_SLACK = 0.135  # how much longer a captured shape may take than the one that fits
+RUNS_TO_CAPTURE = 2  # one to compile and choose kernels, one to capture
 
 # Peak memory of one padded frame beyond the weights, in tensors of the generator's last stage. Measured on an H200: 6
-# are alive at once, and graphs have a memory pool of their own beside that of steps not recorded yet.
+# are alive at once, and graphs have a memory pool of their own beside that of steps not captured yet.
 TENSORS_PER_FRAME = 14
 LAST_STAGE = 120 * 128  # steps per frame × channels
 MAX_PADDED_FRAMES = 40_960  # 17 minutes of audio: a larger batch would only make its rows wait
 
-# Of a batch's time on an H200, beside what is fixed, the share that goes by its frames with padding: our convolutions
-# leave padding out, the rest does not. Fitted to 1 to 64 rows, alike and mixed: 3 % off, 6 % at most.
-PADDING = 0.27
-PASS = 3000  # tokens, padding among them, that take as long as another pass beside a busy event loop
+# The share of a batch's time on an H200, without its fixed part, that grows with its padded frames; the rest grows with
+# its real ones. Our convolutions leave padding out, the other kernels do not. Fitted to 1 to 64 rows, alike and mixed:
+# 3 % off, 6 % at most.
+PADDING_SHARE = 0.27
+PASS_OVERHEAD_TOKENS = 3000  # padded tokens that take as long as another pass does beside a busy event loop
 
-# Whatever is not played back: it may be recorded, which nothing that waits for the whole device must disturb, and it
-# sets torch's precision, which is one for the whole process. So of several engines, one at a time.
-LAUNCHING = threading.Lock()
+# Held around every step that is not replayed. It may be captured, which nothing that waits for the whole device must
+# disturb, and it sets torch's fp32 precision, which is one for the whole process. So of several engines, only one at a
+# time may run such a step.
+CAPTURE_LOCK = threading.Lock()
 
 PRECISIONS = {"fp16": torch.float16, "bf16": torch.bfloat16, "tf32": torch.float32, "fp32": torch.float32}
 
@@ -61,9 +63,9 @@ PRECISIONS = {"fp16": torch.float16, "bf16": torch.bfloat16, "tf32": torch.float
 class CudaEngine(TorchEngine):
     """`protocol.Engine`. The rows of a batch share one host buffer: it lives as long as any row's audio does.
 
-    Two calls may be under way: while one waits for its audio, the other's rows are laid out and its kernels queued
-    behind those of the first, so that the device does not wait for the host. The text side of the second overlaps with
-    copying out the audio of the first.
+    Two calls may be in flight. While one waits for its audio, the other's rows are staged and its kernels queued behind
+    those of the first, so that the device does not wait for the host. The text step of the second overlaps with copying
+    out the audio of the first.
     """
 
     def __init__(
@@ -72,174 +74,172 @@ class CudaEngine(TorchEngine):
         device: torch.device,
         precision: str = "fp16",
         memory_fraction: float = 0.9,
-        sharers: int = 1,
+        engines_on_device: int = 1,
     ) -> None:
-        """`memory_fraction` is what this process may take of the device, and `sharers` how many engines it is for."""
+        """`memory_fraction` is what this process may take of the device, for `engines_on_device` engines."""
         if device.index is None:
             device = torch.device("cuda", torch.cuda.current_device())
-        memory = torch.cuda.get_device_properties(device).total_memory * memory_fraction / sharers
+        memory = torch.cuda.get_device_properties(device).total_memory * memory_fraction / engines_on_device
         memory += torch.cuda.memory_allocated(device)  # by the others
         torch.cuda.set_per_process_memory_fraction(memory_fraction, device)
         dtype = PRECISIONS[precision]
         self.precision = precision
-        kernels = Fused(device, split=precision != "fp32")
-        # Where `fine_conv` has kernels of its own, the rest is two convolutions of one channel.
-        by_the_book = precision == "fp32" or (dtype.itemsize == 2 and kernels.hopper)
-        self._convolutions = "ieee" if by_the_book else "tf32"
+        ops = CudaOps(device, split=precision != "fp32")
+        # Where `conv_fp32_activations` has a kernel of its own, only two convolutions of one channel are left to cuDNN.
+        ieee = precision == "fp32" or (dtype.itemsize == 2 and ops.hopper)
+        self._conv_precision = "ieee" if ieee else "tf32"
         with torch.cuda.device(device):
-            super().__init__(BatchedKokoro(reference, device, dtype, torch.float32, kernels=kernels), MAX_ROWS)
-            self._stream, self._copying = torch.cuda.Stream(), torch.cuda.Stream()  # type: ignore[no-untyped-call]
-            self._copied: torch.cuda.Event | None = None  # when the room for audio is free again
-            self._turn = threading.Lock()  # whose the desk is, until all of its batch's work is queued
-            self._graphs = Graphs(GRAPHS)
-            self._buffers = HostBuffers()
-            self._desk = Desk(MAX_ROWS, device)
+            super().__init__(BatchedKokoro(reference, device, dtype, torch.float32, ops=ops), MAX_ROWS)
+            self._stream, self._copy_stream = torch.cuda.Stream(), torch.cuda.Stream()  # type: ignore[no-untyped-call]
+            self._copy_done: torch.cuda.Event | None = None  # after it, `_audio` may be written again
+            self._io_lock = threading.Lock()  # held by a batch until all of its work on the buffers is queued
+            self._graphs = CudaGraphCache(MAX_GRAPHS)
+            self._pinned = PinnedBuffers()
+            self._io = StaticIO(MAX_ROWS, device)
             hidden = reference.text_encoder.embedding.embedding_dim
-            self._prosody = torch.zeros(MAX_ROWS, POSITIONS, hidden + STYLE_DIM // 2, device=device)
-            self._text = torch.zeros(MAX_ROWS, POSITIONS, hidden, device=device)
+            self._for_prosody = torch.zeros(MAX_ROWS, POSITIONS, hidden + STYLE_DIM // 2, device=device)
+            self._for_decoder = torch.zeros(MAX_ROWS, POSITIONS, hidden, device=device)
         memory -= torch.cuda.memory_allocated(device)
         fitting = int(memory / (TENSORS_PER_FRAME * LAST_STAGE * dtype.itemsize))
         self._limits = Limits(
             max_tokens=MAX_TOKENS,
             max_rows=MAX_ROWS,
             max_padded_frames=min(MAX_PADDED_FRAMES, fitting),
-            row_buckets=tuple(ROWS.rungs),
-            padding=PADDING if dtype.itemsize == 2 and kernels.hopper else 1.0,
+            row_buckets=tuple(ROWS.sizes),
+            padding=PADDING_SHARE if dtype.itemsize == 2 and ops.hopper else 1.0,
             max_in_flight=2,
         )
-        room = output_buffer.width(self._limits.max_padded_frames) + output_buffer.width(0) * MAX_ROWS
+        room = output_buffer.line_width(self._limits.max_padded_frames) + output_buffer.line_width(0) * MAX_ROWS
         self._audio = torch.zeros(room, device=device)
-        self._rooms: dict[tuple[int, int], Tensor] = {}  # views of it that a step's audio is left in
+        self._audio_views: dict[tuple[int, int], Tensor] = {}  # of `_audio`, for each shape of the decode step
 
     def warmup(self) -> None:
-        """Records graphs for the usual shapes; seconds, or a minute the first time, when kernels are compiled."""
+        """Capture graphs of the usual shapes. Takes seconds; the first time a minute, when kernels are compiled."""
         started = time.perf_counter()
         super().warmup()
-        with torch.inference_mode(), self._session():
-            for rows in reversed(ROWS.rungs):  # the largest first: the others fit into the memory that it took
+        with torch.inference_mode(), self._on_stream():
+            for rows in reversed(ROWS.sizes):  # the largest first: the others fit into the memory that it took
                 log.info("recording graphs rows=%d", rows)
                 for tokens in largest_first(COMMON_TOKENS, COMMON_LOAD // 2 // rows):
-                    self._desk.lay_out([], rows)
-                    for _ in range(RUNS_TO_RECORD):
-                        self._reading(rows, tokens)
+                    self._io.stage([], rows)
+                    for _ in range(RUNS_TO_CAPTURE):
+                        self._run_text(rows, tokens)
                 for frames in largest_first(COMMON_FRAMES, min(COMMON_LOAD, self._limits.max_padded_frames) // rows):
-                    self._desk.frames.fill_(frames)
-                    for _ in range(RUNS_TO_RECORD):
-                        self._speaking(rows, frames)
+                    self._io.frames.fill_(frames)
+                    for _ in range(RUNS_TO_CAPTURE):
+                        self._run_decode(rows, frames)
         log.info("graphs recorded=%d seconds=%.1f", len(self._graphs), time.perf_counter() - started)
 
     def free_memory(self) -> None:
-        """Give back what is not in use: recorded graphs and cached blocks."""
-        with self._turn:
+        """Give back what is not in use: captured graphs and cached blocks."""
+        with self._io_lock:
             self._stream.synchronize()
             self._graphs.clear()
             torch.cuda.empty_cache()
 
     def _run(self, rows: Sequence[Row]) -> list[Result]:
-        parts = divided([len(row.tokens) for row in rows], ROWS, PASS)
+        parts = split_by_length([len(row.tokens) for row in rows], ROWS, PASS_OVERHEAD_TOKENS)
         results: dict[int, Result] = {}
-        with torch.inference_mode(), self._session():
-            begun = [(part, self._begin([rows[i] for i in part])) for part in parts]
-            for part, finish in begun:
+        with torch.inference_mode(), self._on_stream():
+            launched = [(part, self._launch([rows[i] for i in part])) for part in parts]
+            for part, finish in launched:
                 results.update(zip(part, finish(), strict=True))
         return [results[i] for i in range(len(rows))]
 
-    def _begin(self, rows: Sequence[Row]) -> Callable[[], list[Result]]:
-        """Have the device speak; the function waits for the audio."""
-        size, desk = ROWS.up(len(rows)), self._desk
-        with self._turn:
-            desk.lay_out(rows, size)
-            self._reading(size, self._rung("read", size, max(len(row.tokens) for row in rows) + 2))
-            desk.fetch()
-            if self._copied is not None:
-                self._stream.wait_event(self._copied)
+    def _launch(self, rows: Sequence[Row]) -> Callable[[], list[Result]]:
+        """Queue all work of a pass on the device. The function returned waits for its results."""
+        size, io = ROWS.round_up(len(rows)), self._io
+        with self._io_lock:
+            io.stage(rows, size)
+            self._run_text(size, self._bucket("text", size, max(len(row.tokens) for row in rows) + 2))
+            io.fetch()
+            if self._copy_done is not None:
+                self._stream.wait_event(self._copy_done)
             self._stream.synchronize()  # how many frames there are decides what comes next
-            counts, durations = desk.seen_frames[: len(rows)].tolist(), desk.seen_durations[: len(rows)].copy()
-            block = self._speaking(size, self._rung("speak", size, max(counts)))
-            sound, seen = self._buffers.take(len(rows), block.shape[1])
-            copied = self._copied = self._copy_out(block, sound)
+            counts, durations = io.host_frames[: len(rows)].tolist(), io.host_durations[: len(rows)].copy()
+            buffer = self._run_decode(size, self._bucket("decode", size, max(counts)))
+            pinned, host = self._pinned.acquire(len(rows), buffer.shape[1])
+            copy_done = self._copy_done = self._copy_out(buffer, pinned)
 
         def finish() -> list[Result]:
-            copied.synchronize()
-            found = zip(rows, output_buffer.rows(seen, counts), durations, strict=True)
-            return [
-                Result(audio, lengths[: len(row.tokens) + 2].copy(), ready) for row, (audio, ready), lengths in found
-            ]
+            copy_done.synchronize()
+            results = zip(rows, output_buffer.unpack(host, counts), durations, strict=True)
+            return [Result(audio, frames[: len(row.tokens) + 2].copy(), pcm) for row, (audio, pcm), frames in results]
 
         return finish
 
-    def _copy_out(self, block: Tensor, sound: Tensor) -> torch.cuda.Event:
-        """When `sound` will be there."""
-        self._copying.wait_stream(self._stream)
-        with torch.cuda.stream(self._copying):
-            sound.copy_(block[: len(sound)], non_blocking=True)
-            copied: torch.cuda.Event = self._copying.record_event()
-        return copied
+    def _copy_out(self, buffer: Tensor, pinned: Tensor) -> torch.cuda.Event:
+        """Queue a copy to the host. The event is its end."""
+        self._copy_stream.wait_stream(self._stream)
+        with torch.cuda.stream(self._copy_stream):
+            pinned.copy_(buffer[: len(pinned)], non_blocking=True)
+            copy_done: torch.cuda.Event = self._copy_stream.record_event()
+        return copy_done
 
-    def _rung(self, kind: str, rows: int, size: int) -> int:
-        """The rung for a size, or one of the next where only that is recorded.
+    def _bucket(self, kind: str, rows: int, size: int) -> int:
+        """The bucket for a size, or a larger one where only that has been captured.
 
-        More frames cost less than a step that is launched kernel by kernel and then recorded, which takes a tenth of a
-        second or several, most of it the interpreter's.
+        More frames cost less than a step that is launched kernel by kernel and then captured, which takes a tenth of a
+        second or several, most of it in the interpreter.
         """
-        ladder, common = SHAPES[kind]
-        rungs = ladder.near(size, max(common[0], size * (1 + SLACK / self._limits.padding)))
-        return next((rung for rung in rungs if (kind, rows, rung) in self._graphs), rungs[0])
+        buckets, common = SHAPES[kind]
+        candidates = buckets.candidates(size, max(common[0], size * (1 + BUCKET_SLACK / self._limits.padding)))
+        return next((bucket for bucket in candidates if (kind, rows, bucket) in self._graphs), candidates[0])
 
-    def _reading(self, rows: int, tokens: int) -> None:
-        self._play(("read", rows, tokens), lambda: self._read(rows, tokens))
+    def _run_text(self, rows: int, tokens: int) -> None:
+        self._run_step(("text", rows, tokens), lambda: self._text_step(rows, tokens))
 
-    def _speaking(self, rows: int, frames: int) -> Tensor:
-        """The block that the audio will be in: for shapes on the ladders the same each time, as recorded."""
-        width = output_buffer.width(frames)
+    def _run_decode(self, rows: int, frames: int) -> Tensor:
+        """The buffer that the audio will be in. For shapes with buckets it is the same each time, as graphs require."""
+        width = output_buffer.line_width(frames)
         if frames not in FRAMES or rows * width > len(self._audio):
-            block = torch.empty(rows, width, device=self._audio.device)
-            block.record_stream(self._copying)
-            with LAUNCHING:
-                self._speak(rows, frames, block)
-            return block
-        if (rows, frames) not in self._rooms:
-            self._rooms[rows, frames] = self._audio[: rows * width].view(rows, width)
-        block = self._rooms[rows, frames]
-        self._play(("speak", rows, frames), lambda: self._speak(rows, frames, block))
-        return block
+            buffer = torch.empty(rows, width, device=self._audio.device)
+            buffer.record_stream(self._copy_stream)
+            with CAPTURE_LOCK:
+                self._decode_step(rows, frames, buffer)
+            return buffer
+        if (rows, frames) not in self._audio_views:
+            self._audio_views[rows, frames] = self._audio[: rows * width].view(rows, width)
+        buffer = self._audio_views[rows, frames]
+        self._run_step(("decode", rows, frames), lambda: self._decode_step(rows, frames, buffer))
+        return buffer
 
-    def _play(self, key: tuple[str, int, int], step: Callable[[], None]) -> None:
-        with nullcontext() if key in self._graphs else LAUNCHING:
+    def _run_step(self, key: tuple[str, int, int], step: Callable[[], None]) -> None:
+        with nullcontext() if key in self._graphs else CAPTURE_LOCK:
             self._graphs.run(key, step)
 
-    def _read(self, rows: int, tokens: int) -> None:
-        desk = self._desk
-        span = DeviceSpan(desk.counts[:rows], tokens, self.model.exact)
-        ids = desk.tokens[:rows, :tokens].contiguous()
-        with self.arithmetic():
-            reading = self.model.read(ids, desk.style[:rows], desk.speed[:rows], span)
-        desk.durations[:rows].zero_()
-        desk.durations[:rows, :tokens] = reading.durations
-        desk.frames[:rows] = reading.durations.sum(1)
-        self._prosody[:rows, :tokens] = reading.prosody
-        self._text[:rows, :tokens] = reading.text
+    def _text_step(self, rows: int, tokens: int) -> None:
+        io = self._io
+        lengths = DeviceLengths(io.counts[:rows], tokens, self.model.predictor_placement)
+        ids = io.tokens[:rows, :tokens].contiguous()
+        with self.fp32_mode():
+            features = self.model.encode(ids, io.style[:rows], io.speed[:rows], lengths)
+        io.durations[:rows].zero_()
+        io.durations[:rows, :tokens] = features.durations
+        io.frames[:rows] = features.durations.sum(1)
+        self._for_prosody[:rows, :tokens] = features.for_prosody
+        self._for_decoder[:rows, :tokens] = features.for_decoder
 
-    def _speak(self, rows: int, frames: int, block: Tensor) -> None:
-        desk, model = self._desk, self.model
-        span = DeviceSpan(desk.frames[:rows], frames, model.exact)
-        reading = Reading(desk.durations[:rows], self._prosody[:rows], self._text[:rows])
-        plan = reading.aligned(desk.style[:rows], span)
-        with self.arithmetic():
-            curves = model.curves(plan)
-            curves = curves.transposed(model.voiced(curves), desk.semitones[:rows])
-            audio = model.audio(plan, curves, draw(desk.seeds[:rows], frames * SAMPLES_PER_FRAME))
-        output_buffer.fill(block, audio, desk.frames[:rows])
+    def _decode_step(self, rows: int, frames: int, buffer: Tensor) -> None:
+        io, model = self._io, self.model
+        lengths = DeviceLengths(io.frames[:rows], frames, model.predictor_placement)
+        text = TextFeatures(io.durations[:rows], self._for_prosody[:rows], self._for_decoder[:rows])
+        features = text.aligned(io.style[:rows], lengths)
+        with self.fp32_mode():
+            prosody = model.prosody(features)
+            prosody = prosody.transposed(model.voiced(prosody), io.semitones[:rows])
+            audio = model.audio(features, prosody, gaussian_noise(io.seeds[:rows], frames * SAMPLES_PER_FRAME))
+        output_buffer.pack(buffer, audio, io.frames[:rows])
 
     @contextmanager
-    def _session(self) -> Iterator[None]:
-        """On this engine's device and stream."""
-        with torch.cuda.device(self.model.place.device), torch.cuda.stream(self._stream):
+    def _on_stream(self) -> Iterator[None]:
+        """Work in here goes to this engine's device and stream."""
+        with torch.cuda.device(self.model.placement.device), torch.cuda.stream(self._stream):
             yield
 
-    def arithmetic(self) -> AbstractContextManager[None]:
-        """How this engine has torch compute with single precision: whatever decides durations and F0, by the book."""
-        return single_precision("ieee", self._convolutions, "ieee")
+    def fp32_mode(self) -> AbstractContextManager[None]:
+        """How torch computes with single precision here: IEEE wherever durations and F0 are decided."""
+        return fp32_precision("ieee", self._conv_precision, "ieee")
 
 
 def largest_first(sizes: Sequence[int], most: int) -> list[int]:
@@ -248,7 +248,7 @@ def largest_first(sizes: Sequence[int], most: int) -> list[int]:
 
 
 @contextmanager
-def single_precision(products: str, convolutions: str, recurrences: str) -> Iterator[None]:
+def fp32_precision(matmul: str, conv: str, rnn: str) -> Iterator[None]:
     """How torch computes with single precision in here: "ieee", or "tf32", which is faster and rounds to 11 bits."""
     backends = (torch.backends.cuda.matmul, torch.backends.cudnn.conv, torch.backends.cudnn.rnn)  # type: ignore[attr-defined]
     before = [backend.fp32_precision for backend in backends]
@@ -257,7 +257,7 @@ def single_precision(products: str, convolutions: str, recurrences: str) -> Iter
         for backend, mode in zip(backends, modes, strict=True):
             backend.fp32_precision = mode
 
-    apply((products, convolutions, recurrences))
+    apply((matmul, conv, rnn))
     try:
         yield
     finally:

@@ -1,37 +1,36 @@
-"""Which rows to compute together: a short one beside a long one is computed as if it were long."""
+"""Splits a batch into passes by length: in one pass, a short row costs as much as the longest."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kokoro_server.engine.cuda.graph_cache import Ladder
+from kokoro_server.engine.cuda.graph_cache import Buckets
 
 
-def divided(lengths: Sequence[int], ladder: Ladder, fixed: int) -> list[list[int]]:
-    """Rows by number, in passes of about the same length, none beyond the ladder.
+def split_by_length(lengths: Sequence[int], buckets: Buckets, overhead: int) -> list[list[int]]:
+    """The rows' indices, in passes of about equal lengths, none larger than the largest bucket.
 
-    A pass computes with its longest row's length for as many rows as the ladder says; besides, it takes as long as
-    `fixed` more of such would.
+    A pass costs its longest row's length times its row count rounded up to a bucket, plus `overhead`.
     """
-    most = ladder.rungs[-1]
+    most = buckets.sizes[-1]
     order = sorted(range(len(lengths)), key=lengths.__getitem__)
     passes: list[list[int]] = []
     for start in range(0, len(order), most):
-        passes += _cut(order[start : start + most], lengths, ladder, fixed)
+        passes += _split(order[start : start + most], lengths, buckets, overhead)
     return passes
 
 
-def _cut(order: list[int], lengths: Sequence[int], ladder: Ladder, fixed: int) -> list[list[int]]:
-    """The longest apart, as many as are worth it, and again."""
-    longest, whole = lengths[order[-1]], ladder.up(len(order)) * lengths[order[-1]]
-    if whole - sum(lengths[i] for i in order) <= fixed:
+def _split(order: list[int], lengths: Sequence[int], buckets: Buckets, overhead: int) -> list[list[int]]:
+    """Gives the longest rows a pass of their own where that is cheaper, and splits the others in the same way."""
+    longest, whole = lengths[order[-1]], buckets.round_up(len(order)) * lengths[order[-1]]
+    if whole - sum(lengths[i] for i in order) <= overhead:
         return [order]
 
     def cost(apart: int) -> int:
         rest = len(order) - apart
-        return fixed + ladder.up(rest) * lengths[order[rest - 1]] + apart * longest
+        return overhead + buckets.round_up(rest) * lengths[order[rest - 1]] + apart * longest
 
-    best = min((rung for rung in ladder.rungs if rung < len(order)), key=cost, default=0)
+    best = min((size for size in buckets.sizes if size < len(order)), key=cost, default=0)
     if not best or cost(best) >= whole:
         return [order]
-    return [*_cut(order[:-best], lengths, ladder, fixed), order[-best:]]
+    return [*_split(order[:-best], lengths, buckets, overhead), order[-best:]]

@@ -8,9 +8,9 @@ from torch import Tensor
 
 from kokoro_server.engine.cuda import triton_kernels as kernels
 from kokoro_server.engine.model.layers import Linear
-from kokoro_server.engine.model.lengths import Place
+from kokoro_server.engine.model.lengths import Placement
 
-ENDING = 8  # columns after the three parts: for the bias, to a multiple of 16 bytes
+BIAS_COLUMNS = 8  # after the three parts: two for the bias, the rest to a multiple of 16 bytes
 
 
 class SplitLinear(Linear):
@@ -18,25 +18,28 @@ class SplitLinear(Linear):
     as deep. TF32 has 11 bits, which moves about one duration in 1,500 by a frame; this moves none.
     """
 
-    def __init__(self, weight: Tensor, bias: Tensor, place: Place) -> None:
-        super().__init__(weight, bias, place)
-        high, low = halves(self.weight)
-        ending = F.pad(torch.stack(halves(self.bias), 1), (0, ENDING - 2))  # (out, ENDING): against ones
-        self.stacked = torch.cat([high, high, low, ending], 1).t()  # (3 * in + ENDING, out)
+    def __init__(self, weight: Tensor, bias: Tensor, placement: Placement) -> None:
+        super().__init__(weight, bias, placement)
+        high, low = split_fp16(self.weight)
+        bias = F.pad(torch.stack(split_fp16(self.bias), 1), (0, BIAS_COLUMNS - 2))  # (out, BIAS_COLUMNS): times ones
+        self.stacked = torch.cat([high, high, low, bias], 1).t()  # (3 * in + BIAS_COLUMNS, out)
 
     def __call__(self, x: Tensor) -> Tensor:
-        parts = in_parts(x, 3, x.shape[-1], len(self.stacked))
+        parts = split_activations(x, 3, x.shape[-1], len(self.stacked))
         return torch.mm(parts.flatten(0, -2), self.stacked, out_dtype=torch.float32).view(*x.shape[:-1], -1)
 
 
-def in_parts(x: Tensor, count: int, apart: int, wide: int) -> Tensor:
-    """High, low and (of three) high halves of (…, channels): (…, wide), `apart` from each other, then two ones."""
+def split_activations(x: Tensor, count: int, stride: int, width: int) -> Tensor:
+    """High, low and (if `count` is 3) high halves of (…, channels), `stride` apart, then two ones: (…, width)."""
     lines = x.reshape(-1, x.shape[-1])
-    parts = lines.new_empty(*x.shape[:-1], wide, dtype=torch.float16)
-    kernels.split[(len(lines),)](lines, parts, lines.shape[1], apart, wide, count, 1 << (apart - 1).bit_length())
+    parts = lines.new_empty(*x.shape[:-1], width, dtype=torch.float16)
+    kernels.split_fp16[(len(lines),)](
+        lines, parts, lines.shape[1], stride, width, count, 1 << (stride - 1).bit_length()
+    )
     return parts
 
 
-def halves(x: Tensor) -> tuple[Tensor, Tensor]:
+def split_fp16(x: Tensor) -> tuple[Tensor, Tensor]:
+    """Two halves whose sum has 22 bits of `x`."""
     high = x.half()
     return high, (x - high.float()).half()

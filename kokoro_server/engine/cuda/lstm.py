@@ -1,7 +1,7 @@
-"""LSTMs on an NVIDIA GPU: one kernel holds the weights through all steps; its programs tell each other what they made.
+"""LSTMs on an NVIDIA GPU: one kernel holds the weights through all steps; its programs exchange their outputs.
 
-A step takes 2 to 3.5 µs so, and 7 to 15 by cuDNN; there are hundreds in a batch. (Besides, cuDNN's steps, recorded for
-48 rows, gave numbers that were not finite now and then on an H200.)
+A step takes 2 to 3.5 µs, against 7 to 15 with cuDNN; there are hundreds in a batch. (Besides, cuDNN's steps, captured
+for 48 rows, now and then gave numbers that were not finite on an H200.)
 """
 
 from __future__ import annotations
@@ -12,66 +12,65 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from kokoro_server.engine.cuda import triton_kernels as kernels
-from kokoro_server.engine.cuda.linear import halves
-from kokoro_server.engine.model.layers import BiLSTM
-from kokoro_server.engine.model.lengths import Place, Span
+from kokoro_server.engine.cuda import triton_lstm as kernels
+from kokoro_server.engine.cuda.linear import SplitLinear, split_fp16
+from kokoro_server.engine.model.layers import BiLSTM, Linear
+from kokoro_server.engine.model.lengths import Lengths, Placement
 
 AMPERE = (8, 0)  # the first with the matrix instructions and the shared memory that many rows ask for
-FEW = 8  # rows that each have programs of their own
+FEW_ROWS = 8  # that each have programs of their own
 UNITS = (4, 8, 16)  # of a program, for few rows: the fewer, the faster a step, and the more programs
 RESIDENT = 2  # programs of the most units that a multiprocessor has registers for
-GROUP = 16  # rows of a program, for many
+GROUP = 16  # rows of a program, for many rows
 GROUP_UNITS = (8, 16)
-LAUNCHES = 4  # one after the other that still beat cuDNN
+LAUNCHES = 4  # so many one after the other still beat cuDNN
 
 
 class FusedLSTM(BiLSTM):
-    """`split` allows many rows to go through matrix products of halves, three for one: 22 bits. Without, they are
-    cuDNN's.
-    """
+    """`split` lets many rows go through fp16 matrix products, three for one: 22 bits. Without it, cuDNN does them."""
 
-    def __init__(self, module: Any, place: Place, *, split: bool = True) -> None:
-        super().__init__(module, place)
+    def __init__(self, module: Any, placement: Placement, *, split: bool = True) -> None:
+        super().__init__(module, placement)
 
         def both(name: str) -> list[Tensor]:
             return [getattr(self.lstm, f"{name}_l0{direction}") for direction in ("", "_reverse")]
 
         bias = torch.cat(both("bias_ih")) + torch.cat(both("bias_hh"))
-        self.input = place.kernels.linear(torch.cat(both("weight_ih")), bias, place)  # to (2 * 4 * hidden)
+        linear = SplitLinear if split else Linear
+        self.input = linear(torch.cat(both("weight_ih")), bias, placement)  # to (2 * 4 * hidden)
         self.recurrent = torch.stack(both("weight_hh")).contiguous()  # (2, 4 * hidden, hidden)
         self.hidden: int = self.lstm.hidden_size
-        self.processors = torch.cuda.get_device_properties(place.device).multi_processor_count
-        self.split = split and torch.cuda.get_device_capability(place.device) >= AMPERE
-        self.halves = {units: self._halves(units) for units in GROUP_UNITS} if self.split else {}
+        self.processors = torch.cuda.get_device_properties(placement.device).multi_processor_count
+        self.split = split and torch.cuda.get_device_capability(placement.device) >= AMPERE
+        self.split_weights = {units: self._split_weights(units) for units in GROUP_UNITS} if self.split else {}
 
-    def __call__(self, x: Tensor, span: Span) -> Tensor:
-        recur: Callable[[Tensor], Tensor] = self._few
-        room = min(FEW, self._room(UNITS[-1]))
+    def __call__(self, x: Tensor, lengths: Lengths) -> Tensor:
+        layer: Callable[[Tensor], Tensor] = self._few
+        room = min(FEW_ROWS, self._room(UNITS[-1]))
         if len(x) > room and self.split:
-            recur, room = self._many, self._groups(GROUP_UNITS[-1]) * GROUP
+            layer, room = self._many, self._groups(GROUP_UNITS[-1]) * GROUP
         if not room or len(x) > LAUNCHES * room:
-            return super().__call__(x, span)
-        gates = self.input(self.flagged(x, span))
-        parts = [recur(part) for part in torch.split(gates, room)]
+            return super().__call__(x, lengths)
+        gates = self.input(self.flagged(x, lengths))
+        parts = [layer(part) for part in torch.split(gates, room)]
         return parts[0] if len(parts) == 1 else torch.cat(parts)
 
     def _room(self, units: int) -> int:
-        """How many rows run at once with so many units per program. They all must: they wait for each other."""
+        """How many rows run at once with so many units per program. All must run at once: they wait for each other."""
         return self.processors * (RESIDENT if units == UNITS[-1] else 1) * units // (2 * self.hidden)
 
     def _few(self, gates: Tensor) -> Tensor:
         rows, time, _ = gates.shape
         units = next(units for units in UNITS if rows <= self._room(units))
         y = gates.new_empty(rows, time, 2 * self.hidden)
-        wire = torch.zeros(2, rows, time, self.hidden, dtype=torch.int64, device=gates.device)
-        kernels.recur[(self.hidden // units, 2, rows)](
-            gates, self.recurrent, y, wire, rows, time, self.hidden, units, launch_cooperative_grid=True
+        mailbox = torch.zeros(2, rows, time, self.hidden, dtype=torch.int64, device=gates.device)
+        kernels.bilstm[(self.hidden // units, 2, rows)](
+            gates, self.recurrent, y, mailbox, rows, time, self.hidden, units, launch_cooperative_grid=True
         )
         return y
 
     def _groups(self, units: int) -> int:
-        """How many groups of rows run at once."""
+        """How many groups of rows run at once, with so many units per program."""
         return self.processors * units // (2 * self.hidden)
 
     def _many(self, gates: Tensor) -> Tensor:
@@ -79,14 +78,23 @@ class FusedLSTM(BiLSTM):
         groups = -(-rows // GROUP)
         units = next(units for units in GROUP_UNITS if groups <= self._groups(units))
         y = gates.new_empty(rows, time, 2 * self.hidden)
-        wire = torch.zeros(2, rows, time, self.hidden, dtype=torch.int32, device=gates.device)
-        kernels.recur_together[(self.hidden // units, 2, groups)](
-            gates, *self.halves[units], y, wire, rows, time, self.hidden, units, GROUP, launch_cooperative_grid=True
+        mailbox = torch.zeros(2, rows, time, self.hidden, dtype=torch.int32, device=gates.device)
+        kernels.bilstm_batched[(self.hidden // units, 2, groups)](
+            gates,
+            *self.split_weights[units],
+            y,
+            mailbox,
+            rows,
+            time,
+            self.hidden,
+            units,
+            GROUP,
+            launch_cooperative_grid=True,
         )
         return y
 
-    def _halves(self, units: int) -> tuple[Tensor, Tensor]:
+    def _split_weights(self, units: int) -> tuple[Tensor, Tensor]:
         """The weights of each program: (2, hidden / units, hidden, units * 4), a unit's four gates side by side."""
         blocks = self.recurrent.view(2, 4, self.hidden // units, units, self.hidden)
-        high, low = halves(blocks.permute(0, 2, 4, 3, 1))
+        high, low = split_fp16(blocks.permute(0, 2, 4, 3, 1))
         return high.contiguous(), low.contiguous()

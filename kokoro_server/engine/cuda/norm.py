@@ -1,4 +1,4 @@
-"""Styled norms with their activation on an NVIDIA GPU: statistics, their merging, and one pass over the signal."""
+"""Adaptive norms with their activation on an NVIDIA GPU: statistics, their merging, and one pass over the signal."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ import torch
 from torch import Tensor
 
 from kokoro_server.engine.cuda import triton_kernels as kernels
-from kokoro_server.engine.model.layers import EPSILON, Modulation, Standard
-from kokoro_server.engine.model.lengths import Span, lengths
+from kokoro_server.engine.model.layers import EPSILON, AdaINParams, InstanceNorm
+from kokoro_server.engine.model.lengths import Lengths, kernel_args
 
 CHUNK = 128  # steps per partial statistic
 
 
-class FusedStandard(Standard):
-    """`parts` are the statistics of each `chunk` steps, where whatever computed `x` has measured it already."""
+class FusedInstanceNorm(InstanceNorm):
+    """`partial` are the statistics of each `chunk` steps, where whatever computed `x` computed them too."""
 
-    def __init__(self, x: Tensor, span: Span, parts: Tensor | None = None, chunk: int = CHUNK) -> None:
-        super().__init__(x, span)
+    def __init__(self, x: Tensor, lengths: Lengths, partial: Tensor | None = None, chunk: int = CHUNK) -> None:
+        super().__init__(x, lengths)
         self.chunk = chunk
-        if parts is not None:
-            self._partial = parts
+        if partial is not None:
+            self._partial = partial
 
     @cached_property
     def _partial(self) -> Tensor:
@@ -29,29 +29,29 @@ class FusedStandard(Standard):
         tiles = -(-time // CHUNK)
         parts = self.x.new_empty(rows, tiles, 2, channels, dtype=torch.float32)
         grid = (tiles, -(-channels // 64), rows)
-        kernels.measure[grid](self.x, parts, *lengths(self.span), time, tiles, channels, CHUNK, 64)
+        kernels.partial_stats[grid](self.x, parts, *kernel_args(self.lengths), time, tiles, channels, CHUNK, 64)
         return parts
 
-    def leaky(self, style: Modulation) -> Tensor:
+    def leaky(self, style: AdaINParams) -> Tensor:
         return self._activated(style, snake=False)
 
-    def snake(self, style: Modulation) -> Tensor:
+    def snake(self, style: AdaINParams) -> Tensor:
         return self._activated(style, snake=True)
 
-    def _activated(self, style: Modulation, *, snake: bool) -> Tensor:
+    def _activated(self, style: AdaINParams, *, snake: bool) -> Tensor:
         rows, time, channels = self.x.shape
         affine = self._affine(style)
-        y = torch.empty_like(self.x, dtype=self.span.place.dtype)
+        y = torch.empty_like(self.x, dtype=self.lengths.placement.dtype)
         grid = (-(-time // 32), -(-channels // 128), rows)
-        kernels.activate[grid](self.x, y, affine, *lengths(self.span), time, channels, snake, 32, 128)
+        kernels.norm_activation[grid](self.x, y, affine, *kernel_args(self.lengths), time, channels, snake, 32, 128)
         return y
 
-    def _affine(self, style: Modulation) -> Tensor:
+    def _affine(self, style: AdaINParams) -> Tensor:
         parts, channels = self._partial, style.scale.shape[2]
-        rows, tiles, _, wide = parts.shape
-        affine = parts.new_empty(rows, 2, wide)
-        kernels.merge[(-(-wide // 32), rows)](
-            parts, style.scale, style.shift, affine, *lengths(self.span), tiles, channels, wide,
+        rows, tiles, _, width = parts.shape
+        affine = parts.new_empty(rows, 2, width)
+        kernels.merge_stats[(-(-width // 32), rows)](
+            parts, style.scale, style.shift, affine, *kernel_args(self.lengths), tiles, channels, width,
             style.scale.stride(0), EPSILON, self.chunk, 64, 32,
         )  # fmt: skip
         return affine

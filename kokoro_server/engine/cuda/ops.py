@@ -1,6 +1,6 @@
-"""The parts of the forward pass on an NVIDIA GPU: what `plain` does, by fewer and faster kernels.
+"""The operations of the forward pass on an NVIDIA GPU: what `torch_ops` does, by fewer and faster kernels.
 
-Statistics are taken, and norms, activations, the source and both transforms computed, in single precision whatever the
+Statistics, norms, activations, the harmonic source and both transforms are computed in single precision, whatever the
 precision of the convolutions. A convolution of half precision on Hopper or later is one Triton kernel, which skips the
 padding of shorter rows; elsewhere it is cuDNN's, its channels padded to the multiple of 8 that its fast kernels need.
 """
@@ -15,81 +15,81 @@ import torch
 from torch import Tensor
 
 from kokoro_server.engine.cuda import triton_kernels as kernels
-from kokoro_server.engine.cuda.conv import AlignedConv, FusedConv, SplitConv
+from kokoro_server.engine.cuda.conv import FusedConv, PaddedConv, SplitConv
 from kokoro_server.engine.cuda.linear import SplitLinear
 from kokoro_server.engine.cuda.lstm import FusedLSTM
-from kokoro_server.engine.cuda.norm import FusedStandard
-from kokoro_server.engine.cuda.waveform import FusedInverse, FusedSource, FusedSpectrum
-from kokoro_server.engine.model.harmonic_source import Inverse, Source, Spectrum
-from kokoro_server.engine.model.layers import BiLSTM, Conv, Linear, Standard, Upsample
-from kokoro_server.engine.model.lengths import Place, Span, lengths
+from kokoro_server.engine.cuda.norm import FusedInstanceNorm
+from kokoro_server.engine.cuda.waveform import FusedHarmonicSource, FusedInverseSTFT, FusedSTFT
+from kokoro_server.engine.model.harmonic_source import STFT, HarmonicSource, InverseSTFT
+from kokoro_server.engine.model.layers import BiLSTM, Conv, InstanceNorm, Linear, Upsample
+from kokoro_server.engine.model.lengths import Lengths, Placement, kernel_args
 from kokoro_server.engine.protocol import SAMPLES_PER_FRAME
 
 HOPPER = (9, 0)  # the first with tensor descriptors in hardware
 
 
 class FusedUpsample(Upsample):
-    def __call__(self, x: Tensor, base: Tensor, extra: int, span: Span) -> Tensor:
+    def __call__(self, x: Tensor, base: Tensor, extra: int, lengths: Lengths) -> Tensor:
         taps, y = x @ self.weight, torch.empty_like(base)
         kernels.overlap_add[(-(-y.shape[1] // 32), len(y))](
-            taps, base, self.bias, y, *lengths(span), x.shape[1], y.shape[1], self.padding, extra,
+            taps, base, self.bias, y, *kernel_args(lengths), x.shape[1], y.shape[1], self.padding, extra,
             self.stride, self.channels, 32,
         )  # fmt: skip
         return y
 
 
-class Fused:
-    """`places.Kernels` for CUDA. `split` allows single precision to be made of products of halves."""
+class CudaOps:
+    """`ops.Ops` for CUDA. `split` lets products in single precision be made of products in half precision."""
 
     def __init__(self, device: torch.device, *, split: bool = True) -> None:
         self.split = split
         self.hopper = torch.cuda.get_device_capability(device) >= HOPPER
 
-    def linear(self, weight: Tensor, bias: Tensor, place: Place) -> Linear:
-        return (SplitLinear if self.split else Linear)(weight, bias, place)
+    def linear(self, weight: Tensor, bias: Tensor, placement: Placement) -> Linear:
+        return (SplitLinear if self.split else Linear)(weight, bias, placement)
 
-    def conv(self, module: Any, place: Place, gain: Tensor | None = None) -> Conv:
-        if place.dtype.itemsize > 2:
-            return Conv(module, place, gain)
-        return (FusedConv if self.hopper and keeps_length(module) else AlignedConv)(module, place, gain)
+    def conv(self, module: Any, placement: Placement, gain: Tensor | None = None) -> Conv:
+        if placement.dtype.itemsize > 2:
+            return Conv(module, placement, gain, FusedInstanceNorm)
+        return (FusedConv if self.hopper and keeps_length(module) else PaddedConv)(module, placement, gain)
 
-    def fine_conv(self, module: Any, place: Place, weights: torch.dtype) -> Conv:
+    def conv_fp32_activations(self, module: Any, placement: Placement, weights: torch.dtype) -> Conv:
         if self.split and self.hopper and keeps_length(module):
-            return SplitConv(module, place, half=weights.itemsize == 2)
-        return Conv(module, place)
+            return SplitConv(module, placement, half_weights=weights.itemsize == 2)
+        return Conv(module, placement, norm=FusedInstanceNorm)
 
-    def last_conv(self, module: Any, place: Place, wave: Place) -> Conv:
-        if place.dtype.itemsize > 2 or not self.hopper:
-            return self.conv(module, place)
-        return FusedConv(module, place, output=wave.dtype)
+    def output_conv(self, module: Any, placement: Placement, wave: Placement) -> Conv:
+        if placement.dtype.itemsize > 2 or not self.hopper:
+            return self.conv(module, placement)
+        return FusedConv(module, placement, output=wave.dtype)
 
-    def upsample(self, module: Any, place: Place) -> Upsample:
-        return FusedUpsample(module, place)
+    def upsample(self, module: Any, placement: Placement) -> Upsample:
+        return FusedUpsample(module, placement)
 
-    def lstm(self, module: Any, place: Place) -> BiLSTM:
-        return FusedLSTM(module, place, split=self.split)
+    def lstm(self, module: Any, placement: Placement) -> BiLSTM:
+        return FusedLSTM(module, placement, split=self.split)
 
-    def source(self, module: Any, wave: Place, phase_dtype: torch.dtype | None) -> Source:
-        return FusedSource(module, wave, phase_dtype)
+    def harmonic_source(self, module: Any, wave: Placement, phase_dtype: torch.dtype | None) -> HarmonicSource:
+        return FusedHarmonicSource(module, wave, phase_dtype)
 
-    def spectrum(self, place: Place, wave: Place) -> Spectrum:
-        return FusedSpectrum(place, wave)
+    def stft(self, placement: Placement, wave: Placement) -> STFT:
+        return FusedSTFT(placement, wave)
 
-    def inverse(self, wave: Place) -> Inverse:
-        return FusedInverse(wave)
+    def istft(self, wave: Placement) -> InverseSTFT:
+        return FusedInverseSTFT(wave)
 
-    def standard(self, x: Tensor, span: Span) -> Standard:
-        return FusedStandard(x, span)
+    def instance_norm(self, x: Tensor, lengths: Lengths) -> InstanceNorm:
+        return FusedInstanceNorm(x, lengths)
 
-    def leaky(self, parts: Iterable[Tensor], slope: float, span: Span) -> Tensor:
-        found = list(parts)
-        if len(found) not in (1, 3):
-            found = [torch.stack(found).mean(0)]
-        first, middle, last = found[0], found[len(found) // 2], found[-1]
+    def leaky_mean(self, parts: Iterable[Tensor], slope: float, lengths: Lengths) -> Tensor:
+        tensors = list(parts)
+        if len(tensors) not in (1, 3):
+            tensors = [torch.stack(tensors).mean(0)]
+        first, middle, last = tensors[0], tensors[len(tensors) // 2], tensors[-1]
         rows, time, channels = first.shape
-        y = torch.empty_like(first, dtype=span.place.dtype)
+        y = torch.empty_like(first, dtype=lengths.placement.dtype)
         kernels.leaky_mean[(-(-time // 32), rows)](
-            first, middle, last, y, *lengths(span), time, slope, channels, len(found), 32
+            first, middle, last, y, *kernel_args(lengths), time, slope, channels, len(tensors), 32
         )
         return y
 
@@ -100,13 +100,13 @@ def keeps_length(module: Any) -> bool:
 
 
 def try_out(device: torch.device) -> None:
-    """Compile and launch a kernel there, or raise what prevents it."""
+    """Compile and launch a kernel on the device, or raise what prevents it."""
     with torch.cuda.device(device):
-        draw(torch.zeros(1, dtype=torch.int64, device=device), 16 * SAMPLES_PER_FRAME)
+        gaussian_noise(torch.zeros(1, dtype=torch.int64, device=device), 16 * SAMPLES_PER_FRAME)
 
 
-def draw(seeds: Tensor, samples: int) -> Tensor:
-    """Gaussian noise (rows, samples) for 64-bit seeds (rows,); a longer draw begins with a shorter one."""
+def gaussian_noise(seeds: Tensor, samples: int) -> Tensor:
+    """Gaussian noise (rows, samples) for 64-bit seeds (rows,). A longer one begins with a shorter one of its seed."""
     y = torch.empty(len(seeds), samples, device=seeds.device)
-    kernels.draw[(math.ceil(samples / 1024), len(seeds))](seeds, y, samples, 1024)
+    kernels.gaussian_noise[(math.ceil(samples / 1024), len(seeds))](seeds, y, samples, 1024)
     return y

@@ -1,8 +1,8 @@
 # mypy: ignore-errors
-"""The GPU kernels behind `fused`, in Triton. Arrays are (rows, time, channels), contiguous, unless said otherwise.
+"""The Triton kernels of all but the LSTMs. Arrays are (rows, time, channels), contiguous, unless said otherwise.
 
-Every kernel knows how long each row is (`count = lengths * factor + extra`) and leaves out what lies beyond its end,
-so padding costs next to nothing. Where a later convolution looks across the end of a row, zeros are written there.
+Every kernel knows how long each row is (`count = lengths * factor + extra`) and leaves out its padding, which
+therefore costs next to nothing. Where a later convolution looks across the end of a row, zeros are written there.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ HALO = tl.constexpr(64)  # steps past a row's end that are kept at 0: more than 
 
 
 def descriptor(tensor: Any, tile: list[int]) -> Any:
-    """An array to be read and written in tiles of one shape."""
+    """A tensor descriptor: the array is read and written in tiles of one shape."""
     return TensorDescriptor.from_tensor(tensor, tile)
 
 
 @triton.jit
 def _sin(x):
-    """For x of a turn at most; absolute error 5e-7."""
+    """For |x| up to a whole turn; its absolute error is 5e-7."""
     return tl.inline_asm_elementwise("sin.approx.f32 $0, $1;", "=f,f", [x], dtype=tl.float32, is_pure=True, pack=1)
 
 
@@ -39,7 +39,7 @@ def _count(lengths, row, factor, extra):
 
 
 @triton.jit
-def measure(x, parts, lengths, factor, extra, time, tiles, channels, CHUNK: tl.constexpr, BC: tl.constexpr):
+def partial_stats(x, parts, lengths, factor, extra, time, tiles, channels, CHUNK: tl.constexpr, BC: tl.constexpr):
     """Mean and sum of squared deviations of each chunk. `parts` is (rows, tiles, 2, channels)."""
     tile, row = tl.program_id(0), tl.program_id(2)
     count = _count(lengths, row, factor, extra)
@@ -59,11 +59,11 @@ def measure(x, parts, lengths, factor, extra, time, tiles, channels, CHUNK: tl.c
 
 
 @triton.jit
-def merge(
+def merge_stats(
     parts, scale, shift, affine, lengths, factor, extra, tiles, channels, wide, style_stride,
     EPSILON: tl.constexpr, CHUNK: tl.constexpr, BS: tl.constexpr, BC: tl.constexpr,
 ):  # fmt: skip
-    """Chunks' statistics and a style to the norm's scale and shift. `affine` is (rows, 2, wide)."""
+    """Merges the chunks' statistics and a style into the norm's scale and shift. `affine` is (rows, 2, wide)."""
     row = tl.program_id(1)
     count = _count(lengths, row, factor, extra)
     c = tl.program_id(0) * BC + tl.arange(0, BC)
@@ -93,7 +93,7 @@ def merge(
 
 
 @triton.jit
-def activate(
+def norm_activation(
     x, y, affine, lengths, factor, extra, time, channels, SNAKE: tl.constexpr, BT: tl.constexpr, BC: tl.constexpr
 ):
     """y = act(x * scale + shift)."""
@@ -143,16 +143,16 @@ def leaky_mean(
 
 
 @triton.jit
-def convolve(
+def conv1d(
     x, w, y, base, bias, parts, lengths, factor, extra, dilation, padding, scale, tiles, channels,
-    CIN: tl.constexpr, BLOCKS: tl.constexpr, TAPS: tl.constexpr, ONTO: tl.constexpr, MEASURE: tl.constexpr,
+    CIN: tl.constexpr, BLOCKS: tl.constexpr, TAPS: tl.constexpr, RESIDUAL: tl.constexpr, STATS: tl.constexpr,
     BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr,
 ):  # fmt: skip
     """A convolution that keeps the length, as one matrix product per tap.
 
     `x`, `y` and `base` are descriptors of (rows, time, channels), `w` of (TAPS * CIN, channels): what they read outside
     of the array is 0, which is the padding of the convolution, and what they write there is dropped. `parts` is as in
-    `measure`, with a chunk for each tile.
+    `partial_stats`, with a chunk for each tile.
     """
     block, tile, row = tl.program_id(0) % BLOCKS, tl.program_id(0) // BLOCKS, tl.program_id(1)
     start, count = tile * BM, _count(lengths, row, factor, extra)
@@ -164,11 +164,11 @@ def convolve(
         at = start - padding + (i // steps) * dilation
         total = tl.dot(x.load([row, at, (i % steps) * BK]).reshape(BM, BK), w.load([i * BK, block * BN]), total)
     total += tl.load(bias + block * BN + tl.arange(0, BN))[None, :]
-    if ONTO:
+    if RESIDUAL:
         total += base.load([row, start, block * BN]).reshape(BM, BN).to(tl.float32)
         total *= scale
     y.store([row, start, block * BN], total.to(y.dtype).reshape(1, BM, BN))
-    if MEASURE:
+    if STATS:
         kept = tl.where((start + tl.arange(0, BM) < count)[:, None], total, 0.0)
         sums = tl.sum(kept, 0)
         mean = sums / tl.minimum(count - start, BM).to(tl.float32)
@@ -179,20 +179,20 @@ def convolve(
 
 
 @triton.jit
-def split(x, y, size, apart, wide, PARTS: tl.constexpr, BLOCK: tl.constexpr):
-    """A line of single precision to its high, low and (of three PARTS) high halves, `apart` from each other, zeros
-    between; then two ones and zeros. `y` is (lines, wide).
+def split_fp16(x, y, size, stride, wide, PARTS: tl.constexpr, BLOCK: tl.constexpr):
+    """Splits a line of single precision into its high, low and (if PARTS is 3) high halves, `stride` apart, zeros
+    between them; then two ones and zeros. `y` is (lines, wide).
     """
     line, k = tl.program_id(0).to(tl.int64), tl.arange(0, BLOCK)
     v = tl.load(x + line * size + k, mask=k < size, other=0.0)
     high = v.to(y.dtype.element_ty)
     at = y + line * wide + k
-    tl.store(at, high, mask=k < apart)
-    tl.store(at + apart, (v - high.to(tl.float32)).to(y.dtype.element_ty), mask=k < apart)
+    tl.store(at, high, mask=k < stride)
+    tl.store(at + stride, (v - high.to(tl.float32)).to(y.dtype.element_ty), mask=k < stride)
     if PARTS == 3:
-        tl.store(at + 2 * apart, high, mask=k < apart)
-    ending = wide - PARTS * apart
-    tl.store(at + PARTS * apart, tl.where(k < 2, 1.0, 0.0).to(y.dtype.element_ty), mask=k < ending)
+        tl.store(at + 2 * stride, high, mask=k < stride)
+    ending = wide - PARTS * stride
+    tl.store(at + PARTS * stride, tl.where(k < 2, 1.0, 0.0).to(y.dtype.element_ty), mask=k < ending)
 
 
 @triton.jit
@@ -207,8 +207,8 @@ def overlap_add(
         return
     u = start + tl.arange(0, BT)
     c = tl.arange(0, CHANNELS)[None, :]
-    place = tl.where(u < front, front - u, u - front) + padding
-    j, r = place // STRIDE, place % STRIDE
+    position = tl.where(u < front, front - u, u - front) + padding
+    j, r = position // STRIDE, position % STRIDE
     at = ((row.to(tl.int64) * time + j) * 2 * STRIDE + r)[:, None] * CHANNELS + c
     ok = (u < out_time)[:, None]
     v = tl.load(taps + at, mask=ok & (j < time)[:, None], other=0.0).to(tl.float32)
@@ -219,8 +219,8 @@ def overlap_add(
 
 
 @triton.jit
-def excite(
-    f0, phase, delta, noise, weight, bias, y, steps, amplitude, noise_level, hiss, threshold,
+def harmonic_source(
+    f0, phase, delta, noise, weight, bias, y, steps, amplitude, noise_level, noise_gain, threshold,
     STEP: tl.constexpr, HARMONICS: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     """The source. `phase` and `delta` are (rows, steps, HARMONICS): turns at a step, and from it to the next."""
@@ -237,17 +237,17 @@ def excite(
         tone += tl.load(weight + h) * _sin((turns - tl.floor(turns + 0.5)) * 6.283185307179586)
     voiced = tl.load(f0 + row * steps + s // STEP, mask=ok, other=0.0) > threshold
     at = row.to(tl.int64) * steps * STEP + s
-    level = tl.where(voiced, noise_level, amplitude / 3) * hiss
+    level = tl.where(voiced, noise_level, amplitude / 3) * noise_gain
     v = tl.where(voiced, tone * amplitude, 0.0) + level * tl.load(noise + at, mask=ok, other=0.0) + tl.load(bias)
     tl.store(y + at, libdevice.tanh(v), mask=ok)
 
 
 @triton.jit
-def analyse(
+def stft(
     x, real, imaginary, y, lengths, factor, extra, samples, out_time,
     WINDOW: tl.constexpr, HOP: tl.constexpr, BINS: tl.constexpr, WIDE: tl.constexpr, BT: tl.constexpr,
 ):  # fmt: skip
-    """The source's spectrum: BINS magnitudes, BINS phases, zeros up to WIDE. The tables are (WINDOW, 16)."""
+    """The STFT of the source: BINS magnitudes, BINS phases, zeros up to WIDE. The tables are (WINDOW, 16)."""
     row = tl.program_id(1)
     count = _count(lengths, row, factor, extra)  # samples
     m = tl.program_id(0) * BT + tl.arange(0, BT)
@@ -274,7 +274,7 @@ def analyse(
 
 
 @triton.jit
-def synthesise(
+def istft(
     x, cosine, sine, window, y, lengths, factor, extra, time, samples,
     WINDOW: tl.constexpr, HOP: tl.constexpr, BINS: tl.constexpr, WIDE: tl.constexpr, BT: tl.constexpr,
 ):  # fmt: skip
@@ -304,88 +304,8 @@ def synthesise(
 
 
 @triton.jit
-def draw(seeds, y, samples, BLOCK: tl.constexpr):
-    """Gaussian noise: a sample is a function of its row's seed and its own place."""
+def gaussian_noise(seeds, y, samples, BLOCK: tl.constexpr):
+    """Gaussian noise: a sample depends on its row's seed and its own index alone."""
     row = tl.program_id(1)
     s = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     tl.store(y + row.to(tl.int64) * samples + s, tl.randn(tl.load(seeds + row), s), mask=s < samples)
-
-
-@triton.jit
-def recur(gates, weights, y, wire, rows, time, HIDDEN: tl.constexpr, UNITS: tl.constexpr):
-    """Both directions of an LSTM, from its inputs' share of the gates (rows, time, 2, 4, HIDDEN).
-
-    Each program keeps the weights of UNITS units in registers through all steps, and is told the others' outputs over
-    `wire` (2, rows, time, HIDDEN), zeros at first: the upper half of a word says that the lower has been written. All
-    programs must run at the same time.
-    """
-    direction, row = tl.program_id(1), tl.program_id(2)
-    unit, k = tl.program_id(0) * UNITS + tl.arange(0, UNITS), tl.arange(0, HIDDEN)
-    square: tl.constexpr = HIDDEN * HIDDEN
-    w = weights + direction * 4 * square + unit[:, None] * HIDDEN + k[None, :]
-    wi, wf, wg, wo = tl.load(w), tl.load(w + square), tl.load(w + 2 * square), tl.load(w + 3 * square)
-    cell = tl.zeros((UNITS,), tl.float32)
-    line = wire + (direction * rows + row) * time * HIDDEN
-    for step in range(0, time):
-        t = tl.where(direction == 0, step, time - 1 - step)
-        at = gates + ((row * time + t) * 2 + direction) * 4 * HIDDEN + unit
-        i, f = tl.load(at), tl.load(at + HIDDEN)
-        g, o = tl.load(at + 2 * HIDDEN), tl.load(at + 3 * HIDDEN)
-        if step > 0:
-            told = line + (step - 1) * HIDDEN + k
-            word = tl.load(told, volatile=True)
-            while tl.min((word >> 32).to(tl.int32)) == 0:
-                word = tl.load(told, volatile=True)
-            h = (word & 0xFFFFFFFF).to(tl.uint32).to(tl.float32, bitcast=True)[None, :]
-            i += tl.sum(wi * h, 1)
-            f += tl.sum(wf * h, 1)
-            g += tl.sum(wg * h, 1)
-            o += tl.sum(wo * h, 1)
-        cell = tl.sigmoid(f) * cell + tl.sigmoid(i) * libdevice.tanh(g)
-        h = tl.sigmoid(o) * libdevice.tanh(cell)
-        tl.store(line + step * HIDDEN + unit, h.to(tl.uint32, bitcast=True).to(tl.int64) | (1 << 32))
-        tl.store(y + ((row * time + t) * 2 + direction) * HIDDEN + unit, h)
-
-
-@triton.jit
-def recur_together(
-    gates, high, low, y, wire, rows, time, HIDDEN: tl.constexpr, UNITS: tl.constexpr, GROUP: tl.constexpr
-):
-    """`recur` for GROUP rows per program, by matrix products. The weights are (2, HIDDEN / UNITS, HIDDEN, UNITS * 4).
-
-    A word of `wire` is a number's two halves; 0 says that it has not been written, so 0 itself is told as -0.
-    """
-    block, direction = tl.program_id(0), tl.program_id(1)
-    r, unit = tl.program_id(2) * GROUP + tl.arange(0, GROUP), block * UNITS + tl.arange(0, UNITS)
-    k, wide = tl.arange(0, HIDDEN), tl.arange(0, UNITS * 4)
-    ok = (r < rows)[:, None]
-    held = ((direction * (HIDDEN // UNITS) + block) * HIDDEN + k)[:, None] * (UNITS * 4) + wide[None, :]
-    upper, lower = tl.load(high + held), tl.load(low + held)
-    cell = tl.zeros((GROUP, UNITS), tl.float32)
-    line = wire + ((direction * rows + r) * time * HIDDEN)[:, None]
-    for step in range(0, time):
-        t = tl.where(direction == 0, step, time - 1 - step)
-        at = gates + (((r * time + t) * 2 + direction) * 4 * HIDDEN)[:, None] + unit[None, :]
-        i, f = tl.load(at, mask=ok, other=0.0), tl.load(at + HIDDEN, mask=ok, other=0.0)
-        g, o = tl.load(at + 2 * HIDDEN, mask=ok, other=0.0), tl.load(at + 3 * HIDDEN, mask=ok, other=0.0)
-        if step > 0:
-            told = line + (step - 1) * HIDDEN + k[None, :]
-            word = tl.load(told, mask=ok, other=1, volatile=True)
-            while tl.min((word != 0).to(tl.int32)) == 0:
-                word = tl.load(told, mask=ok, other=1, volatile=True)
-            big = (word >> 16).to(tl.int16).to(tl.float16, bitcast=True)
-            small = (word & 0xFFFF).to(tl.int16).to(tl.float16, bitcast=True)
-            total = tl.dot(big, upper)
-            total += tl.dot(big, lower, tl.dot(small, upper))
-            one, two = tl.split(total.reshape(GROUP, UNITS, 2, 2))
-            hi, hg = tl.split(one)
-            hf, ho = tl.split(two)
-            i, f, g, o = i + hi, f + hf, g + hg, o + ho
-        cell = tl.sigmoid(f) * cell + tl.sigmoid(i) * libdevice.tanh(g)
-        h = tl.sigmoid(o) * libdevice.tanh(cell)
-        big = h.to(tl.float16)
-        small = (h - big.to(tl.float32)).to(tl.float16)
-        pair = (big.to(tl.uint16, bitcast=True).to(tl.uint32) << 16) | small.to(tl.uint16, bitcast=True).to(tl.uint32)
-        pair = tl.where(pair == 0, 1 << 31, pair).to(tl.int32, bitcast=True)
-        tl.store(line + step * HIDDEN + unit[None, :], pair, mask=ok)
-        tl.store(y + ((r * time + t) * 2 + direction)[:, None] * HIDDEN + unit[None, :], h, mask=ok)

@@ -7,53 +7,56 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from kokoro_server.engine.model.layers import Conv, Doubling, Modulation, Standard, StyleTable
-from kokoro_server.engine.model.lengths import Place, Span
+from kokoro_server.engine.model.layers import AdaINParams, Conv, InstanceNorm, StyleProjections, Upsample2x
+from kokoro_server.engine.model.lengths import Lengths, Placement
+from kokoro_server.engine.model.ops import Ops
 
 SQRT_HALF = 0.5**0.5
 
 
-class StyledBlock:
-    """`AdainResBlk1d`: two convolutions with a styled norm before each; may double the rate.
+class AdaINResBlock:
+    """`AdainResBlk1d`: two convolutions with an adaptive norm before each; may double the rate.
 
-    Some channels hardly change over a sentence, and a norm makes as much of their rounding as of another's sound: so
-    signals are in single precision, whatever the weights are.
+    Some channels hardly change over a sentence. A norm amplifies their rounding error as much as the sound of others,
+    so signals are in single precision, whatever the precision of the weights.
     """
 
-    def __init__(self, module: Any, table: StyleTable, place: Place, weights: torch.dtype) -> None:
-        self.norms = (table.add(module.norm1), table.add(module.norm2))
-        self.kernels = place.kernels
+    def __init__(
+        self, module: Any, projections: StyleProjections, ops: Ops, placement: Placement, weights: torch.dtype
+    ) -> None:
+        self.norms = (projections.add(module.norm1), projections.add(module.norm2))
+        self.ops = ops
 
         def conv(part: Any) -> Conv:
-            return self.kernels.fine_conv(part, place, weights)
+            return ops.conv_fp32_activations(part, placement, weights)
 
         self.convs = (conv(module.conv1), conv(module.conv2))
         self.shortcut = conv(module.conv1x1) if module.learned_sc else None
-        self.doubling = Doubling(module.pool, place) if module.upsample_type != "none" else None
+        self.upsample = Upsample2x(module.pool, placement) if module.upsample_type != "none" else None
 
-    def __call__(self, x: Tensor, styles: list[Modulation], span: Span) -> tuple[Tensor, Span]:
-        """Returns the signal and the span it has now."""
+    def __call__(self, x: Tensor, styles: list[AdaINParams], lengths: Lengths) -> tuple[Tensor, Lengths]:
+        """Returns the signal and the lengths that it has now."""
         first, second = styles[self.norms[0]], styles[self.norms[1]]
-        y = self.kernels.standard(x, span).leaky(first)
-        if self.doubling:
-            span = span.scaled(2)
-            y = span.clear(self.doubling(y))  # its bias would leak one step past the end
+        y = self.ops.instance_norm(x, lengths).leaky(first)
+        if self.upsample:
+            lengths = lengths.scaled(2)
+            y = lengths.mask_(self.upsample(y))  # its bias would leak one step past the end
             x = x[:, :, None].expand(-1, -1, 2, -1).flatten(1, 2)
         if self.shortcut:
-            x = self.shortcut(x, span)
-        y = self.convs[0].measured(y, span).leaky(second)
-        return self.convs[1].onto(y, x, span, SQRT_HALF), span
+            x = self.shortcut(x, lengths)
+        y = self.convs[0].conv_with_stats(y, lengths).leaky(second)
+        return self.convs[1].add_residual(y, x, lengths, SQRT_HALF), lengths
 
 
-class SnakeBlock:
-    """`AdaINResBlock1`: three times two dilated convolutions, each after a styled norm and a snake.
+class SnakeResBlock:
+    """`AdaINResBlock1`: three times two dilated convolutions, each after an adaptive norm and a snake.
 
-    snake(y) = y + sin²(αy) / α = (z + sin² z) / α with z = αy: α goes into the norm before, 1 / α into the weights of
-    the convolution after.
+    snake(y) = y + sin²(αy) / α = (z + sin² z) / α with z = αy: α goes into the norm before it, 1 / α into the weights
+    of the convolution after it.
     """
 
-    def __init__(self, module: Any, table: StyleTable, place: Place) -> None:
-        self.kernels = place.kernels
+    def __init__(self, module: Any, projections: StyleProjections, ops: Ops, placement: Placement) -> None:
+        self.ops = ops
         self.steps = []
         for norms, convs, alphas in zip(
             zip(module.adain1, module.adain2, strict=True),
@@ -64,15 +67,17 @@ class SnakeBlock:
             gains = [alpha.detach() for alpha in alphas]
             self.steps.append(
                 [
-                    (table.add(norm, gain), self.kernels.conv(conv, place, gain))
+                    (projections.add(norm, gain), ops.conv(conv, placement, gain))
                     for norm, conv, gain in zip(norms, convs, gains, strict=True)
                 ]
             )
 
-    def __call__(self, x: Tensor, styles: list[Modulation], span: Span, standard: Standard | None = None) -> Tensor:
-        """`standard` is that of `x` where the caller has it already."""
-        signal = standard or self.kernels.standard(x, span)
+    def __call__(
+        self, x: Tensor, styles: list[AdaINParams], lengths: Lengths, norm: InstanceNorm | None = None
+    ) -> Tensor:
+        """`norm` is that of `x`, where the caller has it already."""
+        signal = norm or self.ops.instance_norm(x, lengths)
         for (first, conv), (second, last) in self.steps:
-            x, signal = signal.x, conv.measured(signal.snake(styles[first]), span)
-            signal = last.measured(signal.snake(styles[second]), span, x)
+            x, signal = signal.x, conv.conv_with_stats(signal.snake(styles[first]), lengths)
+            signal = last.conv_with_stats(signal.snake(styles[second]), lengths, x)
         return signal.x

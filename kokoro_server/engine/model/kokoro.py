@@ -1,8 +1,8 @@
 """Kokoro-82M for a batch: rows of different lengths, voices, speeds and pitches in one forward pass.
 
-    plan = model.plan(batch)             tokens  → durations, features per frame
-    curves = model.curves(plan)          features → F0 and energy
-    audio = model.audio(plan, curves, noise)
+    features = model.align(batch)            tokens → durations, features per frame
+    prosody = model.prosody(features)        features → F0 and energy
+    audio = model.audio(features, prosody, noise)
 
 Built from a `kokoro.KModel`, whose arithmetic it follows step by step; a row comes out as KModel would give it alone.
 """
@@ -15,84 +15,85 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from kokoro_server.engine.model.blocks import StyledBlock
+from kokoro_server.engine.model.blocks import AdaINResBlock
 from kokoro_server.engine.model.decoder import Decoder
-from kokoro_server.engine.model.layers import Conv, StyleTable
-from kokoro_server.engine.model.lengths import Kernels, Place, Span
+from kokoro_server.engine.model.layers import Conv, StyleProjections
+from kokoro_server.engine.model.lengths import Lengths, Placement
+from kokoro_server.engine.model.ops import Ops
 from kokoro_server.engine.model.text_encoder import Albert, DurationEncoder, DurationPredictor, TextEncoder
-from kokoro_server.engine.model.torch_ops import Plain
+from kokoro_server.engine.model.torch_ops import TorchOps
 
-VOICE_DIM = 128  # the first half of a style is for the decoder, the second for the predictor
+HALF_STYLE = 128  # the first half of a style is for the decoder, the second for the predictor
 
 
 @dataclass(frozen=True)
-class Batch:
-    tokens: Tensor  # (rows, longest), a pad (0) at either end of a row and beyond it
+class TokenBatch:
+    tokens: Tensor  # (rows, longest), a pad (0) at either end of a row, and padding
     counts: tuple[int, ...]  # tokens per row, its two pads included
-    style: Tensor  # (rows, 2 * VOICE_DIM)
+    style: Tensor  # (rows, 2 * HALF_STYLE)
     speed: Tensor  # (rows,)
 
 
 @dataclass(frozen=True)
-class Plan:
-    """What is known before a sample is made."""
+class AlignedFeatures:
+    """What the decoder and the prosody predictor work from, per frame."""
 
-    durations: Tensor  # (rows, longest) frames per token, 0 beyond a row's end
-    span: Span  # frames
+    durations: Tensor  # (rows, longest) frames per token, 0 in the padding
+    lengths: Lengths  # frames
     style: Tensor
-    prosody: Tensor  # (rows, frames, hidden + VOICE_DIM) for the predictor
-    text: Tensor  # (rows, frames, hidden) for the decoder
+    for_prosody: Tensor  # (rows, frames, hidden + HALF_STYLE)
+    for_decoder: Tensor  # (rows, frames, hidden)
 
 
 @dataclass(frozen=True)
-class Reading:
+class TextFeatures:
     """What the text side makes of a batch, per token."""
 
-    durations: Tensor  # (rows, tokens) frames, 0 beyond a row's end
-    prosody: Tensor  # (rows, tokens, hidden + VOICE_DIM)
-    text: Tensor  # (rows, tokens, hidden)
+    durations: Tensor  # (rows, tokens) frames, 0 in the padding
+    for_prosody: Tensor  # (rows, tokens, hidden + HALF_STYLE)
+    for_decoder: Tensor  # (rows, tokens, hidden)
 
-    def aligned(self, style: Tensor, span: Span) -> Plan:
-        """`span` counts frames."""
-        prosody, text = (align(x, self.durations, span) for x in (self.prosody, self.text))
-        return Plan(self.durations, span, style, prosody, text)
+    def aligned(self, style: Tensor, lengths: Lengths) -> AlignedFeatures:
+        """`lengths` count frames."""
+        for_prosody, for_decoder = (repeat(x, self.durations, lengths) for x in (self.for_prosody, self.for_decoder))
+        return AlignedFeatures(self.durations, lengths, style, for_prosody, for_decoder)
 
 
 @dataclass(frozen=True)
-class Curves:
-    """Two values per frame, 0 beyond a row's end."""
+class Prosody:
+    """F0 and energy: two values of each per frame, 0 in the padding."""
 
     f0: Tensor  # (rows, 2 * frames), Hz
     energy: Tensor
 
-    def transposed(self, voiced: Tensor, semitones: Tensor) -> Curves:
+    def transposed(self, voiced: Tensor, semitones: Tensor) -> Prosody:
         """F0 moved by each row's semitones where it is voiced; by 0 semitones it is the same to the bit."""
         ratio = torch.exp2(semitones.to(self.f0.dtype) / 12)[:, None]
         return replace(self, f0=torch.where(voiced, self.f0 * ratio, self.f0))
 
 
-class CurvePredictor:
+class ProsodyPredictor:
     """F0 and energy: one LSTM, then three blocks and a projection for each."""
 
-    def __init__(self, module: Any, table: StyleTable, place: Place) -> None:
-        self.lstm = place.kernels.lstm(module.shared, place)
+    def __init__(self, module: Any, projections: StyleProjections, ops: Ops, placement: Placement) -> None:
+        self.lstm = ops.lstm(module.shared, placement)
 
-        def path(blocks: Any, projection: Any) -> tuple[list[StyledBlock], Conv]:
-            last = place.kernels.fine_conv(projection, place, place.dtype)
-            return [StyledBlock(block, table, place, place.dtype) for block in blocks], last
+        def path(blocks: Any, projection: Any) -> tuple[list[AdaINResBlock], Conv]:
+            last = ops.conv_fp32_activations(projection, placement, placement.dtype)
+            return [AdaINResBlock(block, projections, ops, placement, placement.dtype) for block in blocks], last
 
         self.f0, self.energy = path(module.F0, module.F0_proj), path(module.N, module.N_proj)
-        self.table = table
+        self.projections = projections
 
-    def __call__(self, prosody: Tensor, style: Tensor, span: Span) -> Curves:
-        shared, styles = self.lstm(prosody, span), self.table(style)
+    def __call__(self, x: Tensor, style: Tensor, lengths: Lengths) -> Prosody:
+        shared, styles = self.lstm(x, lengths), self.projections(style)
         curves = []
         for blocks, projection in (self.f0, self.energy):
-            x, rate = shared, span
+            y, rate = shared, lengths
             for block in blocks:
-                x, rate = block(x, styles, rate)
-            curves.append(rate.clear(projection(x, rate))[..., 0])
-        return Curves(*curves)
+                y, rate = block(y, styles, rate)
+            curves.append(rate.mask_(projection(y, rate))[..., 0])
+        return Prosody(*curves)
 
 
 class BatchedKokoro:
@@ -105,60 +106,59 @@ class BatchedKokoro:
         dtype: torch.dtype = torch.float32,
         predictor_dtype: torch.dtype = torch.float32,
         phase_dtype: torch.dtype | None = None,
-        kernels: Kernels | None = None,
+        ops: Ops | None = None,
     ) -> None:
-        self.exact = Place(device, predictor_dtype, kernels or Plain())
-        self.place = self.exact.to(dtype)
-        self.wave = self.exact.to(torch.float32) if dtype.itemsize < 4 else self.place
-        table = StyleTable(self.exact)
+        ops = ops or TorchOps()
+        self.predictor_placement = exact = Placement(device, predictor_dtype)
+        self.placement = exact.to(dtype)
+        self.wave = exact.to(torch.float32) if dtype.itemsize < 4 else self.placement
+        self.projections = StyleProjections(exact)
         predictor = reference.predictor
-        self.albert = Albert(reference.bert, self.exact)
-        narrow = reference.bert_encoder
-        self.narrow = self.exact.kernels.linear(narrow.weight, narrow.bias, self.exact)
-        self.duration_encoder = DurationEncoder(predictor.text_encoder, table, self.exact)
-        self.duration_predictor = DurationPredictor(predictor, self.exact)
-        self.text_encoder = TextEncoder(reference.text_encoder, self.exact)
-        self.curve_predictor = CurvePredictor(predictor, table, self.exact)
-        self.decoder = Decoder(reference.decoder, self.place, self.wave, phase_dtype)
-        self.table = table
+        self.albert = Albert(reference.bert, ops, exact)
+        self.bert_encoder = ops.linear(reference.bert_encoder.weight, reference.bert_encoder.bias, exact)
+        self.duration_encoder = DurationEncoder(predictor.text_encoder, self.projections, ops, exact)
+        self.duration_predictor = DurationPredictor(predictor, ops, exact)
+        self.text_encoder = TextEncoder(reference.text_encoder, ops, exact)
+        self.prosody_predictor = ProsodyPredictor(predictor, self.projections, ops, exact)
+        self.decoder = Decoder(reference.decoder, ops, self.placement, self.wave, phase_dtype)
 
-    def read(self, tokens: Tensor, style: Tensor, speed: Tensor, span: Span) -> Reading:
-        """All that is known of the tokens. `span` counts them."""
-        told = style[:, VOICE_DIM:]
-        x = self.narrow(self.albert(tokens, span))
-        prosody = self.duration_encoder(x, told, self.table(told), span)
-        durations = self.duration_predictor(prosody, speed, span)
-        return Reading(durations, prosody, self.text_encoder(tokens, span))
+    def encode(self, tokens: Tensor, style: Tensor, speed: Tensor, lengths: Lengths) -> TextFeatures:
+        """The text side. `lengths` count tokens."""
+        predictor_style = style[:, HALF_STYLE:]
+        x = self.bert_encoder(self.albert(tokens, lengths))
+        x = self.duration_encoder(x, predictor_style, self.projections(predictor_style), lengths)
+        durations = self.duration_predictor(x, speed, lengths)
+        return TextFeatures(durations, x, self.text_encoder(tokens, lengths))
 
-    def plan(self, batch: Batch) -> Plan:
-        style = batch.style.to(self.exact.device, self.exact.dtype)
-        span = Span(batch.counts, batch.tokens.shape[1], self.exact)
-        reading = self.read(batch.tokens, style, batch.speed.to(style), span)
-        counts = tuple(reading.durations.sum(1).tolist())  # the one wait for the device
-        return reading.aligned(style, Span(counts, max(counts), self.exact))
+    def align(self, batch: TokenBatch) -> AlignedFeatures:
+        style = batch.style.to(self.predictor_placement.device, self.predictor_placement.dtype)
+        lengths = Lengths(batch.counts, batch.tokens.shape[1], self.predictor_placement)
+        features = self.encode(batch.tokens, style, batch.speed.to(style), lengths)
+        counts = tuple(features.durations.sum(1).tolist())  # the one wait for the device
+        return features.aligned(style, Lengths(counts, max(counts), self.predictor_placement))
 
-    def curves(self, plan: Plan) -> Curves:
-        return self.curve_predictor(plan.prosody, plan.style[:, VOICE_DIM:], plan.span)
+    def prosody(self, features: AlignedFeatures) -> Prosody:
+        return self.prosody_predictor(features.for_prosody, features.style[:, HALF_STYLE:], features.lengths)
 
-    def voiced(self, curves: Curves) -> Tensor:
-        return self.decoder.generator.source.voiced(curves.f0)
+    def voiced(self, prosody: Prosody) -> Tensor:
+        return self.decoder.generator.source.voiced(prosody.f0)
 
-    def audio(self, plan: Plan, curves: Curves, noise: Tensor) -> Tensor:
-        """`noise` is (rows, samples), or (rows, samples, harmonics); gives (rows, samples), with junk beyond a row."""
+    def audio(self, features: AlignedFeatures, prosody: Prosody, noise: Tensor) -> Tensor:
+        """`noise` is (rows, samples), or (rows, samples, harmonics); gives (rows, samples), junk in the padding."""
         dtype = self.wave.dtype
         return self.decoder(
-            plan.text,
-            curves.f0.to(dtype),
-            curves.energy.to(dtype),
-            plan.style[:, :VOICE_DIM].to(dtype),
+            features.for_decoder,
+            prosody.f0.to(dtype),
+            prosody.energy.to(dtype),
+            features.style[:, :HALF_STYLE].to(dtype),
             noise.to(self.wave.device, dtype),
-            plan.span.at(self.place),
+            features.lengths.at(self.placement),
         )
 
 
-def align(x: Tensor, durations: Tensor, frames: Span) -> Tensor:
+def repeat(x: Tensor, durations: Tensor, frames: Lengths) -> Tensor:
     """Each token's features, repeated for as many frames as it lasts. (rows, frames, channels)"""
     ends = durations.cumsum(1)
     frame = torch.arange(frames.size, device=x.device).expand(len(x), -1).contiguous()
     token = torch.searchsorted(ends, frame, right=True).clamp_(max=x.shape[1] - 1)
-    return frames.clear(x.gather(1, token[..., None].expand(-1, -1, x.shape[2])))
+    return frames.mask_(x.gather(1, token[..., None].expand(-1, -1, x.shape[2])))

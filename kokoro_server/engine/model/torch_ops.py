@@ -1,4 +1,4 @@
-"""The parts of the forward pass as torch computes them, on any device."""
+"""The operations of the forward pass as torch computes them, on any device."""
 
 from __future__ import annotations
 
@@ -9,49 +9,49 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from kokoro_server.engine.model.harmonic_source import Inverse, Source, Spectrum
-from kokoro_server.engine.model.layers import BiLSTM, Conv, Linear, Standard, Upsample
-from kokoro_server.engine.model.lengths import Place, Span
+from kokoro_server.engine.model.harmonic_source import STFT, HarmonicSource, InverseSTFT
+from kokoro_server.engine.model.layers import BiLSTM, Conv, InstanceNorm, Linear, Upsample
+from kokoro_server.engine.model.lengths import Lengths, Placement
 
 
-class Plain:
-    """`places.Kernels`."""
+class TorchOps:
+    """`ops.Ops`."""
 
-    def linear(self, weight: Tensor, bias: Tensor, place: Place) -> Linear:
-        return Linear(weight, bias, place)
+    def linear(self, weight: Tensor, bias: Tensor, placement: Placement) -> Linear:
+        return Linear(weight, bias, placement)
 
-    def conv(self, module: Any, place: Place, gain: Tensor | None = None) -> Conv:
-        return Conv(module, place, gain)
+    def conv(self, module: Any, placement: Placement, gain: Tensor | None = None) -> Conv:
+        return Conv(module, placement, gain)
 
-    def fine_conv(self, module: Any, place: Place, weights: torch.dtype) -> Conv:  # noqa: ARG002
-        return Conv(module, place)
+    def conv_fp32_activations(self, module: Any, placement: Placement, weights: torch.dtype) -> Conv:  # noqa: ARG002
+        return Conv(module, placement)
 
-    def last_conv(self, module: Any, place: Place, wave: Place) -> Conv:  # noqa: ARG002
-        return Conv(module, place)
+    def output_conv(self, module: Any, placement: Placement, wave: Placement) -> Conv:  # noqa: ARG002
+        return Conv(module, placement)
 
-    def upsample(self, module: Any, place: Place) -> Upsample:
-        return Upsample(module, place)
+    def upsample(self, module: Any, placement: Placement) -> Upsample:
+        return Upsample(module, placement)
 
-    def lstm(self, module: Any, place: Place) -> BiLSTM:
-        return BiLSTM(module, place)
+    def lstm(self, module: Any, placement: Placement) -> BiLSTM:
+        return BiLSTM(module, placement)
 
-    def source(self, module: Any, wave: Place, phase_dtype: torch.dtype | None) -> Source:
-        return Source(module, wave, phase_dtype)
+    def harmonic_source(self, module: Any, wave: Placement, phase_dtype: torch.dtype | None) -> HarmonicSource:
+        return HarmonicSource(module, wave, phase_dtype)
 
-    def spectrum(self, place: Place, wave: Place) -> Spectrum:
-        return Spectrum(place, wave)
+    def stft(self, placement: Placement, wave: Placement) -> STFT:
+        return STFT(placement, wave)
 
-    def inverse(self, wave: Place) -> Inverse:
-        return Inverse(wave)
+    def istft(self, wave: Placement) -> InverseSTFT:
+        return InverseSTFT(wave)
 
-    def standard(self, x: Tensor, span: Span) -> Standard:
-        return Standard(x, span)
+    def instance_norm(self, x: Tensor, lengths: Lengths) -> InstanceNorm:
+        return InstanceNorm(x, lengths)
 
-    def leaky(self, parts: Iterable[Tensor], slope: float, span: Span) -> Tensor:
+    def leaky_mean(self, parts: Iterable[Tensor], slope: float, lengths: Lengths) -> Tensor:
         rest = iter(parts)
         mean, count = next(rest), 1
         for part in rest:
             mean, count = mean.add_(part), count + 1
         if count > 1:
             mean.div_(count)
-        return span.clear(F.leaky_relu(mean, slope)).to(span.place.dtype)
+        return lengths.mask_(F.leaky_relu(mean, slope)).to(lengths.placement.dtype)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from kokoro_server.engine.cuda.static_io import DUMMY_SPEED, POSITIONS, Desk
+from kokoro_server.engine.cuda.static_io import DUMMY_SPEED, POSITIONS, StaticIO
 from kokoro_server.engine.protocol import MAX_TOKENS, STYLE_DIM, Row
 
 ROWS = 6
@@ -17,32 +17,32 @@ def row(seed: int, length: int) -> Row:
 
 
 def test_rows_and_dummies_arrive() -> None:
-    desk = Desk(ROWS, torch.device("cpu"))
-    desk.lay_out([row(1, 20), row(2, MAX_TOKENS)] * 3, ROWS)
-    desk.lay_out([row(7, 3), row(8, MAX_TOKENS)], 3)
-    assert desk.tokens.shape == (ROWS, POSITIONS)
-    assert desk.tokens[0, :6].tolist() == [0, 1, 2, 3, 0, 0]
-    assert desk.tokens[1].tolist() == [0, *range(1, MAX_TOKENS + 1), 0]
-    assert not desk.tokens[2].any()
-    assert desk.counts[:3].tolist() == [5, POSITIONS, 1]
-    assert np.allclose(desk.speed[:3], [1.7, 1.8, DUMMY_SPEED])
-    assert desk.semitones[:2].tolist() == [-7, -8]
-    assert desk.seeds[:2].tolist() == [7, 8]
-    assert np.array_equal(desk.style[1], row(8, 1).style)
+    io = StaticIO(ROWS, torch.device("cpu"))
+    io.stage([row(1, 20), row(2, MAX_TOKENS)] * 3, ROWS)
+    io.stage([row(7, 3), row(8, MAX_TOKENS)], 3)
+    assert io.tokens.shape == (ROWS, POSITIONS)
+    assert io.tokens[0, :6].tolist() == [0, 1, 2, 3, 0, 0]
+    assert io.tokens[1].tolist() == [0, *range(1, MAX_TOKENS + 1), 0]
+    assert not io.tokens[2].any()
+    assert io.counts[:3].tolist() == [5, POSITIONS, 1]
+    assert np.allclose(io.speed[:3], [1.7, 1.8, DUMMY_SPEED])
+    assert io.semitones[:2].tolist() == [-7, -8]
+    assert io.seeds[:2].tolist() == [7, 8]
+    assert np.array_equal(io.style[1], row(8, 1).style)
 
 
 def test_any_seed_arrives() -> None:
-    desk = Desk(ROWS, torch.device("cpu"))
-    desk.lay_out([row(2**64 - 1, 1), row(2**64 + 3, 1)], 2)
-    assert desk.seeds[:2].tolist() == [-1, 3]
+    io = StaticIO(ROWS, torch.device("cpu"))
+    io.stage([row(2**64 - 1, 1), row(2**64 + 3, 1)], 2)
+    assert io.seeds[:2].tolist() == [-1, 3]
 
 
 def test_what_was_found_comes_back() -> None:
-    desk = Desk(ROWS, torch.device("cpu"))
-    desk.frames[:2] = torch.tensor([9, 8])
-    desk.durations[1] = 4
-    assert not desk.seen_frames.any()
-    desk.fetch()
-    assert desk.seen_frames.tolist() == [9, 8, 0, 0, 0, 0]
-    assert desk.seen_durations[1].tolist() == [4] * POSITIONS
-    assert not desk.seen_durations[0].any()
+    io = StaticIO(ROWS, torch.device("cpu"))
+    io.frames[:2] = torch.tensor([9, 8])
+    io.durations[1] = 4
+    assert not io.host_frames.any()
+    io.fetch()
+    assert io.host_frames.tolist() == [9, 8, 0, 0, 0, 0]
+    assert io.host_durations[1].tolist() == [4] * POSITIONS
+    assert not io.host_durations[0].any()

@@ -30,19 +30,21 @@ def model(reference: Any) -> BatchedKokoro:
 
 @torch.inference_mode()
 def assert_same(reference: Any, model: BatchedKokoro, rows: list[Row]) -> None:
-    plan = model.plan(kmodel.batch(rows))
-    curves = model.curves(plan)
-    noise = kmodel.padded([kmodel.noise(row.seed, count) for row, count in zip(rows, plan.span.counts, strict=True)])
-    audio = model.audio(plan, curves, noise)
+    features = model.align(kmodel.batch(rows))
+    prosody = model.prosody(features)
+    noise = kmodel.padded(
+        [kmodel.noise(row.seed, count) for row, count in zip(rows, features.lengths.counts, strict=True)]
+    )
+    audio = model.audio(features, prosody, noise)
     for index, row in enumerate(rows):
         with kmodel.double_precision():
             alone = kmodel.speak(reference, row)
         steps, samples = len(alone.f0), len(alone.audio)
-        assert plan.durations[index, : len(row.tokens) + 2].tolist() == alone.durations.tolist()
-        assert plan.durations[index, len(row.tokens) + 2 :].sum() == 0
-        torch.testing.assert_close(curves.f0[index, :steps], alone.f0, rtol=1e-9, atol=1e-9)
-        torch.testing.assert_close(curves.energy[index, :steps], alone.energy, rtol=1e-9, atol=1e-9)
-        assert samples == plan.span.counts[index] * SAMPLES_PER_FRAME
+        assert features.durations[index, : len(row.tokens) + 2].tolist() == alone.durations.tolist()
+        assert features.durations[index, len(row.tokens) + 2 :].sum() == 0
+        torch.testing.assert_close(prosody.f0[index, :steps], alone.f0, rtol=1e-9, atol=1e-9)
+        torch.testing.assert_close(prosody.energy[index, :steps], alone.energy, rtol=1e-9, atol=1e-9)
+        assert samples == features.lengths.counts[index] * SAMPLES_PER_FRAME
         assert kmodel.snr(alone.audio, audio[index, :samples]) > 120
 
 
@@ -69,23 +71,23 @@ def test_one_noise_channel_is_as_loud_as_nine(model: BatchedKokoro) -> None:
 
 @torch.inference_mode()
 def test_pitch_moves_voiced_f0_only(model: BatchedKokoro) -> None:
-    plan = model.plan(kmodel.batch([random_row(seed, 60) for seed in range(3)]))
-    curves = model.curves(plan)
-    voiced = model.voiced(curves)
+    features = model.align(kmodel.batch([random_row(seed, 60) for seed in range(3)]))
+    prosody = model.prosody(features)
+    voiced = model.voiced(prosody)
     assert 0.5 < voiced.double().mean() < 1
-    up, same = (curves.transposed(voiced, torch.full((3,), semitones)).f0 for semitones in (12.0, 0.0))
-    assert torch.equal(same, curves.f0)
-    assert torch.equal(up[~voiced], curves.f0[~voiced])
-    assert torch.equal(up[voiced], curves.f0[voiced] * 2)
+    up, same = (prosody.transposed(voiced, torch.full((3,), semitones)).f0 for semitones in (12.0, 0.0))
+    assert torch.equal(same, prosody.f0)
+    assert torch.equal(up[~voiced], prosody.f0[~voiced])
+    assert torch.equal(up[voiced], prosody.f0[voiced] * 2)
 
 
 @torch.inference_mode()
 def test_what_lies_beyond_a_row_never_reaches_it(model: BatchedKokoro) -> None:
-    plan = model.plan(kmodel.batch([random_row(1, 30), random_row(2, 9)]))
-    curves = model.curves(plan)
-    noise = torch.zeros(2, plan.span.size * SAMPLES_PER_FRAME, dtype=torch.float64)
-    quiet = model.audio(plan, curves, noise)
-    end = plan.span.counts[1] * SAMPLES_PER_FRAME
+    features = model.align(kmodel.batch([random_row(1, 30), random_row(2, 9)]))
+    prosody = model.prosody(features)
+    noise = torch.zeros(2, features.lengths.size * SAMPLES_PER_FRAME, dtype=torch.float64)
+    quiet = model.audio(features, prosody, noise)
+    end = features.lengths.counts[1] * SAMPLES_PER_FRAME
     noise[1, end:] = 1e3
-    loud = model.audio(plan, curves, noise)
+    loud = model.audio(features, prosody, noise)
     assert kmodel.snr(quiet[1, :end], loud[1, :end]) > 120

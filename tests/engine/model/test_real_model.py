@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from kokoro_server.assets.library import Assets
 from kokoro_server.engine import devices
 from kokoro_server.engine.model import reference
-from kokoro_server.engine.model.kokoro import BatchedKokoro, Curves
+from kokoro_server.engine.model.kokoro import BatchedKokoro, Prosody
 from kokoro_server.engine.protocol import SAMPLE_RATE, SAMPLES_PER_FRAME, Engine, Row
 from kokoro_server.engine.torch_engine import TorchEngine
 from kokoro_server.engine.voices import VoiceBook
@@ -78,12 +78,12 @@ def relative(expected: torch.Tensor, actual: torch.Tensor) -> float:
 
 @torch.inference_mode()
 def assert_predicts(model: BatchedKokoro, rows: list[tuple[Row, Spoken]]) -> None:
-    plan = model.plan(kmodel.batch([row for row, _ in rows]))
-    curves = model.curves(plan)
+    features = model.align(kmodel.batch([row for row, _ in rows]))
+    prosody = model.prosody(features)
     for index, (row, alone) in enumerate(rows):
-        assert plan.durations[index, : len(row.tokens) + 2].tolist() == alone.durations.tolist()
-        assert relative(alone.f0, curves.f0[index, : len(alone.f0)]) < 1e-3
-        assert relative(alone.energy, curves.energy[index, : len(alone.f0)]) < 1e-3
+        assert features.durations[index, : len(row.tokens) + 2].tolist() == alone.durations.tolist()
+        assert relative(alone.f0, prosody.f0[index, : len(alone.f0)]) < 1e-3
+        assert relative(alone.energy, prosody.energy[index, : len(alone.f0)]) < 1e-3
 
 
 @pytest.mark.parametrize("seed", [0, 1])
@@ -126,12 +126,12 @@ def test_with_kmodels_f0_the_samples_are_kmodels_in_batches_of(
     size: int, single: BatchedKokoro, spoken: list[tuple[Row, Spoken]]
 ) -> None:
     chosen = spoken[:size]
-    plan = single.plan(kmodel.batch([row for row, _ in chosen]))
-    own = single.curves(plan)
-    curves = Curves(kmodel.padded([alone.f0 for _, alone in chosen]), own.energy)
-    frames = zip(chosen, plan.span.counts, strict=True)
+    features = single.align(kmodel.batch([row for row, _ in chosen]))
+    own = single.prosody(features)
+    prosody = Prosody(kmodel.padded([alone.f0 for _, alone in chosen]), own.energy)
+    frames = zip(chosen, features.lengths.counts, strict=True)
     noise = kmodel.padded([kmodel.noise(row.seed, count) for (row, _), count in frames])
-    audio = single.audio(plan, curves, noise)
+    audio = single.audio(features, prosody, noise)
     for index, (_, alone) in enumerate(chosen):
         assert kmodel.snr(alone.audio, audio[index, : len(alone.audio)]) > 60
 
@@ -141,10 +141,10 @@ def test_end_to_end_it_is_far_nearer_to_kmodel_than_another_noise_is(
 ) -> None:
     chosen = spoken[1:3]
     with torch.inference_mode():
-        plan = engine.model.plan(kmodel.batch([row for row, _ in chosen]))
-        frames = zip(chosen, plan.span.counts, strict=True)
+        features = engine.model.align(kmodel.batch([row for row, _ in chosen]))
+        frames = zip(chosen, features.lengths.counts, strict=True)
         noise = kmodel.padded([kmodel.noise(row.seed, count) for (row, _), count in frames])
-        audio = engine.model.audio(plan, engine.model.curves(plan), noise)
+        audio = engine.model.audio(features, engine.model.prosody(features), noise)
     for index, (row, alone) in enumerate(chosen):
         other = kmodel.speak(plain, replace(row, seed=row.seed + 1000))
         apart = kmodel.log_mel_distance(alone.audio, other.audio)
