@@ -187,7 +187,7 @@ def test_a_gpu_without_tensor_descriptors_says_the_same(
 
 
 def test_two_engines_on_one_gpu_do_not_disturb_each_other(model: Any, engine: CudaEngine) -> None:
-    pair = [CudaEngine(model, DEVICE, sharers=2) for _ in range(2)]
+    pair = [CudaEngine(model, DEVICE, engines_on_device=2) for _ in range(2)]
     assert all(one.limits.max_padded_frames <= engine.limits.max_padded_frames for one in pair)
     batches = [[row(10 * size + n, 5 + 9 * n) for n in range(size)] for size in (1, 2, 3, 4, 6)]
     expected = [engine.synthesize(batch) for batch in batches]
