@@ -10,8 +10,8 @@ from fastapi.testclient import TestClient
 from pydantic import BaseModel, ConfigDict, Field
 
 from kokoro_server.api import errors
-from kokoro_server.api.limits import BodyLimit
-from kokoro_server.api.quick import QuickRoute, Shortcut
+from kokoro_server.api.body_limit import BodyLimit
+from kokoro_server.api.fast_path import FastPath, FastPathRoute
 from kokoro_server.errors import TooBusy
 
 Timeout = Annotated[float | None, Header(alias="X-Request-Timeout", gt=0)]
@@ -26,7 +26,7 @@ class Order(BaseModel):
     count: int = Field(default=1, ge=1)
 
 
-router = APIRouter(route_class=QuickRoute)
+router = APIRouter(route_class=FastPathRoute)
 
 
 @router.post("/echo", response_class=Response)
@@ -47,7 +47,7 @@ async def look() -> str:
 @pytest.fixture
 def client() -> TestClient:
     app = FastAPI()
-    app.add_middleware(Shortcut, routers=[router])
+    app.add_middleware(FastPath, routers=[router])
     app.add_middleware(BodyLimit, limit=1000)
     errors.install(app)
     app.include_router(router)
