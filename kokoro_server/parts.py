@@ -42,5 +42,5 @@ class Parts:
 
     @property
     def urgent(self) -> int:
-        """How many of these also go before all other requests: one, or all of them if the stream is paced."""
+        """How many of these also go before all others: the first, or all where the next may be needed at once too."""
         return self.bypass if self.paced else 1

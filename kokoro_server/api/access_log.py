@@ -1,4 +1,4 @@
-"""Gives every HTTP request an id. When the request ends, it is logged with one line and counted once."""
+"""Every request gets an id, on its response and all its log lines. At its end it is logged once and counted once."""
 
 from __future__ import annotations
 
@@ -24,11 +24,7 @@ def new_request_id() -> str:
 
 
 class AccessLog:
-    """Pure ASGI middleware: a BaseHTTPMiddleware would hide the client's disconnect from the endpoint.
-
-    The id is the client's `X-Request-ID` if that is well-formed. It is on the response and on every log line that the
-    request causes.
-    """
+    """Pure ASGI middleware: a BaseHTTPMiddleware would hide the client's disconnect from the endpoint."""
 
     def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
         self.app = app

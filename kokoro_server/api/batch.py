@@ -73,10 +73,7 @@ async def batch(body: BatchRequest, request: Request, timeout: RequestTimeout = 
 
 
 async def _archive(request: Request, bodies: list[Any], timeout: float | None) -> tuple[IO[bytes], int]:
-    """The zip file, written clip by clip, and the number of clips that failed.
-
-    It is sent only when it is complete, because `X-Failed-Requests` is not known before.
-    """
+    """The whole zip file, and how many clips failed: `X-Failed-Requests` must be known before the file is sent."""
     job = new_job(request, timeout, Priority.BULK)
     archive: IO[bytes] = tempfile.SpooledTemporaryFile(MAX_IN_MEMORY)  # noqa: SIM115 - closed when it has been sent
     manifest: list[dict[str, Any]] = []

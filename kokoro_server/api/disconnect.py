@@ -16,10 +16,7 @@ WATCH_AFTER = 0.2  # seconds before the connection is watched: most requests are
 
 
 async def cancel_on_disconnect(receive: Receive, work: Coroutine[Any, Any, T]) -> T:
-    """Await `work`; if the client disconnects first, cancel it and raise ClientDisconnect.
-
-    The request's body must have been read already.
-    """
+    """Await `work`. If the client leaves first, cancel it and raise ClientDisconnect. The body must have been read."""
     task = asyncio.current_task()
     assert task is not None
     earlier_cancels, cancelled_here = task.cancelling(), False

@@ -79,9 +79,8 @@ class SpeechRequest(BaseModel):
     sample_format: Annotated[
         SampleFormat, Field(description="For wav and pcm: 16-bit whole numbers or 32-bit floats, little-endian.")
     ] = "pcm_s16le"
-
     optimize_for_latency: Annotated[
-        bool, Field(description="Skip the batching window, as the first pieces of a stream do.", examples=[False])
+        bool, Field(description="Take the bypass lane of streams: no waiting for others.", examples=[False])
     ] = False
 
     @model_validator(mode="after")
@@ -139,7 +138,7 @@ class CaptionedRequest(SpeechRequest):
 
 
 class Word(BaseModel):
-    """A word and when it is spoken; or a phrase, in languages where single words are not timed."""
+    """A word and when it is spoken; or a phrase, in languages where single words are not distinguished."""
 
     text: str
     start: Annotated[float, Field(description="Seconds from the start of the audio.", examples=[0.325])]

@@ -14,10 +14,7 @@ RETRY_AFTER = 5  # seconds, within which another server, or this one again, may 
 
 
 class GracefulShutdown:
-    """ASGI middleware that answers 503 to a request that uvicorn cancels when its grace period at shutdown is over.
-
-    A response that has started is cut short instead.
-    """
+    """Answers 503 to a request that uvicorn cancels at the end of its grace period. A response under way is cut off."""
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app

@@ -27,15 +27,11 @@ router = APIRouter(tags=["speech"], route_class=FastPathRoute)
 
 T = TypeVar("T")
 STREAMING_HEADERS = {"X-Accel-Buffering": "no", "Cache-Control": "no-cache"}  # so that proxies do not buffer
-# Pieces that are synthesized before the client has read the ones before: a slow reader keeps no more in memory.
-PIECES_AHEAD = 4
+PIECES_AHEAD = 4  # synthesized before the client has read the earlier ones: a slow reader keeps no more in memory
 
 
 class StreamAborted(Exception):
-    """Raised out of a stream that has started, so that uvicorn closes the connection without the final chunk.
-
-    That is how the client learns that the stream is incomplete.
-    """
+    """Raised out of a stream that has started: the connection closes without the final chunk, so the client notices."""
 
 
 class StreamStats:

@@ -1,4 +1,4 @@
-"""The short way to an endpoint and FastAPI's give the same answers."""
+"""The fast path to an endpoint and FastAPI's own path give the same responses."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from kokoro_server.api.fast_path import FastPath, FastPathRoute
 from kokoro_server.errors import TooBusy
 
 Timeout = Annotated[float | None, Header(alias="X-Request-Timeout", gt=0)]
-ORDINARY = {"Content-Type": "application/json"}
-OTHER = {"Content-Type": "application/json; charset=utf-8"}
+ELIGIBLE = {"Content-Type": "application/json"}
+NOT_ELIGIBLE = {"Content-Type": "application/json; charset=utf-8"}
 
 
-class Order(BaseModel):
+class Body(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     text: str = Field(max_length=100)
@@ -30,13 +30,13 @@ router = APIRouter(route_class=FastPathRoute)
 
 
 @router.post("/echo", response_class=Response)
-async def echo(body: Order, request: Request, timeout: Timeout = None) -> Response:
+async def echo(body: Body, request: Request, timeout: Timeout = None) -> Response:
     if body.text == "busy":
         raise TooBusy("too many", retry_after=3)
     if body.text == "broken":
         raise RuntimeError("not foreseen")
-    quick = "endpoint" not in request.scope  # which the router leaves there
-    return Response(f"{body.text * body.count} {timeout}", headers={"X-Quick": str(quick)})
+    fast = "endpoint" not in request.scope  # FastAPI's router puts it there
+    return Response(f"{body.text * body.count} {timeout}", headers={"X-Fast-Path": str(fast)})
 
 
 @router.get("/echo")
@@ -68,22 +68,22 @@ def client() -> TestClient:
         ('{"text": "' + "x" * 1000 + '"}', 413),
     ],
 )
-def test_both_ways_answer_alike(client: TestClient, body: str, status: int) -> None:
-    quick, usual = (client.post("/echo", content=body, headers=headers) for headers in (ORDINARY, OTHER))
-    assert (quick.status_code, quick.content) == (usual.status_code, usual.content)
-    assert quick.status_code == status
-    assert quick.headers.get("retry-after") == usual.headers.get("retry-after")
+def test_both_paths_give_the_same_response(client: TestClient, body: str, status: int) -> None:
+    fast, slow = (client.post("/echo", content=body, headers=headers) for headers in (ELIGIBLE, NOT_ELIGIBLE))
+    assert (fast.status_code, fast.content) == (slow.status_code, slow.content)
+    assert fast.status_code == status
+    assert fast.headers.get("retry-after") == slow.headers.get("retry-after")
 
 
-def test_who_goes_which_way(client: TestClient) -> None:
+def test_which_requests_take_the_fast_path(client: TestClient) -> None:
     content = '{"text": "hi"}'
-    assert client.post("/echo", content=content, headers=ORDINARY).headers["x-quick"] == "True"
-    assert client.post("/echo", content=content, headers=OTHER).headers["x-quick"] == "False"
-    timed = client.post("/echo", content=content, headers={**ORDINARY, "X-Request-Timeout": "2"})
-    assert (timed.text, timed.headers["x-quick"]) == ("hi 2.0", "False")
+    assert client.post("/echo", content=content, headers=ELIGIBLE).headers["x-fast-path"] == "True"
+    assert client.post("/echo", content=content, headers=NOT_ELIGIBLE).headers["x-fast-path"] == "False"
+    timed = client.post("/echo", content=content, headers={**ELIGIBLE, "X-Request-Timeout": "2"})
+    assert (timed.text, timed.headers["x-fast-path"]) == ("hi 2.0", "False")
 
 
-def test_others_are_left_alone(client: TestClient) -> None:
+def test_other_methods_and_paths_are_left_alone(client: TestClient) -> None:
     assert client.get("/echo").json() == "look"
-    assert client.put("/echo", content="{}", headers=ORDINARY).status_code == 405
-    assert client.post("/nowhere", content="{}", headers=ORDINARY).status_code == 404
+    assert client.put("/echo", content="{}", headers=ELIGIBLE).status_code == 405
+    assert client.post("/nowhere", content="{}", headers=ELIGIBLE).status_code == 404
