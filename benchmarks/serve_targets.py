@@ -147,7 +147,7 @@ def one_at_a_time(model: Any, voices: VoiceBook, g2p_url: str) -> FastAPI:
 
     @app.post("/v1/audio/speech")
     async def speech(body: OpenAISpeechRequest) -> Response:
-        return await stream(body.wanted())
+        return await stream(body.to_tts_request())
 
     return app
 

@@ -1,4 +1,4 @@
-"""The TTS application: `create_app` wires the parts in its lifespan and hangs them on `app.state`."""
+"""The TTS application: `create_app` starts the parts in its lifespan and puts them on `app.state`."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from typing import TypeVar
 from fastapi import FastAPI
 
 from kokoro_server import __version__
-from kokoro_server.api import batch, batching, captioned, errors, health, openai, stream, tts, web, websocket
-from kokoro_server.api.context import RequestContext
-from kokoro_server.api.limits import BodyLimit
-from kokoro_server.api.quick import Shortcut
-from kokoro_server.api.stopping import StopAnswer
-from kokoro_server.api.stream import StreamCount
+from kokoro_server.api import batch, captioned, errors, health, monitoring, openai, stream, tts, web, websocket
+from kokoro_server.api.access_log import AccessLog
+from kokoro_server.api.body_limit import BodyLimit
+from kokoro_server.api.fast_path import FastPath
+from kokoro_server.api.shutdown import GracefulShutdown
+from kokoro_server.api.stream import StreamStats
 from kokoro_server.batching.policy import BatchingOptions
 from kokoro_server.batching.queue import BatchQueue
 from kokoro_server.config import Settings
@@ -41,10 +41,10 @@ T = TypeVar("T")
 
 
 @asynccontextmanager
-async def running(
+async def running_parts(
     settings: Settings, load: Callable[[Settings], LoadedModel], metrics: Metrics, on_fatal: Callable[[str], object]
 ) -> AsyncIterator[Parts]:
-    """All parts, started; stopped again in reverse order, also when a later one fails to start."""
+    """Start all parts. At the end, or if a later part fails to start, stop them in reverse order."""
     async with AsyncExitStack() as stack:
         lexicon = Lexicon.load(settings.lexicon_path) if settings.lexicon_path else None
         child = None if settings.g2p_url else G2PChild(log_level=settings.log_level, workers=settings.g2p_workers)
@@ -55,7 +55,7 @@ async def running(
         model = await _in_daemon_thread(lambda: load(settings))
         if starting:
             await starting
-        await _in_daemon_thread(model.measure)  # not before: the child takes a core while it starts
+        await _in_daemon_thread(model.measure)  # not earlier: the child keeps a core busy while it starts
         g2p = G2PClient((lambda: child.url) if child else settings.g2p_url or "", settings.g2p_timeout)
         stack.push_async_callback(g2p.aclose)
         queue = BatchQueue(model.engines, _options(settings), metrics=metrics, on_fatal=on_fatal)
@@ -68,7 +68,7 @@ async def running(
 
 
 async def _in_daemon_thread(work: Callable[[], T]) -> T:
-    """Unlike asyncio's own threads, this one does not hold up the exit of a server that is stopped while it loads."""
+    """Run `work` in a thread that, unlike asyncio's own, does not delay the exit of a server stopped while it loads."""
     loop = asyncio.get_running_loop()
     done: asyncio.Future[T] = loop.create_future()
 
@@ -86,7 +86,7 @@ async def _in_daemon_thread(work: Callable[[], T]) -> T:
             result = work()
         except BaseException as error:
             result = error
-        with contextlib.suppress(RuntimeError):  # the loop has ended meanwhile
+        with contextlib.suppress(RuntimeError):  # the loop has been closed meanwhile
             loop.call_soon_threadsafe(settle, result)
 
     threading.Thread(target=run, name="load", daemon=True).start()
@@ -116,10 +116,10 @@ def _options(settings: Settings) -> BatchingOptions:
 
 
 def create_app(settings: Settings, load: Callable[[Settings], LoadedModel] = loader.load) -> FastAPI:
-    """`load` makes the model; tests give a small one.
+    """`load` loads the model; tests pass one that loads a small model.
 
-    When the device is lost for good, `app.state.device_lost` says why and the process is asked to end, for its
-    supervisor to start anew.
+    When the device is lost for good, `app.state.device_lost` says why, and the process sends itself SIGTERM so that its
+    supervisor restarts it.
     """
 
     def device_lost(reason: str) -> None:
@@ -129,20 +129,20 @@ def create_app(settings: Settings, load: Callable[[Settings], LoadedModel] = loa
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        async with running(settings, load, metrics, device_lost) as parts:
+        async with running_parts(settings, load, metrics, device_lost) as parts:
             app.state.parts = parts
             yield
 
     metrics = Metrics()
     app = FastAPI(title="Kokoro Server", version=__version__, lifespan=lifespan)
     app.state.device_lost = None
-    app.state.streams = StreamCount()
-    rooms = (tts, stream, batch, captioned, health, batching, openai, websocket, web)
-    app.add_middleware(Shortcut, routers=[room.router for room in rooms])
-    app.add_middleware(StopAnswer)
+    app.state.streams = StreamStats()
+    routers = [m.router for m in (tts, stream, batch, captioned, health, monitoring, openai, websocket, web)]
+    app.add_middleware(FastPath, routers=routers)
+    app.add_middleware(GracefulShutdown)
     app.add_middleware(BodyLimit, limit=settings.max_body_size)
-    app.add_middleware(RequestContext, metrics=metrics)
+    app.add_middleware(AccessLog, metrics=metrics)
     errors.install(app)
-    for room in rooms:
-        app.include_router(room.router)
+    for router in routers:
+        app.include_router(router)
     return app

@@ -1,23 +1,25 @@
-"""Every error the service can answer with. The class carries its HTTP status and a stable code.
+"""Every error that the service raises on purpose. The class carries its HTTP status and a stable code.
 
-KokoroError
+KokoroError                   500  internal_error
 ├── BadRequest                400  bad_request
 │   ├── UnknownVoice          400  unknown_voice
 │   ├── UnknownLanguage       400  unknown_language
+│   ├── UnknownModel          404  model_not_found     (below /v1)
 │   └── InvalidInput          422  invalid_input
 │       └── NothingToSay      422  nothing_to_say
 ├── TextTooLong               413  text_too_long
 ├── TooBusy                   429  too_busy            (Retry-After)
 ├── EngineError               500  engine_error
 │   └── BadAudio              500  bad_audio
+├── G2PFailed                 502  g2p_failed
 ├── Unavailable               503  unavailable         (Retry-After)
 │   ├── G2PUnavailable        503  g2p_unavailable
 │   └── EngineUnavailable     503  engine_unavailable
-├── G2PFailed                 502  g2p_failed
-├── Expired                   504  deadline_exceeded
-└── SetupError                     stops the start, never an HTTP answer
-    ├── ConfigError
-    └── AssetError
+├── Expired                   504  deadline_exceeded   (Retry-After, unless its device was lost)
+├── SetupError                     setup_error         stops the start, never an HTTP response
+│   ├── ConfigError                config_error
+│   └── AssetError                 asset_error
+└── commands.CommandFailed         command_failed      ends a command, never an HTTP response
 """
 
 from __future__ import annotations
@@ -51,6 +53,11 @@ class UnknownLanguage(BadRequest):
     code = "unknown_language"
 
 
+class UnknownModel(BadRequest):
+    status = 404
+    code = "model_not_found"
+
+
 class InvalidInput(BadRequest):
     status = 422
     code = "invalid_input"
@@ -78,6 +85,11 @@ class BadAudio(EngineError):
     code = "bad_audio"
 
 
+class G2PFailed(KokoroError):
+    status = 502
+    code = "g2p_failed"
+
+
 class Unavailable(KokoroError):
     status = 503
     code = "unavailable"
@@ -89,11 +101,6 @@ class G2PUnavailable(Unavailable):
 
 class EngineUnavailable(Unavailable):
     code = "engine_unavailable"
-
-
-class G2PFailed(KokoroError):
-    status = 502
-    code = "g2p_failed"
 
 
 class Expired(KokoroError):

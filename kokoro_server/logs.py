@@ -1,15 +1,16 @@
-"""Logging for both processes: one line per event on stderr, the request's id on each."""
+"""Logging for both processes: one line per event on stderr, with the id of the request that caused it."""
 
 from __future__ import annotations
 
 import logging
 import sys
-
-from kokoro_server.api.context import request_id
+from contextvars import ContextVar
 
 FORMAT = "%(asctime)s %(levelname)-7s %(request)s %(name)s %(message)s"
-# Libraries that talk about every request or every download at INFO.
-QUIET = ("httpx", "httpcore", "huggingface_hub", "filelock", "urllib3", "uvicorn.error")
+# Libraries that log every request or every download at INFO.
+NOISY_LOGGERS = ("httpx", "httpcore", "huggingface_hub", "filelock", "urllib3", "uvicorn.error")
+
+request_id: ContextVar[str] = ContextVar("request_id", default="-")
 
 
 class RequestIdFilter(logging.Filter):
@@ -24,8 +25,8 @@ def configure(level: str) -> None:
     handler.addFilter(RequestIdFilter())
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
     logging.captureWarnings(True)
-    # What no line shows need not be found out for each: where in the code it comes from, in which thread and process.
+    # FORMAT shows neither the source line nor the thread or process, so logging need not look them up for each record.
     logging._srcfile = None
     logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False
-    for name in QUIET:
+    for name in NOISY_LOGGERS:
         logging.getLogger(name).setLevel(logging.WARNING)

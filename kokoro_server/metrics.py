@@ -1,4 +1,4 @@
-"""What Prometheus scrapes. Base units; every label takes few values."""
+"""The metrics that Prometheus scrapes. Values are in base units; every label takes few values."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ RATIO = (1.0, 1.05, 1.1, 1.2, 1.35, 1.5, 2.0, 3.0, 5.0)
 
 
 class Metrics:
-    """The service's metrics on a registry of their own: one object per app, none shared."""
+    """The service's metrics. Each app has its own object with its own registry; nothing is shared."""
 
     content_type = CONTENT_TYPE_LATEST
 
@@ -39,27 +39,27 @@ class Metrics:
         ProcessCollector(registry=self.registry)
 
     def watch_queue(self, *, running: Callable[[], float], waiting: dict[str, Callable[[], float]]) -> None:
-        """Ask these at each scrape, `waiting` by priority."""
+        """Call these at each scrape. `waiting` is by priority."""
         self.running.set_function(running)
         for priority, size in waiting.items():
             self.waiting.labels(priority).set_function(size)
 
     def watch_device(self, name: str, *, running: Callable[[], float], up: Callable[[], float]) -> None:
-        """Ask these at each scrape, and show the device even before it has done anything."""
+        """Call these at each scrape. The device is shown even before it has run a batch."""
         for counter in (self.device_batches, self.device_rows, self.device_busy):
             counter.labels(name)
         self.device_running.labels(name).set_function(running)
         self.device_up.labels(name).set_function(up)
 
     def render(self) -> bytes:
-        """The answer to a scrape, of type `content_type`."""
+        """The response to a scrape; its media type is `content_type`."""
         return generate_latest(self.registry)
 
-    def _counter(self, name: str, about: str, *labels: str) -> Counter:
-        return Counter(name, about, labels, registry=self.registry)
+    def _counter(self, name: str, documentation: str, *labels: str) -> Counter:
+        return Counter(name, documentation, labels, registry=self.registry)
 
-    def _gauge(self, name: str, about: str, *labels: str) -> Gauge:
-        return Gauge(name, about, labels, registry=self.registry)
+    def _gauge(self, name: str, documentation: str, *labels: str) -> Gauge:
+        return Gauge(name, documentation, labels, registry=self.registry)
 
-    def _histogram(self, name: str, about: str, buckets: tuple[float, ...] = SECONDS) -> Histogram:
-        return Histogram(name, about, registry=self.registry, buckets=buckets)
+    def _histogram(self, name: str, documentation: str, buckets: tuple[float, ...] = SECONDS) -> Histogram:
+        return Histogram(name, documentation, registry=self.registry, buckets=buckets)

@@ -1,4 +1,4 @@
-"""What a running server is made of. `app` puts it together, `api` uses it."""
+"""The parts of a running server. `app` builds them, `api` and the commands use them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kokoro_server.metrics import Metrics
 from kokoro_server.synthesis import Synthesizer
 from kokoro_server.text.pace import Pace
 
-PACED_BYPASS = 100  # pieces: after ten minutes of speech a slow machine is far enough ahead
+PACED_BYPASS = 100  # pieces, about ten minutes of speech: by then a slow machine is far enough ahead
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class Parts:
 
     settings: Settings
     model: LoadedModel
-    pace: Pace | None  # of an engine that measured its speed, and so may be slower than listeners like
+    pace: Pace | None  # None unless the engine measured its speed; one that does may be slower than playback
     queue: BatchQueue
     g2p: G2PClient
     child: G2PChild | None  # the embedded G2P service, unless a remote one is used
@@ -37,10 +37,10 @@ class Parts:
 
     @property
     def bypass(self) -> int:
-        """Pieces of a stream that do not wait for others."""
+        """How many of a stream's first pieces skip the batching window."""
         return max(PACED_BYPASS, self.settings.bypass_chunks) if self.paced else self.settings.bypass_chunks
 
     @property
     def urgent(self) -> int:
-        """Those of them that go before all others: the first, unless the next too may be needed at once."""
+        """How many of these also go before all others: the first, or all where the next may be needed at once too."""
         return self.bypass if self.paced else 1

@@ -1,4 +1,4 @@
-"""Runs the TTS application under uvicorn, from the first log line to the last."""
+"""Runs the TTS application under uvicorn, from binding the port to the last log line."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from kokoro_server.errors import EngineUnavailable, SetupError
 log = logging.getLogger(__name__)
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
-# Seconds that the event loop may keep the interpreter to itself when the device's thread asks for it. That thread asks
-# some twenty times in a batch, and the device is idle while it waits.
-SWITCH = 0.0002
-GARBAGE = 10_000  # objects more than before, until the newest are looked through
-GRACE = 10  # seconds that running requests get when the server is asked to stop
+# Seconds that the event loop may keep the GIL when the device's thread asks for it. That thread asks some twenty times
+# in a batch, and the device is idle while it waits.
+SWITCH_INTERVAL = 0.0002
+GC_THRESHOLD = 10_000  # net new objects that start a collection of the youngest generation
+SHUTDOWN_GRACE = 10  # seconds that running requests get when the server is asked to stop
 
 
 class Server(uvicorn.Server):
-    """uvicorn that says when it is ready, and leaves signals to `serve`, which must handle them before it runs too."""
+    """Logs when it is ready. It leaves signals to `serve`, which must handle them before the server runs too."""
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
@@ -43,7 +43,7 @@ class Server(uvicorn.Server):
 
 
 def bind(host: str, port: int) -> socket.socket:
-    """Take the port before anything slow happens, so that a second server fails at once."""
+    """Bind the port before anything slow happens, so that a second server fails at once."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     sock = socket.socket(family, socket.SOCK_STREAM)
     try:
@@ -56,8 +56,8 @@ def bind(host: str, port: int) -> socket.socket:
 
 
 def run(app: FastAPI, settings: Settings) -> None:
-    """`serve`, on an event loop of its own: uvloop's where that is installed, which it is not on Windows."""
-    sys.setswitchinterval(SWITCH)
+    """Run `serve` on a new event loop: uvloop's where that is installed, which it is not on Windows."""
+    sys.setswitchinterval(SWITCH_INTERVAL)
     factory: Callable[[], asyncio.AbstractEventLoop] | None = None
     with contextlib.suppress(ImportError):
         import uvloop
@@ -75,28 +75,29 @@ async def serve(app: FastAPI, settings: Settings) -> None:
             lifespan="off",
             log_config=None,
             access_log=False,
-            timeout_graceful_shutdown=GRACE,
-            ws_per_message_deflate=False,  # speech hardly shrinks, and the loop would pay for the try
+            timeout_graceful_shutdown=SHUTDOWN_GRACE,
+            ws_per_message_deflate=False,  # speech hardly shrinks, and the event loop would pay for trying
         )
         server = Server(config)
         _stop_on_signals(server)
         with contextlib.suppress(asyncio.CancelledError):
-            # Entered here rather than by uvicorn, so that a failure is ours to tell in one line.
+            # We enter the lifespan, not uvicorn, so that a failure can be reported in one line.
             async with app.router.lifespan_context(app):
-                _spare_the_collector()
+                _freeze_heap()
                 await server.serve(sockets=[sock])
                 log.info("stopping")
     if app.state.device_lost:
         raise EngineUnavailable(f"ended because the device is lost: {app.state.device_lost}")
 
 
-def _spare_the_collector() -> None:
-    """What is there by now stays until the end; with torch that is a million objects, and looking through them all for
-    garbage stops everything for a third of a second.
+def _freeze_heap() -> None:
+    """Exempt the objects that exist by now from garbage collection, as they stay until the end.
+
+    With torch there are a million of them, and to scan them all stops everything for a third of a second.
     """
     gc.collect()
     gc.freeze()
-    gc.set_threshold(GARBAGE, 20, 20)
+    gc.set_threshold(GC_THRESHOLD, 20, 20)
 
 
 def _stop_on_signals(server: Server) -> None:

@@ -60,7 +60,7 @@ def spawn(arguments: tuple[str, ...], log: Path, **environ: str) -> subprocess.P
 def running(arguments: tuple[str, ...], log: Path, **environ: str) -> Iterator[Server]:
     process = spawn(arguments, log, **environ)
     try:
-        yield Server(process, _url(process, log), log)
+        yield Server(process, _wait_for_url(process, log), log)
     finally:
         if process.poll() is None:
             process.terminate()
@@ -72,7 +72,7 @@ def running(arguments: tuple[str, ...], log: Path, **environ: str) -> Iterator[S
                 raise
 
 
-def _url(process: subprocess.Popen[bytes], log: Path) -> str:
+def _wait_for_url(process: subprocess.Popen[bytes], log: Path) -> str:
     deadline = time.monotonic() + START_TIMEOUT
     while time.monotonic() < deadline:
         if found := READY.search(log.read_text(errors="replace")):

@@ -15,29 +15,29 @@ from fastapi import APIRouter, Request, Response
 from fastapi.responses import StreamingResponse
 from pydantic import ValidationError
 
-from kokoro_server.api.disconnect import while_connected
-from kokoro_server.api.errors import in_words
-from kokoro_server.api.rendering import rendered
+from kokoro_server.api.async_render import render_async
+from kokoro_server.api.disconnect import cancel_on_disconnect
+from kokoro_server.api.errors import validation_message
 from kokoro_server.api.schemas import BatchRequest, TTSRequest
-from kokoro_server.api.tts import ERRORS, RequestTimeout, batching_enabled, job, parts
+from kokoro_server.api.tts import ERRORS, RequestTimeout, batching_enabled, get_parts, new_job
 from kokoro_server.batching.entry import Priority
 from kokoro_server.batching.queue import Job
 from kokoro_server.errors import BadRequest, InvalidInput, KokoroError
 
 router = APIRouter(tags=["speech"])
 
-IN_MEMORY = 32 * 1024 * 1024  # bytes of a zip file; a larger one goes to the disk
-CHUNK = 256 * 1024
-QUOTED = 200  # characters of a failed clip's text in its error file
+MAX_IN_MEMORY = 32 * 1024 * 1024  # bytes of a zip file; a larger one goes to the disk
+CHUNK_BYTES = 256 * 1024
+MAX_QUOTE = 200  # characters of a failed clip's text in its error file
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
-    """A clip's file and its line in the manifest."""
+class ZipEntry:
+    """A clip's file in the archive and its entry in the manifest."""
 
     name: str
     content: bytes
-    line: dict[str, Any]
+    manifest: dict[str, Any]
 
 
 @router.post(
@@ -56,12 +56,12 @@ async def batch(body: BatchRequest, request: Request, timeout: RequestTimeout = 
 
     A clip that fails costs only itself: `error_002.txt` stands in its place and says why.
     """
-    limit = parts(request).settings.max_batch_clips
+    limit = get_parts(request).settings.max_batch_clips
     if len(body.requests) > limit:
         raise BadRequest(
             f"requests has {len(body.requests)} clips; at most {limit} are allowed (MAX_BATCH_SIZE)", field="requests"
         )
-    archive, failed = await while_connected(request.receive, _archive(request, body.requests, timeout))
+    archive, failed = await cancel_on_disconnect(request.receive, _archive(request, body.requests, timeout))
     headers = {
         "Content-Disposition": "attachment; filename=tts_batch.zip",
         "Content-Length": str(archive.seek(0, 2)),
@@ -73,59 +73,59 @@ async def batch(body: BatchRequest, request: Request, timeout: RequestTimeout = 
 
 
 async def _archive(request: Request, bodies: list[Any], timeout: float | None) -> tuple[IO[bytes], int]:
-    """Written clip by clip as they are made. It is sent when it is whole: only then is `X-Failed-Requests` known."""
-    shared = job(request, timeout, Priority.BULK)
-    archive: IO[bytes] = tempfile.SpooledTemporaryFile(IN_MEMORY)  # noqa: SIM115 - closed when it has been sent
-    lines: list[dict[str, Any]] = []
+    """The whole zip file, and how many clips failed: `X-Failed-Requests` must be known before the file is sent."""
+    job = new_job(request, timeout, Priority.BULK)
+    archive: IO[bytes] = tempfile.SpooledTemporaryFile(MAX_IN_MEMORY)  # noqa: SIM115 - closed when it has been sent
+    manifest: list[dict[str, Any]] = []
     try:
         async with asyncio.TaskGroup() as group:
-            clips = deque(group.create_task(_clip(request, n, body, shared)) for n, body in enumerate(bodies, 1))
+            clips = deque(group.create_task(_clip(request, n, body, job)) for n, body in enumerate(bodies, 1))
             with zipfile.ZipFile(archive, "w", zipfile.ZIP_STORED) as file:
                 while clips:
-                    made = await clips.popleft()
-                    await asyncio.to_thread(file.writestr, made.name, made.content)
-                    lines.append(made.line)
-                manifest = json.dumps(lines, indent=2, ensure_ascii=False).encode()
-                file.writestr("manifest.json", manifest, zipfile.ZIP_DEFLATED)
+                    entry = await clips.popleft()
+                    await asyncio.to_thread(file.writestr, entry.name, entry.content)
+                    manifest.append(entry.manifest)
+                content = json.dumps(manifest, indent=2, ensure_ascii=False).encode()
+                file.writestr("manifest.json", content, zipfile.ZIP_DEFLATED)
     except BaseException:
         archive.close()
         raise
-    return archive, sum(line["status"] != "ok" for line in lines)
+    return archive, sum(clip["status"] != "ok" for clip in manifest)
 
 
-async def _clip(request: Request, number: int, body: Any, shared: Job) -> Made:
+async def _clip(request: Request, number: int, body: Any, job: Job) -> ZipEntry:
     try:
-        wanted = _parsed(body)
-        rendering = wanted.rendering(wanted.format)
-        clip = await parts(request).synthesizer.speak(wanted.speech(), shared)
-        content = await rendered(clip.audio, rendering, clip.pcm16)
+        parsed = _parse(body)
+        rendering = parsed.rendering(parsed.format)
+        clip = await get_parts(request).synthesizer.speak(parsed.speech(), job)
+        content = await render_async(clip.audio, rendering, clip.pcm16)
     except KokoroError as error:
-        return _failed(number, body, error)
-    name = f"tts_{number:03}_{clip.voice}.{wanted.format}"
-    return Made(name, content, _line(number, name, body, duration=round(clip.seconds, 3), status="ok", error=None))
+        return _error_entry(number, body, error)
+    name = f"tts_{number:03}_{clip.voice}.{parsed.format}"
+    facts = {"duration": round(clip.seconds, 3), "status": "ok", "error": None}
+    return ZipEntry(name, content, _manifest(number, name, body, facts))
 
 
-def _parsed(body: Any) -> TTSRequest:
+def _parse(body: Any) -> TTSRequest:
     try:
         return TTSRequest.model_validate(body)
     except ValidationError as error:
-        raise InvalidInput(in_words(error.errors())[0]) from error
+        raise InvalidInput(validation_message(error.errors())[0]) from error
 
 
-def _failed(number: int, body: Any, error: KokoroError) -> Made:
+def _error_entry(number: int, body: Any, error: KokoroError) -> ZipEntry:
     name = f"error_{number:03}.txt"
-    said = str(_field(body, "text") or "")
-    quoted = said if len(said) <= QUOTED else said[:QUOTED] + "…"
+    text = str(_field(body, "text") or "")
+    quoted = text if len(text) <= MAX_QUOTE else text[:MAX_QUOTE] + "…"
     content = f"{error.code}: {error.message}\n\n{quoted}\n".encode("utf-8", "replace")
-    return Made(name, content, _line(number, name, body, duration=None, status="error", error=error.message))
+    facts = {"duration": None, "status": "error", "error": error.message}
+    return ZipEntry(name, content, _manifest(number, name, body, facts))
 
 
-def _line(number: int, name: str, body: Any, **facts: Any) -> dict[str, Any]:
-    asked = {key: _field(body, key) for key in ("text", "voice", "speed")}
-    defaults = {key: TTSRequest.model_fields[key].default for key in asked}
-    return (
-        {"index": number, "file": name} | {k: asked[k] if asked[k] is not None else defaults[k] for k in asked} | facts
-    )
+def _manifest(number: int, name: str, body: Any, facts: dict[str, Any]) -> dict[str, Any]:
+    sent = {key: _field(body, key) for key in ("text", "voice", "speed")}
+    defaults = {key: TTSRequest.model_fields[key].default for key in sent}
+    return {"index": number, "file": name} | {k: sent[k] if sent[k] is not None else defaults[k] for k in sent} | facts
 
 
 def _field(body: Any, key: str) -> Any:
@@ -135,5 +135,5 @@ def _field(body: Any, key: str) -> Any:
 async def _chunks(archive: IO[bytes]) -> AsyncIterator[bytes]:
     with archive:
         archive.seek(0)
-        while chunk := await asyncio.to_thread(archive.read, CHUNK):
+        while chunk := await asyncio.to_thread(archive.read, CHUNK_BYTES):
             yield chunk

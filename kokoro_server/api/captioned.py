@@ -13,10 +13,10 @@ from typing import Any
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import PlainTextResponse
 
-from kokoro_server.api.disconnect import Streamed, while_connected
+from kokoro_server.api.disconnect import CancellableStreamingResponse, cancel_on_disconnect
 from kokoro_server.api.schemas import Captioned, CaptionedRequest, Word
-from kokoro_server.api.stream import HEADERS, begin, told
-from kokoro_server.api.tts import ERRORS, RequestTimeout, clip_headers, job, parts
+from kokoro_server.api.stream import STREAMING_HEADERS, as_text, start_synthesis
+from kokoro_server.api.tts import ERRORS, RequestTimeout, clip_headers, get_parts, new_job
 from kokoro_server.audio import captions
 from kokoro_server.audio.encode import Format
 from kokoro_server.audio.render import Renderer, Rendering, render
@@ -58,11 +58,10 @@ async def captioned(body: CaptionedRequest, request: Request, timeout: RequestTi
     accepted = request.headers.get("accept", "")
     framing = next((kind for kind in FRAMING if kind in accepted), None)
     if framing and not subtitles:
-        return await _streamed(body, request, timeout, framing)
-    rendering = body.rendering("wav" if subtitles else _audio(body.format))
-    clip = await while_connected(
-        request.receive, parts(request).synthesizer.speak(body.speech(), job(request, timeout))
-    )
+        return await _event_stream(body, request, timeout, framing)
+    rendering = body.rendering("wav" if subtitles else _audio_format(body.format))
+    job = new_job(request, timeout)
+    clip = await cancel_on_disconnect(request.receive, get_parts(request).synthesizer.speak(body.speech(), job))
     headers = clip_headers(request, clip)
     if subtitles:
         media_type, write = subtitles
@@ -70,7 +69,7 @@ async def captioned(body: CaptionedRequest, request: Request, timeout: RequestTi
         headers["Content-Disposition"] = f"attachment; filename=tts_output.{body.format}"
         return PlainTextResponse(write(cues), media_type=media_type, headers=headers)
     content = await asyncio.to_thread(render, clip.audio, rendering)
-    answer = Captioned(
+    captioned_clip = Captioned(
         audio=b64encode(content).decode(),
         format=rendering.output.format,
         sample_rate=rendering.output.sample_rate,
@@ -78,22 +77,22 @@ async def captioned(body: CaptionedRequest, request: Request, timeout: RequestTi
         voice=clip.voice,
         words=[Word(**asdict(word)) for word in clip.words],
     )
-    return Response(answer.model_dump_json(), media_type="application/json", headers=headers)
+    return Response(captioned_clip.model_dump_json(), media_type="application/json", headers=headers)
 
 
-def _audio(format: str) -> Format:
+def _audio_format(format: str) -> Format:
     assert format not in SUBTITLES
     return format  # type: ignore[return-value]
 
 
-async def _streamed(body: CaptionedRequest, request: Request, timeout: float | None, framing: str) -> Response:
-    rendering = body.rendering(_audio(body.format))
-    first, segments = await begin(request, body, timeout)
-    events = _events(first, segments, rendering)
-    return Streamed(told(request, events, FRAMING[framing], _failure), framing, HEADERS)
+async def _event_stream(body: CaptionedRequest, request: Request, timeout: float | None, framing: str) -> Response:
+    rendering = body.rendering(_audio_format(body.format))
+    first, segments = await start_synthesis(request, body, timeout)
+    lines = as_text(request, _events(first, segments, rendering), FRAMING[framing], _error_event)
+    return CancellableStreamingResponse(lines, framing, STREAMING_HEADERS)
 
 
-def _failure(error: Exception) -> Event:
+def _error_event(error: Exception) -> Event:
     return {"type": "error", "message": str(error)}
 
 
@@ -107,7 +106,7 @@ async def _events(
             segment: Segment | None = first
             while segment is not None:
                 samples += len(segment.audio)
-                yield _event(await asyncio.to_thread(renderer.write, segment.audio), segment)
+                yield _audio_event(await asyncio.to_thread(renderer.write, segment.audio), segment)
                 segment = await anext(others, None)
         yield {"type": "audio", "audio": b64encode(await asyncio.to_thread(renderer.finish)).decode(), "words": []}
         yield {"type": "done", "duration": round(samples / SAMPLE_RATE, 4)}
@@ -115,5 +114,5 @@ async def _events(
         await asyncio.to_thread(renderer.close)
 
 
-def _event(data: bytes, segment: Segment) -> Event:
+def _audio_event(data: bytes, segment: Segment) -> Event:
     return {"type": "audio", "audio": b64encode(data).decode(), "words": [asdict(word) for word in segment.words]}

@@ -1,4 +1,4 @@
-"""Work that stops when the client that asked for it has gone."""
+"""Cancels the work for a request when its client disconnects."""
 
 from __future__ import annotations
 
@@ -12,49 +12,49 @@ from starlette.requests import ClientDisconnect
 from starlette.types import Receive, Scope, Send
 
 T = TypeVar("T")
-NOTICED = 0.2  # seconds after which it is looked whether the client is still there: most are answered by then
+WATCH_AFTER = 0.2  # seconds before the connection is watched: most requests are answered by then
 
 
-async def while_connected(receive: Receive, work: Coroutine[Any, Any, T]) -> T:
-    """The result of `work`, which is cancelled if the client leaves first. The body must have been read already."""
-    working = asyncio.current_task()
-    assert working is not None
-    asked, left = working.cancelling(), False
-    gone: asyncio.Task[None] | None = None
+async def cancel_on_disconnect(receive: Receive, work: Coroutine[Any, Any, T]) -> T:
+    """Await `work`. If the client leaves first, cancel it and raise ClientDisconnect. The body must have been read."""
+    task = asyncio.current_task()
+    assert task is not None
+    earlier_cancels, cancelled_here = task.cancelling(), False
+    watcher: asyncio.Task[None] | None = None
 
     def watch() -> None:
-        nonlocal gone
-        gone = asyncio.create_task(_disconnected(receive))
-        gone.add_done_callback(leave)
+        nonlocal watcher
+        watcher = asyncio.create_task(_wait_for_disconnect(receive))
+        watcher.add_done_callback(cancel)
 
-    def leave(watching: asyncio.Task[None]) -> None:
-        nonlocal left
-        if not watching.cancelled():
-            left = working.cancel()
+    def cancel(watcher: asyncio.Task[None]) -> None:
+        nonlocal cancelled_here
+        if not watcher.cancelled():
+            cancelled_here = task.cancel()
 
-    timer = asyncio.get_running_loop().call_later(NOTICED, watch)
+    timer = asyncio.get_running_loop().call_later(WATCH_AFTER, watch)
     try:
         return await work
     except asyncio.CancelledError:
-        if left and working.cancelling() == asked + 1:  # by us and by nobody else
+        if cancelled_here and task.cancelling() == earlier_cancels + 1:  # nobody else has cancelled the task
             raise ClientDisconnect from None
         raise
     finally:
         timer.cancel()
-        if gone is not None:
-            gone.remove_done_callback(leave)
-            gone.cancel()
-        if left:
-            working.uncancel()
+        if watcher is not None:
+            watcher.remove_done_callback(cancel)
+            watcher.cancel()
+        if cancelled_here:
+            task.uncancel()
 
 
-async def _disconnected(receive: Receive) -> None:
+async def _wait_for_disconnect(receive: Receive) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass
 
 
-class Streamed(StreamingResponse):
-    """A stream that is closed at once when the client leaves, also while it waits for something to send."""
+class CancellableStreamingResponse(StreamingResponse):
+    """Closes its content at once when the client disconnects, also while it waits for the next chunk."""
 
     def __init__(self, content: AsyncGenerator[bytes | str, None], media_type: str, headers: Mapping[str, str]) -> None:
         super().__init__(content, media_type=media_type, headers=headers)
@@ -63,6 +63,6 @@ class Streamed(StreamingResponse):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         async with aclosing(self._content):
             try:
-                await while_connected(receive, self.stream_response(send))
+                await cancel_on_disconnect(receive, self.stream_response(send))
             except ClientDisconnect:
-                scope["client_gone"] = True  # too late for another status: for the log and the count
+                scope["client_disconnected"] = True  # the status has been sent: this is for the access log and metrics

@@ -1,4 +1,4 @@
-"""Errors as answers: one JSON shape for all of them, `{"error": {code, message, field}}`; OpenAI's below `/v1`."""
+"""Exceptions as HTTP responses. All have one JSON shape, `{"error": {code, message, field}}`; below `/v1`, OpenAI's."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
 from kokoro_server.api import openai_schemas
-from kokoro_server.api.context import CLIENT_GONE
+from kokoro_server.api.access_log import CLIENT_CLOSED_REQUEST
 from kokoro_server.api.schemas import TEXT_OR_PHONEMES
 from kokoro_server.errors import InvalidInput, KokoroError
 
 log = logging.getLogger(__name__)
 
 
-def answer(
+def error_response(
     request: Request,
     status: int,
     code: str,
@@ -31,8 +31,8 @@ def answer(
 ) -> JSONResponse:
     body: dict[str, Any] = {"error": {"code": code, "message": message, "field": field}}
     if request.url.path.startswith(openai_schemas.PREFIX):
-        status, shaped = openai_schemas.error_answer(status, code, message, field)
-        body = shaped.model_dump()
+        status, openai_body = openai_schemas.openai_error(status, code, message, field)
+        body = openai_body.model_dump()
     return JSONResponse(body, status, headers=dict(headers) if headers else None)
 
 
@@ -41,23 +41,23 @@ async def on_kokoro_error(request: Request, error: Exception) -> JSONResponse:
     if error.status >= 500:
         log.error("request failed code=%s message=%s", error.code, error.message)
     headers = {"Retry-After": str(max(1, math.ceil(error.retry_after)))} if error.retry_after is not None else None
-    return answer(request, error.status, error.code, error.message, error.field, headers)
+    return error_response(request, error.status, error.code, error.message, error.field, headers)
 
 
 async def on_invalid(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, RequestValidationError)
-    message, field = in_words(error.errors())
-    return answer(request, InvalidInput.status, InvalidInput.code, message, field)
+    message, field = validation_message(error.errors())
+    return error_response(request, InvalidInput.status, InvalidInput.code, message, field)
 
 
-def in_words(errors: Sequence[Mapping[str, Any]]) -> tuple[str, str | None]:
-    """Pydantic's list of complaints as one sentence that names each field; and the first field."""
-    complaints = [_complaint(item) for item in errors]
-    message = "; ".join(f"{field}: {text}" if field else text for field, text in complaints)
-    return message, complaints[0][0] or None
+def validation_message(errors: Sequence[Mapping[str, Any]]) -> tuple[str, str | None]:
+    """Pydantic's errors as one sentence that names each field; and the first of these fields."""
+    described = [_describe(item) for item in errors]
+    message = "; ".join(f"{field}: {text}" if field else text for field, text in described)
+    return message, described[0][0] or None
 
 
-def _complaint(item: Mapping[str, Any]) -> tuple[str, str]:
+def _describe(item: Mapping[str, Any]) -> tuple[str, str]:
     if item["type"] == "json_invalid":
         return "", f"the body is not valid JSON: {item['ctx']['error']} at character {item['loc'][-1]}"
     field = ".".join(str(part) for part in item["loc"] if part != "body")
@@ -76,34 +76,34 @@ def _shortened(value: object) -> str:
 
 async def on_http_error(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, HTTPException)
-    return answer(request, error.status_code, "http_error", str(error.detail), headers=error.headers)
+    return error_response(request, error.status_code, "http_error", str(error.detail), headers=error.headers)
 
 
 async def on_unexpected(request: Request, _error: Exception) -> JSONResponse:
-    return answer(request, 500, "internal_error", "something went wrong on the server; its log has the details")
+    return error_response(request, 500, "internal_error", "something went wrong on the server; its log has the details")
 
 
-async def on_client_gone(_request: Request, _error: Exception) -> Response:
-    return Response(status_code=CLIENT_GONE)  # for the log: nobody is there to read it
+async def on_client_disconnect(_request: Request, _error: Exception) -> Response:
+    return Response(status_code=CLIENT_CLOSED_REQUEST)  # for the access log: nobody receives it
 
 
 HANDLERS: dict[type[Exception], Callable[[Request, Exception], Awaitable[Response]]] = {
     KokoroError: on_kokoro_error,
     RequestValidationError: on_invalid,
     HTTPException: on_http_error,
-    ClientDisconnect: on_client_gone,
+    ClientDisconnect: on_client_disconnect,
 }
 
 
-async def answer_to(request: Request, error: Exception) -> Response:
-    """For an error that there is an answer to; any other is raised again."""
-    for kind, handle in HANDLERS.items():
+async def response_for(request: Request, error: Exception) -> Response:
+    """What the handler for this kind of error answers; an error that has no handler is raised again."""
+    for kind, handler in HANDLERS.items():
         if isinstance(error, kind):
-            return await handle(request, error)
+            return await handler(request, error)
     raise error
 
 
 def install(app: FastAPI) -> None:
-    for kind, handle in HANDLERS.items():
-        app.add_exception_handler(kind, handle)
+    for kind, handler in HANDLERS.items():
+        app.add_exception_handler(kind, handler)
     app.add_exception_handler(Exception, on_unexpected)

@@ -1,7 +1,7 @@
-"""`/v1`: the speech part of OpenAI's API, for their clients and those made for it.
+"""`/v1`: the speech part of OpenAI's API, for OpenAI's clients and others that speak it.
 
-Point a client at `http://localhost:8880/v1`; any API key will do. Errors below `/v1` have OpenAI's shape, and a field
-that is unknown here is ignored. `POST /v1/audio/speech/timestamps` is an addition of ours.
+Point a client at `http://localhost:8880/v1`; any API key will do. Errors below `/v1` have OpenAI's shape, and unknown
+fields are ignored. OpenAI has no `POST /v1/audio/speech/timestamps`: we added it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from fastapi.responses import StreamingResponse
 
 from kokoro_server.api import captioned, stream
 from kokoro_server.api.captioned import FRAMING, SSE, Event
-from kokoro_server.api.disconnect import Streamed
+from kokoro_server.api.disconnect import CancellableStreamingResponse
+from kokoro_server.api.fast_path import FastPathRoute
 from kokoro_server.api.openai_schemas import (
     MODELS,
     VOICES,
@@ -27,29 +28,23 @@ from kokoro_server.api.openai_schemas import (
     OpenAISpeechRequest,
     OpenAIVoice,
     OpenAIVoices,
-    error_answer,
+    openai_error,
 )
-from kokoro_server.api.quick import QuickRoute
 from kokoro_server.api.schemas import Captioned
-from kokoro_server.api.stream import HEADERS, begin, told
-from kokoro_server.api.tts import AUDIO, RequestTimeout, parts
+from kokoro_server.api.stream import STREAMING_HEADERS, as_text, start_synthesis
+from kokoro_server.api.tts import AUDIO, RequestTimeout, get_parts
 from kokoro_server.audio.render import Renderer, Rendering
-from kokoro_server.errors import BadRequest, KokoroError
+from kokoro_server.errors import KokoroError, UnknownModel
 from kokoro_server.g2p import languages
 from kokoro_server.synthesis import Segment
 
-router = APIRouter(prefix="/v1", tags=["OpenAI"], route_class=QuickRoute)
+router = APIRouter(prefix="/v1", tags=["OpenAI"], route_class=FastPathRoute)
 
 ERRORS: dict[int | str, dict[str, Any]] = {
     "4XX": {"model": OpenAIErrorAnswer, "description": "A field is wrong (400), no such model (404), too busy (429)"},
     "5XX": {"model": OpenAIErrorAnswer, "description": "As for POST /tts"},
 }
 NO_MODEL: dict[int | str, dict[str, Any]] = {"4XX": {"model": OpenAIErrorAnswer, "description": "No such model"}}
-
-
-class UnknownModel(BadRequest):
-    status = 404
-    code = "model_not_found"
 
 
 @router.post(
@@ -64,10 +59,10 @@ async def speech(body: OpenAISpeechRequest, request: Request, timeout: RequestTi
     base64, then `speech.audio.done` with the usage: `input_tokens` are phonemes, `output_tokens` are 25 ms of speech
     each. An `error` event may stand in its place, after which the connection breaks off.
     """
-    _require(body.model)
+    _require_model(body.model)
     if body.stream_format == "sse":
-        return await _events_response(body, request, timeout)
-    return await stream.stream(body.wanted(), request, timeout)
+        return await _event_stream(body, request, timeout)
+    return await stream.stream(body.to_tts_request(), request, timeout)
 
 
 @router.post("/audio/speech/timestamps", response_model=Captioned, responses=ERRORS)
@@ -75,8 +70,8 @@ async def timestamps(body: OpenAISpeechRequest, request: Request, timeout: Reque
     """Speak a text and tell when each word is said. The body is as for `/v1/audio/speech`, `stream_format` aside;
     the answer as that of `/tts/captioned`.
     """
-    _require(body.model)
-    return await captioned.captioned(body.captioned(), request, timeout)
+    _require_model(body.model)
+    return await captioned.captioned(body.to_captioned_request(), request, timeout)
 
 
 @router.get("/models")
@@ -87,15 +82,15 @@ async def models() -> OpenAIModels:
 
 @router.get("/models/{name}", responses=NO_MODEL)
 async def model(name: str) -> OpenAIModel:
-    """One of them."""
-    _require(name)
+    """One model, by its name."""
+    _require_model(name)
     return OpenAIModel(id=name)
 
 
 @router.get("/audio/voices")
 async def voices(request: Request) -> OpenAIVoices:
     """Every name that `voice` may have: OpenAI's, then our own."""
-    book = parts(request).model.voices
+    book = get_parts(request).model.voices
     known = book.names()
     named = {theirs: ours for theirs, ours in VOICES.items() if ours in known} | {name: name for name in known}
     return OpenAIVoices(
@@ -112,17 +107,17 @@ async def voices(request: Request) -> OpenAIVoices:
     )
 
 
-def _require(name: str) -> None:
+def _require_model(name: str) -> None:
     if name not in MODELS:
         raise UnknownModel(f"there is no model {name[:60]!r}; use one of {', '.join(MODELS)}", field="model")
 
 
-async def _events_response(body: OpenAISpeechRequest, request: Request, timeout: float | None) -> Response:
-    wanted = body.wanted()
-    rendering = wanted.rendering(wanted.format)
-    first, segments = await begin(request, wanted, timeout)
-    events = _events(first, segments, rendering)
-    return Streamed(told(request, events, FRAMING[SSE], _error_event), SSE, HEADERS)
+async def _event_stream(body: OpenAISpeechRequest, request: Request, timeout: float | None) -> Response:
+    tts_request = body.to_tts_request()
+    rendering = tts_request.rendering(tts_request.format)
+    first, segments = await start_synthesis(request, tts_request, timeout)
+    lines = as_text(request, _events(first, segments, rendering), FRAMING[SSE], _error_event)
+    return CancellableStreamingResponse(lines, SSE, STREAMING_HEADERS)
 
 
 async def _events(
@@ -136,7 +131,7 @@ async def _events(
             while segment is not None:
                 if segment.outcome:
                     durations = segment.outcome.result.durations
-                    phonemes += len(durations) - 2  # less the pads
+                    phonemes += len(durations) - 2  # without the pads at both ends
                     frames += int(durations.sum())
                 if data := await asyncio.to_thread(renderer.write, segment.audio):
                     yield _delta(data)
@@ -155,5 +150,5 @@ def _delta(data: bytes) -> Event:
 
 def _error_event(error: Exception) -> Event:
     known = error if isinstance(error, KokoroError) else KokoroError("something went wrong on the server")
-    _, answer = error_answer(known.status, known.code, known.message, known.field)
-    return {"type": "error", **answer.model_dump()}
+    _, body = openai_error(known.status, known.code, known.message, known.field)
+    return {"type": "error", **body.model_dump()}

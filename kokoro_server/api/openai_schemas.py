@@ -1,4 +1,4 @@
-"""What OpenAI's clients send and expect."""
+"""The request and response bodies of OpenAI's API."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSche
 from kokoro_server.api.schemas import DEFAULT_VOICE, CaptionedRequest, TTSRequest
 from kokoro_server.audio.encode import Format
 
-PREFIX = "/v1/"  # every path below it answers as OpenAI does
+PREFIX = "/v1/"  # errors on paths below it have OpenAI's shape
 
 MODELS = ("kokoro", "tts-1", "tts-1-hd", "gpt-4o-mini-tts")  # all of them are Kokoro-82M
 
-# OpenAI's voices by those of ours that come near.
+# OpenAI's voice names, and for each the voice of ours that comes nearest.
 VOICES = {
     "alloy": "af_alloy",
     "ash": "am_michael",
@@ -30,7 +30,7 @@ VOICES = {
     "verse": "am_puck",
 }
 
-# Our names for what OpenAI calls otherwise.
+# OpenAI's names for those of our fields that it calls otherwise.
 _PARAMS = {"text": "input", "format": "response_format"}
 _TOO_LONG_OR_INVALID = (413, 422)
 
@@ -93,10 +93,10 @@ class OpenAISpeechRequest(BaseModel):
     def _null_is_absent(cls, data: Any) -> Any:
         return {key: value for key, value in data.items() if value is not None} if isinstance(data, dict) else data
 
-    def wanted(self) -> TTSRequest:
+    def to_tts_request(self) -> TTSRequest:
         return TTSRequest(text=self.input, voice=self._voice(), speed=self.speed, format=self.response_format)
 
-    def captioned(self) -> CaptionedRequest:
+    def to_captioned_request(self) -> CaptionedRequest:
         return CaptionedRequest(text=self.input, voice=self._voice(), speed=self.speed, format=self.response_format)
 
     def _voice(self) -> str:
@@ -138,8 +138,8 @@ class OpenAIErrorAnswer(BaseModel):
     error: OpenAIErrorBody
 
 
-def error_answer(status: int, code: str, message: str, field: str | None) -> tuple[int, OpenAIErrorAnswer]:
-    """An error of ours as OpenAI would answer it, and the status, which for any bad field is 400 there."""
+def openai_error(status: int, code: str, message: str, field: str | None) -> tuple[int, OpenAIErrorAnswer]:
+    """The status and the body with which OpenAI would answer. OpenAI's status for any bad field is 400."""
     if status in _TOO_LONG_OR_INVALID:
         status = 400
     kind: Literal["invalid_request_error", "rate_limit_error", "server_error"] = "invalid_request_error"

@@ -1,4 +1,4 @@
-"""What clients send and get, as they see it in `/docs`."""
+"""The request and response bodies, as clients see them in `/docs`."""
 
 from __future__ import annotations
 
@@ -79,9 +79,8 @@ class SpeechRequest(BaseModel):
     sample_format: Annotated[
         SampleFormat, Field(description="For wav and pcm: 16-bit whole numbers or 32-bit floats, little-endian.")
     ] = "pcm_s16le"
-
     optimize_for_latency: Annotated[
-        bool, Field(description="Take the lane of a stream's first pieces: no waiting for others.", examples=[False])
+        bool, Field(description="Take the bypass lane of streams: no waiting for others.", examples=[False])
     ] = False
 
     @model_validator(mode="after")
@@ -102,7 +101,7 @@ class SpeechRequest(BaseModel):
         )
 
     def rendering(self, format: Format) -> Rendering:
-        """How the samples are to be sent; raises InvalidInput for a rate that the format cannot hold."""
+        """How the samples are to be encoded. Raises InvalidInput for a sample rate that the format cannot hold."""
         output = Output(format, self.sample_rate, self.sample_format)
         output.check()
         return Rendering(output, self.volume)
@@ -139,12 +138,12 @@ class CaptionedRequest(SpeechRequest):
 
 
 class Word(BaseModel):
-    """A word, or a phrase in languages where single words are not told apart, and when it is spoken."""
+    """A word and when it is spoken; or a phrase, in languages where single words are not distinguished."""
 
     text: str
     start: Annotated[float, Field(description="Seconds from the start of the audio.", examples=[0.325])]
     end: Annotated[float, Field(examples=[0.7])]
-    char_start: Annotated[int, Field(description="Where it stands in the text that was sent.", examples=[0])]
+    char_start: Annotated[int, Field(description="Its offset in the text that was sent.", examples=[0])]
     char_end: Annotated[int, Field(examples=[5])]
     phrase: Annotated[bool, Field(description="Whether this is a whole phrase.", examples=[False])]
 
@@ -163,7 +162,7 @@ class Voice(BaseModel):
     title: Annotated[str, Field(description="The name to show people.", examples=["Heart"])]
     language: Annotated[str, Field(examples=["en-US"])]
     gender: Annotated[Literal["female", "male"], Field(examples=["female"])]
-    grade: Annotated[str | None, Field(description="The model's authors' own, A the best.", examples=["A"])]
+    grade: Annotated[str | None, Field(description="The model authors' own grade; A is the best.", examples=["A"])]
 
 
 class Voices(BaseModel):

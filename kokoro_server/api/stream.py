@@ -1,4 +1,4 @@
-"""`POST /tts/stream`: audio while it is made."""
+"""`POST /tts/stream`: audio that is sent while it is synthesized."""
 
 from __future__ import annotations
 
@@ -12,30 +12,30 @@ from fastapi import APIRouter, Request, Response
 from fastapi.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
-from kokoro_server.api.context import request_id
-from kokoro_server.api.disconnect import Streamed, while_connected
-from kokoro_server.api.quick import QuickRoute
-from kokoro_server.api.rendering import AsyncRenderer
+from kokoro_server.api.async_render import AsyncRenderer
+from kokoro_server.api.disconnect import CancellableStreamingResponse, cancel_on_disconnect
+from kokoro_server.api.fast_path import FastPathRoute
 from kokoro_server.api.schemas import SpeechRequest, TTSRequest
-from kokoro_server.api.tts import AUDIO, ERRORS, RequestTimeout, batching_enabled, job, parts
+from kokoro_server.api.tts import AUDIO, ERRORS, RequestTimeout, batching_enabled, get_parts, new_job
 from kokoro_server.audio.render import Rendering, render_quickly
+from kokoro_server.logs import request_id
 from kokoro_server.synthesis import Segment
 from kokoro_server.text.pace import Pace
 
 log = logging.getLogger(__name__)
-router = APIRouter(tags=["speech"], route_class=QuickRoute)
+router = APIRouter(tags=["speech"], route_class=FastPathRoute)
 
 T = TypeVar("T")
-HEADERS = {"X-Accel-Buffering": "no", "Cache-Control": "no-cache"}  # for proxies: pass it on as it comes
-AHEAD = 4  # pieces that are made before the client has read those before: a slow reader keeps no more in memory
+STREAMING_HEADERS = {"X-Accel-Buffering": "no", "Cache-Control": "no-cache"}  # so that proxies do not buffer
+PIECES_AHEAD = 4  # synthesized before the client has read the earlier ones: a slow reader keeps no more in memory
 
 
-class BrokenOff(Exception):
-    """Raised out of a stream that has begun: the connection is closed without its end, so that the client knows."""
+class StreamAborted(Exception):
+    """Raised out of a stream that has started: the connection closes without the final chunk, so the client notices."""
 
 
-class StreamCount:
-    """How many streams there are and how they ended; `app.state.streams`."""
+class StreamStats:
+    """How many streams are open and how the others ended. It is `app.state.streams`."""
 
     def __init__(self) -> None:
         self.active = 0
@@ -56,58 +56,58 @@ async def stream(body: TTSRequest, request: Request, timeout: RequestTimeout = N
     ends as HTTP says it should is whole.
     """
     rendering = body.rendering(body.format)
-    first, segments = await begin(request, body, timeout, kept=False)
-    running = parts(request)
+    first, segments = await start_synthesis(request, body, timeout, kept=False)
+    parts = get_parts(request)
     headers = {
-        **HEADERS,
+        **STREAMING_HEADERS,
         "X-Stream-ID": request_id.get(),
-        "X-Streaming-Mode": f"bypass-first-{running.bypass}-chunks",
-        "X-Bypass-Chunks": str(running.bypass),
-        "X-Voice-Used": running.model.voices.canonical(body.voice),
+        "X-Streaming-Mode": f"bypass-first-{parts.bypass}-chunks",
+        "X-Bypass-Chunks": str(parts.bypass),
+        "X-Voice-Used": parts.model.voices.canonical(body.voice),
         "X-Batching-Enabled": batching_enabled(request),
     }
     content = render_quickly(first.audio, rendering, pcm16=first.pcm16, streamed=True) if first.last else None
     if content is not None:
         await segments.aclose()
-        return _AtOnce(content, rendering.output.media_type, headers, request.app.state.streams)
-    sent = _encoded(_counted(request, first.kept(), segments), rendering)
-    return Streamed(sent, rendering.output.media_type, headers)
+        return _CompleteStreamResponse(content, rendering.output.media_type, headers, request.app.state.streams)
+    chunks = _encode(_tracked(request, first.kept(), segments), rendering)
+    return CancellableStreamingResponse(chunks, rendering.output.media_type, headers)
 
 
-class _AtOnce(Response):
-    """A stream of which all is there when it begins: sent as streams are, without the effort."""
+class _CompleteStreamResponse(Response):
+    """A stream whose audio is complete when it starts: chunked like other streams, but sent at once, with less work."""
 
-    def __init__(self, content: bytes, media_type: str, headers: Mapping[str, str], count: StreamCount) -> None:
+    def __init__(self, content: bytes, media_type: str, headers: Mapping[str, str], stats: StreamStats) -> None:
         super().__init__(content, media_type=media_type, headers=headers)
         self.raw_headers = [header for header in self.raw_headers if header[0] != b"content-length"]
-        self._count = count
+        self._stats = stats
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        with counting(self._count):
+        with track_stream(self._stats):
             await super().__call__(scope, receive, send)
 
 
-async def begin(
+async def start_synthesis(
     request: Request, body: SpeechRequest, timeout: float | None, *, kept: bool = True
 ) -> tuple[Segment, AsyncGenerator[Segment, None]]:
-    """The first segment, and the others to come. What fails here can still be answered with an error.
+    """The first segment, and a generator of the others. A failure here can still become an error response.
 
-    `kept` is for `Synthesizer.segments`.
+    `kept` is passed to `Synthesizer.segments`.
     """
-    running = parts(request)
-    its = job(request, timeout, bypass=running.bypass, urgent=running.urgent, ahead=AHEAD)
-    segments = running.synthesizer.segments(body.speech(), its, kept=kept)
+    parts = get_parts(request)
+    job = new_job(request, timeout, bypass=parts.bypass, urgent=parts.urgent, ahead=PIECES_AHEAD)
+    segments = parts.synthesizer.segments(body.speech(), job, kept=kept)
 
     async def first() -> Segment:
         return await anext(segments)
 
-    return await while_connected(request.receive, first()), segments
+    return await cancel_on_disconnect(request.receive, first()), segments
 
 
-async def _counted(
+async def _tracked(
     request: Request, first: Segment, others: AsyncGenerator[Segment, None]
 ) -> AsyncGenerator[Segment, None]:
-    with counting(request.app.state.streams):
+    with track_stream(request.app.state.streams):
         async with aclosing(others):
             yield first
             async for segment in others:
@@ -115,29 +115,29 @@ async def _counted(
 
 
 @contextmanager
-def counting(count: StreamCount) -> Iterator[None]:
-    """Take note of how a stream that has begun ends, and turn a failure into a break."""
-    count.active += 1
+def track_stream(stats: StreamStats) -> Iterator[None]:
+    """Count a stream that has started by the way it ends. A failure becomes StreamAborted."""
+    stats.active += 1
     try:
         yield
     except (GeneratorExit, asyncio.CancelledError):
-        count.abandoned += 1
+        stats.abandoned += 1
         raise
     except Exception as error:
-        count.failed += 1
+        stats.failed += 1
         log.error("stream broken off stream_id=%s error=%r", request_id.get(), error)
-        raise BrokenOff from error
+        raise StreamAborted from error
     else:
-        count.completed += 1
+        stats.completed += 1
     finally:
-        count.active -= 1
+        stats.active -= 1
 
 
-async def told(
+async def as_text(
     request: Request, events: AsyncGenerator[T, None], write: Callable[[T], str], failure: Callable[[Exception], T]
 ) -> AsyncGenerator[str, None]:
-    """`events` as text. One that fails is told as a last event before the connection breaks off."""
-    with counting(request.app.state.streams):
+    """The events, each turned into text by `write`. A failure is sent as a last event, then the stream is aborted."""
+    with track_stream(request.app.state.streams):
         try:
             async with aclosing(events):
                 async for event in events:
@@ -147,7 +147,7 @@ async def told(
             raise
 
 
-async def _encoded(segments: AsyncGenerator[Segment, None], rendering: Rendering) -> AsyncGenerator[bytes, None]:
+async def _encode(segments: AsyncGenerator[Segment, None], rendering: Rendering) -> AsyncGenerator[bytes, None]:
     renderer = await AsyncRenderer.open(rendering)
     try:
         async with aclosing(segments):
@@ -160,21 +160,21 @@ async def _encoded(segments: AsyncGenerator[Segment, None], rendering: Rendering
 
 @router.get("/health/streaming", tags=["health"])
 async def streaming(request: Request) -> dict[str, Any]:
-    """How streams are served and how they have fared."""
-    running = parts(request)
-    count: StreamCount = request.app.state.streams
+    """How streams are served, and how many have completed, failed or been abandoned."""
+    parts = get_parts(request)
+    stats: StreamStats = request.app.state.streams
     return {
-        "bypass_chunks_config": running.settings.bypass_chunks,
-        "batching_enabled": running.queue.options.enabled,
-        "streaming_mode": f"bypass-first-{running.bypass}-chunks",
-        "batch_queue_stats": running.queue.snapshot(),
-        "streams": vars(count),
-        "pace": _pace(running.pace),
+        "bypass_chunks_config": parts.settings.bypass_chunks,
+        "batching_enabled": parts.queue.options.enabled,
+        "streaming_mode": f"bypass-first-{parts.bypass}-chunks",
+        "batch_queue_stats": parts.queue.snapshot(),
+        "streams": vars(stats),
+        "pace": _pace(parts.pace),
     }
 
 
 def _pace(pace: Pace | None) -> dict[str, Any] | None:
-    """What the length of a stream's pieces goes by, where an engine has measured its speed."""
+    """What decides the length of a stream's pieces, if the engine has measured its speed."""
     if pace is None:
         return None
     start = pace.start()

@@ -1,4 +1,4 @@
-"""`POST /tts` and the voices it can use."""
+"""`POST /tts` and `GET /voices`, and what all speech endpoints share."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Header, Request, Response
 
-from kokoro_server.api.disconnect import while_connected
-from kokoro_server.api.quick import QuickRoute
-from kokoro_server.api.rendering import rendered
+from kokoro_server.api.async_render import render_async
+from kokoro_server.api.disconnect import cancel_on_disconnect
+from kokoro_server.api.fast_path import FastPathRoute
 from kokoro_server.api.schemas import ErrorAnswer, TTSRequest, Voice, Voices
 from kokoro_server.audio.encode import ENCODINGS
 from kokoro_server.batching.entry import Priority
@@ -18,7 +18,7 @@ from kokoro_server.g2p import languages
 from kokoro_server.parts import Parts
 from kokoro_server.synthesis import Clip
 
-router = APIRouter(tags=["speech"], route_class=QuickRoute)
+router = APIRouter(tags=["speech"], route_class=FastPathRoute)
 
 ERRORS: dict[int | str, dict[str, Any]] = {
     400: {"model": ErrorAnswer, "description": "Unknown voice or language, or a body that is no JSON"},
@@ -46,13 +46,13 @@ RequestTimeout = Annotated[
 ]
 
 
-def parts(request: Request) -> Parts:
-    found: Parts = request.app.state.parts
-    return found
+def get_parts(request: Request) -> Parts:
+    parts: Parts = request.app.state.parts
+    return parts
 
 
-def job(request: Request, timeout: float | None, priority: Priority = Priority.NORMAL, **options: int) -> Job:
-    queue = parts(request).queue
+def new_job(request: Request, timeout: float | None, priority: Priority = Priority.NORMAL, **options: int) -> Job:
+    queue = get_parts(request).queue
     return queue.job(priority=priority, deadline=queue.now() + timeout if timeout else math.inf, **options)
 
 
@@ -60,10 +60,10 @@ def job(request: Request, timeout: float | None, priority: Priority = Priority.N
 async def tts(body: TTSRequest, request: Request, timeout: RequestTimeout = None) -> Response:
     """Speak a text and answer with the whole clip."""
     rendering = body.rendering(body.format)
-    bypass = parts(request).settings.bypass_chunks if body.optimize_for_latency else 0
-    work = parts(request).synthesizer.speak(body.speech(), job(request, timeout, bypass=bypass, urgent=bypass))
-    clip = await while_connected(request.receive, work)
-    content = await rendered(clip.audio, rendering, clip.pcm16)
+    bypass = get_parts(request).settings.bypass_chunks if body.optimize_for_latency else 0
+    job = new_job(request, timeout, bypass=bypass, urgent=bypass)
+    clip = await cancel_on_disconnect(request.receive, get_parts(request).synthesizer.speak(body.speech(), job))
+    content = await render_async(clip.audio, rendering, clip.pcm16)
     headers = {"Content-Disposition": f"attachment; filename=tts_output.{body.format}"} | clip_headers(request, clip)
     return Response(content, media_type=rendering.output.media_type, headers=headers)
 
@@ -80,13 +80,13 @@ def clip_headers(request: Request, clip: Clip) -> dict[str, str]:
 
 
 def batching_enabled(request: Request) -> str:
-    return str(parts(request).queue.options.enabled).lower()
+    return str(get_parts(request).queue.options.enabled).lower()
 
 
 @router.get("/voices")
 async def voices(request: Request) -> Voices:
     """Every voice, by name."""
-    book = parts(request).model.voices
+    book = get_parts(request).model.voices
     return Voices(
         voices=[
             Voice(

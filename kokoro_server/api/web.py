@@ -1,4 +1,4 @@
-"""The page at `/` and the files it is made of, which stand under `/web/`."""
+"""The web page at `/` and its files under `/web/`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MEDIA_TYPES = {
     ".css": "text/css; charset=utf-8",
     ".svg": "image/svg+xml",
 }
-# The page asks this server and no other, and no other page may frame it.
+# The page may connect to this server only, and no other page may frame it.
 CONTENT_SECURITY_POLICY = "; ".join(
     (
         "default-src 'none'",
@@ -59,26 +59,26 @@ def _read(name: str, content: bytes) -> WebFile:
 
 @router.api_route("/", methods=["GET", "HEAD"])
 def index(request: Request) -> Response:
-    return _answer(request, INDEX)
+    return _file_response(request, INDEX)
 
 
 @router.api_route("/web/{name}", methods=["GET", "HEAD"])
 def web_file(request: Request, name: str) -> Response:
-    return _answer(request, name)
+    return _file_response(request, name)
 
 
-def _answer(request: Request, name: str) -> Response:
+def _file_response(request: Request, name: str) -> Response:
     file = web_files().get(name)
     if file is None:
         raise HTTPException(404)
     headers = {
         "ETag": file.etag,
-        "Cache-Control": "no-cache",  # kept, but asked about each time: an upgrade shows at once
+        "Cache-Control": "no-cache",  # cached, but revalidated each time: an upgrade shows at once
         "Content-Security-Policy": CONTENT_SECURITY_POLICY,
         "Referrer-Policy": "no-referrer",
         "X-Content-Type-Options": "nosniff",
     }
-    known = (tag.strip().removeprefix("W/") for tag in request.headers.get("if-none-match", "").split(","))
-    if file.etag in known:
+    cached = (tag.strip().removeprefix("W/") for tag in request.headers.get("if-none-match", "").split(","))
+    if file.etag in cached:
         return Response(status_code=304, headers=headers)
     return Response(file.content, headers=headers | {"Content-Type": file.media_type})

@@ -1,6 +1,6 @@
 """`/tts/ws`: speech for a voice agent whose text is still being written.
 
-The client sends JSON messages, the server JSON marks and, between them, binary messages of audio.
+The client sends JSON messages. The server sends JSON events and, between them, binary messages of audio.
 
 Client:
 
@@ -40,13 +40,14 @@ from fastapi import APIRouter, WebSocket, WebSocketDisconnect
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 from pydantic_core import from_json
 
-from kokoro_server.api.context import new_id, request_id
-from kokoro_server.api.errors import in_words
+from kokoro_server.api.access_log import new_request_id
+from kokoro_server.api.agent_session import AgentSession, error_fields
+from kokoro_server.api.errors import validation_message
 from kokoro_server.api.schemas import TTSRequest
-from kokoro_server.api.speaker import Speaker, error_facts
 from kokoro_server.audio.encode import Format
 from kokoro_server.errors import BadRequest, InvalidInput, KokoroError, TextTooLong
 from kokoro_server.g2p import languages
+from kokoro_server.logs import request_id
 from kokoro_server.parts import Parts
 from kokoro_server.text.incremental import SentenceBuffer
 
@@ -57,7 +58,7 @@ MAX_MESSAGE = 16_384  # characters
 
 
 class Start(TTSRequest):
-    """How to speak; what to say comes later."""
+    """How to speak. The text comes in later messages."""
 
     type: Literal["start"] = "start"
     text: Literal[""] = ""
@@ -72,57 +73,57 @@ class Append(BaseModel):
     text: str
 
 
-class Order(BaseModel):
+class Command(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     type: Literal["flush", "cancel", "close"]
 
 
-Message = Start | Append | Order
-_MESSAGE: TypeAdapter[Message] = TypeAdapter(Annotated[Message, Field(discriminator="type")])
+ClientMessage = Start | Append | Command
+_MESSAGE: TypeAdapter[ClientMessage] = TypeAdapter(Annotated[ClientMessage, Field(discriminator="type")])
 
 
 @router.websocket("/tts/ws")
 async def websocket(socket: WebSocket) -> None:
-    """The protocol is told at the top of this module."""
+    """The top of this module describes the protocol."""
     parts: Parts = socket.app.state.parts
-    request_id.set(new_id())
+    request_id.set(new_request_id())
     await socket.accept()
     log.info("agent connected")
-    speaker = Speaker(socket, parts.synthesizer, parts.queue, parts.bypass, parts.urgent)
+    session = AgentSession(socket, parts.synthesizer, parts.queue, parts.bypass, parts.urgent)
     try:
-        await _Conversation(socket, speaker, parts).run()
+        await _MessageLoop(socket, session, parts).run()
     except WebSocketDisconnect as end:
         log.info("agent left code=%d", end.code)
     finally:
-        await speaker.stop()
+        await session.stop()
 
 
-class _Conversation:
-    """What the client says, turned into work for the speaker."""
+class _MessageLoop:
+    """Receives the client's messages and tells the session what to do."""
 
-    def __init__(self, socket: WebSocket, speaker: Speaker, parts: Parts) -> None:
+    def __init__(self, socket: WebSocket, session: AgentSession, parts: Parts) -> None:
         self._socket = socket
-        self._speaker = speaker
+        self._session = session
         self._voices = parts.model.voices
         self._max_text = parts.settings.max_text_length
         self._buffer = SentenceBuffer()
-        self._manner = Start()
+        self._options = Start()
 
     async def run(self) -> None:
-        """Until the connection ends, which raises WebSocketDisconnect."""
+        """Runs until the connection ends, which raises WebSocketDisconnect."""
         await self._ready()
         while True:
             received = await self._socket.receive()
             if received["type"] == "websocket.disconnect":
                 raise WebSocketDisconnect(received.get("code", 1006))
             try:
-                await self._obey(_parsed(received.get("text")))
+                await self._handle(_parse(received.get("text")))
             except KokoroError as error:
-                await self._speaker.mark("error", **error_facts(error))
+                await self._session.send_event("error", **error_fields(error))
 
-    async def _obey(self, message: Message) -> None:
-        if self._speaker.closing and message.type != "cancel":
+    async def _handle(self, message: ClientMessage) -> None:
+        if self._session.closing and message.type != "cancel":
             raise BadRequest("the connection is closing; only cancel is still of use")
         if isinstance(message, Append):
             self._refuse_if_full(len(message.text))
@@ -132,23 +133,23 @@ class _Conversation:
             self._voices.canonical(message.voice)
             if message.language:
                 languages.parse(message.language)
-            self._manner = message
+            self._options = message
             await self._ready()
         elif message.type == "cancel":
             self._buffer = SentenceBuffer()
-            await self._speaker.mark("cancelled", ids=await self._speaker.cancel())
+            await self._session.send_event("cancelled", ids=await self._session.cancel())
         else:
             self._say(self._buffer.flush())
-            self._speaker.flush()
+            self._session.flush()
             if message.type == "close":
-                self._speaker.close()
+                self._session.close()
 
     def _say(self, sentences: list[str]) -> None:
         for sentence in sentences:
-            self._speaker.say(self._manner.model_copy(update={"text": sentence}))
+            self._session.say(self._options.model_copy(update={"text": sentence}))
 
     def _refuse_if_full(self, more: int) -> None:
-        waiting = self._speaker.unspoken + len(self._buffer)
+        waiting = self._session.unsent_characters + len(self._buffer)
         if waiting + more > self._max_text:
             raise TextTooLong(
                 f"{waiting} characters wait to be spoken and {more} were to be added; at most {self._max_text} may "
@@ -157,17 +158,17 @@ class _Conversation:
             )
 
     async def _ready(self) -> None:
-        manner = self._manner
-        await self._speaker.mark(
+        options = self._options
+        await self._session.send_event(
             "ready",
-            voice=self._voices.canonical(manner.voice),
-            format=manner.format,
-            sample_rate=manner.sample_rate,
-            sample_format=manner.sample_format,
+            voice=self._voices.canonical(options.voice),
+            format=options.format,
+            sample_rate=options.sample_rate,
+            sample_format=options.sample_format,
         )
 
 
-def _parsed(text: str | None) -> Message:
+def _parse(text: str | None) -> ClientMessage:
     if text is None:
         raise BadRequest("messages are JSON text, not binary")
     if len(text) > MAX_MESSAGE:
@@ -175,8 +176,8 @@ def _parsed(text: str | None) -> Message:
     try:
         return _MESSAGE.validate_python(from_json(text))
     except ValidationError as error:
-        # The first part of a place is the message's type.
-        message, field = in_words([{**item, "loc": item["loc"][1:]} for item in error.errors()])
+        # The first part of a `loc` is the message's type.
+        message, field = validation_message([{**item, "loc": item["loc"][1:]} for item in error.errors()])
         raise InvalidInput(message, field=field) from error
     except ValueError as error:
         raise BadRequest(f"the message is not JSON: {error}") from error

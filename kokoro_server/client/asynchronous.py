@@ -15,8 +15,8 @@ from kokoro_server.client import wire
 from kokoro_server.client.cache import Cache
 from kokoro_server.client.errors import BrokenOff, ClientError, ClipFailed
 from kokoro_server.client.performance import Performance, PerformanceStats
-from kokoro_server.client.values import AudioClip, CaptionedChunk, Voice, joined
-from kokoro_server.client.wire import DEFAULT_URL, DEFAULT_VOICE, Body, Retries, Stopwatch, Timeouts, Wanted
+from kokoro_server.client.values import AudioClip, CaptionedChunk, Voice, join_chunks
+from kokoro_server.client.wire import DEFAULT_URL, DEFAULT_VOICE, Body, ClipRequest, Retries, Stopwatch, Timeouts
 
 log = logging.getLogger(__name__)
 
@@ -25,7 +25,7 @@ R = TypeVar("R")
 
 
 class AsyncKokoroClient:
-    """`KokoroClient` with coroutines: the same names, the same meaning, on one event loop."""
+    """`KokoroClient` with coroutines. Its methods have the same names and meaning; use it on one event loop."""
 
     def __init__(
         self,
@@ -53,7 +53,7 @@ class AsyncKokoroClient:
         await self.aclose()
 
     async def aclose(self) -> None:
-        """Cancels what `synthesize_async` has under way."""
+        """Cancel what `synthesize_async` is doing."""
         for task in self._background:
             task.cancel()
         await asyncio.gather(*self._background, return_exceptions=True)
@@ -61,7 +61,7 @@ class AsyncKokoroClient:
 
     def warmup(self) -> asyncio.Task[bool]:
         """Open a connection in the background; the result tells whether the server is ready."""
-        return self._spawned(self._is_ready())
+        return self._spawn(self._is_ready())
 
     async def health(self) -> dict[str, Any]:
         return await self._get("/health", self._timeouts.health)
@@ -78,23 +78,23 @@ class AsyncKokoroClient:
         optimize_for_latency: bool = False,
         **fields: Any,
     ) -> AudioClip:
-        wanted = wire.body(text, voice, fields)
-        key = wire.cache_key(self.url, wanted)
+        body = wire.body(text, voice, fields)
+        key = wire.cache_key(self.url, body)
         if self._cache and (found := await asyncio.to_thread(self._cache.get, key)):
             return found
         if wire.is_streamed(text, use_streaming):
-            clip = await self._collected(wanted)
+            clip = await self._synthesize_streamed(body)
         else:
-            clip = await self._whole(wanted, optimize_for_latency)
+            clip = await self._synthesize_whole(body, optimize_for_latency)
         if self._cache:
             await asyncio.to_thread(self._cache.put, key, clip)
         return clip
 
     async def stream(self, text: str, voice: str = DEFAULT_VOICE, **fields: Any) -> AsyncGenerator[bytes, None]:
-        watch = Stopwatch()
+        stopwatch = Stopwatch()
         async with (
-            self._answered("/tts/stream", wire.body(text, voice, fields), self._timeouts.stream) as response,
-            aclosing(self._received(response, response.aiter_bytes(), watch)) as chunks,
+            self._post("/tts/stream", wire.body(text, voice, fields), self._timeouts.stream) as response,
+            aclosing(self._timed(response, response.aiter_bytes(), stopwatch)) as chunks,
         ):
             async for chunk in chunks:
                 yield chunk
@@ -102,12 +102,12 @@ class AsyncKokoroClient:
     async def stream_captioned(
         self, text: str, voice: str = DEFAULT_VOICE, **fields: Any
     ) -> AsyncGenerator[CaptionedChunk, None]:
-        watch = Stopwatch()
-        wanted = wire.body(text, voice, fields)
+        stopwatch = Stopwatch()
+        body = wire.body(text, voice, fields)
         done = False
         async with (
-            self._answered("/tts/captioned", wanted, self._timeouts.stream, wire.NDJSON) as response,
-            aclosing(self._received(response, response.aiter_lines(), watch)) as lines,
+            self._post("/tts/captioned", body, self._timeouts.stream, wire.NDJSON) as response,
+            aclosing(self._timed(response, response.aiter_lines(), stopwatch)) as lines,
         ):
             async for line in lines:
                 if chunk := wire.captioned_chunk(line):
@@ -117,9 +117,9 @@ class AsyncKokoroClient:
         if not done:
             raise BrokenOff(f"{self.url} ended a stream without saying that it is whole")
 
-    async def synthesize_batch(self, requests: Sequence[Wanted]) -> list[AudioClip | ClipFailed]:
-        async with self._answered("/tts/batch", wire.batch_body(requests), self._timeouts.batch) as response:
-            with wire.unbroken(self.url):
+    async def synthesize_batch(self, requests: Sequence[ClipRequest]) -> list[AudioClip | ClipFailed]:
+        async with self._post("/tts/batch", wire.batch_body(requests), self._timeouts.batch) as response:
+            with wire.map_stream_errors(self.url):
                 content = await response.aread()
         return wire.batch(content)
 
@@ -146,7 +146,7 @@ class AsyncKokoroClient:
                 on_ready(clip)
             return clip
 
-        return self._spawned(work())
+        return self._spawn(work())
 
     def get_performance_stats(self) -> PerformanceStats:
         return self._performance.stats()
@@ -154,7 +154,7 @@ class AsyncKokoroClient:
     def reset_performance_stats(self) -> None:
         self._performance.reset()
 
-    def _spawned(self, work: Coroutine[Any, Any, R]) -> asyncio.Task[R]:
+    def _spawn(self, work: Coroutine[Any, Any, R]) -> asyncio.Task[R]:
         task = asyncio.create_task(work)
         self._background.add(task)
         task.add_done_callback(self._background.discard)
@@ -168,58 +168,54 @@ class AsyncKokoroClient:
         return True
 
     async def _get(self, path: str, timeout: float) -> dict[str, Any]:
-        with wire.translated(self.url):
+        with wire.map_request_errors(self.url):
             response = await self._http.get(self.url + path, timeout=self._timeouts.reading(timeout))
-        return wire.object_of(response)
+        return wire.json_object(response)
 
-    async def _whole(self, wanted: Body, optimize_for_latency: bool) -> AudioClip:
-        watch = Stopwatch()
-        sent = wanted | {"optimize_for_latency": True} if optimize_for_latency else wanted
-        async with self._answered("/tts", sent, self._timeouts.synthesis) as response:
-            watch.saw_byte()
-            with wire.unbroken(self.url):
+    async def _synthesize_whole(self, body: Body, optimize_for_latency: bool) -> AudioClip:
+        stopwatch = Stopwatch()
+        sent = body | {"optimize_for_latency": True} if optimize_for_latency else body
+        async with self._post("/tts", sent, self._timeouts.synthesis) as response:
+            stopwatch.saw_byte()
+            with wire.map_stream_errors(self.url):
                 content = await response.aread()
-        self._performance.add(watch.sample(response))
-        return wire.clip(response, content, wanted, None)
+        self._performance.add(stopwatch.sample(response))
+        return wire.clip(response, content, body, None)
 
-    async def _collected(self, wanted: Body) -> AudioClip:
-        watch = Stopwatch()
-        async with self._answered("/tts/stream", wanted, self._timeouts.stream) as response:
-            chunks = [chunk async for chunk in self._received(response, response.aiter_bytes(), watch)]
-        content, duration = joined(chunks, wanted)
-        return wire.clip(response, content, wanted, duration)
+    async def _synthesize_streamed(self, body: Body) -> AudioClip:
+        stopwatch = Stopwatch()
+        async with self._post("/tts/stream", body, self._timeouts.stream) as response:
+            chunks = [chunk async for chunk in self._timed(response, response.aiter_bytes(), stopwatch)]
+        content, duration = join_chunks(chunks, body)
+        return wire.clip(response, content, body, duration)
 
-    async def _received(
-        self, response: httpx.Response, parts: AsyncIterator[T], watch: Stopwatch
+    async def _timed(
+        self, response: httpx.Response, parts: AsyncIterator[T], stopwatch: Stopwatch
     ) -> AsyncGenerator[T, None]:
-        with wire.unbroken(self.url):
+        with wire.map_stream_errors(self.url):
             async for part in parts:
-                watch.saw_byte()
+                stopwatch.saw_byte()
                 yield part
-        self._performance.add(watch.sample(response))
+        self._performance.add(stopwatch.sample(response))
 
     @asynccontextmanager
-    async def _answered(
-        self, path: str, wanted: Body, timeout: float, headers: Mapping[str, str] | None = None
+    async def _post(
+        self, path: str, body: Body, timeout: float, headers: Mapping[str, str] | None = None
     ) -> AsyncIterator[httpx.Response]:
-        """A good answer, its content still to be read. Tries again while the server asks for it."""
+        """A successful response whose content is still to be read. Tries again where `Retries` says so."""
         tried = 0
         while True:
             tried += 1
-            with wire.translated(self.url):
+            with wire.map_request_errors(self.url):
                 request = self._http.build_request(
-                    "POST",
-                    self.url + path,
-                    json=wanted,
-                    headers=headers,
-                    timeout=self._timeouts.reading(timeout),
+                    "POST", self.url + path, json=body, headers=headers, timeout=self._timeouts.reading(timeout)
                 )
                 response = await self._http.send(request, stream=True)
             try:
                 if response.is_success:
                     yield response
                     return
-                with wire.translated(self.url):
+                with wire.map_request_errors(self.url):
                     await response.aread()
             finally:
                 await response.aclose()

@@ -1,4 +1,4 @@
-"""Clips kept for the next time the same thing is said."""
+"""Caches of clips, for texts that are spoken again and again."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SUFFIX = ".clip"
 
 
 class Cache(Protocol):
-    """Safe to use from several threads. A clip may be gone at any time."""
+    """Must be safe to use from several threads. It may drop a clip at any time."""
 
     def get(self, key: str) -> AudioClip | None: ...
 
@@ -29,7 +29,7 @@ class Cache(Protocol):
 
 
 class MemoryCache:
-    """The clips used last, up to `max_bytes` of audio; lost when the program ends."""
+    """Keeps the most recently used clips, up to `max_bytes` of audio, until the program ends."""
 
     def __init__(self, max_bytes: int = DEFAULT_BYTES) -> None:
         self._max_bytes = max_bytes
@@ -56,7 +56,7 @@ class MemoryCache:
 
 
 class FolderCache:
-    """The same in a folder, which programs may share; kept when they end."""
+    """Keeps the most recently used clips in a folder, which several programs may share; they outlast the program."""
 
     def __init__(self, folder: str | PathLike[str], max_bytes: int = DEFAULT_BYTES) -> None:
         self._folder = Path(folder)
@@ -68,7 +68,7 @@ class FolderCache:
         try:
             facts, _, content = path.read_bytes().partition(b"\n")
             clip = AudioClip(content, **json.loads(facts))
-            os.utime(path)  # so that the least used are the oldest
+            os.utime(path)  # so that the least recently used are the oldest
         except (OSError, ValueError, TypeError):
             return None
         return clip
@@ -79,19 +79,19 @@ class FolderCache:
         try:
             unfinished.write_bytes(facts.encode() + b"\n" + clip.content)
             unfinished.replace(self._path(key))
-            self._make_room()
-        except OSError as error:  # the clip is there all the same
+            self._evict()
+        except OSError as error:  # the caller has the clip all the same
             log.warning("clip not kept folder=%s error=%s", self._folder, error)
             unfinished.unlink(missing_ok=True)
 
-    def _make_room(self) -> None:
-        found: list[tuple[float, int, Path]] = []
+    def _evict(self) -> None:
+        files: list[tuple[float, int, Path]] = []
         for path in self._folder.glob("*" + SUFFIX):
-            with contextlib.suppress(FileNotFoundError):  # another program makes room too
+            with contextlib.suppress(FileNotFoundError):  # another program evicts too
                 state = path.stat()
-                found.append((state.st_mtime, state.st_size, path))
-        total = sum(size for _, size, _ in found)
-        for _, size, path in sorted(found):
+                files.append((state.st_mtime, state.st_size, path))
+        total = sum(size for _, size, _ in files)
+        for _, size, path in sorted(files):
             if total <= self._max_bytes:
                 return
             path.unlink(missing_ok=True)

@@ -1,10 +1,10 @@
-"""What can go wrong between a client and its server.
+"""The errors that a client raises.
 
 ClientError
 ├── ServerError    the server refused or failed: status, code, message, field
 ├── ClipFailed     one clip of a batch failed; the others are there
-├── Unreachable    no answer: nobody listens there, or the connection was lost before one came
-├── TimedOut       no answer in time
+├── Unreachable    no response: nobody listens there, or the connection was lost before a response came
+├── TimedOut       no response in time
 └── BrokenOff      audio had begun and did not come to its end
 """
 
@@ -22,7 +22,7 @@ class ClientError(Exception):
 
 
 class ServerError(ClientError):
-    """`retry_after` is in seconds, where the server said when to come back; its log knows `request_id`."""
+    """`retry_after` is in seconds, if the server sent one. The server's log lines of the request carry `request_id`."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""How long requests took, of late."""
+"""How long the last requests took."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ class Summary:
 
 @dataclass(frozen=True, slots=True)
 class PerformanceStats:
-    """Of the last thousand requests that came to their end.
+    """Statistics of the last thousand requests that were completed.
 
-    `synthesis` is what the server says it took, waiting for a batch included; `network` is the rest of the total:
-    connection, transfer, text to phonemes. A stream ends with its audio and tells neither.
+    `synthesis` is the time that the server reports, including the wait for a batch; `network` is the rest of the total:
+    connection, transfer, text to phonemes. Streams have neither: their headers are sent before the times are known.
     """
 
     count: int
@@ -65,13 +65,13 @@ class Performance:
     def stats(self) -> PerformanceStats:
         with self._lock:
             samples = list(self._samples)
-        told = [(sample.total, sample.synthesis) for sample in samples if sample.synthesis is not None]
+        reported = [(sample.total, sample.synthesis) for sample in samples if sample.synthesis is not None]
         return PerformanceStats(
             count=len(samples),
             first_byte=summary([sample.first_byte for sample in samples]),
             total=summary([sample.total for sample in samples]),
-            network=summary([max(0.0, total - synthesis) for total, synthesis in told]),
-            synthesis=summary([synthesis for _, synthesis in told]),
+            network=summary([max(0.0, total - synthesis) for total, synthesis in reported]),
+            synthesis=summary([synthesis for _, synthesis in reported]),
         )
 
 

@@ -1,4 +1,4 @@
-"""The client for ordinary programs."""
+"""The blocking client."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from kokoro_server.client import wire
 from kokoro_server.client.cache import Cache
 from kokoro_server.client.errors import BrokenOff, ClientError, ClipFailed
 from kokoro_server.client.performance import Performance, PerformanceStats
-from kokoro_server.client.values import AudioClip, CaptionedChunk, Voice, joined
-from kokoro_server.client.wire import DEFAULT_URL, DEFAULT_VOICE, Body, Retries, Stopwatch, Timeouts, Wanted
+from kokoro_server.client.values import AudioClip, CaptionedChunk, Voice, join_chunks
+from kokoro_server.client.wire import DEFAULT_URL, DEFAULT_VOICE, Body, ClipRequest, Retries, Stopwatch, Timeouts
 
 log = logging.getLogger(__name__)
 
@@ -29,9 +29,9 @@ BACKGROUND_THREADS = 4
 class KokoroClient:
     """Speech from a Kokoro Server. Safe to use from several threads; connections are kept and shared.
 
-    `fields` of a request are those of `POST /tts`: language, speed, pitch, volume, seed, format, sample_rate,
-    sample_format. Whatever goes wrong is a `ClientError`. `headers` go with every request, such as those that a proxy
-    in front of the server asks for.
+    The `fields` of a request are those of `POST /tts`: language, speed, pitch, volume, seed, format, sample_rate,
+    sample_format. Every failure raises a `ClientError`. `headers` are sent with every request, such as those that a
+    proxy in front of the server asks for.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class KokoroClient:
         self.close()
 
     def close(self) -> None:
-        """Waits for what `synthesize_async` has under way; drops what it has not begun."""
+        """Wait for what `synthesize_async` is doing; drop what it has not begun."""
         self._background.shutdown(cancel_futures=True)
         self._http.close()
 
@@ -85,37 +85,37 @@ class KokoroClient:
     ) -> AudioClip:
         """The whole clip.
 
-        `use_streaming` None receives texts over 50 characters as they are made: the timeout is then for each chunk, so
-        that a long text takes the time it needs. `optimize_for_latency` lets a short one overtake others on the server.
+        With `use_streaming` None, texts over 50 characters are streamed: the timeout is then for each chunk, so that a
+        long text takes the time it needs. `optimize_for_latency` lets a short text overtake others on the server.
         """
-        wanted = wire.body(text, voice, fields)
-        key = wire.cache_key(self.url, wanted)
+        body = wire.body(text, voice, fields)
+        key = wire.cache_key(self.url, body)
         if self._cache and (found := self._cache.get(key)):
             return found
         if wire.is_streamed(text, use_streaming):
-            clip = self._collected(wanted)
+            clip = self._synthesize_streamed(body)
         else:
-            clip = self._whole(wanted, optimize_for_latency)
+            clip = self._synthesize_whole(body, optimize_for_latency)
         if self._cache:
             self._cache.put(key, clip)
         return clip
 
     def stream(self, text: str, voice: str = DEFAULT_VOICE, **fields: Any) -> Iterator[bytes]:
-        """The clip's bytes as they are made: one file. Raises BrokenOff if it does not come to its end.
+        """The bytes of one file, as they are synthesized. Raises BrokenOff if the file does not come to its end.
 
         The request is sent when the first chunk is asked for. Close the iterator to abandon the rest.
         """
-        watch = Stopwatch()
-        with self._answered("/tts/stream", wire.body(text, voice, fields), self._timeouts.stream) as response:
-            yield from self._received(response, response.iter_bytes(), watch)
+        stopwatch = Stopwatch()
+        with self._post("/tts/stream", wire.body(text, voice, fields), self._timeouts.stream) as response:
+            yield from self._timed(response, response.iter_bytes(), stopwatch)
 
     def stream_captioned(self, text: str, voice: str = DEFAULT_VOICE, **fields: Any) -> Iterator[CaptionedChunk]:
-        """The same with the time of each word."""
-        watch = Stopwatch()
-        wanted = wire.body(text, voice, fields)
+        """Like `stream`, with the time of each word."""
+        stopwatch = Stopwatch()
+        body = wire.body(text, voice, fields)
         done = False
-        with self._answered("/tts/captioned", wanted, self._timeouts.stream, wire.NDJSON) as response:
-            for line in self._received(response, response.iter_lines(), watch):
+        with self._post("/tts/captioned", body, self._timeouts.stream, wire.NDJSON) as response:
+            for line in self._timed(response, response.iter_lines(), stopwatch):
                 if chunk := wire.captioned_chunk(line):
                     yield chunk
                 else:
@@ -123,10 +123,10 @@ class KokoroClient:
         if not done:
             raise BrokenOff(f"{self.url} ended a stream without saying that it is whole")
 
-    def synthesize_batch(self, requests: Sequence[Wanted]) -> list[AudioClip | ClipFailed]:
-        """Many clips in one request, each a text or a mapping of fields. One that fails is an error in its place."""
-        answer = self._answered("/tts/batch", wire.batch_body(requests), self._timeouts.batch)
-        with answer as response, wire.unbroken(self.url):
+    def synthesize_batch(self, requests: Sequence[ClipRequest]) -> list[AudioClip | ClipFailed]:
+        """Many clips in one request, each a text or a mapping of fields. A clip that fails is an error in its place."""
+        post = self._post("/tts/batch", wire.batch_body(requests), self._timeouts.batch)
+        with post as response, wire.map_stream_errors(self.url):
             content = response.read()
         return wire.batch(content)
 
@@ -156,7 +156,7 @@ class KokoroClient:
         return self._background.submit(work)
 
     def get_performance_stats(self) -> PerformanceStats:
-        """How long the last requests took. What came from the cache does not count."""
+        """How long the last requests took. Clips from the cache do not count."""
         return self._performance.stats()
 
     def reset_performance_stats(self) -> None:
@@ -170,56 +170,52 @@ class KokoroClient:
         return True
 
     def _get(self, path: str, timeout: float) -> dict[str, Any]:
-        with wire.translated(self.url):
+        with wire.map_request_errors(self.url):
             response = self._http.get(self.url + path, timeout=self._timeouts.reading(timeout))
-        return wire.object_of(response)
+        return wire.json_object(response)
 
-    def _whole(self, wanted: Body, optimize_for_latency: bool) -> AudioClip:
-        watch = Stopwatch()
-        sent = wanted | {"optimize_for_latency": True} if optimize_for_latency else wanted
-        with self._answered("/tts", sent, self._timeouts.synthesis) as response:
-            watch.saw_byte()
-            with wire.unbroken(self.url):
+    def _synthesize_whole(self, body: Body, optimize_for_latency: bool) -> AudioClip:
+        stopwatch = Stopwatch()
+        sent = body | {"optimize_for_latency": True} if optimize_for_latency else body
+        with self._post("/tts", sent, self._timeouts.synthesis) as response:
+            stopwatch.saw_byte()
+            with wire.map_stream_errors(self.url):
                 content = response.read()
-        self._performance.add(watch.sample(response))
-        return wire.clip(response, content, wanted, None)
+        self._performance.add(stopwatch.sample(response))
+        return wire.clip(response, content, body, None)
 
-    def _collected(self, wanted: Body) -> AudioClip:
-        watch = Stopwatch()
-        with self._answered("/tts/stream", wanted, self._timeouts.stream) as response:
-            chunks = list(self._received(response, response.iter_bytes(), watch))
-        content, duration = joined(chunks, wanted)
-        return wire.clip(response, content, wanted, duration)
+    def _synthesize_streamed(self, body: Body) -> AudioClip:
+        stopwatch = Stopwatch()
+        with self._post("/tts/stream", body, self._timeouts.stream) as response:
+            chunks = list(self._timed(response, response.iter_bytes(), stopwatch))
+        content, duration = join_chunks(chunks, body)
+        return wire.clip(response, content, body, duration)
 
-    def _received(self, response: httpx.Response, parts: Iterator[T], watch: Stopwatch) -> Iterator[T]:
-        with wire.unbroken(self.url):
+    def _timed(self, response: httpx.Response, parts: Iterator[T], stopwatch: Stopwatch) -> Iterator[T]:
+        with wire.map_stream_errors(self.url):
             for part in parts:
-                watch.saw_byte()
+                stopwatch.saw_byte()
                 yield part
-        self._performance.add(watch.sample(response))
+        self._performance.add(stopwatch.sample(response))
 
     @contextmanager
-    def _answered(
-        self, path: str, wanted: Body, timeout: float, headers: Mapping[str, str] | None = None
+    def _post(
+        self, path: str, body: Body, timeout: float, headers: Mapping[str, str] | None = None
     ) -> Iterator[httpx.Response]:
-        """A good answer, its content still to be read. Tries again while the server asks for it."""
+        """A successful response whose content is still to be read. Tries again where `Retries` says so."""
         tried = 0
         while True:
             tried += 1
-            with wire.translated(self.url):
+            with wire.map_request_errors(self.url):
                 request = self._http.build_request(
-                    "POST",
-                    self.url + path,
-                    json=wanted,
-                    headers=headers,
-                    timeout=self._timeouts.reading(timeout),
+                    "POST", self.url + path, json=body, headers=headers, timeout=self._timeouts.reading(timeout)
                 )
                 response = self._http.send(request, stream=True)
             try:
                 if response.is_success:
                     yield response
                     return
-                with wire.translated(self.url):
+                with wire.map_request_errors(self.url):
                     response.read()
             finally:
                 response.close()

@@ -1,4 +1,4 @@
-"""What a client hands out."""
+"""The values that a client returns."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-UNKNOWN = b"\xff\xff\xff\xff"  # the length in the header of a WAV file that was sent while it was made
-HEADER = 44  # bytes of the server's WAV header
+UNKNOWN_LENGTH = b"\xff\xff\xff\xff"  # in the header of a WAV file that is sent while it is synthesized
+HEADER_SIZE = 44  # bytes, of the server's WAV files
 SAMPLE_RATE = 24_000  # Hz, unless a request asks for another
 
 
 @dataclass(frozen=True, slots=True)
 class AudioClip:
-    """A whole audio file. `duration` is in seconds; None where it is not known: a long clip in a packed format."""
+    """A whole audio file. `duration` is in seconds; None if it is unknown: a streamed clip in a compressed format."""
 
     content: bytes
     format: str
@@ -55,20 +55,20 @@ class Voice:
     title: str
     language: str
     gender: str
-    grade: str | None  # the model's authors' own, A the best
+    grade: str | None  # the model authors' own; A is the best
 
 
-def joined(chunks: list[bytes], body: Mapping[str, Any]) -> tuple[bytes, float | None]:
-    """A stream's bytes as a proper file, and its length in seconds where that can be told."""
+def join_chunks(chunks: list[bytes], body: Mapping[str, Any]) -> tuple[bytes, float | None]:
+    """A stream's chunks as one file with a correct header, and its duration in seconds if that is known."""
     content = b"".join(chunks)
     format = body.get("format", "wav")
-    if format == "wav" and content[40:HEADER] == UNKNOWN:
-        size = len(content) - HEADER
+    if format == "wav" and content[40:HEADER_SIZE] == UNKNOWN_LENGTH:
+        size = len(content) - HEADER_SIZE
         content = (
-            content[:4] + struct.pack("<I", 36 + size) + content[8:40] + struct.pack("<I", size) + content[HEADER:]
+            content[:4] + struct.pack("<I", 36 + size) + content[8:40] + struct.pack("<I", size) + content[HEADER_SIZE:]
         )
     if format not in ("wav", "pcm"):
         return content, None
     width = 4 if body.get("sample_format") == "pcm_f32le" else 2
-    samples = (len(content) - (HEADER if format == "wav" else 0)) // width
+    samples = (len(content) - (HEADER_SIZE if format == "wav" else 0)) // width
     return content, samples / body.get("sample_rate", SAMPLE_RATE)

@@ -1,4 +1,4 @@
-"""What both clients share: what they send, how they read answers, when they try again. No input or output here."""
+"""What both clients share: request bodies, parsing of responses, timeouts and retries. Nothing here does I/O."""
 
 from __future__ import annotations
 
@@ -21,24 +21,24 @@ from kokoro_server.client.values import AudioClip, CaptionedChunk, Voice, Word
 
 DEFAULT_URL = "http://127.0.0.1:8880"
 DEFAULT_VOICE = "af_heart"
-STREAMED_FROM = 50  # characters: longer texts are streamed unless the caller says otherwise
-LIMITS = httpx.Limits(max_connections=None, max_keepalive_connections=32)  # how many are too many, the server decides
+STREAMING_THRESHOLD = 50  # characters: longer texts are streamed unless the caller says otherwise
+LIMITS = httpx.Limits(max_connections=None, max_keepalive_connections=32)  # the server decides how many are too many
 NDJSON = {"Accept": "application/x-ndjson"}
 
 Body = dict[str, Any]
-Wanted = str | Mapping[str, Any]
+ClipRequest = str | Mapping[str, Any]
 T = TypeVar("T", Voice, Word)
 
 
 @dataclass(frozen=True, slots=True)
 class Timeouts:
-    """Seconds that the server may leave us without a word."""
+    """Seconds to wait for the next bytes from the server, by kind of request."""
 
     connect: float = 5.0
     health: float = 0.5
     synthesis: float = 10.0  # of a short text
     stream: float = 15.0  # between two chunks
-    batch: float = 600.0  # all clips of a batch come at once, when the last one is made
+    batch: float = 600.0  # all clips of a batch come at once, when the last one is ready
 
     def reading(self, seconds: float) -> httpx.Timeout:
         return httpx.Timeout(seconds, connect=min(self.connect, seconds))
@@ -46,13 +46,13 @@ class Timeouts:
 
 @dataclass(frozen=True, slots=True)
 class Retries:
-    """How often to ask again when the server is too busy (429) or a part of it restarts (503)."""
+    """How often to try when the server is too busy (429) or a part of it restarts (503)."""
 
     tries: int = 3  # in all
     longest_wait: float = 10.0  # seconds; a server that asks for more is not asked again
 
     def delay(self, error: ServerError, tried: int) -> float | None:
-        """Seconds to wait before the next try; None when there is to be none."""
+        """Seconds to wait before the next try; None if there should be no other."""
         if error.status not in (429, 503) or tried >= self.tries:
             return None
         wait = error.retry_after if error.retry_after is not None else 0.5 * 2 ** (tried - 1)
@@ -63,16 +63,16 @@ def body(text: str, voice: str, fields: Mapping[str, Any]) -> Body:
     return {"text": text, "voice": voice, **fields}
 
 
-def batch_body(wanted: Sequence[Wanted]) -> Body:
-    return {"requests": [{"text": item} if isinstance(item, str) else dict(item) for item in wanted]}
+def batch_body(requests: Sequence[ClipRequest]) -> Body:
+    return {"requests": [{"text": item} if isinstance(item, str) else dict(item) for item in requests]}
 
 
 def is_streamed(text: str, use_streaming: bool | None) -> bool:
-    return len(text) > STREAMED_FROM if use_streaming is None else use_streaming
+    return len(text) > STREAMING_THRESHOLD if use_streaming is None else use_streaming
 
 
-def cache_key(url: str, wanted: Body) -> str:
-    return hashlib.sha256(json.dumps([url, wanted], sort_keys=True).encode()).hexdigest()
+def cache_key(url: str, body: Body) -> str:
+    return hashlib.sha256(json.dumps([url, body], sort_keys=True).encode()).hexdigest()
 
 
 class Stopwatch:
@@ -86,8 +86,8 @@ class Stopwatch:
 
     def sample(self, response: httpx.Response) -> Sample:
         total = self._ms()
-        told = [response.headers.get(name) for name in ("x-queue-time-ms", "x-inference-time-ms")]
-        synthesis = sum(map(float, told)) if all(told) else None
+        server_ms = [response.headers.get(name) for name in ("x-queue-time-ms", "x-inference-time-ms")]
+        synthesis = sum(map(float, server_ms)) if all(server_ms) else None
         return Sample(total if self._first is None else self._first, total, synthesis)
 
     def _ms(self) -> float:
@@ -95,8 +95,8 @@ class Stopwatch:
 
 
 @contextmanager
-def translated(url: str) -> Iterator[None]:
-    """httpx's errors, before an answer, as ours."""
+def map_request_errors(url: str) -> Iterator[None]:
+    """Raise our errors for those that httpx raises before there is a response."""
     try:
         yield
     except httpx.TimeoutException as error:
@@ -108,8 +108,8 @@ def translated(url: str) -> Iterator[None]:
 
 
 @contextmanager
-def unbroken(url: str) -> Iterator[None]:
-    """The same once audio has begun."""
+def map_stream_errors(url: str) -> Iterator[None]:
+    """Raise BrokenOff for the errors that httpx raises once the audio has begun."""
     try:
         yield
     except httpx.HTTPError as error:
@@ -117,10 +117,10 @@ def unbroken(url: str) -> Iterator[None]:
 
 
 def server_error(response: httpx.Response) -> ServerError:
-    """Of an answer that has been read."""
+    """The error of a response whose content has been read."""
     try:
-        told = response.json()["error"]
-        code, message, field = str(told["code"]), str(told["message"]), told.get("field")
+        error = response.json()["error"]
+        code, message, field = str(error["code"]), str(error["message"]), error.get("field")
     except (ValueError, KeyError, TypeError, AttributeError):
         code, field = "unexpected_answer", None
         message = f"{response.url} answered with status {response.status_code}; is it a Kokoro Server?"
@@ -141,54 +141,54 @@ def _seconds(text: str | None) -> float | None:
         return None  # a date, which our server never sends
 
 
-def object_of(response: httpx.Response) -> dict[str, Any]:
-    """The JSON object of an answer that has been read."""
+def json_object(response: httpx.Response) -> dict[str, Any]:
+    """The JSON object of a response whose content has been read."""
     try:
-        found = response.json()
+        parsed = response.json()
     except ValueError:
-        found = None
-    if not response.is_success or not isinstance(found, dict):
+        parsed = None
+    if not response.is_success or not isinstance(parsed, dict):
         raise server_error(response)
-    return found
+    return parsed
 
 
-def clip(response: httpx.Response, content: bytes, wanted: Body, duration: float | None) -> AudioClip:
-    told = response.headers.get("x-audio-duration")
+def clip(response: httpx.Response, content: bytes, body: Body, duration: float | None) -> AudioClip:
+    header = response.headers.get("x-audio-duration")
     return AudioClip(
         content=content,
-        format=wanted.get("format", "wav"),
-        voice=response.headers.get("x-voice-used", wanted["voice"]),
-        duration=float(told) if told else duration,
+        format=body.get("format", "wav"),
+        voice=response.headers.get("x-voice-used", body["voice"]),
+        duration=float(header) if header else duration,
     )
 
 
 def batch(content: bytes) -> list[AudioClip | ClipFailed]:
     """The clips of a zip file, in order."""
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
-        lines = json.loads(archive.read("manifest.json"))
-        return [_batch_clip(archive.read(line["file"]), line) for line in lines]
+        manifest = json.loads(archive.read("manifest.json"))
+        return [_batch_clip(archive.read(entry["file"]), entry) for entry in manifest]
 
 
-def _batch_clip(content: bytes, line: Mapping[str, Any]) -> AudioClip | ClipFailed:
-    if line["status"] != "ok":
-        return ClipFailed(line["error"], code=content.decode().partition(":")[0])
-    return AudioClip(content, line["file"].rpartition(".")[2], line["voice"], line["duration"])
+def _batch_clip(content: bytes, entry: Mapping[str, Any]) -> AudioClip | ClipFailed:
+    if entry["status"] != "ok":
+        return ClipFailed(entry["error"], code=content.decode().partition(":")[0])
+    return AudioClip(content, entry["file"].rpartition(".")[2], entry["voice"], entry["duration"])
 
 
 def captioned_chunk(line: str) -> CaptionedChunk | None:
-    """One event of a captioned stream; None for the last one, which says that it is whole."""
+    """One event of a captioned stream; None for the last event, which says that the stream is complete."""
     event = json.loads(line)
     if event["type"] == "done":
         return None
     if event["type"] == "error":
         raise BrokenOff(event["message"])
-    return CaptionedChunk(b64decode(event["audio"]), tuple(_known(Word, word) for word in event["words"]))
+    return CaptionedChunk(b64decode(event["audio"]), tuple(_from_json(Word, word) for word in event["words"]))
 
 
-def voices(found: Mapping[str, Any]) -> list[Voice]:
-    return [_known(Voice, voice) for voice in found["voices"]]
+def voices(listing: Mapping[str, Any]) -> list[Voice]:
+    return [_from_json(Voice, voice) for voice in listing["voices"]]
 
 
-def _known(kind: type[T], told: Mapping[str, Any]) -> T:
-    """A value of what we know; a newer server may tell more."""
-    return kind(**{name: told[name] for name in kind.__dataclass_fields__})
+def _from_json(kind: type[T], fields: Mapping[str, Any]) -> T:
+    """Made of the fields that we know; a newer server may send more."""
+    return kind(**{name: fields[name] for name in kind.__dataclass_fields__})

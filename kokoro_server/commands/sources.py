@@ -10,7 +10,7 @@ from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import aclosing
 from dataclasses import dataclass
 
-from kokoro_server.app import running
+from kokoro_server.app import running_parts
 from kokoro_server.audio.captions import Timing
 from kokoro_server.audio.encode import Output
 from kokoro_server.audio.render import Renderer, Rendering
@@ -58,7 +58,7 @@ async def embedded(
     )
     renderer = Renderer(Rendering(Output("pcm")))
     async with (
-        running(alone, load, Metrics(), _device_lost) as parts,
+        running_parts(alone, load, Metrics(), _device_lost) as parts,
         aclosing(_segments(parts, speech, heard=heard)) as segments,
     ):
         async for segment in segments:

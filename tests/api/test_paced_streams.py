@@ -1,4 +1,4 @@
-"""Streams of an engine that has found out that it is slow, and whole clips of it."""
+"""Streams and whole clips of an engine that has measured itself to be slow."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from kokoro_server.engine.protocol import Limits, Result, Row
 from tests import backends, tiny
 from tests.servers import assert_same_audio
 
-SAID = {
+BODY = {
     "phonemes": "ðə kwˈɪk bɹˈWn fˈɑks ʤˈʌmps ˈOvəɹ ðə lˈAzi dˈɔɡ wˌIl sˈɛvən wˈɪzəɹdz kwˈIətli wˈɑʧ fɹʌm ðə hˈɪl. " * 3,
     "format": "pcm",
     "sample_format": "pcm_f32le",
 }
 
 
-class Slow:
-    """The tiny model, which says that it takes long."""
+class SlowEngine:
+    """The tiny model, which reports that it is slow."""
 
     device = "cpu"
 
@@ -48,7 +48,7 @@ class Slow:
 async def served(folder: Path, **environ: str) -> AsyncIterator[httpx.AsyncClient]:
     app = create_app(
         Settings.load({"G2P_SERVICE_URL": "http://localhost:9", **environ}, dotenv=None),
-        load=lambda _settings: LoadedModel((Slow(),), tiny.load(folder).voices, "fp32", "path"),
+        load=lambda _settings: LoadedModel((SlowEngine(),), tiny.load(folder).voices, "fp32", "path"),
     )
     async with (
         app.router.lifespan_context(app),
@@ -57,9 +57,9 @@ async def served(folder: Path, **environ: str) -> AsyncIterator[httpx.AsyncClien
         yield client
 
 
-async def test_only_streams_are_cut_by_the_speed(tmp_path: Path) -> None:
+async def test_only_streams_are_split_by_the_engines_speed(tmp_path: Path) -> None:
     async with served(tmp_path) as client:
-        whole, streamed = [await client.post(path, json=SAID) for path in ("/tts", "/tts/stream")]
+        whole, streamed = [await client.post(path, json=BODY) for path in ("/tts", "/tts/stream")]
         health = (await client.get("/health/streaming")).json()
     assert whole.status_code == streamed.status_code == 200
     assert streamed.headers["x-bypass-chunks"] == "100"
@@ -72,7 +72,7 @@ async def test_only_streams_are_cut_by_the_speed(tmp_path: Path) -> None:
         "first_piece_seconds": 0.99,
     }
     async with served(tmp_path, FIRST_CHUNK_MAX_TOKENS="50") as client:
-        plain, alike = [await client.post(path, json=SAID) for path in ("/tts", "/tts/stream")]
+        plain, alike = [await client.post(path, json=BODY) for path in ("/tts", "/tts/stream")]
     assert alike.headers["x-streaming-mode"] == "bypass-first-2-chunks"
     assert_same_audio(alike.content, whole.content)
     assert_same_audio(plain.content, whole.content)

@@ -58,7 +58,7 @@ def page(context: BrowserContext, tiny_server: Server) -> Iterator[Page]:
 
 @pytest.fixture
 def troubled(context: BrowserContext, tiny_server: Server) -> Page:
-    """The page where the browser itself may complain: it tells the console of every answer that is no success."""
+    """The page where the browser itself may complain: it logs every response that is no success to the console."""
     return opened(context.new_page(), tiny_server.url)
 
 
@@ -276,19 +276,19 @@ def test_says_when_to_come_back(troubled: Page) -> None:
     expect(troubled.get_by_role("alert")).to_have_text("Too many requests are waiting. Try again in 7 s.")
 
 
-def test_a_failure_in_mid_speech_is_told(context: BrowserContext, tmp_path: Path) -> None:
+def test_a_failure_in_mid_speech_is_reported(context: BrowserContext, tmp_path: Path) -> None:
     with servers.running(("-m", "tests.services.faulty"), tmp_path / "log") as server:
         page = opened(context.new_page(), server.url)
         page.get_by_label("Speed").fill(str(LATE_FAILURE))
         speak(page, LONG)
-        # Told by the last line of the stream, or by the broken connection: whichever the browser sees.
+        # The page learns of it by the last line of the stream or by the broken connection, whichever the browser sees.
         expect(page.get_by_role("alert")).to_contain_text("broke off")
         until(page, "window.kokoro.state.phase === 'failed'")
         state = page.evaluate("window.kokoro.state")
         assert state["played"] == state["scheduled"] > 0
 
 
-def test_a_stream_that_breaks_off_is_told(troubled: Page, tiny_server: Server) -> None:
+def test_a_stream_that_breaks_off_is_reported(troubled: Page, tiny_server: Server) -> None:
     whole = httpx.post(
         f"{tiny_server.url}/tts/captioned",
         json={"text": TEXT, "format": "pcm"},

@@ -1,4 +1,4 @@
-"""A server that answers as it is told, over a real socket, and remembers what it was asked."""
+"""A server that sends scripted responses over a real socket and records the requests."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import Any
 
 
 @dataclass(frozen=True)
-class Answer:
+class ScriptedResponse:
     status: int = 200
     headers: dict[str, str] = field(default_factory=dict)
     content: bytes = b"RIFF"
@@ -22,48 +22,48 @@ class Answer:
     broken_off: bool = False  # chunked, and never ended
 
 
-def busy(retry_after: str | None = "0", status: int = 429) -> Answer:
+def busy(retry_after: str | None = "0", status: int = 429) -> ScriptedResponse:
     error = {"error": {"code": "too_busy", "message": "come back later", "field": None}}
-    return Answer(status, {"Retry-After": retry_after} if retry_after else {}, json.dumps(error).encode())
+    return ScriptedResponse(status, {"Retry-After": retry_after} if retry_after else {}, json.dumps(error).encode())
 
 
-class Scripted:
+class ScriptedServer:
     def __init__(self, url: str) -> None:
         self.url = url
-        self.answers: deque[Answer] = deque()
-        self.asked: list[tuple[str, Any]] = []  # path and body
-        self.was_asked = threading.Event()
+        self.responses: deque[ScriptedResponse] = deque()
+        self.requests: list[tuple[str, Any]] = []  # path and body
+        self.got_request = threading.Event()
 
 
 @contextmanager
-def running() -> Iterator[Scripted]:
+def running() -> Iterator[ScriptedServer]:
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
 
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers["Content-Length"]))
-            script.asked.append((self.path, json.loads(body)))
-            script.was_asked.set()
-            self._answer(script.answers.popleft())
+            script.requests.append((self.path, json.loads(body)))
+            script.got_request.set()
+            self._respond(script.responses.popleft())
 
         def do_GET(self) -> None:
-            script.asked.append((self.path, None))
-            self._answer(script.answers.popleft())
+            script.requests.append((self.path, None))
+            self._respond(script.responses.popleft())
 
-        def _answer(self, answer: Answer) -> None:
-            time.sleep(answer.delay)
-            self.send_response(answer.status)
-            for name, value in answer.headers.items():
+        def _respond(self, response: ScriptedResponse) -> None:
+            time.sleep(response.delay)
+            self.send_response(response.status)
+            for name, value in response.headers.items():
                 self.send_header(name, value)
-            if answer.broken_off:
+            if response.broken_off:
                 self.send_header("Transfer-Encoding", "chunked")
                 self.end_headers()
-                self.wfile.write(b"%x\r\n%s\r\n" % (len(answer.content), answer.content))
+                self.wfile.write(b"%x\r\n%s\r\n" % (len(response.content), response.content))
                 self.close_connection = True
             else:
-                self.send_header("Content-Length", str(len(answer.content)))
+                self.send_header("Content-Length", str(len(response.content)))
                 self.end_headers()
-                self.wfile.write(answer.content)
+                self.wfile.write(response.content)
 
         def log_message(self, format: str, *args: Any) -> None:
             pass
@@ -73,7 +73,7 @@ def running() -> Iterator[Scripted]:
             pass  # clients that leave early are part of the tests
 
     server = Server(("127.0.0.1", 0), Handler)
-    script = Scripted(f"http://127.0.0.1:{server.server_port}")
+    script = ScriptedServer(f"http://127.0.0.1:{server.server_port}")
     thread = threading.Thread(target=server.serve_forever, args=(0.05,))
     thread.start()
     try:

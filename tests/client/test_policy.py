@@ -22,43 +22,43 @@ from kokoro_server.client import (
     Unreachable,
 )
 from kokoro_server.client.performance import summary
-from tests.client.scripted import Answer, Scripted, busy
+from tests.client.scripted import ScriptedResponse, ScriptedServer, busy
 
 SHORT = "Hello there."
 
 
-def asked(server: Scripted) -> list[str]:
-    return [path for path, _ in server.asked]
+def paths(server: ScriptedServer) -> list[str]:
+    return [path for path, _ in server.requests]
 
 
 @pytest.mark.parametrize("status", [429, 503])
-def test_a_busy_server_is_asked_again(server: Scripted, status: int) -> None:
-    server.answers += [busy(status=status), busy(status=status), Answer()]
+def test_a_busy_server_is_asked_again(server: ScriptedServer, status: int) -> None:
+    server.responses += [busy(status=status), busy(status=status), ScriptedResponse()]
     with KokoroClient(server.url) as client:
         assert client.synthesize(SHORT).content == b"RIFF"
-    assert asked(server) == ["/tts"] * 3
+    assert paths(server) == ["/tts"] * 3
 
 
-def test_a_busy_stream_is_asked_again(server: Scripted) -> None:
-    server.answers += [busy(), Answer(content=b"audio")]
+def test_a_busy_stream_is_asked_again(server: ScriptedServer) -> None:
+    server.responses += [busy(), ScriptedResponse(content=b"audio")]
     with KokoroClient(server.url) as client:
         assert b"".join(client.stream(SHORT)) == b"audio"
 
 
-def test_the_tries_are_bounded(server: Scripted) -> None:
-    server.answers += [busy()] * 3
+def test_the_tries_are_bounded(server: ScriptedServer) -> None:
+    server.responses += [busy()] * 3
     with KokoroClient(server.url) as client, pytest.raises(ServerError, match="come back later") as refused:
         client.synthesize(SHORT)
     assert (refused.value.status, refused.value.code, refused.value.retry_after) == (429, "too_busy", 0)
-    assert len(server.asked) == 3
+    assert len(server.requests) == 3
 
 
-def test_a_server_that_asks_for_a_long_wait_is_not_asked_again(server: Scripted) -> None:
-    server.answers += [busy(retry_after="60")]
+def test_a_server_that_asks_for_a_long_wait_is_not_asked_again(server: ScriptedServer) -> None:
+    server.responses += [busy(retry_after="60")]
     with KokoroClient(server.url) as client, pytest.raises(ServerError) as refused:
         client.synthesize(SHORT)
     assert refused.value.retry_after == 60
-    assert len(server.asked) == 1
+    assert len(server.requests) == 1
 
 
 def test_without_a_hint_the_waits_grow() -> None:
@@ -68,25 +68,25 @@ def test_without_a_hint_the_waits_grow() -> None:
 
 
 @pytest.mark.parametrize("status", [400, 413, 422, 500, 504])
-def test_other_errors_are_not_tried_again(server: Scripted, status: int) -> None:
-    server.answers += [busy(status=status)]
+def test_other_errors_are_not_tried_again(server: ScriptedServer, status: int) -> None:
+    server.responses += [busy(status=status)]
     with KokoroClient(server.url) as client, pytest.raises(ServerError):
         client.synthesize(SHORT)
-    assert len(server.asked) == 1
+    assert len(server.requests) == 1
 
 
 @pytest.mark.parametrize("use_streaming", [True, False])
-def test_nothing_is_tried_again_once_audio_has_begun(server: Scripted, use_streaming: bool) -> None:
-    server.answers += [Answer(content=b"the beginning", broken_off=True), Answer()]
+def test_nothing_is_tried_again_once_audio_has_begun(server: ScriptedServer, use_streaming: bool) -> None:
+    server.responses += [ScriptedResponse(content=b"the beginning", broken_off=True), ScriptedResponse()]
     with KokoroClient(server.url) as client:
         with pytest.raises(BrokenOff):
             client.synthesize(SHORT, use_streaming=use_streaming)
         assert client.get_performance_stats().count == 0
-    assert len(server.asked) == 1
+    assert len(server.requests) == 1
 
 
-def test_an_answer_that_is_none_of_ours_is_told_as_such(server: Scripted) -> None:
-    server.answers += [Answer(502, content=b"<html>bad gateway</html>"), Answer(content=b"hello")]
+def test_a_response_of_another_kind_of_server_is_reported_as_such(server: ScriptedServer) -> None:
+    server.responses += [ScriptedResponse(502, content=b"<html>bad gateway</html>"), ScriptedResponse(content=b"hello")]
     with KokoroClient(server.url) as client:
         with pytest.raises(ServerError, match="is it a Kokoro Server") as refused:
             client.synthesize(SHORT)
@@ -95,8 +95,8 @@ def test_an_answer_that_is_none_of_ours_is_told_as_such(server: Scripted) -> Non
             client.health()
 
 
-def test_each_kind_of_request_has_its_own_patience(server: Scripted) -> None:
-    server.answers += [Answer(delay=0.5)] * 3
+def test_each_kind_of_request_has_its_own_timeout(server: ScriptedServer) -> None:
+    server.responses += [ScriptedResponse(delay=0.5)] * 3
     timeouts = Timeouts(health=0.1, synthesis=0.1, stream=0.1)
     with KokoroClient(server.url, timeouts=timeouts) as client:
         with pytest.raises(TimedOut):
@@ -125,26 +125,31 @@ def test_a_server_that_is_not_there(url: str) -> None:
         ("x", True, "/tts/stream"),
     ],
 )
-def test_long_texts_are_streamed(server: Scripted, text: str, use_streaming: bool | None, path: str) -> None:
-    server.answers.append(Answer())
+def test_long_texts_are_streamed(server: ScriptedServer, text: str, use_streaming: bool | None, path: str) -> None:
+    server.responses.append(ScriptedResponse())
     with KokoroClient(server.url) as client:
         client.synthesize(text, use_streaming=use_streaming)
-    assert asked(server) == [path]
+    assert paths(server) == [path]
 
 
-def test_only_what_was_asked_for_is_sent(server: Scripted) -> None:
-    server.answers += [Answer(), Answer()]
+def test_only_what_was_asked_for_is_sent(server: ScriptedServer) -> None:
+    server.responses += [ScriptedResponse(), ScriptedResponse()]
     with KokoroClient(server.url) as client:
         client.synthesize(SHORT, speed=1.5)
         client.synthesize(SHORT, optimize_for_latency=True)
-    assert server.asked == [
+    assert server.requests == [
         ("/tts", {"text": SHORT, "voice": "af_heart", "speed": 1.5}),
         ("/tts", {"text": SHORT, "voice": "af_heart", "optimize_for_latency": True}),
     ]
 
 
-async def test_asyncio_client_tries_again_and_gives_up_likewise(server: Scripted) -> None:
-    server.answers += [busy(), Answer(), Answer(content=b"the beginning", broken_off=True), Answer(delay=0.5)]
+async def test_asyncio_client_tries_again_and_gives_up_likewise(server: ScriptedServer) -> None:
+    server.responses += [
+        busy(),
+        ScriptedResponse(),
+        ScriptedResponse(content=b"the beginning", broken_off=True),
+        ScriptedResponse(delay=0.5),
+    ]
     async with AsyncKokoroClient(server.url, timeouts=Timeouts(stream=0.2)) as client:
         assert (await client.synthesize(SHORT)).content == b"RIFF"
         with pytest.raises(BrokenOff):
@@ -157,11 +162,11 @@ async def test_asyncio_client_tries_again_and_gives_up_likewise(server: Scripted
         assert await client.warmup() is False
 
 
-async def test_closing_the_asyncio_client_cancels_what_is_under_way(server: Scripted) -> None:
-    server.answers.append(Answer(delay=0.5))
+async def test_closing_the_asyncio_client_cancels_what_is_under_way(server: ScriptedServer) -> None:
+    server.responses.append(ScriptedResponse(delay=0.5))
     async with AsyncKokoroClient(server.url) as client:
         task = client.synthesize_async(SHORT)
-        assert await asyncio.to_thread(server.was_asked.wait, 60)
+        assert await asyncio.to_thread(server.got_request.wait, 60)
     assert task.cancelled()
 
 
@@ -174,14 +179,14 @@ def clip(content: bytes) -> AudioClip:
     return AudioClip(content, "wav", "af_heart", 1.25)
 
 
-def test_a_cached_clip_is_not_asked_for_again(server: Scripted, cache: Cache) -> None:
-    server.answers += [Answer(content=b"one\ntwo"), Answer(content=b"other")]
+def test_a_cached_clip_is_not_asked_for_again(server: ScriptedServer, cache: Cache) -> None:
+    server.responses += [ScriptedResponse(content=b"one\ntwo"), ScriptedResponse(content=b"other")]
     with KokoroClient(server.url, cache=cache) as client:
         first = client.synthesize(SHORT)
         assert client.synthesize(SHORT) == first
         assert client.synthesize(SHORT, optimize_for_latency=True) == first
         assert client.synthesize(SHORT, speed=1.1) != first
-    assert len(server.asked) == 2
+    assert len(server.requests) == 2
 
 
 def test_the_cache_keeps_to_its_size(cache: Cache) -> None:
@@ -196,12 +201,12 @@ def test_the_cache_keeps_to_its_size(cache: Cache) -> None:
 def test_a_damaged_file_of_the_cache_is_as_good_as_none(tmp_path: Path) -> None:
     cache = FolderCache(tmp_path)
     cache.put("a", clip(b"audio"))
-    (found,) = tmp_path.iterdir()
-    found.write_bytes(b"rubbish")
+    (file,) = tmp_path.iterdir()
+    file.write_bytes(b"rubbish")
     assert cache.get("a") is None
 
 
 def test_percentiles() -> None:
-    found = summary([float(value) for value in range(1, 101)])
-    assert (found.count, found.avg, found.min, found.max, found.p95, found.p99) == (100, 50.5, 1, 100, 95, 99)
+    result = summary([float(value) for value in range(1, 101)])
+    assert (result.count, result.avg, result.min, result.max, result.p95, result.p99) == (100, 50.5, 1, 100, 95, 99)
     assert summary([]).count == 0

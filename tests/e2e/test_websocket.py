@@ -52,35 +52,35 @@ class Agent:
     def __init__(self, connection: ClientConnection) -> None:
         self.connection = connection
         self.spoken: dict[int, Spoken] = {}
-        self.marks: list[dict[str, Any]] = []
+        self.events: list[dict[str, Any]] = []
         self.last_id = 0
 
     async def send(self, type: str, **fields: Any) -> None:
         await self.connection.send(json.dumps({"type": type, **fields}))
 
     async def until(self, *types: str) -> dict[str, Any]:
-        """Take in what comes up to a mark of one of these types."""
+        """Take in what comes up to an event of one of these types."""
         async with asyncio.timeout(PATIENCE):
             while True:
                 message = await self.connection.recv()
                 if isinstance(message, bytes):
-                    self.spoken[self.marks[-1]["id"]].audio += message
+                    self.spoken[self.events[-1]["id"]].audio += message
                     continue
-                mark: dict[str, Any] = json.loads(message)
-                self.marks.append(mark)
-                self._note(mark)
-                if mark["type"] in types:
-                    return mark
+                event: dict[str, Any] = json.loads(message)
+                self.events.append(event)
+                self._record(event)
+                if event["type"] in types:
+                    return event
 
-    def _note(self, mark: dict[str, Any]) -> None:
-        if mark["type"] == "start":
-            assert mark["id"] > self.last_id
-            self.last_id = mark["id"]
-            self.spoken[mark["id"]] = Spoken(mark["text"])
-        elif mark["type"] == "words":
-            self.spoken[mark["id"]].words += mark["words"]
-        elif mark["type"] == "done":
-            self.spoken[mark["id"]].duration = mark["duration"]
+    def _record(self, event: dict[str, Any]) -> None:
+        if event["type"] == "start":
+            assert event["id"] > self.last_id
+            self.last_id = event["id"]
+            self.spoken[event["id"]] = Spoken(event["text"])
+        elif event["type"] == "words":
+            self.spoken[event["id"]].words += event["words"]
+        elif event["type"] == "done":
+            self.spoken[event["id"]].duration = event["duration"]
 
 
 @asynccontextmanager
@@ -103,7 +103,7 @@ def pieces(text: str, chance: random.Random) -> list[str]:
 
 async def test_sentences_are_spoken_as_tts_speaks_them(tiny_server: Server) -> None:
     async with agent(tiny_server) as it:
-        assert it.marks[0] == {
+        assert it.events[0] == {
             "type": "ready",
             "voice": "af_heart",
             "format": "pcm",
@@ -126,10 +126,10 @@ async def test_sentences_are_spoken_as_tts_speaks_them(tiny_server: Server) -> N
 
 
 async def test_start_says_how_to_speak(tiny_server: Server) -> None:
-    manner = {"voice": "am_adam", "speed": 1.3, "volume": -3, "sample_rate": 16_000, "sample_format": "pcm_f32le"}
+    options = {"voice": "am_adam", "speed": 1.3, "volume": -3, "sample_rate": 16_000, "sample_format": "pcm_f32le"}
     async with agent(tiny_server) as it:
-        await it.send("start", **manner)
-        assert (await it.until("ready")) | {"voice": "am_adam", "sample_rate": 16_000} == it.marks[-1]
+        await it.send("start", **options)
+        assert (await it.until("ready")) | {"voice": "am_adam", "sample_rate": 16_000} == it.events[-1]
         await it.send("append", text="Hello there.")
         await it.send("flush")
         await it.until("flushed")
@@ -140,7 +140,7 @@ async def test_start_says_how_to_speak(tiny_server: Server) -> None:
             await it.until("never")
     assert closed.value.rcvd is not None
     assert closed.value.rcvd.code == 1000
-    assert_same_audio(it.spoken[1].audio, say(tiny_server, "Hello there.", format="pcm", **manner).content)
+    assert_same_audio(it.spoken[1].audio, say(tiny_server, "Hello there.", format="pcm", **options).content)
     assert decode(it.spoken[2].audio, "mp3").any()
     assert it.spoken[2].duration > 0
 
@@ -170,9 +170,9 @@ async def test_a_bad_message_is_answered_and_the_connection_stays(
 ) -> None:
     async with agent(tiny_server) as it:
         await it.connection.send(message)
-        mark = await it.until("error")
-        assert mark["code"] == code
-        assert says in mark["message"]
+        event = await it.until("error")
+        assert event["code"] == code
+        assert says in event["message"]
         await it.send("append", text="Still here.")
         await it.send("flush")
         await it.until("flushed")
@@ -184,8 +184,8 @@ async def test_a_sentence_that_fails_costs_only_itself(tiny_server: Server) -> N
         await it.send("append", text="One. Wait [pause:99s] here. 🙂 Three.")
         await it.send("flush")
         await it.until("flushed")
-    assert [mark["id"] for mark in it.marks if mark["type"] == "done"] == [1, 3]
-    (error,) = (mark for mark in it.marks if mark["type"] == "error")
+    assert [event["id"] for event in it.events if event["type"] == "done"] == [1, 3]
+    (error,) = (event for event in it.events if event["type"] == "error")
     assert (error["id"], error["code"]) == (2, "invalid_input")
 
 
@@ -194,7 +194,7 @@ async def test_what_cannot_be_spoken_is_passed_over(tiny_server: Server) -> None
         await it.send("append", text="***\n\nHello.\n\n---\n\n🙂")
         await it.send("flush")
         await it.until("flushed")
-    assert all(mark["type"] != "error" for mark in it.marks)
+    assert all(event["type"] != "error" for event in it.events)
     assert [spoken.text for spoken in it.spoken.values() if spoken.audio] == ["Hello."]
 
 
@@ -225,7 +225,7 @@ async def test_cancel_drops_queued_work_at_once(tiny_server: Server) -> None:
         next_start = await it.until("start")
         assert next_start["text"] == "Then this."
         await it.until("flushed")
-    done = [mark["id"] for mark in it.marks if mark["type"] == "done"]
+    done = [event["id"] for event in it.events if event["type"] == "done"]
     assert done == [*range(1, cancelled["ids"][0]), next_start["id"]]
 
 
@@ -239,16 +239,16 @@ async def test_cancel_while_closing_closes(tiny_server: Server) -> None:
         await it.until("cancelled")
         with pytest.raises(ConnectionClosed):
             await it.until("done")
-    assert any(mark["type"] == "error" and "closing" in mark["message"] for mark in it.marks)
+    assert any(event["type"] == "error" and "closing" in event["message"] for event in it.events)
 
 
 async def test_too_much_text_is_refused(tiny_server: Server) -> None:
     async with agent(tiny_server) as it:
         for _ in range(13):
             await it.send("append", text="a few more words " * 500)
-        mark = await it.until("error")
-        assert mark["code"] == "text_too_long"
-        assert "MAX_TEXT_LENGTH" in mark["message"]
+        event = await it.until("error")
+        assert event["code"] == "text_too_long"
+        assert "MAX_TEXT_LENGTH" in event["message"]
         await it.send("cancel")
         await it.until("cancelled")
 
@@ -301,7 +301,7 @@ async def converse(server: Server, seed: int, lengths: dict[str, int]) -> int:
                 await asyncio.sleep(chance.choice((0, 0, 0.01)))
             await it.send("cancel" if cancels else "flush")
             end = await listening
-            assert all(mark["type"] != "error" for mark in it.marks), it.marks
+            assert all(event["type"] != "error" for event in it.events), it.events
             done = [spoken for spoken in it.spoken.values() if spoken.duration >= 0]
             assert [spoken.text for spoken in it.spoken.values()] == said[: len(it.spoken)]
             assert [len(spoken.audio) for spoken in done] == [lengths[spoken.text] for spoken in done]

@@ -1,4 +1,4 @@
-"""Samples to bytes beside the event loop, or on it where that takes less than a thread would."""
+"""Rendering for coroutines: in a thread, or on the event loop where that takes less time than a thread would."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from kokoro_server.audio.wav import Samples
 from kokoro_server.engine.protocol import Pcm16
 
 
-async def rendered(audio: Samples, rendering: Rendering, pcm16: Pcm16 | None = None) -> bytes:
+async def render_async(audio: Samples, rendering: Rendering, pcm16: Pcm16 | None = None) -> bytes:
     """A whole file."""
-    made = render_quickly(audio, rendering, pcm16=pcm16)
-    return await asyncio.to_thread(render, audio, rendering) if made is None else made
+    content = render_quickly(audio, rendering, pcm16=pcm16)
+    return await asyncio.to_thread(render, audio, rendering) if content is None else content
 
 
 class AsyncRenderer:
-    """A file bit by bit, one call at a time. `close` must be called, finished or not."""
+    """A file chunk by chunk, one call at a time. `close` must be called, whether or not the file is finished."""
 
     def __init__(self, renderer: Renderer) -> None:
         self._renderer = renderer
@@ -26,9 +26,9 @@ class AsyncRenderer:
         return cls(Renderer(rendering) if rendering.plain else await asyncio.to_thread(Renderer, rendering))
 
     async def write(self, audio: Samples, *, last: bool = False) -> bytes:
-        """The bytes that are ready; with the `last` samples, all that are left."""
-        made = self._renderer.write_quickly(audio, last=last)
-        return await asyncio.to_thread(self._write, audio, last) if made is None else made
+        """The bytes that are ready; with the `last` samples, all remaining bytes."""
+        data = self._renderer.write_quickly(audio, last=last)
+        return await asyncio.to_thread(self._write, audio, last) if data is None else data
 
     async def close(self) -> None:
         if self._renderer.plain:

@@ -1,4 +1,4 @@
-"""The short way of an ordinary request to its endpoint, past most of what FastAPI does for any."""
+"""A fast path from an ordinary request to its endpoint, which skips most of what FastAPI does for every request."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from kokoro_server.api import errors
 Endpoint = Callable[[Any, Request], Coroutine[Any, Any, Response]]
 
 
-class QuickRoute(APIRoute):
+class FastPathRoute(APIRoute):
     """For endpoints `(body: Model, request: Request, timeout: RequestTimeout = None) -> Response`."""
 
 
@@ -27,23 +27,24 @@ class _Target:
     model: type[BaseModel]
 
 
-class Shortcut:
-    """Innermost middleware, for the quick routes among those of `routers`.
+class FastPath:
+    """Innermost ASGI middleware, for those routes of `routers` that are a FastPathRoute.
 
-    A JSON body without the timeout's header is parsed and checked by pydantic in one step, and nothing is looked up
-    that such a request cannot need. Whatever is not accepted here goes on to FastAPI, for it to accept or to complain.
+    Pydantic parses and validates a JSON body in one step, and FastAPI's dependency resolution is left out: a request
+    without the X-Request-Timeout header needs none. Whatever is not accepted here goes on to FastAPI, which accepts it
+    or answers with the error.
     """
 
     def __init__(self, app: ASGIApp, routers: Iterable[APIRouter]) -> None:
         self.app = app
         self._targets: dict[str, _Target] = {}
-        for route in (route for router in routers for route in router.routes if isinstance(route, QuickRoute)):
+        for route in (route for router in routers for route in router.routes if isinstance(route, FastPathRoute)):
             model = get_type_hints(route.endpoint).get("body")
             if model is not None:
                 self._targets[route.path] = _Target(route, route.endpoint, model)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        target = self._targets.get(scope["path"]) if scope["type"] == "http" and _is_ordinary(scope) else None
+        target = self._targets.get(scope["path"]) if scope["type"] == "http" and _is_eligible(scope) else None
         if target is None:
             await self.app(scope, receive, send)
             return
@@ -51,16 +52,16 @@ class Shortcut:
         request = Request(scope, receive, send)
         try:
             content = await request.body()
-            response = await _answer(target, content, request)
+            response = await _call(target, content, request)
         except Exception as error:
-            response = await errors.answer_to(request, error)
+            response = await errors.response_for(request, error)
         if response is None:
-            await self.app(scope, _again(content, receive), send)
+            await self.app(scope, _replay(content, receive), send)
         else:
             await response(scope, receive, send)
 
 
-def _is_ordinary(scope: Scope) -> bool:
+def _is_eligible(scope: Scope) -> bool:
     headers = dict(scope["headers"])
     return (
         scope["method"] == "POST"
@@ -69,8 +70,8 @@ def _is_ordinary(scope: Scope) -> bool:
     )
 
 
-async def _answer(target: _Target, content: bytes, request: Request) -> Response | None:
-    """None where the content is not what the endpoint takes."""
+async def _call(target: _Target, content: bytes, request: Request) -> Response | None:
+    """The endpoint's response; None if the content is not what the endpoint takes."""
     try:
         body = target.model.model_validate_json(content)
     except ValidationError:
@@ -78,13 +79,13 @@ async def _answer(target: _Target, content: bytes, request: Request) -> Response
     return await target.endpoint(body, request)
 
 
-def _again(body: bytes, receive: Receive) -> Receive:
-    """For another reader of a body that has been read."""
+def _replay(body: bytes, receive: Receive) -> Receive:
+    """A `receive` that gives the body, which has been read already, once more."""
     unread = [body]
 
-    async def first_the_body() -> Message:
+    async def replayed_receive() -> Message:
         if unread:
             return {"type": "http.request", "body": unread.pop(), "more_body": False}
         return await receive()
 
-    return first_the_body
+    return replayed_receive

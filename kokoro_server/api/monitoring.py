@@ -1,4 +1,4 @@
-"""The batch queue as seen from outside."""
+"""The batch queue as seen from outside: `/health/batching`, `/metrics` and the self-test `/test/batching`."""
 
 from __future__ import annotations
 
@@ -9,55 +9,55 @@ from typing import Any
 from fastapi import APIRouter, Request, Response
 
 from kokoro_server.api.schemas import DEFAULT_VOICE
-from kokoro_server.api.tts import ERRORS, parts
+from kokoro_server.api.tts import ERRORS, get_parts
 from kokoro_server.batching.entry import Outcome
 from kokoro_server.engine import vocab
 from kokoro_server.engine.protocol import SAMPLE_RATE, Row
 
 router = APIRouter(tags=["batching"])
 
-# Spoken by the self-test, which needs no G2P.
+# What the self-test speaks. Phonemes need no G2P.
 TEST_PHONEMES = ("wˈʌn.", "wˈʌn, tˈu.", "wˈʌn, tˈu, θɹˈi.", "wˈʌn, tˈu, θɹˈi, fˈɔɹ.")
 
 
 @router.get("/health/batching")
 async def batching(request: Request) -> dict[str, Any]:
     """What the queue is doing and has done. `status` is `healthy`, `degraded`, `unhealthy` or `disabled`."""
-    return parts(request).queue.snapshot()
+    return get_parts(request).queue.snapshot()
 
 
 @router.get("/metrics", response_class=Response, responses={200: {"content": {"text/plain": {}}}})
 async def metrics(request: Request) -> Response:
-    """For Prometheus."""
-    found = parts(request).metrics
-    return Response(found.render(), headers={"Content-Type": found.content_type})
+    """Metrics in Prometheus' text format."""
+    metrics = get_parts(request).metrics
+    return Response(metrics.render(), headers={"Content-Type": metrics.content_type})
 
 
 @router.post("/test/batching", responses={status: ERRORS[status] for status in (429, 503, 504)})
 async def self_test(request: Request) -> dict[str, Any]:
-    """Four short phrases at once through the real queue and model, and what became of them."""
+    """Speak four short phrases at once through the real queue and model, and report how they were batched."""
     started = time.perf_counter()
     outcomes = await asyncio.gather(
         *(_speak(request, phonemes, seed) for seed, phonemes in enumerate(TEST_PHONEMES)), return_exceptions=True
     )
     total_ms = (time.perf_counter() - started) * 1000
-    good = [outcome for outcome in outcomes if isinstance(outcome, Outcome)]
-    sizes = [outcome.batch_size for outcome in good]
+    succeeded = [outcome for outcome in outcomes if isinstance(outcome, Outcome)]
+    sizes = [outcome.batch_size for outcome in succeeded]
     return {
         "test_requests": len(outcomes),
-        "successful": len(good),
+        "successful": len(succeeded),
         "total_time_ms": round(total_ms, 1),
         "avg_time_per_request_ms": round(total_ms / len(outcomes), 1),
-        # 1.0: all went in one forward pass; 0.25: each alone.
+        # 1.0: all four ran in one forward pass; 0.25: each ran alone.
         "batching_efficiency": round(sum(sizes) / len(sizes) / len(outcomes), 3) if sizes else 0.0,
         "batch_sizes": sizes,
-        "fire_reasons": [outcome.fire_reason.value for outcome in good],
-        "audio_seconds": [round(len(outcome.result.audio) / SAMPLE_RATE, 3) for outcome in good],
+        "fire_reasons": [outcome.fire_reason.value for outcome in succeeded],
+        "audio_seconds": [round(len(outcome.result.audio) / SAMPLE_RATE, 3) for outcome in succeeded],
         "errors": [str(outcome) for outcome in outcomes if isinstance(outcome, BaseException)],
     }
 
 
 async def _speak(request: Request, phonemes: str, seed: int) -> Outcome:
     tokens = vocab.tokenize(phonemes)
-    style = parts(request).model.voices.style(DEFAULT_VOICE, len(tokens))
-    return await parts(request).queue.submit(Row(tokens, style, seed=seed), voice=DEFAULT_VOICE)
+    style = get_parts(request).model.voices.style(DEFAULT_VOICE, len(tokens))
+    return await get_parts(request).queue.submit(Row(tokens, style, seed=seed), voice=DEFAULT_VOICE)

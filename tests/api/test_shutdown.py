@@ -16,7 +16,7 @@ SETTINGS = Settings.load({"G2P_SERVICE_URL": "http://localhost:9"}, dotenv=None)
 
 
 @pytest.mark.parametrize("path", ["/tts", "/tts/stream", "/tts/batch"])
-async def test_a_request_that_is_given_up_at_the_stop_is_told_so(path: str, tmp_path: Path) -> None:
+async def test_a_request_that_is_cancelled_at_shutdown_gets_a_503(path: str, tmp_path: Path) -> None:
     app = create_app(SETTINGS, load=lambda _settings: tiny.load(tmp_path))
     clip: dict[str, Any] = {"phonemes": "a"}
     body = json.dumps({"requests": [clip]} if path == "/tts/batch" else clip).encode()

@@ -1,4 +1,4 @@
-"""What a request is told that the server cannot finish before it stops."""
+"""The response to requests that the server cannot finish before it stops."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from kokoro_server.api import errors
 from kokoro_server.errors import EngineUnavailable
 
-RETRY_AFTER = 5  # seconds, in which another server, or this one again, may be there
+RETRY_AFTER = 5  # seconds, within which another server, or this one again, may be running
 
 
-class StopAnswer:
-    """Answers 503 where uvicorn cancels a request, having waited for it long enough. What has begun breaks off."""
+class GracefulShutdown:
+    """Answers 503 to a request that uvicorn cancels at the end of its grace period. A response under way is cut off."""
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app
@@ -23,17 +23,17 @@ class StopAnswer:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        begun = False
+        started = False
 
-        async def noting(message: Message) -> None:
-            nonlocal begun
-            begun = True
+        async def tracking_send(message: Message) -> None:
+            nonlocal started
+            started = True
             await send(message)
 
         try:
-            await self.app(scope, receive, noting)
+            await self.app(scope, receive, tracking_send)
         except asyncio.CancelledError:
-            if begun:
+            if started:
                 raise
             error = EngineUnavailable("the server is shutting down; try again", retry_after=RETRY_AFTER)
             response = await errors.on_kokoro_error(Request(scope), error)

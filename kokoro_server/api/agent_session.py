@@ -1,0 +1,195 @@
+"""The sending side of `/tts/ws`: the sentences of one voice agent, spoken in order over its WebSocket."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from contextlib import aclosing
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, Literal
+
+from fastapi import WebSocket, WebSocketDisconnect
+from starlette.websockets import WebSocketState
+
+from kokoro_server.api.schemas import TTSRequest
+from kokoro_server.audio.render import Renderer
+from kokoro_server.batching.queue import BatchQueue, Job
+from kokoro_server.engine.protocol import SAMPLE_RATE
+from kokoro_server.errors import KokoroError, NothingToSay
+from kokoro_server.synthesis import Segment, Synthesizer
+
+log = logging.getLogger(__name__)
+
+LOOK_AHEAD = 2  # sentences that are synthesized while an earlier one is being sent
+MAX_AUDIO_MESSAGE = 16_384  # bytes: a third of a second of 16-bit samples at 24 kHz
+INTERNAL_ERROR = "something went wrong on the server; its log has the details"
+
+Event = dict[str, Any]
+Control = Literal["flushed", "close"]  # queued between sentences
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Sentence:
+    id: int
+    request: TTSRequest
+    low_latency: bool  # takes the bypass lane
+    # Its segments as they are synthesized; at the end None, or the error that it failed with.
+    segments: asyncio.Queue[Segment | KokoroError | None] = field(default_factory=asyncio.Queue)
+
+    @property
+    def text(self) -> str:
+        return self.request.text or ""
+
+
+class AgentSession:
+    """Takes sentences, synthesizes a few of them ahead, and sends events and audio, one sentence after another.
+
+    It starts when it is created, and `stop` must be called.
+    """
+
+    def __init__(
+        self, socket: WebSocket, synthesizer: Synthesizer, queue: BatchQueue, bypass: int, urgent: int
+    ) -> None:
+        self._socket = socket
+        self._synthesizer = synthesizer
+        self._queue = queue
+        self._bypass = bypass
+        self._urgent = urgent
+        self._last_id = 0
+        self.closing = False
+        self._start()
+
+    def _start(self) -> None:
+        self._pending: asyncio.Queue[Sentence | Control] = asyncio.Queue()
+        self._unsent: dict[int, Sentence] = {}
+        self._playback_end = 0.0  # when a client that plays at once will have played all that it was sent
+        self._task = asyncio.create_task(self._run())
+
+    async def stop(self) -> None:
+        """Abandon everything, including what is in the batch queue."""
+        self._task.cancel()
+        await asyncio.wait((self._task,))
+
+    @property
+    def unsent_characters(self) -> int:
+        """Characters of the sentences that are not yet sent."""
+        return sum(len(sentence.text) for sentence in self._unsent.values())
+
+    def say(self, request: TTSRequest) -> None:
+        """Queue a sentence. It takes the bypass lane if the listener waits for it in silence."""
+        self._last_id += 1
+        silence = not self._unsent and self._queue.now() >= self._playback_end
+        sentence = Sentence(self._last_id, request, low_latency=request.optimize_for_latency or silence)
+        self._unsent[sentence.id] = sentence
+        self._pending.put_nowait(sentence)
+
+    def flush(self) -> None:
+        """Send the event `flushed` after the sentences queued so far."""
+        self._pending.put_nowait("flushed")
+
+    def close(self) -> None:
+        """Close the connection after the sentences queued so far."""
+        self.closing = True
+        self._pending.put_nowait("close")
+
+    async def cancel(self) -> list[int]:
+        """Drop everything that is not yet sent. Returns the ids of the sentences that were not sent to their end."""
+        await self.stop()
+        dropped = list(self._unsent)
+        self._start()
+        if self.closing:
+            self.close()
+        return dropped
+
+    async def send_event(self, type: str, **fields: Any) -> None:
+        if self._connected:
+            await self._socket.send_json({"type": type, **fields})
+
+    @property
+    def _connected(self) -> bool:
+        return self._socket.application_state is WebSocketState.CONNECTED
+
+    async def _run(self) -> None:
+        try:
+            await self._send_all()
+        except* WebSocketDisconnect:
+            pass  # the receiving side gets it too
+        except* Exception:
+            log.exception("the speaker of a WebSocket failed")
+            if self._connected:
+                await self._socket.close(1011, INTERNAL_ERROR)
+
+    async def _send_all(self) -> None:
+        ahead: asyncio.Queue[Sentence | Control] = asyncio.Queue(LOOK_AHEAD)
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._synthesize_ahead(group, ahead))
+            while (item := await ahead.get()) != "close":
+                if isinstance(item, Sentence):
+                    await self._send(item)
+                else:
+                    await self.send_event(item)
+        if self._connected:
+            await self._socket.close()
+
+    async def _synthesize_ahead(self, group: asyncio.TaskGroup, ahead: asyncio.Queue[Sentence | Control]) -> None:
+        item: Sentence | Control | None = None
+        while item != "close":
+            item = await self._pending.get()
+            if isinstance(item, Sentence):
+                group.create_task(self._synthesize(item))
+            await ahead.put(item)
+
+    async def _synthesize(self, sentence: Sentence) -> None:
+        end: KokoroError | None = None
+        try:
+            segments = self._synthesizer.segments(
+                sentence.request.speech(), self._job(sentence), streamed=sentence.low_latency
+            )
+            async with aclosing(segments):
+                async for segment in segments:
+                    sentence.segments.put_nowait(segment)
+        except NothingToSay:
+            pass  # a language model may write a bare "—" or an emoji; that is no error
+        except KokoroError as error:
+            log.warning("sentence failed id=%d code=%s message=%s", sentence.id, error.code, error.message)
+            end = error
+        except Exception:
+            log.exception("sentence failed id=%d", sentence.id)
+            end = KokoroError(INTERNAL_ERROR)
+        sentence.segments.put_nowait(end)
+
+    def _job(self, sentence: Sentence) -> Job:
+        if sentence.low_latency:
+            return self._queue.job(bypass=self._bypass, urgent=self._urgent)
+        # Like a later piece of a long text: once speech has begun, a longer wait is better than a refusal.
+        job = self._queue.job()
+        return replace(job, first_deadline=job.deadline)
+
+    async def _send(self, sentence: Sentence) -> None:
+        await self.send_event("start", id=sentence.id, text=sentence.text)
+        renderer = await asyncio.to_thread(Renderer, sentence.request.rendering(sentence.request.format))
+        samples = 0
+        try:
+            while isinstance(segment := await sentence.segments.get(), Segment):
+                samples += len(segment.audio)
+                if segment.words:
+                    await self.send_event("words", id=sentence.id, words=[asdict(word) for word in segment.words])
+                await self._send_audio(await asyncio.to_thread(renderer.write, segment.audio))
+            if segment is None:
+                await self._send_audio(await asyncio.to_thread(renderer.finish) if samples else b"")
+                seconds = samples / SAMPLE_RATE
+                self._playback_end = max(self._playback_end, self._queue.now()) + seconds
+                await self.send_event("done", id=sentence.id, duration=round(seconds, 4))
+            else:
+                await self.send_event("error", **error_fields(segment), id=sentence.id)
+            del self._unsent[sentence.id]
+        finally:
+            await asyncio.to_thread(renderer.close)
+
+    async def _send_audio(self, data: bytes) -> None:
+        for start in range(0, len(data), MAX_AUDIO_MESSAGE):
+            await self._socket.send_bytes(data[start : start + MAX_AUDIO_MESSAGE])
+
+
+def error_fields(error: KokoroError) -> Event:
+    return {"code": error.code, "message": error.message, "field": error.field}
