@@ -1,4 +1,4 @@
-"""What the queue has done: totals since the start, and the recent past."""
+"""Counts of what the queue has done: totals since the start, and over the recent past."""
 
 from __future__ import annotations
 

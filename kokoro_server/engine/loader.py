@@ -14,7 +14,7 @@ from kokoro_server.assets.library import Assets
 from kokoro_server.config import Settings
 from kokoro_server.engine import backends
 from kokoro_server.engine.cpu import build_cache
-from kokoro_server.engine.protocol import Engine, Measuring
+from kokoro_server.engine.protocol import Engine, MeasuresSpeed
 from kokoro_server.engine.voices import VoiceBook
 
 log = logging.getLogger(__name__)
@@ -37,13 +37,13 @@ class LoadedModel:
     def measure(self) -> None:
         """Let engines that want to know how fast they are find out. Takes about a second, of all cores."""
         for engine in self.engines:
-            if isinstance(engine, Measuring):
+            if isinstance(engine, MeasuresSpeed):
                 engine.measure()
 
     @property
     def real_time_factor(self) -> float | None:
         """Seconds of computing for a second of audio on the slowest engine, of those that measure it."""
-        measuring = [engine for engine in self.engines if isinstance(engine, Measuring)]
+        measuring = [engine for engine in self.engines if isinstance(engine, MeasuresSpeed)]
         return max((engine.real_time_factor or 0 for engine in measuring), default=0) or None
 
 

@@ -72,7 +72,7 @@ class TorchEngine:
             curves = curves.transposed(self.model.voiced(curves), semitones)
         hiss = torch.zeros(len(rows), plan.span.size * SAMPLES_PER_FRAME)
         for line, row, frames in zip(hiss, rows, plan.span.counts, strict=True):
-            line[: frames * SAMPLES_PER_FRAME] = torch.from_numpy(noise.draw(row.seed, frames))
+            line[: frames * SAMPLES_PER_FRAME] = torch.from_numpy(noise.sample(row.seed, frames))
         audio = self.model.audio(plan, curves, hiss).float().cpu().numpy()
         durations = plan.durations.cpu().numpy()
         return [

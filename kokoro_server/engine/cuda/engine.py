@@ -104,7 +104,7 @@ class CudaEngine(TorchEngine):
             max_rows=MAX_ROWS,
             max_padded_frames=min(MAX_PADDED_FRAMES, fitting),
             row_buckets=tuple(ROWS.rungs),
-            padding=PADDING if dtype.itemsize == 2 and kernels.hopper else 1.0,
+            padding_weight=PADDING if dtype.itemsize == 2 and kernels.hopper else 1.0,
             max_in_flight=2,
         )
         room = output_buffer.width(self._limits.max_padded_frames) + output_buffer.width(0) * MAX_ROWS
@@ -183,7 +183,7 @@ class CudaEngine(TorchEngine):
         second or several, most of it the interpreter's.
         """
         ladder, common = SHAPES[kind]
-        rungs = ladder.near(size, max(common[0], size * (1 + SLACK / self._limits.padding)))
+        rungs = ladder.near(size, max(common[0], size * (1 + SLACK / self._limits.padding_weight)))
         return next((rung for rung in rungs if (kind, rows, rung) in self._graphs), rungs[0])
 
     def _reading(self, rows: int, tokens: int) -> None:
