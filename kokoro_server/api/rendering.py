@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncio
 
-from kokoro_server.audio.render import Renderer, Rendering, render, render_quickly
+from kokoro_server.audio.render import Renderer, Rendering, render, render_fast
 from kokoro_server.audio.wav import Samples
 from kokoro_server.engine.protocol import Pcm16
 
 
 async def rendered(audio: Samples, rendering: Rendering, pcm16: Pcm16 | None = None) -> bytes:
     """A whole file."""
-    made = render_quickly(audio, rendering, pcm16=pcm16)
+    made = render_fast(audio, rendering, pcm16=pcm16)
     return await asyncio.to_thread(render, audio, rendering) if made is None else made
 
 
@@ -27,7 +27,7 @@ class AsyncRenderer:
 
     async def write(self, audio: Samples, *, last: bool = False) -> bytes:
         """The bytes that are ready; with the `last` samples, all that are left."""
-        made = self._renderer.write_quickly(audio, last=last)
+        made = self._renderer.write_fast(audio, last=last)
         return await asyncio.to_thread(self._write, audio, last) if made is None else made
 
     async def close(self) -> None:

@@ -18,7 +18,7 @@ from kokoro_server.api.quick import QuickRoute
 from kokoro_server.api.rendering import AsyncRenderer
 from kokoro_server.api.schemas import SpeechRequest, TTSRequest
 from kokoro_server.api.tts import AUDIO, ERRORS, RequestTimeout, batching_enabled, job, parts
-from kokoro_server.audio.render import Rendering, render_quickly
+from kokoro_server.audio.render import Rendering, render_fast
 from kokoro_server.synthesis import Segment
 from kokoro_server.text.pace import Pace
 
@@ -56,7 +56,7 @@ async def stream(body: TTSRequest, request: Request, timeout: RequestTimeout = N
     ends as HTTP says it should is whole.
     """
     rendering = body.rendering(body.format)
-    first, segments = await begin(request, body, timeout, kept=False)
+    first, segments = await begin(request, body, timeout, detached=False)
     running = parts(request)
     headers = {
         **HEADERS,
@@ -66,11 +66,11 @@ async def stream(body: TTSRequest, request: Request, timeout: RequestTimeout = N
         "X-Voice-Used": running.model.voices.canonical(body.voice),
         "X-Batching-Enabled": batching_enabled(request),
     }
-    content = render_quickly(first.audio, rendering, pcm16=first.pcm16, streamed=True) if first.last else None
+    content = render_fast(first.audio, rendering, pcm16=first.pcm16, streamed=True) if first.last else None
     if content is not None:
         await segments.aclose()
         return _AtOnce(content, rendering.output.media_type, headers, request.app.state.streams)
-    sent = _encoded(_counted(request, first.kept(), segments), rendering)
+    sent = _encoded(_counted(request, first.detached(), segments), rendering)
     return Streamed(sent, rendering.output.media_type, headers)
 
 
@@ -88,15 +88,15 @@ class _AtOnce(Response):
 
 
 async def begin(
-    request: Request, body: SpeechRequest, timeout: float | None, *, kept: bool = True
+    request: Request, body: SpeechRequest, timeout: float | None, *, detached: bool = True
 ) -> tuple[Segment, AsyncGenerator[Segment, None]]:
     """The first segment, and the others to come. What fails here can still be answered with an error.
 
-    `kept` is for `Synthesizer.segments`.
+    `detached` is for `Synthesizer.segments`.
     """
     running = parts(request)
     its = job(request, timeout, bypass=running.bypass, urgent=running.urgent, ahead=AHEAD)
-    segments = running.synthesizer.segments(body.speech(), its, kept=kept)
+    segments = running.synthesizer.segments(body.speech(), its, detached=detached)
 
     async def first() -> Segment:
         return await anext(segments)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 from kokoro_server.engine.protocol import Row
 
@@ -11,6 +12,17 @@ PRIOR_FRAMES = ((20.0, 70.0), (200.0, 520.0))  # (tokens, frames): 2.5 frames a 
 DECAY = 0.98  # forgetting factor: the weight of all past points shrinks by this with each new one
 MIN_FORWARDS = 8  # forward passes before the fitted fixed cost of a batch is trusted
 CAP_RECOVERY = 1.005  # per batch: about 140 batches from a halved cap back to where memory ran out
+
+
+@dataclass(frozen=True, slots=True)
+class ForwardPass:
+    """The size and time of a forward pass that returned."""
+
+    rows: int
+    frames: int  # real
+    padded: int
+    cost: float  # as `Limits.cost`
+    seconds: float
 
 
 class LineFit:
@@ -68,13 +80,13 @@ class CostModel:
         self._forwards = 0
         self._rows = self._frames = self._padded = self._cost = 0.0  # decayed sums over recent forward passes
 
-    def learn(self, *, rows: int, frames: int, padded: int, cost: float, seconds: float) -> None:
-        self._fit.add(cost, seconds)
+    def learn(self, forward: ForwardPass) -> None:
+        self._fit.add(forward.cost, forward.seconds)
         self._forwards += 1
-        self._rows = DECAY * self._rows + rows
-        self._frames = DECAY * self._frames + frames
-        self._padded = DECAY * self._padded + padded
-        self._cost = DECAY * self._cost + cost
+        self._rows = DECAY * self._rows + forward.rows
+        self._frames = DECAY * self._frames + forward.frames
+        self._padded = DECAY * self._padded + forward.padded
+        self._cost = DECAY * self._cost + forward.cost
 
     @property
     def overhead_frames(self) -> float:

@@ -116,11 +116,6 @@ class Device:
             return "lost"
         return "degraded" if self.cap.lowered or self.crashes.recent(self._clock.now()) else "healthy"
 
-    @property
-    def budget(self) -> int:
-        """Padded frames that a batch may have."""
-        return min(self.policy.max_padded_frames, self.cap.frames)
-
     def is_up(self) -> bool:
         return self.lost is None
 
@@ -176,10 +171,8 @@ class Device:
     def learn(self, batch: RunningBatch, report: Report) -> None:
         self.batches += 1
         self.rows += len(batch.entries)
-        for each in report.forwards:
-            self.costs.learn(
-                rows=each.rows, frames=each.frames, padded=each.padded, cost=each.cost, seconds=each.seconds
-            )
+        for forward in report.forwards:
+            self.costs.learn(forward)
         if report.oom_frames is None:
             self.cap.recover()
         else:
@@ -291,7 +284,7 @@ class Devices:
                 frames=frames,
                 unknown_rows=unknown_rows,
                 max_rows=device.policy.max_rows,
-                budget=device.budget,
+                budget=device.cap.frames,
             )
             for device in up
         ]

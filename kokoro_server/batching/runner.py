@@ -7,23 +7,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from kokoro_server.batching.clock import Clock
+from kokoro_server.batching.cost import ForwardPass
 from kokoro_server.batching.entry import Entry
 from kokoro_server.batching.faults import Fault, audio_faults, classify, row_error
 from kokoro_server.engine.protocol import Engine, Result
 from kokoro_server.errors import BadAudio, KokoroError
 
 logger = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class ForwardPass:
-    """The size and time of a forward pass that returned."""
-
-    rows: int
-    frames: int  # real
-    padded: int
-    cost: float  # as `Limits.cost`
-    seconds: float
 
 
 @dataclass(slots=True, eq=False)

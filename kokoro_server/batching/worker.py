@@ -9,23 +9,22 @@ from collections.abc import Callable
 from functools import partial
 
 from kokoro_server.batching.clock import Clock
-from kokoro_server.batching.cost import FrameEstimate
+from kokoro_server.batching.cost import ForwardPass, FrameEstimate
 from kokoro_server.batching.devices import Device, Devices, RunningBatch
 from kokoro_server.batching.entry import Entry, FireReason, Outcome
 from kokoro_server.batching.lanes import PriorityLanes
 from kokoro_server.batching.policy import Batch
-from kokoro_server.batching.runner import ForwardPass, Report
+from kokoro_server.batching.runner import Report
 from kokoro_server.batching.stats import BatchRecord, Stats
 from kokoro_server.engine.protocol import Result
 
 logger = logging.getLogger(__name__)
 
+OnFault = Callable[[Device, RunningBatch, Exception], object]
+
 
 class DeviceLost(Exception):
     """The device is poisoned: no further call in this process can succeed."""
-
-
-OnFault = Callable[[Device, RunningBatch, Exception], object]
 
 
 class Worker:
@@ -138,9 +137,7 @@ class Worker:
                 entry.future.set_result(_outcome(entry, result, forward, batch))
         for entry, error in report.failures:
             entry.fail(error)
-        record = self._stats.record(
-            batch.entries, batch.reason, device=device.name, started=batch.started, seconds=seconds, report=report
-        )
+        record = self._stats.record(batch, report, device=device.name, seconds=seconds)
         if logger.isEnabledFor(logging.INFO):
             _log(batch, record, device)
 

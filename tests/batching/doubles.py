@@ -12,6 +12,7 @@ from typing import TypeVar
 import numpy as np
 
 from kokoro_server.batching import BatchQueue, Outcome
+from kokoro_server.batching.cost import ForwardPass
 from kokoro_server.engine.protocol import SAMPLES_PER_FRAME, STYLE_DIM, Limits, Result, Row
 
 T = TypeVar("T")
@@ -143,7 +144,7 @@ def learn_overhead(queue: BatchQueue, fixed: float) -> None:
     for device in queue._devices:
         for rows in (1, 2, 4) * 4:
             frames = 45 * rows
-            device.costs.learn(rows=rows, frames=frames, padded=frames, cost=frames, seconds=0.001 * (fixed + frames))
+            device.costs.learn(ForwardPass(rows, frames, frames, cost=frames, seconds=0.001 * (fixed + frames)))
 
 
 async def reasons(tasks: Iterable[Awaitable[Outcome]]) -> list[str]:
