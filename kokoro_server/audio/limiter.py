@@ -30,7 +30,7 @@ class Limiter:
     def __init__(self, volume: float = 0.0, sample_rate: int = SAMPLE_RATE) -> None:
         self._factor = 10 ** (volume / 20)
         self._smoothing = [2**power for power in range(round(math.log2(LOOK_AHEAD / 2 * sample_rate)))]
-        self._look_ahead = 2 * sum(self._smoothing)  # samples
+        self._look_ahead = 2 * sum(self._smoothing)  # samples: the length of two passes of averaging over these steps
         self._release = RELEASE / 20 * math.log(10) / sample_rate  # nepers per sample
         # Samples that wait until the look-ahead after them is known. At first these are silence, never given out, in
         # which the gain can go down if the signal begins too loud.

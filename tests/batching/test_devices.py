@@ -1,4 +1,4 @@
-"""Several devices behind one queue. Names are arrival order; each engine takes four rows unless told otherwise."""
+"""Several devices behind one queue. Names are arrival order; each engine takes four rows by default."""
 
 from __future__ import annotations
 
