@@ -52,7 +52,12 @@ class Double:
 
     device = "double"
     limits = Limits(
-        max_tokens=510, max_rows=64, max_padded_frames=40_960, row_buckets=DOUBLE_ROWS, padding=0.27, max_in_flight=2
+        max_tokens=510,
+        max_rows=64,
+        max_padded_frames=40_960,
+        row_buckets=DOUBLE_ROWS,
+        padding_weight=0.27,
+        max_in_flight=2,
     )
 
     def __init__(self) -> None:

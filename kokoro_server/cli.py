@@ -211,7 +211,7 @@ def _assets_build(settings: Settings, options: argparse.Namespace) -> int:
 
     if absent := backends.missing("onnx"):
         raise ConfigError(f"assets build: needs {', '.join(absent)}, not installed; {backends.EXTRA['onnx']}")
-    found, folder = loader.graphs(settings)
+    found, folder = loader.ensure_graphs(settings)
     if options.drop_weights and found.weights.is_relative_to(settings.cache_dir.absolute()):
         found.weights.unlink(missing_ok=True)
     log.info("build ready precision=%s path=%s", settings.cpu_precision, folder)

@@ -25,13 +25,14 @@ from kokoro_server.text.pauses import Pause
 from kokoro_server.text.pieces import Piece
 from kokoro_server.text.reading import Reader
 
-# Sound is heard before its frames: by 40 to 80 ms, measured on six voices; KPipeline takes off as much.
+# A sound is heard before its duration frames: by 40 to 80 ms, measured on six voices. KPipeline subtracts as much.
 EARLY_FRAMES = 3
+Item = Piece | Pause
 
 
 @dataclass(frozen=True, slots=True)
 class Speech:
-    """What is to be said, as text or as phonemes, and how. `language` absent means the voice's own."""
+    """What is to be said, as text or as phonemes, and how. Without `language` it is the voice's own."""
 
     voice: str
     text: str | None = None
@@ -43,13 +44,13 @@ class Speech:
 
     @property
     def written(self) -> str:
-        """What word timings refer to."""
+        """The text that word timings refer to."""
         return self.text if self.text is not None else self.phonemes or ""
 
 
 @dataclass(frozen=True, eq=False)
 class Segment:
-    """The next stretch of an utterance. `outcome` is absent where there is only silence."""
+    """The next part of an utterance. `outcome` is None where there is only silence."""
 
     audio: Samples  # 24 kHz; the same as the outcome's
     outcome: Outcome | None
@@ -58,25 +59,25 @@ class Segment:
 
     @cached_property
     def words(self) -> tuple[Timing, ...]:
-        """Seconds from the start of the utterance. Worked out when asked for: most clients do not."""
+        """Word timings in seconds from the start of the utterance. Computed when asked for: most clients do not."""
         return self.timings()
 
     @property
     def pcm16(self) -> Pcm16 | None:
-        """The same in 16-bit samples, if the engine made them."""
+        """The audio in 16-bit samples, if the engine made them."""
         return self.outcome.result.pcm16 if self.outcome is not None else None
 
-    def kept(self) -> Segment:
-        """The same in memory of its own. The engine's is a whole batch's, which a slow client must not hold."""
+    def detached(self) -> Segment:
+        """A copy with its own memory. The engine's buffer is a whole batch's, which a slow client must not hold."""
         if self.audio.base is None:
             return self
         audio = self.audio.copy()
-        return replace(self, audio=audio, outcome=self.outcome and _with(audio, self.outcome))
+        return replace(self, audio=audio, outcome=self.outcome and _with_audio(self.outcome, audio))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Clip:
-    """A whole utterance, and what it took. Of several pieces the longest wait and the largest batch are told."""
+    """A whole utterance, and what it took: of several pieces, the longest wait and the largest batch."""
 
     audio: Samples
     voice: str
@@ -107,39 +108,39 @@ class Synthesizer:
 
     async def speak(self, speech: Speech, job: Job | None = None) -> Clip:
         """The whole of `speech` as one clip; all of its text or an error."""
-        async with aclosing(self.segments(speech, job, streamed=False, kept=False)) as segments:
-            made = [segment async for segment in segments]
-        outcomes = [segment.outcome for segment in made if segment.outcome]
+        async with aclosing(self.segments(speech, job, streamed=False, detached=False)) as source:
+            segments = [segment async for segment in source]
+        outcomes = [segment.outcome for segment in segments if segment.outcome]
         return Clip(
-            audio=made[0].audio if len(made) == 1 else np.concatenate([segment.audio for segment in made]),
+            audio=segments[0].audio if len(segments) == 1 else np.concatenate([part.audio for part in segments]),
             voice=self._voices.canonical(speech.voice),
-            segments=made,
+            segments=segments,
             queue_ms=max((outcome.queue_ms for outcome in outcomes), default=0.0),
-            # Pieces of one forward pass share its time, to the last digit.
+            # Pieces of one forward pass have its time, equal to the last digit: each pass is counted once.
             inference_ms=sum({outcome.inference_ms for outcome in outcomes}),
             batch_size=max((outcome.batch_size for outcome in outcomes), default=0),
         )
 
     async def segments(
-        self, speech: Speech, job: Job | None = None, *, streamed: bool = True, kept: bool = True
+        self, speech: Speech, job: Job | None = None, *, streamed: bool = True, detached: bool = True
     ) -> AsyncGenerator[Segment, None]:
-        """The same bit by bit, each as soon as it is made. Close the generator to abandon the rest.
+        """The segments of `speech`, each as soon as it is made. Close the generator to abandon the rest.
 
-        `streamed`: somebody listens meanwhile, for whom a slow engine's pieces are cut as `Reader` says. `kept`: each
-        may be held as long as you like.
+        `streamed`: somebody listens meanwhile, for whom `Reader` cuts a slow engine's pieces. `detached`: each segment
+        may be held for any time.
         """
         voice = self._voices.canonical(speech.voice)
         job = job or self._queue.job()
         with self._queue.admit(priority=job.priority, deadline=job.first_deadline):
             items = self._items(speech, voice, streamed=streamed)
             first = await anext(items)
-        spoken = deque[Piece | Pause]()
+        spoken = deque[Item]()
         utterance = _Utterance(speech)
         if isinstance(first, Piece) and first.last:
             await items.aclose()
             spoken.append(first)
             only = utterance.add(spoken, await self._queue.submit_only(self._row(first, speech, voice), voice, job))
-            yield only.kept() if kept else only
+            yield only.detached() if detached else only
             return
         rows = self._rows(first, items, spoken, speech, voice)
         async with aclosing(self._queue.submit_job(rows, voice=voice, job=job)) as outcomes:
@@ -148,7 +149,7 @@ class Synthesizer:
         if not utterance.finished:
             yield utterance.finish(spoken)
 
-    def _items(self, speech: Speech, voice: str, *, streamed: bool) -> AsyncGenerator[Piece | Pause, None]:
+    def _items(self, speech: Speech, voice: str, *, streamed: bool) -> AsyncGenerator[Item, None]:
         if len(speech.written) > self._max_text:
             raise TextTooLong(
                 f"text has {len(speech.written)} characters; at most {self._max_text} are allowed (MAX_TEXT_LENGTH)",
@@ -160,16 +161,11 @@ class Synthesizer:
         return self._reader.pieces(speech.written, language, speech.speed, streamed=streamed)
 
     async def _rows(
-        self,
-        first: Piece | Pause,
-        others: AsyncGenerator[Piece | Pause, None],
-        spoken: deque[Piece | Pause],
-        speech: Speech,
-        voice: str,
+        self, first: Item, others: AsyncGenerator[Item, None], spoken: deque[Item], speech: Speech, voice: str
     ) -> AsyncGenerator[Row, None]:
-        """A row for each piece; `spoken` is told what they are, and of the pauses between."""
+        """A row for each piece. The pieces, and the pauses between them, are appended to `spoken`."""
         async with aclosing(others):
-            item: Piece | Pause | None = first
+            item: Item | None = first
             while item is not None:
                 spoken.append(item)
                 if isinstance(item, Piece):
@@ -182,15 +178,15 @@ class Synthesizer:
 
 
 class _Utterance:
-    """Joins what the model gives, piece by piece, and keeps the time."""
+    """Joins the audio of an utterance, piece by piece, and times its words."""
 
     def __init__(self, speech: Speech) -> None:
         self._text = speech.written
         self._joiner = Joiner(speech.speed)
-        self._samples = 0  # given out so far
+        self._samples = 0  # of audio given out so far
         self.finished = False
 
-    def add(self, spoken: deque[Piece | Pause], outcome: Outcome) -> Segment:
+    def add(self, spoken: deque[Item], outcome: Outcome) -> Segment:
         """The audio of the next piece of `spoken`, and the pauses before it."""
         silence = self._pauses(spoken)
         piece = spoken.popleft()
@@ -198,18 +194,18 @@ class _Utterance:
         assert not self.finished
         self.finished = piece.last
         trimmed = self._joiner.add(outcome.result.audio, ends=piece.ends, last=piece.last)
-        timings = partial(self._timings, piece, outcome.result.durations, trimmed.lead - self._samples)
+        timings = partial(self._timings, piece, outcome.result.durations, trimmed.offset - self._samples)
         self._samples += len(trimmed.audio)
         if not silence and trimmed.audio is outcome.result.audio:
             return Segment(trimmed.audio, outcome, piece.last, timings)
         audio = np.concatenate([*silence, trimmed.audio])
-        return Segment(audio, _with(audio, outcome), piece.last, timings)
+        return Segment(audio, _with_audio(outcome, audio), piece.last, timings)
 
-    def finish(self, spoken: deque[Piece | Pause]) -> Segment:
+    def finish(self, spoken: deque[Item]) -> Segment:
         silence = self._pauses(spoken)
         return Segment(np.concatenate([*silence, self._joiner.finish()]), None, last=True)
 
-    def _pauses(self, spoken: deque[Piece | Pause]) -> list[Samples]:
+    def _pauses(self, spoken: deque[Item]) -> list[Samples]:
         silence: list[Samples] = []
         while spoken and isinstance(spoken[0], Pause):
             pause = spoken.popleft()
@@ -218,9 +214,9 @@ class _Utterance:
             self._samples += len(silence[-1])
         return silence
 
-    def _timings(self, piece: Piece, durations: NDArray[np.int64], lead: int) -> tuple[Timing, ...]:
+    def _timings(self, piece: Piece, durations: NDArray[np.int64], offset: int) -> tuple[Timing, ...]:
         frames = timing.starts(durations)[1:]  # of each phoneme: the first entry is the pad's
-        begins = np.maximum(frames - EARLY_FRAMES, 0) * SAMPLES_PER_FRAME - lead
+        begins = np.maximum(frames - EARLY_FRAMES, 0) * SAMPLES_PER_FRAME - offset
         return tuple(
             Timing(
                 text=self._text[word.start : word.end],
@@ -234,5 +230,5 @@ class _Utterance:
         )
 
 
-def _with(audio: Samples, outcome: Outcome) -> Outcome:
+def _with_audio(outcome: Outcome, audio: Samples) -> Outcome:
     return replace(outcome, result=Result(audio, outcome.result.durations))

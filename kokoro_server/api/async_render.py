@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncio
 
-from kokoro_server.audio.render import Renderer, Rendering, render, render_quickly
+from kokoro_server.audio.render import Renderer, Rendering, render, render_fast
 from kokoro_server.audio.wav import Samples
 from kokoro_server.engine.protocol import Pcm16
 
 
 async def render_async(audio: Samples, rendering: Rendering, pcm16: Pcm16 | None = None) -> bytes:
     """A whole file."""
-    content = render_quickly(audio, rendering, pcm16=pcm16)
+    content = render_fast(audio, rendering, pcm16=pcm16)
     return await asyncio.to_thread(render, audio, rendering) if content is None else content
 
 
@@ -27,7 +27,7 @@ class AsyncRenderer:
 
     async def write(self, audio: Samples, *, last: bool = False) -> bytes:
         """The bytes that are ready; with the `last` samples, all remaining bytes."""
-        data = self._renderer.write_quickly(audio, last=last)
+        data = self._renderer.write_fast(audio, last=last)
         return await asyncio.to_thread(self._write, audio, last) if data is None else data
 
     async def close(self) -> None:

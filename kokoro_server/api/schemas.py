@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from kokoro_server.audio.encode import Format, Output
-from kokoro_server.audio.level import MAX_DB, MIN_DB
+from kokoro_server.audio.limiter import MAX_DB, MIN_DB
 from kokoro_server.audio.render import Rendering
 from kokoro_server.audio.resample import MAX_RATE, MIN_RATE
 from kokoro_server.audio.wav import SampleFormat

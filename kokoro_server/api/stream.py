@@ -17,7 +17,7 @@ from kokoro_server.api.disconnect import CancellableStreamingResponse, cancel_on
 from kokoro_server.api.fast_path import FastPathRoute
 from kokoro_server.api.schemas import SpeechRequest, TTSRequest
 from kokoro_server.api.tts import AUDIO, ERRORS, RequestTimeout, batching_enabled, get_parts, new_job
-from kokoro_server.audio.render import Rendering, render_quickly
+from kokoro_server.audio.render import Rendering, render_fast
 from kokoro_server.logs import request_id
 from kokoro_server.synthesis import Segment
 from kokoro_server.text.pace import Pace
@@ -56,7 +56,7 @@ async def stream(body: TTSRequest, request: Request, timeout: RequestTimeout = N
     ends as HTTP says it should is whole.
     """
     rendering = body.rendering(body.format)
-    first, segments = await start_synthesis(request, body, timeout, kept=False)
+    first, segments = await start_synthesis(request, body, timeout, detached=False)
     parts = get_parts(request)
     headers = {
         **STREAMING_HEADERS,
@@ -66,11 +66,11 @@ async def stream(body: TTSRequest, request: Request, timeout: RequestTimeout = N
         "X-Voice-Used": parts.model.voices.canonical(body.voice),
         "X-Batching-Enabled": batching_enabled(request),
     }
-    content = render_quickly(first.audio, rendering, pcm16=first.pcm16, streamed=True) if first.last else None
+    content = render_fast(first.audio, rendering, pcm16=first.pcm16, streamed=True) if first.last else None
     if content is not None:
         await segments.aclose()
         return _CompleteStreamResponse(content, rendering.output.media_type, headers, request.app.state.streams)
-    chunks = _encode(_tracked(request, first.kept(), segments), rendering)
+    chunks = _encode(_tracked(request, first.detached(), segments), rendering)
     return CancellableStreamingResponse(chunks, rendering.output.media_type, headers)
 
 
@@ -88,15 +88,15 @@ class _CompleteStreamResponse(Response):
 
 
 async def start_synthesis(
-    request: Request, body: SpeechRequest, timeout: float | None, *, kept: bool = True
+    request: Request, body: SpeechRequest, timeout: float | None, *, detached: bool = True
 ) -> tuple[Segment, AsyncGenerator[Segment, None]]:
     """The first segment, and a generator of the others. A failure here can still become an error response.
 
-    `kept` is passed to `Synthesizer.segments`.
+    `detached` is passed to `Synthesizer.segments`.
     """
     parts = get_parts(request)
     job = new_job(request, timeout, bypass=parts.bypass, urgent=parts.urgent, ahead=PIECES_AHEAD)
-    segments = parts.synthesizer.segments(body.speech(), job, kept=kept)
+    segments = parts.synthesizer.segments(body.speech(), job, detached=detached)
 
     async def first() -> Segment:
         return await anext(segments)

@@ -12,21 +12,21 @@ from kokoro_server.text.markup import INLINE
 from kokoro_server.text.pauses import MARK
 from kokoro_server.text.splitter import sentences
 
-LINE = 42  # characters, the usual limit of subtitle guidelines
-MAX_SECONDS = 6.0  # a cue stands no longer, unless a single word takes more
-MIN_SECONDS = 1.0  # a shorter one is left standing this long, if the next one leaves it the time
+MAX_LINE = 42  # characters, the usual limit of subtitle guidelines
+MAX_SECONDS = 6.0  # a cue is shown no longer, unless a single word takes more
+MIN_SECONDS = 1.0  # a shorter cue stays this long, if the next one leaves it the time
 LONG_GAP = 0.8  # seconds without a word: the cue ends before it
 CLAUSE_BONUS = 0.5  # how far from the middle, as a share of the half, a cut after a clause mark is still better
 
-WIDE = r"[\p{Han}\p{Hiragana}\p{Katakana}]"
+CJK = r"[\p{Han}\p{Hiragana}\p{Katakana}]"
 OPENING = r"\p{Ps}\p{Pi}"
-# A line does not begin with these: what closes, marks on the letter before, long vowels, repetitions, small kana.
-FOLLOWING = r"\p{Po}\p{Pe}\p{Pf}\p{M}ー々ぁぃぅぇぉっゃゅょゎァィゥェォッャュョヮ"
-# Between two characters of a script without spaces, or between such a one and another script. Bounded runs of marks
-# keep the search linear.
-WIDE_BREAK = regex.compile(
-    rf"(?<={WIDE}[{FOLLOWING}]{{0,3}})(?![{FOLLOWING}]|$)"
-    rf"|(?<=[^\s{OPENING}])(?![{FOLLOWING}])(?=[{OPENING}]{{0,3}}{WIDE})"
+# A line must not begin with these: closing punctuation, combining marks, long vowel and repetition marks, small kana.
+NO_LINE_START = r"\p{Po}\p{Pe}\p{Pf}\p{M}ー々ぁぃぅぇぉっゃゅょゎァィゥェォッャュョヮ"
+# Line breaks between two characters of a script without spaces, or between such a character and another script.
+# Bounded runs of marks keep the search linear.
+CJK_BREAK = regex.compile(
+    rf"(?<={CJK}[{NO_LINE_START}]{{0,3}})(?![{NO_LINE_START}]|$)"
+    rf"|(?<=[^\s{OPENING}])(?![{NO_LINE_START}])(?=[{OPENING}]{{0,3}}{CJK})"
 )
 WORD = regex.compile(r"\S+")
 GRAPHEME = regex.compile(r"\X")
@@ -48,7 +48,7 @@ class Timing:
 
 @dataclass(frozen=True, slots=True)
 class Cue:
-    """One or two lines and when they are shown."""
+    """One or two lines of a subtitle, and when they are shown."""
 
     start: float  # seconds, to the millisecond
     end: float
@@ -57,7 +57,7 @@ class Cue:
 
 @dataclass(frozen=True, slots=True)
 class _Word:
-    """What is never broken, as a stretch of the displayed text."""
+    """An unbreakable span of the displayed text, and when it is spoken."""
 
     first: int
     last: int  # exclusive
@@ -68,100 +68,100 @@ class _Word:
 
 
 def cues(timings: Sequence[Timing], text: str) -> list[Cue]:
-    """`text` in lines of readable length, in step with its timings. All of it is there, less the markup."""
-    shown, places = _displayed(text)
-    located = _located(timings, places)
+    """All of `text` but its markup, in lines of readable length that follow its timings."""
+    display, offsets = _display_text(text)
+    located = _display_timings(timings, offsets)
     if not located:
         return []
-    words = _words(shown, located, {places[span.end] for span in sentences(text)})
-    groups = [part for run in _runs(words) for part in _split(shown, run)]
-    lines = ["\n".join(_lines(shown, group)) for group in groups]
-    return [Cue(start, end, line) for (start, end), line in zip(_times(groups), lines, strict=True)]
+    words = _words(display, located, {offsets[span.end] for span in sentences(text)})
+    groups = [part for run in _runs(words) for part in _split(display, run)]
+    lines = ["\n".join(_lines(display, group)) for group in groups]
+    return [Cue(start, end, line) for (start, end), line in zip(_cue_times(groups), lines, strict=True)]
 
 
 def srt(cues: Iterable[Cue]) -> str:
     """A SubRip file."""
     return "\n".join(
-        f"{number}\n{_stamp(cue.start, ',')} --> {_stamp(cue.end, ',')}\n{cue.text}\n"
+        f"{number}\n{_timestamp(cue.start, ',')} --> {_timestamp(cue.end, ',')}\n{cue.text}\n"
         for number, cue in enumerate(cues, 1)
     )
 
 
 def vtt(cues: Iterable[Cue]) -> str:
     """A WebVTT file."""
-    blocks = [f"{_stamp(cue.start, '.')} --> {_stamp(cue.end, '.')}\n{_escaped(cue.text)}\n" for cue in cues]
+    blocks = [f"{_timestamp(cue.start, '.')} --> {_timestamp(cue.end, '.')}\n{_escape(cue.text)}\n" for cue in cues]
     return "\n".join(["WEBVTT\n", *blocks])
 
 
-def _stamp(seconds: float, point: str) -> str:
+def _timestamp(seconds: float, point: str) -> str:
     whole, milliseconds = divmod(round(seconds * 1000), 1000)
     return f"{whole // 3600:02}:{whole // 60 % 60:02}:{whole % 60:02}{point}{milliseconds:03}"
 
 
-def _escaped(text: str) -> str:
+def _escape(text: str) -> str:
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
-def _displayed(text: str) -> tuple[str, list[int]]:
-    """`text` without markup and with single spaces; and where in it each character of `text` has gone."""
+def _display_text(text: str) -> tuple[str, list[int]]:
+    """`text` without markup and with single spaces; and the offset in that of each character of `text`."""
     characters = list(BLANK.sub(" ", text))
     for mark in MARK.finditer(text):
         characters[mark.start() : mark.end()] = [" ", *[""] * (len(mark.group()) - 1)]
     for inline in INLINE.finditer(text):
         for first, last in ((inline.start(), inline.start("word")), (inline.end("word"), inline.end())):
             characters[first:last] = [""] * (last - first)
-    shown: list[str] = []
-    places: list[int] = []
+    display: list[str] = []
+    offsets: list[int] = []
     for character in characters:
-        places.append(len(shown))
-        if character and (character != " " or (shown and shown[-1] != " ")):
-            shown.append(character)
-    places.append(len(shown))
-    return "".join(shown).rstrip(), places
+        offsets.append(len(display))
+        if character and (character != " " or (display and display[-1] != " ")):
+            display.append(character)
+    offsets.append(len(display))
+    return "".join(display).rstrip(), offsets
 
 
-def _located(timings: Iterable[Timing], places: list[int]) -> list[Timing]:
-    """The timings with their places in the displayed text."""
+def _display_timings(timings: Iterable[Timing], offsets: list[int]) -> list[Timing]:
+    """The timings with their offsets in the displayed text."""
     moved = (
-        replace(timing, char_start=places[timing.char_start], char_end=places[timing.char_end]) for timing in timings
+        replace(timing, char_start=offsets[timing.char_start], char_end=offsets[timing.char_end]) for timing in timings
     )
     return [timing for timing in moved if timing.char_start < timing.char_end]
 
 
-def _words(shown: str, timings: list[Timing], sentence_ends: set[int]) -> list[_Word]:
+def _words(display: str, timings: list[Timing], sentence_ends: set[int]) -> list[_Word]:
     words: list[_Word] = []
     begin = 0
-    for first, last in _unbroken(shown):
+    for first, last in _unbreakable(display):
         while begin < len(timings) and timings[begin].char_end <= first:
             begin += 1
         stop = begin
         while stop < len(timings) and timings[stop].char_start < last:
             stop += 1
         if stop > begin:
-            start, end = _time(timings[begin], first), _time(timings[stop - 1], last)
+            start, end = _time_at(timings[begin], first), _time_at(timings[stop - 1], last)
         elif begin < len(timings) and (not words or words[-1].ends_sentence):
-            start = end = timings[begin].start  # what has no sound goes with the word after it
+            start = end = timings[begin].start  # what has no sound is shown with the word after it
         else:
-            start = end = words[-1].end  # or before it
+            start = end = words[-1].end  # or with the word before it
         ends_sentence = last in sentence_ends
-        ends_clause = ends_sentence or CLAUSE_END.search(shown, first, last) is not None
+        ends_clause = ends_sentence or CLAUSE_END.search(display, first, last) is not None
         words.append(_Word(first, last, start, max(start, end), ends_sentence, ends_clause))
     return words
 
 
-def _time(timing: Timing, place: int) -> float:
-    """When `place` is spoken, as if all characters took the same time."""
-    share = (place - timing.char_start) / (timing.char_end - timing.char_start)
+def _time_at(timing: Timing, offset: int) -> float:
+    """When the character at `offset` is spoken, as if all characters took the same time."""
+    share = (offset - timing.char_start) / (timing.char_end - timing.char_start)
     return timing.start + min(max(share, 0.0), 1.0) * (timing.end - timing.start)
 
 
-def _unbroken(shown: str) -> Iterator[tuple[int, int]]:
-    """The stretches between which a line may end: words, single characters of scripts without spaces, parts of URLs."""
-    for word in WORD.finditer(shown):
-        inner = [word.start() + gap.start() for gap in WIDE_BREAK.finditer(word.group())]
+def _unbreakable(display: str) -> Iterator[tuple[int, int]]:
+    """The spans between which a line may end: words, single characters of scripts without spaces, parts of URLs."""
+    for word in WORD.finditer(display):
+        inner = [word.start() + gap.start() for gap in CJK_BREAK.finditer(word.group())]
         for first, last in pairwise([word.start(), *inner, word.end()]):
-            for grapheme in GRAPHEME.finditer(shown, first, last):
-                if grapheme.end() - first > LINE and grapheme.start() > first:
+            for grapheme in GRAPHEME.finditer(display, first, last):
+                if grapheme.end() - first > MAX_LINE and grapheme.start() > first:
                     yield first, grapheme.start()
                     first = grapheme.start()
             yield first, last
@@ -171,46 +171,44 @@ def _runs(words: Iterable[_Word]) -> list[list[_Word]]:
     """The words between sentence ends and long gaps."""
     runs: list[list[_Word]] = []
     for word in words:
-        if not runs or _is_over(runs[-1], word):
+        if not runs or _ends_run(runs[-1], word):
             runs.append([])
         runs[-1].append(word)
     return runs
 
 
-def _is_over(run: list[_Word], following: _Word) -> bool:
+def _ends_run(run: list[_Word], following: _Word) -> bool:
     if following.start - run[-1].end >= LONG_GAP:
         return True
-    is_moment = run[-1].end - run[0].start < MIN_SECONDS  # too short to be read alone
-    return run[-1].ends_sentence and not is_moment
+    too_short = run[-1].end - run[0].start < MIN_SECONDS  # to be read alone
+    return run[-1].ends_sentence and not too_short
 
 
-def _split(shown: str, words: list[_Word]) -> list[list[_Word]]:
-    """Parts that can each be shown at once, about equally long."""
+def _split(display: str, words: list[_Word]) -> list[list[_Word]]:
+    """`words` in parts of about the same length, each short enough for one cue."""
     is_brief = words[-1].end - words[0].start <= MAX_SECONDS
-    if len(words) == 1 or (is_brief and _lines(shown, words)):
+    if len(words) == 1 or (is_brief and _lines(display, words)):
         return [words]
     cut = _best_cut(words, range(1, len(words)))
-    return _split(shown, words[:cut]) + _split(shown, words[cut:])
+    return _split(display, words[:cut]) + _split(display, words[cut:])
 
 
-def _lines(shown: str, words: list[_Word]) -> list[str]:
-    """One line, or two; none if they would be too long."""
+def _lines(display: str, words: list[_Word]) -> list[str]:
+    """One line or two; none if they would be too long."""
     first, last = words[0].first, words[-1].last
-    if last - first <= LINE or len(words) == 1:
-        return [shown[first:last]]
-    if last - first > 2 * LINE + 1:
+    if last - first <= MAX_LINE or len(words) == 1:
+        return [display[first:last]]
+    if last - first > 2 * MAX_LINE + 1:
         return []
-    cuts = [
-        cut for cut in range(1, len(words)) if words[cut - 1].last - first <= LINE and last - words[cut].first <= LINE
-    ]
+    cuts = [i for i in range(1, len(words)) if max(words[i - 1].last - first, last - words[i].first) <= MAX_LINE]
     if not cuts:
         return []
     cut = _best_cut(words, cuts)
-    return [shown[first : words[cut - 1].last], shown[words[cut].first : last]]
+    return [display[first : words[cut - 1].last], display[words[cut].first : last]]
 
 
 def _best_cut(words: list[_Word], cuts: Iterable[int]) -> int:
-    """The one nearest to the middle, or one after a clause not far from it."""
+    """The cut nearest to the middle, or one after a clause that is not far from it."""
     half = (words[-1].last - words[0].first) / 2
     middle = words[0].first + half
 
@@ -220,8 +218,8 @@ def _best_cut(words: list[_Word], cuts: Iterable[int]) -> int:
     return min(cuts, key=badness)
 
 
-def _times(groups: list[list[_Word]]) -> Iterator[tuple[float, float]]:
-    """From the first word to the last, in whole milliseconds, never overlapping and never empty."""
+def _cue_times(groups: list[list[_Word]]) -> Iterator[tuple[float, float]]:
+    """The start and end of each cue, in whole milliseconds: no cue overlaps another or is empty."""
     starts = [round(group[0].start * 1000) for group in groups]
     free = 0
     for group, start, following in zip(groups, starts, [*starts[1:], None], strict=True):

@@ -1,4 +1,4 @@
-"""Audio in the format the client asked for, whole or as it is made.
+"""Encodes audio in the format the client asked for, whole or while it is made.
 
 soundfile (libsndfile, LGPL) writes mp3, opus and flac: it is fast, exact to the sample, and streams. PyAV would cover
 aac as well, but its wheels link x264 and x265, which are GPL; so aac alone goes through PyAV, in a process of its own.
@@ -23,7 +23,7 @@ FORMATS: tuple[Format, ...] = get_args(Format)
 
 @dataclass(frozen=True, slots=True)
 class Encoding:
-    """How a format is called, and the sample rates it can hold (none named: all)."""
+    """What a format is called, and the sample rates it can hold (empty: all)."""
 
     media_type: str
     container: str = ""  # libsndfile's names
@@ -67,20 +67,20 @@ class Output:
 
 
 def encoder(output: Output) -> Encoder:
-    """For audio that is sent while it is made: lengths in headers stay unknown."""
-    makers: dict[Format, Callable[[], Encoder]] = {
+    """A streaming encoder, for audio that is sent while it is made: lengths in headers stay unknown."""
+    factories: dict[Format, Callable[[], Encoder]] = {
         "wav": lambda: WavEncoder(output.sample_rate, output.sample_format),
         "pcm": lambda: PcmEncoder(output.sample_format),
         "aac": lambda: AacEncoder(output.sample_rate),
     }
     encoding = ENCODINGS[output.format]
-    return makers.get(
+    return factories.get(
         output.format, lambda: SoundfileEncoder(output.sample_rate, encoding.container, encoding.subtype)
     )()
 
 
 def encode(audio: Samples, output: Output) -> bytes:
-    """A whole file, with its length in the header where the format has a place for it."""
+    """A whole file, with its length in the header where the format has a field for it."""
     encoding = ENCODINGS[output.format]
     if encoding.container:
         buffer = io.BytesIO()
@@ -92,14 +92,14 @@ def encode(audio: Samples, output: Output) -> bytes:
     return encode_plain(audio, output)
 
 
-def encode_plain(audio: Samples, output: Output, *, within: bool = False, streamed: bool = False) -> bytes:
-    """A whole wav or pcm file. `within`: no sample lies outside ±1; `streamed`: as if it had been made bit by bit."""
-    data = pcm16(audio, within=within) if output.sample_format == "pcm_s16le" else pcm32(audio)
-    return wrap(data, output, streamed=streamed)
+def encode_plain(audio: Samples, output: Output, *, in_range: bool = False, streamed: bool = False) -> bytes:
+    """A whole wav or pcm file. `in_range`: no sample lies outside ±1. `streamed`: as a streaming encoder gives it."""
+    data = pcm16(audio, in_range=in_range) if output.sample_format == "pcm_s16le" else pcm32(audio)
+    return with_header(data, output, streamed=streamed)
 
 
-def wrap(data: bytes | memoryview, output: Output, *, streamed: bool = False) -> bytes:
-    """Samples as the file is to have them, with what belongs before them."""
+def with_header(data: bytes | memoryview, output: Output, *, streamed: bool = False) -> bytes:
+    """A wav or pcm file from its encoded samples: wav has a header before them."""
     if output.format == "pcm":
         return bytes(data)
     size = None if streamed else memoryview(data).nbytes

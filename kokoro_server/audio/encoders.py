@@ -1,4 +1,4 @@
-"""One encoder per way of writing samples. Each is used by one stream, from one thread at a time."""
+"""Streaming encoders, one for each way of writing samples. Each serves one stream, from one thread at a time."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Encoder(ABC):
         """The last bytes; nothing may be written after."""
 
     def close(self) -> None:  # noqa: B027 - most hold nothing
-        """Let go of what an encoder that is not finished holds."""
+        """Release what an unfinished encoder holds."""
 
 
 class PcmEncoder(Encoder):
@@ -74,16 +74,16 @@ class SoundfileEncoder(Encoder):
 
 
 class _Sink(io.RawIOBase):
-    """A file for libsndfile whose beginning has already been sent.
+    """A file for libsndfile to write, whose beginning has already been sent.
 
-    When it closes a file, libsndfile goes back to write lengths into the header. What has been sent cannot be changed,
-    and these formats all play without.
+    When libsndfile closes a file, it seeks back to write lengths into the header. Bytes that have been sent cannot be
+    changed, so these writes are dropped; all these formats play without the lengths.
     """
 
     def __init__(self) -> None:
         self._unsent = bytearray()
         self._sent = 0  # bytes
-        self._place = 0
+        self._position = 0
 
     def take(self) -> bytes:
         data = bytes(self._unsent)
@@ -93,19 +93,19 @@ class _Sink(io.RawIOBase):
 
     def write(self, data: object) -> int:
         chunk = bytes(memoryview(data))  # type: ignore[arg-type]
-        start = self._place - self._sent
-        self._place += len(chunk)
+        start = self._position - self._sent
+        self._position += len(chunk)
         if start >= 0:
             self._unsent[start : start + len(chunk)] = chunk
         return len(chunk)
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
         end = self._sent + len(self._unsent)
-        self._place = offset + {io.SEEK_SET: 0, io.SEEK_CUR: self._place, io.SEEK_END: end}[whence]
-        return self._place
+        self._position = offset + {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: end}[whence]
+        return self._position
 
     def tell(self) -> int:
-        return self._place
+        return self._position
 
     def seekable(self) -> bool:
         return True

@@ -1,4 +1,4 @@
-"""The pieces of one utterance as one signal, with natural gaps and no clicks where they meet."""
+"""Joins the pieces of one utterance into one signal, with natural gaps and no clicks at the seams."""
 
 from __future__ import annotations
 
@@ -19,29 +19,29 @@ def _samples(seconds: float) -> int:
 
 # From the end of speech to its next beginning, in seconds at speed 1: what the model leaves inside one call. Measured
 # in three voices at -50 dB: 0.31-0.51 s after a sentence of ordinary length, 0.04-0.22 s at a comma, 0.27-0.41 s at a
-# semicolon or colon. Within a clause it leaves none; the margins below need this much.
+# semicolon or colon. Within a clause it leaves none; the value is what the margins below need.
 GAPS: dict[Ending, float] = {"sentence": 0.40, "clause": 0.18, "none": 0.08}
 
 # The model's silence lies 55 dB or more under its loudest speech. The faintest onsets (θ in a breathy voice) do too, up
-# to 70 ms before a frame that is louder; releases are through after 30 ms.
-SILENCE = 10 ** (-50 / 10)  # of the loudest frame's power
+# to 70 ms before a frame that is louder; releases are over after 30 ms.
+SILENCE = 10 ** (-50 / 10)  # threshold, as a share of the loudest frame's power
 FRAME = _samples(0.005)
-BEFORE = _samples(0.080)  # kept before the first frame of speech
-AFTER = _samples(0.050)  # and after the last one
+ONSET_MARGIN = _samples(0.080)  # kept before the first frame of speech
+RELEASE_MARGIN = _samples(0.050)  # kept after the last one
 FADE = _samples(0.005)
-RISING: Samples = (0.5 - 0.5 * np.cos(np.pi * np.arange(FADE) / FADE)).astype(np.float32)
+FADE_IN: Samples = (0.5 - 0.5 * np.cos(np.pi * np.arange(FADE) / FADE)).astype(np.float32)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Trimmed:
-    """What to play now. `audio[i]` is sample `i + lead` of the piece."""
+    """What to play now. `audio[i]` is sample `i + offset` of the piece."""
 
     audio: Samples
-    lead: int  # samples cut from the front, less those of the gap: below zero where more was put there than cut
+    offset: int  # samples cut from the front, less those of the gap: negative where the gap is longer than the cut
 
 
 class Joiner:
-    """Pieces and pauses in order in, the samples to play out. The outer ends of a clip stay as the model made them.
+    """Takes pieces and pauses in order, gives samples to play. The outer ends of a clip stay as the model made them.
 
     The silence after a piece is held back until it is known what follows: another piece (a gap that suits how the text
     ends), a pause (exactly as long as asked for, between the margins of the speech on either side) or the end.
@@ -50,27 +50,27 @@ class Joiner:
     def __init__(self, speed: float = 1.0) -> None:
         self._speed = speed
         self._silence: Samples = np.zeros(0, np.float32)  # after the last piece's speech
-        self._gap: int | None = None  # samples between that and the next speech; none before the first piece
+        self._gap: int | None = None  # samples between that speech and the next; None before the first piece
 
     def add(self, audio: Samples, *, ends: Ending, last: bool = False) -> Trimmed:
-        """`ends` tells how the text of this piece ends. The `last` piece comes with its end: nothing may follow."""
+        """`ends` is how the text of this piece ends. The `last` piece comes with its end: nothing may follow."""
         if last and self._gap is None:
             return Trimmed(audio, 0)
-        begin, end = _speech(audio)
+        begin, end = _speech_bounds(audio)
         if last:
             end = len(audio)
         if self._gap is None:
-            played, lead = audio[:end], 0
+            played, offset = audio[:end], 0
         else:
-            played, lead = self._joined(audio[:end], begin, self._gap), begin - self._gap
+            played, offset = self._joined(audio[:end], begin, self._gap), begin - self._gap
         self._silence = audio[end:].copy()
-        self._gap = max(_samples(GAPS[ends] / self._speed), BEFORE)
-        return Trimmed(played, lead)
+        self._gap = max(_samples(GAPS[ends] / self._speed), ONSET_MARGIN)
+        return Trimmed(played, offset)
 
     def pause(self, seconds: float) -> Samples:
-        """What was held back of the piece before, faded out, and then exactly the silence asked for."""
-        edge = _faded_out(self._silence[:AFTER])
-        self._silence, self._gap = edge[:0], BEFORE
+        """The release margin of the piece before, faded out, and then exactly the silence asked for."""
+        edge = _faded_out(self._silence[:RELEASE_MARGIN])
+        self._silence, self._gap = edge[:0], ONSET_MARGIN
         return np.concatenate([edge, np.zeros(_samples(seconds), np.float32)])
 
     def finish(self) -> Samples:
@@ -78,17 +78,17 @@ class Joiner:
         return self._silence
 
     def _joined(self, audio: Samples, begin: int, gap: int) -> Samples:
-        """The gap and the speech from `begin` on. The margins of both sides are in the gap, one over the other."""
-        edge = _faded_out(self._silence[: max(gap - BEFORE, AFTER)])
-        onset = _faded_in(audio[max(0, begin - BEFORE) :])
+        """The gap and the speech from `begin` on. The margins of both sides overlap in the gap."""
+        edge = _faded_out(self._silence[: max(gap - ONSET_MARGIN, RELEASE_MARGIN)])
+        onset = _faded_in(audio[max(0, begin - ONSET_MARGIN) :])
         joined = np.zeros(gap + len(audio) - begin, np.float32)
         joined[: len(edge)] = edge
         joined[len(joined) - len(onset) :] += onset
         return joined
 
 
-def _speech(audio: Samples) -> tuple[int, int]:
-    """Where it begins and ends. Enough is left at the end to fade out."""
+def _speech_bounds(audio: Samples) -> tuple[int, int]:
+    """Where speech begins and ends. Enough is left at the end to fade out."""
     whole = len(audio) // FRAME * FRAME
     frames = audio[:whole].reshape(-1, FRAME)
     power = np.einsum("ij,ij->i", frames, frames)
@@ -102,7 +102,7 @@ def _speech(audio: Samples) -> tuple[int, int]:
 def _faded_in(audio: Samples) -> Samples:
     faded = audio.copy()
     length = min(FADE, len(faded))
-    faded[:length] *= RISING[:length]
+    faded[:length] *= FADE_IN[:length]
     return faded
 
 

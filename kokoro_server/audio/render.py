@@ -1,4 +1,4 @@
-"""From the model's samples to the bytes that are sent: resampled, levelled, encoded."""
+"""From the model's samples to the bytes that are sent: resampled, limited, encoded."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import TypeGuard
 
 import numpy as np
 
-from kokoro_server.audio.encode import Output, encode, encode_plain, encoder, wrap
-from kokoro_server.audio.level import CEILING, Level, louder
+from kokoro_server.audio.encode import Output, encode, encode_plain, encoder, with_header
+from kokoro_server.audio.limiter import CEILING, Limiter, apply_gain
 from kokoro_server.audio.resample import Resampler
 from kokoro_server.audio.wav import Samples
 from kokoro_server.engine.protocol import SAMPLE_RATE, Pcm16
@@ -23,11 +23,11 @@ class Rendering:
 
     @property
     def plain(self) -> bool:
-        """Whether samples stay what they are: no other rate, no encoder."""
+        """Whether the samples need neither another rate nor a codec."""
         return self.output.format in ("wav", "pcm") and self.output.sample_rate == SAMPLE_RATE
 
-    def takes(self, pcm16: Pcm16 | None) -> TypeGuard[Pcm16]:
-        """Whether the samples are wanted as the engine made them."""
+    def accepts(self, pcm16: Pcm16 | None) -> TypeGuard[Pcm16]:
+        """Whether the engine's 16-bit samples are, unchanged, what the client wants."""
         return (
             pcm16 is not None
             and self.plain
@@ -37,8 +37,9 @@ class Rendering:
         )
 
 
-# Samples that take less to turn into wav or pcm than to hand to a thread and get back: ten seconds, half a millisecond.
-QUICK = 10 * SAMPLE_RATE
+# The most samples that take less time to turn into wav or pcm than to hand to a thread and get back: ten seconds of
+# audio, in half a millisecond.
+FAST_SAMPLES = 10 * SAMPLE_RATE
 
 
 def render(audio: Samples, rendering: Rendering) -> bytes:
@@ -47,20 +48,20 @@ def render(audio: Samples, rendering: Rendering) -> bytes:
     return encode(np.concatenate([chain.write(audio), chain.finish()]), rendering.output)
 
 
-def render_quickly(
+def render_fast(
     audio: Samples, rendering: Rendering, *, pcm16: Pcm16 | None = None, streamed: bool = False
 ) -> bytes | None:
-    """The same, if it takes no longer than an event loop can bear. `streamed`: what a Renderer would give in all."""
-    if not rendering.plain or not 0 < len(audio) <= QUICK:
+    """`render` if it is fast enough for the event loop, else None. `streamed`: the bytes that a Renderer would give."""
+    if not rendering.plain or not 0 < len(audio) <= FAST_SAMPLES:
         return None
-    if rendering.takes(pcm16):
-        return wrap(pcm16.samples.data, rendering.output, streamed=streamed)
-    made = louder(audio, rendering.volume)
-    return None if made is None else encode_plain(made, rendering.output, within=True, streamed=streamed)
+    if rendering.accepts(pcm16):
+        return with_header(pcm16.samples.data, rendering.output, streamed=streamed)
+    scaled = apply_gain(audio, rendering.volume)
+    return None if scaled is None else encode_plain(scaled, rendering.output, in_range=True, streamed=streamed)
 
 
 class Renderer:
-    """The same bit by bit: bytes as they are ready. `close` must be called, finished or not."""
+    """Renders audio while it is made: gives bytes as they are ready. `close` must be called, finished or not."""
 
     def __init__(self, rendering: Rendering) -> None:
         self.plain = rendering.plain
@@ -70,16 +71,16 @@ class Renderer:
     def write(self, audio: Samples) -> bytes:
         return self._encoder.write(self._chain.write(audio))
 
-    def write_quickly(self, audio: Samples, *, last: bool = False) -> bytes | None:
-        """`write`, and with the `last` samples `finish`, if that takes no longer than an event loop can bear."""
-        if not self.plain or not 0 < len(audio) <= QUICK:
+    def write_fast(self, audio: Samples, *, last: bool = False) -> bytes | None:
+        """`write`, and with the `last` samples `finish`, if that is fast enough for the event loop; else None."""
+        if not self.plain or not 0 < len(audio) <= FAST_SAMPLES:
             return None
-        made = self._chain.level.write_quickly(audio)
-        if made is None:
+        limited = self._chain.limiter.write_fast(audio)
+        if limited is None:
             return None
         if last:
-            made = np.concatenate([made, self._chain.level.finish()])
-        return self._encoder.write(made)
+            limited = np.concatenate([limited, self._chain.limiter.finish()])
+        return self._encoder.write(limited)
 
     def finish(self) -> bytes:
         return self._encoder.write(self._chain.finish()) + self._encoder.finish()
@@ -91,10 +92,10 @@ class Renderer:
 class _Chain:
     def __init__(self, rendering: Rendering) -> None:
         self._resampler = Resampler(rendering.output.sample_rate)
-        self.level = Level(rendering.volume, rendering.output.sample_rate)
+        self.limiter = Limiter(rendering.volume, rendering.output.sample_rate)
 
     def write(self, audio: Samples) -> Samples:
-        return self.level.write(self._resampler.write(audio))
+        return self.limiter.write(self._resampler.write(audio))
 
     def finish(self) -> Samples:
-        return np.concatenate([self.level.write(self._resampler.finish()), self.level.finish()])
+        return np.concatenate([self.limiter.write(self._resampler.finish()), self.limiter.finish()])

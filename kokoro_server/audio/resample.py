@@ -1,4 +1,4 @@
-"""Samples at the rate the client asked for, by soxr: band-limited, in time, and as long as it should be."""
+"""Resamples to the rate the client asked for, by soxr: band-limited, without delay, and of exact length."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ MAX_RATE = 48_000
 
 
 class Resampler:
-    """From the model's rate to `sample_rate`: samples in order in, those that are ready out.
+    """From the model's rate to `sample_rate`: takes samples in order, gives those that are ready.
 
     However the input is cut, the output is the same: `round(n * sample_rate / SAMPLE_RATE)` samples for n, with no
-    delay. At the model's own rate the arrays are handed through.
+    delay. At the model's own rate the arrays are passed through.
     """
 
     def __init__(self, sample_rate: int) -> None:
@@ -28,5 +28,5 @@ class Resampler:
 
     def finish(self) -> Samples:
         """The last samples; nothing may be written after."""
-        nothing = np.zeros(0, np.float32)
-        return nothing if self._stream is None else self._stream.resample_chunk(nothing, last=True)
+        empty = np.zeros(0, np.float32)
+        return empty if self._stream is None else self._stream.resample_chunk(empty, last=True)

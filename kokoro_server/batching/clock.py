@@ -1,4 +1,4 @@
-"""Time as the queue sees it, so that a test can turn it by hand."""
+"""The queue's clock and timers behind a protocol, so that a test can move time by hand."""
 
 from __future__ import annotations
 
@@ -27,5 +27,5 @@ class LoopClock:
         return time.monotonic()
 
     def call_at(self, when: float, callback: Callable[[], object]) -> Timer:
-        # Not loop.call_at: an event loop's own time may be coarser than ours, or start elsewhere.
+        # Not loop.call_at: the event loop's own clock may be coarser than ours, or start elsewhere.
         return asyncio.get_running_loop().call_later(max(0.0, when - time.monotonic()), callback)

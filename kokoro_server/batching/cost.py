@@ -4,21 +4,33 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 from kokoro_server.engine.protocol import Row
 
 PRIOR_FRAMES = ((20.0, 70.0), (200.0, 520.0))  # (tokens, frames): 2.5 frames a token and 20 for the pads
-FADING = 0.98  # weight of the past at each new point
-MIN_FORWARDS = 8  # before the fixed cost of a batch is believed
+DECAY = 0.98  # forgetting factor: the weight of all past points shrinks by this with each new one
+MIN_FORWARDS = 8  # forward passes before the fitted fixed cost of a batch is trusted
 CAP_RECOVERY = 1.005  # per batch: about 140 batches from a halved cap back to where memory ran out
 
 
-class LineFit:
-    """y ≈ slope·x + intercept over recent points: least squares with forgetting; neither is ever negative."""
+@dataclass(frozen=True, slots=True)
+class ForwardPass:
+    """The size and time of a forward pass that returned."""
 
-    def __init__(self, points: Iterable[tuple[float, float]] = (), *, fading: float = FADING) -> None:
+    rows: int
+    frames: int  # real
+    padded: int
+    cost: float  # as `Limits.cost`
+    seconds: float
+
+
+class LineFit:
+    """y ≈ slope·x + intercept: least squares with exponential forgetting. Slope and intercept are never negative."""
+
+    def __init__(self, points: Iterable[tuple[float, float]] = (), *, decay: float = DECAY) -> None:
         self.slope = self.intercept = 0.0
-        self._fading = fading
+        self._decay = decay
         self._n = self._x = self._y = self._xx = self._xy = 0.0
         for x, y in points:
             self.add(x, y)
@@ -27,12 +39,12 @@ class LineFit:
         return self.slope * x + self.intercept
 
     def add(self, x: float, y: float) -> None:
-        keep = self._fading
-        self._n = keep * self._n + 1.0
-        self._x = keep * self._x + x
-        self._y = keep * self._y + y
-        self._xx = keep * self._xx + x * x
-        self._xy = keep * self._xy + x * y
+        decay = self._decay
+        self._n = decay * self._n + 1.0
+        self._x = decay * self._x + x
+        self._y = decay * self._y + y
+        self._xx = decay * self._xx + x * x
+        self._xy = decay * self._xy + x * y
         self.slope, self.intercept = self._solve()
 
     def _solve(self) -> tuple[float, float]:
@@ -48,10 +60,10 @@ class LineFit:
 
 
 class FrameEstimate:
-    """Predicted length of a row in frames, from its token count and speed."""
+    """Predicts the length of a row in frames from its token count and speed."""
 
     def __init__(self) -> None:
-        self._fit = LineFit(PRIOR_FRAMES, fading=0.99)
+        self._fit = LineFit(PRIOR_FRAMES, decay=0.99)
 
     def predict(self, row: Row) -> int:
         return max(1, round(self._fit(len(row.tokens)) / row.speed))
@@ -61,20 +73,20 @@ class FrameEstimate:
 
 
 class CostModel:
-    """Seconds that the device takes, from what a batch costs it as `Limits.cost` says."""
+    """Predicts the seconds of a batch on the device from its `Limits.cost`: a fixed part, and one per frame of cost."""
 
     def __init__(self) -> None:
         self._fit = LineFit()
         self._forwards = 0
-        self._rows = self._frames = self._padded = self._cost = 0.0  # of recent forwards, fading
+        self._rows = self._frames = self._padded = self._cost = 0.0  # decayed sums over recent forward passes
 
-    def learn(self, *, rows: int, frames: int, padded: int, cost: float, seconds: float) -> None:
-        self._fit.add(cost, seconds)
+    def learn(self, forward: ForwardPass) -> None:
+        self._fit.add(forward.cost, forward.seconds)
         self._forwards += 1
-        self._rows = FADING * self._rows + rows
-        self._frames = FADING * self._frames + frames
-        self._padded = FADING * self._padded + padded
-        self._cost = FADING * self._cost + cost
+        self._rows = DECAY * self._rows + forward.rows
+        self._frames = DECAY * self._frames + forward.frames
+        self._padded = DECAY * self._padded + forward.padded
+        self._cost = DECAY * self._cost + forward.cost
 
     @property
     def overhead_frames(self) -> float:
@@ -85,7 +97,7 @@ class CostModel:
 
     @property
     def overhead_seconds(self) -> float:
-        """The fixed cost of a batch; 0 while it is not known."""
+        """The fixed cost of a batch, in seconds; 0 while it is not known."""
         return self._fit.intercept if self._forwards >= MIN_FORWARDS else 0.0
 
     def batch_seconds(self, cost: float) -> float:
@@ -95,9 +107,9 @@ class CostModel:
         """Time to work off `rows` of `frames` in all, and `unknown_rows` more of the usual length."""
         if not self._forwards:
             return 0.0
-        share = (frames + unknown_rows * self._frames / self._rows) / self._frames  # of those recent forwards
-        batches = max(math.ceil((rows + unknown_rows) / max_rows), math.ceil(share * self._padded / budget))
-        return self._fit.slope * share * self._cost + self._fit.intercept * batches
+        ratio = (frames + unknown_rows * self._frames / self._rows) / self._frames  # to the recent forward passes
+        batches = max(math.ceil((rows + unknown_rows) / max_rows), math.ceil(ratio * self._padded / budget))
+        return self._fit.slope * ratio * self._cost + self._fit.intercept * batches
 
 
 class LearnedCap:
@@ -115,9 +127,9 @@ class LearnedCap:
     def lowered(self) -> bool:
         return self._cap < self._full
 
-    def lower(self, too_much: int) -> None:
-        """`too_much` padded frames did not fit."""
-        self._cap = max(1.0, min(self._cap, too_much / 2))
+    def lower(self, padded_frames: int) -> None:
+        """Take note that a batch of so many padded frames did not fit."""
+        self._cap = max(1.0, min(self._cap, padded_frames / 2))
 
     def recover(self) -> None:
         self._cap = min(self._full, self._cap * CAP_RECOVERY)

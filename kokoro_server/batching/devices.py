@@ -1,4 +1,4 @@
-"""The devices behind the queue: what each can take, is doing, has learned and has done."""
+"""The devices behind the queue: what each can take, runs, has learned and has done."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from typing import Any
 from kokoro_server.batching.clock import Clock
 from kokoro_server.batching.cost import CostModel, LearnedCap
 from kokoro_server.batching.entry import Entry, FireReason
+from kokoro_server.batching.lanes import PriorityLanes
 from kokoro_server.batching.policy import Batch, BatchingOptions, Policy
-from kokoro_server.batching.runner import Pace, Report, Runner
+from kokoro_server.batching.runner import Report, Runner, ServiceTime
 from kokoro_server.batching.thread import DeviceThread
-from kokoro_server.batching.waiting import Waiting
 from kokoro_server.engine.protocol import Engine
 
 logger = logging.getLogger(__name__)
 
-MAX_DEATHS = 3  # within DEATH_WINDOW: starting again does not help
-DEATH_WINDOW = 60.0  # seconds
-HALF_LIFE = 10.0  # seconds after which a device's work counts half as much for its recent share
+MAX_CRASHES = 3  # within CRASH_WINDOW: another restart would not help
+CRASH_WINDOW = 60.0  # seconds
+HALF_LIFE = 10.0  # seconds after which a device's work counts half as much for its busy share
 
-# Of an engine that takes a second call: how long before the end of a batch the next is formed. Enough to have its rows
-# there in time, however busy the event loop is; any earlier, it would only miss those who come later.
-LEAD = 0.003  # seconds
-LEAD_SHARE = 0.5  # and no more of the batch than this
+# For an engine that takes a second call: how long before the predicted end of a batch the next one is formed. This is
+# enough to have its rows there in time, however busy the event loop is; formed earlier, it would miss later arrivals.
+FORM_AHEAD = 0.003  # seconds
+FORM_AHEAD_SHARE = 0.5  # of the running batch's time, at most
 
 
 class ForwardStuck(Exception):
@@ -37,8 +37,8 @@ class ForwardStuck(Exception):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Running:
-    """The batch on a device."""
+class RunningBatch:
+    """A batch on a device."""
 
     entries: list[Entry]
     cost: float  # predicted
@@ -48,11 +48,11 @@ class Running:
 
 @dataclass(slots=True, eq=False)
 class Slot:
-    """A thread that calls the engine, and what it is at."""
+    """A thread that calls the engine, and the batch it runs."""
 
     runner: Runner
     thread: DeviceThread | None = None
-    batch: Running | None = None
+    batch: RunningBatch | None = None
 
     def live_thread(self, name: str) -> DeviceThread:
         if self.thread is None or not self.thread.alive:
@@ -60,48 +60,48 @@ class Slot:
         return self.thread
 
 
-class Deaths:
-    """When something died, and whether it does so too often."""
+class CrashHistory:
+    """When something crashed, and whether it does so too often."""
 
     def __init__(self) -> None:
-        self._times: deque[float] = deque(maxlen=MAX_DEATHS)
+        self._times: deque[float] = deque(maxlen=MAX_CRASHES)
 
     def add(self, now: float) -> None:
         self._times.append(now)
 
     def recent(self, now: float) -> bool:
-        return any(now - death < DEATH_WINDOW for death in self._times)
+        return any(now - crash < CRASH_WINDOW for crash in self._times)
 
     @property
     def too_many(self) -> bool:
-        return len(self._times) == MAX_DEATHS and self._times[-1] - self._times[0] < DEATH_WINDOW
+        return len(self._times) == MAX_CRASHES and self._times[-1] - self._times[0] < CRASH_WINDOW
 
 
 class Device:
-    """One engine and the threads that run it: one for each call that it takes at a time. For the event loop.
+    """One engine and the threads that call it, one for each call in flight. Used on the event loop only.
 
-    A batch behind another one is formed only when that is about to end: until then, it can only get better.
+    A batch behind another one is formed only when that is about to end: until then, arrivals can make it better.
     """
 
     def __init__(self, name: str, engine: Engine, options: BatchingOptions, clock: Clock) -> None:
         self.name = name
         self.policy = Policy(options, engine.limits)
         self.costs = CostModel()
-        self.cap = LearnedCap(self.policy.padded_frames)
-        self.deaths = Deaths()
-        self.lost: str | None = None  # why it takes no batch any more
-        self.batches = 0  # that came to their end, as in the queue's totals
+        self.cap = LearnedCap(self.policy.max_padded_frames)
+        self.crashes = CrashHistory()
+        self.lost: str | None = None  # the reason, once it takes no batch any more
+        self.batches = 0  # finished ones, as in the queue's totals
         self.rows = 0
-        pace = Pace()
-        self._slots = [Slot(Runner(engine, clock, pace)) for _ in range(engine.limits.max_in_flight)]
+        service_time = ServiceTime()
+        self._slots = [Slot(Runner(engine, clock, service_time)) for _ in range(engine.limits.max_in_flight)]
         self._clock = clock
         self._engine_timeout = options.engine_timeout
-        self._work = 0.0  # seconds, fading
+        self._work = 0.0  # seconds, decaying with HALF_LIFE
         self._created = self.last_worked = clock.now()
 
     @property
-    def running(self) -> list[Running]:
-        """The batch that it is at, and any behind it."""
+    def running(self) -> list[RunningBatch]:
+        """The batch that it computes, and any behind it."""
         batches = [slot.batch for slot in self._slots if slot.batch is not None]
         return sorted(batches, key=lambda batch: batch.started)
 
@@ -111,30 +111,25 @@ class Device:
 
     @property
     def status(self) -> str:
-        """`degraded`: memory ran out, or its thread died, not long ago. `lost`: it takes nothing any more."""
-        if not self.works():
+        """`degraded`: memory ran out, or its thread died, not long ago. `lost`: it takes no batch any more."""
+        if not self.is_up():
             return "lost"
-        return "degraded" if self.cap.lowered or self.deaths.recent(self._clock.now()) else "healthy"
+        return "degraded" if self.cap.lowered or self.crashes.recent(self._clock.now()) else "healthy"
 
-    @property
-    def budget(self) -> int:
-        """Padded frames that a batch may have."""
-        return min(self.policy.padded_frames, self.cap.frames)
-
-    def works(self) -> bool:
+    def is_up(self) -> bool:
         return self.lost is None
 
     def running_rows(self) -> int:
         return sum(len(batch.entries) for batch in self.running)
 
-    def opens(self) -> float:
-        """When it takes another batch, if nothing unforeseen happens: long ago, in a while, or not before one ends."""
-        if not self.works() or all(slot.batch is not None for slot in self._slots):
+    def available_at(self) -> float:
+        """From when it is predicted to take another batch: -inf if idle, inf if lost or if all its threads are busy."""
+        if not self.is_up() or all(slot.batch is not None for slot in self._slots):
             return math.inf
         if self.idle:
             return -math.inf
         last = self.costs.batch_seconds(self.running[-1].cost)
-        return self._until() - min(LEAD, LEAD_SHARE * last)
+        return self._predicted_end() - min(FORM_AHEAD, FORM_AHEAD_SHARE * last)
 
     def start(self) -> None:
         for slot in self._slots:
@@ -146,25 +141,25 @@ class Device:
             if slot.thread is not None:
                 slot.thread.stop()
 
-    def forget(self) -> None:
-        """What it runs, without waiting for it."""
+    def drop_running(self) -> None:
+        """Forget what it runs, without waiting for it."""
         for slot in self._slots:
             slot.batch = None
 
-    def choose(self, waiting: Waiting, rows: int | None = None) -> Batch:
+    def form_batch(self, waiting: PriorityLanes, rows: int | None = None) -> Batch:
         """The best batch that this device can take, of at most `rows`."""
-        return self.policy.choose(waiting, cap=self.cap.frames, overhead=self.costs.overhead_frames, rows=rows)
+        return self.policy.form_batch(waiting, cap=self.cap.frames, overhead=self.costs.overhead_frames, rows=rows)
 
-    def run(self, batch: Running) -> asyncio.Future[Report]:
-        """Raises ForwardStuck or DeviceThreadDied, through the future."""
+    def run(self, batch: RunningBatch) -> asyncio.Future[Report]:
+        """Start it on a free thread. The future may raise ForwardStuck or DeviceThreadDied."""
         slot = next(slot for slot in self._slots if slot.batch is None)
         slot.batch = batch
         done = slot.live_thread(self.name).call(partial(slot.runner.run, batch.entries))
         self._watch(done, slot.runner, batch.started + self._engine_timeout)
         return done
 
-    def finished(self, batch: Running) -> float:
-        """Take note that it is done, well or not, and say how long it took."""
+    def finish(self, batch: RunningBatch) -> float:
+        """Take note that the batch has ended, well or not. Returns the seconds it took."""
         now = self._clock.now()
         seconds = now - max(batch.started, self.last_worked)
         self._work, self.last_worked = self._recent_work(now) + seconds, now
@@ -173,37 +168,28 @@ class Device:
                 slot.batch = None
         return seconds
 
-    def learn(self, batch: Running, report: Report) -> None:
+    def learn(self, batch: RunningBatch, report: Report) -> None:
         self.batches += 1
         self.rows += len(batch.entries)
         for forward in report.forwards:
-            self.costs.learn(
-                rows=forward.rows,
-                frames=forward.frames,
-                padded=forward.padded,
-                cost=forward.cost,
-                seconds=forward.seconds,
-            )
-        if report.did_not_fit is None:
+            self.costs.learn(forward)
+        if report.oom_frames is None:
             self.cap.recover()
         else:
-            self.cap.lower(report.did_not_fit)
+            self.cap.lower(report.oom_frames)
             logger.warning(
-                "out of memory device=%s padded_frames=%d learned_cap=%d",
-                self.name,
-                report.did_not_fit,
-                self.cap.frames,
+                "out of memory device=%s padded_frames=%d learned_cap=%d", self.name, report.oom_frames, self.cap.frames
             )
 
     def busy_share(self, now: float) -> float:
-        """Of the recent past, the part in which it worked."""
+        """Its utilisation: the share of the recent past in which it worked."""
         running = now - max(batches[0].started, self.last_worked) if (batches := self.running) else 0.0
-        past = (1 - math.exp2((self._created - now) / HALF_LIFE)) * HALF_LIFE / math.log(2)  # seconds, faded alike
+        past = (1 - math.exp2((self._created - now) / HALF_LIFE)) * HALF_LIFE / math.log(2)  # seconds, decayed alike
         return min(1.0, (self._recent_work(now) + running) / past) if past else 0.0
 
     def remaining_seconds(self, now: float) -> float:
-        """Until what it runs is done, as predicted."""
-        return max(0.0, self._until() - now)
+        """The predicted time until what it runs is done."""
+        return max(0.0, self._predicted_end() - now)
 
     def snapshot(self) -> dict[str, Any]:
         now = self._clock.now()
@@ -215,23 +201,23 @@ class Device:
             "rows": self.rows,
             "running_rows": self.running_rows(),
             "busy_share": round(self.busy_share(now), 3),
-            "max_batch_size": self.policy.rows,
-            "max_padded_frames": self.policy.padded_frames,
+            "max_batch_size": self.policy.max_rows,
+            "max_padded_frames": self.policy.max_padded_frames,
             "learned_cap_frames": self.cap.frames,
         }
 
     def _recent_work(self, now: float) -> float:
         return self._work * math.exp2((self.last_worked - now) / HALF_LIFE)
 
-    def _until(self) -> float:
-        """When what it runs is done, as predicted; in the past where that is nothing."""
+    def _predicted_end(self) -> float:
+        """When what it runs should be done; in the past if it runs nothing."""
         end = self.last_worked
         for batch in self.running:
             end = max(end, batch.started) + self.costs.batch_seconds(batch.cost)
         return end
 
     def _watch(self, done: asyncio.Future[Any], runner: Runner, due: float) -> None:
-        """Give up on `done` when a forward pass takes too long; a batch with retries has several, timed one by one."""
+        """Fail `done` when a forward pass takes too long. A batch with retries has several, each with its own time."""
         timer = self._clock.call_at(due, partial(self._check, done, runner))
         done.add_done_callback(lambda _: timer.cancel())
 
@@ -248,7 +234,7 @@ class Device:
 
 
 class Devices:
-    """All devices of a queue, in the order they were given."""
+    """All devices of a queue, in the order of the engines."""
 
     def __init__(self, engines: Sequence[Engine], options: BatchingOptions, clock: Clock) -> None:
         names = _names([engine.device for engine in engines])
@@ -259,56 +245,56 @@ class Devices:
         return iter(self._all)
 
     def free(self) -> list[Device]:
-        """Those that could take a batch now: idle ones first, then the least busy, of equals the one idle longest."""
+        """Devices that take a batch now: idle ones first, then the least busy, then the one that is idle longest."""
         now = self._clock.now()
-        free = [device for device in self._all if device.opens() <= now]
+        free = [device for device in self._all if device.available_at() <= now]
         if len(free) > 1:
             free.sort(key=lambda device: (not device.idle, round(device.busy_share(now), 2), device.last_worked))
         return free
 
-    def opens(self) -> float | None:
-        """When one will take another batch, where that is foreseen."""
-        soonest = min(device.opens() for device in self._all)
+    def available_at(self) -> float | None:
+        """When the next device will take a batch, if that can be predicted."""
+        soonest = min(device.available_at() for device in self._all)
         return soonest if math.isfinite(soonest) else None
 
-    def working(self) -> list[Device]:
-        return [device for device in self._all if device.works()]
+    def up(self) -> list[Device]:
+        return [device for device in self._all if device.is_up()]
 
     @property
     def idle(self) -> bool:
         return all(device.idle for device in self._all)
 
     @property
-    def rows(self) -> int:
-        """That all can work on at once."""
-        return sum(device.policy.rows for device in self._all)
+    def max_rows(self) -> int:
+        """The rows that all devices together can run at once."""
+        return sum(device.policy.max_rows for device in self._all)
 
     @property
     def running_rows(self) -> int:
         return sum(device.running_rows() for device in self._all)
 
     def wait_seconds(self, *, rows: int, frames: float, unknown_rows: int) -> float:
-        """Until the devices together have worked off what is given, and one is free; 0 while their speed is unknown."""
-        working = self.working()
-        if not working:
+        """The time until the devices together have worked this off and one is free; 0 while their speed is unknown."""
+        up = self.up()
+        if not up:
             return 0.0
         alone = [
             device.costs.backlog_seconds(
                 rows=rows,
                 frames=frames,
                 unknown_rows=unknown_rows,
-                max_rows=device.policy.rows,
-                budget=device.budget,
+                max_rows=device.policy.max_rows,
+                budget=device.cap.frames,
             )
-            for device in working
+            for device in up
         ]
-        known = [seconds for seconds in alone if seconds]  # the others are taken to be as fast
-        together = len(known) / len(working) / sum(1 / seconds for seconds in known) if known else 0.0
-        return together + min(device.remaining_seconds(self._clock.now()) for device in working)
+        known = [seconds for seconds in alone if seconds]  # the others are assumed to be as fast
+        together = len(known) / len(up) / sum(1 / seconds for seconds in known) if known else 0.0
+        return together + min(device.remaining_seconds(self._clock.now()) for device in up)
 
 
 def _names(devices: Sequence[str]) -> list[str]:
-    """A device that is there several times gets a number: cuda:0, cuda:0#2."""
+    """A device with several engines gets a number for each but the first: cuda:0, cuda:0#2."""
     seen: Counter[str] = Counter()
     names = []
     for device in devices:

@@ -12,10 +12,10 @@ from kokoro_server.errors import KokoroError
 
 
 class Priority(IntEnum):
-    """Lower goes first. A lane that is passed over too often leads a batch all the same."""
+    """The lane of an entry; lower goes first. A lane that batches skip too often leads one all the same (ageing)."""
 
     BYPASS = 0  # first pieces of a stream: no waiting window, next batch out
-    NEXT = 1  # those after it: no waiting window either, but their listeners have something to hear
+    NEXT = 1  # the pieces after those: no waiting window either, but their listeners still have audio to hear
     NORMAL = 2
     BULK = 3
 
@@ -33,7 +33,7 @@ class FireReason(StrEnum):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Outcome:
-    """One row's audio and how it came about."""
+    """One row's audio and how it was made."""
 
     result: Result
     queue_ms: float
@@ -46,7 +46,7 @@ class Outcome:
 class Entry:
     """One row waiting for the device, with the future its submitter awaits."""
 
-    number: int  # of arrival
+    number: int  # counts arrivals, over all lanes
     row: Row
     voice: str
     priority: Priority
@@ -55,22 +55,22 @@ class Entry:
     deadline: float
     future: asyncio.Future[Outcome]
     timer: Timer | None = None
-    skips: int = 0  # batches that overtook it
+    overtaken: int = 0  # batches that took a later entry of its lane and not this one
 
     @property
     def tokens(self) -> int:
         return len(self.row.tokens)
 
     @property
-    def gone(self) -> bool:
-        """Nobody waits for it any more: answered, expired or cancelled. Safe to ask from the device thread."""
+    def done(self) -> bool:
+        """Whether it was answered, expired or cancelled: nobody waits for it. Safe to ask from the device thread."""
         return self.future.done()
 
-    def stop_timer(self) -> None:
+    def cancel_timer(self) -> None:
         if self.timer is not None:
             self.timer.cancel()
             self.timer = None
 
     def fail(self, error: KokoroError) -> None:
-        if not self.gone:
+        if not self.done:
             self.future.set_exception(error)

@@ -28,13 +28,13 @@ OUT_OF_MEMORY = ("out of memory", "failed to allocate memory", "alloc_failed")
 
 
 class Fault(Enum):
-    ROW = auto()  # a row, or the batch it was in
-    MEMORY = auto()  # too much at once
-    DEVICE = auto()  # poisoned: only a new process helps
+    ROW = auto()  # of a row, or of the batch it was in
+    MEMORY = auto()  # out of memory: the batch was too large
+    DEVICE = auto()  # the device is poisoned: only a new process helps
 
 
 def classify(error: Exception) -> Fault:
-    """Told by class name and message, so that no engine's library need be imported here."""
+    """By the error's class name and message, so that no engine's library need be imported here."""
     message = str(error).lower()
     names = {kind.__name__ for kind in type(error).__mro__}
     if names & {"OutOfMemoryError", "MemoryError"} or any(text in message for text in OUT_OF_MEMORY):
@@ -45,7 +45,7 @@ def classify(error: Exception) -> Fault:
 
 
 def row_error(error: Exception, row: Row) -> KokoroError:
-    """The caller's answer for a row that failed alone. Keeps no traceback: its frames hold the engine's tensors."""
+    """The answer for a row that failed alone. It keeps no traceback, whose frames would hold the engine's tensors."""
     if isinstance(error, KokoroError):
         return error.with_traceback(None)
     if classify(error) is Fault.MEMORY:
@@ -77,36 +77,36 @@ def _wrong_length(row: Row, result: Result) -> str | None:
 
 
 def _peaks(results: Sequence[Result]) -> list[float]:
-    """The largest absolute value of each row's samples, of which there are some; NaN if there is one among them."""
+    """The largest absolute value of each row's samples; NaN if one of them is. No row is empty."""
     known = [result.pcm16.peak for result in results if result.pcm16 is not None]
-    return known if len(known) == len(results) else _peaks_found([result.audio for result in results])
+    return known if len(known) == len(results) else _computed_peaks([result.audio for result in results])
 
 
-def _peaks_found(rows: Sequence[Audio]) -> list[float]:
-    """The same, by looking.
+def _computed_peaks(rows: Sequence[Audio]) -> list[float]:
+    """`_peaks` from the samples.
 
-    Rows of one buffer are looked at in one go. Every call of numpy's on many samples gives up the interpreter and must
-    then wait for it; a hundred such waits take longer than the device does for its next batch.
+    Rows of one buffer are reduced in one call. Every call of numpy on many samples releases the interpreter lock and
+    must then wait for it; a hundred such waits take longer than the device does for its next batch.
     """
-    edges = _edges(rows)
-    if edges is None:
+    bounds = _bounds(rows)
+    if bounds is None:
         return [max(float(row.max()), -float(row.min())) for row in rows]
     flat: Audio = rows[0].base.reshape(-1)  # type: ignore[union-attr]
-    inner = edges if edges[-1] < len(flat) else edges[:-1]
+    inner = bounds if bounds[-1] < len(flat) else bounds[:-1]
     lows, highs = np.minimum.reduceat(flat, inner)[::2], np.maximum.reduceat(flat, inner)[::2]
     peaks: list[float] = np.maximum(highs, -lows).tolist()
     return peaks
 
 
-def _edges(rows: Sequence[Audio]) -> list[int] | None:
-    """Where each row begins and ends in the one array that they are views of, one after the other; else nothing."""
+def _bounds(rows: Sequence[Audio]) -> list[int] | None:
+    """The start and end of each row in the one array that all are views of, in order; None if they are not."""
     base = rows[0].base if rows else None
     if not isinstance(base, np.ndarray) or not base.flags.c_contiguous or base.dtype != rows[0].dtype:
         return None
-    edges: list[int] = []
+    bounds: list[int] = []
     for row in rows:
         start = (row.ctypes.data - base.ctypes.data) // base.itemsize
-        if row.base is not base or not row.flags.c_contiguous or (edges and start < edges[-1]):
+        if row.base is not base or not row.flags.c_contiguous or (bounds and start < bounds[-1]):
             return None
-        edges += (start, start + len(row))
-    return edges
+        bounds += (start, start + len(row))
+    return bounds

@@ -1,4 +1,4 @@
-"""Long texts: many pieces, few of them in the queue at once, audio in order."""
+"""Long texts: many pieces, few of them in the queue at once, their audio in order."""
 
 from __future__ import annotations
 
@@ -11,45 +11,44 @@ from kokoro_server.engine.protocol import Row
 
 Rows = Iterable[Row] | AsyncIterable[Row]
 Enqueue = Callable[[int, Row], asyncio.Future[Outcome]]
+Pending = asyncio.Queue[asyncio.Future[Outcome] | None]  # None: no more will follow
 
 
-async def in_order(rows: Rows, enqueue: Enqueue, room: asyncio.Semaphore) -> AsyncGenerator[Outcome, None]:
-    """The outcomes of `rows`, in order. `enqueue(index, row)` is called ahead, as far as there is `room`.
+async def in_order(rows: Rows, enqueue: Enqueue, permits: asyncio.Semaphore) -> AsyncGenerator[Outcome, None]:
+    """The outcomes of `rows`, in order. `enqueue(index, row)` is called ahead, as far as there are `permits`.
 
-    A row that fails, or a source that does, raises when its turn comes. Then, or when the generator is closed, every
+    If a row fails, or `rows` itself, that raises when its turn comes. Then, or when the generator is closed, every
     piece still in the queue is cancelled.
     """
-    ahead: asyncio.Queue[asyncio.Future[Outcome] | None] = asyncio.Queue()
-    feeder = asyncio.create_task(_feed(rows, enqueue, room, ahead))
-    pending: asyncio.Future[Outcome] | None = None
+    ahead: Pending = asyncio.Queue()
+    feeder = asyncio.create_task(_feed(rows, enqueue, permits, ahead))
+    current: asyncio.Future[Outcome] | None = None
     try:
-        while (pending := await ahead.get()) is not None:
-            outcome = await pending
-            pending = None
-            room.release()
+        while (current := await ahead.get()) is not None:
+            outcome = await current
+            current = None
+            permits.release()
             yield outcome
-            del outcome  # not ours to keep while the next piece is being made
+            del outcome  # its audio must not be held while the next piece is made
         await feeder
     finally:
         feeder.cancel()
         await asyncio.gather(feeder, return_exceptions=True)
-        for piece in _left(pending, ahead):
+        for piece in _unfinished(current, ahead):
             _abandon(piece)
-            room.release()
+            permits.release()
 
 
-async def _feed(
-    rows: Rows, enqueue: Enqueue, room: asyncio.Semaphore, ahead: asyncio.Queue[asyncio.Future[Outcome] | None]
-) -> None:
+async def _feed(rows: Rows, enqueue: Enqueue, permits: asyncio.Semaphore, ahead: Pending) -> None:
     index = 0
     try:
         async with aclosing(_iterate(rows)) as source:
             async for row in source:
-                await room.acquire()
+                await permits.acquire()
                 try:
                     ahead.put_nowait(enqueue(index, row))
                 except BaseException:
-                    room.release()
+                    permits.release()
                     raise
                 index += 1
     finally:
@@ -69,11 +68,9 @@ async def _iterate(rows: Rows) -> AsyncGenerator[Row, None]:
             await rows.aclose()
 
 
-def _left(
-    pending: asyncio.Future[Outcome] | None, ahead: asyncio.Queue[asyncio.Future[Outcome] | None]
-) -> Iterable[asyncio.Future[Outcome]]:
-    if pending is not None:
-        yield pending
+def _unfinished(current: asyncio.Future[Outcome] | None, ahead: Pending) -> Iterable[asyncio.Future[Outcome]]:
+    if current is not None:
+        yield current
     while not ahead.empty():
         piece = ahead.get_nowait()
         if piece is not None:
@@ -82,4 +79,4 @@ def _left(
 
 def _abandon(piece: asyncio.Future[Outcome]) -> None:
     if not piece.cancel() and not piece.cancelled():
-        piece.exception()  # seen, so that the loop does not report it as lost
+        piece.exception()  # retrieved, so that asyncio does not log that it never was

@@ -1,10 +1,9 @@
-"""The shared queue: rows of any request go in, each comes out of a forward pass that served many."""
+"""The shared queue: rows of any request go in, and each comes out of a forward pass that served many."""
 
 from __future__ import annotations
 
 import asyncio
 import itertools
-import logging
 import math
 from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -12,49 +11,46 @@ from dataclasses import dataclass
 from typing import Any
 
 from kokoro_server.batching.clock import Clock, LoopClock
-from kokoro_server.batching.devices import Deaths, Device, Devices, ForwardStuck, Running
+from kokoro_server.batching.devices import Devices
 from kokoro_server.batching.entry import Entry, Outcome, Priority
 from kokoro_server.batching.jobs import Rows, in_order
+from kokoro_server.batching.lanes import PriorityLanes
 from kokoro_server.batching.policy import BatchingOptions
 from kokoro_server.batching.stats import Stats
-from kokoro_server.batching.waiting import Waiting
-from kokoro_server.batching.worker import DeviceLost, Worker
+from kokoro_server.batching.supervisor import Supervisor
 from kokoro_server.engine.protocol import Engine, Row
 from kokoro_server.errors import EngineUnavailable, Expired, TooBusy
 from kokoro_server.metrics import Metrics
 
-logger = logging.getLogger(__name__)
-
 JOB_BATCHES = 2  # batches' worth of its pieces that a job keeps in the queue
-STOP_GRACE = 5.0  # seconds that the batches on the devices get to finish
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Job:
-    """Pieces that belong to one request and share its place in the queue and its time."""
+    """Pieces that belong to one request: they share its priority, its deadlines and its part of the queue."""
 
     priority: Priority
-    bypass: int  # first pieces of each text that have no waiting window
-    urgent: int  # those of them that go before all others
+    bypass: int  # first pieces of each text, which have no waiting window
+    urgent: int  # how many of those take the BYPASS lane; the others take NEXT
     first_deadline: float
     deadline: float
-    room: asyncio.Semaphore
+    permits: asyncio.Semaphore  # one for each piece in the queue, or made and not yet taken
 
     def lane(self, index: int) -> Priority:
-        """For the piece of that number, counted from 0, of one of its texts."""
+        """The lane of the piece of that number, counted from 0, of one of its texts."""
         if index < self.bypass:
             return Priority.BYPASS if index < self.urgent else Priority.NEXT
         return self.priority
 
 
 class BatchQueue:
-    """In front of one or more engines of the same model, each on a device. Create it and use it on one event loop.
+    """Batches rows for one or more engines of the same model, each on a device. Create and use it on one event loop.
 
     Deadlines are on the clock of `now()` and bound the wait, not the run: an entry that has not started by then fails
-    with Expired. Cancelling the task that awaits an entry takes it out of the queue.
+    with Expired. Cancelling the task that awaits an entry takes the entry out of the queue.
 
-    A device that hangs, or whose thread dies again and again, is given up; the others go on. A poisoned one takes the
-    process with it, as CUDA asks for: `on_fatal` is called once, with the reason.
+    A device that hangs, or whose thread dies again and again, is given up; the others go on. A poisoned device needs a
+    new process, as CUDA demands: `on_fatal` is called once, with the reason.
     """
 
     def __init__(
@@ -69,57 +65,41 @@ class BatchQueue:
         self.options = options or BatchingOptions()
         self._clock = clock or LoopClock()
         self._devices = Devices(engines, self.options, self._clock)
-        self._waiting = Waiting(by_voice=self.options.grouping == "voice")
+        self._waiting = PriorityLanes(by_voice=self.options.grouping == "voice")
         self._stats = Stats(metrics)
-        self._worker = Worker(
-            self._devices, self._waiting, self._stats, clock=self._clock, on_fault=self._device_failed
-        )
-        self._on_fatal = on_fatal
+        self._supervisor = Supervisor(self._devices, self._waiting, self._stats, self._clock, on_fatal)
+        self._worker = self._supervisor.worker
         self._numbers = itertools.count()
-        self._deaths = Deaths()  # of the worker
-        self._task: asyncio.Task[None] | None = None
-        self._stopping = False
-        self._alive = True
-        self._is_fatal = False
         if metrics is not None:
-            self._expose(metrics)
+            self._register(metrics)
 
     @property
     def alive(self) -> bool:
         """Liveness: false when only a restart of the process can help."""
-        return self._alive
+        return self._supervisor.alive
 
     @property
     def ready(self) -> bool:
         """Readiness: whether `submit` takes anything."""
-        return self._alive and not self._stopping and self._task is not None and not self._task.done()
+        return self._supervisor.ready
 
     @property
     def max_batch_size(self) -> int:
         """Rows of one forward pass, as the options and the engines allow."""
-        return max(device.policy.rows for device in self._devices)
+        return max(device.policy.max_rows for device in self._devices)
 
     def now(self) -> float:
         return self._clock.now()
 
     async def start(self) -> None:
-        self._start_worker()
+        self._supervisor.start()
 
     async def stop(self) -> None:
         """Fail what waits with EngineUnavailable; what is on the devices gets a few seconds to finish."""
-        self._stopping = True
-        self._fail_waiting("the server is shutting down")
-        task, self._task = self._task, None
-        if task is not None:
-            self._worker.stop()
-            timer = self._clock.call_at(self.now() + STOP_GRACE, task.cancel)
-            await asyncio.wait({task})
-            timer.cancel()
-        for device in self._devices:
-            device.stop()
+        await self._supervisor.stop()
 
     def hold(self) -> None:
-        """Freeze: form no batch until `release`. What is on the devices runs on."""
+        """Form no batch until `release`. What is on the devices runs on."""
         self._worker.hold()
 
     def release(self) -> None:
@@ -139,7 +119,7 @@ class BatchQueue:
             yield
         finally:
             self._waiting.expected -= 1
-            self._waiting.last_news = self.now()  # it is about to arrive, be it in a task not yet started
+            self._waiting.last_activity = self.now()  # its entry is about to arrive, if in a task not yet started
             self._worker.wake()
 
     async def submit(
@@ -158,11 +138,11 @@ class BatchQueue:
         deadline: float | None = None,
         ahead: int | None = None,
     ) -> Job:
-        """A request of several texts: give it to each `submit_job`, and together they keep to one job's share.
+        """A request of one or more texts, to be given to each `submit_job`: together they keep to one job's limit.
 
-        Of the first pieces, `bypass` wait for no others to go with, and `urgent` of those go before all others.
-        `ahead` is the number of pieces in the queue or made and not yet taken; by default two batches' worth for
-        every device.
+        The first `bypass` pieces of each text have no waiting window, and the first `urgent` of those go before all
+        others. `ahead` is the limit of pieces in the queue or made and not yet taken; by default two batches' worth
+        for every device.
         """
         latest = math.inf if deadline is None else deadline
         return Job(
@@ -171,29 +151,29 @@ class BatchQueue:
             urgent,
             first_deadline=min(latest, self._default_deadline(priority)),
             deadline=min(latest, self._default_deadline(Priority.BULK)),
-            room=asyncio.Semaphore(ahead or JOB_BATCHES * self._devices.rows),
+            permits=asyncio.Semaphore(ahead or JOB_BATCHES * self._devices.max_rows),
         )
 
     def submit_job(self, rows: Rows, *, voice: str, job: Job | None = None) -> AsyncGenerator[Outcome, None]:
-        """The outcomes of a long text's rows, in order; close the generator to abandon the rest.
+        """The outcomes of a long text's rows, in order. Close the generator to abandon the rest.
 
         Only about two batches' worth of a job's pieces, for every device, wait at once. The first must start within
         the queue timeout, the others within the job timeout.
         """
-        its = job or self.job()
+        owner = job or self.job()
 
         def enqueue(index: int, row: Row) -> asyncio.Future[Outcome]:
-            return self._enqueue(row, voice, its.lane(index), its.deadline if index else its.first_deadline)
+            return self._enqueue(row, voice, owner.lane(index), owner.deadline if index else owner.first_deadline)
 
-        return in_order(rows, enqueue, its.room)
+        return in_order(rows, enqueue, owner.permits)
 
     async def submit_only(self, row: Row, voice: str, job: Job) -> Outcome:
-        """As `submit_job`, for a text that is a single row."""
-        async with job.room:
+        """`submit_job` for a text that is a single row."""
+        async with job.permits:
             return await self._enqueue(row, voice, job.lane(0), job.first_deadline)
 
     def predicted_wait(self, priority: Priority = Priority.NORMAL) -> float:
-        """Seconds until an entry that arrived now would start, by what recent batches took."""
+        """Seconds until an entry that arrived now would start, predicted from what recent batches took."""
         ahead = [self._waiting.lane(lane) for lane in Priority if lane <= priority]
         return self._devices.wait_seconds(
             rows=sum(map(len, ahead)),
@@ -228,7 +208,7 @@ class BatchQueue:
                 "min_wait_ms": self.options.min_wait_ms,
                 "quiet_ms": self.options.quiet_ms,
                 "max_queue_size": self.options.max_queue_size,
-                "max_padded_frames": max(device.policy.padded_frames for device in self._devices),
+                "max_padded_frames": max(device.policy.max_padded_frames for device in self._devices),
                 "learned_cap_frames": min(device.cap.frames for device in self._devices),
                 "grouping": self.options.grouping,
             },
@@ -240,16 +220,16 @@ class BatchQueue:
         overloaded = (
             len(self._waiting) >= self.options.max_queue_size or self.predicted_wait() > self.options.queue_timeout
         )
-        well = all(device.status == "healthy" for device in self._devices)
-        if overloaded or not well or self._deaths.recent(self.now()):
+        impaired = any(device.status != "healthy" for device in self._devices)
+        if overloaded or impaired or self._supervisor.crashes.recent(self.now()):
             return "degraded"
         return "healthy" if self.options.enabled else "disabled"
 
-    def _expose(self, metrics: Metrics) -> None:
+    def _register(self, metrics: Metrics) -> None:
         lanes = {lane.name.lower(): self._waiting.lane(lane).__len__ for lane in Priority}
         metrics.watch_queue(running=lambda: self._devices.running_rows, waiting=dict(lanes))
         for device in self._devices:
-            metrics.watch_device(device.name, running=device.running_rows, up=device.works)
+            metrics.watch_device(device.name, running=device.running_rows, up=device.is_up)
 
     def _default_deadline(self, priority: Priority) -> float:
         bulk = priority is Priority.BULK
@@ -290,68 +270,12 @@ class BatchQueue:
         return future
 
     def _expire(self, entry: Entry) -> None:
-        if not entry.gone:
+        if not entry.done:
             self._stats.expired += 1
             waited = self.now() - entry.arrival
             entry.fail(Expired(f"not started within the {waited:.1f} s allowed; try again later", retry_after=1.0))
 
     def _ended(self, entry: Entry) -> None:
-        entry.stop_timer()
+        entry.cancel_timer()
         self._waiting.discard(entry)
         self._stats.cancelled += entry.future.cancelled()
-
-    def _start_worker(self) -> None:
-        for device in self._devices:
-            device.start()
-        self._task = asyncio.get_running_loop().create_task(self._worker.run(), name="kokoro-batch-worker")
-        self._task.add_done_callback(self._worker_ended)
-
-    def _worker_ended(self, task: asyncio.Task[None]) -> None:
-        """Whatever the worker died of, nobody waits for it in vain."""
-        error = None if task.cancelled() else task.exception()
-        for device in self._devices:
-            for batch in device.running:
-                _fail(batch.entries, "the synthesis worker stopped")
-            device.forget()
-        self._fail_waiting("the synthesis worker stopped")
-        if self._stopping:
-            return
-        self._deaths.add(self.now())
-        logger.critical("batch worker died error=%r", error, exc_info=error)
-        if self._deaths.too_many:
-            self._alive = False
-        else:
-            self._start_worker()
-
-    def _device_failed(self, device: Device, batch: Running, error: Exception) -> None:
-        """The same for a device: its batch fails, and what waits too unless another one works."""
-        if isinstance(error, ForwardStuck):
-            for entry in batch.entries:
-                entry.fail(Expired(f"{error}; {device.name} is given up"))
-        _fail(batch.entries, f"{device.name} stopped working")
-        if self._stopping:
-            return
-        device.deaths.add(self.now())
-        logger.critical("device failed device=%s error=%r", device.name, error, exc_info=error)
-        if isinstance(error, DeviceLost | ForwardStuck) or device.deaths.too_many:
-            device.lost = str(error)
-            for behind in device.running:
-                _fail(behind.entries, f"{device.name} stopped working")
-        if isinstance(error, DeviceLost) or not self._devices.working():
-            self._alive = False
-        if not self._alive or self._devices.working() == [device]:
-            self._fail_waiting(f"{device.name} stopped working")
-        if isinstance(error, DeviceLost) and not self._is_fatal:
-            self._is_fatal = True  # told once, though the other devices may now fail too
-            self._on_fatal(str(error))
-
-    def _fail_waiting(self, why: str) -> None:
-        entries = list(self._waiting)
-        for entry in entries:
-            self._waiting.discard(entry)
-        _fail(entries, why)
-
-
-def _fail(entries: Sequence[Entry], why: str) -> None:
-    for entry in entries:
-        entry.fail(EngineUnavailable(f"{why}; try again", retry_after=1.0))

@@ -1,4 +1,4 @@
-"""Runs one batch to its end on the device thread: what fails is retried in halves, down to the row at fault."""
+"""Runs one batch on the device thread. A batch that fails is retried in halves, down to the row at fault."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from kokoro_server.batching.clock import Clock
+from kokoro_server.batching.cost import ForwardPass
 from kokoro_server.batching.entry import Entry
 from kokoro_server.batching.faults import Fault, audio_faults, classify, row_error
 from kokoro_server.engine.protocol import Engine, Result
@@ -15,62 +16,51 @@ from kokoro_server.errors import BadAudio, KokoroError
 logger = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class Forward:
-    """A forward pass that returned."""
-
-    rows: int
-    frames: int  # real
-    padded: int
-    cost: float  # of the engine's time: `Limits.cost`
-    seconds: float
-
-
 @dataclass(slots=True, eq=False)
 class Report:
-    """Every entry of the batch is in `results`, in `failures`, or nobody waits for it; unless the device is lost."""
+    """Unless the device is lost, every entry of the batch is in `results`, in `failures`, or was already done."""
 
-    results: list[tuple[Entry, Result, Forward]] = field(default_factory=list)
+    results: list[tuple[Entry, Result, ForwardPass]] = field(default_factory=list)
     failures: list[tuple[Entry, KokoroError]] = field(default_factory=list)
-    forwards: list[Forward] = field(default_factory=list)
+    forwards: list[ForwardPass] = field(default_factory=list)
     retries: int = 0
-    did_not_fit: int | None = None  # predicted padded frames for which memory ran out
+    oom_frames: int | None = None  # fewest predicted padded frames for which memory ran out
     device_lost: str | None = None
 
 
-class Pace:
-    """How long an engine's forward passes take, of which one may be called before the last has returned."""
+class ServiceTime:
+    """Tells the service time of an engine's forward passes, one of which may be called before the last has returned."""
 
     def __init__(self) -> None:
         self._ended = float("-inf")
 
-    def took(self, started: float, ended: float) -> float:
-        """Seconds, less those in which the engine was still at the one before."""
+    def measure(self, started: float, ended: float) -> float:
+        """Seconds of a call, without the time in which the engine was still at the call before."""
         seconds = ended - max(started, self._ended)
         self._ended = ended
         return seconds
 
 
 class Runner:
-    """Blocking; for the device thread. `forward_started` may be read from anywhere."""
+    """Calls the engine and blocks: for the device thread. `forward_started` may be read from any thread."""
 
-    def __init__(self, engine: Engine, clock: Clock, pace: Pace) -> None:
+    def __init__(self, engine: Engine, clock: Clock, service_time: ServiceTime) -> None:
         self._engine = engine
         self._clock = clock
-        self._pace = pace
+        self._service_time = service_time
         self.forward_started: float | None = None
 
     def run(self, entries: Sequence[Entry]) -> Report:
         report = Report()
         groups = [list(entries)]
         while groups and report.device_lost is None:
-            group = [entry for entry in groups.pop() if not entry.gone]
+            group = [entry for entry in groups.pop() if not entry.done]
             if group:
                 groups.extend(reversed(self._attempt(group, report)))
         return report
 
     def _attempt(self, group: list[Entry], report: Report) -> list[list[Entry]]:
-        """One forward pass. Returns the smaller groups to try in its place, if it failed."""
+        """Run one forward pass. If it fails, returns the smaller groups to try in its place."""
         fault: Fault | None = None
         started = self.forward_started = self._clock.now()
         try:
@@ -79,7 +69,8 @@ class Runner:
             fault = classify(error)
             smaller = self._failed(error, fault, group, report)
         else:
-            smaller = self._returned(results, group, self._pace.took(started, self._clock.now()), report)
+            seconds = self._service_time.measure(started, self._clock.now())
+            smaller = self._returned(results, group, seconds, report)
         finally:
             self.forward_started = None
         if fault is Fault.MEMORY:
@@ -94,7 +85,7 @@ class Runner:
             return []
         if fault is Fault.MEMORY:
             padded = len(group) * max(entry.frames for entry in group)
-            report.did_not_fit = min(padded, report.did_not_fit or padded)
+            report.oom_frames = min(padded, report.oom_frames or padded)
         if len(group) == 1:
             report.failures.append((group[0], row_error(error, group[0].row)))
             return []
@@ -110,7 +101,7 @@ class Runner:
         lengths = [int(result.durations.sum()) for result in results]
         limits, frames, longest = self._engine.limits, sum(lengths), max(lengths)
         padded, cost = limits.bucketed_rows(len(group)) * longest, limits.cost(len(group), longest, frames)
-        forward = Forward(len(group), frames, padded, cost, seconds)
+        forward = ForwardPass(len(group), frames, padded, cost, seconds)
         report.forwards.append(forward)
         faults = audio_faults([entry.row for entry in group], results)
         bad = []
@@ -121,17 +112,17 @@ class Runner:
                 bad.append(entry)
         if not bad:
             return []
-        told = sorted({fault for fault in faults if fault})
+        why = sorted({fault for fault in faults if fault})
         logger.error(
-            "forward returned bad audio rows=%d of=%d padded=%d faults=%s", len(bad), forward.rows, forward.padded, told
+            "forward returned bad audio rows=%d of=%d padded=%d faults=%s", len(bad), forward.rows, forward.padded, why
         )
         if len(group) == 1:
-            report.failures.append((bad[0], BadAudio(f"the engine made no usable audio for this text: {told[0]}")))
+            report.failures.append((bad[0], BadAudio(f"the engine made no usable audio for this text: {why[0]}")))
             return []
         return halves(bad) if len(bad) == len(group) else [bad]
 
     def _free_memory(self) -> None:
-        """Engines that keep freed memory to themselves offer `free_memory()`."""
+        """Release cached memory: engines that keep what they freed offer `free_memory()`."""
         free = getattr(self._engine, "free_memory", None)
         if free is not None:
             free()

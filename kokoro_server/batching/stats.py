@@ -1,4 +1,4 @@
-"""What the queue has done: totals since the start, and the recent past."""
+"""Counts of what the queue has done: totals since the start, and over the recent past."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from kokoro_server.batching.entry import Entry, FireReason, Priority
+from kokoro_server.batching.devices import RunningBatch
+from kokoro_server.batching.entry import FireReason, Priority
 from kokoro_server.batching.runner import Report
 from kokoro_server.engine.protocol import SAMPLE_RATE, SAMPLES_PER_FRAME
 from kokoro_server.metrics import Metrics
@@ -40,29 +41,16 @@ class Stats:
         self._reasons: Counter[FireReason] = Counter()
         self._recent: deque[BatchRecord] = deque(maxlen=RECENT_BATCHES)
         self._waits: deque[float] = deque(maxlen=RECENT_ENTRIES)
-        self.bypassed = 0
-        self.batched = 0
-        self.cancelled = 0
-        self.expired = 0
-        self.rejected = 0
-        self.failed = 0
-        self.retried = 0
-        self.isolated = 0
+        self.bypassed = self.batched = 0
+        self.cancelled = self.expired = self.rejected = 0
+        self.failed = self.retried = self.isolated = 0
 
-    def record(
-        self,
-        entries: Sequence[Entry],
-        reason: FireReason,
-        *,
-        device: str,
-        started: float,
-        seconds: float,
-        report: Report,
-    ) -> BatchRecord:
+    def record(self, batch: RunningBatch, report: Report, *, device: str, seconds: float) -> BatchRecord:
         """Take note of a batch that has run."""
+        entries = batch.entries
         frames = sum(forward.frames for forward in report.forwards)
         padded = sum(forward.padded for forward in report.forwards)
-        record = BatchRecord(len(entries), reason, device, frames, padded, seconds)
+        record = BatchRecord(len(entries), batch.reason, device, frames, padded, seconds)
         bypassed = sum(entry.priority <= Priority.NEXT for entry in entries)
         self.bypassed += bypassed
         self.batched += len(entries) - bypassed
@@ -71,9 +59,9 @@ class Stats:
         self.isolated += len(report.failures) if len(entries) > 1 else 0
         self._batches += 1
         self._rows[record.rows] += 1
-        self._reasons[reason] += 1
+        self._reasons[batch.reason] += 1
         self._recent.append(record)
-        waits = [started - entry.arrival for entry in entries]
+        waits = [batch.started - entry.arrival for entry in entries]
         self._waits.extend(waits)
         if self._metrics is not None:
             self._observe(self._metrics, record, waits)

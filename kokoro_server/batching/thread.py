@@ -1,4 +1,4 @@
-"""The thread that blocks on the engine, so that the event loop never does."""
+"""The thread that calls the blocking engine, so that the event loop never blocks."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ Call = tuple[Callable[[], Any], asyncio.Future[Any]]
 
 
 class DeviceThreadDied(Exception):
-    """The call was ended by something that is not an Exception, and its thread with it."""
+    """The call raised something that is not an Exception, such as SystemExit, which ended its thread."""
 
 
 class DeviceThread:
-    """Runs calls one after the other. A daemon: a forward that never returns must not keep the process from exiting."""
+    """Runs calls one after the other. A daemon: a call that never returns must not keep the process from exiting."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, name: str) -> None:
         self._loop = loop
@@ -50,14 +50,14 @@ class DeviceThread:
         except Exception as error:
             self._post(_fail, done, error)
         except BaseException as error:
-            self.alive = False  # before the news is out: whoever hears it must not call this thread again
+            self.alive = False  # set before the error is delivered: its receiver must not call this thread again
             self._post(_fail, done, DeviceThreadDied(repr(error)))
             return False
         return True
 
-    def _post(self, deliver: Callable[[asyncio.Future[Any], Any], None], done: asyncio.Future[Any], what: Any) -> None:
-        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody is left to tell
-            self._loop.call_soon_threadsafe(deliver, done, what)
+    def _post(self, deliver: Callable[[asyncio.Future[Any], Any], None], done: asyncio.Future[Any], value: Any) -> None:
+        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
+            self._loop.call_soon_threadsafe(deliver, done, value)
 
 
 def _resolve(done: asyncio.Future[Any], answer: Any) -> None:

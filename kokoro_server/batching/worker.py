@@ -1,4 +1,4 @@
-"""The loop that turns waiting entries into batches and hands them to free devices."""
+"""The loop that forms batches of the waiting entries and dispatches them to free devices."""
 
 from __future__ import annotations
 
@@ -9,16 +9,18 @@ from collections.abc import Callable
 from functools import partial
 
 from kokoro_server.batching.clock import Clock
-from kokoro_server.batching.cost import FrameEstimate
-from kokoro_server.batching.devices import Device, Devices, Running
+from kokoro_server.batching.cost import ForwardPass, FrameEstimate
+from kokoro_server.batching.devices import Device, Devices, RunningBatch
 from kokoro_server.batching.entry import Entry, FireReason, Outcome
+from kokoro_server.batching.lanes import PriorityLanes
 from kokoro_server.batching.policy import Batch
-from kokoro_server.batching.runner import Forward, Report
+from kokoro_server.batching.runner import Report
 from kokoro_server.batching.stats import BatchRecord, Stats
-from kokoro_server.batching.waiting import Waiting
 from kokoro_server.engine.protocol import Result
 
 logger = logging.getLogger(__name__)
+
+OnFault = Callable[[Device, RunningBatch, Exception], object]
 
 
 class DeviceLost(Exception):
@@ -26,42 +28,30 @@ class DeviceLost(Exception):
 
 
 class Worker:
-    """Gives free devices their batches. `run` ends by itself only when stopping; what it raises is for its owner.
+    """Dispatches batches to free devices. `run` ends by itself only when stopping; what it raises is for its owner.
 
-    No batch is formed before a device can use it: until then, it can only get better. A batch that came to a bad end is
-    told to `on_fault`, which must answer its entries.
+    No batch is formed before a device can use it: until then, arrivals can make it better. `on_fault` is called with a
+    batch that its device failed on, and must answer its entries.
     """
 
-    def __init__(
-        self,
-        devices: Devices,
-        waiting: Waiting,
-        stats: Stats,
-        *,
-        clock: Clock,
-        on_fault: Callable[[Device, Running, Exception], object],
-    ) -> None:
+    def __init__(self, devices: Devices, waiting: PriorityLanes, stats: Stats, clock: Clock, on_fault: OnFault) -> None:
         self._devices = devices
         self._waiting = waiting
         self._stats = stats
         self._clock = clock
         self._on_fault = on_fault
         self._wake = asyncio.Event()
-        self._held = False
-        self._backlog = False  # what waits gathered while every device was busy
+        self.held = False  # whether `hold` is in force
+        self._backlog = False  # whether what waits gathered while every device was busy
         self._stopping = False
         self.estimate = FrameEstimate()
 
-    @property
-    def held(self) -> bool:
-        return self._held
-
     def hold(self) -> None:
         """Form no batch until `release`; those on the devices run on."""
-        self._held = True
+        self.held = True
 
     def release(self) -> None:
-        self._held = False
+        self.held = False
         self._backlog = bool(self._waiting)
         self.wake()
 
@@ -76,7 +66,7 @@ class Worker:
 
     async def run(self) -> None:
         while not (self._stopping and self._devices.idle):
-            await self._sleep(self._hand_out())
+            await self._sleep(self._dispatch())
 
     async def _sleep(self, until: float | None) -> None:
         self._wake.clear()
@@ -87,32 +77,32 @@ class Worker:
             if timer is not None:
                 timer.cancel()
 
-    def _hand_out(self) -> float | None:
+    def _dispatch(self) -> float | None:
         """Give each free device a batch, if it is time. Returns when to look again, if nothing happens before."""
-        agreed: FireReason | None = None  # what waited then is shared by all that are free
-        while self._waiting and not self._held and not self._stopping:
+        shared: FireReason | None = None  # why the first batch fired: all free devices share what waited then
+        while self._waiting and not self.held and not self._stopping:
             free = self._devices.free()
             if not free:
-                return self._devices.opens()
+                return self._devices.available_at()
             device, now = free[0], self._clock.now()
-            batch = device.choose(self._waiting)
+            batch = device.form_batch(self._waiting)
             overhead = device.costs.overhead_seconds
             backlog = self._backlog or not device.idle
-            verdict = device.policy.verdict(batch, self._waiting, now=now, backlog=backlog, overhead=overhead)
-            reason = verdict if isinstance(verdict, FireReason) else agreed
+            decision = device.policy.fire_or_wait(batch, self._waiting, now=now, backlog=backlog, overhead=overhead)
+            reason = decision if isinstance(decision, FireReason) else shared
             if reason is None:
-                return float(verdict)
+                return float(decision)
             if reason is not FireReason.BYPASS:
-                agreed = reason
+                shared = reason
                 if len(free) > 1:
-                    batch = device.choose(self._waiting, self._share(free))
+                    batch = device.form_batch(self._waiting, self._rows_per_device(free))
             self._start(device, batch, reason, now)
         if not self._waiting:
             self._backlog = False
         return None
 
-    def _share(self, free: list[Device]) -> int:
-        """Rows for each free device. A device less is used where its part would cost it less than its fixed cost."""
+    def _rows_per_device(self, free: list[Device]) -> int:
+        """Rows for each free device. No device is used for a part that would cost it less than its fixed cost."""
         overhead = max(device.costs.overhead_frames for device in free)
         parts = min(len(free), int(self._waiting.frames / overhead)) if overhead else len(free)
         return math.ceil(len(self._waiting) / max(1, parts))
@@ -120,19 +110,19 @@ class Worker:
     def _start(self, device: Device, batch: Batch, reason: FireReason, now: float) -> None:
         self._waiting.take(batch.entries)
         for entry in batch.entries:
-            entry.stop_timer()
-        running = Running(batch.entries, batch.cost, reason, now)
+            entry.cancel_timer()
+        running = RunningBatch(batch.entries, batch.cost, reason, now)
         device.run(running).add_done_callback(partial(self._ended, device, running))
 
-    def _ended(self, device: Device, batch: Running, done: asyncio.Future[Report]) -> None:
+    def _ended(self, device: Device, batch: RunningBatch, done: asyncio.Future[Report]) -> None:
         self._backlog = bool(self._waiting) and (self._backlog or not self._devices.free())
-        seconds = device.finished(batch)
+        seconds = device.finish(batch)
         try:
             report = done.result()
             device.learn(batch, report)
             if self._backlog and report.device_lost is None:
-                self._hand_out()  # the device first, then those who wait for what it has made
-            self._settle(device, batch, seconds, report)
+                self._dispatch()  # first keep the device busy, then answer those who wait for what it has made
+            self._deliver(device, batch, seconds, report)
             if report.device_lost is not None:
                 raise DeviceLost(f"{device.name}: {report.device_lost}")
         except Exception as error:
@@ -140,26 +130,24 @@ class Worker:
         if self._waiting or self._stopping:
             self.wake()
 
-    def _settle(self, device: Device, batch: Running, seconds: float, report: Report) -> None:
+    def _deliver(self, device: Device, batch: RunningBatch, seconds: float, report: Report) -> None:
         for entry, result, forward in report.results:
             self.estimate.learn(entry.row, int(result.durations.sum()))
-            if not entry.gone:
+            if not entry.done:
                 entry.future.set_result(_outcome(entry, result, forward, batch))
         for entry, error in report.failures:
             entry.fail(error)
-        record = self._stats.record(
-            batch.entries, batch.reason, device=device.name, started=batch.started, seconds=seconds, report=report
-        )
+        record = self._stats.record(batch, report, device=device.name, seconds=seconds)
         if logger.isEnabledFor(logging.INFO):
             _log(batch, record, device)
 
 
-def _outcome(entry: Entry, result: Result, forward: Forward, batch: Running) -> Outcome:
+def _outcome(entry: Entry, result: Result, forward: ForwardPass, batch: RunningBatch) -> Outcome:
     queue_ms = 1000 * (batch.started - entry.arrival)
     return Outcome(result, queue_ms, 1000 * forward.seconds, forward.rows, batch.reason)
 
 
-def _log(batch: Running, record: BatchRecord, device: Device) -> None:
+def _log(batch: RunningBatch, record: BatchRecord, device: Device) -> None:
     logger.info(
         "batch rows=%d voices=%d padding=%.2f wait_ms=%.1f run_ms=%.1f reason=%s device=%s",
         record.rows,

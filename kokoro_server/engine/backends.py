@@ -1,4 +1,4 @@
-"""What the model runs on: torch, for GPUs, or ONNX Runtime, which is faster on a CPU. Imports neither to decide."""
+"""Chooses the backend: torch, for GPUs, or ONNX Runtime, which is faster on a CPU. Imports neither to decide."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ log = logging.getLogger(__name__)
 
 Backend = Literal["torch", "onnx"]
 
-NEEDED = {"torch": ("torch", "kokoro", "transformers"), "onnx": ("onnxruntime",)}
+REQUIRED = {"torch": ("torch", "kokoro", "transformers"), "onnx": ("onnxruntime",)}
 EXTRA = {"torch": "pip install 'kokoro-server[torch]'", "onnx": "pip install 'kokoro-server[cpu]'"}
-DRIVER = {"Windows": "nvcuda.dll"}
+CUDA_DRIVER = {"Windows": "nvcuda.dll"}
 GPUS = ("cuda", "mps")
 
 
@@ -28,36 +28,36 @@ def choose(settings: Settings) -> Backend:
     setting, devices = named_devices(settings)
     on_gpu = [device for device in devices if device.partition(":")[0] in GPUS]
     if settings.backend == "torch":
-        return _needed("torch", "KOKORO_BACKEND=torch")
+        return _require("torch", "KOKORO_BACKEND=torch")
     if settings.backend == "onnx":
         if on_gpu:
             raise ConfigError(
                 f"KOKORO_BACKEND=onnx: runs on a CPU, not on {setting}={','.join(devices)}; "
                 "set KOKORO_DEVICE=cpu or KOKORO_BACKEND=torch"
             )
-        return _needed("onnx", "KOKORO_BACKEND=onnx")
+        return _require("onnx", "KOKORO_BACKEND=onnx")
     if on_gpu:
-        return _needed("torch", f"{setting}={','.join(devices)}")
+        return _require("torch", f"{setting}={','.join(devices)}")
     if "auto" in devices and finds_gpu():
         return "torch"
-    found: Sequence[Backend] = [backend for backend in ("onnx", "torch") if not missing(backend)]
-    if not found:
+    installed: Sequence[Backend] = [backend for backend in ("onnx", "torch") if not missing(backend)]
+    if not installed:
         raise ConfigError(f"nothing to run the model on is installed; {EXTRA['onnx']}, or for a GPU {EXTRA['torch']}")
-    return found[0]
+    return installed[0]
 
 
 def named_devices(settings: Settings) -> tuple[str, tuple[str, ...]]:
-    """The setting that names the devices, and what it says."""
+    """The setting that names the devices, and the devices."""
     return ("KOKORO_DEVICES", settings.devices) if settings.devices else ("KOKORO_DEVICE", (settings.device,))
 
 
 def missing(backend: Backend) -> list[str]:
-    """What this backend needs and is not installed."""
-    return [name for name in NEEDED[backend] if importlib.util.find_spec(name) is None]
+    """The packages that this backend needs and that are not installed."""
+    return [name for name in REQUIRED[backend] if importlib.util.find_spec(name) is None]
 
 
 def finds_gpu() -> bool:
-    """Whether torch is there and finds a GPU. It is asked only where there may be one: importing it takes seconds."""
+    """Whether torch is installed and finds a GPU. It is imported only where there may be one: that takes seconds."""
     if missing("torch"):
         if _has_nvidia_driver():
             log.warning("there is an NVIDIA driver, but torch is not installed hint=%r", EXTRA["torch"])
@@ -69,7 +69,7 @@ def finds_gpu() -> bool:
     return any(devices.is_available(kind) for kind in GPUS)
 
 
-def _needed(backend: Backend, why: str) -> Backend:
+def _require(backend: Backend, why: str) -> Backend:
     if absent := missing(backend):
         raise ConfigError(f"{why}: needs {', '.join(absent)}, not installed; {EXTRA[backend]}")
     return backend
@@ -77,7 +77,7 @@ def _needed(backend: Backend, why: str) -> Backend:
 
 def _has_nvidia_driver() -> bool:
     try:
-        ctypes.CDLL(DRIVER.get(platform.system(), "libcuda.so.1"))
+        ctypes.CDLL(CUDA_DRIVER.get(platform.system(), "libcuda.so.1"))
     except OSError:
         return False
     return True

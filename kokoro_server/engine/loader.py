@@ -1,4 +1,4 @@
-"""From settings to a model that is ready to speak."""
+"""Loads the model that the settings ask for, ready to speak."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kokoro_server.assets.library import Assets
 from kokoro_server.config import Settings
 from kokoro_server.engine import backends
 from kokoro_server.engine.cpu import build_cache
-from kokoro_server.engine.protocol import Engine, Measuring
+from kokoro_server.engine.protocol import Engine, MeasuresSpeed
 from kokoro_server.engine.voices import VoiceBook
 
 log = logging.getLogger(__name__)
@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 class LoadedModel:
     """Engines, one for each device, their voices, and where the weights came from.
 
-    `precision` is that of the model file the weights were made from, `compute` that of the arithmetic.
+    `precision` is that of the model file that the weights were made from, `compute` that of the arithmetic.
     """
 
     engines: tuple[Engine, ...]
@@ -35,15 +35,15 @@ class LoadedModel:
     compute: str = "fp32"
 
     def measure(self) -> None:
-        """Let engines that want to know how fast they are find out. Takes about a second, of all cores."""
+        """Let the engines that may be slow measure their speed. Takes about a second of all cores."""
         for engine in self.engines:
-            if isinstance(engine, Measuring):
+            if isinstance(engine, MeasuresSpeed):
                 engine.measure()
 
     @property
     def real_time_factor(self) -> float | None:
-        """Seconds of computing for a second of audio on the slowest engine, of those that measure it."""
-        measuring = [engine for engine in self.engines if isinstance(engine, Measuring)]
+        """Seconds of computing for a second of audio, on the slowest of the engines that measure it."""
+        measuring = [engine for engine in self.engines if isinstance(engine, MeasuresSpeed)]
         return max((engine.real_time_factor or 0 for engine in measuring), default=0) or None
 
 
@@ -52,11 +52,11 @@ def load(settings: Settings) -> LoadedModel:
     backend = backends.choose(settings)
     folder = None
     if backend == "onnx":
-        found, folder = graphs(settings)
+        assets, folder = ensure_graphs(settings)
     else:
-        found = library.ensure(settings.cache_dir, settings.asset_source, settings.model_path)
+        assets = library.ensure(settings.cache_dir, settings.asset_source, settings.model_path)
     started = time.perf_counter()
-    engines = _onnx(settings, folder) if folder else _torch(settings, found)
+    engines = _onnx_engines(settings, folder) if folder else _torch_engines(settings, assets)
     for engine in engines:
         engine.warmup()
     compute = str(getattr(engines[0], "precision", "fp32"))
@@ -65,33 +65,33 @@ def load(settings: Settings) -> LoadedModel:
         backend,
         ",".join(engine.device for engine in engines),
         compute,
-        found.precision,
-        found.source,
+        assets.precision,
+        assets.source,
         time.perf_counter() - started,
     )
-    return LoadedModel(tuple(engines), VoiceBook(found.voices), found.precision, found.source, backend, compute)
+    return LoadedModel(tuple(engines), VoiceBook(assets.voices), assets.precision, assets.source, backend, compute)
 
 
-def _torch(settings: Settings, found: Assets) -> Sequence[Engine]:
+def _torch_engines(settings: Settings, assets: Assets) -> Sequence[Engine]:
     from kokoro_server.engine import devices  # torch takes a second to import
 
     setting, named = backends.named_devices(settings)
-    return devices.load_all(found.weights, named, settings.precision, settings.gpu_memory_fraction, setting)
+    return devices.load_all(assets.weights, named, settings.precision, settings.gpu_memory_fraction, setting)
 
 
-def graphs(settings: Settings) -> tuple[Assets, Path]:
-    """The assets and the folder of graphs built from them. Once built, the weights are not looked at."""
+def ensure_graphs(settings: Settings) -> tuple[Assets, Path]:
+    """The assets and the folder of graphs built from them. Once built, the weights are not read."""
     where = (settings.cache_dir, settings.asset_source, settings.model_path)
-    if known := library.recorded(*where):
-        folder = build_cache.find(settings.cache_dir, build_cache.key(known.digest, settings.cpu_precision))
+    if recorded := library.recorded(*where):
+        folder = build_cache.find(settings.cache_dir, build_cache.key(recorded.digest, settings.cpu_precision))
         if folder:
-            return known, folder
-    found = library.ensure(*where)
-    key = build_cache.key(found.digest, settings.cpu_precision)
-    return found, build_cache.ensure(settings.cache_dir, found.weights, key)
+            return recorded, folder
+    assets = library.ensure(*where)
+    key = build_cache.key(assets.digest, settings.cpu_precision)
+    return assets, build_cache.ensure(settings.cache_dir, assets.weights, key)
 
 
-def _onnx(settings: Settings, folder: Path) -> Sequence[Engine]:
+def _onnx_engines(settings: Settings, folder: Path) -> Sequence[Engine]:
     from kokoro_server.engine.cpu.engine import OnnxEngine
 
     _, devices = backends.named_devices(settings)

@@ -1,4 +1,4 @@
-"""What the rest of the service knows of an engine: rows in, results out, in order. Imports no torch."""
+"""The interface of an engine to the rest of the service: rows in, results out, in order. Imports no torch."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Result:
 
     audio: Audio  # (sum(durations) * SAMPLES_PER_FRAME,), 24 kHz
     durations: NDArray[np.int64]  # (len(tokens) + 2,)
-    pcm16: Pcm16 | None = None  # of an engine that makes it without effort
+    pcm16: Pcm16 | None = None  # from an engine that makes it at no cost
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,9 +54,9 @@ class Limits:
     max_tokens: int  # per row
     max_rows: int  # per call: beyond this it gains nothing or does not fit
     max_padded_frames: int  # rows × longest row, predicted frames
-    row_buckets: tuple[int, ...] = ()  # row counts it computes with, ascending: a batch is filled up to the next
-    padding: float = 1.0  # share of its time that goes by the frames it is given with padding; the rest by real ones
-    max_in_flight: int = 1  # calls at once: the work of the second begins as soon as that of the first ends
+    row_buckets: tuple[int, ...] = ()  # row counts it computes with, ascending: a batch is padded to the next
+    padding_weight: float = 1.0  # share of its time that grows with padded frames; the rest grows with real ones
+    max_in_flight: int = 1  # concurrent calls: the device begins the second as soon as it ends the first
 
     def bucketed_rows(self, rows: int) -> int:
         """The row count that a batch of `rows` is computed with: the next bucket."""
@@ -64,16 +64,16 @@ class Limits:
         return self.row_buckets[bucket] if bucket < len(self.row_buckets) else rows
 
     def cost(self, rows: int, longest: int, frames: int) -> float:
-        """What it takes the time of, beside what is fixed, in frames of rows without padding."""
-        return self.share(self.bucketed_rows(rows) * longest, frames)
+        """The part of a batch's time that grows with its size, in frames of rows without padding."""
+        return self.weighted_frames(self.bucketed_rows(rows) * longest, frames)
 
-    def share(self, padded: int, frames: int) -> float:
-        """The same of so many frames with padding, and without."""
-        return self.padding * padded + (1 - self.padding) * frames
+    def weighted_frames(self, padded: int, frames: int) -> float:
+        """`cost` from the number of frames with padding, and without."""
+        return self.padding_weight * padded + (1 - self.padding_weight) * frames
 
 
 class Engine(Protocol):
-    """Blocking; as many calls at a time as its limits say. Every row comes out as it would alone."""
+    """Its calls block, and at most `max_in_flight` run at a time. Every row comes out as it would alone."""
 
     @property
     def device(self) -> str: ...
@@ -87,8 +87,8 @@ class Engine(Protocol):
 
 
 @runtime_checkable
-class Measuring(Protocol):
-    """An engine that may be slower than speech."""
+class MeasuresSpeed(Protocol):
+    """An engine that may be slower than real time, and can find out how fast it is."""
 
     real_time_factor: float | None  # seconds of computing for a second of audio, once `measure` has been called
 

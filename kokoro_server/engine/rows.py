@@ -1,4 +1,4 @@
-"""What any engine does with the rows it is given, whatever runs the model. Imports no torch."""
+"""What every engine does with its rows, whatever runs the model. Imports no torch."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from kokoro_server.engine import vocab
 from kokoro_server.engine.protocol import MAX_TOKENS, STYLE_DIM, Result, Row
 from kokoro_server.errors import InvalidInput
 
-SLOWEST, FASTEST = 0.25, 4.0
+MIN_SPEED, MAX_SPEED = 0.25, 4.0
 MAX_PITCH = 24.0  # semitones up or down
 WARMUP_PHONEMES = "hˈI."  # a second of audio
 
 
 def silence() -> Result:
-    """What a row without tokens comes to."""
+    """The result of a row without tokens."""
     return Result(np.zeros(0, np.float32), np.zeros(2, np.int64))
 
 
@@ -31,8 +31,8 @@ def check(row: Row) -> None:
         )
     if row.tokens and not 0 <= min(row.tokens) <= max(row.tokens) < vocab.size():
         raise InvalidInput(f"token ids must lie between 0 and {vocab.size() - 1}", field="tokens")
-    if not SLOWEST <= row.speed <= FASTEST:
-        raise InvalidInput(f"speed is {row.speed}; allowed is {SLOWEST} to {FASTEST}", field="speed")
+    if not MIN_SPEED <= row.speed <= MAX_SPEED:
+        raise InvalidInput(f"speed is {row.speed}; allowed is {MIN_SPEED} to {MAX_SPEED}", field="speed")
     if not -MAX_PITCH <= row.pitch <= MAX_PITCH:
         raise InvalidInput(f"pitch is {row.pitch} semitones; allowed is ±{MAX_PITCH:g}", field="pitch")
     if row.style.shape != (STYLE_DIM,) or not np.isfinite(row.style).all():

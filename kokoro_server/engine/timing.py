@@ -7,8 +7,8 @@ from numpy.typing import NDArray
 
 
 def starts(durations: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The frame at which each token begins, for `Result.durations`: its first and last entries are the pads.
+    """The frame at which each token of `Result.durations` begins; the first and last entries are the pads.
 
-    `starts(d)[i] + d[i]` is where entry i ends; a frame is `protocol.SAMPLES_PER_FRAME` samples.
+    `starts(d)[i] + d[i]` is where entry i ends. A frame is `protocol.SAMPLES_PER_FRAME` samples.
     """
     return np.concatenate([np.zeros(1, np.int64), np.cumsum(durations)[:-1]])

@@ -74,7 +74,7 @@ class TorchEngine:
         counts = features.lengths.counts
         hiss = torch.zeros(len(rows), features.lengths.size * SAMPLES_PER_FRAME)
         for line, row, frames in zip(hiss, rows, counts, strict=True):
-            line[: frames * SAMPLES_PER_FRAME] = torch.from_numpy(noise.draw(row.seed, frames))
+            line[: frames * SAMPLES_PER_FRAME] = torch.from_numpy(noise.sample(row.seed, frames))
         audio = self.model.audio(features, prosody, hiss).float().cpu().numpy()
         durations = features.durations.cpu().numpy()
         return [

@@ -14,7 +14,7 @@ _CONFIG = Path(__file__).with_name("kokoro_config.json")
 
 @cache
 def config() -> dict[str, Any]:
-    """Kokoro-82M v1.0's configuration, the vocabulary included."""
+    """The configuration of Kokoro-82M v1.0, with its vocabulary."""
     loaded: dict[str, Any] = json.loads(_CONFIG.read_text(encoding="utf-8"))
     return loaded
 

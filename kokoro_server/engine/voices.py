@@ -29,7 +29,7 @@ log = logging.getLogger(__name__)
 Pack = NDArray[np.float32]  # (MAX_TOKENS, STYLE_DIM)
 
 MAX_PARTS = 8  # of a mix
-CACHED_PACKS = 128  # half a megabyte each: all the voices and as many mixes
+CACHED_PACKS = 128  # half a megabyte each: enough for all the voices and as many mixes
 
 _NAME = re.compile(r"[a-z][fm]_\w+")  # language, gender, name
 _PART = re.compile(r"(?P<name>[^\s():+,]+)\s*(?:\(\s*(?P<inner>[^)]*?)\s*\)|:\s*(?P<after>\S+))?")
@@ -129,18 +129,18 @@ class VoiceBook:
 
 
 def _part(text: str, spec: str) -> tuple[str, Fraction]:
-    found = _PART.fullmatch(text)
-    if not found:
+    match = _PART.fullmatch(text)
+    if not match:
         raise InvalidInput(f"voice {spec!r} is not a name or a mix such as 'af_bella(2)+af_sky(1)'", field="voice")
-    weight = found["inner"] if found["inner"] is not None else found["after"]
+    weight = match["inner"] if match["inner"] is not None else match["after"]
     if weight is None:
-        return found["name"], Fraction(1)
+        return match["name"], Fraction(1)
     if not _WEIGHT.fullmatch(weight) or not Fraction(weight):
         raise InvalidInput(
             f"voice {spec!r}: the weight {weight!r} must be a number above 0 and below 10000, with at most 4 decimals",
             field="voice",
         )
-    return found["name"], Fraction(weight)
+    return match["name"], Fraction(weight)
 
 
 def _find(folder: Path) -> dict[str, Path]:
@@ -158,7 +158,7 @@ def _read(path: Path) -> Pack:
     try:
         values = torch_reader.tensor(path) if path.suffix == ".pt" else np.frombuffer(path.read_bytes(), "<f4")
         pack = values.reshape(MAX_TOKENS, STYLE_DIM).astype(np.float32)
-    except Exception as error:  # whatever a damaged pickle raises
+    except Exception as error:  # a damaged pickle may raise anything
         raise AssetError(
             f"{path}: not a voice pack of {MAX_TOKENS} × {STYLE_DIM} numbers ({error}); fetch it again"
         ) from error

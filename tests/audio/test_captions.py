@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kokoro_server.audio.captions import LINE, MAX_SECONDS, Cue, Timing, cues, srt, vtt
+from kokoro_server.audio.captions import MAX_LINE, MAX_SECONDS, Cue, Timing, cues, srt, vtt
 
 MARKUP = re.compile(r"\[pause:[^\]]*\]|\[([^\]]*)\]\(/[^)]*/\)")
 
@@ -61,7 +61,7 @@ def assert_readable(made: list[Cue]) -> None:
     for cue in made:
         lines = cue.text.split("\n")
         assert 1 <= len(lines) <= 2
-        assert all(0 < len(line) <= LINE and line == line.strip() for line in lines)
+        assert all(0 < len(line) <= MAX_LINE and line == line.strip() for line in lines)
         assert cue.start < cue.end
     for before, after in pairwise(made):
         assert before.end <= after.start

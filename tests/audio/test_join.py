@@ -9,7 +9,7 @@ import pytest
 from numpy.typing import NDArray
 
 from kokoro_server.assets.library import Assets
-from kokoro_server.audio.join import AFTER, BEFORE, GAPS, Ending, Joiner, Trimmed
+from kokoro_server.audio.join import GAPS, ONSET_MARGIN, RELEASE_MARGIN, Ending, Joiner, Trimmed
 from kokoro_server.engine import devices, vocab
 from kokoro_server.engine.protocol import SAMPLE_RATE, Row
 from kokoro_server.engine.voices import VoiceBook
@@ -52,7 +52,7 @@ def join(parts: list[tuple[Audio, Ending] | float], speed: float = 1.0) -> Clip:
             out.append(joiner.pause(part))
         else:
             trimmed = joiner.add(part[0], ends=part[1])
-            pieces.append((place - trimmed.lead, part[0], trimmed))
+            pieces.append((place - trimmed.offset, part[0], trimmed))
             out.append(trimmed.audio)
     return Clip(np.concatenate([*out, joiner.finish()]), pieces)
 
@@ -115,21 +115,21 @@ def test_pause_is_exact_to_the_sample(seconds: float) -> None:
     joiner.add(first, ends="sentence")
     pause = joiner.pause(seconds)
     after = joiner.add(second, ends="sentence")
-    assert len(pause) == AFTER + samples(seconds)
-    assert not pause[AFTER:].any()
-    assert after.lead == pytest.approx(samples(0.35) - BEFORE, abs=samples(0.006))
+    assert len(pause) == RELEASE_MARGIN + samples(seconds)
+    assert not pause[RELEASE_MARGIN:].any()
+    assert after.offset == pytest.approx(samples(0.35) - ONSET_MARGIN, abs=samples(0.006))
 
 
 def test_pauses_add_up_and_may_begin_and_end_a_clip() -> None:
     joiner = Joiner()
     assert np.array_equal(joiner.pause(0.5), np.zeros(samples(0.5), np.float32))
     joiner.add(spoken(), ends="sentence")
-    assert len(joiner.pause(0.5)) == AFTER + samples(0.5)
+    assert len(joiner.pause(0.5)) == RELEASE_MARGIN + samples(0.5)
     assert np.array_equal(joiner.pause(0.25), np.zeros(samples(0.25), np.float32))
     assert len(joiner.finish()) == 0
 
 
-def test_lead_tells_where_a_word_came_to_lie() -> None:
+def test_the_offset_locates_each_word() -> None:
     clip = join([(spoken(0.3), "clause"), 0.7, (spoken(0.5), "none"), (spoken(0.02), "sentence")])
     for place, piece, _ in clip.pieces:
         first, last = loud_edges(piece)

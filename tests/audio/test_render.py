@@ -1,4 +1,4 @@
-"""The short way to a file gives the same bytes as the long one, or leaves it to that."""
+"""The fast path to a file gives the same bytes as the slow one, or None."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from kokoro_server.audio.encode import Output
-from kokoro_server.audio.render import QUICK, Renderer, Rendering, render, render_quickly
+from kokoro_server.audio.render import FAST_SAMPLES, Renderer, Rendering, render, render_fast
 from kokoro_server.audio.wav import Samples, pcm16
 from kokoro_server.engine.protocol import Pcm16
 
@@ -21,21 +21,21 @@ def speech(length: int = 30_000, peak: float = 0.6) -> Samples:
 
 @pytest.mark.parametrize("volume", [0.0, 3.0, -6.0])
 @pytest.mark.parametrize("output", [Output("wav"), Output("pcm"), Output("wav", sample_format="pcm_f32le")])
-def test_quick_is_the_same(output: Output, volume: float) -> None:
+def test_the_fast_path_gives_the_same(output: Output, volume: float) -> None:
     rendering = Rendering(output, volume)
-    made = render_quickly(speech(), rendering)
+    made = render_fast(speech(), rendering)
     assert made is not None
     assert made == render(speech(), rendering)
 
 
 @pytest.mark.parametrize("pieces", [1, 2, 5])
 @pytest.mark.parametrize("peak", [0.6, 1.1])
-def test_a_stream_written_quickly_where_that_can_be_is_the_same(pieces: int, peak: float) -> None:
+def test_a_stream_on_the_fast_path_where_possible_is_the_same(pieces: int, peak: float) -> None:
     audio, rendering = speech(peak=peak), Rendering(Output("pcm"))
     renderer, data = Renderer(rendering), b""
     parts = np.array_split(audio, pieces)
     for number, part in enumerate(parts, 1):
-        made = renderer.write_quickly(part, last=number == pieces)
+        made = renderer.write_fast(part, last=number == pieces)
         if made is None:
             made = renderer.write(part) + (renderer.finish() if number == pieces else b"")
         data += made
@@ -45,7 +45,7 @@ def test_a_stream_written_quickly_where_that_can_be_is_the_same(pieces: int, pea
 @pytest.mark.parametrize(
     ("audio", "rendering"),
     [
-        (speech(QUICK + 1), Rendering()),
+        (speech(FAST_SAMPLES + 1), Rendering()),
         (speech(peak=1.1), Rendering()),
         (speech(), Rendering(volume=20.0)),
         (speech(), Rendering(Output("mp3"))),
@@ -55,23 +55,23 @@ def test_a_stream_written_quickly_where_that_can_be_is_the_same(pieces: int, pea
     ],
 )
 def test_what_takes_longer_is_left_to_a_thread(audio: Samples, rendering: Rendering) -> None:
-    assert render_quickly(audio, rendering) is None
+    assert render_fast(audio, rendering) is None
     renderer = Renderer(rendering)
-    assert renderer.write_quickly(audio) is None
-    assert renderer.write_quickly(audio, last=True) is None
+    assert renderer.write_fast(audio) is None
+    assert renderer.write_fast(audio, last=True) is None
 
 
-def made_ready(audio: Samples) -> Pcm16:
+def engine_pcm16(audio: Samples) -> Pcm16:
     return Pcm16(np.frombuffer(pcm16(audio), np.int16), float(np.abs(audio).max()))
 
 
 @pytest.mark.parametrize("streamed", [False, True])
 @pytest.mark.parametrize("format", ["wav", "pcm"])
-def test_what_is_ready_is_the_same(format: Literal["wav", "pcm"], streamed: bool) -> None:
+def test_the_engines_pcm16_gives_the_same(format: Literal["wav", "pcm"], streamed: bool) -> None:
     audio, rendering = speech(), Rendering(Output(format))
     silence = np.zeros_like(audio)
-    made = render_quickly(silence, rendering, pcm16=made_ready(audio), streamed=streamed)
-    assert made == render_quickly(audio, rendering, streamed=streamed)
+    made = render_fast(silence, rendering, pcm16=engine_pcm16(audio), streamed=streamed)
+    assert made == render_fast(audio, rendering, streamed=streamed)
 
 
 @pytest.mark.parametrize(
@@ -85,7 +85,7 @@ def test_what_is_ready_is_the_same(format: Literal["wav", "pcm"], streamed: bool
         (0.6, Rendering(Output("flac"))),
     ],
 )
-def test_what_is_ready_is_left_where_something_else_is_wanted(peak: float, rendering: Rendering) -> None:
+def test_the_engines_pcm16_is_not_used_where_something_else_is_wanted(peak: float, rendering: Rendering) -> None:
     audio = speech()
     unlike = Pcm16(np.zeros(len(audio), np.int16), peak)
-    assert render_quickly(audio, rendering, pcm16=unlike) == render_quickly(audio, rendering)
+    assert render_fast(audio, rendering, pcm16=unlike) == render_fast(audio, rendering)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kokoro_server.batching import BatchingOptions, BatchQueue, Outcome, Priority
-from tests.batching.doubles import EchoEngine, FakeClock, make_row
+from tests.batching.doubles import EchoEngine, FakeClock, make_engines, make_row
 
 Start = Callable[..., Awaitable[BatchQueue]]
 
@@ -21,6 +21,11 @@ def clock() -> FakeClock:
 @pytest.fixture
 def engine() -> EchoEngine:
     return EchoEngine()
+
+
+@pytest.fixture
+def pair() -> list[EchoEngine]:
+    return make_engines(2)
 
 
 @pytest.fixture

@@ -6,12 +6,13 @@ import asyncio
 import heapq
 import itertools
 import threading
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import TypeVar
 
 import numpy as np
 
-from kokoro_server.batching import BatchQueue
+from kokoro_server.batching import BatchQueue, Outcome
+from kokoro_server.batching.cost import ForwardPass
 from kokoro_server.engine.protocol import SAMPLES_PER_FRAME, STYLE_DIM, Limits, Result, Row
 
 T = TypeVar("T")
@@ -23,9 +24,13 @@ def make_row(name: int, tokens: int = 10, speed: float = 1.0) -> Row:
     return Row(tokens=(1,) * tokens, style=STYLE, speed=speed, seed=name)
 
 
-def voice_of(result: Result) -> int:
+def name_of(result: Result) -> int:
     """The name of the row that this audio was made for."""
     return int(result.audio[0]) - 1
+
+
+def names(outcomes: Iterable[Outcome]) -> list[int]:
+    return [name_of(outcome.result) for outcome in outcomes]
 
 
 def make_result(row: Row) -> Result:
@@ -34,6 +39,10 @@ def make_result(row: Row) -> Result:
     durations[[0, -1]] = 10
     audio = np.full(int(durations.sum()) * SAMPLES_PER_FRAME, row.seed + 1, dtype=np.float32)
     return Result(audio=audio, durations=durations)
+
+
+class OutOfMemoryError(RuntimeError):
+    """Named as torch names it."""
 
 
 class EchoEngine:
@@ -59,6 +68,19 @@ class EchoEngine:
             raise TimeoutError("the test left the gate shut")
         self.before(rows)
         return self.after([make_result(row) for row in rows])
+
+
+def make_engines(count: int) -> list[EchoEngine]:
+    engines = [EchoEngine() for _ in range(count)]
+    for number, engine in enumerate(engines):
+        engine.device = f"cuda:{number}"
+    return engines
+
+
+def shut(*engines: EchoEngine) -> None:
+    for engine in engines:
+        engine.gate.clear()
+        engine.entered.clear()
 
 
 class FakeTimer:
@@ -117,12 +139,16 @@ class FakeClock:
         return await future
 
 
-def believe(queue: BatchQueue, fixed: float) -> None:
+def learn_overhead(queue: BatchQueue, fixed: float) -> None:
     """Have the queue think that a batch costs as much to start as `fixed` frames."""
     for device in queue._devices:
         for rows in (1, 2, 4) * 4:
             frames = 45 * rows
-            device.costs.learn(rows=rows, frames=frames, padded=frames, cost=frames, seconds=0.001 * (fixed + frames))
+            device.costs.learn(ForwardPass(rows, frames, frames, cost=frames, seconds=0.001 * (fixed + frames)))
+
+
+async def reasons(tasks: Iterable[Awaitable[Outcome]]) -> list[str]:
+    return [outcome.fire_reason.value for outcome in await asyncio.gather(*tasks)]
 
 
 async def settle() -> None:

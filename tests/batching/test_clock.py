@@ -9,7 +9,7 @@ import pytest
 
 from kokoro_server.batching import BatchQueue
 from kokoro_server.errors import Expired
-from tests.batching.doubles import EchoEngine, make_row, voice_of
+from tests.batching.doubles import EchoEngine, make_row, name_of
 
 
 async def test_requests_from_many_tasks_share_batches():
@@ -18,7 +18,7 @@ async def test_requests_from_many_tasks_share_batches():
     await queue.start()
     outcomes = await asyncio.gather(*(queue.submit(make_row(name), voice="af_heart") for name in range(16)))
     await queue.stop()
-    assert [voice_of(outcome.result) for outcome in outcomes] == list(range(16))
+    assert [name_of(outcome.result) for outcome in outcomes] == list(range(16))
     assert [len(call) for call in engine.calls] == [8, 8]
 
 
@@ -27,7 +27,7 @@ async def test_a_lone_request_goes_by_itself():
     await queue.start()
     outcome = await queue.submit(make_row(3), voice="af_heart")
     await queue.stop()
-    assert (voice_of(outcome.result), outcome.batch_size, outcome.fire_reason) == (3, 1, "quiet")
+    assert (name_of(outcome.result), outcome.batch_size, outcome.fire_reason) == (3, 1, "quiet")
 
 
 async def test_a_deadline_comes_by_itself():

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from kokoro_server.batching.cost import CostModel, FrameEstimate, LearnedCap, LineFit
+from kokoro_server.batching.cost import CostModel, ForwardPass, FrameEstimate, LearnedCap, LineFit
 from tests.batching.doubles import make_row
 
 
@@ -42,7 +42,7 @@ def test_the_fixed_cost_in_frames():
     for rows in (1, 2, 3, 4) * 2:
         assert costs.overhead_frames == 0.0
         costs.learn(
-            rows=rows, frames=90 * rows, padded=100 * rows, cost=100 * rows, seconds=0.010 + 0.00001 * 100 * rows
+            ForwardPass(rows, 90 * rows, padded=100 * rows, cost=100 * rows, seconds=0.010 + 0.00001 * 100 * rows)
         )
     assert costs.overhead_frames == pytest.approx(1000)
 
@@ -51,7 +51,7 @@ def test_a_backlog_is_priced_by_batch_and_by_padded_frame():
     costs = CostModel()
     assert costs.backlog_seconds(rows=10, frames=1000, unknown_rows=5, max_rows=4, budget=1e6) == 0.0
     for rows in (1, 2, 3, 4) * 20:
-        costs.learn(rows=rows, frames=100 * rows, padded=150 * rows, cost=150 * rows, seconds=1 + 0.01 * 150 * rows)
+        costs.learn(ForwardPass(rows, 100 * rows, padded=150 * rows, cost=150 * rows, seconds=1 + 0.01 * 150 * rows))
     seconds = costs.backlog_seconds(rows=8, frames=800, unknown_rows=2, max_rows=4, budget=1e6)
     assert seconds == pytest.approx(3 * 1 + 0.01 * 1500)
     assert costs.backlog_seconds(rows=8, frames=800, unknown_rows=0, max_rows=4, budget=310) == pytest.approx(4 + 12)

@@ -12,11 +12,7 @@ import pytest
 from kokoro_server.batching.faults import Fault, classify
 from kokoro_server.engine.protocol import Result
 from kokoro_server.errors import BadAudio, EngineError, EngineUnavailable, Expired, InvalidInput
-from tests.batching.doubles import settle, until, voice_of
-
-
-class OutOfMemoryError(RuntimeError):
-    """Named as torch names it."""
+from tests.batching.doubles import OutOfMemoryError, name_of, settle, until
 
 
 def choke_on(*names: int, error: type[Exception] = ValueError):
@@ -49,7 +45,7 @@ async def test_a_running_batch_goes_on_for_the_others(start, submit, engine):
     await settle()
     assert tasks[0].cancelled()
     engine.gate.set()
-    assert [voice_of(outcome.result) for outcome in await asyncio.gather(*tasks[1:])] == [1, 2, 3]
+    assert [name_of(outcome.result) for outcome in await asyncio.gather(*tasks[1:])] == [1, 2, 3]
 
 
 async def test_a_deadline_is_kept_while_the_device_is_busy(start, submit, engine, clock):
@@ -79,7 +75,7 @@ async def test_a_deadline_bounds_the_wait_and_not_the_run(start, submit, engine,
     await until(engine.entered.is_set)
     await clock.advance(10)
     engine.gate.set()
-    assert voice_of((await task).result) == 0
+    assert name_of((await task).result) == 0
 
 
 async def test_a_deadline_that_has_passed_fails_at_once(start, submit, engine):
@@ -110,7 +106,7 @@ async def test_a_failed_batch_is_retried_down_to_the_bad_row(start, submit, engi
     queue = await start()
     engine.before = choke_on(2)
     outcomes = await submit.held(queue, 0, 1, 2, 3)
-    assert [voice_of(outcome.result) for outcome in outcomes if not isinstance(outcome, Exception)] == [0, 1, 3]
+    assert [name_of(outcome.result) for outcome in outcomes if not isinstance(outcome, Exception)] == [0, 1, 3]
     assert isinstance(outcomes[2], EngineError)
     assert "bad rows [2]" in str(outcomes[2])
     assert engine.calls == [[0, 1, 2, 3], [0, 1], [2, 3], [2], [3]]
@@ -151,7 +147,7 @@ async def test_out_of_memory_halves_frees_and_learns(start, submit, engine):
 
     engine.before = before
     outcomes = await submit.held(queue, *range(8))
-    assert [voice_of(outcome.result) for outcome in outcomes] == list(range(8))
+    assert [name_of(outcome.result) for outcome in outcomes] == list(range(8))
     assert engine.calls == [[0, 1, 2, 3], [0, 1], [2, 3], [4, 5], [6, 7]]
     assert freed == [True]
     snapshot = queue.snapshot()
@@ -175,13 +171,13 @@ async def test_a_row_that_never_fits_fails_alone(start, submit, engine):
     engine.before = choke_on(1, error=OutOfMemoryError)
     outcomes = await submit.held(queue, 0, 1)
     assert isinstance(outcomes[1], EngineUnavailable)
-    assert voice_of(outcomes[0].result) == 0
+    assert name_of(outcomes[0].result) == 0
 
 
 def spoil(*names: int, **changes):
     def after(results):
         for index, result in enumerate(results):
-            if voice_of(result) in names:
+            if name_of(result) in names:
                 audio = changes["audio"](result.audio)
                 results[index] = Result(audio=audio, durations=result.durations)
         return results
@@ -204,7 +200,7 @@ async def test_bad_audio_is_an_error_of_its_row_only(start, submit, engine, audi
     engine.after = spoil(1, audio=audio)
     outcomes = await submit.held(queue, 0, 1, 2)
     assert isinstance(outcomes[1], BadAudio)
-    assert [voice_of(outcomes[index].result) for index in (0, 2)] == [0, 2]
+    assert [name_of(outcomes[index].result) for index in (0, 2)] == [0, 2]
     assert engine.calls == [[0, 1, 2], [1]]
 
 
@@ -212,7 +208,7 @@ async def test_rows_whose_audio_is_bad_are_made_again(start, submit, engine):
     queue = await start()
     engine.after = lambda results: results if len(results) == 1 else spoil(0, 2, audio=np.zeros_like)(results)
     outcomes = await submit.held(queue, 0, 1, 2)
-    assert [voice_of(outcome.result) for outcome in outcomes] == [0, 1, 2]
+    assert [name_of(outcome.result) for outcome in outcomes] == [0, 1, 2]
     assert engine.calls == [[0, 1, 2], [0, 2], [0], [2]]
 
 
@@ -220,7 +216,7 @@ async def test_a_wrong_number_of_rows_gives_nobody_anothers_audio(start, submit,
     queue = await start()
     engine.after = lambda results: results[1:] if len(results) > 1 else results
     outcomes = await submit.held(queue, 0, 1, 2)
-    assert [voice_of(outcome.result) for outcome in outcomes] == [0, 1, 2]
+    assert [name_of(outcome.result) for outcome in outcomes] == [0, 1, 2]
 
 
 async def test_no_result_for_a_single_row_is_an_error(start, submit, engine):

@@ -1,4 +1,4 @@
-"""Which entries go together, in which order, and why. Names are arrival order; the engine takes four rows."""
+"""Which entries go together, and in which order. Names are arrival order; the engine takes four rows."""
 
 from __future__ import annotations
 
@@ -8,11 +8,7 @@ import pytest
 
 from kokoro_server.batching import Priority
 from kokoro_server.engine.protocol import Limits
-from tests.batching.doubles import believe, until, voice_of
-
-
-async def reasons(tasks) -> list[str]:
-    return [outcome.fire_reason.value for outcome in await asyncio.gather(*tasks)]
+from tests.batching.doubles import learn_overhead, name_of, reasons, until
 
 
 async def test_held_entries_go_in_order_of_arrival(start, submit, engine):
@@ -29,105 +25,13 @@ async def test_every_entry_gets_its_own_audio(start, submit):
     queue.hold()
     tasks = await submit(queue, *range(11))
     queue.release()
-    assert [voice_of(outcome.result) for outcome in await asyncio.gather(*tasks)] == list(range(11))
+    assert [name_of(outcome.result) for outcome in await asyncio.gather(*tasks)] == list(range(11))
 
 
 async def test_sixty_four_at_once_make_full_batches(start, submit, engine):
     queue = await start()
     await asyncio.gather(*await submit(queue, *range(64)))
     assert [len(call) for call in engine.calls] == [4] * 16
-
-
-async def test_a_lone_entry_goes_after_two_quiet_milliseconds(start, submit, engine, clock):
-    queue = await start()
-    [task] = await submit(queue, 0)
-    await clock.advance(0.0019)
-    assert engine.calls == []
-    await clock.advance(0.0002)
-    outcome = await task
-    assert outcome.fire_reason == "quiet"
-    assert outcome.queue_ms == pytest.approx(2.0)
-
-
-async def test_arrivals_keep_the_window_open(start, submit, engine, clock):
-    queue = await start()
-    tasks = await submit(queue, 0)
-    await clock.advance(0.0015)
-    tasks += await submit(queue, 1)
-    await clock.advance(0.0015)
-    assert engine.calls == []
-    await clock.advance(0.001)
-    assert await reasons(tasks) == ["quiet", "quiet"]
-    assert engine.calls == [[0, 1]]
-
-
-async def test_the_window_never_outlasts_max_wait(start, submit, clock):
-    queue = await start(max_wait_ms=5)
-    tasks = await submit(queue, 0)
-    for name in range(1, 3):
-        await clock.advance(0.0018)
-        tasks += await submit(queue, name)
-    await clock.advance(0.0015)
-    assert await reasons(tasks) == ["max_wait"] * 3
-
-
-async def test_the_window_waits_for_those_on_their_way(start, submit, engine, clock):
-    queue = await start()
-    with queue.admit():
-        [first] = await submit(queue, 0)
-        await clock.advance(0.005)
-        assert engine.calls == []
-    [second] = await submit(queue, 1)
-    await clock.advance(0.002)
-    assert await reasons([first, second]) == ["quiet", "quiet"]
-    assert engine.calls == [[0, 1]]
-
-
-async def test_it_waits_no_longer_than_min_wait_for_them(start, submit, engine, clock):
-    queue = await start()
-    with queue.admit():
-        [first] = await submit(queue, 0)
-        await clock.advance(0.0101)
-        outcome = await first
-    assert outcome.fire_reason == "quiet"
-    assert outcome.queue_ms == pytest.approx(10.0)
-
-
-async def test_when_nobody_is_coming_any_more_it_goes(start, submit, clock):
-    queue = await start()
-    with queue.admit():
-        [first] = await submit(queue, 0)
-        await clock.advance(0.004)
-    await clock.advance(0.002)
-    assert (await first).queue_ms == pytest.approx(6.0)
-
-
-async def test_four_fifths_full_is_full_enough(start, submit, engine):
-    engine.limits = Limits(510, 10, 100_000)
-    queue = await start()
-    assert await reasons(await submit(queue, *range(8))) == ["nearly_full"] * 8
-    assert engine.calls == [list(range(8))]
-
-
-async def test_four_fifths_of_the_budget_is_full_enough(start, submit, engine):
-    engine.limits = Limits(510, 100, 225)  # ten phonemes are predicted to last 45 frames
-    queue = await start()
-    assert await reasons(await submit(queue, *range(4))) == ["nearly_full"] * 4
-
-
-async def test_entries_gather_while_the_device_is_busy(start, submit, engine, clock):
-    queue = await start()
-    engine.gate.clear()
-    tasks = await submit(queue, 0)
-    await clock.advance(0.002)
-    await until(engine.entered.is_set)
-    for name in (1, 2, 3):
-        tasks += await submit(queue, name)
-        await clock.advance(1.0)
-    assert engine.calls == [[0]]
-    engine.gate.set()
-    assert await reasons(tasks) == ["quiet"] + ["device_free"] * 3
-    assert engine.calls == [[0], [1, 2, 3]]
 
 
 async def test_the_oldest_leads_and_the_nearest_in_length_join(start, submit, engine):
@@ -142,7 +46,7 @@ async def test_the_oldest_leads_and_the_nearest_in_length_join(start, submit, en
 
 async def test_first_pieces_of_about_the_same_length_go_by_age(start, submit, engine):
     queue = await start()
-    believe(queue, fixed=10_000)
+    learn_overhead(queue, fixed=10_000)
     queue.hold()
     for name, tokens in enumerate((50, 10, 60, 40, 55, 50, 50)):
         await submit(queue, name, tokens=tokens, priority=Priority.BYPASS)
@@ -153,9 +57,9 @@ async def test_first_pieces_of_about_the_same_length_go_by_age(start, submit, en
 
 @pytest.mark.parametrize("priority", [Priority.BYPASS, Priority.NORMAL])
 async def test_where_padding_costs_little_age_counts_more_than_length(start, submit, engine, priority):
-    engine.limits = Limits(510, 4, 100_000, padding=0.25)
+    engine.limits = Limits(510, 4, 100_000, padding_weight=0.25)
     queue = await start()
-    believe(queue, fixed=10_000)
+    learn_overhead(queue, fixed=10_000)
     queue.hold()
     for name, tokens in enumerate((50, 40, 300, 60, 45, 50, 50)):
         await submit(queue, name, tokens=tokens, priority=priority)
@@ -168,9 +72,9 @@ async def test_a_crowd_of_first_pieces_is_larger_where_padding_costs_little(star
     sizes = []
     for padding in (1.0, 0.25):
         engine.calls.clear()
-        engine.limits = Limits(510, 16, 100_000, padding=padding)
+        engine.limits = Limits(510, 16, 100_000, padding_weight=padding)
         queue = await start()
-        believe(queue, fixed=45)
+        learn_overhead(queue, fixed=45)
         queue.hold()
         for name in range(16):
             await submit(queue, name, tokens=50 if name == 0 else 20, priority=Priority.BYPASS)
@@ -182,7 +86,9 @@ async def test_a_crowd_of_first_pieces_is_larger_where_padding_costs_little(star
 
 def test_what_a_batch_costs():
     assert Limits(510, 16, 100_000).cost(rows=3, longest=50, frames=100) == 150
-    assert Limits(510, 16, 100_000, row_buckets=(4,), padding=0.25).cost(rows=3, longest=50, frames=100) == 50 + 75
+    assert (
+        Limits(510, 16, 100_000, row_buckets=(4,), padding_weight=0.25).cost(rows=3, longest=50, frames=100) == 50 + 75
+    )
 
 
 async def test_a_late_entry_is_not_in_the_window(start, submit, engine):
@@ -280,21 +186,6 @@ async def test_at_equal_length_the_leaders_voice_comes_first(start, submit, engi
     assert engine.calls == [[0, 2], [1]]
 
 
-async def test_without_batching_each_goes_alone_at_once(start, submit, engine):
-    queue = await start(enabled=False)
-    outcomes = await asyncio.gather(*await submit(queue, 0, 1, 2))
-    assert engine.calls == [[0], [1], [2]]
-    assert [voice_of(outcome.result) for outcome in outcomes] == [0, 1, 2]
-    assert queue.snapshot()["status"] == "disabled"
-
-
-async def test_a_bypass_entry_does_not_wait(start, submit):
-    queue = await start()
-    [task] = await submit(queue, 0, priority=Priority.BYPASS)
-    outcome = await task
-    assert (outcome.fire_reason, outcome.queue_ms) == ("bypass", 0.0)
-
-
 async def test_a_bypass_entry_passes_a_flood_of_bulk(start, submit, engine):
     queue = await start()
     engine.gate.clear()
@@ -318,13 +209,6 @@ async def test_first_pieces_go_before_those_whose_listeners_have_something_to_he
     assert next(len(call) for call in engine.calls[len(firsts) :]) == 4
 
 
-async def test_a_next_piece_does_not_wait_for_others_either(start, submit):
-    queue = await start()
-    [task] = await submit(queue, 0, priority=Priority.NEXT)
-    outcome = await task
-    assert (outcome.fire_reason, outcome.queue_ms) == ("bypass", 0.0)
-
-
 async def test_next_pieces_progress_under_a_flood_of_first_ones(start, submit, engine):
     queue = await start()
     queue.hold()
@@ -346,7 +230,7 @@ async def test_a_next_piece_that_has_waited_long_goes_before_newer_first_ones(st
     assert engine.calls[0][0] == 1000
 
 
-async def test_bulk_takes_the_seats_that_normal_leaves(start, submit, engine):
+async def test_bulk_fills_the_rows_that_normal_leaves(start, submit, engine):
     queue = await start()
     queue.hold()
     await submit(queue, 0, 1, 2, priority=Priority.BULK)
@@ -403,18 +287,3 @@ async def test_a_deep_queue_keeps_batches_full(start, submit, engine):
     queue.release()
     await asyncio.gather(*submit.tasks)
     assert [len(call) for call in engine.calls] == [4] * 30
-
-
-async def test_the_window_is_no_longer_than_a_batch_costs_at_least(start, submit, engine, clock):
-    engine.before = lambda rows: clock.pass_time(0.004 + 0.001 * len(rows))
-    queue = await start()
-    for count in (1, 2, 3, 4) * 3:
-        await submit.held(queue, *range(count))
-    engine.calls.clear()
-    with queue.admit():
-        [task] = await submit(queue, 0)
-        await clock.advance(0.0035)
-        assert engine.calls == []
-        await clock.advance(0.001)
-        assert (await task).fire_reason == "max_wait"
-    assert engine.calls == [[0]]

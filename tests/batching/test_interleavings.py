@@ -11,10 +11,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from kokoro_server.batching import BatchingOptions, BatchQueue, Outcome, Priority
-from kokoro_server.batching.waiting import ENTRY_PATIENCE
+from kokoro_server.batching.lanes import OVERTAKE_LIMIT
 from kokoro_server.engine.protocol import Limits
 from kokoro_server.errors import KokoroError
-from tests.batching.doubles import EchoEngine, FakeClock, make_row, settle, voice_of
+from tests.batching.doubles import EchoEngine, FakeClock, OutOfMemoryError, make_row, name_of, settle
 
 ROWS = 3
 
@@ -34,10 +34,6 @@ actions = st.one_of(
         st.just("trouble"), st.integers(0, 2), st.sampled_from(["none", "rows", "memory", "count", "death", "device"])
     ),
 )
-
-
-class OutOfMemoryError(Exception):
-    """Named as torch names it."""
 
 
 @dataclass
@@ -82,7 +78,7 @@ class World:
         job = self.queue.job(priority=priority, bypass=1)
         got = []
         async for outcome in self.queue.submit_job(map(make_row, names), voice="a", job=job):
-            got.append(voice_of(outcome.result))
+            got.append(name_of(outcome.result))
             assert got == list(names[: len(got)])
         return got
 
@@ -146,7 +142,7 @@ def check(world: World) -> None:
     for name, task in world.tasks.items():
         if not task.cancelled():
             error = task.exception()
-            assert isinstance(error, KokoroError) if error else voice_of(task.result().result) == name
+            assert isinstance(error, KokoroError) if error else name_of(task.result().result) == name
     for job in world.jobs:
         assert job.cancelled() or job.exception() is None or isinstance(job.exception(), KokoroError)
     status = world.queue.snapshot()["queue_status"]
@@ -160,7 +156,7 @@ def check_overtaking(world: World) -> None:
 
     Batches that went to several devices, or threads, at the same moment may start in any order.
     """
-    most = (ENTRY_PATIENCE + world.devices * world.at_once - 1) * ROWS
+    most = (OVERTAKE_LIMIT + world.devices * world.at_once - 1) * ROWS
     started = {name: turn for turn, call in reversed([*enumerate(world.calls)]) for name in call}
     for lane in set(world.lanes.values()):
         mine = [name for name in world.tasks if world.lanes[name] == lane and name in started]

@@ -9,7 +9,7 @@ import pytest
 
 from kokoro_server.batching import Priority
 from kokoro_server.errors import EngineError, Expired
-from tests.batching.doubles import make_row, settle, until, voice_of
+from tests.batching.doubles import make_row, name_of, settle, until
 
 
 def rows(count: int):
@@ -21,7 +21,7 @@ def waiting(queue) -> int:
 
 
 async def collect(outcomes) -> list[int]:
-    return [voice_of(outcome.result) async for outcome in outcomes]
+    return [name_of(outcome.result) async for outcome in outcomes]
 
 
 async def test_pieces_come_in_order(start, clock):
@@ -39,7 +39,7 @@ async def test_two_batches_worth_wait_at_once(start, clock):
     assert await clock.keep_going(task) == list(range(30))
 
 
-async def test_several_texts_of_a_job_share_its_room(start, clock):
+async def test_several_texts_of_a_job_share_its_permits(start, clock):
     queue = await start()
     queue.hold()
     job = queue.job(priority=Priority.BULK)
@@ -88,7 +88,7 @@ async def test_a_text_of_one_row_has_the_same_place_and_time(start, clock):
     assert waiting(queue) == 0
 
 
-async def test_texts_of_one_row_keep_to_their_jobs_room(start, clock):
+async def test_texts_of_one_row_keep_to_their_jobs_permits(start, clock):
     queue = await start()
     queue.hold()
     job = queue.job(ahead=2)
@@ -97,7 +97,7 @@ async def test_texts_of_one_row_keep_to_their_jobs_room(start, clock):
     assert waiting(queue) == 2
     queue.release()
     outcomes = await clock.keep_going(asyncio.gather(*tasks))
-    assert [voice_of(outcome.result) for outcome in outcomes] == list(range(5))
+    assert [name_of(outcome.result) for outcome in outcomes] == list(range(5))
 
 
 async def test_pieces_are_taken_as_the_source_makes_them(start, clock):
@@ -110,9 +110,9 @@ async def test_pieces_are_taken_as_the_source_makes_them(start, clock):
         yield make_row(1)
 
     async with aclosing(queue.submit_job(source(), voice="a", job=queue.job(bypass=2))) as outcomes:
-        assert voice_of((await anext(outcomes)).result) == 0
+        assert name_of((await anext(outcomes)).result) == 0
         more.set()
-        assert voice_of((await anext(outcomes)).result) == 1
+        assert name_of((await anext(outcomes)).result) == 1
         with pytest.raises(StopAsyncIteration):
             await anext(outcomes)
 
@@ -125,7 +125,7 @@ async def test_a_source_that_fails_raises_after_what_came_before(start):
         raise LookupError("no phonemes")
 
     outcomes = queue.submit_job(source(), voice="a", job=queue.job(bypass=1))
-    assert voice_of((await anext(outcomes)).result) == 0
+    assert name_of((await anext(outcomes)).result) == 0
     with pytest.raises(LookupError):
         await anext(outcomes)
 
@@ -166,7 +166,7 @@ async def test_a_failed_piece_ends_the_job(start, engine):
 
     engine.before = before
     outcomes = queue.submit_job(rows(30), voice="a")
-    assert [voice_of((await anext(outcomes)).result) for _ in range(2)] == [0, 1]
+    assert [name_of((await anext(outcomes)).result) for _ in range(2)] == [0, 1]
     with pytest.raises(EngineError):
         await anext(outcomes)
     await settle()

@@ -10,7 +10,7 @@ import pytest
 from kokoro_server.batching import BatchQueue, Priority
 from kokoro_server.engine.protocol import Limits
 from kokoro_server.errors import EngineUnavailable, Expired
-from tests.batching.doubles import PATIENCE, settle, until, voice_of
+from tests.batching.doubles import PATIENCE, name_of, settle, until
 
 
 async def test_a_poisoned_device_ends_everything(start, submit, engine):
@@ -44,7 +44,7 @@ async def test_the_death_of_the_device_thread_is_survived(start, submit, engine)
     assert (queue.alive, queue.ready, queue.snapshot()["status"]) == (True, True, "degraded")
     engine.before = lambda rows: None
     [outcome] = await submit.held(queue, 7)
-    assert voice_of(outcome.result) == 7
+    assert name_of(outcome.result) == 7
 
 
 async def test_the_death_of_the_worker_task_is_survived(start, submit, engine):
@@ -58,7 +58,7 @@ async def test_the_death_of_the_worker_task_is_survived(start, submit, engine):
     assert all(isinstance(outcome, EngineUnavailable) for outcome in outcomes)
     engine.gate.set()
     [outcome] = await submit.held(queue, 7)
-    assert voice_of(outcome.result) == 7
+    assert name_of(outcome.result) == 7
 
 
 async def kill_device_thread(queue, submit, engine) -> None:
@@ -121,7 +121,7 @@ async def test_each_forward_of_a_retried_batch_has_its_own_time(start, submit, e
     await until(lambda: len(engine.calls) == 2)
     await clock.advance(30)  # seventy seconds into the batch, thirty into its second forward
     second_may_end.set()
-    assert [voice_of(outcome.result) for outcome in await asyncio.gather(*tasks)] == [0, 1, 2, 3]
+    assert [name_of(outcome.result) for outcome in await asyncio.gather(*tasks)] == [0, 1, 2, 3]
     assert queue.alive
 
 
@@ -136,7 +136,7 @@ async def test_stop_resolves_everything(start, submit, engine):
     engine.gate.set()
     await stopping
     outcomes = await asyncio.gather(*tasks, return_exceptions=True)
-    assert [voice_of(outcome.result) for outcome in outcomes[:4]] == [0, 1, 2, 3]
+    assert [name_of(outcome.result) for outcome in outcomes[:4]] == [0, 1, 2, 3]
     assert all(isinstance(outcome, EngineUnavailable) for outcome in outcomes[4:])
     [late] = await submit(queue, 10)
     with pytest.raises(EngineUnavailable):
@@ -176,7 +176,7 @@ async def test_what_was_made_before_the_device_was_lost_is_answered(start, submi
     tasks = await submit(queue, *range(12))
     queue.release()
     outcomes = await asyncio.gather(*tasks, return_exceptions=True)
-    assert [voice_of(outcome.result) for outcome in outcomes[:6]] == list(range(6))
+    assert [name_of(outcome.result) for outcome in outcomes[:6]] == list(range(6))
     assert all(isinstance(outcome, EngineUnavailable) for outcome in outcomes[6:])
 
 
@@ -193,4 +193,4 @@ async def test_who_comes_after_those_that_left_a_busy_queue_is_served(start, sub
     await running
     await settle()
     [later] = await submit(queue, 2)
-    assert voice_of((await clock.keep_going(later)).result) == 2
+    assert name_of((await clock.keep_going(later)).result) == 2

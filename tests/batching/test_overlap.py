@@ -10,18 +10,18 @@ from typing import Any
 import pytest
 
 from kokoro_server.batching import BatchQueue, Outcome, Priority
-from kokoro_server.batching.devices import LEAD
-from kokoro_server.batching.runner import Pace
+from kokoro_server.batching.devices import FORM_AHEAD
+from kokoro_server.batching.runner import ServiceTime
 from kokoro_server.engine.protocol import Limits, Result, Row
 from kokoro_server.errors import EngineUnavailable, Expired
-from tests.batching.doubles import EchoEngine, believe, settle, until, voice_of
+from tests.batching.doubles import EchoEngine, learn_overhead, name_of, settle, until
 
 FIXED = 100  # frames that a batch costs to start, at a millisecond each
 ROW = 0.001 * (FIXED + 45)  # seconds of one row of ten phonemes
 
 
 class TwoCallEngine(EchoEngine):
-    """Works on one call at a time, as a device does; a second waits inside. `gate` is for the one at work."""
+    """Works on one call at a time, as a device does; a second waits inside. `gate` holds the one at work."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -49,11 +49,11 @@ Pair = tuple[BatchQueue, asyncio.Task[Outcome], asyncio.Task[Outcome]]
 
 @pytest.fixture
 async def running(start, submit, engine) -> Callable[..., Awaitable[tuple[BatchQueue, asyncio.Task[Outcome]]]]:
-    """A queue and the row that its engine is at until the gate opens."""
+    """A queue and the row that its engine computes until the gate opens."""
 
     async def begin(**options: Any) -> tuple[BatchQueue, asyncio.Task[Outcome]]:
         queue = await start(**options)
-        believe(queue, FIXED)
+        learn_overhead(queue, FIXED)
         engine.gate.clear()
         queue.hold()
         [task] = await submit(queue, 0)
@@ -66,7 +66,7 @@ async def running(start, submit, engine) -> Callable[..., Awaitable[tuple[BatchQ
 
 @pytest.fixture
 async def one_behind(running, submit, engine, clock) -> Callable[..., Awaitable[Pair]]:
-    """The same, and a second row that waits in the engine for the first."""
+    """As `running`, with a second row that waits in the engine for the first."""
 
     async def begin(**options: Any) -> Pair:
         queue, first = await running(**options)
@@ -81,7 +81,7 @@ async def one_behind(running, submit, engine, clock) -> Callable[..., Awaitable[
 async def test_the_next_batch_is_formed_when_the_running_one_is_about_to_end(running, submit, engine, clock):
     queue, first = await running()
     behind = await submit(queue, 1, 2)
-    await clock.advance(ROW - LEAD - 0.01)
+    await clock.advance(ROW - FORM_AHEAD - 0.01)
     assert queue.snapshot()["queue_status"]["running_rows"] == 1
     behind += await submit(queue, 3)
     await clock.advance(0.011)
@@ -90,7 +90,7 @@ async def test_the_next_batch_is_formed_when_the_running_one_is_about_to_end(run
     assert engine.calls == [[0]]
     engine.gate.set()
     outcomes = await asyncio.gather(first, *behind)
-    assert [voice_of(outcome.result) for outcome in outcomes] == [0, 1, 2, 3]
+    assert [name_of(outcome.result) for outcome in outcomes] == [0, 1, 2, 3]
     assert engine.calls == [[0], [1, 2, 3]]
     assert [outcome.fire_reason for outcome in outcomes[1:]] == ["device_free"] * 3
 
@@ -169,8 +169,8 @@ async def test_a_thread_that_dies_costs_its_own_batch(one_behind, submit, engine
     engine.gate.set()
     with pytest.raises(EngineUnavailable):
         await first
-    assert voice_of((await second).result) == 1
-    assert [voice_of(outcome.result) for outcome in await submit.held(queue, 2, 3)] == [2, 3]
+    assert name_of((await second).result) == 1
+    assert [name_of(outcome.result) for outcome in await submit.held(queue, 2, 3)] == [2, 3]
 
 
 async def test_stop_waits_for_both(one_behind, engine):
@@ -180,7 +180,7 @@ async def test_stop_waits_for_both(one_behind, engine):
     assert not stopping.done()
     engine.gate.set()
     await stopping
-    assert [voice_of((await task).result) for task in (first, second)] == [0, 1]
+    assert [name_of((await task).result) for task in (first, second)] == [0, 1]
 
 
 async def test_an_idle_device_comes_before_a_busy_one(start, submit, clock):
@@ -198,60 +198,60 @@ async def test_an_idle_device_comes_before_a_busy_one(start, submit, clock):
     await asyncio.gather(*tasks)
 
 
-def test_what_a_forward_took():
-    pace = Pace()
-    assert pace.took(10.0, 12.0) == 2.0
-    assert pace.took(11.0, 13.5) == 1.5
-    assert pace.took(14.0, 15.0) == 1.0
+def test_service_time_does_not_count_an_overlap_twice():
+    service_time = ServiceTime()
+    assert service_time.measure(10.0, 12.0) == 2.0
+    assert service_time.measure(11.0, 13.5) == 1.5
+    assert service_time.measure(14.0, 15.0) == 1.0
 
 
-STEPPED = Limits(510, 16, 100_000, row_buckets=(1, 2, 4, 8, 16))
+BUCKETED = Limits(510, 16, 100_000, row_buckets=(1, 2, 4, 8, 16))
 
 
 @pytest.fixture
-def stepped() -> EchoEngine:
+def bucketed() -> EchoEngine:
     engine = EchoEngine()
-    engine.limits = STEPPED
+    engine.limits = BUCKETED
     return engine
 
 
-def test_rows_are_computed_with_the_next_step():
-    assert [STEPPED.bucketed_rows(rows) for rows in (1, 2, 3, 5, 9, 16, 17)] == [1, 2, 4, 8, 16, 16, 17]
+def test_rows_are_padded_to_the_next_bucket():
+    assert [BUCKETED.bucketed_rows(rows) for rows in (1, 2, 3, 5, 9, 16, 17)] == [1, 2, 4, 8, 16, 16, 17]
     assert Limits(510, 16, 100_000).bucketed_rows(5) == 5
 
 
-async def test_rows_just_past_a_step_wait_for_the_next_batch(start, submit, stepped):
-    queue = await start(engines=[stepped])
-    believe(queue, fixed=100)
+async def test_rows_just_past_a_bucket_wait_for_the_next_batch(start, submit, bucketed):
+    queue = await start(engines=[bucketed])
+    learn_overhead(queue, fixed=100)
     await submit.held(queue, *range(9))  # sixteen would be computed
-    assert list(map(len, stepped.calls)) == [8, 1]
+    assert list(map(len, bucketed.calls)) == [8, 1]
 
 
-async def test_rows_that_nearly_fill_a_step_go_together(start, submit, stepped):
-    queue = await start(engines=[stepped])
-    believe(queue, fixed=100)
+async def test_rows_that_nearly_fill_a_bucket_go_together(start, submit, bucketed):
+    queue = await start(engines=[bucketed])
+    learn_overhead(queue, fixed=100)
     await submit.held(queue, *range(15))
-    assert list(map(len, stepped.calls)) == [15]
+    assert list(map(len, bucketed.calls)) == [15]
 
 
-async def test_where_a_batch_costs_much_to_start_more_rows_go_along(start, submit, stepped):
-    queue = await start(engines=[stepped])
-    believe(queue, fixed=10_000)
+async def test_where_a_batch_costs_much_to_start_more_rows_go_along(start, submit, bucketed):
+    queue = await start(engines=[bucketed])
+    learn_overhead(queue, fixed=10_000)
     await submit.held(queue, *range(9))
-    assert list(map(len, stepped.calls)) == [9]
+    assert list(map(len, bucketed.calls)) == [9]
 
 
-async def test_seats_that_cost_nothing_are_taken_in_a_crowd_of_first_pieces(start, submit, stepped):
-    queue = await start(engines=[stepped])
-    believe(queue, fixed=45)
+async def test_rows_that_cost_nothing_fill_the_bucket_in_a_crowd_of_first_pieces(start, submit, bucketed):
+    queue = await start(engines=[bucketed])
+    learn_overhead(queue, fixed=45)
     queue.hold()
     tasks = await submit(queue, *range(16), priority=Priority.BYPASS)
     queue.release()
     await asyncio.gather(*tasks)
-    assert len(stepped.calls[0]) == 8  # seven would be enough for the time
+    assert len(bucketed.calls[0]) == 8  # seven would be enough for the time
 
 
-async def test_dummy_rows_count_as_padding(start, submit, stepped):
-    queue = await start(engines=[stepped])
+async def test_dummy_rows_count_as_padding(start, submit, bucketed):
+    queue = await start(engines=[bucketed])
     await submit.held(queue, 0, 1, 2)
     assert queue.snapshot()["performance"]["recent"]["padding_ratio"] == pytest.approx(4 / 3, abs=0.001)

@@ -115,7 +115,7 @@ def decode_inputs(text: onnxruntime.InferenceSession, row: Row) -> tuple[dict[st
         "prosody": np.repeat(prosody, lengths, 1),
         "text": np.repeat(features, lengths, 1),
         "style": style,
-        "noise": noise.draw(row.seed, int(lengths.sum()))[None],
+        "noise": noise.sample(row.seed, int(lengths.sum()))[None],
         "semitones": np.array([row.pitch], np.float32),
     }
     return inputs, lengths

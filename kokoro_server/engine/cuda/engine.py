@@ -49,7 +49,7 @@ MAX_PADDED_FRAMES = 40_960  # 17 minutes of audio: a larger batch would only mak
 # The share of a batch's time on an H200, without its fixed part, that grows with its padded frames; the rest grows with
 # its real ones. Our convolutions leave padding out, the other kernels do not. Fitted to 1 to 64 rows, alike and mixed:
 # 3 % off, 6 % at most.
-PADDING_SHARE = 0.27
+PADDING_WEIGHT = 0.27
 PASS_OVERHEAD_TOKENS = 3000  # padded tokens that take as long as another pass does beside a busy event loop
 
 # Held around every step that is not replayed. It may be captured, which nothing that waits for the whole device must
@@ -106,7 +106,7 @@ class CudaEngine(TorchEngine):
             max_rows=MAX_ROWS,
             max_padded_frames=min(MAX_PADDED_FRAMES, fitting),
             row_buckets=tuple(ROWS.sizes),
-            padding=PADDING_SHARE if dtype.itemsize == 2 and ops.hopper else 1.0,
+            padding_weight=PADDING_WEIGHT if dtype.itemsize == 2 and ops.hopper else 1.0,
             max_in_flight=2,
         )
         room = output_buffer.line_width(self._limits.max_padded_frames) + output_buffer.line_width(0) * MAX_ROWS
@@ -183,7 +183,7 @@ class CudaEngine(TorchEngine):
         second or several, most of it in the interpreter.
         """
         buckets, common = SHAPES[kind]
-        candidates = buckets.candidates(size, max(common[0], size * (1 + BUCKET_SLACK / self._limits.padding)))
+        candidates = buckets.candidates(size, max(common[0], size * (1 + BUCKET_SLACK / self._limits.padding_weight)))
         return next((bucket for bucket in candidates if (kind, rows, bucket) in self._graphs), candidates[0])
 
     def _run_text(self, rows: int, tokens: int) -> None:

@@ -13,7 +13,7 @@ import pytest
 from kokoro_server.engine.cpu import build, export
 from kokoro_server.engine.cpu.engine import OnnxEngine
 from kokoro_server.engine.model import reference
-from kokoro_server.engine.protocol import SAMPLES_PER_FRAME, STYLE_DIM, Engine, Measuring, Row
+from kokoro_server.engine.protocol import SAMPLES_PER_FRAME, STYLE_DIM, Engine, MeasuresSpeed, Row
 from kokoro_server.engine.torch_engine import TorchEngine
 from kokoro_server.errors import AssetError
 from tests import tiny_model
@@ -76,7 +76,7 @@ def test_it_measures_its_speed(engine: OnnxEngine) -> None:
     assert as_protocol.device == "cpu"
     assert engine.precision == "fp32"
     assert engine.real_time_factor is None
-    measuring: Measuring = engine
+    measuring: MeasuresSpeed = engine
     measuring.measure()
     assert engine.real_time_factor is not None
     assert engine.real_time_factor > 0

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from kokoro_server.audio.level import CEILING, MAX_DB, MIN_DB, Level
+from kokoro_server.audio.limiter import CEILING, MAX_DB, MIN_DB, Limiter
 
 RATE = 24_000
 
@@ -28,7 +28,7 @@ def bursts(seed: int, length: int) -> Audio:
 
 
 def level(audio: Audio, volume: float, pieces: int = 1, rate: int = RATE) -> Audio:
-    limiter = Level(volume, rate)
+    limiter = Limiter(volume, rate)
     return np.concatenate([*map(limiter.write, np.array_split(audio, pieces)), limiter.finish()])
 
 
@@ -64,7 +64,7 @@ def test_nothing_passes_the_ceiling_and_pieces_equal_the_whole(
 @pytest.mark.parametrize("size", [1, 7, 119, 120, 121])
 def test_pieces_shorter_than_the_look_ahead(size: int) -> None:
     audio = bursts(3, 3_000)
-    limiter = Level(12.0)
+    limiter = Limiter(12.0)
     parts = [limiter.write(audio[start : start + size]) for start in range(0, len(audio), size)]
     assert np.array_equal(np.concatenate([*parts, limiter.finish()]), level(audio, 12.0))
 

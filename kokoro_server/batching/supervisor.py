@@ -1,0 +1,113 @@
+"""Watches the worker and the devices: restarts what died, gives up what cannot work, fails whoever waits in vain."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+
+from kokoro_server.batching.clock import Clock
+from kokoro_server.batching.devices import CrashHistory, Device, Devices, ForwardStuck, RunningBatch
+from kokoro_server.batching.entry import Entry
+from kokoro_server.batching.lanes import PriorityLanes
+from kokoro_server.batching.stats import Stats
+from kokoro_server.batching.worker import DeviceLost, Worker
+from kokoro_server.errors import EngineUnavailable, Expired
+
+logger = logging.getLogger(__name__)
+
+STOP_GRACE = 5.0  # seconds that the batches on the devices get to finish
+
+
+class Supervisor:
+    """Starts and stops the worker and the devices' threads, and decides what their failures mean.
+
+    `alive` is false when only a restart of the process can help. `on_fatal` is called once, when a device is poisoned.
+    """
+
+    def __init__(
+        self, devices: Devices, waiting: PriorityLanes, stats: Stats, clock: Clock, on_fatal: Callable[[str], object]
+    ) -> None:
+        self.alive = True
+        self.crashes = CrashHistory()  # of the worker
+        self.worker = Worker(devices, waiting, stats, clock, self._device_failed)
+        self._devices = devices
+        self._waiting = waiting
+        self._clock = clock
+        self._on_fatal = on_fatal
+        self._task: asyncio.Task[None] | None = None
+        self._stopping = False
+        self._is_fatal = False
+
+    @property
+    def ready(self) -> bool:
+        return self.alive and not self._stopping and self._task is not None and not self._task.done()
+
+    def start(self) -> None:
+        for device in self._devices:
+            device.start()
+        self._task = asyncio.get_running_loop().create_task(self.worker.run(), name="kokoro-batch-worker")
+        self._task.add_done_callback(self._worker_ended)
+
+    async def stop(self) -> None:
+        """Fail what waits with EngineUnavailable; what is on the devices gets a few seconds to finish."""
+        self._stopping = True
+        self._fail_waiting("the server is shutting down")
+        task, self._task = self._task, None
+        if task is not None:
+            self.worker.stop()
+            timer = self._clock.call_at(self._clock.now() + STOP_GRACE, task.cancel)
+            await asyncio.wait({task})
+            timer.cancel()
+        for device in self._devices:
+            device.stop()
+
+    def _worker_ended(self, task: asyncio.Task[None]) -> None:
+        """Fail every entry, whatever the worker died of: nobody waits in vain. Then start it anew."""
+        error = None if task.cancelled() else task.exception()
+        for device in self._devices:
+            for batch in device.running:
+                _fail(batch.entries, "the synthesis worker stopped")
+            device.drop_running()
+        self._fail_waiting("the synthesis worker stopped")
+        if self._stopping:
+            return
+        self.crashes.add(self._clock.now())
+        logger.critical("batch worker died error=%r", error, exc_info=error)
+        if self.crashes.too_many:
+            self.alive = False
+        else:
+            self.start()
+
+    def _device_failed(self, device: Device, batch: RunningBatch, error: Exception) -> None:
+        """Fail the device's batch, and what waits too unless another device works."""
+        if isinstance(error, ForwardStuck):
+            for entry in batch.entries:
+                entry.fail(Expired(f"{error}; {device.name} is given up"))
+        _fail(batch.entries, f"{device.name} stopped working")
+        if self._stopping:
+            return
+        device.crashes.add(self._clock.now())
+        logger.critical("device failed device=%s error=%r", device.name, error, exc_info=error)
+        if isinstance(error, DeviceLost | ForwardStuck) or device.crashes.too_many:
+            device.lost = str(error)
+            for behind in device.running:
+                _fail(behind.entries, f"{device.name} stopped working")
+        if isinstance(error, DeviceLost) or not self._devices.up():
+            self.alive = False
+        if not self.alive or self._devices.up() == [device]:
+            self._fail_waiting(f"{device.name} stopped working")
+        if isinstance(error, DeviceLost) and not self._is_fatal:
+            self._is_fatal = True  # reported once, though the other devices may now fail too
+            self._on_fatal(str(error))
+
+    def _fail_waiting(self, why: str) -> None:
+        entries = list(self._waiting)
+        for entry in entries:
+            self._waiting.discard(entry)
+        _fail(entries, why)
+
+
+def _fail(entries: Sequence[Entry], why: str) -> None:
+    for entry in entries:
+        entry.fail(EngineUnavailable(f"{why}; try again", retry_after=1.0))
