@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import dataclasses
 import logging
 import os
 import sys
@@ -160,7 +159,7 @@ def _serve(settings: Settings, options: argparse.Namespace) -> int:
     from kokoro_server.serving import run
 
     given = {name: getattr(options, name) for name in ("host", "port") if getattr(options, name) is not None}
-    settings = dataclasses.replace(settings, **given)
+    settings = settings.model_copy(update=given)
     run(create_app(settings), settings)
     return 0
 

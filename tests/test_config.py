@@ -8,6 +8,7 @@ import pytest
 
 from kokoro_server.config import Settings, variables
 from kokoro_server.errors import ConfigError
+from tests import env_example
 
 ROOT = Path(__file__).parent.parent
 
@@ -29,11 +30,92 @@ def test_environment_wins_over_dotenv_and_empty_means_default(tmp_path: Path) ->
     assert (settings.port, settings.log_level, settings.device) == (9001, "debug", "auto")
 
 
+def test_an_empty_variable_of_the_environment_hides_the_one_in_dotenv(tmp_path: Path) -> None:
+    dotenv = tmp_path / ".env"
+    dotenv.write_text("PORT=9000\n")
+    assert load(dotenv, PORT=" ").port == 8880
+
+
+@pytest.mark.parametrize(
+    ("environ", "in_file"),
+    [
+        ({"ENABLE_BATCHING": "false"}, ""),
+        ({}, "ENABLE_BATCHING=false"),
+        ({"ENABLE_BATCHING": "false"}, "ENABLE_KOKORO_BATCHING=true"),
+        ({"ENABLE_KOKORO_BATCHING": "false"}, "ENABLE_BATCHING=true"),
+        ({"ENABLE_KOKORO_BATCHING": "false", "ENABLE_BATCHING": "true"}, ""),
+        ({}, "ENABLE_BATCHING=true\nENABLE_KOKORO_BATCHING=false"),
+        ({"ENABLE_BATCHING": " "}, "ENABLE_KOKORO_BATCHING=false"),
+        ({"ENABLE_KOKORO_BATCHING": "", "ENABLE_BATCHING": "false"}, "ENABLE_KOKORO_BATCHING=true"),
+    ],
+)
+def test_the_environment_wins_over_dotenv_under_either_name_and_in_one_place_the_newer_name_wins(
+    tmp_path: Path, environ: dict[str, str], in_file: str
+) -> None:
+    dotenv = tmp_path / ".env"
+    dotenv.write_text(in_file)
+    assert not load(dotenv, **environ).batching
+
+
+def test_an_older_spelling_in_the_environment_wins_over_a_copied_env_example() -> None:
+    settings = load(ROOT / ".env.example", ENABLE_BATCHING="false", BATCH_TIMEOUT_MS="20")
+    assert (settings.batching, settings.max_wait_ms) == (False, 20)
+
+
+def test_an_error_names_the_spelling_that_was_used() -> None:
+    with pytest.raises(ConfigError, match=r"^BATCH_TIMEOUT_MS='soon': must be a number from 0 to 10000$"):
+        load(BATCH_TIMEOUT_MS="soon")
+
+
+def test_dotenv_is_taken_literally(tmp_path: Path) -> None:
+    dotenv = tmp_path / ".env"
+    dotenv.write_text("G2P_SERVICE_URL=http://user:${HOME}@g2p\nport=1\ndevice=cpu\n")
+    settings = load(dotenv, host="elsewhere")
+    assert settings.g2p_url == "http://user:${HOME}@g2p"
+    assert (settings.host, settings.port, settings.device) == ("127.0.0.1", 8880, "auto")
+
+
+def test_a_dotenv_that_cannot_be_read_is_one_line(tmp_path: Path) -> None:
+    dotenv = tmp_path / ".env"
+    dotenv.write_bytes(b"PORT=\xff\n")
+    with pytest.raises(ConfigError, match=r"\.env: cannot be read \("):
+        load(dotenv)
+    assert load(tmp_path / "missing") == load(tmp_path) == load()
+
+
+def test_settings_by_keyword_read_no_environment_and_cannot_be_changed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PORT", "9000")
+    settings = Settings(device="cpu", devices=())
+    assert (settings.port, settings.device) == (8880, "cpu")
+    with pytest.raises(ValueError, match="frozen"):
+        settings.port = 1
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "field", "expected"),
+    [
+        ("PORT", " 9_000\t", "port", 9000),
+        ("PORT", "٣", "port", 3),
+        ("PORT", "-0", "port", 0),
+        ("KOKORO_MIN_WAIT_MS", "1e0", "min_wait_ms", 1.0),
+        ("LOG_LEVEL", " DEBUG ", "log_level", "debug"),
+        ("ENABLE_KOKORO_BATCHING", "Off", "batching", False),
+        ("G2P_SERVICE_URL", "http://g2p:5000//", "g2p_url", "http://g2p:5000"),
+        ("LEXICON_PATH", "~/words", "lexicon_path", Path.home() / "words"),
+    ],
+)
+def test_text_becomes_a_value(name: str, value: str, field: str, expected: object) -> None:
+    assert getattr(load(**{name: value}), field) == expected
+
+
 @pytest.mark.parametrize(
     ("name", "value", "allowed"),
     [
         ("PORT", "http", "a whole number from 0 to 65535"),
         ("PORT", "70000", "a whole number from 0 to 65535"),
+        ("PORT", "9000.0", "a whole number from 0 to 65535"),
+        ("ENABLE_KOKORO_BATCHING", "t", "true or false"),
+        ("FIRST_CHUNK_MAX_TOKENS", "none", "a whole number from 1 to 510"),
         ("LOG_LEVEL", "loud", "one of debug, info, warning, error"),
         ("G2P_TIMEOUT", "nan", "a number from 0.1 to 600"),
         ("G2P_SERVICE_URL", "localhost:5000", "a URL such as"),
@@ -95,6 +177,18 @@ def test_env_example_explains_every_setting_and_only_those() -> None:
     assigned = set(re.findall(r"^([A-Z][A-Z0-9_]+)=", text, re.MULTILINE))
     assert assigned <= set(variables())
     assert [name for name in variables() if not re.search(rf"\b{name}\b", text)] == []
+
+
+def test_env_example_is_what_the_settings_say_of_themselves() -> None:
+    """When it is not: `python -m tests.env_example > .env.example`."""
+    assert (ROOT / ".env.example").read_text() == env_example.render()
+
+
+def test_readme_names_only_settings_that_there_are() -> None:
+    section = (ROOT / "README.md").read_text().partition("\n## Settings\n")[2].partition("\n## ")[0]
+    rows = re.findall(r"^\| (`[A-Z][^|]*) \|", section, re.MULTILINE)
+    assert len(rows) > 10
+    assert [name for row in rows for name in re.findall(r"\w+", row) if name not in variables()] == []
 
 
 def test_env_example_loads_as_it_is_and_holds_the_defaults() -> None:

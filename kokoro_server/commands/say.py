@@ -42,7 +42,7 @@ def run(settings: Settings, options: argparse.Namespace, load: Callable[[Setting
     _check_targets(options)
     player = None if options.output else sinks.find_player()
     if sys.stderr.isatty() and settings.log_level == "info":
-        settings = dataclasses.replace(settings, log_level="warning")  # the bar says what there is to say
+        settings = settings.model_copy(update={"log_level": "warning"})  # the bar says what there is to say
         logs.configure(settings.log_level)
     if options.url:
         source = sources.remote(options.url, speech)

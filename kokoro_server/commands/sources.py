@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import logging
 import re
 from collections.abc import AsyncGenerator, Callable, Iterator
@@ -49,12 +48,13 @@ async def embedded(
 
     `heard`: while it is made, rather than kept for later.
     """
-    alone = dataclasses.replace(
-        settings,
-        max_text_length=len(speech.written),
-        queue_timeout=NO_HURRY,
-        job_timeout=NO_HURRY,
-        engine_timeout=max(settings.engine_timeout, PATIENCE),
+    alone = settings.model_copy(
+        update={
+            "max_text_length": len(speech.written),
+            "queue_timeout": NO_HURRY,
+            "job_timeout": NO_HURRY,
+            "engine_timeout": max(settings.engine_timeout, PATIENCE),
+        }
     )
     renderer = Renderer(Rendering(Output("pcm")))
     async with (

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import dataclasses
 import socket
 from pathlib import Path
 
@@ -26,7 +25,7 @@ def test_an_empty_cache_must_be_filled(settings: Settings) -> None:
 
 def test_a_model_path_must_exist(settings: Settings, tmp_path: Path) -> None:
     path = tmp_path / "model.pth"
-    settings = dataclasses.replace(settings, model_path=path)
+    settings = settings.model_copy(update={"model_path": path})
     assert doctor.weights(settings).wrong
     path.touch()
     assert not doctor.weights(settings).wrong
@@ -34,7 +33,7 @@ def test_a_model_path_must_exist(settings: Settings, tmp_path: Path) -> None:
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
 def test_a_device_that_is_not_there_is_wrong(settings: Settings) -> None:
-    assert doctor.device(dataclasses.replace(settings, device="cuda")).wrong
+    assert doctor.device(settings.model_copy(update={"device": "cuda"})).wrong
     assert not doctor.device(settings).wrong
 
 
@@ -44,20 +43,20 @@ def test_a_free_port_is_fine(settings: Settings) -> None:
 
 def test_a_port_that_another_program_has_is_wrong(settings: Settings) -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
-        finding = doctor.port(dataclasses.replace(settings, port=other.getsockname()[1]))
+        finding = doctor.port(settings.model_copy(update={"port": other.getsockname()[1]}))
     assert finding.wrong
     assert "PORT" in finding.advice
 
 
 def test_a_port_that_another_kokoro_server_has_is_told(settings: Settings, tiny_server: Server) -> None:
     port = int(tiny_server.url.rpartition(":")[2])
-    finding = doctor.port(dataclasses.replace(settings, port=port))
+    finding = doctor.port(settings.model_copy(update={"port": port}))
     assert not finding.wrong
     assert "a Kokoro Server 0" in finding.detail
 
 
 def test_a_g2p_service_that_does_not_answer_is_wrong(settings: Settings) -> None:
-    finding = doctor.g2p(dataclasses.replace(settings, g2p_url="http://127.0.0.1:9"))
+    finding = doctor.g2p(settings.model_copy(update={"g2p_url": "http://127.0.0.1:9"}))
     assert finding.wrong
     assert "G2P_SERVICE_URL" in finding.advice
 
