@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from kokoro_server.assets import convert
 from kokoro_server.assets import library as store
 from kokoro_server.assets.catalog import CATALOG, VOICE_BYTES
 from kokoro_server.assets.library import Assets
@@ -195,12 +196,13 @@ def test_too_little_space_is_seen_before_the_download(sandbox: Sandbox, cache: P
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
-def test_a_disk_that_fills_up_is_explained(sandbox: Sandbox, cache: Path) -> None:
+def test_a_disk_that_fills_up_is_explained(sandbox: Sandbox, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*_: object) -> None:
         Path("/dev/full").write_bytes(b"x")
 
+    monkeypatch.setattr(convert, "to_safetensors", full)
     with pytest.raises(AssetError, match=r"no space left in .*KOKORO_CACHE_DIR"):
-        store.ensure(cache, "path", sandbox.by_hand(), catalog=replace(sandbox.catalog, convert=full))
+        store.ensure(cache, "path", sandbox.by_hand(), catalog=sandbox.catalog)
 
 
 def test_a_cache_that_cannot_be_written_is_explained(sandbox: Sandbox, cache: Path) -> None:
@@ -221,7 +223,7 @@ def test_looking_at_the_cache_does_not_load_torch(cache: Path) -> None:
 
 def test_the_real_catalog_is_consistent() -> None:
     assert len(CATALOG.voices) == 54
-    offered = [CATALOG.hub.model, *(bundle.model for bundle in CATALOG.bundles.values())]
+    offered = [CATALOG.hub.model, *(sharded.model for sharded in CATALOG.sharded.values())]
     assert all(model in CATALOG.models for model in offered)
     digests = [*(model.file.sha256 for model in CATALOG.models), *CATALOG.voices.values()]
     assert all(len(digest) == 64 for digest in digests)

@@ -74,7 +74,7 @@ def test_a_check_that_breaks_does_not_end_the_others(settings: Settings, monkeyp
         raise ZeroDivisionError("no")
 
     monkeypatch.setattr(doctor, "CHECKS", {"broken": broken, "python": doctor.python})
-    (_, first), (_, second) = doctor.examine(settings)
+    (_, first), (_, second) = doctor.run_checks(settings)
     assert first.wrong
     assert "ZeroDivisionError: no" in first.detail
     assert not second.wrong

@@ -201,6 +201,6 @@ def test_a_file_in_another_encoding_is_refused(speak: Speak, tmp_path: Path) -> 
 
 @pytest.mark.parametrize(("end", "seconds", "expected"), [(9.5, 10, 10), (10.4, 10, 10), (4.0, 10, 4.0)])
 def test_the_last_subtitle_stays_until_the_sound_ends(end: float, seconds: float, expected: float) -> None:
-    first, last = say.until_the_end([Cue(0, 1, "a"), Cue(2, end, "b")], seconds)
+    first, last = say.extend_last_cue([Cue(0, 1, "a"), Cue(2, end, "b")], seconds)
     assert first == Cue(0, 1, "a")
     assert last == Cue(2, expected, "b")
