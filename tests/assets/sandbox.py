@@ -144,12 +144,12 @@ class Sandbox:
 
     def by_hand(self, content: bytes = FP32, voices: Mapping[str, bytes] = VOICES) -> Path:
         """A model file that a user put somewhere, with voices beside it."""
-        given = self.folder / "given"
-        (given / "voices").mkdir(parents=True, exist_ok=True)
-        (given / "any-name").write_bytes(content)
+        folder = self.folder / "given"
+        (folder / "voices").mkdir(parents=True, exist_ok=True)
+        (folder / "any-name").write_bytes(content)
         for name, voice in voices.items():
-            (given / "voices" / f"{name}.bin").write_bytes(voice)
-        return given / "any-name"
+            (folder / "voices" / f"{name}.bin").write_bytes(voice)
+        return folder / "any-name"
 
     def environment(self) -> dict[str, str]:
         """The environment of a process that can reach the sandbox's registries and nothing else."""
@@ -224,13 +224,13 @@ def wait_until(condition: Callable[[], bool]) -> None:
         time.sleep(0.02)
 
 
-def weights_of(found: Assets) -> bytes:
+def weights_of(assets: Assets) -> bytes:
     """The model file that the sandbox's converter wrote after its metadata."""
-    return found.weights.read_bytes().partition(b"}")[2]
+    return assets.weights.read_bytes().partition(b"}")[2]
 
 
-def voices_of(found: Assets) -> dict[str, bytes]:
-    return {path.stem: path.read_bytes() for path in found.voices.glob("*.bin")}
+def voices_of(assets: Assets) -> dict[str, bytes]:
+    return {path.stem: path.read_bytes() for path in assets.voices.glob("*.bin")}
 
 
 def main(folder: str, cache: str, source: str) -> int:
@@ -238,11 +238,11 @@ def main(folder: str, cache: str, source: str) -> int:
     sandbox = Sandbox(Path(folder))
     convert.to_safetensors = sandbox.convert
     try:
-        found = library.ensure(Path(cache), source, catalog=sandbox.catalog)
+        assets = library.ensure(Path(cache), source, catalog=sandbox.catalog)
     except AssetError as error:
         sys.stdout.write(str(error))
         return 1
-    sys.stdout.write(json.dumps(asdict(found), default=str))
+    sys.stdout.write(json.dumps(asdict(assets), default=str))
     return 0
 
 

@@ -49,7 +49,7 @@ def test_a_port_that_another_program_has_is_wrong(settings: Settings) -> None:
     assert "PORT" in finding.advice
 
 
-def test_a_port_that_another_kokoro_server_has_is_told(settings: Settings, tiny_server: Server) -> None:
+def test_a_port_that_another_kokoro_server_has_is_reported(settings: Settings, tiny_server: Server) -> None:
     port = int(tiny_server.url.rpartition(":")[2])
     finding = doctor.port(dataclasses.replace(settings, port=port))
     assert not finding.wrong
