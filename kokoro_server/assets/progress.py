@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 import os
+import shutil
 import threading
 import time
 from collections.abc import Iterator
@@ -30,9 +31,13 @@ class DownloadProgress:
         self._label = label
         self._total = max(total, 1)
         self._finished = 0
-        # Without a terminal tqdm draws nothing. The delay lets a download that fails at once leave no bar behind.
         style = {"desc": label, "unit_scale": 1e-6, "bar_format": BAR, "ascii": " #"}
-        self._bar = tqdm(total=self._total, miniters=1, delay=POLL_S, disable=None, **style)
+        # tqdm would draw nothing on a terminal that reports no size. This function takes it as 80 × 24.
+        columns, rows = shutil.get_terminal_size()
+        # Without a terminal tqdm draws nothing. The delay lets a download that fails at once leave no bar behind.
+        self._bar = tqdm(
+            total=self._total, ncols=columns - 1, nrows=rows, miniters=1, delay=POLL_S, disable=None, **style
+        )
         self._logged_share = -1.0
         self._logged_at = time.monotonic()
 

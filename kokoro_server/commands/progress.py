@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import shutil
 import time
 
 from tqdm import tqdm
@@ -33,7 +34,10 @@ class SpeechProgress:
     def show(self, characters: int, seconds: float) -> None:
         """So many characters are spoken, and so many seconds of audio made."""
         if self._bar is None:  # not earlier: the model's downloads draw bars of their own
-            self._bar = tqdm(total=self._total, bar_format=BAR, ascii=" #", disable=None)  # no terminal, no bar
+            # tqdm would draw nothing on a terminal that reports no size. This function takes it as 80 × 24.
+            columns, rows = shutil.get_terminal_size()
+            size = {"ncols": columns - 1, "nrows": rows}
+            self._bar = tqdm(total=self._total, bar_format=BAR, ascii=" #", disable=None, **size)  # no terminal, no bar
         self._bar.n = characters
         self._bar.set_postfix_str(f"{clock(seconds)} of audio")  # draws
         share = min(characters / self._total, 1.0)
