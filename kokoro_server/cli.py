@@ -45,7 +45,7 @@ it is whole: a run that fails or is stopped leaves none, and the next one starts
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command; the exit status. Failures are one line on stderr."""
+    """Run a command and return its exit status. A failure is one line on stderr."""
     options = _parser().parse_args(arguments)
     try:
         settings = Settings.load()
@@ -56,7 +56,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stderr.write(f"kokoro-server: {error.message}\n")
         return 1
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the reader of our output has gone
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # whoever read our output has closed the pipe
         return 1
     except KeyboardInterrupt:
         sys.stderr.write("kokoro-server: interrupted\n")
@@ -200,8 +200,8 @@ def _doctor(settings: Settings, options: argparse.Namespace) -> int:
 def _assets_fetch(settings: Settings, _options: argparse.Namespace) -> int:
     from kokoro_server.assets import library
 
-    found = library.ensure(settings.cache_dir, settings.asset_source, settings.model_path)
-    log.info("assets ready precision=%s source=%s weights=%s", found.precision, found.source, found.weights)
+    assets = library.ensure(settings.cache_dir, settings.asset_source, settings.model_path)
+    log.info("assets ready precision=%s source=%s weights=%s", assets.precision, assets.source, assets.weights)
     return 0
 
 
@@ -210,9 +210,9 @@ def _assets_build(settings: Settings, options: argparse.Namespace) -> int:
 
     if absent := backends.missing("onnx"):
         raise ConfigError(f"assets build: needs {', '.join(absent)}, not installed; {backends.EXTRA['onnx']}")
-    found, folder = loader.ensure_graphs(settings)
-    if options.drop_weights and found.weights.is_relative_to(settings.cache_dir.absolute()):
-        found.weights.unlink(missing_ok=True)
+    assets, folder = loader.ensure_graphs(settings)
+    if options.drop_weights and assets.weights.is_relative_to(settings.cache_dir.absolute()):
+        assets.weights.unlink(missing_ok=True)
     log.info("build ready precision=%s path=%s", settings.cpu_precision, folder)
     return 0
 

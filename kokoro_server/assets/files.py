@@ -1,4 +1,4 @@
-"""Files that are whole or not there: hashing, atomic writes, room on the disk."""
+"""Hashing, atomic writes, and space on the disk. A file is either complete or not there."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from kokoro_server.assets.catalog import Pin
+from kokoro_server.assets.catalog import PinnedFile
 from kokoro_server.errors import AssetError
 
 UNFINISHED = ".unfinished"  # suffix of a file that is being written
@@ -26,37 +26,37 @@ def intact(path: Path, digest: str, size: int) -> bool:
     return path.is_file() and path.stat().st_size == size and sha256(path) == digest
 
 
-def check(path: Path, pin: Pin) -> None:
+def check(path: Path, expected: PinnedFile) -> None:
     """Raise AssetError unless the file has the pinned content."""
     size = path.stat().st_size
-    if size != pin.size:
-        raise AssetError(f"{path}: wrong size, expected {pin.size} bytes, got {size}")
+    if size != expected.size:
+        raise AssetError(f"{path}: wrong size, expected {expected.size} bytes, got {size}")
     digest = sha256(path)
-    if digest != pin.sha256:
-        raise AssetError(f"{path}: wrong content, expected sha256 {pin.sha256}, got {digest}")
+    if digest != expected.sha256:
+        raise AssetError(f"{path}: wrong content, expected sha256 {expected.sha256}, got {digest}")
 
 
 @contextmanager
-def replacing(path: Path) -> Iterator[Path]:
-    """A path to write to in the same folder; it takes the place of `path` when the block ends without an error."""
+def atomic_path(path: Path) -> Iterator[Path]:
+    """A path to write to in the same folder. It is renamed to `path` when the block ends without an error."""
     unfinished = path.with_name(path.name + UNFINISHED)
     try:
         yield unfinished
-        adopt(unfinished, path)
+        fsync_and_rename(unfinished, path)
     finally:
         unfinished.unlink(missing_ok=True)
 
 
-def adopt(source: Path, target: Path) -> None:
-    """Move a finished file of the same file system into place, on the disk before it has its name."""
+def fsync_and_rename(source: Path, target: Path) -> None:
+    """Rename a finished file within one file system. It is on the disk before it has its name."""
     with source.open("rb+") as file:
         os.fsync(file.fileno())
     source.chmod(0o644)  # public content: a cache may be shared
     source.replace(target)
 
 
-def write(path: Path, content: bytes) -> None:
-    with replacing(path) as unfinished:
+def atomic_write(path: Path, content: bytes) -> None:
+    with atomic_path(path) as unfinished:
         unfinished.write_bytes(content)
 
 
@@ -76,8 +76,8 @@ def megabytes(size: int) -> str:
 
 
 @contextmanager
-def explained(directory: Path) -> Iterator[None]:
-    """Turn an OSError of the cache into an AssetError that says what to do."""
+def explain_os_errors(directory: Path) -> Iterator[None]:
+    """Turn an OSError in the cache into an AssetError that says what to do."""
     try:
         yield
     except OSError as error:

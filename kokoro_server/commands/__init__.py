@@ -1,4 +1,4 @@
-"""What the `kokoro-server` command does, one module for each larger subcommand."""
+"""The larger subcommands of `kokoro-server`, one module each, and what they need."""
 
 from __future__ import annotations
 
@@ -6,6 +6,6 @@ from kokoro_server.errors import KokoroError
 
 
 class CommandFailed(KokoroError):
-    """Ends the command with its message as the one line on stderr."""
+    """Ends the command. Its message is the one line on stderr."""
 
     code = "command_failed"

@@ -1,4 +1,4 @@
-"""`kokoro-server bench`: the measurements that come with the sources."""
+"""`kokoro-server bench`: run the benchmarks of the repository."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ BY_NAME_ONLY = ("fidelity", "report")
 
 
 def run(_settings: Settings, options: argparse.Namespace) -> int:
-    """Run one by name, or every one, whatever becomes of the others. `report` makes the README's figures of them."""
+    """Run one benchmark by name, or all of them even if some fail. `report` makes the README's figures of them."""
     known = names(ROOT)
     if not known:
         raise CommandFailed(

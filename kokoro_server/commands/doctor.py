@@ -1,4 +1,4 @@
-"""`kokoro-server doctor`: looks at everything the server needs and says what to do about what is wrong."""
+"""`kokoro-server doctor`: check everything that the server needs, and say what to do about each fault."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ from kokoro_server.g2p.child import G2PChild
 from kokoro_server.g2p.client import G2PClient
 from kokoro_server.serving import bind
 
-OLDEST = (3, 11)
-ROOM = 1_000_000_000  # bytes: the weights, and the files they are made from while that is done
+MIN_PYTHON = (3, 11)
+NEEDED_BYTES = 1_000_000_000  # the weights, and while they are converted the model files too
 G2P_MODULES = (
     "misaki",
     "spacy",
@@ -48,7 +48,7 @@ G2P_ADVICE = "pip install 'kokoro-server[g2p]', or set G2P_SERVICE_URL to a serv
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What one check found. `advice` says what can be done, wrong or not."""
+    """The result of one check. `advice` says what can be done; there may be some even if nothing is wrong."""
 
     detail: str
     advice: str = ""
@@ -60,9 +60,9 @@ Check = Callable[[Settings], Finding]
 
 def run(settings: Settings, _options: argparse.Namespace) -> int:
     if settings.log_level == "info":
-        logs.configure("warning")  # what the parts say of themselves is not what was asked
+        logs.configure("warning")  # the report is what was asked for, not the log of the parts
     wrong = 0
-    for name, finding in examine(settings):
+    for name, finding in run_checks(settings):
         wrong += finding.wrong
         sys.stdout.write(f"{'BAD' if finding.wrong else 'ok ':<4} {name:<8} {finding.detail}\n")
         if finding.advice:
@@ -73,7 +73,7 @@ def run(settings: Settings, _options: argparse.Namespace) -> int:
     return 0
 
 
-def examine(settings: Settings) -> Iterator[tuple[str, Finding]]:
+def run_checks(settings: Settings) -> Iterator[tuple[str, Finding]]:
     for name, check in CHECKS.items():
         try:
             yield name, check(settings)
@@ -84,9 +84,9 @@ def examine(settings: Settings) -> Iterator[tuple[str, Finding]]:
 
 
 def python(_settings: Settings) -> Finding:
-    is_new = sys.version_info >= OLDEST
+    is_supported = sys.version_info >= MIN_PYTHON
     detail = f"{platform.python_version()} on {platform.system()} {platform.machine()}"
-    return Finding(detail, "" if is_new else "Python 3.11 or newer is needed", wrong=not is_new)
+    return Finding(detail, "" if is_supported else "Python 3.11 or newer is needed", wrong=not is_supported)
 
 
 def backend(settings: Settings) -> Finding:
@@ -140,9 +140,9 @@ def encoders(_settings: Settings) -> Finding:
 
 def weights(settings: Settings) -> Finding:
     if settings.model_path:
-        found = settings.model_path.is_file()
-        advice = "" if found else "KOKORO_MODEL_PATH must name a model file"
-        return Finding(f"{settings.model_path}{'' if found else ' is not there'}", advice, wrong=not found)
+        is_there = settings.model_path.is_file()
+        advice = "" if is_there else "KOKORO_MODEL_PATH must name a model file"
+        return Finding(f"{settings.model_path}{'' if is_there else ' is not there'}", advice, wrong=not is_there)
     checks = library.verify(settings.cache_dir, partial(build_cache.made_from, settings.cache_dir))
     bad = [check for check in checks if not check.ok]
     if bad:
@@ -153,22 +153,22 @@ def weights(settings: Settings) -> Finding:
             wrong=True,
         )
     known = library.recorded(settings.cache_dir)
-    made = f"{known.precision} from {known.source}" if known else "weights"
-    return Finding(f"{made} and {len(checks) - 1} voices in {settings.cache_dir}")
+    described = f"{known.precision} from {known.source}" if known else "weights"
+    return Finding(f"{described} and {len(checks) - 1} voices in {settings.cache_dir}")
 
 
 def build(settings: Settings) -> Finding:
     if backends.choose(settings) != "onnx":
         return Finding("not needed: torch takes the weights as they are")
     ours = build_cache.key("", settings.cpu_precision)
-    found = [
+    usable = [
         each
         for each in build_cache.listing(settings.cache_dir)
         if dataclasses.replace(each.key, weights="") == ours and not each.problems()
     ]
-    if not found:
+    if not usable:
         return Finding("the first start will build it", "'kokoro-server assets build' does so ahead of time")
-    return Finding(", ".join(each.key.name for each in found))
+    return Finding(", ".join(each.key.name for each in usable))
 
 
 def disk(settings: Settings) -> Finding:
@@ -177,8 +177,8 @@ def disk(settings: Settings) -> Finding:
     )
     free = shutil.disk_usage(existing).free
     is_needed = not library.listing(settings.cache_dir)
-    is_tight = free < ROOM
-    advice = f"about {files.megabytes(ROOM)} are needed to fetch the model: make room or set KOKORO_CACHE_DIR"
+    is_tight = free < NEEDED_BYTES
+    advice = f"about {files.megabytes(NEEDED_BYTES)} are needed to fetch the model: make room or set KOKORO_CACHE_DIR"
     return Finding(f"{files.megabytes(free)} free for {existing}", advice if is_tight else "", is_tight and is_needed)
 
 
@@ -212,16 +212,17 @@ def port(settings: Settings) -> Finding:
     try:
         bind(settings.host, settings.port).close()
     except SetupError as error:
-        if version := _server_at(address):
+        if version := _kokoro_version(address):
             return Finding(f"{address}: a Kokoro Server {version} is running there")
         return Finding(error.message, "set HOST and PORT to an address of this machine that is free", wrong=True)
     return Finding(f"{address} is free")
 
 
-def _server_at(address: str) -> str | None:
+def _kokoro_version(address: str) -> str | None:
+    """The version of the Kokoro Server that answers at this address, if one does."""
     try:
-        found = httpx.get(f"http://{address}/health", timeout=2, trust_env=False).json()
-        return str(found["version"]) if "weights" in found else None
+        health = httpx.get(f"http://{address}/health", timeout=2, trust_env=False).json()
+        return str(health["version"]) if "weights" in health else None
     except (httpx.HTTPError, httpx.InvalidURL, ValueError, KeyError, TypeError):
         return None
 

@@ -1,58 +1,55 @@
-"""How far a long text is: a bar on a terminal, a line in the log now and then elsewhere."""
+"""The progress of a long text: a bar on a terminal, a line in the log now and then elsewhere."""
 
 from __future__ import annotations
 
 import logging
-import sys
+import shutil
 import time
-from types import TracebackType
+
+from tqdm import tqdm
 
 log = logging.getLogger(__name__)
 
-BAR_WIDTH = 30
 LOG_EVERY_SHARE = 0.1
 LOG_EVERY_S = 60.0
+BAR = "[{bar:30}] {percentage:3.0f}% {n:,} of {total:,} characters{postfix}"
 
 
 class SpeechProgress:
-    """Of a text of `total` characters. Use as a context manager."""
+    """How much of a text of `total` characters is spoken. Use as a context manager."""
 
     def __init__(self, total: int) -> None:
         self._total = max(total, 1)
-        self._terminal = sys.stderr.isatty()
-        self._shown = False
+        self._bar: tqdm | None = None
         self._logged_share = 0.0
         self._logged_at = time.monotonic()
 
     def __enter__(self) -> SpeechProgress:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._shown:
-            sys.stderr.write("\n")
-            sys.stderr.flush()
+    def __exit__(self, *_: object) -> None:
+        if self._bar is not None:
+            self._bar.close()
 
     def show(self, characters: int, seconds: float) -> None:
         """So many characters are spoken, and so many seconds of audio made."""
+        if self._bar is None:  # not earlier: the model's downloads draw bars of their own
+            # tqdm would draw nothing on a terminal that reports no size. This function takes it as 80 × 24.
+            columns, rows = shutil.get_terminal_size()
+            size = {"ncols": columns - 1, "nrows": rows}
+            self._bar = tqdm(total=self._total, bar_format=BAR, ascii=" #", disable=None, **size)  # no terminal, no bar
+        self._bar.n = characters
+        self._bar.set_postfix_str(f"{clock(seconds)} of audio")  # draws
         share = min(characters / self._total, 1.0)
-        if self._terminal:
-            self._shown = True
-            filled = "#" * int(share * BAR_WIDTH)
-            amount = f"{characters:,} of {self._total:,} characters, {clock(seconds)} of audio"
-            sys.stderr.write(f"\r[{filled:<{BAR_WIDTH}}] {share:4.0%} {amount}\033[K")
-            sys.stderr.flush()
-        elif self._due(share):
+        if self._bar.disable and self._is_log_due(share):
             log.info("speaking percent=%.0f characters=%d audio=%s", 100 * share, characters, clock(seconds))
 
-    def _due(self, share: float) -> bool:
-        grown = share - self._logged_share
-        now = time.monotonic()
-        if grown >= LOG_EVERY_SHARE or (share == 1.0 and grown > 0) or now - self._logged_at >= LOG_EVERY_S:
-            self._logged_share, self._logged_at = share, now
-            return True
-        return False
+    def _is_log_due(self, share: float) -> bool:
+        grown, now = share - self._logged_share, time.monotonic()
+        if grown < LOG_EVERY_SHARE and not (share == 1.0 and grown > 0) and now - self._logged_at < LOG_EVERY_S:
+            return False
+        self._logged_share, self._logged_at = share, now
+        return True
 
 
 def clock(seconds: float) -> str:

@@ -1,4 +1,4 @@
-"""`kokoro-server say`: a text, spoken by a player or into a file."""
+"""`kokoro-server say`: speak a text through a player or into a file."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from kokoro_server.audio import captions
 from kokoro_server.audio.captions import Cue, Timing
 from kokoro_server.commands import CommandFailed, sinks, sources
 from kokoro_server.commands.progress import SpeechProgress, clock
-from kokoro_server.commands.sources import BYTES_PER_SECOND, Stretch
+from kokoro_server.commands.sources import BYTES_PER_SECOND, SpeechChunk
 from kokoro_server.config import Settings
 from kokoro_server.engine import loader
 from kokoro_server.engine.loader import LoadedModel
@@ -26,18 +26,18 @@ from kokoro_server.synthesis import Speech
 log = logging.getLogger(__name__)
 
 SUBTITLES = {".srt": captions.srt, ".vtt": captions.vtt}
-LINGER = 1.0  # seconds of silence after the last word through which the last subtitle stays
-BITE = BYTES_PER_SECOND // 4  # written at once: a player takes it in as it plays, and Ctrl-C waits for it
+LINGER = 1.0  # the last subtitle stays through up to so many seconds of silence after the last word
+WRITE_BYTES = BYTES_PER_SECOND // 4  # in one write: a player blocks it while it plays, and Ctrl-C waits for its end
 
 
 @dataclass(frozen=True, slots=True)
-class Spoken:
+class SpeechSummary:
     seconds: float
     words: tuple[Timing, ...]
 
 
 def run(settings: Settings, options: argparse.Namespace, load: Callable[[Settings], LoadedModel] = loader.load) -> int:
-    """`load` makes the model where no server is used; tests give a small one."""
+    """Run the command. `load` makes the model if no server is used; tests pass a small one."""
     speech = Speech(options.voice, _text(options), language=options.language, speed=options.speed)
     _check_targets(options)
     player = None if options.output else sinks.find_player()
@@ -47,40 +47,40 @@ def run(settings: Settings, options: argparse.Namespace, load: Callable[[Setting
     if options.url:
         source = sources.remote(options.url, speech)
     else:
-        source = sources.embedded(settings, speech, load, heard=player is not None)
+        source = sources.embedded(settings, speech, load, streamed=player is not None)
     with ExitStack() as stack:
-        # Entered first, so that it has its name only when the audio is whole.
-        subtitles = stack.enter_context(sinks.whole_file(options.subtitles)) if options.subtitles else None
+        # The subtitles are entered first, so that their file gets its name only when the audio is complete.
+        subtitles = stack.enter_context(sinks.atomic_file(options.subtitles)) if options.subtitles else None
         with sinks.playing(player) if player else sinks.audio_file(options.output) as write:
             progress = None if player else stack.enter_context(SpeechProgress(len(speech.written)))
             spoken = asyncio.run(_speak(source, write, speech.written, progress))
             if subtitles:
-                cues = until_the_end(captions.cues(spoken.words, speech.written), spoken.seconds)
+                cues = extend_last_cue(captions.cues(spoken.words, speech.written), spoken.seconds)
                 subtitles.write_text(SUBTITLES[options.subtitles.suffix.lower()](cues), encoding="utf-8")
     log.info("spoken characters=%d audio=%s to=%s", len(speech.written), clock(spoken.seconds), options.output or "-")
     return 0
 
 
 async def _speak(
-    source: AsyncGenerator[Stretch, None], write: sinks.Write, text: str, progress: SpeechProgress | None
-) -> Spoken:
+    source: AsyncGenerator[SpeechChunk, None], write: sinks.Write, text: str, progress: SpeechProgress | None
+) -> SpeechSummary:
     words: list[Timing] = []
     received = 0  # bytes
     async with aclosing(source):
-        async for stretch in source:
-            for start in range(0, len(stretch.pcm), BITE):
-                await asyncio.to_thread(write, stretch.pcm[start : start + BITE])
-            received += len(stretch.pcm)
-            words += stretch.words
+        async for chunk in source:
+            for start in range(0, len(chunk.pcm), WRITE_BYTES):
+                await asyncio.to_thread(write, chunk.pcm[start : start + WRITE_BYTES])
+            received += len(chunk.pcm)
+            words += chunk.words
             if progress and words:
                 progress.show(words[-1].char_end, received / BYTES_PER_SECOND)
     if progress:
         progress.show(len(text), received / BYTES_PER_SECOND)
-    return Spoken(received / BYTES_PER_SECOND, tuple(words))
+    return SpeechSummary(received / BYTES_PER_SECOND, tuple(words))
 
 
-def until_the_end(cues: Sequence[Cue], seconds: float) -> list[Cue]:
-    """The last line stays until the sound ends, and no longer."""
+def extend_last_cue(cues: Sequence[Cue], seconds: float) -> list[Cue]:
+    """Let the last subtitle stay until the audio ends, and no longer."""
     if not cues:
         return []
     last = cues[-1]
@@ -110,7 +110,7 @@ def _read(name: str) -> str:
 
 
 def _check_targets(options: argparse.Namespace) -> None:
-    """Before anything slow is done."""
+    """Raise if an output file has a wrong suffix, before anything slow is done."""
     if options.output:
         sinks.format_of(options.output)
     if options.subtitles and options.subtitles.suffix.lower() not in SUBTITLES:

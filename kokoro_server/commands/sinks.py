@@ -1,4 +1,4 @@
-"""Where `say` puts its speech: into a file, or through a player. Both take 16-bit samples at 24 kHz."""
+"""Where `say` sends its speech: to a file or to a player. Both take 16-bit samples at 24 kHz."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ SUFFIXES: dict[str, Format] = {
 
 @dataclass(frozen=True, slots=True)
 class Player:
-    """A program that plays what it reads from its standard input, or else a file named as its last argument."""
+    """A program that plays its standard input, or a file that is its last argument."""
 
     command: tuple[str, ...]
-    reads: str  # wav, raw or file
+    reads: str  # wav or raw from the standard input, or a file
 
     @property
     def name(self) -> str:
@@ -67,13 +67,13 @@ def format_of(path: Path) -> Format:
 
 
 @contextmanager
-def whole_file(path: Path) -> Iterator[Path]:
-    """A path to write to that becomes `path` when the block ends well; after a failure there is nothing of it."""
+def atomic_file(path: Path) -> Iterator[Path]:
+    """A path to write to. It is renamed to `path` when the block ends without an error, and removed otherwise."""
     if path.exists() and not path.is_file():
         raise CommandFailed(f"{path}: is there and is no file")
     unfinished = path.with_name(f"{path.name}.{os.getpid()}.unfinished")
     try:
-        unfinished.touch()  # so that a folder we cannot write to is told in plain words
+        unfinished.touch()  # so that a folder without write permission is reported in plain words
         yield unfinished
         unfinished.replace(path)
     except OSError as error:
@@ -85,10 +85,10 @@ def whole_file(path: Path) -> Iterator[Path]:
 
 @contextmanager
 def audio_file(path: Path) -> Iterator[Write]:
-    """Encodes as it goes; lengths in the header are right."""
+    """Encode to a file while the samples arrive. At the end the header has the right lengths."""
     format = format_of(path)
     writers = {"aac": _aac, "pcm": _pcm}
-    with whole_file(path) as unfinished, writers.get(format, _soundfile)(unfinished, format) as write:
+    with atomic_file(path) as unfinished, writers.get(format, _soundfile)(unfinished, format) as write:
         yield write
 
 
@@ -96,7 +96,7 @@ def audio_file(path: Path) -> Iterator[Write]:
 def _soundfile(path: Path, format: Format) -> Iterator[Write]:
     container, subtype = ENCODINGS[format].container or "WAV", ENCODINGS[format].subtype or "PCM_16"
     try:
-        # By its name: an error in a Python file object would be lost on its way through libsndfile.
+        # The file is opened by name: libsndfile would lose an error that a Python file object raises.
         with soundfile.SoundFile(str(path), "w", SAMPLE_RATE, 1, format=container, subtype=subtype) as file:
             yield lambda pcm: file.buffer_write(pcm, "int16")
     except soundfile.SoundFileError as error:
@@ -112,7 +112,7 @@ def _aac(path: Path, _format: Format) -> Iterator[Write]:
             file.write(encoder.finish())
     except BaseException:
         with contextlib.suppress(OSError, EngineError):
-            encoder.finish()  # ends its process
+            encoder.finish()  # ends the encoder's process
         raise
 
 
@@ -138,7 +138,7 @@ def find_player() -> Player:
 
 @contextmanager
 def playing(player: Player) -> Iterator[Write]:
-    """Played while it is made; the block ends when the last of it has been heard."""
+    """Play the samples while they arrive. The block ends when the last of them has been heard."""
     if player.reads == "file":
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "speech.wav"
@@ -160,13 +160,13 @@ def playing(player: Player) -> Iterator[Write]:
 
 @contextmanager
 def _started(player: Player, *arguments: str) -> Iterator[IO[bytes]]:
-    with tempfile.TemporaryFile() as complaints:
+    with tempfile.TemporaryFile() as errors:
         process = subprocess.Popen(
             [*player.command, *arguments],
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
-            stderr=complaints,
-            start_new_session=True,  # a Ctrl-C in the terminal is for us, who then stop it
+            stderr=errors,
+            start_new_session=True,  # a Ctrl-C in the terminal reaches only this process, which then stops the player
         )
         assert process.stdin
         ended_early = False
@@ -183,9 +183,9 @@ def _started(player: Player, *arguments: str) -> Iterator[IO[bytes]]:
                 process.stdin.close()
             status = process.wait()
         if status or ended_early:
-            complaints.seek(0)
-            words = complaints.read().decode(errors="replace").strip().splitlines()
-            reason = f": {words[-1]}" if words else ""
+            errors.seek(0)
+            lines = errors.read().decode(errors="replace").strip().splitlines()
+            reason = f": {lines[-1]}" if lines else ""
             raise CommandFailed(
                 f"{player.name} ended with status {status} before all was played{reason}; -o FILE writes a file instead"
             )

@@ -1,4 +1,4 @@
-"""Where `say` gets its speech from: a model in this process, or a server."""
+"""Where `say` gets its speech from: the model in this process, or a server."""
 
 from __future__ import annotations
 
@@ -27,26 +27,26 @@ from kokoro_server.text.splitter import sentences
 log = logging.getLogger(__name__)
 
 BYTES_PER_SECOND = 2 * SAMPLE_RATE
-NO_HURRY = 30 * 86_400.0  # seconds: nobody else waits for this model, and a book takes its time
-SECTION = 4000  # characters sent to a server at once: some minutes of speech, well within its limits on size and time
+NO_HURRY = 30 * 86_400.0  # seconds: nobody else waits for this model, and a book takes long
+SECTION = 4000  # characters in one request to a server: some minutes of speech, well within its limits of size and time
 PATIENCE = 300.0  # seconds for the next sound; a busy CPU takes a while for a long piece
 PARAGRAPH = re.compile(r"\n\s*\n")
 
 
 @dataclass(frozen=True, slots=True)
-class Stretch:
-    """The next sound of a text, and the words spoken in it."""
+class SpeechChunk:
+    """The next audio of a text, and the words spoken in it."""
 
     pcm: bytes  # 16 bits a sample, 24 kHz
     words: tuple[Timing, ...]
 
 
 async def embedded(
-    settings: Settings, speech: Speech, load: Callable[[Settings], LoadedModel] = loader.load, *, heard: bool = True
-) -> AsyncGenerator[Stretch, None]:
-    """Spoken in this process, with no server: of any length, however long it takes.
+    settings: Settings, speech: Speech, load: Callable[[Settings], LoadedModel] = loader.load, *, streamed: bool = True
+) -> AsyncGenerator[SpeechChunk, None]:
+    """Speak in this process, without a server. The text may have any length and take any time.
 
-    `heard`: while it is made, rather than kept for later.
+    `streamed` means that the audio is heard while it is made, so the first of it should come soon.
     """
     alone = settings.model_copy(
         update={
@@ -59,24 +59,24 @@ async def embedded(
     renderer = Renderer(Rendering(Output("pcm")))
     async with (
         running_parts(alone, load, Metrics(), _device_lost) as parts,
-        aclosing(_segments(parts, speech, heard=heard)) as segments,
+        aclosing(_segments(parts, speech, streamed=streamed)) as segments,
     ):
         async for segment in segments:
-            yield Stretch(await asyncio.to_thread(renderer.write, segment.audio), segment.words)
-        yield Stretch(await asyncio.to_thread(renderer.finish), ())
+            yield SpeechChunk(await asyncio.to_thread(renderer.write, segment.audio), segment.words)
+        yield SpeechChunk(await asyncio.to_thread(renderer.finish), ())
 
 
-def _segments(parts: Parts, speech: Speech, *, heard: bool) -> AsyncGenerator[Segment, None]:
-    job = parts.queue.job(bypass=parts.bypass if heard else 0, urgent=parts.urgent)
-    return parts.synthesizer.segments(speech, job, streamed=heard)
+def _segments(parts: Parts, speech: Speech, *, streamed: bool) -> AsyncGenerator[Segment, None]:
+    job = parts.queue.job(bypass=parts.bypass if streamed else 0, urgent=parts.urgent)
+    return parts.synthesizer.segments(speech, job, streamed=streamed)
 
 
 def _device_lost(reason: str) -> None:
     log.critical("the device is lost reason=%s", reason)
 
 
-async def remote(url: str, speech: Speech) -> AsyncGenerator[Stretch, None]:
-    """Spoken by a server, section by section: no text is too long for it."""
+async def remote(url: str, speech: Speech) -> AsyncGenerator[SpeechChunk, None]:
+    """Let a server speak, section by section, so that no text is too long for it."""
     fields = {"language": speech.language, "speed": speech.speed}
     received = 0  # bytes
     async with AsyncKokoroClient(url, timeouts=Timeouts(stream=PATIENCE)) as client:
@@ -87,9 +87,9 @@ async def remote(url: str, speech: Speech) -> AsyncGenerator[Stretch, None]:
                 async with aclosing(chunks):
                     async for chunk in chunks:
                         received += len(chunk.audio)
-                        yield Stretch(chunk.audio, tuple(_moved(word, start, before) for word in chunk.words))
+                        yield SpeechChunk(chunk.audio, tuple(_shifted(word, start, before) for word in chunk.words))
             except ServerError as error:
-                # A row of asterisks, say. The text as a whole is judged at its end.
+                # One section may hold nothing that can be spoken, such as a row of asterisks. The whole text may not.
                 if error.code != NothingToSay.code:
                     raise
     if not received:
@@ -97,19 +97,20 @@ async def remote(url: str, speech: Speech) -> AsyncGenerator[Stretch, None]:
 
 
 def sections(text: str) -> Iterator[tuple[int, str]]:
-    """Where each begins, and its text. They end with a paragraph; if there is none near, with a sentence or a word."""
+    """The start and text of each section. Each ends with a paragraph; if none ends near, with a sentence or a word."""
     start = 0
     while start < len(text):
-        end = start + _cut(text[start : start + SECTION]) if len(text) - start > SECTION else len(text)
+        end = start + _section_length(text[start : start + SECTION]) if len(text) - start > SECTION else len(text)
         yield start, text[start:end]
         start = end
 
 
-def _cut(window: str) -> int:
+def _section_length(window: str) -> int:
+    """Where to cut the window: after the last paragraph, sentence or word that ends in its second half."""
     half = len(window) // 2
     for ends in (
         [found.end() for found in PARAGRAPH.finditer(window)],
-        [span.end for span in sentences(window)][:-1],  # the last one goes on beyond the window
+        [span.end for span in sentences(window)][:-1],  # the last sentence goes on beyond the window
         [found.end() for found in re.finditer(r"\s+", window)],
     ):
         if ends and ends[-1] > half:
@@ -117,7 +118,7 @@ def _cut(window: str) -> int:
     return len(window)
 
 
-def _moved(word: Word, characters: int, seconds: float) -> Timing:
+def _shifted(word: Word, characters: int, seconds: float) -> Timing:
     return Timing(
         text=word.text,
         start=word.start + seconds,

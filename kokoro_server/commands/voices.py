@@ -1,4 +1,4 @@
-"""`kokoro-server voices`: who can speak."""
+"""`kokoro-server voices`: list the voices of the model or of a server."""
 
 from __future__ import annotations
 
@@ -14,8 +14,7 @@ from kokoro_server.g2p import languages
 
 def run(_settings: Settings, options: argparse.Namespace) -> int:
     wanted = languages.parse(options.language).code if options.language else None
-    found = _of_server(options.url) if options.url else _of_model()
-    for voice in found:
+    for voice in _of_server(options.url) if options.url else _of_model():
         if wanted in (None, voice.language):
             sys.stdout.write(
                 f"{voice.name:<16} {voice.language:<6} {voice.gender:<7} {voice.grade or ''}".rstrip() + "\n"
@@ -29,7 +28,7 @@ def _of_server(url: str) -> list[Voice]:
 
 
 def _of_model() -> list[Voice]:
-    """The voices of Kokoro-82M v1.0, fetched or not."""
+    """The voices of Kokoro-82M v1.0, whether or not they have been fetched."""
     return [
         Voice(
             name=name,

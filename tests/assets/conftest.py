@@ -1,4 +1,4 @@
-"""What tests of the model's files share."""
+"""Fixtures for tests of the model's files."""
 
 from __future__ import annotations
 

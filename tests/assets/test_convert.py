@@ -52,7 +52,7 @@ def kmodel() -> Any:
         model = reference.blank({**vocab.config(), **small})
     with torch.no_grad():
         for name, parameter in model.named_parameters():
-            if not any(pattern.search(name) for pattern, _ in convert.ABSENT):
+            if not any(pattern.search(name) for pattern, _ in convert.FILL_VALUES):
                 parameter.copy_(torch.randn(parameter.shape))
     return model
 
@@ -66,7 +66,7 @@ def checkpoint_of(model: Any) -> dict[str, dict[str, torch.Tensor]]:
     parts: dict[str, dict[str, torch.Tensor]] = {"bert": {"module.embeddings.position_ids": torch.arange(16)}}
     for key, value in model.state_dict().items():
         part, _, name = key.partition(".")
-        if not any(pattern.search(key) for pattern, _ in convert.ABSENT):
+        if not any(pattern.search(key) for pattern, _ in convert.FILL_VALUES):
             parts.setdefault(part, {})[f"module.{name}"] = value
     return parts
 
@@ -108,12 +108,12 @@ def test_a_file_that_is_no_checkpoint_is_refused(kmodel: Any, tmp_path: Path, co
 
 
 def test_a_wrong_shape_and_a_wrong_value_are_refused() -> None:
-    template = {"decoder.bias": (3,)}
+    shapes = {"decoder.bias": (3,)}
 
     with pytest.raises(AssetError, match="shape"):
-        convert.fit({"decoder.bias": np.zeros(4, np.float32)}, template)
+        convert.to_state({"decoder.bias": np.zeros(4, np.float32)}, shapes)
     with pytest.raises(AssetError, match="not finite"):
-        convert.fit({"decoder.bias": np.full(3, np.nan, np.float32)}, template)
+        convert.to_state({"decoder.bias": np.full(3, np.nan, np.float32)}, shapes)
 
 
 def test_the_shapes_are_those_of_the_model() -> None:
@@ -121,7 +121,7 @@ def test_the_shapes_are_those_of_the_model() -> None:
         warnings.simplefilter("ignore")
         model = reference.blank()
     assert all(value.dtype == torch.float32 for value in model.state_dict().values())
-    assert dict(convert.shapes()) == shapes_of(model)
+    assert dict(convert.state_shapes()) == shapes_of(model)
 
 
 def test_an_onnx_lstm_computes_the_same_in_torch(tmp_path: Path) -> None:
@@ -191,7 +191,7 @@ def test_weight_norm_keeps_the_weight_and_survives_rows_of_zeros() -> None:
     weight = noise(4, 3, 2)
     weight[2] = 0
 
-    magnitude, direction = convert.weight_norm(weight)
+    magnitude, direction = convert.unfuse_weight_norm(weight)
 
     refolded = torch._weight_norm(torch.from_numpy(direction), torch.from_numpy(magnitude), 0).numpy()
     np.testing.assert_allclose(refolded, weight, rtol=1e-6)

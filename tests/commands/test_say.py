@@ -112,10 +112,10 @@ def test_a_book_becomes_one_file_with_subtitles_that_line_up(
     shown = STAMP.sub("", subtitles.read_text())
     assert [word for word in shown.split() if not word.isdigit()] == text.replace("[pause:3s]", "").split()
 
-    told = [int(found) for found in re.findall(r"percent=(\d+)", caplog.text)]
-    assert told == sorted(told)
-    assert told[-1] == 100
-    assert len(told) >= 10
+    percentages = [int(found) for found in re.findall(r"percent=(\d+)", caplog.text)]
+    assert percentages == sorted(percentages)
+    assert percentages[-1] == 100
+    assert len(percentages) >= 10
     assert sorted(path.name for path in tmp_path.iterdir()) == ["book.mp3", "book.srt", "book.txt"]
 
 
@@ -186,7 +186,7 @@ def test_a_failure_in_the_middle_leaves_no_file(speak: Speak, model: LoadedModel
         ({"file": "no-such-book.txt"}, "no-such-book.txt: cannot be read: No such file"),
     ],
 )
-def test_what_cannot_be_said_is_told_in_words(speak: Speak, tmp_path: Path, given: dict[str, Any], says: str) -> None:
+def test_what_cannot_be_said_is_explained(speak: Speak, tmp_path: Path, given: dict[str, Any], says: str) -> None:
     with pytest.raises(KokoroError, match=says):
         speak(**{"output": tmp_path / "a.wav"} | given)
     assert list(tmp_path.iterdir()) == []
@@ -201,6 +201,6 @@ def test_a_file_in_another_encoding_is_refused(speak: Speak, tmp_path: Path) -> 
 
 @pytest.mark.parametrize(("end", "seconds", "expected"), [(9.5, 10, 10), (10.4, 10, 10), (4.0, 10, 4.0)])
 def test_the_last_subtitle_stays_until_the_sound_ends(end: float, seconds: float, expected: float) -> None:
-    first, last = say.until_the_end([Cue(0, 1, "a"), Cue(2, end, "b")], seconds)
+    first, last = say.extend_last_cue([Cue(0, 1, "a"), Cue(2, end, "b")], seconds)
     assert first == Cue(0, 1, "a")
     assert last == Cue(2, expected, "b")

@@ -87,7 +87,7 @@ def test_a_player_gets_all_of_it(tmp_path: Path, reads: str, code: str) -> None:
         ("pass", "status 0 before all was played"),
     ],
 )
-def test_a_player_that_fails_is_told_in_words(tmp_path: Path, code: str, says: str) -> None:
+def test_a_player_that_fails_is_reported(tmp_path: Path, code: str, says: str) -> None:
     with (
         pytest.raises(CommandFailed, match=says),
         sinks.playing(Player(program(tmp_path, code), "raw")) as write,

@@ -19,10 +19,10 @@ SENTENCE = "The quick brown fox jumps over the lazy dog, and Dr. Smith looks on.
     ],
 )
 def test_sections_are_the_text(text: str) -> None:
-    found = list(sections(text))
-    assert "".join(section for _, section in found) == text
-    assert all(text[start:].startswith(section) for start, section in found)
-    assert all(0 < len(section) <= SECTION for _, section in found)
+    cut = list(sections(text))
+    assert "".join(section for _, section in cut) == text
+    assert all(text[start:].startswith(section) for start, section in cut)
+    assert all(0 < len(section) <= SECTION for _, section in cut)
 
 
 def test_sections_end_with_a_paragraph_where_there_is_one() -> None:

@@ -108,7 +108,7 @@ def ensure(cache_dir: Path, weights: Path, wanted: Key, build: Build | None = No
         return folder
     store = Cache(cache_dir)
     folder = store.directory / FOLDER / wanted.name
-    with files.explained(cache_dir), store.locked():
+    with files.explain_os_errors(cache_dir), store.locked():
         # Another process may have built them while this one waited for the lock.
         if not _intact(folder, wanted):
             _build(store, weights, wanted, folder, build or _exporter())
@@ -117,7 +117,7 @@ def ensure(cache_dir: Path, weights: Path, wanted: Key, build: Build | None = No
 
 def find(cache_dir: Path, wanted: Key) -> Path | None:
     """The folder of intact graphs for `wanted`, if they have been built."""
-    with files.explained(cache_dir):
+    with files.explain_os_errors(cache_dir):
         folder = Cache(cache_dir).directory / FOLDER / wanted.name
         return folder if _intact(folder, wanted) else None
 
@@ -130,7 +130,7 @@ def made_from(cache_dir: Path, weights: str) -> bool:
 def listing(cache_dir: Path) -> list[Found]:
     """The builds that are in the cache, whoever made them. Nothing is hashed."""
     home = Cache(cache_dir).directory / FOLDER
-    with files.explained(cache_dir):
+    with files.explain_os_errors(cache_dir):
         folders = sorted(path for path in home.iterdir() if path.is_dir()) if home.is_dir() else []
         return [found for folder in folders if (found := _read(folder))]
 
@@ -210,7 +210,7 @@ def _seal(folder: Path, wanted: Key) -> None:
             os.fsync(file.fileno())
     described = {path.name: {"size": path.stat().st_size, "sha256": files.sha256(path)} for path in made}
     content = json.dumps({"key": asdict(wanted), "files": described}, indent=2) + "\n"
-    files.write(folder / FACTS, content.encode())
+    files.atomic_write(folder / FACTS, content.encode())
 
 
 def _remove_outdated(store: Cache, wanted: Key) -> None:
