@@ -48,7 +48,7 @@ from kokoro_server.audio.encode import Format
 from kokoro_server.errors import BadRequest, InvalidInput, KokoroError, TextTooLong
 from kokoro_server.g2p import languages
 from kokoro_server.parts import Parts
-from kokoro_server.text.incremental import SentenceBuffer
+from kokoro_server.text.sentence_buffer import SentenceBuffer
 
 log = logging.getLogger(__name__)
 router = APIRouter()
