@@ -24,8 +24,6 @@ from kokoro_server.g2p.micro_batcher import MicroBatcher
 from kokoro_server.g2p.result import G2PResult, Token
 from kokoro_server.g2p.schemas import MAX_BATCH_TEXTS
 
-__all__ = ["G2PClient", "G2PResult", "Token"]
-
 log = logging.getLogger(__name__)
 
 RETRY_AFTER = 1.0  # seconds; a child that died is back in two or three

@@ -26,9 +26,9 @@ _USER_RATING = 5  # misaki's rating of phonemes that the user wrote into the tex
 # misaki's time grows with the cube of a word's parts, and espeak speaks only the beginning of a very long word.
 _LONG_WORD = re.compile(r"\S{13,}")
 _WORD_PART = re.compile(r"[A-Z]{1,45}[^\W\d_A-Z]{0,45}|[^\W\d_A-Z]{1,45}|\d{1,20}|[\W_]")
-_MAX_PARTS = 12  # of a word; beyond this or the next it is cut
-_MAX_WORD_CHARACTERS = 45
-_MAX_LINK_CHARACTERS = 40  # of a word with phonemes in the text, which is not cut
+_MAX_PARTS = 12  # a word is cut after so many parts
+_MAX_WORD_CHARACTERS = 45  # or after so many characters
+_MAX_LINK_CHARACTERS = 40  # a word with phonemes in the text is not cut if it is no longer than this
 
 _CLOCK = re.compile(r"(?<![\d:.,/])(?P<hour>\d{1,2}):(?P<minute>[0-5]\d)(?:(?P<half>[ap]m)\b|(?![\d:]))", re.I)
 _TEMPERATURE = re.compile(r"(?<![\w.])(?P<number>[-−]?\d+(?:\.\d+)?)\s?°\s?(?P<scale>[CF])\b")

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import unicodedata
 from functools import cache
-from pathlib import Path
+
+from kokoro_server.engine import vocab
 
 log = logging.getLogger(__name__)
-
-_CONFIG = Path(__file__).parents[1] / "engine" / "kokoro_config.json"
 
 _SIMILAR_SOUNDS = {
     "g": "ɡ",  # the letter g, for IPA's own sign
@@ -72,7 +70,7 @@ _REPLACEMENTS = _SIMILAR_SOUNDS | _SIMILAR_MARKS | dict.fromkeys(_UNSPOKEN, "")
 @cache
 def model_symbols() -> frozenset[str]:
     """Every character in the model's vocabulary."""
-    return frozenset(json.loads(_CONFIG.read_text(encoding="utf-8"))["vocab"])
+    return frozenset(vocab.ids())
 
 
 def to_model_symbols(phonemes: str) -> tuple[str, str]:

@@ -22,17 +22,9 @@ from fastapi.responses import JSONResponse
 
 from kokoro_server import __version__
 from kokoro_server.errors import InvalidInput, NothingToSay, SetupError, TextTooLong, UnknownLanguage
-from kokoro_server.g2p import error_handlers, languages
+from kokoro_server.g2p import error_handlers, languages, schemas
 from kokoro_server.g2p.converter import Converter
 from kokoro_server.g2p.languages import Language
-from kokoro_server.g2p.schemas import (
-    MAX_TEXT_LENGTH,
-    BatchConversion,
-    BatchRequest,
-    Conversion,
-    ConvertRequest,
-    WireToken,
-)
 from kokoro_server.g2p.workers import default_worker_count
 
 log = logging.getLogger(__name__)
@@ -40,7 +32,7 @@ log = logging.getLogger(__name__)
 SHUTDOWN_GRACE = 3.0  # seconds for the last requests when stopping
 
 
-def create_app(converter: Converter | None = None, *, max_text_length: int = MAX_TEXT_LENGTH) -> FastAPI:
+def create_app(converter: Converter | None = None, *, max_text_length: int = schemas.MAX_TEXT_LENGTH) -> FastAPI:
     """The service, which is ready to serve once English is loaded; other languages load with their first text."""
     converter = converter or Converter()
 
@@ -53,10 +45,12 @@ def create_app(converter: Converter | None = None, *, max_text_length: int = MAX
     app = FastAPI(title="Kokoro Server G2P", version=__version__, lifespan=lifespan)
     error_handlers.install(app)
 
-    async def convert_one(text: str, language: Language) -> Conversion:
+    async def convert_one(text: str, language: Language) -> schemas.Conversion:
         result = await converter.convert(text, language)
-        tokens = [WireToken(text=t.text, whitespace=t.whitespace, phonemes=t.phonemes) for t in result.tokens or ()]
-        return Conversion(
+        tokens = [
+            schemas.WireToken(text=t.text, whitespace=t.whitespace, phonemes=t.phonemes) for t in result.tokens or ()
+        ]
+        return schemas.Conversion(
             phonemes=result.phonemes,
             lang=language.code,
             tokens=None if result.tokens is None else tokens,
@@ -64,7 +58,7 @@ def create_app(converter: Converter | None = None, *, max_text_length: int = MAX
         )
 
     @app.post("/convert", response_model_exclude_none=True)
-    async def convert(request: ConvertRequest) -> Conversion:
+    async def convert(request: schemas.ConvertRequest) -> schemas.Conversion:
         """The phonemes of one text; for English also its tokens.
 
         `dropped` lists the characters that the model has no symbol for.
@@ -74,7 +68,7 @@ def create_app(converter: Converter | None = None, *, max_text_length: int = MAX
         return await convert_one(request.text, language)
 
     @app.post("/convert/batch", response_model_exclude_none=True)
-    async def convert_batch(request: BatchRequest, http: Request) -> BatchConversion:
+    async def convert_batch(request: schemas.BatchRequest, http: Request) -> schemas.BatchConversion:
         """The phonemes of several texts of one language, in order.
 
         All or nothing: a text that cannot be accepted makes this a 4xx that names it, such as `texts.3`.
@@ -82,26 +76,21 @@ def create_app(converter: Converter | None = None, *, max_text_length: int = MAX
         language = _language(request.lang)
         for index, text in enumerate(request.texts):
             _check_text(text, f"texts.{index}", max_text_length)
-        results: list[Conversion] = []
+        results: list[schemas.Conversion] = []
         # A few at a time, so that a long batch leaves room for others in between, and ends when nobody waits for it.
         for start in range(0, len(request.texts), converter.workers):
             if await http.is_disconnected():
                 break
             texts = request.texts[start : start + converter.workers]
             results += await asyncio.gather(*(convert_one(text, language) for text in texts))
-        return BatchConversion(results=results)
+        return schemas.BatchConversion(results=results)
 
     @app.get("/health")
     async def health() -> JSONResponse:
         """`status` is `ok`, or `stuck` (503) when a conversion does not end and only a restart helps."""
-        status = "stuck" if converter.stuck else "ok"
-        body = {
-            "status": status,
-            "version": __version__,
-            "workers": converter.workers,
-            "languages": converter.readiness(),
-        }
-        return JSONResponse(body, 503 if converter.stuck else 200)
+        stuck = converter.stuck
+        body = {"status": "stuck" if stuck else "ok", "version": __version__, "workers": converter.workers}
+        return JSONResponse(body | {"languages": converter.readiness()}, 503 if stuck else 200)
 
     return app
 

@@ -75,6 +75,10 @@ class Pace:
         """The length of a piece that is synthesized in this time."""
         return int((seconds * self.speed / self.real_time_factor - OVERHEAD_SECONDS) / SECONDS_PER_PHONEME)
 
+    def starts_soon(self, phonemes: int) -> bool:
+        """Whether a first piece of so many phonemes may be waited for."""
+        return self.synthesis_seconds(phonemes) <= RELAXED_START_SECONDS
+
     def gains_time(self, phonemes: int) -> bool:
         """Whether a piece plays longer than it takes to synthesize, with the margin."""
         return self.playback_seconds(phonemes) > self.margin * self.synthesis_seconds(phonemes)

@@ -35,8 +35,8 @@ class PhraseAlignedSentence:
             space = space or not self._spaced or text.text[:1].isspace()
             if space and phonemes and sound and sound[0] not in _NO_SPACE_BEFORE:
                 phonemes += " "
-            spoken = as_phrase(text, sound, is_word=isinstance(part, Pronunciation))
-            words += (word.shifted(len(phonemes)) for word in spoken)
+            is_word = isinstance(part, Pronunciation)
+            words += (word.shifted(len(phonemes)) for word in as_phrase(text, sound, is_word=is_word))
             phonemes += sound
             space = text.text[-1:].isspace()
         return PhonemizedSentence(self._span, phonemes, known_words(tuple(words)))
@@ -54,10 +54,7 @@ def as_phrase(text: Traced, phonemes: str, *, is_word: bool = False) -> tuple[Wo
     """All of `text` as one phrase, or one word if `is_word`, without the marks around it; none if it has no sound."""
     if not has_sound(phonemes):
         return ()
-    spoken = [index for index, character in enumerate(text.text) if SPEAKABLE.match(character)] or [
-        0,
-        len(text.text) - 1,
-    ]
+    spoken = [i for i, character in enumerate(text.text) if SPEAKABLE.match(character)] or [0, len(text.text) - 1]
     phoneme_start = len(phonemes) - len(phonemes.lstrip(_MARKS))
     phoneme_end = len(phonemes.rstrip(_MARKS))
     return (Word(*text.origin(spoken[0], spoken[-1] + 1), phoneme_start, phoneme_end, phrase=not is_word),)

@@ -9,14 +9,7 @@ from typing import Literal
 from kokoro_server.engine.protocol import MAX_TOKENS
 from kokoro_server.errors import ConfigError
 from kokoro_server.text.cut_points import WordRanges, find_cut, find_cuts, find_first_cut
-from kokoro_server.text.pace import (
-    ENDLESS_PHONEMES,
-    MAX_STALLED_PHONEMES,
-    MIN_PHONEMES,
-    RELAXED_START_SECONDS,
-    Pace,
-    PlaybackPlan,
-)
+from kokoro_server.text.pace import ENDLESS_PHONEMES, MAX_STALLED_PHONEMES, MIN_PHONEMES, Pace, PlaybackPlan
 from kokoro_server.text.phonemized import PhonemizedSentence, Word, has_sound
 
 Ending = Literal["sentence", "clause", "none"]
@@ -183,8 +176,7 @@ class PacedPacker(Packer):
 
     def _may_be_whole(self, phonemes: int) -> bool:
         """Whether a first piece that is a little too long starts soon enough all the same."""
-        soon = self._plan.pace.synthesis_seconds(phonemes) <= RELAXED_START_SECONDS
-        return soon and not self._plan.started and phonemes <= self._longest
+        return self._plan.pace.starts_soon(phonemes) and not self._plan.started and phonemes <= self._longest
 
     def _take(self, sentence: PhonemizedSentence) -> tuple[Piece, PhonemizedSentence | None]:
         """The open piece with as much of `sentence` as may be in it, and what is left of the sentence."""

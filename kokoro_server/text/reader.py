@@ -16,15 +16,9 @@ from kokoro_server.errors import InvalidInput, NothingToSay
 from kokoro_server.g2p import languages
 from kokoro_server.g2p.languages import Language
 from kokoro_server.g2p.result import G2PResult
+from kokoro_server.text import markup
 from kokoro_server.text.lexicon import LanguageLexicon, Lexicon
-from kokoro_server.text.markup import (
-    SPEAKABLE,
-    Part,
-    Pronunciation,
-    check_pronunciations,
-    describe_unknown,
-    split_pronunciations,
-)
+from kokoro_server.text.markup import Part, Pronunciation
 from kokoro_server.text.pace import Pace
 from kokoro_server.text.pauses import Pause, split_pauses
 from kokoro_server.text.phonemized import PhonemizedSentence, Word, has_sound
@@ -32,8 +26,6 @@ from kokoro_server.text.phrase_alignment import PhraseAlignedSentence
 from kokoro_server.text.pieces import PacedPacker, Packer, Piece, PieceSizes
 from kokoro_server.text.splitter import Span, sentences
 from kokoro_server.text.word_alignment import WordAlignedSentence
-
-__all__ = ["Pause", "Piece", "PieceSizes", "Reader", "Word"]
 
 Sentence = WordAlignedSentence | PhraseAlignedSentence
 
@@ -91,7 +83,7 @@ class Reader:
         Raises InvalidInput, before the first piece, for a bad pause or pronunciation anywhere in the text. Raises
         NothingToSay if there is neither speech nor a pause in it.
         """
-        check_pronunciations(text)
+        markup.check_pronunciations(text)
         stretches = list(split_pauses(text))
         lexicon = await self._lexicon.for_language(language) if self._lexicon else None
         phonemes = int(len(text) * _PHONEMES_PER_CHARACTER.get(language, _PHONEMES_PER_LETTER))
@@ -156,12 +148,12 @@ def _split(
             continue
         for span in sentences(stretch.text, offset=stretch.start):
             parts = list(_apply_lexicon(span, lexicon))
-            if any(isinstance(part, Pronunciation) or SPEAKABLE.search(part.text) for part in parts):
+            if any(isinstance(part, Pronunciation) or markup.SPEAKABLE.search(part.text) for part in parts):
                 yield _sentence(span, parts, language)
 
 
 def _apply_lexicon(span: Span, lexicon: LanguageLexicon | None) -> Iterator[Part]:
-    for part in split_pronunciations(span.text, span.start):
+    for part in markup.split_pronunciations(span.text, span.start):
         if lexicon and not isinstance(part, Pronunciation):
             yield from lexicon.apply(part)
         else:
@@ -208,7 +200,7 @@ def _split_phonemes(phonemes: str) -> Iterator[PhonemizedSentence | Pause]:
     stretches = list(split_pauses(phonemes, field="phonemes"))
     spoken = "".join(stretch.text for stretch in stretches if isinstance(stretch, Span))
     if vocab.unknown(spoken):
-        raise InvalidInput(describe_unknown(spoken), field="phonemes")
+        raise InvalidInput(markup.describe_unknown(spoken), field="phonemes")
     for stretch in stretches:
         if isinstance(stretch, Pause):
             yield stretch

@@ -29,9 +29,8 @@ class SentenceBuffer:
     def append(self, text: str) -> list[str]:
         """The sentences that `text` completes."""
         self._text += text
-        certain = self._common_prefix(
-            *(list(self._new_sentences(self._text + following))[:-1] for following in _CONTINUATIONS)
-        )
+        splits = (list(self._new_sentences(self._text + following))[:-1] for following in _CONTINUATIONS)
+        certain = self._common_prefix(*splits)
         if certain:
             self._emitted = certain[-1].end
             self._trim(certain)

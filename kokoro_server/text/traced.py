@@ -42,10 +42,7 @@ class Traced:
         return Traced(text, [start] * len(text), [end] * len(text))
 
     def sub(self, pattern: re.Pattern[str], replacement: Callable[[re.Match[str]], str]) -> Traced:
-        """As `re.sub`; the pattern must not match the empty string.
-
-        A replacement of the same length stands for the match character by character, any other for all of the match.
-        """
+        """As `re.sub`, for matches that are not empty. Replacements of the same length keep each character's origin."""
         parts, end = list[Traced](), 0
         for match in pattern.finditer(self.text):
             old, text = self.between(*match.span()), replacement(match)

@@ -22,10 +22,7 @@ _PLAIN_QUOTES = str.maketrans("‘’“”", "''\"\"")
 
 
 class WordAlignedSentence:
-    """A sentence whose words are known one by one.
-
-    Pronunciations stay in the text that G2P gets, in misaki's own notation: so G2P knows what is before and after them.
-    """
+    """Pronunciations stay in the text that G2P gets, in misaki's own notation: so it knows what is around them."""
 
     def __init__(self, span: Span, parts: Sequence[Part]) -> None:
         self._span = span
@@ -99,10 +96,7 @@ class _Draft:
 
 
 def _needs_space(sent: str, part: Part) -> bool:
-    """Whether a pronunciation touches what misaki may take for a part of its word.
-
-    misaki would then give the phonemes to some other word.
-    """
+    """Whether a pronunciation touches its neighbour: misaki may then give its phonemes to some other word."""
     if isinstance(part, Pronunciation):
         return not _BEFORE_LINK.search(sent[-8:])
     return sent.endswith("/)") and not _AFTER_LINK.match(part.text)

@@ -18,8 +18,9 @@ from kokoro_server.errors import (
     UnknownLanguage,
 )
 from kokoro_server.g2p import languages
-from kokoro_server.g2p.client import G2PClient, G2PResult, Token
+from kokoro_server.g2p.client import G2PClient
 from kokoro_server.g2p.languages import Language
+from kokoro_server.g2p.result import G2PResult, Token
 
 from .conftest import SOURCE_TREE
 

@@ -14,7 +14,9 @@ from kokoro_server.errors import InvalidInput, NothingToSay
 from kokoro_server.g2p import languages
 from kokoro_server.g2p.languages import Language
 from kokoro_server.text.lexicon import Lexicon
-from kokoro_server.text.reader import Pause, Piece, PieceSizes, Reader
+from kokoro_server.text.pauses import Pause
+from kokoro_server.text.pieces import Piece, PieceSizes
+from kokoro_server.text.reader import Reader
 from tests.text.fake_g2p import FakeG2P, fake_phonemes
 
 SIZES = PieceSizes(first=10, shortest=20, longest=40)

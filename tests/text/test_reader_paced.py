@@ -10,7 +10,9 @@ from hypothesis import strategies as st
 from kokoro_server.errors import NothingToSay
 from kokoro_server.g2p import languages
 from kokoro_server.text.pace import MIN_PHONEMES, Pace
-from kokoro_server.text.reader import Pause, Piece, PieceSizes, Reader
+from kokoro_server.text.pauses import Pause
+from kokoro_server.text.pieces import Piece, PieceSizes
+from kokoro_server.text.reader import Reader
 from tests.text.fake_g2p import FakeG2P
 from tests.text.test_reader import check_pieces
 

@@ -12,7 +12,8 @@ from kokoro_server.g2p import languages
 from kokoro_server.g2p.child import G2PChild
 from kokoro_server.g2p.client import G2PClient
 from kokoro_server.g2p.languages import Language
-from kokoro_server.text.reader import Piece, PieceSizes, Reader
+from kokoro_server.text.pieces import Piece, PieceSizes
+from kokoro_server.text.reader import Reader
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
