@@ -15,19 +15,19 @@ from benchmarks.serve_targets import TABLE
 from kokoro_server.g2p.converter import Converter
 from kokoro_server.g2p.languages import Language
 from kokoro_server.g2p.languages import parse as language_of
-from kokoro_server.g2p.phonemes import Phonemes
+from kokoro_server.g2p.result import G2PResult
 from kokoro_server.text.pieces import PieceSizes
-from kokoro_server.text.reading import Reader
+from kokoro_server.text.reader import Reader
 
 
 class Recorder:
-    """G2P for a Reader that keeps what it answers, in the form of `g2p.wire.Conversion`."""
+    """G2P for a Reader that keeps what it answers, in the form of `g2p.schemas.Conversion`."""
 
     def __init__(self) -> None:
         self._converter = Converter()
         self.answers: dict[str, Any] = {}
 
-    async def convert(self, texts: Sequence[str], language: Language, /) -> list[Phonemes]:
+    async def convert(self, texts: Sequence[str], language: Language, /) -> list[G2PResult]:
         found = [await self._converter.convert(text, language) for text in texts]
         for text, spoken in zip(texts, found, strict=True):
             tokens = [{"text": t.text, "whitespace": t.whitespace, "phonemes": t.phonemes} for t in spoken.tokens or ()]

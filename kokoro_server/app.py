@@ -32,8 +32,8 @@ from kokoro_server.parts import Parts
 from kokoro_server.synthesis import Synthesizer
 from kokoro_server.text.lexicon import Lexicon
 from kokoro_server.text.pace import Pace
-from kokoro_server.text.pieces import FIRST, PieceSizes
-from kokoro_server.text.reading import Reader
+from kokoro_server.text.pieces import FIRST_PIECE_PHONEMES, PieceSizes
+from kokoro_server.text.reader import Reader
 
 log = logging.getLogger(__name__)
 
@@ -61,7 +61,7 @@ async def running_parts(
         queue = BatchQueue(model.engines, _options(settings), metrics=metrics, on_fatal=on_fatal)
         await queue.start()
         stack.push_async_callback(queue.stop)
-        pace = Pace.measured(model.real_time_factor) if model.real_time_factor else None
+        pace = Pace.from_measurement(model.real_time_factor) if model.real_time_factor else None
         reader = Reader(g2p, _sizes(settings), lexicon, metrics.g2p_time.time, pace)
         synthesizer = Synthesizer(reader, queue, model.voices, settings.max_text_length)
         yield Parts(settings, model, pace, queue, g2p, child, synthesizer, metrics)
@@ -96,7 +96,10 @@ async def _in_daemon_thread(work: Callable[[], T]) -> T:
 def _sizes(settings: Settings) -> PieceSizes:
     given = settings.first_chunk_tokens
     return PieceSizes(
-        given or FIRST, settings.min_tokens_per_chunk, settings.max_tokens_per_chunk, first_is_given=given is not None
+        given or FIRST_PIECE_PHONEMES,
+        settings.min_tokens_per_chunk,
+        settings.max_tokens_per_chunk,
+        first_is_fixed=given is not None,
     )
 
 

@@ -33,7 +33,7 @@ class Parts:
     @cached_property
     def paced(self) -> bool:
         """Whether the pieces of a stream are sized to be ready when they are needed, and no earlier."""
-        return self.pace is not None and self.pace.matters and not self.settings.first_chunk_tokens
+        return self.pace is not None and self.pace.needs_plan and not self.settings.first_chunk_tokens
 
     @property
     def bypass(self) -> int:

@@ -23,7 +23,7 @@ from kokoro_server.errors import TextTooLong
 from kokoro_server.g2p import languages
 from kokoro_server.text.pauses import Pause
 from kokoro_server.text.pieces import Piece
-from kokoro_server.text.reading import Reader
+from kokoro_server.text.reader import Reader
 
 # A sound is heard before its duration frames: by 40 to 80 ms, measured on six voices. KPipeline subtracts as much.
 EARLY_FRAMES = 3
@@ -156,7 +156,7 @@ class Synthesizer:
                 field="text",
             )
         if speech.phonemes is not None:
-            return self._reader.spell(speech.phonemes, speech.speed, streamed=streamed)
+            return self._reader.phoneme_pieces(speech.phonemes, speech.speed, streamed=streamed)
         language = languages.parse(speech.language) if speech.language else languages.of_voice(voice)
         return self._reader.pieces(speech.written, language, speech.speed, streamed=streamed)
 
@@ -220,8 +220,8 @@ class _Utterance:
         return tuple(
             Timing(
                 text=self._text[word.start : word.end],
-                start=round(float(begins[word.first]) / SAMPLE_RATE, 4),
-                end=round(float(begins[word.last]) / SAMPLE_RATE, 4),
+                start=round(float(begins[word.phoneme_start]) / SAMPLE_RATE, 4),
+                end=round(float(begins[word.phoneme_end]) / SAMPLE_RATE, 4),
                 char_start=word.start,
                 char_end=word.end,
                 phrase=word.phrase,

@@ -179,8 +179,8 @@ def _pace(pace: Pace | None) -> dict[str, Any] | None:
         return None
     start = pace.start()
     return {
-        "real_time_factor": pace.factor,
+        "real_time_factor": pace.real_time_factor,
         "keeps_up": start.keeps_up,
-        "first_piece_phonemes": start.most,
-        "first_piece_seconds": round(pace.cost(start.most), 2),
+        "first_piece_phonemes": start.max_phonemes,
+        "first_piece_seconds": round(pace.synthesis_seconds(start.max_phonemes), 2),
     }

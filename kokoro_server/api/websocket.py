@@ -49,7 +49,7 @@ from kokoro_server.errors import BadRequest, InvalidInput, KokoroError, TextTooL
 from kokoro_server.g2p import languages
 from kokoro_server.logs import request_id
 from kokoro_server.parts import Parts
-from kokoro_server.text.incremental import SentenceBuffer
+from kokoro_server.text.sentence_buffer import SentenceBuffer
 
 log = logging.getLogger(__name__)
 router = APIRouter()

@@ -8,8 +8,8 @@ from itertools import pairwise
 
 import regex
 
-from kokoro_server.text.markup import INLINE
-from kokoro_server.text.pauses import MARK
+from kokoro_server.text.markup import PRONUNCIATION_MARKUP
+from kokoro_server.text.pauses import PAUSE_MARKUP
 from kokoro_server.text.splitter import sentences
 
 MAX_LINE = 42  # characters, the usual limit of subtitle guidelines
@@ -105,9 +105,9 @@ def _escape(text: str) -> str:
 def _display_text(text: str) -> tuple[str, list[int]]:
     """`text` without markup and with single spaces; and the offset in that of each character of `text`."""
     characters = list(BLANK.sub(" ", text))
-    for mark in MARK.finditer(text):
+    for mark in PAUSE_MARKUP.finditer(text):
         characters[mark.start() : mark.end()] = [" ", *[""] * (len(mark.group()) - 1)]
-    for inline in INLINE.finditer(text):
+    for inline in PRONUNCIATION_MARKUP.finditer(text):
         for first, last in ((inline.start(), inline.start("word")), (inline.end("word"), inline.end())):
             characters[first:last] = [""] * (last - first)
     display: list[str] = []

@@ -22,44 +22,44 @@ log = logging.getLogger(__name__)
 State = Literal["starting", "running", "restarting", "stopped"]
 
 _PACKAGE_ROOT = Path(__file__).parents[2]
-_LAST_LINES = 20  # of the child's log, for the error when it cannot start
+_LOG_TAIL_LINES = 20  # of the child's log, for the error message when it cannot start
 
 
 @dataclass(frozen=True, slots=True)
-class Patience:
-    """How long to wait for what, in seconds."""
+class SupervisorPolicy:
+    """Times in seconds."""
 
-    start: float = 120.0  # for English to load, on the slowest of machines
-    stop: float = 5.0
-    first_restart: float = 0.2  # doubled each time
-    last_restart: float = 10.0
-    steady: float = 30.0  # a child that ran for so long is restarted as if for the first time
-    health: float = 5.0  # between two looks at its health, and for the answer
-    health_misses: int = 3  # in a row, after which it counts as hung
+    start_timeout: float = 120.0  # for English to load, on the slowest of machines
+    stop_timeout: float = 5.0
+    first_backoff: float = 0.2  # the wait before a restart, doubled each time
+    max_backoff: float = 10.0
+    backoff_reset: float = 30.0  # after running for so long the child is restarted with the first backoff
+    health_interval: float = 5.0  # between two health checks, and the timeout of each
+    max_health_misses: int = 3  # in a row, after which the child counts as hung
 
 
 class G2PChild:
     """Runs the G2P service on a free loopback port; the port changes when it is restarted.
 
-    The child reads its standard input, a pipe from this process, and exits when that ends: so it ends with its
-    parent, even one that is killed. It has a session of its own, and so a Ctrl-C in the terminal is only for us.
+    The child reads its standard input, a pipe from this process, and exits when that ends: so it ends with its parent,
+    even one that is killed. It has a session of its own, so a Ctrl-C in the terminal reaches only the parent.
     """
 
-    def __init__(self, *, log_level: str = "info", workers: int = 1, patience: Patience | None = None) -> None:
+    def __init__(self, *, log_level: str = "info", workers: int = 1, policy: SupervisorPolicy | None = None) -> None:
         self.state: State = "stopped"
         self.restarts = 0
         self._options = ("--log-level", log_level, "--workers", str(workers))
-        self._patience = patience or Patience()
+        self._policy = policy or SupervisorPolicy()
         self._port = 0
         self._process: Process | None = None
         self._log_relay: asyncio.Task[None] | None = None
         self._supervisor: asyncio.Task[None] | None = None
-        self._last_lines: deque[str] = deque(maxlen=_LAST_LINES)
-        self._scratch: TemporaryDirectory[str] | None = None
+        self._log_tail: deque[str] = deque(maxlen=_LOG_TAIL_LINES)
+        self._temp_dir: TemporaryDirectory[str] | None = None
 
     @property
     def url(self) -> str:
-        """Where it listens now; raises G2PUnavailable while it does not."""
+        """The child's present address; raises G2PUnavailable while it has none."""
         if self.state != "running":
             raise G2PUnavailable(f"the G2P service is {self.state}", retry_after=RETRY_AFTER)
         return f"http://127.0.0.1:{self._port}"
@@ -69,7 +69,7 @@ class G2PChild:
         return self._process.pid if self._process else None
 
     async def start(self) -> None:
-        """Returns when the child is up and English ready; raises SetupError with its last words otherwise."""
+        """Returns when the child is up and English is loaded. Raises SetupError with the last lines of its log."""
         self.state = "starting"
         try:
             await self._launch()
@@ -85,109 +85,109 @@ class G2PChild:
             self._supervisor.cancel()
             await asyncio.wait({self._supervisor})
             self._supervisor = None
-        await self._end()
+        await self._terminate()
 
     async def _supervise(self) -> None:
         clock = asyncio.get_running_loop().time
-        delay = self._patience.first_restart
-        async with contextlib.aclosing(G2PClient(lambda: self.url, self._patience.health)) as client:
+        backoff = self._policy.first_backoff
+        async with contextlib.aclosing(G2PClient(lambda: self.url, self._policy.health_interval)) as client:
             while True:
-                launched = clock()
-                await self._until_down(client)
-                if clock() - launched > self._patience.steady:
-                    delay = self._patience.first_restart
-                delay = await self._relaunch(delay)
+                launched_at = clock()
+                await self._wait_until_down(client)
+                if clock() - launched_at > self._policy.backoff_reset:
+                    backoff = self._policy.first_backoff
+                backoff = await self._relaunch(backoff)
 
-    async def _relaunch(self, delay: float) -> float:
-        """Launch until it works, less and less often; returns the next delay."""
+    async def _relaunch(self, backoff: float) -> float:
+        """Launch the child until it starts, less and less often; returns the next backoff."""
         while True:
             self.restarts += 1
-            log.warning("g2p child is down, restarting in seconds=%.1f restarts=%d", delay, self.restarts)
-            await asyncio.sleep(delay)
-            delay = min(delay * 2, self._patience.last_restart)
+            log.warning("g2p child is down, restarting in seconds=%.1f restarts=%d", backoff, self.restarts)
+            await asyncio.sleep(backoff)
+            backoff = min(backoff * 2, self._policy.max_backoff)
             try:
                 await self._launch()
             except (SetupError, OSError) as error:
                 log.error("g2p child did not start error=%s", error)
             else:
-                return delay
+                return backoff
 
     async def _launch(self) -> None:
-        self._last_lines.clear()
-        # Each voice of espeak keeps a copy of its library in a temporary file, which a killed child leaves behind.
-        self._scratch = TemporaryDirectory(prefix="kokoro-g2p-", ignore_cleanup_errors=True)
+        self._log_tail.clear()
+        # Each espeak voice copies its library to a temporary file, which a killed child leaves behind.
+        self._temp_dir = TemporaryDirectory(prefix="kokoro-g2p-", ignore_cleanup_errors=True)
         self._process = process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-P", "-m", "kokoro_server.g2p.service", *self._options),
             stdin=PIPE,
             stdout=PIPE,
             stderr=PIPE,
-            env=os.environ | {"PYTHONPATH": _python_path(), "PYTHONUTF8": "1", "TMPDIR": self._scratch.name},
+            env=os.environ | {"PYTHONPATH": _python_path(), "PYTHONUTF8": "1", "TMPDIR": self._temp_dir.name},
             start_new_session=True,
         )
         self._log_relay = asyncio.create_task(self._relay_log(process), name="g2p-log")
         try:
-            self._port = await self._reported_port(process)
+            self._port = await self._read_port(process)
         except BaseException:
-            await self._end()
+            await self._terminate()
             raise
         self.state = "running"
         log.info("g2p child is up pid=%d url=%s", process.pid, self.url)
 
-    async def _reported_port(self, process: Process) -> int:
+    async def _read_port(self, process: Process) -> int:
         assert process.stdout
         try:
-            line = await asyncio.wait_for(process.stdout.readline(), self._patience.start)
+            line = await asyncio.wait_for(process.stdout.readline(), self._policy.start_timeout)
         except TimeoutError:
-            raise SetupError(f"the G2P service was not ready after {self._patience.start:.0f} s") from None
+            raise SetupError(f"the G2P service was not ready after {self._policy.start_timeout:.0f} s") from None
         if line.strip().isdigit():
             return int(line)
         if self._log_relay:
             await self._log_relay
-        words = "\n".join(self._last_lines) or "it said nothing"
-        raise SetupError(f"the G2P service did not start (exit status {await process.wait()}): {words}")
+        reason = "\n".join(self._log_tail) or "it said nothing"
+        raise SetupError(f"the G2P service did not start (exit status {await process.wait()}): {reason}")
 
-    async def _until_down(self, client: G2PClient) -> None:
+    async def _wait_until_down(self, client: G2PClient) -> None:
         """Returns when the child has ended, by itself or because it hung and was killed."""
         assert self._process
         ended = asyncio.ensure_future(self._process.wait())
         misses = 0
         try:
-            while not ended.done() and misses < self._patience.health_misses:
-                await asyncio.wait({ended}, timeout=self._patience.health)
+            while not ended.done() and misses < self._policy.max_health_misses:
+                await asyncio.wait({ended}, timeout=self._policy.health_interval)
                 misses = 0 if ended.done() or await _is_healthy(client) else misses + 1
         finally:
             ended.cancel()
         if misses:
             log.error("g2p child does not answer, killing it pid=%d misses=%d", self._process.pid, misses)
         self.state = "restarting"
-        await self._end(at_once=True)
+        await self._terminate(kill=True)
 
-    async def _end(self, *, at_once: bool = False) -> None:
-        """End the child, if it is there, and read its log to the end."""
+    async def _terminate(self, *, kill: bool = False) -> None:
+        """Stop the child, if there is one, and read its log to the end."""
         process, self._process = self._process, None
         if process is None:
             return
         if process.stdin:
             process.stdin.close()
-        if not at_once:
+        if not kill:
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(process.wait(), self._patience.stop)
+                await asyncio.wait_for(process.wait(), self._policy.stop_timeout)
         with contextlib.suppress(ProcessLookupError):
             process.kill()
         await process.wait()
         if self._log_relay:
             await self._log_relay
-        if self._scratch:
-            self._scratch.cleanup()
+        if self._temp_dir:
+            self._temp_dir.cleanup()
 
     async def _relay_log(self, process: Process) -> None:
         assert process.stderr
-        while line := await _line(process.stderr):
+        while line := await _read_line(process.stderr):
             text = line.decode(errors="replace").rstrip()
             level, _, message = text.partition(" ")
-            number = logging.getLevelNamesMapping().get(level)
-            self._last_lines.append(message if number else text)
-            log.log(number or logging.WARNING, "g2p | %s", message if number else text)
+            level_number = logging.getLevelNamesMapping().get(level)
+            self._log_tail.append(message if level_number else text)
+            log.log(level_number or logging.WARNING, "g2p | %s", message if level_number else text)
 
 
 async def _is_healthy(client: G2PClient) -> bool:
@@ -199,8 +199,8 @@ async def _is_healthy(client: G2PClient) -> bool:
     return True
 
 
-async def _line(stream: asyncio.StreamReader) -> bytes:
-    """The next line, or as much of it as fits the buffer; empty at the end."""
+async def _read_line(stream: asyncio.StreamReader) -> bytes:
+    """The next line, or as much of it as fits the buffer; empty at the end of the stream."""
     try:
         return await stream.readuntil()
     except asyncio.IncompleteReadError as end:
@@ -210,5 +210,5 @@ async def _line(stream: asyncio.StreamReader) -> bytes:
 
 
 def _python_path() -> str:
-    """The child runs the same code as we do, wherever that was found."""
+    """So that the child runs the same code as this process, wherever it was imported from."""
     return os.pathsep.join(filter(None, (str(_PACKAGE_ROOT), os.environ.get("PYTHONPATH"))))

@@ -1,4 +1,4 @@
-"""The G2P service as the speech server sees it. Loads none of the libraries that the service uses."""
+"""The client of the G2P service. Loads none of the libraries that the service uses."""
 
 from __future__ import annotations
 
@@ -18,18 +18,16 @@ from kokoro_server.errors import (
     TextTooLong,
     UnknownLanguage,
 )
-from kokoro_server.g2p.connections import Connections
+from kokoro_server.g2p.http_transport import KeepAliveTransport
 from kokoro_server.g2p.languages import Language
-from kokoro_server.g2p.phonemes import Phonemes, Token
-from kokoro_server.g2p.sharing import SharedCalls
-from kokoro_server.g2p.wire import MAX_BATCH_TEXTS
-
-__all__ = ["G2PClient", "Phonemes", "Token"]
+from kokoro_server.g2p.micro_batcher import MicroBatcher
+from kokoro_server.g2p.result import G2PResult, Token
+from kokoro_server.g2p.schemas import MAX_BATCH_TEXTS
 
 log = logging.getLogger(__name__)
 
-RETRY_AFTER = 1.0  # seconds: a child that died is back in two or three
-_REFUSALS: dict[str, type[KokoroError]] = {
+RETRY_AFTER = 1.0  # seconds; a child that died is back in two or three
+_INPUT_ERRORS: dict[str, type[KokoroError]] = {
     error.code: error for error in (UnknownLanguage, InvalidInput, NothingToSay, TextTooLong)
 }
 
@@ -42,41 +40,41 @@ class G2PClient:
     ) -> None:
         self._url = url if callable(url) else lambda: url
         # The environment's proxies are for the outside world.
-        self._http = httpx.AsyncClient(timeout=timeout, transport=transport or Connections(), trust_env=False)
-        self._shared = SharedCalls(self._convert)
+        self._http = httpx.AsyncClient(timeout=timeout, transport=transport or KeepAliveTransport(), trust_env=False)
+        self._batcher = MicroBatcher(self._post_batch)
 
     @property
     def url(self) -> str:
         """The service's present address; raises G2PUnavailable while it has none."""
         return self._url()
 
-    async def convert(self, texts: Sequence[str], language: Language) -> list[Phonemes]:
+    async def convert(self, texts: Sequence[str], language: Language) -> list[G2PResult]:
         """The phonemes of each text, in order; all of them or an error."""
-        spoken: list[Phonemes] = []
+        results: list[G2PResult] = []
         for start in range(0, len(texts), MAX_BATCH_TEXTS):
-            spoken += await self._shared.convert(texts[start : start + MAX_BATCH_TEXTS], language)
-        return spoken
+            results += await self._batcher.convert(texts[start : start + MAX_BATCH_TEXTS], language)
+        return results
 
     async def health(self) -> dict[str, Any]:
-        """The service's own account of itself."""
+        """The body of the service's `GET /health`."""
         response = await self._request("GET", "/health")
         _raise_for_status(response)
         return _json_object(response)
 
     async def aclose(self) -> None:
-        await self._shared.aclose()
+        await self._batcher.aclose()
         await self._http.aclose()
 
-    async def _convert(self, texts: Sequence[str], language: Language) -> list[Phonemes]:
+    async def _post_batch(self, texts: Sequence[str], language: Language) -> list[G2PResult]:
         response = await self._request("POST", "/convert/batch", {"texts": list(texts), "lang": language.code})
         _raise_for_status(response)
         try:
-            spoken = [_phonemes(result) for result in _json_object(response)["results"]]
+            results = [_parse_result(result) for result in _json_object(response)["results"]]
         except (AttributeError, KeyError, TypeError) as error:
             raise G2PFailed(f"the G2P service gave an answer of another form: {error!r}") from error
-        if len(spoken) != len(texts):
-            raise G2PFailed(f"the G2P service gave {len(spoken)} results for {len(texts)} texts")
-        return spoken
+        if len(results) != len(texts):
+            raise G2PFailed(f"the G2P service gave {len(results)} results for {len(texts)} texts")
+        return results
 
     async def _request(self, method: str, path: str, body: dict[str, Any] | None = None) -> httpx.Response:
         try:
@@ -85,7 +83,7 @@ class G2PClient:
             except httpx.TransportError as error:
                 if isinstance(error, httpx.TimeoutException):
                     raise
-                # A kept connection that the service has closed looks like this, and nothing is done twice by asking.
+                # A kept connection that the service has closed fails like this. A request may safely be sent twice.
                 log.debug("g2p connection failed, trying once more error=%r", error)
                 return await self._send(method, path, body)
         except httpx.TimeoutException as error:
@@ -99,29 +97,29 @@ class G2PClient:
         return await self._http.request(method, self._url().rstrip("/") + path, json=body)
 
 
-def _phonemes(result: dict[str, Any]) -> Phonemes:
-    """A `wire.Conversion`, checked by hand: in a third of the time, which is the event loop's."""
-    given, tokens = result.get("tokens"), None
-    if given is not None:
-        tokens = tuple(Token(token["text"], token["whitespace"], token["phonemes"]) for token in given)
+def _parse_result(result: dict[str, Any]) -> G2PResult:
+    """A `schemas.Conversion`, checked by hand: that takes a third of pydantic's time on the event loop."""
+    items, tokens = result.get("tokens"), None
+    if items is not None:
+        tokens = tuple(Token(item["text"], item["whitespace"], item["phonemes"]) for item in items)
     strings = itertools.chain([result["phonemes"]], *(tokens or ()))
-    "".join(strings)  # they are, or it raises TypeError
-    return Phonemes(result["phonemes"], tokens, "".join(result.get("dropped", ())))
+    "".join(strings)  # raises TypeError if one is not a string
+    return G2PResult(result["phonemes"], tokens, "".join(result.get("dropped", ())))
 
 
 def _raise_for_status(response: httpx.Response) -> None:
     if response.is_success:
         return
-    code, message, field = _complaint(response)
-    if code in _REFUSALS:
-        raise _REFUSALS[code](message, field=field)
+    code, message, field = _parse_error(response)
+    if code in _INPUT_ERRORS:
+        raise _INPUT_ERRORS[code](message, field=field)
     if response.is_server_error and code != G2PFailed.code:
         raise G2PUnavailable(f"the G2P service failed: {message}", retry_after=RETRY_AFTER)
     raise G2PFailed(message)
 
 
-def _complaint(response: httpx.Response) -> tuple[str, str, str | None]:
-    """Code, message and field of the service's error answer, or of one that some other server gave."""
+def _parse_error(response: httpx.Response) -> tuple[str, str, str | None]:
+    """Code, message and field of an error response, of the service or of some other server at its address."""
     try:
         error = _json_object(response)["error"]
         return str(error["code"]), str(error["message"]), error.get("field")

@@ -1,4 +1,4 @@
-"""All languages behind one door: loaded when first asked for, and used by one thread at a time."""
+"""Converts text of any language: each language is loaded when first used, and used by one thread at a time."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ from concurrent.futures import ThreadPoolExecutor
 from kokoro_server.errors import G2PFailed, G2PUnavailable, SetupError
 from kokoro_server.g2p import languages, phonemizers
 from kokoro_server.g2p.languages import LANGUAGES, Language
-from kokoro_server.g2p.phonemes import Phonemes
 from kokoro_server.g2p.phonemizers import Phonemizer
-from kokoro_server.g2p.workers import Closeable, ConversionFailed, Workers, attempt
+from kokoro_server.g2p.result import G2PResult
+from kokoro_server.g2p.workers import Closeable, ConversionFailed, WorkerPool, run_phonemizer
 
 log = logging.getLogger(__name__)
 
-PRELOADED = (languages.EN_US, languages.EN_GB)
-STUCK_AFTER = 60.0  # seconds on one text: the longest allowed takes less than one
+PRELOADED = languages.ENGLISH
+STUCK_AFTER = 60.0  # seconds on one text: the longest text allowed takes less than one
 
 
 class Converter:
-    """Texts are converted one after another by a single thread, and languages loaded beside it.
+    """Converts texts one after another in a single thread. Languages are loaded in other threads.
 
-    The phonemizers keep state between calls and share spaCy's, and Chinese and Japanese call English; they are bound
-    by the interpreter's lock anyway, so that more threads would need locks and gain nothing. Processes do: English, of
-    which a GPU speaks more than one of them reads, may have several.
+    The phonemizers keep state between calls and share spaCy's, and Chinese and Japanese call English. They are bound by
+    the interpreter's lock anyway, so more threads would need locks and gain nothing. Processes do gain: English may
+    have several, as a GPU speaks more of it than one process converts.
     """
 
     def __init__(self) -> None:
-        self._workers: Workers | None = None
+        self._pool: WorkerPool | None = None
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="g2p")
         self._phonemizers: dict[Language, Phonemizer] = {}
         self._failures: dict[Language, str] = {}
@@ -39,7 +39,7 @@ class Converter:
         self._busy_since: float | None = None
 
     def preload(self) -> None:
-        """Load English; raises SetupError where it cannot be had."""
+        """Load English; raises SetupError if it cannot be loaded."""
         for language in PRELOADED:
             if language not in self._phonemizers:
                 try:
@@ -47,23 +47,23 @@ class Converter:
                 except G2PUnavailable as error:
                     raise SetupError(error.message) from error
 
-    def multiply(self, count: int, *inherited: Closeable) -> None:
-        """Give English so many processes; before any thread is started. See `Workers` for what is inherited."""
+    def start_workers(self, count: int, *inherited: Closeable) -> None:
+        """Fork so many processes for English, before any thread is started. For `inherited` see `WorkerPool`."""
         self.preload()
         if count > 1 and hasattr(os, "fork"):
-            self._workers = Workers(count, {known: self._phonemizers[known] for known in PRELOADED}, *inherited)
+            self._pool = WorkerPool(count, {known: self._phonemizers[known] for known in PRELOADED}, *inherited)
 
     @property
     def workers(self) -> int:
         """How many texts are converted at once."""
-        return self._workers.count if self._workers else 1
+        return self._pool.count if self._pool else 1
 
-    async def convert(self, text: str, language: Language) -> Phonemes:
+    async def convert(self, text: str, language: Language) -> G2PResult:
         phonemizer = await self._phonemizer(language)
         try:
-            if self._workers and language in PRELOADED:
-                return await self._workers.convert(text, language)
-            return await asyncio.get_running_loop().run_in_executor(self._thread, self._run, phonemizer, text)
+            if self._pool and language in PRELOADED:
+                return await self._pool.convert(text, language)
+            return await asyncio.get_running_loop().run_in_executor(self._thread, self._run_alone, phonemizer, text)
         except ConversionFailed as error:
             raise G2PFailed(f"the text that begins {text[:40]!r} cannot be converted: {error}") from error
 
@@ -73,13 +73,13 @@ class Converter:
 
     @property
     def stuck(self) -> bool:
-        busy = (self._busy_since, self._workers.busy_since if self._workers else None)
+        busy = (self._busy_since, self._pool.busy_since if self._pool else None)
         return any(since is not None and time.monotonic() - since > STUCK_AFTER for since in busy)
 
     def close(self) -> None:
         self._thread.shutdown(wait=False, cancel_futures=True)
-        if self._workers:
-            self._workers.close()
+        if self._pool:
+            self._pool.close()
 
     def _state(self, language: Language) -> str:
         if language in self._phonemizers:
@@ -106,9 +106,9 @@ class Converter:
         self._phonemizers[language] = loaded
         log.info("loaded language=%s seconds=%.1f", language.code, time.perf_counter() - started)
 
-    def _run(self, phonemizer: Phonemizer, text: str) -> Phonemes:
+    def _run_alone(self, phonemizer: Phonemizer, text: str) -> G2PResult:
         self._busy_since = time.monotonic()
         try:
-            return attempt(phonemizer, text)
+            return run_phonemizer(phonemizer, text)
         finally:
             self._busy_since = None

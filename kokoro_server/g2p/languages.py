@@ -24,6 +24,7 @@ PT_BR = Language("pt-BR", "p", "Brazilian Portuguese")
 JA = Language("ja", "j", "Japanese")
 ZH = Language("zh", "z", "Mandarin Chinese")
 
+ENGLISH = (EN_US, EN_GB)
 LANGUAGES = (EN_US, EN_GB, ES, FR, HI, IT, PT_BR, JA, ZH)
 
 _ALIASES = {
@@ -51,7 +52,7 @@ def parse(code: str) -> Language:
     try:
         return _BY_NAME[code.strip().lower().replace("_", "-")]
     except KeyError:
-        raise UnknownLanguage(f"unknown language {code[:40]!r}; use one of {allowed()}", field="language") from None
+        raise UnknownLanguage(f"unknown language {code[:40]!r}; use one of {known_codes()}", field="language") from None
 
 
 def of_voice(voice: str) -> Language:
@@ -62,5 +63,5 @@ def of_voice(voice: str) -> Language:
         raise UnknownVoice(f"voice {voice[:40]!r} does not begin with a language letter; see GET /voices") from None
 
 
-def allowed() -> str:
+def known_codes() -> str:
     return ", ".join(language.code for language in LANGUAGES)

@@ -14,14 +14,15 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, ClassVar
 
-from kokoro_server.g2p import languages, vocabulary
+from kokoro_server.g2p import languages
 from kokoro_server.g2p.languages import Language
-from kokoro_server.g2p.phonemes import Phonemes
+from kokoro_server.g2p.phoneme_map import to_model_symbols
+from kokoro_server.g2p.result import G2PResult
 
-Phonemizer = Callable[[str], Phonemes]
+Phonemizer = Callable[[str], G2PResult]
 
-_WORDS = re.compile(r"[A-Za-z]+(?:[ '’&.+-]+[A-Za-z]+|\d+[A-Za-z]+)*")
-_FULL_WIDTH = {ord(wide): ord(wide) - 0xFEE0 for wide in "０１２３４５６７８９"} | {
+_LATIN_WORDS = re.compile(r"[A-Za-z]+(?:[ '’&.+-]+[A-Za-z]+|\d+[A-Za-z]+)*")
+_FULLWIDTH_TO_ASCII = {ord(wide): ord(wide) - 0xFEE0 for wide in "０１２３４５６７８９"} | {
     code: code - 0xFEE0 for code in (*range(0xFF21, 0xFF3B), *range(0xFF41, 0xFF5B))
 }
 _LONG_WORD = re.compile(r"\S{60}(?=\S)")
@@ -35,7 +36,7 @@ _THOUSANDS = re.compile(r"(?<=\d)[,，](?=\d{3}(?!\d))")
 
 def load(language: Language, english: Phonemizer | None = None) -> Phonemizer:
     """The phonemizer of `language`, in a second or so. `english` reads the Latin words in Japanese and Chinese."""
-    if language in (languages.EN_US, languages.EN_GB):
+    if language in languages.ENGLISH:
         from kokoro_server.g2p.english import English
 
         return English(british=language == languages.EN_GB)
@@ -49,8 +50,8 @@ def load(language: Language, english: Phonemizer | None = None) -> Phonemizer:
 class Espeak:
     """The languages that espeak-ng speaks for Kokoro."""
 
-    # How numbers are written: the mark between thousands, and the word for the decimal one.
-    _NUMBERS: ClassVar = {
+    # How numbers are written: the mark between thousands, and the word for the decimal mark.
+    _NUMBER_FORMATS: ClassVar = {
         languages.ES: (r"\.(?=\d{3}(?!\d))", "coma"),
         languages.FR: (r"\.(?=\d{3}(?!\d))", "virgule"),
         languages.HI: (r",(?=\d{2,3}(?!\d))", "दशमलव"),
@@ -61,21 +62,21 @@ class Espeak:
     def __init__(self, language: Language) -> None:
         from misaki.espeak import EspeakG2P  # type: ignore[import-untyped]
 
-        thousands, self._decimal = self._NUMBERS[language]
+        thousands, self._decimal = self._NUMBER_FORMATS[language]
         self._thousands = re.compile(r"(?<=\d)" + thousands)
         self._g2p = EspeakG2P(language.code.lower())
-        # It warns of every foreign word, although it then reads it by that language's rules as it was told to.
+        # espeak warns of every foreign word, although it reads it by that language's rules, as configured.
         self._g2p.backend.logger.setLevel(logging.ERROR)
 
-    def __call__(self, text: str) -> Phonemes:
-        phonemes: str = self._g2p(self._prepared(text))[0]
-        # This espeak writes ɽ, as in लड़का, with a full stop, at which the model would pause within the word.
-        return _fitted(phonemes.replace("r.", "ɽ"))
+    def __call__(self, text: str) -> G2PResult:
+        phonemes: str = self._g2p(self._normalize(text))[0]
+        # This espeak writes ɽ, as in लड़का, as `r.`. At the full stop the model would pause within the word.
+        return _to_result(phonemes.replace("r.", "ɽ"))
 
-    def _prepared(self, text: str) -> str:
-        """Marks that would be cut out of a number before espeak sees it are put in words; a danda is a full stop.
+    def _normalize(self, text: str) -> str:
+        """Puts the marks in a number in words, as espeak would not get to see them. A danda becomes a full stop.
 
-        Of a very long word espeak speaks only the beginning, so it gets that in pieces.
+        A very long word is cut into parts, as espeak speaks only its beginning.
         """
         text = _LONG_WORD.sub(r"\g<0> ", text)
         text = self._thousands.sub("", text)
@@ -99,17 +100,17 @@ class Japanese:
 
     def __init__(self, english: Phonemizer | None) -> None:
         self._english = english
-        self._cutlet = _cutlet()
+        self._cutlet = _load_cutlet()
 
-    def __call__(self, text: str) -> Phonemes:
-        return _interleaved(self._prepared(text), self._english, self._native)
+    def __call__(self, text: str) -> G2PResult:
+        return _with_english_words(self._normalize(text), self._english, self._native)
 
     def _native(self, text: str) -> str:
         # Clause by clause, as cutlet's time grows with the cube of the length.
         return " ".join(self._cutlet(clause)[0] for clause in _CLAUSE.findall(text))
 
-    def _prepared(self, text: str) -> str:
-        text = _east_asian_numbers(text, minutes=r"\1時\2分", minus="マイナス")
+    def _normalize(self, text: str) -> str:
+        text = _normalize_cjk_numbers(text, minutes=r"\1時\2分", minus="マイナス")
         text = re.sub(r"(\d)\.(\d+)", lambda number: f"{number[1]}点{' '.join(number[2])}", text)
         for sign, word in self._SIGNS.items():
             text = text.replace(sign, word)
@@ -124,7 +125,7 @@ class Chinese:
 
         self._english = english
         jieba.setLogLevel(logging.WARNING)
-        # It would keep its tables in a file that anyone can write to, and trust them the next time.
+        # By default jieba caches its tables in a file that anyone can write to, and trusts it the next time.
         with tempfile.TemporaryDirectory() as private:
             jieba.dt.tmp_dir = private
             jieba.initialize()
@@ -132,48 +133,48 @@ class Chinese:
 
         self._g2p: Callable[[str], tuple[str, None]] = ZHG2P()
 
-    def __call__(self, text: str) -> Phonemes:
-        prepared = _east_asian_numbers(text, minutes=r"\1点\2分", minus="负")
-        return _interleaved(prepared, self._english, lambda part: self._g2p(part)[0])
+    def __call__(self, text: str) -> G2PResult:
+        normalized = _normalize_cjk_numbers(text, minutes=r"\1点\2分", minus="负")
+        return _with_english_words(normalized, self._english, lambda part: self._g2p(part)[0])
 
 
-def _east_asian_numbers(text: str, *, minutes: str, minus: str) -> str:
-    text = _THOUSANDS.sub("", text.translate(_FULL_WIDTH))
+def _normalize_cjk_numbers(text: str, *, minutes: str, minus: str) -> str:
+    text = _THOUSANDS.sub("", text.translate(_FULLWIDTH_TO_ASCII))
     text = _LONG_NUMBER.sub(lambda number: " ".join(number[0]), text)
     text = _DATE.sub(lambda date: f"{date[1]}年{int(date[2])}月{int(date[3])}日", text)
     return _MINUS.sub(minus, _CLOCK.sub(minutes, text))
 
 
-def _interleaved(text: str, english: Phonemizer | None, native: Callable[[str], str]) -> Phonemes:
-    """`text` by `native`, except for the Latin words in it: letters are not phonemes, though they look it."""
+def _with_english_words(text: str, english: Phonemizer | None, native: Callable[[str], str]) -> G2PResult:
+    """`text` by `native`, except for its Latin words: their letters are not phonemes, though they look like them."""
     if english is None:
-        return _fitted(native(text))
+        return _to_result(native(text))
     parts, end = [], 0
-    for words in _WORDS.finditer(text):
+    for words in _LATIN_WORDS.finditer(text):
         parts += [_native(text[end : words.start()], native), english(words[0]).phonemes]
         end = words.end()
-    return _fitted(" ".join((*parts, _native(text[end:], native))))
+    return _to_result(" ".join((*parts, _native(text[end:], native))))
 
 
 def _native(text: str, native: Callable[[str], str]) -> str:
     return native(text) if text.strip() else ""
 
 
-def _fitted(phonemes: str) -> Phonemes:
-    fitted, dropped = vocabulary.fit(phonemes)
-    tidy = re.sub(r" +(?=[,.!?;:)”…])|(?<=[(“]) +", "", re.sub(r" +", " ", fitted))
-    return Phonemes(tidy.strip(), dropped=dropped)
+def _to_result(phonemes: str) -> G2PResult:
+    symbols, dropped = to_model_symbols(phonemes)
+    tidy = re.sub(r" +(?=[,.!?;:)”…])|(?<=[(“]) +", "", re.sub(r" +", " ", symbols))
+    return G2PResult(tidy.strip(), dropped=dropped)
 
 
-def _cutlet() -> Any:
-    sys.modules.setdefault("mojimoji", _no_mojimoji())
+def _load_cutlet() -> Any:
+    sys.modules.setdefault("mojimoji", _mojimoji_stub())
     import unidic_lite  # type: ignore[import-untyped]
     from fugashi import Tagger  # type: ignore[import-untyped]
     from misaki.cutlet import HEPBURN, Cutlet  # type: ignore[import-untyped]
 
-    class Japanese(Cutlet):  # type: ignore[misc]
+    class UnidicLiteCutlet(Cutlet):  # type: ignore[misc]
         def __init__(self) -> None:
-            """As misaki's own, except for the dictionary, which that one expects to have been downloaded."""
+            """As misaki's own, except for the dictionary, which misaki expects to have been downloaded."""
             folder = Path(unidic_lite.DICDIR)
             self.tagger = Tagger(f'-r "{folder / "mecabrc"}" -d "{folder}"')
             self.table = dict(HEPBURN)
@@ -184,11 +185,11 @@ def _cutlet() -> Any:
             romaji: str = super()._romaji_word(word)
             return romaji or str(word.surface)
 
-    return Japanese()
+    return UnidicLiteCutlet()
 
 
-def _no_mojimoji() -> ModuleType:
-    """In place of mojimoji, which needs a compiler on arm64: misaki calls it on NFKC text, where it has no work."""
+def _mojimoji_stub() -> ModuleType:
+    """Replaces mojimoji, which needs a compiler on arm64. misaki calls it on NFKC text, where it changes nothing."""
 
     def unchanged(text: str, **_options: bool) -> str:
         return text

@@ -22,25 +22,17 @@ from fastapi.responses import JSONResponse
 
 from kokoro_server import __version__
 from kokoro_server.errors import InvalidInput, NothingToSay, SetupError, TextTooLong, UnknownLanguage
-from kokoro_server.g2p import answers, languages
+from kokoro_server.g2p import error_handlers, languages, schemas
 from kokoro_server.g2p.converter import Converter
 from kokoro_server.g2p.languages import Language
-from kokoro_server.g2p.wire import (
-    MAX_TEXT_LENGTH,
-    BatchConversion,
-    BatchRequest,
-    Conversion,
-    ConvertRequest,
-    WireToken,
-)
-from kokoro_server.g2p.workers import suitable
+from kokoro_server.g2p.workers import default_worker_count
 
 log = logging.getLogger(__name__)
 
-GRACE = 3.0  # seconds for the last requests when stopping
+SHUTDOWN_GRACE = 3.0  # seconds for the last requests when stopping
 
 
-def create_app(converter: Converter | None = None, *, max_text_length: int = MAX_TEXT_LENGTH) -> FastAPI:
+def create_app(converter: Converter | None = None, *, max_text_length: int = schemas.MAX_TEXT_LENGTH) -> FastAPI:
     """The service, which is ready to serve once English is loaded; other languages load with their first text."""
     converter = converter or Converter()
 
@@ -51,57 +43,54 @@ def create_app(converter: Converter | None = None, *, max_text_length: int = MAX
         converter.close()
 
     app = FastAPI(title="Kokoro Server G2P", version=__version__, lifespan=lifespan)
-    answers.install(app)
+    error_handlers.install(app)
 
-    async def converted(text: str, language: Language) -> Conversion:
-        spoken = await converter.convert(text, language)
-        tokens = [WireToken(text=t.text, whitespace=t.whitespace, phonemes=t.phonemes) for t in spoken.tokens or ()]
-        return Conversion(
-            phonemes=spoken.phonemes,
+    async def convert_one(text: str, language: Language) -> schemas.Conversion:
+        result = await converter.convert(text, language)
+        tokens = [
+            schemas.WireToken(text=t.text, whitespace=t.whitespace, phonemes=t.phonemes) for t in result.tokens or ()
+        ]
+        return schemas.Conversion(
+            phonemes=result.phonemes,
             lang=language.code,
-            tokens=None if spoken.tokens is None else tokens,
-            dropped=list(spoken.dropped),
+            tokens=None if result.tokens is None else tokens,
+            dropped=list(result.dropped),
         )
 
     @app.post("/convert", response_model_exclude_none=True)
-    async def convert(request: ConvertRequest) -> Conversion:
+    async def convert(request: schemas.ConvertRequest) -> schemas.Conversion:
         """The phonemes of one text; for English also its tokens.
 
         `dropped` lists the characters that the model has no symbol for.
         """
         language = _language(request.lang)
-        _check(request.text, "text", max_text_length)
-        return await converted(request.text, language)
+        _check_text(request.text, "text", max_text_length)
+        return await convert_one(request.text, language)
 
     @app.post("/convert/batch", response_model_exclude_none=True)
-    async def convert_batch(request: BatchRequest, http: Request) -> BatchConversion:
+    async def convert_batch(request: schemas.BatchRequest, http: Request) -> schemas.BatchConversion:
         """The phonemes of several texts of one language, in order.
 
         All or nothing: a text that cannot be accepted makes this a 4xx that names it, such as `texts.3`.
         """
         language = _language(request.lang)
         for index, text in enumerate(request.texts):
-            _check(text, f"texts.{index}", max_text_length)
-        results: list[Conversion] = []
+            _check_text(text, f"texts.{index}", max_text_length)
+        results: list[schemas.Conversion] = []
         # A few at a time, so that a long batch leaves room for others in between, and ends when nobody waits for it.
         for start in range(0, len(request.texts), converter.workers):
             if await http.is_disconnected():
                 break
             texts = request.texts[start : start + converter.workers]
-            results += await asyncio.gather(*(converted(text, language) for text in texts))
-        return BatchConversion(results=results)
+            results += await asyncio.gather(*(convert_one(text, language) for text in texts))
+        return schemas.BatchConversion(results=results)
 
     @app.get("/health")
     async def health() -> JSONResponse:
         """`status` is `ok`, or `stuck` (503) when a conversion does not end and only a restart helps."""
-        status = "stuck" if converter.stuck else "ok"
-        body = {
-            "status": status,
-            "version": __version__,
-            "workers": converter.workers,
-            "languages": converter.readiness(),
-        }
-        return JSONResponse(body, 503 if converter.stuck else 200)
+        stuck = converter.stuck
+        body = {"status": "stuck" if stuck else "ok", "version": __version__, "workers": converter.workers}
+        return JSONResponse(body | {"languages": converter.readiness()}, 503 if stuck else 200)
 
     return app
 
@@ -114,7 +103,7 @@ def _language(code: str) -> Language:
         raise
 
 
-def _check(text: str, field: str, limit: int) -> None:
+def _check_text(text: str, field: str, limit: int) -> None:
     if not text.strip():
         raise NothingToSay(f"{field} is empty", field=field)
     if any("\ud800" <= character <= "\udfff" for character in text):
@@ -126,16 +115,16 @@ def _check(text: str, field: str, limit: int) -> None:
 def run(
     host: str, port: int, log_level: str, workers: int = 0, *, on_ready: Callable[[int], None] = lambda _port: None
 ) -> None:
-    """Serve until SIGTERM or SIGINT. Raises SetupError where the port or English cannot be had.
+    """Serve until SIGTERM or SIGINT. Raises SetupError if the port is taken or English cannot be loaded.
 
-    `workers` are processes for English, 0 for as many as suit the machine. `on_ready` is told the port, which with port
-    0 is any free one.
+    `workers` are processes for English, 0 for as many as suit the machine. `on_ready` gets the port, which for port 0
+    is any free one.
     """
     _quieten_libraries()
-    signal.signal(signal.SIGTERM, _exit)  # so that what runs at exit runs, whatever is going on
+    signal.signal(signal.SIGTERM, _exit)  # so that exit handlers run, whatever the process is doing
     converter = Converter()
-    with _listening(host, port) as listener, contextlib.redirect_stdout(sys.stderr):
-        converter.multiply(workers or suitable(), listener)
+    with _listen(host, port) as listener, contextlib.redirect_stdout(sys.stderr):
+        converter.start_workers(workers or default_worker_count(), listener)
         bound: int = listener.getsockname()[1]
         config = uvicorn.Config(
             create_app(converter),
@@ -143,17 +132,17 @@ def run(
             log_level=max(logging.WARNING, logging.getLevelName(log_level.upper())),
             access_log=False,
             timeout_keep_alive=30,
-            timeout_graceful_shutdown=int(GRACE),
+            timeout_graceful_shutdown=int(SHUTDOWN_GRACE),
         )
         on_ready(bound)
         shown = f"[{host}]" if ":" in host else host
         log.info("g2p service ready url=http://%s:%d workers=%d", shown, bound, converter.workers)
-        # uvicorn raises the signal that stopped it once more when it is done.
+        # uvicorn raises the signal that stopped it again when it is done.
         with contextlib.suppress(KeyboardInterrupt):
             uvicorn.Server(config).run(sockets=[listener])
 
 
-def _listening(host: str, port: int) -> socket.socket:
+def _listen(host: str, port: int) -> socket.socket:
     try:
         return socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
     except OSError as error:
@@ -162,7 +151,7 @@ def _listening(host: str, port: int) -> socket.socket:
 
 
 def _quieten_libraries() -> None:
-    """What they say when used as intended is of no use to anyone who runs this."""
+    """What they print when used as intended is of no use to anyone who runs this service."""
     warnings.simplefilter("ignore")
     # spaCy's neural network library imports PyTorch if it is there: seconds and 200 MB for nothing.
     sys.modules.setdefault("torch", None)  # type: ignore[arg-type]
@@ -173,13 +162,13 @@ def _exit(_signal: int, _frame: Any) -> NoReturn:
 
 
 def _exit_with_parent() -> None:
-    """Exit when standard input ends, which it does however the parent ends. A thread, as loading blocks the loop."""
+    """Exit when standard input ends, as it does however the parent ends. A thread watches: loading blocks the loop."""
 
     def watch() -> None:
         while os.read(sys.stdin.fileno(), 1024):
             pass
         os.kill(os.getpid(), signal.SIGTERM)
-        time.sleep(GRACE + 1)
+        time.sleep(SHUTDOWN_GRACE + 1)
         os._exit(1)
 
     threading.Thread(target=watch, name="parent-watch", daemon=True).start()
@@ -193,7 +182,7 @@ def main() -> None:
     options = parser.parse_args()
     _exit_with_parent()
     logging.basicConfig(level=options.log_level.upper(), format="%(levelname)s %(message)s", stream=sys.stderr)
-    # The port is to be the only thing on standard output, whatever a library prints there.
+    # Only the port may appear on standard output, whatever a library prints there.
     report = os.fdopen(os.dup(sys.stdout.fileno()), "w")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
 

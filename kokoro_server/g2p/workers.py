@@ -1,4 +1,4 @@
-"""Processes that convert texts beside each other: what a language takes of the interpreter, no thread can share."""
+"""Worker processes that convert texts in parallel: threads cannot, as the interpreter's lock lets only one run."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from typing import Any, Protocol
 
 from kokoro_server.errors import G2PUnavailable
 from kokoro_server.g2p.languages import Language
-from kokoro_server.g2p.phonemes import Phonemes
 from kokoro_server.g2p.phonemizers import Phonemizer
+from kokoro_server.g2p.result import G2PResult
 
 log = logging.getLogger(__name__)
 
-CORES_EACH = 4  # one of them keeps a worker's worth of speech coming, the others are for the speech itself
-MOST = 8
-QUOTA = Path("/sys/fs/cgroup/cpu.max")  # what a container may have: microseconds of so many
-_CONTROLS = re.compile(r"[\x00-\x08\x0e-\x1f\x7f]")  # espeak takes the first for the end of the text
+CORES_PER_WORKER = 4  # one runs the worker, which keeps speech coming; the others are for the speech itself
+MAX_WORKERS = 8
+CGROUP_CPU_MAX = Path("/sys/fs/cgroup/cpu.max")  # a container's quota: CPU microseconds, period
+_CONTROL_CHARACTERS = re.compile(r"[\x00-\x08\x0e-\x1f\x7f]")  # espeak takes \x00 for the end of the text
 
 
 class Closeable(Protocol):
@@ -36,97 +36,97 @@ class Closeable(Protocol):
 
 
 class ConversionFailed(Exception):
-    """What went wrong in the worker, as it says it."""
+    """The message is the repr of the phonemizer's error."""
 
 
-def attempt(phonemizer: Phonemizer, text: str) -> Phonemes:
-    """Raises ConversionFailed; the log has the rest."""
+def run_phonemizer(phonemizer: Phonemizer, text: str) -> G2PResult:
+    """Raises ConversionFailed; the log has the traceback."""
     try:
-        return phonemizer(_CONTROLS.sub(" ", text))
+        return phonemizer(_CONTROL_CHARACTERS.sub(" ", text))
     except Exception as error:
         log.exception("conversion failed characters=%d start=%r", len(text), text[:80])
         raise ConversionFailed(repr(error)) from error
 
 
-def suitable(quota: Path = QUOTA) -> int:
-    """How many workers this machine is good for. Elsewhere than on Linux a fork is not safe."""
+def default_worker_count(cpu_max: Path = CGROUP_CPU_MAX) -> int:
+    """How many workers suit this machine. Only one where it is not Linux, as a fork is not safe there."""
     if sys.platform != "linux":
         return 1
     cores = float(len(os.sched_getaffinity(0)))
     with contextlib.suppress(OSError, ValueError):  # no such file, or no limit: "max 100000"
-        time_allowed, period = quota.read_text(encoding="ascii").split()
-        cores = min(cores, int(time_allowed) / int(period))
-    return max(1, min(MOST, int(cores / CORES_EACH)))
+        allowed, period = cpu_max.read_text(encoding="ascii").split()
+        cores = min(cores, int(allowed) / int(period))
+    return max(1, min(MAX_WORKERS, int(cores / CORES_PER_WORKER)))
 
 
-class Workers:
-    """Forked with all languages that they are to know, whose memory they share; each has one text at a time.
+class WorkerPool:
+    """Worker processes, forked with loaded `phonemizers`, whose memory they share. Each converts one text at a time.
 
-    They end when this process does, however that ends. Should one of them end by itself, then so does this process:
-    whoever watches it starts it again. `inherited` is what they must not keep open.
+    The workers end when this process does, however that ends. If a worker ends by itself, this process ends too: its
+    supervisor starts it again. `inherited` is what the workers must close, as a fork leaves it open in them.
     """
 
     def __init__(self, count: int, phonemizers: Mapping[Language, Phonemizer], *inherited: Closeable) -> None:
         context = multiprocessing.get_context("fork")
         self.count = count
         self._idle: queue.SimpleQueue[Connection] = queue.SimpleQueue()
-        self._since: dict[int, float] = {}  # when the busy ones began
-        self._ends: list[Connection] = []
+        self._busy_since: dict[int, float] = {}  # when each busy worker began its text, by the id of its pipe
+        self._pipes: list[Connection] = []
         for number in range(count):
-            ours, theirs = context.Pipe()
-            self._ends.append(ours)
-            target = (theirs, phonemizers, (*inherited, *self._ends))
-            context.Process(target=_serve, args=target, name=f"g2p-{number}", daemon=True).start()
-            theirs.close()
-            self._idle.put(ours)
+            pipe, worker_end = context.Pipe()
+            self._pipes.append(pipe)
+            arguments = (worker_end, phonemizers, (*inherited, *self._pipes))
+            context.Process(target=_serve, args=arguments, name=f"g2p-{number}", daemon=True).start()
+            worker_end.close()
+            self._idle.put(pipe)
         self._threads = ThreadPoolExecutor(count, thread_name_prefix="g2p-worker")
 
-    async def convert(self, text: str, language: Language) -> Phonemes:
+    async def convert(self, text: str, language: Language) -> G2PResult:
         """Raises ConversionFailed, or G2PUnavailable when the worker is gone."""
-        return await asyncio.get_running_loop().run_in_executor(self._threads, self._ask, text, language)
+        return await asyncio.get_running_loop().run_in_executor(self._threads, self._request, text, language)
 
     @property
     def busy_since(self) -> float | None:
-        """Since when the longest at work has been."""
-        return min(self._since.values(), default=None)
+        """When the worker that has been busy longest began its text."""
+        return min(self._busy_since.values(), default=None)
 
     def close(self) -> None:
         self._threads.shutdown(wait=False, cancel_futures=True)
-        for end in self._ends:
-            end.close()
+        for pipe in self._pipes:
+            pipe.close()
 
-    def _ask(self, text: str, language: Language) -> Phonemes:
-        worker = self._idle.get()
-        key = id(worker)
-        self._since[key] = time.monotonic()
+    def _request(self, text: str, language: Language) -> G2PResult:
+        pipe = self._idle.get()
+        key = id(pipe)
+        self._busy_since[key] = time.monotonic()
         try:
-            worker.send((language, text))
-            answer = worker.recv()
+            pipe.send((language, text))
+            reply = pipe.recv()
         except (EOFError, OSError) as error:
             log.error("a g2p worker has ended, and so does the service error=%r", error)
             os.kill(os.getpid(), signal.SIGTERM)
             raise G2PUnavailable("a G2P worker has ended", retry_after=1.0) from error
         finally:
-            del self._since[key]
-            self._idle.put(worker)
-        if isinstance(answer, Phonemes):
-            return answer
-        raise ConversionFailed(answer)
+            del self._busy_since[key]
+            self._idle.put(pipe)
+        if isinstance(reply, G2PResult):
+            return reply
+        raise ConversionFailed(reply)
 
 
 def _serve(requests: Connection, phonemizers: Mapping[Language, Phonemizer], inherited: tuple[Any, ...]) -> None:
-    """Until the other end is closed, which it is when nobody has it open any more."""
+    """Run a worker until the other end of the pipe is closed, which happens when no process has it open any more."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # a Ctrl-C in the terminal is for the service
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    for thing in inherited:
-        thing.close()
+    for resource in inherited:
+        resource.close()
     while True:
         try:
             language, text = requests.recv()
         except (EOFError, OSError):
             return
         try:
-            answer: Phonemes | str = attempt(phonemizers[language], text)
+            reply: G2PResult | str = run_phonemizer(phonemizers[language], text)
         except ConversionFailed as error:
-            answer = str(error)
-        requests.send(answer)
+            reply = str(error)
+        requests.send(reply)

@@ -13,9 +13,9 @@ for both Englishes. A word is given its phonemes, between slashes, or another sp
     [ja]
     "今日" = "きょう"
 
-A word matches whole words only, except next to Chinese or Japanese characters, which have no gaps between words; in
-any case, if it has no upper case letters itself; and the longest word first. What is written for a language goes
-before what is written for all. Pronunciations in the text, web and e-mail addresses are left alone.
+An entry matches whole words only, except next to Chinese or Japanese characters, which have no gaps between words. An
+entry without upper case letters matches in any case. The longest entry is tried first. An entry for a language goes
+before one for all. Pronunciations in the text, web and e-mail addresses are left alone.
 """
 
 from __future__ import annotations
@@ -34,101 +34,100 @@ from kokoro_server.engine import vocab
 from kokoro_server.errors import ConfigError, UnknownLanguage
 from kokoro_server.g2p import languages
 from kokoro_server.g2p.languages import LANGUAGES, Language
-from kokoro_server.text.markup import CJK, Given, Part, clean, named_unknown
-from kokoro_server.text.spoken import is_speech
+from kokoro_server.text.markup import CJK, Part, Pronunciation, clean, describe_unknown
+from kokoro_server.text.phonemized import has_sound
 from kokoro_server.text.traced import Traced
 
 log = logging.getLogger(__name__)
 
 Table = Mapping[str, str]
 
-_ENGLISH = (languages.EN_US, languages.EN_GB)
 _LETTER = rf"[[\w\p{{M}}]--[{CJK}]]"
 _ADDRESS = (
     r"(?:https?://|www\.)\S+|(?<![\w.+-])[\w.+-]+@[\w-]+(?:\.[\w-]+)+"
     r"|(?<![\w.-])(?:[\w-]+\.)+(?:com|org|net|edu|gov|io|dev|info)\b(?:/\S*)?"
 )
-_START = regex.compile(rf"(?V1)(?P<address>{_ADDRESS})|(?:(?<!{_LETTER})|(?!{_LETTER}))(?=\S)")
-_END = regex.compile(rf"(?V1)(?:(?<!{_LETTER})|(?!{_LETTER}))(?!'(?:t|ll|re|ve|d|m)\b)")
+_WORD_START = regex.compile(rf"(?V1)(?P<address>{_ADDRESS})|(?:(?<!{_LETTER})|(?!{_LETTER}))(?=\S)")
+_WORD_END = regex.compile(rf"(?V1)(?:(?<!{_LETTER})|(?!{_LETTER}))(?!'(?:t|ll|re|ve|d|m)\b)")
 
 
-class Rules:
+class LanguageLexicon:
     """The lexicon for one language."""
 
     def __init__(self, entries: Table) -> None:
-        self._exact = {word: reading for word, reading in entries.items() if word != word.lower()}
-        self._any_case = {word: reading for word, reading in entries.items() if word == word.lower()}
+        self._case_sensitive = {word: reading for word, reading in entries.items() if word != word.lower()}
+        self._case_insensitive = {word: reading for word, reading in entries.items() if word == word.lower()}
         lengths: defaultdict[str, set[int]] = defaultdict(set)
         for word in entries:
             lengths[word[0].lower()].add(len(word))
-        self._lengths = {letter: sorted(found, reverse=True) for letter, found in lengths.items()}
+        self._lengths = {letter: sorted(each, reverse=True) for letter, each in lengths.items()}
 
     def apply(self, text: Traced) -> list[Part]:
-        """`text` with its words respelled, and between its parts the words whose phonemes are given."""
+        """`text` with its words respelled, cut at the words that the lexicon gives phonemes for."""
         parts, plain, end = list[Part](), list[Traced](), 0
         for start, stop, reading in self._matches(text.text.replace("’", "'")):
             plain.append(text.between(end, start))
             word = text.between(start, stop)
             if reading.startswith("/"):
-                parts += [Traced.join(plain), Given(word, reading[1:-1])]
+                parts += [Traced.join(plain), Pronunciation(word, reading[1:-1])]
                 plain = []
             else:
                 plain.append(word.replaced(reading))
             end = stop
         parts.append(Traced.join((*plain, text.between(end, len(text.text)))))
-        return [part for part in parts if isinstance(part, Given) or part.text]
+        return [part for part in parts if isinstance(part, Pronunciation) or part.text]
 
     def _matches(self, text: str) -> Iterator[tuple[int, int, str]]:
         end = 0
-        for match in _START.finditer(text):
+        for match in _WORD_START.finditer(text):
             start = match.start()
             if match["address"] or start < end:
                 continue
             for length in self._lengths.get(text[start].lower(), ()):
                 word = text[start : start + length]
-                reading = self._exact.get(word) or self._any_case.get(word.lower())
-                if reading and _END.match(text, start + len(word)):
+                reading = self._case_sensitive.get(word) or self._case_insensitive.get(word.lower())
+                if reading and _WORD_END.match(text, start + len(word)):
                     end = start + len(word)
                     yield start, end, reading
                     break
 
 
 class Lexicon:
-    """Looks at the file at most once in `check_every` seconds. A new version that is broken is not used."""
+    """Checks the file for changes at most once in `check_every` seconds. A new version that is broken is not used."""
 
     def __init__(self, path: Path, check_every: float) -> None:
         self._path = path
         self._check_every = check_every
         self._checked = time.monotonic()
-        self._stamp = _stamp(path)
-        self._rules = _load(path)
+        self._file_version = _file_version(path)
+        self._lexicons = _load(path)
 
     @classmethod
     def load(cls, path: Path, *, check_every: float = 1.0) -> Lexicon:
         """Raises ConfigError if the file is not there or not a lexicon."""
         return cls(path, check_every)
 
-    async def rules(self, language: Language) -> Rules:
-        """What the file says now."""
+    async def for_language(self, language: Language) -> LanguageLexicon:
+        """The entries for `language` in the present version of the file."""
         now = time.monotonic()
         if now - self._checked >= self._check_every:
             self._checked = now
             await asyncio.to_thread(self._refresh)
-        return self._rules[language]
+        return self._lexicons[language]
 
     def _refresh(self) -> None:
-        stamp = _stamp(self._path)
-        if stamp == self._stamp:
+        version = _file_version(self._path)
+        if version == self._file_version:
             return
-        self._stamp = stamp
+        self._file_version = version
         try:
-            self._rules = _load(self._path)
+            self._lexicons = _load(self._path)
         except ConfigError as error:
             log.error("lexicon is broken, the last good version stays in use error=%s", error)
 
 
-def _stamp(path: Path) -> tuple[int, ...]:
-    """Another one whenever the file has changed."""
+def _file_version(path: Path) -> tuple[int, ...]:
+    """Differs whenever the file has changed."""
     try:
         status = path.stat()
     except OSError:
@@ -136,30 +135,28 @@ def _stamp(path: Path) -> tuple[int, ...]:
     return status.st_mtime_ns, status.st_size, status.st_ino
 
 
-def _load(path: Path) -> dict[Language, Rules]:
+def _load(path: Path) -> dict[Language, LanguageLexicon]:
     try:
-        tables = _tables(tomllib.loads(path.read_bytes().decode("utf-8-sig")))
+        tables = _parse_tables(tomllib.loads(path.read_bytes().decode("utf-8-sig")))
     except (OSError, ValueError) as error:
         raise ConfigError(f"LEXICON_PATH={path}: {error}") from error
-    rules = {
-        language: Rules({word: reading for name in _names(language) for word, reading in tables.get(name, {}).items()})
-        for language in LANGUAGES
-    }
+    lexicons = {language: LanguageLexicon(_entries(tables, language)) for language in LANGUAGES}
     log.info("lexicon loaded path=%s words=%d", path, sum(len(table) for table in tables.values()))
-    return rules
+    return lexicons
 
 
-def _names(language: Language) -> tuple[str, ...]:
-    """The tables that hold for a language, the least particular first."""
-    return ("*", "en", language.code) if language in _ENGLISH else ("*", language.code)
+def _entries(tables: Mapping[str, Table], language: Language) -> Table:
+    """The entries of all tables that apply to a language. A particular table goes before a more general one."""
+    names = ("*", "en", language.code) if language in languages.ENGLISH else ("*", language.code)
+    return {word: reading for name in names for word, reading in tables.get(name, {}).items()}
 
 
-def _tables(content: Mapping[str, object]) -> dict[str, Table]:
+def _parse_tables(content: Mapping[str, object]) -> dict[str, Table]:
     tables: dict[str, Table] = {}
     for name, table in content.items():
         if not isinstance(table, dict):
             raise ValueError(f'{name!r} is outside of a table; words belong below a language, such as [en], or ["*"]')
-        words = {_word(name, word): _reading(name, word, reading) for word, reading in table.items()}
+        words = {_parse_word(name, word): _parse_reading(name, word, reading) for word, reading in table.items()}
         code = _table_name(name)
         tables[code] = {**tables.get(code, {}), **words}
     return tables
@@ -174,21 +171,21 @@ def _table_name(name: str) -> str:
         raise ValueError(f"[{name}]: {error.message}, en for both Englishes, or * for all") from None
 
 
-def _word(table: str, word: str) -> str:
+def _parse_word(table: str, word: str) -> str:
     cleaned = clean(Traced.of(word)).text.strip().replace("’", "'")
     if not cleaned:
         raise ValueError(f"[{table}] has an entry without a word")
     return cleaned
 
 
-def _reading(table: str, word: str, reading: object) -> str:
+def _parse_reading(table: str, word: str, reading: object) -> str:
     if not isinstance(reading, str) or not reading.strip():
         raise ValueError(f'[{table}] {word!r}: needs "/phonemes/" or another spelling, in quotes')
     if not (reading.startswith("/") and reading.endswith("/") and len(reading) > 1):
         return clean(Traced.of(reading)).text.strip()
     phonemes = reading[1:-1]
     if vocab.unknown(phonemes):
-        raise ValueError(f"[{table}] {word!r}: {named_unknown(phonemes)}")
-    if not is_speech(phonemes) or set("()") & set(phonemes):
+        raise ValueError(f"[{table}] {word!r}: {describe_unknown(phonemes)}")
+    if not has_sound(phonemes) or set("()") & set(phonemes):
         raise ValueError(f"[{table}] {word!r}: {reading!r} has no sound, or parentheses")
     return reading

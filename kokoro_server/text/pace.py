@@ -1,7 +1,7 @@
 """How long pieces may be so that a stream starts early and never stalls: arithmetic on the engine's speed.
 
-While a piece is heard the next one is made. A machine that makes speech faster than it is spoken gains time with every
-piece, so each may be longer than the one before.
+While one piece plays, the next one is synthesized. A machine that is faster than playback gains time with every piece,
+so each piece may be longer than the one before.
 """
 
 from __future__ import annotations
@@ -10,34 +10,34 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-# At speed 1, fitted to six voices: a piece of n phonemes is OVERHEAD + n · PHONEME seconds of audio. Most of the
+# At speed 1, fitted to six voices: n phonemes make OVERHEAD_SECONDS + n · SECONDS_PER_PHONEME of audio. Most of the
 # overhead is silence that is cut where pieces are joined.
-PHONEME = 0.0573
-OVERHEAD = 0.82
-KEPT = 0.08  # heard of it, in the shortest gap
-LEAD = 0.30  # and before the first piece, where nothing is cut
+SECONDS_PER_PHONEME = 0.0573
+OVERHEAD_SECONDS = 0.82
+MIN_GAP_SECONDS = 0.08  # what is heard of the overhead in the shortest gap between two pieces
+LEAD_SECONDS = 0.30  # what is heard of it before the first piece, where nothing is cut
 
-START = 1.0  # seconds in which the first piece should be made
-LATER_START = 1.15  # in which it may be, to spare a short sentence a pause before its last word
-LATEST_START = 6.0  # the longest wait for a start that keeps a slower machine from stalling later
-FAST = 0.05  # a machine with this factor or a lower one needs no plan
-# Phonemes are not all alike, and the machine has other things to do: pieces are planned to be ready earlier by this.
-# On a slow machine they are longer, and what differs evens out.
+TARGET_START_SECONDS = 1.0  # in which the first piece should be synthesized
+RELAXED_START_SECONDS = 1.15  # in which it may be, to spare a short sentence a pause before its last word
+MAX_START_SECONDS = 6.0  # the longest wait for a start that keeps a slower machine from stalling later
+FAST_FACTOR = 0.05  # a machine with this real-time factor or a lower one needs no plan
+# Phonemes are not all alike, and the machine has other things to do: pieces are planned to be ready earlier by this
+# factor. On a slow machine pieces are longer, and the differences between phonemes even out.
 MARGIN = 1.15
 SLOW_MARGIN = 1.05
-SLOW = 0.6
-FILLED = 0.75  # of the phonemes that a piece may have, it has so many: it ends with a word or a clause
-FEWEST = 12  # phonemes: less is hardly a word
-ROOMY = 60  # phonemes: a sentence of ordinary length; shorter pieces must grow
-GROWTH = 1.15  # at least so fast
-STEADY = 100  # phonemes: from here on the model speaks at its best, and pieces need not grow
-LONG = 200  # where only such pieces are made faster than they are heard, which spares the overhead
-BEARABLE = 150  # phonemes of a piece that has to be waited for, at most
-ENDLESS = 10_000  # phonemes: ten minutes
+SLOW_FACTOR = 0.6  # a machine with a higher real-time factor is slow
+FILL_RATIO = 0.75  # a piece has this share of the phonemes that it may have: it ends with a word or a clause
+MIN_PHONEMES = 12  # less is hardly a word
+ORDINARY_PHONEMES = 60  # a sentence of ordinary length; shorter pieces must grow
+MIN_GROWTH = 1.15  # how fast they must grow, from piece to piece
+STEADY_PHONEMES = 100  # from here on the model speaks at its best, and pieces need not grow
+LONG_PHONEMES = 200  # for machines that outrun playback only with such pieces, which spare the overhead
+MAX_STALLED_PHONEMES = 150  # of a piece that the listener has to wait for
+ENDLESS_PHONEMES = 10_000  # ten minutes
 
 # A measured factor is rounded up to one of these, so that the same text is cut alike, and sounds alike, after a
 # restart that measured a little more or less.
-STEPS = (
+FACTOR_STEPS = (
     *(0.05, 0.075, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.55, 0.6, 0.65, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95),
     *(1.0, 1.1, 1.25, 1.5, 2.0, 3.0),
 )
@@ -45,149 +45,147 @@ STEPS = (
 
 @dataclass(frozen=True)
 class Pace:
-    """For an engine that takes `factor` seconds to make a second of audio, and a rate of speaking."""
+    """The speed of an engine, in seconds of synthesis for a second of audio, and the rate of speaking."""
 
-    factor: float
+    real_time_factor: float
     speed: float = 1.0
 
     @classmethod
-    def measured(cls, factor: float) -> Pace:
-        return cls(next((step for step in STEPS if factor <= step), factor))
+    def from_measurement(cls, real_time_factor: float) -> Pace:
+        return cls(next((step for step in FACTOR_STEPS if real_time_factor <= step), real_time_factor))
 
     @property
-    def matters(self) -> bool:
-        """Whether streams need a plan."""
-        return self.factor > FAST
+    def needs_plan(self) -> bool:
+        """Whether streams are cut by a plan."""
+        return self.real_time_factor > FAST_FACTOR
 
     @property
     def margin(self) -> float:
-        return SLOW_MARGIN if self.factor > SLOW else MARGIN
+        return SLOW_MARGIN if self.real_time_factor > SLOW_FACTOR else MARGIN
 
-    def cost(self, phonemes: int) -> float:
-        """Seconds to make a piece."""
-        return self.factor * (OVERHEAD + PHONEME * phonemes) / self.speed
+    def synthesis_seconds(self, phonemes: int) -> float:
+        """How long it takes to synthesize a piece."""
+        return self.real_time_factor * (OVERHEAD_SECONDS + SECONDS_PER_PHONEME * phonemes) / self.speed
 
-    def heard(self, phonemes: int) -> float:
-        """Seconds that a piece is heard, at the least."""
-        return (KEPT + PHONEME * phonemes) / self.speed
+    def playback_seconds(self, phonemes: int) -> float:
+        """How long a piece plays, at the least."""
+        return (MIN_GAP_SECONDS + SECONDS_PER_PHONEME * phonemes) / self.speed
 
-    def affordable(self, seconds: float) -> int:
-        """Phonemes of a piece that is made in this time."""
-        return int((seconds * self.speed / self.factor - OVERHEAD) / PHONEME)
+    def phonemes_within(self, seconds: float) -> int:
+        """The length of a piece that is synthesized in this time."""
+        return int((seconds * self.speed / self.real_time_factor - OVERHEAD_SECONDS) / SECONDS_PER_PHONEME)
 
-    def gains(self, phonemes: int) -> bool:
-        """Whether a piece of so many is heard longer than it takes to make, with the margin."""
-        return self.heard(phonemes) > self.margin * self.cost(phonemes)
+    def starts_soon(self, phonemes: int) -> bool:
+        """Whether a first piece of so many phonemes may be waited for."""
+        return self.synthesis_seconds(phonemes) <= RELAXED_START_SECONDS
+
+    def gains_time(self, phonemes: int) -> bool:
+        """Whether a piece plays longer than it takes to synthesize, with the margin."""
+        return self.playback_seconds(phonemes) > self.margin * self.synthesis_seconds(phonemes)
 
     @property
-    def enough(self) -> int:
-        """Phonemes from which a piece need not be longer."""
-        return STEADY if self.gains(STEADY) else LONG
+    def sufficient_phonemes(self) -> int:
+        """The length from which a piece need not be longer."""
+        return STEADY_PHONEMES if self.gains_time(STEADY_PHONEMES) else LONG_PHONEMES
 
-    def start(self, phonemes: int = ENDLESS) -> Start:
-        """For a text of about so many."""
-        return _start(self, min(-(-phonemes // 20) * 20, ENDLESS))
+    def start(self, phonemes: int = ENDLESS_PHONEMES) -> StreamStart:
+        """How a stream of about so many phonemes begins."""
+        return _start(self, min(-(-phonemes // 20) * 20, ENDLESS_PHONEMES))
 
 
 @dataclass(frozen=True)
-class Start:
-    """How a stream begins: with a piece of at most so many phonemes.
+class StreamStart:
+    """How a stream begins: with a piece of at most `max_phonemes`.
 
-    `late` tells that it must be a longer one than START asks for, and `keeps_up` that no later piece will then be
-    waited for. Where that would take more than LATEST_START, or cannot be at all, stalls are put up with.
+    `late`: the piece must be longer than TARGET_START_SECONDS allows. `keeps_up`: no later piece has to be waited for.
+    Where that would need a later start than MAX_START_SECONDS, or is impossible, stalls are accepted.
     """
 
-    most: int
+    max_phonemes: int
     late: bool
     keeps_up: bool
 
 
 @dataclass
-class Plan:
-    """What has been planned of one text: how much of it will have been heard, and made, when the next piece is due."""
+class PlaybackPlan:
+    """The plan of one text so far: how long its pieces play, and how long the pieces after the first take to make."""
 
     pace: Pace
-    heard: float = 0.0  # seconds
-    made: float = 0.0
-    begun: bool = False
+    playback_seconds: float = 0.0
+    synthesis_seconds: float = 0.0
+    started: bool = False
 
-    def most(self, after: int = 0) -> int:
-        """The most phonemes that the next piece may have to be ready when the ones before it have been heard.
-
-        `after` supposes one more piece before it, of so many phonemes.
-        """
-        if after:
-            supposed = replace(self)
-            supposed.add(after)
-            return supposed.most()
-        return max(self.pace.affordable(self.heard / self.pace.margin - self.made), FEWEST)
+    def max_phonemes(self) -> int:
+        """The most phonemes that the next piece may have to be ready when those before it have played."""
+        seconds = self.playback_seconds / self.pace.margin - self.synthesis_seconds
+        return max(self.pace.phonemes_within(seconds), MIN_PHONEMES)
 
     def add(self, phonemes: int) -> None:
-        """A piece of so many has been decided on. The time to make the first is not heard, but waited for."""
-        if self.begun:
-            self.made += self.pace.cost(phonemes)
+        """Add a piece of so many phonemes. The first one's synthesis does not count: playback begins after it."""
+        if self.started:
+            self.synthesis_seconds += self.pace.synthesis_seconds(phonemes)
         else:
-            self.begun = True
-            self.heard += LEAD / self.pace.speed
-        self.heard += self.pace.heard(phonemes)
+            self.started = True
+            self.playback_seconds += LEAD_SECONDS / self.pace.speed
+        self.playback_seconds += self.pace.playback_seconds(phonemes)
 
-    def rest(self, seconds: float) -> None:
-        """A pause between two pieces."""
-        self.heard += seconds
+    def add_pause(self, seconds: float) -> None:
+        """Add a pause between two pieces."""
+        self.playback_seconds += seconds
 
-    def least(self, most: int, left: int) -> int:
-        """The fewest phonemes that the next piece, which has at most `most`, must have for all `left` to be in time."""
+    def min_phonemes(self, limit: int, left: int) -> int:
+        """The fewest phonemes, up to `limit`, that the next piece must have for all that is `left` to be in time."""
 
-        def lasts(phonemes: int) -> bool:
+        def is_enough(phonemes: int) -> bool:
             supposed = replace(self)
             supposed.add(phonemes)
-            return supposed.holds(phonemes, left - phonemes)
+            return supposed.keeps_up(phonemes, left - phonemes)
 
-        return _smallest(lasts, min(FEWEST, most), most) or most
+        return _smallest(is_enough, min(MIN_PHONEMES, limit), limit) or limit
 
-    def holds(self, before: int, left: int) -> bool:
+    def keeps_up(self, previous: int, left: int) -> bool:
         """Whether pieces of all that is `left` can be in time, and soon not short, though none is as long as it may be.
 
-        The piece `before` might have had so many phonemes.
+        `previous` is how many phonemes the piece before them might have had.
         """
-        plan, most, enough = replace(self), self.most(), self.pace.enough
-        while most < left:
-            if most < min(ROOMY, before * GROWTH):
+        plan, limit, sufficient = replace(self), self.max_phonemes(), self.pace.sufficient_phonemes
+        while limit < left:
+            if limit < min(ORDINARY_PHONEMES, previous * MIN_GROWTH):
                 return False
-            if most >= enough and self.pace.gains(enough):
+            if limit >= sufficient and self.pace.gains_time(sufficient):
                 return True
-            piece = min(int(most * FILLED), enough)
+            piece = min(int(limit * FILL_RATIO), sufficient)
             plan.add(piece)
             left -= piece
-            before, most = most, plan.most()
+            previous, limit = limit, plan.max_phonemes()
         return True
 
 
 @lru_cache(1000)
-def _start(pace: Pace, phonemes: int) -> Start:
-    """The longest first piece that is made in time; or the shortest one that lets the others be ready in time."""
+def _start(pace: Pace, phonemes: int) -> StreamStart:
+    """The longest first piece that is ready in time, or else the shortest one that lets the others be ready in time."""
 
-    def lasts(most: int) -> bool:
-        piece = phonemes if phonemes <= most else int(most * FILLED)
-        plan = Plan(pace)
+    def is_enough(limit: int) -> bool:
+        piece = phonemes if phonemes <= limit else int(limit * FILL_RATIO)
+        plan = PlaybackPlan(pace)
         plan.add(piece)
-        return plan.holds(most, phonemes - piece)
+        return plan.keeps_up(limit, phonemes - piece)
 
-    low = max(pace.affordable(START), FEWEST)
-    if lasts(low):
-        return Start(low, late=False, keeps_up=True)
-    high = max(pace.affordable(LATEST_START), low)
-    most = _smallest(lasts, low, high)
-    return Start(most or high, late=True, keeps_up=most is not None)
+    low = max(pace.phonemes_within(TARGET_START_SECONDS), MIN_PHONEMES)
+    if is_enough(low):
+        return StreamStart(low, late=False, keeps_up=True)
+    high = max(pace.phonemes_within(MAX_START_SECONDS), low)
+    smallest = _smallest(is_enough, low, high)
+    return StreamStart(smallest or high, late=True, keeps_up=smallest is not None)
 
 
-def _smallest(holds: Callable[[int], bool], low: int, high: int) -> int | None:
-    """From `low` to `high`, if it holds for `high`, and for all from the smallest on."""
-    if holds(low):
+def _smallest(is_enough: Callable[[int], bool], low: int, high: int) -> int | None:
+    """The smallest number from `low` to `high` that is enough, if `high` is. Whatever exceeds one that is, is too."""
+    if is_enough(low):
         return low
-    if not holds(high):
+    if not is_enough(high):
         return None
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (low, middle) if holds(middle) else (middle, high)
+        low, high = (low, middle) if is_enough(middle) else (middle, high)
     return high

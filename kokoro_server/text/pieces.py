@@ -1,4 +1,4 @@
-"""Spoken sentences into pieces for the model: each a good length, none over the limit, nothing left out."""
+"""Packs phonemized sentences into pieces for the model: each a good length, none over the limit, nothing left out."""
 
 from __future__ import annotations
 
@@ -8,29 +8,27 @@ from typing import Literal
 
 from kokoro_server.engine.protocol import MAX_TOKENS
 from kokoro_server.errors import ConfigError
-from kokoro_server.text import cuts
-from kokoro_server.text.pace import BEARABLE, ENDLESS, FEWEST, LATER_START, Pace, Plan
-from kokoro_server.text.spoken import Spoken, Word, is_speech
-
-__all__ = ["Ending", "PacedPacker", "Packer", "Piece", "PieceSizes", "Spoken", "Word"]
+from kokoro_server.text.cut_points import WordRanges, find_cut, find_cuts, find_first_cut
+from kokoro_server.text.pace import ENDLESS_PHONEMES, MAX_STALLED_PHONEMES, MIN_PHONEMES, Pace, PlaybackPlan
+from kokoro_server.text.phonemized import PhonemizedSentence, Word, has_sound
 
 Ending = Literal["sentence", "clause", "none"]
 
-FIRST = 50  # phonemes
+FIRST_PIECE_PHONEMES = 50
 LONGEST_GAP = ". "  # between two sentences of a piece
-NEARLY = 2 / 3  # of the most that a piece may have: enough, rather than cut the next sentence
-SLIVER = 1 / 2  # of it: less is filled up with a part of the next sentence
-TAIL = 20  # phonemes: a last word or two are better said with what comes before them
+NEARLY_FULL = 2 / 3  # of the most that a piece may have: the piece is done, rather than cut the next sentence
+SLIVER = 1 / 2  # of the most that a piece may have: less is filled up with a part of the next sentence
+TAIL_PHONEMES = 20  # a last word or two are better said with what comes before them
 
 
 @dataclass(frozen=True, slots=True)
 class PieceSizes:
     """In phonemes."""
 
-    first: int = FIRST  # the most in the first piece of a text, if a clause ends within them
+    first: int = FIRST_PIECE_PHONEMES  # the most in the first piece of a text, if a clause ends within them
     shortest: int = 100  # sentences are joined until there are so many
     longest: int = 400
-    first_is_given: bool = False  # then no engine's speed changes how a text is cut
+    first_is_fixed: bool = False  # then no engine's speed changes how a text is cut
 
     def __post_init__(self) -> None:
         if not (1 <= self.shortest <= self.longest <= MAX_TOKENS and self.first >= 1):
@@ -42,7 +40,7 @@ class PieceSizes:
 
 @dataclass(frozen=True, eq=False)
 class Piece:
-    """What one row of a batch says. `start` and `end` tell from where in the original text, `ends` what it closes.
+    """What one row of a batch says: `original[start:end]`. `ends` tells what closes with it.
 
     `last` means that nothing more is to be said and no pause follows, as far as the text shows.
     """
@@ -50,13 +48,13 @@ class Piece:
     phonemes: str
     start: int
     end: int
-    parts: tuple[tuple[Spoken, int], ...] = ()  # of sentences, each with the place of its phonemes
+    parts: tuple[tuple[PhonemizedSentence, int], ...] = ()  # of sentences, each with the offset of its phonemes
     ends: Ending = "none"
     last: bool = False
 
     @cached_property
     def words(self) -> tuple[Word, ...]:
-        return tuple(word.moved(place) for part, place in self.parts for word in part.words)
+        return tuple(word.shifted(offset) for part, offset in self.parts for word in part.words)
 
 
 class Packer:
@@ -74,11 +72,11 @@ class Packer:
         self._first = first
         self._open: Piece | None = None
 
-    def add(self, sentence: Spoken) -> list[Piece]:
+    def add(self, sentence: PhonemizedSentence) -> list[Piece]:
         """The pieces that `sentence`, which must have a sound in it, completes."""
         done: list[Piece] = []
         for piece in self._split(sentence):
-            joined = _joined(self._open, piece) if self._open else piece
+            joined = _join(self._open, piece) if self._open else piece
             if len(joined.phonemes) > self._longest:
                 done += self.finish()
                 joined = piece
@@ -94,17 +92,17 @@ class Packer:
         piece, self._open, self._first = self._open, None, None
         return [piece]
 
-    def rest(self, seconds: float) -> None:
+    def add_pause(self, seconds: float) -> None:
         """A pause follows what is finished."""
 
-    def _split(self, sentence: Spoken) -> list[Piece]:
-        places = cuts.places(sentence.phonemes, _ranges(sentence), self._longest, self._first)
-        parts = [part for part in sentence.parts(places) if is_speech(part.phonemes)]
-        return [_piece(part, whole=part is parts[-1] and not sentence.span.goes_on) for part in parts]
+    def _split(self, sentence: PhonemizedSentence) -> list[Piece]:
+        cuts = find_cuts(sentence.phonemes, _word_ranges(sentence), self._longest, self._first)
+        parts = [part for part in sentence.split_at(cuts) if has_sound(part.phonemes)]
+        return [_piece(part, whole=part is parts[-1] and not sentence.span.continues) for part in parts]
 
 
 class PacedPacker(Packer):
-    """For a stream: pieces are no longer than can be made while those before them are heard.
+    """For a stream: pieces are no longer than can be synthesized while those before them play.
 
     They grow from piece to piece until they need no planning any more. None is cut within a word. A short first
     sentence is joined with what follows, if on its own it would leave too little time to make the next piece. Where no
@@ -112,34 +110,36 @@ class PacedPacker(Packer):
     whole if they are not very long: a wait after one is the least evil.
     """
 
-    def __init__(self, sizes: PieceSizes, pace: Pace, phonemes: int = ENDLESS) -> None:
+    def __init__(self, sizes: PieceSizes, pace: Pace, phonemes: int = ENDLESS_PHONEMES) -> None:
         super().__init__(sizes.shortest, sizes.longest)
         self._sizes = sizes
-        self._plan = Plan(pace)
-        self._expect(phonemes)
+        self._plan = PlaybackPlan(pace)
+        self._plan_start(phonemes)
 
-    def _expect(self, phonemes: int) -> None:
-        """Plan the start of a text of so many."""
+    def _plan_start(self, phonemes: int) -> None:
+        """Plan the start of a text of so many phonemes."""
         sizes, pace = self._sizes, self._plan.pace
         start = pace.start(phonemes)
         self._left = phonemes
         self._keeps_up = start.keeps_up
         if start.keeps_up:
-            self._shortest, self._longest = min(max(sizes.shortest, pace.enough), sizes.longest), sizes.longest
+            self._longest = sizes.longest
+            self._shortest = min(max(sizes.shortest, pace.sufficient_phonemes), sizes.longest)
         else:
-            self._shortest, self._longest = sizes.shortest, min(max(sizes.shortest, BEARABLE), sizes.longest)
-        most = min(start.most, self._longest)
-        # A clause should end within the one, a word must in the other.
-        self._first_sizes = (most if start.late else min(sizes.first, most), most)
+            self._shortest = sizes.shortest
+            self._longest = min(max(sizes.shortest, MAX_STALLED_PHONEMES), sizes.longest)
+        limit = min(start.max_phonemes, self._longest)
+        # A clause should end within the first of these, a word must end within the second.
+        self._first_limits = (limit if start.late else min(sizes.first, limit), limit)
 
-    def add(self, sentence: Spoken) -> list[Piece]:
+    def add(self, sentence: PhonemizedSentence) -> list[Piece]:
         done: list[Piece] = []
-        left: Spoken | None = sentence
+        left: PhonemizedSentence | None = sentence
         known = len(sentence.phonemes) + (len(self._open.phonemes) if self._open else 0)
-        if not self._plan.begun and known > self._left:
-            self._expect(known)
+        if not self._plan.started and known > self._left:
+            self._plan_start(known)
         while left is not None and self._is_planned():
-            piece, rest = self._taken(left)
+            piece, rest = self._take(left)
             if len(piece.phonemes) > self._longest:  # no word ends early enough
                 break
             self._open, left = piece, rest
@@ -154,72 +154,71 @@ class PacedPacker(Packer):
             self._left -= len(piece.phonemes)
         return pieces
 
-    def rest(self, seconds: float) -> None:
-        self._plan.rest(seconds)
+    def add_pause(self, seconds: float) -> None:
+        self._plan.add_pause(seconds)
 
     def _is_planned(self) -> bool:
-        return not self._plan.begun or (self._keeps_up and FEWEST < self._most() < self._longest)
+        return not self._plan.started or (self._keeps_up and MIN_PHONEMES < self._max_phonemes() < self._longest)
 
-    def _most(self) -> int:
-        if not self._plan.begun:
-            return self._first_sizes[1]
-        return min(self._plan.most(), self._longest)
+    def _max_phonemes(self) -> int:
+        if not self._plan.started:
+            return self._first_limits[1]
+        return min(self._plan.max_phonemes(), self._longest)
 
-    def _least(self, known: int) -> int:
-        """`known` are the phonemes that are there to be packed; there may be more than was thought."""
-        return self._plan.least(self._most(), max(self._left, known))
+    def _min_phonemes(self, known: int) -> int:
+        """`known` phonemes are there to be packed, which may be more than was expected to be left."""
+        return self._plan.min_phonemes(self._max_phonemes(), max(self._left, known))
 
     def _is_enough(self, phonemes: int) -> bool:
-        if phonemes < self._least(phonemes):
+        if phonemes < self._min_phonemes(phonemes):
             return False
-        return not self._plan.begun or phonemes >= min(self._shortest, self._most() * NEARLY)
+        return not self._plan.started or phonemes >= min(self._shortest, self._max_phonemes() * NEARLY_FULL)
 
     def _may_be_whole(self, phonemes: int) -> bool:
         """Whether a first piece that is a little too long starts soon enough all the same."""
-        soon = self._plan.pace.cost(phonemes) <= LATER_START
-        return soon and not self._plan.begun and phonemes <= self._longest
+        return self._plan.pace.starts_soon(phonemes) and not self._plan.started and phonemes <= self._longest
 
-    def _taken(self, sentence: Spoken) -> tuple[Piece, Spoken | None]:
+    def _take(self, sentence: PhonemizedSentence) -> tuple[Piece, PhonemizedSentence | None]:
         """The open piece with as much of `sentence` as may be in it, and what is left of the sentence."""
-        most, phonemes = self._most(), sentence.phonemes
+        limit, phonemes = self._max_phonemes(), sentence.phonemes
         held = len(self._open.phonemes) + len(LONGEST_GAP) if self._open else 0
-        least = self._least(held + len(phonemes))
-        if self._open and held + len(phonemes) > most and len(self._open.phonemes) >= max(most * SLIVER, least):
+        min_length = self._min_phonemes(held + len(phonemes))
+        if self._open and held + len(phonemes) > limit and len(self._open.phonemes) >= max(limit * SLIVER, min_length):
             return self._open, sentence
-        words = _ranges(sentence)
-        if self._open or self._plan.begun:
-            stop = cuts.within(phonemes, words, max(most - held, 1), least - held)
+        words = _word_ranges(sentence)
+        if self._open or self._plan.started:
+            cut = find_cut(phonemes, words, max(limit - held, 1), min_length - held)
         else:
-            stop = cuts.first(phonemes, words, *self._first_sizes, least)
-        if 0 < len(phonemes) - stop < TAIL and _ending(phonemes[:stop], whole=False) == "none":
-            limits = (len(phonemes) - TAIL, len(phonemes) - TAIL // 2)
-            earlier = (cuts.within(phonemes, words, limit, least - held) for limit in limits)
-            better = (place for place in earlier if max(least - held, 1) <= place < stop)
-            stop = len(phonemes) if self._may_be_whole(held + len(phonemes)) else next(better, stop)
-        head, left = _halves(sentence, stop)
-        piece = _piece(head, whole=left is None and not sentence.span.goes_on)
-        return _joined(self._open, piece) if self._open else piece, left
+            cut = find_first_cut(phonemes, words, *self._first_limits, min_length)
+        if 0 < len(phonemes) - cut < TAIL_PHONEMES and _ending(phonemes[:cut], whole=False) == "none":
+            ends = (len(phonemes) - TAIL_PHONEMES, len(phonemes) - TAIL_PHONEMES // 2)
+            earlier = (find_cut(phonemes, words, end, min_length - held) for end in ends)
+            better = (other for other in earlier if max(min_length - held, 1) <= other < cut)
+            cut = len(phonemes) if self._may_be_whole(held + len(phonemes)) else next(better, cut)
+        head, left = _split_in_two(sentence, cut)
+        piece = _piece(head, whole=left is None and not sentence.span.continues)
+        return _join(self._open, piece) if self._open else piece, left
 
 
-def _halves(sentence: Spoken, place: int) -> tuple[Spoken, Spoken | None]:
-    """What is before `place` and what is after it; only what has a sound."""
-    places = [place] if place < len(sentence.phonemes) else []
-    head, *tail = (part for part in sentence.parts(places) if is_speech(part.phonemes))
+def _split_in_two(sentence: PhonemizedSentence, cut: int) -> tuple[PhonemizedSentence, PhonemizedSentence | None]:
+    """What is before `cut` and what is after it; only what has a sound."""
+    cuts = [cut] if cut < len(sentence.phonemes) else []
+    head, *tail = (part for part in sentence.split_at(cuts) if has_sound(part.phonemes))
     if not tail:
         return head, None
-    return head, replace(tail[0], span=replace(tail[0].span, goes_on=sentence.span.goes_on))
+    return head, replace(tail[0], span=replace(tail[0].span, continues=sentence.span.continues))
 
 
-def _ranges(sentence: Spoken) -> cuts.Words:
-    return lambda: [(word.first, word.last) for word in sentence.words if not word.phrase]
+def _word_ranges(sentence: PhonemizedSentence) -> WordRanges:
+    return lambda: [(word.phoneme_start, word.phoneme_end) for word in sentence.words if not word.phrase]
 
 
-def _piece(part: Spoken, *, whole: bool) -> Piece:
+def _piece(part: PhonemizedSentence, *, whole: bool) -> Piece:
     return Piece(part.phonemes, part.span.start, part.span.end, ((part, 0),), _ending(part.phonemes, whole))
 
 
 def _ending(phonemes: str, whole: bool) -> Ending:
-    """What closes with `phonemes`. If they are `whole` it is a sentence, though it may be a heading without a mark."""
+    """What closes with `phonemes`. A `whole` sentence closes without a mark too: it may be a heading."""
     mark = _last_mark(phonemes)
     if mark in (";", ":", ",", "—") or (mark == "…" and not whole):
         return "clause"
@@ -230,10 +229,10 @@ def _last_mark(phonemes: str) -> str:
     return phonemes.rstrip('"”) ')[-1:]
 
 
-def _joined(one: Piece, other: Piece) -> Piece:
+def _join(one: Piece, other: Piece) -> Piece:
     # After a heading or an "U.S." there is no full stop in the phonemes, and the model would read on.
     unmarked = one.ends == "sentence" and _last_mark(one.phonemes) not in (".", "!", "?", "…")
     gap = ". " if unmarked else " "
     by = len(one.phonemes) + len(gap)
-    parts = (*one.parts, *((part, place + by) for part, place in other.parts))
+    parts = (*one.parts, *((part, offset + by) for part, offset in other.parts))
     return Piece(f"{one.phonemes}{gap}{other.phonemes}", one.start, other.end, parts, other.ends)

@@ -1,4 +1,4 @@
-"""Text into sentences, before G2P. Every character belongs to exactly one sentence or to the space between two."""
+"""Splits text into sentences, before G2P. Every character is in exactly one sentence or in the space between two."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ from dataclasses import dataclass
 
 import regex
 
-from kokoro_server.text.markup import CJK, INLINE
+from kokoro_server.text.markup import CJK, PRONUNCIATION_MARKUP
 
-MAX_SENTENCE = 800  # characters handed to G2P at once; a longer run-on is broken at a clause, else between words
+MAX_SENTENCE_CHARACTERS = 800  # sent to G2P at once; a longer run-on is broken at a clause, else between words
 
 # Dots after these end no sentence, whatever follows.
-TITLES = frozenset(
+NONFINAL_ABBREVIATIONS = frozenset(
     "dr dra mr mrs ms mx prof rev hon st gen col maj capt cmdr lt sgt cpl pvt adm gov sen rep pres messrs mme mlle "
     "sra srta sig dott ing vs ca cf viz approx dept univ assn mt ft ave blvd rd av e.g i.e ex ph.d".split()
 )
 # Dots after these, and after initials, end a sentence if one plainly begins: "in the U.S. The", not "U.S. Army".
-AMBIGUOUS = frozenset("al bros co corp est inc jr ltd sr ud uds".split())
-OPENERS = frozenset(
+AMBIGUOUS_ABBREVIATIONS = frozenset("al bros co corp est inc jr ltd sr ud uds".split())
+SENTENCE_OPENERS = frozenset(
     "A An And At But By For From He Her Here His How However I If In It Its My No Not Now On Our She So That The "
     "Their Then There These They This Those We What When Where Which While Who Why Yes You Your".split()
 )
 # Dots after these end no sentence when a number follows: "No. 5", "Jan. 3", "pp. 4-6".
-BEFORE_NUMBERS = frozenset(
+ABBREVIATIONS_BEFORE_NUMBERS = frozenset(
     "no nos nr núm vol vols fig figs eq chap ch sec p pp pág art op jan feb mar apr jun jul aug sep sept oct nov dec "
     "janv févr avr".split()
 )
@@ -35,7 +35,7 @@ _LINE_END = r"\n\r\v\f\x85\u2028\u2029"
 _TERMINATOR = (
     rf"(?P<stop>(?<![.!?…‽])[.!?…‽]++[{_CLOSING}]*+(?=\s|\Z))|(?P<wide>(?:[。！？｡।॥]|．(?!\d))++[{_CLOSING}]*+)"
 )
-_BREAK = re.compile(rf"{INLINE.pattern}|{_TERMINATOR}|(?P<line>[{_LINE_END}]\s*+)")
+_BREAK = re.compile(rf"{PRONUNCIATION_MARKUP.pattern}|{_TERMINATOR}|(?P<line>[{_LINE_END}]\s*+)")
 _SPACE = re.compile(r"\s+")
 _BREAKABLE_SPACE = re.compile(r"[^\S\xa0\u2007\u202f]+")  # a no-break space holds a number together
 _WIDE_COMMA = r"(?:[、；]|[，：](?!\d))"
@@ -46,44 +46,44 @@ _INITIALS = re.compile(r"(?:[^\W\d_]\.)*[^\W\d_]")  # J, U.S
 _ITEM_NUMBER = re.compile(r"(?:\A|\n|[:.!?…]\s)\s*\(?\d{1,3}\Z")
 _BULLET = re.compile(r"(?:[-*•‣◦#]|\(?(?:\d{1,3}|[a-z])[.)])\s")
 _WIDE = regex.compile(rf"[{CJK}]")
-WRAPPED_LINE = 50  # columns: a longer line that ends mid-sentence was wrapped, a shorter one is a heading or an item
+WRAPPED_LINE_COLUMNS = 50  # a longer line that ends mid-sentence was wrapped, a shorter one is a heading or an item
 
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A stretch of the original text: `text == original[start:end]`. `goes_on` if its sentence is not at an end."""
+    """A range of the original text: `text == original[start:end]`."""
 
     start: int
     end: int
     text: str
-    goes_on: bool = False
+    continues: bool = False  # the sentence goes on in the next span
 
     def between(self, start: int, end: int) -> Span:
-        """The part from `start` to `end`, places of the original, without the space around it."""
+        """The part from `start` to `end`, offsets in the original, without the space around it."""
         body = self.text[start - self.start : end - self.start]
         inner = body.strip()
         start += len(body) - len(body.lstrip()) if inner else 0
         return Span(start, start + len(inner), inner)
 
 
-def sentences(text: str, limit: int = MAX_SENTENCE, offset: int = 0) -> Iterator[Span]:
-    """The sentences of `text`, which stands at `offset` in the original, in order, stripped and none empty.
+def sentences(text: str, limit: int = MAX_SENTENCE_CHARACTERS, offset: int = 0) -> Iterator[Span]:
+    """The sentences of `text`, in order, stripped and none empty. `offset` is where `text` begins in the original.
 
-    A longer one than `limit` comes in several spans.
+    A sentence longer than `limit` comes in several spans.
     """
     start = 0
     for end in _ends(text):
-        for first, last in _bounded(text, start, end, limit):
+        for first, last in _split_long(text, start, end, limit):
             body = text[first:last]
             inner = body.strip()
             if inner:
-                place = offset + first + len(body) - len(body.lstrip())
-                yield Span(place, place + len(inner), inner, goes_on=last < end)
+                position = offset + first + len(body) - len(body.lstrip())
+                yield Span(position, position + len(inner), inner, continues=last < end)
         start = end
 
 
 def clauses(text: str) -> Iterator[tuple[int, int]]:
-    """Where the clauses of a sentence stand in it: all of `text`, in order."""
+    """The ranges of the clauses of a sentence, in order. Together they are all of `text`."""
     start = 0
     for match in CLAUSE.finditer(text):
         yield start, match.end()
@@ -114,31 +114,31 @@ def _ends_sentence(text: str, match: re.Match[str]) -> bool:
 
 
 def _is_abbreviation(before: str, after: str) -> bool:
-    """Whether a dot between the two ends no sentence."""
+    """Whether a dot between `before` and `after` ends no sentence."""
     match = _WORD_BEFORE.search(before)
     if match is None:
         return False
     word = match.group().lower()
-    if word in TITLES or _ITEM_NUMBER.search(before):
+    if word in NONFINAL_ABBREVIATIONS or _ITEM_NUMBER.search(before):
         return True
-    if word in BEFORE_NUMBERS and after.lstrip()[:1].isdigit():
+    if word in ABBREVIATIONS_BEFORE_NUMBERS and after.lstrip()[:1].isdigit():
         return True
-    if word in AMBIGUOUS or _INITIALS.fullmatch(word):
+    if word in AMBIGUOUS_ABBREVIATIONS or _INITIALS.fullmatch(word):
         opener = _WORD_AFTER.match(after)
-        return opener is None or opener[1] not in OPENERS
+        return opener is None or opener[1] not in SENTENCE_OPENERS
     return False
 
 
 def _ends_line(text: str, match: re.Match[str]) -> bool:
-    """A blank line always ends a sentence, and an item of a list; else a line break does if the line is not full."""
+    """A blank line and an item of a list always end a sentence. Any other line break does if the line is not full."""
     if match.group().count("\n") > 1 or _BULLET.match(text, match.end()):
         return True
     line = text[text.rfind("\n", 0, match.start()) + 1 : match.start()]
-    columns = len(line) + len(_WIDE.findall(line[:WRAPPED_LINE]))
-    return columns < WRAPPED_LINE and not text[match.end() : match.end() + 1].islower()
+    columns = len(line) + len(_WIDE.findall(line[:WRAPPED_LINE_COLUMNS]))
+    return columns < WRAPPED_LINE_COLUMNS and not text[match.end() : match.end() + 1].islower()
 
 
-def _bounded(text: str, start: int, end: int, limit: int) -> Iterator[tuple[int, int]]:
+def _split_long(text: str, start: int, end: int, limit: int) -> Iterator[tuple[int, int]]:
     while end - start > limit:
         cut = _best_cut(text, start, start + limit)
         yield start, min(cut, end)
@@ -149,7 +149,8 @@ def _bounded(text: str, start: int, end: int, limit: int) -> Iterator[tuple[int,
 
 def _best_cut(text: str, start: int, stop: int) -> int:
     """The last clause end in the second half, else the last gap between words, else the last gap between graphemes."""
-    markup = [match.span() for match in INLINE.finditer(text, start, stop + 1000) if match.start() < stop]
+    links = PRONUNCIATION_MARKUP.finditer(text, start, stop + 1000)
+    markup = [link.span() for link in links if link.start() < stop]
     half = (start + stop) // 2
     for pattern, low in ((CLAUSE, half), (_BREAKABLE_SPACE, half), (_BREAKABLE_SPACE, start + 1)):
         for match in reversed(list(pattern.finditer(text, low, stop))):
@@ -158,21 +159,22 @@ def _best_cut(text: str, start: int, stop: int) -> int:
     return _grapheme_cut(text, start, stop, markup)
 
 
-def _follows_abbreviation(text: str, place: int) -> bool:
-    return text[place - 1] == "." and _is_abbreviation(text[max(0, place - 41) : place - 1], text[place : place + 40])
+def _follows_abbreviation(text: str, position: int) -> bool:
+    dot = position - 1
+    return text[dot] == "." and _is_abbreviation(text[max(0, dot - 40) : dot], text[position : position + 40])
 
 
 def _grapheme_cut(text: str, start: int, stop: int, markup: list[tuple[int, int]]) -> int:
     if markup and markup[-1][0] < stop < markup[-1][1]:
         first, last = markup[-1]
         return first if first > start else last
-    place = start
+    position = start
     for match in regex.finditer(r"\X", text, pos=start):
         if match.end() > stop:
             break
-        place = match.end()
-    return place if place > start else stop
+        position = match.end()
+    return position if position > start else stop
 
 
-def _is_within(place: int, ranges: list[tuple[int, int]]) -> bool:
-    return any(first < place < last for first, last in ranges)
+def _is_within(position: int, ranges: list[tuple[int, int]]) -> bool:
+    return any(first < position < last for first, last in ranges)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Traced:
-    """Character i of `text` stands for `original[starts[i]:ends[i]]`. Neither end ever goes back."""
+    """Character i of `text` stands for `original[starts[i]:ends[i]]`. Neither `starts` nor `ends` ever decreases."""
 
     text: str
     starts: Sequence[int]
@@ -17,7 +17,7 @@ class Traced:
 
     @classmethod
     def of(cls, text: str, start: int = 0) -> Traced:
-        """`text` as it stands in the original, from `start` on."""
+        """`text` as it is in the original, where it begins at `start`."""
         return cls(text, range(start, start + len(text)), range(start + 1, start + 1 + len(text)))
 
     @classmethod
@@ -33,21 +33,21 @@ class Traced:
         return Traced(self.text[start:end], self.starts[start:end], self.ends[start:end])
 
     def origin(self, start: int, end: int) -> tuple[int, int]:
-        """The characters of the original that `text[start:end]`, which must not be empty, stands for."""
+        """The range of the original that `text[start:end]`, which must not be empty, stands for."""
         return self.starts[start], self.ends[end - 1]
 
     def replaced(self, text: str) -> Traced:
-        """`text` in place of this, which must not be empty: each character of it stands for the whole."""
+        """A new `text` for this one, which must not be empty. Each new character stands for all of this one."""
         start, end = self.origin(0, len(self.text))
         return Traced(text, [start] * len(text), [end] * len(text))
 
     def sub(self, pattern: re.Pattern[str], replacement: Callable[[re.Match[str]], str]) -> Traced:
-        """As `re.sub`; the pattern must not match the empty string. Character for character if the length stays."""
+        """As `re.sub`, for matches that are not empty. Replacements of the same length keep each character's origin."""
         parts, end = list[Traced](), 0
         for match in pattern.finditer(self.text):
-            found, text = self.between(*match.span()), replacement(match)
-            same = len(text) == len(found.text)
-            replaced = Traced(text, found.starts, found.ends) if same else found.replaced(text)
+            old, text = self.between(*match.span()), replacement(match)
+            same = len(text) == len(old.text)
+            replaced = Traced(text, old.starts, old.ends) if same else old.replaced(text)
             parts += (self.between(end, match.start()), replaced)
             end = match.end()
         return Traced.join((*parts, self.between(end, len(self.text)))) if parts else self

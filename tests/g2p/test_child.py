@@ -16,7 +16,7 @@ import pytest
 
 from kokoro_server.errors import G2PUnavailable, SetupError
 from kokoro_server.g2p import languages
-from kokoro_server.g2p.child import G2PChild, Patience
+from kokoro_server.g2p.child import G2PChild, SupervisorPolicy
 from kokoro_server.g2p.client import G2PClient
 
 from .conftest import SOURCE_TREE
@@ -67,7 +67,7 @@ def is_empty(folder: Path) -> bool:
 
 
 def start_parent(phase: str) -> subprocess.Popen[bytes]:
-    """A process of its own group that runs a child and tells its pid, when it is `loading` or `running`."""
+    """A process in a group of its own that runs a child and prints its pid, once it is `loading` or `running`."""
     command = [sys.executable, "-c", PARENT, phase]
     return subprocess.Popen(
         command,
@@ -80,8 +80,8 @@ def start_parent(phase: str) -> subprocess.Popen[bytes]:
 
 
 @contextlib.asynccontextmanager
-async def running(patience: Patience | None = None) -> AsyncIterator[tuple[G2PChild, G2PClient]]:
-    child = G2PChild(patience=patience)
+async def running(policy: SupervisorPolicy | None = None) -> AsyncIterator[tuple[G2PChild, G2PClient]]:
+    child = G2PChild(policy=policy)
     client = G2PClient(lambda: child.url, 30)
     await child.start()
     try:
@@ -91,7 +91,7 @@ async def running(patience: Patience | None = None) -> AsyncIterator[tuple[G2PCh
         await client.aclose()
 
 
-async def test_it_answers_and_leaves_nothing_behind(
+async def test_the_child_answers_and_leaves_nothing_behind(
     caplog: pytest.LogCaptureFixture, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
@@ -110,7 +110,7 @@ async def test_it_answers_and_leaves_nothing_behind(
     await child.stop()
 
 
-async def test_killed_it_comes_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_killed_child_is_restarted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     async with running() as (child, client):
         killed = child.pid
@@ -128,8 +128,8 @@ async def test_killed_it_comes_back(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert is_empty(tmp_path)
 
 
-async def test_hung_it_is_replaced() -> None:
-    async with running(Patience(health=0.5, health_misses=2)) as (child, client):
+async def test_a_hung_child_is_restarted() -> None:
+    async with running(SupervisorPolicy(health_interval=0.5, max_health_misses=2)) as (child, client):
         hung = child.pid
         assert hung
         os.kill(hung, signal.SIGSTOP)
@@ -150,7 +150,7 @@ async def test_a_child_that_cannot_start_tells_why(tmp_path: Path, monkeypatch: 
 async def test_a_child_that_keeps_failing_is_tried_less_and_less_often(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async with running(Patience(first_restart=0.01, last_restart=0.04)) as (child, _client):
+    async with running(SupervisorPolicy(first_backoff=0.01, max_backoff=0.04)) as (child, _client):
         monkeypatch.setattr("sys.executable", "/bin/false")
         assert child.pid
         os.kill(child.pid, signal.SIGKILL)
@@ -160,7 +160,7 @@ async def test_a_child_that_keeps_failing_is_tried_less_and_less_often(
     assert waits[:4] == [0.01, 0.02, 0.04, 0.04]
 
 
-async def test_stopped_while_it_starts_it_is_gone() -> None:
+async def test_a_child_stopped_while_it_starts_is_gone() -> None:
     child = G2PChild()
     starting = asyncio.create_task(child.start())
     await until(lambda: child.pid is not None)
@@ -173,7 +173,7 @@ async def test_stopped_while_it_starts_it_is_gone() -> None:
 
 
 @pytest.mark.parametrize("phase", ["loading", "running"])
-async def test_it_does_not_outlive_a_parent_that_is_killed(phase: str) -> None:
+async def test_the_child_does_not_outlive_a_parent_that_is_killed(phase: str) -> None:
     with start_parent(phase) as parent:
         assert parent.stdout
         pid = int(await asyncio.to_thread(parent.stdout.readline))
@@ -182,7 +182,7 @@ async def test_it_does_not_outlive_a_parent_that_is_killed(phase: str) -> None:
     await until(lambda: not is_alive(pid), 20)
 
 
-async def test_control_c_in_the_terminal_stops_it_without_a_traceback() -> None:
+async def test_control_c_in_the_terminal_stops_the_child_without_a_traceback() -> None:
     with start_parent("running") as parent:
         assert parent.stdout
         assert parent.stderr

@@ -18,8 +18,9 @@ from kokoro_server.errors import (
     UnknownLanguage,
 )
 from kokoro_server.g2p import languages
-from kokoro_server.g2p.client import G2PClient, Phonemes, Token
+from kokoro_server.g2p.client import G2PClient
 from kokoro_server.g2p.languages import Language
+from kokoro_server.g2p.result import G2PResult, Token
 
 from .conftest import SOURCE_TREE
 
@@ -33,21 +34,21 @@ def answering(status: int, body: Any) -> G2PClient:
 
 
 async def test_english_comes_with_tokens(client: G2PClient) -> None:
-    spoken = await client.convert(["Hello there.", "Bye!"], languages.EN_US)
-    assert spoken[0] == Phonemes(
+    results = await client.convert(["Hello there.", "Bye!"], languages.EN_US)
+    assert results[0] == G2PResult(
         "həlˈO ðˈɛɹ.", (Token("Hello", " ", "həlˈO"), Token("there", "", "ðˈɛɹ"), Token(".", "", "."))
     )
-    assert spoken[1].phonemes == "bˈI!"
+    assert results[1].phonemes == "bˈI!"
 
 
-async def test_other_languages_come_without(client: G2PClient) -> None:
-    assert await client.convert(["Hola."], languages.ES) == [Phonemes("ˈola.", None)]
+async def test_other_languages_come_without_tokens(client: G2PClient) -> None:
+    assert await client.convert(["Hola."], languages.ES) == [G2PResult("ˈola.", None)]
 
 
 async def test_more_texts_than_fit_one_call_are_converted_in_order(client: G2PClient) -> None:
     texts = [str(number) for number in range(300)]
-    spoken = await client.convert(texts, languages.EN_US)
-    assert ["".join(token.text for token in one.tokens or ()) for one in spoken] == texts
+    results = await client.convert(texts, languages.EN_US)
+    assert ["".join(token.text for token in result.tokens or ()) for result in results] == texts
 
 
 async def test_no_texts_need_no_service() -> None:

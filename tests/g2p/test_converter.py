@@ -11,12 +11,12 @@ from kokoro_server.g2p import converter as module
 from kokoro_server.g2p import languages, phonemizers
 from kokoro_server.g2p.converter import Converter
 from kokoro_server.g2p.languages import Language
-from kokoro_server.g2p.phonemes import Phonemes
 from kokoro_server.g2p.phonemizers import Phonemizer
+from kokoro_server.g2p.result import G2PResult
 
 
-class Library:
-    """In place of the libraries: languages that echo the text, some of them broken."""
+class FakeLibrary:
+    """A double of the G2P libraries: languages that echo the text, some of them broken."""
 
     def __init__(self) -> None:
         self.loaded: list[str] = []
@@ -32,44 +32,45 @@ class Library:
             raise ModuleNotFoundError("No module named 'fugashi'")
         return self.phonemize
 
-    def phonemize(self, text: str) -> Phonemes:
+    def phonemize(self, text: str) -> G2PResult:
         self.threads.add(threading.get_ident())
         self.busy.set()
         self.hold.wait(10)
         if text == "bad":
             raise ZeroDivisionError("in the library")
-        return Phonemes(text)
+        return G2PResult(text)
 
 
 @pytest.fixture
-def library(monkeypatch: pytest.MonkeyPatch) -> Library:
-    library = Library()
+def library(monkeypatch: pytest.MonkeyPatch) -> FakeLibrary:
+    library = FakeLibrary()
     monkeypatch.setattr(phonemizers, "load", library.load)
     return library
 
 
 @pytest.fixture
-def converter(library: Library) -> Iterator[Converter]:
+def converter(library: FakeLibrary) -> Iterator[Converter]:
     converter = Converter()
     yield converter
     library.hold.set()
     converter.close()
 
 
-async def test_a_language_is_loaded_once_by_its_first_texts(converter: Converter, library: Library) -> None:
+async def test_a_language_is_loaded_once_by_its_first_texts(converter: Converter, library: FakeLibrary) -> None:
     assert converter.readiness()["ja"] == "not_loaded"
     await asyncio.gather(*(converter.convert(str(number), languages.JA) for number in range(10)))
     assert library.loaded == ["ja"]
     assert converter.readiness()["ja"] == "ready"
 
 
-async def test_texts_are_converted_by_one_thread(converter: Converter, library: Library) -> None:
-    spoken = [converter.convert(language.code, language) for language in languages.LANGUAGES * 3]
-    assert [one.phonemes for one in await asyncio.gather(*spoken)] == [x.code for x in languages.LANGUAGES * 3]
+async def test_texts_are_converted_by_one_thread(converter: Converter, library: FakeLibrary) -> None:
+    conversions = [converter.convert(language.code, language) for language in languages.LANGUAGES * 3]
+    phonemes = [result.phonemes for result in await asyncio.gather(*conversions)]
+    assert phonemes == [language.code for language in languages.LANGUAGES * 3]
     assert len(library.threads) == 1
 
 
-async def test_a_language_that_cannot_be_loaded_costs_no_other(converter: Converter, library: Library) -> None:
+async def test_a_language_that_cannot_be_loaded_costs_no_other(converter: Converter, library: FakeLibrary) -> None:
     library.missing.add("ja")
     with pytest.raises(G2PUnavailable, match=r"Japanese cannot be loaded: No module named 'fugashi'"):
         await converter.convert("text", languages.JA)
@@ -81,7 +82,7 @@ async def test_a_language_that_cannot_be_loaded_costs_no_other(converter: Conver
     assert converter.readiness()["ja"] == "ready"
 
 
-def test_without_english_there_is_no_service(converter: Converter, library: Library) -> None:
+def test_without_english_there_is_no_service(converter: Converter, library: FakeLibrary) -> None:
     library.missing.add("en-US")
     with pytest.raises(SetupError, match="American English cannot be loaded"):
         converter.preload()
@@ -94,7 +95,7 @@ async def test_a_text_that_breaks_the_library_costs_no_other(converter: Converte
 
 
 async def test_a_conversion_that_does_not_end_is_noticed(
-    converter: Converter, library: Library, monkeypatch: pytest.MonkeyPatch
+    converter: Converter, library: FakeLibrary, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "STUCK_AFTER", -1.0)
     library.hold.clear()

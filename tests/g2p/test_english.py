@@ -7,7 +7,7 @@ from typing import Any
 import httpx
 import pytest
 
-from kokoro_server.g2p import vocabulary
+from kokoro_server.g2p.phoneme_map import model_symbols
 
 SENTENCES = [
     "Hello, world!",
@@ -44,13 +44,13 @@ def convert(http: httpx.Client, text: str, lang: str = "en-US") -> dict[str, Any
 @pytest.mark.parametrize("lang", ["en-US", "en-GB"])
 @pytest.mark.parametrize("text", SENTENCES)
 def test_tokens_make_up_the_text_and_the_phonemes(http: httpx.Client, text: str, lang: str) -> None:
-    spoken = convert(http, text, lang)
-    tokens = spoken["tokens"]
+    result = convert(http, text, lang)
+    tokens = result["tokens"]
     if "](" not in text:
         assert "".join(token["text"] + token["whitespace"] for token in tokens) == text
-    assert "".join(token["phonemes"] + token["whitespace"] for token in tokens) == spoken["phonemes"]
-    assert vocabulary.symbols().issuperset(spoken["phonemes"])
-    assert spoken["dropped"] == []
+    assert "".join(token["phonemes"] + token["whitespace"] for token in tokens) == result["phonemes"]
+    assert model_symbols().issuperset(result["phonemes"])
+    assert result["dropped"] == []
 
 
 @pytest.mark.parametrize("text", SENTENCES)
@@ -90,8 +90,8 @@ def test_phonemes_in_the_text_are_used_as_they_are(http: httpx.Client) -> None:
 
 
 def test_phonemes_in_the_text_that_the_model_does_not_know_are_reported(http: httpx.Client) -> None:
-    spoken = convert(http, "[x](/aↂb/)")
-    assert (spoken["phonemes"], spoken["dropped"]) == ("ab", ["ↂ"])
+    result = convert(http, "[x](/aↂb/)")
+    assert (result["phonemes"], result["dropped"]) == ("ab", ["ↂ"])
 
 
 def test_british_is_not_american(http: httpx.Client) -> None:

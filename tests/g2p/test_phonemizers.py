@@ -7,8 +7,8 @@ from typing import Any
 import httpx
 import pytest
 
-from kokoro_server.g2p import vocabulary
 from kokoro_server.g2p.languages import LANGUAGES
+from kokoro_server.g2p.phoneme_map import model_symbols
 
 GREETINGS = {
     "en-US": "Good morning, how are you? I have 23 apples (really).",
@@ -32,12 +32,12 @@ def convert(http: httpx.Client, text: str, lang: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize("language", LANGUAGES, ids=lambda language: language.code)
 def test_every_language_gives_phonemes_the_model_knows(http: httpx.Client, language: Any) -> None:
-    spoken = convert(http, GREETINGS[language.code], language.code)
-    assert len(spoken["phonemes"]) > len(GREETINGS[language.code]) // 2
-    assert vocabulary.symbols().issuperset(spoken["phonemes"])
-    assert spoken["dropped"] == []
-    assert spoken["lang"] == language.code
-    assert ("tokens" in spoken) == language.code.startswith("en")
+    result = convert(http, GREETINGS[language.code], language.code)
+    assert len(result["phonemes"]) > len(GREETINGS[language.code]) // 2
+    assert model_symbols().issuperset(result["phonemes"])
+    assert result["dropped"] == []
+    assert result["lang"] == language.code
+    assert ("tokens" in result) == language.code.startswith("en")
 
 
 @pytest.mark.parametrize(
@@ -65,9 +65,9 @@ def test_numbers_are_read_whole(http: httpx.Client, lang: str, text: str, words:
 
 @pytest.mark.parametrize(("lang", "text"), [("ja", "これはPythonです"), ("zh", "我喜欢Python和ＡＩ")])
 def test_latin_words_are_read_as_english(http: httpx.Client, lang: str, text: str) -> None:
-    spoken = convert(http, text, lang)
-    assert f" {convert(http, 'Python', 'en-US')['phonemes']} " in spoken["phonemes"]
-    assert spoken["dropped"] == []
+    result = convert(http, text, lang)
+    assert f" {convert(http, 'Python', 'en-US')['phonemes']} " in result["phonemes"]
+    assert result["dropped"] == []
 
 
 def test_a_danda_ends_a_sentence(http: httpx.Client) -> None:
@@ -80,9 +80,9 @@ def test_no_full_stop_within_a_word(http: httpx.Client) -> None:
 
 @pytest.mark.parametrize(("lang", "text", "lost"), [("zh", "你好𠀀", "𠀀"), ("ja", "笑顔😀", "😀")])
 def test_what_cannot_be_spoken_is_reported(http: httpx.Client, lang: str, text: str, lost: str) -> None:
-    spoken = convert(http, text, lang)
-    assert spoken["dropped"] == [lost]
-    assert spoken["phonemes"]
+    result = convert(http, text, lang)
+    assert result["dropped"] == [lost]
+    assert result["phonemes"]
 
 
 @pytest.mark.parametrize("language", LANGUAGES, ids=lambda language: language.code)
@@ -90,7 +90,7 @@ def test_what_cannot_be_spoken_is_reported(http: httpx.Client, lang: str, text: 
     "text", ["...", "—", "😀", "\x00a\x00b", "¿", "?!", "a\nb", "(", "[]", "\u200b", "「」", "1", "£"]
 )
 def test_odd_texts_are_answered(http: httpx.Client, language: Any, text: str) -> None:
-    assert vocabulary.symbols().issuperset(convert(http, text, language.code)["phonemes"])
+    assert model_symbols().issuperset(convert(http, text, language.code)["phonemes"])
 
 
 @pytest.mark.parametrize(

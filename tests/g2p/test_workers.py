@@ -13,7 +13,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from kokoro_server.g2p import workers
+from kokoro_server.g2p.workers import default_worker_count
 
 from .conftest import service
 from .test_child import is_alive
@@ -34,13 +34,13 @@ def all_gone(pids: list[int]) -> bool:
     return not any(is_alive(pid) for pid in pids)
 
 
-def test_they_say_what_one_says_and_end_with_the_service(tmp_path: Path, http: httpx.Client) -> None:
+def test_workers_convert_as_a_single_process_does_and_end_with_the_service(tmp_path: Path, http: httpx.Client) -> None:
     log = tmp_path / "service.log"
     with service(log, 2) as (process, url), httpx.Client(base_url=url, timeout=60, trust_env=False) as several:
         assert several.get("/health").json()["workers"] == 2
         assert http.get("/health").json()["workers"] == 1
-        found = children(process.pid)
-        assert len(found) == 2
+        pids = children(process.pid)
+        assert len(pids) == 2
         body = {"texts": TEXTS * 10, "lang": "en-US"}
         expected = http.post("/convert/batch", json=body).json()
         assert several.post("/convert/batch", json=body).json() == expected
@@ -58,11 +58,11 @@ def test_they_say_what_one_says_and_end_with_the_service(tmp_path: Path, http: h
         assert several.post("/convert", json=other).json() == http.post("/convert", json=other).json()
         process.kill()
         process.wait(20)
-        assert all_gone(found)
+        assert all_gone(pids)
     assert "ERROR" not in log.read_text()
 
 
-def test_one_that_is_killed_takes_the_service_with_it(tmp_path: Path) -> None:
+def test_a_killed_worker_ends_the_service(tmp_path: Path) -> None:
     log = tmp_path / "service.log"
     with service(log, 2) as (process, url), httpx.Client(base_url=url, timeout=60, trust_env=False) as http:
         first, second = children(process.pid)
@@ -81,10 +81,10 @@ def test_one_that_is_killed_takes_the_service_with_it(tmp_path: Path) -> None:
     ("cores", "quota", "expected"),
     [(1, "", 1), (2, "", 1), (8, "max 100000", 2), (16, "max 100000", 4), (128, "", 8), (128, "850000 100000", 2)],
 )
-def test_how_many_suit_a_machine(
+def test_the_default_worker_count_suits_the_machine(
     cores: int, quota: str, expected: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda _pid: set(range(cores)))
     if quota:
         (tmp_path / "cpu.max").write_text(f"{quota}\n")
-    assert workers.suitable(tmp_path / "cpu.max") == expected
+    assert default_worker_count(tmp_path / "cpu.max") == expected

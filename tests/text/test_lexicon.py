@@ -9,7 +9,7 @@ from kokoro_server.errors import ConfigError
 from kokoro_server.g2p import languages
 from kokoro_server.g2p.languages import Language
 from kokoro_server.text.lexicon import Lexicon
-from kokoro_server.text.markup import Given
+from kokoro_server.text.markup import Pronunciation
 from kokoro_server.text.traced import Traced
 
 WORDS = """
@@ -48,9 +48,11 @@ def path(tmp_path: Path) -> Path:
 
 
 async def read(path: Path, text: str, language: Language = languages.EN_US) -> str:
-    rules = await Lexicon.load(path).rules(language)
-    parts = rules.apply(Traced.of(text))
-    return "".join(f"<{part.word.text}={part.phonemes}>" if isinstance(part, Given) else part.text for part in parts)
+    lexicon = await Lexicon.load(path).for_language(language)
+    parts = lexicon.apply(Traced.of(text))
+    return "".join(
+        f"<{part.word.text}={part.phonemes}>" if isinstance(part, Pronunciation) else part.text for part in parts
+    )
 
 
 @pytest.mark.parametrize(
@@ -87,8 +89,8 @@ async def test_where_there_are_no_gaps_between_words_none_are_needed(path: Path)
     assert await read(path, "今日はAIです。AIM", languages.JA) == "きょうはエーアイです。AIM"
 
 
-async def test_a_respelled_word_keeps_its_place(path: Path) -> None:
-    (part,) = (await Lexicon.load(path).rules(languages.EN_US)).apply(Traced.of("An nginx", 10))
+async def test_a_respelled_word_keeps_its_offsets(path: Path) -> None:
+    (part,) = (await Lexicon.load(path).for_language(languages.EN_US)).apply(Traced.of("An nginx", 10))
     assert isinstance(part, Traced)
     assert part.origin(3, 9) == part.origin(10, 11) == (13, 18)
 
@@ -97,7 +99,7 @@ async def test_a_new_version_is_used_and_a_broken_one_is_not(path: Path, caplog:
     lexicon = Lexicon.load(path, check_every=0)
 
     async def reading(word: str) -> str:
-        (part,) = (await lexicon.rules(languages.ES)).apply(Traced.of(word))
+        (part,) = (await lexicon.for_language(languages.ES)).apply(Traced.of(word))
         assert isinstance(part, Traced)
         return part.text
 
@@ -117,7 +119,7 @@ async def test_a_new_version_is_used_and_a_broken_one_is_not(path: Path, caplog:
 
 
 def replace(path: Path, content: str | None) -> None:
-    """As editors do it: never half a file."""
+    """Replaces the file in one step, as editors do: no reader sees half of it."""
     if content is None:
         path.unlink()
         return

@@ -4,13 +4,14 @@ import pytest
 
 from kokoro_server.errors import InvalidInput
 from kokoro_server.text import markup
-from kokoro_server.text.markup import Given
+from kokoro_server.text.markup import Pronunciation
 from kokoro_server.text.traced import Traced
 
 
 def read(text: str) -> list[str]:
     return [
-        f"{part.word.text}={part.phonemes}" if isinstance(part, Given) else part.text for part in markup.parts(text)
+        f"{part.word.text}={part.phonemes}" if isinstance(part, Pronunciation) else part.text
+        for part in markup.split_pronunciations(text)
     ]
 
 
@@ -24,9 +25,10 @@ def test_pronunciations_are_taken_out_of_the_text() -> None:
     assert read("Bye [😀](/smˈIl/)") == ["Bye ", "😀=smˈIl"]
 
 
-def test_a_pronounced_word_knows_its_place() -> None:
-    (given,) = (part for part in markup.parts("I am [Kokoro](/kˈOkəɹO/).", 50) if isinstance(part, Given))
-    assert given.word.origin(0, 6) == (56, 62)
+def test_a_pronounced_word_keeps_its_offsets() -> None:
+    parts = markup.split_pronunciations("I am [Kokoro](/kˈOkəɹO/).", 50)
+    (pronunciation,) = (part for part in parts if isinstance(part, Pronunciation))
+    assert pronunciation.word.origin(0, 6) == (56, 62)
 
 
 @pytest.mark.parametrize(
@@ -47,7 +49,7 @@ def test_malformed_markup_is_plain_text(text: str, plain: str) -> None:
 
 def test_phonemes_that_the_model_does_not_know_are_named() -> None:
     with pytest.raises(InvalidInput, match=r"'\[b\]\(/gↂ/\)' at character 8.*'g' \(U\+0067\), 'ↂ'") as caught:
-        markup.check("[a](/a/)[b](/gↂ/)")
+        markup.check_pronunciations("[a](/a/)[b](/gↂ/)")
     assert caught.value.field == "text"
 
 
@@ -66,5 +68,5 @@ def test_phonemes_that_the_model_does_not_know_are_named() -> None:
         ("© 2024 ™", "© 2024 ™"),
     ],
 )
-def test_what_is_not_seen_or_not_said_is_cleaned_away(text: str, cleaned: str) -> None:
+def test_what_is_invisible_or_not_spoken_is_removed(text: str, cleaned: str) -> None:
     assert clean(text) == cleaned

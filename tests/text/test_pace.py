@@ -8,37 +8,37 @@ from hypothesis import strategies as st
 
 from kokoro_server.text import pace
 from kokoro_server.text.pace import Pace
+from kokoro_server.text.phonemized import PhonemizedSentence, has_sound
 from kokoro_server.text.pieces import PacedPacker, Piece, PieceSizes
 from kokoro_server.text.splitter import Span
-from kokoro_server.text.spoken import Spoken, is_speech
 
 WORD = "abcde"
 
 
 def sentence(words: int, commas: int = 0) -> str:
     """`words` words of five phonemes, a comma after each `commas`-th."""
-    said = [WORD + ("," if commas and place % commas == 0 else "") for place in range(1, words + 1)]
-    return " ".join(said).rstrip(",") + "."
+    written = [WORD + ("," if commas and number % commas == 0 else "") for number in range(1, words + 1)]
+    return " ".join(written).rstrip(",") + "."
 
 
-def pack(texts: list[str], speed_of: Pace, sizes: PieceSizes | None = None) -> list[Piece]:
-    packer = PacedPacker(sizes or PieceSizes(), speed_of, length(texts))
-    spoken = [Spoken(Span(i * 10, i * 10 + 9, "x" * 9), text) for i, text in enumerate(texts)]
-    return [piece for each in spoken for piece in packer.add(each)] + packer.finish()
+def pack(texts: list[str], engine_pace: Pace, sizes: PieceSizes | None = None) -> list[Piece]:
+    packer = PacedPacker(sizes or PieceSizes(), engine_pace, length(texts))
+    sentences = [PhonemizedSentence(Span(i * 10, i * 10 + 9, "x" * 9), text) for i, text in enumerate(texts)]
+    return [piece for each in sentences for piece in packer.add(each)] + packer.finish()
 
 
 def length(texts: list[str]) -> int:
     return len(" ".join(texts))
 
 
-def stalls(pieces: list[Piece], speed_of: Pace) -> list[float]:
+def stalls(pieces: list[Piece], engine_pace: Pace) -> list[float]:
     """Seconds that a listener waits: before the first piece, and before each of the others."""
-    made = speed_of.cost(len(pieces[0].phonemes))
-    waits, plays_until = [made], made + pace.LEAD + speed_of.heard(len(pieces[0].phonemes))
+    ready = engine_pace.synthesis_seconds(len(pieces[0].phonemes))
+    waits, plays_until = [ready], ready + pace.LEAD_SECONDS + engine_pace.playback_seconds(len(pieces[0].phonemes))
     for piece in pieces[1:]:
-        made += speed_of.cost(len(piece.phonemes))
-        waits.append(max(0.0, made - plays_until))
-        plays_until = max(plays_until, made) + speed_of.heard(len(piece.phonemes))
+        ready += engine_pace.synthesis_seconds(len(piece.phonemes))
+        waits.append(max(0.0, ready - plays_until))
+        plays_until = max(plays_until, ready) + engine_pace.playback_seconds(len(piece.phonemes))
     return waits
 
 
@@ -56,56 +56,58 @@ TEXTS = {
 @pytest.mark.parametrize("name", TEXTS)
 def test_a_fast_enough_machine_starts_within_about_a_second_and_never_stalls(name: str, factor: float) -> None:
     waits = stalls(pieces := pack(TEXTS[name], Pace(factor)), Pace(factor))
-    assert waits[0] <= pace.LATER_START
+    assert waits[0] <= pace.RELAXED_START_SECONDS
     assert max(waits[1:], default=0) == 0, [len(piece.phonemes) for piece in pieces]
 
 
 @pytest.mark.parametrize("factor", [0.5, 0.55, 0.6, 0.65, 0.7, 0.75, 0.8])
 @pytest.mark.parametrize("name", TEXTS)
-def test_a_slower_one_starts_later_rather_than_stall(name: str, factor: float) -> None:
+def test_a_slower_machine_starts_later_rather_than_stall(name: str, factor: float) -> None:
     waits = stalls(pieces := pack(TEXTS[name], Pace(factor)), Pace(factor))
-    assert waits[0] <= pace.LATEST_START
+    assert waits[0] <= pace.MAX_START_SECONDS
     assert max(waits[1:], default=0) == 0, [len(piece.phonemes) for piece in pieces]
 
 
 @pytest.mark.parametrize("factor", [0.85, 0.9])
 @pytest.mark.parametrize("sentences", [1, 2, 3])
-def test_a_text_that_is_short_enough_does_not_stall_on_a_slower_one_still(sentences: int, factor: float) -> None:
+def test_a_short_text_does_not_stall_on_a_still_slower_machine(sentences: int, factor: float) -> None:
     texts = [sentence(9, 4)] * sentences
     assert Pace(factor).start(length(texts)).keeps_up
     waits = stalls(pieces := pack(texts, Pace(factor)), Pace(factor))
-    assert waits[0] <= pace.LATEST_START
+    assert waits[0] <= pace.MAX_START_SECONDS
     assert max(waits[1:], default=0) == 0, [len(piece.phonemes) for piece in pieces]
 
 
 @pytest.mark.parametrize("factor", [0.85, 0.9, 1.0, 1.5])
 @pytest.mark.parametrize("name", [name for name in TEXTS if name != "one word"])
-def test_where_no_plan_helps_it_starts_all_the_same_and_waits_are_short(name: str, factor: float) -> None:
+def test_where_no_plan_helps_a_stream_starts_all_the_same_and_waits_are_short(name: str, factor: float) -> None:
     slow = Pace(factor)
     assert not slow.start().keeps_up
     waits = stalls(pieces := pack(TEXTS[name], slow), slow)
-    assert waits[0] <= pace.LATEST_START + slow.cost(len(WORD)) - slow.cost(0)  # within a word of it
-    assert max(waits[1:]) <= slow.cost(pace.BEARABLE), [len(piece.phonemes) for piece in pieces]
+    word = slow.synthesis_seconds(len(WORD)) - slow.synthesis_seconds(0)
+    assert waits[0] <= pace.MAX_START_SECONDS + word
+    longest = slow.synthesis_seconds(pace.MAX_STALLED_PHONEMES)
+    assert max(waits[1:]) <= longest, [len(piece.phonemes) for piece in pieces]
 
 
-def test_what_keeps_up_with_a_text_of_any_length() -> None:
-    assert [factor for factor in pace.STEPS if Pace(factor).start().keeps_up][-1] == 0.8
-    assert not any(Pace(factor).start().keeps_up for factor in pace.STEPS if factor > 0.8)
+def test_which_machines_keep_up_with_a_text_of_any_length() -> None:
+    assert [factor for factor in pace.FACTOR_STEPS if Pace(factor).start().keeps_up][-1] == 0.8
+    assert not any(Pace(factor).start().keeps_up for factor in pace.FACTOR_STEPS if factor > 0.8)
 
 
 def test_a_fast_machine_needs_no_plan() -> None:
-    assert not Pace.measured(0.03).matters
-    assert Pace.measured(0.06).matters
+    assert not Pace.from_measurement(0.03).needs_plan
+    assert Pace.from_measurement(0.06).needs_plan
 
 
 @settings(deadline=None)
 @given(
     st.lists(st.tuples(st.integers(1, 60), st.integers(0, 9)), min_size=1, max_size=30),
-    st.sampled_from([step for step in pace.STEPS if step <= 0.8]),
+    st.sampled_from([step for step in pace.FACTOR_STEPS if step <= 0.8]),
 )
 def test_no_text_of_any_shape_stalls(shapes: list[tuple[int, int]], factor: float) -> None:
     waits = stalls(pieces := pack([sentence(*shape) for shape in shapes], Pace(factor)), Pace(factor))
-    assert waits[0] <= pace.LATEST_START
+    assert waits[0] <= pace.MAX_START_SECONDS
     assert max(waits[1:], default=0) == 0, [len(piece.phonemes) for piece in pieces]
 
 
@@ -125,29 +127,29 @@ def test_a_boundary_is_preferred_to_a_word_end() -> None:
 def test_a_short_sentence_is_not_parted_from_its_last_word() -> None:
     short = f"{WORD} {WORD} {WORD} {WORD} {WORD}."
     assert [piece.phonemes for piece in pack([short], Pace(0.4))] == [short]
-    assert Pace(0.4).cost(len(short)) > pace.START
+    assert Pace(0.4).synthesis_seconds(len(short)) > pace.TARGET_START_SECONDS
 
 
-def test_a_pause_is_time_to_make_more() -> None:
-    long = [Spoken(Span(0, 9, "x" * 9), sentence(60))]
+def test_a_pause_is_time_to_synthesize_more() -> None:
+    long = [PhonemizedSentence(Span(0, 9, "x" * 9), sentence(60))]
     sizes = []
     for seconds in (0.0, 5.0):
         packer = PacedPacker(PieceSizes(), Pace(0.4))
-        packer.add(Spoken(Span(0, 9, "x" * 9), sentence(4)))
+        packer.add(PhonemizedSentence(Span(0, 9, "x" * 9), sentence(4)))
         packer.finish()
-        packer.rest(seconds)
+        packer.add_pause(seconds)
         sizes.append(len((packer.add(long[0]) + packer.finish())[0].phonemes))
     assert sizes[1] > sizes[0]
 
 
 def test_slow_speech_has_a_shorter_first_piece() -> None:
-    slow, plain, quick = (Pace(0.4, speed).start().most for speed in (0.5, 1, 2))
+    slow, plain, quick = (Pace(0.4, speed).start().max_phonemes for speed in (0.5, 1, 2))
     assert slow < plain < quick
 
 
 def test_measurements_that_differ_a_little_cut_alike() -> None:
-    assert Pace.measured(0.36) == Pace.measured(0.39) == Pace(0.4)
-    assert Pace.measured(3.7) == Pace(3.7)
+    assert Pace.from_measurement(0.36) == Pace.from_measurement(0.39) == Pace(0.4)
+    assert Pace.from_measurement(3.7) == Pace(3.7)
 
 
 def test_planning_the_longest_of_texts_takes_no_time() -> None:
@@ -156,7 +158,7 @@ def test_planning_the_longest_of_texts_takes_no_time() -> None:
 
 @settings(deadline=None)
 @given(
-    st.lists(st.text(alphabet="abˈː ,.;", min_size=1, max_size=120).filter(is_speech), max_size=8),
+    st.lists(st.text(alphabet="abˈː ,.;", min_size=1, max_size=120).filter(has_sound), max_size=8),
     st.floats(0.01, 3),
     st.floats(0.25, 4),
     st.integers(1, 20),
@@ -168,7 +170,7 @@ def test_every_phoneme_is_spoken_once_and_in_order(
     sizes = PieceSizes(12, shortest, longest)
     pieces = [piece.phonemes for piece in pack(texts, Pace(factor, speed), sizes)]
     assert all(0 < len(piece) <= longest for piece in pieces)
-    assert all(is_speech(piece) for piece in pieces)
+    assert all(has_sound(piece) for piece in pieces)
     marks = str.maketrans("", "", " .,;ˈː")
     assert "".join(pieces).translate(marks) == "".join(texts).translate(marks)
 

@@ -3,22 +3,22 @@ from __future__ import annotations
 import pytest
 
 from kokoro_server.errors import InvalidInput
-from kokoro_server.text.pauses import Pause, parts
+from kokoro_server.text.pauses import Pause, split_pauses
 from kokoro_server.text.splitter import Span
 
 
-def test_text_and_pauses_come_in_order_with_their_places() -> None:
+def test_text_and_pauses_come_in_order_with_their_offsets() -> None:
     text = "One.[pause:1.5s] Two.[PAUSE: 300 ms]"
-    assert list(parts(text)) == [Span(0, 4, "One."), Pause(1.5), Span(16, 21, " Two."), Pause(0.3)]
+    assert list(split_pauses(text)) == [Span(0, 4, "One."), Pause(1.5), Span(16, 21, " Two."), Pause(0.3)]
 
 
 def test_other_brackets_are_text() -> None:
     text = "[a] [pausing] [Kokoro](/kˈOkəɹO/)"
-    assert list(parts(text)) == [Span(0, len(text), text)]
+    assert list(split_pauses(text)) == [Span(0, len(text), text)]
 
 
 @pytest.mark.parametrize("length", ["-1s", "1h", "31s", "30001ms", "", "1", "s", "1e3s", "nan s", "１s "])
-def test_bad_length_is_refused_with_its_place(length: str) -> None:
+def test_a_bad_length_is_refused_with_its_offset(length: str) -> None:
     with pytest.raises(InvalidInput, match=r"at character 3.*at most 30 s") as caught:
-        list(parts(f"Hi [pause:{length}]"))
+        list(split_pauses(f"Hi [pause:{length}]"))
     assert caught.value.field == "text"

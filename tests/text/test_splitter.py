@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kokoro_server.text.markup import INLINE
+from kokoro_server.text.markup import PRONUNCIATION_MARKUP
 from kokoro_server.text.splitter import clauses, sentences
 
 
@@ -83,7 +83,7 @@ def test_run_on_is_not_broken_in_a_name_a_number_or_markup() -> None:
 
 
 def test_only_the_last_span_of_a_run_on_ends_it() -> None:
-    assert [span.goes_on for span in sentences("one two three, four five six. Seven", 20)] == [True, False, False]
+    assert [span.continues for span in sentences("one two three, four five six. Seven", 20)] == [True, False, False]
 
 
 @settings(deadline=None)
@@ -93,7 +93,7 @@ def test_nothing_is_lost_and_every_sentence_is_where_it_says(text: str, limit: i
     covered = 0
     for span in spans:
         assert text[span.start - 7 : span.end - 7] == span.text
-        assert 0 < len(span.text) <= limit or INLINE.fullmatch(span.text)
+        assert 0 < len(span.text) <= limit or PRONUNCIATION_MARKUP.fullmatch(span.text)
         assert text[covered : span.start - 7].strip() == ""
         covered = span.end - 7
     assert text[covered:].strip() == ""

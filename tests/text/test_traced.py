@@ -24,7 +24,7 @@ def test_replacements_of_the_same_length_keep_each_character() -> None:
 @given(st.text(alphabet="ab \n", max_size=40), st.sampled_from(["", " ", "xyz"]))
 def test_characters_that_stay_know_where_they_were(original: str, replacement: str) -> None:
     text = Traced.of(original).sub(re.compile(r"\s+"), lambda _: replacement).strip()
-    for place, character in enumerate(text.text):
-        start, end = text.origin(place, place + 1)
+    for index, character in enumerate(text.text):
+        start, end = text.origin(index, index + 1)
         assert original[start:end] == character or original[start:end].isspace()
     assert list(text.starts) == sorted(text.starts)

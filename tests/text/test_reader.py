@@ -14,8 +14,10 @@ from kokoro_server.errors import InvalidInput, NothingToSay
 from kokoro_server.g2p import languages
 from kokoro_server.g2p.languages import Language
 from kokoro_server.text.lexicon import Lexicon
-from kokoro_server.text.reading import Pause, Piece, PieceSizes, Reader
-from tests.text.letters import Letters, say
+from kokoro_server.text.pauses import Pause
+from kokoro_server.text.pieces import Piece, PieceSizes
+from kokoro_server.text.reader import Reader
+from tests.text.fake_g2p import FakeG2P, fake_phonemes
 
 SIZES = PieceSizes(first=10, shortest=20, longest=40)
 
@@ -25,14 +27,14 @@ async def listed(items: AsyncIterator[Piece | Pause]) -> list[Piece | Pause]:
 
 
 async def read(text: str, language: Language = languages.EN_US, sizes: PieceSizes = SIZES) -> list[Piece | Pause]:
-    return await listed(Reader(Letters(), sizes).pieces(text, language))
+    return await listed(Reader(FakeG2P(), sizes).pieces(text, language))
 
 
-def heard(text: str, items: list[Piece | Pause]) -> list[tuple[str, str]]:
-    """Each word as it is written and as it is said."""
+def word_pairs(text: str, items: list[Piece | Pause]) -> list[tuple[str, str]]:
+    """Each word as it is written, and its phonemes."""
     pieces = [item for item in items if isinstance(item, Piece)]
     return [
-        (text[word.start : word.end], piece.phonemes[word.first : word.last])
+        (text[word.start : word.end], piece.phonemes[word.phoneme_start : word.phoneme_end])
         for piece in pieces
         for word in piece.words
     ]
@@ -52,7 +54,7 @@ async def test_a_long_first_sentence_begins_with_a_clause() -> None:
     assert texts(text, await read(text)) == ["Well,", "here it is;", "all of that and so on."]
 
 
-async def test_pauses_are_in_their_place_and_nothing_is_joined_over_them() -> None:
+async def test_pauses_come_in_order_and_nothing_is_joined_over_them() -> None:
     text = "A. B.[pause:1s][pause:250ms] C. D. [pause:2s]"
     items = await read(text)
     assert texts(text, items) == ["A.", "B.", 1.0, 0.25, "C. D.", 2.0]
@@ -86,43 +88,41 @@ async def test_nothing_to_say_is_an_error_that_says_so(text: str, language: Lang
 
 @pytest.mark.parametrize("text", ["All fine. [pause:99s]", "All fine. [a](/ↂ/)"])
 async def test_an_error_late_in_the_text_comes_before_the_first_piece(text: str) -> None:
-    letters = Letters()
+    g2p = FakeG2P()
     with pytest.raises(InvalidInput):
-        await anext(Reader(letters, SIZES).pieces(text, languages.EN_US))
-    assert letters.calls == []
+        await anext(Reader(g2p, SIZES).pieces(text, languages.EN_US))
+    assert g2p.calls == []
 
 
 async def test_the_first_piece_needs_one_small_call_however_long_the_text() -> None:
-    letters = Letters()
-    pieces = Reader(letters, PieceSizes()).pieces(
-        "This is the first sentence. " + "And another. " * 2000, languages.EN_US
-    )
+    g2p = FakeG2P()
+    pieces = Reader(g2p, PieceSizes()).pieces("This is the first sentence. " + "And another. " * 2000, languages.EN_US)
     await anext(pieces)
-    assert letters.calls == [["This is the first sentence.", "And another."]]
+    assert g2p.calls == [["This is the first sentence.", "And another."]]
     await listed(pieces)
-    sizes = [sum(map(len, call)) for call in letters.calls]
+    sizes = [sum(map(len, call)) for call in g2p.calls]
     assert max(sizes) <= 4000
-    assert max(map(len, letters.calls)) == 64
-    assert sum(map(len, letters.calls)) == 2001
+    assert max(map(len, g2p.calls)) == 64
+    assert sum(map(len, g2p.calls)) == 2001
 
 
 async def test_words_are_those_of_the_original_text() -> None:
     text = "  Hello,\t“wor\u200bld” –\r\nit's   10:30 [pause:1s] [Kokoro](/kokoɹo/)!"
-    assert heard(text, await read(text)) == [
-        ("Hello", say("Hello")),
-        ("wor\u200bld", say("world")),
-        ("it's", say("its")),
-        ("10:30", say("1030")),
+    assert word_pairs(text, await read(text)) == [
+        ("Hello", fake_phonemes("Hello")),
+        ("wor\u200bld", fake_phonemes("world")),
+        ("it's", fake_phonemes("its")),
+        ("10:30", fake_phonemes("1030")),
         ("Kokoro", "kokoɹo"),
     ]
 
 
 async def test_a_pronunciation_that_touches_a_word_is_a_word_of_its_own() -> None:
     text = "un[do](/du/)ing [a](/ʌ/)[b](/bi/)"
-    assert heard(text, await read(text)) == [
-        ("un", say("un")),
+    assert word_pairs(text, await read(text)) == [
+        ("un", fake_phonemes("un")),
         ("do", "du"),
-        ("ing", say("ing")),
+        ("ing", fake_phonemes("ing")),
         ("a", "ʌ"),
         ("b", "bi"),
     ]
@@ -138,58 +138,58 @@ async def test_other_languages_have_phrases() -> None:
         ("Kokoro", False),
         ("y tú", True),
     ]
-    assert f"{say('Soy')} kokoɹo, {say('y')} {say('tú')}?" in pieces[-1].phonemes
+    assert f"{fake_phonemes('Soy')} kokoɹo, {fake_phonemes('y')} {fake_phonemes('tú')}?" in pieces[-1].phonemes
 
 
 async def test_chinese_has_phrases_without_spaces() -> None:
     text = "你好，世界。我是[小明](/ɕau/)！"
-    assert heard(text, await read(text, languages.ZH)) == [
-        ("你好", say("你好")),
-        ("世界", say("世界")),
-        ("我是", say("我是")),
+    assert word_pairs(text, await read(text, languages.ZH)) == [
+        ("你好", fake_phonemes("你好")),
+        ("世界", fake_phonemes("世界")),
+        ("我是", fake_phonemes("我是")),
         ("小明", "ɕau"),
     ]
 
 
-async def test_the_lexicon_changes_the_sound_and_not_the_place(tmp_path: Path) -> None:
+async def test_the_lexicon_changes_the_phonemes_and_not_the_offsets(tmp_path: Path) -> None:
     path = tmp_path / "lexicon.toml"
     path.write_text('["*"]\nnginx = "engine x"\nKokoro = "/kokoɹo/"', encoding="utf-8")
     text = "Use nginx, [nginx](/nʤɪn/) or Kokoro’s."
-    reader = Reader(Letters(), SIZES, Lexicon.load(path))
-    assert heard(text, await listed(reader.pieces(text, languages.EN_US))) == [
-        ("Use", say("Use")),
-        ("nginx", f"{say('engine')} {say('x')}"),
+    reader = Reader(FakeG2P(), SIZES, Lexicon.load(path))
+    assert word_pairs(text, await listed(reader.pieces(text, languages.EN_US))) == [
+        ("Use", fake_phonemes("Use")),
+        ("nginx", f"{fake_phonemes('engine')} {fake_phonemes('x')}"),
         ("nginx", "nʤɪn"),
-        ("or", say("or")),
-        ("Kokoro’s", f"kokoɹo{say('s')}"),
+        ("or", fake_phonemes("or")),
+        ("Kokoro’s", f"kokoɹo{fake_phonemes('s')}"),
     ]
-    assert heard(text, await listed(reader.pieces(text, languages.ES))) == [
-        ("Use nginx", f"{say('Use')} {say('engine')} {say('x')}"),
+    assert word_pairs(text, await listed(reader.pieces(text, languages.ES))) == [
+        ("Use nginx", f"{fake_phonemes('Use')} {fake_phonemes('engine')} {fake_phonemes('x')}"),
         ("nginx", "nʤɪn"),
-        ("or", say("or")),
+        ("or", fake_phonemes("or")),
         ("Kokoro", "kokoɹo"),
-        ("s", say("s")),
+        ("s", fake_phonemes("s")),
     ]
 
 
-async def test_the_time_of_each_call_is_taken() -> None:
-    taken: list[str] = []
+async def test_each_call_is_timed() -> None:
+    events: list[str] = []
 
     @contextmanager
     def timer() -> Iterator[None]:
-        taken.append("begun")
+        events.append("begun")
         yield
-        taken.append("ended")
+        events.append("ended")
 
-    await listed(Reader(Letters(), SIZES, g2p_time=timer).pieces("One.", languages.EN_US))
-    assert taken == ["begun", "ended"]
+    await listed(Reader(FakeG2P(), SIZES, g2p_timer=timer).pieces("One.", languages.EN_US))
+    assert events == ["begun", "ended"]
 
 
 async def test_phonemes_are_split_as_text_is() -> None:
     phonemes = "həlˈO wˈɜɹld! ðɪs\nɪz it. [pause:1s] ænd ðæt ɪz ɔl"
-    items = await listed(Reader(Letters(), SIZES).spell(phonemes))
+    items = await listed(Reader(FakeG2P(), SIZES).phoneme_pieces(phonemes))
     assert texts(phonemes, items) == ["həlˈO wˈɜɹld!", "ðɪs\nɪz it.", 1.0, "ænd ðæt ɪz ɔl"]
-    assert heard(phonemes, items) == [(word, word) for word in "həlˈO wˈɜɹld ðɪs ɪz it ænd ðæt ɪz ɔl".split()]
+    assert word_pairs(phonemes, items) == [(word, word) for word in "həlˈO wˈɜɹld ðɪs ɪz it ænd ðæt ɪz ɔl".split()]
     assert [item.last for item in items if isinstance(item, Piece)] == [False, False, True]
 
 
@@ -204,7 +204,7 @@ async def test_phonemes_are_split_as_text_is() -> None:
 )
 async def test_bad_phonemes_are_refused(phonemes: str, error: type[InvalidInput], message: str) -> None:
     with pytest.raises(error, match=message) as caught:
-        await listed(Reader(Letters(), SIZES).spell(phonemes))
+        await listed(Reader(FakeG2P(), SIZES).phoneme_pieces(phonemes))
     assert caught.value.field == "phonemes"
 
 
@@ -224,15 +224,13 @@ sizes_for_words = st.builds(PieceSizes, st.integers(1, 60), st.integers(1, 70), 
 
 @settings(deadline=None)
 @given(st.lists(st.tuples(words, ends), min_size=1, max_size=40), sizes_for_words)
-async def test_every_english_word_is_said_once_and_in_its_place(
-    parts: list[tuple[str, str]], sizes: PieceSizes
-) -> None:
+async def test_every_english_word_is_spoken_once_and_in_order(parts: list[tuple[str, str]], sizes: PieceSizes) -> None:
     text = "".join(word + end for word, end in parts)
     items = await read_or_nothing(text, languages.EN_US, sizes)
     check_pieces(text, items, sizes)
-    for written, said in heard(text, items):
-        assert said == {"Kokoro": "kokoɹo", "New York": "nu jɔɹk"}.get(written, say(written))
-    spoken = [word for written, _ in heard(text, items) for word in re.findall(r"\w+", written)]
+    for written, phonemes in word_pairs(text, items):
+        assert phonemes == {"Kokoro": "kokoɹo", "New York": "nu jɔɹk"}.get(written, fake_phonemes(written))
+    spoken = [word for written, _ in word_pairs(text, items) for word in re.findall(r"\w+", written)]
     assert spoken == re.findall(r"\w+", visible(text))
 
 
@@ -254,7 +252,7 @@ async def read_or_nothing(text: str, language: Language, sizes: PieceSizes) -> l
 
 
 def visible(text: str) -> str:
-    """Without what is not read as text; the length stays."""
+    """`text` with everything blanked that is not read as text; the length stays."""
     hidden = re.sub(r"\[pause:1s\]", lambda match: " " * len(match[0]), text)
     return re.sub(r"\[([^\[\]\n]+)\]\(/[^()\n]+/\)", lambda match: f" {match[1]}".ljust(len(match[0])), hidden)
 
@@ -273,6 +271,6 @@ def check_pieces(text: str, items: list[Piece | Pause], sizes: PieceSizes) -> No
         last = 0
         for word in piece.words:
             assert piece.start <= word.start < word.end <= piece.end
-            assert last <= word.first < word.last <= len(piece.phonemes)
+            assert last <= word.phoneme_start < word.phoneme_end <= len(piece.phonemes)
             assert end <= word.start
-            end, last = word.end, word.last
+            end, last = word.end, word.phoneme_end

@@ -1,6 +1,6 @@
-"""The G2P service's errors as answers, in the speech server's form: `{"error": {code, message, field}}`.
+"""The G2P service's error responses, in the speech server's form: `{"error": {code, message, field}}`.
 
-That server's own handlers are not used, as they would bring all of it into this process.
+The speech server's own handlers are not used, as they would bring all of it into this process.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def install(app: FastAPI) -> None:
     app.add_exception_handler(Exception, _on_unexpected)
 
 
-def _answer(status: int, code: str, message: str, field: str | None = None) -> JSONResponse:
+def _response(status: int, code: str, message: str, field: str | None = None) -> JSONResponse:
     return JSONResponse({"error": {"code": code, "message": message, "field": field}}, status)
 
 
@@ -33,7 +33,7 @@ async def _on_kokoro_error(_request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, KokoroError)
     if error.status >= 500:
         log.error("request failed code=%s message=%s", error.code, error.message)
-    response = _answer(error.status, error.code, error.message, error.field)
+    response = _response(error.status, error.code, error.message, error.field)
     if error.retry_after is not None:
         response.headers["Retry-After"] = str(max(1, math.ceil(error.retry_after)))
     return response
@@ -43,16 +43,16 @@ async def _on_invalid(_request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, RequestValidationError)
     first = error.errors()[0]
     if first["type"] == "json_invalid":
-        return _answer(InvalidInput.status, InvalidInput.code, f"the body is not valid JSON: {first['ctx']['error']}")
+        return _response(InvalidInput.status, InvalidInput.code, f"the body is not valid JSON: {first['ctx']['error']}")
     field = ".".join(str(part) for part in first["loc"] if part != "body")
     message = f"{field}: {first['msg']}" if field else str(first["msg"])
-    return _answer(InvalidInput.status, InvalidInput.code, message, field or None)
+    return _response(InvalidInput.status, InvalidInput.code, message, field or None)
 
 
 async def _on_http_error(_request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, HTTPException)
-    return _answer(error.status_code, "http_error", str(error.detail))
+    return _response(error.status_code, "http_error", str(error.detail))
 
 
 async def _on_unexpected(_request: Request, _error: Exception) -> JSONResponse:
-    return _answer(500, KokoroError.code, "something went wrong in the G2P service; its log has the details")
+    return _response(500, KokoroError.code, "something went wrong in the G2P service; its log has the details")

@@ -1,4 +1,4 @@
-"""The client's own way over HTTP: answers of every form, connections kept, and every fault told as httpx tells it."""
+"""The client's own HTTP transport: responses of every form, keep-alive, and faults as httpx's own exceptions."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import httpx
 import pytest
 import uvloop
 
-from kokoro_server.g2p.connections import Connections
+from kokoro_server.g2p.http_transport import KeepAliveTransport
 
 Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nOK"
@@ -32,10 +32,10 @@ async def serving(serve: Serve) -> AsyncIterator[str]:
 
 
 def client(timeout: float = 5.0) -> httpx.AsyncClient:
-    return httpx.AsyncClient(transport=Connections(), timeout=timeout, trust_env=False)
+    return httpx.AsyncClient(transport=KeepAliveTransport(), timeout=timeout, trust_env=False)
 
 
-async def asked(reader: asyncio.StreamReader) -> bytes:
+async def read_request(reader: asyncio.StreamReader) -> bytes:
     head = await reader.readuntil(b"\r\n\r\n")
     length = [int(line.split(b":")[1]) for line in head.lower().split(b"\r\n") if line.startswith(b"content-length")]
     return head + (await reader.readexactly(length[0]) if length else b"")
@@ -52,14 +52,14 @@ ZIPPED = gzip.compress(b"OK", mtime=0)
         b"HTTP/1.1 200 OK\r\n\r\nOK",
         b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: %d\r\n\r\n%b" % (len(ZIPPED), ZIPPED),
     ],
-    ids=["length", "chunked", "endless", "gzip"],
+    ids=["length", "chunked", "until close", "gzip"],
 )
 @pytest.mark.parametrize("bytewise", [False, True])
-async def test_answers_of_every_form_are_read(answer: bytes, bytewise: bool) -> None:
-    got: list[bytes] = []
+async def test_responses_of_every_form_are_read(answer: bytes, bytewise: bool) -> None:
+    requests: list[bytes] = []
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        got.append(await asked(reader))
+        requests.append(await read_request(reader))
         for start in range(0, len(answer), 1 if bytewise else len(answer)):
             writer.write(answer[start : start + (1 if bytewise else len(answer))])
             await writer.drain()
@@ -68,11 +68,11 @@ async def test_answers_of_every_form_are_read(answer: bytes, bytewise: bool) -> 
     async with serving(serve) as url, client() as http:
         response = await http.post(f"{url}/convert?a=b", json={"text": "ä"})
     assert (response.status_code, response.text) == (200, "OK")
-    assert got[0].startswith(b"POST /convert?a=b HTTP/1.1\r\nHost: 127.0.0.1:")
-    assert got[0].endswith('\r\n\r\n{"text":"ä"}'.encode())
+    assert requests[0].startswith(b"POST /convert?a=b HTTP/1.1\r\nHost: 127.0.0.1:")
+    assert requests[0].endswith('\r\n\r\n{"text":"ä"}'.encode())
 
 
-async def test_a_connection_is_kept_and_two_at_once_are_two() -> None:
+async def test_a_connection_is_kept_and_two_requests_at_once_take_two() -> None:
     connections = 0
     both = asyncio.Barrier(2)
 
@@ -80,7 +80,7 @@ async def test_a_connection_is_kept_and_two_at_once_are_two() -> None:
         nonlocal connections
         connections += 1
         while True:
-            if b"/both" in await asked(reader):
+            if b"/both" in await read_request(reader):
                 await both.wait()
             writer.write(OK)
 
@@ -92,14 +92,14 @@ async def test_a_connection_is_kept_and_two_at_once_are_two() -> None:
         assert connections == 2
 
 
-def test_on_the_event_loop_of_the_server() -> None:
+def test_connections_work_on_the_event_loop_of_the_server() -> None:
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(test_a_connection_is_kept_and_two_at_once_are_two())
+        runner.run(test_a_connection_is_kept_and_two_requests_at_once_take_two())
 
 
 async def test_a_connection_that_the_service_closed_is_not_used_again() -> None:
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await asked(reader)
+        await read_request(reader)
         writer.write(OK)
 
     async with serving(serve) as url, client() as http:
@@ -118,9 +118,9 @@ async def test_a_connection_that_the_service_closed_is_not_used_again() -> None:
     ],
     ids=["nothing", "short", "short chunk", "no HTTP"],
 )
-async def test_a_broken_answer_is_a_transport_error(answer: bytes, error: type[Exception]) -> None:
+async def test_a_broken_response_is_a_transport_error(answer: bytes, error: type[Exception]) -> None:
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await asked(reader)
+        await read_request(reader)
         writer.write(answer)
 
     async with serving(serve) as url, client() as http:
@@ -128,7 +128,7 @@ async def test_a_broken_answer_is_a_transport_error(answer: bytes, error: type[E
             await http.get(url)
 
 
-async def test_nobody_there() -> None:
+async def test_nobody_listening_is_a_connect_error() -> None:
     async with serving(lambda _reader, _writer: asyncio.sleep(0)) as url:
         pass
     async with client() as http:
@@ -141,7 +141,7 @@ async def test_an_exchange_that_is_given_up_closes_its_connection(cancelled: boo
     reading, closed = asyncio.Event(), asyncio.Event()
 
     async def serve(reader: asyncio.StreamReader, _writer: asyncio.StreamWriter) -> None:
-        await asked(reader)
+        await read_request(reader)
         reading.set()
         try:
             await reader.read()

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kokoro_server.text.incremental import SentenceBuffer
+from kokoro_server.text.sentence_buffer import SentenceBuffer
 from kokoro_server.text.splitter import sentences
 
 TEXTS = [
@@ -21,20 +21,20 @@ TEXTS = [
     "नमस्ते। आप कैसे हैं? ठीक।",
 ]
 
-BITS = [
+FRAGMENTS = [
     *'One two Dr U.S No The He A 3 1 .5 . . ! ? … 。 你 」 , ) " [pause:1s]'.split(),
     *(" ", " ", " ", "\n", "- ", "a word or two more"),
 ]
 
 
-def whole(text: str) -> list[str]:
+def split_at_once(text: str) -> list[str]:
     return [span.text for span in sentences(text)]
 
 
-def written(pieces: list[str]) -> list[str]:
+def split_incrementally(pieces: list[str]) -> list[str]:
     buffer = SentenceBuffer()
-    given = [sentence for piece in pieces for sentence in buffer.append(piece)]
-    return given + buffer.flush()
+    sentences = [sentence for piece in pieces for sentence in buffer.append(piece)]
+    return sentences + buffer.flush()
 
 
 def cut(text: str, random: random.Random) -> list[str]:
@@ -48,22 +48,22 @@ def cut(text: str, random: random.Random) -> list[str]:
 
 @pytest.mark.parametrize("text", [*TEXTS, " ".join(TEXTS), "\n".join(TEXTS)])
 def test_any_pieces_give_the_sentences_of_the_whole(text: str) -> None:
-    assert written(list(text)) == whole(text)
+    assert split_incrementally(list(text)) == split_at_once(text)
     for seed in range(5):
-        assert written(cut(text, random.Random(seed))) == whole(text)
+        assert split_incrementally(cut(text, random.Random(seed))) == split_at_once(text)
 
 
 @given(
-    text=st.lists(st.sampled_from(BITS), max_size=60).map("".join),
+    text=st.lists(st.sampled_from(FRAGMENTS), max_size=60).map("".join),
     seed=st.integers(0, 1000),
 )
 @settings(deadline=None, max_examples=300)
-def test_marks_in_any_order_do_so_too(text: str, seed: int) -> None:
-    assert written(cut(text, random.Random(seed))) == whole(text)
+def test_any_pieces_of_marks_in_any_order_give_the_sentences_of_the_whole(text: str, seed: int) -> None:
+    assert split_incrementally(cut(text, random.Random(seed))) == split_at_once(text)
 
 
 @pytest.mark.parametrize(
-    ("pieces", "given"),
+    ("pieces", "expected"),
     [
         (["Hello", " there.", " How"], [[], [], ["Hello there."]]),
         (["Hello.", " ", "Then"], [[], [], ["Hello."]]),
@@ -76,12 +76,12 @@ def test_marks_in_any_order_do_so_too(text: str, seed: int) -> None:
         (["One. Two. Three. Fo", "ur."], [["One.", "Two.", "Three."], []]),
     ],
 )
-def test_a_sentence_is_given_as_soon_as_its_end_is_certain(pieces: list[str], given: list[list[str]]) -> None:
+def test_a_sentence_is_returned_as_soon_as_its_end_is_certain(pieces: list[str], expected: list[list[str]]) -> None:
     buffer = SentenceBuffer()
-    assert [buffer.append(piece) for piece in pieces] == given
+    assert [buffer.append(piece) for piece in pieces] == expected
 
 
-def test_flush_gives_the_rest_and_begins_anew() -> None:
+def test_flush_returns_the_rest_and_begins_a_new_text() -> None:
     buffer = SentenceBuffer()
     assert buffer.append("One. Two") == ["One."]
     assert len(buffer) == len(" Two")
@@ -92,6 +92,6 @@ def test_flush_gives_the_rest_and_begins_anew() -> None:
 
 def test_a_sentence_without_an_end_is_broken_where_the_splitter_would() -> None:
     text = "and so it went on, " * 200
-    given = written([text[n : n + 7] for n in range(0, len(text), 7)])
-    assert len(given) > 4
-    assert " ".join(given) == text.strip()
+    found = split_incrementally([text[n : n + 7] for n in range(0, len(text), 7)])
+    assert len(found) > 4
+    assert " ".join(found) == text.strip()

@@ -1,4 +1,4 @@
-"""Reading with the real G2P service."""
+"""The reader with the real G2P service."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from kokoro_server.g2p import languages
 from kokoro_server.g2p.child import G2PChild
 from kokoro_server.g2p.client import G2PClient
 from kokoro_server.g2p.languages import Language
-from kokoro_server.text.reading import Piece, PieceSizes, Reader
+from kokoro_server.text.pieces import Piece, PieceSizes
+from kokoro_server.text.reader import Reader
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -31,7 +32,7 @@ async def read(reader: Reader, text: str, language: Language = languages.EN_US) 
     return [item async for item in reader.pieces(text, language) if isinstance(item, Piece)]
 
 
-def written(text: str, pieces: list[Piece]) -> list[str]:
+def word_texts(text: str, pieces: list[Piece]) -> list[str]:
     return [text[word.start : word.end] for piece in pieces for word in piece.words]
 
 
@@ -48,17 +49,17 @@ def written(text: str, pieces: list[Piece]) -> list[str]:
     ],
 )
 async def test_english_words_are_found_in_the_text(reader: Reader, text: str, words: str) -> None:
-    assert written(text, await read(reader, text)) == words.split("|")
+    assert word_texts(text, await read(reader, text)) == words.split("|")
 
 
 @pytest.mark.parametrize(
     "text", ["([Kokoro](/kˈOʔO/)).", "“[Kokoro](/kˈOʔO/)”, said", "U.S./[Kokoro](/kˈOʔO/)-ish!now"]
 )
 @pytest.mark.parametrize("language", [languages.EN_GB, languages.ES, languages.JA])
-async def test_given_phonemes_are_said_as_they_are(reader: Reader, text: str, language: Language) -> None:
+async def test_user_given_phonemes_are_spoken_as_they_are(reader: Reader, text: str, language: Language) -> None:
     pieces = await read(reader, text, language)
-    said = [piece.phonemes[word.first : word.last] for piece in pieces for word in piece.words]
-    assert said[written(text, pieces).index("Kokoro")] == "kˈOʔO"
+    phonemes = [piece.phonemes[word.phoneme_start : word.phoneme_end] for piece in pieces for word in piece.words]
+    assert phonemes[word_texts(text, pieces).index("Kokoro")] == "kˈOʔO"
 
 
 @pytest.mark.parametrize(
@@ -73,19 +74,21 @@ async def test_given_phonemes_are_said_as_they_are(reader: Reader, text: str, la
         (languages.ZH, "你好，世界。今天100%好吗？", "你好|世界|今天100%好吗"),
     ],
 )
-async def test_other_languages_are_told_by_phrase(reader: Reader, language: Language, text: str, phrases: str) -> None:
+async def test_other_languages_are_aligned_by_phrase(
+    reader: Reader, language: Language, text: str, phrases: str
+) -> None:
     pieces = await read(reader, text, language)
-    assert written(text, pieces) == phrases.split("|")
+    assert word_texts(text, pieces) == phrases.split("|")
     assert all(not vocab.unknown(piece.phonemes) for piece in pieces)
 
 
-async def test_a_long_text_is_said_to_the_end(reader: Reader) -> None:
+async def test_a_long_text_is_spoken_to_the_end(reader: Reader) -> None:
     sentence = "In 1984, Dr. Jones of the U.S. paid $1,234.50 for it; “why?” she asked, and (at 10:30) left. "
     text = sentence * 40
     pieces = await read(reader, text)
-    words = written(sentence, await read(reader, sentence))
+    words = word_texts(sentence, await read(reader, sentence))
     assert len(words) == 18
-    assert written(text, pieces) == words * 40
+    assert word_texts(text, pieces) == words * 40
     assert len(pieces[0].phonemes) <= 50
     assert all(len(piece.phonemes) <= 400 for piece in pieces)
     assert [piece.last for piece in pieces] == [False] * (len(pieces) - 1) + [True]

@@ -1,4 +1,4 @@
-"""In place of G2P: what it says can be read back, letter by letter."""
+"""A G2P double whose phonemes can be traced back to the text, letter by letter."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from kokoro_server.g2p import languages
 from kokoro_server.g2p.languages import Language
-from kokoro_server.g2p.phonemes import Phonemes, Token
+from kokoro_server.g2p.result import G2PResult, Token
 
 SOUNDS = "abdefhijklmnopstuvwz"
 MARKS = ';:,.!?—…()“”"'
@@ -15,25 +15,25 @@ LINK = re.compile(r"\[([^\]]+)\]\(/([^)]*)/\)")
 TOKEN = re.compile(r"([A-Za-z0-9]+(?:[.,:'’-][A-Za-z0-9]+)*|[^\sA-Za-z0-9])(\s?)")
 
 
-def say(text: str) -> str:
-    """Two sounds for a letter, so that phonemes are never where the characters are."""
+def fake_phonemes(text: str) -> str:
+    """Two phonemes for each letter, so that offsets in the phonemes always differ from those in the text."""
     return "".join(SOUNDS[ord(character) % len(SOUNDS)] + "x" for character in text if character.isalnum())
 
 
-class Letters:
-    """English comes with tokens, as the real service's does. `calls` keeps what was asked for."""
+class FakeG2P:
+    """English comes with tokens, as from the real service. `calls` keeps the texts of each call."""
 
     def __init__(self) -> None:
         self.calls: list[list[str]] = []
 
-    async def convert(self, texts: Sequence[str], language: Language) -> list[Phonemes]:
+    async def convert(self, texts: Sequence[str], language: Language) -> list[G2PResult]:
         self.calls.append(list(texts))
         english = language in (languages.EN_US, languages.EN_GB)
-        return [self._english(text) if english else Phonemes(self._other(text)) for text in texts]
+        return [self._english(text) if english else G2PResult(self._other(text)) for text in texts]
 
-    def _english(self, text: str) -> Phonemes:
+    def _english(self, text: str) -> G2PResult:
         tokens = [token for part in self._parts(text) for token in part]
-        return Phonemes("".join(token.phonemes + token.whitespace for token in tokens), tuple(tokens))
+        return G2PResult("".join(token.phonemes + token.whitespace for token in tokens), tuple(tokens))
 
     def _parts(self, text: str) -> list[list[Token]]:
         parts, end = [], 0
@@ -48,7 +48,7 @@ class Letters:
         return [Token(match[1], match[2], self._sound(match[1])) for match in TOKEN.finditer(text)]
 
     def _sound(self, token: str) -> str:
-        return token if token in MARKS else say(token)
+        return token if token in MARKS else fake_phonemes(token)
 
     def _other(self, text: str) -> str:
         parts = re.findall(r"\w+|[^\w\s]", text)

@@ -1,11 +1,11 @@
-"""What goes between the G2P client and the G2P service, as both sides see it."""
+"""The requests and responses between the G2P client and the G2P service."""
 
 from __future__ import annotations
 
 from pydantic import BaseModel, ConfigDict, Field
 
 MAX_TEXT_LENGTH = 10_000  # characters in one text
-MAX_BATCH_TEXTS = 256  # texts in one call
+MAX_BATCH_TEXTS = 256  # texts in one request
 
 
 class ConvertRequest(BaseModel):

@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kokoro_server.text import cuts
+from kokoro_server.text.cut_points import find_cuts
 
 
 def parts(phonemes: str, longest: int, first: int | None = None, words: tuple[tuple[int, int], ...] = ()) -> list[str]:
-    places = [0, *cuts.places(phonemes, lambda: words, longest, first), len(phonemes)]
-    return [phonemes[start:stop].strip() for start, stop in itertools.pairwise(places)]
+    cuts = [0, *find_cuts(phonemes, lambda: words, longest, first), len(phonemes)]
+    return [phonemes[start:stop].strip() for start, stop in itertools.pairwise(cuts)]
 
 
 def test_long_sentence_is_cut_at_the_best_mark_that_leaves_no_sliver() -> None:
@@ -71,11 +71,11 @@ def test_the_first_part_is_cut_within_a_clause_only_at_the_limit() -> None:
 def test_nothing_is_lost_and_nothing_too_long(phonemes: str, longest: int, first: int | None, ends: list[int]) -> None:
     phonemes = phonemes.strip()
     edges = sorted({end for end in ends if end <= len(phonemes)})
-    found = parts(phonemes, longest, first, tuple(itertools.pairwise(edges)))
-    assert all(len(part) <= longest for part in found)
-    assert "".join(found).replace(" ", "") == phonemes.replace(" ", "")
+    split = parts(phonemes, longest, first, tuple(itertools.pairwise(edges)))
+    assert all(len(part) <= longest for part in split)
+    assert "".join(split).replace(" ", "") == phonemes.replace(" ", "")
 
 
 def test_phonemes_without_end_take_linear_time() -> None:
-    words = tuple((place, place + 4) for place in range(0, 200_000, 5))
+    words = tuple((start, start + 4) for start in range(0, 200_000, 5))
     assert len(parts("abcd " * 40_000, 400, 50, words)) == 500

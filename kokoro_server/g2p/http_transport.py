@@ -1,4 +1,4 @@
-"""HTTP/1.1 to a service nearby, for httpx: an exchange takes a third of the event loop's time that its own does."""
+"""An HTTP/1.1 transport for httpx. An exchange takes a third of the event loop's time that httpx's own takes."""
 
 from __future__ import annotations
 
@@ -12,30 +12,30 @@ import httpx
 Address = tuple[str, int]
 
 
-class Connections(httpx.AsyncBaseTransport):
-    """Connections that are kept, each for one exchange at a time. Whatever is not plain http goes httpx's own way."""
+class KeepAliveTransport(httpx.AsyncBaseTransport):
+    """A pool of kept-alive connections, each for one exchange at a time. Other schemes than http use httpx's own."""
 
     def __init__(self) -> None:
         self._idle: defaultdict[Address, list[_Connection]] = defaultdict(list)
-        self._others = httpx.AsyncHTTPTransport(trust_env=False)
+        self._fallback = httpx.AsyncHTTPTransport(trust_env=False)
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         if request.url.scheme != "http":
-            return await self._others.handle_async_request(request)
-        limits = request.extensions["timeout"]
-        message = _head(request) + await request.aread()
+            return await self._fallback.handle_async_request(request)
+        timeouts = request.extensions["timeout"]
+        message = _request_head(request) + await request.aread()
         address = request.url.host, request.url.port or 80
-        connection = self._kept(address)
+        connection = self._take_idle(address)
         if connection is None:
             try:
-                async with asyncio.timeout(limits["connect"]):
+                async with asyncio.timeout(timeouts["connect"]):
                     _, connection = await asyncio.get_running_loop().create_connection(_Connection, *address)
             except TimeoutError as error:
                 raise httpx.ConnectTimeout("not connected in time") from error
             except OSError as error:
                 raise httpx.ConnectError(str(error)) from error
         try:
-            async with asyncio.timeout(limits["read"]):
+            async with asyncio.timeout(timeouts["read"]):
                 response = await connection.exchange(message)
         except TimeoutError as error:
             raise httpx.ReadTimeout("no answer in time") from error
@@ -51,9 +51,9 @@ class Connections(httpx.AsyncBaseTransport):
             for connection in connections:
                 connection.close()
         self._idle.clear()
-        await self._others.aclose()
+        await self._fallback.aclose()
 
-    def _kept(self, address: Address) -> _Connection | None:
+    def _take_idle(self, address: Address) -> _Connection | None:
         idle = self._idle[address]
         while idle:
             connection = idle.pop()
@@ -62,7 +62,7 @@ class Connections(httpx.AsyncBaseTransport):
         return None
 
 
-def _head(request: httpx.Request) -> bytes:
+def _request_head(request: httpx.Request) -> bytes:
     lines = [request.method.encode() + b" " + request.url.raw_path + b" HTTP/1.1"]
     lines += (name + b": " + value for name, value in request.headers.raw)
     return b"\r\n".join(lines) + b"\r\n\r\n"
@@ -74,21 +74,21 @@ class _Connection(asyncio.Protocol):
     def __init__(self) -> None:
         self._transport: asyncio.Transport | None = None
         self._parser: Any = None
-        self._answer: asyncio.Future[httpx.Response] | None = None
+        self._response: asyncio.Future[httpx.Response] | None = None
         self._headers: list[tuple[bytes, bytes]] = []
         self._body = bytearray()
-        self._endless = False  # the answer ends where the connection does
+        self._until_close = False  # the response has no length: it ends where the connection does
         self.reusable = True
 
     async def exchange(self, message: bytes) -> httpx.Response:
         assert self._transport is not None
         self.reusable = False
         self._parser = httptools.HttpResponseParser(self)
-        self._headers, self._body, self._endless = [], bytearray(), False
-        self._answer = asyncio.get_running_loop().create_future()
+        self._headers, self._body, self._until_close = [], bytearray(), False
+        self._response = asyncio.get_running_loop().create_future()
         self._transport.write(message)
         try:
-            return await self._answer
+            return await self._response
         finally:
             self._parser = None  # nothing more is expected
 
@@ -97,7 +97,7 @@ class _Connection(asyncio.Protocol):
             self._transport.abort()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast(asyncio.Transport, transport)  # uvloop's is none by name
+        self._transport = cast(asyncio.Transport, transport)  # uvloop's does not inherit from this class
 
     def data_received(self, data: bytes) -> None:
         try:
@@ -110,7 +110,7 @@ class _Connection(asyncio.Protocol):
 
     def connection_lost(self, error: Exception | None) -> None:
         self.reusable = False
-        if self._endless and error is None:
+        if self._until_close and error is None:
             self.on_message_complete()
         self._fail(httpx.RemoteProtocolError("the connection was closed before the end of the answer"))
 
@@ -119,18 +119,18 @@ class _Connection(asyncio.Protocol):
 
     def on_headers_complete(self) -> None:
         names = {name.lower() for name, _ in self._headers}
-        self._endless = not names & {b"content-length", b"transfer-encoding"}
+        self._until_close = not names & {b"content-length", b"transfer-encoding"}
 
     def on_body(self, body: bytes) -> None:
         self._body += body
 
     def on_message_complete(self) -> None:
-        if self._answer is not None and not self._answer.done():
+        if self._response is not None and not self._response.done():
             status = self._parser.get_status_code()
-            self._answer.set_result(httpx.Response(status, headers=self._headers, content=bytes(self._body)))
-            self.reusable = not self._endless and self._parser.should_keep_alive()
+            self._response.set_result(httpx.Response(status, headers=self._headers, content=bytes(self._body)))
+            self.reusable = not self._until_close and self._parser.should_keep_alive()
 
     def _fail(self, error: httpx.TransportError) -> None:
         self.reusable = False
-        if self._answer is not None and not self._answer.done():
-            self._answer.set_exception(error)
+        if self._response is not None and not self._response.done():
+            self._response.set_exception(error)

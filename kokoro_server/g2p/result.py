@@ -1,4 +1,4 @@
-"""What a language makes of a text."""
+"""What G2P returns for a text."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ class Token(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Phonemes:
-    """All of `phonemes` are in the model's vocabulary.
+class G2PResult:
+    """The phonemes of a text, all of them in the model's vocabulary.
 
     English comes with tokens: their phonemes, each followed by the token's whitespace, make up `phonemes`.
     """

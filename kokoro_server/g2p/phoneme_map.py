@@ -1,19 +1,17 @@
-"""Phonemes made to fit the model's vocabulary: what it has no symbol for is replaced by the nearest one it has."""
+"""Maps phonemes to the model's symbols: a phoneme that it has no symbol for becomes the nearest one that it has."""
 
 from __future__ import annotations
 
-import json
 import logging
 import unicodedata
 from functools import cache
-from pathlib import Path
+
+from kokoro_server.engine import vocab
 
 log = logging.getLogger(__name__)
 
-_CONFIG = Path(__file__).parents[1] / "engine" / "kokoro_config.json"
-
-_SOUNDS = {
-    "g": "ɡ",  # the letter for IPA's own sign
+_SIMILAR_SOUNDS = {
+    "g": "ɡ",  # the letter g, for IPA's own sign
     "ɫ": "l",
     "ɬ": "l",
     "ɭ": "l",
@@ -34,7 +32,7 @@ _SOUNDS = {
     "ᵿ": "ʊ",
     "ä": "a",
 }
-_MARKS = {
+_SIMILAR_MARKS = {
     "–": "—",
     "―": "—",
     "~": "—",
@@ -64,20 +62,20 @@ _MARKS = {
     "॥": ".",
     "؟": "?",
 }
-# Not spoken, in any language: their going needs no notice.
-_SILENT = "¿¡-‐‑'‘’`´·・*_/\\|ˑ͡^͜\u0329\u032f\u200b\u200c\u200d\u2060\ufeff\ufe0e\ufe0f"
-_REPLACEMENTS = _SOUNDS | _MARKS | dict.fromkeys(_SILENT, "")
+# Not spoken in any language, so they are left out without notice.
+_UNSPOKEN = "¿¡-‐‑'‘’`´·・*_/\\|ˑ͡^͜\u0329\u032f\u200b\u200c\u200d\u2060\ufeff\ufe0e\ufe0f"
+_REPLACEMENTS = _SIMILAR_SOUNDS | _SIMILAR_MARKS | dict.fromkeys(_UNSPOKEN, "")
 
 
 @cache
-def symbols() -> frozenset[str]:
-    """Every character the model knows."""
-    return frozenset(json.loads(_CONFIG.read_text(encoding="utf-8"))["vocab"])
+def model_symbols() -> frozenset[str]:
+    """Every character in the model's vocabulary."""
+    return frozenset(vocab.ids())
 
 
-def fit(phonemes: str) -> tuple[str, str]:
-    """`phonemes` in the model's vocabulary, and the characters that had to be left out, each once."""
-    if symbols().issuperset(phonemes):
+def to_model_symbols(phonemes: str) -> tuple[str, str]:
+    """`phonemes` in the model's symbols, and the characters that had to be left out, each once."""
+    if model_symbols().issuperset(phonemes):
         return phonemes, ""
     kept, dropped = [], {}
     for character in phonemes:
@@ -92,13 +90,13 @@ def fit(phonemes: str) -> tuple[str, str]:
 
 @cache
 def _replacement(character: str) -> str | None:
-    if character in symbols():
+    if character in model_symbols():
         return character
     if character.isspace():
         return " "
     if character in _REPLACEMENTS:
         return _REPLACEMENTS[character]
-    known = "".join(part for part in unicodedata.normalize("NFD", character) if part in symbols())
+    known = "".join(part for part in unicodedata.normalize("NFD", character) if part in model_symbols())
     return known or None
 
 

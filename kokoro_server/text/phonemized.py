@@ -1,0 +1,120 @@
+"""A sentence with its phonemes, and the words that these belong to."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import regex
+
+from kokoro_server.text.splitter import Span
+
+_TAIL = re.compile(r"\S*\Z")
+_SOUNDLESS = frozenset("ˈˌːʰʲ")  # stress, length and other marks, which Unicode counts as letters
+_GRAPHEME = regex.compile(r"\X")
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """`original[start:end]` is pronounced as `phonemes[phoneme_start:phoneme_end]`.
+
+    A `phrase` is several words whose phonemes cannot be told apart.
+    """
+
+    start: int
+    end: int
+    phoneme_start: int
+    phoneme_end: int
+    phrase: bool = False
+
+    def shifted(self, by: int) -> Word:
+        """The same word, with its phonemes `by` positions further on."""
+        return Word(self.start, self.end, self.phoneme_start + by, self.phoneme_end + by, self.phrase)
+
+
+FindWords = Callable[[], tuple[Word, ...]]
+
+
+@dataclass(frozen=True, eq=False)
+class PhonemizedSentence:
+    span: Span
+    phonemes: str
+    find_words: FindWords = tuple
+
+    @cached_property
+    def words(self) -> tuple[Word, ...]:
+        """The words in order. They do not overlap, neither in the text nor in the phonemes.
+
+        They are computed on demand: most clients do not ask for them, and most sentences can be cut without them.
+        """
+        return self.find_words()
+
+    def split_at(self, cuts: Sequence[int]) -> Iterator[PhonemizedSentence]:
+        """The parts between these `cuts` of the phonemes, each with its words and its share of the text."""
+        if not cuts and self.phonemes == self.phonemes.strip():
+            span = self.span.between(self.span.start, self.span.end)
+            yield PhonemizedSentence(span, self.phonemes, lambda: self.words)
+            return
+        remaining = list(reversed(self.words))
+        start, text_start = 0, self.span.start
+        for stop in (*cuts, len(self.phonemes)):
+            words = self._take_words(stop, remaining)
+            text_stop = self._text_cut(remaining, words[-1].end if words else text_start)
+            body = self.phonemes[start:stop]
+            lead = len(body) - len(body.lstrip())
+            shifted = tuple(word.shifted(-start - lead) for word in words)
+            yield PhonemizedSentence(self.span.between(text_start, text_stop), body.strip(), known_words(shifted))
+            start, text_start = stop, text_stop
+
+    def _take_words(self, stop: int, remaining: list[Word]) -> list[Word]:
+        """Takes the words that begin before `stop` off the end of `remaining`."""
+        words: list[Word] = []
+        while remaining and remaining[-1].phoneme_start < stop:
+            word = remaining.pop()
+            if word.phoneme_end > stop:
+                word, *rest = self._split_word(word, stop)
+                remaining += rest
+            words.append(word)
+        return words
+
+    def _split_word(self, word: Word, stop: int) -> list[Word]:
+        """The two parts of a word too long for one piece. Its characters are divided about as its phonemes are."""
+        phonemes_before = self.phonemes[word.phoneme_start : stop].rstrip()
+        phonemes_after = self.phonemes[stop : word.phoneme_end].lstrip()
+        share = len(phonemes_before) / (word.phoneme_end - word.phoneme_start)
+        text = self.span.text[word.start - self.span.start : word.end - self.span.start]
+        position = _split_position(text, share)
+        text_before, text_after = text[:position].rstrip(), text[position:].lstrip()
+        before = replace(word, end=word.start + len(text_before), phoneme_end=word.phoneme_start + len(phonemes_before))
+        after = replace(word, start=word.end - len(text_after), phoneme_start=word.phoneme_end - len(phonemes_after))
+        return [before, after] if text_after else [before]
+
+    def _text_cut(self, remaining: Sequence[Word], low: int) -> int:
+        """Where in the text to cut before the next word. An opening quote goes with that word."""
+        if not remaining:
+            return self.span.end
+        high = remaining[-1].start
+        gap = self.span.text[low - self.span.start : high - self.span.start]
+        tail = _TAIL.search(gap)
+        return high - len(tail[0]) if tail and len(tail[0]) < len(gap) else high
+
+
+def known_words(words: tuple[Word, ...]) -> FindWords:
+    return lambda: words
+
+
+def has_sound(phonemes: str) -> bool:
+    """Whether `phonemes` has a sound in it: marks alone would make the model mumble."""
+    return any(character.isalpha() and character not in _SOUNDLESS for character in phonemes)
+
+
+def _split_position(text: str, share: float) -> int:
+    """About `share` of the way through `text`: after a space if one is near, else between two graphemes."""
+    target = max(1, round(len(text) * share))
+    space = text.rfind(" ", target // 2, target + 1)
+    if space > 0:
+        return space + 1
+    ends = [match.end() for match in _GRAPHEME.finditer(text)]
+    return min(ends, key=lambda end: abs(end - target), default=len(text))

@@ -1,0 +1,222 @@
+"""Turns text, or phonemes, into pieces for the model."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import islice
+from typing import Any, Protocol
+
+from kokoro_server.engine import vocab
+from kokoro_server.errors import InvalidInput, NothingToSay
+from kokoro_server.g2p import languages
+from kokoro_server.g2p.languages import Language
+from kokoro_server.g2p.result import G2PResult
+from kokoro_server.text import markup
+from kokoro_server.text.lexicon import LanguageLexicon, Lexicon
+from kokoro_server.text.markup import Part, Pronunciation
+from kokoro_server.text.pace import Pace
+from kokoro_server.text.pauses import Pause, split_pauses
+from kokoro_server.text.phonemized import PhonemizedSentence, Word, has_sound
+from kokoro_server.text.phrase_alignment import PhraseAlignedSentence
+from kokoro_server.text.pieces import PacedPacker, Packer, Piece, PieceSizes
+from kokoro_server.text.splitter import Span, sentences
+from kokoro_server.text.word_alignment import WordAlignedSentence
+
+Sentence = WordAlignedSentence | PhraseAlignedSentence
+
+# The most characters and sentences in the first call to G2P, the second and so on: few at first, so that synthesis can
+# start early.
+_CALL_LIMITS = ((80, 2), (500, 8), (2_000, 32), (4_000, 64))
+_PHONEMES_PER_CHARACTER = {languages.JA: 2.7, languages.ZH: 4.0}  # about
+_PHONEMES_PER_LETTER = 1.2  # about, in the other languages
+_PHONEME_SENTENCE_END = re.compile(r"[.!?]+[\"”)]*(?=\s|\Z)")
+_PHONEME_WORD = re.compile(r"[^ ;:,.!?—…\"()“”]+")
+
+
+class G2P(Protocol):
+    """What the reader needs of a G2PClient."""
+
+    async def convert(self, texts: Sequence[str], language: Language, /) -> list[G2PResult]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class _G2PCall:
+    """The sentences that are sent to G2P at once, and the pauses between them. `more`: other calls follow."""
+
+    items: Sequence[Sentence | Pause]
+    more: bool
+
+
+class Reader:
+    """Reads lazily: the first piece is there after one small call to G2P, however long the text.
+
+    `g2p_timer` makes the context in which each call to G2P runs. `pace` is for an engine whose speed is known: a text
+    that plays while it is synthesized (`streamed`) is then cut so that it starts early and does not stall. Without
+    `pace`, on an engine fast enough, or if the length of the first piece is fixed, a text is cut alike, and so sounds
+    alike, streamed or not.
+    """
+
+    def __init__(
+        self,
+        g2p: G2P,
+        sizes: PieceSizes,
+        lexicon: Lexicon | None = None,
+        g2p_timer: Callable[[], AbstractContextManager[Any]] = nullcontext,
+        pace: Pace | None = None,
+    ) -> None:
+        self._g2p = g2p
+        self._sizes = sizes
+        self._lexicon = lexicon
+        self._g2p_timer = g2p_timer
+        self._pace = pace
+
+    async def pieces(
+        self, text: str, language: Language, speed: float = 1.0, *, streamed: bool = False
+    ) -> AsyncGenerator[Piece | Pause, None]:
+        """The pieces of `text` and the pauses between them, in order.
+
+        Raises InvalidInput, before the first piece, for a bad pause or pronunciation anywhere in the text. Raises
+        NothingToSay if there is neither speech nor a pause in it.
+        """
+        markup.check_pronunciations(text)
+        stretches = list(split_pauses(text))
+        lexicon = await self._lexicon.for_language(language) if self._lexicon else None
+        phonemes = int(len(text) * _PHONEMES_PER_CHARACTER.get(language, _PHONEMES_PER_LETTER))
+        packer, silent = self._packer(speed, phonemes, streamed=streamed), True
+        for call in _group_into_calls(_split(stretches, language, lexicon)):
+            for item in _pack(packer, await self._phonemize(call.items, language), more=call.more):
+                silent = False
+                yield item
+        for piece in packer.finish():
+            silent = False
+            yield replace(piece, last=True)
+        if silent:
+            problem = "has nothing that can be spoken: no letters, no numbers" if text.strip() else "is empty"
+            raise NothingToSay(f"text {problem}", field="text")
+
+    async def phoneme_pieces(
+        self, phonemes: str, speed: float = 1.0, *, streamed: bool = False
+    ) -> AsyncGenerator[Piece | Pause, None]:
+        """As `pieces`, for phonemes instead of text. Words are what stands between spaces and marks.
+
+        Raises InvalidInput that names the phonemes that the model does not know.
+        """
+        items = list(_split_phonemes(re.sub(r"\s", " ", phonemes)))
+        if not items:
+            problem = "have no sound in them" if phonemes.strip() else "are empty"
+            raise NothingToSay(f"phonemes {problem}", field="phonemes")
+        for item in _pack(self._packer(speed, len(phonemes), streamed=streamed), items, more=False):
+            yield item
+
+    def _packer(self, speed: float, phonemes: int, *, streamed: bool) -> Packer:
+        """A packer for a text of about so many phonemes."""
+        if streamed and self._pace and self._pace.needs_plan and not self._sizes.first_is_fixed:
+            return PacedPacker(self._sizes, replace(self._pace, speed=speed), phonemes)
+        return Packer(self._sizes.shortest, self._sizes.longest, self._sizes.first)
+
+    async def _phonemize(
+        self, items: Sequence[Sentence | Pause], language: Language
+    ) -> list[PhonemizedSentence | Pause]:
+        """The items with their phonemes, without those that have no sound."""
+        texts = [text for item in items if not isinstance(item, Pause) for text in item.texts]
+        results: Iterator[G2PResult] = iter(())
+        if texts:
+            with self._g2p_timer():
+                results = iter(await self._g2p.convert(texts, language))
+        phonemized: list[PhonemizedSentence | Pause] = []
+        for item in items:
+            if phonemized:
+                await asyncio.sleep(0)  # a long text must not hold up the others
+            done = item if isinstance(item, Pause) else item.with_phonemes(list(islice(results, len(item.texts))))
+            if isinstance(done, Pause) or has_sound(done.phonemes):
+                phonemized.append(done)
+        return phonemized
+
+
+def _split(
+    stretches: Iterable[Span | Pause], language: Language, lexicon: LanguageLexicon | None
+) -> Iterator[Sentence | Pause]:
+    """The sentences that have something to speak in them, and the pauses."""
+    for stretch in stretches:
+        if isinstance(stretch, Pause):
+            yield stretch
+            continue
+        for span in sentences(stretch.text, offset=stretch.start):
+            parts = list(_apply_lexicon(span, lexicon))
+            if any(isinstance(part, Pronunciation) or markup.SPEAKABLE.search(part.text) for part in parts):
+                yield _sentence(span, parts, language)
+
+
+def _apply_lexicon(span: Span, lexicon: LanguageLexicon | None) -> Iterator[Part]:
+    for part in markup.split_pronunciations(span.text, span.start):
+        if lexicon and not isinstance(part, Pronunciation):
+            yield from lexicon.apply(part)
+        else:
+            yield part
+
+
+def _sentence(span: Span, parts: Sequence[Part], language: Language) -> Sentence:
+    if language in languages.ENGLISH:
+        return WordAlignedSentence(span, parts)
+    return PhraseAlignedSentence(span, parts, language)
+
+
+def _group_into_calls(items: Iterable[Sentence | Pause]) -> Iterator[_G2PCall]:
+    group, characters, count, calls = list[Sentence | Pause](), 0, 0, 0
+    for item in items:
+        length = 0 if isinstance(item, Pause) else sum(map(len, item.texts))
+        max_characters, max_count = _CALL_LIMITS[min(calls, len(_CALL_LIMITS) - 1)]
+        if count and (count == max_count or characters + length > max_characters):
+            yield _G2PCall(group, more=True)
+            group, characters, count, calls = [], 0, 0, calls + 1
+        group.append(item)
+        characters += length
+        count += 1
+    if group:
+        yield _G2PCall(group, more=False)
+
+
+def _pack(packer: Packer, items: Sequence[PhonemizedSentence | Pause], *, more: bool) -> Iterator[Piece | Pause]:
+    """The pieces that `items` complete: all of them, if there are no `more` to come."""
+    for index, item in enumerate(items):
+        if isinstance(item, Pause):
+            yield from packer.finish()
+            packer.add_pause(item.seconds)
+            yield item
+            continue
+        pieces = packer.add(item)
+        if not more and index == len(items) - 1:
+            *pieces, end = pieces + packer.finish()
+            pieces.append(replace(end, last=True))
+        yield from pieces
+
+
+def _split_phonemes(phonemes: str) -> Iterator[PhonemizedSentence | Pause]:
+    stretches = list(split_pauses(phonemes, field="phonemes"))
+    spoken = "".join(stretch.text for stretch in stretches if isinstance(stretch, Span))
+    if vocab.unknown(spoken):
+        raise InvalidInput(markup.describe_unknown(spoken), field="phonemes")
+    for stretch in stretches:
+        if isinstance(stretch, Pause):
+            yield stretch
+        else:
+            yield from (sentence for sentence in _phoneme_sentences(stretch) if has_sound(sentence.phonemes))
+
+
+def _phoneme_sentences(stretch: Span) -> Iterator[PhonemizedSentence]:
+    start = stretch.start
+    ends = [stretch.start + match.end() for match in _PHONEME_SENTENCE_END.finditer(stretch.text)]
+    for end in (*ends, stretch.end):
+        span = stretch.between(start, end)
+        yield PhonemizedSentence(span, span.text, partial(_phoneme_words, span))
+        start = end
+
+
+def _phoneme_words(span: Span) -> tuple[Word, ...]:
+    matches = _PHONEME_WORD.finditer(span.text)
+    return tuple(Word(span.start + match.start(), span.start + match.end(), *match.span()) for match in matches)

@@ -1,0 +1,83 @@
+"""Which texts are cut by an engine's speed, and which are not."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kokoro_server.errors import NothingToSay
+from kokoro_server.g2p import languages
+from kokoro_server.text.pace import MIN_PHONEMES, Pace
+from kokoro_server.text.pauses import Pause
+from kokoro_server.text.pieces import Piece, PieceSizes
+from kokoro_server.text.reader import Reader
+from tests.text.fake_g2p import FakeG2P
+from tests.text.test_reader import check_pieces
+
+LONG = "A sentence that goes on and on without a mark for so many words that it takes a slow machine a while. "
+TEXT = LONG + "Then a short one. " + LONG
+PHONEMES = "ðə kwˈɪk bɹˈWn fˈɑks ʤˈʌmps ˈOvəɹ ðə lˈAzi dˈɔɡ wˌIl sˈɛvən wˈɪzəɹdz kwˈIətli wˈɑʧ fɹʌm ðə hˈɪl. " * 2
+SLOW = Pace(0.4)
+
+
+async def lengths(items: AsyncIterator[Piece | Pause]) -> list[int]:
+    return [len(item.phonemes) async for item in items if isinstance(item, Piece)]
+
+
+def reader(pace: Pace | None, sizes: PieceSizes | None = None) -> Reader:
+    return Reader(FakeG2P(), sizes or PieceSizes(), pace=pace)
+
+
+async def piece_lengths(pace: Pace | None, sizes: PieceSizes | None = None, *, streamed: bool) -> list[int]:
+    return await lengths(reader(pace, sizes).pieces(TEXT, languages.EN_US, streamed=streamed))
+
+
+async def test_only_a_stream_is_cut_by_the_speed() -> None:
+    plain = await piece_lengths(None, streamed=False)
+    assert await piece_lengths(SLOW, streamed=False) == plain
+    streamed = await piece_lengths(SLOW, streamed=True)
+    assert streamed[0] <= SLOW.start().max_phonemes < plain[0]
+
+
+async def test_a_stream_of_phonemes_is_cut_by_the_speed_too() -> None:
+    whole = await lengths(reader(SLOW).phoneme_pieces(PHONEMES, streamed=False))
+    streamed = await lengths(reader(SLOW).phoneme_pieces(PHONEMES, streamed=True))
+    assert whole == await lengths(reader(None).phoneme_pieces(PHONEMES, streamed=True))
+    assert streamed[0] <= SLOW.start().max_phonemes < whole[0]
+
+
+async def test_a_stream_is_cut_like_a_clip_where_the_speed_does_not_matter() -> None:
+    plain = await piece_lengths(None, streamed=False)
+    assert await piece_lengths(None, streamed=True) == plain
+    assert await piece_lengths(Pace(0.05), streamed=True) == plain
+    fixed_first = PieceSizes(first_is_fixed=True)
+    assert await piece_lengths(SLOW, fixed_first, streamed=False) == plain
+    assert await piece_lengths(SLOW, fixed_first, streamed=True) == plain
+
+
+async def test_a_text_with_more_phonemes_than_expected_is_not_cut_to_bits() -> None:
+    twice = "A text that is soon at its end."  # `FakeG2P` has two phonemes for a letter
+    assert min(await lengths(reader(Pace(0.9)).pieces(twice, languages.EN_US, streamed=True))) >= MIN_PHONEMES
+
+
+async def test_a_phrase_that_is_cut_ends_with_its_piece() -> None:
+    text = "una frase larga que sigue y sigue sin ninguna coma hasta que por fin llega a su punto final."
+    items = [item async for item in reader(SLOW).pieces(text, languages.ES, streamed=True)]
+    assert len(items) > 2
+    check_pieces(text, items, PieceSizes())
+
+
+@settings(deadline=None)
+@given(
+    st.text(alphabet="aé ,.;:!?—…\n。，、[](/)1’“你あ\u0301👍\u200b", max_size=200),
+    st.sampled_from(languages.LANGUAGES),
+    st.sampled_from((0.1, 0.4, 0.7, 1.2)),
+)
+async def test_nothing_is_lost_in_a_stream(text: str, language: languages.Language, factor: float) -> None:
+    try:
+        items = [item async for item in reader(Pace(factor)).pieces(text, language, streamed=True)]
+    except NothingToSay:
+        return
+    check_pieces(text, items, PieceSizes())
