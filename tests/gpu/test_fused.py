@@ -18,7 +18,6 @@ from kokoro_server.engine.model.harmonic_source import STEP  # noqa: E402
 from kokoro_server.engine.model.layers import AdaINParams  # noqa: E402
 from kokoro_server.engine.model.lengths import DeviceLengths, Lengths, Placement  # noqa: E402
 from kokoro_server.engine.model.ops import Ops  # noqa: E402
-from kokoro_server.engine.model.torch_ops import TorchOps  # noqa: E402
 
 SIZE, COUNTS = 700, (700, 333, 2)
 HALF = 1e-3  # relative error of one operation in half precision
@@ -49,8 +48,8 @@ class Pair:
         self, device: torch.device, dtype: torch.dtype = torch.float16, counts: tuple[int, ...] = COUNTS
     ) -> None:
         self.device, self.counts = device, counts
-        self.ops: Ops = CudaOps(device)
-        self.plain_ops: Ops = TorchOps()
+        self.ops = CudaOps(device)
+        self.plain_ops = Ops()
         self.plain, self.fused = Placement(device, torch.float32), Placement(device, dtype)
         self.host = Lengths(counts, SIZE, self.plain)
         self.lengths = DeviceLengths(torch.tensor(counts, device=device), SIZE, self.fused)

@@ -1,4 +1,4 @@
-"""The operations of the forward pass on an NVIDIA GPU: what `torch_ops` does, by fewer and faster kernels.
+"""The operations of the forward pass on an NVIDIA GPU: what `Ops` does, by fewer and faster kernels.
 
 Statistics, norms, activations, the harmonic source and both transforms are computed in single precision, whatever the
 precision of the convolutions. A convolution of half precision on Hopper or later is one Triton kernel, which skips the
@@ -20,9 +20,9 @@ from kokoro_server.engine.cuda.linear import SplitLinear
 from kokoro_server.engine.cuda.lstm import FusedLSTM
 from kokoro_server.engine.cuda.norm import FusedInstanceNorm
 from kokoro_server.engine.cuda.waveform import FusedHarmonicSource, FusedInverseSTFT, FusedSTFT
-from kokoro_server.engine.model.harmonic_source import STFT, HarmonicSource, InverseSTFT
-from kokoro_server.engine.model.layers import BiLSTM, Conv, InstanceNorm, Linear, Upsample
+from kokoro_server.engine.model.layers import BiLSTM, Conv, Linear, Upsample
 from kokoro_server.engine.model.lengths import Lengths, Placement, kernel_args
+from kokoro_server.engine.model.ops import Ops
 from kokoro_server.engine.protocol import SAMPLES_PER_FRAME
 
 HOPPER = (9, 0)  # the first with tensor descriptors in hardware
@@ -38,8 +38,13 @@ class FusedUpsample(Upsample):
         return y
 
 
-class CudaOps:
-    """`ops.Ops` for CUDA. `split` lets products in single precision be made of products in half precision."""
+class CudaOps(Ops):
+    """`split` lets products in single precision be made of products in half precision."""
+
+    harmonic_source = FusedHarmonicSource
+    stft = FusedSTFT
+    istft = FusedInverseSTFT
+    instance_norm = FusedInstanceNorm
 
     def __init__(self, device: torch.device, *, split: bool = True) -> None:
         self.split = split
@@ -68,18 +73,6 @@ class CudaOps:
 
     def lstm(self, module: Any, placement: Placement) -> BiLSTM:
         return FusedLSTM(module, placement, split=self.split)
-
-    def harmonic_source(self, module: Any, wave: Placement, phase_dtype: torch.dtype | None) -> HarmonicSource:
-        return FusedHarmonicSource(module, wave, phase_dtype)
-
-    def stft(self, placement: Placement, wave: Placement) -> STFT:
-        return FusedSTFT(placement, wave)
-
-    def istft(self, wave: Placement) -> InverseSTFT:
-        return FusedInverseSTFT(wave)
-
-    def instance_norm(self, x: Tensor, lengths: Lengths) -> InstanceNorm:
-        return FusedInstanceNorm(x, lengths)
 
     def leaky_mean(self, parts: Iterable[Tensor], slope: float, lengths: Lengths) -> Tensor:
         tensors = list(parts)

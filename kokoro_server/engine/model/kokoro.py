@@ -21,7 +21,6 @@ from kokoro_server.engine.model.layers import Conv, StyleProjections
 from kokoro_server.engine.model.lengths import Lengths, Placement
 from kokoro_server.engine.model.ops import Ops
 from kokoro_server.engine.model.text_encoder import Albert, DurationEncoder, DurationPredictor, TextEncoder
-from kokoro_server.engine.model.torch_ops import TorchOps
 
 HALF_STYLE = 128  # the first half of a style is for the decoder, the second for the predictor
 
@@ -108,7 +107,7 @@ class BatchedKokoro:
         phase_dtype: torch.dtype | None = None,
         ops: Ops | None = None,
     ) -> None:
-        ops = ops or TorchOps()
+        ops = ops or Ops()
         self.predictor_placement = exact = Placement(device, predictor_dtype)
         self.placement = exact.to(dtype)
         self.wave = exact.to(torch.float32) if dtype.itemsize < 4 else self.placement
