@@ -104,12 +104,16 @@ def ensure(cache_dir: Path, weights: Path, wanted: Key, build: Build | None = No
     """
     if folder := find(cache_dir, wanted):
         return folder
+    if build is None:
+        from kokoro_server.engine.cpu.build import build as build_graphs
+
+        build = build_graphs
     store = Cache(cache_dir)
     folder = store.directory / FOLDER / wanted.name
     with files.explained(cache_dir), store.locked():
         # Another process may have built them while this one waited for the lock.
         if not _intact(folder, wanted):
-            _build(store, weights, wanted, folder, build or _exporter())
+            _build(store, weights, wanted, folder, build)
     return folder
 
 
@@ -131,12 +135,6 @@ def listing(cache_dir: Path) -> list[CachedBuild]:
     with files.explained(cache_dir):
         folders = sorted(path for path in home.iterdir() if path.is_dir()) if home.is_dir() else []
         return [build for folder in folders if (build := _read(folder))]
-
-
-def _exporter() -> Build:
-    from kokoro_server.engine.cpu import build
-
-    return build.build
 
 
 def _intact(folder: Path, wanted: Key) -> bool:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,7 @@ from kokoro_server import __version__
 from kokoro_server.assets import files
 from kokoro_server.engine import vocab
 from kokoro_server.engine.cpu import build
-from kokoro_server.engine.cpu.engine import decode_inputs
+from kokoro_server.engine.cpu.engine import available_cores, decode_inputs, session
 from kokoro_server.engine.cpu.graph import Array, fold_constants
 from kokoro_server.engine.cpu.lowering import SNAKE_GAIN, f32, lower
 from kokoro_server.engine.cpu.quantization import EDGE_STEPS, SEGMENTED, is_quantizable
@@ -41,48 +41,32 @@ def measure_channel_amax(
 ) -> dict[str, Array]:
     """The greatest magnitude of each input channel over all rows, by the name of the convolution."""
     text, decode = (_observed_session(templates[name], state) for name in build.GRAPHS)
+    names = [output.name for output in decode.get_outputs()][1:]
     table: dict[str, Array] = {}
     for row in rows:
-        for name, amax in _channel_amax(text, decode, row):
+        inputs, _ = decode_inputs(text, row)
+        for name, signal in zip(names, decode.run(names, inputs), strict=True):
+            inner = signal[:, EDGE_STEPS:-EDGE_STEPS] if name.startswith(SEGMENTED) else signal
+            amax = np.abs(inner).max((0, 1))
             table[name] = np.maximum(table.get(name, amax), amax)
     return table
 
 
 def _observed_session(template: onnx.ModelProto, state: Mapping[str, Array]) -> onnxruntime.InferenceSession:
-    """A graph in single precision that also gives the inputs of the convolutions that SmoothQuant scales."""
-    model, constants = fold_constants(template, build.required_tensors(template, state))
-    snakes = {node.output[0] for node in model.graph.node if node.op_type == "Snake"}
-    for label, x in _scaled_convs(model, constants):
-        constants[f"{label}.gain"] = f32(SNAKE_GAIN if x in snakes else 1)
-        model.graph.node.append(onnx.helper.make_node("Mul", [x, f"{label}.gain"], [label]))
-        model.graph.output.append(onnx.ValueInfoProto(name=label))
-    lowered = lower(model, constants, "fp32")
-    return onnxruntime.InferenceSession(lowered.SerializeToString(), providers=["CPUExecutionProvider"])
-
-
-def _scaled_convs(model: onnx.ModelProto, constants: Mapping[str, Array]) -> list[tuple[str, str]]:
-    """The names of the convolutions that SmoothQuant scales, and of their inputs.
+    """A graph in single precision that also gives the inputs of the convolutions that SmoothQuant scales.
 
     It scales all that int8 quantizes, except the energy branch and the shortcuts, whose input has two bytes.
     """
-    convs = [node for node in model.graph.node if node.domain and node.op_type == "Conv"]
-    labels = [next(each.s.decode() for each in node.attribute if each.name == "label") for node in convs]
-    return [
-        (label, node.input[0])
-        for label, node in zip(labels, convs, strict=True)
-        if is_quantizable(label, constants[node.input[1]])
-        and not label.startswith(("predictor.N.", "decoder.asr_res."))
-        and not label.endswith("conv1x1")
-    ]
-
-
-def _channel_amax(
-    text: onnxruntime.InferenceSession, decode: onnxruntime.InferenceSession, row: Row
-) -> Iterator[tuple[str, Array]]:
-    inputs, _ = decode_inputs(text, row)
-    names = [output.name for output in decode.get_outputs()][1:]
-    for name, signal in zip(names, decode.run(names, inputs), strict=True):
-        yield name, np.abs(signal[:, EDGE_STEPS:-EDGE_STEPS] if name.startswith(SEGMENTED) else signal).max((0, 1))
+    model, constants = fold_constants(template, build.required_tensors(template, state))
+    snakes = {node.output[0] for node in model.graph.node if node.op_type == "Snake"}
+    for node in [node for node in model.graph.node if node.domain and node.op_type == "Conv"]:
+        label = next(each.s.decode() for each in node.attribute if each.name == "label")
+        unscaled = label.startswith(("predictor.N.", "decoder.asr_res.")) or label.endswith("conv1x1")
+        if is_quantizable(label, constants[node.input[1]]) and not unscaled:
+            constants[f"{label}.gain"] = f32(SNAKE_GAIN if node.input[0] in snakes else 1)
+            model.graph.node.append(onnx.helper.make_node("Mul", [node.input[0], f"{label}.gain"], [label]))
+            model.graph.output.append(onnx.ValueInfoProto(name=label))
+    return session(lower(model, constants, "fp32").SerializeToString(), available_cores())
 
 
 def main() -> None:

@@ -37,7 +37,7 @@ class Part(nn.Module):
         self.reference = model
 
     def batched(self) -> BatchedKokoro:
-        """Built anew inside the trace, so that what it does to the parameters is traced too."""
+        """The model is built anew inside the trace, so that what it does to the parameters is traced too."""
         return BatchedKokoro(self.reference, CPU, kernels=Traced(self.reference))
 
 

@@ -75,10 +75,7 @@ class GraphBuilder:
 
 
 def fold_constants(model: onnx.ModelProto, tensors: Mapping[str, Array]) -> tuple[onnx.ModelProto, dict[str, Array]]:
-    """The model without the nodes that depend on its initializers alone, and the constants that the rest needs.
-
-    `tensors` are the values of the initializers, by name.
-    """
+    """The model without the nodes that depend only on its initializers, `tensors`; and the constants that it needs."""
     known = set(tensors)
     constant_nodes, rest = [], []
     for node in model.graph.node:

@@ -37,10 +37,7 @@ def lower(
     precision: CpuPrecision,
     channel_amax: Mapping[str, Array] = MappingProxyType({}),
 ) -> onnx.ModelProto:
-    """Lower a graph whose constants are folded.
-
-    `channel_amax` has the greatest magnitude of each channel of a convolution's input, by the convolution's name.
-    """
+    """`channel_amax` has the greatest magnitude of each channel of a convolution's input, by the convolution's name."""
     graph = GraphBuilder(model.graph, constants)
     lowering = Lowering(graph, precision, channel_amax)
     for node in model.graph.node:
@@ -180,10 +177,7 @@ class Lowering:
         two_byte: bool = False,
         output: int | list[str] = 1,
     ) -> str:
-        """`steps` steps of the convolution, in bytes.
-
-        If `two_byte`, the error of the input's quantization is quantized and convolved too, and added.
-        """
+        """`steps` steps of the convolution, in bytes. With `two_byte`, the input's quantization error goes through too."""
         op = self.graph.op
         indices = self._tap_indices(steps, weights.taps, weights.dilation)
 

@@ -1,7 +1,7 @@
 """The parts of the forward pass as they are traced for ONNX: one row, no padding, any length.
 
-What onnxruntime is to compute in a way of its own is left in the graph as one node of the domain `kokoro`
-(`Conv`, `Snake`, `Leaky`), which `onnx_lower` spells out. Each of these functions also computes what its node means.
+What onnxruntime is to compute in a way of its own is one node of the domain `kokoro` in the graph (`Conv`, `Snake`,
+`Leaky`), which `lowering` lowers. The `forward` of each of these functions computes what its node means.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Alone(Span):
 
 
 def same(x: Any, y: Any) -> Any:
-    """`y`, known to be shaped like `x`."""
+    """Declare that `y` has the type and shape of `x`."""
     return y.setType(x.type())
 
 
@@ -82,7 +82,7 @@ class SnakeNode(torch.autograd.Function):
 
 
 class LeakyNode(torch.autograd.Function):
-    """The same with a leaky ReLU of slope 0.2: leaky(z)."""
+    """leaky(z), a leaky ReLU of slope 0.2, where z is the same as in `SnakeNode`."""
 
     @staticmethod
     def forward(_: Any, x: Tensor, scale: Tensor, shift: Tensor) -> Tensor:
@@ -170,7 +170,7 @@ class TracedSource(Source):
         return torch.tanh(tone * voiced + level * (noise * self.weight.norm()) + self.bias)
 
     def _sines(self, f0: Tensor) -> Tensor:
-        """Cycles are summed in double precision; only their fraction is turned into a sine, in single."""
+        """Cycles are summed in double precision; the sine of their fraction is computed in single precision."""
         cycles = f0.double()[:, None] * self.harmonics / SAMPLE_RATE
         sums = (cycles - cycles.floor()).cumsum(2) * STEP  # (1, harmonics, steps)
         before = torch.cat([sums[..., :1], sums[..., :-1]], 2)[..., None]
