@@ -6,8 +6,9 @@ import argparse
 import logging
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 
 from kokoro_server import __version__, logs
@@ -88,7 +89,7 @@ def _parser() -> argparse.ArgumentParser:
     voices = commands.add_parser("voices", help="list the voices: name, language, gender, grade")
     voices.add_argument("-l", "--language", metavar="LANG", help="only those of a language, such as en-GB or ja")
     voices.add_argument("--url", help="those of a running server")
-    voices.set_defaults(run=_voices)
+    voices.set_defaults(run=_command("voices"))
 
     assets = commands.add_parser("assets", help="the model's files: weights, voices, and what is built from them")
     actions = assets.add_subparsers(title="actions", required=True, metavar="ACTION")
@@ -109,14 +110,14 @@ def _parser() -> argparse.ArgumentParser:
     bench = commands.add_parser("bench", help="run the benchmarks; needs a checkout of the sources")
     bench.add_argument("name", nargs="?", help="engine, queue, ... (default: all); fidelity, report (README's figures)")
     bench.add_argument("arguments", nargs=argparse.REMAINDER, help="for the benchmark; --help lists its own")
-    bench.set_defaults(run=_bench)
+    bench.set_defaults(run=_command("bench"))
 
     doctor = commands.add_parser(
         "doctor",
         help="check Python, backend, device, encoders, model, disk, G2P and port, and say what to do about each",
         description="Checks everything that the server needs. Exits with 1 if something must be put right.",
     )
-    doctor.set_defaults(run=_doctor)
+    doctor.set_defaults(run=_command("doctor"))
     return parser
 
 
@@ -141,7 +142,7 @@ def _add_say(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
     )
     say.add_argument("--subtitles", type=Path, metavar="FILE", help="write subtitles too: .srt or .vtt")
     say.add_argument("--url", help="let a running server speak, such as http://127.0.0.1:8880")
-    say.set_defaults(run=_say)
+    say.set_defaults(run=_command("say"))
 
 
 def _speed(text: str) -> float:
@@ -152,6 +153,11 @@ def _speed(text: str) -> float:
     if not SLOWEST <= speed <= FASTEST:
         raise argparse.ArgumentTypeError(f"{text!r} is not a number from {SLOWEST:g} to {FASTEST:g}")
     return speed
+
+
+def _command(name: str) -> Callable[[Settings, argparse.Namespace], int]:
+    """What `kokoro_server.commands.<name>` runs. It is imported when it is called: some take seconds to import."""
+    return lambda settings, options: import_module(f"kokoro_server.commands.{name}").run(settings, options)
 
 
 def _serve(settings: Settings, options: argparse.Namespace) -> int:
@@ -171,30 +177,6 @@ def _g2p(settings: Settings, options: argparse.Namespace) -> int:
     port = settings.g2p_port if options.port is None else options.port
     service.run(host, port, settings.log_level, settings.g2p_workers)
     return 0
-
-
-def _say(settings: Settings, options: argparse.Namespace) -> int:
-    from kokoro_server.commands import say
-
-    return say.run(settings, options)
-
-
-def _voices(settings: Settings, options: argparse.Namespace) -> int:
-    from kokoro_server.commands import voices
-
-    return voices.run(settings, options)
-
-
-def _bench(settings: Settings, options: argparse.Namespace) -> int:
-    from kokoro_server.commands import bench
-
-    return bench.run(settings, options)
-
-
-def _doctor(settings: Settings, options: argparse.Namespace) -> int:
-    from kokoro_server.commands import doctor
-
-    return doctor.run(settings, options)
 
 
 def _assets_fetch(settings: Settings, _options: argparse.Namespace) -> int:

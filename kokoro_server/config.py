@@ -34,24 +34,18 @@ def kind(parse: Callable[[str], Any], allowed: str) -> WrapValidator:
     return WrapValidator(validate)
 
 
-def integer(low: int, high: int) -> WrapValidator:
-    def parse(text: str) -> int:
-        value = int(text)
-        if not low <= value <= high:
-            raise ValueError
-        return value
+def _within(low: float, high: float, value: float) -> float:
+    if not low <= value <= high:  # also refuses NaN
+        raise ValueError
+    return value
 
-    return kind(parse, f"a whole number from {low} to {high}")
+
+def integer(low: int, high: int) -> WrapValidator:
+    return kind(lambda text: _within(low, high, int(text)), f"a whole number from {low} to {high}")
 
 
 def number(low: float, high: float) -> WrapValidator:
-    def parse(text: str) -> float:
-        value = float(text)
-        if not low <= value <= high:  # also refuses NaN
-            raise ValueError
-        return value
-
-    return kind(parse, f"a number from {low:g} to {high:g}")
+    return kind(lambda text: _within(low, high, float(text)), f"a number from {low:g} to {high:g}")
 
 
 def choice(*values: str) -> WrapValidator:

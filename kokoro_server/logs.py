@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import sys
+import time
 from contextvars import ContextVar
 
 FORMAT = "%(asctime)s %(levelname)-7s %(request)s %(name)s %(message)s"
@@ -30,3 +31,17 @@ def configure(level: str) -> None:
     logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False
     for name in NOISY_LOGGERS:
         logging.getLogger(name).setLevel(logging.WARNING)
+
+
+class LogCadence:
+    """Says when progress is worth a log line: after a share of the whole, or some seconds; and at the end."""
+
+    def __init__(self, share: float, seconds: float, start: float = 0.0) -> None:
+        self._share, self._seconds, self._last, self._at = share, seconds, start, time.monotonic()
+
+    def is_due(self, share: float) -> bool:
+        grown, now = share - self._last, time.monotonic()
+        if grown < self._share and not (share == 1.0 and grown > 0) and now - self._at < self._seconds:
+            return False
+        self._last, self._at = share, now
+        return True

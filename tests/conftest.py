@@ -9,7 +9,7 @@ from kokoro_server.assets import library as asset_store
 from kokoro_server.assets.library import Assets
 from kokoro_server.config import Settings
 from kokoro_server.engine.protocol import Engine
-from tests import backends, servers
+from tests import backends, servers, tiny_model
 from tests.servers import Server
 
 
@@ -18,6 +18,13 @@ def assets() -> Assets:
     """The real weights and voices, fetched once into the user's cache."""
     settings = Settings.load(dotenv=None)
     return asset_store.ensure(settings.cache_dir, settings.asset_source, settings.model_path)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def tiny_templates() -> None:
+    """Trace the tiny model before any server that runs it on onnxruntime: the servers read what this process wrote."""
+    if backends.ASKED == "onnx":
+        tiny_model.templates()
 
 
 @pytest.fixture(scope="session", params=backends.TESTED)

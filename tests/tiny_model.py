@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import getpass
 import math
 import tempfile
 from functools import cache
+from hashlib import sha256
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +15,7 @@ import onnx
 import torch
 from torch import Tensor, nn
 
+from kokoro_server import engine
 from kokoro_server.engine import vocab
 from kokoro_server.engine.cpu import build as graphs
 from kokoro_server.engine.cpu import export
@@ -57,7 +61,24 @@ def torch_engine(seed: int = 0) -> TorchEngine:
 
 @cache
 def templates() -> dict[str, onnx.ModelProto]:
-    return export.templates(build())
+    """The tiny model's graphs without weights: traced once, kept in files that the tests' servers read too."""
+    folder = Path(tempfile.gettempdir()) / f"kokoro-server-tests-{getpass.getuser()}" / _templates_key()
+    paths = {name: folder / f"{name}.onnx" for name in graphs.GRAPHS}
+    if not all(path.exists() for path in paths.values()):
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, graph in export.templates(build()).items():
+            with tempfile.NamedTemporaryFile(dir=folder, delete=False) as unfinished:
+                unfinished.write(graph.SerializeToString())
+            Path(unfinished.name).replace(paths[name])  # another process sees the whole file or none
+    return {name: onnx.load(path) for name, path in paths.items()}
+
+
+def _templates_key() -> str:
+    """Changes with everything that decides what the templates look like."""
+    sources = [path for path in Path(engine.__file__).parent.rglob("*") if path.suffix in {".py", ".json"}]
+    versions = [metadata.version(name) for name in ("kokoro", "onnx", "torch", "transformers")]
+    content = b"".join(path.read_bytes() for path in [Path(__file__), *sorted(sources)])
+    return sha256(content + " ".join(versions).encode()).hexdigest()[:16]
 
 
 def onnx_engine(seed: int = 0) -> OnnxEngine:

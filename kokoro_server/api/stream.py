@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
 from contextlib import aclosing, contextmanager
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from fastapi import APIRouter, Request, Response
@@ -34,14 +35,14 @@ class StreamAborted(Exception):
     """Raised out of a stream that has started: the connection closes without the final chunk, so the client notices."""
 
 
+@dataclass
 class StreamStats:
     """How many streams are open and how the others ended. It is `app.state.streams`."""
 
-    def __init__(self) -> None:
-        self.active = 0
-        self.completed = 0
-        self.failed = 0
-        self.abandoned = 0
+    active: int = 0
+    completed: int = 0
+    failed: int = 0
+    abandoned: int = 0
 
 
 @router.post(

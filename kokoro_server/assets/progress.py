@@ -9,10 +9,11 @@ import logging
 import os
 import shutil
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+from kokoro_server.logs import LogCadence
 
 log = logging.getLogger(__name__)
 
@@ -38,8 +39,7 @@ class DownloadProgress:
         self._bar = tqdm(
             total=self._total, ncols=columns - 1, nrows=rows, miniters=1, delay=POLL_S, disable=None, **style
         )
-        self._logged_share = -1.0
-        self._logged_at = time.monotonic()
+        self._cadence = LogCadence(LOG_EVERY_SHARE, LOG_EVERY_S, -1.0)
 
     def __enter__(self) -> DownloadProgress:
         return self
@@ -71,15 +71,8 @@ class DownloadProgress:
     def _show(self, done: int) -> None:
         self._bar.update(done - self._bar.n)
         share = min(done / self._total, 1.0)
-        if self._bar.disable and self._is_log_due(share):
+        if self._bar.disable and self._cadence.is_due(share):
             log.info("fetching what=%s percent=%.0f of_mb=%.0f", self._label, 100 * share, self._total / 1e6)
-
-    def _is_log_due(self, share: float) -> bool:
-        grown, now = share - self._logged_share, time.monotonic()
-        if grown < LOG_EVERY_SHARE and not (share == 1.0 and grown > 0) and now - self._logged_at < LOG_EVERY_S:
-            return False
-        self._logged_share, self._logged_at = share, now
-        return True
 
 
 def _tree_bytes(directory: Path) -> int:

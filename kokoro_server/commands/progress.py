@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import logging
 import shutil
-import time
 
 from tqdm import tqdm
+
+from kokoro_server.logs import LogCadence
 
 log = logging.getLogger(__name__)
 
@@ -21,8 +22,7 @@ class SpeechProgress:
     def __init__(self, total: int) -> None:
         self._total = max(total, 1)
         self._bar: tqdm | None = None
-        self._logged_share = 0.0
-        self._logged_at = time.monotonic()
+        self._cadence = LogCadence(LOG_EVERY_SHARE, LOG_EVERY_S)
 
     def __enter__(self) -> SpeechProgress:
         return self
@@ -41,15 +41,8 @@ class SpeechProgress:
         self._bar.n = characters
         self._bar.set_postfix_str(f"{clock(seconds)} of audio")  # draws
         share = min(characters / self._total, 1.0)
-        if self._bar.disable and self._is_log_due(share):
+        if self._bar.disable and self._cadence.is_due(share):
             log.info("speaking percent=%.0f characters=%d audio=%s", 100 * share, characters, clock(seconds))
-
-    def _is_log_due(self, share: float) -> bool:
-        grown, now = share - self._logged_share, time.monotonic()
-        if grown < LOG_EVERY_SHARE and not (share == 1.0 and grown > 0) and now - self._logged_at < LOG_EVERY_S:
-            return False
-        self._logged_share, self._logged_at = share, now
-        return True
 
 
 def clock(seconds: float) -> str:

@@ -1,73 +1,70 @@
-"""From a weights file to the two graphs that `onnx.OnnxEngine` runs. Needs no torch.
+"""From a weights file to the two graphs that `engine.OnnxEngine` runs. Needs no torch.
 
-The skeletons beside this file are the graphs without weights, as `onnx_export` traces them from the torch code;
-`python -m kokoro_server.engine.onnx_export` writes them anew.
+The templates in `data` are the graphs without weights, as `export` traces them from the torch code; data/README.md says
+how they are made anew.
 """
 
 from __future__ import annotations
 
 import gzip
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import Literal
 
 import numpy as np
 import onnx
 from safetensors import SafetensorError
 from safetensors.numpy import load_file
 
-from kokoro_server.engine.cpu.graph import Array, folded
-from kokoro_server.engine.cpu.lowering import lowered
+from kokoro_server.engine.cpu.build_types import CpuPrecision, OnProgress
+from kokoro_server.engine.cpu.graph import Array, fold_constants
+from kokoro_server.engine.cpu.lowering import lower
 from kokoro_server.errors import AssetError
 
 DATA = Path(__file__).with_name("data")
 CHANNEL_AMAX = DATA / "channel_amax.npz"
+PROVENANCE = "provenance"  # the entry of CHANNEL_AMAX that says what the others were measured with, in JSON
 GRAPHS = ("text", "decode")
 FILES = tuple(f"{name}.onnx" for name in GRAPHS)
 
-Precision = Literal["int8", "fp32"]
-Progress = Callable[[str], None]
 
-
-def build(weights: Path, folder: Path, precision: Precision, progress: Progress | None = None) -> None:
+def build(weights: Path, folder: Path, precision: CpuPrecision, on_progress: OnProgress = lambda _: None) -> None:
     """Write `FILES` into `folder`, which exists. `weights` is a converted safetensors file.
 
-    What `progress` is told says what comes next. Not atomic: on an error, files may be missing or cut short.
+    Not atomic: on an error, files may be missing or cut short.
     """
-    tell = progress or (lambda _: None)
-    tell("reading weights")
+    on_progress("reading weights")
     try:
         state = load_file(weights)
     except (SafetensorError, OSError) as error:
         raise AssetError(f"{weights}: not readable ({error}); run 'kokoro-server assets fetch'") from error
-    assemble(templates(), state, folder, precision, channel_amax(), tell)
+    assemble(templates(), state, folder, precision, channel_amax(), on_progress)
 
 
 def assemble(
     templates: Mapping[str, onnx.ModelProto],
     state: Mapping[str, Array],
     folder: Path,
-    precision: Precision,
-    levels: Mapping[str, Array] = MappingProxyType({}),
-    progress: Progress = lambda _: None,
+    precision: CpuPrecision,
+    channel_amax: Mapping[str, Array] = MappingProxyType({}),
+    on_progress: OnProgress = lambda _: None,
 ) -> None:
-    """Write the graphs with the tensors of `state`; for `levels` see `lowering.lowered`."""
-    for name, bones in templates.items():
-        progress(f"building the {name} graph")
-        lean, constants = folded(bones, fitting(bones, state))
-        graph = lowered(lean, constants, precision if name == "decode" else "fp32", levels)
+    """Write the graphs with the tensors of `state`; for `channel_amax` see `lowering.lower`."""
+    for name, template in templates.items():
+        on_progress(f"building the {name} graph")
+        folded, constants = fold_constants(template, required_tensors(template, state))
+        graph = lower(folded, constants, precision if name == "decode" else "fp32", channel_amax)
         onnx.save(graph, folder / f"{name}.onnx")
 
 
-def fitting(model: onnx.ModelProto, state: Mapping[str, Array]) -> dict[str, Array]:
-    """What of `state` the model asks for."""
-    for wanted in model.graph.initializer:
+def required_tensors(template: onnx.ModelProto, state: Mapping[str, Array]) -> dict[str, Array]:
+    """The tensors of `state` that the template's initializers name; each must be there in the right shape."""
+    for wanted in template.graph.initializer:
         if wanted.name not in state:
             raise AssetError(f"{wanted.name}: the weights file has no such tensor; run 'kokoro-server assets fetch'")
         if state[wanted.name].shape != tuple(wanted.dims):
             raise AssetError(f"{wanted.name}: shape {state[wanted.name].shape}, expected {tuple(wanted.dims)}")
-    return {wanted.name: state[wanted.name] for wanted in model.graph.initializer}
+    return {wanted.name: state[wanted.name] for wanted in template.graph.initializer}
 
 
 def templates() -> dict[str, onnx.ModelProto]:
@@ -81,5 +78,5 @@ def template_path(name: str) -> Path:
 
 def channel_amax() -> dict[str, Array]:
     """The greatest magnitude of each input channel, by the name of the convolution; see `calibration`."""
-    with np.load(CHANNEL_AMAX) as found:
-        return {name: found[name].astype(np.float32) for name in found.files}
+    with np.load(CHANNEL_AMAX) as table:
+        return {name: table[name].astype(np.float32) for name in table.files if name != PROVENANCE}

@@ -1,16 +1,16 @@
-"""How loud each channel gets before each convolution that int8 rounds: measured once, kept beside this file.
+"""Measures how loud each channel gets before the convolutions that int8 quantizes: once, for the table in `data`.
 
-    python -m kokoro_server.engine.onnx_levels WEIGHTS VOICES SENTENCES
+    python -m kokoro_server.engine.cpu.calibration WEIGHTS VOICES SENTENCES
 
-measures anew, with a weights file, a folder of voices, and a JSON list of objects with `phonemes`. Rounding takes its
-range from the signal at hand, so other weights or voices than these lose a little fidelity and nothing else.
+measures anew, with a weights file, a folder of voices, and a JSON list of objects with `phonemes`. Quantization takes
+its range from the signal at hand, so other weights or voices than these lose a little fidelity and nothing else.
 """
 
 from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +19,14 @@ import onnx
 import onnxruntime
 from safetensors.numpy import load_file
 
+from kokoro_server import __version__
+from kokoro_server.assets import files
 from kokoro_server.engine import vocab
 from kokoro_server.engine.cpu import build
-from kokoro_server.engine.cpu.engine import decode_inputs
-from kokoro_server.engine.cpu.graph import Array, folded
-from kokoro_server.engine.cpu.lowering import EDGE, PEAKED, Lowering, lowered
+from kokoro_server.engine.cpu.engine import available_cores, decode_inputs, session
+from kokoro_server.engine.cpu.graph import Array, fold_constants
+from kokoro_server.engine.cpu.lowering import SNAKE_GAIN, f32, lower
+from kokoro_server.engine.cpu.quantization import EDGE_STEPS, SEGMENTED, is_quantizable
 from kokoro_server.engine.protocol import Row
 from kokoro_server.engine.voices import VoiceBook
 
@@ -33,33 +36,37 @@ VOICES = (
 )  # fmt: skip
 
 
-def measured(weights: Path, rows: list[Row]) -> dict[str, Array]:
-    state = load_file(weights)
-    text, decode = (_exposed(template, state) for template in build.templates().values())
-    found: dict[str, Array] = {}
-    for row in rows:
-        for name, level in _levels(text, decode, row):
-            found[name] = np.maximum(found.get(name, level), level)
-    return found
-
-
-def _exposed(bones: onnx.ModelProto, state: Mapping[str, Array]) -> onnxruntime.InferenceSession:
-    """A graph in single precision that also gives what goes into the convolutions that may be rounded."""
-    lean, constants = folded(bones, build.fitting(bones, state))
-    model = lowered(lean, constants, "fp32")
-    for label, x in Lowering.roundable(lean, constants):
-        model.graph.node.append(onnx.helper.make_node("Identity", [x], [label]))
-        model.graph.output.append(onnx.ValueInfoProto(name=label))
-    return onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
-
-
-def _levels(
-    text: onnxruntime.InferenceSession, decode: onnxruntime.InferenceSession, row: Row
-) -> Iterator[tuple[str, Array]]:
-    inputs, _ = decode_inputs(text, row)
+def measure_channel_amax(
+    templates: Mapping[str, onnx.ModelProto], state: Mapping[str, Array], rows: list[Row]
+) -> dict[str, Array]:
+    """The greatest magnitude of each input channel over all rows, by the name of the convolution."""
+    text, decode = (_observed_session(templates[name], state) for name in build.GRAPHS)
     names = [output.name for output in decode.get_outputs()][1:]
-    for name, signal in zip(names, decode.run(names, inputs), strict=True):
-        yield name, np.abs(signal[:, EDGE:-EDGE] if name.startswith(PEAKED) else signal).max((0, 1))
+    table: dict[str, Array] = {}
+    for row in rows:
+        inputs, _ = decode_inputs(text, row)
+        for name, signal in zip(names, decode.run(names, inputs), strict=True):
+            inner = signal[:, EDGE_STEPS:-EDGE_STEPS] if name.startswith(SEGMENTED) else signal
+            amax = np.abs(inner).max((0, 1))
+            table[name] = np.maximum(table.get(name, amax), amax)
+    return table
+
+
+def _observed_session(template: onnx.ModelProto, state: Mapping[str, Array]) -> onnxruntime.InferenceSession:
+    """A graph in single precision that also gives the inputs of the convolutions that SmoothQuant scales.
+
+    It scales all that int8 quantizes, except the energy branch and the shortcuts, whose input has two bytes.
+    """
+    model, constants = fold_constants(template, build.required_tensors(template, state))
+    snakes = {node.output[0] for node in model.graph.node if node.op_type == "Snake"}
+    for node in [node for node in model.graph.node if node.domain and node.op_type == "Conv"]:
+        label = next(each.s.decode() for each in node.attribute if each.name == "label")
+        unscaled = label.startswith(("predictor.N.", "decoder.asr_res.")) or label.endswith("conv1x1")
+        if is_quantizable(label, constants[node.input[1]]) and not unscaled:
+            constants[f"{label}.gain"] = f32(SNAKE_GAIN if node.input[0] in snakes else 1)
+            model.graph.node.append(onnx.helper.make_node("Mul", [node.input[0], f"{label}.gain"], [label]))
+            model.graph.output.append(onnx.ValueInfoProto(name=label))
+    return session(lower(model, constants, "fp32").SerializeToString(), available_cores())
 
 
 def main() -> None:
@@ -70,8 +77,20 @@ def main() -> None:
     for number, voice in enumerate(VOICES):
         tokens = vocab.tokenize(texts[5 + 2 * number])
         rows.append(Row(tokens, book.style(voice, len(tokens)), seed=number))
-    found: dict[str, Any] = {name: level.astype(np.float16) for name, level in measured(weights, rows).items()}
-    np.savez_compressed(build.CHANNEL_AMAX, **found)
+    table = measure_channel_amax(build.templates(), load_file(weights), rows)
+    entries: dict[str, Any] = {name: amax.astype(np.float16) for name, amax in table.items()}
+    entries[build.PROVENANCE] = json.dumps(provenance(weights, voices, sentences))
+    np.savez_compressed(build.CHANNEL_AMAX, **entries)
+
+
+def provenance(weights: Path, voices: Path, sentences: Path) -> dict[str, Any]:
+    """What a table is measured with."""
+    return {
+        "weights": files.sha256(weights),
+        "sentences": files.sha256(sentences),
+        "voices": {name: files.sha256(voices / f"{name}.bin") for name in VOICES},
+        "versions": {"kokoro-server": __version__, "onnxruntime": onnxruntime.__version__},
+    }
 
 
 if __name__ == "__main__":

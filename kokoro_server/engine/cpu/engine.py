@@ -1,4 +1,4 @@
-"""The engine on onnxruntime, for CPUs: each row by itself through the graphs that `onnx_build` made. No torch here."""
+"""The engine on onnxruntime, for CPUs: it runs each row by itself through the graphs of `build`. Needs no torch."""
 
 from __future__ import annotations
 
@@ -22,31 +22,31 @@ log = logging.getLogger(__name__)
 
 # Peak memory of one frame (25 ms of one row) beyond the weights: 0.52 to 0.56 MB in int8, 0.58 to 0.62 in fp32.
 BYTES_PER_FRAME = 650_000
-BATCH_BYTES = 4 * 1024**3  # what the rows of one call may take
-LONG_FRAMES = 480  # after a row longer than this (12 s), memory goes back to the system
-MIN_ROWS = 4  # of one call, on however small a machine: what a queue hands over at once
-GAIN = 1.1  # rows run side by side where that is at least so much faster
+BATCH_BYTES = 4 * 1024**3  # the memory that the rows of one call may take
+LONG_FRAMES = 480  # after a row longer than this (12 s), the memory arena is given back to the system
+MIN_ROWS = 4  # that one call may have on the smallest machine: as many as a queue hands over at once
+MIN_SPEEDUP = 1.1  # rows run side by side where that is at least this much faster
 
 
 class OnnxEngine:
-    """`protocol.Engine`. A row never shares a tensor with another, so nothing of it hangs on its neighbours.
+    """`protocol.Engine`. No two rows share a tensor, so a row's result does not depend on its neighbours.
 
-    `real_time_factor` is what `measure` found: seconds of computing for a second of audio, one row alone.
+    `real_time_factor` is measured by `measure`: seconds of computing for a second of audio, one row alone.
     """
 
     device = "cpu"
 
     def __init__(self, folder: Path, threads: int | None = None) -> None:
-        """`folder` is what `build.build` wrote; `threads` are all cores by default."""
-        self._threads = threads or cores()
-        self._text, self._decode = (self._session(folder / f"{name}.onnx") for name in ("text", "decode"))
+        """`folder` is what `build.build` wrote; `threads` defaults to the number of cores."""
+        self._threads = threads or available_cores()
+        self._text, self._decode = (session(folder / f"{name}.onnx", self._threads) for name in ("text", "decode"))
         self.precision: str = self._decode.get_modelmeta().custom_metadata_map["precision"]
         self.real_time_factor: float | None = None
         self._side_by_side = 1
         self._pool = ThreadPoolExecutor(self._threads, "onnx")
         self._limits = Limits(MAX_TOKENS, max(MIN_ROWS, self._threads), BATCH_BYTES // BYTES_PER_FRAME)
-        self._shrink = onnxruntime.RunOptions()
-        self._shrink.add_run_config_entry("memory.enable_memory_arena_shrinkage", "cpu:0")
+        self._shrink_arena = onnxruntime.RunOptions()
+        self._shrink_arena.add_run_config_entry("memory.enable_memory_arena_shrinkage", "cpu:0")
 
     @property
     def limits(self) -> Limits:
@@ -56,15 +56,15 @@ class OnnxEngine:
         self._speak(warmup_row())
 
     def measure(self) -> None:
-        """How fast it is, and whether rows are better run side by side than one after the other.
+        """Measure how fast it is, and whether rows run faster side by side than one after the other.
 
-        The machine should have nothing else to do meanwhile. A short row tells as much as a long one.
+        The machine should have nothing else to do meanwhile. A short row shows as much as a long one.
         """
         alone, samples = min(self._timed([warmup_row()]) for _ in range(2))
         self.real_time_factor = alone / samples * SAMPLE_RATE
-        if self._threads > 2:  # fewer are kept busy by one row
+        if self._threads > 2:  # one row keeps fewer threads busy
             together, _ = self._timed([warmup_row()] * 2)
-            self._side_by_side = self._threads if together * GAIN < 2 * alone else 1
+            self._side_by_side = self._threads if together * MIN_SPEEDUP < 2 * alone else 1
         log.info(
             "measured device=cpu precision=%s threads=%d side_by_side=%d real_time_factor=%.3f",
             self.precision,
@@ -74,7 +74,7 @@ class OnnxEngine:
         )
 
     def _timed(self, rows: Sequence[Row]) -> tuple[float, int]:
-        """Seconds, rows side by side; and samples."""
+        """The seconds that the rows take side by side, and the samples that they have."""
         started = time.perf_counter()
         results = list(self._pool.map(self._speak, rows))
         return time.perf_counter() - started, sum(len(result.audio) for result in results)
@@ -90,22 +90,23 @@ class OnnxEngine:
     def _speak(self, row: Row) -> Result:
         inputs, lengths = decode_inputs(self._text, row)
         long = lengths.sum() > LONG_FRAMES
-        audio = self._decode.run(None, inputs, self._shrink if long else None)[0]
+        audio = self._decode.run(None, inputs, self._shrink_arena if long else None)[0]
         return Result(audio[0].copy(), lengths.copy())
 
-    def _session(self, path: Path) -> onnxruntime.InferenceSession:
-        options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads = self._threads
-        # Threads that wait by spinning would take the cores from the event loop, and from each other.
-        options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-        # The arena uses freed memory again anyway. To plan that ahead takes 7 s at every start, and a plan for each
-        # length of text doubles the memory.
-        options.enable_mem_reuse = options.enable_mem_pattern = False
-        return onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+
+def session(model: Path | bytes, threads: int) -> onnxruntime.InferenceSession:
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = threads
+    # Threads that spin while they wait would take the cores from the event loop, and from each other.
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    # The arena reuses freed memory anyway. Planning the reuse takes 7 s at every start, and a memory pattern for each
+    # length of text doubles the memory.
+    options.enable_mem_reuse = options.enable_mem_pattern = False
+    return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
 
 
 def decode_inputs(text: onnxruntime.InferenceSession, row: Row) -> tuple[dict[str, Any], NDArray[np.int64]]:
-    """What the second graph is given, once the first has run; and the length of each token in frames."""
+    """Run the text graph; gives the inputs of the decode graph, and the length of each token in frames."""
     style = row.style[None].astype(np.float32)
     tokens = np.array([[0, *row.tokens, 0]], np.int64)
     speed = np.array([row.speed], np.float32)
@@ -121,6 +122,6 @@ def decode_inputs(text: onnxruntime.InferenceSession, row: Row) -> tuple[dict[st
     return inputs, lengths
 
 
-def cores() -> int:
-    """That this process may use."""
+def available_cores() -> int:
+    """The number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -3,9 +3,9 @@
     text    tokens, style, speed                     → prosody, text (both per token), durations
     decode  prosody, text (both per frame), style, noise, semitones → audio
 
-A `kokoro.KModel`'s parameters are the graphs' initializers under their own names: whatever is made of them (folded
-weight norms, joined projections) is part of the graph. So a graph without its initializers, a skeleton, serves every
-set of weights of one configuration, and onnx_build needs no torch to fill it.
+A `kokoro.KModel`'s parameters are the graphs' initializers under their own names: all that is computed from them (fused
+weight norms, joined projections) is part of the graph. So a template, which is a graph without the values of its
+initializers, serves every set of weights of one configuration, and `build` needs no torch to fill it.
 """
 
 from __future__ import annotations
@@ -13,8 +13,6 @@ from __future__ import annotations
 import gzip
 import io
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any, cast
 
 import onnx
@@ -39,7 +37,7 @@ class Part(nn.Module):
         self.reference = model
 
     def batched(self) -> BatchedKokoro:
-        """Built anew inside the trace, so that what it does to the parameters is traced too."""
+        """The model is built anew inside the trace, so that what it does to the parameters is traced too."""
         return BatchedKokoro(self.reference, CPU, ops=TracedOps(self.reference))
 
 
@@ -64,7 +62,10 @@ def exp2(g: Any, x: Any) -> Any:
 
 
 def templates(model: Any) -> dict[str, onnx.ModelProto]:
-    """The two graphs of a `kokoro.KModel`; the initializers have the names and shapes of its state, and no values."""
+    """The two graphs of a `kokoro.KModel`; the initializers have the names and shapes of its state, and no values.
+
+    The model's weights are overwritten.
+    """
     hidden = model.text_encoder.embedding.embedding_dim
     tokens, frames = 7, 12
     style, one = torch.randn(1, STYLE_DIM) / 4, torch.ones(1)
@@ -88,36 +89,29 @@ def templates(model: Any) -> dict[str, onnx.ModelProto]:
     }
     outputs = {"text": ["prosody", "text", "durations"], "decode": ["audio"]}
     register("aten::exp2", exp2, OPSET)
-    found = {}
+    fill_distinct_(model)
+    traced = {}
     for name, (part, values, axes) in inputs.items():
         written = io.BytesIO()
-        with warnings.catch_warnings(), torch.no_grad(), distinct(model):
+        with warnings.catch_warnings(), torch.no_grad():
             warnings.simplefilter("ignore")
             torch.onnx.export(
                 part.eval(), tuple(values.values()), cast(Any, written), dynamo=False, opset_version=OPSET,
                 input_names=list(values), output_names=outputs[name], dynamic_axes=axes,
                 do_constant_folding=False, custom_opsets={"kokoro": 1},
             )  # fmt: skip
-        found[name] = bare(onnx.load_from_string(written.getvalue()))
-    return found
+        traced[name] = without_values(onnx.load_from_string(written.getvalue()))
+    return traced
 
 
-@contextmanager
-def distinct(model: nn.Module) -> Iterator[None]:
-    """With other weights: the exporter makes one of parameters that are equal."""
-    before = [parameter.detach().clone() for parameter in model.parameters()]
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(0)
-        for parameter in model.parameters():
-            parameter.normal_()
-    try:
-        yield
-    finally:
-        for parameter, value in zip(model.parameters(), before, strict=True):
-            parameter.copy_(value)
+@torch.no_grad()
+def fill_distinct_(model: nn.Module) -> None:
+    """Make all parameters different: the exporter merges equal ones into one initializer."""
+    for number, parameter in enumerate(model.parameters()):
+        parameter.fill_(1 / (number + 1))
 
 
-def bare(model: onnx.ModelProto) -> onnx.ModelProto:
+def without_values(model: onnx.ModelProto) -> onnx.ModelProto:
     for tensor in model.graph.initializer:
         tensor.ClearField("raw_data")
         tensor.name = tensor.name.removeprefix(PREFIX)
@@ -129,14 +123,14 @@ def bare(model: onnx.ModelProto) -> onnx.ModelProto:
     return model
 
 
-def packed(model: onnx.ModelProto) -> bytes:
+def compressed(model: onnx.ModelProto) -> bytes:
     return gzip.compress(model.SerializeToString(deterministic=True), mtime=0)
 
 
 def main() -> None:
     """Write the templates of Kokoro-82M into the package."""
     for name, graph in templates(reference.blank()).items():
-        build.template_path(name).write_bytes(packed(graph))
+        build.template_path(name).write_bytes(compressed(graph))
 
 
 if __name__ == "__main__":

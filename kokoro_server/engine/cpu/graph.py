@@ -1,4 +1,4 @@
-"""Taking ONNX graphs apart and putting them together."""
+"""Building ONNX graphs, and folding their constants."""
 
 from __future__ import annotations
 
@@ -13,93 +13,91 @@ from numpy.typing import NDArray
 from onnx import helper, numpy_helper
 
 Array = NDArray[Any]
-MICROSOFT = "com.microsoft"  # onnxruntime's own operators
+MICROSOFT = "com.microsoft"  # the domain of onnxruntime's own operators
 
 
-class Writer:
-    """A graph in the making. Equal constants are kept once."""
+class GraphBuilder:
+    """Builds a graph that has the name, inputs and outputs of another. Equal constants are kept once."""
 
-    def __init__(self, like: onnx.GraphProto, constants: Mapping[str, Array]) -> None:
-        self._like = like
-        self._constants: dict[str, onnx.TensorProto] = {}
-        self._names: dict[bytes, str] = {}
-        self._renamed: dict[str, str] = {}
-        self._taken = 0
+    def __init__(self, signature: onnx.GraphProto, constants: Mapping[str, Array]) -> None:
+        self._signature = signature
+        self._initializers: dict[str, onnx.TensorProto] = {}
+        self._names: dict[bytes, str] = {}  # of initializers, by the hash of their content
+        self._aliases: dict[str, str] = {}  # from the names in `constants` to those of the initializers
+        self._new_names = 0
         self.nodes: list[onnx.NodeProto] = []
         for name, array in constants.items():
-            self._renamed[name] = self.constant(array)
+            self._aliases[name] = self.constant(array)
 
     def constant(self, array: Array) -> str:
+        """The name of an initializer with this value."""
         array = np.asarray(array, order="C")  # ascontiguousarray would make a scalar a vector
         key = hashlib.sha256(f"{array.dtype}{array.shape}".encode() + array.tobytes()).digest()
         if key not in self._names:
             self._names[key] = name = f"c{len(self._names)}"
-            self._constants[name] = numpy_helper.from_array(array, name)
+            self._initializers[name] = numpy_helper.from_array(array, name)
         return self._names[key]
 
-    def value(self, name: str) -> Array | None:
-        """The constant behind a name, if there is one."""
-        found = self._constants.get(self._renamed.get(name, name))
-        return None if found is None else numpy_helper.to_array(found)
+    def constant_value(self, name: str) -> Array | None:
+        """The value of a constant, or None if `name` is computed by a node."""
+        tensor = self._initializers.get(self._aliases.get(name, name))
+        return None if tensor is None else numpy_helper.to_array(tensor)
 
     def op(
         self, kind: str, inputs: Sequence[str | Array], outputs: int | Sequence[str] = 1, domain: str = "", **more: Any
     ) -> Any:
-        """Add a node; gives the name of its result, or a list of names."""
-        given = [each if isinstance(each, str) else self.constant(each) for each in inputs]
-        names = [self._fresh() for _ in range(outputs)] if isinstance(outputs, int) else list(outputs)
-        self.nodes.append(helper.make_node(kind, given, names, domain=domain, **more))
+        """Add a node; gives the name of its result, or a list of names. `more` are its attributes."""
+        input_names = [each if isinstance(each, str) else self.constant(each) for each in inputs]
+        names = [self._new_name() for _ in range(outputs)] if isinstance(outputs, int) else list(outputs)
+        self.nodes.append(helper.make_node(kind, input_names, names, domain=domain, **more))
         return names[0] if len(names) == 1 else names
 
-    def keep(self, node: onnx.NodeProto) -> None:
-        self.nodes.append(node)
-
-    def model(self, opsets: Iterable[onnx.OperatorSetIdProto], facts: Mapping[str, str]) -> onnx.ModelProto:
-        """The whole, less what leads nowhere."""
+    def model(self, opsets: Iterable[onnx.OperatorSetIdProto], metadata: Mapping[str, str]) -> onnx.ModelProto:
+        """The finished model, without the nodes and constants that no output depends on."""
         for node in self.nodes:
-            node.input[:] = [self._renamed.get(name, name) for name in node.input]
-        wanted = {output.name for output in self._like.output}
+            node.input[:] = [self._aliases.get(name, name) for name in node.input]
+        needed = {output.name for output in self._signature.output}
         nodes = []
         for node in reversed(self.nodes):
-            if wanted.intersection(node.output):
+            if needed.intersection(node.output):
                 nodes.append(node)
-                wanted.update(node.input)
-        constants = [tensor for name, tensor in self._constants.items() if name in wanted]
-        graph = helper.make_graph(nodes[::-1], self._like.name, self._like.input, self._like.output, constants)
+                needed.update(node.input)
+        constants = [tensor for name, tensor in self._initializers.items() if name in needed]
+        like = self._signature
+        graph = helper.make_graph(nodes[::-1], like.name, like.input, like.output, constants)
         model = helper.make_model(graph, opset_imports=list(opsets), ir_version=8)
-        helper.set_model_props(model, dict(facts))
+        helper.set_model_props(model, dict(metadata))
         return model
 
-    def _fresh(self) -> str:
-        self._taken += 1
-        return f"v{self._taken}"
+    def _new_name(self) -> str:
+        self._new_names += 1
+        return f"v{self._new_names}"
 
 
-def folded(model: onnx.ModelProto, tensors: Mapping[str, Array]) -> tuple[onnx.ModelProto, dict[str, Array]]:
-    """The model without all that `tensors`, its initializers by name, decide alone; and what that comes to."""
-    graph = model.graph
+def fold_constants(model: onnx.ModelProto, tensors: Mapping[str, Array]) -> tuple[onnx.ModelProto, dict[str, Array]]:
+    """The model without the nodes that depend only on its initializers, `tensors`; and the constants that it needs."""
     known = set(tensors)
-    fixed, rest = [], []
-    for node in graph.node:
+    constant_nodes, rest = [], []
+    for node in model.graph.node:
         if node.domain == "" and all(name in known for name in node.input if name):
-            fixed.append(node)
+            constant_nodes.append(node)
             known.update(node.output)
         else:
             rest.append(node)
     needed = sorted({name for node in rest for name in node.input if name in known})
-    made = {name for node in fixed for name in node.output}
-    results = [name for name in needed if name in made]
-    values = {name: tensors[name] for name in needed if name in tensors}
-    values |= zip(results, _run(fixed, results, tensors, model.opset_import), strict=True)
-    lean = onnx.ModelProto()
-    lean.CopyFrom(model)
-    del lean.graph.initializer[:]
-    del lean.graph.node[:]
-    lean.graph.node.extend(rest)
-    return lean, values
+    computed = {name for node in constant_nodes for name in node.output}
+    results = [name for name in needed if name in computed]
+    constants = {name: tensors[name] for name in needed if name in tensors}
+    constants |= zip(results, _evaluate(constant_nodes, results, tensors, model.opset_import), strict=True)
+    folded = onnx.ModelProto()
+    folded.CopyFrom(model)
+    del folded.graph.initializer[:]
+    del folded.graph.node[:]
+    folded.graph.node.extend(rest)
+    return folded, constants
 
 
-def _run(
+def _evaluate(
     nodes: Sequence[onnx.NodeProto],
     results: Sequence[str],
     tensors: Mapping[str, Array],
@@ -116,5 +114,5 @@ def _run(
     options = onnxruntime.SessionOptions()
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
-    found: list[Array] = session.run(list(results), {name: tensors[name] for name in used})
-    return found
+    values: list[Array] = session.run(list(results), {name: tensors[name] for name in used})
+    return values

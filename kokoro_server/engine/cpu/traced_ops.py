@@ -1,7 +1,7 @@
 """The parts of the forward pass as they are traced for ONNX: one row, no padding, any length.
 
-What onnxruntime is to compute in a way of its own is left in the graph as one node of the domain `kokoro`
-(`Conv`, `Snake`, `Leaky`), which `onnx_lower` spells out. Each of these functions also computes what its node means.
+What onnxruntime is to compute in a way of its own is one node of the domain `kokoro` in the graph (`Conv`, `Snake`,
+`Leaky`), which `lowering` lowers. The `forward` of each of these functions computes what its node means.
 """
 
 from __future__ import annotations
@@ -15,8 +15,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from kokoro_server.engine.model.harmonic_source import BINS, EDGE, HOP, OVERLAP, STEP, STFT, HarmonicSource, InverseSTFT
-from kokoro_server.engine.model.layers import EPSILON, AdaINParams, InstanceNorm, Linear, fuse_weight_norm
+from kokoro_server.engine.model.layers import EPSILON, AdaINParams, InstanceNorm, fuse_weight_norm
 from kokoro_server.engine.model.lengths import Lengths, Placement
+from kokoro_server.engine.model.ops import Ops
 from kokoro_server.engine.protocol import SAMPLE_RATE
 
 DOMAIN = "kokoro"
@@ -47,7 +48,7 @@ class SingleRow(Lengths):
 
 
 def same(x: Any, y: Any) -> Any:
-    """`y`, known to be shaped like `x`."""
+    """Declare that `y` has the type and shape of `x`."""
     return y.setType(x.type())
 
 
@@ -82,7 +83,7 @@ class SnakeNode(torch.autograd.Function):
 
 
 class LeakyNode(torch.autograd.Function):
-    """The same with a leaky ReLU of slope 0.2: leaky(z)."""
+    """leaky(z), a leaky ReLU of slope 0.2, where z is the same as in `SnakeNode`."""
 
     @staticmethod
     def forward(_: Any, x: Tensor, scale: Tensor, shift: Tensor) -> Tensor:
@@ -170,7 +171,7 @@ class TracedHarmonicSource(HarmonicSource):
         return torch.tanh(tone * voiced + level * (noise * self.weight.norm()) + self.bias)
 
     def _sines(self, f0: Tensor) -> Tensor:
-        """Cycles are summed in double precision; only their fraction is turned into a sine, in single."""
+        """Cycles are summed in double precision; the sine of their fraction is computed in single precision."""
         cycles = f0.double()[:, None] * self.harmonics / SAMPLE_RATE
         sums = (cycles - cycles.floor()).cumsum(2) * STEP  # (1, harmonics, steps)
         before = torch.cat([sums[..., :1], sums[..., :-1]], 2)[..., None]
@@ -214,30 +215,23 @@ class TracedInverseSTFT(InverseSTFT):
     def _overlapped(frames: Tensor) -> Tensor:
         """(1, steps, WINDOW) to (1, steps + OVERLAP - 1, HOP)"""
         parts = torch.split(frames, HOP, 2)
-        shifted = [F.pad(part, (0, 0, step, OVERLAP - 1 - step)) for step, part in enumerate(parts)]
-        total = shifted[0]
-        for part in shifted[1:]:
-            total = total + part
-        return total
+        first, *rest = (F.pad(part, (0, 0, step, OVERLAP - 1 - step)) for step, part in enumerate(parts))
+        return sum(rest, first)
 
 
-class TracedOps:
-    """`ops.Ops` for a trace of `model`, whose modules keep their names in it."""
+class TracedOps(Ops):
+    """For a trace of `model`, whose modules keep their names in it."""
+
+    harmonic_source = TracedHarmonicSource
+    stft = TracedSTFT
+    istft = TracedInverseSTFT
+    instance_norm = TracedInstanceNorm
 
     def __init__(self, model: nn.Module) -> None:
         self._names = {id(module): name for name, module in model.named_modules()}
 
-    def linear(self, weight: Tensor, bias: Tensor, placement: Placement) -> Linear:
-        return Linear(weight, bias, placement)
-
     def conv(self, module: Any, placement: Placement, gain: Tensor | None = None) -> Any:
         return TracedConv(module, placement, gain, self._names[id(module)])
-
-    def conv_fp32_activations(self, module: Any, placement: Placement, weights: torch.dtype) -> Any:  # noqa: ARG002
-        return self.conv(module, placement)
-
-    def output_conv(self, module: Any, placement: Placement, wave: Placement) -> Any:  # noqa: ARG002
-        return self.conv(module, placement)
 
     def upsample(self, module: Any, placement: Placement) -> Any:
         return TracedUpsample(module, placement, self._names[id(module)])
@@ -245,21 +239,7 @@ class TracedOps:
     def lstm(self, module: Any, placement: Placement) -> Any:  # noqa: ARG002
         return TracedLSTM(module)
 
-    def harmonic_source(self, module: Any, wave: Placement, phase_dtype: torch.dtype | None) -> HarmonicSource:
-        return TracedHarmonicSource(module, wave, phase_dtype)
-
-    def stft(self, placement: Placement, wave: Placement) -> STFT:
-        return TracedSTFT(placement, wave)
-
-    def istft(self, wave: Placement) -> InverseSTFT:
-        return TracedInverseSTFT(wave)
-
-    def instance_norm(self, x: Tensor, lengths: Lengths) -> InstanceNorm:
-        return TracedInstanceNorm(x, lengths)
-
     def leaky_mean(self, parts: Iterable[Tensor], slope: float, lengths: Lengths) -> Tensor:  # noqa: ARG002
-        found = list(parts)
-        total = found[0]
-        for part in found[1:]:
-            total = total + part
-        return F.leaky_relu(total / len(found) if len(found) > 1 else total, slope)
+        first, *rest = parts
+        total = sum(rest, first)
+        return F.leaky_relu(total / (1 + len(rest)) if rest else total, slope)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import dataclasses
 import errno
 import json
@@ -18,22 +19,24 @@ import pytest
 from kokoro_server.assets import files
 from kokoro_server.engine.cpu import build_cache
 from kokoro_server.engine.cpu.build_cache import Key
+from kokoro_server.engine.cpu.build_types import OnProgress
 from kokoro_server.errors import AssetError
 from tests.assets.sandbox import REPOSITORY, wait_until
 
 KEY = Key("ab" * 32, "int8", "1", "1.2.3", "arm")
-Progress = Callable[[str], None]
+PACKAGE = "kokoro_server.engine.cpu"
+HOME = Path(build_cache.__file__).parent
 
 
 class Exporter:
-    """Writes two files that tell how often it was called."""
+    """Writes two files that show how often it was called."""
 
     def __init__(self) -> None:
         self.calls = 0
 
-    def __call__(self, weights: Path, folder: Path, precision: str, progress: Progress) -> None:
+    def __call__(self, weights: Path, folder: Path, precision: str, on_progress: OnProgress) -> None:
         self.calls += 1
-        progress("half of it")
+        on_progress("half of it")
         (folder / "text.onnx").write_bytes(weights.read_bytes() + precision.encode())
         (folder / "decode.onnx").write_bytes(bytes(1000) + str(self.calls).encode())
 
@@ -60,7 +63,7 @@ def test_it_is_built_once(cache: Path, weights: Path, caplog: pytest.LogCaptureF
     assert export.calls == 1
 
 
-@pytest.mark.parametrize("damage", ["text.onnx", "decode.onnx", build_cache.FACTS])
+@pytest.mark.parametrize("damage", ["text.onnx", "decode.onnx", build_cache.MANIFEST])
 @pytest.mark.parametrize("how", [lambda path: path.unlink(), lambda path: path.write_bytes(b"?")])
 def test_what_is_damaged_is_built_anew(cache: Path, weights: Path, damage: str, how: Callable[[Path], None]) -> None:
     export = Exporter()
@@ -94,7 +97,7 @@ def test_what_this_version_cannot_use_is_removed(
 
 
 def test_a_build_that_fails_leaves_nothing(cache: Path, weights: Path) -> None:
-    def fails(_weights: Path, folder: Path, _precision: str, _progress: Progress) -> None:
+    def fails(_weights: Path, folder: Path, _precision: str, _on_progress: OnProgress) -> None:
         (folder / "text.onnx").write_bytes(b"half")
         raise RuntimeError("no such operator")
 
@@ -141,7 +144,7 @@ from kokoro_server.engine.cpu import build_cache
 from tests.engine.cpu.test_build_cache import KEY
 cache, weights = Path(sys.argv[1]), Path(sys.argv[2])
 
-def export(weights, folder, precision, progress):
+def export(weights, folder, precision, on_progress):
     (folder / "text.onnx").write_bytes(b"text")
     with (cache / "calls").open("a") as calls:
         calls.write("x")
@@ -182,8 +185,39 @@ def test_a_build_that_was_killed_is_started_over(cache: Path, weights: Path) -> 
     assert list((cache / build_cache.FOLDER).iterdir()) == [folder]
 
 
-def test_facts_tell_what_it_was_built_from(cache: Path, weights: Path) -> None:
+def test_the_manifest_says_what_it_was_built_from(cache: Path, weights: Path) -> None:
     folder = build_cache.ensure(cache, weights, KEY, Exporter())
-    facts = json.loads((folder / build_cache.FACTS).read_text())
-    assert facts["key"] == dataclasses.asdict(KEY)
-    assert sorted(facts["files"]) == ["decode.onnx", "text.onnx"]
+    manifest = json.loads((folder / build_cache.MANIFEST).read_text())
+    assert manifest["key"] == dataclasses.asdict(KEY)
+    assert sorted(manifest["files"]) == ["decode.onnx", "text.onnx"]
+
+
+def imported_from_the_package(module: str) -> set[str]:
+    """The files of `PACKAGE` that the code of `module` imports, at its top or inside a function."""
+    names: set[str] = set()
+    for node in ast.walk(ast.parse((HOME / module).read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom):
+            assert node.level == 0, "a relative import"
+            names |= {node.module or ""} | {f"{node.module}.{alias.name}" for alias in node.names}
+        elif isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+    inside = {name.removeprefix(f"{PACKAGE}.").partition(".")[0] for name in names if name.startswith(f"{PACKAGE}.")}
+    return {f"{name}.py" for name in inside if (HOME / f"{name}.py").is_file()}
+
+
+def test_the_exporters_files_are_all_named() -> None:
+    """A build's key has the hash of these files: what is not named could change and leave an old build in use."""
+    assert [name for name in build_cache.EXPORTER if not (HOME / name).is_file()] == []
+    seen, ahead = set[str](), {"build.py"}
+    while ahead:
+        seen |= ahead
+        ahead = {name for module in ahead for name in imported_from_the_package(module)} - seen
+    assert {"build.py", "graph.py", "lowering.py"} <= seen
+    data = {f"data/{path.name}" for path in (HOME / "data").iterdir() if path.name != "README.md"}
+    assert sorted(build_cache.EXPORTER) == sorted(seen | data)
+
+
+def test_a_named_file_that_is_missing_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(build_cache, "EXPORTER", (*build_cache.EXPORTER, "data/gone.npz"))
+    with pytest.raises(FileNotFoundError, match=r"gone\.npz"):
+        build_cache._exporter_version.__wrapped__()

@@ -10,6 +10,7 @@ import pytest
 
 from kokoro_server.assets.library import Assets
 from kokoro_server.engine.cpu import build
+from kokoro_server.engine.cpu.build_types import CpuPrecision
 from kokoro_server.engine.cpu.engine import OnnxEngine
 from kokoro_server.engine.protocol import SAMPLES_PER_FRAME, Row
 from kokoro_server.engine.voices import VoiceBook
@@ -21,23 +22,23 @@ pytestmark = pytest.mark.real
 SHORT = sorted(range(len(SENTENCES)), key=lambda index: len(SENTENCES[index]["phonemes"]))[2]
 
 
-def built(assets: Assets, folder: Path, precision: build.Precision) -> OnnxEngine:
+def built(assets: Assets, folder: Path, precision: CpuPrecision) -> OnnxEngine:
     folder.mkdir()
     build.build(assets.weights, folder, precision)
     return OnnxEngine(folder)
 
 
 def test_int8_is_nearer_to_single_precision_than_another_noise_is(assets: Assets, tmp_path: Path) -> None:
-    exact, rounded = (built(assets, tmp_path / precision, precision) for precision in ("fp32", "int8"))
-    assert (exact.precision, rounded.precision) == ("fp32", "int8")
+    exact, quantized = (built(assets, tmp_path / precision, precision) for precision in ("fp32", "int8"))
+    assert (exact.precision, quantized.precision) == ("fp32", "int8")
     row = sentence_row(SHORT, VoiceBook(assets.voices), "bf_emma")
     plain, other = exact.synthesize([row, replace(row, seed=row.seed + 1000)])
-    ours = rounded.synthesize([row])[0]
+    ours = quantized.synthesize([row])[0]
     assert ours.durations.tolist() == plain.durations.tolist()
     assert log_mel_distance(plain.audio, ours.audio) < log_mel_distance(plain.audio, other.audio)
     assert 20 * np.log10(ours.audio.std() / plain.audio.std()) == pytest.approx(0, abs=0.2)
 
     shortest = Row((50,), row.style, speed=4.0)
-    spoken = rounded.synthesize([shortest])[0]
+    spoken = quantized.synthesize([shortest])[0]
     assert len(spoken.audio) == spoken.durations.sum() * SAMPLES_PER_FRAME
     assert np.isfinite(spoken.audio).all()
