@@ -20,6 +20,7 @@ from kokoro_server.errors import ConfigError
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
+CpuPrecision = Literal["int8", "fp32"]
 
 
 def kind(parse: Callable[[str], Any], allowed: str) -> WrapValidator:
@@ -137,7 +138,7 @@ class Settings(BaseSettings):
     backend: Annotated[str, choice("auto", "torch", "onnx")] = setting("KOKORO_BACKEND", "auto")
     """What the model runs on: onnx (ONNX Runtime, for CPUs), torch, or auto: torch on a GPU, else onnx. Where only
     one of the two is installed, auto takes that one."""
-    cpu_precision: Annotated[Literal["int8", "fp32"], choice("int8", "fp32")] = setting("KOKORO_CPU_PRECISION", "int8")
+    cpu_precision: Annotated[CpuPrecision, choice("int8", "fp32")] = setting("KOKORO_CPU_PRECISION", "int8")
     """On a CPU with ONNX Runtime: int8, or fp32, which takes more than twice as long; the difference is smaller than
     between two seeds."""
     precision: Annotated[str, choice("auto", "fp16", "bf16", "tf32", "fp32")] = setting("KOKORO_PRECISION", "auto")

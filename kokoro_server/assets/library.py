@@ -18,8 +18,6 @@ from kokoro_server.assets.cache import Cache, WeightsRecord
 from kokoro_server.assets.catalog import CATALOG, VOICE_BYTES, Catalog, PublishedModel, WeightPrecision
 from kokoro_server.errors import AssetError
 
-__all__ = ["SOURCES", "Assets", "CachedFile", "FileCheck", "WeightPrecision", "ensure", "listing", "verify"]
-
 log = logging.getLogger(__name__)
 
 SOURCES = ("auto", *sources.ORDER, "path")

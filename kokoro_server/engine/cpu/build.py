@@ -7,7 +7,7 @@ how they are made anew.
 from __future__ import annotations
 
 import gzip
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import MappingProxyType
 
@@ -16,7 +16,7 @@ import onnx
 from safetensors import SafetensorError
 from safetensors.numpy import load_file
 
-from kokoro_server.engine.cpu.build_types import CpuPrecision, OnProgress
+from kokoro_server.config import CpuPrecision
 from kokoro_server.engine.cpu.graph import Array, fold_constants
 from kokoro_server.engine.cpu.lowering import lower
 from kokoro_server.errors import AssetError
@@ -25,11 +25,12 @@ DATA = Path(__file__).with_name("data")
 CHANNEL_AMAX = DATA / "channel_amax.npz"
 PROVENANCE = "provenance"  # the entry of CHANNEL_AMAX that says what the others were measured with, in JSON
 GRAPHS = ("text", "decode")
-FILES = tuple(f"{name}.onnx" for name in GRAPHS)
+
+OnProgress = Callable[[str], None]  # is called with the name of the step that comes next
 
 
 def build(weights: Path, folder: Path, precision: CpuPrecision, on_progress: OnProgress = lambda _: None) -> None:
-    """Write `FILES` into `folder`, which exists. `weights` is a converted safetensors file.
+    """Write a file for each of `GRAPHS` into `folder`, which exists. `weights` is a converted safetensors file.
 
     Not atomic: on an error, files may be missing or cut short.
     """

@@ -16,6 +16,7 @@ import os
 import platform
 import shutil
 import time
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from functools import cache
 from hashlib import sha256
@@ -24,14 +25,16 @@ from typing import Any
 
 from kokoro_server.assets import files
 from kokoro_server.assets.cache import Cache
-from kokoro_server.engine.cpu.build_types import Build, CpuPrecision, OnProgress
+from kokoro_server.config import CpuPrecision
 from kokoro_server.errors import AssetError, ConfigError
 
 log = logging.getLogger(__name__)
 
+Build = Callable[[Path, Path, CpuPrecision, Callable[[str], None]], None]  # see `build.build`
+
 EXPORTER_VERSION = 4  # to be raised whenever a build would come out differently
 EXPORTER = (  # all code and data of this package that a build depends on
-    "build.py", "build_types.py", "graph.py", "lowering.py", "quantization.py",
+    "build.py", "graph.py", "lowering.py", "quantization.py",
     "data/channel_amax.npz", "data/decode.onnx.gz", "data/text.onnx.gz",
 )  # fmt: skip
 FOLDER = "onnx"
@@ -185,7 +188,9 @@ def _build(store: Cache, weights: Path, wanted: Key, folder: Path, build: Build)
     log.info("built precision=%s path=%s size_mb=%.0f seconds=%.1f", wanted.precision, folder, size / 1e6, seconds)
 
 
-def _run(build: Build, weights: Path, folder: Path, precision: CpuPrecision, on_progress: OnProgress) -> None:
+def _run(
+    build: Build, weights: Path, folder: Path, precision: CpuPrecision, on_progress: Callable[[str], None]
+) -> None:
     try:
         build(weights, folder, precision, on_progress)
     except (OSError, AssetError):

@@ -18,8 +18,8 @@ import numpy as np
 import onnx
 from onnx import helper
 
+from kokoro_server.config import CpuPrecision
 from kokoro_server.engine.cpu import quantization
-from kokoro_server.engine.cpu.build_types import CpuPrecision
 from kokoro_server.engine.cpu.graph import MICROSOFT, Array, GraphBuilder
 from kokoro_server.engine.cpu.quantization import EDGE_STEPS, SEGMENTED, SEGMENTS, TWO_BYTE, QuantizedWeights
 
@@ -177,7 +177,7 @@ class Lowering:
         two_byte: bool = False,
         output: int | list[str] = 1,
     ) -> str:
-        """`steps` steps of the convolution, in bytes. With `two_byte`, what quantization leaves goes through too."""
+        """`steps` steps of the convolution in bytes; if `two_byte`, the input's quantization error is convolved too."""
         op = self.graph.op
         indices = self._tap_indices(steps, weights.taps, weights.dilation)
 

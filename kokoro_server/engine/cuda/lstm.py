@@ -80,17 +80,9 @@ class FusedLSTM(BiLSTM):
         y = gates.new_empty(rows, time, 2 * self.hidden)
         mailbox = torch.zeros(2, rows, time, self.hidden, dtype=torch.int32, device=gates.device)
         kernels.bilstm_batched[(self.hidden // units, 2, groups)](
-            gates,
-            *self.split_weights[units],
-            y,
-            mailbox,
-            rows,
-            time,
-            self.hidden,
-            units,
-            GROUP,
+            gates, *self.split_weights[units], y, mailbox, rows, time, self.hidden, units, GROUP,
             launch_cooperative_grid=True,
-        )
+        )  # fmt: skip
         return y
 
     def _split_weights(self, units: int) -> tuple[Tensor, Tensor]:

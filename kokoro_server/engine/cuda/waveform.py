@@ -60,18 +60,9 @@ class FusedSTFT(STFT):
         rows, samples = signal.shape
         width = aligned(2 * BINS) if self.placement.dtype.itemsize == 2 else 2 * BINS
         y = signal.new_empty(rows, samples // HOP + 1, width, dtype=self.placement.dtype)
+        ends = kernel_args(lengths.scaled(STEP))
         kernels.stft[(math.ceil(y.shape[1] / 64), rows)](
-            signal,
-            *self.tables,
-            y,
-            *kernel_args(lengths.scaled(STEP)),
-            samples,
-            y.shape[1],
-            WINDOW,
-            HOP,
-            BINS,
-            width,
-            64,
+            signal, *self.tables, y, *ends, samples, y.shape[1], WINDOW, HOP, BINS, width, 64
         )
         return y
 

@@ -18,8 +18,8 @@ import pytest
 
 from kokoro_server.assets import files
 from kokoro_server.engine.cpu import build_cache
+from kokoro_server.engine.cpu.build import OnProgress
 from kokoro_server.engine.cpu.build_cache import Key
-from kokoro_server.engine.cpu.build_types import OnProgress
 from kokoro_server.errors import AssetError
 from tests.assets.sandbox import REPOSITORY, wait_until
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from kokoro_server.assets.library import Assets
+from kokoro_server.config import CpuPrecision
 from kokoro_server.engine.cpu import build
-from kokoro_server.engine.cpu.build_types import CpuPrecision
 from kokoro_server.engine.cpu.engine import OnnxEngine
 from kokoro_server.engine.protocol import SAMPLES_PER_FRAME, Row
 from kokoro_server.engine.voices import VoiceBook
