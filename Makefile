@@ -59,7 +59,7 @@ bench: $(VENV)/.dev
 	$(BIN)/python -m benchmarks.stream_bench
 
 clean:
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis *.egg-info
+	rm -rf $(VENV) .import_linter_cache .mypy_cache .ruff_cache .pytest_cache .hypothesis *.egg-info
 
 # Each stamp is written last, so an interrupted step is simply done again; pip keeps what it has downloaded.
 $(VENV)/.made: Makefile

@@ -1,4 +1,4 @@
-"""Where the time of a batch goes on a GPU: by stage, each played from a graph of its own, and by kernel."""
+"""Where the time of a batch goes on a GPU: by stage, each replayed from a graph of its own, and by kernel."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ def times(engine: CudaEngine, row: Row, count: int) -> dict[str, Any]:
     with engine._on_stream():
         buffer = engine._run_decode(rows, frames)
         steps = {
-            "read": replayed(lambda: engine._text_step(rows, tokens)),
-            "speak": replayed(lambda: engine._decode_step(rows, frames, buffer)),
+            "text": replayed(lambda: engine._text_step(rows, tokens)),
+            "decode": replayed(lambda: engine._decode_step(rows, frames, buffer)),
         }
         with engine.fp32_mode():
             text = _text_stages(engine, rows, tokens)
             decode = _decode_stages(engine, rows, frames)
-    return {"rows": count, "steps_ms": steps, "read_ms": text, "speak_ms": decode}
+    return {"rows": count, "steps_ms": steps, "text_ms": text, "decode_ms": decode}
 
 
 def replayed(work: Callable[[], Any]) -> float:
@@ -108,7 +108,7 @@ def _decode_stages(engine: CudaEngine, rows: int, frames: int) -> dict[str, floa
         x = upsampled()
     times["last_convolution_and_inverse"] = replayed(lambda: generator.istft(generator.post(x, rate), rate))
     audio, buffer = generator.istft(generator.post(x, rate), rate), engine._run_decode(rows, frames)
-    times["outbox"] = replayed(lambda: output_buffer.pack(buffer, audio, io.frames[:rows]))
+    times["output_buffer"] = replayed(lambda: output_buffer.pack(buffer, audio, io.frames[:rows]))
     return times
 
 

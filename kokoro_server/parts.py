@@ -23,7 +23,7 @@ class Parts:
 
     settings: Settings
     model: LoadedModel
-    pace: Pace | None  # None unless the engine measured its speed; one that does may be slower than playback
+    pace: Pace | None  # None unless the engine measures its speed, as one that may be slower than playback does
     queue: BatchQueue
     g2p: G2PClient
     child: G2PChild | None  # the embedded G2P service, unless a remote one is used
@@ -42,5 +42,5 @@ class Parts:
 
     @property
     def urgent(self) -> int:
-        """How many of these also go before all others: the first, or all where the next may be needed at once too."""
+        """How many of the `bypass` pieces also go before all others: one, or all where each may be needed at once."""
         return self.bypass if self.paced else 1

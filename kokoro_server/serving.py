@@ -28,7 +28,7 @@ SHUTDOWN_GRACE = 10  # seconds that running requests get when the server is aske
 
 
 class Server(uvicorn.Server):
-    """Logs when it is ready. It leaves signals to `serve`, which must handle them before the server runs too."""
+    """Logs when it is ready. Signals are for `serve`: they may come before the server runs."""
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)

@@ -13,11 +13,10 @@ from numpy.typing import NDArray
 
 from kokoro_server.audio.captions import Timing
 from kokoro_server.audio.join import Joiner
-from kokoro_server.audio.wav import Samples
 from kokoro_server.batching.entry import Outcome
 from kokoro_server.batching.queue import BatchQueue, Job
 from kokoro_server.engine import timing, vocab
-from kokoro_server.engine.protocol import SAMPLE_RATE, SAMPLES_PER_FRAME, Pcm16, Result, Row
+from kokoro_server.engine.protocol import SAMPLE_RATE, SAMPLES_PER_FRAME, Audio, Pcm16, Result, Row
 from kokoro_server.engine.voices import VoiceBook
 from kokoro_server.errors import TextTooLong
 from kokoro_server.g2p import languages
@@ -52,7 +51,7 @@ class Speech:
 class Segment:
     """The next part of an utterance. `outcome` is None where there is only silence."""
 
-    audio: Samples  # 24 kHz; the same as the outcome's
+    audio: Audio  # 24 kHz; the same as the outcome's
     outcome: Outcome | None
     last: bool
     timings: Callable[[], tuple[Timing, ...]] = tuple
@@ -79,7 +78,7 @@ class Segment:
 class Clip:
     """A whole utterance, and what it took: of several pieces, the longest wait and the largest batch."""
 
-    audio: Samples
+    audio: Audio
     voice: str
     segments: Sequence[Segment]
     queue_ms: float
@@ -116,7 +115,7 @@ class Synthesizer:
             voice=self._voices.canonical(speech.voice),
             segments=segments,
             queue_ms=max((outcome.queue_ms for outcome in outcomes), default=0.0),
-            # Pieces of one forward pass have its time, equal to the last digit: each pass is counted once.
+            # Pieces of one forward pass report the same time, to the last digit: a set counts each pass once.
             inference_ms=sum({outcome.inference_ms for outcome in outcomes}),
             batch_size=max((outcome.batch_size for outcome in outcomes), default=0),
         )
@@ -205,8 +204,8 @@ class _Utterance:
         silence = self._pauses(spoken)
         return Segment(np.concatenate([*silence, self._joiner.finish()]), None, last=True)
 
-    def _pauses(self, spoken: deque[Item]) -> list[Samples]:
-        silence: list[Samples] = []
+    def _pauses(self, spoken: deque[Item]) -> list[Audio]:
+        silence: list[Audio] = []
         while spoken and isinstance(spoken[0], Pause):
             pause = spoken.popleft()
             assert isinstance(pause, Pause)
@@ -230,5 +229,5 @@ class _Utterance:
         )
 
 
-def _with_audio(outcome: Outcome, audio: Samples) -> Outcome:
+def _with_audio(outcome: Outcome, audio: Audio) -> Outcome:
     return replace(outcome, result=Result(audio, outcome.result.durations))

@@ -5,11 +5,10 @@ from __future__ import annotations
 import asyncio
 
 from kokoro_server.audio.render import Renderer, Rendering, render, render_fast
-from kokoro_server.audio.wav import Samples
-from kokoro_server.engine.protocol import Pcm16
+from kokoro_server.engine.protocol import Audio, Pcm16
 
 
-async def render_async(audio: Samples, rendering: Rendering, pcm16: Pcm16 | None = None) -> bytes:
+async def render_async(audio: Audio, rendering: Rendering, pcm16: Pcm16 | None = None) -> bytes:
     """A whole file."""
     content = render_fast(audio, rendering, pcm16=pcm16)
     return await asyncio.to_thread(render, audio, rendering) if content is None else content
@@ -25,7 +24,7 @@ class AsyncRenderer:
     async def open(cls, rendering: Rendering) -> AsyncRenderer:
         return cls(Renderer(rendering) if rendering.plain else await asyncio.to_thread(Renderer, rendering))
 
-    async def write(self, audio: Samples, *, last: bool = False) -> bytes:
+    async def write(self, audio: Audio, *, last: bool = False) -> bytes:
         """The bytes that are ready; with the `last` samples, all remaining bytes."""
         data = self._renderer.write_fast(audio, last=last)
         return await asyncio.to_thread(self._write, audio, last) if data is None else data
@@ -36,6 +35,6 @@ class AsyncRenderer:
         else:
             await asyncio.to_thread(self._renderer.close)
 
-    def _write(self, audio: Samples, last: bool) -> bytes:
+    def _write(self, audio: Audio, last: bool) -> bytes:
         data = self._renderer.write(audio)
         return data + self._renderer.finish() if last else data

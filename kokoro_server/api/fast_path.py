@@ -17,7 +17,7 @@ Endpoint = Callable[[Any, Request], Coroutine[Any, Any, Response]]
 
 
 class FastPathRoute(APIRoute):
-    """For endpoints `(body: Model, request: Request, timeout: RequestTimeout = None) -> Response`."""
+    """Its endpoints take exactly `(body: Model, request: Request, timeout: RequestTimeout = None)`; see `FastPath`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,8 @@ from typing import Literal, get_args
 import soundfile
 
 from kokoro_server.audio.encoders import AacEncoder, Encoder, PcmEncoder, SoundfileEncoder, WavEncoder
-from kokoro_server.audio.wav import SampleFormat, Samples, header, pcm16, pcm32
+from kokoro_server.audio.wav import SampleFormat, header, pcm16, pcm32
+from kokoro_server.engine.protocol import Audio
 from kokoro_server.errors import InvalidInput
 
 Format = Literal["wav", "pcm", "mp3", "opus", "flac", "aac"]
@@ -79,7 +80,7 @@ def encoder(output: Output) -> Encoder:
     )()
 
 
-def encode(audio: Samples, output: Output) -> bytes:
+def encode(audio: Audio, output: Output) -> bytes:
     """A whole file, with its length in the header where the format has a field for it."""
     encoding = ENCODINGS[output.format]
     if encoding.container:
@@ -92,7 +93,7 @@ def encode(audio: Samples, output: Output) -> bytes:
     return encode_plain(audio, output)
 
 
-def encode_plain(audio: Samples, output: Output, *, in_range: bool = False, streamed: bool = False) -> bytes:
+def encode_plain(audio: Audio, output: Output, *, in_range: bool = False, streamed: bool = False) -> bytes:
     """A whole wav or pcm file. `in_range`: no sample lies outside ±1. `streamed`: as a streaming encoder gives it."""
     data = pcm16(audio, in_range=in_range) if output.sample_format == "pcm_s16le" else pcm32(audio)
     return with_header(data, output, streamed=streamed)

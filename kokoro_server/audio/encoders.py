@@ -12,7 +12,8 @@ from typing import IO
 
 import soundfile
 
-from kokoro_server.audio.wav import SampleFormat, Samples, header, pcm16, pcm32
+from kokoro_server.audio.wav import SampleFormat, header, pcm16, pcm32
+from kokoro_server.engine.protocol import Audio
 from kokoro_server.errors import EngineError
 
 
@@ -20,7 +21,7 @@ class Encoder(ABC):
     """Takes samples in order and gives the bytes that are ready."""
 
     @abstractmethod
-    def write(self, audio: Samples) -> bytes: ...
+    def write(self, audio: Audio) -> bytes: ...
 
     @abstractmethod
     def finish(self) -> bytes:
@@ -34,7 +35,7 @@ class PcmEncoder(Encoder):
     def __init__(self, sample_format: SampleFormat = "pcm_s16le") -> None:
         self._pack = pcm16 if sample_format == "pcm_s16le" else pcm32
 
-    def write(self, audio: Samples) -> bytes:
+    def write(self, audio: Audio) -> bytes:
         return self._pack(audio)
 
     def finish(self) -> bytes:
@@ -48,7 +49,7 @@ class WavEncoder(PcmEncoder):
         super().__init__(sample_format)
         self._head = header(sample_rate, sample_format, None)
 
-    def write(self, audio: Samples) -> bytes:
+    def write(self, audio: Audio) -> bytes:
         head, self._head = self._head, b""
         return head + super().write(audio)
 
@@ -64,7 +65,7 @@ class SoundfileEncoder(Encoder):
         self._sink = _Sink()
         self._file = soundfile.SoundFile(self._sink, "w", sample_rate, 1, format=container, subtype=subtype)
 
-    def write(self, audio: Samples) -> bytes:
+    def write(self, audio: Audio) -> bytes:
         self._file.write(audio)
         return self._sink.take()
 
@@ -128,7 +129,7 @@ class AacEncoder(Encoder):
         self._reader = threading.Thread(target=self._read, args=(self._process.stdout,), daemon=True)
         self._reader.start()
 
-    def write(self, audio: Samples) -> bytes:
+    def write(self, audio: Audio) -> bytes:
         try:
             self._stdin.write(pcm32(audio))
             self._stdin.flush()

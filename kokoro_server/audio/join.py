@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 
-from kokoro_server.audio.wav import Samples
-from kokoro_server.engine.protocol import SAMPLE_RATE
-
-Ending = Literal["sentence", "clause", "none"]
+from kokoro_server.engine.protocol import SAMPLE_RATE, Audio
+from kokoro_server.text.pieces import Ending
 
 
 def _samples(seconds: float) -> int:
@@ -29,14 +26,14 @@ FRAME = _samples(0.005)
 ONSET_MARGIN = _samples(0.080)  # kept before the first frame of speech
 RELEASE_MARGIN = _samples(0.050)  # kept after the last one
 FADE = _samples(0.005)
-FADE_IN: Samples = (0.5 - 0.5 * np.cos(np.pi * np.arange(FADE) / FADE)).astype(np.float32)
+FADE_IN: Audio = (0.5 - 0.5 * np.cos(np.pi * np.arange(FADE) / FADE)).astype(np.float32)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Trimmed:
     """What to play now. `audio[i]` is sample `i + offset` of the piece."""
 
-    audio: Samples
+    audio: Audio
     offset: int  # samples cut from the front, less those of the gap: negative where the gap is longer than the cut
 
 
@@ -49,10 +46,10 @@ class Joiner:
 
     def __init__(self, speed: float = 1.0) -> None:
         self._speed = speed
-        self._silence: Samples = np.zeros(0, np.float32)  # after the last piece's speech
+        self._silence: Audio = np.zeros(0, np.float32)  # after the last piece's speech
         self._gap: int | None = None  # samples between that speech and the next; None before the first piece
 
-    def add(self, audio: Samples, *, ends: Ending, last: bool = False) -> Trimmed:
+    def add(self, audio: Audio, *, ends: Ending, last: bool = False) -> Trimmed:
         """`ends` is how the text of this piece ends. The `last` piece comes with its end: nothing may follow."""
         if last and self._gap is None:
             return Trimmed(audio, 0)
@@ -67,17 +64,17 @@ class Joiner:
         self._gap = max(_samples(GAPS[ends] / self._speed), ONSET_MARGIN)
         return Trimmed(played, offset)
 
-    def pause(self, seconds: float) -> Samples:
+    def pause(self, seconds: float) -> Audio:
         """The release margin of the piece before, faded out, and then exactly the silence asked for."""
         edge = _faded_out(self._silence[:RELEASE_MARGIN])
         self._silence, self._gap = edge[:0], ONSET_MARGIN
         return np.concatenate([edge, np.zeros(_samples(seconds), np.float32)])
 
-    def finish(self) -> Samples:
+    def finish(self) -> Audio:
         """The end of the last piece, as the model made it; nothing may be added after."""
         return self._silence
 
-    def _joined(self, audio: Samples, begin: int, gap: int) -> Samples:
+    def _joined(self, audio: Audio, begin: int, gap: int) -> Audio:
         """The gap and the speech from `begin` on. The margins of both sides overlap in the gap."""
         edge = _faded_out(self._silence[: max(gap - ONSET_MARGIN, RELEASE_MARGIN)])
         onset = _faded_in(audio[max(0, begin - ONSET_MARGIN) :])
@@ -87,7 +84,7 @@ class Joiner:
         return joined
 
 
-def _speech_bounds(audio: Samples) -> tuple[int, int]:
+def _speech_bounds(audio: Audio) -> tuple[int, int]:
     """Where speech begins and ends. Enough is left at the end to fade out."""
     whole = len(audio) // FRAME * FRAME
     frames = audio[:whole].reshape(-1, FRAME)
@@ -99,12 +96,12 @@ def _speech_bounds(audio: Samples) -> tuple[int, int]:
     return int(loud[0]), min(int(loud[-1]) + FRAME, last)
 
 
-def _faded_in(audio: Samples) -> Samples:
+def _faded_in(audio: Audio) -> Audio:
     faded = audio.copy()
     length = min(FADE, len(faded))
     faded[:length] *= FADE_IN[:length]
     return faded
 
 
-def _faded_out(audio: Samples) -> Samples:
+def _faded_out(audio: Audio) -> Audio:
     return _faded_in(audio[::-1])[::-1]

@@ -7,8 +7,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from kokoro_server.audio.wav import Samples
-from kokoro_server.engine.protocol import SAMPLE_RATE
+from kokoro_server.engine.protocol import SAMPLE_RATE, Audio
 
 MIN_DB = -60.0
 MAX_DB = 20.0
@@ -34,19 +33,19 @@ class Limiter:
         self._release = RELEASE / 20 * math.log(10) / sample_rate  # nepers per sample
         # Samples that wait until the look-ahead after them is known. At first these are silence, never given out, in
         # which the gain can go down if the signal begins too loud.
-        self._pending: Samples = np.zeros(self._look_ahead, np.float32)
+        self._pending: Audio = np.zeros(self._look_ahead, np.float32)
         self._recent: Values = np.ones(self._look_ahead)  # the last gains, before smoothing
         self._envelope = -math.inf  # the greatest excess so far, plus the release up to its position
         self._position = -self._look_ahead  # of the first pending sample
         self._unity = True  # no earlier peak lowers the gain of the pending samples
 
-    def write(self, audio: Samples) -> Samples:
+    def write(self, audio: Audio) -> Audio:
         if not len(audio):
             return audio
         made = self.write_fast(audio)
         return self._limited(audio) if made is None else made
 
-    def write_fast(self, audio: Samples) -> Samples | None:
+    def write_fast(self, audio: Audio) -> Audio | None:
         """`write` where samples need only be scaled, which is much less work; else None, and nothing is written."""
         silent, joined = self._joined(audio)
         if not (self._unity and _peak(joined) * self._factor <= CEILING):
@@ -56,18 +55,18 @@ class Limiter:
         self._pending = joined[len(audio) :].copy()
         return _scale(joined[silent : len(audio)], self._factor)
 
-    def finish(self) -> Samples:
+    def finish(self) -> Audio:
         """The last samples; nothing may be written after."""
         return self.write(np.zeros(self._look_ahead, np.float32))
 
-    def _limited(self, audio: Samples) -> Samples:
+    def _limited(self, audio: Audio) -> Audio:
         silent, joined = self._joined(audio)
         louder = joined.astype(np.float64) * self._factor
         made = (louder[: len(audio)] * self._gain(louder)).astype(np.float32)
         self._pending = joined[len(audio) :].copy()
         return made[silent:]
 
-    def _joined(self, audio: Samples) -> tuple[int, Samples]:
+    def _joined(self, audio: Audio) -> tuple[int, Audio]:
         """How many samples of the initial silence are still to be left out, and the pending samples with `audio`."""
         return max(0, -self._position), np.concatenate([self._pending, audio])
 
@@ -92,17 +91,17 @@ class Limiter:
         return envelope - slope
 
 
-def apply_gain(audio: Samples, volume: float) -> Samples | None:
+def apply_gain(audio: Audio, volume: float) -> Audio | None:
     """A whole signal, `volume` dB louder; None where a sample would pass the ceiling and a limiter is needed."""
     factor = 10 ** (volume / 20)
     return _scale(audio, factor) if _peak(audio) * factor <= CEILING else None
 
 
-def _scale(audio: Samples, factor: float) -> Samples:
+def _scale(audio: Audio, factor: float) -> Audio:
     return audio if factor == 1 else (audio.astype(np.float64) * factor).astype(np.float32)
 
 
-def _peak(audio: Samples) -> float:
+def _peak(audio: Audio) -> float:
     """The largest absolute value; NaN if one of the samples is."""
     return max(float(audio.max()), -float(audio.min()))
 

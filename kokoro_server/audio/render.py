@@ -10,8 +10,7 @@ import numpy as np
 from kokoro_server.audio.encode import Output, encode, encode_plain, encoder, with_header
 from kokoro_server.audio.limiter import CEILING, Limiter, apply_gain
 from kokoro_server.audio.resample import Resampler
-from kokoro_server.audio.wav import Samples
-from kokoro_server.engine.protocol import SAMPLE_RATE, Pcm16
+from kokoro_server.engine.protocol import SAMPLE_RATE, Audio, Pcm16
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,14 +41,14 @@ class Rendering:
 FAST_SAMPLES = 10 * SAMPLE_RATE
 
 
-def render(audio: Samples, rendering: Rendering) -> bytes:
+def render(audio: Audio, rendering: Rendering) -> bytes:
     """A whole file. Takes a while for long audio: call it in a thread."""
     chain = _Chain(rendering)
     return encode(np.concatenate([chain.write(audio), chain.finish()]), rendering.output)
 
 
 def render_fast(
-    audio: Samples, rendering: Rendering, *, pcm16: Pcm16 | None = None, streamed: bool = False
+    audio: Audio, rendering: Rendering, *, pcm16: Pcm16 | None = None, streamed: bool = False
 ) -> bytes | None:
     """`render` if it is fast enough for the event loop, else None. `streamed`: the bytes that a Renderer would give."""
     if not rendering.plain or not 0 < len(audio) <= FAST_SAMPLES:
@@ -68,10 +67,10 @@ class Renderer:
         self._chain = _Chain(rendering)
         self._encoder = encoder(rendering.output)
 
-    def write(self, audio: Samples) -> bytes:
+    def write(self, audio: Audio) -> bytes:
         return self._encoder.write(self._chain.write(audio))
 
-    def write_fast(self, audio: Samples, *, last: bool = False) -> bytes | None:
+    def write_fast(self, audio: Audio, *, last: bool = False) -> bytes | None:
         """`write`, and with the `last` samples `finish`, if that is fast enough for the event loop; else None."""
         if not self.plain or not 0 < len(audio) <= FAST_SAMPLES:
             return None
@@ -94,8 +93,8 @@ class _Chain:
         self._resampler = Resampler(rendering.output.sample_rate)
         self.limiter = Limiter(rendering.volume, rendering.output.sample_rate)
 
-    def write(self, audio: Samples) -> Samples:
+    def write(self, audio: Audio) -> Audio:
         return self.limiter.write(self._resampler.write(audio))
 
-    def finish(self) -> Samples:
+    def finish(self) -> Audio:
         return np.concatenate([self.limiter.write(self._resampler.finish()), self.limiter.finish()])

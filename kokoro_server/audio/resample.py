@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import soxr
 
-from kokoro_server.audio.wav import Samples
-from kokoro_server.engine.protocol import SAMPLE_RATE
+from kokoro_server.engine.protocol import SAMPLE_RATE, Audio
 
 MIN_RATE = 8_000  # Hz
 MAX_RATE = 48_000
@@ -23,10 +22,10 @@ class Resampler:
         same = sample_rate == SAMPLE_RATE
         self._stream = None if same else soxr.ResampleStream(SAMPLE_RATE, sample_rate, 1, dtype="float32")
 
-    def write(self, audio: Samples) -> Samples:
+    def write(self, audio: Audio) -> Audio:
         return audio if self._stream is None else self._stream.resample_chunk(audio)
 
-    def finish(self) -> Samples:
+    def finish(self) -> Audio:
         """The last samples; nothing may be written after."""
         empty = np.zeros(0, np.float32)
         return empty if self._stream is None else self._stream.resample_chunk(empty, last=True)

@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-Samples = NDArray[np.float32]
+Audio = NDArray[np.float32]
 SampleFormat = Literal["pcm_s16le", "pcm_f32le"]
 
 UNKNOWN_SIZE = 0xFFFFFFFF  # the size in the header of a file that is sent while it is made
@@ -16,7 +16,7 @@ FORMAT_PCM = 1
 FORMAT_FLOAT = 3
 
 
-def pcm16(audio: Samples, *, in_range: bool = False) -> bytes:
+def pcm16(audio: Audio, *, in_range: bool = False) -> bytes:
     """Little-endian 16-bit samples. They are clipped to ±1, unless they are known to be `in_range`."""
     scaled = np.multiply(audio, np.float32(32767.0), dtype=np.float32)
     if not in_range:
@@ -24,7 +24,7 @@ def pcm16(audio: Samples, *, in_range: bool = False) -> bytes:
     return np.rint(scaled, out=scaled).astype("<i2").tobytes()
 
 
-def pcm32(audio: Samples) -> bytes:
+def pcm32(audio: Audio) -> bytes:
     """Little-endian 32-bit float samples, as they are."""
     return audio.astype("<f4", copy=False).tobytes()
 

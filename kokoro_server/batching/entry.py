@@ -12,7 +12,7 @@ from kokoro_server.errors import KokoroError
 
 
 class Priority(IntEnum):
-    """The lane of an entry; lower goes first. A lane that batches skip too often leads one all the same (ageing)."""
+    """The lane of an entry. Lower goes first. A lane that was skipped too often leads a batch (ageing)."""
 
     BYPASS = 0  # first pieces of a stream: no waiting window, next batch out
     NEXT = 1  # the pieces after those: no waiting window either, but their listeners still have audio to hear

@@ -28,7 +28,7 @@ OUT_OF_MEMORY = ("out of memory", "failed to allocate memory", "alloc_failed")
 
 
 class Fault(Enum):
-    ROW = auto()  # of a row, or of the batch it was in
+    ROW = auto()  # of a row, or of its batch as a whole, which is retried in halves
     MEMORY = auto()  # out of memory: the batch was too large
     DEVICE = auto()  # the device is poisoned: only a new process helps
 

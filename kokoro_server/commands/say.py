@@ -26,7 +26,7 @@ from kokoro_server.synthesis import Speech
 log = logging.getLogger(__name__)
 
 SUBTITLES = {".srt": captions.srt, ".vtt": captions.vtt}
-LINGER = 1.0  # the last subtitle stays through up to so many seconds of silence after the last word
+MAX_CUE_EXTENSION_S = 1.0  # the last subtitle stays through up to so many seconds of silence after the last word
 WRITE_BYTES = BYTES_PER_SECOND // 4  # in one write: a player blocks it while it plays, and Ctrl-C waits for its end
 
 
@@ -84,7 +84,7 @@ def extend_last_cue(cues: Sequence[Cue], seconds: float) -> list[Cue]:
     if not cues:
         return []
     last = cues[-1]
-    end = seconds if last.end > seconds - LINGER else last.end
+    end = seconds if last.end > seconds - MAX_CUE_EXTENSION_S else last.end
     return [*cues[:-1], dataclasses.replace(last, end=max(round(end, 3), last.start + 0.001))]
 
 

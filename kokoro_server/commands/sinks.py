@@ -18,9 +18,9 @@ import soundfile
 
 from kokoro_server.audio.encode import ENCODINGS, Format
 from kokoro_server.audio.encoders import AacEncoder
-from kokoro_server.audio.wav import Samples, header
+from kokoro_server.audio.wav import header
 from kokoro_server.commands import CommandFailed
-from kokoro_server.engine.protocol import SAMPLE_RATE
+from kokoro_server.engine.protocol import SAMPLE_RATE, Audio
 from kokoro_server.errors import EngineError
 
 Write = Callable[[bytes], object]
@@ -116,8 +116,8 @@ def _aac(path: Path, _format: Format) -> Iterator[Write]:
         raise
 
 
-def _samples(pcm: bytes) -> Samples:
-    samples: Samples = np.frombuffer(pcm, "<i2").astype(np.float32)
+def _samples(pcm: bytes) -> Audio:
+    samples: Audio = np.frombuffer(pcm, "<i2").astype(np.float32)
     samples /= 32767
     return samples
 

@@ -27,9 +27,9 @@ from kokoro_server.text.splitter import sentences
 log = logging.getLogger(__name__)
 
 BYTES_PER_SECOND = 2 * SAMPLE_RATE
-NO_HURRY = 30 * 86_400.0  # seconds: nobody else waits for this model, and a book takes long
+UNLIMITED_S = 30 * 86_400.0  # seconds: nobody else waits for this model, and a book takes long
 SECTION = 4000  # characters in one request to a server: some minutes of speech, well within its limits of size and time
-PATIENCE = 300.0  # seconds for the next sound; a busy CPU takes a while for a long piece
+CHUNK_TIMEOUT_S = 300.0  # seconds for the next sound; a busy CPU takes a while for a long piece
 PARAGRAPH = re.compile(r"\n\s*\n")
 
 
@@ -51,9 +51,9 @@ async def embedded(
     alone = settings.model_copy(
         update={
             "max_text_length": len(speech.written),
-            "queue_timeout": NO_HURRY,
-            "job_timeout": NO_HURRY,
-            "engine_timeout": max(settings.engine_timeout, PATIENCE),
+            "queue_timeout": UNLIMITED_S,
+            "job_timeout": UNLIMITED_S,
+            "engine_timeout": max(settings.engine_timeout, CHUNK_TIMEOUT_S),
         }
     )
     renderer = Renderer(Rendering(Output("pcm")))
@@ -79,7 +79,7 @@ async def remote(url: str, speech: Speech) -> AsyncGenerator[SpeechChunk, None]:
     """Let a server speak, section by section, so that no text is too long for it."""
     fields = {"language": speech.language, "speed": speech.speed}
     received = 0  # bytes
-    async with AsyncKokoroClient(url, timeouts=Timeouts(stream=PATIENCE)) as client:
+    async with AsyncKokoroClient(url, timeouts=Timeouts(stream=CHUNK_TIMEOUT_S)) as client:
         for start, section in sections(speech.written):
             before = received / BYTES_PER_SECOND
             chunks = client.stream_captioned(section, speech.voice, format="pcm", **fields)

@@ -35,7 +35,7 @@ class Pcm16:
     """A row's audio in 16-bit samples, which is what most clients want."""
 
     samples: NDArray[np.int16]  # as `audio.wav.pcm16` makes them
-    peak: float  # of the audio: its largest absolute value; NaN if there is one in it
+    peak: float  # the largest absolute value of the audio; NaN if a sample is
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -68,7 +68,7 @@ class Limits:
         return self.weighted_frames(self.bucketed_rows(rows) * longest, frames)
 
     def weighted_frames(self, padded: int, frames: int) -> float:
-        """`cost` from the number of frames with padding, and without."""
+        """The cost of `padded` frames with padding, of which `frames` are no padding."""
         return self.padding_weight * padded + (1 - self.padding_weight) * frames
 
 

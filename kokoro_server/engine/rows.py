@@ -13,7 +13,7 @@ MAX_PITCH = 24.0  # semitones up or down
 WARMUP_PHONEMES = "hˈI."  # a second of audio
 
 
-def silence() -> Result:
+def empty_result() -> Result:
     """The result of a row without tokens."""
     return Result(np.zeros(0, np.float32), np.zeros(2, np.int64))
 

@@ -14,7 +14,7 @@ from torch import Tensor
 from kokoro_server.engine import noise
 from kokoro_server.engine.model.kokoro import BatchedKokoro, TokenBatch
 from kokoro_server.engine.protocol import MAX_TOKENS, SAMPLES_PER_FRAME, Limits, Result, Row
-from kokoro_server.engine.rows import check, silence, warmup_row
+from kokoro_server.engine.rows import check, empty_result, warmup_row
 
 log = logging.getLogger(__name__)
 
@@ -61,7 +61,7 @@ class TorchEngine:
             check(row)
         spoken = [row for row in rows if row.tokens]
         results = iter(self._run(spoken) if spoken else [])
-        return [next(results) if row.tokens else silence() for row in rows]
+        return [next(results) if row.tokens else empty_result() for row in rows]
 
     @torch.inference_mode()
     def _run(self, rows: Sequence[Row]) -> list[Result]:
@@ -72,10 +72,10 @@ class TorchEngine:
             semitones = torch.tensor([row.pitch for row in rows], device=device)
             prosody = prosody.transposed(self.model.voiced(prosody), semitones)
         counts = features.lengths.counts
-        hiss = torch.zeros(len(rows), features.lengths.size * SAMPLES_PER_FRAME)
-        for line, row, frames in zip(hiss, rows, counts, strict=True):
+        samples = torch.zeros(len(rows), features.lengths.size * SAMPLES_PER_FRAME)
+        for line, row, frames in zip(samples, rows, counts, strict=True):
             line[: frames * SAMPLES_PER_FRAME] = torch.from_numpy(noise.sample(row.seed, frames))
-        audio = self.model.audio(features, prosody, hiss).float().cpu().numpy()
+        audio = self.model.audio(features, prosody, samples).float().cpu().numpy()
         durations = features.durations.cpu().numpy()
         return [
             Result(line[: frames * SAMPLES_PER_FRAME].copy(), frames_per_token[: len(row.tokens) + 2].copy())
@@ -94,7 +94,7 @@ def token_batch(rows: Sequence[Row], device: torch.device) -> TokenBatch:
 
 
 def predictor_dtype(device: torch.device) -> torch.dtype:
-    """On a CPU, double: for a twentieth of the time, a row's durations and F0 do not hang on the rows beside it.
+    """Double on a CPU: for a twentieth of the time, a row's durations and F0 do not depend on the rows beside it.
 
     A last-bit difference in F0 grows, summed into phase, to a hundredth of the sound.
     """

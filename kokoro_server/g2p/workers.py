@@ -25,7 +25,7 @@ from kokoro_server.g2p.result import G2PResult
 
 log = logging.getLogger(__name__)
 
-CORES_PER_WORKER = 4  # one runs the worker, which keeps speech coming; the others are for the speech itself
+CORES_PER_WORKER = 4  # one for the worker, the others for synthesis
 MAX_WORKERS = 8
 CGROUP_CPU_MAX = Path("/sys/fs/cgroup/cpu.max")  # a container's quota: CPU microseconds, period
 _CONTROL_CHARACTERS = re.compile(r"[\x00-\x08\x0e-\x1f\x7f]")  # espeak takes \x00 for the end of the text

@@ -180,7 +180,7 @@ def _start(pace: Pace, phonemes: int) -> StreamStart:
 
 
 def _smallest(is_enough: Callable[[int], bool], low: int, high: int) -> int | None:
-    """The smallest number from `low` to `high` that is enough, if `high` is. Whatever exceeds one that is, is too."""
+    """The smallest number from `low` to `high` that is enough, if `high` is. If a number is enough, so is every larger one."""
     if is_enough(low):
         return low
     if not is_enough(high):

@@ -40,7 +40,7 @@ class PieceSizes:
 
 @dataclass(frozen=True, eq=False)
 class Piece:
-    """What one row of a batch says: `original[start:end]`. `ends` tells what closes with it.
+    """What one row of a batch says: `original[start:end]`. `ends`: a sentence, a clause or neither ends with it.
 
     `last` means that nothing more is to be said and no pause follows, as far as the text shows.
     """

@@ -9,11 +9,11 @@ import pytest
 
 from kokoro_server.audio.encode import Output
 from kokoro_server.audio.render import FAST_SAMPLES, Renderer, Rendering, render, render_fast
-from kokoro_server.audio.wav import Samples, pcm16
-from kokoro_server.engine.protocol import Pcm16
+from kokoro_server.audio.wav import pcm16
+from kokoro_server.engine.protocol import Audio, Pcm16
 
 
-def speech(length: int = 30_000, peak: float = 0.6) -> Samples:
+def speech(length: int = 30_000, peak: float = 0.6) -> Audio:
     audio = np.random.default_rng(0).uniform(-peak, peak, length).astype(np.float32)
     audio[length // 2] = peak
     return audio
@@ -54,14 +54,14 @@ def test_a_stream_on_the_fast_path_where_possible_is_the_same(pieces: int, peak:
         (np.zeros(0, np.float32), Rendering()),
     ],
 )
-def test_what_takes_longer_is_left_to_a_thread(audio: Samples, rendering: Rendering) -> None:
+def test_what_takes_longer_is_left_to_a_thread(audio: Audio, rendering: Rendering) -> None:
     assert render_fast(audio, rendering) is None
     renderer = Renderer(rendering)
     assert renderer.write_fast(audio) is None
     assert renderer.write_fast(audio, last=True) is None
 
 
-def engine_pcm16(audio: Samples) -> Pcm16:
+def engine_pcm16(audio: Audio) -> Pcm16:
     return Pcm16(np.frombuffer(pcm16(audio), np.int16), float(np.abs(audio).max()))
 
 

@@ -32,8 +32,8 @@ log = logging.getLogger(__name__)
 
 Build = Callable[[Path, Path, CpuPrecision, Callable[[str], None]], None]  # see `build.build`
 
-EXPORTER_VERSION = 4  # to be raised whenever a build would come out differently
-EXPORTER = (  # all code and data of this package that a build depends on
+BUILDER_VERSION = 4  # to be raised whenever a build would come out differently
+BUILDER_FILES = (  # all code and data of this package that a build depends on
     "build.py", "graph.py", "lowering.py", "quantization.py",
     "data/channel_amax.npz", "data/decode.onnx.gz", "data/text.onnx.gz",
 )  # fmt: skip
@@ -89,15 +89,15 @@ def key(weights: str, precision: CpuPrecision) -> Key:
         raise ConfigError("onnxruntime is not installed; pip install 'kokoro-server[cpu]'")
     import onnxruntime
 
-    return Key(weights, precision, _exporter_version(), onnxruntime.__version__, platform.machine())
+    return Key(weights, precision, _builder_version(), onnxruntime.__version__, platform.machine())
 
 
 @cache
-def _exporter_version() -> str:
-    """The version and a hash of the exporter's own files, so that no change goes unnoticed while it is worked on."""
+def _builder_version() -> str:
+    """The version and a hash of the builder's files, so that a change shows before the version is raised."""
     home = Path(__file__).parent
-    digest = sha256(b"".join((home / name).read_bytes() for name in EXPORTER))
-    return f"{EXPORTER_VERSION}.{digest.hexdigest()[:6]}"
+    digest = sha256(b"".join((home / name).read_bytes() for name in BUILDER_FILES))
+    return f"{BUILDER_VERSION}.{digest.hexdigest()[:6]}"
 
 
 def ensure(cache_dir: Path, weights: Path, wanted: Key, build: Build | None = None) -> Path:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from kokoro_server.engine import noise
 from kokoro_server.engine.protocol import MAX_TOKENS, SAMPLE_RATE, Limits, Result, Row
-from kokoro_server.engine.rows import check, silence, warmup_row
+from kokoro_server.engine.rows import check, empty_result, warmup_row
 
 log = logging.getLogger(__name__)
 
@@ -85,7 +85,7 @@ class OnnxEngine:
         spoken = [row for row in rows if row.tokens]
         several = len(spoken) > 1 and self._side_by_side > 1
         results = iter(self._pool.map(self._speak, spoken) if several else map(self._speak, spoken))
-        return [next(results) if row.tokens else silence() for row in rows]
+        return [next(results) if row.tokens else empty_result() for row in rows]
 
     def _speak(self, row: Row) -> Result:
         inputs, lengths = decode_inputs(self._text, row)

@@ -31,7 +31,7 @@ PREFIX = "reference."
 CPU = torch.device("cpu")
 
 
-class Part(nn.Module):
+class TracedGraph(nn.Module):
     def __init__(self, model: nn.Module) -> None:
         super().__init__()
         self.reference = model
@@ -41,20 +41,20 @@ class Part(nn.Module):
         return BatchedKokoro(self.reference, CPU, ops=TracedOps(self.reference))
 
 
-class Text(Part):
+class TextGraph(TracedGraph):
     def forward(self, tokens: Tensor, style: Tensor, speed: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         model = self.batched()
         features = model.encode(tokens, style, speed, SingleRow(tokens.shape[1], model.predictor_placement))
         return features.for_prosody, features.for_decoder, features.durations
 
 
-class Decode(Part):
+class DecodeGraph(TracedGraph):
     def forward(self, prosody: Tensor, text: Tensor, style: Tensor, noise: Tensor, semitones: Tensor) -> Tensor:
         model = self.batched()
         lengths = SingleRow(prosody.shape[1], model.predictor_placement)
         features = AlignedFeatures(semitones, lengths, style, for_prosody=prosody, for_decoder=text)
-        curves = model.prosody(features)
-        return model.audio(features, curves.transposed(model.voiced(curves), semitones), noise)
+        predicted = model.prosody(features)
+        return model.audio(features, predicted.transposed(model.voiced(predicted), semitones), noise)
 
 
 def exp2(g: Any, x: Any) -> Any:
@@ -69,14 +69,14 @@ def templates(model: Any) -> dict[str, onnx.ModelProto]:
     hidden = model.text_encoder.embedding.embedding_dim
     tokens, frames = 7, 12
     style, one = torch.randn(1, STYLE_DIM) / 4, torch.ones(1)
-    inputs: dict[str, tuple[Part, dict[str, Tensor], dict[str, dict[int, str]]]] = {
+    inputs: dict[str, tuple[TracedGraph, dict[str, Tensor], dict[str, dict[int, str]]]] = {
         "text": (
-            Text(model),
+            TextGraph(model),
             {"tokens": torch.arange(tokens)[None] + 1, "style": style, "speed": one},
             {name: {1: "tokens"} for name in ("tokens", "prosody", "text", "durations")},
         ),
         "decode": (
-            Decode(model),
+            DecodeGraph(model),
             {
                 "prosody": torch.randn(1, frames, hidden + HALF_STYLE) / 4,
                 "text": torch.randn(1, frames, hidden) / 4,

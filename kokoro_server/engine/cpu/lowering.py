@@ -23,7 +23,7 @@ from kokoro_server.engine.cpu import quantization
 from kokoro_server.engine.cpu.graph import MICROSOFT, Array, GraphBuilder
 from kokoro_server.engine.cpu.quantization import EDGE_STEPS, SEGMENTED, SEGMENTS, TWO_BYTE, QuantizedWeights
 
-EPSILON = 1e-5  # that of layers.EPSILON
+EPSILON = 1e-5  # equal to model.layers.EPSILON; to import that takes torch
 ELEMENTWISE = {"Add", "Sub", "Mul", "Div", "LeakyRelu"}
 
 # sin²(πr) / π for r from 0 to 1, as u² (a + b u + c u² ...) with u = r - r²: within 0.0005, and within 0.000013.
@@ -103,8 +103,8 @@ class Lowering:
         self.graph.op("Transpose", [value], [output], perm=[0, 2, 1])
 
     def snake(self, inputs: list[str], output: str) -> None:
-        # onnxruntime's Cos takes twenty times as long as a sum, and one thread, as does Round. Of 2z + 2 sin² z with
-        # z = πt this is a 2π-th: t + sin²(πr) / π, where r is t less the whole number below it.
+        # Computes 1 / 2π of 2z + 2 sin² z with z = πt, which is t + sin²(πr) / π, where r is the fraction of t. sin² is a
+        # polynomial: onnxruntime's Cos takes twenty times as long as a sum, on one thread, as does Round.
         op = self.graph.op
         t = self._adain(inputs, 1 / math.pi)
         r = op("Sub", [t, op("Floor", [t])])
@@ -234,7 +234,7 @@ class Lowering:
     def _instance_statistics(self, x: str) -> tuple[str, str]:
         """The mean of each channel over time, and one over its deviation.
 
-        Of a channels-last signal by products with a vector: onnxruntime's reductions are ten times slower there.
+        A channels-last signal is averaged by a product with a vector: onnxruntime's reductions are ten times slower.
         """
         if x not in self._statistics:
             op = self.graph.op

@@ -14,14 +14,14 @@ MIN_CHANNELS = 64  # in and out: a narrower convolution is not worth quantizing
 # Signed weights are a little faster, but some x86 processors would saturate sums of their products with bytes.
 SIGNED = platform.machine() in {"aarch64", "arm64"}
 
-# The last blocks answer both ends of an utterance with peaks, two to three times as high as everything between them.
+# In the last blocks both ends of an utterance have peaks, two to three times as high as everything between them.
 # Each end is quantized by itself: in one range with the ends, the rest would have two to three times fewer steps. The
 # middle is cut into segments too, so that no moment is rounded more coarsely than its surroundings ask for.
 SEGMENTED = tuple(f"decoder.generator.resblocks.{block}." for block in (3, 4, 5))
-EDGE_STEPS = 240  # of one end: two frames
-SEGMENTS = 6  # with the two ends
+EDGE_STEPS = 240  # of each end: two frames
+SEGMENTS = 6  # including both ends
 
-# These are few of all products, but everything after them depends on them: their input is quantized to two bytes.
+# These convolutions are few of all products, but everything after them depends on them: their input is quantized to two bytes.
 TWO_BYTE = (
     "predictor.N.", "decoder.asr_res.", "decoder.encode.", *(f"decoder.decode.{block}.conv1x1" for block in range(4)),
     "decoder.generator.ups.1",

@@ -1,7 +1,7 @@
 """The parts of the forward pass as they are traced for ONNX: one row, no padding, any length.
 
-What onnxruntime is to compute in a way of its own is one node of the domain `kokoro` in the graph (`Conv`, `Snake`,
-`Leaky`), which `lowering` lowers. The `forward` of each of these functions computes what its node means.
+An operation that onnxruntime computes in its own way is one node of the domain `kokoro` (`Conv`, `Snake`, `Leaky`), which
+`lowering` lowers. The `forward` of each function computes what its node means.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ class TracedInstanceNorm(InstanceNorm):
 
 
 class TracedConv:
-    """`layers.Conv`. A `gain` means that a snake comes before it."""
+    """`layers.Conv`. A `gain` is given after a snake, whose factor 2 it takes out."""
 
     def __init__(self, module: Any, placement: Placement, gain: Tensor | None, name: str) -> None:
         self.name = name

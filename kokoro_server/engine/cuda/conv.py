@@ -14,10 +14,10 @@ from kokoro_server.engine.cuda.norm import FusedInstanceNorm
 from kokoro_server.engine.model.layers import Conv, InstanceNorm, fuse_weight_norm
 from kokoro_server.engine.model.lengths import Lengths, Placement, kernel_args
 
-TILE_STEPS, TILE_CHANNELS, TILE_DEPTH = 128, 128, 64  # what a tile computes, and how deep its products are
+TILE_STEPS, TILE_CHANNELS, TILE_DEPTH = 128, 128, 64  # a tile of the result, and the input channels of one product
 STAGES = 3  # of software pipelining: two programs fit on a multiprocessor
-SMALL_STEPS, SMALL_STAGES = 64, 6  # where such tiles would leave multiprocessors idle
-SMALL_SHARED = 160 * 1024  # bytes that so many stages need; Blackwell for the desk has less, for the rack more
+SMALL_STEPS, SMALL_STAGES = 64, 6  # for batches with fewer tiles than multiprocessors
+SMALL_SHARED = 160 * 1024  # bytes of shared memory for SMALL_STAGES; Blackwell has it in the data centre only
 
 
 def aligned(channels: int) -> int:

@@ -35,7 +35,7 @@ FRAMES = Buckets((256, 16), (512, 32), (1024, 64), (2048, 128))
 # What warm-up captures: the shapes of most sentences, and of long ones beside few others.
 COMMON_TOKENS = (32, 48, 64, 80, 96, 112, 128, 160, 192, 256, 384, 512)
 COMMON_FRAMES = (64, 96, 128, 160, 192, 224, 256, 320, 384, 512, 768, 1024)
-COMMON_LOAD = MAX_ROWS * 384  # rows × frames at most; half as many tokens
+COMMON_LOAD = MAX_ROWS * 384  # the most rows × frames that are captured, and half as many rows × tokens
 SHAPES = {"text": (TOKENS, COMMON_TOKENS), "decode": (FRAMES, COMMON_FRAMES)}
 BUCKET_SLACK = 0.135  # how much longer a captured shape may take than the one that fits
 RUNS_TO_CAPTURE = 2  # one to compile and choose kernels, one to capture
@@ -80,7 +80,7 @@ class CudaEngine(TorchEngine):
         if device.index is None:
             device = torch.device("cuda", torch.cuda.current_device())
         memory = torch.cuda.get_device_properties(device).total_memory * memory_fraction / engines_on_device
-        memory += torch.cuda.memory_allocated(device)  # by the others
+        memory += torch.cuda.memory_allocated(device)  # plus what other engines have allocated
         torch.cuda.set_per_process_memory_fraction(memory_fraction, device)
         dtype = PRECISIONS[precision]
         self.precision = precision
@@ -119,7 +119,7 @@ class CudaEngine(TorchEngine):
         super().warmup()
         with torch.inference_mode(), self._on_stream():
             for rows in reversed(ROWS.sizes):  # the largest first: the others fit into the memory that it took
-                log.info("recording graphs rows=%d", rows)
+                log.info("capturing graphs rows=%d", rows)
                 for tokens in largest_first(COMMON_TOKENS, COMMON_LOAD // 2 // rows):
                     self._io.stage([], rows)
                     for _ in range(RUNS_TO_CAPTURE):
@@ -128,7 +128,7 @@ class CudaEngine(TorchEngine):
                     self._io.frames.fill_(frames)
                     for _ in range(RUNS_TO_CAPTURE):
                         self._run_decode(rows, frames)
-        log.info("graphs recorded=%d seconds=%.1f", len(self._graphs), time.perf_counter() - started)
+        log.info("graphs captured=%d seconds=%.1f", len(self._graphs), time.perf_counter() - started)
 
     def free_memory(self) -> None:
         """Give back what is not in use: captured graphs and cached blocks."""
@@ -238,12 +238,12 @@ class CudaEngine(TorchEngine):
             yield
 
     def fp32_mode(self) -> AbstractContextManager[None]:
-        """How torch computes with single precision here: IEEE wherever durations and F0 are decided."""
+        """How torch computes with single precision here. Durations and F0 never go through TF32."""
         return fp32_precision("ieee", self._conv_precision, "ieee")
 
 
 def largest_first(sizes: Sequence[int], most: int) -> list[int]:
-    """Those not beyond `most`."""
+    """The sizes up to `most`, largest first."""
     return [size for size in reversed(sizes) if size <= most]
 
 

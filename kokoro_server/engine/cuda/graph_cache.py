@@ -54,7 +54,7 @@ class CudaGraphCache:
         return len(self._graphs)
 
     def run(self, key: Hashable, step: Callable[[], None]) -> None:
-        """Do `step`, which always does the same for the same key, on the current stream."""
+        """Run `step` on the current stream. Equal keys must mean equal steps."""
         if key not in self._graphs and key in self._seen and self._can_capture:
             self._capture(key, step)
         graph = self._graphs.get(key)
@@ -84,10 +84,10 @@ class CudaGraphCache:
         except RuntimeError as error:
             self._can_capture = False
             log.warning(
-                "cannot record CUDA graphs, every step is launched kernel by kernel key=%s error=%s", key, error
+                "cannot capture CUDA graphs, every step is launched kernel by kernel key=%s error=%s", key, error
             )
             return
         self._graphs[key] = graph
-        log.debug("graph recorded key=%s of=%d", key, len(self._graphs))
+        log.debug("graph captured key=%s of=%d", key, len(self._graphs))
         if len(self._graphs) > self._limit:
             self._graphs.popitem(last=False)

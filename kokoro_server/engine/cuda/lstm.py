@@ -17,13 +17,13 @@ from kokoro_server.engine.cuda.linear import SplitLinear, split_fp16
 from kokoro_server.engine.model.layers import BiLSTM, Linear
 from kokoro_server.engine.model.lengths import Lengths, Placement
 
-AMPERE = (8, 0)  # the first with the matrix instructions and the shared memory that many rows ask for
-FEW_ROWS = 8  # that each have programs of their own
-UNITS = (4, 8, 16)  # of a program, for few rows: the fewer, the faster a step, and the more programs
-RESIDENT = 2  # programs of the most units that a multiprocessor has registers for
+AMPERE = (8, 0)  # the first with the tensor cores and shared memory that `_many` needs
+FEW_ROWS = 8  # up to so many rows, each has its own programs
+UNITS = (4, 8, 16)  # hidden units per program with few rows: fewer make a step faster and need more programs
+RESIDENT = 2  # programs of UNITS[-1] units that fit in a multiprocessor's registers
 GROUP = 16  # rows of a program, for many rows
 GROUP_UNITS = (8, 16)
-LAUNCHES = 4  # so many one after the other still beat cuDNN
+LAUNCHES = 4  # up to so many in sequence beat cuDNN
 
 
 class FusedLSTM(BiLSTM):
@@ -46,22 +46,22 @@ class FusedLSTM(BiLSTM):
 
     def __call__(self, x: Tensor, lengths: Lengths) -> Tensor:
         layer: Callable[[Tensor], Tensor] = self._few
-        room = min(FEW_ROWS, self._room(UNITS[-1]))
-        if len(x) > room and self.split:
-            layer, room = self._many, self._groups(GROUP_UNITS[-1]) * GROUP
-        if not room or len(x) > LAUNCHES * room:
+        max_rows = min(FEW_ROWS, self._max_rows(UNITS[-1]))
+        if len(x) > max_rows and self.split:
+            layer, max_rows = self._many, self._groups(GROUP_UNITS[-1]) * GROUP
+        if not max_rows or len(x) > LAUNCHES * max_rows:
             return super().__call__(x, lengths)
         gates = self.input(self.flagged(x, lengths))
-        parts = [layer(part) for part in torch.split(gates, room)]
+        parts = [layer(part) for part in torch.split(gates, max_rows)]
         return parts[0] if len(parts) == 1 else torch.cat(parts)
 
-    def _room(self, units: int) -> int:
+    def _max_rows(self, units: int) -> int:
         """How many rows run at once with so many units per program. All must run at once: they wait for each other."""
         return self.processors * (RESIDENT if units == UNITS[-1] else 1) * units // (2 * self.hidden)
 
     def _few(self, gates: Tensor) -> Tensor:
         rows, time, _ = gates.shape
-        units = next(units for units in UNITS if rows <= self._room(units))
+        units = next(units for units in UNITS if rows <= self._max_rows(units))
         y = gates.new_empty(rows, time, 2 * self.hidden)
         mailbox = torch.zeros(2, rows, time, self.hidden, dtype=torch.int64, device=gates.device)
         kernels.bilstm[(self.hidden // units, 2, rows)](

@@ -15,7 +15,7 @@ CHUNK = 128  # steps per partial statistic
 
 
 class FusedInstanceNorm(InstanceNorm):
-    """`partial` are the statistics of each `chunk` steps, where whatever computed `x` computed them too."""
+    """`partial`: the statistics of each `chunk` steps, if the kernel that made `x` has computed them."""
 
     def __init__(self, x: Tensor, lengths: Lengths, partial: Tensor | None = None, chunk: int = CHUNK) -> None:
         super().__init__(x, lengths)

@@ -14,8 +14,8 @@ SMALLEST = 1 << 20  # samples
 
 
 class PinnedBuffers:
-    """torch has such a pool too. But the thread that drops the last row frees its buffers, which records an event on
-    the device's stream; if that stream is being captured just then, this ends the process.
+    """Not torch's own pool: with it, the thread that drops the last row frees the buffers, which records an event on
+    the device's stream; if that stream is being captured just then, the process ends.
     """
 
     def __init__(self) -> None:

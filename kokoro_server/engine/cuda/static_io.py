@@ -58,7 +58,7 @@ def _views(whole: Tensor, fields: Fields, rows: int) -> dict[str, Tensor]:
 
 
 class StaticIO:
-    """For at most `rows`. The text step leaves `frames` and `durations` for the decode step, and for the host."""
+    """Static buffers of at most `rows` rows. The text step leaves `frames` and `durations` for decode step and host."""
 
     def __init__(self, rows: int, device: torch.device) -> None:
         self._inputs, self._outputs = MirroredBuffer(INPUTS, rows, device), MirroredBuffer(OUTPUTS, rows, device)

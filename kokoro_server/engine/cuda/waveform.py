@@ -31,7 +31,7 @@ TABLE = 16  # bins, or samples of a hop, in a line of a table
 class FusedHarmonicSource(HarmonicSource):
     def __init__(self, module: Any, placement: Placement, phase_dtype: torch.dtype | None = None) -> None:
         super().__init__(module, placement, phase_dtype)
-        self.hiss = float(self.weight.norm())
+        self.noise_gain = float(self.weight.norm())
 
     def __call__(self, f0: Tensor, noise: Tensor) -> Tensor:
         if noise.dim() != 2:
@@ -43,7 +43,7 @@ class FusedHarmonicSource(HarmonicSource):
         y = torch.empty_like(noise)
         kernels.harmonic_source[(math.ceil(steps * STEP / 512), rows)](
             f0, (turns - turns.floor()).float(), delta, noise, self.weight, self.bias, y, steps,
-            self.amplitude, self.noise_level, self.hiss, self.threshold, STEP, len(self.weight), 512,
+            self.amplitude, self.noise_level, self.noise_gain, self.threshold, STEP, len(self.weight), 512,
         )  # fmt: skip
         return y
 

@@ -15,7 +15,7 @@ SQRT_HALF = 0.5**0.5
 
 
 class AdaINResBlock:
-    """`AdainResBlk1d`: two convolutions with an adaptive norm before each; may double the rate.
+    """kokoro's `AdainResBlk1d`: two convolutions with an adaptive norm before each; may double the rate.
 
     Some channels hardly change over a sentence. A norm amplifies their rounding error as much as the sound of others,
     so signals are in single precision, whatever the precision of the weights.
@@ -49,7 +49,7 @@ class AdaINResBlock:
 
 
 class SnakeResBlock:
-    """`AdaINResBlock1`: three times two dilated convolutions, each after an adaptive norm and a snake.
+    """kokoro's `AdaINResBlock1`: three times two dilated convolutions, each after an adaptive norm and a snake.
 
     snake(y) = y + sin²(αy) / α = (z + sin² z) / α with z = αy: α goes into the norm before it, 1 / α into the weights
     of the convolution after it.

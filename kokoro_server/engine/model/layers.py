@@ -46,7 +46,7 @@ class Linear:
 class Conv:
     """`nn.Conv1d` over (rows, time, channels). `gain` divides the weights of each input channel.
 
-    `norm` makes the norm that follows, in `conv_with_stats`.
+    `norm` is the class of what `conv_with_stats` returns.
     """
 
     def __init__(
@@ -184,8 +184,8 @@ class InstanceNorm:
     def snake(self, style: AdaINParams) -> Tensor:
         """The normed signal, styled, through z + sin² z; 0 in the padding."""
         z = self._styled(style)
-        wave = torch.sin(z)
-        return self.lengths.mask_(z.addcmul_(wave, wave))
+        sine = torch.sin(z)
+        return self.lengths.mask_(z.addcmul_(sine, sine))
 
 
 class StyleProjections:

@@ -20,7 +20,7 @@ class Placement:
         return replace(self, dtype=dtype)
 
     def __call__(self, tensor: Tensor) -> Tensor:
-        """A weight, moved there."""
+        """Move a weight to this device and precision."""
         return tensor.detach().to(device=self.device, dtype=self.dtype).contiguous()
 
 

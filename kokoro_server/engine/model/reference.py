@@ -1,4 +1,4 @@
-"""The `kokoro` package's own model classes, without its front.
+"""The `kokoro` package's own model classes, without its G2P.
 
 `import kokoro` runs `kokoro/__init__.py`, which imports `kokoro.pipeline`, misaki and, through them, espeak-ng and
 phonemizer: GPL code that this process must not load. `kokoro.model` needs none of it, so a bare package module with

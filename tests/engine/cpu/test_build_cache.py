@@ -207,17 +207,17 @@ def imported_from_the_package(module: str) -> set[str]:
 
 def test_the_exporters_files_are_all_named() -> None:
     """A build's key has the hash of these files: what is not named could change and leave an old build in use."""
-    assert [name for name in build_cache.EXPORTER if not (HOME / name).is_file()] == []
+    assert [name for name in build_cache.BUILDER_FILES if not (HOME / name).is_file()] == []
     seen, ahead = set[str](), {"build.py"}
     while ahead:
         seen |= ahead
         ahead = {name for module in ahead for name in imported_from_the_package(module)} - seen
     assert {"build.py", "graph.py", "lowering.py"} <= seen
     data = {f"data/{path.name}" for path in (HOME / "data").iterdir() if path.name != "README.md"}
-    assert sorted(build_cache.EXPORTER) == sorted(seen | data)
+    assert sorted(build_cache.BUILDER_FILES) == sorted(seen | data)
 
 
 def test_a_named_file_that_is_missing_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(build_cache, "EXPORTER", (*build_cache.EXPORTER, "data/gone.npz"))
+    monkeypatch.setattr(build_cache, "BUILDER_FILES", (*build_cache.BUILDER_FILES, "data/gone.npz"))
     with pytest.raises(FileNotFoundError, match=r"gone\.npz"):
-        build_cache._exporter_version.__wrapped__()
+        build_cache._builder_version.__wrapped__()
