@@ -24,7 +24,7 @@ CpuPrecision = Literal["int8", "fp32"]
 
 
 def kind(parse: Callable[[str], Any], allowed: str) -> WrapValidator:
-    """A validator: `parse` makes a value of a variable's text, `allowed` says what is valid. Other values are as given."""
+    """A validator: `parse` makes a value of a variable's text, `allowed` says what is valid. Others stay as given."""
 
     def validate(value: Any, check_type: ValidatorFunctionWrapHandler) -> Any:
         try:

@@ -180,7 +180,7 @@ def _start(pace: Pace, phonemes: int) -> StreamStart:
 
 
 def _smallest(is_enough: Callable[[int], bool], low: int, high: int) -> int | None:
-    """The smallest number from `low` to `high` that is enough, if `high` is. If a number is enough, so is every larger one."""
+    """The smallest number from `low` to `high` that is enough, if `high` is. Every number above it is enough too."""
     if is_enough(low):
         return low
     if not is_enough(high):

@@ -103,8 +103,8 @@ class Lowering:
         self.graph.op("Transpose", [value], [output], perm=[0, 2, 1])
 
     def snake(self, inputs: list[str], output: str) -> None:
-        # Computes 1 / 2π of 2z + 2 sin² z with z = πt, which is t + sin²(πr) / π, where r is the fraction of t. sin² is a
-        # polynomial: onnxruntime's Cos takes twenty times as long as a sum, on one thread, as does Round.
+        # Computes 1 / 2π of 2z + 2 sin² z with z = πt, which is t + sin²(πr) / π, where r is the fraction of t. sin² is
+        # a polynomial: onnxruntime's Cos takes twenty times as long as a sum, on one thread, as does Round.
         op = self.graph.op
         t = self._adain(inputs, 1 / math.pi)
         r = op("Sub", [t, op("Floor", [t])])

@@ -21,7 +21,7 @@ SEGMENTED = tuple(f"decoder.generator.resblocks.{block}." for block in (3, 4, 5)
 EDGE_STEPS = 240  # of each end: two frames
 SEGMENTS = 6  # including both ends
 
-# These convolutions are few of all products, but everything after them depends on them: their input is quantized to two bytes.
+# These convolutions are few of all products, but everything after depends on them: their input has two bytes.
 TWO_BYTE = (
     "predictor.N.", "decoder.asr_res.", "decoder.encode.", *(f"decoder.decode.{block}.conv1x1" for block in range(4)),
     "decoder.generator.ups.1",

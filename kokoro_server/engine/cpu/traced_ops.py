@@ -1,7 +1,7 @@
 """The parts of the forward pass as they are traced for ONNX: one row, no padding, any length.
 
-An operation that onnxruntime computes in its own way is one node of the domain `kokoro` (`Conv`, `Snake`, `Leaky`), which
-`lowering` lowers. The `forward` of each function computes what its node means.
+An operation that onnxruntime computes in its own way is one node of the domain `kokoro` (`Conv`, `Snake`, `Leaky`),
+which `lowering` lowers. The `forward` of each function computes what its node means.
 """
 
 from __future__ import annotations
