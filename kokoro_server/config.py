@@ -234,18 +234,19 @@ class Settings(BaseSettings):
         environ = os.environ if environ is None else environ
         # A variable of the environment replaces that of the file also when it is empty.
         in_file = {name: text for name, text in _read(dotenv).items() if name not in environ}
-        for name in sorted({*environ, *in_file} - set(variables())):
-            if name.startswith("KOKORO_"):
-                log.warning("%s is not a setting of this server and is ignored; see .env.example", name)
         sources = Variables(cls, environ), Variables(cls, in_file)
         try:
-            return cls(**(sources[1]() | sources[0]()))
+            settings = cls(**(sources[1]() | sources[0]()))
         except ValidationError as error:
             first = error.errors()[0]
             field = next(field for field in cls.model_fields.values() if _names(field)[0] == first["loc"][0])
             found = (source.get_field_value(field, "") for source in sources)
             name = next(name for text, name, _ in found if text)  # the spelling that the user has written
             raise ConfigError(f"{name}={first['input']!r}: must be {first['ctx']['error']}") from None
+        for name in sorted({*environ, *in_file} - set(variables())):
+            if name.startswith("KOKORO_"):
+                log.warning("%s is not a setting of this server and is ignored; see .env.example", name)
+        return settings
 
     def public(self) -> dict[str, Any]:
         """The settings by variable name, fit to be shown: no credentials, no empty paths."""

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from kokoro_server import cli, logs
-from kokoro_server.commands import bench
+from kokoro_server.commands import bench, voices
 
 COMMANDS = ("serve", "g2p", "say", "voices", "assets", "bench", "doctor")
 
@@ -115,5 +115,5 @@ def test_an_interrupt_is_shown_by_the_exit_status(monkeypatch: pytest.MonkeyPatc
     def interrupted(*_arguments: object) -> int:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(cli, "_voices", interrupted)
+    monkeypatch.setattr(voices, "run", interrupted)
     assert cli.main(["voices"]) == 130

@@ -115,7 +115,7 @@ class AgentSession:
         except* WebSocketDisconnect:
             pass  # the receiving side gets it too
         except* Exception:
-            log.exception("the agent session of a WebSocket failed")
+            log.exception("the speaker of a WebSocket failed")
             if self._connected:
                 await self._socket.close(1011, INTERNAL_ERROR)
 

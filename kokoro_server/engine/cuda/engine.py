@@ -119,7 +119,7 @@ class CudaEngine(TorchEngine):
         super().warmup()
         with torch.inference_mode(), self._on_stream():
             for rows in reversed(ROWS.sizes):  # the largest first: the others fit into the memory that it took
-                log.info("capturing graphs rows=%d", rows)
+                log.info("recording graphs rows=%d", rows)
                 for tokens in largest_first(COMMON_TOKENS, COMMON_LOAD // 2 // rows):
                     self._io.stage([], rows)
                     for _ in range(RUNS_TO_CAPTURE):
@@ -128,7 +128,7 @@ class CudaEngine(TorchEngine):
                     self._io.frames.fill_(frames)
                     for _ in range(RUNS_TO_CAPTURE):
                         self._run_decode(rows, frames)
-        log.info("graphs captured=%d seconds=%.1f", len(self._graphs), time.perf_counter() - started)
+        log.info("graphs recorded=%d seconds=%.1f", len(self._graphs), time.perf_counter() - started)
 
     def free_memory(self) -> None:
         """Give back what is not in use: captured graphs and cached blocks."""

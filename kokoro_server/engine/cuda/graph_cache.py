@@ -84,10 +84,10 @@ class CudaGraphCache:
         except RuntimeError as error:
             self._can_capture = False
             log.warning(
-                "cannot capture CUDA graphs, every step is launched kernel by kernel key=%s error=%s", key, error
+                "cannot record CUDA graphs, every step is launched kernel by kernel key=%s error=%s", key, error
             )
             return
         self._graphs[key] = graph
-        log.debug("graph captured key=%s of=%d", key, len(self._graphs))
+        log.debug("graph recorded key=%s of=%d", key, len(self._graphs))
         if len(self._graphs) > self._limit:
             self._graphs.popitem(last=False)
