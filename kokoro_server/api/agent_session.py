@@ -162,8 +162,7 @@ class AgentSession:
         if sentence.low_latency:
             return self._queue.job(bypass=self._bypass, urgent=self._urgent)
         # Like a later piece of a long text: once speech has begun, a longer wait is better than a refusal.
-        job = self._queue.job()
-        return replace(job, first_deadline=job.deadline)
+        return replace(self._queue.job(), first_deadline=self._queue.later_deadline())
 
     async def _send(self, sentence: Sentence) -> None:
         await self.send_event("start", id=sentence.id, text=sentence.text)

@@ -25,16 +25,16 @@ from kokoro_server.metrics import Metrics
 JOB_BATCHES = 2  # batches' worth of its pieces that a job keeps in the queue
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class Job:
-    """Pieces that belong to one request: they share its priority, its deadlines and its part of the queue."""
+    """Pieces that belong to one request: they share its priority, its first deadline and its part of the queue."""
 
     priority: Priority
     bypass: int  # first pieces of each text, which have no waiting window
     urgent: int  # how many of those take the BYPASS lane; the others take NEXT
-    first_deadline: float
-    deadline: float
+    first_deadline: float  # of the first piece alone: the clock of a later one starts when it is enqueued
     permits: asyncio.Semaphore  # one for each piece in the queue, or made and not yet taken
+    begun: bool = False  # whether the first piece has been enqueued
 
     def lane(self, index: int) -> Priority:
         """The lane of the piece of that number, counted from 0, of one of its texts."""
@@ -150,7 +150,6 @@ class BatchQueue:
             bypass,
             urgent,
             first_deadline=min(latest, self._default_deadline(priority)),
-            deadline=min(latest, self._default_deadline(Priority.BULK)),
             permits=asyncio.Semaphore(ahead or JOB_BATCHES * self._devices.max_rows),
         )
 
@@ -158,19 +157,30 @@ class BatchQueue:
         """The outcomes of a long text's rows, in order. Close the generator to abandon the rest.
 
         Only about two batches' worth of a job's pieces, for every device, wait at once. The first must start within
-        the queue timeout, the others within the job timeout.
+        the queue timeout, each other within the job timeout of when it was enqueued.
         """
         owner = job or self.job()
 
         def enqueue(index: int, row: Row) -> asyncio.Future[Outcome]:
-            return self._enqueue(row, voice, owner.lane(index), owner.deadline if index else owner.first_deadline)
+            return self._enqueue(row, voice, owner.lane(index), self._deadline(owner))
 
         return in_order(rows, enqueue, owner.permits)
 
     async def submit_only(self, row: Row, voice: str, job: Job) -> Outcome:
         """`submit_job` for a text that is a single row."""
         async with job.permits:
-            return await self._enqueue(row, voice, job.lane(0), job.first_deadline)
+            return await self._enqueue(row, voice, job.lane(0), self._deadline(job))
+
+    def later_deadline(self) -> float:
+        """The deadline of a later piece that is enqueued now."""
+        return self._default_deadline(Priority.BULK)
+
+    def _deadline(self, job: Job) -> float:
+        """The deadline of the job's next piece. Its client may have listened for an hour since the first one."""
+        if job.begun:
+            return self.later_deadline()
+        job.begun = True
+        return job.first_deadline
 
     def predicted_wait(self, priority: Priority = Priority.NORMAL) -> float:
         """Seconds until an entry that arrived now would start, predicted from what recent batches took."""

@@ -194,6 +194,27 @@ async def test_a_first_piece_that_waits_too_long_ends_the_job(start, clock):
     assert waiting(queue) == 0
 
 
+async def test_a_later_pieces_clock_starts_when_it_is_enqueued(start, clock):
+    """Somebody who listens as it is played takes an hour; the caller's deadline is for the first piece alone."""
+    queue = await start(job_timeout=600)
+    job = queue.job(ahead=1, deadline=queue.now() + 3)
+    outcomes = queue.submit_job(rows(4), voice="a", job=job)
+    heard = []
+    for _ in range(4):
+        heard.append(name_of((await clock.keep_going(anext(outcomes))).result))
+        await clock.advance(900)
+    await outcomes.aclose()
+    assert heard == list(range(4))
+
+
+async def test_a_later_text_of_a_job_that_has_begun_has_a_clock_of_its_own(start, clock):
+    queue = await start(job_timeout=600)
+    job = queue.job(deadline=queue.now() + 3)
+    await clock.keep_going(queue.submit_only(make_row(0), "a", job))
+    await clock.advance(900)
+    await clock.keep_going(queue.submit_only(make_row(1), "a", job))
+
+
 async def test_a_job_is_bound_by_its_timeout_and_by_the_callers(start, clock):
     queue = await start(job_timeout=600)
     queue.hold()
