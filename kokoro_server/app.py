@@ -144,7 +144,7 @@ def create_app(settings: Settings, load: Callable[[Settings], LoadedModel] = loa
     app.add_middleware(FastPath, routers=routers)
     app.add_middleware(GracefulShutdown)
     app.add_middleware(BodyLimit, limit=settings.max_body_size)
-    app.add_middleware(AccessLog, metrics=metrics)
+    app.add_middleware(AccessLog, metrics=metrics, on_unexpected=errors.on_unexpected)
     errors.install(app)
     for router in routers:
         app.include_router(router)

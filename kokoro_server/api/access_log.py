@@ -6,13 +6,18 @@ import logging
 import os
 import re
 import time
+from collections.abc import Awaitable, Callable
 
+from starlette.requests import Request
+from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from kokoro_server.logs import request_id
 from kokoro_server.metrics import Metrics
 
 log = logging.getLogger(__name__)
+
+ErrorHandler = Callable[[Request, Exception], Awaitable[Response]]
 
 VALID_REQUEST_ID = re.compile(r"[A-Za-z0-9._:-]{1,64}")
 CLIENT_CLOSED_REQUEST = 499  # nginx's status for a request whose client left before the response; only logged
@@ -26,9 +31,11 @@ def new_request_id() -> str:
 class AccessLog:
     """Pure ASGI middleware: a BaseHTTPMiddleware would hide the client's disconnect from the endpoint."""
 
-    def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
+    def __init__(self, app: ASGIApp, metrics: Metrics, on_unexpected: ErrorHandler) -> None:
+        """`on_unexpected` makes the response to an exception that nobody else handles."""
         self.app = app
         self._metrics = metrics
+        self._on_unexpected = on_unexpected
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -40,9 +47,12 @@ class AccessLog:
         response = _ResponseRecorder(send, identity, self._metrics)
         try:
             await self.app(scope, receive, response.send)
-        except BaseException:
+        except BaseException as error:
             response.aborted = True
-            raise
+            if isinstance(error, Exception) and not response.started:
+                answer = await self._on_unexpected(Request(scope, receive), error)
+                await answer(scope, receive, response.send)
+            raise  # uvicorn logs it with its traceback
         finally:
             response.record(scope)
             request_id.reset(token)
@@ -58,11 +68,12 @@ class _ResponseRecorder:
         self._started = time.perf_counter()
         self._status = CLIENT_CLOSED_REQUEST
         self._awaits_audio = False
+        self.started = False
         self.aborted = False  # ended by an exception; its bytes may be incomplete
 
     async def send(self, message: Message) -> None:
         if message["type"] == "http.response.start":
-            self._status = message["status"]
+            self._status, self.started = message["status"], True
             headers = [*message["headers"], (b"x-request-id", self._identity.encode())]
             self._awaits_audio = self._status == 200 and dict(headers).get(b"content-type", b"").startswith(b"audio/")
             message = {**message, "headers": headers}

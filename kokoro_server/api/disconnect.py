@@ -19,7 +19,7 @@ async def cancel_on_disconnect(receive: Receive, work: Coroutine[Any, Any, T]) -
     """Await `work`. If the client leaves first, cancel it and raise ClientDisconnect. The body must have been read."""
     task = asyncio.current_task()
     assert task is not None
-    earlier_cancels, cancelled_here = task.cancelling(), False
+    earlier_cancels, cancelled_here, finished = task.cancelling(), False, False
     watcher: asyncio.Task[None] | None = None
 
     def watch() -> None:
@@ -29,7 +29,8 @@ async def cancel_on_disconnect(receive: Receive, work: Coroutine[Any, Any, T]) -
 
     def cancel(watcher: asyncio.Task[None]) -> None:
         nonlocal cancelled_here
-        if not watcher.cancelled():
+        # When the work ends in the same turn of the loop as the connection, this callback still runs, after it.
+        if not finished and not watcher.cancelled():
             cancelled_here = task.cancel()
 
     timer = asyncio.get_running_loop().call_later(WATCH_AFTER, watch)
@@ -40,9 +41,9 @@ async def cancel_on_disconnect(receive: Receive, work: Coroutine[Any, Any, T]) -
             raise ClientDisconnect from None
         raise
     finally:
+        finished = True
         timer.cancel()
         if watcher is not None:
-            watcher.remove_done_callback(cancel)
             watcher.cancel()
         if cancelled_here:
             task.uncancel()
