@@ -104,7 +104,7 @@ class AsyncKokoroClient:
         done = False
         async with (
             self._post("/tts/captioned", body, self._timeouts.stream, wire.NDJSON) as response,
-            aclosing(self._timed(response, response.aiter_lines(), stopwatch)) as lines,
+            aclosing(self._timed(response, wire.async_lines(response.aiter_bytes()), stopwatch)) as lines,
         ):
             async for line in lines:
                 if chunk := wire.captioned_chunk(line):

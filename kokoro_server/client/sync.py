@@ -112,7 +112,7 @@ class KokoroClient:
         body = wire.body(text, voice, fields)
         done = False
         with self._post("/tts/captioned", body, self._timeouts.stream, wire.NDJSON) as response:
-            for line in self._timed(response, response.iter_lines(), stopwatch):
+            for line in self._timed(response, wire.lines(response.iter_bytes()), stopwatch):
                 if chunk := wire.captioned_chunk(line):
                     yield chunk
                 else:

@@ -8,7 +8,7 @@ import json
 import time
 import zipfile
 from base64 import b64decode
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -114,6 +114,31 @@ def map_stream_errors(url: str) -> Iterator[None]:
         yield
     except httpx.HTTPError as error:
         raise BrokenOff(f"{url} broke off in the middle of the audio: {error or type(error).__name__}") from error
+
+
+class LineBuffer:
+    """Lines of NDJSON. httpx's own would also end at U+2028 and U+0085, which JSON may hold as they are."""
+
+    def __init__(self) -> None:
+        self._rest = b""
+
+    def add(self, content: bytes) -> list[str]:
+        """The lines that `content` completes."""
+        *lines, self._rest = (self._rest + content).split(b"\n")
+        return [line.decode() for line in lines]
+
+
+def lines(chunks: Iterator[bytes]) -> Iterator[str]:
+    buffer = LineBuffer()
+    for chunk in chunks:
+        yield from buffer.add(chunk)
+
+
+async def async_lines(chunks: AsyncIterator[bytes]) -> AsyncGenerator[str, None]:
+    buffer = LineBuffer()
+    async for chunk in chunks:
+        for line in buffer.add(chunk):
+            yield line
 
 
 def server_error(response: httpx.Response) -> ServerError:
