@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
+import reprlib
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
@@ -19,6 +20,10 @@ from kokoro_server.api.schemas import TEXT_OR_PHONEMES
 from kokoro_server.errors import InvalidInput, KokoroError
 
 log = logging.getLogger(__name__)
+
+MAX_COMPLAINTS = 5  # about one request
+_BRIEF = reprlib.Repr()
+_BRIEF.maxother = _BRIEF.maxlong = 60
 
 
 def error_response(
@@ -52,8 +57,10 @@ async def on_invalid(request: Request, error: Exception) -> JSONResponse:
 
 def validation_message(errors: Sequence[Mapping[str, Any]]) -> tuple[str, str | None]:
     """Pydantic's errors as one sentence that names each field; and the first of these fields."""
-    described = [_describe(item) for item in errors]
+    described = [_describe(item) for item in errors[:MAX_COMPLAINTS]]
     message = "; ".join(f"{field}: {text}" if field else text for field, text in described)
+    if len(errors) > MAX_COMPLAINTS:
+        message += f"; and {len(errors) - MAX_COMPLAINTS} more"
     return message, described[0][0] or None
 
 
@@ -70,7 +77,8 @@ def _describe(item: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def _shortened(value: object) -> str:
-    text = repr(value)
+    # A request's value may be megabytes: no more of it is made into text than is shown.
+    text = repr(value[:60]) if isinstance(value, str) else _BRIEF.repr(value)
     return text if len(text) <= 60 else text[:57] + "..."
 
 

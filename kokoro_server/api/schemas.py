@@ -17,6 +17,7 @@ from kokoro_server.synthesis import Speech
 
 DEFAULT_VOICE = "af_heart"
 TEXT_OR_PHONEMES = "text_or_phonemes"
+MAX_FIELDS = 100  # of a request, known or not
 
 
 class SpeechRequest(BaseModel):
@@ -82,6 +83,14 @@ class SpeechRequest(BaseModel):
     optimize_for_latency: Annotated[
         bool, Field(description="Take the bypass lane of streams: no waiting for others.", examples=[False])
     ] = False
+
+    @model_validator(mode="before")
+    @classmethod
+    def _few_fields(cls, data: Any) -> Any:
+        """A complaint about each of a million unknown fields would take the event loop ten seconds."""
+        if isinstance(data, dict) and len(data) > MAX_FIELDS:
+            raise PydanticCustomError("too_many_fields", "at most {limit} fields are allowed", {"limit": MAX_FIELDS})
+        return data
 
     @model_validator(mode="after")
     def _one_of_text_and_phonemes(self) -> Self:

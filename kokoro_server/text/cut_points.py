@@ -12,13 +12,13 @@ from kokoro_server.text.phonemized import has_sound
 
 # A cut comes after a punctuation mark and the quotes and brackets that close with it. Within an address no space
 # follows a mark, so it is not a cut.
-_CLOSING = r"[\"”)]*"
-_SENTENCE = re.compile(rf"[.!?…]+{_CLOSING}(?=\s|\Z)")
+_CLOSING = r"[\"”)]*+"
+_SENTENCE = re.compile(rf"(?<![.!?…])[.!?…]++{_CLOSING}(?=\s|\Z)")
 _CLAUSE = re.compile(rf"[;:]{_CLOSING}(?=\s)|[—…]+{_CLOSING}")
 _COMMA = re.compile(rf",{_CLOSING}(?=\s)")
 _SPACE = re.compile(r"(?=\s)")
 _BEST_FIRST = (_SENTENCE, _CLAUSE, _COMMA, _SPACE)
-_MARK = re.compile(rf"[;:,.!?…]+{_CLOSING}(?=\s|\Z)|[—…]+{_CLOSING}")
+_MARK = re.compile(rf"(?<![;:,.!?…])[;:,.!?…]++{_CLOSING}(?=\s|\Z)|[—…]++{_CLOSING}")
 _FULL_STOP = re.compile(r"(?<!\.)[.!?]+(?<!\.\.)[\"”)]*")  # no ellipsis: a sentence may go on after one
 _SPACES = re.compile(r"\s*")
 

@@ -34,7 +34,8 @@ Sentence = WordAlignedSentence | PhraseAlignedSentence
 _CALL_LIMITS = ((80, 2), (500, 8), (2_000, 32), (4_000, 64))
 _PHONEMES_PER_CHARACTER = {languages.JA: 2.7, languages.ZH: 4.0}  # about
 _PHONEMES_PER_LETTER = 1.2  # about, in the other languages
-_PHONEME_SENTENCE_END = re.compile(r"[.!?]+[\"”)]*(?=\s|\Z)")
+# The look-behind keeps a long run of marks from being tried at each of its marks.
+_PHONEME_SENTENCE_END = re.compile(r"(?<![.!?])[.!?]++[\"”)]*+(?=\s|\Z)")
 _PHONEME_WORD = re.compile(r"[^ ;:,.!?—…\"()“”]+")
 
 

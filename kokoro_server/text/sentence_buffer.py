@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from kokoro_server.text.splitter import WRAPPED_LINE_COLUMNS, Span, sentences
@@ -9,6 +10,7 @@ from kokoro_server.text.splitter import WRAPPED_LINE_COLUMNS, Span, sentences
 # Text that may come next. A sentence end is certain if it stands whichever of these follows: then it is no dot of a
 # number or an abbreviation, no half of an ellipsis, and no closing quotation mark is still to come.
 _CONTINUATIONS = ("x", "1", ".", "」", "。")
+_LONG_GAP = re.compile(r"(\s{1000})\s+")  # longer white space says nothing more, and would be split again each time
 _CONTEXT = WRAPPED_LINE_COLUMNS  # characters before a sentence that the splitter may look back at
 
 
@@ -28,7 +30,9 @@ class SentenceBuffer:
 
     def append(self, text: str) -> list[str]:
         """The sentences that `text` completes."""
-        self._text += text
+        gap = min(len(self._text) - len(self._text.rstrip()), 1000)
+        start = len(self._text) - gap
+        self._text = self._text[:start] + _LONG_GAP.sub(r"\1", self._text[start:] + text)
         splits = (list(self._new_sentences(self._text + following))[:-1] for following in _CONTINUATIONS)
         certain = self._common_prefix(*splits)
         if certain:
