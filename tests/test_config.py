@@ -62,6 +62,13 @@ def test_an_older_spelling_in_the_environment_wins_over_a_copied_env_example() -
     assert (settings.batching, settings.max_wait_ms) == (False, 20)
 
 
+def test_a_short_wait_alone_is_no_contradiction() -> None:
+    settings = load(KOKORO_MAX_WAIT_MS="5")
+    assert (settings.max_wait_ms, settings.min_wait_ms) == (5, 5)
+    with pytest.raises(ConfigError, match="KOKORO_MIN_WAIT_MS=8: must not exceed KOKORO_MAX_WAIT_MS=5"):
+        load(KOKORO_MAX_WAIT_MS="5", KOKORO_MIN_WAIT_MS="8")
+
+
 def test_an_error_names_the_spelling_that_was_used() -> None:
     with pytest.raises(ConfigError, match=r"^BATCH_TIMEOUT_MS='soon': must be a number from 0 to 10000$"):
         load(BATCH_TIMEOUT_MS="soon")

@@ -85,7 +85,8 @@ async def _archive(request: Request, bodies: list[Any], timeout: float | None) -
                     entry = await clips.popleft()
                     await asyncio.to_thread(file.writestr, entry.name, entry.content)
                     manifest.append(entry.manifest)
-                content = json.dumps(manifest, indent=2, ensure_ascii=False).encode()
+                # A lone surrogate, which UTF-8 cannot hold, becomes an escape that JSON knows.
+                content = json.dumps(manifest, indent=2, ensure_ascii=False).encode("utf-8", "backslashreplace")
                 file.writestr("manifest.json", content, zipfile.ZIP_DEFLATED)
     except BaseException:
         archive.close()

@@ -52,12 +52,14 @@ async def _g2p(request: Request) -> dict[str, Any]:
         return facts | {"status": "unavailable", "error": error.message}
 
 
+@router.head("/health/live", include_in_schema=False)
 @router.get("/health/live")
 async def live(request: Request) -> JSONResponse:
     """200 while the process does its work; 503 when only a restart will help."""
     return _probe(get_parts(request).queue.alive)
 
 
+@router.head("/health/ready", include_in_schema=False)
 @router.get("/health/ready")
 async def ready(request: Request) -> JSONResponse:
     """200 while requests are accepted."""

@@ -13,6 +13,7 @@ from kokoro_server.api.tts import ERRORS, get_parts
 from kokoro_server.batching.entry import Outcome
 from kokoro_server.engine import vocab
 from kokoro_server.engine.protocol import SAMPLE_RATE, Row
+from kokoro_server.errors import TooBusy
 
 router = APIRouter(tags=["batching"])
 
@@ -42,6 +43,8 @@ async def self_test(request: Request) -> dict[str, Any]:
     )
     total_ms = (time.perf_counter() - started) * 1000
     succeeded = [outcome for outcome in outcomes if isinstance(outcome, Outcome)]
+    if not succeeded and (busy := next((outcome for outcome in outcomes if isinstance(outcome, TooBusy)), None)):
+        raise busy
     sizes = [outcome.batch_size for outcome in succeeded]
     return {
         "test_requests": len(outcomes),
@@ -60,4 +63,7 @@ async def self_test(request: Request) -> dict[str, Any]:
 async def _speak(request: Request, phonemes: str, seed: int) -> Outcome:
     tokens = vocab.tokenize(phonemes)
     style = get_parts(request).model.voices.style(DEFAULT_VOICE, len(tokens))
-    return await get_parts(request).queue.submit(Row(tokens, style, seed=seed), voice=DEFAULT_VOICE)
+    queue = get_parts(request).queue
+    with queue.admit():
+        row = Row(tokens, style, seed=seed)
+    return await queue.submit(row, voice=DEFAULT_VOICE)

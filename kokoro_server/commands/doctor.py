@@ -6,7 +6,6 @@ import argparse
 import asyncio
 import dataclasses
 import importlib.util
-import os
 import platform
 import shutil
 import sys
@@ -28,6 +27,7 @@ from kokoro_server.errors import KokoroError, SetupError
 from kokoro_server.g2p import languages
 from kokoro_server.g2p.child import G2PChild
 from kokoro_server.g2p.client import G2PClient
+from kokoro_server.machine import available_cores
 from kokoro_server.serving import bind
 
 MIN_PYTHON = (3, 11)
@@ -118,7 +118,7 @@ def device(settings: Settings) -> Finding:
 
 
 def _cpu(settings: Settings) -> Finding:
-    return Finding(f"CPU, {os.cpu_count()} cores", _gpu_advice() if settings.device == "auto" else "")
+    return Finding(f"CPU, {available_cores():g} cores", _gpu_advice() if settings.device == "auto" else "")
 
 
 def _gpu_advice() -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from kokoro_server.engine import backends
 from kokoro_server.engine.cpu import build_cache
 from kokoro_server.engine.protocol import Engine, MeasuresSpeed
 from kokoro_server.engine.voices import VoiceBook
+from kokoro_server.machine import available_cores
 
 log = logging.getLogger(__name__)
 
@@ -95,5 +95,5 @@ def _onnx_engines(settings: Settings, folder: Path) -> Sequence[Engine]:
     from kokoro_server.engine.cpu.engine import OnnxEngine
 
     _, devices = backends.named_devices(settings)
-    threads = max(1, (os.cpu_count() or 1) // len(devices)) if len(devices) > 1 else None
+    threads = max(1, int(available_cores() / len(devices))) if len(devices) > 1 else None
     return [OnnxEngine(folder, threads) for _ in devices]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import multiprocessing
 import os
@@ -22,12 +21,12 @@ from kokoro_server.errors import G2PUnavailable
 from kokoro_server.g2p.languages import Language
 from kokoro_server.g2p.phonemizers import Phonemizer
 from kokoro_server.g2p.result import G2PResult
+from kokoro_server.machine import CGROUP_CPU_MAX, available_cores
 
 log = logging.getLogger(__name__)
 
 CORES_PER_WORKER = 4  # one for the worker, the others for synthesis
 MAX_WORKERS = 8
-CGROUP_CPU_MAX = Path("/sys/fs/cgroup/cpu.max")  # a container's quota: CPU microseconds, period
 _CONTROL_CHARACTERS = re.compile(r"[\x00-\x08\x0e-\x1f\x7f]")  # espeak takes \x00 for the end of the text
 
 
@@ -52,11 +51,7 @@ def default_worker_count(cpu_max: Path = CGROUP_CPU_MAX) -> int:
     """How many workers suit this machine. Only one where it is not Linux, as a fork is not safe there."""
     if sys.platform != "linux":
         return 1
-    cores = float(len(os.sched_getaffinity(0)))
-    with contextlib.suppress(OSError, ValueError):  # no such file, or no limit: "max 100000"
-        allowed, period = cpu_max.read_text(encoding="ascii").split()
-        cores = min(cores, int(allowed) / int(period))
-    return max(1, min(MAX_WORKERS, int(cores / CORES_PER_WORKER)))
+    return max(1, min(MAX_WORKERS, int(available_cores(cpu_max) / CORES_PER_WORKER)))
 
 
 class WorkerPool:

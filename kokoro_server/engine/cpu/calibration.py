@@ -23,7 +23,7 @@ from kokoro_server import __version__
 from kokoro_server.assets import files
 from kokoro_server.engine import vocab
 from kokoro_server.engine.cpu import build
-from kokoro_server.engine.cpu.engine import available_cores, decode_inputs, session
+from kokoro_server.engine.cpu.engine import decode_inputs, default_threads, session
 from kokoro_server.engine.cpu.graph import Array, fold_constants
 from kokoro_server.engine.cpu.lowering import SNAKE_GAIN, f32, lower
 from kokoro_server.engine.cpu.quantization import EDGE_STEPS, SEGMENTED, is_quantizable
@@ -66,7 +66,7 @@ def _observed_session(template: onnx.ModelProto, state: Mapping[str, Array]) -> 
             constants[f"{label}.gain"] = f32(SNAKE_GAIN if node.input[0] in snakes else 1)
             model.graph.node.append(onnx.helper.make_node("Mul", [node.input[0], f"{label}.gain"], [label]))
             model.graph.output.append(onnx.ValueInfoProto(name=label))
-    return session(lower(model, constants, "fp32").SerializeToString(), available_cores())
+    return session(lower(model, constants, "fp32").SerializeToString(), default_threads())
 
 
 def main() -> None:

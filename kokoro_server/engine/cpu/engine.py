@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -17,6 +16,7 @@ from numpy.typing import NDArray
 from kokoro_server.engine import noise
 from kokoro_server.engine.protocol import MAX_TOKENS, SAMPLE_RATE, Limits, Result, Row
 from kokoro_server.engine.rows import check, empty_result, warmup_row
+from kokoro_server.machine import available_cores
 
 log = logging.getLogger(__name__)
 
@@ -38,7 +38,7 @@ class OnnxEngine:
 
     def __init__(self, folder: Path, threads: int | None = None) -> None:
         """`folder` is what `build.build` wrote; `threads` defaults to the number of cores."""
-        self._threads = threads or available_cores()
+        self._threads = threads or default_threads()
         self._text, self._decode = (session(folder / f"{name}.onnx", self._threads) for name in ("text", "decode"))
         self.precision: str = self._decode.get_modelmeta().custom_metadata_map["precision"]
         self.real_time_factor: float | None = None
@@ -122,6 +122,5 @@ def decode_inputs(text: onnxruntime.InferenceSession, row: Row) -> tuple[dict[st
     return inputs, lengths
 
 
-def available_cores() -> int:
-    """The number of cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+def default_threads() -> int:
+    return max(1, int(available_cores()))
