@@ -103,6 +103,10 @@ class CostModel:
     def batch_seconds(self, cost: float) -> float:
         return self._fit(cost)
 
+    def frames_within(self, seconds: float) -> float:
+        """The cost of a batch that is predicted to take so long; infinite while that is not known."""
+        return max(0.0, seconds - self._fit.intercept) / self._fit.slope if self._fit.slope else math.inf
+
     def backlog_seconds(self, *, rows: int, frames: float, unknown_rows: int, max_rows: int, budget: float) -> float:
         """Time to work off `rows` of `frames` in all, and `unknown_rows` more of the usual length."""
         if not self._forwards:

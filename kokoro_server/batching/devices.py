@@ -6,7 +6,7 @@ import asyncio
 import logging
 import math
 from collections import Counter, deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -14,17 +14,24 @@ from typing import Any
 from kokoro_server.batching.clock import Clock
 from kokoro_server.batching.cost import CostModel, LearnedCap
 from kokoro_server.batching.entry import Entry, FireReason
+from kokoro_server.batching.faults import audio_faults
 from kokoro_server.batching.lanes import PriorityLanes
 from kokoro_server.batching.policy import Batch, BatchingOptions, Policy
 from kokoro_server.batching.runner import Report, Runner, ServiceTime
 from kokoro_server.batching.thread import DeviceThread
-from kokoro_server.engine.protocol import Engine
+from kokoro_server.engine.protocol import SAMPLE_RATE, SAMPLES_PER_FRAME, Engine, MeasuresSpeed
+from kokoro_server.engine.rows import warmup_row
+from kokoro_server.errors import BadAudio
 
 logger = logging.getLogger(__name__)
 
 MAX_CRASHES = 3  # within CRASH_WINDOW: another restart would not help
 CRASH_WINDOW = 60.0  # seconds
 HALF_LIFE = 10.0  # seconds after which a device's work counts half as much for its busy share
+
+# A batch is formed to take at most this share of the engine timeout. One that must take longer, a single long row on a
+# slow machine, may take so much longer than predicted as this leaves it.
+TIMEOUT_SHARE = 0.25
 
 # For an engine that takes a second call: how long before the predicted end of a batch the next one is formed. This is
 # enough to have its rows there in time, however busy the event loop is; formed earlier, it would miss later arrivals.
@@ -95,6 +102,7 @@ class Device:
         service_time = ServiceTime()
         self._slots = [Slot(Runner(engine, clock, service_time)) for _ in range(engine.limits.max_in_flight)]
         self._clock = clock
+        self._engine = engine
         self._engine_timeout = options.engine_timeout
         self._work = 0.0  # seconds, decaying with HALF_LIFE
         self._created = self.last_worked = clock.now()
@@ -148,15 +156,40 @@ class Device:
 
     def form_batch(self, waiting: PriorityLanes, rows: int | None = None) -> Batch:
         """The best batch that this device can take, of at most `rows`."""
-        return self.policy.form_batch(waiting, cap=self.cap.frames, overhead=self.costs.overhead_frames, rows=rows)
+        in_time = self._frames_within(TIMEOUT_SHARE * self._engine_timeout)
+        cap = self.cap.frames if in_time >= self.cap.frames else int(in_time)
+        return self.policy.form_batch(waiting, cap=cap, overhead=self.costs.overhead_frames, rows=rows)
+
+    def _frames_within(self, seconds: float) -> float:
+        """The cost of a batch that takes so long, as its batches show or, before the first, as the engine measured."""
+        if self.batches or not isinstance(self._engine, MeasuresSpeed) or not self._engine.real_time_factor:
+            return self.costs.frames_within(seconds)
+        return seconds / (self._engine.real_time_factor * SAMPLES_PER_FRAME / SAMPLE_RATE)
 
     def run(self, batch: RunningBatch) -> asyncio.Future[Report]:
         """Start it on a free thread. The future may raise ForwardStuck or DeviceThreadDied."""
         slot = next(slot for slot in self._slots if slot.batch is None)
         slot.batch = batch
         done = slot.live_thread(self.name).call(partial(slot.runner.run, batch.entries))
-        self._watch(done, slot.runner, batch.started + self._engine_timeout)
+        timeout = max(self._engine_timeout, self.costs.batch_seconds(batch.cost) / TIMEOUT_SHARE)
+        self._watch(done, slot.runner, batch.started + timeout, timeout)
         return done
+
+    def recheck(self, recovered: Callable[[], None]) -> None:
+        """Speak a row on each thread, once what it hangs in returns; call `recovered` when all have done so."""
+        checks = [slot.live_thread(self.name).call(self._check_row) for slot in self._slots]
+
+        def checked(done: asyncio.Future[Any]) -> None:
+            if not done.cancelled() and done.exception() is None and all(check.done() for check in checks):
+                recovered()
+
+        for check in checks:
+            check.add_done_callback(checked)
+
+    def _check_row(self) -> None:
+        [result] = self._engine.synthesize([warmup_row()])
+        if (fault := audio_faults([warmup_row()], [result])[0]) is not None:
+            raise BadAudio(f"{self.name} gives {fault}")
 
     def finish(self, batch: RunningBatch) -> float:
         """Take note that the batch has ended, well or not. Returns the seconds it took."""
@@ -216,21 +249,21 @@ class Device:
             end = max(end, batch.started) + self.costs.batch_seconds(batch.cost)
         return end
 
-    def _watch(self, done: asyncio.Future[Any], runner: Runner, due: float) -> None:
+    def _watch(self, done: asyncio.Future[Any], runner: Runner, due: float, timeout: float) -> None:
         """Fail `done` when a forward pass takes too long. A batch with retries has several, each with its own time."""
-        timer = self._clock.call_at(due, partial(self._check, done, runner))
+        timer = self._clock.call_at(due, partial(self._check, done, runner, timeout))
         done.add_done_callback(lambda _: timer.cancel())
 
-    def _check(self, done: asyncio.Future[Any], runner: Runner) -> None:
+    def _check(self, done: asyncio.Future[Any], runner: Runner, timeout: float) -> None:
         if done.done():
             return
         now = self._clock.now()
         started = runner.forward_started
-        due = (now if started is None else started) + self._engine_timeout
+        due = (now if started is None else started) + timeout
         if now >= due:
-            done.set_exception(ForwardStuck(f"a forward pass takes longer than {self._engine_timeout:g} s"))
+            done.set_exception(ForwardStuck(f"a forward pass takes longer than {timeout:g} s"))
         else:
-            self._watch(done, runner, due)
+            self._watch(done, runner, due, timeout)
 
 
 class Devices:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from kokoro_server.batching.clock import Clock
 from kokoro_server.batching.devices import CrashHistory, Device, Devices, ForwardStuck, RunningBatch
@@ -22,7 +23,7 @@ STOP_GRACE = 5.0  # seconds that the batches on the devices get to finish
 class Supervisor:
     """Starts and stops the worker and the devices' threads, and decides what their failures mean.
 
-    `alive` is false when only a restart of the process can help. `on_fatal` is called once, when a device is poisoned.
+    `alive` is false when only a restart of the process can help; `on_fatal` is then called, once, with the reason.
     """
 
     def __init__(
@@ -75,7 +76,7 @@ class Supervisor:
         self.crashes.add(self._clock.now())
         logger.critical("batch worker died error=%r", error, exc_info=error)
         if self.crashes.too_many:
-            self.alive = False
+            self._give_up(f"the batch worker died too often: {error!r}")
         else:
             self.start()
 
@@ -93,13 +94,26 @@ class Supervisor:
             device.lost = str(error)
             for behind in device.running:
                 _fail(behind.entries, f"{device.name} stopped working")
-        if isinstance(error, DeviceLost) or not self._devices.up():
-            self.alive = False
-        if not self.alive or self._devices.up() == [device]:
+        is_last = isinstance(error, DeviceLost) or not self._devices.up()
+        if is_last or not self.alive or self._devices.up() == [device]:
             self._fail_waiting(f"{device.name} stopped working")
-        if isinstance(error, DeviceLost) and not self._is_fatal:
-            self._is_fatal = True  # reported once, though the other devices may now fail too
-            self._on_fatal(str(error))
+        if is_last:
+            self._give_up(str(error))
+        elif isinstance(error, ForwardStuck):
+            device.recheck(partial(self._device_recovered, device))
+
+    def _device_recovered(self, device: Device) -> None:
+        if device.is_up() or not self.alive or self._stopping:
+            return
+        device.lost = None
+        logger.warning("device works again device=%s", device.name)
+        self.worker.wake()
+
+    def _give_up(self, reason: str) -> None:
+        self.alive = False
+        if not self._is_fatal:
+            self._is_fatal = True  # reported once, though other devices may now fail too
+            self._on_fatal(reason)
 
     def _fail_waiting(self, why: str) -> None:
         entries = list(self._waiting)

@@ -73,10 +73,10 @@ class Submitter:
         await asyncio.sleep(0)
         return tasks
 
-    async def held(self, queue: BatchQueue, *names: int) -> list[Any]:
+    async def held(self, queue: BatchQueue, *names: int, tokens: int = 10) -> list[Any]:
         """The outcomes, or errors, of entries that are all there when the device comes free."""
         queue.hold()
-        tasks = await self(queue, *names)
+        tasks = await self(queue, *names, tokens=tokens)
         queue.release()
         return await asyncio.gather(*tasks, return_exceptions=True)
 

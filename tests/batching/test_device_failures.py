@@ -55,13 +55,49 @@ async def test_a_device_that_hangs_is_given_up_and_the_other_goes_on(start, subm
     assert queue.device_states() == {"cuda:0": "lost", "cuda:1": "healthy"}
     assert "longer than 60 s" in queue.snapshot()["devices"][0]["error"]
     assert names(await submit.held(queue, *range(1, 10))) == list(range(1, 10))
-    pair[0].gate.set()
-    await submit.held(queue, 10)
     assert pair[0].calls == [[0]]
 
 
-async def test_when_the_last_device_hangs_liveness_goes(start, submit, clock, pair):
-    queue = await start(engines=pair, engine_timeout=20)
+async def test_a_device_whose_thread_returns_is_taken_back_after_a_check(start, submit, clock, pair, caplog):
+    queue = await start(engines=pair, engine_timeout=60)
+    shut(pair[0])
+    hanging = await submit(queue, 0)
+    await clock.advance(0.01)
+    await until(pair[0].entered.is_set)
+    await clock.advance(60)
+    with pytest.raises(Expired):
+        await hanging[0]
+    assert queue.device_states()["cuda:0"] == "lost"
+    pair[0].gate.set()
+    await until(lambda: queue.device_states()["cuda:0"] != "lost")
+    assert len(pair[0].calls) == 2  # the one that hung, and the check
+    assert "device works again device=cuda:0" in caplog.text
+    assert names(await submit.held(queue, *range(1, 10))) == list(range(1, 10))
+    assert len(pair[0].calls) > 2
+
+
+async def test_a_device_that_fails_its_check_stays_lost(start, submit, clock, pair):
+    queue = await start(engines=pair, engine_timeout=60)
+    shut(pair[0])
+    hanging = await submit(queue, 0)
+    await clock.advance(0.01)
+    await until(pair[0].entered.is_set)
+    await clock.advance(60)
+    with pytest.raises(Expired):
+        await hanging[0]
+
+    def before(_rows):
+        raise RuntimeError("still broken")
+
+    pair[0].before = before
+    pair[0].gate.set()
+    assert names(await submit.held(queue, *range(1, 10))) == list(range(1, 10))
+    assert queue.device_states() == {"cuda:0": "lost", "cuda:1": "healthy"}
+
+
+async def test_when_the_last_device_hangs_the_process_must_end(start, submit, clock, pair):
+    reasons = []
+    queue = await start(engines=pair, engine_timeout=20, on_fatal=reasons.append)
     shut(*pair)
     tasks = await submit(queue, *range(8))
     await until(lambda: all(engine.entered.is_set() for engine in pair))
@@ -72,6 +108,7 @@ async def test_when_the_last_device_hangs_liveness_goes(start, submit, clock, pa
     assert all(isinstance(outcome, Expired) for outcome in outcomes[:8])
     assert isinstance(outcomes[8], EngineUnavailable)
     assert (queue.alive, queue.ready) == (False, False)
+    assert reasons == ["a forward pass takes longer than 20 s"]
 
 
 async def test_a_device_whose_thread_dies_costs_its_batch_only(start, submit, pair):

@@ -7,6 +7,7 @@ import asyncio
 import pytest
 
 from kokoro_server.batching import Priority
+from kokoro_server.batching.cost import ForwardPass
 from kokoro_server.engine.protocol import Limits
 from tests.batching.doubles import learn_overhead, name_of, reasons, until
 
@@ -287,3 +288,34 @@ async def test_a_deep_queue_keeps_batches_full(start, submit, engine):
     queue.release()
     await asyncio.gather(*submit.tasks)
     assert [len(call) for call in engine.calls] == [4] * 30
+
+
+async def test_a_batch_is_predicted_to_take_a_quarter_of_the_engine_timeout_at_most(start, submit, engine):
+    """A slow machine would otherwise take so long for a full batch that it is given up."""
+    queue = await start(engine_timeout=60)
+    [device] = queue._devices
+    for frames in (100, 200, 300):
+        device.costs.learn(ForwardPass(1, frames, frames, float(frames), frames * 0.05))
+    await submit.held(queue, *range(4), tokens=32)  # 100 frames each, five seconds
+    assert len(engine.calls[0]) == 3
+
+
+async def test_before_the_first_batch_the_engines_own_measure_counts(start, submit, engine):
+    engine.real_time_factor, engine.measure = 2.0, lambda: None  # 20 frames a second
+    queue = await start(engine_timeout=60)
+    await submit.held(queue, *range(4), tokens=32)
+    assert len(engine.calls[0]) == 3
+
+
+async def test_a_single_row_goes_however_long_it_takes_and_has_the_time_for_it(start, submit, engine, clock):
+    queue = await start(engine_timeout=20)
+    [device] = queue._devices
+    for frames in (100, 200, 300):
+        device.costs.learn(ForwardPass(1, frames, frames, float(frames), frames * 0.1))
+    engine.gate.clear()
+    [task] = await submit(queue, 0, tokens=32)  # ten seconds, by what was learned: it may take forty
+    await until(engine.entered.is_set)
+    await clock.advance(30)
+    assert queue.alive
+    engine.gate.set()
+    assert name_of((await task).result) == 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import io
+import time
 import zipfile
 from collections.abc import Iterator
 
@@ -12,7 +13,7 @@ import pytest
 
 from tests import servers
 from tests.servers import Server, say
-from tests.services.faulty import LATE_FAILURE, LOST, NAN, RAISES, SILENT
+from tests.services.faulty import HANGS, HUNG, LATE_FAILURE, LOST, NAN, RAISES, SILENT
 
 FAULTY = ("-m", "tests.services.faulty")
 LONG = (
@@ -105,3 +106,28 @@ def test_a_lost_device_of_two_ends_the_process_too(tmp_path_factory: pytest.Temp
         assert response.headers["retry-after"]
         assert running.process.wait(timeout=60) == 1
         assert "the device is lost" in running.lines()
+
+
+def test_a_hang_of_the_only_device_ends_the_process_for_a_restart(tmp_path_factory: pytest.TempPathFactory) -> None:
+    with servers.running(FAULTY, tmp_path_factory.mktemp("hang") / "log", ENGINE_TIMEOUT="4") as running:
+        assert say(running, "Hello there.").status_code == 200
+        response = say(running, "Hello there.", speed=HANGS)
+        assert (response.status_code, response.json()["error"]["code"]) == (504, "deadline_exceeded")
+        assert running.process.wait(timeout=60) == 1
+        assert "the device is lost" in running.lines()
+
+
+def test_a_device_of_two_that_hangs_and_returns_is_used_again(tmp_path_factory: pytest.TempPathFactory) -> None:
+    settings = {"ENGINE_TIMEOUT": "4", "KOKORO_DEVICES": "cpu,cpu"}
+    with servers.running(FAULTY, tmp_path_factory.mktemp("back") / "log", **settings) as running:
+        assert say(running, "Hello there.").status_code == 200
+        assert say(running, "Hello there.", speed=HANGS).status_code == 504
+        states = httpx.get(f"{running.url}/health").json()["devices"]
+        assert sorted(states.values()) == ["healthy", "lost"]
+        assert say(running, "Hello there.").status_code == 200
+        deadline = time.monotonic() + HUNG + 60
+        while "lost" in httpx.get(f"{running.url}/health").json()["devices"].values():
+            assert time.monotonic() < deadline
+            time.sleep(0.2)
+        assert "device works again" in running.lines()
+        assert say(running, "Hello there.").status_code == 200
