@@ -11,8 +11,8 @@ from typing import Any, Literal
 from fastapi import WebSocket, WebSocketDisconnect
 from starlette.websockets import WebSocketState
 
+from kokoro_server.api.async_render import open_renderer
 from kokoro_server.api.schemas import TTSRequest
-from kokoro_server.audio.render import Renderer
 from kokoro_server.batching.queue import BatchQueue, Job
 from kokoro_server.engine.protocol import SAMPLE_RATE
 from kokoro_server.errors import KokoroError, NothingToSay
@@ -166,7 +166,7 @@ class AgentSession:
 
     async def _send(self, sentence: Sentence) -> None:
         await self.send_event("start", id=sentence.id, text=sentence.text)
-        renderer = await asyncio.to_thread(Renderer, sentence.request.rendering(sentence.request.format))
+        renderer = await open_renderer(sentence.request.rendering(sentence.request.format))
         samples = 0
         try:
             while isinstance(segment := await sentence.segments.get(), Segment):

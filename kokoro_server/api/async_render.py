@@ -14,6 +14,23 @@ async def render_async(audio: Audio, rendering: Rendering, pcm16: Pcm16 | None =
     return await asyncio.to_thread(render, audio, rendering) if content is None else content
 
 
+async def open_renderer(rendering: Rendering) -> Renderer:
+    """A renderer. Its encoder may be a process, which is ended even if the caller is cancelled while it starts."""
+    if rendering.plain:
+        return Renderer(rendering)
+    opening = asyncio.ensure_future(asyncio.to_thread(Renderer, rendering))
+    try:
+        return await asyncio.shield(opening)
+    except asyncio.CancelledError:
+        opening.add_done_callback(_discard)
+        raise
+
+
+def _discard(opening: asyncio.Future[Renderer]) -> None:
+    if not opening.cancelled() and opening.exception() is None:
+        asyncio.get_running_loop().run_in_executor(None, opening.result().close)
+
+
 class AsyncRenderer:
     """A file chunk by chunk, one call at a time. `close` must be called, whether or not the file is finished."""
 
@@ -22,7 +39,7 @@ class AsyncRenderer:
 
     @classmethod
     async def open(cls, rendering: Rendering) -> AsyncRenderer:
-        return cls(Renderer(rendering) if rendering.plain else await asyncio.to_thread(Renderer, rendering))
+        return cls(await open_renderer(rendering))
 
     async def write(self, audio: Audio, *, last: bool = False) -> bytes:
         """The bytes that are ready; with the `last` samples, all remaining bytes."""

@@ -13,13 +13,14 @@ from typing import Any
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import PlainTextResponse
 
+from kokoro_server.api.async_render import open_renderer
 from kokoro_server.api.disconnect import CancellableStreamingResponse, cancel_on_disconnect
 from kokoro_server.api.schemas import Captioned, CaptionedRequest, Word
 from kokoro_server.api.stream import STREAMING_HEADERS, as_text, start_synthesis
 from kokoro_server.api.tts import ERRORS, RequestTimeout, clip_headers, get_parts, new_job
 from kokoro_server.audio import captions
 from kokoro_server.audio.encode import Format
-from kokoro_server.audio.render import Renderer, Rendering, render
+from kokoro_server.audio.render import Rendering, render
 from kokoro_server.engine.protocol import SAMPLE_RATE
 from kokoro_server.synthesis import Segment
 
@@ -99,7 +100,7 @@ def _error_event(error: Exception) -> Event:
 async def _events(
     first: Segment, others: AsyncGenerator[Segment, None], rendering: Rendering
 ) -> AsyncGenerator[Event, None]:
-    renderer = await asyncio.to_thread(Renderer, rendering)
+    renderer = await open_renderer(rendering)
     samples = 0
     try:
         async with aclosing(others):

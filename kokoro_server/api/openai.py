@@ -16,6 +16,7 @@ from fastapi import APIRouter, Request, Response
 from fastapi.responses import StreamingResponse
 
 from kokoro_server.api import captioned, stream
+from kokoro_server.api.async_render import open_renderer
 from kokoro_server.api.captioned import FRAMING, SSE, Event
 from kokoro_server.api.disconnect import CancellableStreamingResponse
 from kokoro_server.api.fast_path import FastPathRoute
@@ -33,7 +34,7 @@ from kokoro_server.api.openai_schemas import (
 from kokoro_server.api.schemas import Captioned
 from kokoro_server.api.stream import STREAMING_HEADERS, as_text, start_synthesis
 from kokoro_server.api.tts import AUDIO, RequestTimeout, get_parts
-from kokoro_server.audio.render import Renderer, Rendering
+from kokoro_server.audio.render import Rendering
 from kokoro_server.errors import KokoroError, UnknownModel
 from kokoro_server.g2p import languages
 from kokoro_server.synthesis import Segment
@@ -123,7 +124,7 @@ async def _event_stream(body: OpenAISpeechRequest, request: Request, timeout: fl
 async def _events(
     first: Segment, others: AsyncGenerator[Segment, None], rendering: Rendering
 ) -> AsyncGenerator[Event, None]:
-    renderer = await asyncio.to_thread(Renderer, rendering)
+    renderer = await open_renderer(rendering)
     phonemes = frames = 0
     try:
         async with aclosing(others):
