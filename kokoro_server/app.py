@@ -63,7 +63,7 @@ async def running_parts(
         stack.push_async_callback(queue.stop)
         pace = Pace.from_measurement(model.real_time_factor) if model.real_time_factor else None
         reader = Reader(g2p, _sizes(settings), lexicon, metrics.g2p_time.time, pace)
-        synthesizer = Synthesizer(reader, queue, model.voices, settings.max_text_length)
+        synthesizer = Synthesizer(reader, queue, model.voices, settings.max_text_length, settings.max_silence)
         yield Parts(settings, model, pace, queue, g2p, child, synthesizer, metrics)
 
 

@@ -161,6 +161,8 @@ class Settings(BaseSettings):
 
     max_text_length: Annotated[int, integer(1, 10_000_000)] = setting("MAX_TEXT_LENGTH", 100_000)
     """Characters one request may have; more is answered with 413."""
+    max_silence: Annotated[float, number(0, 86_400)] = setting("MAX_SILENCE", 600.0)
+    """Seconds that all pauses of one request may add up to; more is answered with 422."""
     max_body_size: Annotated[int, integer(1_000, 10_000_000_000)] = setting("MAX_BODY_SIZE", 10_000_000)
     """Bytes the body of a request may have; more is answered with 413."""
     max_batch_clips: Annotated[int, integer(1, 10_000)] = setting("MAX_BATCH_SIZE", 50)
@@ -202,7 +204,7 @@ class Settings(BaseSettings):
     """Seconds: bulk requests and the later pieces of a long text that have not been started by then are answered with
     504."""
     engine_timeout: Annotated[float, number(1, 86_400)] = setting("ENGINE_TIMEOUT", 60.0)
-    """Seconds: one forward pass that takes longer than this counts as hung."""
+    """Seconds: one forward pass that takes longer than this, and than four times what was predicted, counts as hung."""
 
     @classmethod
     def settings_customise_sources(cls, *_: Any, **sources: Any) -> tuple[PydanticBaseSettingsSource, ...]:

@@ -18,8 +18,9 @@ from kokoro_server.batching.queue import BatchQueue, Job
 from kokoro_server.engine import timing, vocab
 from kokoro_server.engine.protocol import SAMPLE_RATE, SAMPLES_PER_FRAME, Audio, Pcm16, Result, Row
 from kokoro_server.engine.voices import VoiceBook
-from kokoro_server.errors import TextTooLong
+from kokoro_server.errors import InvalidInput, TextTooLong
 from kokoro_server.g2p import languages
+from kokoro_server.text import pauses
 from kokoro_server.text.pauses import Pause
 from kokoro_server.text.pieces import Piece
 from kokoro_server.text.reader import Reader
@@ -99,11 +100,13 @@ class Clip:
 
 
 class Synthesizer:
-    def __init__(self, reader: Reader, queue: BatchQueue, voices: VoiceBook, max_text: int) -> None:
+    def __init__(self, reader: Reader, queue: BatchQueue, voices: VoiceBook, max_text: int, max_silence: float) -> None:
+        """`max_text` is in characters, `max_silence`, of all pauses of a request, in seconds."""
         self._reader = reader
         self._queue = queue
         self._voices = voices
         self._max_text = max_text
+        self._max_silence = max_silence
 
     async def speak(self, speech: Speech, job: Job | None = None) -> Clip:
         """The whole of `speech` as one clip; all of its text or an error."""
@@ -153,6 +156,12 @@ class Synthesizer:
             raise TextTooLong(
                 f"text has {len(speech.written)} characters; at most {self._max_text} are allowed (MAX_TEXT_LENGTH)",
                 field="text",
+            )
+        field = "text" if speech.phonemes is None else "phonemes"
+        if (silence := pauses.total_silence(speech.written, field)) > self._max_silence:
+            raise InvalidInput(
+                f"the pauses add up to {silence:g} s; at most {self._max_silence:g} s are allowed (MAX_SILENCE)",
+                field=field,
             )
         if speech.phonemes is not None:
             return self._reader.phoneme_pieces(speech.phonemes, speech.speed, streamed=streamed)

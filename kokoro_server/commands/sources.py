@@ -51,6 +51,7 @@ async def embedded(
     alone = settings.model_copy(
         update={
             "max_text_length": len(speech.written),
+            "max_silence": UNLIMITED_S,
             "queue_timeout": UNLIMITED_S,
             "job_timeout": UNLIMITED_S,
             "engine_timeout": max(settings.engine_timeout, CHUNK_TIMEOUT_S),

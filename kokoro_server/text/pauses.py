@@ -29,6 +29,11 @@ def split_pauses(text: str, field: str = "text") -> Iterator[Span | Pause]:
     yield from _text(text, start, len(text))
 
 
+def total_silence(text: str, field: str = "text") -> float:
+    """The seconds of all pauses in `text`."""
+    return sum(_seconds(match, field) for match in PAUSE_MARKUP.finditer(text))
+
+
 def _text(text: str, start: int, end: int) -> Iterator[Span]:
     if text[start:end].strip():
         yield Span(start, end, text[start:end])

@@ -77,6 +77,15 @@ def test_a_text_that_utf_8_cannot_hold_costs_only_its_own_clip(tiny_server: Serv
     assert [clip["status"] for clip in json.loads(zipped.read("manifest.json"))] == ["error", "ok"]
 
 
+@pytest.mark.parametrize("field", ["text", "phonemes"])
+@pytest.mark.parametrize("path", ["/tts", "/tts/stream", "/tts/captioned"])
+def test_too_much_silence_is_refused(tiny_server: Server, path: str, field: str) -> None:
+    response = httpx.post(f"{tiny_server.url}{path}", json={field: "a " + "[pause:30s]" * 21}, timeout=60)
+    error = response.json()["error"]
+    assert (response.status_code, error["field"]) == (422, field)
+    assert "630 s; at most 600 s are allowed (MAX_SILENCE)" in error["message"]
+
+
 def test_probes_answer_head(tiny_server: Server) -> None:
     for probe in ("live", "ready"):
         response = httpx.head(f"{tiny_server.url}/health/{probe}")
