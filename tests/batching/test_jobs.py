@@ -196,7 +196,7 @@ async def test_a_first_piece_that_waits_too_long_ends_the_job(start, clock):
 
 async def test_a_later_pieces_clock_starts_when_it_is_enqueued(start, clock):
     """Somebody who listens as it is played takes an hour; the caller's deadline is for the first piece alone."""
-    queue = await start(job_timeout=600)
+    queue = await start(job_timeout=600, engine_timeout=10_000)
     job = queue.job(ahead=1, deadline=queue.now() + 3)
     outcomes = queue.submit_job(rows(4), voice="a", job=job)
     heard = []
@@ -208,7 +208,7 @@ async def test_a_later_pieces_clock_starts_when_it_is_enqueued(start, clock):
 
 
 async def test_a_later_text_of_a_job_that_has_begun_has_a_clock_of_its_own(start, clock):
-    queue = await start(job_timeout=600)
+    queue = await start(job_timeout=600, engine_timeout=10_000)
     job = queue.job(deadline=queue.now() + 3)
     await clock.keep_going(queue.submit_only(make_row(0), "a", job))
     await clock.advance(900)
