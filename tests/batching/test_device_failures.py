@@ -41,16 +41,21 @@ async def test_a_bad_row_costs_itself_only(start, submit, pair):
     assert names(outcomes) == [0, 1, 2, 3, 4, 6, 7]
 
 
+async def hang(queue, submit, clock, engine) -> None:
+    """Have the first device hang in a batch until it is given up."""
+    shut(engine)
+    [hanging] = await submit(queue, 0)
+    await clock.advance(0.01)
+    await until(engine.entered.is_set)
+    await clock.advance(60)
+    with pytest.raises(Expired, match="cuda:0 is given up"):
+        await hanging
+
+
 async def test_a_device_that_hangs_is_given_up_and_the_other_goes_on(start, submit, clock, pair):
     reasons = []
     queue = await start(engines=pair, engine_timeout=60, on_fatal=reasons.append)
-    shut(pair[0])
-    hanging = await submit(queue, 0)
-    await clock.advance(0.01)
-    await until(pair[0].entered.is_set)
-    await clock.advance(60)
-    with pytest.raises(Expired, match="cuda:0 is given up"):
-        await hanging[0]
+    await hang(queue, submit, clock, pair[0])
     assert (queue.alive, queue.ready, queue.snapshot()["status"], reasons) == (True, True, "degraded", [])
     assert queue.device_states() == {"cuda:0": "lost", "cuda:1": "healthy"}
     assert "longer than 60 s" in queue.snapshot()["devices"][0]["error"]
@@ -60,13 +65,7 @@ async def test_a_device_that_hangs_is_given_up_and_the_other_goes_on(start, subm
 
 async def test_a_device_whose_thread_returns_is_taken_back_after_a_check(start, submit, clock, pair, caplog):
     queue = await start(engines=pair, engine_timeout=60)
-    shut(pair[0])
-    hanging = await submit(queue, 0)
-    await clock.advance(0.01)
-    await until(pair[0].entered.is_set)
-    await clock.advance(60)
-    with pytest.raises(Expired):
-        await hanging[0]
+    await hang(queue, submit, clock, pair[0])
     assert queue.device_states()["cuda:0"] == "lost"
     pair[0].gate.set()
     await until(lambda: queue.device_states()["cuda:0"] != "lost")
@@ -78,13 +77,7 @@ async def test_a_device_whose_thread_returns_is_taken_back_after_a_check(start, 
 
 async def test_a_device_that_fails_its_check_stays_lost(start, submit, clock, pair):
     queue = await start(engines=pair, engine_timeout=60)
-    shut(pair[0])
-    hanging = await submit(queue, 0)
-    await clock.advance(0.01)
-    await until(pair[0].entered.is_set)
-    await clock.advance(60)
-    with pytest.raises(Expired):
-        await hanging[0]
+    await hang(queue, submit, clock, pair[0])
 
     def before(_rows):
         raise RuntimeError("still broken")
