@@ -179,8 +179,8 @@ class Device:
         """Speak a row on each thread, once what it hangs in returns; call `recovered` when all have done so."""
         checks = [slot.live_thread(self.name).call(self._check_row) for slot in self._slots]
 
-        def checked(done: asyncio.Future[Any]) -> None:
-            if not done.cancelled() and done.exception() is None and all(check.done() for check in checks):
+        def checked(_: asyncio.Future[Any]) -> None:
+            if all(check.done() and not check.cancelled() and check.exception() is None for check in checks):
                 recovered()
 
         for check in checks:

@@ -6,6 +6,8 @@ import asyncio
 
 import pytest
 
+from kokoro_server.engine.protocol import Limits
+from kokoro_server.engine.rows import warmup_row
 from kokoro_server.errors import EngineError, EngineUnavailable, Expired
 from tests.batching.doubles import OutOfMemoryError, name_of, names, settle, shut, until
 
@@ -86,6 +88,26 @@ async def test_a_device_that_fails_its_check_stays_lost(start, submit, clock, pa
     pair[0].gate.set()
     assert names(await submit.held(queue, *range(1, 10))) == list(range(1, 10))
     assert queue.device_states() == {"cuda:0": "lost", "cuda:1": "healthy"}
+
+
+async def test_a_device_must_pass_the_check_on_each_of_its_threads(start, submit, clock, pair):
+    pair[0].limits = Limits(510, 4, 100_000, max_in_flight=2)
+    queue = await start(engines=pair, engine_timeout=60)
+    await hang(queue, submit, clock, pair[0])
+    failures = iter([RuntimeError("this thread is still broken")])
+
+    def before(rows):
+        if rows[0].tokens == warmup_row().tokens:  # a check, not the call that hung
+            for error in failures:
+                raise error
+
+    pair[0].before = before
+    await until(lambda: len(pair[0].calls) == 2)  # the one that hangs, and the check of the other thread
+    calls = pair[0].calls
+    pair[0].gate.set()
+    await until(lambda: len(calls) == 3)
+    assert names(await submit.held(queue, *range(1, 10))) == list(range(1, 10))
+    assert queue.device_states()["cuda:0"] == "lost"
 
 
 async def test_when_the_last_device_hangs_the_process_must_end(start, submit, clock, pair):
