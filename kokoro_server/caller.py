@@ -1,0 +1,8 @@
+"""Who a request is counted for: the queue takes turns among callers, and limits hold for each of them."""
+
+from __future__ import annotations
+
+from contextvars import ContextVar
+
+# The name of the request's API key; without keys, the client's address. Tasks inherit it from the request.
+caller: ContextVar[str] = ContextVar("caller", default="-")
