@@ -15,7 +15,7 @@ ifneq ($(filter-out torch onnx,$(BACKEND)),)
 $(error BACKEND=$(BACKEND): must be torch or onnx)
 endif
 
-.PHONY: serve test test-backends test-asr test-browser test-npm test-slow lint types bench clean
+.PHONY: serve test test-backends test-asr test-browser test-npm test-slow lint types audit bench clean
 
 serve: $(VENV)/.$(ENGINE)
 	$(if $(BACKEND),KOKORO_BACKEND=$(BACKEND) )$(BIN)/kokoro-server serve
@@ -51,6 +51,13 @@ lint: $(VENV)/.dev
 
 types: $(VENV)/.dev
 	$(BIN)/mypy
+
+# Known vulnerabilities of the installed packages, looked up on pypi.org.
+audit: $(VENV)/.dev
+	$(PYTHON) -m venv $(VENV)/audit
+	$(VENV)/audit/bin/python -m pip --disable-pip-version-check install -q pip-audit
+	$(PIP) freeze --exclude-editable > $(VENV)/audit/packages.txt
+	$(VENV)/audit/bin/pip-audit --strict --no-deps --disable-pip -r $(VENV)/audit/packages.txt
 
 bench: $(VENV)/.dev
 	$(BIN)/kokoro-server assets fetch
