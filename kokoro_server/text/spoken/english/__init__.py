@@ -1,0 +1,40 @@
+"""What is read in English, in the order in which it is tried."""
+
+from __future__ import annotations
+
+from kokoro_server.text.spoken.engine import Rule
+from kokoro_server.text.spoken.english import (
+    abbreviations,
+    addresses,
+    counts,
+    dates,
+    identifiers,
+    markdown,
+    maths,
+    money,
+    numbers,
+    phones,
+    roman,
+    symbols,
+    times,
+    units,
+)
+
+# The kinds that a request can switch off by name.
+KINDS: dict[str, list[Rule]] = {
+    "markdown": markdown.RULES,
+    "addresses": addresses.RULES,
+    "phones": phones.RULES,
+    "times": times.RULES,
+    "dates": dates.RULES,
+    "money": money.RULES,
+    "units": units.RULES,
+    "maths": maths.RULES,
+    "counts": counts.RULES,
+    "identifiers": identifiers.RULES,
+    "roman": roman.RULES,
+    "abbreviations": abbreviations.RULES,
+    "symbols": symbols.RULES,
+    "numbers": numbers.RULES,
+}
+LAST = symbols.LAST

@@ -1,0 +1,52 @@
+"""Pieces of patterns that many rules share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import regex
+
+DIGITS = "0123456789"
+DASH = r"[-‐‑–—−]"
+DASHES = "-‐‑–—−"
+SPACE = r"[ \xa0\u2009\u202f]"
+# Neither within a word or a number, nor within its decimals.
+LEFT = r"(?<![\p{L}\p{N}])(?<![0-9][.,:/])"
+RIGHT = r"(?![\p{L}\p{N}])(?![.,:][0-9])"
+INTEGER = r"(?:[0-9]{1,3}(?:,[0-9]{3})++|[0-9]{1,3}(?:[\xa0\u2009\u202f][0-9]{3})++|[0-9]++)(?![0-9])"
+NUMBER = rf"(?:{INTEGER}(?:\.[0-9]++)?+|\.[0-9]++)"
+MAGNITUDES = {
+    "k": "thousand",
+    "thousand": "thousand",
+    "m": "million",
+    "mn": "million",
+    "mln": "million",
+    "mil": "million",
+    "mm": "million",
+    "million": "million",
+    "b": "billion",
+    "bn": "billion",
+    "bln": "billion",
+    "billion": "billion",
+    "t": "trillion",
+    "tn": "trillion",
+    "trn": "trillion",
+    "trillion": "trillion",
+}
+MONTHS = {
+    name[:3]: name
+    for name in (
+        "January February March April May June July August September October November December".split()
+    )
+}
+MONTH_NAMES = list(MONTHS.values())
+FULL_MONTH = "|".join(MONTH_NAMES)
+SHORT_MONTH = "Jan|Feb|Mar|Apr|Jun|Jul|Aug|Sept|Sep|Oct|Nov|Dec"
+MONTH = rf"(?:{FULL_MONTH}|(?:{SHORT_MONTH})\b\.?+)"
+# Whether a dot belongs to an abbreviation alone, and ends no sentence: in a claim it then goes with the abbreviation.
+OWN_DOT = r"(?:\.(?!\s*+\Z|\s*+\n|\s++[\"“‘'(]?[A-Z]))"
+
+
+def any_of(words: Iterable[str]) -> str:
+    """One of `words`, the longest first."""
+    return "|".join(regex.escape(word) for word in sorted(words, key=len, reverse=True))

@@ -1,0 +1,109 @@
+"""Times of day and durations."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kokoro_server.text.spoken.engine import Dialect, Reading, Where, rule
+from kokoro_server.text.spoken.english.patterns import DIGITS, LEFT, NUMBER, any_of
+from kokoro_server.text.spoken.english.words import ONES, cardinal, decimal, letters, value
+
+ZONES = (
+    "EST EDT CST CDT MST MDT PST PDT AKST HST GMT UTC BST CET CEST EET EEST MSK IST JST KST SGT HKT AEST AEDT ACST AWST NZST "
+    "NZDT WET WEST AST ADT ET CT MT PT"
+).split()
+_ZONE_NAME = any_of(ZONES)
+# The dot after a.m. belongs to it unless a sentence ends there.
+_HALF = rf"\s?(?P<half>[AaPp](?:[Mm]\b|\.\s?[Mm]\b(?:\.(?!\s*+\Z|\s*+\n|\s++(?!(?:{_ZONE_NAME})\b)[\"“‘'(]?[A-Z]))?))"
+_ZONE = rf"(?:\s?\(?(?P<zone>(?:{_ZONE_NAME})\b)(?P<offset>[+−-][0-9]{{1,2}}(?::[0-9]{{2}})?)?)"
+_NOT_AFTER = r"(?<![\p{L}\p{N}$£€])(?<![0-9][.,:/])"
+_DURATIONS = {
+    "y": "year",
+    "yr": "year",
+    "yrs": "year",
+    "d": "day",
+    "h": "hour",
+    "hr": "hour",
+    "hrs": "hour",
+    "m": "minute",
+    "min": "minute",
+    "mins": "minute",
+    "s": "second",
+    "sec": "second",
+    "secs": "second",
+}
+
+
+def _clock(match: Any, dialect: Dialect) -> Reading:
+    hour, minute, second, half = int(match["hour"]), match["minute"], match["second"], match["half"]
+    if half and not 1 <= hour <= 24:
+        return None
+    words = cardinal(hour, dialect)
+    if second:
+        words = f"{words} {_minutes(minute, dialect)} {_minutes(second, dialect)}"
+    elif minute and minute != "00":
+        words = f"{words} {_minutes(minute, dialect)}"
+    elif minute and not half:
+        words = "midnight" if hour in (0, 24) else f"{words} o'clock" if hour <= 12 else f"{words} hundred"
+    if half:
+        words = f"{words} {letters(half, dialect)}"
+    claims: list[tuple[Where, str]] = [((match.start("clock"), match.end("half" if half else "clock")), words)]
+    if match["zone"]:
+        end = match.end("offset" if match["offset"] else "zone")
+        claims.append(((match.start("zone"), end), _zone(match, dialect)))
+    return claims
+
+
+def _minutes(text: str, dialect: Dialect) -> str:
+    return f"oh {ONES[int(text)]}" if text[0] == "0" and text != "00" else "oh oh" if text == "00" else cardinal(int(text), dialect)
+
+
+def _zone(match: Any, dialect: Dialect) -> str:
+    words = letters(match["zone"], dialect)
+    if not match["offset"]:
+        return words
+    sign = "plus" if match["offset"][0] == "+" else "minus"
+    hours, _, minutes = match["offset"][1:].partition(":")
+    said = cardinal(int(hours), dialect) + (f" {_minutes(minutes, dialect)}" if minutes not in ("", "00") else "")
+    return f"{words} {sign} {said}"
+
+
+def _utc(match: Any, dialect: Dialect) -> Reading:
+    return _zone(match, dialect)
+
+
+def _duration(match: Any, dialect: Dialect) -> Reading:
+    """Each part of 1h 30m, 2 hrs 5 min."""
+    claims: list[tuple[Where, str]] = []
+    for number, unit in zip(match.allspans()[match.re.groupindex["n"]], match.allspans()[match.re.groupindex["u"]], strict=True):
+        amount, name = match.string[slice(*number)], _DURATIONS[match.string[slice(*unit)].lower()]
+        claims.append(((number[0], unit[1]), f"{decimal(amount, dialect)} {name if value(amount) == '1' else name + 's'}"))
+    return claims
+
+
+_PART = rf"(?P<n>{NUMBER})\s?(?P<u>{any_of(_DURATIONS)})\b\.?"
+RULES = [
+    rule(
+        "time",
+        rf"{_NOT_AFTER}(?P<clock>(?P<hour>[0-9]{{1,3}}):(?P<minute>[0-5][0-9])(?::(?P<second>[0-5][0-9])(?:\.[0-9]+)?)?)(?![0-9:]|[.,][0-9])(?:{_HALF})?{_ZONE}?"
+        r"(?![\p{N}])(?!\s(?:ratio|scale|odds|mix|split)\b)",
+        _clock,
+        ":",
+    ),
+    rule(
+        "time",
+        rf"{_NOT_AFTER}(?P<clock>(?P<hour>[0-9]{{1,2}})(?:[.:](?P<minute>[0-5][0-9]))?)(?P<second>(?!))?{_HALF}{_ZONE}?",
+        _clock,
+        DIGITS,
+        "aApP",
+        "mM",
+    ),
+    rule("time", r"\b(?P<zone>UTC|GMT)(?P<offset>[+−-][0-9]{1,2}(?::[0-9]{2})?)\b", _utc, "+−-"),
+    rule("duration", rf"{LEFT}{_PART}(?:,?\s?{_PART})++(?!\p{{L}})", _duration, DIGITS),
+    rule(
+        "military time",
+        r"(?<![\p{L}\p{N}.,$])(?P<h>[0-2][0-9])(?P<m>[0-5][0-9])(?= (?:hours|hrs|GMT|UTC|Zulu)\b)",
+        lambda m, d: " ".join((("zero " + ONES[int(m["h"])]) if m["h"][0] == "0" else cardinal(int(m["h"]), d), "hundred" if m["m"] == "00" else _minutes(m["m"], d))),
+        DIGITS,
+    ),
+]
