@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
+from functools import cache
 
 from kokoro_server.g2p import languages
 from kokoro_server.g2p.languages import Language
@@ -28,12 +29,13 @@ def claims(
     """The spans of `text` that are said in other words. `code`: speak, skip or announce."""
     if language not in languages.ENGLISH:
         return []
-    rules = [*markdown.fences(code), *_rules(kinds)]
-    return find_claims(rules, text, Dialect(british=language == languages.EN_GB), untouchable)
+    return find_claims(_rules(frozenset(kinds), code), text, Dialect(british=language == languages.EN_GB), untouchable)
 
 
-def _rules(kinds: Collection[str]) -> list[Rule]:
-    return [rule for kind, rules in english.KINDS.items() if kind in kinds for rule in rules] + english.LAST
+@cache
+def _rules(kinds: frozenset[str], code: str) -> list[Rule]:
+    chosen = [rule for kind, rules in english.KINDS.items() if kind in kinds for rule in rules]
+    return [*markdown.fences(code), *chosen, *english.LAST] if "markdown" in kinds else chosen + english.LAST
 
 
 def speak(text: str, language: Language) -> str:

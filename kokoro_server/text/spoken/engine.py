@@ -6,7 +6,7 @@ says is never read again.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -36,19 +36,25 @@ Read = Callable[[Any, Dialect], Reading]
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """`needs`: sets of characters; a text that has none of one of them is not searched."""
+    """A pattern, and what is said for its matches.
+
+    What makes a rule cheap where it has nothing to say: a text that has no match of one of `needs` is not searched (a set
+    stands for any of its characters), and with `at` the pattern is tried only where a match of `at` begins.
+    """
 
     name: str
     pattern: Any
     read: Read
-    needs: tuple[frozenset[str], ...]
+    needs: tuple[frozenset[str] | Any, ...]
+    at: Any = None
 
 
-def rule(name: str, pattern: str, read: Read | str, *needs: str, flags: int = 0) -> Rule:
-    """`read` is a function, or the words themselves. Each of `needs` is a string of which one character must occur."""
+def rule(name: str, pattern: str, read: Read | str, *needs: Any, at: Any = None, flags: int = 0) -> Rule:
+    """`read` is a function, or the words themselves. A string of `needs` is a set of characters."""
     words = read
     function: Read = (lambda _match, _dialect: words) if isinstance(words, str) else words
-    return Rule(name, regex.compile(pattern, flags), function, tuple(map(frozenset, needs)))
+    sets = tuple(frozenset(need) if isinstance(need, str) else need for need in needs)
+    return Rule(name, regex.compile(pattern, flags), function, sets, at)
 
 
 def find_claims(
@@ -58,11 +64,11 @@ def find_claims(
     taken = bytearray(len(text))
     for start, end in untouchable:
         taken[start:end] = b"\1" * (end - start)
-    present, found = frozenset(text), list[Claim]()
+    searched, found = _Searched(text), list[Claim]()
     for each in rules:
-        if any(need.isdisjoint(present) for need in each.needs):
+        if not searched.has(each.needs):
             continue
-        for match in each.pattern.finditer(text):
+        for match in searched.matches(each):
             claims = _claims(each, match, dialect)
             if any(taken.find(1, claim.start, claim.end) >= 0 for claim in claims):
                 continue
@@ -70,6 +76,43 @@ def find_claims(
                 taken[claim.start : claim.end] = b"\1" * (claim.end - claim.start)
             found += claims
     return sorted(found)
+
+
+class _Searched:
+    """A text, and what is known of it already."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._characters = frozenset(text)
+        self._has: dict[int, bool] = {}
+        self._starts: dict[int, list[int]] = {}
+
+    def has(self, needs: tuple[frozenset[str] | Any, ...]) -> bool:
+        for need in needs:
+            if isinstance(need, frozenset):
+                if need.isdisjoint(self._characters):
+                    return False
+            elif not self._finds(need):
+                return False
+        return True
+
+    def _finds(self, need: Any) -> bool:
+        if id(need) not in self._has:
+            self._has[id(need)] = need.search(self._text) is not None
+        return self._has[id(need)]
+
+    def matches(self, each: Rule) -> Iterator[Any]:
+        if each.at is None:
+            yield from each.pattern.finditer(self._text)
+            return
+        starts = self._starts.get(id(each.at))
+        if starts is None:
+            starts = self._starts[id(each.at)] = [match.start() for match in each.at.finditer(self._text)]
+        end = 0
+        for start in starts:
+            if start >= end and (match := each.pattern.match(self._text, start)):
+                yield match
+                end = match.end()
 
 
 def _claims(each: Rule, match: Any, dialect: Dialect) -> list[Claim]:

@@ -9,6 +9,7 @@ from kokoro_server.text.spoken.english import (
     counts,
     dates,
     identifiers,
+    latex,
     markdown,
     maths,
     money,
@@ -23,6 +24,7 @@ from kokoro_server.text.spoken.english import (
 # The kinds that a request can switch off by name.
 KINDS: dict[str, list[Rule]] = {
     "markdown": markdown.RULES,
+    "latex": latex.RULES,
     "addresses": addresses.RULES,
     "phones": phones.RULES,
     "times": times.RULES,

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
-import regex
-
-from kokoro_server.text.spoken.engine import Dialect, Reading, Where, rule
-from kokoro_server.text.spoken.english.patterns import DIGITS, OWN_DOT, any_of
+from kokoro_server.text.spoken.engine import Dialect, Reading, rule
+from kokoro_server.text.spoken.english.patterns import AT_DOTTED, AT_WORD_BEFORE_NUMBER, DIGITS, OWN_DOT, any_of
 from kokoro_server.text.spoken.english.words import letters
 
 # Before a name.
@@ -40,12 +39,13 @@ _NUMBERED = {
     "Div": "division", "Lot": "lot", "Prop": "proposition", "Thm": "theorem", "Def": "definition", "Cor": "corollary", "Add": "add", "born": "born", "temp": "temperature",
 }  # fmt: skip
 _NUMBERED_BARE = ("Fig", "Figs", "Vol", "Eq", "Apt", "Bldg", "approx", "Approx", "pp", "Chap", "Ext", "ext", "Ep", "No", "Nos")
+_LETTERED = frozenset("Fig fig Figs App Apt apt Sec Vol vol Ch Chap Eq Pt Op Art Bldg Ste".split())  # Fig. A, Vol. II
 # Wherever they stand. The dot is theirs, unless a sentence ends with it.
 _ANYWHERE = {
     "etc": "et cetera", "e.g": "for example", "eg": "for example", "i.e": "that is", "ie": "that is", "a.k.a": "also known as", "vs": "versus", "cf": "compare",
     "viz": "namely", "approx": "approximately", "dept": "department", "Dept": "Department", "univ": "university", "Univ": "University", "assn": "association",
     "Assn": "Association", "Inc": "Incorporated", "Corp": "Corporation", "Ltd": "Limited", "Co": "Company", "Bros": "Brothers", "Jr": "Junior", "Sr": "Senior", "Esq": "Esquire",
-    "et al": "et al", "ibid": "ibid", "misc": "miscellaneous", "max": "maximum", "min": "minimum", "avg": "average", "govt": "government", "Govt": "Government",
+    "ibid": "ibid", "misc": "miscellaneous", "max": "maximum", "min": "minimum", "avg": "average", "govt": "government", "Govt": "Government",
     "intl": "international", "Intl": "International", "Int'l": "International", "int'l": "international", "natl": "national", "Nat'l": "National", "Gov't": "Government", "gov't": "government", "incl": "including", "excl": "excluding", "esp": "especially", "resp": "respectively",
     "est": "established", "ed": "edited", "eds": "editors", "Mfg": "Manufacturing", "mfg": "manufacturing", "tel": "telephone", "Tel": "telephone", "hrs": "hours",
     "mins": "minutes", "yrs": "years", "wks": "weeks", "lbs": "pounds", "pkg": "package", "qty": "quantity", "Qty": "Quantity", "ref": "reference", "temp": "temperature", "Ph.D": "P.H.D", "Ph.Ds": "P.H.D's",
@@ -56,6 +56,8 @@ _ANYWHERE = {
 }  # fmt: skip
 # Without a dot these are abbreviations too.
 _DOTLESS = ("etc", "eg", "ie", "vs", "Jr", "Sr", "Inc", "Ltd", "Corp", "approx", "govt", "dept", "Dept", "misc", "qty", "Intl", "incl", "Int'l", "int'l", "gov't", "Gov't", "Nat'l", "mgmt", "attn", "Attn")
+# With these no sentence ends.
+_NEVER_LAST = ("e.g", "i.e", "eg", "ie", "vs", "cf", "viz", "approx", "incl", "excl", "esp", "w.r.t", "attn", "Attn", "a.k.a")
 _SLASHED = {
     "w/o": "without", "w/": "with", "W/": "with", "w/in": "within", "b/c": "because", "b/w": "between", "c/o": "care of", "and/or": "and or", "he/she": "he or she", "He/she": "He or she",
     "she/he": "she or he", "his/her": "his or her", "His/her": "His or her", "him/her": "him or her", "himself/herself": "himself or herself",
@@ -71,6 +73,7 @@ STATES = {
     "TN": "Tennessee", "TX": "Texas", "UT": "Utah", "VT": "Vermont", "VA": "Virginia", "WA": "Washington", "WV": "West Virginia",
     "WI": "Wisconsin", "WY": "Wyoming",
 }  # fmt: skip
+_STATE_LIKE = re.compile(r", [A-Z]{2}\b")
 _NOT_STREETS = "The|A|An|On|In|At|By|To|Of|And|Or|But|From|With|For|When|While|As|If|Is|Was|Did|Does|Has|Had|Our|My|His|Her|Their|Your|This|That|Then|So|Yes|No|Hi|Hello|Dear|Ask|Call|See|Meet|Said|Thanks|Thank|Mr|Mrs|Ms|Prof"
 _NAME_BEFORE = rf"(?<=(?<![\p{{L}}])(?!(?:{_NOT_STREETS})\b)(?:\p{{Lu}}[\p{{L}}'’]+|[0-9]+(?:st|nd|rd|th))\s)"
 
@@ -80,20 +83,18 @@ def _title(match: Any, _dialect: Dialect) -> Reading:
 
 
 def _street(match: Any, _dialect: Dialect) -> Reading:
-    claims: list[tuple[Where, str]] = [("all", _STREETS[match["street"]])]
-    return claims
+    dotted = match.string[match.end("street") : match.end("street") + 1] == "."
+    return [("all", _STREETS[match["street"]])] if dotted or match["street"] in _BARE_STREETS else None
 
 
 def _before_number(match: Any, _dialect: Dialect) -> Reading:
-    return _NUMBERED[match["word"]]
+    if match["letter"] and match["word"] not in _LETTERED:
+        return None
+    return [("all", _NUMBERED[match["word"]])]
 
 
 def _anywhere(match: Any, _dialect: Dialect) -> Reading:
-    word = match["word"]
-    said = _ANYWHERE.get(word)
-    if said is None or (word in ("min", "max", "ed", "est", "hr", "sq", "ft", "temp", "Co", "Gen", "ie", "eg") and not match["dot"]):
-        return None
-    return said
+    return _ANYWHERE[match["word"]]
 
 
 def _state(match: Any, _dialect: Dialect) -> Reading:
@@ -112,18 +113,20 @@ def _direction(match: Any, dialect: Dialect) -> Reading:
     return letters(match[0], dialect)
 
 
-_QUIET_DOT = rf"(?P<dot>{OWN_DOT})"
 RULES = [
     rule("abbreviation", rf"(?<![\p{{L}}\p{{N}}/])(?:{any_of(_SLASHED)})(?![\p{{L}}\p{{N}}/])", _slashed, "/"),
     rule("plural", r"(?<![\p{L}\p{N}])(?P<stem>\p{L}{2,24})\((?P<ending>s|es)\)(?!\p{L})", _plural_option, "("),
-    rule("street", rf"{_NAME_BEFORE}(?P<all>(?P<street>{any_of(_STREETS)})(?![\p{{L}}\p{{N}}'’]){OWN_DOT}?)(?=\s*\Z|\.?\s*\Z|[.,;:!?)]|\s(?:\p{{Ll}}|[0-9]|[NSEW]{{1,2}}\b|\#))(?<=\.|(?:{any_of(_BARE_STREETS)})|(?=[.,]).)", _street, "SABRDLCPHTE"),
+    rule("street", rf"{_NAME_BEFORE}(?P<all>(?P<street>{any_of(_STREETS)})(?![\p{{L}}\p{{N}}'’]){OWN_DOT}?)(?=\s*\Z|\.?\s*\Z|[.,;:!?)]|\s(?:\p{{Ll}}|[0-9]|[NSEW]{{1,2}}\b|\#))", _street, "SABRDLCPHTE"),
     rule("direction", rf"(?<=\b(?:{any_of(_STREETS)}|Street|Avenue|Road|Boulevard|Drive)\.? )(?:NW|NE|SW|SE)\b", _direction, "NS"),
     rule("title", rf"(?<![\p{{L}}\p{{N}}.])(?P<title>{any_of(_TITLES)})\.(?=\s(?:(?:{any_of(_TITLES)})\.\s|and (?:{any_of(_TITLES)})\.|(?:[dvl][aeo]\p{{Ll}}* )?[\"“‘']?\p{{Lu}}))", _title, "."),
     rule("title", rf"(?<![\p{{L}}\p{{N}}.])(?P<title>{any_of(_BARE_TITLES)})(?=\s(?:and (?:{any_of(_BARE_TITLES)})\b|\p{{Lu}}))", _title, "DMPSLC"),
     rule("title", r"(?<![\p{L}\p{N}.])(?P<title>Mr|Mrs|Ms|Dr)\.", _title, "."),
-    rule("abbreviation", rf"(?<![\p{{L}}\p{{N}}.'’&])(?P<word>{any_of(_NUMBERED)})(?:\.(?=\s?[0-9]|\s?\#|\s?[IVXLC]+\b|\s[A-Z]\b)|(?<=\b(?:{any_of(_NUMBERED_BARE)}))(?=\s[0-9]))", _before_number, DIGITS + "IVXLC", "."),
-    rule("abbreviation", rf"(?<![\p{{L}}\p{{N}}.'’@/])(?P<word>{any_of(_ANYWHERE)})(?![\p{{L}}\p{{N}}'’@/-])(?:{_QUIET_DOT}|(?<=\b(?:{any_of(_DOTLESS)}))|(?=\.))(?<!\b(?:min|max|ft|oz|lb|hr|yr|ed|sq|Co|Gen|Mon|Fri|Dec|Nov|Oct|Aug|Feb|Jan|Sept|temp|ref|est)(?!\.).*)", _anywhere, ".egivJSILCadmqGDNAtnw"),
+    rule("title", rf"(?<=\b(?:Lt|Maj|Brig|Col)\. )(?P<title>Col|Gen|Cmdr|Adm)(?![\p{{L}}\p{{N}}]){OWN_DOT}?", _title, "."),
+    rule("abbreviation", rf"(?<![\p{{L}}\p{{N}}.'’&])(?P<all>(?P<word>{any_of(_NUMBERED)})\.)(?=\s?\(?[0-9]|\s?\#|(?P<letter>\s?(?:[IVXLC]+|[A-Z])\b))", _before_number, ".", at=AT_DOTTED),
+    rule("abbreviation", rf"(?P<all>(?P<word>{any_of(_NUMBERED_BARE)}))(?P<letter>(?!))?(?=\s[0-9])", _before_number, DIGITS, at=AT_WORD_BEFORE_NUMBER),
+    rule("abbreviation", rf"(?P<word>{any_of(_ANYWHERE)})(?![\p{{L}}\p{{N}}'’@/-])(?:{OWN_DOT}|(?<=\b(?:{any_of(_NEVER_LAST)}))\.|(?=\.))(?!\p{{L}})", _anywhere, ".", at=AT_DOTTED),
+    rule("abbreviation", rf"(?<![\p{{L}}\p{{N}}.'’@/-])(?P<word>{any_of(_DOTLESS)})(?![\p{{L}}\p{{N}}'’@/.-])", _anywhere),
+    rule("abbreviation", rf"(?<=\b[Ee]t )al{OWN_DOT}", "al", "."),
     rule("and", r"['’‘][nN]['’](?=\s?\p{L})", "and", "'’‘"),
-    rule("state", rf"(?<=\p{{L}}, )(?P<state>{any_of(STATES)})(?=\s[0-9]{{5}}\b|[.,;:)!?]|\s*\Z|\s\p{{Ll}})", _state, ","),
+    rule("state", rf"(?<=\p{{L}}, )(?P<state>{any_of(STATES)})(?=\s[0-9]{{5}}\b|[.,;:)!?]|\s*\Z|\s\p{{Ll}})", _state, _STATE_LIKE),
 ]
-_ = regex

@@ -7,7 +7,7 @@ from typing import Any
 import regex
 
 from kokoro_server.text.spoken.engine import Dialect, Reading, rule
-from kokoro_server.text.spoken.english.patterns import DIGITS, any_of
+from kokoro_server.text.spoken.english.patterns import INNER_DOT, AT_NUMBER, DIGITS, any_of
 from kokoro_server.text.spoken.english.words import digits, in_pairs, letters, word_or_letters
 
 _MARKS = {
@@ -50,6 +50,9 @@ _PART = regex.compile(r"[0-9]+|[^\W\d_]+|[^\w\s]|_")
 _HUMPS = regex.compile(r"\p{Lu}+(?!\p{Ll})|\p{Lu}?\p{Ll}+|[0-9]+|\p{L}")
 _HOST_LABEL = r"[\p{L}\p{N}](?:[\p{L}\p{N}-]{0,62}[\p{L}\p{N}])?"
 _TAIL = r"(?:[/?#][^\s<>\"“”`|]*[^\s<>\"“”`|.,;:!?'’)\]}*_])?/?"
+_SCHEME = regex.compile(r"://|www\.", regex.IGNORECASE)
+_HOST_LIKE = regex.compile(r"\.[\p{L}\p{N}]|localhost[:/]")
+_HASH_LIKE = regex.compile(r"[0-9a-fA-F]{7}|[0-9a-fA-F]{2}[:-][0-9a-fA-F]{2}[:-]")
 _IP = r"(?:[0-9]{1,3}\.){3}[0-9]{1,3}"
 
 
@@ -124,7 +127,7 @@ RULES = [
         rf"(?<![\p{{L}}\p{{N}}])(?P<scheme>(?:https?|ftp|wss?|ssh|git|file|s3)://(?:www\.)?|www\.)"
         rf"(?P<address>(?:[^\s/@<>]+@)?(?:localhost|\[[0-9A-Fa-f:]+\]|{_HOST_LABEL}(?:\.{_HOST_LABEL})*)?(?::[0-9]+)?{_TAIL})",
         _url,
-        ":.",
+        _SCHEME,
         flags=regex.IGNORECASE,
     ),
     rule(
@@ -133,13 +136,13 @@ RULES = [
         _email,
         "@",
     ),
-    rule("IP address", rf"(?<![\p{{L}}\p{{N}}.]){_IP}(?:/[0-9]{{1,2}})?(?::[0-9]{{1,5}})?(?![\p{{L}}\p{{N}}])(?!\.[0-9])", _host, "."),
+    rule("IP address", rf"(?<![\p{{L}}\p{{N}}.]){_IP}(?:/[0-9]{{1,2}})?(?::[0-9]{{1,5}})?(?![\p{{L}}\p{{N}}])(?!\.[0-9])", _host, INNER_DOT, at=AT_NUMBER),
     rule(
         "web address",
         rf"(?<![\p{{L}}\p{{N}}@.#/_-])(?:localhost(?=[:/])|(?:{_HOST_LABEL}\.)+(?:{any_of(_TLDS)})(?![\p{{L}}\p{{N}}-])(?!\.[\p{{L}}\p{{N}}]))"
         rf"(?<![.][A-Z][a-z]+)(?::[0-9]+)?{_TAIL}",
         lambda match, dialect: None if regex.fullmatch(r"(?:\p{L}\.)+\p{L}{1,2}|[0-9.]+\p{L}*", match[0]) else spell_out(match[0], dialect),
-        ".:",
+        _HOST_LIKE,
     ),
     rule(
         "Windows path",
@@ -149,7 +152,7 @@ RULES = [
     ),
     rule(
         "path",
-        r"(?<![\p{L}\p{N}.:/~<-])(?:~|\.{1,2})?/(?:[\p{L}\p{N}_.@+-]+/)*[\p{L}\p{N}_@+-](?:[\p{L}\p{N}_.@+-]*[\p{L}\p{N}_@+-])?/?(?![\p{L}\p{N}])",
+        r"(?<![\p{L}\p{N}.:/~<-])(?:~|\.{1,2})?/(?:[\p{L}\p{N}_.@+-]+/)*\.?[\p{L}\p{N}_@+-](?:[\p{L}\p{N}_.@+-]*[\p{L}\p{N}_@+-])?/?(?![\p{L}\p{N}])",
         _path,
         "/",
     ),
@@ -163,10 +166,10 @@ RULES = [
         "file name",
         rf"(?<![\p{{L}}\p{{N}}/\\])(?:[\p{{L}}\p{{N}}_-]+/)*[\p{{L}}\p{{N}}_-]*(?:\.[\p{{L}}\p{{N}}_-]+)*\.(?:{any_of(_EXTENSIONS)})(?![\p{{L}}\p{{N}}])(?!\.[\p{{L}}\p{{N}}])",
         lambda match, dialect: None if regex.fullmatch(r"(?:\p{L}\.)+\p{L}|[0-9.]+\p{L}?", match[0]) else spell_out(match[0], dialect),
-        ".",
+        INNER_DOT,
     ),
     rule("color", r"(?<![\p{L}\p{N}&])\#(?P<hex>[0-9A-Fa-f]{6}|[0-9A-Fa-f]{8})(?![\p{L}\p{N}])(?<=[A-Fa-f][0-9A-Fa-f]*|color:?\s\S+)", _color, "#"),
     rule("hashtag", r"(?<![\p{L}\p{N}&/])(?P<sign>[#＃])(?P<name>(?=[0-9_]*\p{L})[\p{L}\p{N}_]+)", _hashtag, "#＃"),
     rule("handle", r"(?<![\p{L}\p{N}.])(?P<sign>@)(?P<name>\p{L}[\p{L}\p{N}_]*)", _handle, "@"),
-    rule("hash", r"(?<![\p{L}\p{N}])(?=[0-9a-fA-F:-]*[0-9])(?=[0-9a-fA-F:-]*[a-fA-F])(?:(?:[0-9a-fA-F]{2}[:-]){5}[0-9a-fA-F]{2}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|(?=[a-f]*[0-9][0-9a-f]*[a-f])(?=[0-9]*[a-f][0-9a-f]*[0-9])[0-9a-f]{7,64})(?![\p{L}\p{N}])", _mac_or_hash, DIGITS),
+    rule("hash", r"(?<![\p{L}\p{N}])(?=[0-9a-fA-F:-]{0,64}[0-9])(?=[0-9a-fA-F:-]{0,64}[a-fA-F])(?:(?:[0-9a-fA-F]{2}[:-]){5}[0-9a-fA-F]{2}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|(?=[a-f]*[0-9][0-9a-f]*[a-f])(?=[0-9]*[a-f][0-9a-f]*[0-9])[0-9a-f]{7,64})(?![\p{L}\p{N}])", _mac_or_hash, DIGITS, _HASH_LIKE),
 ]

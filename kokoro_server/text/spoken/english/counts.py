@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kokoro_server.text.spoken.engine import Dialect, Reading, Where, rule
-from kokoro_server.text.spoken.english.patterns import DASHES, DIGITS, INTEGER, LEFT, MAGNITUDES, NUMBER, SPACE
+from kokoro_server.text.spoken.english.patterns import AT_NUMBER, INNER_DOT, DASHES, DIGITS, INTEGER, LEFT, MAGNITUDES, NUMBER, SPACE
 from kokoro_server.text.spoken.english.words import cardinal, decimal, digits, in_pairs, ordinal, plural, value
 
 
@@ -51,15 +51,16 @@ def _score(match: Any, dialect: Dialect) -> Reading:
 
 
 RULES = [
-    rule("percent", rf"{LEFT}(?P<number>{NUMBER}){SPACE}?(?P<sign>[%％‰])", _percent, "%％‰", DIGITS),
-    rule("ordinal", rf"{LEFT}(?P<number>{INTEGER})(?:st|nd|rd|th|ST|ND|RD|TH)(?P<many>s)?(?![\p{{L}}\p{{N}}])", _ordinal, DIGITS),
-    rule("version", rf"(?<![\p{{L}}\p{{N}}])(?<![0-9]\.)(?P<v>[vV]\.?[ ]?)?(?P<number>[0-9]+(?:\.[0-9]+){{2,6}})(?![0-9])", _dotted, "."),
-    rule("version", r"(?<![\p{L}\p{N}])(?P<v>[vV]\.?)(?P<number>[0-9]+(?:\.[0-9]+)?)(?![\p{L}\p{N}])", _dotted, "vV"),
-    rule("number", rf"(?<=[A-Z][\p{{L}}]*\s)(?P<number>[0-9]\.[1-9][0-9])(?P<suffix>(?!))?(?![\p{{L}}\p{{N}}%]|\.[0-9])(?<=\b(?:Python|Java|Ruby|PHP|Go|Node|Rust|Ubuntu|Django|Kubernetes)\s\S+)", lambda match, dialect: " point ".join(cardinal(int(part), dialect) for part in match["number"].split(".")), "."),
-    rule("magnitude", rf"{LEFT}(?P<number>{NUMBER})(?P<big>k|K|M|B|T|bn|mn|mln|tn|m)(?![\p{{L}}\p{{N}}])", _magnitude, "kKMBTbmt", DIGITS),
-    rule("ratio", rf"(?<![\p{{L}}\p{{N}}:.,/])(?P<first>[0-9]+(?:\.[0-9]+)?)(?P<colon>:)(?P<second>[0-9]+(?:\.[0-9]+)?)(?![\p{{L}}\p{{N}}:])", _ratio, ":"),
-    rule("series", r"(?<![\p{L}\p{N}.,])(?<![0-9]-)(?:[0-9]{1,4}(?:[-–][0-9]{1,4}){2,12}|50[-–]50|20-20|24-7|60-40|80-20|70-30)(?![\p{L}\p{N}])(?![-.,][0-9])", _chain, "-–", DIGITS),
-    rule("score", r"(?<![\p{L}\p{N}.,$£€-])(?P<first>[0-9]{1,2})(?P<dash>[-–])(?P<second>[0-9]{1,2})(?![\p{L}\p{N}%])(?![-–.,:][0-9])(?<=\b0[-–][0-9]{1,2}|[-–]0)", _score, "-–", "0"),
+    rule("percent", rf"{LEFT}(?P<number>{NUMBER}){SPACE}?(?P<sign>[%％‰])", _percent, "%％‰", DIGITS, at=AT_NUMBER),
+    rule("ordinal", rf"{LEFT}(?P<number>{INTEGER})(?:st|nd|rd|th|ST|ND|RD|TH)(?P<many>s)?(?![\p{{L}}\p{{N}}])", _ordinal, DIGITS, at=AT_NUMBER),
+    rule("version", rf"(?<![\p{{L}}\p{{N}}])(?P<v>[vV]\.?[ ]?)(?P<number>[0-9]+(?:\.[0-9]+){{1,6}})(?![0-9])", _dotted, "vV", DIGITS),
+    rule("version", rf"(?<![\p{{L}}\p{{N}}])(?<![0-9]\.)(?P<v>(?!))?(?P<number>[0-9]+(?:\.[0-9]+){{2,6}})(?![0-9])", _dotted, INNER_DOT, at=AT_NUMBER),
+    rule("version", r"(?<![\p{L}\p{N}])(?P<v>[vV]\.?)(?P<number>[0-9]+(?:\.[0-9]+)?)(?![\p{L}\p{N}])", _dotted, "vV", DIGITS),
+    rule("number", rf"(?<=[A-Z][\p{{L}}]*\s)(?P<number>[0-9]\.[1-9][0-9])(?P<suffix>(?!))?(?![\p{{L}}\p{{N}}%]|\.[0-9])(?<=\b(?:Python|Java|Ruby|PHP|Go|Node|Rust|Ubuntu|Django|Kubernetes)\s\S+)", lambda match, dialect: " point ".join(cardinal(int(part), dialect) for part in match["number"].split(".")), ".", at=AT_NUMBER),
+    rule("magnitude", rf"{LEFT}(?P<number>{NUMBER})(?P<big>k|K|M|B|T|bn|mn|mln|tn|m)(?![\p{{L}}\p{{N}}])", _magnitude, "kKMBTbmt", DIGITS, at=AT_NUMBER),
+    rule("ratio", rf"(?<![\p{{L}}\p{{N}}:.,/])(?P<first>[0-9]+(?:\.[0-9]+)?)(?P<colon>:)(?P<second>{NUMBER})(?![\p{{L}}\p{{N}}:])", _ratio, ":", at=AT_NUMBER),
+    rule("series", r"(?<![\p{L}\p{N}.,])(?<![0-9]-)(?:[0-9]{1,8}(?:[-–][0-9]{1,8}){2,12}|50[-–]50|20-20|24-7|60-40|80-20|70-30)(?![\p{L}\p{N}])(?![-.,][0-9])", _chain, "-–", DIGITS, at=AT_NUMBER),
+    rule("score", r"(?<![\p{L}\p{N}.,$£€-])(?P<first>[0-9]{1,2})(?P<dash>[-–])(?P<second>[0-9]{1,2})(?![\p{L}\p{N}%])(?![-–.,:][0-9])(?<=\b0[-–][0-9]{1,2}|[-–]0)", _score, "-–", "0", at=AT_NUMBER),
     rule("series", r"(?<=(?<![\p{L}\p{N}.,$])[1-9][0-9]{2})(?P<dash>[-–])(?=[1-9]00(?![\p{L}\p{N}]))(?<=[7-9][0-9]{2}[-–])", lambda _m, _d: [("dash", " ")], "-–"),
     rule("range", rf"(?<=(?P<between>(?<=\b[Bb]etween\s)[^\s–—-]{{1,12}})?(?:[0-9][%°'\"′″½¼¾]?|[0-9](?:st|nd|rd|th|[kKMBCFm])|[0-9]\s?[ap]\.?m\.?|[0-9]\s?°\s?[CF]|[0-9]\s?(?:km|cm|mm|kg|g|ft|lb|in)){SPACE}?)(?P<dash>[-‐‑–—~〜]|\.\.)(?={SPACE}?[-−+]?[$£€¥₹~]?\.?[0-9])(?<![0-9]{SPACE}-\b)", _to, DASHES + "~〜.", DIGITS),
 ]

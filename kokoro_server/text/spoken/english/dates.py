@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
+
+import regex
 
 from kokoro_server.text.spoken.engine import Dialect, Reading, Where, rule
 from kokoro_server.text.spoken.english.patterns import (
+    AT_NUMBER,
     DASH,
     DASHES,
     DIGITS,
@@ -15,6 +19,7 @@ from kokoro_server.text.spoken.english.patterns import (
     MONTHS,
     SHORT_MONTH,
     any_of,
+    follows,
 )
 from kokoro_server.text.spoken.english.words import cardinal, digits, letters, ordinal, plural, year
 
@@ -38,6 +43,10 @@ _DAY = r"(?P<day>(?:0?[1-9]|[12][0-9]|3[01])(?:st|nd|rd|th)?)"
 _TO_DAY = rf"(?:\s?(?P<dash>{DASH})\s?(?P<today>(?:[1-9]|[12][0-9]|3[01])(?:st|nd|rd|th)?)(?![0-9]))?"
 _YEAR = r"(?P<year>[1-9][0-9]{3})(?![0-9]|,[0-9]|\.[0-9])"
 _END = r"(?![\p{N}])(?![.,:/][0-9])(?!\s?(?:%|[ap]\.?m\b))"
+_WEEKDAY_LIKE = re.compile(rf"\b(?:{_WEEKDAY})\b")
+_MONTH_LIKE = re.compile(r"\b(?:Jan|Feb|Aug|Sept|Oct|Nov|Dec)\b")
+_ERA = regex.compile(r"B\.?C|A\.?D|C\.?E")
+_THE = regex.compile(r"\b[Tt]he\s\Z")
 
 
 def month_name(text: str) -> str:
@@ -66,7 +75,7 @@ def _month_day(match: Any, dialect: Dialect) -> Reading:
 
 def _day_month(match: Any, dialect: Dialect) -> Reading:
     """5 May is the fifth of May; after `the` and before `of` the ordinal alone."""
-    the = "" if match["the"] else "the "
+    the = "" if follows(match, _THE) else "the "
     of = "" if match["of"] else " of"
     first, last = ("day", "today") if match["today"] else ("day", "day")
     claims: list[tuple[Where, str]] = [(first, the + _day(match[first], dialect) + ("" if match["today"] else of))]
@@ -153,6 +162,7 @@ RULES = [
         rf"(?<![\p{{L}}\p{{N}}])(?<![0-9][.,:/-])(?P<date>(?P<y>[12][0-9]{{3}})(?P<sep>[-/.‑–])(?P<m>0?[1-9]|1[0-2])(?P=sep)(?P<d>0?[1-9]|[12][0-9]|3[01]))(?:(?P<t>T)(?=[0-9]{{2}}:[0-9]{{2}})|(?![\p{{L}}\p{{N}}]|[-/.][0-9]))",
         _iso,
         DIGITS,
+        at=AT_NUMBER,
     ),
     rule(
         "date",
@@ -160,15 +170,17 @@ RULES = [
         lambda match, dialect: _numeric(match, dialect) if len(match["y"]) == 4 or match["sep"] == "/" else None,
         DIGITS,
         "-/.",
+        at=AT_NUMBER,
     ),
     rule(
         "date",
         rf"{LEFT}(?P<a>[0-9]{{1,2}})(?P<sep>/)(?P<b>[0-9]{{1,2}})(?P<y>(?!))?(?![\p{{L}}\p{{N}}/%]|[.,:-][0-9])(?<=\b(?:[Oo]n|[Dd]ue|[Dd]ue by|[Dd]ated?|[Ss]ince|[Uu]ntil|[Tt]ill|[Ss]tarting|[Ee]nding|{_ANY_WEEKDAY}[.,]?):?\s[0-9/]{{3,5}})(?! of\b| (?:the )?(?:stars|points))",
         _numeric,
         "/",
+        at=AT_NUMBER,
     ),
-    rule("weekday", rf"\b(?P<weekday>(?:{_WEEKDAY})\b\.?)(?=,?\s(?:{FULL_MONTH}|{SHORT_MONTH}|[0-9]{{1,2}}\b)|\s?{DASH}\s?{_ANY_WEEKDAY}\b|/{_ANY_WEEKDAY}\b)", _weekday, "MTWFS"),
-    rule("weekday", rf"\b(?P<weekday>(?:{_WEEKDAY})\b\.?)(?<=\b{_ANY_WEEKDAY}\.?\s?(?:{DASH}|/|,\s|and |& )\s?(?:{_WEEKDAY})\.?)", _weekday, "MTWFS"),
+    rule("weekday", rf"\b(?P<weekday>(?:{_WEEKDAY})\b\.?)(?=,?\s(?:{FULL_MONTH}|{SHORT_MONTH}|[0-9]{{1,2}}\b)|\s?{DASH}\s?{_ANY_WEEKDAY}\b|/{_ANY_WEEKDAY}\b)", _weekday, _WEEKDAY_LIKE),
+    rule("weekday", rf"\b(?P<weekday>(?:{_WEEKDAY})\b\.?)(?<=\b{_ANY_WEEKDAY}\.?\s?(?:{DASH}|/|,\s|and |& )\s?(?:{_WEEKDAY})\.?)", _weekday, _WEEKDAY_LIKE),
     rule(
         "date",
         rf"\b{_MONTH}\s{_DAY}{_TO_DAY}{_END}(?:,?\s{_YEAR})?(?!\s(?:people|times|percent|men|women|of them|or)\b)",
@@ -177,31 +189,33 @@ RULES = [
     ),
     rule(
         "date",
-        rf"{LEFT}(?P<the>(?<=\b[Tt]he\s))?{_DAY}(?:(?P<dash>\s?{DASH}\s?|\s(?:to|and|or)\s(?:the )?)(?P<today>(?:[1-9]|[12][0-9]|3[01])(?:st|nd|rd|th)?))?(?P<of>\sof)?\s{_MONTH}\b(?:,?\s{_YEAR})?(?!\s[0-9]{{1,2}}\b(?!:))",
+        rf"{LEFT}{_DAY}(?:(?P<dash>\s?{DASH}\s?|\s(?:to|and|or)\s(?:the )?)(?P<today>(?:[1-9]|[12][0-9]|3[01])(?:st|nd|rd|th)?))?(?P<of>\sof)?\s{_MONTH}(?![\p{{L}}\p{{N}}])(?:,?\s{_YEAR})?(?!\s[0-9]{{1,2}}\b(?!:))",
         _day_month,
         DIGITS,
+        at=AT_NUMBER,
     ),
     rule("date", rf"\b{_MONTH},?\s{_YEAR}{_END}", _month_year, DIGITS),
     rule(
         "month",
         rf"(?<=\b(?:in|since|until|till|by|from|to|of|last|next|this|early|late|mid|and|through)[ -])(?P<month>(?:Jan|Feb|Aug|Sept|Oct|Nov|Dec)\b\.?)(?!\s[A-Z][a-z])",
         lambda match, _dialect: [("month", month_name(match["month"]) + ("." if match["month"].endswith(".") and match.end() == len(match.string.rstrip()) else ""))],
-        "JFASOND",
+        _MONTH_LIKE,
     ),
     rule("month", rf"\b(?P<month>(?:{SHORT_MONTH})\b\.?)(?=\s?[–-]\s?(?:{FULL_MONTH}|{SHORT_MONTH})\b)|(?<=\b(?:{FULL_MONTH}|(?:{SHORT_MONTH})\.?)\s?[–-]\s?)(?P<month>(?:{SHORT_MONTH})\b\.?)", lambda match, _dialect: [("month", month_name(match["month"]))], "–-"),
     rule("range", rf"(?<=\b(?:{FULL_MONTH}|(?:{SHORT_MONTH})\.?|{_ANY_WEEKDAY}\.?))\s?(?P<dash>[–-])\s?(?=(?:{FULL_MONTH}|{SHORT_MONTH}|{_ANY_WEEKDAY})\b)", lambda _m, _d: [("dash", "to")], "–-"),
-    rule("decade", r"(?<![\p{L}\p{N}])(?<![0-9][.,])(?P<decade>[12][0-9]{2}0)['’]?s(?![\p{L}\p{N}])", _decade, DIGITS),
+    rule("decade", r"(?<![\p{L}\p{N}])(?<![0-9][.,])(?P<decade>[12][0-9]{2}0)['’]?s(?![\p{L}\p{N}])", _decade, DIGITS, at=AT_NUMBER),
     rule("decade", r"['’‘](?P<decade>[0-9]0)s(?![\p{L}\p{N}])", _decade, DIGITS),
-    rule("decade", r"(?<![\p{L}\p{N}.,$])(?P<decade>[2-9]0)['’]?s(?![\p{L}\p{N}])(?! (?:timeout|delay|timer|wait|interval)\b)", _decade, DIGITS),
-    rule("year", r"['’‘](?P<y>[0-9]{2})(?![\p{L}\p{N}'’])", lambda match, dialect: f"oh {digits(match['y'][1])}" if match["y"][0] == "0" else cardinal(int(match["y"]), dialect), "'’‘", DIGITS),
+    rule("decade", r"(?<![\p{L}\p{N}.,$])(?P<decade>[2-9]0)['’]?s(?![\p{L}\p{N}])(?! (?:timeout|delay|timer|wait|interval)\b)", _decade, DIGITS, at=AT_NUMBER),
+    rule("year", r"(?<![0-9])['’‘](?P<y>[0-9]{2})(?![\p{L}\p{N}'’])", lambda match, dialect: f"oh {digits(match['y'][1])}" if match["y"][0] == "0" else cardinal(int(match["y"]), dialect), "'’‘", DIGITS),
     rule("fiscal year", r"\b(?P<letters>FY|CY)[ ]?['’]?(?P<year>(?:20|19)?[0-9]{2})\b", _fiscal, DIGITS),
     rule("quarter", r"\b(?P<letter>[QH])(?P<number>[1-4])[ ]?['’]?(?P<year>(?:20|19)[0-9]{2}|(?<=['’])[0-9]{2})\b", _quarter, DIGITS),
-    rule("season", rf"{LEFT}(?P<first>(?:1[5-9]|20)[0-9]{{2}})(?P<dash>[-–/])(?P<second>[0-9]{{2}})(?![\p{{L}}\p{{N}}]|[-.,/–][0-9])", _season, DIGITS),
+    rule("season", rf"{LEFT}(?P<first>(?:1[5-9]|20)[0-9]{{2}})(?P<dash>[-–/])(?P<second>[0-9]{{2}})(?![\p{{L}}\p{{N}}]|[-.,/–][0-9])", _season, DIGITS, at=AT_NUMBER),
     rule(
         "era",
         r"(?<![\p{L}\p{N}])(?:(?P<number>[0-9]{1,4})|(?P<comma>[0-9]{1,3}(?:,[0-9]{3})+))?(?:\s?)(?P<era>BCE|BC|CE|AD|B\.C\.E\.?|B\.C\.?|A\.D\.?|C\.E\.?)(?![\p{L}\p{N}])(?<=[0-9](?:st|nd|rd|th|s| century| centuries)?\s?[A-Z.]+)",
         _era,
         "BCA",
+        at=AT_NUMBER,
     ),
-    rule("era", r"\b(?P<era>AD|A\.D\.|CE)\s(?P<number>[0-9]{1,4})(?P<comma>(?!))?\b", _era, "AC"),
+    rule("era", r"\b(?P<era>AD|A\.D\.|CE)\s(?P<number>[0-9]{1,4})(?P<comma>(?!))?\b", _era, _ERA, DIGITS),
 ]

@@ -47,7 +47,7 @@ def _entity(match: Any, _dialect: Dialect) -> Reading:
     text = html.unescape(match[0])
     if text == match[0]:
         return None
-    return _ENTITIES.get(text, text if text.replace("'", "").isalpha() else " ")
+    return _ENTITIES.get(text, text if regex.fullmatch(r"[\p{L}'’]+", text) else " ")
 
 
 def _tag(match: Any, _dialect: Dialect) -> Reading:
@@ -72,7 +72,8 @@ RULES = [
         "<",
         flags=regex.IGNORECASE,
     ),
-    rule("HTML entity", r"[\p{L}']*+(?:&(?:[A-Za-z]{2,31}|\#[0-9]{1,7}|\#[xX][0-9a-fA-F]{1,6});[\p{L}']*+)++", _entity, "&"),
+    rule("HTML entity", r"[\p{L}']*+(?:&(?:[A-Za-z](?:acute|grave|uml|circ|tilde|cedil|ring|slash)|[a-z]{2}lig|rsquo|lsquo|apos|\#0?39|\#8217|\#x27);[\p{L}']*+)++", _entity, "&"),
+    rule("HTML entity", r"&(?:[A-Za-z]{2,31}|\#[0-9]{1,7}|\#[xX][0-9a-fA-F]{1,6});", _entity, "&"),
     rule("thematic break", r"^[ \t]{0,3}(?:(?:-[ \t]*+){3,}+|(?:\*[ \t]*+){3,}+|(?:_[ \t]*+){3,}+|={3,}+[ \t]*+)$", "", "-*_=", flags=_LINES),
     rule("table rule", r"^[ \t]*+\|?+(?:[ \t]*+:?+-++:?+[ \t]*+\|)++(?:[ \t]*+:?+-++:?+[ \t]*+)?+$", "", "|", flags=_LINES),
     rule("table", r"^[ \t]*+\|[^\n]*+$(?<=\|[ \t]*+)", _row, "|", flags=_LINES),
@@ -81,12 +82,12 @@ RULES = [
     rule("quote", r"^[ ]{0,3}(?:>[ \t]?+)++(?=[^\s0-9=])", "", ">", flags=_LINES),
     rule("list", r"^(?:[ \t]*+(?:>[ \t]?+)?+)(?P<m>[-*+•‣◦▪●○·–][ \t]++(?:\[[ xX]?\][ \t]++)?+)(?=\S)", lambda _m, _d: [("m", "")], "-*+•‣◦▪●○·–", flags=_LINES),
     rule("numbered list", r"^(?<indent>[ \t]*+)(?P<n>(?P<number>[0-9]{1,3})[.)])(?=[ \t]++\S)", lambda m, d: [("n", f"{decimal(m['number'], d)},")], "0123456789", flags=_LINES),
+    rule("citation", r"(?<=[.,;:!?\"”’)\]]|\p{L}{3})\[[1-9][0-9]{0,2}(?:[,–-][ ]?[0-9]{1,3})*+\](?!\()", "", "["),
     rule("image", r"(?P<open>!\[)[^\[\]\n]{0,300}(?P<close>\]\([^()\s]*+(?:\([^()\s]*+\)[^()\s]*+)*+(?:[ \t]++[\"'][^\"'\n]*+[\"'])?+\))", _link, "!"),
     rule("link", r"(?P<open>\[)(?!\^)[^\[\]\n]{1,300}(?P<close>\]\([^()\s]*+(?:\([^()\s]*+\)[^()\s]*+)*+(?:[ \t]++[\"'][^\"'\n]*+[\"'])?+\))", _link, "["),
     rule("link", r"(?P<open>\[)(?!\^)[^\[\]\n]{1,300}(?P<close>\]\[[^\[\]\n]{0,100}\])", _link, "["),
     rule("link definition", r"^[ ]{0,3}\[[^\[\]\n]{1,100}\]:[ \t]++\S++[^\n]*+$", "", "[", flags=_LINES),
     rule("footnote", r"\[\^[^\[\]\s]{1,40}\]:?+", "", "["),
-    rule("citation", r"(?<=[.,;:!?\"”’)\]]|\p{L}{3})\[[1-9][0-9]{0,2}(?:[,–-][ ]?[0-9]{1,3})*+\](?!\()", "", "["),
     rule("autolink", r"(?P<open><)(?:https?://|mailto:)?[^\s<>]+[.@][^\s<>]+(?P<close>>)", _link, "<"),
     rule("placeholder", r"(?P<open></?)[A-Za-z][\w.:-]*+(?:[ ][\w ]{1,40})?(?P<close>[ ]?/?>)", _link, "<"),
     rule("code span", r"`++", "", "`"),

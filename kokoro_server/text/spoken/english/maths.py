@@ -6,7 +6,7 @@ import unicodedata
 from typing import Any
 
 from kokoro_server.text.spoken.engine import Dialect, Reading, rule
-from kokoro_server.text.spoken.english.patterns import DIGITS, INTEGER, LEFT, NUMBER, SPACE, any_of
+from kokoro_server.text.spoken.english.patterns import AT_NUMBER, DIGITS, INTEGER, LEFT, NUMBER, SPACE, any_of
 from kokoro_server.text.spoken.english.words import cardinal, decimal, letters, ordinal, plural
 
 _SUPERSCRIPTS = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻⁽⁾ⁿⁱ", "0123456789+-()ni")
@@ -181,15 +181,17 @@ def _times(match: Any, _dialect: Dialect) -> Reading:
 _NEAR = r"(?:[\p{L}\p{N})\]²³%½¼¾]|\p{Greek})"
 _VARIABLE = r"(?<![\p{L}\p{N}'’])[b-zB-HJ-Z](?![\p{L}\p{N}'’.])"
 RULES = [
-    rule("scientific notation", rf"{LEFT}(?P<mantissa>{NUMBER})[eE](?P<sign>[-−+])?(?P<exponent>[0-9]{{1,3}})(?![\p{{L}}\p{{N}}.])", _scientific, "eE", DIGITS),
-    rule("fraction", rf"(?<![\p{{L}}])(?P<whole>{INTEGER})?{SPACE}?(?P<vulgar>[{_VULGAR}])", _vulgar, _VULGAR),
+    rule("scientific notation", rf"{LEFT}(?P<mantissa>{NUMBER})[eE](?P<sign>[-−+])?(?P<exponent>[0-9]{{1,3}})(?![\p{{L}}\p{{N}}.])", _scientific, "eE", DIGITS, at=AT_NUMBER),
+    rule("fraction", rf"(?<![\p{{L}}])(?P<whole>{INTEGER})?{SPACE}?(?P<vulgar>[{_VULGAR}])", _vulgar, _VULGAR, at=AT_NUMBER),
     rule(
         "fraction",
         rf"{LEFT}(?P<rated>(?<=\b{_RATED} ))?(?:(?P<whole>[0-9]{{1,3}})[ -])?(?P<top>[0-9]{{1,4}})[/⁄](?P<bottom>[0-9]{{1,4}})(?P<of>(?= (?:of|inch|cup|mile|hour)))?(?![\p{{L}}\p{{N}}])(?![/.,:][0-9])",
         _fraction,
         "/⁄",
         DIGITS,
+        at=AT_NUMBER,
     ),
+    rule("rating", rf"{LEFT}(?P<top>[0-9]{{1,2}}\.[0-9])/(?P<bottom>5|10|20|100)(?![\p{{L}}\p{{N}}])(?![/.,:][0-9])", lambda match, dialect: f"{decimal(match['top'], dialect)} out of {decimal(match['bottom'], dialect)}", "/", at=AT_NUMBER),
     rule("power", rf"[{_SUPER}]++(?<=[\p{{L}}\p{{N}})\]{_SUPER}])(?P<power>(?<=(?P<p>[{_SUPER}]+)))", lambda match, dialect: power(match[0].translate(_SUPERSCRIPTS), dialect), _SUPER),
     rule("power", r"(?<=[\p{L}\p{N})\]])\^(?P<power>[-−]?[0-9]+|[-−]?\p{L}(?!\p{L})|\{[^{}\s]{1,12}\}|\([^()\s]{1,12}\))", _caret, "^"),
     rule("subscript", rf"[{_SUB}]++", _subscript, _SUB),

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+import regex
+
 from kokoro_server.text.spoken.engine import Dialect, Reading, Where, rule
-from kokoro_server.text.spoken.english.patterns import DASH, DIGITS, LEFT, MAGNITUDES, NUMBER, SPACE, any_of
+from kokoro_server.text.spoken.english.patterns import AT_NUMBER, DASH, DIGITS, LEFT, MAGNITUDES, NUMBER, SPACE, any_of, follows
 from kokoro_server.text.spoken.english.words import cardinal, decimal, value
 
 
@@ -116,7 +118,7 @@ _NOT_NOUNS = (
     "within without worth would yesterday yet you your last annually monthly weekly daily went came goes"
 ).split()
 # A five dollar fee: the singular, between an article or the like and a noun.
-_DETERMINER = r"(?<=\b(?:an?|another|the|this|that|each|every|one|his|her|its|our|my|your|their|new|free|extra)\s(?:(?:new|extra|single|whole|total|record|annual|monthly|weekly|daily|estimated|initial|additional)\s)?[*_\"“(]*)"
+_DETERMINER = regex.compile(r"(?i)\b(?:an?|another|the|this|that|each|every|one|his|her|its|our|my|your|their|new|free|extra)\s(?:(?:new|extra|single|whole|total|record|annual|monthly|weekly|daily|estimated|initial|additional)\s)?[*_\"“(]*\Z")
 _NOUN = rf"(?=[*_]*(?:{SPACE}(?!(?:{any_of(_NOT_NOUNS)})\b)\p{{L}}|-(?!\p{{Lu}})\p{{L}}))"
 
 
@@ -150,7 +152,7 @@ def _with_cents(whole: int, cents: int, currency: Currency, dialect: Dialect, *,
 def _before(match: Any, dialect: Dialect) -> Reading:
     """$5, $5-10, $5m, $20/month."""
     currency, big, to = SIGNS[match["sign"]], match["big"], match["to"]
-    noun = match["noun"] is not None and match["determiner"] is not None
+    noun = match["noun"] is not None and follows(match, _DETERMINER)
     claims: list[tuple[Where, str]] = []
     start, last = match.start("sign"), match["amount"]
     if to:
@@ -173,7 +175,7 @@ def _before(match: Any, dialect: Dialect) -> Reading:
 
 def _after(match: Any, dialect: Dialect) -> Reading:
     currency = _AFTER[match["sign"]]
-    noun = match["noun"] is not None and match["determiner"] is not None
+    noun = match["noun"] is not None and follows(match, _DETERMINER)
     claims: list[tuple[Where, str]] = [("all", _amount(match["amount"], match["big"], currency, dialect, noun=noun))]
     if match["per"]:
         claims.append(("per", f"per {_PER[match['unit']]}"))
@@ -191,7 +193,7 @@ def _pence(match: Any, dialect: Dialect) -> Reading:
 RULES = [
     rule(
         "money",
-        rf"(?P<determiner>{_DETERMINER})?(?<![\p{{L}}\p{{N}}])(?P<sign>{any_of(SIGNS)}){SPACE}?(?P<amount>{NUMBER})"
+        rf"(?<![\p{{L}}\p{{N}}])(?P<sign>{any_of(SIGNS)}){SPACE}?(?P<amount>{NUMBER})"
         rf"(?:{SPACE}?(?P<lowbig>(?i:k|m|bn|b))?(?P<dash>{SPACE}?{DASH}{SPACE}?)(?P<tosign>(?P=sign))?(?P<to>{NUMBER}))?"
         rf"{_MAGNITUDE}?(?P<plus>\+(?![0-9]))?{_PER_UNIT}?(?P<noun>{_NOUN})?",
         _before,
@@ -200,11 +202,12 @@ RULES = [
     ),
     rule(
         "money",
-        rf"(?P<determiner>{_DETERMINER})?{LEFT}(?P<all>(?P<amount>{NUMBER})(?:{_MAGNITUDE})?{SPACE}?(?P<sign>{any_of(_AFTER)}))(?![\p{{L}}\p{{N}}]){_PER_UNIT}?(?P<noun>{_NOUN})?",
+        rf"{LEFT}(?P<all>(?P<amount>{NUMBER})(?:{_MAGNITUDE})?{SPACE}?(?P<sign>{any_of(_AFTER)}))(?![\p{{L}}\p{{N}}]){_PER_UNIT}?(?P<noun>{_NOUN})?",
         _after,
         DIGITS,
+        at=AT_NUMBER,
     ),
     rule("money", rf"(?<![\p{{L}}\p{{N}}])(?P<sign>{any_of(CODES)}){SPACE}?(?P<amount>{NUMBER}){_MAGNITUDE}?(?![\p{{L}}\p{{N}}])", _code_before, DIGITS, "UCANSEGJIPRDKBMZT"),
-    rule("money", rf"{LEFT}(?P<amount>[1-9][0-9]?)(?P<sign>p)(?![\p{{L}}\p{{N}}])", _pence, "p", DIGITS),
-    rule("money", rf"{LEFT}(?P<amount>[1-9][0-9]?)(?P<sign>c)(?![\p{{L}}\p{{N}}])(?= (?:each|per|a|an|piece)\b)", _pence, "c", DIGITS),
+    rule("money", rf"{LEFT}(?P<amount>[1-9][0-9]?)(?P<sign>p)(?![\p{{L}}\p{{N}}])", _pence, "p", DIGITS, at=AT_NUMBER),
+    rule("money", rf"{LEFT}(?P<amount>[1-9][0-9]?)(?P<sign>c)(?![\p{{L}}\p{{N}}])(?= (?:each|per|a|an|piece)\b)", _pence, "c", DIGITS, at=AT_NUMBER),
 ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kokoro_server.text.spoken.engine import Dialect, Reading, rule
-from kokoro_server.text.spoken.english.patterns import DIGITS, LEFT, NUMBER, RIGHT
+from kokoro_server.text.spoken.english.patterns import AT_NUMBER, DIGITS, LEFT, NUMBER, RIGHT
 from kokoro_server.text.spoken.english.words import decimal, in_pairs, plural, year
 
 _EVERYDAY_PLURALS = (
@@ -16,7 +16,7 @@ _EVERYDAY_PLURALS = (
 )
 # Words before a number that is a name: its digits are read in pairs.
 _NAMES = (
-    r"(?:[Rr]oom|[Ff]light|[Rr]oute|[Hh]ighway|[Hh]wy|[Ii]nterstate|[Bb]us|[Tt]rain|[Gg]ate|[Oo]rder|[Tt]icket|[Ii]nvoice|[Ss]uite|"
+    r"(?:[Rr]oom|Rm\.|[Ff]light|[Rr]oute|[Hh]ighway|[Hh]wy|[Ii]nterstate|[Bb]us|[Tt]rain|[Gg]ate|[Oo]rder|[Tt]icket|[Ii]nvoice|[Ss]uite|"
     r"[Ee]xtension|[Ee]xt\.?|[Pp]ort|[Ee]rror|[Cc]ode|HTTP|RFC|ISO|IEEE|Boeing|Airbus|Model|[Ss]tatus|PEP|Area|Studio|Peugeot|Porsche|"
     r"BMW|Ferrari|Audi|Route|US|RTX|GTX|Apartment|[Aa]pt\.?|[Bb]uilding|Intel|Ryzen|Core|Formula|Channel|Locker|Box|Case|Form|Psalm|CVE|SR|Title)"
 )
@@ -44,9 +44,9 @@ def _agent(text: str) -> str:
 
 
 RULES = [
-    rule("number", rf"{LEFT}(?<=\b{_NAMES}\s\#?)(?P<number>[0-9]{{3,4}})(?![\p{{L}}\p{{N}}%])(?![.,:][0-9])", _name, DIGITS),
-    rule("number", rf"{LEFT}(?P<number>[0-9]{{2,4}})(?=(?:\s[NSEW]\.?)?\s(?:[A-Z][\p{{L}}'.]+\s){{1,2}}(?:Street|St|Avenue|Ave|Road|Rd|Boulevard|Blvd|Drive|Dr|Lane|Ln|Court|Ct|Place|Pl|Way|Square|Sq|Parkway|Pkwy|Highway|Hwy|Terrace|Crescent|Row)\b)", _name, DIGITS),
-    rule("year", rf"{LEFT}(?P<year>(?:1[1-9]|20)[0-9]{{2}}|10[1-9][0-9]|9[0-9]{{2}}(?<=\b[Ii]n 9[0-9]{{2}}))(?P<own>['’]s)?(?![\p{{L}}\p{{N}}%])(?![.,:][0-9])(?!\s(?:{_EVERYDAY_PLURALS})\b)(?![- ](?:foot|mile|meter|metre|year|pound|word|page|point)\b)", _year, DIGITS),
-    rule("number", rf"(?<![\p{{L}}\p{{N}}.,:/-])(?P<number>[0-9]{{1,3}}(?: [0-9]{{3}})+)(?P<suffix>(?!))?(?<= [0-9]{{3}} [0-9]{{3}}|[0-9]00){RIGHT}(?![ -][0-9])", _number, " ", DIGITS),
-    rule("number", rf"(?<![\p{{N}}])(?<![0-9][.,])(?P<number>{NUMBER})(?P<suffix>['’]?s(?![\p{{L}}\p{{N}}]))?(?![0-9])", _number, DIGITS),
+    rule("number", rf"{LEFT}(?<=\b{_NAMES}\s(?:[A-Z]{{2}} )?\#?)(?P<number>[0-9]{{3,4}})(?![\p{{L}}\p{{N}}%])(?![.,:][0-9])", _name, DIGITS, at=AT_NUMBER),
+    rule("number", rf"{LEFT}(?P<number>[0-9]{{2,4}})(?=(?:\s[NSEW]\.?)?\s(?:[A-Z][\p{{L}}'.]+\s){{1,2}}(?:Street|St|Avenue|Ave|Road|Rd|Boulevard|Blvd|Drive|Dr|Lane|Ln|Court|Ct|Place|Pl|Way|Square|Sq|Parkway|Pkwy|Highway|Hwy|Terrace|Crescent|Row)\b)", _name, DIGITS, at=AT_NUMBER),
+    rule("year", rf"{LEFT}(?P<year>(?:1[1-9]|20)[0-9]{{2}}|10[1-9][0-9]|9[0-9]{{2}}(?<=\b[Ii]n 9[0-9]{{2}}))(?P<own>['’]s)?(?![\p{{L}}\p{{N}}%])(?![.,:][0-9])(?!\s(?:{_EVERYDAY_PLURALS})\b)(?![- ](?:foot|mile|meter|metre|year|pound|word|page|point)\b)", _year, DIGITS, at=AT_NUMBER),
+    rule("number", rf"(?<![\p{{L}}\p{{N}}.,:/-])(?P<number>[0-9]{{1,3}}(?: [0-9]{{3}})+)(?P<suffix>(?!))?(?<= [0-9]{{3}} [0-9]{{3}}|[0-9]00){RIGHT}(?![ -][0-9])", _number, " ", DIGITS, at=AT_NUMBER),
+    rule("number", rf"(?<![\p{{N}}])(?<![0-9][.,])(?P<number>{NUMBER})(?P<suffix>['’]?s(?![\p{{L}}\p{{N}}]))?(?![0-9])", _number, DIGITS, at=AT_NUMBER),
 ]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
+from typing import Any
 
 import regex
 
@@ -11,7 +13,7 @@ DASH = r"[-‐‑–—−]"
 DASHES = "-‐‑–—−"
 SPACE = r"[ \xa0\u2009\u202f]"
 # Neither within a word or a number, nor within its decimals.
-LEFT = r"(?<![\p{L}\p{N}])(?<![0-9][.,:/])"
+LEFT = r"(?<![\p{L}\p{N}^])(?<![0-9][.,:/])"
 RIGHT = r"(?![\p{L}\p{N}])(?![.,:][0-9])"
 INTEGER = r"(?:[0-9]{1,3}(?:,[0-9]{3})++|[0-9]{1,3}(?:[\xa0\u2009\u202f][0-9]{3})++|[0-9]++)(?![0-9])"
 NUMBER = rf"(?:{INTEGER}(?:\.[0-9]++)?+|\.[0-9]++)"
@@ -45,6 +47,22 @@ SHORT_MONTH = "Jan|Feb|Mar|Apr|Jun|Jul|Aug|Sept|Sep|Oct|Nov|Dec"
 MONTH = rf"(?:{FULL_MONTH}|(?:{SHORT_MONTH})\b\.?+)"
 # Whether a dot belongs to an abbreviation alone, and ends no sentence: in a claim it then goes with the abbreviation.
 OWN_DOT = r"(?:\.(?!\s*+\Z|\s*+\n|\s++[\"“‘'(]?[A-Z]))"
+
+
+# Where matches can begin.
+AT_NUMBER = regex.compile(r"(?<![0-9])[0-9]|[.(](?=[0-9])")
+AT_CODE = regex.compile(r"(?<![\p{L}\p{N}])(?:\p{L}{1,20}+[-‑]?+)?+[0-9]")
+AT_DOTTED = regex.compile(r"(?<![\p{L}\p{N}.'’@/&])\p{L}{1,10}+\.")
+AT_WORD_BEFORE_NUMBER = regex.compile(r"(?<![\p{L}\p{N}.'’&])\p{L}{1,8}+(?=\s[0-9])")
+AT_CAPITAL = regex.compile(r"(?<![\p{L}\p{N}])\p{Lu}")
+# What a text must have for a rule to be worth trying.
+INNER_DOT = re.compile(r"\.[^\W_]")
+NOT_ASCII = re.compile(r"[^\x00-\x7f]")
+
+
+def follows(match: Any, pattern: Any, reach: int = 40) -> bool:
+    """Whether `match` comes right after `pattern`, which ends with \\Z. Cheaper than a look-behind at every position."""
+    return pattern.search(match.string, max(0, match.start() - reach), match.start()) is not None
 
 
 def any_of(words: Iterable[str]) -> str:

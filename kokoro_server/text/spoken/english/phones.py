@@ -7,7 +7,7 @@ from typing import Any
 import regex
 
 from kokoro_server.text.spoken.engine import Dialect, Reading, rule
-from kokoro_server.text.spoken.english.patterns import DIGITS
+from kokoro_server.text.spoken.english.patterns import AT_NUMBER, DIGITS
 from kokoro_server.text.spoken.english.words import cardinal, digits, letters
 
 _GROUP = regex.compile(r"[0-9]+|[A-Z]+|\+")
@@ -66,6 +66,7 @@ RULES = [
         _phone,
         "-. \xa0‑–",
         DIGITS,
+        at=AT_NUMBER,
     ),
     rule(
         "phone number",
@@ -73,6 +74,7 @@ RULES = [
         _phone,
         "8",
         "-",
+        at=AT_NUMBER,
     ),
     # British numbers begin with a nought.
     rule(
@@ -80,6 +82,7 @@ RULES = [
         rf"{_LEFT}(?P<number>\(?0[1-9][0-9]{{1,4}}\)?[ \xa0-][0-9]{{3,4}}[ \xa0-]?[0-9]{{3,4}}|0[0-9]{{9,10}}){_EXTENSION}{_RIGHT}",
         _phone,
         "0",
+        at=AT_NUMBER,
     ),
     rule(
         "phone number",
@@ -87,18 +90,20 @@ RULES = [
         _phone,
         DIGITS,
         "-. \xa0‑–",
+        at=AT_NUMBER,
     ),
-    rule("phone number", rf"{_LEFT}(?P<number>[2-9][0-9]{{2}}-(?P<second>[0-9]{{4}})){_EXTENSION}{_RIGHT}(?! [a-z]+s\b)", _seven, DIGITS, "-"),
+    rule("phone number", rf"{_LEFT}(?P<number>[2-9][0-9]{{2}}-(?P<second>[0-9]{{4}})){_EXTENSION}{_RIGHT}(?! [a-z]+s\b)", _seven, DIGITS, "-", at=AT_NUMBER),
     rule(
         "emergency number",
         rf"{_LEFT}(?P<number>(?<=\b(?:[Cc]all|[Dd]ial|[Pp]hone|[Rr]ing|[Tt]ext)(?:ed|ing|s|ling|led)?(?: on)? )(?:911|999|112|411|311|211|511|711|988|101|111|000)|911(?= (?:call|dispatch|operator|emergency))){_RIGHT}",
         _phone,
         DIGITS,
+        at=AT_NUMBER,
     ),
-    rule("digits", rf"{_LEFT}(?P<number>[0-9]{{4}}[ -][0-9]{{4}}[ -][0-9]{{4}}[ -][0-9]{{4}}|[0-9]{{3}}-[0-9]{{2}}-[0-9]{{4}}){_RIGHT}", _phone, DIGITS),
-    rule("digits", rf"{_LEFT}(?P<number>(?<=\bISBN(?:-1[03])?:? )[0-9][0-9 -]{{8,20}}[0-9X]){_RIGHT}", _phone, "I"),
-    rule("digits", rf"{_LEFT}(?P<number>(?<=\b(?:PIN|pin|code|passcode|password|ZIP|zip|SSN|serial|tracking|account|acct\.?|ISSN|IBAN|OTP)(?: (?:code|number|no\.))?(?: is|:)? )[0-9]{{3,}}(?:-[0-9]+)*+){_RIGHT}", _phone, DIGITS),
+    rule("digits", rf"{_LEFT}(?P<number>[0-9]{{4}}[ -][0-9]{{4}}[ -][0-9]{{4}}[ -][0-9]{{4}}|[0-9]{{3}}-[0-9]{{2}}-[0-9]{{4}}){_RIGHT}", _phone, DIGITS, at=AT_NUMBER),
+    rule("digits", rf"{_LEFT}(?P<number>(?<=\bISBN(?:-1[03])?:? )[0-9][0-9 -]{{8,20}}[0-9X]){_RIGHT}", _phone, "I", at=AT_NUMBER),
+    rule("digits", rf"{_LEFT}(?P<number>(?<=\b(?:PIN|pin|code|passcode|password|ZIP|zip|SSN|serial|tracking|account|acct\.?|ISSN|IBAN|OTP)(?: (?:code|number|no\.))?(?: is|:)? )[0-9]{{3,}}(?:-[0-9]+)*+){_RIGHT}", _phone, DIGITS, at=AT_NUMBER),
     # A place and its postcode: NY 10001, Boston, MA 02110-1234.
-    rule("postcode", rf"{_LEFT}(?P<number>(?<=\b[A-Z]{{2}} )[0-9]{{5}}(?:-[0-9]{{4}})?+){_RIGHT}", _phone, DIGITS),
+    rule("postcode", rf"{_LEFT}(?P<number>(?<=\b[A-Z]{{2}} )[0-9]{{5}}(?:-[0-9]{{4}})?+){_RIGHT}", _phone, DIGITS, at=AT_NUMBER),
     rule("postcode", rf"{_LEFT}[A-Z]{{1,2}}[0-9][0-9A-Z]? [0-9][A-Z]{{2}}(?![\p{{L}}\p{{N}}])", _spelled, DIGITS),
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import regex
@@ -17,7 +18,7 @@ _RULERS = (
     "Callixtus|Carl|Carlos|Catherine|Celestine|Charles|Christian|Clement|Cleopatra|Conrad|Constantine|Cyrus|Darius|David|Edmund|"
     "Edward|Elizabeth|Emmanuel|Emanuel|Eric|Erik|Ernest|Eugene|Felipe|Ferdinand|Francis|Franz|Frederick|Friedrich|George|Gregory|"
     "Gustav|Gustavus|Haakon|Harald|Harold|Henry|Henri|Honorius|Humbert|Innocent|Isabella|Ivan|James|Joan|Johan|John|Joseph|Juan|"
-    "Julius|Justinian|Kenneth|Leo|Leopold|Louis|Ludwig|Magnus|Malcolm|Manuel|Margaret|Maria|Martin|Mary|Maximilian|Mehmed|Michael|"
+    "Julius|Justinian|Kenneth|Leo|Leopold|Louis|Ludwig|Magnus|Manuel|Margaret|Maria|Martin|Mary|Maximilian|Mehmed|Michael|"
     "Mithridates|Murad|Napoleon|Nicholas|Olaf|Olav|Oscar|Otto|Paul|Pedro|Peter|Philip|Pius|Ptolemy|Rama|Ramesses|Ramses|Richard|"
     "Robert|Rudolf|Selim|Seti|Shapur|Sigismund|Sixtus|Stephen|Suleiman|Sylvester|Theodosius|Thutmose|Umberto|Urban|Valdemar|"
     "Victor|Victoria|Vittorio|Wilhelm|Willem|William|Xerxes|Yazdegerd"
@@ -26,7 +27,7 @@ _TITLES = r"(?:King|Queen|Pope|Emperor|Empress|Prince|Princess|Tsar|Czar|Sultan|
 # Words that a numeral counts.
 _COUNTED = (
     "Part|Parts|Chapter|Chapters|Act|Acts|Scene|Scenes|Volume|Vol\\.|Book|Books|Section|Sections|Article|Articles|Phase|Stage|Level|"
-    "Type|Types|Class|Tier|Title|Appendix|Figure|Table|Unit|Mark|Mk\\.?|Episode|Episodes|War|Division|Category|Round|Season|Canto|"
+    "Type|Types|Class|Tier|Title|Appendix|Figure|Table|Unit|Mark|Mk\\.?|Episode|Episodes|War|Wars|Division|Category|Round|Season|Canto|"
     "Psalm|Symphony|Concerto|Sonata|Op\\.|No\\.|Lesson|Module|Step|Rule|Grade|Schedule|Annex|Amendment|Corps|Group|Bowl|Fantasy|"
     "Protocol|Generation|Gen|Series|Region|Zone|Quest|Olympiad|Vatican|Legion|Panel|Order|Corollary|Theorem|Lemma|Exhibit|Line|Pt\\.|Ch\\."
 )
@@ -82,17 +83,19 @@ def _century(match: Any, dialect: Dialect) -> Reading:
     return [("numeral", ordinal(number, dialect))] if number else None
 
 
+AT_ROMAN = regex.compile(r"(?<![\p{L}\p{N}])[IVXLCDM]+(?![\p{L}\p{N}])")
+_SMALL = re.compile(r"\b[ivx]{2}")
 _AFTER = r"(?![\p{L}\p{N}])(?![.][\p{L}])"
 _TO = rf"(?:(?P<dash>\s?[-–—]\s?|\s(?:and|to|or|&)\s)(?P<second>{_NUMERAL}))?"
 RULES = [
-    rule("Roman numeral", rf"(?<=\b{_TITLES}\s(?:[A-Z][\p{{L}}]+\s){{1,3}})(?P<numeral>{_NUMERAL}){_AFTER}(?!\s(?:{_FIRST_PERSON})\b)", _ruler, "IVX"),
-    rule("Roman numeral", rf"(?<=\b(?:{_RULERS})\s)(?P<numeral>(?!I\b)(?![LCDM]\b){_NUMERAL}){_AFTER}", _ruler, "IVX"),
-    rule("Roman numeral", rf"(?<=\b(?:{_RULERS})\s)(?P<numeral>I)(?=['’]s\b|[,;)]|\s(?:of|was|had|is|became|died|reigned|ruled|and|in|in|who|to|by|at|abdicated|succeeded|granted|ordered|married|founded)\b|\.?\s*\Z|\.\s)(?!\s(?:was|had|and|am)\s(?:not sure|thinking|told|wondering|I)\b)", _ruler, "I"),
-    rule("Roman numeral", rf"(?<=\b{_FIRST_NAMES}\s(?:[A-Z][\p{{L}}]+\s)?)(?P<numeral>II|III|IV){_AFTER}", _ruler, "IV"),
-    rule("Roman numeral", rf"(?<=\b(?:{_COUNTED})\s)(?P<numeral>(?![LCDM]\b){_NUMERAL}){_TO}{_AFTER}(?<!\bI(?=\s(?:{_FIRST_PERSON})\b))(?<!\bI(?=['’](?:m|ll|d|ve)\b))", _counted, "IVX"),
-    rule("Roman numeral", rf"(?<=\b(?:{'|'.join(word.lower() for word in _COUNTED.split('|'))})\s)(?P<numeral>(?![ILCDMVX]\b){_NUMERAL}){_TO}{_AFTER}", _counted, "IVX"),
-    rule("Roman numeral", rf"(?<![\p{{L}}\p{{N}}])(?P<numeral>{_NUMERAL})(?=(?:th)?[ -]centur(?:y|ies)\b)", _century, "IVX"),
-    rule("Roman numeral", rf"(?<=\p{{Lu}}[\p{{L}}'’]+[\s-])(?P<numeral>[IVX]{{2,6}}|[IVXLCDM]{{4,12}}){_AFTER}(?!\s(?:drip|fluids?|line|therapy)\b)", _alone, "IVX"),
-    rule("Roman numeral", rf"(?<![\p{{L}}\p{{N}}.])(?P<numeral>III|VII|VIII|XII|XIII|XIV|XVI|XVII|XVIII|XIX|XXI|XXII|XXIII|XXIV|M[CDLXVIM]{{3,14}}){_AFTER}", _alone, "IVXM"),
-    rule("Roman numeral", r"(?<=\(|\bpp?\. |^)(?P<numeral>ii|iii|iv|vi|vii|viii|ix|xi|xii|xiii|xiv|xv)(?=\)|[-–,. ])(?<=[(. \n]\p{L}+)", lambda match, dialect: [("numeral", _say(parse(match["numeral"]) or 0, dialect))], "iv"),
+    rule("Roman numeral", rf"(?<=\b{_TITLES}\s(?:[A-Z][\p{{L}}]+\s){{1,3}})(?P<numeral>{_NUMERAL}){_AFTER}(?!\s(?:{_FIRST_PERSON})\b)", _ruler, at=AT_ROMAN),
+    rule("Roman numeral", rf"(?<=\b(?:{_RULERS})\s)(?P<numeral>(?!I\b)(?![LCDM]\b){_NUMERAL}){_AFTER}", _ruler, at=AT_ROMAN),
+    rule("Roman numeral", rf"(?<=\b(?:{_RULERS})\s)(?P<numeral>I)(?=['’]s\b|[,;)]|\s(?:of|was|had|is|became|died|reigned|ruled|and|in|in|who|to|by|at|abdicated|succeeded|granted|ordered|married|founded)\b|\.?\s*\Z|\.\s)(?!\s(?:was|had|and|am)\s(?:not sure|thinking|told|wondering|I)\b)", _ruler, at=AT_ROMAN),
+    rule("Roman numeral", rf"(?<=\b{_FIRST_NAMES}\s(?:[A-Z][\p{{L}}]+\s)?)(?P<numeral>II|III|IV){_AFTER}", _ruler, at=AT_ROMAN),
+    rule("Roman numeral", rf"(?<=\b(?:{_COUNTED})\s)(?P<numeral>(?![LCDM]\b){_NUMERAL}){_TO}{_AFTER}(?<!\bI(?=\s(?:{_FIRST_PERSON})\b))(?<!\bI(?=['’](?:m|ll|d|ve)\b))", _counted, at=AT_ROMAN),
+    rule("Roman numeral", rf"(?<=\b(?:{'|'.join(word.lower() for word in _COUNTED.split('|'))})\s)(?P<numeral>(?![ILCDMVX]\b){_NUMERAL}){_TO}{_AFTER}", _counted, at=AT_ROMAN),
+    rule("Roman numeral", rf"(?<![\p{{L}}\p{{N}}])(?P<numeral>{_NUMERAL})(?=(?:th)?[ -]centur(?:y|ies)\b)", _century, at=AT_ROMAN),
+    rule("Roman numeral", rf"(?<=\p{{Lu}}[\p{{L}}'’]+[\s-])(?P<numeral>[IVX]{{2,6}}|[IVXLCDM]{{4,12}}){_AFTER}(?!\s(?:drip|fluids?|line|therapy)\b)", _alone, at=AT_ROMAN),
+    rule("Roman numeral", rf"(?<![\p{{L}}\p{{N}}.])(?P<numeral>III|VII|VIII|XII|XIII|XIV|XVI|XVII|XVIII|XIX|XXI|XXII|XXIII|XXIV|M[CDLXVIM]{{3,14}}){_AFTER}", _alone, at=AT_ROMAN),
+    rule("Roman numeral", r"(?<=\(|\bpp?\. |^)(?P<numeral>ii|iii|iv|vi|vii|viii|ix|xi|xii|xiii|xiv|xv)(?=\)|[-–,. ])(?<=[(. \n]\p{L}+)", lambda match, dialect: [("numeral", _say(parse(match["numeral"]) or 0, dialect))], _SMALL),
 ]

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from typing import Any
 
 import regex
 
 from kokoro_server.text.spoken.engine import Dialect, Reading, rule
-from kokoro_server.text.spoken.english.patterns import DIGITS
+from kokoro_server.text.spoken.english.patterns import DIGITS, NOT_ASCII
 from kokoro_server.text.spoken.english.words import decimal, letters
 
 _SIGNS = {
@@ -22,6 +23,7 @@ _SIGNS = {
 _EMOJI = r"[[\p{Extended_Pictographic}\p{Emoji_Modifier}\p{Regional_Indicator}]--[©®™‼⁉ℹ↔←→↑↓]]"
 _JOINERS = r"[\ufe0e\ufe0f\u200d\u20e3\U000e0020-\U000e007f]"
 _EMOTICON = r"(?<![\p{L}\p{N}])(?:[:;=8xX][-o^']?[)(\]\[DPpOo3|/\\*]|<3|[)(][-^']?[:;=]|\^_\^|-_-|o_O|O_o|¯\\_\(ツ\)_/¯|T_T|>_<|\\o/)(?![\p{L}\p{N}])"
+_FACE = re.compile(r"[:;=8xX][-o^']?[)(\]\[DPpOo3|/\\*]|<3|[)(][-^']?[:;=]|_|\\o/")
 
 
 def _number_sign(match: Any, dialect: Dialect) -> Reading:
@@ -56,8 +58,8 @@ def _numeral(sign: str, dialect: Dialect) -> str:
 
 
 RULES = [
-    rule("emoticon", _EMOTICON, "", ":;=8xX<^_(>\\)"),
-    rule("emoji", rf"(?V1){_EMOJI}(?:{_EMOJI}|{_JOINERS})*+", ""),
+    rule("emoticon", _EMOTICON, "", _FACE),
+    rule("emoji", rf"(?V1){_EMOJI}(?:{_EMOJI}|{_JOINERS})*+", "", NOT_ASCII),
     rule("number sign", r"(?<![\p{L}\p{N}&])(?P<sign>\#)\s?(?=[0-9])", _number_sign, "#"),
     rule("section sign", r"§§?\s?", lambda match, _dialect: "sections" if "§§" in match[0] else "section", "§"),
     rule("and", r"(?<![\p{L}\p{N}])\p{Lu}{1,3}&\p{Lu}{1,3}(?![\p{L}\p{N}])", _ampersand, "&"),
@@ -72,6 +74,6 @@ RULES = [
 LAST = [
     rule("dash", r"(?<=[0-9])[-–—~](?=[0-9])", " ", "-–—~"),
     rule("digits", r"[0-9]++(?:\.[0-9]++)?+", lambda match, dialect: decimal(match[0], dialect), DIGITS),
-    rule("digits", r"\p{Nd}++", lambda match, dialect: decimal("".join(str(unicodedata.digit(each)) for each in match[0]), dialect)),
+    rule("digits", r"\p{Nd}++", lambda match, dialect: decimal("".join(str(unicodedata.digit(each)) for each in match[0]), dialect), NOT_ASCII),
     rule("sign", r"(?V1)[[\p{S}\p{N}\p{Co}\p{Cn}]&@#%/\\*_§¶†‡•·‣′″‰{}|~№`¿¡※⁂]", _left_over),
 ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kokoro_server.text.spoken.engine import Dialect, Reading, Where, rule
-from kokoro_server.text.spoken.english.patterns import DIGITS, LEFT, NUMBER, any_of
+from kokoro_server.text.spoken.english.patterns import AT_NUMBER, DIGITS, LEFT, NUMBER, any_of
 from kokoro_server.text.spoken.english.words import ONES, cardinal, decimal, letters, value
 
 ZONES = (
@@ -89,6 +89,7 @@ RULES = [
         r"(?![\p{N}])(?!\s(?:ratio|scale|odds|mix|split)\b)",
         _clock,
         ":",
+        at=AT_NUMBER,
     ),
     rule(
         "time",
@@ -97,13 +98,15 @@ RULES = [
         DIGITS,
         "aApP",
         "mM",
+        at=AT_NUMBER,
     ),
     rule("time", r"\b(?P<zone>UTC|GMT)(?P<offset>[+−-][0-9]{1,2}(?::[0-9]{2})?)\b", _utc, "+−-"),
-    rule("duration", rf"{LEFT}{_PART}(?:,?\s?{_PART})++(?!\p{{L}})", _duration, DIGITS),
+    rule("duration", rf"{LEFT}{_PART}(?:,?\s?{_PART})++(?!\p{{L}})", _duration, DIGITS, at=AT_NUMBER),
     rule(
         "military time",
         r"(?<![\p{L}\p{N}.,$])(?P<h>[0-2][0-9])(?P<m>[0-5][0-9])(?= (?:hours|hrs|GMT|UTC|Zulu)\b)",
         lambda m, d: " ".join((("zero " + ONES[int(m["h"])]) if m["h"][0] == "0" else cardinal(int(m["h"]), d), "hundred" if m["m"] == "00" else _minutes(m["m"], d))),
         DIGITS,
+        at=AT_NUMBER,
     ),
 ]

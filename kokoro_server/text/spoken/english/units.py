@@ -6,9 +6,9 @@ from typing import Any, NamedTuple
 
 import regex
 
-from kokoro_server.text.spoken.engine import Dialect, Reading, Where, rule
-from kokoro_server.text.spoken.english.patterns import DASH, DIGITS, LEFT, NUMBER, SPACE, any_of
-from kokoro_server.text.spoken.english.unit_names import ALONE, FOLLOWED, UNITS, Unit
+from kokoro_server.text.spoken.engine import Dialect, Reading, rule
+from kokoro_server.text.spoken.english.patterns import AT_NUMBER, DIGITS, LEFT, NUMBER, OWN_DOT, SPACE, any_of, follows
+from kokoro_server.text.spoken.english.unit_names import ALONE, FOLLOWED, UNITS
 from kokoro_server.text.spoken.english.words import cardinal, decimal, value
 
 _POWERS = {"²": 2, "2": 2, "^2": 2, "³": 3, "3": 3, "^3": 3, "⁻¹": -1, "⁻²": -2}
@@ -18,7 +18,7 @@ _UNIT = any_of(UNITS)
 _COMPOUND = rf"(?:{_UNIT}){_EXPONENT}(?:[/·⋅∙](?:{_UNIT}){_EXPONENT})*+"
 _PART = regex.compile(rf"(?P<joint>[/·⋅∙])?(?P<unit>{_UNIT})(?P<power>{_EXPONENT})(?=[/·⋅∙]|\Z)")
 _FRACTION = r"(?:(?:[0-9]+ )?[0-9]+/[0-9]+|[0-9]*[½⅓⅔¼¾⅛⅜⅝⅞])"
-_DETERMINER = r"(?<=\b(?:an?|another|the|this|that|each|every|one|his|her|its|our|my|your|their|new|single)\s(?:\p{Ll}+\s)?[*_]*)"
+_DETERMINER = regex.compile(r"(?i)\b(?:an?|\p{L}+['’]s|another|the|this|that|each|every|one|his|her|its|our|my|your|their|new|single)\s(?:\p{Ll}+\s)?[*_]*\Z")
 _VERBS = (
     "a across after ago against all along and apart are around as at away back be because before below between both but by deep down "
     "due during each every far faster fast for from had has have heavy high if in into is it less like long longer low more north "
@@ -27,6 +27,10 @@ _VERBS = (
 ).split()
 _NOUN = rf"(?=[*_]*{SPACE}(?!(?:{any_of(_VERBS)})\b)\p{{Ll}})"
 _COMPASS = {"N": "north", "S": "south", "E": "east", "W": "west"}
+
+
+_OPEN_QUOTE = regex.compile(r"[\"“][^\"\n]*\Z")
+_INITIAL = regex.compile(r"\. \p{Lu}")  # 12 W. Main St.
 
 
 class _Said(NamedTuple):
@@ -56,8 +60,10 @@ def _quantity(match: Any, dialect: Dialect) -> Reading:
     said = _said(match["unit"], dialect)
     if said is None or (match["unit"] in ALONE and not ALONE[match["unit"]](match)):
         return None
+    if len(match["unit"]) == 1 and _INITIAL.match(match.string, match.end("unit")):
+        return None
     amount = match["amount"]
-    adjective = bool(match["hyphen"]) or (match["determiner"] is not None and match["noun"] is not None and "/" not in match["unit"])
+    adjective = bool(match["hyphen"]) or (follows(match, _DETERMINER) and match["noun"] is not None and "/" not in match["unit"])
     words = said.one if adjective or value(amount) == "1" else said.many
     end = match.end("dot") if match["dot"] else match.end("unit")
     return [((match.start("amount"), end), f"{decimal(amount, dialect)} {words}")]
@@ -69,7 +75,8 @@ def _fraction_of(match: Any, dialect: Dialect) -> Reading:
     if said is None or match["unit"] in ("in", "a"):
         return None
     mixed = match["amount"][0].isdigit() and ("/" not in match["amount"] or " " in match["amount"])
-    return [(("unit"), said.many if mixed and not match["hyphen"] else said.one)]
+    end = match.end("dot") if match["dot"] else match.end("unit")
+    return [((match.start("unit"), end), said.many if mixed and not match["hyphen"] else said.one)]
 
 
 def _per(match: Any, dialect: Dialect) -> Reading:
@@ -101,6 +108,8 @@ def _feet(match: Any, dialect: Dialect) -> Reading:
 
 def _inches(match: Any, dialect: Dialect) -> Reading:
     amount = match["amount"]
+    if follows(match, _OPEN_QUOTE, 80):
+        return None
     return f"{decimal(amount, dialect)} {'inch' if amount == '1' or match['noun'] is not None else 'inches'}"
 
 
@@ -115,27 +124,28 @@ def _resolution(match: Any, dialect: Dialect) -> Reading:
 
 
 RULES = [
-    rule("angle", rf"{LEFT}(?P<deg>[0-9]{{1,3}})°\s?(?P<min>[0-9]{{1,2}}(?:\.[0-9]+)?)[′'’]\s?(?:(?P<sec>[0-9]{{1,2}}(?:\.[0-9]+)?)(?:[″\"”]|'')\s?)?(?P<compass>[NSEW]\b)?", _angle, "°"),
+    rule("angle", rf"{LEFT}(?P<deg>[0-9]{{1,3}})°\s?(?P<min>[0-9]{{1,2}}(?:\.[0-9]+)?)[′'’]\s?(?:(?P<sec>[0-9]{{1,2}}(?:\.[0-9]+)?)(?:[″\"”]|'')\s?)?(?P<compass>[NSEW]\b)?", _angle, "°", at=AT_NUMBER),
     rule(
         "temperature",
         rf"{LEFT}(?P<amount>{NUMBER})(?P<hyphen>-)?{SPACE}?(?:(?:[°º˚]|degrees){SPACE}?(?P<scale>[CFK])(?![\p{{L}}\p{{N}}])|(?P<scale>(?!))?[°º˚](?:{SPACE}?(?P<compass>[NSEW])(?![\p{{L}}\p{{N}}]))?)",
         _temperature,
         "°º˚d",
         DIGITS,
+        at=AT_NUMBER,
     ),
-    rule("temperature", rf"{LEFT}(?P<amount>{NUMBER})(?P<hyphen>-)?{SPACE}?(?P<degree>[℃℉])(?P<compass>(?!))?", lambda match, dialect: f"{decimal(match['amount'], dialect)} degrees {'Celsius' if match['degree'] == '℃' else 'Fahrenheit'}", "℃℉"),
-    rule("feet and inches", r"(?<![\p{L}\p{N}'\"“‘])(?P<feet>[0-9]{1,3})(?:['′]|[ -]?(?:ft|feet|foot)\.?)[ -]?(?P<inches>[0-9]{1,2}(?:\.[0-9]+)?)(?:\"|″|''|[ -]?(?:in|inches)\b)", _feet, "'′f"),
-    rule("feet and inches", r"(?<![\p{L}\p{N}'\"“‘])(?P<feet>[0-9]{1,3})′(?P<inches>(?!))?", _feet, "′"),
-    rule("inches", rf"{LEFT}(?<![\"“][^\"\n]{{0,80}})(?P<amount>{NUMBER})(?:\"|″)(?P<noun>(?=\s(?:\p{{Ll}}+)\b)(?!\s(?:{any_of(_VERBS)})\b))?", _inches, "\"″", DIGITS),
-    rule("dimensions", rf"(?<=[0-9](?:{SPACE}?(?:mm|cm|m|km|in|ft|px|\"|'))?){SPACE}?(?P<by>[x×X]){SPACE}?(?=[0-9])(?<![0-9]\s[x×]\s)(?!{SPACE}?[0-9.]+{SPACE}?(?:=|10[\^⁰¹²³⁴-⁹⁻]))(?<!=[^=\n]{{0,20}})(?<!\b0[x])", _dimensions, "x×X"),
-    rule("resolution", r"(?<![\p{L}\p{N}])(?P<lines>480|720|1080|1440|2160|4320)(?P<letter>[pi])(?![\p{L}\p{N}])", _resolution, "pi"),
+    rule("temperature", rf"{LEFT}(?P<amount>{NUMBER})(?P<hyphen>-)?{SPACE}?(?P<degree>[℃℉])(?P<compass>(?!))?", lambda match, dialect: f"{decimal(match['amount'], dialect)} degrees {'Celsius' if match['degree'] == '℃' else 'Fahrenheit'}", "℃℉", at=AT_NUMBER),
+    rule("feet and inches", r"(?<![\p{L}\p{N}'\"“‘])(?P<feet>[0-9]{1,3})(?:['′]|[ -]?(?:ft|feet|foot)\.?)[ -]?(?P<inches>[0-9]{1,2}(?:\.[0-9]+)?)(?:\"|″|''|[ -]?(?:in|inches)\b)", _feet, "'′f", at=AT_NUMBER),
+    rule("feet and inches", r"(?<![\p{L}\p{N}'\"“‘])(?P<feet>[0-9]{1,3})′(?P<inches>(?!))?", _feet, "′", at=AT_NUMBER),
+    rule("inches", rf"{LEFT}(?P<amount>{NUMBER})(?:\"|″)(?P<noun>(?=\s(?:\p{{Ll}}+)\b)(?!\s(?:{any_of(_VERBS)})\b))?", _inches, "\"″", DIGITS, at=AT_NUMBER),
+    rule("dimensions", rf"(?<=[0-9](?:{SPACE}?(?:mm|cm|m|km|in|ft|px|\"|'))?){SPACE}?(?P<by>[x×X]){SPACE}?(?=[0-9])(?<![0-9]\s[x×]\s)(?!{SPACE}?10[\^⁰¹²³⁴-⁹⁻]|{SPACE}?[0-9.]+{SPACE}?=)(?<!=[^=\n]{{0,20}})(?<!\b0[x])", _dimensions, "x×X"),
+    rule("resolution", r"(?<![\p{L}\p{N}])(?P<lines>480|720|1080|1440|2160|4320)(?P<letter>[pi])(?![\p{L}\p{N}])", _resolution, "pi", at=AT_NUMBER),
     rule(
         "unit",
-        rf"(?P<determiner>{_DETERMINER})?{LEFT}(?P<amount>{NUMBER})(?:{SPACE}?|(?P<hyphen>-))(?P<unit>{_COMPOUND})(?![\p{{L}}\p{{N}}])(?![-'’/][\p{{L}}\p{{N}}])(?P<dot>\.(?!\s*+\Z|\s*+\n|\s++[\"“‘'(]?[A-Z]|[\p{{L}}\p{{N}}.]))?(?P<noun>{_NOUN})?",
+        rf"{LEFT}(?P<amount>{NUMBER})(?:{SPACE}?|(?P<hyphen>-))(?P<unit>{_COMPOUND})(?![\p{{L}}\p{{N}}])(?![-'’/][\p{{L}}\p{{N}}])(?P<dot>\.(?!\s*+\Z|\s*+\n|\s++[\"“‘'(]?[A-Z]|[\p{{L}}\p{{N}}.]))?(?P<noun>{_NOUN})?",
         _quantity,
         DIGITS,
+        at=AT_NUMBER,
     ),
-    rule("unit", rf"(?<=(?P<amount>{_FRACTION}))(?:{SPACE}?|(?P<hyphen>-))(?P<unit>{any_of(FOLLOWED)})(?![\p{{L}}\p{{N}}])", _fraction_of, "½⅓⅔¼¾⅛⅜⅝⅞/"),
-    rule("unit", rf"(?<=\p{{L}}{{3}}{SPACE}?|[0-9%]{SPACE}?)/{SPACE}?(?P<unit>{_COMPOUND})(?![\p{{L}}\p{{N}}/])(?<!\b(?:and|or|he|she|his|her|s|A|I)/.*)(?<=/(?:[kcm]?m[²³23]|kg|km|h|hr|mi|lb|ha|kWh|GB|MB|L|ml|mL)(?![\p{{L}}]))", _per, "/"),
+    rule("unit", rf"(?<=(?P<amount>{_FRACTION}))(?:{SPACE}?|(?P<hyphen>-))(?P<unit>{any_of(FOLLOWED)})(?![\p{{L}}\p{{N}}])(?P<dot>{OWN_DOT})?", _fraction_of, "½⅓⅔¼¾⅛⅜⅝⅞/"),
+    rule("unit", rf"(?<=\p{{L}}{{3}}{SPACE}?|[0-9%]{SPACE}?)/{SPACE}?(?P<unit>{_COMPOUND})(?![\p{{L}}\p{{N}}/])(?<!\b(?:and|or|he|she|his|her|s|A|I)/.*)(?<=/(?:[kcm]?m[²³23]|kg|km|h|hr|mi|sq mi|sq km|lb|ha|kWh|GB|MB|L|ml|mL)(?![\p{{L}}]))", _per, "/"),
 ]
-_ = (DASH, Where, Unit)
