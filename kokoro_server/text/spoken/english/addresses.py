@@ -61,7 +61,7 @@ def spell_out(text: str, dialect: Dialect) -> str:
     said = list[str]()
     for part in _PART.findall(text):
         lower = part.lower()
-        if part[0].isdigit():
+        if part[0].isdecimal():
             said.append(in_pairs(part, dialect) if len(part) < 5 else digits(part))
         elif part in _MARKS:
             said.append(_MARKS[part])
@@ -104,7 +104,7 @@ def _hashtag(match: Any, dialect: Dialect) -> Reading:
 def _name(text: str, dialect: Dialect) -> str:
     """The words that a handle or a hashtag is made of: MachineLearning, jane_doe, COVID19."""
     parts = _HUMPS.findall(text)
-    return " ".join(in_pairs(part, dialect) if part[0].isdigit() else _hump(part, dialect) for part in parts)
+    return " ".join(in_pairs(part, dialect) if part[0].isdecimal() else _hump(part, dialect) for part in parts)
 
 
 def _hump(part: str, dialect: Dialect) -> str:
@@ -113,12 +113,12 @@ def _hump(part: str, dialect: Dialect) -> str:
 
 def _color(match: Any, dialect: Dialect) -> Reading:
     parts = regex.findall(r"[A-Za-z]+|[0-9]+", match["hex"])
-    said = (digits(part) if part[0].isdigit() else letters(part, dialect) for part in parts)
+    said = (digits(part) if part[0].isdecimal() else letters(part, dialect) for part in parts)
     return f"hash {' '.join(said)}"
 
 
 def _mac_or_hash(match: Any, dialect: Dialect) -> Reading:
-    return " ".join(digits(each) if each.isdigit() else letters(each, dialect) for each in match[0] if each.isalnum())
+    return " ".join(digits(each) if each.isdecimal() else letters(each, dialect) for each in match[0] if each.isalnum())
 
 
 RULES = [
@@ -164,7 +164,7 @@ RULES = [
     ),
     rule(
         "file name",
-        rf"(?<![\p{{L}}\p{{N}}/\\])(?:[\p{{L}}\p{{N}}_-]+/)*[\p{{L}}\p{{N}}_-]*(?:\.[\p{{L}}\p{{N}}_-]+)*\.(?:{any_of(_EXTENSIONS)})(?![\p{{L}}\p{{N}}])(?!\.[\p{{L}}\p{{N}}])",
+        rf"(?<![\p{{L}}\p{{N}}/\\._-])(?:[\p{{L}}\p{{N}}_-]+/)*[\p{{L}}\p{{N}}_-]*(?:\.[\p{{L}}\p{{N}}_-]+)*\.(?:{any_of(_EXTENSIONS)})(?![\p{{L}}\p{{N}}])(?!\.[\p{{L}}\p{{N}}])",
         lambda match, dialect: None if regex.fullmatch(r"(?:\p{L}\.)+\p{L}|[0-9.]+\p{L}?", match[0]) else spell_out(match[0], dialect),
         INNER_DOT,
     ),

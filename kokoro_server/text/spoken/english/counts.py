@@ -10,7 +10,10 @@ from kokoro_server.text.spoken.english.words import cardinal, decimal, digits, i
 
 
 def _ordinal(match: Any, dialect: Dialect) -> Reading:
-    words = ordinal(int(value(match["number"])), dialect)
+    number = value(match["number"])
+    if len(number) > 15:
+        return None
+    words = ordinal(int(number), dialect)
     return plural(words) if match["many"] else words
 
 

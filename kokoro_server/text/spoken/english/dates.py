@@ -59,7 +59,7 @@ def _month_claim(match: Any) -> list[tuple[Where, str]]:
 
 
 def _day(text: str, dialect: Dialect) -> str:
-    return ordinal(int("".join(filter(str.isdigit, text))), dialect)
+    return ordinal(int("".join(filter(str.isdecimal, text))), dialect)
 
 
 def _year_claim(match: Any, dialect: Dialect) -> list[tuple[Where, str]]:

@@ -34,7 +34,7 @@ def read_identifier(text: str, dialect: Dialect) -> str:
     for run in _RUN.findall(text):
         if run == ".":
             said.append("point")
-        elif run.isdigit():
+        elif run.isdecimal():
             said.append(_digits(run, dialect))
         else:
             said.append(_letters(run, dialect))

@@ -78,7 +78,7 @@ class _Reader:
     def _say(self, token: str) -> str:
         if token[0] == "\\" and len(token) > 1:
             return self._command(token.rstrip("*"))
-        if token[0].isdigit():
+        if token[0].isdecimal():
             return decimal(token, self._dialect)
         if token in ("^", "_"):
             return self._script(token)
@@ -108,7 +108,7 @@ class _Reader:
     def _fraction(self) -> str:
         start = self._position
         top, bottom = self._source(), self._source()
-        if top.isdigit() and bottom.isdigit() and 0 < int(top) < int(bottom) <= 100:
+        if regex.fullmatch(r"[0-9]{1,3}/[0-9]{1,3}", f"{top}/{bottom}") and 0 < int(top) < int(bottom) <= 100:
             return fraction(int(top), int(bottom), self._dialect)
         self._position = start
         return f"{self._group()} over {self._group()}"

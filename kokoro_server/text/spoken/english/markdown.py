@@ -19,7 +19,7 @@ _BLOCK_TAGS = (
     "speak style summary table tbody td tfoot th thead title tr ul video"
 )
 _ENTITIES = {"&": "and", "<": "less than", ">": "greater than", '"': "", "'": "'", "\xa0": " "}
-_FENCE = r"^[ ]{0,3}(?P<open>(?P<fence>`{3,}|~{3,})[^\n`]*+(?:\n|\Z))(?P<code>(?:(?!^[ ]{0,3}(?P=fence))[^\n]*+(?:\n|\Z))*?)"
+_FENCE = r"^[ ]{0,3}(?P<open>(?P<fence>`{3,}+|~{3,}+)[^\n`]*+(?:\n|\Z))(?P<code>(?:(?!^[ ]{0,3}(?P=fence))[^\n]*+(?:\n|\Z))*?)"
 _CLOSED = r"(?P<close>^[ ]{0,3}(?P=fence)[`~]*+[ \t]*+$)"
 
 

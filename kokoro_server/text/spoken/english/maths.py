@@ -99,13 +99,13 @@ def power(exponent: str, dialect: Dialect, base_is_number: bool = False) -> str:
     exponent = exponent.strip("{}() ")
     if exponent in ("2", "3") and not base_is_number:
         return "squared" if exponent == "2" else "cubed"
-    if exponent.isdigit():
+    if exponent.isdecimal():
         if exponent in ("2", "3"):
             return "squared" if exponent == "2" else "cubed"
-        return f"to the {ordinal(int(exponent), dialect)}" if len(exponent) < 4 else f"to the {cardinal(int(exponent), dialect)}"
-    if exponent[:1] in "-−" and exponent[1:].isdigit():
-        return f"to the minus {cardinal(int(exponent[1:]), dialect)}"
-    said = [decimal(each, dialect) if each.isdigit() else letters(each, dialect) if each.isalpha() else {"-": "minus", "+": "plus"}.get(each, "") for each in exponent]
+        return f"to the {ordinal(int(exponent), dialect) if len(exponent) < 4 else decimal(exponent, dialect)}"
+    if exponent[:1] in "-−" and exponent[1:].isdecimal():
+        return f"to the minus {decimal(exponent[1:], dialect)}"
+    said = [decimal(each, dialect) if each.isdecimal() else letters(each, dialect) if each.isalpha() else {"-": "minus", "+": "plus"}.get(each, "") for each in exponent]
     return f"to the {' '.join(filter(None, said))}"
 
 
@@ -157,7 +157,7 @@ def _caret(match: Any, dialect: Dialect) -> Reading:
 
 def _subscript(match: Any, dialect: Dialect) -> Reading:
     text = match[0].translate(_SUBSCRIPTS)
-    return " ".join(decimal(each, dialect) if each.isdigit() else letters(each, dialect) for each in text if each.isalnum())
+    return " ".join(decimal(each, dialect) if each.isdecimal() else letters(each, dialect) for each in text if each.isalnum())
 
 
 def _scientific(match: Any, dialect: Dialect) -> Reading:

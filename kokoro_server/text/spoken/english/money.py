@@ -129,7 +129,7 @@ def _amount(text: str, big: str | None, currency: Currency, dialect: Dialect, *,
         magnitude = MAGNITUDES.get(big.lower(), big.lower())
         return f"{decimal(text, dialect)} {magnitude} {currency.one if noun else currency.many}"
     whole, _, cents = number.partition(".")
-    if len(cents) == 2 and currency.cents:
+    if len(cents) == 2 and currency.cents and len(whole) < 16:
         return _with_cents(int(whole or 0), int(cents), currency, dialect, noun=noun)
     if set(cents) == {"0"}:
         number, cents = whole, ""

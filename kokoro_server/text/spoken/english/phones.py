@@ -49,7 +49,7 @@ def _seven(match: Any, dialect: Dialect) -> Reading:
 
 def _spelled(match: Any, dialect: Dialect) -> Reading:
     """A postcode: SW1A 1AA."""
-    said = (digits(part) if part.isdigit() else letters(part, dialect) for part in _GROUP.findall(match[0]))
+    said = (digits(part) if part.isdecimal() else letters(part, dialect) for part in _GROUP.findall(match[0]))
     return " ".join(said)
 
 

@@ -74,7 +74,7 @@ def _fraction_of(match: Any, dialect: Dialect) -> Reading:
     said = _said(match["unit"], dialect)
     if said is None or match["unit"] in ("in", "a"):
         return None
-    mixed = match["amount"][0].isdigit() and ("/" not in match["amount"] or " " in match["amount"])
+    mixed = match["amount"][0].isdecimal() and ("/" not in match["amount"] or " " in match["amount"])
     end = match.end("dot") if match["dot"] else match.end("unit")
     return [((match.start("unit"), end), said.many if mixed and not match["hyphen"] else said.one)]
 

@@ -73,7 +73,7 @@ def ordinal(number: int, dialect: Dialect) -> str:
 
 def digits(text: str, zero: str = "zero") -> str:
     """Each digit by itself."""
-    return " ".join(ONES[int(each)] if each != "0" else zero for each in text if each.isdigit())
+    return " ".join(ONES[int(each)] if each != "0" else zero for each in text if each.isdecimal())
 
 
 def decimal(text: str, dialect: Dialect) -> str:
