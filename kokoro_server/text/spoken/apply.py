@@ -34,7 +34,7 @@ def apply(claims: Iterable[Claim], text: Traced) -> Traced:
 
 def _touch(before: str, after: str) -> bool:
     """Whether two characters side by side would be read as one word."""
-    return bool(before) and (before.isalnum() or before in ",;:!?)”\"") and (after.isalnum() or after in "(“")
+    return bool(before) and (before.isalnum() or before in ",;:!?)”") and (after.isalnum() or after in "(“")
 
 
 def _space(position: int) -> Traced:

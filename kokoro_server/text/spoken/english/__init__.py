@@ -15,6 +15,7 @@ from kokoro_server.text.spoken.english import (
     money,
     numbers,
     phones,
+    ranges,
     roman,
     symbols,
     times,
@@ -23,8 +24,8 @@ from kokoro_server.text.spoken.english import (
 
 # The kinds that a request can switch off by name.
 KINDS: dict[str, list[Rule]] = {
-    "markdown": markdown.RULES,
     "latex": latex.RULES,
+    "markdown": markdown.RULES,
     "addresses": addresses.RULES,
     "phones": phones.RULES,
     "times": times.RULES,
@@ -34,6 +35,7 @@ KINDS: dict[str, list[Rule]] = {
     "maths": maths.RULES,
     "counts": counts.RULES,
     "identifiers": identifiers.RULES,
+    "ranges": ranges.RULES,
     "roman": roman.RULES,
     "abbreviations": abbreviations.RULES,
     "symbols": symbols.RULES,

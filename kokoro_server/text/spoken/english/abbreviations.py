@@ -35,7 +35,7 @@ _NUMBERED = {
     "Op": "opus", "op": "opus", "Pt": "part", "pt": "part", "Ep": "episode", "ep": "episode", "Apt": "apartment", "apt": "apartment", "Ste": "suite", "Rm": "room",
     "rm": "room", "Bldg": "building", "bldg": "building", "Fl": "floor", "ext": "extension", "Ext": "extension", "approx": "approximately", "Approx": "approximately",
     "ca": "circa", "c": "circa", "Ca": "circa", "est": "estimated", "max": "maximum", "min": "minimum", "avg": "average", "Ser": "serial", "ver": "version", "Ver": "version",
-    "art.": "article", "l": "line", "ll": "lines", "v": "version", "vs": "versus", "cf": "compare", "Tel": "telephone", "tel": "telephone", "§": "section", "Sess": "session", "Dept": "department",
+    "art.": "article", "n": "note", "l": "line", "ll": "lines", "v": "version", "vs": "versus", "cf": "compare", "Tel": "telephone", "tel": "telephone", "§": "section", "Sess": "session", "Dept": "department",
     "Div": "division", "Lot": "lot", "Prop": "proposition", "Thm": "theorem", "Def": "definition", "Cor": "corollary", "Add": "add", "born": "born", "temp": "temperature",
 }  # fmt: skip
 _NUMBERED_BARE = ("Fig", "Figs", "Vol", "Eq", "Apt", "Bldg", "approx", "Approx", "pp", "Chap", "Ext", "ext", "Ep", "No", "Nos")
@@ -45,14 +45,14 @@ _ANYWHERE = {
     "etc": "et cetera", "e.g": "for example", "eg": "for example", "i.e": "that is", "ie": "that is", "a.k.a": "also known as", "vs": "versus", "cf": "compare",
     "viz": "namely", "approx": "approximately", "dept": "department", "Dept": "Department", "univ": "university", "Univ": "University", "assn": "association",
     "Assn": "Association", "Inc": "Incorporated", "Corp": "Corporation", "Ltd": "Limited", "Co": "Company", "Bros": "Brothers", "Jr": "Junior", "Sr": "Senior", "Esq": "Esquire",
-    "ibid": "ibid", "misc": "miscellaneous", "max": "maximum", "min": "minimum", "avg": "average", "govt": "government", "Govt": "Government",
+    "ibid": "ibid", "misc": "miscellaneous", "avg": "average", "govt": "government", "Govt": "Government",
     "intl": "international", "Intl": "International", "Int'l": "International", "int'l": "international", "natl": "national", "Nat'l": "National", "Gov't": "Government", "gov't": "government", "incl": "including", "excl": "excluding", "esp": "especially", "resp": "respectively",
-    "est": "established", "ed": "edited", "eds": "editors", "Mfg": "Manufacturing", "mfg": "manufacturing", "tel": "telephone", "Tel": "telephone", "hrs": "hours",
-    "mins": "minutes", "yrs": "years", "wks": "weeks", "lbs": "pounds", "pkg": "package", "qty": "quantity", "Qty": "Quantity", "ref": "reference", "temp": "temperature", "Ph.D": "P.H.D", "Ph.Ds": "P.H.D's",
+    "eds": "editors", "Mfg": "Manufacturing", "mfg": "manufacturing", "tel": "telephone", "Tel": "telephone", "hrs": "hours",
+    "mins": "minutes", "yrs": "years", "wks": "weeks", "lbs": "pounds", "pkg": "package", "qty": "quantity", "Qty": "Quantity", "Ph.D": "P.H.D", "Ph.Ds": "P.H.D's",
     "attn": "attention", "Attn": "Attention", "asst": "assistant", "bldg": "building", "Bldg": "Building", "Blvd": "Boulevard", "Ave": "Avenue", "Mon": "Monday", "Tues": "Tuesday",
     "Weds": "Wednesday", "Thurs": "Thursday", "Fri": "Friday", "Feb": "February", "Aug": "August", "Sept": "September", "Oct": "October", "Nov": "November", "Dec": "December",
-    "Jan": "January", "Dist": "District", "Gen": "General", "Acad": "Academy", "Inst": "Institute", "Soc": "Society", "Mgr": "Manager", "mgr": "manager", "mgmt": "management",
-    "w.r.t": "with respect to", "s.t": "such that", "R.I.P": "rest in peace", "P.S": "P.S", "N.B": "N.B", "hr": "hour", "yr": "year", "sq": "square", "ft": "feet", "oz": "ounces", "lb": "pounds",
+    "Jan": "January", "Dist": "District", "Acad": "Academy", "Inst": "Institute", "Soc": "Society", "Mgr": "Manager", "mgr": "manager", "mgmt": "management",
+    "w.r.t": "with respect to", "s.t": "such that", "R.I.P": "rest in peace", "P.S": "P.S", "N.B": "N.B", 
 }  # fmt: skip
 # Without a dot these are abbreviations too.
 _DOTLESS = ("etc", "eg", "ie", "vs", "Jr", "Sr", "Inc", "Ltd", "Corp", "approx", "govt", "dept", "Dept", "misc", "qty", "Intl", "incl", "Int'l", "int'l", "gov't", "Gov't", "Nat'l", "mgmt", "attn", "Attn")
@@ -120,13 +120,14 @@ RULES = [
     rule("direction", rf"(?<=\b(?:{any_of(_STREETS)}|Street|Avenue|Road|Boulevard|Drive)\.? )(?:NW|NE|SW|SE)\b", _direction, "NS"),
     rule("title", rf"(?<![\p{{L}}\p{{N}}.])(?P<title>{any_of(_TITLES)})\.(?=\s(?:(?:{any_of(_TITLES)})\.\s|and (?:{any_of(_TITLES)})\.|(?:[dvl][aeo]\p{{Ll}}* )?[\"“‘']?\p{{Lu}}))", _title, "."),
     rule("title", rf"(?<![\p{{L}}\p{{N}}.])(?P<title>{any_of(_BARE_TITLES)})(?=\s(?:and (?:{any_of(_BARE_TITLES)})\b|\p{{Lu}}))", _title, "DMPSLC"),
-    rule("title", r"(?<![\p{L}\p{N}.])(?P<title>Mr|Mrs|Ms|Dr)\.", _title, "."),
+    rule("title", r"(?<![\p{L}\p{N}.&])(?P<title>Mr|Mrs|Ms|Dr)\.", _title, "."),
     rule("title", rf"(?<=\b(?:Lt|Maj|Brig|Col)\. )(?P<title>Col|Gen|Cmdr|Adm)(?![\p{{L}}\p{{N}}]){OWN_DOT}?", _title, "."),
     rule("abbreviation", rf"(?<![\p{{L}}\p{{N}}.'’&])(?P<all>(?P<word>{any_of(_NUMBERED)})\.)(?=\s?\(?[0-9]|\s?\#|(?P<letter>\s?(?:[IVXLC]+|[A-Z])\b))", _before_number, ".", at=AT_DOTTED),
     rule("abbreviation", rf"(?P<all>(?P<word>{any_of(_NUMBERED_BARE)}))(?P<letter>(?!))?(?=\s[0-9])", _before_number, DIGITS, at=AT_WORD_BEFORE_NUMBER),
     rule("abbreviation", rf"(?P<word>{any_of(_ANYWHERE)})(?![\p{{L}}\p{{N}}'’@/-])(?:{OWN_DOT}|(?<=\b(?:{any_of(_NEVER_LAST)}))\.|(?=\.))(?!\p{{L}})", _anywhere, ".", at=AT_DOTTED),
     rule("abbreviation", rf"(?<![\p{{L}}\p{{N}}.'’@/-])(?P<word>{any_of(_DOTLESS)})(?![\p{{L}}\p{{N}}'’@/.-])", _anywhere),
     rule("abbreviation", rf"(?<=\b[Ee]t )al{OWN_DOT}", "al", "."),
+    rule("versus", r"(?<=\p{L}\.? )v\.(?= \p{Lu})", "versus", "v"),
     rule("and", r"['’‘][nN]['’](?=\s?\p{L})", "and", "'’‘"),
     rule("state", rf"(?<=\p{{L}}, )(?P<state>{any_of(STATES)})(?=\s[0-9]{{5}}\b|[.,;:)!?]|\s*\Z|\s\p{{Ll}})", _state, _STATE_LIKE),
 ]

@@ -7,7 +7,7 @@ from typing import Any
 import regex
 
 from kokoro_server.text.spoken.engine import Dialect, Reading, rule
-from kokoro_server.text.spoken.english.patterns import INNER_DOT, AT_NUMBER, DIGITS, any_of
+from kokoro_server.text.spoken.english.patterns import AT_NUMBER, DIGITS, INNER_DOT, any_of
 from kokoro_server.text.spoken.english.words import digits, in_pairs, letters, word_or_letters
 
 _MARKS = {

@@ -9,7 +9,7 @@ import regex
 
 from kokoro_server.text.spoken.engine import Dialect, Reading, rule
 from kokoro_server.text.spoken.english.patterns import AT_CODE, DIGITS
-from kokoro_server.text.spoken.english.words import cardinal, digits, in_pairs, letters, word_or_letters
+from kokoro_server.text.spoken.english.words import cardinal, digits, in_pairs, letters, plural, word_or_letters
 
 _RUN = regex.compile(r"[0-9]+|\p{L}+|\.")
 _ELEMENTS = (
@@ -18,6 +18,7 @@ _ELEMENTS = (
 ).split()
 _FORMULA = rf"(?:{'|'.join(_ELEMENTS)})"
 _SMALL_FORMULA = re.compile(r"[HNOF]2|O3|pH")
+_SALT = re.compile(r"Cl|OH|HBr|CaO|NaF")
 _LANGUAGES = {"C++": "C plus plus", "c++": "C plus plus", "C#": "C sharp", "F#": "F sharp", "J#": "J sharp", "G++": "G plus plus", "g++": "G plus plus"}
 _SAID = {"WW": "World War", "ww": "world war", "Mk": "mark", "Pt": "part"}
 # Digits after these letters are one number, not pairs.
@@ -25,7 +26,10 @@ _CLOSE = frozenset("COVID GPT UTF SHA MD RTX GTX H Ver".split())
 
 
 def _identifier(match: Any, dialect: Dialect) -> Reading:
-    return read_identifier(match["id"], dialect) + ("'s" if match["own"] else "s" if match["many"] and match["id"][-1].isalpha() else "")
+    words = read_identifier(match["id"], dialect)
+    if match["many"]:
+        return plural(words) if match["id"][-1].isdecimal() else f"{words}'s"
+    return f"{words}'s" if match["own"] else words
 
 
 def read_identifier(text: str, dialect: Dialect) -> str:
@@ -100,11 +104,12 @@ RULES = [
     rule("formula", r"(?<![\p{L}\p{N}])(?:[HNOF]2|O3|pH)(?![\p{L}\p{N}-])", lambda match, dialect: _formula(match, dialect), _SMALL_FORMULA),
     rule(
         "name",
-        r"(?<![\p{L}\p{N}])(?P<id>(?=[\p{L}\p{N}.-]{0,40}[0-9])(?:\p{L}{1,20}[0-9]{1,12}|\p{Lu}\p{L}{0,20}[-‑][0-9]{1,12}|\p{L}[-‑][0-9]{1,12}|[0-9]{1,6}\p{L}{1,3}(?:[-‑]?[0-9]{1,6})?)(?:[-‑.]?(?:\p{L}{1,12}|[0-9]{1,6})){0,6}?)(?P<own>['’]s)?(?P<many>s)?(?![\p{L}\p{N}])(?!\.[0-9])",
+        r"(?<![\p{L}\p{N}])(?P<id>(?=[\p{L}\p{N}.-]{0,40}[0-9])(?:\p{L}{1,20}[0-9]{1,12}|\p{Lu}\p{L}{0,20}[-‑][0-9]{1,12}|\p{L}[-‑][0-9]{1,12}|[0-9]{1,6}\p{L}{1,3}(?:[-‑]?[0-9]{1,6})?)(?:[-‑.]?[0-9]{1,6}|[-‑]?\p{Lu}{1,6}|(?!s(?!\p{L}))\p{L}{1,12}){0,6}+)(?P<own>['’]s)?(?P<many>s)?(?![\p{L}\p{N}])(?!\.[0-9])",
         _identifier,
         DIGITS,
         at=AT_CODE,
     ),
+    rule("formula", r"(?<![\p{L}\p{N}])(?:NaCl|HCl|NaOH|KOH|KCl|LiCl|AgCl|HBr|CaO|NaF)(?![\p{L}\p{N}])", _formula, _SALT),
     rule("call", r"(?<=[\p{L}\p{N}_])\(\)", "", "("),
     rule("underscore", r"(?<=[\p{L}\p{N}])_+(?=[\p{L}\p{N}])", " ", "_"),
 ]

@@ -88,7 +88,7 @@ RULES = [
     rule("link", r"(?P<open>\[)(?!\^)[^\[\]\n]{1,300}(?P<close>\]\[[^\[\]\n]{0,100}\])", _link, "["),
     rule("link definition", r"^[ ]{0,3}\[[^\[\]\n]{1,100}\]:[ \t]++\S++[^\n]*+$", "", "[", flags=_LINES),
     rule("footnote", r"\[\^[^\[\]\s]{1,40}\]:?+", "", "["),
-    rule("autolink", r"(?P<open><)(?:https?://|mailto:)?[^\s<>]+[.@][^\s<>]+(?P<close>>)", _link, "<"),
+    rule("autolink", r"(?P<open><)(?:(?:https?://|mailto:)[^\s<>]+|[^\s<>]+@[^\s<>]+)(?P<close>>)", _link, "<"),
     rule("placeholder", r"(?P<open></?)[A-Za-z][\w.:-]*+(?:[ ][\w ]{1,40})?(?P<close>[ ]?/?>)", _link, "<"),
     rule("code span", r"`++", "", "`"),
     rule(

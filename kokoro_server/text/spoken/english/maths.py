@@ -6,7 +6,16 @@ import unicodedata
 from typing import Any
 
 from kokoro_server.text.spoken.engine import Dialect, Reading, rule
-from kokoro_server.text.spoken.english.patterns import AT_NUMBER, DIGITS, INTEGER, LEFT, NUMBER, SPACE, any_of
+from kokoro_server.text.spoken.english.patterns import (
+    AT_NUMBER,
+    DIGITS,
+    INTEGER,
+    LEFT,
+    MONTH_NAMES,
+    NUMBER,
+    SPACE,
+    any_of,
+)
 from kokoro_server.text.spoken.english.words import cardinal, decimal, letters, ordinal, plural
 
 _SUPERSCRIPTS = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻⁽⁾ⁿⁱ", "0123456789+-()ni")
@@ -23,6 +32,7 @@ _OPERATORS = {
     "=": "equals",
     "≠": "is not equal to",
     "!=": "is not equal to",
+    "!==": "is not equal to",
     "==": "equals",
     "===": "equals",
     "≈": "is approximately",
@@ -120,12 +130,23 @@ def fraction(top: int, bottom: int, dialect: Dialect) -> str:
     return f"{cardinal(top, dialect)} {name}"
 
 
+def _day_and_month(first: int, second: int, dialect: Dialect) -> str:
+    """12/25 is a date, as nobody counts in twenty-fifths."""
+    month, day = (second, first) if dialect.british else (first, second)
+    if not (1 <= month <= 12 and (13 <= day <= 31 or month == day == 1)) or day in (16, 20):
+        return ""
+    name, number = MONTH_NAMES[month - 1], ordinal(day, dialect)
+    return f"the {number} of {name}" if dialect.british else f"{name} {number}"
+
+
 def _fraction(match: Any, dialect: Dialect) -> Reading:
     top, bottom = int(match["top"]), int(match["bottom"])
     if match["rated"] is not None and bottom in (5, 10, 20, 100):
         return f"{cardinal(top, dialect)} out of {cardinal(bottom, dialect)}"
     if (top, bottom) in ((24, 7), (50, 50), (20, 20), (9, 11), (60, 40), (80, 20), (70, 30), (7, 7)):
         return f"{cardinal(top, dialect)} {cardinal(bottom, dialect)}"
+    if match["whole"] is None and match["of"] is None and (words := _day_and_month(top, bottom, dialect)):
+        return words
     proper = 0 < top < bottom and (bottom <= 20 or bottom in (25, 30, 32, 40, 50, 60, 64, 100, 128, 365, 1000))
     if match["whole"]:
         if not proper:
@@ -182,7 +203,7 @@ _NEAR = r"(?:[\p{L}\p{N})\]²³%½¼¾]|\p{Greek})"
 _VARIABLE = r"(?<![\p{L}\p{N}'’])[b-zB-HJ-Z](?![\p{L}\p{N}'’.])"
 RULES = [
     rule("scientific notation", rf"{LEFT}(?P<mantissa>{NUMBER})[eE](?P<sign>[-−+])?(?P<exponent>[0-9]{{1,3}})(?![\p{{L}}\p{{N}}.])", _scientific, "eE", DIGITS, at=AT_NUMBER),
-    rule("fraction", rf"(?<![\p{{L}}])(?P<whole>{INTEGER})?{SPACE}?(?P<vulgar>[{_VULGAR}])", _vulgar, _VULGAR, at=AT_NUMBER),
+    rule("fraction", rf"(?<![\p{{L}}])(?P<whole>{INTEGER})?{SPACE}?(?P<vulgar>[{_VULGAR}])", _vulgar, _VULGAR),
     rule(
         "fraction",
         rf"{LEFT}(?P<rated>(?<=\b{_RATED} ))?(?:(?P<whole>[0-9]{{1,3}})[ -])?(?P<top>[0-9]{{1,4}})[/⁄](?P<bottom>[0-9]{{1,4}})(?P<of>(?= (?:of|inch|cup|mile|hour)))?(?![\p{{L}}\p{{N}}])(?![/.,:][0-9])",
@@ -205,9 +226,12 @@ RULES = [
     rule("times", rf"(?<=(?<![\p{{L}}\p{{N}}])\p{{L}}{SPACE}?)(?P<sign>\*)(?={SPACE}?(?:\p{{L}}(?!\p{{L}})|[0-9]))", _times, "*"),
     rule("divided by", rf"(?<=[0-9)]{SPACE})/(?={SPACE}[0-9(])", "divided by", "/"),
     rule("plus", rf"(?<={_NEAR}{SPACE}?)\+(?={SPACE}?[\p{{L}}\p{{N}}(√])(?<![+])", "plus", "+"),
+    rule("factorial", rf"(?<=[0-9)]|\b\p{{L}})!(?={SPACE}?[=+*/×-])", "factorial", "!"),
+    rule("absolute value", r"(?<![\p{L}\p{N}|])\|(?P<inner>\p{L}(?:[ ]?[-−+][ ]?[\p{L}0-9])?)\|(?!\|)", lambda match, dialect: [((match.start(), match.start() + 1), "the absolute value of"), ((match.end() - 1, match.end()), "")], "|"),
+    rule("times", r"(?<=[0-9])x/(?P<unit>day|week|month|year)\b", lambda match, _dialect: f"times per {match['unit']}", "x"),
     rule("operator", rf"(?:{any_of(_OPERATORS)})(?![=<>-])", _operator, "".join(set("".join(_OPERATORS)))),
     rule("comparison", rf"<(?={SPACE}?[\p{{L}}\p{{N}}$£€(.-])", "less than", "<"),
     rule("comparison", rf">(?={SPACE}?[\p{{L}}\p{{N}}$£€(.-])", "greater than", ">"),
     rule("Greek letter", r"(?<!\p{Greek})\p{Greek}(?!\p{Greek})|µ", lambda match, _dialect: GREEK.get(match[0]), "".join(GREEK)),
-    rule("variable", rf"{_VARIABLE}(?=\s?[=+^²³≤≥<>≠≈∈×*/]|\s-\s|\()|(?<=[=+≤≥<>≠≈∈×*]\s?|\s-\s|\()(?:{_VARIABLE})", _variable, "=+^²³≤≥<>≠≈∈×*("),
+    rule("variable", rf"{_VARIABLE}(?=\s?[=+^²³≤≥<>≠≈∈×*/]|\s-\s|\()|(?<=[=+≤≥<>≠≈∈×*]\s?|\s-\s|(?<!\p{{L}})\p{{L}}\()(?:{_VARIABLE})", _variable, "=+^²³≤≥<>≠≈∈×*("),
 ]

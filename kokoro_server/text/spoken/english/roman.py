@@ -28,14 +28,15 @@ _TITLES = r"(?:King|Queen|Pope|Emperor|Empress|Prince|Princess|Tsar|Czar|Sultan|
 _COUNTED = (
     "Part|Parts|Chapter|Chapters|Act|Acts|Scene|Scenes|Volume|Vol\\.|Book|Books|Section|Sections|Article|Articles|Phase|Stage|Level|"
     "Type|Types|Class|Tier|Title|Appendix|Figure|Table|Unit|Mark|Mk\\.?|Episode|Episodes|War|Wars|Division|Category|Round|Season|Canto|"
-    "Psalm|Symphony|Concerto|Sonata|Op\\.|No\\.|Lesson|Module|Step|Rule|Grade|Schedule|Annex|Amendment|Corps|Group|Bowl|Fantasy|"
-    "Protocol|Generation|Gen|Series|Region|Zone|Quest|Olympiad|Vatican|Legion|Panel|Order|Corollary|Theorem|Lemma|Exhibit|Line|Pt\\.|Ch\\."
+    "Psalm|Symphony|Concerto|Sonata|Op\\.|Lesson|Module|Step|Rule|Grade|Schedule|Annex|Amendment|Corps|Group|Bowl|Fantasy|"
+    "Protocol|Generation|Series|Region|Zone|Quest|Olympiad|Vatican|Legion|Panel|Order|Corollary|Theorem|Lemma|Exhibit|Line|Pt\\.|Ch\\."
 )
 _FIRST_PERSON = (
     "am|was|have|had|will|would|can|could|do|did|don't|think|know|knew|want|like|love|see|saw|say|said|feel|felt|got|get|went|go|"
     "met|mean|need|hope|guess|believe|should|shall|may|might|must|just|really|never|always|also|ever|used|took|found|told|"
     "remember|wish|suppose|understand|work|worked|live|lived"
 )
+_ONLY_I = "am|have|think|know|want|like|love|feel|guess|hope|mean|do|don't|can't|wish|see|say|need|believe|remember|would|will"
 _NUMERAL = r"[IVXLCDM]+"
 _NOT_NUMERALS = frozenset("CD DC MD MC CC CM DI MI LI CI DL ML MM DD LCD XL XXL XXX DIM MIX MILD CIVIC DID LID MID VIM VID".split())
 _FIRST_NAMES = r"(?:[A-Z]\.|Jr\.|[A-Z][a-z]+ (?:[A-Z]\. )?(?:Rockefeller|Howell|Ford|Griffin|Downey|Gates|Barnes|Thornton))"
@@ -92,7 +93,7 @@ RULES = [
     rule("Roman numeral", rf"(?<=\b(?:{_RULERS})\s)(?P<numeral>(?!I\b)(?![LCDM]\b){_NUMERAL}){_AFTER}", _ruler, at=AT_ROMAN),
     rule("Roman numeral", rf"(?<=\b(?:{_RULERS})\s)(?P<numeral>I)(?=['’]s\b|[,;)]|\s(?:of|was|had|is|became|died|reigned|ruled|and|in|in|who|to|by|at|abdicated|succeeded|granted|ordered|married|founded)\b|\.?\s*\Z|\.\s)(?!\s(?:was|had|and|am)\s(?:not sure|thinking|told|wondering|I)\b)", _ruler, at=AT_ROMAN),
     rule("Roman numeral", rf"(?<=\b{_FIRST_NAMES}\s(?:[A-Z][\p{{L}}]+\s)?)(?P<numeral>II|III|IV){_AFTER}", _ruler, at=AT_ROMAN),
-    rule("Roman numeral", rf"(?<=\b(?:{_COUNTED})\s)(?P<numeral>(?![LCDM]\b){_NUMERAL}){_TO}{_AFTER}(?<!\bI(?=\s(?:{_FIRST_PERSON})\b))(?<!\bI(?=['’](?:m|ll|d|ve)\b))", _counted, at=AT_ROMAN),
+    rule("Roman numeral", rf"(?<=\b(?:{_COUNTED})\s)(?P<numeral>(?![LCDM]\b){_NUMERAL}){_TO}{_AFTER}(?<!\bI(?=\s(?:{_ONLY_I})\b))(?<!\bI(?=['’](?:m|ll|d|ve)\b))", _counted, at=AT_ROMAN),
     rule("Roman numeral", rf"(?<=\b(?:{'|'.join(word.lower() for word in _COUNTED.split('|'))})\s)(?P<numeral>(?![ILCDMVX]\b){_NUMERAL}){_TO}{_AFTER}", _counted, at=AT_ROMAN),
     rule("Roman numeral", rf"(?<![\p{{L}}\p{{N}}])(?P<numeral>{_NUMERAL})(?=(?:th)?[ -]centur(?:y|ies)\b)", _century, at=AT_ROMAN),
     rule("Roman numeral", rf"(?<=\p{{Lu}}[\p{{L}}'’]+[\s-])(?P<numeral>[IVX]{{2,6}}|[IVXLCDM]{{4,12}}){_AFTER}(?!\s(?:drip|fluids?|line|therapy)\b)", _alone, at=AT_ROMAN),

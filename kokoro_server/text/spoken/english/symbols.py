@@ -22,8 +22,11 @@ _SIGNS = {
 }  # fmt: skip
 _EMOJI = r"[[\p{Extended_Pictographic}\p{Emoji_Modifier}\p{Regional_Indicator}]--[©®™‼⁉ℹ↔←→↑↓]]"
 _JOINERS = r"[\ufe0e\ufe0f\u200d\u20e3\U000e0020-\U000e007f]"
-_EMOTICON = r"(?<![\p{L}\p{N}])(?:[:;=8xX][-o^']?[)(\]\[DPpOo3|/\\*]|<3|[)(][-^']?[:;=]|\^_\^|-_-|o_O|O_o|¯\\_\(ツ\)_/¯|T_T|>_<|\\o/)(?![\p{L}\p{N}])"
-_FACE = re.compile(r"[:;=8xX][-o^']?[)(\]\[DPpOo3|/\\*]|<3|[)(][-^']?[:;=]|_|\\o/")
+_EMOTICON = (
+    r"(?<![\p{L}\p{N}])(?:[:;][-o^']?[)(\]\[DPpOo|/\\]|=[)(D]|[xX]D|<3|\([:;](?![\p{L}\p{N})])|\^_\^|-_-|o_O|O_o|T_T|>_<|\\o/|¯\\_\(ツ\)_/¯)"
+    r"(?![\p{L}\p{N}])"
+)
+_FACE = re.compile(r"[:;][-o^']?[)(\]\[DPpOo|/\\]|=[)(D]|[xX]D|<3|\([:;]|_|\\o/")
 
 
 def _number_sign(match: Any, dialect: Dialect) -> Reading:
@@ -68,7 +71,7 @@ RULES = [
     rule("hyphen", r"(?<=[0-9%°])[-‐‑](?=\p{L})|(?<=\p{L})[-‐‑](?=[0-9])|(?<=[0-9]\s?[AaPp]\.?[Mm]\.?)[-‐‑](?=\p{L})", " ", "-‐‑", DIGITS),
     rule("bars", r"\|(?:\s*+\|)*+", ",", "|"),
     rule("ornament", r"([*_=~#^<>+\\/|-])\1{2,}+", " ", "*_=~#^<>+\\/|-"),
-    rule("bracket", r"[{}\[\]⟨⟩〈〉「」『』【】]", " ", "{}[]⟨⟩〈〉「」『』【】"),
+    rule("bracket", r"[{}⟨⟩]", " ", "{}⟨⟩"),
 ]
 # What no rule has read. White space, letters, quotes, brackets and marks of a pause are all that may pass.
 LAST = [

@@ -15,6 +15,7 @@ ZONES = (
 _ZONE_NAME = any_of(ZONES)
 # The dot after a.m. belongs to it unless a sentence ends there.
 _HALF = rf"\s?(?P<half>[AaPp](?:[Mm]\b|\.\s?[Mm]\b(?:\.(?!\s*+\Z|\s*+\n|\s++(?!(?:{_ZONE_NAME})\b)[\"“‘'(]?[A-Z]))?))"
+_SHORT_HALF = r"(?P<half>[ap])(?![\p{L}\p{N}'’]|\.\p{L})"
 _ZONE = rf"(?:\s?\(?(?P<zone>(?:{_ZONE_NAME})\b)(?P<offset>[+−-][0-9]{{1,2}}(?::[0-9]{{2}})?)?)"
 _NOT_AFTER = r"(?<![\p{L}\p{N}$£€])(?<![0-9][.,:/])"
 _DURATIONS = {
@@ -46,7 +47,7 @@ def _clock(match: Any, dialect: Dialect) -> Reading:
     elif minute and not half:
         words = "midnight" if hour in (0, 24) else f"{words} o'clock" if hour <= 12 else f"{words} hundred"
     if half:
-        words = f"{words} {letters(half, dialect)}"
+        words = f"{words} {letters(half[0] + 'm', dialect)}"
     claims: list[tuple[Where, str]] = [((match.start("clock"), match.end("half" if half else "clock")), words)]
     if match["zone"]:
         end = match.end("offset" if match["offset"] else "zone")
@@ -82,10 +83,23 @@ def _duration(match: Any, dialect: Dialect) -> Reading:
 
 
 _PART = rf"(?P<n>{NUMBER})\s?(?P<u>{any_of(_DURATIONS)})\b\.?"
+_BOOKS = (
+    "Genesis|Gen|Exodus|Ex|Exod|Leviticus|Lev|Numbers|Deuteronomy|Deut|Joshua|Josh|Judges|Ruth|Samuel|Sam|Kings|Chronicles|Ezra|"
+    "Nehemiah|Esther|Job|Psalms?|Ps|Proverbs|Prov|Ecclesiastes|Isaiah|Isa|Jeremiah|Jer|Ezekiel|Daniel|Hosea|Joel|Amos|Jonah|"
+    "Micah|Matthew|Matt|Mark|Luke|John|Acts|Romans|Rom|Corinthians|Cor|Galatians|Gal|Ephesians|Eph|Philippians|Phil|Colossians|"
+    "Col|Thessalonians|Timothy|Tim|Titus|Hebrews|Heb|James|Peter|Pet|Jude|Revelation|Rev|Quran|Surah"
+)
 RULES = [
     rule(
+        "verse",
+        rf"(?<=\b(?:{_BOOKS})\.?\s)(?P<chapter>[0-9]{{1,3}})(?P<colon>:)(?P<verse>[0-9]{{1,3}})(?![0-9:]|\s?[ap]\.?m)",
+        lambda match, dialect: [(group, cardinal(int(match[group]), dialect)) for group in ("chapter", "verse")] + [("colon", " ")],
+        ":",
+        at=AT_NUMBER,
+    ),
+    rule(
         "time",
-        rf"{_NOT_AFTER}(?P<clock>(?P<hour>[0-9]{{1,3}}):(?P<minute>[0-5][0-9])(?::(?P<second>[0-5][0-9])(?:\.[0-9]+)?)?)(?![0-9:]|[.,][0-9])(?:{_HALF})?{_ZONE}?"
+        rf"{_NOT_AFTER}(?P<clock>(?P<hour>[0-9]{{1,3}}):(?P<minute>[0-5][0-9])(?::(?P<second>[0-5][0-9])(?:\.[0-9]+)?)?)(?![0-9:]|[.,][0-9])(?:{_HALF}|{_SHORT_HALF})?{_ZONE}?"
         r"(?![\p{N}])(?!\s(?:ratio|scale|odds|mix|split)\b)",
         _clock,
         ":",

@@ -49,7 +49,6 @@ _PREFIXED = {
     "b": ("bit", "k M G T"),
     "cal": ("calorie", "k"),
     "mol": ("mole", "m µ μ n"),
-    "M": ("molar", "m µ μ n"),
     "Sv": ("sievert", "m µ μ"),
     "t": ("ton", "k M"),
     "pc": ("parsec", "k M"),
@@ -100,9 +99,17 @@ _OTHERS = {
     "dl": "deciliter", "lm": "lumen", "lx": "lux|lux", "cd": "candela", "rad": "radian", "Bq": "becquerel", "Gy": "gray", "px": "pixel",
     "IU": "I.U|I.U", "lbf": "pound force|pounds force", "ct": "carat", "deg": "degree", "pp": "percentage point", "bp": "basis point", "bps.": "basis point",
     "K": "kelvin", "ohm": "ohm", "ohms": "ohm", "kcal": "kilocalorie", "Cal": "calorie", "kJ": "kilojoule", "doz": "dozen|dozen", "Mt": "megaton", "Gt": "gigaton",
+    "KM": "kilometer", "Km": "kilometer", "KG": "kilogram", "Kg": "kilogram", "CM": "centimeter", "ML": "milliliter", "FT": "foot|feet", "LBS": "pound", "OZ": "ounce",
+    "MPH": "mile per hour|miles per hour", "KPH": "kilometer per hour|kilometers per hour", "GHZ": "gigahertz|gigahertz", "Ghz": "gigahertz|gigahertz", "ghz": "gigahertz|gigahertz",
+    "MHZ": "megahertz|megahertz", "Mhz": "megahertz|megahertz", "khz": "kilohertz|kilohertz", "hz": "hertz|hertz", "gb": "gigabyte", "mb": "megabyte", "tb": "terabyte",
+    "kwh": "kilowatt hour", "KWH": "kilowatt hour", "Kwh": "kilowatt hour", "Hrs": "hour", "Mins": "minute", "kmph": "kilometer per hour|kilometers per hour",
+    "M": "molar|molar", "mM": "millimolar|millimolar", "µM": "micromolar|micromolar", "μM": "micromolar|micromolar", "nM": "nanomolar|nanomolar",
     "QPS": "queries per second|queries per second", "Mpx": "megapixel", "MP": "megapixel", "gm": "gram", "gms": "gram", "ltr": "liter", "ltrs": "liter", "mtr": "meter", "mtrs": "meter",
 }  # fmt: skip
 UNITS = _units()
+# Units that are written with a dot. Symbols of the SI are not: a dot after them ends the sentence.
+DOTTED = frozenset("in ft yd yds mi lb lbs oz gal gals qt qts pt pts tsp tbsp Tbsp tbs hr hrs min mins sec secs wk wks mo mos yr yrs".split())
+DOTTED |= {unit for unit in UNITS if " " in unit}
 # Units that are said after a fraction: ½ cup is text as it is.
 FOLLOWED = [unit for unit in UNITS if unit not in ("K", "A", "N", "b", "h", "d", "y", "a", "AU", "pt", "ac", "cd", "st", "pp", "M")]
 
@@ -137,7 +144,7 @@ ALONE: dict[str, Callable[[Any], bool]] = {
     "y": _glued,
     "MP": _glued,
     "b": lambda _match: False,
-    "s": lambda match: match["amount"] not in ("707", "717", "727", "737", "747", "757", "767", "777", "787"),
+    "s": lambda match: match.string[match.start() - 1 : match.start()] != "-" and match["amount"] not in ("707", "717", "727", "737", "747", "757", "767", "777", "787"),
     "m": lambda match: not (_glued(match) and _following(match).startswith((" people", " users", " views", " followers", " years", " subscribers", " copies", " jobs"))),
     "pt": _after_space,
     "cc": lambda match: match["amount"][-1:] == "0" or _after_space(match),

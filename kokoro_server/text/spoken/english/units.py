@@ -8,7 +8,7 @@ import regex
 
 from kokoro_server.text.spoken.engine import Dialect, Reading, rule
 from kokoro_server.text.spoken.english.patterns import AT_NUMBER, DIGITS, LEFT, NUMBER, OWN_DOT, SPACE, any_of, follows
-from kokoro_server.text.spoken.english.unit_names import ALONE, FOLLOWED, UNITS
+from kokoro_server.text.spoken.english.unit_names import ALONE, DOTTED, FOLLOWED, UNITS
 from kokoro_server.text.spoken.english.words import cardinal, decimal, value
 
 _POWERS = {"²": 2, "2": 2, "^2": 2, "³": 3, "3": 3, "^3": 3, "⁻¹": -1, "⁻²": -2}
@@ -60,12 +60,12 @@ def _quantity(match: Any, dialect: Dialect) -> Reading:
     said = _said(match["unit"], dialect)
     if said is None or (match["unit"] in ALONE and not ALONE[match["unit"]](match)):
         return None
-    if len(match["unit"]) == 1 and _INITIAL.match(match.string, match.end("unit")):
+    if match["unit"] in "NSEWAVJ" and _INITIAL.match(match.string, match.end("unit")):
         return None
     amount = match["amount"]
     adjective = bool(match["hyphen"]) or (follows(match, _DETERMINER) and match["noun"] is not None and "/" not in match["unit"])
     words = said.one if adjective or value(amount) == "1" else said.many
-    end = match.end("dot") if match["dot"] else match.end("unit")
+    end = match.end("dot") if match["dot"] and match["unit"] in DOTTED else match.end("unit")
     return [((match.start("amount"), end), f"{decimal(amount, dialect)} {words}")]
 
 
@@ -135,6 +135,7 @@ RULES = [
     ),
     rule("temperature", rf"{LEFT}(?P<amount>{NUMBER})(?P<hyphen>-)?{SPACE}?(?P<degree>[℃℉])(?P<compass>(?!))?", lambda match, dialect: f"{decimal(match['amount'], dialect)} degrees {'Celsius' if match['degree'] == '℃' else 'Fahrenheit'}", "℃℉", at=AT_NUMBER),
     rule("feet and inches", r"(?<![\p{L}\p{N}'\"“‘])(?P<feet>[0-9]{1,3})(?:['′]|[ -]?(?:ft|feet|foot)\.?)[ -]?(?P<inches>[0-9]{1,2}(?:\.[0-9]+)?)(?:\"|″|''|[ -]?(?:in|inches)\b)", _feet, "'′f", at=AT_NUMBER),
+    rule("feet and inches", r"(?<![\p{L}\p{N}'\"“‘.])(?P<feet>[3-8])['’](?P<inches>1[01]|[0-9])(?![\p{L}\p{N}'’])", _feet, "'’", at=AT_NUMBER),
     rule("feet and inches", r"(?<![\p{L}\p{N}'\"“‘])(?P<feet>[0-9]{1,3})′(?P<inches>(?!))?", _feet, "′", at=AT_NUMBER),
     rule("inches", rf"{LEFT}(?P<amount>{NUMBER})(?:\"|″)(?P<noun>(?=\s(?:\p{{Ll}}+)\b)(?!\s(?:{any_of(_VERBS)})\b))?", _inches, "\"″", DIGITS, at=AT_NUMBER),
     rule("dimensions", rf"(?<=[0-9](?:{SPACE}?(?:mm|cm|m|km|in|ft|px|\"|'))?){SPACE}?(?P<by>[x×X]){SPACE}?(?=[0-9])(?<![0-9]\s[x×]\s)(?!{SPACE}?10[\^⁰¹²³⁴-⁹⁻]|{SPACE}?[0-9.]+{SPACE}?=)(?<!=[^=\n]{{0,20}})(?<!\b0[x])", _dimensions, "x×X"),
