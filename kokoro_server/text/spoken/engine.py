@@ -27,8 +27,8 @@ class Dialect:
     british: bool
 
 
-# What a rule makes of a match: words for all of it, words for some of its groups (by number or name) or for spans of the
-# text, or None, when it is not what it looks like.
+# What a rule makes of a match: words for all of it, words for some of its groups (by number or name) or for spans of
+# the text, or None, when it is not what it looks like.
 Where = int | str | tuple[int, int]
 Reading = str | Sequence[tuple[Where, str]] | None
 Read = Callable[[Any, Dialect], Reading]
@@ -38,8 +38,8 @@ Read = Callable[[Any, Dialect], Reading]
 class Rule:
     """A pattern, and what is said for its matches.
 
-    What makes a rule cheap where it has nothing to say: a text that has no match of one of `needs` is not searched (a set
-    stands for any of its characters), and with `at` the pattern is tried only where a match of `at` begins.
+    Two things make it cheap where it has nothing to say: a text that lacks one of `needs` is not searched (a set stands
+    for any of its characters, a pattern for a match of it), and with `at` it is tried only where `at` matches.
     """
 
     name: str

@@ -153,20 +153,24 @@ def _quarter(match: Any, dialect: Dialect) -> Reading:
 
 def _fiscal(match: Any, dialect: Dialect) -> Reading:
     years = match["year"]
-    return f"{letters(match['letters'], dialect)} {year(int(years), dialect) if len(years) == 4 else cardinal(int(years), dialect)}"
+    said = year(int(years), dialect) if len(years) == 4 else cardinal(int(years), dialect)
+    return f"{letters(match['letters'], dialect)} {said}"
 
 
 RULES = [
     rule(
         "date",
-        rf"(?<![\p{{L}}\p{{N}}])(?<![0-9][.,:/-])(?P<date>(?P<y>[12][0-9]{{3}})(?P<sep>[-/.‑–])(?P<m>0?[1-9]|1[0-2])(?P=sep)(?P<d>0?[1-9]|[12][0-9]|3[01]))(?:(?P<t>T)(?=[0-9]{{2}}:[0-9]{{2}})|(?![\p{{L}}\p{{N}}]|[-/.][0-9]))",
+        r"(?<![\p{L}\p{N}])(?<![0-9][.,:/-])(?P<date>(?P<y>[12][0-9]{3})(?P<sep>[-/.‑–])(?P<m>0?[1-9]|1"
+        r"[0-2])(?P=sep)(?P<d>0?[1-9]|[12][0-9]|3[01]))(?:(?P<t>T)(?=[0-9]{2}:[0-9]{2})|(?!"
+        r"[\p{L}\p{N}]|[-/.][0-9]))",
         _iso,
         DIGITS,
         at=AT_NUMBER,
     ),
     rule(
         "date",
-        rf"(?<![\p{{L}}\p{{N}}$])(?<![0-9][.,:/-])(?P<a>[0-9]{{1,2}})(?P<sep>[-/.])(?P<b>[0-9]{{1,2}})(?P=sep)(?P<y>[12][0-9]{{3}}|[0-9]{{2}}(?=[^.]|\.(?![0-9])|\Z))(?![\p{{L}}\p{{N}}]|[-/][0-9])",
+        r"(?<![\p{L}\p{N}$])(?<![0-9][.,:/-])(?P<a>[0-9]{1,2})(?P<sep>[-/.])(?P<b>[0-9]{1,2})(?P=sep)("
+        r"?P<y>[12][0-9]{3}|[0-9]{2}(?=[^.]|\.(?![0-9])|\Z))(?![\p{L}\p{N}]|[-/][0-9])",
         lambda match, dialect: _numeric(match, dialect) if len(match["y"]) == 4 or match["sep"] == "/" else None,
         DIGITS,
         "-/.",
@@ -174,13 +178,26 @@ RULES = [
     ),
     rule(
         "date",
-        rf"{LEFT}(?P<a>[0-9]{{1,2}})(?P<sep>/)(?P<b>[0-9]{{1,2}})(?P<y>(?!))?(?![\p{{L}}\p{{N}}/%]|[.,:-][0-9])(?<=\b(?:[Oo]n|[Dd]ue|[Dd]ue by|[Dd]ated?|[Ss]ince|[Uu]ntil|[Tt]ill|[Ss]tarting|[Ee]nding|{_ANY_WEEKDAY}[.,]?):?\s[0-9/]{{3,5}})(?! of\b| (?:the )?(?:stars|points))",
+        rf"{LEFT}(?P<a>[0-9]{{1,2}})(?P<sep>/)(?P<b>[0-9]{{1,2}})(?P<y>(?!))?(?![\p{{L}}\p{{N}}/%]|[.,:-][0-9])"
+        rf"(?<=\b(?:[Oo]n|[Dd]ue|[Dd]ue by|[Dd]ated?|[Ss]ince|[Uu]ntil|[Tt]ill|[Ss]tarting|[Ee]nding|"
+        rf"{_ANY_WEEKDAY}[.,]?):?\s[0-9/]{{3,5}})(?! of\b| (?:the )?(?:stars|points))",
         _numeric,
         "/",
         at=AT_NUMBER,
     ),
-    rule("weekday", rf"\b(?P<weekday>(?:{_WEEKDAY})\b\.?)(?=,?\s(?:{FULL_MONTH}|{SHORT_MONTH}|[0-9]{{1,2}}\b)|\s?{DASH}\s?{_ANY_WEEKDAY}\b|/{_ANY_WEEKDAY}\b)", _weekday, _WEEKDAY_LIKE),
-    rule("weekday", rf"\b(?P<weekday>(?:{_WEEKDAY})\b\.?)(?<=\b{_ANY_WEEKDAY}\.?\s?(?:{DASH}|/|,\s|and |& )\s?(?:{_WEEKDAY})\.?)", _weekday, _WEEKDAY_LIKE),
+    rule(
+        "weekday",
+        rf"\b(?P<weekday>(?:{_WEEKDAY})\b\.?)(?=,?\s(?:{FULL_MONTH}|{SHORT_MONTH}|[0-9]{{1,2}}\b)|"
+        rf"\s?{DASH}\s?{_ANY_WEEKDAY}\b|/{_ANY_WEEKDAY}\b)",
+        _weekday,
+        _WEEKDAY_LIKE,
+    ),
+    rule(
+        "weekday",
+        rf"\b(?P<weekday>(?:{_WEEKDAY})\b\.?)(?<=\b{_ANY_WEEKDAY}\.?\s?(?:{DASH}|/|,\s|and |& )\s?(?:{_WEEKDAY})\.?)",
+        _weekday,
+        _WEEKDAY_LIKE,
+    ),
     rule(
         "date",
         rf"\b{_MONTH}\s{_DAY}{_TO_DAY}{_END}(?:,?\s{_YEAR})?(?!\s(?:people|times|percent|men|women|of them|or)\b)",
@@ -189,7 +206,9 @@ RULES = [
     ),
     rule(
         "date",
-        rf"{LEFT}{_DAY}(?:(?P<dash>\s?{DASH}\s?|\s(?:to|and|or)\s(?:the )?)(?P<today>(?:[1-9]|[12][0-9]|3[01])(?:st|nd|rd|th)?))?(?P<of>\sof)?\s{_MONTH}(?![\p{{L}}\p{{N}}])(?:,?\s{_YEAR})?(?!\s[0-9]{{1,2}}\b(?!:))",
+        rf"{LEFT}{_DAY}(?:(?P<dash>\s?{DASH}\s?|\s(?:to|and|or)\s(?:the )?)(?P<today>(?:[1-9]|[12][0-9]|3[01])("
+        rf"?:st|nd|rd|th)?))?(?P<of>\sof)?\s{_MONTH}(?![\p{{L}}\p{{N}}])(?:,?\s{_YEAR})?(?!\s[0-9]{{1,2}}\b(?!:"
+        rf"))",
         _day_month,
         DIGITS,
         at=AT_NUMBER,
@@ -197,22 +216,75 @@ RULES = [
     rule("date", rf"\b{_MONTH},?\s{_YEAR}{_END}", _month_year, DIGITS),
     rule(
         "month",
-        rf"(?<=\b(?:in|since|until|till|by|from|to|of|last|next|this|early|late|mid|and|through)[ -])(?P<month>(?:Jan|Feb|Aug|Sept|Oct|Nov|Dec)\b\.?)(?!\s[A-Z][a-z])",
-        lambda match, _dialect: [("month", month_name(match["month"]) + ("." if match["month"].endswith(".") and match.end() == len(match.string.rstrip()) else ""))],
+        r"(?<=\b(?:in|since|until|till|by|from|to|of|last|next|this|early|late|mid|and|through)[ -])(?P<month>"
+        r"(?:Jan|Feb|Aug|Sept|Oct|Nov|Dec)\b\.?)(?!\s[A-Z][a-z])",
+        lambda match, _dialect: [
+            (
+                "month",
+                month_name(match["month"])
+                + ("." if match["month"].endswith(".") and match.end() == len(match.string.rstrip()) else ""),
+            )
+        ],
         _MONTH_LIKE,
     ),
-    rule("month", rf"\b(?P<month>(?:{SHORT_MONTH})\b\.?)(?=\s?[–-]\s?(?:{FULL_MONTH}|{SHORT_MONTH})\b)|(?<=\b(?:{FULL_MONTH}|(?:{SHORT_MONTH})\.?)\s?[–-]\s?)(?P<month>(?:{SHORT_MONTH})\b\.?)", lambda match, _dialect: [("month", month_name(match["month"]))], "–-"),
-    rule("range", rf"(?<=\b(?:{FULL_MONTH}|(?:{SHORT_MONTH})\.?|{_ANY_WEEKDAY}\.?))\s?(?P<dash>[–-])\s?(?=(?:{FULL_MONTH}|{SHORT_MONTH}|{_ANY_WEEKDAY})\b)", lambda _m, _d: [("dash", "to")], "–-"),
-    rule("decade", r"(?<![\p{L}\p{N}])(?<![0-9][.,])(?P<decade>[12][0-9]{2}0)['’]?s(?![\p{L}\p{N}])", _decade, DIGITS, at=AT_NUMBER),
+    rule(
+        "month",
+        rf"\b(?P<month>(?:{SHORT_MONTH})\b\.?)(?=\s?[–-]\s?(?:{FULL_MONTH}|{SHORT_MONTH})\b)|(?<=\b(?:{FULL_MONTH}|"
+        rf"(?:{SHORT_MONTH})\.?)\s?[–-]\s?)(?P<month>(?:{SHORT_MONTH})\b\.?)",
+        lambda match, _dialect: [("month", month_name(match["month"]))],
+        "–-",
+    ),
+    rule(
+        "range",
+        rf"(?<=\b(?:{FULL_MONTH}|(?:{SHORT_MONTH})\.?|{_ANY_WEEKDAY}\.?))\s?(?P<dash>[–-])\s?(?=(?:{FULL_MONTH}|"
+        rf"{SHORT_MONTH}|{_ANY_WEEKDAY})\b)",
+        lambda _m, _d: [("dash", "to")],
+        "–-",
+    ),
+    rule(
+        "decade",
+        r"(?<![\p{L}\p{N}])(?<![0-9][.,])(?P<decade>[12][0-9]{2}0)['’]?s(?![\p{L}\p{N}])",
+        _decade,
+        DIGITS,
+        at=AT_NUMBER,
+    ),
     rule("decade", r"['’‘](?P<decade>[0-9]0)s(?![\p{L}\p{N}])", _decade, DIGITS),
-    rule("decade", r"(?<![\p{L}\p{N}.,$])(?P<decade>[2-9]0)['’]?s(?![\p{L}\p{N}])(?! (?:timeout|delay|timer|wait|interval)\b)", _decade, DIGITS, at=AT_NUMBER),
-    rule("year", r"(?<![0-9])['’‘](?P<y>[0-9]{2})(?![\p{L}\p{N}'’])", lambda match, dialect: f"oh {digits(match['y'][1])}" if match["y"][0] == "0" else cardinal(int(match["y"]), dialect), "'’‘", DIGITS),
+    rule(
+        "decade",
+        r"(?<![\p{L}\p{N}.,$])(?P<decade>[2-9]0)['’]?s(?![\p{L}\p{N}])(?! (?:timeout|delay|timer|wait|interval)\b)",
+        _decade,
+        DIGITS,
+        at=AT_NUMBER,
+    ),
+    rule(
+        "year",
+        r"(?<![0-9])['’‘](?P<y>[0-9]{2})(?![\p{L}\p{N}'’])",
+        lambda match, dialect: (
+            f"oh {digits(match['y'][1])}" if match["y"][0] == "0" else cardinal(int(match["y"]), dialect)
+        ),
+        "'’‘",
+        DIGITS,
+    ),
     rule("fiscal year", r"\b(?P<letters>FY|CY)[ ]?['’]?(?P<year>(?:20|19)?[0-9]{2})\b", _fiscal, DIGITS),
-    rule("quarter", r"\b(?P<letter>[QH])(?P<number>[1-4])[ ]?['’]?(?P<year>(?:20|19)[0-9]{2}|(?<=['’])[0-9]{2})\b", _quarter, DIGITS),
-    rule("season", rf"{LEFT}(?P<first>(?:1[5-9]|20)[0-9]{{2}})(?P<dash>[-–/])(?P<second>[0-9]{{2}})(?![\p{{L}}\p{{N}}]|[-.,/–][0-9])", _season, DIGITS, at=AT_NUMBER),
+    rule(
+        "quarter",
+        r"\b(?P<letter>[QH])(?P<number>[1-4])[ ]?['’]?(?P<year>(?:20|19)[0-9]{2}|(?<=['’])[0-9]{2})\b",
+        _quarter,
+        DIGITS,
+    ),
+    rule(
+        "season",
+        rf"{LEFT}(?P<first>(?:1[5-9]|20)[0-9]{{2}})(?P<dash>[-–/])(?P<second>[0-9]{{2}})(?![\p{{L}}\p{{N}}]|"
+        rf"[-.,/–][0-9])",
+        _season,
+        DIGITS,
+        at=AT_NUMBER,
+    ),
     rule(
         "era",
-        r"(?<![\p{L}\p{N}])(?:(?P<number>[0-9]{1,4})|(?P<comma>[0-9]{1,3}(?:,[0-9]{3})+))?(?:\s?)(?P<era>BCE|BC|CE|AD|B\.C\.E\.?|B\.C\.?|A\.D\.?|C\.E\.?)(?![\p{L}\p{N}])(?<=[0-9](?:st|nd|rd|th|s| century| centuries)?\s?[A-Z.]+)",
+        r"(?<![\p{L}\p{N}])(?:(?P<number>[0-9]{1,4})|(?P<comma>[0-9]{1,3}(?:,[0-9]{3})+))?(?:\s?)(?P<era>BCE|B"
+        r"C|CE|AD|B\.C\.E\.?|B\.C\.?|A\.D\.?|C\.E\.?)(?![\p{L}\p{N}])(?<=[0-9](?:st|nd|rd|th|s| century| centu"
+        r"ries)?\s?[A-Z.]+)",
         _era,
         "BCA",
         at=AT_NUMBER,

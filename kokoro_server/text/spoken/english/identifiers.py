@@ -13,13 +13,22 @@ from kokoro_server.text.spoken.english.words import cardinal, digits, in_pairs, 
 
 _RUN = regex.compile(r"[0-9]+|\p{L}+|\.")
 _ELEMENTS = (
-    "He Li Be Ne Na Mg Al Si Cl Ar Ca Sc Ti Cr Mn Fe Co Ni Cu Zn Ga Ge As Se Br Kr Rb Sr Zr Nb Mo Ag Cd In Sn Sb Te Xe Cs Ba "
+    "He Li Be Ne Na Mg Al Si Cl Ar Ca Sc Ti Cr Mn Fe Co Ni Cu Zn Ga Ge As Se Br Kr Rb Sr Zr Nb Mo Ag Cd In Sn Sb "
+    "Te Xe Cs Ba "
     "Pt Au Hg Tl Pb Bi Rn Ra Th Pu H B C N O F P S K V Y I W U"
 ).split()
 _FORMULA = rf"(?:{'|'.join(_ELEMENTS)})"
 _SMALL_FORMULA = re.compile(r"[HNOF]2|O3|pH")
 _SALT = re.compile(r"Cl|OH|HBr|CaO|NaF")
-_LANGUAGES = {"C++": "C plus plus", "c++": "C plus plus", "C#": "C sharp", "F#": "F sharp", "J#": "J sharp", "G++": "G plus plus", "g++": "G plus plus"}
+_LANGUAGES = {
+    "C++": "C plus plus",
+    "c++": "C plus plus",
+    "C#": "C sharp",
+    "F#": "F sharp",
+    "J#": "J sharp",
+    "G++": "G plus plus",
+    "g++": "G plus plus",
+}
 _SAID = {"WW": "World War", "ww": "world war", "Mk": "mark", "Pt": "part"}
 # Digits after these letters are one number, not pairs.
 _CLOSE = frozenset("COVID GPT UTF SHA MD RTX GTX H Ver".split())
@@ -64,7 +73,9 @@ def _letters(run: str, dialect: Dialect) -> str:
 def _formula(match: Any, dialect: Dialect) -> Reading:
     """H2O, CO2, C6H12O6: each letter and each number by itself."""
     parts = regex.findall(r"[A-Za-z]+|[0-9]+|[()]", match[0])
-    said = (letters(part, dialect) if part.isalpha() else cardinal(int(part), dialect) for part in parts if part.isalnum())
+    said = (
+        letters(part, dialect) if part.isalpha() else cardinal(int(part), dialect) for part in parts if part.isalnum()
+    )
     return " ".join(said)
 
 
@@ -91,25 +102,85 @@ def _flag(match: Any, dialect: Dialect) -> Reading:
 
 RULES = [
     rule("name", r"(?<![\p{L}\p{N}])(?:[CFJ]\#|[CcGg]\+\+)(?![\p{L}\p{N}])", _language, "#+"),
-    rule("option", r"(?<![\p{L}\p{N}-])(?P<dashes>--)(?P<name>\p{L}[\p{L}\p{N}-]*)|(?<=(?:^|[\s`(\[])(?:\p{Ll}+|`) ?)(?<![\p{L}\p{N}-])(?P<dashes>-)(?P<name>\p{L})(?![\p{L}\p{N}-])(?<=[ `]-\p{L})", _flag, "-"),
-    rule("name", r"(?<![\p{L}\p{N}])WW ?(?P<number>II|I|[12])(?![\p{L}\p{N}])", lambda match, _dialect: f"World War {'two' if match['number'] in ('2', 'II') else 'one'}", "W"),
-    rule("name", r"(?<![\p{L}\p{N}.,])(?P<number>7[0-8]7)s(?![\p{L}\p{N}])", lambda match, dialect: f"{in_pairs(match['number'], dialect)}s", "7"),
-    rule("name", r"(?<![\p{L}\p{N}.])802\.(?P<number>[0-9]{1,2})(?P<letters>[a-z]{0,2})(?![\p{L}\p{N}])", lambda match, dialect: f"eight oh two dot {cardinal(int(match['number']), dialect)} {letters(match['letters'], dialect)}".strip(), "8"),
-    rule("grade", r"(?<![\p{L}\p{N}])(?P<letter>[A-F])\+(?![\p{L}\p{N}+])", lambda match, dialect: f"{letters(match['letter'], dialect)} plus", "+"),
-    rule("name", r"(?<![\p{L}\p{N}])WW ?(?P<number>II|I|[12])(?![\p{L}\p{N}])", lambda match, _dialect: f"World War {'two' if match['number'] in ('2', 'II') else 'one'}", "W"),
-    rule("name", r"(?<![\p{L}\p{N}.,])(?P<number>7[0-8]7)s(?![\p{L}\p{N}])", lambda match, dialect: f"{in_pairs(match['number'], dialect)}s", "7"),
-    rule("grade", r"(?<![\p{L}\p{N}])(?P<letter>[A-F])[-−](?=[.,;:!?)]|\s(?:in|on|for|average|student)\b)(?<=\b(?:an?|got|gets|his|her)\s[A-F][-−])", lambda match, dialect: f"{letters(match['letter'], dialect)} minus", "-−"),
-    rule("number", r"(?<![\p{L}\p{N}])0(?P<x>[xX])(?P<hex>[0-9A-Fa-f]+)(?![\p{L}\p{N}])", _hex, "xX"),
-    rule("formula", rf"(?<![\p{{L}}\p{{N}}(])(?=[A-Za-z()]*[0-9])(?:{_FORMULA}[0-9]{{0,3}}|\((?:{_FORMULA}[0-9]{{0,3}}){{1,6}}\)[0-9]{{1,2}}){{2,12}}(?![\p{{L}}\p{{N}}-])(?<!\b[A-Z][0-9]+)", _formula, DIGITS, at=AT_CODE),
-    rule("formula", r"(?<![\p{L}\p{N}])(?:[HNOF]2|O3|pH)(?![\p{L}\p{N}-])", lambda match, dialect: _formula(match, dialect), _SMALL_FORMULA),
+    rule(
+        "option",
+        r"(?<![\p{L}\p{N}-])(?P<dashes>--)(?P<name>\p{L}[\p{L}\p{N}-]*)|(?<=(?:^|[\s`(\[])(?:\p{Ll}+|`) "
+        r"?)(?<![\p{L}\p{N}-])(?P<dashes>-)(?P<name>\p{L})(?![\p{L}\p{N}-])(?<=[ `]-\p{L})",
+        _flag,
+        "-",
+    ),
     rule(
         "name",
-        r"(?<![\p{L}\p{N}])(?P<id>(?=[\p{L}\p{N}.-]{0,40}[0-9])(?:\p{L}{1,20}[0-9]{1,12}|\p{Lu}\p{L}{0,20}[-‑][0-9]{1,12}|\p{L}[-‑][0-9]{1,12}|[0-9]{1,6}\p{L}{1,3}(?:[-‑]?[0-9]{1,6})?)(?:[-‑.]?[0-9]{1,6}|[-‑]?\p{Lu}{1,6}|(?!s(?!\p{L}))\p{L}{1,12}){0,6}+)(?P<own>['’]s)?(?P<many>s)?(?![\p{L}\p{N}])(?!\.[0-9])",
+        r"(?<![\p{L}\p{N}])WW ?(?P<number>II|I|[12])(?![\p{L}\p{N}])",
+        lambda match, _dialect: f"World War {'two' if match['number'] in ('2', 'II') else 'one'}",
+        "W",
+    ),
+    rule(
+        "name",
+        r"(?<![\p{L}\p{N}.,])(?P<number>7[0-8]7)s(?![\p{L}\p{N}])",
+        lambda match, dialect: f"{in_pairs(match['number'], dialect)}s",
+        "7",
+    ),
+    rule(
+        "name",
+        r"(?<![\p{L}\p{N}.])802\.(?P<number>[0-9]{1,2})(?P<letters>[a-z]{0,2})(?![\p{L}\p{N}])",
+        lambda match, dialect: (
+            f"eight oh two dot {cardinal(int(match['number']), dialect)} {letters(match['letters'], dialect)}".strip()
+        ),
+        "8",
+    ),
+    rule(
+        "grade",
+        r"(?<![\p{L}\p{N}])(?P<letter>[A-F])\+(?![\p{L}\p{N}+])",
+        lambda match, dialect: f"{letters(match['letter'], dialect)} plus",
+        "+",
+    ),
+    rule(
+        "name",
+        r"(?<![\p{L}\p{N}])WW ?(?P<number>II|I|[12])(?![\p{L}\p{N}])",
+        lambda match, _dialect: f"World War {'two' if match['number'] in ('2', 'II') else 'one'}",
+        "W",
+    ),
+    rule(
+        "name",
+        r"(?<![\p{L}\p{N}.,])(?P<number>7[0-8]7)s(?![\p{L}\p{N}])",
+        lambda match, dialect: f"{in_pairs(match['number'], dialect)}s",
+        "7",
+    ),
+    rule(
+        "grade",
+        r"(?<![\p{L}\p{N}])(?P<letter>[A-F])[-−](?=[.,;:!?)]|\s(?:in|on|for|average|student)\b)(?<=\b(?:an?|got|"
+        r"gets|his|her)\s[A-F][-−])",
+        lambda match, dialect: f"{letters(match['letter'], dialect)} minus",
+        "-−",
+    ),
+    rule("number", r"(?<![\p{L}\p{N}])0(?P<x>[xX])(?P<hex>[0-9A-Fa-f]+)(?![\p{L}\p{N}])", _hex, "xX"),
+    rule(
+        "formula",
+        rf"(?<![\p{{L}}\p{{N}}(])(?=[A-Za-z()]*[0-9])(?:{_FORMULA}[0-9]{{0,3}}|"
+        rf"\((?:{_FORMULA}[0-9]{{0,3}}){{1,6}}\)[0-9]{{1,2}}){{2,12}}(?![\p{{L}}\p{{N}}-])(?<!\b[A-Z][0-9]+)",
+        _formula,
+        DIGITS,
+        at=AT_CODE,
+    ),
+    rule(
+        "formula",
+        r"(?<![\p{L}\p{N}])(?:[HNOF]2|O3|pH)(?![\p{L}\p{N}-])",
+        lambda match, dialect: _formula(match, dialect),
+        _SMALL_FORMULA,
+    ),
+    rule(
+        "name",
+        r"(?<![\p{L}\p{N}])(?P<id>(?=[\p{L}\p{N}.-]{0,40}[0-9])(?:\p{L}{1,20}[0-9]{1,12}|\p{Lu}\p{L}{0,20}[-‑]"
+        r"[0-9]{1,12}|\p{L}[-‑][0-9]{1,12}|[0-9]{1,6}\p{L}{1,3}(?:[-‑]?[0-9]{1,6})?)(?:[-‑.]?[0-9]{1,6}|[-‑]?"
+        r"\p{Lu}{1,6}|(?!s(?!\p{L}))\p{L}{1,12}){0,6}+)(?P<own>['’]s)?(?P<many>s)?(?![\p{L}\p{N}])(?!\.[0-9])",
         _identifier,
         DIGITS,
         at=AT_CODE,
     ),
-    rule("formula", r"(?<![\p{L}\p{N}])(?:NaCl|HCl|NaOH|KOH|KCl|LiCl|AgCl|HBr|CaO|NaF)(?![\p{L}\p{N}])", _formula, _SALT),
+    rule(
+        "formula", r"(?<![\p{L}\p{N}])(?:NaCl|HCl|NaOH|KOH|KCl|LiCl|AgCl|HBr|CaO|NaF)(?![\p{L}\p{N}])", _formula, _SALT
+    ),
     rule("call", r"(?<=[\p{L}\p{N}_])\(\)", "", "("),
     rule("underscore", r"(?<=[\p{L}\p{N}])_+(?=[\p{L}\p{N}])", " ", "_"),
 ]

@@ -12,14 +12,21 @@ from kokoro_server.text.spoken.english.patterns import any_of
 from kokoro_server.text.spoken.english.words import decimal
 
 _LINES = regex.MULTILINE
-_INLINE_TAGS = "a abbr b big bdi cite code del dfn em font i ins kbd mark q s samp small span strike strong sub sup tt u var"
+_INLINE_TAGS = (
+    "a abbr b big bdi cite code del dfn em font i ins kbd mark q s samp small span strike strong sub sup tt u var"
+)
 _BLOCK_TAGS = (
-    "article aside blockquote body br button caption center dd details div dl dt figcaption figure footer form h1 h2 h3 h4 "
-    "h5 h6 head header hr html iframe img input label li link main meta nav ol option p pre script section select source "
+    "article aside blockquote body br button caption center dd details div dl dt figcaption figure footer form h1 "
+    "h2 h3 h4 "
+    "h5 h6 head header hr html iframe img input label li link main meta nav ol option p pre script section select "
+    "source "
     "speak style summary table tbody td tfoot th thead title tr ul video"
 )
 _ENTITIES = {"&": "and", "<": "less than", ">": "greater than", '"': "", "'": "'", "\xa0": " "}
-_FENCE = r"^[ ]{0,3}(?P<open>(?P<fence>`{3,}+|~{3,}+)[^\n`]*+(?:\n|\Z))(?P<code>(?:(?!^[ ]{0,3}(?P=fence))[^\n]*+(?:\n|\Z))*?)"
+_FENCE = (
+    r"^[ ]{0,3}(?P<open>(?P<fence>`{3,}+|~{3,}+)[^\n`]*+(?:\n|\Z))(?P<code>(?:(?!^[ ]{0,3}(?P=fence))[^\n]"
+    r"*+(?:\n|\Z))*?)"
+)
 _CLOSED = r"(?P<close>^[ ]{0,3}(?P=fence)[`~]*+[ \t]*+$)"
 
 
@@ -67,24 +74,67 @@ RULES = [
     rule("HTML comment", r"<!--.{0,2000}?-->", "", "<", flags=regex.DOTALL),
     rule(
         "HTML tag",
-        rf"</?(?:(?:{any_of(_INLINE_TAGS.split())})|(?P<block>{any_of(_BLOCK_TAGS.split())}))\b(?:\s[^<>]{{0,500}})?/?>",
+        rf"</?(?:(?:{any_of(_INLINE_TAGS.split())})|(?P<block>{any_of(_BLOCK_TAGS.split())}))\b(?:\s[^<>]"
+        rf"{{0,500}})?/?>",
         _tag,
         "<",
         flags=regex.IGNORECASE,
     ),
-    rule("HTML entity", r"[\p{L}']*+(?:&(?:[A-Za-z](?:acute|grave|uml|circ|tilde|cedil|ring|slash)|[a-z]{2}lig|rsquo|lsquo|apos|\#0?39|\#8217|\#x27);[\p{L}']*+)++", _entity, "&"),
+    rule(
+        "HTML entity",
+        r"[\p{L}']*+(?:&(?:[A-Za-z](?:acute|grave|uml|circ|tilde|cedil|ring|slash)|[a-z]{2}lig|rsquo|lsquo|apos|"
+        r"\#0?39|\#8217|\#x27);[\p{L}']*+)++",
+        _entity,
+        "&",
+    ),
     rule("HTML entity", r"&(?:[A-Za-z]{2,31}|\#[0-9]{1,7}|\#[xX][0-9a-fA-F]{1,6});", _entity, "&"),
-    rule("thematic break", r"^[ \t]{0,3}(?:(?:-[ \t]*+){3,}+|(?:\*[ \t]*+){3,}+|(?:_[ \t]*+){3,}+|={3,}+[ \t]*+)$", "", "-*_=", flags=_LINES),
-    rule("table rule", r"^[ \t]*+\|?+(?:[ \t]*+:?+-++:?+[ \t]*+\|)++(?:[ \t]*+:?+-++:?+[ \t]*+)?+$", "", "|", flags=_LINES),
+    rule(
+        "thematic break",
+        r"^[ \t]{0,3}(?:(?:-[ \t]*+){3,}+|(?:\*[ \t]*+){3,}+|(?:_[ \t]*+){3,}+|={3,}+[ \t]*+)$",
+        "",
+        "-*_=",
+        flags=_LINES,
+    ),
+    rule(
+        "table rule",
+        r"^[ \t]*+\|?+(?:[ \t]*+:?+-++:?+[ \t]*+\|)++(?:[ \t]*+:?+-++:?+[ \t]*+)?+$",
+        "",
+        "|",
+        flags=_LINES,
+    ),
     rule("table", r"^[ \t]*+\|[^\n]*+$(?<=\|[ \t]*+)", _row, "|", flags=_LINES),
     rule("heading", r"^[ ]{0,3}\#{1,6}+[ \t]++(?=\S)", "", "#", flags=_LINES),
     rule("heading", r"(?<=\S)[ \t]+\#{1,6}+[ \t]*+$", "", "#", flags=_LINES),
     rule("quote", r"^[ ]{0,3}(?:>[ \t]?+)++(?=[^\s0-9=])", "", ">", flags=_LINES),
-    rule("list", r"^(?:[ \t]*+(?:>[ \t]?+)?+)(?P<m>[-*+•‣◦▪●○·–][ \t]++(?:\[[ xX]?\][ \t]++)?+)(?=\S)", lambda _m, _d: [("m", "")], "-*+•‣◦▪●○·–", flags=_LINES),
-    rule("numbered list", r"^(?<indent>[ \t]*+)(?P<n>(?P<number>[0-9]{1,3})[.)])(?=[ \t]++\S)", lambda m, d: [("n", f"{decimal(m['number'], d)},")], "0123456789", flags=_LINES),
+    rule(
+        "list",
+        r"^(?:[ \t]*+(?:>[ \t]?+)?+)(?P<m>[-*+•‣◦▪●○·–][ \t]++(?:\[[ xX]?\][ \t]++)?+)(?=\S)",
+        lambda _m, _d: [("m", "")],
+        "-*+•‣◦▪●○·–",
+        flags=_LINES,
+    ),
+    rule(
+        "numbered list",
+        r"^(?<indent>[ \t]*+)(?P<n>(?P<number>[0-9]{1,3})[.)])(?=[ \t]++\S)",
+        lambda m, d: [("n", f"{decimal(m['number'], d)},")],
+        "0123456789",
+        flags=_LINES,
+    ),
     rule("citation", r"(?<=[.,;:!?\"”’)\]]|\p{L}{3})\[[1-9][0-9]{0,2}(?:[,–-][ ]?[0-9]{1,3})*+\](?!\()", "", "["),
-    rule("image", r"(?P<open>!\[)[^\[\]\n]{0,300}(?P<close>\]\([^()\s]*+(?:\([^()\s]*+\)[^()\s]*+)*+(?:[ \t]++[\"'][^\"'\n]*+[\"'])?+\))", _link, "!"),
-    rule("link", r"(?P<open>\[)(?!\^)[^\[\]\n]{1,300}(?P<close>\]\([^()\s]*+(?:\([^()\s]*+\)[^()\s]*+)*+(?:[ \t]++[\"'][^\"'\n]*+[\"'])?+\))", _link, "["),
+    rule(
+        "image",
+        r"(?P<open>!\[)[^\[\]\n]{0,300}(?P<close>\]\([^()\s]*+(?:\([^()\s]*+\)[^()\s]*+)*+(?:[ "
+        r"\t]++[\"'][^\"'\n]*+[\"'])?+\))",
+        _link,
+        "!",
+    ),
+    rule(
+        "link",
+        r"(?P<open>\[)(?!\^)[^\[\]\n]{1,300}(?P<close>\]\([^()\s]*+(?:\([^()\s]*+\)[^()\s]*+)*+(?:[ "
+        r"\t]++[\"'][^\"'\n]*+[\"'])?+\))",
+        _link,
+        "[",
+    ),
     rule("link", r"(?P<open>\[)(?!\^)[^\[\]\n]{1,300}(?P<close>\]\[[^\[\]\n]{0,100}\])", _link, "["),
     rule("link definition", r"^[ ]{0,3}\[[^\[\]\n]{1,100}\]:[ \t]++\S++[^\n]*+$", "", "[", flags=_LINES),
     rule("footnote", r"\[\^[^\[\]\s]{1,40}\]:?+", "", "["),
@@ -93,7 +143,8 @@ RULES = [
     rule("code span", r"`++", "", "`"),
     rule(
         "emphasis",
-        r"(?<![\p{L}\p{N}*\\])\*{1,3}+(?=[^\s*])|(?<=[^\s*\\])\*{1,3}+(?![\p{L}\p{N}*])|(?<=\p{L})\*{2,3}+(?=\p{L})|(?<=[0-9])\*{2,3}+(?=\p{L})",
+        r"(?<![\p{L}\p{N}*\\])\*{1,3}+(?=[^\s*])|(?<=[^\s*\\])\*{1,3}+(?![\p{L}\p{N}*])|(?<=\p{L})\*{2,3}+(?="
+        r"\p{L})|(?<=[0-9])\*{2,3}+(?=\p{L})",
         "",
         "*",
     ),

@@ -23,7 +23,10 @@ _SUBSCRIPTS = str.maketrans("₀₁₂₃₄₅₆₇₈₉₊₋₍₎ₙᵢⱼ
 _SUPER = "⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻ⁿⁱ"
 _SUB = "₀₁₂₃₄₅₆₇₈₉₊₋ₙᵢⱼₖₓₜ"
 _VULGAR = "½⅓⅔¼¾⅕⅖⅗⅘⅙⅚⅐⅛⅜⅝⅞⅑⅒"
-_RATED = r"(?:[Rr]ated?|[Rr]ating(?: is| of|:)?|[Ss]core[ds]?(?: is| of|:| a| it)?|[Gg]ave(?: it| this| them)?(?: an?)?|[Gg]ot(?: an?)?|[Gg]rade|[Gg]ive(?: it)?(?: an?)?|[Ss]olid|it'?s an?)"
+_RATED = (
+    r"(?:[Rr]ated?|[Rr]ating(?: is| of|:)?|[Ss]core[ds]?(?: is| of|:| a| it)?|[Gg]ave(?: it| this| them)?("
+    r"?: an?)?|[Gg]ot(?: an?)?|[Gg]rade|[Gg]ive(?: it)?(?: an?)?|[Ss]olid|it'?s an?)"
+)
 GREEK = {
     letter: unicodedata.name(letter).rsplit(" ", 1)[-1].lower().replace("lamda", "lambda")
     for letter in "αβγδεζηθικλμνξοπρστυφχψωΑΒΓΔΕΖΗΘΙΚΛΜΝΞΟΠΡΣΤΥΦΧΨΩ"
@@ -115,7 +118,14 @@ def power(exponent: str, dialect: Dialect, base_is_number: bool = False) -> str:
         return f"to the {ordinal(int(exponent), dialect) if len(exponent) < 4 else decimal(exponent, dialect)}"
     if exponent[:1] in "-−" and exponent[1:].isdecimal():
         return f"to the minus {decimal(exponent[1:], dialect)}"
-    said = [decimal(each, dialect) if each.isdecimal() else letters(each, dialect) if each.isalpha() else {"-": "minus", "+": "plus"}.get(each, "") for each in exponent]
+    said = [
+        decimal(each, dialect)
+        if each.isdecimal()
+        else letters(each, dialect)
+        if each.isalpha()
+        else {"-": "minus", "+": "plus"}.get(each, "")
+        for each in exponent
+    ]
     return f"to the {' '.join(filter(None, said))}"
 
 
@@ -151,7 +161,13 @@ def _fraction(match: Any, dialect: Dialect) -> Reading:
     if match["whole"]:
         if not proper:
             return None
-        half = "a half" if (top, bottom) == (1, 2) else "a quarter" if (top, bottom) == (1, 4) else fraction(top, bottom, dialect)
+        half = (
+            "a half"
+            if (top, bottom) == (1, 2)
+            else "a quarter"
+            if (top, bottom) == (1, 4)
+            else fraction(top, bottom, dialect)
+        )
         return f"{cardinal(int(match['whole']), dialect)} and {half}"
     if proper or (top in (3, 5, 7, 9) and bottom in (2, 4, 8) and match["of"] is not None):
         return fraction(top, bottom, dialect)
@@ -164,7 +180,13 @@ def _vulgar(match: Any, dialect: Dialect) -> Reading:
     top, bottom = unicodedata.normalize("NFKC", match["vulgar"]).split("⁄")
     if not match["whole"]:
         return fraction(int(top), int(bottom), dialect)
-    said = "a half" if (top, bottom) == ("1", "2") else "a quarter" if (top, bottom) == ("1", "4") else fraction(int(top), int(bottom), dialect)
+    said = (
+        "a half"
+        if (top, bottom) == ("1", "2")
+        else "a quarter"
+        if (top, bottom) == ("1", "4")
+        else fraction(int(top), int(bottom), dialect)
+    )
     return f"{decimal(match['whole'], dialect)} and {said}"
 
 
@@ -178,7 +200,9 @@ def _caret(match: Any, dialect: Dialect) -> Reading:
 
 def _subscript(match: Any, dialect: Dialect) -> Reading:
     text = match[0].translate(_SUBSCRIPTS)
-    return " ".join(decimal(each, dialect) if each.isdecimal() else letters(each, dialect) for each in text if each.isalnum())
+    return " ".join(
+        decimal(each, dialect) if each.isdecimal() else letters(each, dialect) for each in text if each.isalnum()
+    )
 
 
 def _scientific(match: Any, dialect: Dialect) -> Reading:
@@ -195,43 +219,118 @@ def _variable(match: Any, dialect: Dialect) -> Reading:
     return letters(match[0], dialect)
 
 
-def _times(match: Any, _dialect: Dialect) -> Reading:
+def _times(_match: Any, _dialect: Dialect) -> Reading:
     return [("sign", "times")]
 
 
 _NEAR = r"(?:[\p{L}\p{N})\]²³%½¼¾]|\p{Greek})"
 _VARIABLE = r"(?<![\p{L}\p{N}'’])[b-zB-HJ-Z](?![\p{L}\p{N}'’.])"
 RULES = [
-    rule("scientific notation", rf"{LEFT}(?P<mantissa>{NUMBER})[eE](?P<sign>[-−+])?(?P<exponent>[0-9]{{1,3}})(?![\p{{L}}\p{{N}}.])", _scientific, "eE", DIGITS, at=AT_NUMBER),
+    rule(
+        "scientific notation",
+        rf"{LEFT}(?P<mantissa>{NUMBER})[eE](?P<sign>[-−+])?(?P<exponent>[0-9]{{1,3}})(?![\p{{L}}\p{{N}}.])",
+        _scientific,
+        "eE",
+        DIGITS,
+        at=AT_NUMBER,
+    ),
     rule("fraction", rf"(?<![\p{{L}}])(?P<whole>{INTEGER})?{SPACE}?(?P<vulgar>[{_VULGAR}])", _vulgar, _VULGAR),
     rule(
         "fraction",
-        rf"{LEFT}(?P<rated>(?<=\b{_RATED} ))?(?:(?P<whole>[0-9]{{1,3}})[ -])?(?P<top>[0-9]{{1,4}})[/⁄](?P<bottom>[0-9]{{1,4}})(?P<of>(?= (?:of|inch|cup|mile|hour)))?(?![\p{{L}}\p{{N}}])(?![/.,:][0-9])",
+        rf"{LEFT}(?P<rated>(?<=\b{_RATED} ))?(?:(?P<whole>[0-9]{{1,3}})[ -])?(?P<top>[0-9]{{1,4}})[/⁄](?P<botto"
+        rf"m>[0-9]{{1,4}})(?P<of>(?= (?:of|inch|cup|mile|hour)))?(?![\p{{L}}\p{{N}}])(?![/.,:][0-9])",
         _fraction,
         "/⁄",
         DIGITS,
         at=AT_NUMBER,
     ),
-    rule("rating", rf"{LEFT}(?P<top>[0-9]{{1,2}}\.[0-9])/(?P<bottom>5|10|20|100)(?![\p{{L}}\p{{N}}])(?![/.,:][0-9])", lambda match, dialect: f"{decimal(match['top'], dialect)} out of {decimal(match['bottom'], dialect)}", "/", at=AT_NUMBER),
-    rule("power", rf"[{_SUPER}]++(?<=[\p{{L}}\p{{N}})\]{_SUPER}])(?P<power>(?<=(?P<p>[{_SUPER}]+)))", lambda match, dialect: power(match[0].translate(_SUPERSCRIPTS), dialect), _SUPER),
-    rule("power", r"(?<=[\p{L}\p{N})\]])\^(?P<power>[-−]?[0-9]+|[-−]?\p{L}(?!\p{L})|\{[^{}\s]{1,12}\}|\([^()\s]{1,12}\))", _caret, "^"),
+    rule(
+        "rating",
+        rf"{LEFT}(?P<top>[0-9]{{1,2}}\.[0-9])/(?P<bottom>5|10|20|100)(?![\p{{L}}\p{{N}}])(?![/.,:][0-9])",
+        lambda match, dialect: f"{decimal(match['top'], dialect)} out of {decimal(match['bottom'], dialect)}",
+        "/",
+        at=AT_NUMBER,
+    ),
+    rule(
+        "power",
+        rf"[{_SUPER}]++(?<=[\p{{L}}\p{{N}})\]{_SUPER}])(?P<power>(?<=(?P<p>[{_SUPER}]+)))",
+        lambda match, dialect: power(match[0].translate(_SUPERSCRIPTS), dialect),
+        _SUPER,
+    ),
+    rule(
+        "power",
+        r"(?<=[\p{L}\p{N})\]])\^(?P<power>[-−]?[0-9]+|[-−]?\p{L}(?!\p{L})|\{[^{}\s]{1,12}\}|\([^()\s]{1,12}\))",
+        _caret,
+        "^",
+    ),
     rule("subscript", rf"[{_SUB}]++", _subscript, _SUB),
-    rule("minus", rf"(?<=(?:[0-9)=(\[]|\b\p{{L}}){SPACE}?)(?P<sign>[-−–])(?={SPACE}?[0-9.(]+{SPACE}?[=≈<>])", lambda _m, _d: [("sign", "minus")], "=≈<>"),
+    rule(
+        "minus",
+        rf"(?<=(?:[0-9)=(\[]|\b\p{{L}}){SPACE}?)(?P<sign>[-−–])(?={SPACE}?[0-9.(]+{SPACE}?[=≈<>])",
+        lambda _m, _d: [("sign", "minus")],
+        "=≈<>",
+    ),
     rule("minus", rf"(?<=[0-9\p{{L}})]{SPACE}?)−(?={SPACE}?[\p{{L}}\p{{N}}(])", "minus", "−"),
-    rule("minus", rf"(?<=(?<![\p{{L}}\p{{N}}])[\p{{L}}0-9)²³]{SPACE})-(?={SPACE}[\p{{L}}0-9(](?![\p{{L}}]))", "minus", "-"),
+    rule(
+        "minus",
+        rf"(?<=(?<![\p{{L}}\p{{N}}])[\p{{L}}0-9)²³]{SPACE})-(?={SPACE}[\p{{L}}0-9(](?![\p{{L}}]))",
+        "minus",
+        "-",
+    ),
     rule("minus", r"(?<![\p{L}\p{N})\]%])[-−–](?=[$£€¥₹]?\.?[0-9])", "minus", "-−–"),
     rule("plus", r"(?<![\p{L}\p{N}+])\+(?=[$£€¥₹]?\.?[0-9])", "plus", "+"),
-    rule("times", rf"(?<=[0-9)π]{SPACE}?)(?P<sign>[*×xX])(?={SPACE}?[0-9(]|{SPACE}\p{{L}}{SPACE})(?<!{SPACE}[xX])(?<!0x)|(?<=[0-9)]{SPACE})(?P<sign>[x×*])(?={SPACE}[0-9(])", _times, "*×xX"),
-    rule("times", r"(?<=[0-9])(?P<sign>[x×])(?= (?:faster|slower|more|less|as|the|larger|bigger|smaller|better|higher|lower|longer|cheaper|speedup|per|daily|a day|a week)\b)", _times, "x×"),
-    rule("times", rf"(?<=(?<![\p{{L}}\p{{N}}])\p{{L}}{SPACE}?)(?P<sign>\*)(?={SPACE}?(?:\p{{L}}(?!\p{{L}})|[0-9]))", _times, "*"),
+    rule(
+        "times",
+        rf"(?<=[0-9)π]{SPACE}?)(?P<sign>[*×xX])(?={SPACE}?[0-9(]|{SPACE}\p{{L}}{SPACE})(?<!{SPACE}[xX])(?<!0x)|"
+        rf"(?<=[0-9)]{SPACE})(?P<sign>[x×*])(?={SPACE}[0-9(])",
+        _times,
+        "*×xX",
+    ),
+    rule(
+        "times",
+        r"(?<=[0-9])(?P<sign>[x×])(?= (?:faster|slower|more|less|as|the|larger|bigger|smaller|better|higher|lower|"
+        r"longer|cheaper|speedup|per|daily|a day|a week)\b)",
+        _times,
+        "x×",
+    ),
+    rule(
+        "times",
+        rf"(?<=(?<![\p{{L}}\p{{N}}])\p{{L}}{SPACE}?)(?P<sign>\*)(?={SPACE}?(?:\p{{L}}(?!\p{{L}})|[0-9]))",
+        _times,
+        "*",
+    ),
     rule("divided by", rf"(?<=[0-9)]{SPACE})/(?={SPACE}[0-9(])", "divided by", "/"),
     rule("plus", rf"(?<={_NEAR}{SPACE}?)\+(?={SPACE}?[\p{{L}}\p{{N}}(√])(?<![+])", "plus", "+"),
     rule("factorial", rf"(?<=[0-9)]|\b\p{{L}})!(?={SPACE}?[=+*/×-])", "factorial", "!"),
-    rule("absolute value", r"(?<![\p{L}\p{N}|])\|(?P<inner>\p{L}(?:[ ]?[-−+][ ]?[\p{L}0-9])?)\|(?!\|)", lambda match, dialect: [((match.start(), match.start() + 1), "the absolute value of"), ((match.end() - 1, match.end()), "")], "|"),
-    rule("times", r"(?<=[0-9])x/(?P<unit>day|week|month|year)\b", lambda match, _dialect: f"times per {match['unit']}", "x"),
+    rule(
+        "absolute value",
+        r"(?<![\p{L}\p{N}|])\|(?P<inner>\p{L}(?:[ ]?[-−+][ ]?[\p{L}0-9])?)\|(?!\|)",
+        lambda match, _dialect: [
+            ((match.start(), match.start() + 1), "the absolute value of"),
+            ((match.end() - 1, match.end()), ""),
+        ],
+        "|",
+    ),
+    rule(
+        "times",
+        r"(?<=[0-9])x/(?P<unit>day|week|month|year)\b",
+        lambda match, _dialect: f"times per {match['unit']}",
+        "x",
+    ),
     rule("operator", rf"(?:{any_of(_OPERATORS)})(?![=<>-])", _operator, "".join(set("".join(_OPERATORS)))),
     rule("comparison", rf"<(?={SPACE}?[\p{{L}}\p{{N}}$£€(.-])", "less than", "<"),
     rule("comparison", rf">(?={SPACE}?[\p{{L}}\p{{N}}$£€(.-])", "greater than", ">"),
-    rule("Greek letter", r"(?<!\p{Greek})\p{Greek}(?!\p{Greek})|µ", lambda match, _dialect: GREEK.get(match[0]), "".join(GREEK)),
-    rule("variable", rf"{_VARIABLE}(?=\s?[=+^²³≤≥<>≠≈∈×*/]|\s-\s|\()|(?<=[=+≤≥<>≠≈∈×*]\s?|\s-\s|(?<!\p{{L}})\p{{L}}\()(?:{_VARIABLE})", _variable, "=+^²³≤≥<>≠≈∈×*("),
+    rule(
+        "Greek letter",
+        r"(?<!\p{Greek})\p{Greek}(?!\p{Greek})|µ",
+        lambda match, _dialect: GREEK.get(match[0]),
+        "".join(GREEK),
+    ),
+    rule(
+        "variable",
+        rf"{_VARIABLE}(?=\s?[=+^²³≤≥<>≠≈∈×*/]|\s-\s|\()|(?<=[=+≤≥<>≠≈∈×*]\s?|\s-\s|"
+        rf"(?<!\p{{L}})\p{{L}}\()(?:{_VARIABLE})",
+        _variable,
+        "=+^²³≤≥<>≠≈∈×*(",
+    ),
 ]

@@ -106,29 +106,45 @@ CODES = {
     "ETH": Currency("ether", "ether"),
 }
 _AFTER = {sign: SIGNS[sign] for sign in "€£¥₹₽₩₺₫₱₴₦₪฿₿$"} | CODES
-_AFTER |= {"¢": Currency("cent", "cents"), "￠": Currency("cent", "cents"), "kr": Currency("krone", "kroner"), "zł": Currency("zloty", "zlotys")}
+_AFTER |= {
+    "¢": Currency("cent", "cents"),
+    "￠": Currency("cent", "cents"),
+    "kr": Currency("krone", "kroner"),
+    "zł": Currency("zloty", "zlotys"),
+}
 _CENTS = {"p": Currency("penny", "pence"), "c": Currency("cent", "cents")}
 SYMBOLS = "$£€¥￥₹₽₩₺₫₱₴₦₪₸₡₵₭฿₿¢￠"
 _PER = {
-    "month": "month", "mo": "month", "year": "year", "yr": "year", "week": "week", "wk": "week", "day": "day", "hour": "hour",
-    "hr": "hour", "h": "hour", "night": "night", "person": "person", "user": "user", "seat": "seat", "share": "share", "kg": "kilogram",
-    "lb": "pound", "oz": "ounce", "gal": "gallon", "kWh": "kilowatt hour", "MWh": "megawatt hour", "mile": "mile", "km": "kilometer",
-    "min": "minute", "minute": "minute", "unit": "unit", "ton": "ton", "bbl": "barrel", "barrel": "barrel", "GB": "gigabyte",
-    "item": "item", "piece": "piece", "pc": "piece", "head": "head", "student": "student", "ticket": "ticket", "token": "token",
+    "month": "month", "mo": "month", "year": "year", "yr": "year", "week": "week", "wk": "week", "day": "day",
+    "hour": "hour", "hr": "hour", "h": "hour", "night": "night", "person": "person", "user": "user", "seat": "seat",
+    "share": "share", "kg": "kilogram", "lb": "pound", "oz": "ounce", "gal": "gallon", "kWh": "kilowatt hour",
+    "MWh": "megawatt hour", "mile": "mile", "km": "kilometer", "min": "minute", "minute": "minute", "unit": "unit",
+    "ton": "ton", "bbl": "barrel", "barrel": "barrel", "GB": "gigabyte", "item": "item", "piece": "piece",
+    "pc": "piece", "head": "head", "student": "student", "ticket": "ticket", "token": "token",
     "MTok": "million tokens", "dozen": "dozen", "session": "session", "visit": "visit", "call": "call", "ea": "each",
     "annum": "annum", "quarter": "quarter", "game": "game", "class": "class", "lesson": "lesson", "guest": "guest",
 }  # fmt: skip
-_MAGNITUDE = rf"(?:{SPACE}?(?P<big>(?i:k|m|mn|mln|mm|bn|bln|b|tn|trn|t))(?![\p{{L}}\p{{N}}])|(?:{SPACE}|-)(?P<big>(?i:hundred|thousand|million|mil|billion|trillion|mn|bn))(?!\p{{L}}))"
+_MAGNITUDE = (
+    rf"(?:{SPACE}?(?P<big>(?i:k|m|mn|mln|mm|bn|bln|b|tn|trn|t))(?![\p{{L}}\p{{N}}])|(?:{SPACE}|-)(?P<big>(?"
+    rf"i:hundred|thousand|million|mil|billion|trillion|mn|bn))(?!\p{{L}}))"
+)
 _PER_UNIT = rf"(?P<per>{SPACE}?/{SPACE}?(?P<unit>{any_of(_PER)})(?![\p{{L}}\p{{N}}]))"
 _NOT_NOUNS = (
-    "a all also an and apart are as at away back because before between but by can could did does down each either else even ever every "
-    "extra for from had has have he his how if in instead into is it its just later less like more most much next no nor not now "
-    "of off on once only onto or out over per plus right she should since so some than that the their then there they this "
-    "through to today together tomorrow too under until up upon versus was we were when where which while who will with "
+    "a all also an and apart are as at away back because before between but by can could did does down each either "
+    "else even ever every "
+    "extra for from had has have he his how if in instead into is it its just later less like more most much next "
+    "no nor not now "
+    "of off on once only onto or out over per plus right she should since so some than that the their then there "
+    "they this "
+    "through to today together tomorrow too under until up upon versus was we were when where which while who will "
+    "with "
     "within without worth would yesterday yet you your last annually monthly weekly daily went came goes"
 ).split()
 # A five dollar fee: the singular, between an article or the like and a noun.
-_DETERMINER = regex.compile(r"(?i)\b(?:an?|another|the|this|that|each|every|one|his|her|its|our|my|your|their|new|free|extra)\s(?:(?:new|extra|single|whole|total|record|annual|monthly|weekly|daily|estimated|initial|additional)\s)?[*_\"“(]*\Z")
+_DETERMINER = regex.compile(
+    r"(?i)\b(?:an?|another|the|this|that|each|every|one|his|her|its|our|my|your|their|new|free|extra)\s(?:(?:new|"
+    r"extra|single|whole|total|record|annual|monthly|weekly|daily|estimated|initial|additional)\s)?[*_\"“(]*\Z"
+)
 _NOUN = rf"(?=[*_]*(?:{SPACE}(?!(?:{any_of(_NOT_NOUNS)})\b)\p{{L}}|-(?!\p{{Lu}})\p{{L}}))"
 
 
@@ -144,7 +160,9 @@ def _amount(text: str, big: str | None, currency: Currency, dialect: Dialect, *,
     if set(cents) == {"0"}:
         number, cents = whole, ""
     single = noun or number == "1"
-    return f"{decimal(number if cents or number != text else text, dialect)} {currency.one if single else currency.many}"
+    return (
+        f"{decimal(number if cents or number != text else text, dialect)} {currency.one if single else currency.many}"
+    )
 
 
 def _with_cents(whole: int, cents: int, currency: Currency, dialect: Dialect, *, noun: bool) -> str:
@@ -204,7 +222,8 @@ RULES = [
     rule(
         "money",
         rf"(?<![\p{{L}}\p{{N}}])(?P<sign>{any_of(SIGNS)}){SPACE}?(?P<amount>{NUMBER})"
-        rf"(?:{SPACE}?(?P<lowbig>(?i:k|m|bn|b))?(?P<dash>{SPACE}?{DASH}{SPACE}?)(?P<tosign>(?P=sign))?(?P<to>{NUMBER}))?"
+        rf"(?:{SPACE}?(?P<lowbig>(?i:k|m|bn|b))?(?P<dash>{SPACE}?{DASH}{SPACE}?)(?P<tosign>(?P=sign))?(?P<to>"
+        rf"{NUMBER}))?"
         rf"{_MAGNITUDE}?(?P<plus>\+(?![0-9]))?{_PER_UNIT}?(?P<noun>{_NOUN})?",
         _before,
         SYMBOLS + "R",
@@ -212,12 +231,26 @@ RULES = [
     ),
     rule(
         "money",
-        rf"{LEFT}(?P<all>(?P<amount>{NUMBER})(?:{_MAGNITUDE})?{SPACE}?(?P<sign>{any_of(_AFTER)}))(?![\p{{L}}\p{{N}}]){_PER_UNIT}?(?P<noun>{_NOUN})?",
+        rf"{LEFT}(?P<all>(?P<amount>{NUMBER})(?:{_MAGNITUDE})?{SPACE}?(?P<sign>{any_of(_AFTER)}))(?!"
+        rf"[\p{{L}}\p{{N}}]){_PER_UNIT}?(?P<noun>{_NOUN})?",
         _after,
         DIGITS,
         at=AT_NUMBER,
     ),
-    rule("money", rf"(?<![\p{{L}}\p{{N}}])(?P<sign>{any_of(CODES)}){SPACE}?(?P<amount>{NUMBER}){_MAGNITUDE}?(?![\p{{L}}\p{{N}}])", _code_before, DIGITS, "UCANSEGJIPRDKBMZT"),
+    rule(
+        "money",
+        rf"(?<![\p{{L}}\p{{N}}])(?P<sign>{any_of(CODES)}){SPACE}?(?P<amount>{NUMBER}){_MAGNITUDE}?(?![\p{{L}}\p{{N}}])",
+        _code_before,
+        DIGITS,
+        "UCANSEGJIPRDKBMZT",
+    ),
     rule("money", rf"{LEFT}(?P<amount>[1-9][0-9]?)(?P<sign>p)(?![\p{{L}}\p{{N}}])", _pence, "p", DIGITS, at=AT_NUMBER),
-    rule("money", rf"{LEFT}(?P<amount>[1-9][0-9]?)(?P<sign>c)(?![\p{{L}}\p{{N}}])(?= (?:each|per|a|an|piece)\b)", _pence, "c", DIGITS, at=AT_NUMBER),
+    rule(
+        "money",
+        rf"{LEFT}(?P<amount>[1-9][0-9]?)(?P<sign>c)(?![\p{{L}}\p{{N}}])(?= (?:each|per|a|an|piece)\b)",
+        _pence,
+        "c",
+        DIGITS,
+        at=AT_NUMBER,
+    ),
 ]

@@ -37,9 +37,7 @@ MAGNITUDES = {
 }
 MONTHS = {
     name[:3]: name
-    for name in (
-        "January February March April May June July August September October November December".split()
-    )
+    for name in ("January February March April May June July August September October November December".split())
 }
 MONTH_NAMES = list(MONTHS.values())
 FULL_MONTH = "|".join(MONTH_NAMES)
@@ -61,7 +59,8 @@ NOT_ASCII = re.compile(r"[^\x00-\x7f]")
 
 
 def follows(match: Any, pattern: Any, reach: int = 40) -> bool:
-    """Whether `match` comes right after `pattern`, which ends with \\Z. Cheaper than a look-behind at every position."""
+    """Whether `match` comes right after `pattern`, which ends with \\Z. Cheaper than a look-behind at every "
+    "position."""
     return pattern.search(match.string, max(0, match.start() - reach), match.start()) is not None
 
 

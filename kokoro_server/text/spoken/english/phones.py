@@ -15,7 +15,10 @@ _LEFT = r"(?<![\p{L}\p{N}+$£€#])(?<![0-9][.,/-])"
 _RIGHT = r"(?![\p{L}\p{N}%])(?![-.,/][0-9])"
 _SEP = r"[-. \xa0‑–]"
 _EXTENSION = r"(?P<ext>,?\s?(?:ext\.?|extension|x)\s?(?P<extension>[0-9]{1,6}))?"
-_CUE = r"(?:[Cc]all|[Pp]hone|[Tt]el|[Dd]ial|[Tt]ext|[Rr]ing|[Ff]ax|[Mm]obile|[Cc]ell|[Nn]umber|[Hh]otline|[Cc]ontact|[Ss]MS|[Ww]hats[Aa]pp)"
+_CUE = (
+    r"(?:[Cc]all|[Pp]hone|[Tt]el|[Dd]ial|[Tt]ext|[Rr]ing|[Ff]ax|[Mm]obile|[Cc]ell|[Nn]umber|[Hh]otline|"
+    r"[Cc]ontact|[Ss]MS|[Ww]hats[Aa]pp)"
+)
 # Codes that are said as hundreds: one eight hundred.
 _HUNDREDS = frozenset({"800", "900"})
 
@@ -62,7 +65,8 @@ RULES = [
     ),
     rule(
         "phone number",
-        rf"{_LEFT}(?P<number>(?:1{_SEP}?)?(?:\([0-9]{{3}}\){_SEP}?|[0-9]{{3}}{_SEP})[0-9]{{3}}{_SEP}[0-9]{{4}}){_EXTENSION}{_RIGHT}",
+        rf"{_LEFT}(?P<number>(?:1{_SEP}?)?(?:\([0-9]{{3}}\){_SEP}?|[0-9]{{3}}{_SEP})[0-9]{{3}}{_SEP}[0-9]{{4}})"
+        rf"{_EXTENSION}{_RIGHT}",
         _phone,
         "-. \xa0‑–",
         DIGITS,
@@ -70,7 +74,8 @@ RULES = [
     ),
     rule(
         "phone number",
-        rf"{_LEFT}(?P<number>1-(?:800|888|877|866|855|844|833|900)-(?:[A-Z]{{4,9}}|[A-Z0-9]{{2,4}}-[A-Z0-9]{{3,5}})){_RIGHT}",
+        rf"{_LEFT}(?P<number>1-(?:800|888|877|866|855|844|833|900)-(?:[A-Z]{{4,9}}|[A-Z0-9]{{2,4}}-[A-Z0-9]"
+        rf"{{3,5}})){_RIGHT}",
         _phone,
         "8",
         "-",
@@ -79,31 +84,68 @@ RULES = [
     # British numbers begin with a nought.
     rule(
         "phone number",
-        rf"{_LEFT}(?P<number>\(?0[1-9][0-9]{{1,4}}\)?[ \xa0-][0-9]{{3,4}}[ \xa0-]?[0-9]{{3,4}}|0[0-9]{{9,10}}){_EXTENSION}{_RIGHT}",
+        rf"{_LEFT}(?P<number>\(?0[1-9][0-9]{{1,4}}\)?[ \xa0-][0-9]{{3,4}}[ \xa0-]?[0-9]{{3,4}}|0[0-9]{{9,10}})"
+        rf"{_EXTENSION}{_RIGHT}",
         _phone,
         "0",
         at=AT_NUMBER,
     ),
     rule(
         "phone number",
-        rf"{_LEFT}(?P<number>(?<=\b{_CUE}(?: (?:us|me|him|her|them|at|on|is|to|now|number))*:? \(?)[0-9]{{3,4}}{_SEP}[0-9]{{3,4}}(?:{_SEP}[0-9]{{2,4}})?){_EXTENSION}{_RIGHT}",
+        rf"{_LEFT}(?P<number>(?<=\b{_CUE}(?: (?:us|me|him|her|them|at|on|is|to|now|number))*:? \(?)[0-9]{{3,4}}"
+        rf"{_SEP}[0-9]{{3,4}}(?:{_SEP}[0-9]{{2,4}})?){_EXTENSION}{_RIGHT}",
         _phone,
         DIGITS,
         "-. \xa0‑–",
         at=AT_NUMBER,
     ),
-    rule("phone number", rf"{_LEFT}(?P<number>[2-9][0-9]{{2}}-(?P<second>[0-9]{{4}})){_EXTENSION}{_RIGHT}(?! [a-z]+s\b)", _seven, DIGITS, "-", at=AT_NUMBER),
+    rule(
+        "phone number",
+        rf"{_LEFT}(?P<number>[2-9][0-9]{{2}}-(?P<second>[0-9]{{4}})){_EXTENSION}{_RIGHT}(?! [a-z]+s\b)",
+        _seven,
+        DIGITS,
+        "-",
+        at=AT_NUMBER,
+    ),
     rule(
         "emergency number",
-        rf"{_LEFT}(?P<number>(?<=\b(?:[Cc]all|[Dd]ial|[Pp]hone|[Rr]ing|[Tt]ext)(?:ed|ing|s|ling|led)?(?: on)? )(?:911|999|112|411|311|211|511|711|988|101|111|000)|911(?= (?:call|dispatch|operator|emergency))){_RIGHT}",
+        rf"{_LEFT}(?P<number>(?<=\b(?:[Cc]all|[Dd]ial|[Pp]hone|[Rr]ing|[Tt]ext)(?:ed|ing|s|ling|led)?(?: on)? )"
+        rf"(?:911|999|112|411|311|211|511|711|988|101|111|000)|911(?= (?:call|dispatch|operator|emergency)))"
+        rf"{_RIGHT}",
         _phone,
         DIGITS,
         at=AT_NUMBER,
     ),
-    rule("digits", rf"{_LEFT}(?P<number>[0-9]{{4}}[ -][0-9]{{4}}[ -][0-9]{{4}}[ -][0-9]{{4}}|[0-9]{{3}}-[0-9]{{2}}-[0-9]{{4}}){_RIGHT}", _phone, DIGITS, at=AT_NUMBER),
-    rule("digits", rf"{_LEFT}(?P<number>(?<=\bISBN(?:-1[03])?:? )[0-9][0-9 -]{{8,20}}[0-9X]){_RIGHT}", _phone, "I", at=AT_NUMBER),
-    rule("digits", rf"{_LEFT}(?P<number>(?<=\b(?:PIN|pin|code|passcode|password|ZIP|zip|SSN|serial|tracking|account|acct\.?|ISSN|IBAN|OTP)(?: (?:code|number|no\.))?(?: is|:)? )[0-9]{{3,}}(?:-[0-9]+)*+){_RIGHT}", _phone, DIGITS, at=AT_NUMBER),
+    rule(
+        "digits",
+        rf"{_LEFT}(?P<number>[0-9]{{4}}[ -][0-9]{{4}}[ -][0-9]{{4}}[ -][0-9]{{4}}|"
+        rf"[0-9]{{3}}-[0-9]{{2}}-[0-9]{{4}}){_RIGHT}",
+        _phone,
+        DIGITS,
+        at=AT_NUMBER,
+    ),
+    rule(
+        "digits",
+        rf"{_LEFT}(?P<number>(?<=\bISBN(?:-1[03])?:? )[0-9][0-9 -]{{8,20}}[0-9X]){_RIGHT}",
+        _phone,
+        "I",
+        at=AT_NUMBER,
+    ),
+    rule(
+        "digits",
+        rf"{_LEFT}(?P<number>(?<=\b(?:PIN|pin|code|passcode|password|ZIP|zip|SSN|serial|tracking|account|acct\.?|"
+        rf"ISSN|IBAN|OTP)(?: (?:code|number|no\.))?(?: is|:)? )[0-9]{{3,}}(?:-[0-9]+)*+){_RIGHT}",
+        _phone,
+        DIGITS,
+        at=AT_NUMBER,
+    ),
     # A place and its postcode: NY 10001, Boston, MA 02110-1234.
-    rule("postcode", rf"{_LEFT}(?P<number>(?<=\b[A-Z]{{2}} )[0-9]{{5}}(?:-[0-9]{{4}})?+){_RIGHT}", _phone, DIGITS, at=AT_NUMBER),
+    rule(
+        "postcode",
+        rf"{_LEFT}(?P<number>(?<=\b[A-Z]{{2}} )[0-9]{{5}}(?:-[0-9]{{4}})?+){_RIGHT}",
+        _phone,
+        DIGITS,
+        at=AT_NUMBER,
+    ),
     rule("postcode", rf"{_LEFT}[A-Z]{{1,2}}[0-9][0-9A-Z]? [0-9][A-Z]{{2}}(?![\p{{L}}\p{{N}}])", _spelled, DIGITS),
 ]

@@ -6,30 +6,31 @@ import re
 import unicodedata
 from typing import Any
 
-import regex
-
 from kokoro_server.text.spoken.engine import Dialect, Reading, rule
 from kokoro_server.text.spoken.english.patterns import DIGITS, NOT_ASCII
 from kokoro_server.text.spoken.english.words import decimal, letters
 
 _SIGNS = {
-    "&": "and", "＆": "and", "@": "at", "#": "hash", "%": "percent", "+": "plus", "=": "equals", "<": "less than", ">": "greater than",
-    "~": "about", "^": "caret", "\\": "backslash", "/": "slash", "©": "copyright", "®": "", "™": "", "℠": "", "§": "section", "¶": "paragraph",
-    "†": "", "‡": "", "°": "degrees", "№": "number", "*": "", "_": " ", "|": ",", "•": "", "·": "", "‣": "", "◦": "", "▪": "", "●": "", "○": "", "`": "", "´": "'",
-    "$": "dollar", "£": "pound", "€": "euro", "¥": "yen", "¢": "cent", "₹": "rupee", "{": "", "}": "", "✓": "check", "✔": "check", "☑": "check",
-    "✗": "cross", "✘": "cross", "′": "prime", "″": "double prime", "‰": "per mille", "ª": "", "º": "", "−": "minus", "∕": "slash", "⁄": "slash", "℃": "degrees Celsius", "℉": "degrees Fahrenheit",
+    "&": "and", "＆": "and", "@": "at", "#": "hash", "%": "percent", "+": "plus", "=": "equals", "<": "less than",
+    ">": "greater than", "~": "about", "^": "caret", "\\": "backslash", "/": "slash", "©": "copyright", "®": "",
+    "™": "", "℠": "", "§": "section", "¶": "paragraph", "†": "", "‡": "", "°": "degrees", "№": "number", "*": "",
+    "_": " ", "|": ",", "•": "", "·": "", "‣": "", "◦": "", "▪": "", "●": "", "○": "", "`": "", "´": "'",
+    "$": "dollar", "£": "pound", "€": "euro", "¥": "yen", "¢": "cent", "₹": "rupee", "{": "", "}": "", "✓": "check",
+    "✔": "check", "☑": "check", "✗": "cross", "✘": "cross", "′": "prime", "″": "double prime", "‰": "per mille",
+    "ª": "", "º": "", "−": "minus", "∕": "slash", "⁄": "slash", "℃": "degrees Celsius", "℉": "degrees Fahrenheit",
     "~~": "", "¦": ",", "※": "", "⁂": "", "¡": "", "¿": "",
 }  # fmt: skip
 _EMOJI = r"[[\p{Extended_Pictographic}\p{Emoji_Modifier}\p{Regional_Indicator}]--[©®™‼⁉ℹ↔←→↑↓]]"
 _JOINERS = r"[\ufe0e\ufe0f\u200d\u20e3\U000e0020-\U000e007f]"
 _EMOTICON = (
-    r"(?<![\p{L}\p{N}])(?:[:;][-o^']?[)(\]\[DPpOo|/\\]|=[)(D]|[xX]D|<3|\([:;](?![\p{L}\p{N})])|\^_\^|-_-|o_O|O_o|T_T|>_<|\\o/|¯\\_\(ツ\)_/¯)"
+    r"(?<![\p{L}\p{N}])(?:[:;][-o^']?[)(\]\[DPpOo|/\\]|=[)(D]|[xX]D|<3|\([:;](?![\p{L}\p{N})])|\^_\^|-_-|o"
+    r"_O|O_o|T_T|>_<|\\o/|¯\\_\(ツ\)_/¯)"
     r"(?![\p{L}\p{N}])"
 )
 _FACE = re.compile(r"[:;][-o^']?[)(\]\[DPpOo|/\\]|=[)(D]|[xX]D|<3|\([:;]|_|\\o/")
 
 
-def _number_sign(match: Any, dialect: Dialect) -> Reading:
+def _number_sign(_match: Any, _dialect: Dialect) -> Reading:
     return [("sign", "number")]
 
 
@@ -47,7 +48,7 @@ def _left_over(match: Any, dialect: Dialect) -> Reading:
         return _numeral(sign, dialect)
     category, name = unicodedata.category(sign), unicodedata.name(sign, "")
     if category in ("Sm", "Sc") and name:
-        return regex.sub(r"[^a-z]+", " ", name.lower().removesuffix(" sign")).strip()
+        return re.sub(r"[^a-z]+", " ", name.lower().removesuffix(" sign")).strip()
     return " "
 
 
@@ -68,7 +69,13 @@ RULES = [
     rule("and", r"(?<![\p{L}\p{N}])\p{Lu}{1,3}&\p{Lu}{1,3}(?![\p{L}\p{N}])", _ampersand, "&"),
     rule("about", r"(?<![\p{L}\p{N}/])[~∼≈](?=\s?[$£€]?[0-9])", "about", "~∼≈"),
     rule("plus", r"(?<=[0-9\p{L}%])\+(?![\p{L}\p{N}])", "plus", "+"),
-    rule("hyphen", r"(?<=[0-9%°])[-‐‑](?=\p{L})|(?<=\p{L})[-‐‑](?=[0-9])|(?<=[0-9]\s?[AaPp]\.?[Mm]\.?)[-‐‑](?=\p{L})", " ", "-‐‑", DIGITS),
+    rule(
+        "hyphen",
+        r"(?<=[0-9%°])[-‐‑](?=\p{L})|(?<=\p{L})[-‐‑](?=[0-9])|(?<=[0-9]\s?[AaPp]\.?[Mm]\.?)[-‐‑](?=\p{L})",
+        " ",
+        "-‐‑",
+        DIGITS,
+    ),
     rule("bars", r"\|(?:\s*+\|)*+", ",", "|"),
     rule("ornament", r"([*_=~#^<>+\\/|-])\1{2,}+", " ", "*_=~#^<>+\\/|-"),
     rule("bracket", r"[{}⟨⟩]", " ", "{}⟨⟩"),
@@ -77,6 +84,11 @@ RULES = [
 LAST = [
     rule("dash", r"(?<=[0-9])[-–—~](?=[0-9])", " ", "-–—~"),
     rule("digits", r"[0-9]++(?:\.[0-9]++)?+", lambda match, dialect: decimal(match[0], dialect), DIGITS),
-    rule("digits", r"\p{Nd}++", lambda match, dialect: decimal("".join(str(unicodedata.digit(each)) for each in match[0]), dialect), NOT_ASCII),
+    rule(
+        "digits",
+        r"\p{Nd}++",
+        lambda match, dialect: decimal("".join(str(unicodedata.digit(each)) for each in match[0]), dialect),
+        NOT_ASCII,
+    ),
     rule("sign", r"(?V1)[[\p{S}\p{N}\p{Co}\p{Cn}]&@#%/\\*_§¶†‡•·‣′″‰{}|~№`¿¡※⁂]", _left_over),
 ]

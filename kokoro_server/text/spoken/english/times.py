@@ -9,7 +9,8 @@ from kokoro_server.text.spoken.english.patterns import AT_NUMBER, DIGITS, LEFT, 
 from kokoro_server.text.spoken.english.words import ONES, cardinal, decimal, letters, value
 
 ZONES = (
-    "EST EDT CST CDT MST MDT PST PDT AKST HST GMT UTC BST CET CEST EET EEST MSK IST JST KST SGT HKT AEST AEDT ACST AWST NZST "
+    "EST EDT CST CDT MST MDT PST PDT AKST HST GMT UTC BST CET CEST EET EEST MSK IST JST KST SGT HKT AEST AEDT ACST "
+    "AWST NZST "
     "NZDT WET WEST AST ADT ET CT MT PT"
 ).split()
 _ZONE_NAME = any_of(ZONES)
@@ -56,7 +57,13 @@ def _clock(match: Any, dialect: Dialect) -> Reading:
 
 
 def _minutes(text: str, dialect: Dialect) -> str:
-    return f"oh {ONES[int(text)]}" if text[0] == "0" and text != "00" else "oh oh" if text == "00" else cardinal(int(text), dialect)
+    return (
+        f"oh {ONES[int(text)]}"
+        if text[0] == "0" and text != "00"
+        else "oh oh"
+        if text == "00"
+        else cardinal(int(text), dialect)
+    )
 
 
 def _zone(match: Any, dialect: Dialect) -> str:
@@ -76,30 +83,40 @@ def _utc(match: Any, dialect: Dialect) -> Reading:
 def _duration(match: Any, dialect: Dialect) -> Reading:
     """Each part of 1h 30m, 2 hrs 5 min."""
     claims: list[tuple[Where, str]] = []
-    for number, unit in zip(match.allspans()[match.re.groupindex["n"]], match.allspans()[match.re.groupindex["u"]], strict=True):
+    for number, unit in zip(
+        match.allspans()[match.re.groupindex["n"]], match.allspans()[match.re.groupindex["u"]], strict=True
+    ):
         amount, name = match.string[slice(*number)], _DURATIONS[match.string[slice(*unit)].lower()]
-        claims.append(((number[0], unit[1]), f"{decimal(amount, dialect)} {name if value(amount) == '1' else name + 's'}"))
+        claims.append(
+            ((number[0], unit[1]), f"{decimal(amount, dialect)} {name if value(amount) == '1' else name + 's'}")
+        )
     return claims
 
 
 _PART = rf"(?P<n>{NUMBER})\s?(?P<u>{any_of(_DURATIONS)})\b\.?"
 _BOOKS = (
-    "Genesis|Gen|Exodus|Ex|Exod|Leviticus|Lev|Numbers|Deuteronomy|Deut|Joshua|Josh|Judges|Ruth|Samuel|Sam|Kings|Chronicles|Ezra|"
-    "Nehemiah|Esther|Job|Psalms?|Ps|Proverbs|Prov|Ecclesiastes|Isaiah|Isa|Jeremiah|Jer|Ezekiel|Daniel|Hosea|Joel|Amos|Jonah|"
-    "Micah|Matthew|Matt|Mark|Luke|John|Acts|Romans|Rom|Corinthians|Cor|Galatians|Gal|Ephesians|Eph|Philippians|Phil|Colossians|"
+    "Genesis|Gen|Exodus|Ex|Exod|Leviticus|Lev|Numbers|Deuteronomy|Deut|Joshua|Josh|Judges|Ruth|Samuel|Sam|Kings|"
+    "Chronicles|Ezra|"
+    "Nehemiah|Esther|Job|Psalms?|Ps|Proverbs|Prov|Ecclesiastes|Isaiah|Isa|Jeremiah|Jer|Ezekiel|Daniel|Hosea|Joel|"
+    "Amos|Jonah|"
+    "Micah|Matthew|Matt|Mark|Luke|John|Acts|Romans|Rom|Corinthians|Cor|Galatians|Gal|Ephesians|Eph|Philippians|"
+    "Phil|Colossians|"
     "Col|Thessalonians|Timothy|Tim|Titus|Hebrews|Heb|James|Peter|Pet|Jude|Revelation|Rev|Quran|Surah"
 )
 RULES = [
     rule(
         "verse",
         rf"(?<=\b(?:{_BOOKS})\.?\s)(?P<chapter>[0-9]{{1,3}})(?P<colon>:)(?P<verse>[0-9]{{1,3}})(?![0-9:]|\s?[ap]\.?m)",
-        lambda match, dialect: [(group, cardinal(int(match[group]), dialect)) for group in ("chapter", "verse")] + [("colon", " ")],
+        lambda match, dialect: (
+            [(group, cardinal(int(match[group]), dialect)) for group in ("chapter", "verse")] + [("colon", " ")]
+        ),
         ":",
         at=AT_NUMBER,
     ),
     rule(
         "time",
-        rf"{_NOT_AFTER}(?P<clock>(?P<hour>[0-9]{{1,3}}):(?P<minute>[0-5][0-9])(?::(?P<second>[0-5][0-9])(?:\.[0-9]+)?)?)(?![0-9:]|[.,][0-9])(?:{_HALF}|{_SHORT_HALF})?{_ZONE}?"
+        rf"{_NOT_AFTER}(?P<clock>(?P<hour>[0-9]{{1,3}}):(?P<minute>[0-5][0-9])(?::(?P<second>[0-5][0-9])(?:\."
+        rf"[0-9]+)?)?)(?![0-9:]|[.,][0-9])(?:{_HALF}|{_SHORT_HALF})?{_ZONE}?"
         r"(?![\p{N}])(?!\s(?:ratio|scale|odds|mix|split)\b)",
         _clock,
         ":",
@@ -107,7 +124,8 @@ RULES = [
     ),
     rule(
         "time",
-        rf"{_NOT_AFTER}(?P<clock>(?P<hour>[0-9]{{1,2}})(?:[.:](?P<minute>[0-5][0-9]))?)(?P<second>(?!))?{_HALF}{_ZONE}?",
+        rf"{_NOT_AFTER}(?P<clock>(?P<hour>[0-9]{{1,2}})(?:[.:](?P<minute>[0-5][0-9]))?)(?P<second>(?!))?{_HALF}"
+        rf"{_ZONE}?",
         _clock,
         DIGITS,
         "aApP",
@@ -119,7 +137,12 @@ RULES = [
     rule(
         "military time",
         r"(?<![\p{L}\p{N}.,$])(?P<h>[0-2][0-9])(?P<m>[0-5][0-9])(?= (?:hours|hrs|GMT|UTC|Zulu)\b)",
-        lambda m, d: " ".join((("zero " + ONES[int(m["h"])]) if m["h"][0] == "0" else cardinal(int(m["h"]), d), "hundred" if m["m"] == "00" else _minutes(m["m"], d))),
+        lambda m, d: " ".join(
+            (
+                ("zero " + ONES[int(m["h"])]) if m["h"][0] == "0" else cardinal(int(m["h"]), d),
+                "hundred" if m["m"] == "00" else _minutes(m["m"], d),
+            )
+        ),
         DIGITS,
         at=AT_NUMBER,
     ),

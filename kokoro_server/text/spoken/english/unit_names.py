@@ -24,7 +24,17 @@ class Unit:
         return one, self.many or plural(one)
 
 
-_PREFIXES = {"k": "kilo", "M": "mega", "G": "giga", "T": "tera", "m": "milli", "µ": "micro", "μ": "micro", "n": "nano", "p": "pico"}
+_PREFIXES = {
+    "k": "kilo",
+    "M": "mega",
+    "G": "giga",
+    "T": "tera",
+    "m": "milli",
+    "µ": "micro",
+    "μ": "micro",
+    "n": "nano",
+    "p": "pico",
+}
 _SMALL = {"c": "centi", "d": "deci"}
 # Units with any of the prefixes, and those of them that are common.
 _PREFIXED = {
@@ -71,47 +81,66 @@ def _units() -> dict[str, Unit]:
         units[f"{prefix}iB"] = Unit({"k": "kibi", "K": "kibi", "M": "mebi", "G": "gibi", "T": "tebi"}[prefix] + "byte")
         units[f"{prefix}bps"] = Unit(f"{full}bit per second", f"{full}bits per second")
         units[f"{prefix}bit"] = Unit(f"{full}bit")
-    units |= {symbol: Unit(*names.split("|")) for symbol, names in _OTHERS.items()}
+    for symbol, names in _OTHERS.items():
+        one, _, many = names.partition("|")
+        units[symbol] = Unit(one, many)
     units |= {symbol: Unit(name, is_time=True) for symbol, name in _TIMES.items()}
     return units
 
 
 _TIMES = {
-    "sec": "second", "secs": "second", "min": "minute", "mins": "minute", "h": "hour", "hr": "hour", "hrs": "hour", "d": "day",
-    "wk": "week", "wks": "week", "mo": "month", "mos": "month", "yr": "year", "yrs": "year", "y": "year",
+    "sec": "second", "secs": "second", "min": "minute", "mins": "minute", "h": "hour", "hr": "hour", "hrs": "hour",
+    "d": "day", "wk": "week", "wks": "week", "mo": "month", "mos": "month", "yr": "year", "yrs": "year", "y": "year",
 }  # fmt: skip
 _OTHERS = {
-    "KB": "kilobyte", "kb": "kilobit", "Kb": "kilobit", "PB": "petabyte", "mcg": "microgram", "kgs": "kilogram", "kms": "kilometer", "cc": "C.C|C.C",
-    "bps": "bit per second|bits per second", "dB": "decibel", "dBA": "decibel", "dBm": "D.B.M|D.B.M", "ft": "foot|feet",
-    "in": "inch|inches", "yd": "yard", "yds": "yard", "mi": "mile", "lb": "pound", "lbs": "pound", "oz": "ounce", "st": "stone|stone",
-    "fl oz": "fluid ounce", "fl. oz": "fluid ounce", "gal": "gallon", "gals": "gallon", "qt": "quart", "qts": "quart", "pt": "pint",
-    "pts": "point", "tsp": "teaspoon", "tbsp": "tablespoon", "Tbsp": "tablespoon", "tbs": "tablespoon", "ac": "acre", "ha": "hectare",
-    "sq ft": "square foot|square feet", "sq. ft": "square foot|square feet", "sqft": "square foot|square feet",
-    "sq mi": "square mile", "sq. mi": "square mile", "sq km": "square kilometer", "sq m": "square meter", "sq. km": "square kilometer",
-    "sq. m": "square meter", "sq in": "square inch|square inches", "sq yd": "square yard", "cu ft": "cubic foot|cubic feet",
+    "KB": "kilobyte", "kb": "kilobit", "Kb": "kilobit", "PB": "petabyte", "mcg": "microgram", "kgs": "kilogram",
+    "kms": "kilometer", "cc": "C.C|C.C", "bps": "bit per second|bits per second", "dB": "decibel", "dBA": "decibel",
+    "dBm": "D.B.M|D.B.M", "ft": "foot|feet", "in": "inch|inches", "yd": "yard", "yds": "yard", "mi": "mile",
+    "lb": "pound", "lbs": "pound", "oz": "ounce", "st": "stone|stone", "fl oz": "fluid ounce",
+    "fl. oz": "fluid ounce", "gal": "gallon", "gals": "gallon", "qt": "quart", "qts": "quart", "pt": "pint",
+    "pts": "point", "tsp": "teaspoon", "tbsp": "tablespoon", "Tbsp": "tablespoon", "tbs": "tablespoon", "ac": "acre",
+    "ha": "hectare", "sq ft": "square foot|square feet", "sq. ft": "square foot|square feet",
+    "sqft": "square foot|square feet", "sq mi": "square mile", "sq. mi": "square mile", "sq km": "square kilometer",
+    "sq m": "square meter", "sq. km": "square kilometer", "sq. m": "square meter",
+    "sq in": "square inch|square inches", "sq yd": "square yard", "cu ft": "cubic foot|cubic feet",
     "cu. ft": "cubic foot|cubic feet", "cu in": "cubic inch|cubic inches", "cu m": "cubic meter",
-    "mph": "mile per hour|miles per hour", "kph": "kilometer per hour|kilometers per hour", "kmph": "kilometer per hour|kilometers per hour",
-    "kmh": "kilometer per hour|kilometers per hour", "mpg": "mile per gallon|miles per gallon", "rpm": "R.P.M|R.P.M", "RPM": "R.P.M|R.P.M", "bpm": "beats per minute|beats per minute",
-    "BPM": "beats per minute|beats per minute", "fps": "frames per second|frames per second", "FPS": "frames per second|frames per second",
-    "dpi": "D.P.I|D.P.I", "DPI": "D.P.I|D.P.I", "ppi": "P.P.I|P.P.I", "psi": "P.S.I|P.S.I", "ppm": "parts per million|parts per million", "ppb": "parts per billion|parts per billion",
-    "kn": "knot", "kt": "knot", "kts": "knot", "nmi": "nautical mile", "ly": "light year", "AU": "astronomical unit", "hp": "horsepower|horsepower",
-    "HP": "horsepower|horsepower", "bhp": "brake horsepower|brake horsepower", "BTU": "B.T.U", "atm": "atmosphere", "mmHg": "millimeters of mercury|millimeters of mercury", "hPa": "hectopascal",
-    "dl": "deciliter", "lm": "lumen", "lx": "lux|lux", "cd": "candela", "rad": "radian", "Bq": "becquerel", "Gy": "gray", "px": "pixel",
-    "IU": "I.U|I.U", "lbf": "pound force|pounds force", "ct": "carat", "deg": "degree", "pp": "percentage point", "bp": "basis point", "bps.": "basis point",
-    "K": "kelvin", "ohm": "ohm", "ohms": "ohm", "kcal": "kilocalorie", "Cal": "calorie", "kJ": "kilojoule", "doz": "dozen|dozen", "Mt": "megaton", "Gt": "gigaton",
-    "KM": "kilometer", "Km": "kilometer", "KG": "kilogram", "Kg": "kilogram", "CM": "centimeter", "ML": "milliliter", "FT": "foot|feet", "LBS": "pound", "OZ": "ounce",
-    "MPH": "mile per hour|miles per hour", "KPH": "kilometer per hour|kilometers per hour", "GHZ": "gigahertz|gigahertz", "Ghz": "gigahertz|gigahertz", "ghz": "gigahertz|gigahertz",
-    "MHZ": "megahertz|megahertz", "Mhz": "megahertz|megahertz", "khz": "kilohertz|kilohertz", "hz": "hertz|hertz", "gb": "gigabyte", "mb": "megabyte", "tb": "terabyte",
-    "kwh": "kilowatt hour", "KWH": "kilowatt hour", "Kwh": "kilowatt hour", "Hrs": "hour", "Mins": "minute", "kmph": "kilometer per hour|kilometers per hour",
-    "M": "molar|molar", "mM": "millimolar|millimolar", "µM": "micromolar|micromolar", "μM": "micromolar|micromolar", "nM": "nanomolar|nanomolar",
-    "QPS": "queries per second|queries per second", "Mpx": "megapixel", "MP": "megapixel", "gm": "gram", "gms": "gram", "ltr": "liter", "ltrs": "liter", "mtr": "meter", "mtrs": "meter",
+    "mph": "mile per hour|miles per hour", "kph": "kilometer per hour|kilometers per hour",
+    "kmph": "kilometer per hour|kilometers per hour", "kmh": "kilometer per hour|kilometers per hour",
+    "mpg": "mile per gallon|miles per gallon", "rpm": "R.P.M|R.P.M", "RPM": "R.P.M|R.P.M",
+    "bpm": "beats per minute|beats per minute", "BPM": "beats per minute|beats per minute",
+    "fps": "frames per second|frames per second", "FPS": "frames per second|frames per second", "dpi": "D.P.I|D.P.I",
+    "DPI": "D.P.I|D.P.I", "ppi": "P.P.I|P.P.I", "psi": "P.S.I|P.S.I", "ppm": "parts per million|parts per million",
+    "ppb": "parts per billion|parts per billion", "kn": "knot", "kt": "knot", "kts": "knot", "nmi": "nautical mile",
+    "ly": "light year", "AU": "astronomical unit", "hp": "horsepower|horsepower", "HP": "horsepower|horsepower",
+    "bhp": "brake horsepower|brake horsepower", "BTU": "B.T.U", "atm": "atmosphere",
+    "mmHg": "millimeters of mercury|millimeters of mercury", "hPa": "hectopascal", "dl": "deciliter", "lm": "lumen",
+    "lx": "lux|lux", "cd": "candela", "rad": "radian", "Bq": "becquerel", "Gy": "gray", "px": "pixel",
+    "IU": "I.U|I.U", "lbf": "pound force|pounds force", "ct": "carat", "deg": "degree", "pp": "percentage point",
+    "bp": "basis point", "bps.": "basis point", "K": "kelvin", "ohm": "ohm", "ohms": "ohm", "kcal": "kilocalorie",
+    "Cal": "calorie", "kJ": "kilojoule", "doz": "dozen|dozen", "Mt": "megaton", "Gt": "gigaton", "KM": "kilometer",
+    "Km": "kilometer", "KG": "kilogram", "Kg": "kilogram", "CM": "centimeter", "ML": "milliliter", "FT": "foot|feet",
+    "LBS": "pound", "OZ": "ounce", "MPH": "mile per hour|miles per hour",
+    "KPH": "kilometer per hour|kilometers per hour", "GHZ": "gigahertz|gigahertz", "Ghz": "gigahertz|gigahertz",
+    "ghz": "gigahertz|gigahertz", "MHZ": "megahertz|megahertz", "Mhz": "megahertz|megahertz",
+    "khz": "kilohertz|kilohertz", "hz": "hertz|hertz", "gb": "gigabyte", "mb": "megabyte", "tb": "terabyte",
+    "kwh": "kilowatt hour", "KWH": "kilowatt hour", "Kwh": "kilowatt hour", "Hrs": "hour", "Mins": "minute",
+    "M": "molar|molar", "mM": "millimolar|millimolar",
+    "µM": "micromolar|micromolar", "μM": "micromolar|micromolar", "nM": "nanomolar|nanomolar",
+    "QPS": "queries per second|queries per second", "Mpx": "megapixel", "MP": "megapixel", "gm": "gram",
+    "gms": "gram", "ltr": "liter", "ltrs": "liter", "mtr": "meter", "mtrs": "meter",
 }  # fmt: skip
 UNITS = _units()
 # Units that are written with a dot. Symbols of the SI are not: a dot after them ends the sentence.
-DOTTED = frozenset("in ft yd yds mi lb lbs oz gal gals qt qts pt pts tsp tbsp Tbsp tbs hr hrs min mins sec secs wk wks mo mos yr yrs".split())
-DOTTED |= {unit for unit in UNITS if " " in unit}
+_DOTTED = (
+    "in ft yd yds mi lb lbs oz gal gals qt qts pt pts tsp tbsp Tbsp tbs hr hrs min mins sec secs wk wks mo mos yr yrs"
+)
+DOTTED = frozenset(_DOTTED.split()) | {unit for unit in UNITS if " " in unit}
 # Units that are said after a fraction: ½ cup is text as it is.
-FOLLOWED = [unit for unit in UNITS if unit not in ("K", "A", "N", "b", "h", "d", "y", "a", "AU", "pt", "ac", "cd", "st", "pp", "M")]
+FOLLOWED = [
+    unit
+    for unit in UNITS
+    if unit not in ("K", "A", "N", "b", "h", "d", "y", "a", "AU", "pt", "ac", "cd", "st", "pp", "M")
+]
 
 
 def _glued(match: Any) -> bool:
@@ -119,7 +148,7 @@ def _glued(match: Any) -> bool:
 
 
 def _after_space(match: Any) -> bool:
-    return match.start("unit") > match.end("amount")
+    return bool(match.start("unit") > match.end("amount"))
 
 
 def _following(match: Any) -> str:
@@ -144,8 +173,18 @@ ALONE: dict[str, Callable[[Any], bool]] = {
     "y": _glued,
     "MP": _glued,
     "b": lambda _match: False,
-    "s": lambda match: match.string[match.start() - 1 : match.start()] != "-" and match["amount"] not in ("707", "717", "727", "737", "747", "757", "767", "777", "787"),
-    "m": lambda match: not (_glued(match) and _following(match).startswith((" people", " users", " views", " followers", " years", " subscribers", " copies", " jobs"))),
+    "s": lambda match: (
+        match.string[match.start() - 1 : match.start()] != "-"
+        and match["amount"] not in ("707", "717", "727", "737", "747", "757", "767", "777", "787")
+    ),
+    "m": lambda match: (
+        not (
+            _glued(match)
+            and _following(match).startswith(
+                (" people", " users", " views", " followers", " years", " subscribers", " copies", " jobs")
+            )
+        )
+    ),
     "pt": _after_space,
     "cc": lambda match: match["amount"][-1:] == "0" or _after_space(match),
     "pp": lambda match: not _following(match).startswith("."),

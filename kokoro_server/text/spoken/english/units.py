@@ -17,12 +17,18 @@ _EXPONENT = r"(?:\^?[23](?![0-9])|[²³]|⁻[¹²])?"
 _UNIT = any_of(UNITS)
 _COMPOUND = rf"(?:{_UNIT}){_EXPONENT}(?:[/·⋅∙](?:{_UNIT}){_EXPONENT})*+"
 _PART = regex.compile(rf"(?P<joint>[/·⋅∙])?(?P<unit>{_UNIT})(?P<power>{_EXPONENT})(?=[/·⋅∙]|\Z)")
-_FRACTION = r"(?:(?:[0-9]+ )?[0-9]+/[0-9]+|[0-9]*[½⅓⅔¼¾⅛⅜⅝⅞])"
-_DETERMINER = regex.compile(r"(?i)\b(?:an?|\p{L}+['’]s|another|the|this|that|each|every|one|his|her|its|our|my|your|their|new|single)\s(?:\p{Ll}+\s)?[*_]*\Z")
+_FRACTION = r"(?:(?:[0-9]+ )?[0-9]+/[0-9]+|[0-9]*[½⅓⅔¼¾⅛⅜⅝⅞]|10\^[-−]?[0-9]{1,3}|10[⁻⁰¹²³⁴-⁹]{1,4})"
+_DETERMINER = regex.compile(
+    r"(?i)\b(?:an?|\p{L}+['’]s|another|the|this|that|each|every|one|his|her|its|our|my|your|their|new|"
+    r"single)\s(?:\p{Ll}+\s)?[*_]*\Z"
+)
 _VERBS = (
-    "a across after ago against all along and apart are around as at away back be because before below between both but by deep down "
-    "due during each every far faster fast for from had has have heavy high if in into is it less like long longer low more north "
-    "of off on only onto or out over past per plus since slower so south than that the then there they thick to today tall "
+    "a across after ago against all along and apart are around as at away back be because before below between "
+    "both but by deep down "
+    "due during each every far faster fast for from had has have heavy high if in into is it less like long longer "
+    "low more north "
+    "of off on only onto or out over past per plus since slower so south than that the then there they thick to "
+    "today tall "
     "total under until up was were west east when where which while wide with within would he she we you i later old"
 ).split()
 _NOUN = rf"(?=[*_]*{SPACE}(?!(?:{any_of(_VERBS)})\b)\p{{Ll}})"
@@ -45,7 +51,13 @@ def _said(text: str, dialect: Dialect) -> _Said | None:
         unit, power = UNITS[part["unit"]], _POWERS.get(part["power"], 1)
         single, several = unit.words(dialect)
         if part["joint"] == "/" or power < 0:
-            word = single if abs(power) < 2 else f"{single} squared" if unit.is_time else f"{_POWER_WORDS[abs(power)]}{single}"
+            word = (
+                single
+                if abs(power) < 2
+                else f"{single} squared"
+                if unit.is_time
+                else f"{_POWER_WORDS[abs(power)]}{single}"
+            )
             one, many = f"{one} per {word}", f"{many} per {word}"
         else:
             before = _POWER_WORDS.get(power, "")
@@ -63,7 +75,9 @@ def _quantity(match: Any, dialect: Dialect) -> Reading:
     if match["unit"] in "NSEWAVJ" and _INITIAL.match(match.string, match.end("unit")):
         return None
     amount = match["amount"]
-    adjective = bool(match["hyphen"]) or (follows(match, _DETERMINER) and match["noun"] is not None and "/" not in match["unit"])
+    adjective = bool(match["hyphen"]) or (
+        follows(match, _DETERMINER) and match["noun"] is not None and "/" not in match["unit"]
+    )
     words = said.one if adjective or value(amount) == "1" else said.many
     end = match.end("dot") if match["dot"] and match["unit"] in DOTTED else match.end("unit")
     return [((match.start("amount"), end), f"{decimal(amount, dialect)} {words}")]
@@ -113,40 +127,106 @@ def _inches(match: Any, dialect: Dialect) -> Reading:
     return f"{decimal(amount, dialect)} {'inch' if amount == '1' or match['noun'] is not None else 'inches'}"
 
 
-def _dimensions(match: Any, _dialect: Dialect) -> Reading:
+def _dimensions(_match: Any, _dialect: Dialect) -> Reading:
     return [("by", "by")]
 
 
 def _resolution(match: Any, dialect: Dialect) -> Reading:
     number = int(match["lines"])
-    said = f"{cardinal(number // 100, dialect)} {cardinal(number % 100, dialect)}" if number % 100 else decimal(match["lines"], dialect)
+    said = (
+        f"{cardinal(number // 100, dialect)} {cardinal(number % 100, dialect)}"
+        if number % 100
+        else decimal(match["lines"], dialect)
+    )
     return f"{said} {match['letter'].upper()}"
 
 
 RULES = [
-    rule("angle", rf"{LEFT}(?P<deg>[0-9]{{1,3}})°\s?(?P<min>[0-9]{{1,2}}(?:\.[0-9]+)?)[′'’]\s?(?:(?P<sec>[0-9]{{1,2}}(?:\.[0-9]+)?)(?:[″\"”]|'')\s?)?(?P<compass>[NSEW]\b)?", _angle, "°", at=AT_NUMBER),
+    rule(
+        "angle",
+        rf"{LEFT}(?P<deg>[0-9]{{1,3}})°\s?(?P<min>[0-9]{{1,2}}(?:\.[0-9]+)?)[′'’]\s?(?:(?P<sec>[0-9]{{1,2}}(?:\.[0-9]+)?)(?:[″\"”]|'')\s?)?(?P<compass>[NSEW]\b)?",
+        _angle,
+        "°",
+        at=AT_NUMBER,
+    ),
     rule(
         "temperature",
-        rf"{LEFT}(?P<amount>{NUMBER})(?P<hyphen>-)?{SPACE}?(?:(?:[°º˚]|degrees){SPACE}?(?P<scale>[CFK])(?![\p{{L}}\p{{N}}])|(?P<scale>(?!))?[°º˚](?:{SPACE}?(?P<compass>[NSEW])(?![\p{{L}}\p{{N}}]))?)",
+        rf"{LEFT}(?P<amount>{NUMBER})(?P<hyphen>-)?{SPACE}?(?:(?:[°º˚]|degrees){SPACE}?(?P<scale>[CFK])(?!"
+        rf"[\p{{L}}\p{{N}}])|(?P<scale>(?!))?[°º˚](?:{SPACE}?(?P<compass>[NSEW])(?![\p{{L}}\p{{N}}]))?)",
         _temperature,
         "°º˚d",
         DIGITS,
         at=AT_NUMBER,
     ),
-    rule("temperature", rf"{LEFT}(?P<amount>{NUMBER})(?P<hyphen>-)?{SPACE}?(?P<degree>[℃℉])(?P<compass>(?!))?", lambda match, dialect: f"{decimal(match['amount'], dialect)} degrees {'Celsius' if match['degree'] == '℃' else 'Fahrenheit'}", "℃℉", at=AT_NUMBER),
-    rule("feet and inches", r"(?<![\p{L}\p{N}'\"“‘])(?P<feet>[0-9]{1,3})(?:['′]|[ -]?(?:ft|feet|foot)\.?)[ -]?(?P<inches>[0-9]{1,2}(?:\.[0-9]+)?)(?:\"|″|''|[ -]?(?:in|inches)\b)", _feet, "'′f", at=AT_NUMBER),
-    rule("feet and inches", r"(?<![\p{L}\p{N}'\"“‘.])(?P<feet>[3-8])['’](?P<inches>1[01]|[0-9])(?![\p{L}\p{N}'’])", _feet, "'’", at=AT_NUMBER),
+    rule(
+        "temperature",
+        rf"{LEFT}(?P<amount>{NUMBER})(?P<hyphen>-)?{SPACE}?(?P<degree>[℃℉])(?P<compass>(?!))?",
+        lambda match, dialect: (
+            f"{decimal(match['amount'], dialect)} degrees {'Celsius' if match['degree'] == '℃' else 'Fahrenheit'}"
+        ),
+        "℃℉",
+        at=AT_NUMBER,
+    ),
+    rule(
+        "feet and inches",
+        r"(?<![\p{L}\p{N}'\"“‘])(?P<feet>[0-9]{1,3})(?:['′]|[ -]?(?:ft|feet|foot)\.?)[ "
+        r"-]?(?P<inches>[0-9]{1,2}(?:\.[0-9]+)?)(?:\"|″|''|[ -]?(?:in|inches)\b)",
+        _feet,
+        "'′f",
+        at=AT_NUMBER,
+    ),
+    rule(
+        "feet and inches",
+        r"(?<![\p{L}\p{N}'\"“‘.])(?P<feet>[3-8])['’](?P<inches>1[01]|[0-9])(?![\p{L}\p{N}'’])",
+        _feet,
+        "'’",
+        at=AT_NUMBER,
+    ),
     rule("feet and inches", r"(?<![\p{L}\p{N}'\"“‘])(?P<feet>[0-9]{1,3})′(?P<inches>(?!))?", _feet, "′", at=AT_NUMBER),
-    rule("inches", rf"{LEFT}(?P<amount>{NUMBER})(?:\"|″)(?P<noun>(?=\s(?:\p{{Ll}}+)\b)(?!\s(?:{any_of(_VERBS)})\b))?", _inches, "\"″", DIGITS, at=AT_NUMBER),
-    rule("dimensions", rf"(?<=[0-9](?:{SPACE}?(?:mm|cm|m|km|in|ft|px|\"|'))?){SPACE}?(?P<by>[x×X]){SPACE}?(?=[0-9])(?<![0-9]\s[x×]\s)(?!{SPACE}?10[\^⁰¹²³⁴-⁹⁻]|{SPACE}?[0-9.]+{SPACE}?=)(?<!=[^=\n]{{0,20}})(?<!\b0[x])", _dimensions, "x×X"),
-    rule("resolution", r"(?<![\p{L}\p{N}])(?P<lines>480|720|1080|1440|2160|4320)(?P<letter>[pi])(?![\p{L}\p{N}])", _resolution, "pi", at=AT_NUMBER),
+    rule(
+        "inches",
+        rf"{LEFT}(?P<amount>{NUMBER})(?:\"|″)(?P<noun>(?=\s(?:\p{{Ll}}+)\b)(?!\s(?:{any_of(_VERBS)})\b))?",
+        _inches,
+        '"″',
+        DIGITS,
+        at=AT_NUMBER,
+    ),
+    rule(
+        "dimensions",
+        rf"(?<=[0-9](?:{SPACE}?(?:mm|cm|m|km|in|ft|px|\"|"
+        rf"'))?){SPACE}?(?P<by>[x×X]){SPACE}?(?=[0-9])(?<![0-9]\s[x×]\s)(?!{SPACE}?10[\^⁰¹²³⁴-⁹⁻]|"
+        rf"{SPACE}?[0-9.]+{SPACE}?=)(?<!=[^=\n]{{0,20}})(?<!\b0[x])",
+        _dimensions,
+        "x×X",
+    ),
+    rule(
+        "resolution",
+        r"(?<![\p{L}\p{N}])(?P<lines>480|720|1080|1440|2160|4320)(?P<letter>[pi])(?![\p{L}\p{N}])",
+        _resolution,
+        "pi",
+        at=AT_NUMBER,
+    ),
     rule(
         "unit",
-        rf"{LEFT}(?P<amount>{NUMBER})(?:{SPACE}?|(?P<hyphen>-))(?P<unit>{_COMPOUND})(?![\p{{L}}\p{{N}}])(?![-'’/][\p{{L}}\p{{N}}])(?P<dot>\.(?!\s*+\Z|\s*+\n|\s++[\"“‘'(]?[A-Z]|[\p{{L}}\p{{N}}.]))?(?P<noun>{_NOUN})?",
+        rf"{LEFT}(?P<amount>{NUMBER})(?:{SPACE}?|(?P<hyphen>-))(?P<unit>{_COMPOUND})(?![\p{{L}}\p{{N}}])(?!"
+        rf"[-'’/][\p{{L}}\p{{N}}])(?P<dot>\.(?!\s*+\Z|\s*+\n|\s++[\"“‘'(]?[A-Z]|[\p{{L}}\p{{N}}.]))?(?P<noun>"
+        rf"{_NOUN})?",
         _quantity,
         DIGITS,
         at=AT_NUMBER,
     ),
-    rule("unit", rf"(?<=(?P<amount>{_FRACTION}))(?:{SPACE}?|(?P<hyphen>-))(?P<unit>{any_of(FOLLOWED)})(?![\p{{L}}\p{{N}}])(?P<dot>{OWN_DOT})?", _fraction_of, "½⅓⅔¼¾⅛⅜⅝⅞/"),
-    rule("unit", rf"(?<=\p{{L}}{{3}}{SPACE}?|[0-9%]{SPACE}?)/{SPACE}?(?P<unit>{_COMPOUND})(?![\p{{L}}\p{{N}}/])(?<!\b(?:and|or|he|she|his|her|s|A|I)/.*)(?<=/(?:[kcm]?m[²³23]|kg|km|h|hr|mi|sq mi|sq km|lb|ha|kWh|GB|MB|L|ml|mL)(?![\p{{L}}]))", _per, "/"),
+    rule(
+        "unit",
+        rf"(?<=(?P<amount>{_FRACTION}))(?:{SPACE}?|(?P<hyphen>-))(?P<unit>{any_of(FOLLOWED)})(?![\p{{L}}\p{{N}}])(?P<dot>{OWN_DOT})?",
+        _fraction_of,
+        "½⅓⅔¼¾⅛⅜⅝⅞/^⁻⁰¹²³⁴⁵⁶⁷⁸⁹",
+    ),
+    rule(
+        "unit",
+        rf"(?<=\p{{L}}{{3}}{SPACE}?|[0-9%]{SPACE}?)/{SPACE}?(?P<unit>{_COMPOUND})(?![\p{{L}}\p{{N}}/])(?<!\b(?:and|"
+        rf"or|he|she|his|her|s|A|I)/.*)(?<=/(?:[kcm]?m[²³23]|kg|km|h|hr|mi|sq mi|sq km|lb|ha|kWh|GB|MB|L|ml|"
+        rf"mL)(?![\p{{L}}]))",
+        _per,
+        "/",
+    ),
 ]

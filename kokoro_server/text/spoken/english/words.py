@@ -1,8 +1,8 @@
 """Numbers and letters in words.
 
-Letters that are said one by one are written with dots between them, `I.B.M`: misaki then says their names, whatever the
-letters would spell, and stresses the last. A single `A` is written `eh`, which sounds the same: misaki takes a lone A for
-the article.
+Letters that are said one by one are written with dots between them, `I.B.M`: misaki then says their names, whatever
+the letters would spell, and stresses the last. A single `A` is written `eh`, which sounds the same: misaki takes a lone
+A for the article.
 """
 
 from __future__ import annotations
@@ -64,11 +64,8 @@ def cardinal(number: int, dialect: Dialect) -> str:
 
 def ordinal(number: int, dialect: Dialect) -> str:
     *before, last = cardinal(number, dialect).split(" ")
-    if last in _ORDINALS:
-        last = _ORDINALS[last]
-    else:
-        last = f"{last[:-1]}ieth" if last.endswith("y") else f"{last}th"
-    return " ".join((*before, last))
+    regular = f"{last[:-1]}ieth" if last.endswith("y") else f"{last}th"
+    return " ".join((*before, _ORDINALS.get(last, regular)))
 
 
 def digits(text: str, zero: str = "zero") -> str:
@@ -78,7 +75,7 @@ def digits(text: str, zero: str = "zero") -> str:
 
 def decimal(text: str, dialect: Dialect) -> str:
     """A number as it is written: `1,234.5`, `.75`, `007`."""
-    whole, _, fraction = _GROUPING.sub("", text).partition(".")
+    whole, _, fraction = value(text).partition(".")
     if not whole:
         return f"point {digits(fraction)}"
     too_long = len(whole) > _LONGEST_CARDINAL
@@ -88,13 +85,13 @@ def decimal(text: str, dialect: Dialect) -> str:
 
 def value(text: str) -> str:
     """The number without the marks between its thousands."""
-    return _GROUPING.sub("", text)
+    return str(_GROUPING.sub("", text))
 
 
 def year(number: int, dialect: Dialect) -> str:
     """1999 nineteen ninety nine, 1905 nineteen oh five, 1900 nineteen hundred, 2004 two thousand four."""
     high, low = divmod(number, 100)
-    if number < 1000 or high % 10 == 0 and low < 10 or number > 9999:
+    if number < 1000 or (high % 10 == 0 and low < 10) or number > 9999:
         return cardinal(number, dialect)
     if low == 0:
         return f"{cardinal(high, dialect)} hundred"
