@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.process_collector import ProcessCollector
@@ -59,7 +60,7 @@ class Metrics:
         """Show at each scrape which of these are set. Every reason is shown, whether one of them can have it or not."""
         for reason in Reason:
             mine = [condition for condition in conditions if condition.reason is reason]
-            self.degraded.labels(reason.value).set_function(lambda mine=mine: float(bool(degraded.current(mine))))
+            self.degraded.labels(reason.value).set_function(partial(_any_set, mine))
 
     def render(self) -> bytes:
         """The response to a scrape; its media type is `content_type`."""
@@ -73,3 +74,7 @@ class Metrics:
 
     def _histogram(self, name: str, documentation: str, buckets: tuple[float, ...] = SECONDS) -> Histogram:
         return Histogram(name, documentation, registry=self.registry, buckets=buckets)
+
+
+def _any_set(conditions: Sequence[Condition]) -> float:
+    return float(bool(degraded.current(conditions)))

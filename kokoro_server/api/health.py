@@ -15,10 +15,11 @@ from kokoro_server.errors import KokoroError
 
 router = APIRouter(tags=["health"])
 
+
 @router.get("/health")
 async def health(request: Request) -> dict[str, Any]:
-    """Everything at a glance. `status` is `ok`, or `degraded` when speech cannot be made, a device is lost, or something
-    works worse than it should: `degraded` lists what, and what to do about it.
+    """Everything at a glance. `status` is `ok`, or `degraded` when speech cannot be made or a device is lost, and when
+    something works worse than it should: `degraded` lists what, and what to do about it.
     """
     parts = get_parts(request)
     g2p = await _g2p(request)

@@ -148,7 +148,9 @@ class Cache:
             try:
                 lock.acquire(timeout=wait)
             except Timeout:
-                log.info("waiting for another process that uses the cache holder=%r path=%s", self.holder, lock.lock_file)
+                log.info(
+                    "waiting for another process that uses the cache holder=%r path=%s", self.holder, lock.lock_file
+                )
                 wait = WAIT_LOG_S
             else:
                 return

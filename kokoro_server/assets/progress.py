@@ -73,4 +73,3 @@ class DownloadProgress:
         share = min(done / self._total, 1.0)
         if self._bar.disable and self._cadence.is_due(share):
             log.info("fetching what=%s percent=%.0f of_mb=%.0f", self._label, 100 * share, self._total / 1e6)
-
