@@ -91,7 +91,9 @@ class G2PClient:
             response = await self._request_once_more(method, path, body)
         except G2PUnavailable as error:
             if self._condition:
-                self._condition.set(f"{error.message}; meanwhile text cannot be read. Is G2P_SERVICE_URL right, if set?")
+                self._condition.set(
+                    f"{error.message}; meanwhile text cannot be read. Is G2P_SERVICE_URL right, if set?"
+                )
             raise
         if self._condition:
             self._condition.clear()

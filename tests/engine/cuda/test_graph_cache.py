@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import pairwise
 from types import SimpleNamespace
 from typing import Any
 
@@ -95,7 +96,7 @@ def test_attempts_become_rare(gpu: Gpu, cache: CudaGraphCache) -> None:
         run(cache, "a")
         if gpu.captures > before:
             attempts.append(second)
-    waits = [b - a for a, b in zip(attempts, attempts[1:], strict=False)]
+    waits = [b - a for a, b in pairwise(attempts)]
     assert waits == sorted(waits)
     assert waits[-1] == MAX_RETRY_S
 

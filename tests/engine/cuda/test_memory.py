@@ -71,7 +71,10 @@ def test_too_little_says_what_is_needed(gpu: Callable[..., None]) -> None:
     ("error", "message"),
     [
         (torch.cuda.OutOfMemoryError("CUDA out of memory. Tried\nmore"), r"cuda:0: out of memory .*Tried\); end what"),
-        (RuntimeError("CUDA error: an illegal memory access was encountered\nx"), r"cuda:0: the GPU has failed .*again"),
+        (
+            RuntimeError("CUDA error: an illegal memory access was encountered\nx"),
+            r"cuda:0: the GPU has failed .*again",
+        ),
     ],
 )
 def test_what_only_another_start_can_mend_is_said(error: Exception, message: str) -> None:
