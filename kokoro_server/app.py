@@ -20,9 +20,11 @@ from kokoro_server.api.body_limit import BodyLimit
 from kokoro_server.api.fast_path import FastPath
 from kokoro_server.api.shutdown import GracefulShutdown
 from kokoro_server.api.stream import StreamStats
+from kokoro_server.audio import encode
 from kokoro_server.batching.policy import BatchingOptions
 from kokoro_server.batching.queue import BatchQueue
 from kokoro_server.config import Settings
+from kokoro_server.degraded import Condition, Reason
 from kokoro_server.engine import loader
 from kokoro_server.engine.loader import LoadedModel
 from kokoro_server.g2p.child import G2PChild
@@ -56,7 +58,9 @@ async def running_parts(
         if starting:
             await starting
         await _in_daemon_thread(model.measure)  # not earlier: the child keeps a core busy while it starts
-        g2p = G2PClient((lambda: child.url) if child else settings.g2p_url or "", settings.g2p_timeout)
+        g2p_condition = child.condition if child else Condition(Reason.G2P)
+        g2p_url = (lambda: child.url) if child else settings.g2p_url or ""
+        g2p = G2PClient(g2p_url, settings.g2p_timeout, condition=g2p_condition)
         stack.push_async_callback(g2p.aclose)
         queue = BatchQueue(model.engines, _options(settings), metrics=metrics, on_fatal=on_fatal)
         await queue.start()
@@ -64,7 +68,17 @@ async def running_parts(
         pace = Pace.from_measurement(model.real_time_factor) if model.real_time_factor else None
         reader = Reader(g2p, _sizes(settings), lexicon, metrics.g2p_time.time, pace)
         synthesizer = Synthesizer(reader, queue, model.voices, settings.max_text_length, settings.max_silence)
-        yield Parts(settings, model, pace, queue, g2p, child, synthesizer, metrics)
+        lexicons = (lexicon.condition,) if lexicon else ()
+        conditions = (*model.conditions, g2p_condition, *lexicons, _formats_condition())
+        metrics.watch_conditions(conditions)
+        yield Parts(settings, model, pace, queue, g2p, child, synthesizer, metrics, conditions)
+
+
+def _formats_condition() -> Condition:
+    condition = Condition(Reason.FORMATS)
+    if missing := encode.missing_formats():
+        condition.set(f"cannot write {' '.join(missing)}: {'; '.join(sorted(set(missing.values())))}")
+    return condition
 
 
 async def _in_daemon_thread(work: Callable[[], T]) -> T:

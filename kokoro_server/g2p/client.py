@@ -9,6 +9,7 @@ from typing import Any
 
 import httpx
 
+from kokoro_server.degraded import Condition
 from kokoro_server.errors import (
     G2PFailed,
     G2PUnavailable,
@@ -33,11 +34,20 @@ _INPUT_ERRORS: dict[str, type[KokoroError]] = {
 
 
 class G2PClient:
-    """`url` may be a function that gives the service's present address, or raises G2PUnavailable."""
+    """`url` may be a function that gives the service's present address, or raises G2PUnavailable.
+
+    `condition` is set while the service does not answer.
+    """
 
     def __init__(
-        self, url: str | Callable[[], str], timeout: float, *, transport: httpx.AsyncBaseTransport | None = None
+        self,
+        url: str | Callable[[], str],
+        timeout: float,
+        *,
+        transport: httpx.AsyncBaseTransport | None = None,
+        condition: Condition | None = None,
     ) -> None:
+        self._condition = condition
         self._url = url if callable(url) else lambda: url
         # The environment's proxies are for the outside world.
         self._http = httpx.AsyncClient(timeout=timeout, transport=transport or KeepAliveTransport(), trust_env=False)
@@ -77,6 +87,19 @@ class G2PClient:
         return results
 
     async def _request(self, method: str, path: str, body: dict[str, Any] | None = None) -> httpx.Response:
+        try:
+            response = await self._request_once_more(method, path, body)
+        except G2PUnavailable as error:
+            if self._condition:
+                self._condition.set(
+                    f"{error.message}; meanwhile text cannot be read. Is G2P_SERVICE_URL right, if set?"
+                )
+            raise
+        if self._condition:
+            self._condition.clear()
+        return response
+
+    async def _request_once_more(self, method: str, path: str, body: dict[str, Any] | None) -> httpx.Response:
         try:
             try:
                 return await self._send(method, path, body)
