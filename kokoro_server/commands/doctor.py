@@ -18,6 +18,8 @@ from importlib import metadata
 import httpx
 
 from kokoro_server import logs
+from kokoro_server.access import CHALLENGE, is_loopback
+from kokoro_server.api.guard.middleware import configured_keys
 from kokoro_server.assets import files, library
 from kokoro_server.commands import CommandFailed, sinks
 from kokoro_server.config import Settings
@@ -212,16 +214,28 @@ def port(settings: Settings) -> Finding:
     try:
         bind(settings.host, settings.port).close()
     except SetupError as error:
-        if version := _kokoro_version(address):
+        if version := _kokoro_version(address, settings.key_to_send):
             return Finding(f"{address}: a Kokoro Server {version} is running there")
         return Finding(error.message, "set HOST and PORT to an address of this machine that is free", wrong=True)
     return Finding(f"{address} is free")
 
 
-def _kokoro_version(address: str) -> str | None:
+def keys(settings: Settings) -> Finding:
+    names = [key.name for key in configured_keys(settings)]
+    if names:
+        return Finding(f"{len(names)}: {', '.join(names)}")
+    advice = "" if is_loopback(settings.host) else f"anyone who can reach HOST={settings.host} may use it: set API_KEYS"
+    return Finding("none: no key is asked for", advice)
+
+
+def _kokoro_version(address: str, api_key: str | None) -> str | None:
     """The version of the Kokoro Server that answers at this address, if one does."""
+    headers = {"X-API-Key": api_key} if api_key else {}
     try:
-        health = httpx.get(f"http://{address}/health", timeout=2, trust_env=False).json()
+        response = httpx.get(f"http://{address}/health", headers=headers, timeout=2, trust_env=False)
+        if response.headers.get("www-authenticate") == CHALLENGE:
+            return "that asks for a key"
+        health = response.json()
         return str(health["version"]) if "weights" in health else None
     except (httpx.HTTPError, httpx.InvalidURL, ValueError, KeyError, TypeError):
         return None
@@ -244,5 +258,6 @@ CHECKS: dict[str, Check] = {
     "disk": disk,
     "g2p": g2p,
     "port": port,
+    "keys": keys,
     "player": player,
 }
