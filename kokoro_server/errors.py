@@ -150,3 +150,10 @@ class ConfigError(SetupError):
 
 class AssetError(SetupError):
     code = "asset_error"
+
+
+def for_client(error: BaseException) -> KokoroError:
+    """What a client may be told of an error: all, unless it was not raised for clients and may name files or worse."""
+    if isinstance(error, KokoroError) and not isinstance(error, SetupError):
+        return error
+    return KokoroError("something went wrong on the server; its log has the details")
