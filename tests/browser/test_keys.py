@@ -44,8 +44,8 @@ def context(browser: Browser) -> Iterator[BrowserContext]:
 
 @pytest.fixture(scope="module")
 def locked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """It answers pages at http://listed.example, which the tests let the browser find at its own address."""
-    environ = {"API_KEYS": f"alice={KEY}", "CORS_ORIGINS": "http://listed.example"}
+    """It takes requests from pages of https://listed.example too."""
+    environ = {"API_KEYS": f"alice={KEY}", "CORS_ORIGINS": "https://listed.example"}
     with servers.running(servers.TINY, tmp_path_factory.mktemp("locked") / "log", **environ) as server:
         yield server
 
@@ -100,8 +100,9 @@ def test_a_page_opens_a_websocket_with_a_key(context: BrowserContext, locked: Se
     assert page.evaluate(OPEN_SOCKET, [url, "not-the-secret-key"]) == "refused"
 
 
-@pytest.mark.parametrize(("origin", "allowed"), [("http://listed.example", True), ("http://other.example", False)])
+@pytest.mark.parametrize(("origin", "allowed"), [("https://listed.example", True), ("https://other.example", False)])
 def test_pages_of_other_origins(context: BrowserContext, locked: Server, origin: str, allowed: bool) -> None:
+    context.grant_permissions(["local-network-access"], origin=origin)  # or Chromium would ask before 127.0.0.1
     page = context.new_page()
     page.route(f"{origin}/", lambda route: route.fulfill(body="<!doctype html>", content_type="text/html"))
     page.goto(f"{origin}/")
