@@ -8,6 +8,7 @@ import pytest
 
 from kokoro_server import access
 from kokoro_server.api.guard.middleware import configured_keys
+from kokoro_server.commands import doctor
 from kokoro_server.config import Settings
 from kokoro_server.errors import ConfigError
 
@@ -92,6 +93,9 @@ def test_no_view_of_the_settings_shows_a_key(tmp_path: Path) -> None:
     assert shown["LEXICON_PATH"] == "words"
     assert str(tmp_path) not in str(shown)
     assert settings.key_to_send == "hunter2-two"
+    assert doctor.keys(settings).detail == "1: alice"
+    assert "API_KEYS" in doctor.keys(load(HOST="0.0.0.0")).advice
+    assert doctor.keys(load()).advice == ""
 
 
 @pytest.mark.parametrize(
