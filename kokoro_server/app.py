@@ -14,10 +14,12 @@ from typing import TypeVar
 from fastapi import FastAPI
 
 from kokoro_server import __version__
+from kokoro_server.access import is_loopback
 from kokoro_server.api import batch, captioned, errors, health, monitoring, openai, stream, tts, web, websocket
 from kokoro_server.api.access_log import AccessLog
 from kokoro_server.api.body_limit import BodyLimit
 from kokoro_server.api.fast_path import FastPath
+from kokoro_server.api.guard.middleware import Guard, configured_keys
 from kokoro_server.api.shutdown import GracefulShutdown
 from kokoro_server.api.stream import StreamStats
 from kokoro_server.audio import encode
@@ -40,6 +42,11 @@ from kokoro_server.text.reader import Reader
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
+
+DESCRIPTION = """\
+Text to speech: send a text, get audio. Errors are `{"error": {"code", "message", "field"}}`; below `/v1`, OpenAI's.
+Where the server has API keys, send yours as `Authorization: Bearer KEY` or as `X-API-Key`.
+"""
 
 
 @asynccontextmanager
@@ -146,18 +153,29 @@ def create_app(settings: Settings, load: Callable[[Settings], LoadedModel] = loa
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        if not keys and not is_loopback(settings.host):
+            log.warning("anyone who can reach this server may use it (HOST=%s): API_KEYS limits it", settings.host)
         async with running_parts(settings, load, metrics, device_lost) as parts:
             app.state.parts = parts
             yield
 
+    keys = configured_keys(settings)
     metrics = Metrics()
-    app = FastAPI(title="Kokoro Server", version=__version__, lifespan=lifespan)
+    app = FastAPI(
+        title="Kokoro Server",
+        version=__version__,
+        description=DESCRIPTION,
+        lifespan=lifespan,
+        docs_url=None,  # `web` has a page of its own: FastAPI's load their scripts from elsewhere
+        redoc_url=None,
+    )
     app.state.device_lost = None
     app.state.streams = StreamStats()
     routers = [m.router for m in (tts, stream, batch, captioned, health, monitoring, openai, websocket, web)]
     app.add_middleware(FastPath, routers=routers)
     app.add_middleware(GracefulShutdown)
     app.add_middleware(BodyLimit, limit=settings.max_body_size)
+    app.add_middleware(Guard, settings=settings, keys=keys, metrics=metrics)
     app.add_middleware(AccessLog, metrics=metrics, on_unexpected=errors.on_unexpected)
     errors.install(app)
     for router in routers:

@@ -24,6 +24,8 @@ class Metrics:
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
         self.requests = self._counter("tts_requests_total", "Requests answered", "endpoint", "outcome")
+        self.refused = self._counter("tts_requests_refused_total", "Requests refused before they were read", "reason")
+        self.key_requests = self._counter("tts_key_requests_total", "Requests accepted, by the key's name", "key")
         self.running = self._gauge("tts_requests_running", "Rows on the devices now")
         self.waiting = self._gauge("tts_requests_waiting", "Entries in the batch queue now", "priority")
         self.first_audio = self._histogram("tts_time_to_first_audio_seconds", "From request to its first audio byte")

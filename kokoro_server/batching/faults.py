@@ -41,7 +41,8 @@ def row_error(error: Exception, row: Row) -> KokoroError:
             f"not enough memory for a text of {len(row.tokens)} phonemes; try again later or send less at once",
             retry_after=1.0,
         )
-    return EngineError(f"the engine failed on this text: {type(error).__name__}: {error}")
+    # Not the error's own words, which may name files of this machine. The runner has logged them.
+    return EngineError(f"the engine failed on this text ({type(error).__name__}); the server's log has the details")
 
 
 def audio_faults(rows: Sequence[Row], results: Sequence[Result]) -> list[str | None]:

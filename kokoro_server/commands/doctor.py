@@ -19,6 +19,8 @@ from typing import Any
 import httpx
 
 from kokoro_server import logs
+from kokoro_server.access import CHALLENGE, is_loopback
+from kokoro_server.api.guard.middleware import configured_keys
 from kokoro_server.assets import files, library
 from kokoro_server.commands import CommandFailed, sinks
 from kokoro_server.config import Settings
@@ -214,17 +216,29 @@ def port(settings: Settings) -> Finding:
     try:
         bind(settings.host, settings.port).close()
     except SetupError as error:
-        if health := _kokoro_health(address):
+        if health := _kokoro_health(address, settings.key_to_send):
             worse = "; ".join(f"{each['name']}: {each['message']}" for each in health.get("degraded", ()))
             return Finding(f"{address}: a Kokoro Server {health['version']} is running there", worse)
         return Finding(error.message, "set HOST and PORT to an address of this machine that is free", wrong=True)
     return Finding(f"{address} is free")
 
 
-def _kokoro_health(address: str) -> dict[str, Any] | None:
+def keys(settings: Settings) -> Finding:
+    names = [key.name for key in configured_keys(settings)]
+    if names:
+        return Finding(f"{len(names)}: {', '.join(names)}")
+    advice = "" if is_loopback(settings.host) else f"anyone who can reach HOST={settings.host} may use it: set API_KEYS"
+    return Finding("none: no key is asked for", advice)
+
+
+def _kokoro_health(address: str, api_key: str | None) -> dict[str, Any] | None:
     """What the Kokoro Server that answers at this address says of itself, if one does."""
+    headers = {"X-API-Key": api_key} if api_key else {}
     try:
-        health: dict[str, Any] = httpx.get(f"http://{address}/health", timeout=2, trust_env=False).json()
+        response = httpx.get(f"http://{address}/health", headers=headers, timeout=2, trust_env=False)
+        if response.headers.get("www-authenticate") == CHALLENGE:
+            return {"version": "that asks for a key"}
+        health: dict[str, Any] = response.json()
         return health if {"weights", "version"} <= health.keys() else None
     except (httpx.HTTPError, httpx.InvalidURL, ValueError, AttributeError):
         return None
@@ -247,5 +261,6 @@ CHECKS: dict[str, Check] = {
     "disk": disk,
     "g2p": g2p,
     "port": port,
+    "keys": keys,
     "player": player,
 }
