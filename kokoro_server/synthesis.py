@@ -133,7 +133,7 @@ class Synthesizer:
         """
         voice = self._voices.canonical(speech.voice)
         job = job or self._queue.job()
-        with self._queue.admit(priority=job.priority, deadline=job.first_deadline):
+        with self._queue.admit(job):
             items = self._items(speech, voice, streamed=streamed)
             first = await anext(items)
         spoken = deque[Item]()
