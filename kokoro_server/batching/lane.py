@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections import Counter, OrderedDict
+from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from heapq import heappop, heappush, heapreplace
+from operator import attrgetter
 
 from kokoro_server.batching.entry import Entry
+
+_turn = attrgetter("turn")
 
 # An entry whose turn it may be: when, its flow's number, the entry, and those of its flow that follow.
 Turn = tuple[float, int, Entry, Iterator[Entry]]
@@ -18,14 +21,9 @@ Turn = tuple[float, int, Entry, Iterator[Entry]]
 class Flow:
     """The entries of one caller, oldest first."""
 
-    start: float  # virtual time of its next turn
-    number: int  # of its first entry ever: flows whose turn it is at the same time go by age
+    turn: tuple[float, int]  # virtual time of its next turn, and the number of its first entry ever: it decides a tie
     entries: OrderedDict[int, Entry] = field(default_factory=OrderedDict)
     frames: int = 0
-
-    @property
-    def turn(self) -> tuple[float, int]:
-        return self.start, self.number
 
     def __iter__(self) -> Iterator[Entry]:
         return iter(self.entries.values())
@@ -66,9 +64,9 @@ class Lane:
     def add(self, entry: Entry) -> None:
         flow = self._flows.get(entry.caller)
         if flow is None:
-            self._time = max(self._time, self._turns[0].start) if self._turns else 0.0
-            flow = self._flows[entry.caller] = Flow(self._time, entry.number)
-            insort(self._turns, flow, key=_turn)
+            self._time = max(self._time, self._turns[0].turn[0]) if self._turns else 0.0
+            flow = Flow((self._time, entry.number))
+            self._join(entry.caller, flow)
         flow.entries[entry.number] = self._entries[entry.number] = entry
         flow.frames += entry.frames
         self.frames += entry.frames
@@ -77,7 +75,8 @@ class Lane:
         """Whether it was there. Its caller is not charged for it."""
         if entry.number not in self._entries:
             return False
-        self._remove([entry], charge=False)
+        if not self._remove(entry).entries:
+            self._drop(entry.caller)
         return True
 
     def take(self, entries: Sequence[Entry], group: Callable[[Entry], str]) -> None:
@@ -85,7 +84,7 @@ class Lane:
         if entries:
             self._count_overtaken(entries, group)
             self._time += sum(entry.frames for entry in entries) / len(self._turns)
-            self._remove(entries, charge=True)
+            self._charge(entries)
         self.skipped = 0 if entries or not self._entries else self.skipped + 1
 
     def ahead_of(self, caller: str) -> tuple[int, float]:
@@ -114,33 +113,41 @@ class Lane:
             if not left:
                 return
 
-    def _remove(self, entries: Iterable[Entry], *, charge: bool) -> None:
-        frames: Counter[str] = Counter()
-        for entry in entries:
-            del self._entries[entry.number], self._flows[entry.caller].entries[entry.number]
-            frames[entry.caller] += entry.frames
-        for caller, removed in frames.items():
-            flow = self._flows[caller]
-            self.frames -= removed
-            flow.frames -= removed
-            if charge or not flow.entries:
-                del self._turns[bisect_left(self._turns, flow.turn, key=_turn)]
-                flow.start += removed
-                if flow.entries:
-                    insort(self._turns, flow, key=_turn)
-                else:
-                    del self._flows[caller]
+    def _charge(self, taken: Sequence[Entry]) -> None:
+        """Remove the entries, and put off their callers' next turns."""
+        given: dict[str, int] = {}
+        for entry in taken:
+            self._remove(entry)
+            given[entry.caller] = given.get(entry.caller, 0) + entry.frames
+        for caller, frames in given.items():
+            flow = self._drop(caller)
+            if flow.entries:
+                time, number = flow.turn
+                flow.turn = time + frames, number
+                self._join(caller, flow)
 
+    def _remove(self, entry: Entry) -> Flow:
+        flow = self._flows[entry.caller]
+        del self._entries[entry.number], flow.entries[entry.number]
+        flow.frames -= entry.frames
+        self.frames -= entry.frames
+        return flow
 
-def _turn(flow: Flow) -> tuple[float, int]:
-    return flow.turn
+    def _join(self, caller: str, flow: Flow) -> None:
+        self._flows[caller] = flow
+        insort(self._turns, flow, key=_turn)
+
+    def _drop(self, caller: str) -> Flow:
+        flow = self._flows.pop(caller)
+        del self._turns[bisect_left(self._turns, flow.turn, key=_turn)]
+        return flow
 
 
 def _merged(flows: Iterable[Flow]) -> Iterator[Entry]:
     """The entries of flows that are sorted by turn. One behind another of its flow is later by the frames of that."""
     turns: list[Turn] = []
     for flow in flows:
-        while turns and turns[0][:2] < flow.turn:
+        while turns and turns[0] < flow.turn:
             yield _next(turns)
         entries = iter(flow)
         heappush(turns, (*flow.turn, next(entries), entries))

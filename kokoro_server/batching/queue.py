@@ -177,8 +177,8 @@ class BatchQueue:
         owner = job or self.job()
 
         def enqueue(index: int, row: Row) -> asyncio.Future[Outcome]:
-            # Later pieces are held until those before them have been taken, which a slow reader does slowly.
-            return self._enqueue(row, voice, owner.lane(index), self._deadline(owner), owner.caller, detached=index > 0)
+            # Pieces are held until those before them have been taken, which a slow reader does slowly.
+            return self._enqueue(row, voice, owner.lane(index), self._deadline(owner), owner.caller, detached=True)
 
         return in_order(rows, enqueue, owner.permits)
 
