@@ -40,6 +40,7 @@ class PinnedBuffers:
         self._allocate = allocate
         self._empty_cache = empty_cache
         self._now = now
+        self._freed = False  # whether torch has got a buffer back that it may still keep
         # By size: when each was last in use, and the buffer, the latest last. That is taken first, so that those which
         # a crowd left behind grow old at the other end.
         self._free: defaultdict[int, deque[tuple[float, Tensor]]] = defaultdict(deque)
@@ -59,12 +60,15 @@ class PinnedBuffers:
         free.append((self._now(), whole))  # in any thread: it must not free anything
 
     def _trim(self) -> None:
-        """Give back what has not been used for some time."""
+        """Give torch back what has not been used for some time, and the system what torch got the time before.
+
+        Torch waits for the device to have passed the point at which a buffer was freed: by the next batch, it has.
+        """
+        if self._freed:
+            self._empty_cache()
+            self._freed = False
         before = self._now() - IDLE_SECONDS
-        dropped = False
         for free in self._free.values():
             while free and free[0][0] < before:
                 free.popleft()
-                dropped = True
-        if dropped:
-            self._empty_cache()
+                self._freed = True
