@@ -133,6 +133,7 @@ def _options(settings: Settings) -> BatchingOptions:
         min_wait_ms=settings.min_wait_ms,
         grouping=settings.grouping,
         max_queue_size=settings.max_queue_size,
+        max_queued_seconds=settings.max_queued_seconds,
         queue_timeout=settings.queue_timeout,
         job_timeout=settings.job_timeout,
         engine_timeout=settings.engine_timeout,
