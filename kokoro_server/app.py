@@ -14,15 +14,19 @@ from typing import TypeVar
 from fastapi import FastAPI
 
 from kokoro_server import __version__
+from kokoro_server.access import is_loopback
 from kokoro_server.api import batch, captioned, errors, health, monitoring, openai, stream, tts, web, websocket
 from kokoro_server.api.access_log import AccessLog
 from kokoro_server.api.body_limit import BodyLimit
 from kokoro_server.api.fast_path import FastPath
+from kokoro_server.api.guard.middleware import Guard, configured_keys
 from kokoro_server.api.shutdown import GracefulShutdown
 from kokoro_server.api.stream import StreamStats
+from kokoro_server.audio import encode
 from kokoro_server.batching.policy import BatchingOptions
 from kokoro_server.batching.queue import BatchQueue
 from kokoro_server.config import Settings
+from kokoro_server.degraded import Condition, Reason
 from kokoro_server.engine import loader
 from kokoro_server.engine.loader import LoadedModel
 from kokoro_server.g2p.child import G2PChild
@@ -38,6 +42,11 @@ from kokoro_server.text.reader import Reader
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
+
+DESCRIPTION = """\
+Text to speech: send a text, get audio. Errors are `{"error": {"code", "message", "field"}}`; below `/v1`, OpenAI's.
+Where the server has API keys, send yours as `Authorization: Bearer KEY` or as `X-API-Key`.
+"""
 
 
 @asynccontextmanager
@@ -56,7 +65,9 @@ async def running_parts(
         if starting:
             await starting
         await _in_daemon_thread(model.measure)  # not earlier: the child keeps a core busy while it starts
-        g2p = G2PClient((lambda: child.url) if child else settings.g2p_url or "", settings.g2p_timeout)
+        g2p_condition = child.condition if child else Condition(Reason.G2P)
+        g2p_url = (lambda: child.url) if child else settings.g2p_url or ""
+        g2p = G2PClient(g2p_url, settings.g2p_timeout, condition=g2p_condition)
         stack.push_async_callback(g2p.aclose)
         queue = BatchQueue(model.engines, _options(settings), metrics=metrics, on_fatal=on_fatal)
         await queue.start()
@@ -64,7 +75,17 @@ async def running_parts(
         pace = Pace.from_measurement(model.real_time_factor) if model.real_time_factor else None
         reader = Reader(g2p, _sizes(settings), lexicon, metrics.g2p_time.time, pace)
         synthesizer = Synthesizer(reader, queue, model.voices, settings.max_text_length, settings.max_silence)
-        yield Parts(settings, model, pace, queue, g2p, child, synthesizer, metrics)
+        lexicons = (lexicon.condition,) if lexicon else ()
+        conditions = (*model.conditions, g2p_condition, *lexicons, _formats_condition())
+        metrics.watch_conditions(conditions)
+        yield Parts(settings, model, pace, queue, g2p, child, synthesizer, metrics, conditions)
+
+
+def _formats_condition() -> Condition:
+    condition = Condition(Reason.FORMATS)
+    if missing := encode.missing_formats():
+        condition.set(f"cannot write {' '.join(missing)}: {'; '.join(sorted(set(missing.values())))}")
+    return condition
 
 
 async def _in_daemon_thread(work: Callable[[], T]) -> T:
@@ -112,6 +133,7 @@ def _options(settings: Settings) -> BatchingOptions:
         min_wait_ms=settings.min_wait_ms,
         grouping=settings.grouping,
         max_queue_size=settings.max_queue_size,
+        max_queued_seconds=settings.max_queued_seconds,
         queue_timeout=settings.queue_timeout,
         job_timeout=settings.job_timeout,
         engine_timeout=settings.engine_timeout,
@@ -132,18 +154,29 @@ def create_app(settings: Settings, load: Callable[[Settings], LoadedModel] = loa
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        if not keys and not is_loopback(settings.host):
+            log.warning("anyone who can reach this server may use it (HOST=%s): API_KEYS limits it", settings.host)
         async with running_parts(settings, load, metrics, device_lost) as parts:
             app.state.parts = parts
             yield
 
+    keys = configured_keys(settings)
     metrics = Metrics()
-    app = FastAPI(title="Kokoro Server", version=__version__, lifespan=lifespan)
+    app = FastAPI(
+        title="Kokoro Server",
+        version=__version__,
+        description=DESCRIPTION,
+        lifespan=lifespan,
+        docs_url=None,  # `web` has a page of its own: FastAPI's load their scripts from elsewhere
+        redoc_url=None,
+    )
     app.state.device_lost = None
     app.state.streams = StreamStats()
     routers = [m.router for m in (tts, stream, batch, captioned, health, monitoring, openai, websocket, web)]
     app.add_middleware(FastPath, routers=routers)
     app.add_middleware(GracefulShutdown)
     app.add_middleware(BodyLimit, limit=settings.max_body_size)
+    app.add_middleware(Guard, settings=settings, keys=keys, metrics=metrics)
     app.add_middleware(AccessLog, metrics=metrics, on_unexpected=errors.on_unexpected)
     errors.install(app)
     for router in routers:

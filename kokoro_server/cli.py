@@ -182,6 +182,8 @@ def _g2p(settings: Settings, options: argparse.Namespace) -> int:
 def _assets_fetch(settings: Settings, _options: argparse.Namespace) -> int:
     from kokoro_server.assets import library
 
+    if settings.model_path is None:
+        library.improve(settings.cache_dir, settings.asset_source)
     assets = library.ensure(settings.cache_dir, settings.asset_source, settings.model_path)
     log.info("assets ready precision=%s source=%s weights=%s", assets.precision, assets.source, assets.weights)
     return 0

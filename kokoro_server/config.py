@@ -4,96 +4,39 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self, TypeVar
 from urllib.parse import urlsplit
 
 from dotenv import dotenv_values
 from platformdirs import user_cache_path
-from pydantic import AliasChoices, Field, ValidationError, ValidatorFunctionWrapHandler, WrapValidator, model_validator
+from pydantic import AliasChoices, Field, ValidationError, model_validator
 from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from kokoro_server.errors import ConfigError
+from kokoro_server.setting_kinds import (
+    Device,
+    Devices,
+    FilePath,
+    Flag,
+    Hosts,
+    Keys,
+    Origins,
+    Port,
+    Secret,
+    Text,
+    Url,
+    choice,
+    integer,
+    number,
+)
 
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 CpuPrecision = Literal["int8", "fp32"]
-
-
-def kind(parse: Callable[[str], Any], allowed: str) -> WrapValidator:
-    """A validator: `parse` makes a value of a variable's text, `allowed` says what is valid. Others stay as given."""
-
-    def validate(value: Any, check_type: ValidatorFunctionWrapHandler) -> Any:
-        try:
-            return check_type(parse(value) if isinstance(value, str) else value)
-        except (ValueError, KeyError):
-            raise ValueError(allowed) from None
-
-    return WrapValidator(validate)
-
-
-def _within(low: float, high: float, value: float) -> float:
-    if not low <= value <= high:  # also refuses NaN
-        raise ValueError
-    return value
-
-
-def integer(low: int, high: int) -> WrapValidator:
-    return kind(lambda text: _within(low, high, int(text)), f"a whole number from {low} to {high}")
-
-
-def number(low: float, high: float) -> WrapValidator:
-    return kind(lambda text: _within(low, high, float(text)), f"a number from {low:g} to {high:g}")
-
-
-def choice(*values: str) -> WrapValidator:
-    def parse(text: str) -> str:
-        value = text.lower()
-        if value not in values:
-            raise ValueError
-        return value
-
-    return kind(parse, "one of " + ", ".join(values))
-
-
-def _boolean(text: str) -> bool:
-    value = {"true": True, "1": True, "yes": True, "on": True, "false": False, "0": False, "no": False, "off": False}
-    return value[text.lower()]
-
-
-def _url(text: str) -> str:
-    parts = urlsplit(text)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise ValueError
-    _ = parts.port  # raises on a port that is no number
-    return text.rstrip("/")
-
-
-def _device(text: str) -> str:
-    value = text.lower()
-    name, _, index = value.partition(":")
-    if name not in ("auto", "cpu", "cuda", "mps") or (index and not (name == "cuda" and index.isdigit())):
-        raise ValueError
-    return value
-
-
-def _devices(text: str) -> tuple[str, ...]:
-    names = [_device(f"cuda:{name}" if name.isdigit() else name) for name in map(str.strip, text.split(","))]
-    if "auto" in names:
-        raise ValueError
-    return tuple("cuda:0" if name == "cuda" else name for name in names)
-
-
-Flag = Annotated[bool, kind(_boolean, "true or false")]
-Text = Annotated[str, kind(str, "text")]
-FilePath = Annotated[Path, kind(lambda text: Path(text).expanduser(), "a path")]
-Url = Annotated[str, kind(_url, "a URL such as http://127.0.0.1:5000")]
-Device = Annotated[str, kind(_device, "one of auto, cpu, cuda, cuda:<number>, mps")]
-Devices = Annotated[tuple[str, ...], kind(_devices, "GPU numbers such as 0,1 or device names such as cuda:0,cuda:1")]
-Port = Annotated[int, integer(0, 65535)]
 
 
 def setting(name: str, default: T, *aliases: str) -> T:
@@ -119,6 +62,30 @@ class Settings(BaseSettings):
     """Port of the speech server. 0 takes a free one."""
     log_level: Annotated[str, choice("debug", "info", "warning", "error")] = setting("LOG_LEVEL", "info")
     """debug, info, warning or error."""
+
+    api_keys: Keys = setting("API_KEYS", ())
+    """Who may use the server: names and keys, such as alice=KEY1,bob=KEY2. A key has 8 characters or more. It is sent
+    as Authorization: Bearer KEY, or as X-API-Key; README says how a WebSocket sends it. Empty: everyone may."""
+    api_keys_file: FilePath | None = setting("API_KEYS_FILE", None)
+    """A file with more of them, one name=key on each line; lines that begin with # are comments."""
+    open_page: Flag = setting("OPEN_PAGE", True)
+    """With API_KEYS: whether the page at / and /docs are shown without a key. They hold no secrets and ask for a key
+    before they speak."""
+    open_metrics: Flag = setting("OPEN_METRICS", False)
+    """With API_KEYS: whether /metrics is answered without a key."""
+    rate_limit: Annotated[int, integer(0, 1_000_000)] = setting("RATE_LIMIT", 0)
+    """Requests a minute for each key, or for each client address where there are no keys; more are answered with 429.
+    POST requests and WebSockets count, each once, however much they say. 0: no limit."""
+    max_concurrent_requests: Annotated[int, integer(0, 1_000_000)] = setting("MAX_CONCURRENT_REQUESTS", 0)
+    """Requests at the same time for each key or client address, counted in the same way. 0: no limit."""
+    cors_origins: Origins = setting("CORS_ORIGINS", ())
+    """Web pages of other origins that may use the server, such as https://example.org,http://localhost:3000, or * for
+    all. It holds for WebSockets too."""
+    allowed_hosts: Hosts = setting("ALLOWED_HOSTS", ())
+    """Names by which the server may be addressed, such as speech.example.org,*.lan, or * for any. Empty: any, but only
+    localhost, 127.0.0.1 and the like where HOST is one of these."""
+    api_key: Secret | None = setting("KOKORO_API_KEY", None)
+    """The key that `kokoro-server say --url`, `voices --url` and the Python clients send."""
 
     cache_dir: FilePath = setting("KOKORO_CACHE_DIR", user_cache_path("kokoro-server", appauthor=False))
     """Where weights and voices are kept, about 360 MB, and what is built from them for a CPU. Default: the platform's
@@ -197,7 +164,11 @@ class Settings(BaseSettings):
     grouping: Annotated[Literal["mixed", "voice"], choice("mixed", "voice")] = setting("KOKORO_GROUPING", "mixed")
     """mixed: different voices may share a forward pass. voice: only one voice in each."""
     max_queue_size: Annotated[int, integer(1, 1_000_000)] = setting("MAX_QUEUE_SIZE", 1000)
-    """Pieces of text that may wait; more is answered with 429 and Retry-After."""
+    """Pieces of text that may wait; more is answered with 429 and Retry-After. Where one client (by API key or address)
+    has filled the queue, another is let in while it has less there than its share: this number by that of clients."""
+    max_queued_seconds: Annotated[float, number(0, 10_000_000)] = setting("MAX_QUEUED_SECONDS", 0.0)
+    """Seconds of one client's audio that may wait, as predicted: once there are as many, its next request is answered
+    with 429 and Retry-After. A long text counts by the few pieces of it that wait at a time. 0: no limit."""
     queue_timeout: Annotated[float, number(0.1, 86_400)] = setting("QUEUE_TIMEOUT", 30.0)
     """Seconds: a request that has not been started by then is answered with 504."""
     job_timeout: Annotated[float, number(0.1, 86_400)] = setting("JOB_TIMEOUT", 600.0)
@@ -252,12 +223,19 @@ class Settings(BaseSettings):
                 log.warning("%s is not a setting of this server and is ignored; see .env.example", name)
         return settings
 
+    @property
+    def key_to_send(self) -> str | None:
+        """`KOKORO_API_KEY`, for the commands that ask another server."""
+        return self.api_key.get_secret_value() if self.api_key else None
+
     def public(self) -> dict[str, Any]:
-        """The settings by variable name, fit to be shown: no credentials, no empty paths."""
+        """The settings by variable name, fit to be shown to a client: no credentials, of paths only the last part."""
         shown: dict[str, Any] = {}
         for key, field in type(self).model_fields.items():
             value = getattr(self, key)
-            shown[_names(field)[0]] = str(value) if isinstance(value, Path) else value
+            shown[_names(field)[0]] = value.name if isinstance(value, Path) else value
+        shown["API_KEYS"] = [key.name for key in self.api_keys]
+        del shown["KOKORO_API_KEY"]
         if self.g2p_url:
             shown["G2P_SERVICE_URL"] = without_credentials(self.g2p_url)
         return shown

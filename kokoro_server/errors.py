@@ -7,8 +7,14 @@ KokoroError                   500  internal_error
 │   ├── UnknownModel          404  model_not_found     (below /v1)
 │   └── InvalidInput          422  invalid_input
 │       └── NothingToSay      422  nothing_to_say
+├── Unauthorized              401  invalid_api_key     (WWW-Authenticate)
+├── Forbidden                 403  forbidden
+│   ├── HostNotAllowed        403  host_not_allowed
+│   └── OriginNotAllowed      403  origin_not_allowed
 ├── TextTooLong               413  text_too_long
 ├── TooBusy                   429  too_busy            (Retry-After)
+│   ├── RateLimited           429  rate_limited
+│   └── TooManyAtOnce         429  too_many_at_once
 ├── EngineError               500  engine_error
 │   └── BadAudio              500  bad_audio
 ├── G2PFailed                 502  g2p_failed
@@ -67,6 +73,24 @@ class NothingToSay(InvalidInput):
     code = "nothing_to_say"
 
 
+class Unauthorized(KokoroError):
+    status = 401
+    code = "invalid_api_key"
+
+
+class Forbidden(KokoroError):
+    status = 403
+    code = "forbidden"
+
+
+class HostNotAllowed(Forbidden):
+    code = "host_not_allowed"
+
+
+class OriginNotAllowed(Forbidden):
+    code = "origin_not_allowed"
+
+
 class TextTooLong(KokoroError):
     status = 413
     code = "text_too_long"
@@ -75,6 +99,14 @@ class TextTooLong(KokoroError):
 class TooBusy(KokoroError):
     status = 429
     code = "too_busy"
+
+
+class RateLimited(TooBusy):
+    code = "rate_limited"
+
+
+class TooManyAtOnce(TooBusy):
+    code = "too_many_at_once"
 
 
 class EngineError(KokoroError):
@@ -118,3 +150,10 @@ class ConfigError(SetupError):
 
 class AssetError(SetupError):
     code = "asset_error"
+
+
+def for_client(error: BaseException) -> KokoroError:
+    """What a client may be told of an error: all, unless it was not raised for clients and may name files or worse."""
+    if isinstance(error, KokoroError) and not isinstance(error, SetupError):
+        return error
+    return KokoroError("something went wrong on the server; its log has the details")

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.process_collector import ProcessCollector
+
+from kokoro_server import degraded
+from kokoro_server.degraded import Condition, Reason
 
 SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 ROWS = (1, 2, 4, 8, 16, 32, 48, 64, 96, 128)
@@ -20,6 +24,8 @@ class Metrics:
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
         self.requests = self._counter("tts_requests_total", "Requests answered", "endpoint", "outcome")
+        self.refused = self._counter("tts_requests_refused_total", "Requests refused before they were read", "reason")
+        self.key_requests = self._counter("tts_key_requests_total", "Requests accepted, by the key's name", "key")
         self.running = self._gauge("tts_requests_running", "Rows on the devices now")
         self.waiting = self._gauge("tts_requests_waiting", "Entries in the batch queue now", "priority")
         self.first_audio = self._histogram("tts_time_to_first_audio_seconds", "From request to its first audio byte")
@@ -35,6 +41,7 @@ class Metrics:
         self.device_busy = self._counter("tts_device_busy_seconds_total", "Time spent on batches", "device")
         self.device_running = self._gauge("tts_device_rows_running", "Rows on this device now", "device")
         self.device_up = self._gauge("tts_device_up", "1 while the device takes batches, 0 when it is lost", "device")
+        self.degraded = self._gauge("tts_degraded", "1 while it works worse than it should; see /health", "reason")
         self.audio_seconds = self._counter("tts_audio_seconds_total", "Seconds of audio made")
         ProcessCollector(registry=self.registry)
 
@@ -51,6 +58,12 @@ class Metrics:
         self.device_running.labels(name).set_function(running)
         self.device_up.labels(name).set_function(up)
 
+    def watch_conditions(self, conditions: Sequence[Condition]) -> None:
+        """Show at each scrape which of these are set. Every reason is shown, whether one of them can have it or not."""
+        for reason in Reason:
+            mine = [condition for condition in conditions if condition.reason is reason]
+            self.degraded.labels(reason.value).set_function(partial(_any_set, mine))
+
     def render(self) -> bytes:
         """The response to a scrape; its media type is `content_type`."""
         return generate_latest(self.registry)
@@ -63,3 +76,7 @@ class Metrics:
 
     def _histogram(self, name: str, documentation: str, buckets: tuple[float, ...] = SECONDS) -> Histogram:
         return Histogram(name, documentation, registry=self.registry, buckets=buckets)
+
+
+def _any_set(conditions: Sequence[Condition]) -> float:
+    return float(bool(degraded.current(conditions)))

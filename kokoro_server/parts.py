@@ -7,6 +7,7 @@ from functools import cached_property
 
 from kokoro_server.batching.queue import BatchQueue
 from kokoro_server.config import Settings
+from kokoro_server.degraded import Condition
 from kokoro_server.engine.loader import LoadedModel
 from kokoro_server.g2p.child import G2PChild
 from kokoro_server.g2p.client import G2PClient
@@ -29,6 +30,7 @@ class Parts:
     child: G2PChild | None  # the embedded G2P service, unless a remote one is used
     synthesizer: Synthesizer
     metrics: Metrics
+    conditions: tuple[Condition, ...] = ()  # what can be worse than it should, in any of the parts
 
     @cached_property
     def paced(self) -> bool:

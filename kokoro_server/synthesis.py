@@ -133,7 +133,7 @@ class Synthesizer:
         """
         voice = self._voices.canonical(speech.voice)
         job = job or self._queue.job()
-        with self._queue.admit(priority=job.priority, deadline=job.first_deadline):
+        with self._queue.admit(job):
             items = self._items(speech, voice, streamed=streamed)
             first = await anext(items)
         spoken = deque[Item]()
@@ -141,8 +141,9 @@ class Synthesizer:
         if isinstance(first, Piece) and first.last:
             await items.aclose()
             spoken.append(first)
-            only = utterance.add(spoken, await self._queue.submit_only(self._row(first, speech, voice), voice, job))
-            yield only.detached() if detached else only
+            row = self._row(first, speech, voice)
+            # In one expression: a variable would keep the batch's audio alive while the reader is at this segment.
+            yield _release(utterance.add(spoken, await self._queue.submit_only(row, voice, job)), detached=detached)
             return
         rows = self._rows(first, items, spoken, speech, voice)
         async with aclosing(self._queue.submit_job(rows, voice=voice, job=job)) as outcomes:
@@ -236,6 +237,10 @@ class _Utterance:
             )
             for word in piece.words
         )
+
+
+def _release(segment: Segment, *, detached: bool) -> Segment:
+    return segment.detached() if detached else segment
 
 
 def _with_audio(outcome: Outcome, audio: Audio) -> Outcome:

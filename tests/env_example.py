@@ -18,6 +18,7 @@ HEADER = """\
 """
 HEADINGS = {
     "HOST": "Server",
+    "API_KEYS": "Keys, limits and origins",
     "KOKORO_CACHE_DIR": "Model",
     "G2P_SERVICE_URL": "Text to phonemes",
     "MAX_TEXT_LENGTH": "Text",

@@ -24,6 +24,9 @@ CLIENT_CLOSED_REQUEST = 499  # nginx's status for a request whose client left be
 QUIET_PATHS = ("/health", "/metrics")  # polled every few seconds
 
 
+RESPONSE_STARTS = ("http.response.start", "websocket.http.response.start")  # the latter refuses a WebSocket
+
+
 def new_request_id() -> str:
     return os.urandom(8).hex()
 
@@ -38,9 +41,10 @@ class AccessLog:
         self._on_unexpected = on_unexpected
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
+        if scope["type"] == "lifespan":
             await self.app(scope, receive, send)
             return
+        is_http = scope["type"] == "http"
         sent_id = dict(scope["headers"]).get(b"x-request-id", b"").decode("latin-1")
         identity = sent_id if VALID_REQUEST_ID.fullmatch(sent_id) else new_request_id()
         token = request_id.set(identity)
@@ -49,12 +53,13 @@ class AccessLog:
             await self.app(scope, receive, response.send)
         except BaseException as error:
             response.aborted = True
-            if isinstance(error, Exception) and not response.started:
+            if is_http and isinstance(error, Exception) and not response.started:
                 answer = await self._on_unexpected(Request(scope, receive), error)
                 await answer(scope, receive, response.send)
             raise  # uvicorn logs it with its traceback
         finally:
-            response.record(scope)
+            if is_http or response.started:  # a WebSocket that was accepted logs its own end
+                response.record(scope)
             request_id.reset(token)
 
 
@@ -72,7 +77,7 @@ class _ResponseRecorder:
         self.aborted = False  # ended by an exception; its bytes may be incomplete
 
     async def send(self, message: Message) -> None:
-        if message["type"] == "http.response.start":
+        if message["type"] in RESPONSE_STARTS:
             self._status, self.started = message["status"], True
             headers = [*message["headers"], (b"x-request-id", self._identity.encode())]
             self._awaits_audio = self._status == 200 and dict(headers).get(b"content-type", b"").startswith(b"audio/")
@@ -88,8 +93,11 @@ class _ResponseRecorder:
         seconds = time.perf_counter() - self._started
         path: str = scope["path"]
         level = logging.DEBUG if path.startswith(QUIET_PATHS) else logging.INFO
+        # The guard leaves the name here when keys are in use.
+        caller = f" caller={scope['key_name']}" if "key_name" in scope else ""
+        method = scope.get("method", "WEBSOCKET")
         log.log(
-            level, "request method=%s path=%s status=%d ms=%.1f", scope["method"], path, self._status, seconds * 1000
+            level, "request method=%s path=%s status=%d ms=%.1f%s", method, path, self._status, seconds * 1000, caller
         )
         # Only paths of existing routes become labels: clients can ask for any number of other paths.
         endpoint = getattr(scope.get("route"), "path", "other")

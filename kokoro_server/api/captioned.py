@@ -22,6 +22,7 @@ from kokoro_server.audio import captions
 from kokoro_server.audio.encode import Format
 from kokoro_server.audio.render import Rendering, render
 from kokoro_server.engine.protocol import SAMPLE_RATE
+from kokoro_server.errors import for_client
 from kokoro_server.synthesis import Segment
 
 router = APIRouter(tags=["speech"])
@@ -94,7 +95,7 @@ async def _event_stream(body: CaptionedRequest, request: Request, timeout: float
 
 
 def _error_event(error: Exception) -> Event:
-    return {"type": "error", "message": str(error)}
+    return {"type": "error", "message": for_client(error).message}
 
 
 async def _events(

@@ -12,12 +12,13 @@ from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, Response
 from starlette.exceptions import HTTPException
-from starlette.requests import ClientDisconnect
+from starlette.requests import ClientDisconnect, HTTPConnection
 
+from kokoro_server.access import CHALLENGE
 from kokoro_server.api import openai_schemas
 from kokoro_server.api.access_log import CLIENT_CLOSED_REQUEST
 from kokoro_server.api.schemas import TEXT_OR_PHONEMES
-from kokoro_server.errors import InvalidInput, KokoroError
+from kokoro_server.errors import InvalidInput, KokoroError, Unauthorized, for_client
 
 log = logging.getLogger(__name__)
 
@@ -27,7 +28,7 @@ _BRIEF.maxother = _BRIEF.maxlong = 60
 
 
 def error_response(
-    request: Request,
+    request: HTTPConnection,
     status: int,
     code: str,
     message: str,
@@ -41,11 +42,14 @@ def error_response(
     return JSONResponse(body, status, headers=dict(headers) if headers else None)
 
 
-async def on_kokoro_error(request: Request, error: Exception) -> JSONResponse:
+async def on_kokoro_error(request: HTTPConnection, error: Exception) -> JSONResponse:
     assert isinstance(error, KokoroError)
     if error.status >= 500:
         log.error("request failed code=%s message=%s", error.code, error.message)
-    headers = {"Retry-After": str(max(1, math.ceil(error.retry_after)))} if error.retry_after is not None else None
+    error = for_client(error)
+    headers = {"Retry-After": str(max(1, math.ceil(error.retry_after)))} if error.retry_after is not None else {}
+    if isinstance(error, Unauthorized):
+        headers["WWW-Authenticate"] = CHALLENGE
     return error_response(request, error.status, error.code, error.message, error.field, headers)
 
 
@@ -87,8 +91,9 @@ async def on_http_error(request: Request, error: Exception) -> JSONResponse:
     return error_response(request, error.status_code, "http_error", str(error.detail), headers=error.headers)
 
 
-async def on_unexpected(request: Request, _error: Exception) -> JSONResponse:
-    return error_response(request, 500, "internal_error", "something went wrong on the server; its log has the details")
+async def on_unexpected(request: Request, error: Exception) -> JSONResponse:
+    told = for_client(error)
+    return error_response(request, told.status, told.code, told.message)
 
 
 async def on_client_disconnect(_request: Request, _error: Exception) -> Response:

@@ -2,31 +2,30 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any
 
 from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse
 
-from kokoro_server import __version__
+from kokoro_server import __version__, degraded
 from kokoro_server.api.tts import get_parts
 from kokoro_server.config import without_credentials
 from kokoro_server.errors import KokoroError
 
 router = APIRouter(tags=["health"])
 
-INT8_NOTE = "weights come from an int8 export: no full-precision source could be reached when they were fetched"
-
 
 @router.get("/health")
 async def health(request: Request) -> dict[str, Any]:
-    """Everything at a glance. `status` is `ok`, or `degraded` when speech cannot be made or a device is lost."""
+    """Everything at a glance. `status` is `ok`, or `degraded` when speech cannot be made or a device is lost, and when
+    something works worse than it should: `degraded` lists what, and what to do about it.
+    """
     parts = get_parts(request)
     g2p = await _g2p(request)
-    weights = {"precision": parts.model.precision, "source": parts.model.source}
-    if parts.model.precision == "int8":
-        weights["note"] = INT8_NOTE
     devices = parts.queue.device_states()
-    healthy = g2p["status"] == "ok" and "lost" not in devices.values()
+    worse = _degradations(request)
+    healthy = g2p["status"] == "ok" and "lost" not in devices.values() and not worse
     return {
         "status": "ok" if healthy else "degraded",
         "version": __version__,
@@ -34,10 +33,22 @@ async def health(request: Request) -> dict[str, Any]:
         "devices": devices,
         "backend": parts.model.backend,
         "compute": parts.model.compute,
-        "weights": weights,
+        "weights": {"precision": parts.model.precision, "source": parts.model.source},
         "voices": len(parts.model.voices.names()),
         "g2p": g2p,
+        "degraded": worse,
     }
+
+
+def _degradations(request: Request) -> list[dict[str, str]]:
+    return [
+        {
+            "name": each.reason.value,
+            "message": each.message,
+            "since": datetime.fromtimestamp(each.since, UTC).isoformat(timespec="seconds"),
+        }
+        for each in degraded.current(get_parts(request).conditions)
+    ]
 
 
 async def _g2p(request: Request) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from kokoro_server.api.tts import ERRORS, get_parts
 from kokoro_server.batching.entry import Outcome
 from kokoro_server.engine import vocab
 from kokoro_server.engine.protocol import SAMPLE_RATE, Row
-from kokoro_server.errors import TooBusy
+from kokoro_server.errors import TooBusy, for_client
 
 router = APIRouter(tags=["batching"])
 
@@ -56,7 +56,7 @@ async def self_test(request: Request) -> dict[str, Any]:
         "batch_sizes": sizes,
         "fire_reasons": [outcome.fire_reason.value for outcome in succeeded],
         "audio_seconds": [round(len(outcome.result.audio) / SAMPLE_RATE, 3) for outcome in succeeded],
-        "errors": [str(outcome) for outcome in outcomes if isinstance(outcome, BaseException)],
+        "errors": [for_client(outcome).message for outcome in outcomes if isinstance(outcome, BaseException)],
     }
 
 

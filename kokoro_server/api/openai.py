@@ -1,7 +1,7 @@
 """`/v1`: the speech part of OpenAI's API, for OpenAI's clients and others that speak it.
 
-Point a client at `http://localhost:8880/v1`; any API key will do. Errors below `/v1` have OpenAI's shape, and unknown
-fields are ignored. OpenAI has no `POST /v1/audio/speech/timestamps`: we added it.
+Point a client at `http://localhost:8880/v1`; any API key will do, unless API_KEYS is set. Errors below `/v1` have
+OpenAI's shape, and unknown fields are ignored. OpenAI has no `POST /v1/audio/speech/timestamps`: we added it.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from kokoro_server.api.schemas import Captioned
 from kokoro_server.api.stream import STREAMING_HEADERS, as_text, start_synthesis
 from kokoro_server.api.tts import AUDIO, RequestTimeout, get_parts
 from kokoro_server.audio.render import Rendering
-from kokoro_server.errors import KokoroError, UnknownModel
+from kokoro_server.errors import UnknownModel, for_client
 from kokoro_server.g2p import languages
 from kokoro_server.synthesis import Segment
 
@@ -150,6 +150,6 @@ def _delta(data: bytes) -> Event:
 
 
 def _error_event(error: Exception) -> Event:
-    known = error if isinstance(error, KokoroError) else KokoroError("something went wrong on the server")
+    known = for_client(error)
     _, body = openai_error(known.status, known.code, known.message, known.field)
     return {"type": "error", **body.model_dump()}

@@ -1,4 +1,4 @@
-"""The web page at `/` and its files under `/web/`."""
+"""The web page at `/`, the documentation at `/docs`, and their files under `/web/`."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from starlette.exceptions import HTTPException
 router = APIRouter(include_in_schema=False)
 
 INDEX = "index.html"
+DOCS = "docs.html"
 MEDIA_TYPES = {
     ".html": "text/html; charset=utf-8",
     ".js": "text/javascript; charset=utf-8",
@@ -28,6 +29,7 @@ CONTENT_SECURITY_POLICY = "; ".join(
         "style-src 'self'",
         "img-src 'self'",
         "connect-src 'self'",
+        "media-src blob:",  # what the documentation's examples make is played where it arrived
         "base-uri 'none'",
         "form-action 'none'",
         "frame-ancestors 'none'",
@@ -62,6 +64,11 @@ def index(request: Request) -> Response:
     return _file_response(request, INDEX)
 
 
+@router.api_route("/docs", methods=["GET", "HEAD"])
+def docs(request: Request) -> Response:
+    return _file_response(request, DOCS)
+
+
 @router.api_route("/web/{name}", methods=["GET", "HEAD"])
 def web_file(request: Request, name: str) -> Response:
     return _file_response(request, name)
@@ -77,6 +84,7 @@ def _file_response(request: Request, name: str) -> Response:
         "Content-Security-Policy": CONTENT_SECURITY_POLICY,
         "Referrer-Policy": "no-referrer",
         "X-Content-Type-Options": "nosniff",
+        "X-Frame-Options": "DENY",  # what frame-ancestors says, for older browsers
     }
     cached = (tag.strip().removeprefix("W/") for tag in request.headers.get("if-none-match", "").split(","))
     if file.etag in cached:

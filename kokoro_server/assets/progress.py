@@ -6,13 +6,13 @@ The clients that download (pip, npm, huggingface_hub) do not report progress, so
 from __future__ import annotations
 
 import logging
-import os
 import shutil
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from kokoro_server.assets.files import tree_bytes
 from kokoro_server.logs import LogCadence
 
 log = logging.getLogger(__name__)
@@ -66,21 +66,10 @@ class DownloadProgress:
 
     def _poll(self, directory: Path, size: int, stop: threading.Event) -> None:
         while not stop.wait(POLL_S):
-            self._show(self._finished + min(_tree_bytes(directory), size))
+            self._show(self._finished + min(tree_bytes(directory), size))
 
     def _show(self, done: int) -> None:
         self._bar.update(done - self._bar.n)
         share = min(done / self._total, 1.0)
         if self._bar.disable and self._cadence.is_due(share):
             log.info("fetching what=%s percent=%.0f of_mb=%.0f", self._label, 100 * share, self._total / 1e6)
-
-
-def _tree_bytes(directory: Path) -> int:
-    total = 0
-    for folder, _, names in os.walk(directory):
-        for name in names:
-            try:
-                total += Path(folder, name).stat().st_size
-            except OSError:  # files come and go while the client works
-                continue
-    return total

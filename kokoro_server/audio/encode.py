@@ -6,6 +6,7 @@ aac as well, but its wheels link x264 and x265, which are GPL; so aac alone goes
 
 from __future__ import annotations
 
+import importlib.util
 import io
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -65,6 +66,17 @@ class Output:
             )
         if self.sample_format != "pcm_s16le" and self.format not in ("wav", "pcm"):
             raise InvalidInput(f"sample_format is for wav and pcm, not {self.format}", field="sample_format")
+
+
+def missing_formats() -> dict[Format, str]:
+    """The formats that cannot be written here, and what to do about each."""
+    known = soundfile.available_formats()
+    missing: dict[Format, str] = {
+        name: "pip install -U soundfile"
+        for name, encoding in ENCODINGS.items()
+        if encoding.container and encoding.container not in known
+    }
+    return missing if importlib.util.find_spec("av") else {**missing, "aac": "pip install av"}
 
 
 def encoder(output: Output) -> Encoder:

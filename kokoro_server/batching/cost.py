@@ -100,6 +100,11 @@ class CostModel:
         """The fixed cost of a batch, in seconds; 0 while it is not known."""
         return self._fit.intercept if self._forwards >= MIN_FORWARDS else 0.0
 
+    @property
+    def row_frames(self) -> float:
+        """The usual length of a row; 0 before the first forward pass."""
+        return self._frames / self._rows if self._rows else 0.0
+
     def batch_seconds(self, cost: float) -> float:
         return self._fit(cost)
 
@@ -111,7 +116,7 @@ class CostModel:
         """Time to work off `rows` of `frames` in all, and `unknown_rows` more of the usual length."""
         if not self._forwards:
             return 0.0
-        ratio = (frames + unknown_rows * self._frames / self._rows) / self._frames  # to the recent forward passes
+        ratio = (frames + unknown_rows * self.row_frames) / self._frames  # to the recent forward passes
         batches = max(math.ceil((rows + unknown_rows) / max_rows), math.ceil(ratio * self._padded / budget))
         return self._fit.slope * ratio * self._cost + self._fit.intercept * batches
 

@@ -47,6 +47,7 @@ class Entry:
     """One row waiting for the device, with the future its submitter awaits."""
 
     number: int  # counts arrivals, over all lanes
+    caller: str  # whose turn it takes
     row: Row
     voice: str
     priority: Priority
@@ -55,6 +56,7 @@ class Entry:
     deadline: float
     future: asyncio.Future[Outcome]
     timer: Timer | None = None
+    detached: bool = False  # whether its result may be held for long, and so needs memory of its own
     overtaken: int = 0  # batches that took a later entry of its lane and not this one
 
     @property

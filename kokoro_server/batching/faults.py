@@ -9,21 +9,9 @@ from enum import Enum, auto
 import numpy as np
 
 from kokoro_server.engine.protocol import SAMPLES_PER_FRAME, Audio, Result, Row
+from kokoro_server.engine.sticky import sticky_error
 from kokoro_server.errors import EngineError, EngineUnavailable, KokoroError
 
-# CUDA errors after which every further call in the process fails.
-STICKY = (
-    "illegal memory access",
-    "illegal instruction",
-    "device-side assert",
-    "unspecified launch failure",
-    "misaligned address",
-    "invalid address space",
-    "invalid program counter",
-    "hardware stack error",
-    "uncorrectable ecc error",
-    "the launch timed out",
-)
 OUT_OF_MEMORY = ("out of memory", "failed to allocate memory", "alloc_failed")
 
 
@@ -39,7 +27,7 @@ def classify(error: Exception) -> Fault:
     names = {kind.__name__ for kind in type(error).__mro__}
     if names & {"OutOfMemoryError", "MemoryError"} or any(text in message for text in OUT_OF_MEMORY):
         return Fault.MEMORY
-    if any(text in message for text in STICKY):
+    if sticky_error(error):
         return Fault.DEVICE
     return Fault.ROW
 
@@ -53,7 +41,8 @@ def row_error(error: Exception, row: Row) -> KokoroError:
             f"not enough memory for a text of {len(row.tokens)} phonemes; try again later or send less at once",
             retry_after=1.0,
         )
-    return EngineError(f"the engine failed on this text: {type(error).__name__}: {error}")
+    # Not the error's own words, which may name files of this machine. The runner has logged them.
+    return EngineError(f"the engine failed on this text ({type(error).__name__}); the server's log has the details")
 
 
 def audio_faults(rows: Sequence[Row], results: Sequence[Result]) -> list[str | None]:

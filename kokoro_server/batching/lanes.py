@@ -1,14 +1,16 @@
-"""The entries that wait, in lanes by priority, oldest first in each; and the ageing that keeps them from starving."""
+"""The entries that wait, in lanes by priority; and the ageing that keeps them from starving."""
 
 from __future__ import annotations
 
 import itertools
-from collections import Counter, OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 
 from kokoro_server.batching.entry import Entry, Priority
+from kokoro_server.batching.lane import Lane
 
-# The oldest entries, in batches' worth, among which a batch is formed. With more candidates, more entries are overtaken
+# The first entries, in batches' worth, among which a batch is formed. With more candidates, more entries are overtaken
 # until they must go together whatever their lengths, which costs more than the choice gains.
 CANDIDATE_BATCHES = 2
 LANE_SKIP_LIMIT = 4  # batches in a row that may take nothing from a lane where something waits
@@ -18,43 +20,17 @@ OVERTAKE_LIMIT = 4  # batches that may overtake an entry for a better fit in len
 NEXT_AGEING = 0.3
 
 
-class Lane:
-    """Entries of one priority in order of arrival. Adding and removing take constant time."""
+@dataclass(slots=True, eq=False)
+class Share:
+    """What one caller has in the queue."""
 
-    def __init__(self) -> None:
-        self._entries: OrderedDict[int, Entry] = OrderedDict()
-        self.frames = 0
-        self.skipped = 0  # batches in a row that took nothing from here while something waited
-
-    def __len__(self) -> int:
-        return len(self._entries)
-
-    def __iter__(self) -> Iterator[Entry]:
-        return iter(self._entries.values())
+    entries: int = 0
+    frames: int = 0
+    expected: int = 0  # requests admitted whose entries are not yet here
 
     @property
-    def head(self) -> Entry:
-        return next(iter(self))
-
-    def add(self, entry: Entry) -> None:
-        self._entries[entry.number] = entry
-        self.frames += entry.frames
-
-    def discard(self, entry: Entry) -> bool:
-        found = self._entries.pop(entry.number, None) is not None
-        if found:
-            self.frames -= entry.frames
-        return found
-
-    def age(self, taken: Sequence[Entry], group: Callable[[Entry], str]) -> None:
-        """Count whom a batch skipped or overtook. `taken` are this lane's entries in it, already removed."""
-        self.skipped = 0 if taken or not self._entries else self.skipped + 1
-        newest: dict[str, int] = {}
-        for entry in taken:
-            newest[group(entry)] = max(entry.number, newest.get(group(entry), -1))
-        last = max(newest.values(), default=-1)
-        for entry in itertools.takewhile(lambda entry: entry.number < last, self):
-            entry.overtaken += entry.number < newest.get(group(entry), -1)
+    def size(self) -> int:
+        return self.entries + self.expected
 
 
 class PriorityLanes:
@@ -65,6 +41,7 @@ class PriorityLanes:
         self._group: Callable[[Entry], str] = (lambda entry: entry.voice) if by_voice else (lambda _: "")
         self._lanes = {priority: Lane() for priority in Priority}
         self._size = 0
+        self._shares: dict[str, Share] = {}  # of those callers alone that have something here
         self.voices: Counter[str] = Counter()
         self.last_activity = float("-inf")  # when an entry last arrived, or a request ceased to be on its way
         self.expected = 0  # requests admitted whose entries are not yet here
@@ -80,27 +57,47 @@ class PriorityLanes:
     def frames(self) -> int:
         return sum(lane.frames for lane in self._lanes.values())
 
+    @property
+    def callers(self) -> int:
+        """Those with an entry that waits or a request on its way."""
+        return len(self._shares)
+
     def lane(self, priority: Priority) -> Lane:
         return self._lanes[priority]
+
+    def share(self, caller: str) -> Share:
+        """What the caller has here now; not to be kept."""
+        return self._shares.get(caller) or Share()
+
+    def expect(self, caller: str) -> None:
+        """A request was admitted; `arrived` must follow."""
+        self.expected += 1
+        self._shares.setdefault(caller, Share()).expected += 1
+
+    def arrived(self, caller: str, now: float) -> None:
+        self.expected -= 1
+        self._shares[caller].expected -= 1
+        self._drop_if_empty(caller)
+        self.last_activity = now  # its entry is about to arrive, if in a task not yet started
 
     def add(self, entry: Entry) -> None:
         self._lanes[entry.priority].add(entry)
         self._size += 1
         self.voices[entry.voice] += 1
+        share = self._shares.setdefault(entry.caller, Share())
+        share.entries += 1
+        share.frames += entry.frames
         self.last_activity = entry.arrival
 
     def discard(self, entry: Entry) -> bool:
         """Whether the entry was still waiting."""
         found = self._lanes[entry.priority].discard(entry)
         if found:
-            self._size -= 1
-            self.voices[entry.voice] -= 1
-            if not self.voices[entry.voice]:
-                del self.voices[entry.voice]
+            self._uncount(entry)
         return found
 
     def oldest_arrival(self) -> float:
-        return min(lane.head.arrival for lane in self._lanes.values() if lane)
+        return min(lane.oldest.arrival for lane in self._lanes.values() if lane)
 
     def leader(self) -> Entry:
         """The entry that the next batch is formed around: the head of a starved lane, else of the highest priority."""
@@ -108,23 +105,53 @@ class PriorityLanes:
         starved = max(lanes, key=lambda lane: lane.skipped)
         if starved.skipped >= LANE_SKIP_LIMIT:
             return starved.head
-        following = self._lanes[Priority.NEXT]
-        if following and following.head.arrival + NEXT_AGEING < lanes[0].head.arrival:
-            return following.head
-        return lanes[0].head
+        first, following = lanes[0].head, self._lanes[Priority.NEXT]
+        if not following or following.head.arrival + NEXT_AGEING >= first.arrival:
+            return first
+        # A crowd of old NEXT entries delays another caller's first piece by one batch and no more.
+        others_turn = lanes[0].skipped and following.head.caller != first.caller
+        return first if others_turn else following.head
 
     def candidates(self, size: int) -> list[Entry]:
-        """The entries that a batch may be formed from: at most `size`, by lane, oldest first."""
+        """The entries that a batch may be formed from: at most `size`, by lane, in order of turns."""
         found: list[Entry] = []
         for lane in self._lanes.values():
-            found.extend(itertools.islice(lane, size - len(found)))
+            if lane and len(found) < size:
+                found.extend(itertools.islice(lane, size - len(found)))
         return found
 
     def take(self, entries: Iterable[Entry]) -> None:
         """Remove the entries of a batch and age those left behind."""
         taken: dict[Priority, list[Entry]] = {priority: [] for priority in Priority}
         for entry in entries:
-            self.discard(entry)
+            self._uncount(entry)
             taken[entry.priority].append(entry)
         for priority, lane in self._lanes.items():
-            lane.age(taken[priority], self._group)
+            lane.take(taken[priority], self._group)
+
+    def ahead_of(self, priority: Priority, caller: str | None) -> tuple[int, float, int]:
+        """What a new entry would wait for, about: entries, their frames, and requests on their way.
+
+        Without `caller` it is everything of its priority and above.
+        """
+        lanes = [self._lanes[lane] for lane in Priority if lane <= priority]
+        if caller is None:
+            return sum(map(len, lanes)), sum(lane.frames for lane in lanes), self.expected
+        ahead = [lane.ahead_of(caller) for lane in lanes]
+        share, others = self.share(caller), self.callers - (caller in self._shares)
+        expected = min(self.expected, share.expected + others * (share.expected + 1))
+        return sum(rows for rows, _ in ahead), sum(frames for _, frames in ahead), expected
+
+    def _uncount(self, entry: Entry) -> None:
+        self._size -= 1
+        self.voices[entry.voice] -= 1
+        if not self.voices[entry.voice]:
+            del self.voices[entry.voice]
+        share = self._shares[entry.caller]
+        share.entries -= 1
+        share.frames -= entry.frames
+        self._drop_if_empty(entry.caller)
+
+    def _drop_if_empty(self, caller: str) -> None:
+        if not self._shares[caller].size:
+            del self._shares[caller]

@@ -35,6 +35,7 @@ class BatchingOptions:
     quiet_ms: float = 2.0  # the window closes after so long without an arrival
     grouping: Grouping = "mixed"  # "voice": only rows of one voice share a batch
     max_queue_size: int = 1000  # entries waiting or on their way
+    max_queued_seconds: float = 0.0  # of one caller's audio that wait, as predicted; 0: no limit
     queue_timeout: float = 30.0  # seconds that an interactive entry may wait
     job_timeout: float = 600.0  # seconds that a bulk entry or a later piece of a long text may wait
     engine_timeout: float = 60.0  # seconds that one forward pass may take
@@ -93,14 +94,14 @@ class Policy:
         chosen, longest, frames, tokens = [leader], leader.frames, leader.frames, leader.tokens
         cost = limits.cost(1, longest, frames)
         overflow = False
-        barriers: dict[Priority, int] = {}  # by lane: number of an entry that found no room and may not be overtaken
-        for entry in self._ranked_candidates(leader, waiting):
+        barriers: dict[Priority, int] = {}  # by lane: place of an entry that found no room and may not be overtaken
+        for place, entry in self._ranked_candidates(leader, waiting):
             count, grown, total = len(chosen) + 1, max(longest, entry.frames), frames + entry.frames
             if (
                 count <= max_rows
                 and grown * count <= max_padded
                 and tokens + entry.tokens <= self._max_tokens
-                and entry.number < barriers.get(entry.priority, entry.number + 1)
+                and place < barriers.get(entry.priority, place + 1)
                 and (limits.weighted_frames(grown * count, total) <= budget or limits.cost(count, grown, total) == cost)
             ):
                 chosen.append(entry)
@@ -109,7 +110,7 @@ class Policy:
             else:
                 overflow = True
                 if entry.overtaken >= OVERTAKE_LIMIT:
-                    barriers.setdefault(entry.priority, entry.number)
+                    barriers.setdefault(entry.priority, place)
         best = self._best_row_count(chosen, overhead)
         if best < len(chosen):
             chosen, overflow = chosen[:best], True
@@ -128,28 +129,29 @@ class Policy:
 
         return max([len(chosen), *(rows for rows in self._limits.row_buckets if rows < len(chosen))], key=throughput)
 
-    def _ranked_candidates(self, leader: Entry, waiting: PriorityLanes) -> list[Entry]:
-        """Who may go with the leader, best first: by lane; there those overtaken too often, by age; then by length.
+    def _ranked_candidates(self, leader: Entry, waiting: PriorityLanes) -> list[tuple[int, Entry]]:
+        """Who may go with the leader, best first: by lane; there those overtaken too often, by turn; then by length.
 
-        Entries of about the leader's length go by age where their latency counts or padding costs little. Otherwise,
-        at equal lengths, those of the leader's voice come first.
+        Entries of about the leader's length go by turn where their latency counts or padding costs little. Otherwise,
+        at equal lengths, those of the leader's voice come first. Each comes with its place in the order of turns.
         """
         candidates = waiting.candidates(CANDIDATE_BATCHES * self.max_rows)
-        others = (entry for entry in candidates if entry is not leader)
+        others = (candidate for candidate in enumerate(candidates) if candidate[1] is not leader)
         if self._by_voice:
-            others = (entry for entry in others if entry.voice == leader.voice)
+            others = (candidate for candidate in others if candidate[1].voice == leader.voice)
 
         overdue = leader.priority is Priority.NEXT  # and so are probably others of its lane
         tolerance = int(leader.frames * self._tolerance[leader.priority])
 
-        def rank(entry: Entry) -> tuple[int, ...]:
+        def rank(candidate: tuple[int, Entry]) -> tuple[int, ...]:
+            place, entry = candidate
             lane = -1 if overdue and entry.priority is Priority.NEXT else entry.priority
             if entry.overtaken >= OVERTAKE_LIMIT:
-                return lane, 0, entry.number
+                return lane, 0, place
             apart = abs(entry.frames - leader.frames)
             if tolerance:
-                return lane, 1, apart // tolerance, entry.number
-            return lane, 1, apart, entry.voice != leader.voice, entry.number
+                return lane, 1, apart // tolerance, place
+            return lane, 1, apart, entry.voice != leader.voice, place
 
         return sorted(others, key=rank)
 

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from kokoro_server.batching.admission import Admission
 from kokoro_server.batching.clock import Clock, LoopClock
 from kokoro_server.batching.devices import Devices
 from kokoro_server.batching.entry import Entry, Outcome, Priority
@@ -18,6 +19,7 @@ from kokoro_server.batching.lanes import PriorityLanes
 from kokoro_server.batching.policy import BatchingOptions
 from kokoro_server.batching.stats import Stats
 from kokoro_server.batching.supervisor import Supervisor
+from kokoro_server.caller import caller
 from kokoro_server.engine.protocol import Engine, Row
 from kokoro_server.errors import EngineUnavailable, Expired, TooBusy
 from kokoro_server.metrics import Metrics
@@ -34,6 +36,8 @@ class Job:
     urgent: int  # how many of those take the BYPASS lane; the others take NEXT
     first_deadline: float  # of the first piece alone: the clock of a later one starts when it is enqueued
     permits: asyncio.Semaphore  # one for each piece in the queue, or made and not yet taken
+    caller: str  # whose turns its pieces take
+    admitted: bool = False  # whether one of its texts has been
     begun: bool = False  # whether the first piece has been enqueued
 
     def lane(self, index: int) -> Priority:
@@ -67,6 +71,7 @@ class BatchQueue:
         self._devices = Devices(engines, self.options, self._clock)
         self._waiting = PriorityLanes(by_voice=self.options.grouping == "voice")
         self._stats = Stats(metrics)
+        self._admission = Admission(self.options, self._waiting, self._devices, self._clock)
         self._supervisor = Supervisor(self._devices, self._waiting, self._stats, self._clock, on_fatal)
         self._worker = self._supervisor.worker
         self._numbers = itertools.count()
@@ -106,20 +111,28 @@ class BatchQueue:
         self._worker.release()
 
     @contextmanager
-    def admit(self, *, priority: Priority = Priority.NORMAL, deadline: float | None = None) -> Iterator[None]:
-        """Enter before any work on a request; leave when its first row is ready to submit.
+    def admit(self, job: Job | None = None) -> Iterator[None]:
+        """Enter before any work on a text; leave when its first row is ready to submit.
 
-        Raises TooBusy, with the time to retry after, when the queue is full or the predicted wait is past the
-        deadline. Inside, the request counts as on its way, and an idle device waits a little for it.
+        Raises TooBusy, with the time to retry after, when the queue is full, the predicted wait is past the deadline,
+        or the caller has too much in the queue. Inside, the text counts as on its way, and an idle device waits a
+        little for it.
         """
         self._refuse_if_closed()
-        self._refuse_if_busy(priority, self._default_deadline(priority) if deadline is None else deadline)
-        self._waiting.expected += 1
+        job = job or self.job()
+        try:
+            self._admission.check(job.caller, job.priority, job.first_deadline)
+            if not job.admitted:  # the texts of one request are let in together, as the pieces of a long text are
+                self._admission.check_queued_audio(job.caller, job.priority)
+        except TooBusy:
+            self._stats.rejected += 1
+            raise
+        job.admitted = True
+        self._waiting.expect(job.caller)
         try:
             yield
         finally:
-            self._waiting.expected -= 1
-            self._waiting.last_activity = self.now()  # its entry is about to arrive, if in a task not yet started
+            self._waiting.arrived(job.caller, self.now())
             self._worker.wake()
 
     async def submit(
@@ -127,7 +140,8 @@ class BatchQueue:
     ) -> Outcome:
         """Wait for the row's audio. `voice` is its canonical spec, by which entries are grouped."""
         allowed = self._default_deadline(priority)
-        return await self._enqueue(row, voice, priority, allowed if deadline is None else min(allowed, deadline))
+        until = allowed if deadline is None else min(allowed, deadline)
+        return await self._enqueue(row, voice, priority, until, caller.get())
 
     def job(
         self,
@@ -151,6 +165,7 @@ class BatchQueue:
             urgent,
             first_deadline=min(latest, self._default_deadline(priority)),
             permits=asyncio.Semaphore(ahead or JOB_BATCHES * self._devices.max_rows),
+            caller=caller.get(),
         )
 
     def submit_job(self, rows: Rows, *, voice: str, job: Job | None = None) -> AsyncGenerator[Outcome, None]:
@@ -162,14 +177,15 @@ class BatchQueue:
         owner = job or self.job()
 
         def enqueue(index: int, row: Row) -> asyncio.Future[Outcome]:
-            return self._enqueue(row, voice, owner.lane(index), self._deadline(owner))
+            # Pieces are held until those before them have been taken, which a slow reader does slowly.
+            return self._enqueue(row, voice, owner.lane(index), self._deadline(owner), owner.caller, detached=True)
 
         return in_order(rows, enqueue, owner.permits)
 
     async def submit_only(self, row: Row, voice: str, job: Job) -> Outcome:
         """`submit_job` for a text that is a single row."""
         async with job.permits:
-            return await self._enqueue(row, voice, job.lane(0), self._deadline(job))
+            return await self._enqueue(row, voice, job.lane(0), self._deadline(job), job.caller)
 
     def later_deadline(self) -> float:
         """The deadline of a later piece that is enqueued now."""
@@ -183,13 +199,8 @@ class BatchQueue:
         return job.first_deadline
 
     def predicted_wait(self, priority: Priority = Priority.NORMAL) -> float:
-        """Seconds until an entry that arrived now would start, predicted from what recent batches took."""
-        ahead = [self._waiting.lane(lane) for lane in Priority if lane <= priority]
-        return self._devices.wait_seconds(
-            rows=sum(map(len, ahead)),
-            frames=sum(lane.frames for lane in ahead),
-            unknown_rows=self._waiting.expected,
-        )
+        """Seconds until an entry behind all others of its priority would start, by what recent batches took."""
+        return self._admission.predicted_wait(priority)
 
     def device_states(self) -> dict[str, str]:
         """By device: healthy, degraded or lost."""
@@ -205,6 +216,7 @@ class BatchQueue:
                 "worker_running": self.ready,
                 "held": self._worker.held,
                 "on_their_way": self._waiting.expected,
+                "callers": self._waiting.callers,
                 "running_rows": self._devices.running_rows,
                 "by_priority": {lane.name.lower(): len(self._waiting.lane(lane)) for lane in Priority},
                 "voice_groups": dict(self._waiting.voices),
@@ -218,6 +230,7 @@ class BatchQueue:
                 "min_wait_ms": self.options.min_wait_ms,
                 "quiet_ms": self.options.quiet_ms,
                 "max_queue_size": self.options.max_queue_size,
+                "max_queued_seconds": self.options.max_queued_seconds,
                 "max_padded_frames": max(device.policy.max_padded_frames for device in self._devices),
                 "learned_cap_frames": min(device.cap.frames for device in self._devices),
                 "grouping": self.options.grouping,
@@ -249,27 +262,14 @@ class BatchQueue:
         if not self.ready:
             raise EngineUnavailable("the synthesis engine is not running; see /health", retry_after=5.0)
 
-    def _refuse_if_busy(self, priority: Priority, deadline: float) -> None:
-        size = len(self._waiting) + self._waiting.expected
-        wait = self.predicted_wait(priority)
-        allowed = deadline - self.now()
-        if size >= self.options.max_queue_size:
-            why, retry_after = f"{size} texts are waiting, the most allowed is {self.options.max_queue_size}", wait
-        elif wait > allowed:
-            why, retry_after = (
-                f"the wait would be about {wait:.1f} s, more than the {allowed:.1f} s allowed",
-                wait - allowed,
-            )
-        else:
-            return
-        self._stats.rejected += 1
-        raise TooBusy(f"the server is busy: {why}", retry_after=max(1, math.ceil(retry_after)))
-
-    def _enqueue(self, row: Row, voice: str, priority: Priority, deadline: float) -> asyncio.Future[Outcome]:
+    def _enqueue(
+        self, row: Row, voice: str, priority: Priority, deadline: float, owner: str, *, detached: bool = False
+    ) -> asyncio.Future[Outcome]:
         self._refuse_if_closed()
         future: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
         frames = self._worker.estimate.predict(row)
-        entry = Entry(next(self._numbers), row, voice, priority, frames, self.now(), deadline, future)
+        number, now = next(self._numbers), self.now()
+        entry = Entry(number, owner, row, voice, priority, frames, now, deadline, future, detached=detached)
         if deadline <= entry.arrival:
             self._expire(entry)
             return future

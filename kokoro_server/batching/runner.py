@@ -6,6 +6,8 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from kokoro_server.batching.clock import Clock
 from kokoro_server.batching.cost import ForwardPass
 from kokoro_server.batching.entry import Entry
@@ -107,7 +109,7 @@ class Runner:
         bad = []
         for entry, result, fault in zip(group, results, faults, strict=True):
             if fault is None:
-                report.results.append((entry, result, forward))
+                report.results.append((entry, detached(result) if entry.detached else result, forward))
             else:
                 bad.append(entry)
         if not bad:
@@ -126,6 +128,18 @@ class Runner:
         free = getattr(self._engine, "free_memory", None)
         if free is not None:
             free()
+
+
+def detached(result: Result) -> Result:
+    """The result with memory of its own, where it has that of a whole batch.
+
+    The samples are copied through memoryviews, which keep the interpreter lock: to get it back would take longer.
+    """
+    if result.audio.base is None:
+        return result
+    audio = np.empty_like(result.audio)
+    audio.data[:] = result.audio.data
+    return Result(audio, result.durations)
 
 
 def halves(group: list[Entry]) -> list[list[Entry]]:

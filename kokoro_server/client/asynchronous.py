@@ -30,6 +30,7 @@ class AsyncKokoroClient:
         self,
         url: str = DEFAULT_URL,
         *,
+        api_key: str | None = None,
         timeouts: Timeouts | None = None,
         retries: Retries | None = None,
         cache: Cache | None = None,
@@ -40,7 +41,7 @@ class AsyncKokoroClient:
         self._retries = retries or Retries()
         self._cache = cache
         self._performance = Performance()
-        self._http = httpx.AsyncClient(headers=headers, limits=wire.LIMITS)
+        self._http = httpx.AsyncClient(headers=wire.headers(api_key, headers), limits=wire.LIMITS)
         self._background: set[asyncio.Task[Any]] = set()  # the loop itself holds tasks only weakly
 
     async def __aenter__(self) -> Self:

@@ -29,14 +29,16 @@ class KokoroClient:
     """Speech from a Kokoro Server. Safe to use from several threads; connections are kept and shared.
 
     The `fields` of a request are those of `POST /tts`: language, speed, pitch, volume, seed, format, sample_rate,
-    sample_format. Every failure raises a `ClientError`. `headers` are sent with every request, such as those that a
-    proxy in front of the server asks for.
+    sample_format. Every failure raises a `ClientError`. `api_key` is for a server that has keys; without it that of the
+    environment is taken (KOKORO_API_KEY). `headers` are sent with every request, such as those that a proxy in front of
+    the server asks for.
     """
 
     def __init__(
         self,
         url: str = DEFAULT_URL,
         *,
+        api_key: str | None = None,
         timeouts: Timeouts | None = None,
         retries: Retries | None = None,
         cache: Cache | None = None,
@@ -47,7 +49,7 @@ class KokoroClient:
         self._retries = retries or Retries()
         self._cache = cache
         self._performance = Performance()
-        self._http = httpx.Client(headers=headers, limits=wire.LIMITS)
+        self._http = httpx.Client(headers=wire.headers(api_key, headers), limits=wire.LIMITS)
         self._background = ThreadPoolExecutor(BACKGROUND_THREADS, "kokoro-client")
 
     def __enter__(self) -> Self:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import os
 import time
 import zipfile
 from base64 import b64decode
@@ -24,6 +25,7 @@ DEFAULT_VOICE = "af_heart"
 STREAMING_THRESHOLD = 50  # characters: longer texts are streamed unless the caller says otherwise
 LIMITS = httpx.Limits(max_connections=None, max_keepalive_connections=32)  # the server decides how many are too many
 NDJSON = {"Accept": "application/x-ndjson"}
+API_KEY_VARIABLE = "KOKORO_API_KEY"
 
 Body = dict[str, Any]
 ClipRequest = str | Mapping[str, Any]
@@ -57,6 +59,16 @@ class Retries:
             return None
         wait = error.retry_after if error.retry_after is not None else 0.5 * 2 ** (tried - 1)
         return wait if wait <= self.longest_wait else None
+
+
+def headers(api_key: str | None, others: Mapping[str, str] | None) -> dict[str, str]:
+    """What is sent with every request: the key, or the environment's, and headers of the caller's own."""
+    key = (api_key if api_key is not None else os.environ.get(API_KEY_VARIABLE, "")).strip()
+    if not key:
+        return dict(others or {})
+    if not (key.isascii() and key.isprintable()):
+        raise ValueError(f"api_key, or {API_KEY_VARIABLE}, holds characters that no key has")
+    return {"Authorization": f"Bearer {key}", **(others or {})}
 
 
 def body(text: str, voice: str, fields: Mapping[str, Any]) -> Body:

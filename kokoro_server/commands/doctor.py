@@ -14,10 +14,13 @@ from contextlib import aclosing
 from dataclasses import dataclass
 from functools import partial
 from importlib import metadata
+from typing import Any
 
 import httpx
 
 from kokoro_server import logs
+from kokoro_server.access import CHALLENGE, is_loopback
+from kokoro_server.api.guard.middleware import configured_keys
 from kokoro_server.assets import files, library
 from kokoro_server.commands import CommandFailed, sinks
 from kokoro_server.config import Settings
@@ -128,14 +131,11 @@ def _gpu_advice() -> str:
 
 
 def encoders(_settings: Settings) -> Finding:
-    import soundfile
+    from kokoro_server.audio import encode  # numpy and libsndfile
 
-    missing = [name for name in ("MP3", "OGG", "FLAC") if name not in soundfile.available_formats()]
-    if missing:
-        return Finding(f"libsndfile cannot write {', '.join(missing)}", "pip install -U soundfile", wrong=True)
-    if importlib.util.find_spec("av") is None:
-        return Finding("wav pcm mp3 opus flac, but no aac", "pip install av", wrong=True)
-    return Finding("wav pcm mp3 opus flac aac")
+    if missing := encode.missing_formats():
+        return Finding(f"cannot write {' '.join(missing)}", "; ".join(sorted(set(missing.values()))), wrong=True)
+    return Finding(" ".join(encode.FORMATS))
 
 
 def weights(settings: Settings) -> Finding:
@@ -154,7 +154,11 @@ def weights(settings: Settings) -> Finding:
         )
     known = library.recorded(settings.cache_dir)
     described = f"{known.precision} from {known.source}" if known else "weights"
-    return Finding(f"{described} and {len(checks) - 1} voices in {settings.cache_dir}")
+    advice = "a little below full quality: 'kokoro-server assets fetch' tries to get better ones"
+    return Finding(
+        f"{described} and {len(checks) - 1} voices in {settings.cache_dir}",
+        advice if known and known.precision == "int8" else "",
+    )
 
 
 def build(settings: Settings) -> Finding:
@@ -212,18 +216,31 @@ def port(settings: Settings) -> Finding:
     try:
         bind(settings.host, settings.port).close()
     except SetupError as error:
-        if version := _kokoro_version(address):
-            return Finding(f"{address}: a Kokoro Server {version} is running there")
+        if health := _kokoro_health(address, settings.key_to_send):
+            worse = "; ".join(f"{each['name']}: {each['message']}" for each in health.get("degraded", ()))
+            return Finding(f"{address}: a Kokoro Server {health['version']} is running there", worse)
         return Finding(error.message, "set HOST and PORT to an address of this machine that is free", wrong=True)
     return Finding(f"{address} is free")
 
 
-def _kokoro_version(address: str) -> str | None:
-    """The version of the Kokoro Server that answers at this address, if one does."""
+def keys(settings: Settings) -> Finding:
+    names = [key.name for key in configured_keys(settings)]
+    if names:
+        return Finding(f"{len(names)}: {', '.join(names)}")
+    advice = "" if is_loopback(settings.host) else f"anyone who can reach HOST={settings.host} may use it: set API_KEYS"
+    return Finding("none: no key is asked for", advice)
+
+
+def _kokoro_health(address: str, api_key: str | None) -> dict[str, Any] | None:
+    """What the Kokoro Server that answers at this address says of itself, if one does."""
+    headers = {"X-API-Key": api_key} if api_key else {}
     try:
-        health = httpx.get(f"http://{address}/health", timeout=2, trust_env=False).json()
-        return str(health["version"]) if "weights" in health else None
-    except (httpx.HTTPError, httpx.InvalidURL, ValueError, KeyError, TypeError):
+        response = httpx.get(f"http://{address}/health", headers=headers, timeout=2, trust_env=False)
+        if response.headers.get("www-authenticate") == CHALLENGE:
+            return {"version": "that asks for a key"}
+        health: dict[str, Any] = response.json()
+        return health if {"weights", "version"} <= health.keys() else None
+    except (httpx.HTTPError, httpx.InvalidURL, ValueError, AttributeError):
         return None
 
 
@@ -244,5 +261,6 @@ CHECKS: dict[str, Check] = {
     "disk": disk,
     "g2p": g2p,
     "port": port,
+    "keys": keys,
     "player": player,
 }

@@ -45,7 +45,7 @@ def run(settings: Settings, options: argparse.Namespace, load: Callable[[Setting
         settings = settings.model_copy(update={"log_level": "warning"})  # the bar says what there is to say
         logs.configure(settings.log_level)
     if options.url:
-        source = sources.remote(options.url, speech)
+        source = sources.remote(options.url, speech, settings.key_to_send)
     else:
         source = sources.embedded(settings, speech, load, streamed=player is not None)
     with ExitStack() as stack:

@@ -76,11 +76,11 @@ def _device_lost(reason: str) -> None:
     log.critical("the device is lost reason=%s", reason)
 
 
-async def remote(url: str, speech: Speech) -> AsyncGenerator[SpeechChunk, None]:
+async def remote(url: str, speech: Speech, api_key: str | None = None) -> AsyncGenerator[SpeechChunk, None]:
     """Let a server speak, section by section, so that no text is too long for it."""
     fields = {"language": speech.language, "speed": speech.speed}
     received = 0  # bytes
-    async with AsyncKokoroClient(url, timeouts=Timeouts(stream=CHUNK_TIMEOUT_S)) as client:
+    async with AsyncKokoroClient(url, api_key=api_key, timeouts=Timeouts(stream=CHUNK_TIMEOUT_S)) as client:
         for start, section in sections(speech.written):
             before = received / BYTES_PER_SECOND
             chunks = client.stream_captioned(section, speech.voice, format="pcm", **fields)

@@ -12,9 +12,9 @@ from kokoro_server.engine.voices import GRADES
 from kokoro_server.g2p import languages
 
 
-def run(_settings: Settings, options: argparse.Namespace) -> int:
+def run(settings: Settings, options: argparse.Namespace) -> int:
     wanted = languages.parse(options.language).code if options.language else None
-    for voice in _of_server(options.url) if options.url else _of_model():
+    for voice in _of_server(options.url, settings.key_to_send) if options.url else _of_model():
         if wanted in (None, voice.language):
             sys.stdout.write(
                 f"{voice.name:<16} {voice.language:<6} {voice.gender:<7} {voice.grade or ''}".rstrip() + "\n"
@@ -22,8 +22,8 @@ def run(_settings: Settings, options: argparse.Namespace) -> int:
     return 0
 
 
-def _of_server(url: str) -> list[Voice]:
-    with KokoroClient(url) as client:
+def _of_server(url: str, api_key: str | None) -> list[Voice]:
+    with KokoroClient(url, api_key=api_key) as client:
         return client.voices()
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import importlib.util
-import logging
 import platform
 from collections.abc import Sequence
 from importlib import metadata
@@ -12,8 +11,6 @@ from typing import Literal
 
 from kokoro_server.config import Settings
 from kokoro_server.errors import ConfigError
-
-log = logging.getLogger(__name__)
 
 Backend = Literal["torch", "onnx"]
 
@@ -59,14 +56,30 @@ def missing(backend: Backend) -> list[str]:
 def finds_gpu() -> bool:
     """Whether torch is installed and finds a GPU. It is imported only where there may be one: that takes seconds."""
     if missing("torch"):
-        if _has_nvidia_driver():
-            log.warning("there is an NVIDIA driver, but torch is not installed hint=%r", EXTRA["torch"])
         return False
     if not (_has_nvidia_driver() or _is_apple() or "rocm" in metadata.version("torch")):
         return False
     from kokoro_server.engine import devices
 
     return any(devices.is_available(kind) for kind in GPUS)
+
+
+def unused_gpu(settings: Settings, backend: str) -> str | None:
+    """Why an NVIDIA GPU of this machine is not used, if the settings leave it to the server and it is not."""
+    _, devices = named_devices(settings)
+    if (
+        "auto" not in devices
+        or settings.backend == "onnx"
+        or not _nvidia_gpus()
+        or (backend == "torch" and finds_gpu())
+    ):
+        return None
+    if missing("torch"):
+        return f"there is an NVIDIA GPU, but torch is not installed, so the CPU is used: {EXTRA['torch']}"
+    return (
+        f"there is an NVIDIA GPU, but torch {metadata.version('torch')} cannot use it, so the CPU is used: install a "
+        "torch that is built for the driver's CUDA version, or set KOKORO_DEVICE=cpu"
+    )
 
 
 def _require(backend: Backend, why: str) -> Backend:
@@ -76,11 +89,22 @@ def _require(backend: Backend, why: str) -> Backend:
 
 
 def _has_nvidia_driver() -> bool:
+    return _nvidia_driver() is not None
+
+
+def _nvidia_driver() -> ctypes.CDLL | None:
     try:
-        ctypes.CDLL(CUDA_DRIVER.get(platform.system(), "libcuda.so.1"))
+        return ctypes.CDLL(CUDA_DRIVER.get(platform.system(), "libcuda.so.1"))
     except OSError:
-        return False
-    return True
+        return None
+
+
+def _nvidia_gpus() -> int:
+    """How many GPUs the driver has for this process. An image may have the driver's library on a machine without."""
+    driver, count = _nvidia_driver(), ctypes.c_int(0)
+    if driver is None or driver.cuInit(0) != 0 or driver.cuDeviceGetCount(ctypes.byref(count)) != 0:
+        return 0
+    return count.value
 
 
 def _is_apple() -> bool:

@@ -9,10 +9,12 @@ from typing import Any
 
 import torch
 
+from kokoro_server.engine.cuda.memory import explain_errors
 from kokoro_server.engine.model import reference
 from kokoro_server.engine.rows import warmup_row
+from kokoro_server.engine.sticky import sticky_error
 from kokoro_server.engine.torch_engine import TorchEngine
-from kokoro_server.errors import ConfigError
+from kokoro_server.errors import ConfigError, SetupError
 
 log = logging.getLogger(__name__)
 
@@ -49,28 +51,41 @@ def on_cuda(
 ) -> TorchEngine:
     """The engine for NVIDIA GPUs; where its kernels do not run, the one by torch alone."""
     if trouble := kernel_trouble(device):
-        log.warning("no fast kernels, this GPU will be slow: %s", trouble)
-        return TorchEngine.of(model, device)
+        with explain_errors(device):
+            return TorchEngine.without_kernels(model, device, precision, trouble)
     from kokoro_server.engine.cuda.engine import CudaEngine
 
     log.info("preparing the GPU; the first time its kernels are compiled, which takes a minute or two")
-    engine = CudaEngine(model, device, "fp16" if precision == "auto" else precision, memory_fraction, engines_on_device)
-    try:
-        engine.synthesize([warmup_row()])
-    except torch.cuda.OutOfMemoryError:
-        raise
-    except Exception:
-        log.warning("the fast kernels fail on this GPU, which will be slow; please report it", exc_info=True)
-        return TorchEngine.of(model, device)
-    return engine
+    with explain_errors(device):
+        wanted = "fp16" if precision == "auto" else precision
+        engine = CudaEngine(model, device, wanted, memory_fraction, engines_on_device)
+        try:
+            engine.synthesize([warmup_row()])
+        except torch.cuda.OutOfMemoryError:
+            raise
+        except Exception as error:
+            if sticky_error(error):
+                raise
+            log.warning("the fast kernels fail on this GPU", exc_info=True)
+            trouble = f"they fail with {type(error).__name__}; please report it with the traceback in the log"
+        else:
+            return engine
+        del engine  # the other one needs its memory
+        return TorchEngine.without_kernels(model, device, precision, trouble)
 
 
 def kernel_trouble(device: torch.device) -> str | None:
-    """Why there are no fast kernels for a GPU of this machine, if there are none, and what to do."""
-    try:
-        from kokoro_server.engine.cuda import ops
+    """Why there are no fast kernels for a GPU of this machine, if there are none, and what to do.
 
-        ops.try_out(device)
+    Raises SetupError if the GPU itself is at fault: without the kernels it would do no better.
+    """
+    try:
+        with explain_errors(device):
+            from kokoro_server.engine.cuda import ops
+
+            ops.try_out(device)
+    except SetupError:
+        raise
     except ImportError as error:  # torch for Windows comes without Triton
         return f"{error}; pip install triton"
     except Exception as error:

@@ -11,13 +11,20 @@ from pathlib import Path
 from kokoro_server.assets import library
 from kokoro_server.assets.library import Assets
 from kokoro_server.config import Settings
+from kokoro_server.degraded import Condition, Reason
 from kokoro_server.engine import backends
 from kokoro_server.engine.cpu import build_cache
-from kokoro_server.engine.protocol import Engine, MeasuresSpeed
+from kokoro_server.engine.protocol import Engine, HasConditions, MeasuresSpeed
 from kokoro_server.engine.voices import VoiceBook
 from kokoro_server.machine import available_cores
 
 log = logging.getLogger(__name__)
+
+IMPROVE_EVERY_S = 3600.0  # between two attempts to fetch better weights: a start waits for them, and may come often
+INT8_WEIGHTS = (
+    "the weights come from an int8 file, a little below full quality: no source of full precision could be reached. "
+    "A start tries again, at most once an hour; 'kokoro-server assets fetch' does so at once"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +32,7 @@ class LoadedModel:
     """Engines, one for each device, their voices, and where the weights came from.
 
     `precision` is that of the model file that the weights were made from, `compute` that of the arithmetic.
+    `conditions` are what may be worse than it should.
     """
 
     engines: tuple[Engine, ...]
@@ -33,6 +41,7 @@ class LoadedModel:
     source: str
     backend: str = "torch"
     compute: str = "fp32"
+    conditions: tuple[Condition, ...] = ()
 
     def measure(self) -> None:
         """Let the engines that may be slow measure their speed. Takes about a second of all cores."""
@@ -51,6 +60,8 @@ def load(settings: Settings) -> LoadedModel:
     """Fetch and build what is missing, load it and warm it up. Takes seconds, or minutes when files must be fetched."""
     backend = backends.choose(settings)
     folder = None
+    if settings.model_path is None:
+        library.improve(settings.cache_dir, settings.asset_source, every_s=IMPROVE_EVERY_S)
     if backend == "onnx":
         assets, folder = ensure_graphs(settings)
     else:
@@ -69,7 +80,27 @@ def load(settings: Settings) -> LoadedModel:
         assets.source,
         time.perf_counter() - started,
     )
-    return LoadedModel(tuple(engines), VoiceBook(assets.voices), assets.precision, assets.source, backend, compute)
+    conditions = (_weights_condition(settings, assets), _gpu_condition(settings, backend), *_conditions(engines))
+    voices = VoiceBook(assets.voices)
+    return LoadedModel(tuple(engines), voices, assets.precision, assets.source, backend, compute, conditions)
+
+
+def _weights_condition(settings: Settings, assets: Assets) -> Condition:
+    condition = Condition(Reason.WEIGHTS)
+    if assets.precision == "int8" and settings.asset_source == "auto" and settings.model_path is None:
+        condition.set(INT8_WEIGHTS)
+    return condition
+
+
+def _gpu_condition(settings: Settings, backend: str) -> Condition:
+    condition = Condition(Reason.GPU_UNUSED)
+    if trouble := backends.unused_gpu(settings, backend):
+        condition.set(trouble)
+    return condition
+
+
+def _conditions(engines: Sequence[Engine]) -> list[Condition]:
+    return [condition for engine in engines if isinstance(engine, HasConditions) for condition in engine.conditions]
 
 
 def _torch_engines(settings: Settings, assets: Assets) -> Sequence[Engine]:

@@ -10,6 +10,8 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from kokoro_server.degraded import Condition
+
 SAMPLE_RATE = 24_000  # Hz
 SAMPLES_PER_FRAME = 600  # a duration frame: 25 ms
 MAX_TOKENS = 510  # phonemes in one model call: 512 positions less a pad at either end
@@ -93,3 +95,10 @@ class MeasuresSpeed(Protocol):
     real_time_factor: float | None  # seconds of computing for a second of audio, once `measure` has been called
 
     def measure(self) -> None: ...
+
+
+@runtime_checkable
+class HasConditions(Protocol):
+    """An engine that may work worse than it should, and says so."""
+
+    conditions: Sequence[Condition]

@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from kokoro_server.degraded import Condition, Reason
 from kokoro_server.engine import noise
 from kokoro_server.engine.model.kokoro import BatchedKokoro, TokenBatch
 from kokoro_server.engine.protocol import MAX_TOKENS, SAMPLES_PER_FRAME, Limits, Result, Row
@@ -33,6 +34,9 @@ class TorchEngine:
     A row without tokens has nothing to say: its result has no audio and durations of 0, and the model never sees it.
     """
 
+    conditions: tuple[Condition, ...] = ()
+    precision = "fp32"  # of the arithmetic
+
     def __init__(self, model: BatchedKokoro, max_rows: int = CPU_ROWS) -> None:
         self.model = model
         self._limits = Limits(MAX_TOKENS, max_rows, BATCH_BYTES // BYTES_PER_PADDED_FRAME)
@@ -42,6 +46,21 @@ class TorchEngine:
         """The engine around a `kokoro.KModel`, by torch alone."""
         rows = TORCH_CUDA_ROWS if device.type == "cuda" else CPU_ROWS
         return cls(BatchedKokoro(model, device, predictor_dtype=predictor_dtype(device)), rows)
+
+    @classmethod
+    def without_kernels(cls, model: Any, device: torch.device, precision: str, trouble: str) -> TorchEngine:
+        """The engine for a GPU on which the fast kernels do not run, for the reason `trouble`.
+
+        Convolutions are computed in TF32, as torch does unless told otherwise, or in fp32 if that is the `precision`
+        that was asked for. The setting is one for the whole process, and stays.
+        """
+        engine = cls.of(model, device)
+        engine.precision = "fp32" if precision == "fp32" else "tf32"
+        set_fp32_precision("ieee", "ieee" if precision == "fp32" else "tf32", "ieee")
+        slow = Condition(Reason.GPU_KERNELS)
+        slow.set(f"no fast kernels, this GPU is many times slower than it could be: {trouble}")
+        engine.conditions = (slow,)
+        return engine
 
     @property
     def device(self) -> str:
@@ -99,3 +118,15 @@ def predictor_dtype(device: torch.device) -> torch.dtype:
     A last-bit difference in F0 grows, summed into phase, to a hundredth of the sound.
     """
     return torch.float64 if device.type == "cpu" else torch.float32
+
+
+def set_fp32_precision(matmul: str, conv: str, rnn: str) -> list[str]:
+    """How torch computes with single precision on a GPU: "ieee", or "tf32", which is faster and rounds to 11 bits.
+
+    Returns what was set before.
+    """
+    backends = (torch.backends.cuda.matmul, torch.backends.cudnn.conv, torch.backends.cudnn.rnn)  # type: ignore[attr-defined]
+    before = [backend.fp32_precision for backend in backends]
+    for backend, mode in zip(backends, (matmul, conv, rnn), strict=True):
+        backend.fp32_precision = mode
+    return before

@@ -14,6 +14,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Literal
 
+from kokoro_server.degraded import Condition, Reason
 from kokoro_server.errors import G2PUnavailable, KokoroError, SetupError
 from kokoro_server.g2p.client import RETRY_AFTER, G2PClient
 
@@ -48,6 +49,7 @@ class G2PChild:
     def __init__(self, *, log_level: str = "info", workers: int = 1, policy: SupervisorPolicy | None = None) -> None:
         self.state: State = "stopped"
         self.restarts = 0
+        self.condition = Condition(Reason.G2P)
         self._options = ("--log-level", log_level, "--workers", str(workers))
         self._policy = policy or SupervisorPolicy()
         self._port = 0
@@ -110,6 +112,7 @@ class G2PChild:
             except (SetupError, OSError) as error:
                 log.error("g2p child did not start error=%s", error)
             else:
+                self.condition.clear()
                 return backoff
 
     async def _launch(self) -> None:
@@ -160,6 +163,7 @@ class G2PChild:
         if misses:
             log.error("g2p child does not answer, killing it pid=%d misses=%d", self._process.pid, misses)
         self.state = "restarting"
+        self.condition.set("the G2P service is down, and text cannot be read; it is restarted, its log says why")
         await self._terminate(kill=True)
 
     async def _terminate(self, *, kill: bool = False) -> None:

@@ -9,6 +9,8 @@ from typing import Any
 
 import httpx
 
+from kokoro_server.config import without_credentials
+from kokoro_server.degraded import Condition
 from kokoro_server.errors import (
     G2PFailed,
     G2PUnavailable,
@@ -26,6 +28,7 @@ from kokoro_server.g2p.schemas import MAX_BATCH_TEXTS
 
 log = logging.getLogger(__name__)
 
+ADDRESS = "what is at G2P_SERVICE_URL"
 RETRY_AFTER = 1.0  # seconds; a child that died is back in two or three
 _INPUT_ERRORS: dict[str, type[KokoroError]] = {
     error.code: error for error in (UnknownLanguage, InvalidInput, NothingToSay, TextTooLong)
@@ -33,11 +36,20 @@ _INPUT_ERRORS: dict[str, type[KokoroError]] = {
 
 
 class G2PClient:
-    """`url` may be a function that gives the service's present address, or raises G2PUnavailable."""
+    """`url` may be a function that gives the service's present address, or raises G2PUnavailable.
+
+    `condition` is set while the service does not answer.
+    """
 
     def __init__(
-        self, url: str | Callable[[], str], timeout: float, *, transport: httpx.AsyncBaseTransport | None = None
+        self,
+        url: str | Callable[[], str],
+        timeout: float,
+        *,
+        transport: httpx.AsyncBaseTransport | None = None,
+        condition: Condition | None = None,
     ) -> None:
+        self._condition = condition
         self._url = url if callable(url) else lambda: url
         # The environment's proxies are for the outside world.
         self._http = httpx.AsyncClient(timeout=timeout, transport=transport or KeepAliveTransport(), trust_env=False)
@@ -78,6 +90,19 @@ class G2PClient:
 
     async def _request(self, method: str, path: str, body: dict[str, Any] | None = None) -> httpx.Response:
         try:
+            response = await self._request_once_more(method, path, body)
+        except G2PUnavailable as error:
+            if self._condition:
+                self._condition.set(
+                    f"{error.message}; meanwhile text cannot be read. Is G2P_SERVICE_URL right, if set?"
+                )
+            raise
+        if self._condition:
+            self._condition.clear()
+        return response
+
+    async def _request_once_more(self, method: str, path: str, body: dict[str, Any] | None) -> httpx.Response:
+        try:
             try:
                 return await self._send(method, path, body)
             except httpx.TransportError as error:
@@ -91,7 +116,9 @@ class G2PClient:
         except UnicodeEncodeError as error:
             raise InvalidInput(f"text holds half of a character: {error.reason}", field="text") from error
         except (httpx.HTTPError, httpx.InvalidURL) as error:
-            raise G2PUnavailable(f"the G2P service cannot be reached: {error}", retry_after=RETRY_AFTER) from error
+            # The address is for the log alone.
+            log.warning("g2p cannot be reached url=%s error=%s", without_credentials(self._url()), error)
+            raise G2PUnavailable("the G2P service cannot be reached", retry_after=RETRY_AFTER) from error
 
     async def _send(self, method: str, path: str, body: dict[str, Any] | None) -> httpx.Response:
         return await self._http.request(method, self._url().rstrip("/") + path, json=body)
@@ -124,14 +151,14 @@ def _parse_error(response: httpx.Response) -> tuple[str, str, str | None]:
         error = _json_object(response)["error"]
         return str(error["code"]), str(error["message"]), error.get("field")
     except (G2PFailed, KeyError, TypeError, AttributeError):
-        return "", f"{response.url} answered with status {response.status_code}; is it a G2P service?", None
+        return "", f"{ADDRESS} answered with status {response.status_code}; is it a G2P service?", None
 
 
 def _json_object(response: httpx.Response) -> dict[str, Any]:
     try:
         body = response.json()
     except ValueError as error:
-        raise G2PFailed(f"{response.url} did not answer in JSON; is it a G2P service?") from error
+        raise G2PFailed(f"{ADDRESS} did not answer in JSON; is it a G2P service?") from error
     if not isinstance(body, dict):
-        raise G2PFailed(f"{response.url} did not answer with an object; is it a G2P service?")
+        raise G2PFailed(f"{ADDRESS} did not answer with an object; is it a G2P service?")
     return body

@@ -30,6 +30,7 @@ from pathlib import Path
 
 import regex
 
+from kokoro_server.degraded import Condition, Reason
 from kokoro_server.engine import vocab
 from kokoro_server.errors import ConfigError, UnknownLanguage
 from kokoro_server.g2p import languages
@@ -96,6 +97,7 @@ class Lexicon:
     """Checks the file for changes at most once in `check_every` seconds. A new version that is broken is not used."""
 
     def __init__(self, path: Path, check_every: float) -> None:
+        self.condition = Condition(Reason.LEXICON)
         self._path = path
         self._check_every = check_every
         self._checked = time.monotonic()
@@ -123,7 +125,9 @@ class Lexicon:
         try:
             self._lexicons = _load(self._path)
         except ConfigError as error:
-            log.error("lexicon is broken, the last good version stays in use error=%s", error)
+            self.condition.set(f"the lexicon is broken, and its last good version stays in use: {error}")
+        else:
+            self.condition.clear()
 
 
 def _file_version(path: Path) -> tuple[int, ...]:

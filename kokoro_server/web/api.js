@@ -1,13 +1,28 @@
 // Talks to the server that served this page, and puts what goes wrong into words.
 
+import { apiKey, askForKey, authorization } from "./keys.js";
+
 export const BROKEN_OFF = "The connection broke off before the end. What you heard is not the whole text.";
 export const UNREACHABLE = "The server cannot be reached. Check that it is running, then try again.";
 
 /** Something went wrong, and `message` says what, for people. */
 export class ServerError extends Error {}
 
+/** The server wants a key, and there is none that it takes. */
+export class KeyNeeded extends ServerError {}
+
+let refused = null; // the key that the server did not take; "" is none
+
 export async function getJson(path) {
   const response = await request(path, { cache: "no-store" });
+  return response.json();
+}
+
+/** Like `getJson`, for what nobody waits for: it does not ask for a key. */
+export async function getJsonQuietly(path) {
+  if (apiKey() === refused) throw new KeyNeeded();
+  const response = await authorized(path, { cache: "no-store" });
+  if (!response.ok) throw response.status === 401 ? new KeyNeeded() : new ServerError(await refusal(response));
   return response.json();
 }
 
@@ -48,15 +63,30 @@ function post(path, body, { headers = {}, signal }) {
 }
 
 async function request(path, options) {
-  let response;
+  const response = await send(path, options);
+  if (!response.ok) throw new ServerError(await refusal(response));
+  return response;
+}
+
+/** The server's answer, whatever it is. If it wants a key, the user is asked for one, as often as it takes. */
+export async function send(path, options) {
+  for (;;) {
+    const response = await authorized(path, options);
+    const isNew = response.status === 401 && (apiKey() !== refused || (await askForKey()));
+    if (!isNew) return response;
+  }
+}
+
+async function authorized(path, options) {
+  const key = apiKey();
   try {
-    response = await fetch(path, options);
+    const response = await fetch(path, { ...options, headers: { ...options.headers, ...authorization() } });
+    if (response.status === 401) refused = key;
+    return response;
   } catch (error) {
     if (options.signal?.aborted) throw error;
     throw new ServerError(UNREACHABLE);
   }
-  if (!response.ok) throw new ServerError(await refusal(response));
-  return response;
 }
 
 async function refusal(response) {

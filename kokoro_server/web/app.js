@@ -38,6 +38,7 @@ async function say(text, source) {
     editor.focus();
     return;
   }
+  if (!voices.voice && !(await offerVoices())) return;
   const speaking = { playback: player.begin(), words: new Words(text), control: new AbortController(), text, source };
   current = speaking;
   enter("waiting");
@@ -121,6 +122,7 @@ function follow(speaking, asked) {
 
 async function download(format, button) {
   complain(null);
+  if (!voices.voice && !(await offerVoices())) return;
   button.disabled = true;
   announce(`Making the ${format} file…`);
   try {
@@ -169,11 +171,14 @@ function pause(milliseconds) {
   return new Promise((resolve) => setTimeout(resolve, milliseconds));
 }
 
+/** Whether there are voices to choose from. */
 async function offerVoices() {
   try {
     voices.offer(await getJson("voices"));
+    return true;
   } catch (error) {
     complain(inWords(error));
+    return false;
   }
 }
 

@@ -1,6 +1,6 @@
 // The state of the batcher, asked for once a second while the page is in view.
 
-import { getJson } from "./api.js";
+import { KeyNeeded, getJsonQuietly } from "./api.js";
 import { colour, onRedraw, sheet } from "./canvas.js";
 
 const PERIOD = 1000; // milliseconds
@@ -12,6 +12,7 @@ const STATES = {
   unhealthy: "not running",
   disabled: "batching is off",
   unreachable: "cannot be reached",
+  locked: "asks for a key",
 };
 
 /** A figure, a line of small print, and a chart of the last minute. */
@@ -90,9 +91,9 @@ export class Monitor {
 
   async #poll() {
     try {
-      this.#show(await getJson("health/batching"));
-    } catch {
-      this.#say("unreachable");
+      this.#show(await getJsonQuietly("health/batching"));
+    } catch (error) {
+      this.#say(error instanceof KeyNeeded ? "locked" : "unreachable");
       this.#before = null;
     }
   }

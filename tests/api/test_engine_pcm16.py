@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
+import json
 import weakref
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -12,6 +14,7 @@ from typing import Any
 import httpx
 import numpy as np
 import pytest
+from fastapi import FastAPI
 
 from kokoro_server.app import create_app
 from kokoro_server.audio.wav import pcm16
@@ -54,12 +57,16 @@ class Pcm16Engine:
         return results
 
 
-@asynccontextmanager
-async def served(engine: Pcm16Engine, folder: Path) -> AsyncIterator[httpx.AsyncClient]:
-    app = create_app(
+def make_app(engine: Pcm16Engine, folder: Path) -> FastAPI:
+    return create_app(
         Settings.load({"G2P_SERVICE_URL": "http://localhost:9"}, dotenv=None),
         load=lambda _settings: LoadedModel((engine,), tiny.load(folder).voices, "fp32", "path"),
     )
+
+
+@asynccontextmanager
+async def served(engine: Pcm16Engine, folder: Path) -> AsyncIterator[httpx.AsyncClient]:
+    app = make_app(engine, folder)
     async with (
         app.router.lifespan_context(app),
         httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://test") as client,
@@ -101,3 +108,38 @@ async def test_nothing_keeps_a_batch_in_memory_afterwards(tmp_path: Path) -> Non
                 await client.post(path, json=body)
                 assert engine.buffers
                 await until(lambda: gc.collect() >= 0 and all(buffer() is None for buffer in engine.buffers))
+
+
+@pytest.mark.parametrize("body", [ONE_PIECE, SEVERAL_PIECES], ids=["one piece", "several"])
+@pytest.mark.parametrize("audio", ["pcm", "mp3"])
+async def test_a_stream_that_nobody_reads_keeps_no_batch_in_memory(
+    tmp_path: Path, body: dict[str, Any], audio: str
+) -> None:
+    engine = Pcm16Engine(honest=True)
+    app = make_app(engine, tmp_path)
+    stopped, read_on = asyncio.Event(), asyncio.Event()
+    content = json.dumps({**body, "format": audio}).encode()
+    messages = [{"type": "http.request", "body": content, "more_body": False}]
+
+    async def receive() -> Any:
+        if not messages:
+            await asyncio.Event().wait()  # the client stays
+        return messages.pop()
+
+    async def send(message: Any) -> None:
+        if message["type"] == "http.response.body":
+            stopped.set()
+            await read_on.wait()
+
+    scope = {"type": "http", "asgi": {"version": "3.0"}, "http_version": "1.1", "method": "POST", "scheme": "http"}
+    scope |= {"path": "/tts/stream", "raw_path": b"/tts/stream", "query_string": b"", "root_path": ""}
+    scope |= {"headers": [(b"content-type", b"application/json")], "client": ("127.0.0.1", 1), "server": ("test", 80)}
+    async with app.router.lifespan_context(app):
+        answer = asyncio.create_task(app(scope, receive, send))
+        await stopped.wait()
+        queue = app.state.parts.queue
+        await until(lambda: not len(queue._waiting) and not queue._devices.running_rows, patience=60)
+        await until(lambda: gc.collect() >= 0 and all(buffer() is None for buffer in engine.buffers), patience=60)
+        assert engine.buffers
+        read_on.set()
+        await answer

@@ -13,7 +13,7 @@ from kokoro_server.api import web
 
 @pytest.fixture
 def client() -> TestClient:
-    app = FastAPI()
+    app = FastAPI(docs_url=None, redoc_url=None)
     app.include_router(web.router)
     return TestClient(app)
 
@@ -39,7 +39,7 @@ def test_every_module_that_is_imported_is_served_as_a_script(client: TestClient)
     assert len(found) > 3
 
 
-@pytest.mark.parametrize("path", ["/", "/web/app.js", "/web/style.css"])
+@pytest.mark.parametrize("path", ["/", "/docs", "/web/app.js", "/web/docs.js", "/web/style.css"])
 def test_nothing_may_come_from_elsewhere(client: TestClient, path: str) -> None:
     answer = client.get(path)
     policy = answer.headers["content-security-policy"]
@@ -47,6 +47,8 @@ def test_nothing_may_come_from_elsewhere(client: TestClient, path: str) -> None:
     assert "unsafe" not in policy
     assert "http" not in policy
     assert answer.headers["x-content-type-options"] == "nosniff"
+    assert answer.headers["x-frame-options"] == "DENY"
+    assert answer.headers["referrer-policy"] == "no-referrer"
     assert not re.search(r"https?://(?!www\.w3\.org)", answer.text)
 
 

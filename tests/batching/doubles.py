@@ -6,13 +6,15 @@ import asyncio
 import heapq
 import itertools
 import threading
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TypeVar
 
 import numpy as np
 
 from kokoro_server.batching import BatchQueue, Outcome
 from kokoro_server.batching.cost import ForwardPass
+from kokoro_server.caller import caller
 from kokoro_server.engine.protocol import SAMPLES_PER_FRAME, STYLE_DIM, Limits, Result, Row
 
 T = TypeVar("T")
@@ -157,8 +159,18 @@ async def settle() -> None:
         await asyncio.sleep(0)
 
 
-async def until(condition: Callable[[], bool]) -> None:
+async def until(condition: Callable[[], bool], patience: float = PATIENCE) -> None:
     """Wait for another thread's doing."""
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(patience):
         while not condition():  # noqa: ASYNC110 (set by a thread that knows of no event loop)
             await asyncio.sleep(0.001)
+
+
+@contextmanager
+def as_caller(name: str) -> Iterator[None]:
+    """What is submitted in here is counted for `name`."""
+    token = caller.set(name)
+    try:
+        yield
+    finally:
+        caller.reset(token)

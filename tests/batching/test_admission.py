@@ -48,7 +48,7 @@ async def test_a_wait_past_the_deadline_refuses_with_the_time_to_come_back(start
     assert wait == pytest.approx(20.0, rel=0.05)
     with queue.admit():
         pass
-    with pytest.raises(TooBusy) as refusal, queue.admit(deadline=queue.now() + 5):
+    with pytest.raises(TooBusy) as refusal, queue.admit(queue.job(deadline=queue.now() + 5)):
         pass
     assert refusal.value.retry_after in (15, 16)
 

@@ -14,14 +14,19 @@ from kokoro_server.batching import BatchingOptions, BatchQueue, Outcome, Priorit
 from kokoro_server.batching.lanes import OVERTAKE_LIMIT
 from kokoro_server.engine.protocol import Limits
 from kokoro_server.errors import KokoroError
-from tests.batching.doubles import EchoEngine, FakeClock, OutOfMemoryError, make_row, name_of, settle
+from tests.batching.doubles import EchoEngine, FakeClock, OutOfMemoryError, as_caller, make_row, name_of, settle
 
 ROWS = 3
 
 priorities = st.sampled_from(Priority)
 actions = st.one_of(
     st.tuples(
-        st.just("submit"), st.integers(1, 60), priorities, st.sampled_from("ab"), st.sampled_from([None, 0.003, 1.0])
+        st.just("submit"),
+        st.integers(1, 60),
+        priorities,
+        st.sampled_from("ab"),
+        st.sampled_from([None, 0.003, 1.0]),
+        st.sampled_from("xyz"),
     ),
     st.tuples(st.just("job"), st.integers(1, 10), priorities),
     st.tuples(st.just("cancel"), st.integers(0, 100)),
@@ -47,7 +52,7 @@ class World:
     calls: list[list[int]] = field(default_factory=list)  # of all engines
     tasks: dict[int, asyncio.Task[Outcome]] = field(default_factory=dict)
     jobs: list[asyncio.Task[list[int]]] = field(default_factory=list)
-    lanes: dict[int, tuple[Priority, str]] = field(default_factory=dict)
+    lanes: dict[int, tuple[Priority, str, str]] = field(default_factory=dict)
     names: int = 0
 
     def __post_init__(self) -> None:
@@ -61,13 +66,14 @@ class World:
         await getattr(self, f"_{action}")(*details)
         await settle()
 
-    async def _submit(self, tokens: int, priority: Priority, voice: str, patience: float | None) -> None:
+    async def _submit(self, tokens: int, priority: Priority, voice: str, patience: float | None, caller: str) -> None:
         name = self.names
         self.names += 1
         deadline = None if patience is None else self.queue.now() + patience
         submission = self.queue.submit(make_row(name, tokens), voice=voice, priority=priority, deadline=deadline)
-        self.tasks[name] = asyncio.create_task(submission)
-        self.lanes[name] = (priority, voice if self.options.grouping == "voice" else "any")
+        with as_caller(caller):
+            self.tasks[name] = asyncio.create_task(submission)
+        self.lanes[name] = (priority, voice if self.options.grouping == "voice" else "any", caller)
 
     async def _job(self, pieces: int, priority: Priority) -> None:
         names = range(self.names, self.names + pieces)
@@ -146,13 +152,13 @@ def check(world: World) -> None:
     for job in world.jobs:
         assert job.cancelled() or job.exception() is None or isinstance(job.exception(), KokoroError)
     status = world.queue.snapshot()["queue_status"]
-    assert (status["current_size"], status["running_rows"], status["voice_groups"]) == (0, 0, {})
+    assert (status["current_size"], status["running_rows"], status["voice_groups"], status["callers"]) == (0, 0, {}, 0)
     assert world.clock.armed == 0
     assert max(map(len, world.calls), default=0) <= ROWS
 
 
 def check_overtaking(world: World) -> None:
-    """Of those it competes with, no more than four batches' worth of later entries started before an entry.
+    """Of its caller's that it competes with, no more than four batches' worth of later ones started before an entry.
 
     Batches that went to several devices, or threads, at the same moment may start in any order.
     """
@@ -182,14 +188,17 @@ def test_every_future_resolves(devices, at_once, script, drain, enabled, groupin
 
 
 lengths = st.sampled_from([5, 25, 45, 65, 85, 105])
-crowds = st.lists(st.tuples(lengths, priorities, st.sampled_from("ab")), min_size=20, max_size=80)
+crowds = st.lists(
+    st.tuples(lengths, priorities, st.sampled_from("ab"), st.sampled_from("xyz")), min_size=20, max_size=80
+)
 
 
 @pytest.mark.parametrize(("devices", "at_once"), [(1, 1), (2, 1), (3, 1), (1, 2), (2, 2)])
 @settings(max_examples=30, deadline=None)
-@given(crowd=crowds, grouping=st.sampled_from(["mixed", "voice"]))
-def test_nobody_in_a_crowd_starves(devices, at_once, crowd, grouping):
-    script = [("hold",), *(("submit", tokens, priority, voice, None) for tokens, priority, voice in crowd)]
+@given(crowd=crowds, grouping=st.sampled_from(["mixed", "voice"]), alone=st.booleans())
+def test_nobody_in_a_crowd_starves(devices, at_once, crowd, grouping, alone):
+    arrivals = [(*entry, None, "x" if alone else caller) for *entry, caller in crowd]
+    script = [("hold",), *(("submit", *arrival) for arrival in arrivals)]
     world = asyncio.run(live(BatchingOptions(grouping=grouping), devices, at_once, script, drain=True))
     check(world)
     check_overtaking(world)

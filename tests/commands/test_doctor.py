@@ -3,6 +3,7 @@ from __future__ import annotations
 import socket
 from pathlib import Path
 
+import httpx
 import pytest
 import torch
 
@@ -53,6 +54,15 @@ def test_a_port_that_another_kokoro_server_has_is_reported(settings: Settings, t
     finding = doctor.port(settings.model_copy(update={"port": port}))
     assert not finding.wrong
     assert "a Kokoro Server 0" in finding.detail
+
+
+def test_what_is_worse_on_a_running_server_is_told(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    worse = [{"name": "gpu_graphs", "message": "no graphs; do this"}]
+    health = {"version": "0.1", "weights": {}, "degraded": worse}
+    monkeypatch.setattr("httpx.get", lambda *_, **__: httpx.Response(200, json=health))
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        finding = doctor.port(settings.model_copy(update={"port": other.getsockname()[1]}))
+    assert finding.advice == "gpu_graphs: no graphs; do this"
 
 
 def test_a_g2p_service_that_does_not_answer_is_wrong(settings: Settings) -> None:

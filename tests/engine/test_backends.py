@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from typing import Any
 
 import pytest
@@ -18,10 +17,11 @@ BOTH = ("torch", "onnx")
 def machine(monkeypatch: pytest.MonkeyPatch) -> Any:
     """Call it with what is installed and whether there is a driver and a GPU that torch finds."""
 
-    def described(*installed: str, driver: bool = False, gpu: bool = False) -> None:
+    def described(*installed: str, driver: bool = False, gpu: bool = False, gpus: int = 0) -> None:
         absent = {"torch": ["torch"], "onnx": ["onnxruntime"]}
         monkeypatch.setattr(backends, "missing", lambda backend: [] if backend in installed else absent[backend])
         monkeypatch.setattr(backends, "_has_nvidia_driver", lambda: driver)
+        monkeypatch.setattr(backends, "_nvidia_gpus", lambda: gpus)
         monkeypatch.setattr("torch.cuda.is_available", lambda: gpu)
         monkeypatch.setattr("torch.backends.mps.is_available", lambda: False)
 
@@ -77,11 +77,32 @@ def test_what_cannot_be_met_is_one_line_that_says_what_to_do(
     assert "\n" not in raised.value.message
 
 
-def test_a_gpu_without_torch_is_pointed_out(machine: Any, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_gpu_without_torch_is_pointed_out(machine: Any) -> None:
+    machine("onnx", driver=True, gpus=1)
+    assert backends.choose(Settings()) == "onnx"
+    assert "kokoro-server[torch]" in (backends.unused_gpu(Settings(), "onnx") or "")
+
+
+def test_a_gpu_that_torch_cannot_use_is_pointed_out(machine: Any) -> None:
+    machine(*BOTH, driver=True, gpus=1)
+    assert backends.choose(Settings()) == "onnx"
+    assert "built for the driver's CUDA version" in (backends.unused_gpu(Settings(), "onnx") or "")
+
+
+@pytest.mark.parametrize("settings", [{"device": "cpu"}, {"backend": "onnx"}, {"devices": ("cpu",)}])
+def test_a_gpu_that_is_not_wanted_is_not_missed(machine: Any, settings: dict[str, Any]) -> None:
+    machine("onnx", driver=True, gpus=1)
+    assert backends.unused_gpu(Settings(**settings), "onnx") is None
+
+
+def test_a_gpu_that_is_used_is_not_missed(machine: Any) -> None:
+    machine(*BOTH, driver=True, gpu=True, gpus=1)
+    assert backends.unused_gpu(Settings(), "torch") is None
+
+
+def test_a_driver_library_without_a_gpu_is_no_gpu_unused(machine: Any) -> None:
     machine("onnx", driver=True)
-    with caplog.at_level(logging.WARNING):
-        assert backends.choose(Settings()) == "onnx"
-    assert "kokoro-server[torch]" in caplog.text
+    assert backends.unused_gpu(Settings(), "onnx") is None
 
 
 def test_a_driver_without_a_gpu_is_no_gpu(machine: Any) -> None:

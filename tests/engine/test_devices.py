@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -14,8 +15,8 @@ import torch
 
 import kokoro_server.engine.cuda
 from kokoro_server.engine.devices import kernel_trouble, load_all, on_cuda, pick_device
-from kokoro_server.engine.torch_engine import TorchEngine
-from kokoro_server.errors import ConfigError
+from kokoro_server.engine.torch_engine import TorchEngine, set_fp32_precision
+from kokoro_server.errors import ConfigError, SetupError
 from tests import tiny_model
 from tests.engine.rows import random_row
 
@@ -37,6 +38,13 @@ def test_auto_finds_a_device() -> None:
     assert pick_device("cpu").type == "cpu"
 
 
+@pytest.fixture(autouse=True)
+def fp32_precision_as_before() -> Iterator[None]:
+    before = set_fp32_precision("ieee", "ieee", "ieee")
+    yield
+    set_fp32_precision(*before)
+
+
 def stand_in(monkeypatch: pytest.MonkeyPatch, name: str, **parts: Any) -> None:
     """Stands in for a module that only imports where there is a GPU."""
     module = SimpleNamespace(**parts)
@@ -51,8 +59,11 @@ def test_a_gpu_without_a_compiler_is_slow_rather_than_useless(
     engine = on_cuda(tiny_model.build(), torch.device("cpu"), "auto", 0.9, 1)
     assert type(engine) is TorchEngine
     assert len(engine.synthesize([random_row(1, 5)])[0].audio)
-    assert "Failed to find C compiler" in caplog.text
-    assert "install gcc and python3-dev" in caplog.text
+    (condition,) = engine.conditions
+    assert condition.current
+    for told in (caplog.text, condition.current.message):
+        assert "Failed to find C compiler" in told
+        assert "install gcc and python3-dev" in told
 
 
 @pytest.mark.parametrize("error", [None, RuntimeError("no such instruction"), torch.cuda.OutOfMemoryError("full")])
@@ -64,12 +75,38 @@ def test_a_gpu_whose_kernels_fail_is_slow_too(
     stand_in(monkeypatch, "engine", CudaEngine=lambda *_: fast)
     arguments = tiny_model.build(), torch.device("cpu"), "auto", 0.9, 1
     if isinstance(error, torch.cuda.OutOfMemoryError):
-        with pytest.raises(torch.cuda.OutOfMemoryError):
+        with pytest.raises(SetupError, match="out of memory"):
             on_cuda(*arguments)
         return
     engine = on_cuda(*arguments)
     assert (engine is fast) == (error is None)
     assert ("no such instruction" in caplog.text) == (error is not None)
+    assert ("degraded reason=gpu_kernels" in caplog.text) == (error is not None)
+
+
+POISONED = RuntimeError("CUDA error: an illegal memory access was encountered\nCUDA kernel errors might be")
+
+
+@pytest.mark.parametrize("where", ["try_out", "first batch"])
+def test_a_poisoned_gpu_ends_the_start(monkeypatch: pytest.MonkeyPatch, where: str) -> None:
+    """Nothing else works on it either: a fallback would fail with every request."""
+    stand_in(monkeypatch, "ops", try_out=Mock(side_effect=POISONED if where == "try_out" else None))
+    fast = SimpleNamespace(synthesize=Mock(side_effect=POISONED))
+    stand_in(monkeypatch, "engine", CudaEngine=lambda *_: fast)
+    with pytest.raises(SetupError, match=r"the GPU has failed .*illegal memory access.*start again"):
+        on_cuda(tiny_model.build(), torch.device("cpu"), "auto", 0.9, 1)
+
+
+@pytest.mark.parametrize(("asked", "used"), [("auto", "tf32"), ("tf32", "tf32"), ("fp16", "tf32"), ("fp32", "fp32")])
+def test_without_fast_kernels_the_precision_is_what_it_says(
+    monkeypatch: pytest.MonkeyPatch, asked: str, used: str
+) -> None:
+    stand_in(monkeypatch, "ops", try_out=Mock(side_effect=RuntimeError("no compiler")))
+    engine = on_cuda(tiny_model.build(), torch.device("cpu"), asked, 0.9, 1)
+    assert engine.precision == used
+    assert torch.backends.cuda.matmul.fp32_precision == "ieee"
+    assert torch.backends.cudnn.rnn.fp32_precision == "ieee"  # type: ignore[attr-defined]
+    assert torch.backends.cudnn.conv.fp32_precision == ("tf32" if used == "tf32" else "ieee")  # type: ignore[attr-defined]
 
 
 @pytest.mark.skipif(importlib.util.find_spec("triton") is not None, reason="there is Triton")

@@ -121,7 +121,10 @@ async def test_a_killed_child_is_restarted(tmp_path: Path, monkeypatch: pytest.M
             await client.convert(["Hi!"], languages.EN_US)
         assert gap.value.retry_after
         await until(lambda: child.state == "restarting")
+        assert child.condition.current
+        assert "G2P service is down" in child.condition.current.message
         await until(lambda: child.state == "running")
+        await until(lambda: child.condition.current is None)
         assert (await client.convert(["Hi!"], languages.EN_US))[0].phonemes == "hˈI!"
         assert child.restarts == 1
         assert child.pid != killed

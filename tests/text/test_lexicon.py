@@ -106,16 +106,18 @@ async def test_a_new_version_is_used_and_a_broken_one_is_not(path: Path, caplog:
     assert await reading("tomato") == "everywhere"
     replace(path, '["*"]\ntomato = "nowhere"')
     assert await reading("tomato") == "nowhere"
-    with caplog.at_level(logging.ERROR):
+    with caplog.at_level(logging.WARNING):
         replace(path, "tomato =")
         assert await reading("tomato") == "nowhere"
         assert await reading("tomato") == "nowhere"
     assert len(caplog.records) == 1
     assert "lexicon is broken" in caplog.text
+    assert lexicon.condition.current
     replace(path, None)
     assert await reading("tomato") == "nowhere"
     replace(path, '["*"]\ntomato = "back"')
     assert await reading("tomato") == "back"
+    assert lexicon.condition.current is None
 
 
 def replace(path: Path, content: str | None) -> None:

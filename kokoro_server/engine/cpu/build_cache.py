@@ -113,7 +113,7 @@ def ensure(cache_dir: Path, weights: Path, wanted: Key, build: Build | None = No
         build = build_graphs
     store = Cache(cache_dir)
     folder = store.directory / FOLDER / wanted.name
-    with files.explain_os_errors(cache_dir), store.locked():
+    with files.explain_os_errors(cache_dir), store.locked("building the model"):
         # Another process may have built them while this one waited for the lock.
         if not _intact(folder, wanted):
             _build(store, weights, wanted, folder, build)

@@ -5,14 +5,15 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from kokoro_server.engine.cuda import output_buffer
+from kokoro_server.degraded import Condition, Reason
+from kokoro_server.engine.cuda import memory, output_buffer
 from kokoro_server.engine.cuda.graph_cache import Buckets, CudaGraphCache
 from kokoro_server.engine.cuda.length_split import split_by_length
 from kokoro_server.engine.cuda.ops import CudaOps, gaussian_noise
@@ -21,7 +22,7 @@ from kokoro_server.engine.cuda.static_io import POSITIONS, StaticIO
 from kokoro_server.engine.model.kokoro import BatchedKokoro, TextFeatures
 from kokoro_server.engine.model.lengths import DeviceLengths
 from kokoro_server.engine.protocol import MAX_TOKENS, SAMPLES_PER_FRAME, STYLE_DIM, Limits, Result, Row
-from kokoro_server.engine.torch_engine import TorchEngine
+from kokoro_server.engine.torch_engine import TorchEngine, set_fp32_precision
 
 log = logging.getLogger(__name__)
 
@@ -44,6 +45,7 @@ RUNS_TO_CAPTURE = 2  # one to compile and choose kernels, one to capture
 # are alive at once, and graphs have a memory pool of their own beside that of steps not captured yet.
 TENSORS_PER_FRAME = 14
 LAST_STAGE = 120 * 128  # steps per frame × channels
+MIN_PADDED_FRAMES = 2048  # the longest row at the usual speed
 MAX_PADDED_FRAMES = 40_960  # 17 minutes of audio: a larger batch would only make its rows wait
 
 # The share of a batch's time on an H200, without its fixed part, that grows with its padded frames; the rest grows with
@@ -79,8 +81,8 @@ class CudaEngine(TorchEngine):
         """`memory_fraction` is what this process may take of the device, for `engines_on_device` engines."""
         if device.index is None:
             device = torch.device("cuda", torch.cuda.current_device())
-        memory = torch.cuda.get_device_properties(device).total_memory * memory_fraction / engines_on_device
-        memory += torch.cuda.memory_allocated(device)  # plus what other engines have allocated
+        plan = memory.plan(device, memory_fraction, engines_on_device)
+        others = torch.cuda.memory_allocated(device)
         torch.cuda.set_per_process_memory_fraction(memory_fraction, device)
         dtype = PRECISIONS[precision]
         self.precision = precision
@@ -99,12 +101,17 @@ class CudaEngine(TorchEngine):
             hidden = reference.text_encoder.embedding.embedding_dim
             self._for_prosody = torch.zeros(MAX_ROWS, POSITIONS, hidden + STYLE_DIM // 2, device=device)
             self._for_decoder = torch.zeros(MAX_ROWS, POSITIONS, hidden, device=device)
-        memory -= torch.cuda.memory_allocated(device)
-        fitting = int(memory / (TENSORS_PER_FRAME * LAST_STAGE * dtype.itemsize))
+        own = torch.cuda.memory_allocated(device) - others
+        frame = TENSORS_PER_FRAME * LAST_STAGE * dtype.itemsize  # bytes
+        fitting = plan.frames(own, frame, MAX_PADDED_FRAMES, MIN_PADDED_FRAMES)
+        shared = Condition(Reason.GPU_MEMORY)
+        if shortage := plan.shortage(own, frame, MAX_PADDED_FRAMES):
+            shared.set(shortage)
+        self.conditions = (self._graphs.condition, shared)
         self._limits = Limits(
             max_tokens=MAX_TOKENS,
             max_rows=MAX_ROWS,
-            max_padded_frames=min(MAX_PADDED_FRAMES, fitting),
+            max_padded_frames=fitting,
             row_buckets=tuple(ROWS.sizes),
             padding_weight=PADDING_WEIGHT if dtype.itemsize == 2 and ops.hopper else 1.0,
             max_in_flight=2,
@@ -117,7 +124,7 @@ class CudaEngine(TorchEngine):
         """Capture graphs of the usual shapes. Takes seconds; the first time a minute, when kernels are compiled."""
         started = time.perf_counter()
         super().warmup()
-        with torch.inference_mode(), self._on_stream():
+        with memory.explain_errors(self.model.placement.device), torch.inference_mode(), self._on_stream():
             for rows in reversed(ROWS.sizes):  # the largest first: the others fit into the memory that it took
                 log.info("recording graphs rows=%d", rows)
                 for tokens in largest_first(COMMON_TOKENS, COMMON_LOAD // 2 // rows):
@@ -184,7 +191,10 @@ class CudaEngine(TorchEngine):
         """
         buckets, common = SHAPES[kind]
         candidates = buckets.candidates(size, max(common[0], size * (1 + BUCKET_SLACK / self._limits.padding_weight)))
-        return next((bucket for bucket in candidates if (kind, rows, bucket) in self._graphs), candidates[0])
+        keys = ((kind, rows, bucket) for bucket in candidates)
+        # A step whose capture is to be tried again counts as captured: else a larger one would always do its work.
+        found = next((key for key in keys if key in self._graphs or self._graphs.is_due(key)), None)
+        return found[2] if found else candidates[0]
 
     def _run_text(self, rows: int, tokens: int) -> None:
         self._run_step(("text", rows, tokens), lambda: self._text_step(rows, tokens))
@@ -249,16 +259,9 @@ def largest_first(sizes: Sequence[int], most: int) -> list[int]:
 
 @contextmanager
 def fp32_precision(matmul: str, conv: str, rnn: str) -> Iterator[None]:
-    """How torch computes with single precision in here: "ieee", or "tf32", which is faster and rounds to 11 bits."""
-    backends = (torch.backends.cuda.matmul, torch.backends.cudnn.conv, torch.backends.cudnn.rnn)  # type: ignore[attr-defined]
-    before = [backend.fp32_precision for backend in backends]
-
-    def apply(modes: Iterable[str]) -> None:
-        for backend, mode in zip(backends, modes, strict=True):
-            backend.fp32_precision = mode
-
-    apply((matmul, conv, rnn))
+    """How torch computes with single precision in here; see `set_fp32_precision`."""
+    before = set_fp32_precision(matmul, conv, rnn)
     try:
         yield
     finally:
-        apply(before)
+        set_fp32_precision(*before)

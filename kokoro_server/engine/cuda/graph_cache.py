@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
+import time
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
 
 import torch
 
+from kokoro_server.degraded import Condition, Reason
+from kokoro_server.engine.sticky import sticky_error
+
 log = logging.getLogger(__name__)
+
+# After a capture has failed, the step is run without a graph for so many seconds before another attempt, which takes
+# several times as long as the step: RETRY_S the first time, four times as long each time, MAX_RETRY_S at most.
+RETRY_S = 10.0
+RETRY_GROWTH = 4
+MAX_RETRY_S = 600.0
 
 
 class Buckets:
@@ -37,15 +48,17 @@ class CudaGraphCache:
     """Runs steps. A step seen for the second time is captured; the least recently used graphs are dropped.
 
     All graphs share one memory pool, so a step must leave its results in memory of the caller's, and only one may run
-    at a time.
+    at a time. `condition` is set while a step runs without a graph because its capture has failed.
     """
 
-    def __init__(self, limit: int) -> None:
+    def __init__(self, limit: int, clock: Callable[[], float] = time.monotonic) -> None:
+        self.condition = Condition(Reason.GPU_GRAPHS)
         self._limit = limit
+        self._clock = clock
         self._graphs: OrderedDict[Hashable, torch.cuda.CUDAGraph] = OrderedDict()
         self._seen: set[Hashable] = set()
         self._pool = torch.cuda.graph_pool_handle()
-        self._can_capture = True
+        self._failures: dict[Hashable, tuple[int, float]] = {}  # how many there were, and when to try again
 
     def __contains__(self, key: Hashable) -> bool:
         return key in self._graphs
@@ -55,7 +68,7 @@ class CudaGraphCache:
 
     def run(self, key: Hashable, step: Callable[[], None]) -> None:
         """Run `step` on the current stream. Equal keys must mean equal steps."""
-        if key not in self._graphs and key in self._seen and self._can_capture:
+        if key not in self._graphs and key in self._seen and (key not in self._failures or self.is_due(key)):
             self._capture(key, step)
         graph = self._graphs.get(key)
         if graph is None:
@@ -65,11 +78,16 @@ class CudaGraphCache:
             self._graphs.move_to_end(key)
             graph.replay()
 
+    def is_due(self, key: Hashable) -> bool:
+        """Whether the capture of this step has failed and may be tried again."""
+        return key in self._failures and self._clock() >= self._failures[key][1]
+
     def clear(self) -> None:
         """Drop all graphs and begin anew."""
         self._graphs.clear()
         self._seen.clear()
-        self._can_capture = True
+        self._failures.clear()
+        self.condition.clear()
         self._pool = torch.cuda.graph_pool_handle()
 
     def _capture(self, key: Hashable, step: Callable[[], None]) -> None:
@@ -82,12 +100,29 @@ class CudaGraphCache:
             self._seen.discard(key)
             raise
         except RuntimeError as error:
-            self._can_capture = False
-            log.warning(
-                "cannot record CUDA graphs, every step is launched kernel by kernel key=%s error=%s", key, error
-            )
+            if sticky := sticky_error(error):
+                raise sticky from None
+            self._end_capture(stream.device_index)
+            self._note_failure(key, error)
             return
         self._graphs[key] = graph
+        if self._failures.pop(key, None) and not self._failures:
+            self.condition.clear()
         log.debug("graph recorded key=%s of=%d", key, len(self._graphs))
         if len(self._graphs) > self._limit:
             self._graphs.popitem(last=False)
+
+    def _end_capture(self, device: int) -> None:
+        """Let the stream's tensors be allocated outside of the pool again, where a capture that failed has not."""
+        with contextlib.suppress(RuntimeError):
+            torch._C._cuda_endAllocateToPool(device, self._pool)
+
+    def _note_failure(self, key: Hashable, error: RuntimeError) -> None:
+        failures = self._failures.get(key, (0, 0.0))[0] + 1
+        wait = min(MAX_RETRY_S, RETRY_S * RETRY_GROWTH ** (failures - 1))
+        self._failures[key] = failures, self._clock() + wait
+        log.debug("graph not recorded key=%s failures=%d retry_s=%.0f error=%s", key, failures, wait, error)
+        self.condition.set(
+            "CUDA graphs could not be recorded, so steps are launched kernel by kernel, several times slower; "
+            f"it is tried again. Please report it if that does not help: {str(error).partition(chr(10))[0]}"
+        )

@@ -1,7 +1,7 @@
 """LSTMs on an NVIDIA GPU: one kernel holds the weights through all steps; its programs exchange their outputs.
 
-A step takes 2 to 3.5 µs, against 7 to 15 with cuDNN; there are hundreds in a batch. (Besides, cuDNN's steps, captured
-for 48 rows, now and then gave numbers that were not finite on an H200.)
+A step takes 2 to 3.5 µs, against 7 to 15 with cuDNN; there are hundreds in a batch. Besides, cuDNN's steps, captured
+for 48 rows, now and then gave numbers that were not finite on an H200: where it is used, its rows are few.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ UNITS = (4, 8, 16)  # hidden units per program with few rows: fewer make a step 
 RESIDENT = 2  # programs of UNITS[-1] units that fit in a multiprocessor's registers
 GROUP = 16  # rows of a program, for many rows
 GROUP_UNITS = (8, 16)
-LAUNCHES = 4  # up to so many in sequence beat cuDNN
+LAUNCHES = 4  # up to so many in sequence beat one call of cuDNN
+CUDNN_ROWS = 32  # of one call of cuDNN, at most
 
 
 class FusedLSTM(BiLSTM):
@@ -49,11 +50,10 @@ class FusedLSTM(BiLSTM):
         max_rows = min(FEW_ROWS, self._max_rows(UNITS[-1]))
         if len(x) > max_rows and self.split:
             layer, max_rows = self._many, self._groups(GROUP_UNITS[-1]) * GROUP
-        if not max_rows or len(x) > LAUNCHES * max_rows:
-            return super().__call__(x, lengths)
-        gates = self.input(self.flagged(x, lengths))
-        parts = [layer(part) for part in torch.split(gates, max_rows)]
-        return parts[0] if len(parts) == 1 else torch.cat(parts)
+        flagged = self.flagged(x, lengths)
+        if len(x) > max_rows * LAUNCHES * -(-len(x) // CUDNN_ROWS):
+            return in_parts(lambda part: self.lstm(part)[0], flagged, CUDNN_ROWS)
+        return in_parts(layer, self.input(flagged), max_rows)
 
     def _max_rows(self, units: int) -> int:
         """How many rows run at once with so many units per program. All must run at once: they wait for each other."""
@@ -90,3 +90,8 @@ class FusedLSTM(BiLSTM):
         blocks = self.recurrent.view(2, 4, self.hidden // units, units, self.hidden)
         high, low = split_fp16(blocks.permute(0, 2, 4, 3, 1))
         return high.contiguous(), low.contiguous()
+
+
+def in_parts(layer: Callable[[Tensor], Tensor], x: Tensor, max_rows: int) -> Tensor:
+    parts = [layer(part) for part in torch.split(x, max_rows)]
+    return parts[0] if len(parts) == 1 else torch.cat(parts)

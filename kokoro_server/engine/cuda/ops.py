@@ -96,6 +96,7 @@ def try_out(device: torch.device) -> None:
     """Compile and launch a kernel on the device, or raise what prevents it."""
     with torch.cuda.device(device):
         gaussian_noise(torch.zeros(1, dtype=torch.int64, device=device), 16 * SAMPLES_PER_FRAME)
+        torch.cuda.synchronize(device)  # a kernel that fails says so late
 
 
 def gaussian_noise(seeds: Tensor, samples: int) -> Tensor:

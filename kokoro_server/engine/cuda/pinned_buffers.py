@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import time
 import weakref
-from collections import defaultdict
+from collections import defaultdict, deque
+from collections.abc import Callable
 
 import numpy as np
 import torch
@@ -11,22 +13,62 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 SMALLEST = 1 << 20  # samples
+IDLE_SECONDS = 15.0  # after which a buffer that was not needed is given back: as many stay as a crowd needs at once
+
+
+def allocate(samples: int) -> Tensor:
+    return torch.empty(samples, pin_memory=True)
+
+
+def empty_cache() -> None:
+    """Give the system what torch keeps of pinned memory that was freed."""
+    torch._C._host_emptyCache()  # its public name, torch.accelerator.empty_host_cache, is newer than the oldest torch
 
 
 class PinnedBuffers:
     """Not torch's own pool: with it, the thread that drops the last row frees the buffers, which records an event on
-    the device's stream; if that stream is being captured just then, the process ends.
+    the device's stream; if that stream is being captured just then, the process ends. Here, buffers are freed by the
+    thread that calls `acquire`, and only while it does.
     """
 
-    def __init__(self) -> None:
-        self._free: defaultdict[int, list[Tensor]] = defaultdict(list)
+    def __init__(
+        self,
+        allocate: Callable[[int], Tensor] = allocate,
+        empty_cache: Callable[[], None] = empty_cache,
+        now: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._allocate = allocate
+        self._empty_cache = empty_cache
+        self._now = now
+        self._freed = False  # whether torch has got a buffer back that it may still keep
+        # By size: when each was last in use, and the buffer, the latest last. That is taken first, so that those which
+        # a crowd left behind grow old at the other end.
+        self._free: defaultdict[int, deque[tuple[float, Tensor]]] = defaultdict(deque)
 
     def acquire(self, rows: int, samples: int) -> tuple[Tensor, NDArray[np.float32]]:
         """A buffer as torch and as numpy see it. It is free again when the last view of the numpy array is gone."""
+        self._trim()
         size = max(SMALLEST, 1 << (rows * samples - 1).bit_length())
         free = self._free[size]
-        whole = free.pop() if free else torch.empty(size, pin_memory=True)
+        whole = free.pop()[1] if free else self._allocate(size)
         buffer = whole.as_strided((rows, samples), (samples, 1))
         view: NDArray[np.float32] = buffer.numpy()
-        weakref.finalize(view, free.append, whole)
+        weakref.finalize(view, self._release, free, whole)
         return buffer, view
+
+    def _release(self, free: deque[tuple[float, Tensor]], whole: Tensor) -> None:
+        free.append((self._now(), whole))  # in any thread: it must not free anything
+
+    def _trim(self) -> None:
+        """Give torch back what has not been used for some time, and the system what torch got the time before.
+
+        Torch waits for the device to have passed the point at which a buffer was freed: by the next batch, it has.
+        """
+        if self._freed:
+            self._empty_cache()
+            self._freed = False
+        before = self._now() - IDLE_SECONDS
+        for free in self._free.values():
+            while free and free[0][0] < before:
+                free.popleft()
+                self._freed = True

@@ -1,0 +1,124 @@
+"""The settings that say who may use the server, as values: API keys, origins of web pages, names of hosts."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from ipaddress import ip_address
+from pathlib import Path
+
+ANY = "*"
+CHALLENGE = 'Bearer realm="Kokoro Server"'  # WWW-Authenticate
+MIN_KEY_LENGTH = 8
+KEY_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+KEY = re.compile(r"[!-~]+")  # what an HTTP header may hold
+ORIGIN = re.compile(r"\*|null|[a-z][a-z0-9+.-]*://([a-z0-9_.-]+|\[[0-9a-f:.]+\])(:[0-9]{1,5})?")
+HOST_NAME = re.compile(r"(\*\.)?[a-z0-9_]([a-z0-9_.-]*[a-z0-9_])?|[0-9a-f:.]+")
+
+
+@dataclass(frozen=True, slots=True)
+class ApiKey:
+    """A key by its digest: the key itself is not kept, so that no dump or traceback can show it."""
+
+    name: str
+    digest: bytes = field(repr=False)
+
+
+def digest(key: bytes) -> bytes:
+    return hashlib.sha256(key).digest()
+
+
+def name_of(key: bytes, known: Sequence[ApiKey]) -> str | None:
+    """The name of the key, in a time that does not tell how much of it is right or which one it is."""
+    presented, found = digest(key), None
+    for candidate in known:
+        if hmac.compare_digest(presented, candidate.digest):
+            found = candidate.name
+    return found
+
+
+def parse_keys(text: str) -> tuple[ApiKey, ...]:
+    """`alice=key,bob=key`."""
+    return _keys(entry.strip() for entry in text.split(","))
+
+
+def read_keys(path: Path) -> tuple[ApiKey, ...]:
+    """A file with a `name=key` on each line; `#` begins a comment line."""
+    try:
+        lines = path.read_text(encoding="utf-8-sig").splitlines()
+    except UnicodeDecodeError:
+        raise ValueError("is no UTF-8 text") from None
+    return _keys("" if line.lstrip().startswith("#") else line.strip() for line in lines)
+
+
+def unique(keys: Iterable[ApiKey]) -> tuple[ApiKey, ...]:
+    names, digests = set[str](), dict[bytes, str]()
+    for key in keys:
+        if key.name in names:
+            raise ValueError(f"the name {key.name} is given twice")
+        if key.digest in digests:
+            raise ValueError(f"{digests[key.digest]} and {key.name} have the same key; each name needs its own")
+        names.add(key.name)
+        digests[key.digest] = key.name
+    return tuple(keys)
+
+
+def _keys(entries: Iterable[str]) -> tuple[ApiKey, ...]:
+    keys = tuple(_key(number, entry) for number, entry in enumerate(entries, 1) if entry)
+    if not keys:
+        raise ValueError("holds no key; write name=key")
+    return unique(keys)
+
+
+def _key(number: int, entry: str) -> ApiKey:
+    # The messages name an entry by its number: even what stands in place of its name may be a key.
+    name, separator, key = (part.strip() for part in entry.partition("="))
+    if not separator or not KEY_NAME.fullmatch(name):
+        raise ValueError(f"entry {number} is not name=key; a name has letters, digits, '.', '_' and '-'")
+    if len(key) < MIN_KEY_LENGTH:
+        raise ValueError(f"entry {number}: a key needs at least {MIN_KEY_LENGTH} characters")
+    if not KEY.fullmatch(key):
+        raise ValueError(f"entry {number}: a key has printable ASCII characters and no spaces")
+    return ApiKey(name, digest(key.encode()))
+
+
+def parse_origins(text: str) -> tuple[str, ...]:
+    """`https://example.org,http://localhost:3000`, `null` for pages without an origin, or `*`."""
+    origins = tuple(part.removesuffix("/") for part in _parts(text))
+    if not all(ORIGIN.fullmatch(origin) for origin in origins):
+        raise ValueError
+    return origins
+
+
+def parse_hosts(text: str) -> tuple[str, ...]:
+    """`speech.example.org,*.lan`, or `*`."""
+    names = tuple(part.strip("[]") for part in _parts(text))
+    if not all(name == ANY or HOST_NAME.fullmatch(name) for name in names):
+        raise ValueError
+    return names
+
+
+def _parts(text: str) -> list[str]:
+    return [part.strip().lower() for part in text.split(",") if part.strip()]
+
+
+def host_name(netloc: str) -> str:
+    """The name or address in a Host header or in the middle of a URL, without its port."""
+    if netloc.startswith("["):
+        return netloc[1:].partition("]")[0].lower()
+    return netloc.partition(":")[0].rstrip(".").lower()
+
+
+@lru_cache(1024)
+def is_loopback(name: str) -> bool:
+    """Whether this name or address always means the machine itself."""
+    if name == "localhost" or name.endswith(".localhost"):
+        return True
+    try:
+        return ip_address(name).is_loopback
+    except ValueError:
+        return False

@@ -1,0 +1,47 @@
+"""Where a request carries its API key.
+
+In order: `X-API-Key`, `Authorization: Bearer`. A WebSocket, whose headers a browser does not let a page choose, may
+offer the subprotocols `kokoro, key.<the key in base64url>`, of which the server accepts the first; or say `?api_key=`.
+"""
+
+from __future__ import annotations
+
+import binascii
+from base64 import urlsafe_b64decode
+from collections.abc import Mapping
+from urllib.parse import parse_qsl, urlencode
+
+from starlette.types import Scope
+
+SUBPROTOCOL = "kokoro"
+KEY_SUBPROTOCOL = "key."
+KEY_PARAMETER = "api_key"
+BEARER = b"bearer "
+
+
+def take_key(scope: Scope, headers: Mapping[bytes, bytes]) -> bytes | None:
+    """The key that the request carries. It is taken out of a WebSocket's URL and subprotocols, which may be logged."""
+    in_socket = _take_from_socket(scope) if scope["type"] == "websocket" else None
+    if key := headers.get(b"x-api-key"):
+        return key
+    authorization = headers.get(b"authorization", b"")
+    if authorization[: len(BEARER)].lower() == BEARER:
+        return authorization[len(BEARER) :].strip()
+    return in_socket
+
+
+def _take_from_socket(scope: Scope) -> bytes | None:
+    offered: list[str] = scope.get("subprotocols", [])
+    keys = [_decoded(name.removeprefix(KEY_SUBPROTOCOL)) for name in offered if name.startswith(KEY_SUBPROTOCOL)]
+    scope["subprotocols"] = [name for name in offered if not name.startswith(KEY_SUBPROTOCOL)]
+    parameters = parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)
+    keys += [value.encode() for name, value in parameters if name == KEY_PARAMETER]
+    scope["query_string"] = urlencode([pair for pair in parameters if pair[0] != KEY_PARAMETER]).encode()
+    return keys[0] if keys else None
+
+
+def _decoded(text: str) -> bytes:
+    try:
+        return urlsafe_b64decode(text + "=" * (-len(text) % 4))
+    except (ValueError, binascii.Error):
+        return b""

@@ -1,0 +1,75 @@
+"""Whether a request may join the queue now, by what its caller and the others have in it."""
+
+from __future__ import annotations
+
+import math
+
+from kokoro_server.batching.clock import Clock
+from kokoro_server.batching.devices import Devices
+from kokoro_server.batching.entry import Priority
+from kokoro_server.batching.lanes import PriorityLanes
+from kokoro_server.batching.policy import BatchingOptions
+from kokoro_server.engine.protocol import SAMPLE_RATE, SAMPLES_PER_FRAME
+from kokoro_server.errors import TooBusy
+
+FRAME_SECONDS = SAMPLES_PER_FRAME / SAMPLE_RATE
+
+
+class Admission:
+    """Refuses early what would wait too long, so that nobody waits in vain.
+
+    One caller alone may fill the queue. Another is then let in all the same while it has less there than its share, the
+    size of the queue by the number of callers. So n callers have at most 1 + 1/2 + … + 1/n times the size waiting: at a
+    size of 1000 that is less than eightfold, as beyond 1000 callers the share is nothing.
+    """
+
+    def __init__(self, options: BatchingOptions, waiting: PriorityLanes, devices: Devices, clock: Clock) -> None:
+        self._options = options
+        self._waiting = waiting
+        self._devices = devices
+        self._clock = clock
+
+    def predicted_wait(self, priority: Priority, caller: str | None = None) -> float:
+        """Seconds until an entry that arrived now would start, predicted from what recent batches took.
+
+        Without `caller` it goes behind all others, as an entry of a caller does who sent all of them.
+        """
+        rows, frames, on_their_way = self._waiting.ahead_of(priority, caller)
+        return self._devices.wait_seconds(rows=rows, frames=frames, unknown_rows=on_their_way)
+
+    def check(self, caller: str, priority: Priority, deadline: float) -> None:
+        """Raise TooBusy, with the time to retry after, if a text of this caller's must not join the queue."""
+        wait = self.predicted_wait(priority, caller)
+        allowed = deadline - self._clock.now()
+        if self._full_for(caller):
+            size, most = len(self._waiting) + self._waiting.expected, self._options.max_queue_size
+            _refuse(f"{size} texts are waiting, the most allowed is {most}", wait)
+        if wait > allowed:
+            _refuse(f"the wait would be about {wait:.1f} s, more than the {allowed:.1f} s allowed", wait - allowed)
+
+    def check_queued_audio(self, caller: str, priority: Priority) -> None:
+        """Raise TooBusy if as much of this caller's audio waits as is allowed. What it will add does not count."""
+        limit = self._options.max_queued_seconds
+        if limit and (queued := self._queued_seconds(caller)) >= limit:
+            wait = self.predicted_wait(priority, caller)
+            _refuse(
+                f"about {queued:.0f} s of your audio are waiting, at most {limit:g} s are allowed (MAX_QUEUED_SECONDS)",
+                wait * (1 - limit / queued),
+            )
+
+    def _full_for(self, caller: str) -> bool:
+        most = self._options.max_queue_size
+        if len(self._waiting) + self._waiting.expected < most:
+            return False
+        own = self._waiting.share(caller).size
+        return own >= most // (self._waiting.callers + (not own))
+
+    def _queued_seconds(self, caller: str) -> float:
+        """Audio of the caller's that waits, as predicted; a request whose text is still being read counts as usual."""
+        share = self._waiting.share(caller)
+        usual = max(device.costs.row_frames for device in self._devices) if share.expected else 0.0
+        return (share.frames + share.expected * usual) * FRAME_SECONDS
+
+
+def _refuse(why: str, retry_after: float) -> None:
+    raise TooBusy(f"the server is busy: {why}", retry_after=max(1, math.ceil(retry_after)))

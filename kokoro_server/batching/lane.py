@@ -1,0 +1,165 @@
+"""The waiting entries of one priority: callers take turns, and each caller's entries go by age."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from heapq import heappop, heappush, heapreplace
+from operator import attrgetter
+
+from kokoro_server.batching.entry import Entry
+
+_turn = attrgetter("turn")
+
+# An entry whose turn it may be: when, its flow's number, the entry, and those of its flow that follow.
+Turn = tuple[float, int, Entry, Iterator[Entry]]
+
+
+@dataclass(slots=True, eq=False)
+class Flow:
+    """The entries of one caller, oldest first."""
+
+    turn: tuple[float, int]  # virtual time of its next turn, and the number of its first entry ever: it decides a tie
+    entries: OrderedDict[int, Entry] = field(default_factory=OrderedDict)
+    frames: int = 0
+
+    def __iter__(self) -> Iterator[Entry]:
+        return iter(self.entries.values())
+
+
+class Lane:
+    """Start-time fair queueing in frames of audio: a caller's next turn is later by what it was given.
+
+    Virtual time goes on by what each waiting caller would get if all got the same. A caller that was not waiting starts
+    there: neither does it gain by having been away, nor can ever new callers hold off one that waits. Nothing is kept
+    of a caller without entries. With one caller, entries go in order of arrival. Adding and removing take constant time
+    but for finding a place among the callers.
+    """
+
+    def __init__(self) -> None:
+        self._entries: OrderedDict[int, Entry] = OrderedDict()  # in order of arrival
+        self._flows: dict[str, Flow] = {}
+        self._turns: list[Flow] = []  # the same, sorted by turn
+        self._time = 0.0  # virtual
+        self.frames = 0
+        self.skipped = 0  # batches in a row that took nothing from here while something waited
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def __iter__(self) -> Iterator[Entry]:
+        """In order of turns."""
+        return iter(self._turns[0]) if len(self._turns) == 1 else _merged(self._turns)
+
+    @property
+    def head(self) -> Entry:
+        return next(iter(self._turns[0]))
+
+    @property
+    def oldest(self) -> Entry:
+        return next(iter(self._entries.values()))
+
+    def add(self, entry: Entry) -> None:
+        flow = self._flows.get(entry.caller)
+        if flow is None:
+            self._time = max(self._time, self._turns[0].turn[0]) if self._turns else 0.0
+            flow = Flow((self._time, entry.number))
+            self._join(entry.caller, flow)
+        flow.entries[entry.number] = self._entries[entry.number] = entry
+        flow.frames += entry.frames
+        self.frames += entry.frames
+
+    def discard(self, entry: Entry) -> bool:
+        """Whether it was there. Its caller is not charged for it."""
+        if entry.number not in self._entries:
+            return False
+        if not self._remove(entry).entries:
+            self._drop(entry.caller)
+        return True
+
+    def take(self, entries: Sequence[Entry], group: Callable[[Entry], str]) -> None:
+        """Remove the entries of a batch, and count whom it skipped, or overtook for others of the same group."""
+        if entries:
+            self._count_overtaken(entries, group)
+            self._time += sum(entry.frames for entry in entries) / len(self._turns)
+            self._charge(entries)
+        self.skipped = 0 if entries or not self._entries else self.skipped + 1
+
+    def ahead_of(self, caller: str) -> tuple[int, float]:
+        """The entries, and their frames, that a new one of this caller's would wait for: about, and at most.
+
+        They are its own and as many of each other caller's, and one more of those.
+        """
+        flow = self._flows.get(caller)
+        rows, frames = (len(flow.entries), flow.frames) if flow else (0, 0)
+        others = len(self._flows) - (flow is not None)
+        if not others:
+            return rows, frames
+        usual = self.frames / len(self)
+        return min(len(self), rows + others * (rows + 1)), min(self.frames, frames + others * (frames + usual))
+
+    def _count_overtaken(self, taken: Sequence[Entry], group: Callable[[Entry], str]) -> None:
+        left = set(taken)
+        passed: dict[str, list[Entry]] = {}
+        for entry in self:
+            if entry not in left:
+                passed.setdefault(group(entry), []).append(entry)
+                continue
+            for overtaken in passed.pop(group(entry), ()):
+                overtaken.overtaken += 1
+            left.remove(entry)
+            if not left:
+                return
+
+    def _charge(self, taken: Sequence[Entry]) -> None:
+        """Remove the entries, and put off their callers' next turns."""
+        given: dict[str, int] = {}
+        for entry in taken:
+            self._remove(entry)
+            given[entry.caller] = given.get(entry.caller, 0) + entry.frames
+        for caller, frames in given.items():
+            flow = self._drop(caller)
+            if flow.entries:
+                time, number = flow.turn
+                flow.turn = time + frames, number
+                self._join(caller, flow)
+
+    def _remove(self, entry: Entry) -> Flow:
+        flow = self._flows[entry.caller]
+        del self._entries[entry.number], flow.entries[entry.number]
+        flow.frames -= entry.frames
+        self.frames -= entry.frames
+        return flow
+
+    def _join(self, caller: str, flow: Flow) -> None:
+        self._flows[caller] = flow
+        insort(self._turns, flow, key=_turn)
+
+    def _drop(self, caller: str) -> Flow:
+        flow = self._flows.pop(caller)
+        del self._turns[bisect_left(self._turns, flow.turn, key=_turn)]
+        return flow
+
+
+def _merged(flows: Iterable[Flow]) -> Iterator[Entry]:
+    """The entries of flows that are sorted by turn. One behind another of its flow is later by the frames of that."""
+    turns: list[Turn] = []
+    for flow in flows:
+        while turns and turns[0] < flow.turn:
+            yield _next(turns)
+        entries = iter(flow)
+        heappush(turns, (*flow.turn, next(entries), entries))
+    while turns:
+        yield _next(turns)
+
+
+def _next(turns: list[Turn]) -> Entry:
+    time, number, entry, others = turns[0]
+    following = next(others, None)
+    if following is None:
+        heappop(turns)
+    else:
+        heapreplace(turns, (time + entry.frames, number, following, others))
+    return entry

@@ -1,0 +1,67 @@
+"""States in which the server works, but worse than it should. `/health`, `/metrics` and the log show them."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+
+log = logging.getLogger(__name__)
+
+
+class Reason(StrEnum):
+    """What can be worse. The names are part of the API: `/health` and the metric show them."""
+
+    WEIGHTS = "weights"  # int8 weights, because no better ones could be fetched
+    GPU_UNUSED = "gpu_unused"  # there is a GPU, but the model runs on the CPU
+    GPU_KERNELS = "gpu_kernels"  # torch runs the model without the fast kernels
+    GPU_GRAPHS = "gpu_graphs"  # steps of the model run without a CUDA graph
+    GPU_MEMORY = "gpu_memory"  # others have taken memory, so batches are smaller
+    G2P = "g2p"  # text cannot be turned into phonemes
+    LEXICON = "lexicon"  # the lexicon has been changed, but the new version cannot be used
+    FORMATS = "formats"  # an audio format cannot be written
+
+
+@dataclass(frozen=True, slots=True)
+class Degradation:
+    reason: Reason
+    message: str  # what is worse, why, and what to do
+    since: float  # seconds since 1970
+
+
+class Condition:
+    """One thing that can be worse, kept by the part that it concerns. Safe in several threads.
+
+    A line is logged when it sets in, when its message changes and when it ends, and no other.
+    """
+
+    def __init__(self, reason: Reason) -> None:
+        self.reason = reason
+        self._lock = threading.Lock()
+        self._current: Degradation | None = None
+
+    @property
+    def current(self) -> Degradation | None:
+        return self._current
+
+    def set(self, message: str) -> None:
+        with self._lock:
+            before = self._current
+            self._current = Degradation(self.reason, message, before.since if before else time.time())
+        if before is None or before.message != message:
+            log.warning("degraded reason=%s %s", self.reason, message)
+
+    def clear(self) -> None:
+        with self._lock:
+            before, self._current = self._current, None
+        if before is not None:
+            log.info("no longer degraded reason=%s seconds=%.0f", self.reason, time.time() - before.since)
+
+
+def current(conditions: Iterable[Condition]) -> list[Degradation]:
+    """What is worse now, oldest first."""
+    found = [now for condition in conditions if (now := condition.current)]
+    return sorted(found, key=lambda degradation: degradation.since)

@@ -1,0 +1,83 @@
+"""What an engine may take of a GPU's memory, which it may share with other engines and other programs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import torch
+
+from kokoro_server.engine.sticky import sticky_error
+from kokoro_server.errors import SetupError
+
+# What CUDA takes beside torch's allocations once all kernels are loaded: their code, and workspaces.
+OUTSIDE_BYTES = 512 * 2**20
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryPlan:
+    """In bytes. `share` is what one engine may take for everything, `unshared` what it could if nothing else ran."""
+
+    device: str
+    total: int
+    free: int  # to this process: what it has itself counts as free
+    share: float
+    unshared: float
+
+    def frames(self, own: float, bytes_per_frame: float, most: int, least: int) -> int:
+        """How many padded frames fit beside `own` bytes, `most` at most. Raises SetupError if not even `least` do."""
+        fitting = int((self.share - own) / bytes_per_frame)
+        if fitting < least:
+            needed = own + least * bytes_per_frame
+            raise SetupError(f"{self.device}: too little memory, {_gb(needed)} GB needed; {self._advice()}")
+        return min(most, fitting)
+
+    def shortage(self, own: float, bytes_per_frame: float, most: int) -> str | None:
+        """What other programs on the GPU cost, if that is more than half of a batch."""
+        frames, alone = (int((share - own) / bytes_per_frame) for share in (self.share, self.unshared))
+        possible = min(most, alone)
+        if frames >= possible / 2:
+            return None
+        return f"other programs use {self.device}, so batches have {frames} frames and not {possible}: {self._advice()}"
+
+    def _advice(self) -> str:
+        return (
+            f"{_gb(self.free)} of {_gb(self.total)} GB were free, of which this engine may take {_gb(self.share)}. "
+            "End what else uses the GPU, set KOKORO_GPU_MEMORY_FRACTION or KOKORO_DEVICE, and start again"
+        )
+
+
+def plan(device: torch.device, fraction: float, engines: int) -> MemoryPlan:
+    """The share of one of `engines` engines. The process may take `fraction` of the memory, as far as it is free."""
+    free, total = torch.cuda.mem_get_info(device)
+    free += torch.cuda.memory_reserved(device)  # an earlier engine of this process has taken that from the same share
+    most = total * fraction
+    return MemoryPlan(str(device), total, free, min(most, free - OUTSIDE_BYTES) / engines, most / engines)
+
+
+@contextmanager
+def explain_errors(device: torch.device) -> Iterator[None]:
+    """Turn errors that nothing but another start can mend into SetupError: memory that runs out, a poisoned device."""
+    try:
+        yield
+    except torch.cuda.OutOfMemoryError as error:
+        raise SetupError(
+            f"{device}: out of memory while the model is loaded ({_first_line(error)}); end what else uses the GPU, or "
+            "set KOKORO_GPU_MEMORY_FRACTION or KOKORO_DEVICE"
+        ) from error
+    except Exception as error:
+        if sticky := sticky_error(error):
+            raise SetupError(
+                f"{device}: the GPU has failed and cannot be used by this process any more ({_first_line(sticky)}); "
+                "start again. If that happens again, look for Xid in the kernel's log, and please report it"
+            ) from error
+        raise
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0]
+
+
+def _gb(size: float) -> str:
+    return f"{size / 1e9:.1f}"

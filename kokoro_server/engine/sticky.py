@@ -1,0 +1,27 @@
+"""Errors of a device after which every further call in the process fails. Imports no torch."""
+
+from __future__ import annotations
+
+STICKY = (
+    "illegal memory access",
+    "illegal instruction",
+    "device-side assert",
+    "unspecified launch failure",
+    "misaligned address",
+    "invalid address space",
+    "invalid program counter",
+    "hardware stack error",
+    "uncorrectable ecc error",
+    "the launch timed out",
+)
+
+
+def sticky_error(error: BaseException) -> BaseException | None:
+    """The error, or one that it hides, if only a new process helps: what fails afterwards says something else."""
+    seen: BaseException | None = error
+    while seen is not None:
+        message = str(seen).lower()
+        if any(text in message for text in STICKY):
+            return seen
+        seen = seen.__cause__ or seen.__context__
+    return None

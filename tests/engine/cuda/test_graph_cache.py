@@ -1,0 +1,138 @@
+"""When steps are captured, with a double of CUDA's graphs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import pairwise
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+
+from kokoro_server.batching.faults import Fault, classify
+from kokoro_server.engine.cuda.graph_cache import MAX_RETRY_S, RETRY_S, CudaGraphCache
+
+
+class Gpu:
+    """Captures a step by remembering it. `error` is raised at the end of a capture, as CUDA does."""
+
+    def __init__(self) -> None:
+        self.error: Exception | None = None
+        self.captures = 0
+        self.now = 0.0
+
+    @contextmanager
+    def graph(self, *_: Any, **__: Any) -> Iterator[None]:
+        self.captures += 1
+        yield
+        if self.error:
+            raise self.error
+
+
+@pytest.fixture
+def gpu(monkeypatch: pytest.MonkeyPatch) -> Gpu:
+    gpu = Gpu()
+    monkeypatch.setattr(torch.cuda, "graph_pool_handle", lambda: (0, 1))
+    monkeypatch.setattr(torch.cuda, "CUDAGraph", lambda: SimpleNamespace(replay=lambda: None))
+    monkeypatch.setattr(torch.cuda, "current_stream", lambda: SimpleNamespace(device_index=0))
+    monkeypatch.setattr(torch.cuda, "graph", gpu.graph)
+    monkeypatch.setattr(torch._C, "_cuda_endAllocateToPool", lambda *_: None, raising=False)
+    return gpu
+
+
+@pytest.fixture
+def cache(gpu: Gpu) -> CudaGraphCache:
+    return CudaGraphCache(8, clock=lambda: gpu.now)
+
+
+def run(cache: CudaGraphCache, key: str, times: int = 1) -> None:
+    for _ in range(times):
+        cache.run(key, lambda: None)
+
+
+def test_a_step_is_captured_when_it_is_seen_again(gpu: Gpu, cache: CudaGraphCache) -> None:
+    run(cache, "a", 5)
+    assert gpu.captures == 1
+    assert "a" in cache
+    assert cache.condition.current is None
+
+
+def test_a_failed_capture_is_tried_again_after_a_while(gpu: Gpu, cache: CudaGraphCache) -> None:
+    gpu.error = RuntimeError("operation not permitted when stream is capturing\nmore")
+    run(cache, "a", 10)
+    assert gpu.captures == 1
+    assert cache.condition.current
+    assert "operation not permitted when stream is capturing" in cache.condition.current.message
+    assert not cache.is_due("a")
+
+    gpu.error, gpu.now = None, RETRY_S
+    assert cache.is_due("a")
+    run(cache, "a", 3)
+    assert gpu.captures == 2
+    assert "a" in cache
+    assert cache.condition.current is None
+
+
+def test_one_step_that_fails_does_not_keep_others_from_their_graphs(gpu: Gpu, cache: CudaGraphCache) -> None:
+    gpu.error = RuntimeError("no")
+    run(cache, "a", 2)
+    gpu.error = None
+    run(cache, "b", 2)
+    assert "b" in cache
+    assert cache.condition.current  # "a" is still slow
+    gpu.now = RETRY_S
+    run(cache, "a")
+    assert cache.condition.current is None
+
+
+def test_attempts_become_rare(gpu: Gpu, cache: CudaGraphCache) -> None:
+    gpu.error = RuntimeError("no")
+    run(cache, "a", 2)
+    attempts = []
+    for second in range(4000):
+        gpu.now, before = float(second), gpu.captures
+        run(cache, "a")
+        if gpu.captures > before:
+            attempts.append(second)
+    waits = [b - a for a, b in pairwise(attempts)]
+    assert waits == sorted(waits)
+    assert waits[-1] == MAX_RETRY_S
+
+
+def test_the_log_says_it_once(gpu: Gpu, cache: CudaGraphCache, caplog: pytest.LogCaptureFixture) -> None:
+    gpu.error = RuntimeError("no")
+    for key in "abcdef":
+        run(cache, key, 3)
+    assert len([record for record in caplog.records if "CUDA graphs could not be recorded" in record.message]) == 1
+
+
+def test_freeing_memory_begins_anew(gpu: Gpu, cache: CudaGraphCache) -> None:
+    gpu.error = RuntimeError("no")
+    run(cache, "a", 2)
+    gpu.error = None
+    cache.clear()
+    assert cache.condition.current is None
+    run(cache, "a", 2)
+    assert "a" in cache
+
+
+def test_a_poisoned_device_is_no_reason_to_go_on_without_graphs(gpu: Gpu, cache: CudaGraphCache) -> None:
+    """The end of a capture raises an error of its own, which hides the one that matters."""
+    poison = RuntimeError("CUDA error: an illegal memory access was encountered")
+    gpu.error = RuntimeError("operation failed due to a previous error during capture")
+    gpu.error.__context__ = poison
+    run(cache, "a")
+    with pytest.raises(RuntimeError, match="illegal memory access") as raised:
+        run(cache, "a")
+    assert classify(raised.value) is Fault.DEVICE
+    assert cache.condition.current is None
+
+
+def test_memory_that_runs_out_is_for_the_queue_to_handle(gpu: Gpu, cache: CudaGraphCache) -> None:
+    gpu.error = torch.cuda.OutOfMemoryError("full")
+    run(cache, "a")
+    with pytest.raises(torch.cuda.OutOfMemoryError):
+        run(cache, "a")
+    assert cache.condition.current is None

@@ -1,0 +1,95 @@
+"""Buffers are reused, and given back when they were not needed for some time."""
+
+from __future__ import annotations
+
+import gc
+import threading
+
+import pytest
+import torch
+
+from kokoro_server.engine.cuda.pinned_buffers import IDLE_SECONDS, SMALLEST, PinnedBuffers
+
+
+class Host:
+    """Stands in for pinned memory: counts what was allocated, and how often torch was asked to give memory back."""
+
+    def __init__(self) -> None:
+        self.allocated: list[int] = []
+        self.emptied = 0
+        self.now = 100.0
+
+    def allocate(self, samples: int) -> torch.Tensor:
+        self.allocated.append(samples)
+        return torch.zeros(samples)
+
+    def empty_cache(self) -> None:
+        self.emptied += 1
+
+    def buffers(self) -> PinnedBuffers:
+        return PinnedBuffers(self.allocate, self.empty_cache, now=lambda: self.now)
+
+
+@pytest.fixture
+def host() -> Host:
+    return Host()
+
+
+def kept(buffers: PinnedBuffers) -> int:
+    gc.collect()
+    return sum(map(len, buffers._free.values()))
+
+
+def test_a_buffer_is_reused_once_nobody_looks_at_it(host: Host) -> None:
+    buffers = host.buffers()
+    tensor, view = buffers.acquire(2, 300)
+    tensor[1, 5] = 7.0
+    row = view[1, :10]
+    assert row[5] == 7.0
+    del tensor, view
+    other, _ = buffers.acquire(2, 300)
+    assert host.allocated == [SMALLEST] * 2
+    assert row[5] == 7.0
+    del row, other, _
+    tensor, view = buffers.acquire(1, 10)
+    assert len(host.allocated) == 2
+    assert view.shape == tensor.shape == (1, 10)
+
+
+def test_what_a_crowd_left_behind_is_given_back(host: Host) -> None:
+    buffers = host.buffers()
+    crowd = [buffers.acquire(4, SMALLEST) for _ in range(20)]
+    assert kept(buffers) == 0
+    del crowd
+    assert kept(buffers) == 20
+    for _ in range(10):  # two at a time are in use from now on
+        pair = [buffers.acquire(4, SMALLEST) for _ in range(2)]
+        del pair
+        host.now += IDLE_SECONDS / 4
+    assert kept(buffers) == 2
+    assert len(host.allocated) == 20
+    assert host.emptied == 1
+
+
+def test_sizes_that_are_not_asked_for_any_more_are_given_back(host: Host) -> None:
+    buffers = host.buffers()
+    for rows in (1, 4, 16):
+        buffers.acquire(rows, SMALLEST)
+    assert kept(buffers) == 3
+    host.now += IDLE_SECONDS + 1
+    buffers.acquire(1, SMALLEST)
+    assert (kept(buffers), host.emptied) == (1, 0)
+    buffers.acquire(1, SMALLEST)
+    assert (kept(buffers), host.emptied) == (1, 1)
+    buffers.acquire(1, SMALLEST)
+    assert host.emptied == 1
+
+
+def test_the_thread_that_drops_the_last_view_frees_nothing(host: Host) -> None:
+    buffers = host.buffers()
+    held = [buffers.acquire(1, 10)]
+    host.now += IDLE_SECONDS + 1
+    thread = threading.Thread(target=held.clear)
+    thread.start()
+    thread.join()
+    assert (kept(buffers), host.emptied) == (1, 0)

@@ -1,0 +1,73 @@
+"""What the loader says of what it found."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kokoro_server import degraded
+from kokoro_server.assets import library
+from kokoro_server.assets.catalog import WeightPrecision
+from kokoro_server.assets.library import Assets
+from kokoro_server.config import Settings
+from kokoro_server.degraded import Condition, Reason
+from kokoro_server.engine import backends, loader
+from tests import tiny, tiny_model
+
+
+@pytest.fixture
+def machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
+    """A machine with the tiny model on torch. Call it with the precision of the weights; gives calls of `improve`."""
+
+    def described(precision: WeightPrecision, engine: Any = None) -> list[dict[str, Any]]:
+        attempts: list[dict[str, Any]] = []
+        assets = Assets(tmp_path / "weights", tiny.write_voices(tmp_path), precision, "pypi", "0" * 64)
+        engine = engine or tiny_model.torch_engine()
+        monkeypatch.setattr(backends, "choose", lambda _settings: "torch")
+        monkeypatch.setattr(backends, "unused_gpu", lambda *_: None)
+        monkeypatch.setattr(library, "improve", lambda *_, **options: attempts.append(options))
+        monkeypatch.setattr(library, "ensure", lambda *_: assets)
+        monkeypatch.setattr(loader, "_torch_engines", lambda *_: [engine])
+        return attempts
+
+    return described
+
+
+def test_weights_that_are_only_what_could_be_had_are_said_and_better_ones_sought(
+    machine: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    attempts = machine("int8")
+    with caplog.at_level(logging.WARNING):
+        model = loader.load(Settings())
+    (worse,) = degraded.current(model.conditions)
+    assert worse.reason is Reason.WEIGHTS
+    assert "kokoro-server assets fetch" in worse.message
+    assert len([record for record in caplog.records if "int8" in record.message]) == 1
+    assert attempts == [{"every_s": loader.IMPROVE_EVERY_S}]
+
+
+@pytest.mark.parametrize("settings", [{"asset_source": "pypi"}, {"model_path": Path("int8.onnx")}])
+def test_int8_weights_that_were_asked_for_are_fine(machine: Any, settings: dict[str, Any]) -> None:
+    machine("int8")
+    assert degraded.current(loader.load(Settings(**settings)).conditions) == []
+
+
+def test_full_precision_is_fine(machine: Any) -> None:
+    machine("fp32")
+    assert degraded.current(loader.load(Settings()).conditions) == []
+
+
+def test_what_an_engine_says_and_a_gpu_that_is_not_used_are_passed_on(
+    machine: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine = tiny_model.torch_engine()
+    slow = Condition(Reason.GPU_KERNELS)
+    slow.set("slow")
+    engine.conditions = (slow,)
+    machine("fp32", engine)
+    monkeypatch.setattr(backends, "unused_gpu", lambda *_: "install torch")
+    found = {each.reason: each.message for each in degraded.current(loader.load(Settings()).conditions)}
+    assert found == {Reason.GPU_KERNELS: "slow", Reason.GPU_UNUSED: "install torch"}

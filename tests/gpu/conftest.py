@@ -1,0 +1,18 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+
+
+@pytest.fixture(scope="session")
+def model() -> Any:
+    """Random weights of the real size."""
+    from kokoro_server.engine.model import reference as kokoro
+
+    torch.manual_seed(0)
+    model = kokoro.blank()
+    with torch.no_grad():
+        model.predictor.F0_proj.bias.fill_(120)  # Hz: voiced
+    return model
