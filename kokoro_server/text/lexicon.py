@@ -78,6 +78,10 @@ class LanguageLexicon:
         parts.append(Traced.join((*plain, text.between(end, len(text.text)))))
         return [part for part in parts if isinstance(part, Pronunciation) or part.text]
 
+    def spans(self, text: str) -> list[tuple[int, int]]:
+        """The ranges of `text` that this lexicon has entries for."""
+        return [(start, end) for start, end, _ in self._matches(text.replace("’", "'"))]
+
     def _matches(self, text: str) -> Iterator[tuple[int, int, str]]:
         end = 0
         for match in _WORD_START.finditer(text):

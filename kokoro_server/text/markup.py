@@ -70,22 +70,28 @@ def describe_unknown(phonemes: str) -> str:
     return f"not phonemes of the model: {names}; known are {''.join(vocab.ids())}"
 
 
-def split_pronunciations(text: str, start: int = 0) -> Iterator[Part]:
-    """The cleaned `text` and the pronunciations in it, in order, none empty. `start` is its offset in the original."""
+def split_pronunciations(
+    text: str, start: int = 0, read: Callable[[Traced], Traced] = lambda text: text
+) -> Iterator[Part]:
+    """The cleaned `text` and the pronunciations in it, in order, none empty. `start` is its offset in the original.
+
+    `read` puts into words what stands between the pronunciations.
+    """
     end = 0
     for match in PRONUNCIATION_MARKUP.finditer(text):
-        yield from _plain(text, start, end, match.start())
+        yield from _plain(text, start, end, match.start(), read)
         word = Traced.of(match["word"], start + match.start("word")).strip()
         cleaned = clean(word).strip()
         yield Pronunciation(cleaned if cleaned.text else word, match["phonemes"])
         end = match.end()
-    yield from _plain(text, start, end, len(text))
+    yield from _plain(text, start, end, len(text), read)
 
 
-def _plain(text: str, offset: int, start: int, end: int) -> Iterator[Traced]:
-    cleaned = clean(Traced.of(text[start:end], offset + start))
-    if cleaned.text:
-        yield cleaned
+def _plain(text: str, offset: int, start: int, end: int, read: Callable[[Traced], Traced]) -> Iterator[Traced]:
+    if start < end:
+        cleaned = clean(read(Traced.of(text[start:end], offset + start)))
+        if cleaned.text:
+            yield cleaned
 
 
 def clean(text: Traced) -> Traced:

@@ -16,7 +16,7 @@ from kokoro_server.errors import InvalidInput, NothingToSay
 from kokoro_server.g2p import languages
 from kokoro_server.g2p.languages import Language
 from kokoro_server.g2p.result import G2PResult
-from kokoro_server.text import markup
+from kokoro_server.text import markup, spoken
 from kokoro_server.text.lexicon import LanguageLexicon, Lexicon
 from kokoro_server.text.markup import Part, Pronunciation
 from kokoro_server.text.pace import Pace
@@ -147,14 +147,23 @@ def _split(
         if isinstance(stretch, Pause):
             yield stretch
             continue
-        for span in sentences(stretch.text, offset=stretch.start):
-            parts = list(_apply_lexicon(span, lexicon))
-            if any(isinstance(part, Pronunciation) or markup.SPEAKABLE.search(part.text) for part in parts):
-                yield _sentence(span, parts, language)
+        for start, end in spoken.passages(stretch.text):
+            yield from _split_passage(stretch.text[start:end], stretch.start + start, language, lexicon)
 
 
-def _apply_lexicon(span: Span, lexicon: LanguageLexicon | None) -> Iterator[Part]:
-    for part in markup.split_pronunciations(span.text, span.start):
+def _split_passage(text: str, offset: int, language: Language, lexicon: LanguageLexicon | None) -> Iterator[Sentence]:
+    given = [match.span() for match in markup.PRONUNCIATION_MARKUP.finditer(text)]
+    if lexicon:
+        given += lexicon.spans(text)
+    readings = spoken.Readings(spoken.claims(text, language, untouchable=given), offset)
+    for span in sentences(text, offset=offset, unbroken=readings.unbroken(text)):
+        parts = list(_parts(span, readings, lexicon))
+        if any(isinstance(part, Pronunciation) or markup.SPEAKABLE.search(part.text) for part in parts):
+            yield _sentence(span, parts, language)
+
+
+def _parts(span: Span, readings: spoken.Readings, lexicon: LanguageLexicon | None) -> Iterator[Part]:
+    for part in markup.split_pronunciations(span.text, span.start, readings.read):
         if lexicon and not isinstance(part, Pronunciation):
             yield from lexicon.apply(part)
         else:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import regex
@@ -66,13 +67,23 @@ class Span:
         return Span(start, start + len(inner), inner)
 
 
-def sentences(text: str, limit: int = MAX_SENTENCE_CHARACTERS, offset: int = 0) -> Iterator[Span]:
+def sentences(
+    text: str,
+    limit: int = MAX_SENTENCE_CHARACTERS,
+    offset: int = 0,
+    unbroken: Sequence[tuple[int, int]] = (),
+) -> Iterator[Span]:
     """The sentences of `text`, in order, stripped and none empty. `offset` is where `text` begins in the original.
 
-    A sentence longer than `limit` comes in several spans.
+    A sentence longer than `limit` comes in several spans. No sentence ends within one of the `unbroken` ranges, which
+    are in order.
     """
-    start = 0
+    start, ranges = 0, deque(unbroken)
     for end in _ends(text):
+        while ranges and ranges[0][1] <= end:
+            ranges.popleft()
+        if ranges and ranges[0][0] < end < len(text):
+            continue
         for first, last in _split_long(text, start, end, limit):
             body = text[first:last]
             inner = body.strip()

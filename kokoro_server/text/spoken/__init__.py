@@ -11,9 +11,10 @@ from kokoro_server.text.spoken import english
 from kokoro_server.text.spoken.apply import apply
 from kokoro_server.text.spoken.engine import Claim, Dialect, Rule, find_claims
 from kokoro_server.text.spoken.english import markdown
+from kokoro_server.text.spoken.passages import Readings, passages
 from kokoro_server.text.traced import Traced
 
-__all__ = ["KINDS", "Claim", "apply", "claims", "speak"]
+__all__ = ["KINDS", "Claim", "Readings", "apply", "claims", "passages", "speak"]
 
 KINDS = tuple(english.KINDS)
 
