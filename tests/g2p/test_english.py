@@ -60,33 +60,22 @@ def test_whatever_has_a_letter_or_a_digit_is_spoken(http: httpx.Client, text: st
             assert any(character.isalpha() for character in token["phonemes"]), token
 
 
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        ("3:05pm", "three oh five PM"),
-        ("10:30", "ten thirty"),
-        ("7:00 PM", "seven PM"),
-        ("7:00", "seven o'clock"),
-        ("14:00", "fourteen hundred"),
-        ("-5°C", "minus five degrees Celsius"),
-        ("3 < 4", "three less than four"),
-    ],
-)
-def test_what_misaki_misreads_is_read_as_people_do(http: httpx.Client, text: str, words: str) -> None:
-    def sounds(text: str) -> str:
-        return convert(http, text)["phonemes"].replace("ˈ", "").replace("ˌ", "")
-
-    assert sounds(text) == sounds(words)
-
-
-def test_a_clock_time_is_one_token_with_the_text_as_written(http: httpx.Client) -> None:
-    texts = [token["text"] for token in convert(http, "Come at 3:05pm, please.")["tokens"]]
-    assert texts == ["Come", "at", "3:05pm", ",", "please", "."]
-
-
 def test_phonemes_in_the_text_are_used_as_they_are(http: httpx.Client) -> None:
     tokens = convert(http, "I am [Kokoro](/kˈOkəɹO/).")["tokens"]
     assert tokens[2] == {"text": "Kokoro", "whitespace": "", "phonemes": "kˈOkəɹO"}
+
+
+def test_phonemes_in_the_text_stay_with_their_word_after_a_range(http: httpx.Client) -> None:
+    tokens = convert(http, "From 40–60 to [Kokoro](/kˈOkəɹO/) and [New York](/nˌu jˈɔɹk/) it is.")["tokens"]
+    sounds = {token["text"]: token["phonemes"] for token in tokens}
+    assert (sounds["Kokoro"], sounds["New York"]) == ("kˈOkəɹO", "nˌu jˈɔɹk")
+    assert [token["text"] for token in tokens][-3:] == ["it", "is", "."]
+
+
+def test_phonemes_in_the_text_can_be_for_a_part_of_a_word(http: httpx.Client) -> None:
+    tokens = convert(http, "un[do](/du/)ing")["tokens"]
+    assert "".join(token["text"] for token in tokens) == "undoing"
+    assert "du" in [token["phonemes"] for token in tokens]
 
 
 def test_phonemes_in_the_text_that_the_model_does_not_know_are_reported(http: httpx.Client) -> None:

@@ -112,7 +112,7 @@ async def test_words_are_those_of_the_original_text() -> None:
         ("Hello", fake_phonemes("Hello")),
         ("wor\u200bld", fake_phonemes("world")),
         ("it's", fake_phonemes("its")),
-        ("10:30", fake_phonemes("1030")),
+        ("10:30", f"{fake_phonemes('ten')} {fake_phonemes('thirty')}"),
         ("Kokoro", "kokoɹo"),
     ]
 
@@ -209,7 +209,7 @@ async def test_bad_phonemes_are_refused(phonemes: str, error: type[InvalidInput]
 
 
 words = st.sampled_from(
-    "a be sea Dr. Smith e.g. U.S. 1,234.5 10:30 it's state-of-the-art www.a.bc/d?e=f x@y.org wor\u200bld naive "
+    "a be sea Dr. Smith e.g. U.S. 1,234.5 10:30 it's state-of-the-art a.org/d?e=f x@y.org wor\u200bld naive "
     "[Kokoro](/kokoɹo/) “so” (well) — … 😀 supercalifragilisticexpialidocious".split(" ")
 ) | st.just("[New York](/nu jɔɹk/)")
 ends = st.sampled_from([" ", " ", " ", ", ", "; ", ". ", "! ", "... ", "\n", "\n\n", ".\t", " [pause:1s] ", "。"])
@@ -229,7 +229,8 @@ async def test_every_english_word_is_spoken_once_and_in_order(parts: list[tuple[
     items = await read_or_nothing(text, languages.EN_US, sizes)
     check_pieces(text, items, sizes)
     for written, phonemes in word_pairs(text, items):
-        assert phonemes == {"Kokoro": "kokoɹo", "New York": "nu jɔɹk"}.get(written, fake_phonemes(written))
+        if written.replace(" ", "").isalpha():  # others are said in other words
+            assert phonemes == {"Kokoro": "kokoɹo", "New York": "nu jɔɹk"}.get(written, fake_phonemes(written))
     spoken = [word for written, _ in word_pairs(text, items) for word in re.findall(r"\w+", written)]
     assert spoken == re.findall(r"\w+", visible(text))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncIterator
 
 import pytest
@@ -36,9 +37,32 @@ def word_texts(text: str, pieces: list[Piece]) -> list[str]:
     return [text[word.start : word.end] for piece in pieces for word in piece.words]
 
 
+async def sounds(reader: Reader, text: str) -> str:
+    """The phonemes of `text`, without stress and marks."""
+    return re.sub(r"[\W_ˈˌ]", "", "".join(piece.phonemes for piece in await read(reader, text)))
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("From 3:30–4:30pm.", "From three thirty to four thirty P M."),
+        ("40–60°C are fine.", "Forty to sixty degrees Celsius are fine."),
+        ("It fell by -$5 to $1.5.", "It fell by minus five dollars to one point five dollars."),
+        ("Call 555-0199 on Dec. 25.", "Call five five five zero one nine nine on December twenty fifth."),
+        ("# Henry VIII\n\nHe **ruled** in 3 m².", "Henry the eighth. He ruled in three square meters."),
+        ("Mail x@y.org, use `C++`.", "Mail X at Y dot org, use C plus plus."),
+        ("7:00, 14:00, 3 < 4, 2.5K", "seven o'clock, fourteen hundred, three less than four, two point five K"),
+    ],
+)
+async def test_what_is_not_words_is_said_in_words(reader: Reader, text: str, said: str) -> None:
+    assert await sounds(reader, text) == await sounds(reader, said)
+
+
 @pytest.mark.parametrize(
     ("text", "words"),
     [
+        ("Open 9:30–10:15 am, $5–10, 5 km.", "Open|9:30|–|10:15|am|$5|–|10|5|km"),
+        ("**Bold** [link](https://a.org/b) 😀 e.g. 20%", "Bold|link|e.g.|20%"),
         ("Dr. Smith paid $3.50, or 5%, at 10:30 a.m.!", "Dr.|Smith|paid|$3.50|or|5%|at|10:30|a.m."),
         ("It's a well-known “fact” — isn't it? Rock and roll.", "It's|a|well-known|fact|isn't|it|Rock|and|roll"),
         ("AT&T's 1,234.5 e-mails, e.g. from me@a.org.", "AT&T's|1,234.5|e-mails|e.g.|from|me@a.org"),

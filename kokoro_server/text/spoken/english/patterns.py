@@ -8,6 +8,8 @@ from typing import Any
 
 import regex
 
+from kokoro_server.text.spoken.engine import Where
+
 DIGITS = "0123456789"
 DASH = r"[-‐‑–—−]"
 DASHES = "-‐‑–—−"
@@ -62,6 +64,14 @@ def follows(match: Any, pattern: Any, reach: int = 40) -> bool:
     """Whether `match` comes right after `pattern`, which ends with \\Z. Cheaper than a look-behind at every "
     "position."""
     return pattern.search(match.string, max(0, match.start() - reach), match.start()) is not None
+
+
+def two_words(match: Any, first: str, said: str, second: str, then: str, end: int = -1) -> list[tuple[Where, str]]:
+    """Claims on two groups: one for each if there is a space between them, as they are two words, else one for both."""
+    end = match.end(second) if end < 0 else end
+    if match.string[match.end(first)].isspace():
+        return [(first, said), ((match.start(second), end), then)]
+    return [((match.start(first), end), f"{said} {then}")]
 
 
 def any_of(words: Iterable[str]) -> str:

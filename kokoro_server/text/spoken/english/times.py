@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kokoro_server.text.spoken.engine import Dialect, Reading, Where, rule
-from kokoro_server.text.spoken.english.patterns import AT_NUMBER, DIGITS, LEFT, NUMBER, any_of
+from kokoro_server.text.spoken.english.patterns import AT_NUMBER, DIGITS, LEFT, NUMBER, any_of, two_words
 from kokoro_server.text.spoken.english.words import ONES, cardinal, decimal, letters, value
 
 ZONES = (
@@ -47,9 +47,7 @@ def _clock(match: Any, dialect: Dialect) -> Reading:
         words = f"{words} {_minutes(minute, dialect)}"
     elif minute and not half:
         words = "midnight" if hour in (0, 24) else f"{words} o'clock" if hour <= 12 else f"{words} hundred"
-    if half:
-        words = f"{words} {letters(half[0] + 'm', dialect)}"
-    claims: list[tuple[Where, str]] = [((match.start("clock"), match.end("half" if half else "clock")), words)]
+    claims = two_words(match, "clock", words, "half", letters(f"{half[0]}m", dialect)) if half else [("clock", words)]
     if match["zone"]:
         end = match.end("offset" if match["offset"] else "zone")
         claims.append(((match.start("zone"), end), _zone(match, dialect)))

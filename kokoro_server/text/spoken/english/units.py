@@ -7,7 +7,17 @@ from typing import Any, NamedTuple
 import regex
 
 from kokoro_server.text.spoken.engine import Dialect, Reading, rule
-from kokoro_server.text.spoken.english.patterns import AT_NUMBER, DIGITS, LEFT, NUMBER, OWN_DOT, SPACE, any_of, follows
+from kokoro_server.text.spoken.english.patterns import (
+    AT_NUMBER,
+    DIGITS,
+    LEFT,
+    NUMBER,
+    OWN_DOT,
+    SPACE,
+    any_of,
+    follows,
+    two_words,
+)
 from kokoro_server.text.spoken.english.unit_names import ALONE, DOTTED, FOLLOWED, UNITS
 from kokoro_server.text.spoken.english.words import cardinal, decimal, value
 
@@ -80,7 +90,7 @@ def _quantity(match: Any, dialect: Dialect) -> Reading:
     )
     words = said.one if adjective or value(amount) == "1" else said.many
     end = match.end("dot") if match["dot"] and match["unit"] in DOTTED else match.end("unit")
-    return [((match.start("amount"), end), f"{decimal(amount, dialect)} {words}")]
+    return two_words(match, "amount", decimal(amount, dialect), "unit", words, end)
 
 
 def _fraction_of(match: Any, dialect: Dialect) -> Reading:
