@@ -209,8 +209,8 @@ RULES = [
     rule("plural", r"(?<![\p{L}\p{N}])(?P<stem>\p{L}{2,24})\((?P<ending>s|es)\)(?!\p{L})", _plural_option, "("),
     rule(
         "street",
-        rf"{_NAME_BEFORE}(?P<all>(?P<street>{any_of(_STREETS)})(?![\p{{L}}\p{{N}}'’]){OWN_DOT}?)(?=\s*\Z|\.?\s*\Z|"
-        rf"[.,;:!?)]|\s(?:\p{{Ll}}|[0-9]|[NSEW]{{1,2}}\b|\#))",
+        rf"{_NAME_BEFORE}(?P<all>(?P<street>{any_of(_STREETS)})(?![\p{{L}}\p{{N}}'’]){OWN_DOT}?)(?=\s*\Z|"
+        rf"\.?\s*\Z|[.,;:!?)]|\s(?:\p{{Ll}}|[0-9]|[NSEW]{{1,2}}\b|\#))",
         _street,
         "SABRDLCPHTE",
     ),
@@ -239,8 +239,8 @@ RULES = [
     ),
     rule(
         "abbreviation",
-        rf"(?<![\p{{L}}\p{{N}}.'’&])(?P<all>(?P<word>{any_of(_NUMBERED)})\.)(?=\s?\(?[0-9]|\s?\#|"
-        rf"(?P<letter>\s?(?:[IVXLC]+|[A-Z])\b))",
+        rf"(?<![\p{{L}}\p{{N}}.'’&])(?P<all>(?P<word>{any_of(_NUMBERED)})\.)(?=\s?\(?[0-9]|\s?\#|(?P<letter>\s?"
+        rf"(?:[IVXLC]+|[A-Z])\b))",
         _before_number,
         ".",
         at=AT_DOTTED,
@@ -254,8 +254,8 @@ RULES = [
     ),
     rule(
         "abbreviation",
-        rf"(?P<word>{any_of(_ANYWHERE)})(?![\p{{L}}\p{{N}}'’@/-])(?:{OWN_DOT}|(?<=\b(?:{any_of(_NEVER_LAST)}))\.|"
-        rf"(?=\.))(?!\p{{L}})",
+        rf"(?P<word>{any_of(_ANYWHERE)})(?![\p{{L}}\p{{N}}'’@/-])(?:{OWN_DOT}|(?<=\b"
+        rf"(?:{any_of(_NEVER_LAST)}))\.|(?=\.))(?!\p{{L}})",
         _anywhere,
         ".",
         at=AT_DOTTED,

@@ -31,11 +31,10 @@ _MARKS = {
 }
 # Endings that are said as a word. The others are spelled if they have fewer than four letters.
 _WORDS = frozenset(
-    "app art bar bat bin biz blog cat club com conf dat dev doc docs env fit fun gif git info ink jar java jpeg "
-    "json key "
-    "link live lock log map mov name net news one online org out page pro raw run sass shop site space store sum "
-    "tar tech "
-    "temp test text tom toml top tool uno vip vue web wiki world xyz yaml zip zone co me so to gov www2".split()
+    "app art bar bat bin biz blog cat club com conf dat dev doc docs env fit fun gif git info ink jar "
+    "java jpeg json key link live lock log map mov name net news one online org out page pro raw run "
+    "sass shop site space store sum tar tech temp test text tom toml top tool uno vip vue web wiki world "
+    "xyz yaml zip zone co me so to gov www2".split()
 )
 _SAID = {
     "www": "W.W.W",
@@ -48,17 +47,14 @@ _SAID = {
 }
 _TLDS = (
     "com org net edu gov mil int io dev ai app co uk us ca de fr it es nl eu au jp cn in br ru ch se no pl be at "
-    "info biz "
-    "me tv gg ly sh xyz tech online site store blog cloud page wiki fm to so nz ie za kr museum name pro one"
+    "info biz me tv gg ly sh xyz tech online site store blog cloud page wiki fm to so nz ie za kr museum name pro "
+    "one"
 ).split()
 _EXTENSIONS = (
     "py js ts tsx jsx json yaml yml toml md txt csv tsv pdf png jpg jpeg gif svg webp html htm css scss cpp hpp cc "
-    "rs go java "
-    "sh bat exe zip tar gz tgz bz2 xz rar 7z mp3 mp4 wav flac ogg mov avi mkv doc docx xls xlsx ppt pptx xml log "
-    "ini cfg conf "
-    "lock env sql db sqlite ipynb rb php swift kt lua dll so dylib bin iso img deb rpm apk jar whl onnx pt srt vtt "
-    "tex bib "
-    "epub h c"
+    "rs go java sh bat exe zip tar gz tgz bz2 xz rar 7z mp3 mp4 wav flac ogg mov avi mkv doc docx xls xlsx ppt "
+    "pptx xml log ini cfg conf lock env sql db sqlite ipynb rb php swift kt lua dll so dylib bin iso img deb rpm "
+    "apk jar whl onnx pt srt vtt tex bib epub h c"
 ).split()
 _PART = regex.compile(r"[0-9]+|[^\W\d_]+|[^\w\s]|_")
 _HUMPS = regex.compile(r"\p{Lu}+(?!\p{Ll})|\p{Lu}?\p{Ll}+|[0-9]+|\p{L}")
@@ -67,6 +63,7 @@ _TAIL = r"(?:[/?#][^\s<>\"“”`|]*[^\s<>\"“”`|.,;:!?'’)\]}*_])?/?"
 _SCHEME = regex.compile(r"://|www\.", regex.IGNORECASE)
 _HOST_LIKE = regex.compile(r"\.[\p{L}\p{N}]|localhost[:/]")
 _HASH_LIKE = regex.compile(r"[0-9a-fA-F]{7}|[0-9a-fA-F]{2}[:-][0-9a-fA-F]{2}[:-]")
+_INITIALS = regex.compile(r"(?:\p{L}\.)+\p{L}{1,2}|[0-9.]+\p{L}*")  # U.S, 2.5m
 _IP = r"(?:[0-9]{1,3}\.){3}[0-9]{1,3}"
 
 
@@ -92,23 +89,12 @@ def _url(match: Any, dialect: Dialect) -> Reading:
     return [("scheme", ""), ("address", spell_out(match["address"], dialect))]
 
 
-def _host(match: Any, dialect: Dialect) -> Reading:
+def _spelled(match: Any, dialect: Dialect) -> Reading:
     return spell_out(match[0], dialect)
 
 
-def _path(match: Any, dialect: Dialect) -> Reading:
-    return spell_out(match[0], dialect)
-
-
-def _email(match: Any, dialect: Dialect) -> Reading:
-    return (
-        spell_out(match["address"], dialect)
-        if not match["scheme"]
-        else [
-            ("scheme", ""),
-            ("address", spell_out(match["address"], dialect)),
-        ]
-    )
+def _dotted(match: Any, dialect: Dialect) -> Reading:
+    return None if _INITIALS.fullmatch(match[0]) else spell_out(match[0], dialect)
 
 
 def _handle(match: Any, dialect: Dialect) -> Reading:
@@ -142,9 +128,8 @@ def _mac_or_hash(match: Any, dialect: Dialect) -> Reading:
 RULES = [
     rule(
         "web address",
-        rf"(?<![\p{{L}}\p{{N}}])(?P<scheme>(?:https?|ftp|wss?|ssh|git|file|s3)://(?:www\.)?|www\.)"
-        rf"(?P<address>(?:[^\s/@<>]+@)?(?:localhost|\[[0-9A-Fa-f:]+\]|{_HOST_LABEL}(?:\.{_HOST_LABEL})*)?(?::"
-        rf"[0-9]+)?{_TAIL})",
+        rf"(?<![\p{{L}}\p{{N}}])(?P<scheme>(?:https?|ftp|wss?|ssh|git|file|s3)://(?:www\.)?|www\.)(?P<address>"
+        rf"(?:[^\s/@<>]+@)?(?:localhost|\[[0-9A-Fa-f:]+\]|{_HOST_LABEL}(?:\.{_HOST_LABEL})*)?(?::[0-9]+)?{_TAIL})",
         _url,
         _SCHEME,
         flags=regex.IGNORECASE,
@@ -153,52 +138,47 @@ RULES = [
         "e-mail address",
         rf"(?<![\p{{L}}\p{{N}}.@])(?P<scheme>mailto:)?(?P<address>[\p{{L}}\p{{N}}][\p{{L}}\p{{N}}._%+-]*+@"
         rf"{_HOST_LABEL}(?:\.{_HOST_LABEL})+)",
-        _email,
+        _url,
         "@",
     ),
     rule(
         "IP address",
         rf"(?<![\p{{L}}\p{{N}}.]){_IP}(?:/[0-9]{{1,2}})?(?::[0-9]{{1,5}})?(?![\p{{L}}\p{{N}}])(?!\.[0-9])",
-        _host,
+        _spelled,
         INNER_DOT,
         at=AT_NUMBER,
     ),
     rule(
         "web address",
-        rf"(?<![\p{{L}}\p{{N}}@.#/_-])(?:localhost(?=[:/])|(?:{_HOST_LABEL}\.)+(?:{any_of(_TLDS)})(?!"
-        rf"[\p{{L}}\p{{N}}-])(?!\.[\p{{L}}\p{{N}}]))"
-        rf"(?<![.][A-Z][a-z]+)(?::[0-9]+)?{_TAIL}",
-        lambda match, dialect: (
-            None if regex.fullmatch(r"(?:\p{L}\.)+\p{L}{1,2}|[0-9.]+\p{L}*", match[0]) else spell_out(match[0], dialect)
-        ),
+        rf"(?<![\p{{L}}\p{{N}}@.#/_-])(?:localhost(?=[:/])|(?:{_HOST_LABEL}\.)+(?:{any_of(_TLDS)})"
+        rf"(?![\p{{L}}\p{{N}}-])(?!\.[\p{{L}}\p{{N}}]))(?<![.][A-Z][a-z]+)(?::[0-9]+)?{_TAIL}",
+        _dotted,
         _HOST_LIKE,
     ),
     rule(
         "Windows path",
         r"(?<![\p{L}\p{N}])[A-Za-z]:\\[^\s<>\"“”`|*?]*[^\s<>\"“”`|*?.,;:!'’)\]}]",
-        _path,
+        _spelled,
         "\\",
     ),
     rule(
         "path",
-        r"(?<![\p{L}\p{N}.:/~<-])(?:~|\.{1,2})?/(?:[\p{L}\p{N}_.@+-]+/)*\.?[\p{L}\p{N}_@+-](?:"
-        r"[\p{L}\p{N}_.@+-]*[\p{L}\p{N}_@+-])?/?(?![\p{L}\p{N}])",
-        _path,
+        r"(?<![\p{L}\p{N}.:/~<-])(?:~|\.{1,2})?/(?:[\p{L}\p{N}_.@+-]+/)*\.?[\p{L}\p{N}_@+-]"
+        r"(?:[\p{L}\p{N}_.@+-]*[\p{L}\p{N}_@+-])?/?(?![\p{L}\p{N}])",
+        _spelled,
         "/",
     ),
     rule(
         "path",
         r"(?<![\p{L}\p{N}.:/])(?:[\p{L}_][\p{L}\p{N}_.-]*/){2,}[\p{L}\p{N}_-]+(?:\.[\p{L}\p{N}]+)*/?(?![\p{L}\p{N}/])",
-        _path,
+        _spelled,
         "/",
     ),
     rule(
         "file name",
-        rf"(?<![\p{{L}}\p{{N}}/\\._-])(?:[\p{{L}}\p{{N}}_-]+/)*[\p{{L}}\p{{N}}_-]*(?:\.[\p{{L}}\p{{N}}_-]+)*\.("
-        rf"?:{any_of(_EXTENSIONS)})(?![\p{{L}}\p{{N}}])(?!\.[\p{{L}}\p{{N}}])",
-        lambda match, dialect: (
-            None if regex.fullmatch(r"(?:\p{L}\.)+\p{L}|[0-9.]+\p{L}?", match[0]) else spell_out(match[0], dialect)
-        ),
+        rf"(?<![\p{{L}}\p{{N}}/\\._-])(?:[\p{{L}}\p{{N}}_-]+/)*[\p{{L}}\p{{N}}_-]*(?:\.[\p{{L}}\p{{N}}_-]+)*\."
+        rf"(?:{any_of(_EXTENSIONS)})(?![\p{{L}}\p{{N}}])(?!\.[\p{{L}}\p{{N}}])",
+        _dotted,
         INNER_DOT,
     ),
     rule(
@@ -212,7 +192,9 @@ RULES = [
     rule("handle", r"(?<![\p{L}\p{N}.])(?P<sign>@)(?P<name>\p{L}[\p{L}\p{N}_]*)", _handle, "@"),
     rule(
         "hash",
-        r"(?<![\p{L}\p{N}])(?=[0-9a-fA-F:-]{0,64}[0-9])(?=[0-9a-fA-F:-]{0,64}[a-fA-F])(?:(?:[0-9a-fA-F]{2}[:-]){5}[0-9a-fA-F]{2}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|(?=[a-f]*[0-9][0-9a-f]*[a-f])(?=[0-9]*[a-f][0-9a-f]*[0-9])[0-9a-f]{7,64})(?![\p{L}\p{N}])",
+        r"(?<![\p{L}\p{N}])(?=[0-9a-fA-F:-]{0,64}[0-9])(?=[0-9a-fA-F:-]{0,64}[a-fA-F])(?:"
+        r"(?:[0-9a-fA-F]{2}[:-]){5}[0-9a-fA-F]{2}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|"
+        r"(?=[a-f]*[0-9][0-9a-f]*[a-f])(?=[0-9]*[a-f][0-9a-f]*[0-9])[0-9a-f]{7,64})(?![\p{L}\p{N}])",
         _mac_or_hash,
         DIGITS,
         _HASH_LIKE,

@@ -76,16 +76,16 @@ RULES = [
     ),
     rule(
         "number",
-        r"(?<=[A-Z][\p{L}]*\s)(?P<number>[0-9]\.[1-9][0-9])(?P<suffix>(?!))?(?![\p{L}\p{N}%]|"
-        r"\.[0-9])(?<=\b(?:Python|Java|Ruby|PHP|Go|Node|Rust|Ubuntu|Django|Kubernetes)\s\S+)",
+        r"(?<=[A-Z][\p{L}]*\s)(?P<number>[0-9]\.[1-9][0-9])(?P<suffix>(?!))?(?![\p{L}\p{N}%]|\.[0-9])(?<=\b"
+        r"(?:Python|Java|Ruby|PHP|Go|Node|Rust|Ubuntu|Django|Kubernetes)\s\S+)",
         lambda match, dialect: " point ".join(cardinal(int(part), dialect) for part in match["number"].split(".")),
         ".",
         at=AT_NUMBER,
     ),
     rule(
         "magnitude",
-        rf"{LEFT}(?<!\p{{L}}[\p{{L}}\p{{N}}]{{0,9}}-(?:[0-9]{{1,4}}-)?)(?P<number>{NUMBER})(?P<big>k|K|M|B|T|bn|mn|mln|"
-        rf"tn|m)(?![\p{{L}}\p{{N}}])",
+        rf"{LEFT}(?<!\p{{L}}[\p{{L}}\p{{N}}]{{0,9}}-(?:[0-9]{{1,4}}-)?)(?P<number>{NUMBER})(?P<big>k|K|M|B|T|bn|"
+        rf"mn|mln|tn|m)(?![\p{{L}}\p{{N}}])",
         _magnitude,
         "kKMBTbmt",
         DIGITS,

@@ -160,17 +160,17 @@ def _fiscal(match: Any, dialect: Dialect) -> Reading:
 RULES = [
     rule(
         "date",
-        r"(?<![\p{L}\p{N}])(?<![0-9][.,:/-])(?P<date>(?P<y>[12][0-9]{3})(?P<sep>[-/.‑–])(?P<m>0?[1-9]|1"
-        r"[0-2])(?P=sep)(?P<d>0?[1-9]|[12][0-9]|3[01]))(?:(?P<t>T)(?=[0-9]{2}:[0-9]{2})|(?!"
-        r"[\p{L}\p{N}]|[-/.][0-9]))",
+        r"(?<![\p{L}\p{N}])(?<![0-9][.,:/-])(?P<date>(?P<y>[12][0-9]{3})(?P<sep>[-/.‑–])(?P<m>0?[1-9]|"
+        r"1[0-2])(?P=sep)(?P<d>0?[1-9]|[12][0-9]|3[01]))(?:(?P<t>T)(?=[0-9]{2}:[0-9]{2})|(?![\p{L}\p{N}]|"
+        r"[-/.][0-9]))",
         _iso,
         DIGITS,
         at=AT_NUMBER,
     ),
     rule(
         "date",
-        r"(?<![\p{L}\p{N}$])(?<![0-9][.,:/-])(?P<a>[0-9]{1,2})(?P<sep>[-/.])(?P<b>[0-9]{1,2})(?P=sep)("
-        r"?P<y>[12][0-9]{3}|[0-9]{2}(?=[^.]|\.(?![0-9])|\Z))(?![\p{L}\p{N}]|[-/][0-9])",
+        r"(?<![\p{L}\p{N}$])(?<![0-9][.,:/-])(?P<a>[0-9]{1,2})(?P<sep>[-/.])(?P<b>[0-9]{1,2})(?P=sep)"
+        r"(?P<y>[12][0-9]{3}|[0-9]{2}(?=[^.]|\.(?![0-9])|\Z))(?![\p{L}\p{N}]|[-/][0-9])",
         lambda match, dialect: _numeric(match, dialect) if len(match["y"]) == 4 or match["sep"] == "/" else None,
         DIGITS,
         "-/.",
@@ -206,9 +206,8 @@ RULES = [
     ),
     rule(
         "date",
-        rf"{LEFT}{_DAY}(?:(?P<dash>\s?{DASH}\s?|\s(?:to|and|or)\s(?:the )?)(?P<today>(?:[1-9]|[12][0-9]|3[01])("
-        rf"?:st|nd|rd|th)?))?(?P<of>\sof)?\s{_MONTH}(?![\p{{L}}\p{{N}}])(?:,?\s{_YEAR})?(?!\s[0-9]{{1,2}}\b(?!:"
-        rf"))",
+        rf"{LEFT}{_DAY}(?:(?P<dash>\s?{DASH}\s?|\s(?:to|and|or)\s(?:the )?)(?P<today>(?:[1-9]|[12][0-9]|3[01])"
+        rf"(?:st|nd|rd|th)?))?(?P<of>\sof)?\s{_MONTH}(?![\p{{L}}\p{{N}}])(?:,?\s{_YEAR})?(?!\s[0-9]{{1,2}}\b(?!:))",
         _day_month,
         DIGITS,
         at=AT_NUMBER,
@@ -229,15 +228,15 @@ RULES = [
     ),
     rule(
         "month",
-        rf"\b(?P<month>(?:{SHORT_MONTH})\b\.?)(?=\s?[–-]\s?(?:{FULL_MONTH}|{SHORT_MONTH})\b)|(?<=\b(?:{FULL_MONTH}|"
-        rf"(?:{SHORT_MONTH})\.?)\s?[–-]\s?)(?P<month>(?:{SHORT_MONTH})\b\.?)",
+        rf"\b(?P<month>(?:{SHORT_MONTH})\b\.?)(?=\s?[–-]\s?(?:{FULL_MONTH}|{SHORT_MONTH})\b)|(?<=\b"
+        rf"(?:{FULL_MONTH}|(?:{SHORT_MONTH})\.?)\s?[–-]\s?)(?P<month>(?:{SHORT_MONTH})\b\.?)",
         lambda match, _dialect: [("month", month_name(match["month"]))],
         "–-",
     ),
     rule(
         "range",
-        rf"(?<=\b(?:{FULL_MONTH}|(?:{SHORT_MONTH})\.?|{_ANY_WEEKDAY}\.?))\s?(?P<dash>[–-])\s?(?=(?:{FULL_MONTH}|"
-        rf"{SHORT_MONTH}|{_ANY_WEEKDAY})\b)",
+        rf"(?<=\b(?:{FULL_MONTH}|(?:{SHORT_MONTH})\.?|{_ANY_WEEKDAY}\.?))\s?(?P<dash>[–-])\s?(?="
+        rf"(?:{FULL_MONTH}|{SHORT_MONTH}|{_ANY_WEEKDAY})\b)",
         lambda _m, _d: [("dash", "to")],
         "–-",
     ),
@@ -282,9 +281,9 @@ RULES = [
     ),
     rule(
         "era",
-        r"(?<![\p{L}\p{N}])(?:(?P<number>[0-9]{1,4})|(?P<comma>[0-9]{1,3}(?:,[0-9]{3})+))?(?:\s?)(?P<era>BCE|B"
-        r"C|CE|AD|B\.C\.E\.?|B\.C\.?|A\.D\.?|C\.E\.?)(?![\p{L}\p{N}])(?<=[0-9](?:st|nd|rd|th|s| century| centu"
-        r"ries)?\s?[A-Z.]+)",
+        r"(?<![\p{L}\p{N}])(?:(?P<number>[0-9]{1,4})|(?P<comma>[0-9]{1,3}(?:,[0-9]{3})+))?(?:\s?)(?P<era>BCE|BC|"
+        r"CE|AD|B\.C\.E\.?|B\.C\.?|A\.D\.?|C\.E\.?)(?![\p{L}\p{N}])(?<=[0-9](?:st|nd|rd|th|s| century|"
+        r" centuries)?\s?[A-Z.]+)",
         _era,
         "BCA",
         at=AT_NUMBER,

@@ -14,8 +14,7 @@ from kokoro_server.text.spoken.english.words import cardinal, digits, in_pairs, 
 _RUN = regex.compile(r"[0-9]+|\p{L}+|\.")
 _ELEMENTS = (
     "He Li Be Ne Na Mg Al Si Cl Ar Ca Sc Ti Cr Mn Fe Co Ni Cu Zn Ga Ge As Se Br Kr Rb Sr Zr Nb Mo Ag Cd In Sn Sb "
-    "Te Xe Cs Ba "
-    "Pt Au Hg Tl Pb Bi Rn Ra Th Pu H B C N O F P S K V Y I W U"
+    "Te Xe Cs Ba Pt Au Hg Tl Pb Bi Rn Ra Th Pu H B C N O F P S K V Y I W U"
 ).split()
 _FORMULA = rf"(?:{'|'.join(_ELEMENTS)})"
 _SMALL_FORMULA = re.compile(r"[HNOF]2|O3|pH")
@@ -104,8 +103,8 @@ RULES = [
     rule("name", r"(?<![\p{L}\p{N}])(?:[CFJ]\#|[CcGg]\+\+)(?![\p{L}\p{N}])", _language, "#+"),
     rule(
         "option",
-        r"(?<![\p{L}\p{N}-])(?P<dashes>--)(?P<name>\p{L}[\p{L}\p{N}-]*)|(?<=(?:^|[\s`(\[])(?:\p{Ll}+|`) "
-        r"?)(?<![\p{L}\p{N}-])(?P<dashes>-)(?P<name>\p{L})(?![\p{L}\p{N}-])(?<=[ `]-\p{L})",
+        r"(?<![\p{L}\p{N}-])(?P<dashes>--)(?P<name>\p{L}[\p{L}\p{N}-]*)|(?<=(?:^|[\s`(\[])(?:\p{Ll}+|`) ?)"
+        r"(?<![\p{L}\p{N}-])(?P<dashes>-)(?P<name>\p{L})(?![\p{L}\p{N}-])(?<=[ `]-\p{L})",
         _flag,
         "-",
     ),
@@ -157,8 +156,8 @@ RULES = [
     rule("number", r"(?<![\p{L}\p{N}])0(?P<x>[xX])(?P<hex>[0-9A-Fa-f]+)(?![\p{L}\p{N}])", _hex, "xX"),
     rule(
         "formula",
-        rf"(?<![\p{{L}}\p{{N}}(])(?=[A-Za-z()]*[0-9])(?:{_FORMULA}[0-9]{{0,3}}|"
-        rf"\((?:{_FORMULA}[0-9]{{0,3}}){{1,6}}\)[0-9]{{1,2}}){{2,12}}(?![\p{{L}}\p{{N}}-])(?<!\b[A-Z][0-9]+)",
+        rf"(?<![\p{{L}}\p{{N}}(])(?=[A-Za-z()]*[0-9])(?:{_FORMULA}[0-9]{{0,3}}|\("
+        rf"(?:{_FORMULA}[0-9]{{0,3}}){{1,6}}\)[0-9]{{1,2}}){{2,12}}(?![\p{{L}}\p{{N}}-])(?<!\b[A-Z][0-9]+)",
         _formula,
         DIGITS,
         at=AT_CODE,
@@ -171,9 +170,10 @@ RULES = [
     ),
     rule(
         "name",
-        r"(?<![\p{L}\p{N}])(?P<id>(?=[\p{L}\p{N}.-]{0,40}[0-9])(?:\p{L}{1,20}[0-9]{1,12}|\p{Lu}\p{L}{0,20}[-‑]"
-        r"[0-9]{1,12}|\p{L}[-‑][0-9]{1,12}|[0-9]{1,6}\p{L}{1,3}(?:[-‑]?[0-9]{1,6})?)(?:[-‑.]?[0-9]{1,6}|[-‑]?"
-        r"\p{Lu}{1,6}|(?!s(?!\p{L}))\p{L}{1,12}){0,6}+)(?P<own>['’]s)?(?P<many>s)?(?![\p{L}\p{N}])(?!\.[0-9])",
+        r"(?<![\p{L}\p{N}])(?P<id>(?=[\p{L}\p{N}.-]{0,40}[0-9])(?:\p{L}{1,20}[0-9]{1,12}|"
+        r"\p{Lu}\p{L}{0,20}[-‑][0-9]{1,12}|\p{L}[-‑][0-9]{1,12}|[0-9]{1,6}\p{L}{1,3}(?:[-‑]?[0-9]{1,6})?)"
+        r"(?:[-‑.]?[0-9]{1,6}|[-‑]?\p{Lu}{1,6}|(?!s(?!\p{L}))\p{L}{1,12}){0,6}+)(?P<own>['’]s)?(?P<many>s)?"
+        r"(?![\p{L}\p{N}])(?!\.[0-9])",
         _identifier,
         DIGITS,
         at=AT_CODE,

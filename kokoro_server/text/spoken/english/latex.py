@@ -166,16 +166,15 @@ def _command(match: Any, dialect: Dialect) -> Reading:
 RULES = [
     rule(
         "LaTeX",
-        r"\$\$([^$]{1,2000})\$\$|\\\[((?:[^\\]|\\[^\]]){1,2000})\\\]|\\\(((?:[^\\\n]|\\[^)\n]){1,500})\\\)"
-        r"|(?<![\p{L}\p{N}$\\])\$(?P<inline>(?=[^\s$])[^$\n]{1,300}(?<=\S))\$(?![\p{L}\p{N}$])",
+        r"\$\$([^$]{1,2000})\$\$|\\\[((?:[^\\]|\\[^\]]){1,2000})\\\]|\\\(((?:[^\\\n]|\\[^)\n]){1,500})\\\)|"
+        r"(?<![\p{L}\p{N}$\\])\$(?P<inline>(?=[^\s$])[^$\n]{1,300}(?<=\S))\$(?![\p{L}\p{N}$])",
         _formula,
         "$\\",
     ),
     rule(
         "LaTeX",
-        r"\\(?:d?frac|sqrt|sum|int|prod|times|cdot|leq?|geq?|neq?|approx|pm|infty|to|alpha|beta|gamma|delta|th"
-        r"eta|lambda|mu|pi|sigma|omega|"
-        r"text|mathbf|mathrm)(?![A-Za-z])(?:[_^]?\{[^{}\n]{0,100}\}|[_^][0-9A-Za-z])*",
+        r"\\(?:d?frac|sqrt|sum|int|prod|times|cdot|leq?|geq?|neq?|approx|pm|infty|to|alpha|beta|gamma|delta|theta|"
+        r"lambda|mu|pi|sigma|omega|text|mathbf|mathrm)(?![A-Za-z])(?:[_^]?\{[^{}\n]{0,100}\}|[_^][0-9A-Za-z])*",
         _command,
         "\\",
     ),

@@ -8,7 +8,7 @@ from typing import Any
 import regex
 
 from kokoro_server.text.spoken.engine import Dialect, Reading, Rule, Where, rule
-from kokoro_server.text.spoken.english.patterns import any_of
+from kokoro_server.text.spoken.english.patterns import DIGITS, any_of
 from kokoro_server.text.spoken.english.words import decimal
 
 _LINES = regex.MULTILINE
@@ -17,24 +17,18 @@ _INLINE_TAGS = (
 )
 _BLOCK_TAGS = (
     "article aside blockquote body br button caption center dd details div dl dt figcaption figure footer form h1 "
-    "h2 h3 h4 "
-    "h5 h6 head header hr html iframe img input label li link main meta nav ol option p pre script section select "
-    "source "
-    "speak style summary table tbody td tfoot th thead title tr ul video"
+    "h2 h3 h4 h5 h6 head header hr html iframe img input label li link main meta nav ol option p pre script "
+    "section select source speak style summary table tbody td tfoot th thead title tr ul video"
 )
 _ENTITIES = {"&": "and", "<": "less than", ">": "greater than", '"': "", "'": "'", "\xa0": " "}
 _FENCE = (
-    r"^[ ]{0,3}(?P<open>(?P<fence>`{3,}+|~{3,}+)[^\n`]*+(?:\n|\Z))(?P<code>(?:(?!^[ ]{0,3}(?P=fence))[^\n]"
-    r"*+(?:\n|\Z))*?)"
+    r"^[ ]{0,3}(?P<open>(?P<fence>`{3,}+|~{3,}+)[^\n`]*+(?:\n|\Z))(?P<code>(?:(?!^[ ]{0,3}(?P=fence))[^\n]*+"
+    r"(?:\n|\Z))*?)"
 )
 _CLOSED = r"(?P<close>^[ ]{0,3}(?P=fence)[`~]*+[ \t]*+$)"
 
 
-def _fence_marks(_match: Any, _dialect: Dialect) -> Reading:
-    return [("open", ""), ("close", "")]
-
-
-def _link(_match: Any, _dialect: Dialect) -> Reading:
+def _marks(_match: Any, _dialect: Dialect) -> Reading:
     return [("open", ""), ("close", "")]
 
 
@@ -64,7 +58,7 @@ def _tag(match: Any, _dialect: Dialect) -> Reading:
 def fences(code: str) -> list[Rule]:
     """Fenced blocks of code: `speak` them, `skip` them, or `announce` that there is one."""
     if code == "speak":
-        return [rule("code fence", _FENCE + _CLOSED, _fence_marks, "`~", flags=_LINES)]
+        return [rule("code fence", _FENCE + _CLOSED, _marks, "`~", flags=_LINES)]
     words = "" if code == "skip" else "code block."
     return [rule("code block", _FENCE + _CLOSED, words, "`~", flags=_LINES)]
 
@@ -74,8 +68,8 @@ RULES = [
     rule("HTML comment", r"<!--.{0,2000}?-->", "", "<", flags=regex.DOTALL),
     rule(
         "HTML tag",
-        rf"</?(?:(?:{any_of(_INLINE_TAGS.split())})|(?P<block>{any_of(_BLOCK_TAGS.split())}))\b(?:\s[^<>]"
-        rf"{{0,500}})?/?>",
+        rf"</?(?:(?:{any_of(_INLINE_TAGS.split())})|(?P<block>{any_of(_BLOCK_TAGS.split())}))\b"
+        rf"(?:\s[^<>]{{0,500}})?/?>",
         _tag,
         "<",
         flags=regex.IGNORECASE,
@@ -109,42 +103,42 @@ RULES = [
     rule(
         "list",
         r"^(?:[ \t]*+(?:>[ \t]?+)?+)(?P<m>[-*+•‣◦▪●○·–][ \t]++(?:\[[ xX]?\][ \t]++)?+)(?=\S)",
-        lambda _m, _d: [("m", "")],
+        lambda _match, _dialect: [("m", "")],
         "-*+•‣◦▪●○·–",
         flags=_LINES,
     ),
     rule(
         "numbered list",
-        r"^(?<indent>[ \t]*+)(?P<n>(?P<number>[0-9]{1,3})[.)])(?=[ \t]++\S)",
-        lambda m, d: [("n", f"{decimal(m['number'], d)},")],
-        "0123456789",
+        r"^[ \t]*+(?P<n>(?P<number>[0-9]{1,3})[.)])(?=[ \t]++\S)",
+        lambda match, dialect: [("n", f"{decimal(match['number'], dialect)},")],
+        DIGITS,
         flags=_LINES,
     ),
-    rule("citation", r"(?<=[.,;:!?\"”’)\]]|\p{L}{3})\[[1-9][0-9]{0,2}(?:[,–-][ ]?[0-9]{1,3})*+\](?!\()", "", "["),
+    rule("citation", r"(?<=[.,;:!?\"”’)\]])\[[1-9][0-9]{0,2}(?:[,–-][ ]?[0-9]{1,3})*+\](?!\()", "", "["),
     rule(
         "image",
-        r"(?P<open>!\[)[^\[\]\n]{0,300}(?P<close>\]\([^()\s]*+(?:\([^()\s]*+\)[^()\s]*+)*+(?:[ "
-        r"\t]++[\"'][^\"'\n]*+[\"'])?+\))",
-        _link,
+        r"(?P<open>!\[)[^\[\]\n]{0,300}(?P<close>\]\([^()\s]*+(?:\([^()\s]*+\)[^()\s]*+)*+"
+        r"(?:[ \t]++[\"'][^\"'\n]*+[\"'])?+\))",
+        _marks,
         "!",
     ),
     rule(
         "link",
-        r"(?P<open>\[)(?!\^)[^\[\]\n]{1,300}(?P<close>\]\([^()\s]*+(?:\([^()\s]*+\)[^()\s]*+)*+(?:[ "
-        r"\t]++[\"'][^\"'\n]*+[\"'])?+\))",
-        _link,
+        r"(?P<open>\[)(?!\^)[^\[\]\n]{1,300}(?P<close>\]\([^()\s]*+(?:\([^()\s]*+\)[^()\s]*+)*+"
+        r"(?:[ \t]++[\"'][^\"'\n]*+[\"'])?+\))",
+        _marks,
         "[",
     ),
-    rule("link", r"(?P<open>\[)(?!\^)[^\[\]\n]{1,300}(?P<close>\]\[[^\[\]\n]{0,100}\])", _link, "["),
+    rule("link", r"(?P<open>\[)(?!\^)[^\[\]\n]{1,300}(?P<close>\]\[[^\[\]\n]{0,100}\])", _marks, "["),
     rule("link definition", r"^[ ]{0,3}\[[^\[\]\n]{1,100}\]:[ \t]++\S++[^\n]*+$", "", "[", flags=_LINES),
     rule("footnote", r"\[\^[^\[\]\s]{1,40}\]:?+", "", "["),
-    rule("autolink", r"(?P<open><)(?:(?:https?://|mailto:)[^\s<>]+|[^\s<>]+@[^\s<>]+)(?P<close>>)", _link, "<"),
-    rule("placeholder", r"(?P<open></?)[A-Za-z][\w.:-]*+(?:[ ][\w ]{1,40})?(?P<close>[ ]?/?>)", _link, "<"),
+    rule("autolink", r"(?P<open><)(?:(?:https?://|mailto:)[^\s<>]+|[^\s<>]+@[^\s<>]+)(?P<close>>)", _marks, "<"),
+    rule("placeholder", r"(?P<open></?)[A-Za-z][\w.:-]*+(?:[ ][\w ]{1,40})?(?P<close>[ ]?/?>)", _marks, "<"),
     rule("code span", r"`++", "", "`"),
     rule(
         "emphasis",
-        r"(?<![\p{L}\p{N}*\\])\*{1,3}+(?=[^\s*])|(?<=[^\s*\\])\*{1,3}+(?![\p{L}\p{N}*])|(?<=\p{L})\*{2,3}+(?="
-        r"\p{L})|(?<=[0-9])\*{2,3}+(?=\p{L})",
+        r"(?<![\p{L}\p{N}*\\])\*{1,3}+(?=[^\s*])|(?<=[^\s*\\])\*{1,3}+(?![\p{L}\p{N}*])|(?<=\p{L})\*{2,3}+"
+        r"(?=\p{L})|(?<=[0-9])\*{2,3}+(?=\p{L})",
         "",
         "*",
     ),

@@ -24,8 +24,8 @@ _SUPER = "⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻ⁿⁱ"
 _SUB = "₀₁₂₃₄₅₆₇₈₉₊₋ₙᵢⱼₖₓₜ"
 _VULGAR = "½⅓⅔¼¾⅕⅖⅗⅘⅙⅚⅐⅛⅜⅝⅞⅑⅒"
 _RATED = (
-    r"(?:[Rr]ated?|[Rr]ating(?: is| of|:)?|[Ss]core[ds]?(?: is| of|:| a| it)?|[Gg]ave(?: it| this| them)?("
-    r"?: an?)?|[Gg]ot(?: an?)?|[Gg]rade|[Gg]ive(?: it)?(?: an?)?|[Ss]olid|it'?s an?)"
+    r"(?:[Rr]ated?|[Rr]ating(?: is| of|:)?|[Ss]core[ds]?(?: is| of|:| a| it)?|[Gg]ave(?: it| this| them)?"
+    r"(?: an?)?|[Gg]ot(?: an?)?|[Gg]rade|[Gg]ive(?: it)?(?: an?)?|[Ss]olid|it'?s an?)"
 )
 GREEK = {
     letter: unicodedata.name(letter).rsplit(" ", 1)[-1].lower().replace("lamda", "lambda")
@@ -237,8 +237,8 @@ RULES = [
     rule("fraction", rf"(?<![\p{{L}}])(?P<whole>{INTEGER})?{SPACE}?(?P<vulgar>[{_VULGAR}])", _vulgar, _VULGAR),
     rule(
         "fraction",
-        rf"{LEFT}(?P<rated>(?<=\b{_RATED} ))?(?:(?P<whole>[0-9]{{1,3}})[ -])?(?P<top>[0-9]{{1,4}})[/⁄](?P<botto"
-        rf"m>[0-9]{{1,4}})(?P<of>(?= (?:of|inch|cup|mile|hour)))?(?![\p{{L}}\p{{N}}])(?![/.,:][0-9])",
+        rf"{LEFT}(?P<rated>(?<=\b{_RATED} ))?(?:(?P<whole>[0-9]{{1,3}})[ -])?(?P<top>[0-9]{{1,4}})[/⁄]"
+        rf"(?P<bottom>[0-9]{{1,4}})(?P<of>(?= (?:of|inch|cup|mile|hour)))?(?![\p{{L}}\p{{N}}])(?![/.,:][0-9])",
         _fraction,
         "/⁄",
         DIGITS,
@@ -328,8 +328,8 @@ RULES = [
     ),
     rule(
         "variable",
-        rf"{_VARIABLE}(?=\s?[=+^²³≤≥<>≠≈∈×*/]|\s-\s|\()|(?<=[=+≤≥<>≠≈∈×*]\s?|\s-\s|"
-        rf"(?<!\p{{L}})\p{{L}}\()(?:{_VARIABLE})",
+        rf"{_VARIABLE}(?=\s?[=+^²³≤≥<>≠≈∈×*/]|\s-\s|\()|(?<=[=+≤≥<>≠≈∈×*]\s?|\s-\s|(?<!\p{{L}})\p{{L}}\()"
+        rf"(?:{_VARIABLE})",
         _variable,
         "=+^²³≤≥<>≠≈∈×*(",
     ),

@@ -125,20 +125,17 @@ _PER = {
     "annum": "annum", "quarter": "quarter", "game": "game", "class": "class", "lesson": "lesson", "guest": "guest",
 }  # fmt: skip
 _MAGNITUDE = (
-    rf"(?:{SPACE}?(?P<big>(?i:k|m|mn|mln|mm|bn|bln|b|tn|trn|t))(?![\p{{L}}\p{{N}}])|(?:{SPACE}|-)(?P<big>(?"
-    rf"i:hundred|thousand|million|mil|billion|trillion|mn|bn))(?!\p{{L}}))"
+    rf"(?:{SPACE}?(?P<big>(?i:k|m|mn|mln|mm|bn|bln|b|tn|trn|t))(?![\p{{L}}\p{{N}}])|(?:{SPACE}|-)(?P<big>"
+    rf"(?i:hundred|thousand|million|mil|billion|trillion|mn|bn))(?!\p{{L}}))"
 )
 _PER_UNIT = rf"(?P<per>{SPACE}?/{SPACE}?(?P<unit>{any_of(_PER)})(?![\p{{L}}\p{{N}}]))"
 _NOT_NOUNS = (
     "a all also an and apart are as at away back because before between but by can could did does down each either "
-    "else even ever every "
-    "extra for from had has have he his how if in instead into is it its just later less like more most much next "
-    "no nor not now "
-    "of off on once only onto or out over per plus right she should since so some than that the their then there "
-    "they this "
-    "through to today together tomorrow too under until up upon versus was we were when where which while who will "
-    "with "
-    "within without worth would yesterday yet you your last annually monthly weekly daily went came goes"
+    "else even ever every extra for from had has have he his how if in instead into is it its just later less like "
+    "more most much next no nor not now of off on once only onto or out over per plus right she should since so "
+    "some than that the their then there they this through to today together tomorrow too under until up upon "
+    "versus was we were when where which while who will with within without worth would yesterday yet you your "
+    "last annually monthly weekly daily went came goes"
 ).split()
 # A five dollar fee: the singular, between an article or the like and a noun.
 _DETERMINER = regex.compile(
@@ -221,18 +218,17 @@ def _pence(match: Any, dialect: Dialect) -> Reading:
 RULES = [
     rule(
         "money",
-        rf"(?<![\p{{L}}\p{{N}}])(?P<sign>{any_of(SIGNS)}){SPACE}?(?P<amount>{NUMBER})"
-        rf"(?:{SPACE}?(?P<lowbig>(?i:k|m|bn|b))?(?P<dash>{SPACE}?{DASH}{SPACE}?)(?P<tosign>(?P=sign))?(?P<to>"
-        rf"{NUMBER}))?"
-        rf"{_MAGNITUDE}?(?P<plus>\+(?![0-9]))?{_PER_UNIT}?(?P<noun>{_NOUN})?",
+        rf"(?<![\p{{L}}\p{{N}}])(?P<sign>{any_of(SIGNS)}){SPACE}?(?P<amount>{NUMBER})(?:{SPACE}?(?P<lowbig>(?i:k|"
+        rf"m|bn|b))?(?P<dash>{SPACE}?{DASH}{SPACE}?)(?P<tosign>(?P=sign))?(?P<to>{NUMBER}))?{_MAGNITUDE}?"
+        rf"(?P<plus>\+(?![0-9]))?{_PER_UNIT}?(?P<noun>{_NOUN})?",
         _before,
         SYMBOLS + "R",
         DIGITS,
     ),
     rule(
         "money",
-        rf"{LEFT}(?P<all>(?P<amount>{NUMBER})(?:{_MAGNITUDE})?{SPACE}?(?P<sign>{any_of(_AFTER)}))(?!"
-        rf"[\p{{L}}\p{{N}}]){_PER_UNIT}?(?P<noun>{_NOUN})?",
+        rf"{LEFT}(?P<all>(?P<amount>{NUMBER})(?:{_MAGNITUDE})?{SPACE}?(?P<sign>{any_of(_AFTER)}))"
+        rf"(?![\p{{L}}\p{{N}}]){_PER_UNIT}?(?P<noun>{_NOUN})?",
         _after,
         DIGITS,
         at=AT_NUMBER,

@@ -65,8 +65,8 @@ RULES = [
     ),
     rule(
         "phone number",
-        rf"{_LEFT}(?P<number>(?:1{_SEP}?)?(?:\([0-9]{{3}}\){_SEP}?|[0-9]{{3}}{_SEP})[0-9]{{3}}{_SEP}[0-9]{{4}})"
-        rf"{_EXTENSION}{_RIGHT}",
+        rf"{_LEFT}(?P<number>(?:1{_SEP}?)?(?:\([0-9]{{3}}\){_SEP}?|"
+        rf"[0-9]{{3}}{_SEP})[0-9]{{3}}{_SEP}[0-9]{{4}}){_EXTENSION}{_RIGHT}",
         _phone,
         "-. \xa0‑–",
         DIGITS,
@@ -74,8 +74,8 @@ RULES = [
     ),
     rule(
         "phone number",
-        rf"{_LEFT}(?P<number>1-(?:800|888|877|866|855|844|833|900)-(?:[A-Z]{{4,9}}|[A-Z0-9]{{2,4}}-[A-Z0-9]"
-        rf"{{3,5}})){_RIGHT}",
+        rf"{_LEFT}(?P<number>1-(?:800|888|877|866|855|844|833|900)-(?:[A-Z]{{4,9}}|"
+        rf"[A-Z0-9]{{2,4}}-[A-Z0-9]{{3,5}})){_RIGHT}",
         _phone,
         "8",
         "-",
@@ -84,16 +84,16 @@ RULES = [
     # British numbers begin with a nought.
     rule(
         "phone number",
-        rf"{_LEFT}(?P<number>\(?0[1-9][0-9]{{1,4}}\)?[ \xa0-][0-9]{{3,4}}[ \xa0-]?[0-9]{{3,4}}|0[0-9]{{9,10}})"
-        rf"{_EXTENSION}{_RIGHT}",
+        rf"{_LEFT}(?P<number>\(?0[1-9][0-9]{{1,4}}\)?[ \xa0-][0-9]{{3,4}}[ \xa0-]?[0-9]{{3,4}}|"
+        rf"0[0-9]{{9,10}}){_EXTENSION}{_RIGHT}",
         _phone,
         "0",
         at=AT_NUMBER,
     ),
     rule(
         "phone number",
-        rf"{_LEFT}(?P<number>(?<=\b{_CUE}(?: (?:us|me|him|her|them|at|on|is|to|now|number))*:? \(?)[0-9]{{3,4}}"
-        rf"{_SEP}[0-9]{{3,4}}(?:{_SEP}[0-9]{{2,4}})?){_EXTENSION}{_RIGHT}",
+        rf"{_LEFT}(?P<number>(?<=\b{_CUE}(?: (?:us|me|him|her|them|at|on|is|to|now|"
+        rf"number))*:? \(?)[0-9]{{3,4}}{_SEP}[0-9]{{3,4}}(?:{_SEP}[0-9]{{2,4}})?){_EXTENSION}{_RIGHT}",
         _phone,
         DIGITS,
         "-. \xa0‑–",
@@ -110,8 +110,8 @@ RULES = [
     rule(
         "emergency number",
         rf"{_LEFT}(?P<number>(?<=\b(?:[Cc]all|[Dd]ial|[Pp]hone|[Rr]ing|[Tt]ext)(?:ed|ing|s|ling|led)?(?: on)? )"
-        rf"(?:911|999|112|411|311|211|511|711|988|101|111|000)|911(?= (?:call|dispatch|operator|emergency)))"
-        rf"{_RIGHT}",
+        rf"(?:911|999|112|411|311|211|511|711|988|101|111|000)|911(?= (?:call|dispatch|operator|"
+        rf"emergency))){_RIGHT}",
         _phone,
         DIGITS,
         at=AT_NUMBER,

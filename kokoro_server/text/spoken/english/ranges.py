@@ -42,7 +42,8 @@ def _score(match: Any, dialect: Dialect) -> Reading:
 RULES = [
     rule(
         "ratio",
-        rf"(?<![\p{{L}}\p{{N}}:.,/])(?P<first>[0-9]+(?:\.[0-9]+)?)(?P<colon>:)(?P<second>{NUMBER})(?![\p{{L}}\p{{N}}:])",
+        rf"(?<![\p{{L}}\p{{N}}:.,/])(?P<first>[0-9]+(?:\.[0-9]+)?)(?P<colon>:)(?P<second>{NUMBER})"
+        rf"(?![\p{{L}}\p{{N}}:])",
         _ratio,
         ":",
         at=AT_NUMBER,
@@ -58,7 +59,8 @@ RULES = [
     ),
     rule(
         "score",
-        r"(?<![\p{L}\p{N}.,$£€-])(?P<first>[0-9]{1,2})(?P<dash>[-–])(?P<second>[0-9]{1,2})(?![\p{L}\p{N}%])(?![-–.,:][0-9])(?<=\b0[-–][0-9]{1,2}|[-–]0)",
+        r"(?<![\p{L}\p{N}.,$£€-])(?P<first>[0-9]{1,2})(?P<dash>[-–])(?P<second>[0-9]{1,2})(?![\p{L}\p{N}%])"
+        r"(?![-–.,:][0-9])(?<=\b0[-–][0-9]{1,2}|[-–]0)",
         _score,
         "-–",
         "0",
@@ -83,8 +85,8 @@ RULES = [
     rule(
         "range",
         rf"(?<=(?P<between>(?<=\b[Bb]etween\s)[^\s–—-]{{1,12}})?(?:[0-9][%°'\"′″½¼¾]?|[0-9](?:st|nd|rd|th|"
-        rf"[kKMBCFm])|[0-9]\s?[ap]\.?m\.?|[0-9]\s?°\s?[CF]|[0-9]\s?(?:km|cm|mm|kg|g|ft|lb|"
-        rf"in)){SPACE}?)(?P<dash>[-‐‑–—~〜]|\.\.)(?={SPACE}?[-−+]?[$£€¥₹~]?\.?[0-9])(?<![0-9]{SPACE}-\b)",
+        rf"[kKMBCFm])|[0-9]\s?[ap]\.?m\.?|[0-9]\s?°\s?[CF]|[0-9]\s?(?:km|cm|mm|kg|g|ft|lb|in)){SPACE}?)"
+        rf"(?P<dash>[-‐‑–—~〜]|\.\.)(?={SPACE}?[-−+]?[$£€¥₹~]?\.?[0-9])(?<![0-9]{SPACE}-\b)",
         _to,
         DASHES + "~〜.",
         DIGITS,

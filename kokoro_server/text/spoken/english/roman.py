@@ -15,42 +15,31 @@ _CANONICAL = regex.compile(r"M{0,3}(?:CM|CD|D?C{0,3})(?:XC|XL|L?X{0,3})(?:IX|IV|
 # Names of rulers and popes, whose numerals are ordinals.
 _RULERS = (
     "Adolf|Adrian|Afonso|Albert|Alexander|Alfonso|Amadeus|Amenhotep|Andrew|Antiochus|Artaxerxes|Augustus|Baldwin|"
-    "Benedict|Boniface|"
-    "Callixtus|Carl|Carlos|Catherine|Celestine|Charles|Christian|Clement|Cleopatra|Conrad|Constantine|Cyrus|Darius|"
-    "David|Edmund|"
-    "Edward|Elizabeth|Emmanuel|Emanuel|Eric|Erik|Ernest|Eugene|Felipe|Ferdinand|Francis|Franz|Frederick|Friedrich|"
-    "George|Gregory|"
-    "Gustav|Gustavus|Haakon|Harald|Harold|Henry|Henri|Honorius|Humbert|Innocent|Isabella|Ivan|James|Joan|Johan|"
-    "John|Joseph|Juan|"
-    "Julius|Justinian|Kenneth|Leo|Leopold|Louis|Ludwig|Magnus|Manuel|Margaret|Maria|Martin|Mary|Maximilian|Mehmed|"
-    "Michael|"
-    "Mithridates|Murad|Napoleon|Nicholas|Olaf|Olav|Oscar|Otto|Paul|Pedro|Peter|Philip|Pius|Ptolemy|Rama|Ramesses|"
-    "Ramses|Richard|"
-    "Robert|Rudolf|Selim|Seti|Shapur|Sigismund|Sixtus|Stephen|Suleiman|Sylvester|Theodosius|Thutmose|Umberto|Urban|"
-    "Valdemar|"
-    "Victor|Victoria|Vittorio|Wilhelm|Willem|William|Xerxes|Yazdegerd"
+    "Benedict|Boniface|Callixtus|Carl|Carlos|Catherine|Celestine|Charles|Christian|Clement|Cleopatra|Conrad|"
+    "Constantine|Cyrus|Darius|David|Edmund|Edward|Elizabeth|Emmanuel|Emanuel|Eric|Erik|Ernest|Eugene|Felipe|"
+    "Ferdinand|Francis|Franz|Frederick|Friedrich|George|Gregory|Gustav|Gustavus|Haakon|Harald|Harold|Henry|Henri|"
+    "Honorius|Humbert|Innocent|Isabella|Ivan|James|Joan|Johan|John|Joseph|Juan|Julius|Justinian|Kenneth|Leo|"
+    "Leopold|Louis|Ludwig|Magnus|Manuel|Margaret|Maria|Martin|Mary|Maximilian|Mehmed|Michael|Mithridates|Murad|"
+    "Napoleon|Nicholas|Olaf|Olav|Oscar|Otto|Paul|Pedro|Peter|Philip|Pius|Ptolemy|Rama|Ramesses|Ramses|Richard|"
+    "Robert|Rudolf|Selim|Seti|Shapur|Sigismund|Sixtus|Stephen|Suleiman|Sylvester|Theodosius|Thutmose|Umberto|"
+    "Urban|Valdemar|Victor|Victoria|Vittorio|Wilhelm|Willem|William|Xerxes|Yazdegerd"
 )
 _TITLES = (
-    r"(?:King|Queen|Pope|Emperor|Empress|Prince|Princess|Tsar|Czar|Sultan|Kaiser|Duke|Earl|Count|Baron|Arc"
-    r"hduke|Shah|Patriarch)"
+    r"(?:King|Queen|Pope|Emperor|Empress|Prince|Princess|Tsar|Czar|Sultan|Kaiser|Duke|Earl|Count|Baron|Archduke|"
+    r"Shah|Patriarch)"
 )
 # Words that a numeral counts.
 _COUNTED = (
     "Part|Parts|Chapter|Chapters|Act|Acts|Scene|Scenes|Volume|Vol\\.|Book|Books|Section|Sections|Article|Articles|"
-    "Phase|Stage|Level|"
-    "Type|Types|Class|Tier|Title|Appendix|Figure|Table|Unit|Mark|Mk\\.?|Episode|Episodes|War|Wars|Division|"
-    "Category|Round|Season|Canto|"
-    "Psalm|Symphony|Concerto|Sonata|Op\\.|Lesson|Module|Step|Rule|Grade|Schedule|Annex|Amendment|Corps|Group|Bowl|"
-    "Fantasy|"
-    "Protocol|Generation|Series|Region|Zone|Quest|Olympiad|Vatican|Legion|Panel|Order|Corollary|Theorem|Lemma|"
-    "Exhibit|Line|Pt\\.|Ch\\."
+    "Phase|Stage|Level|Type|Types|Class|Tier|Title|Appendix|Figure|Table|Unit|Mark|Mk\\.?|Episode|Episodes|War|"
+    "Wars|Division|Category|Round|Season|Canto|Psalm|Symphony|Concerto|Sonata|Op\\.|Lesson|Module|Step|Rule|Grade|"
+    "Schedule|Annex|Amendment|Corps|Group|Bowl|Fantasy|Protocol|Generation|Series|Region|Zone|Quest|Olympiad|"
+    "Vatican|Legion|Panel|Order|Corollary|Theorem|Lemma|Exhibit|Line|Pt\\.|Ch\\."
 )
 _FIRST_PERSON = (
     "am|was|have|had|will|would|can|could|do|did|don't|think|know|knew|want|like|love|see|saw|say|said|feel|felt|"
-    "got|get|went|go|"
-    "met|mean|need|hope|guess|believe|should|shall|may|might|must|just|really|never|always|also|ever|used|took|"
-    "found|told|"
-    "remember|wish|suppose|understand|work|worked|live|lived"
+    "got|get|went|go|met|mean|need|hope|guess|believe|should|shall|may|might|must|just|really|never|always|also|"
+    "ever|used|took|found|told|remember|wish|suppose|understand|work|worked|live|lived"
 )
 _ONLY_I = (
     "am|have|think|know|want|like|love|feel|guess|hope|mean|do|don't|can't|wish|see|say|need|believe|remember|"
@@ -61,8 +50,7 @@ _NOT_NUMERALS = frozenset(
     "CD DC MD MC CC CM DI MI LI CI DL ML MM DD LCD XL XXL XXX DIM MIX MILD CIVIC DID LID MID VIM VID".split()
 )
 _FIRST_NAMES = (
-    r"(?:[A-Z]\.|Jr\.|[A-Z][a-z]+ (?:[A-Z]\. )?(?:Rockefeller|Howell|Ford|Griffin|Downey|Gates|Barnes|Thor"
-    r"nton))"
+    r"(?:[A-Z]\.|Jr\.|[A-Z][a-z]+ (?:[A-Z]\. )?(?:Rockefeller|Howell|Ford|Griffin|Downey|Gates|Barnes|Thornton))"
 )
 
 
@@ -141,8 +129,8 @@ RULES = [
     ),
     rule(
         "Roman numeral",
-        rf"(?<=\b(?:{_COUNTED})\s)(?P<numeral>(?![LCDM]\b){_NUMERAL}){_TO}{_AFTER}"
-        rf"(?<!\bI(?=\s(?:{_ONLY_I})\b|['’](?:m|ll|d|ve)\b))",
+        rf"(?<=\b(?:{_COUNTED})\s)(?P<numeral>(?![LCDM]\b){_NUMERAL}){_TO}{_AFTER}(?<!\bI(?=\s(?:{_ONLY_I})\b|"
+        rf"['’](?:m|ll|d|ve)\b))",
         _counted,
         at=AT_ROMAN,
     ),

@@ -23,9 +23,8 @@ _SIGNS = {
 _EMOJI = r"[[\p{Extended_Pictographic}\p{Emoji_Modifier}\p{Regional_Indicator}]--[©®™‼⁉ℹ↔←→↑↓]]"
 _JOINERS = r"[\ufe0e\ufe0f\u200d\u20e3\U000e0020-\U000e007f]"
 _EMOTICON = (
-    r"(?<![\p{L}\p{N}])(?:[:;][-o^']?[)(\]\[DPpOo|/\\]|=[)(D]|[xX]D|<3|\([:;](?![\p{L}\p{N})])|\^_\^|-_-|o"
-    r"_O|O_o|T_T|>_<|\\o/|¯\\_\(ツ\)_/¯)"
-    r"(?![\p{L}\p{N}])"
+    r"(?<![\p{L}\p{N}])(?:[:;][-o^']?[)(\]\[DPpOo|/\\]|=[)(D]|[xX]D|<3|\([:;](?![\p{L}\p{N})])|\^_\^|-_-|o_O|O_o|"
+    r"T_T|>_<|\\o/|¯\\_\(ツ\)_/¯)(?![\p{L}\p{N}])"
 )
 _FACE = re.compile(r"[:;][-o^']?[)(\]\[DPpOo|/\\]|=[)(D]|[xX]D|<3|\([:;]|_|\\o/")
 

@@ -10,8 +10,7 @@ from kokoro_server.text.spoken.english.words import ONES, cardinal, decimal, let
 
 ZONES = (
     "EST EDT CST CDT MST MDT PST PDT AKST HST GMT UTC BST CET CEST EET EEST MSK IST JST KST SGT HKT AEST AEDT ACST "
-    "AWST NZST "
-    "NZDT WET WEST AST ADT ET CT MT PT"
+    "AWST NZST NZDT WET WEST AST ADT ET CT MT PT"
 ).split()
 _ZONE_NAME = any_of(ZONES)
 # The dot after a.m. belongs to it unless a sentence ends there.
@@ -47,7 +46,9 @@ def _clock(match: Any, dialect: Dialect) -> Reading:
         words = f"{words} {_minutes(minute, dialect)}"
     elif minute and not half:
         words = "midnight" if hour in (0, 24) else f"{words} o'clock" if hour <= 12 else f"{words} hundred"
-    claims = two_words(match, "clock", words, "half", letters(f"{half[0]}m", dialect)) if half else [("clock", words)]
+    claims: list[tuple[Where, str]] = [("clock", words)]
+    if half:
+        claims = two_words(match, "clock", words, "half", letters(f"{half[0]}m", dialect))
     if match["zone"]:
         end = match.end("offset" if match["offset"] else "zone")
         claims.append(((match.start("zone"), end), _zone(match, dialect)))
@@ -55,13 +56,9 @@ def _clock(match: Any, dialect: Dialect) -> Reading:
 
 
 def _minutes(text: str, dialect: Dialect) -> str:
-    return (
-        f"oh {ONES[int(text)]}"
-        if text[0] == "0" and text != "00"
-        else "oh oh"
-        if text == "00"
-        else cardinal(int(text), dialect)
-    )
+    if text == "00":
+        return "oh oh"
+    return f"oh {ONES[int(text)]}" if text[0] == "0" else cardinal(int(text), dialect)
 
 
 def _zone(match: Any, dialect: Dialect) -> str:
@@ -78,28 +75,31 @@ def _utc(match: Any, dialect: Dialect) -> Reading:
     return _zone(match, dialect)
 
 
+def _military(match: Any, dialect: Dialect) -> Reading:
+    """0930 hours: zero nine thirty."""
+    hour, minute = match["h"], match["m"]
+    hours = f"zero {ONES[int(hour)]}" if hour[0] == "0" else cardinal(int(hour), dialect)
+    return f"{hours} {'hundred' if minute == '00' else _minutes(minute, dialect)}"
+
+
 def _duration(match: Any, dialect: Dialect) -> Reading:
     """Each part of 1h 30m, 2 hrs 5 min."""
     claims: list[tuple[Where, str]] = []
-    for number, unit in zip(
-        match.allspans()[match.re.groupindex["n"]], match.allspans()[match.re.groupindex["u"]], strict=True
+    for start, end, amount, unit in zip(
+        match.starts("n"), match.ends("u"), match.captures("n"), match.captures("u"), strict=True
     ):
-        amount, name = match.string[slice(*number)], _DURATIONS[match.string[slice(*unit)].lower()]
-        claims.append(
-            ((number[0], unit[1]), f"{decimal(amount, dialect)} {name if value(amount) == '1' else name + 's'}")
-        )
+        name = _DURATIONS[unit] if value(amount) == "1" else f"{_DURATIONS[unit]}s"
+        claims.append(((start, end), f"{decimal(amount, dialect)} {name}"))
     return claims
 
 
 _PART = rf"(?P<n>{NUMBER})\s?(?P<u>{any_of(_DURATIONS)})\b\.?"
 _BOOKS = (
     "Genesis|Gen|Exodus|Ex|Exod|Leviticus|Lev|Numbers|Deuteronomy|Deut|Joshua|Josh|Judges|Ruth|Samuel|Sam|Kings|"
-    "Chronicles|Ezra|"
-    "Nehemiah|Esther|Job|Psalms?|Ps|Proverbs|Prov|Ecclesiastes|Isaiah|Isa|Jeremiah|Jer|Ezekiel|Daniel|Hosea|Joel|"
-    "Amos|Jonah|"
-    "Micah|Matthew|Matt|Mark|Luke|John|Acts|Romans|Rom|Corinthians|Cor|Galatians|Gal|Ephesians|Eph|Philippians|"
-    "Phil|Colossians|"
-    "Col|Thessalonians|Timothy|Tim|Titus|Hebrews|Heb|James|Peter|Pet|Jude|Revelation|Rev|Quran|Surah"
+    "Chronicles|Ezra|Nehemiah|Esther|Job|Psalms?|Ps|Proverbs|Prov|Ecclesiastes|Isaiah|Isa|Jeremiah|Jer|Ezekiel|"
+    "Daniel|Hosea|Joel|Amos|Jonah|Micah|Matthew|Matt|Mark|Luke|John|Acts|Romans|Rom|Corinthians|Cor|Galatians|Gal|"
+    "Ephesians|Eph|Philippians|Phil|Colossians|Col|Thessalonians|Timothy|Tim|Titus|Hebrews|Heb|James|Peter|Pet|"
+    "Jude|Revelation|Rev|Quran|Surah"
 )
 RULES = [
     rule(
@@ -113,8 +113,8 @@ RULES = [
     ),
     rule(
         "time",
-        rf"{_NOT_AFTER}(?P<clock>(?P<hour>[0-9]{{1,3}}):(?P<minute>[0-5][0-9])(?::(?P<second>[0-5][0-9])(?:\."
-        rf"[0-9]+)?)?)(?![0-9:]|[.,][0-9])(?:{_HALF}|{_SHORT_HALF})?{_ZONE}?"
+        rf"{_NOT_AFTER}(?P<clock>(?P<hour>[0-9]{{1,3}}):(?P<minute>[0-5][0-9])(?::(?P<second>[0-5][0-9])"
+        rf"(?:\.[0-9]+)?)?)(?![0-9:]|[.,][0-9])(?:{_HALF}|{_SHORT_HALF})?{_ZONE}?"
         r"(?![\p{N}])(?!\s(?:ratio|scale|odds|mix|split)\b)",
         _clock,
         ":",
@@ -122,8 +122,8 @@ RULES = [
     ),
     rule(
         "time",
-        rf"{_NOT_AFTER}(?P<clock>(?P<hour>[0-9]{{1,2}})(?:[.:](?P<minute>[0-5][0-9]))?)(?P<second>(?!))?{_HALF}"
-        rf"{_ZONE}?",
+        rf"{_NOT_AFTER}(?P<clock>(?P<hour>[0-9]{{1,2}})(?:[.:](?P<minute>[0-5][0-9]))?)(?P<second>"
+        rf"(?!))?{_HALF}{_ZONE}?",
         _clock,
         DIGITS,
         "aApP",
@@ -135,12 +135,7 @@ RULES = [
     rule(
         "military time",
         r"(?<![\p{L}\p{N}.,$])(?P<h>[0-2][0-9])(?P<m>[0-5][0-9])(?= (?:hours|hrs|GMT|UTC|Zulu)\b)",
-        lambda m, d: " ".join(
-            (
-                ("zero " + ONES[int(m["h"])]) if m["h"][0] == "0" else cardinal(int(m["h"]), d),
-                "hundred" if m["m"] == "00" else _minutes(m["m"], d),
-            )
-        ),
+        _military,
         DIGITS,
         at=AT_NUMBER,
     ),

@@ -29,17 +29,15 @@ _COMPOUND = rf"(?:{_UNIT}){_EXPONENT}(?:[/·⋅∙](?:{_UNIT}){_EXPONENT})*+"
 _PART = regex.compile(rf"(?P<joint>[/·⋅∙])?(?P<unit>{_UNIT})(?P<power>{_EXPONENT})(?=[/·⋅∙]|\Z)")
 _FRACTION = r"(?:(?:[0-9]+ )?[0-9]+/[0-9]+|[0-9]*[½⅓⅔¼¾⅛⅜⅝⅞]|10\^[-−]?[0-9]{1,3}|10[⁻⁰¹²³⁴-⁹]{1,4})"
 _DETERMINER = regex.compile(
-    r"(?i)\b(?:an?|\p{L}+['’]s|another|the|this|that|each|every|one|his|her|its|our|my|your|their|new|"
-    r"single)\s(?:\p{Ll}+\s)?[*_]*\Z"
+    r"(?i)\b(?:an?|\p{L}+['’]s|another|the|this|that|each|every|one|his|her|its|our|my|your|their|new|single)\s"
+    r"(?:\p{Ll}+\s)?[*_]*\Z"
 )
 _VERBS = (
     "a across after ago against all along and apart are around as at away back be because before below between "
-    "both but by deep down "
-    "due during each every far faster fast for from had has have heavy high if in into is it less like long longer "
-    "low more north "
-    "of off on only onto or out over past per plus since slower so south than that the then there they thick to "
-    "today tall "
-    "total under until up was were west east when where which while wide with within would he she we you i later old"
+    "both but by deep down due during each every far faster fast for from had has have heavy high if in into is it "
+    "less like long longer low more north of off on only onto or out over past per plus since slower so south than "
+    "that the then there they thick to today tall total under until up was were west east when where which while "
+    "wide with within would he she we you i later old"
 ).split()
 _NOUN = rf"(?=[*_]*{SPACE}(?!(?:{any_of(_VERBS)})\b)\p{{Ll}})"
 _COMPASS = {"N": "north", "S": "south", "E": "east", "W": "west"}
@@ -154,15 +152,16 @@ def _resolution(match: Any, dialect: Dialect) -> Reading:
 RULES = [
     rule(
         "angle",
-        rf"{LEFT}(?P<deg>[0-9]{{1,3}})°\s?(?P<min>[0-9]{{1,2}}(?:\.[0-9]+)?)[′'’]\s?(?:(?P<sec>[0-9]{{1,2}}(?:\.[0-9]+)?)(?:[″\"”]|'')\s?)?(?P<compass>[NSEW]\b)?",
+        rf"{LEFT}(?P<deg>[0-9]{{1,3}})°\s?(?P<min>[0-9]{{1,2}}(?:\.[0-9]+)?)[′'’]\s?(?:(?P<sec>[0-9]{{1,2}}"
+        rf"(?:\.[0-9]+)?)(?:[″\"”]|'')\s?)?(?P<compass>[NSEW]\b)?",
         _angle,
         "°",
         at=AT_NUMBER,
     ),
     rule(
         "temperature",
-        rf"{LEFT}(?P<amount>{NUMBER})(?P<hyphen>-)?{SPACE}?(?:(?:[°º˚]|degrees){SPACE}?(?P<scale>[CFK])(?!"
-        rf"[\p{{L}}\p{{N}}])|(?P<scale>(?!))?[°º˚](?:{SPACE}?(?P<compass>[NSEW])(?![\p{{L}}\p{{N}}]))?)",
+        rf"{LEFT}(?P<amount>{NUMBER})(?P<hyphen>-)?{SPACE}?(?:(?:[°º˚]|degrees){SPACE}?(?P<scale>[CFK])"
+        rf"(?![\p{{L}}\p{{N}}])|(?P<scale>(?!))?[°º˚](?:{SPACE}?(?P<compass>[NSEW])(?![\p{{L}}\p{{N}}]))?)",
         _temperature,
         "°º˚d",
         DIGITS,
@@ -179,8 +178,8 @@ RULES = [
     ),
     rule(
         "feet and inches",
-        r"(?<![\p{L}\p{N}'\"“‘])(?P<feet>[0-9]{1,3})(?:['′]|[ -]?(?:ft|feet|foot)\.?)[ "
-        r"-]?(?P<inches>[0-9]{1,2}(?:\.[0-9]+)?)(?:\"|″|''|[ -]?(?:in|inches)\b)",
+        r"(?<![\p{L}\p{N}'\"“‘])(?P<feet>[0-9]{1,3})(?:['′]|[ -]?(?:ft|feet|foot)\.?)[ -]?(?P<inches>[0-9]{1,2}"
+        r"(?:\.[0-9]+)?)(?:\"|″|''|[ -]?(?:in|inches)\b)",
         _feet,
         "'′f",
         at=AT_NUMBER,
@@ -203,9 +202,8 @@ RULES = [
     ),
     rule(
         "dimensions",
-        rf"(?<=[0-9](?:{SPACE}?(?:mm|cm|m|km|in|ft|px|\"|"
-        rf"'))?){SPACE}?(?P<by>[x×X]){SPACE}?(?=[0-9])(?<![0-9]\s[x×]\s)(?!{SPACE}?10[\^⁰¹²³⁴-⁹⁻]|"
-        rf"{SPACE}?[0-9.]+{SPACE}?=)(?<!=[^=\n]{{0,20}})(?<!\b0[x])",
+        rf"(?<=[0-9](?:{SPACE}?(?:mm|cm|m|km|in|ft|px|\"|'))?){SPACE}?(?P<by>[x×X]){SPACE}?(?=[0-9])"
+        rf"(?<![0-9]\s[x×]\s)(?!{SPACE}?10[\^⁰¹²³⁴-⁹⁻]|{SPACE}?[0-9.]+{SPACE}?=)(?<!=[^=\n]{{0,20}})(?<!\b0[x])",
         _dimensions,
         "x×X",
     ),
@@ -218,24 +216,25 @@ RULES = [
     ),
     rule(
         "unit",
-        rf"{LEFT}(?P<amount>{NUMBER})(?:{SPACE}?|(?P<hyphen>-))(?P<unit>{_COMPOUND})(?![\p{{L}}\p{{N}}])(?!"
-        rf"[-'’/][\p{{L}}\p{{N}}])(?P<dot>\.(?!\s*+\Z|\s*+\n|\s++[\"“‘'(]?[A-Z]|[\p{{L}}\p{{N}}.]))?(?P<noun>"
-        rf"{_NOUN})?",
+        rf"{LEFT}(?P<amount>{NUMBER})(?:{SPACE}?|(?P<hyphen>-))(?P<unit>{_COMPOUND})(?![\p{{L}}\p{{N}}])"
+        rf"(?![-'’/][\p{{L}}\p{{N}}])(?P<dot>\.(?!\s*+\Z|\s*+\n|\s++[\"“‘'(]?[A-Z]|[\p{{L}}\p{{N}}.]))?"
+        rf"(?P<noun>{_NOUN})?",
         _quantity,
         DIGITS,
         at=AT_NUMBER,
     ),
     rule(
         "unit",
-        rf"(?<=(?P<amount>{_FRACTION}))(?:{SPACE}?|(?P<hyphen>-))(?P<unit>{any_of(FOLLOWED)})(?![\p{{L}}\p{{N}}])(?P<dot>{OWN_DOT})?",
+        rf"(?<=(?P<amount>{_FRACTION}))(?:{SPACE}?|(?P<hyphen>-))(?P<unit>{any_of(FOLLOWED)})"
+        rf"(?![\p{{L}}\p{{N}}])(?P<dot>{OWN_DOT})?",
         _fraction_of,
         "½⅓⅔¼¾⅛⅜⅝⅞/^⁻⁰¹²³⁴⁵⁶⁷⁸⁹",
     ),
     rule(
         "unit",
-        rf"(?<=\p{{L}}{{3}}{SPACE}?|[0-9%]{SPACE}?)/{SPACE}?(?P<unit>{_COMPOUND})(?![\p{{L}}\p{{N}}/])(?<!\b(?:and|"
-        rf"or|he|she|his|her|s|A|I)/.*)(?<=/(?:[kcm]?m[²³23]|kg|km|h|hr|mi|sq mi|sq km|lb|ha|kWh|GB|MB|L|ml|"
-        rf"mL)(?![\p{{L}}]))",
+        rf"(?<=\p{{L}}{{3}}{SPACE}?|[0-9%]{SPACE}?)/{SPACE}?(?P<unit>{_COMPOUND})(?![\p{{L}}\p{{N}}/])(?<!\b"
+        rf"(?:and|or|he|she|his|her|s|A|I)/.*)(?<=/(?:[kcm]?m[²³23]|kg|km|h|hr|mi|sq mi|sq km|lb|ha|kWh|GB|MB|L|"
+        rf"ml|mL)(?![\p{{L}}]))",
         _per,
         "/",
     ),

@@ -12,8 +12,8 @@ import regex
 from kokoro_server.text.spoken.engine import Dialect
 
 ONES = (
-    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen "
-    "eighteen nineteen"
+    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen "
+    "seventeen eighteen nineteen"
 ).split()
 TENS = "zero ten twenty thirty forty fifty sixty seventy eighty ninety".split()
 _SCALES = (
