@@ -79,6 +79,7 @@ _NUMBERED_BARE = (
 _LETTERED = frozenset("Fig fig Figs App Apt apt Sec Vol vol Ch Chap Eq Pt Op Art Bldg Ste".split())  # Fig. A, Vol. II
 # Wherever they stand. The dot is theirs, unless a sentence ends with it.
 _ANYWHERE = {
+    "Acct": "Account", "acct": "account",
     "etc": "et cetera", "e.g": "for example", "eg": "for example", "i.e": "that is", "ie": "that is",
     "a.k.a": "also known as", "vs": "versus", "cf": "compare", "viz": "namely", "approx": "approximately",
     "dept": "department", "Dept": "Department", "univ": "university", "Univ": "University", "assn": "association",
@@ -126,23 +127,7 @@ _DOTLESS = (
     "Attn",
 )
 # With these no sentence ends.
-_NEVER_LAST = (
-    "e.g",
-    "i.e",
-    "eg",
-    "ie",
-    "vs",
-    "cf",
-    "viz",
-    "approx",
-    "incl",
-    "excl",
-    "esp",
-    "w.r.t",
-    "attn",
-    "Attn",
-    "a.k.a",
-)
+_NEVER_LAST = "e.g i.e eg ie vs cf viz approx incl excl esp w.r.t attn Attn a.k.a Acct acct".split()
 _SLASHED = {
     "w/o": "without", "w/": "with", "W/": "with", "w/in": "within", "b/c": "because", "b/w": "between",
     "c/o": "care of", "and/or": "and or", "he/she": "he or she", "He/she": "He or she", "she/he": "she or he",

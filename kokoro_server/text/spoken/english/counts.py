@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import regex
+
 from kokoro_server.text.spoken.engine import Dialect, Reading, rule
 from kokoro_server.text.spoken.english.patterns import (
     AT_NUMBER,
@@ -16,6 +18,8 @@ from kokoro_server.text.spoken.english.patterns import (
     SPACE,
 )
 from kokoro_server.text.spoken.english.words import cardinal, decimal, digits, ordinal, plural, value
+
+_RACE = regex.compile(r"\s(?:runs?|races?|marathon)\b")
 
 
 def _ordinal(match: Any, dialect: Dialect) -> Reading:
@@ -32,6 +36,8 @@ def _percent(match: Any, dialect: Dialect) -> Reading:
 
 def _magnitude(match: Any, dialect: Dialect) -> Reading:
     letter = match["big"]
+    if letter == "k" and _RACE.match(match.string, match.end()):
+        letter = "K"
     words = MAGNITUDES[letter.lower()] if letter not in ("K", "B", "T", "b", "t") else letter
     return f"{decimal(match['number'], dialect)} {words}"
 

@@ -153,7 +153,16 @@ def _fraction(match: Any, dialect: Dialect) -> Reading:
     top, bottom = int(match["top"]), int(match["bottom"])
     if match["rated"] is not None and bottom in (5, 10, 20, 100):
         return f"{cardinal(top, dialect)} out of {cardinal(bottom, dialect)}"
-    if (top, bottom) in ((24, 7), (50, 50), (20, 20), (9, 11), (60, 40), (80, 20), (70, 30), (7, 7)):
+    if match.string.startswith(" time", match.end()) or (top, bottom) in (
+        (24, 7),
+        (50, 50),
+        (20, 20),
+        (9, 11),
+        (60, 40),
+        (80, 20),
+        (70, 30),
+        (7, 7),
+    ):
         return f"{cardinal(top, dialect)} {cardinal(bottom, dialect)}"
     if match["whole"] is None and match["of"] is None and (words := _day_and_month(top, bottom, dialect)):
         return words

@@ -7,10 +7,11 @@ import unicodedata
 from typing import Any
 
 from kokoro_server.text.spoken.engine import Dialect, Reading, rule
-from kokoro_server.text.spoken.english.patterns import DIGITS, NOT_ASCII
+from kokoro_server.text.spoken.english.patterns import DIGITS, INNER_DOT, NOT_ASCII
 from kokoro_server.text.spoken.english.words import decimal, letters
 
 _SIGNS = {
+    "♯": "sharp", "♭": "flat", "♮": "natural",
     "&": "and", "＆": "and", "@": "at", "#": "hash", "%": "percent", "+": "plus", "=": "equals", "<": "less than",
     ">": "greater than", "~": "about", "^": "caret", "\\": "backslash", "/": "slash", "©": "copyright", "®": "",
     "™": "", "℠": "", "§": "section", "¶": "paragraph", "†": "", "‡": "", "°": "degrees", "№": "number", "*": "",
@@ -75,6 +76,8 @@ RULES = [
         "-‐‑",
         DIGITS,
     ),
+    rule("dot", r"(?<![\p{L}\p{N}.])\.(?=\p{L})|(?<=\p{Lu}{2})\.(?=\p{Lu}{2})", "dot", INNER_DOT),
+    rule("point", r"(?<=[0-9])\.(?=x\b)", "point", INNER_DOT),
     rule("bars", r"\|(?:\s*+\|)*+", ",", "|"),
     rule("ornament", r"([*_=~#^<>+\\/|-])\1{2,}+", " ", "*_=~#^<>+\\/|-"),
     rule("bracket", r"[{}⟨⟩]", " ", "{}⟨⟩"),

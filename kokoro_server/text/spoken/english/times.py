@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import regex
+
 from kokoro_server.text.spoken.engine import Dialect, Reading, Where, rule
 from kokoro_server.text.spoken.english.patterns import AT_NUMBER, DIGITS, LEFT, NUMBER, any_of, two_words
 from kokoro_server.text.spoken.english.words import ONES, cardinal, decimal, letters, value
@@ -18,6 +20,7 @@ _HALF = rf"\s?(?P<half>[AaPp](?:[Mm]\b|\.\s?[Mm]\b(?:\.(?!\s*+\Z|\s*+\n|\s++(?!(
 _SHORT_HALF = r"(?P<half>[ap])(?![\p{L}\p{N}'’]|\.\p{L})"
 _ZONE = rf"(?:\s?\(?(?P<zone>(?:{_ZONE_NAME})\b)(?P<offset>[+−-][0-9]{{1,2}}(?::[0-9]{{2}})?)?)"
 _NOT_AFTER = r"(?<![\p{L}\p{N}$£€])(?<![0-9][.,:/])"
+_HOURS = regex.compile(r"\s?(?:hrs?|hours)\b")
 _DURATIONS = {
     "y": "year",
     "yr": "year",
@@ -45,7 +48,7 @@ def _clock(match: Any, dialect: Dialect) -> Reading:
     elif minute and minute != "00":
         words = f"{words} {_minutes(minute, dialect)}"
     elif minute and not half:
-        words = "midnight" if hour in (0, 24) else f"{words} o'clock" if hour <= 12 else f"{words} hundred"
+        words = _full_hour(hour, words, hundred=hour > 12 or _HOURS.match(match.string, match.end()) is not None)
     claims: list[tuple[Where, str]] = [("clock", words)]
     if half:
         claims = two_words(match, "clock", words, "half", letters(f"{half[0]}m", dialect))
@@ -53,6 +56,12 @@ def _clock(match: Any, dialect: Dialect) -> Reading:
         end = match.end("offset" if match["offset"] else "zone")
         claims.append(((match.start("zone"), end), _zone(match, dialect)))
     return claims
+
+
+def _full_hour(hour: int, words: str, *, hundred: bool) -> str:
+    if hour in (0, 24):
+        return "midnight"
+    return f"{words} hundred" if hundred else f"{words} o'clock"
 
 
 def _minutes(text: str, dialect: Dialect) -> str:

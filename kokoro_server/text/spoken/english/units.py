@@ -40,6 +40,8 @@ _VERBS = (
     "wide with within would he she we you i later old"
 ).split()
 _NOUN = rf"(?=[*_]*{SPACE}(?!(?:{any_of(_VERBS)})\b)\p{{Ll}})"
+# As LEFT, and after the sign in 4x100m.
+_LEFT = r"(?<![\p{N}^])(?:(?<!\p{L})|(?<=[0-9][x×X]))(?<![0-9][.,:/])"
 _COMPASS = {"N": "north", "S": "south", "E": "east", "W": "west"}
 
 
@@ -94,7 +96,7 @@ def _quantity(match: Any, dialect: Dialect) -> Reading:
 def _fraction_of(match: Any, dialect: Dialect) -> Reading:
     """The unit after a fraction, which a rule of its own reads."""
     said = _said(match["unit"], dialect)
-    if said is None or match["unit"] in ("in", "a"):
+    if said is None or (match["unit"] == "in" and not (match["dot"] or match["hyphen"])):
         return None
     mixed = match["amount"][0].isdecimal() and ("/" not in match["amount"] or " " in match["amount"])
     end = match.end("dot") if match["dot"] else match.end("unit")
@@ -214,9 +216,10 @@ RULES = [
         "pi",
         at=AT_NUMBER,
     ),
+    rule("inches", rf"(?<={_FRACTION})[\"″]", "inch", '"″', "½⅓⅔¼¾⅛⅜⅝⅞/"),
     rule(
         "unit",
-        rf"{LEFT}(?P<amount>{NUMBER})(?:{SPACE}?|(?P<hyphen>-))(?P<unit>{_COMPOUND})(?![\p{{L}}\p{{N}}])"
+        rf"{_LEFT}(?P<amount>{NUMBER})(?:{SPACE}?|(?P<hyphen>-))(?P<unit>{_COMPOUND})(?![\p{{L}}\p{{N}}])"
         rf"(?![-'’/][\p{{L}}\p{{N}}])(?P<dot>\.(?!\s*+\Z|\s*+\n|\s++[\"“‘'(]?[A-Z]|[\p{{L}}\p{{N}}.]))?"
         rf"(?P<noun>{_NOUN})?",
         _quantity,
