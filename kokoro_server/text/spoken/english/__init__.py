@@ -6,6 +6,7 @@ from kokoro_server.text.spoken.engine import Rule
 from kokoro_server.text.spoken.english import (
     abbreviations,
     addresses,
+    capitals,
     counts,
     dates,
     identifiers,
@@ -38,6 +39,7 @@ KINDS: dict[str, list[Rule]] = {
     "ranges": ranges.RULES,
     "roman": roman.RULES,
     "abbreviations": abbreviations.RULES,
+    "capitals": capitals.RULES,
     "symbols": symbols.RULES,
     "numbers": numbers.RULES,
 }
