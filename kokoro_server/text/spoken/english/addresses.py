@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import regex
@@ -60,9 +61,9 @@ _PART = regex.compile(r"[0-9]+|[^\W\d_]+|[^\w\s]|_")
 _HUMPS = regex.compile(r"\p{Lu}+(?!\p{Ll})|\p{Lu}?\p{Ll}+|[0-9]+|\p{L}")
 _HOST_LABEL = r"[\p{L}\p{N}](?:[\p{L}\p{N}-]{0,62}[\p{L}\p{N}])?"
 _TAIL = r"(?:[/?#][^\s<>\"“”`|]*[^\s<>\"“”`|.,;:!?'’)\]}*_])?/?"
-_SCHEME = regex.compile(r"://|www\.", regex.IGNORECASE)
-_HOST_LIKE = regex.compile(r"\.[\p{L}\p{N}]|localhost[:/]")
-_HASH_LIKE = regex.compile(r"[0-9a-fA-F]{7}|[0-9a-fA-F]{2}[:-][0-9a-fA-F]{2}[:-]")
+_SCHEME = re.compile(r"://|www\.", re.IGNORECASE)
+_HOST_LIKE = re.compile(r"\.[^\W_]|localhost[:/]")
+_HASH_LIKE = re.compile(r"[0-9a-fA-F]{7}|[0-9a-fA-F]{2}[:-][0-9a-fA-F]{2}[:-]")
 _INITIALS = regex.compile(r"(?:\p{L}\.)+\p{L}{1,2}|[0-9.]+\p{L}*")  # U.S, 2.5m
 _IP = r"(?:[0-9]{1,3}\.){3}[0-9]{1,3}"
 

@@ -45,7 +45,7 @@ _YEAR = r"(?P<year>[1-9][0-9]{3})(?![0-9]|,[0-9]|\.[0-9])"
 _END = r"(?![\p{N}])(?![.,:/][0-9])(?!\s?(?:%|[ap]\.?m\b))"
 _WEEKDAY_LIKE = re.compile(rf"\b(?:{_WEEKDAY})\b")
 _MONTH_LIKE = re.compile(r"\b(?:Jan|Feb|Aug|Sept|Oct|Nov|Dec)\b")
-_ERA = regex.compile(r"B\.?C|A\.?D|C\.?E")
+_ERA = re.compile(r"B\.?C|A\.?D|C\.?E")
 _THE = regex.compile(r"\b[Tt]he\s\Z")
 
 

@@ -49,12 +49,11 @@ MONTH = rf"(?:{FULL_MONTH}|(?:{SHORT_MONTH})\b\.?+)"
 OWN_DOT = r"(?:\.(?!\s*+\Z|\s*+\n|\s++[\"“‘'(]?[A-Z]))"
 
 
-# Where matches can begin.
-AT_NUMBER = regex.compile(r"(?<![0-9])[0-9]|[.(](?=[0-9])")
-AT_CODE = regex.compile(r"(?<![\p{L}\p{N}])(?:\p{L}{1,20}+[-‑]?+)?+[0-9]")
-AT_DOTTED = regex.compile(r"(?<![\p{L}\p{N}.'’@/&])\p{L}{1,10}+\.")
-AT_WORD_BEFORE_NUMBER = regex.compile(r"(?<![\p{L}\p{N}.'’&])\p{L}{1,8}+(?=\s[0-9])")
-AT_CAPITAL = regex.compile(r"(?<![\p{L}\p{N}])\p{Lu}")
+# Where matches can begin. `re` is quicker than `regex` at what both can do.
+AT_NUMBER = re.compile(r"(?<![0-9])[0-9]|[.(](?=[0-9])")
+AT_CODE = re.compile(r"(?<![^\W_])(?:[^\W\d_]{1,20}+[-‑]?+)?+[0-9]")
+AT_DOTTED = re.compile(r"(?<![\w.'’@/&])[^\W\d_]{1,10}+\.")
+AT_WORD_BEFORE_NUMBER = re.compile(r"(?<![\w.'’&])[^\W\d_]{1,8}+(?=\s[0-9])")
 # What a text must have for a rule to be worth trying.
 INNER_DOT = re.compile(r"\.[^\W_]")
 NOT_ASCII = re.compile(r"[^\x00-\x7f]")

@@ -96,7 +96,7 @@ def _century(match: Any, dialect: Dialect) -> Reading:
     return [("numeral", ordinal(number, dialect))] if number else None
 
 
-AT_ROMAN = regex.compile(r"(?<![\p{L}\p{N}])[IVXLCDM]+(?![\p{L}\p{N}])")
+AT_ROMAN = re.compile(r"(?<![^\W_])[IVXLCDM]+(?![^\W_])")
 _SMALL = re.compile(r"\b[ivx]{2}")
 _AFTER = r"(?![\p{L}\p{N}])(?![.][\p{L}])"
 _TO = rf"(?:(?P<dash>\s?[-–—]\s?|\s(?:and|to|or|&)\s)(?P<second>{_NUMERAL}))?"
