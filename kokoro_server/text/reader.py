@@ -32,6 +32,7 @@ Sentence = WordAlignedSentence | PhraseAlignedSentence
 # The most characters and sentences in the first call to G2P, the second and so on: few at first, so that synthesis can
 # start early.
 _CALL_LIMITS = ((80, 2), (500, 8), (2_000, 32), (4_000, 64))
+_LONG_TEXT = 2_000  # characters; a longer text is split in a thread: if it is all numbers that takes time
 _PHONEMES_PER_CHARACTER = {languages.JA: 2.7, languages.ZH: 4.0}  # about
 _PHONEMES_PER_LETTER = 1.2  # about, in the other languages
 # The look-behind keeps a long run of marks from being tried at each of its marks.
@@ -89,7 +90,9 @@ class Reader:
         lexicon = await self._lexicon.for_language(language) if self._lexicon else None
         phonemes = int(len(text) * _PHONEMES_PER_CHARACTER.get(language, _PHONEMES_PER_LETTER))
         packer, silent = self._packer(speed, phonemes, streamed=streamed), True
-        for call in _group_into_calls(_split(stretches, language, lexicon)):
+        calls = _group_into_calls(_split(stretches, language, lexicon))
+        in_thread = len(text) > _LONG_TEXT
+        while call := await asyncio.to_thread(next, calls, None) if in_thread else next(calls, None):
             for item in _pack(packer, await self._phonemize(call.items, language), more=call.more):
                 silent = False
                 yield item

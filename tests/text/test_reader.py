@@ -209,7 +209,7 @@ async def test_bad_phonemes_are_refused(phonemes: str, error: type[InvalidInput]
 
 
 words = st.sampled_from(
-    "a be sea Dr. Smith e.g. U.S. 1,234.5 10:30 it's state-of-the-art a.org/d?e=f x@y.org wor\u200bld naive "
+    "a be sea Dr. Smith e.g. U.S. 1,234.5 10:30 it's state-of-the-art a.org/d x@y.org wor\u200bld naive "
     "[Kokoro](/kokoɹo/) “so” (well) — … 😀 supercalifragilisticexpialidocious".split(" ")
 ) | st.just("[New York](/nu jɔɹk/)")
 ends = st.sampled_from([" ", " ", " ", ", ", "; ", ". ", "! ", "... ", "\n", "\n\n", ".\t", " [pause:1s] ", "。"])

@@ -12,9 +12,11 @@ from kokoro_server.text.spoken.engine import Claim
 from kokoro_server.text.traced import Traced
 
 _SHORTEST = 2_000  # characters, but for the last
+_LONGEST = 8_000  # a run-on that is longer is cut between words
 # Where no rule looks across: a blank line that is not in a fenced block, and a full stop that is no abbreviation's.
 _BREAK = re.compile(
-    r"(?P<fence>^[ ]{0,3}(?:`{3,}|~{3,}))|\n[ \t]*\n|(?<=[a-z]{7}[.!?])[\"”’)]?\s(?=[\"“‘(]?[A-Z])", re.MULTILINE
+    r"(?P<fence>^[ ]{0,3}(?:`{3,}|~{3,}))|\n[ \t]*\n|(?<=[a-z]{7}[.!?])[\"”’)]?\s(?=[\"“‘(]?[A-Z])|(?P<space>\s)",
+    re.MULTILINE,
 )
 
 
@@ -24,7 +26,7 @@ def passages(text: str) -> Iterator[tuple[int, int]]:
     for match in _BREAK.finditer(text):
         if match["fence"]:
             fenced = not fenced
-        elif not fenced and match.end() - start >= _SHORTEST:
+        elif match.end() - start >= (_LONGEST if fenced or match["space"] else _SHORTEST):
             yield start, match.end()
             start = match.end()
     yield start, len(text)

@@ -11,7 +11,7 @@ import pytest
 
 from kokoro_server.g2p import languages
 from kokoro_server.g2p.languages import EN_GB, EN_US
-from kokoro_server.text.spoken import apply, claims, speak
+from kokoro_server.text.spoken import apply, claims, passages, speak
 from kokoro_server.text.traced import Traced
 
 CASES = defaultdict(list)
@@ -68,3 +68,11 @@ def test_a_sentence_keeps_its_full_stop() -> None:
     assert speak("We met at 4 p.m. Then we ate.", EN_US) == "We met at four P.M. Then we ate."
     assert speak("Bring food etc. Then go.", EN_US) == "Bring food et cetera. Then go."
     assert speak("It is 5 km. Then go.", EN_GB) == "It is five kilometres. Then go."
+
+
+def test_a_long_text_is_read_in_passages_that_no_rule_looks_across() -> None:
+    text = "It is 5 km to the village.\n\n" * 200 + "```\n" + "x = 1\n\n" * 400 + "```\n" + "1 2 3 " * 4_000
+    found = list(passages(text))
+    assert "".join(text[start:end] for start, end in found) == text
+    assert all(2_000 <= end - start <= 8_010 for start, end in found[:-1])
+    assert text[found[0][0] : found[0][1]].endswith("village.\n\n")

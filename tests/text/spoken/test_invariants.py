@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import regex
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from kokoro_server.g2p.languages import EN_GB, EN_US, ENGLISH, FR, Language
@@ -48,17 +48,20 @@ def test_every_case(language: Language) -> None:
         check(text, language)
 
 
+@settings(deadline=None)
 @given(glued)
 @example("2024-03-05–2024-03-06/10:30")
 def test_cases_glued_together(text: str) -> None:
     check(text, EN_US)
 
 
+@settings(deadline=None)
 @given(signs)
 def test_digits_and_signs_in_any_order(text: str) -> None:
     check(text, EN_GB)
 
 
+@settings(deadline=None)
 @given(st.text(max_size=30))
 def test_any_text(text: str) -> None:
     check(text, EN_US)

@@ -20,7 +20,7 @@ _SMALL_WORDS = frozenset(
 )
 _SPELLED = frozenset("ADHD HDMI HIPAA IBAN ICBM IEEE ISBN JSON NCAA NYSE OECD UCLA UEFA YAML".split())
 _VOWEL = re.compile(r"[AEIOUY]")
-_SHOUTED = re.compile(r"[A-Z]{2,}['’]?[A-Z]*[ ,:!?-]{1,3}[A-Z]{2,}|\b[A-Z] [A-Z]{2,}")
+_SHOUTED = re.compile(r"[A-Z][ ,:!?-]{1,3}[A-Z]{2}")
 # A whole word: neither McX nor U.S. nor AT&T.
 _CAPITALS = r"\p{Lu}[\p{Lu}'’]*+(?![\p{L}\p{N}&]|\.\p{L})"
 _WORD = regex.compile(r"\p{Lu}[\p{Lu}'’]*+")
