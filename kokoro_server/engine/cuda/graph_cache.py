@@ -117,9 +117,13 @@ class CudaGraphCache:
             self._graphs.popitem(last=False)
 
     def _end_capture(self, device: int) -> None:
-        """Let the stream's tensors be allocated outside of the pool again, where a capture that failed has not."""
+        """Do what torch leaves out when the end of a capture fails: stop allocating in the pool.
+
+        Until then it would put off freeing what other streams have used. It also takes no other capture into that pool.
+        """
         with contextlib.suppress(RuntimeError):
             torch._C._cuda_endAllocateToPool(device, self._pool)
+        self._pool = torch.cuda.graph_pool_handle()
 
     def _note_failure(self, key: Hashable, error: RuntimeError) -> None:
         failures = self._failures.get(key, (0, 0.0))[0] + 1
