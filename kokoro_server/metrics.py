@@ -35,6 +35,8 @@ class Metrics:
         self.device_busy = self._counter("tts_device_busy_seconds_total", "Time spent on batches", "device")
         self.device_running = self._gauge("tts_device_rows_running", "Rows on this device now", "device")
         self.device_up = self._gauge("tts_device_up", "1 while the device takes batches, 0 when it is lost", "device")
+        self.streams_open = self._gauge("tts_streams_open", "Streams and WebSockets that are open now")
+        self.stalled = self._counter("tts_connections_stalled_total", "Connections broken off as nobody read them")
         self.audio_seconds = self._counter("tts_audio_seconds_total", "Seconds of audio made")
         ProcessCollector(registry=self.registry)
 

@@ -64,7 +64,7 @@ async def test_only_streams_are_split_by_the_engines_speed(tmp_path: Path) -> No
     assert whole.status_code == streamed.status_code == 200
     assert streamed.headers["x-bypass-chunks"] == "100"
     assert streamed.headers["x-streaming-mode"] == health["streaming_mode"] == "bypass-first-100-chunks"
-    assert health["bypass_chunks_config"] == 2
+    assert health["bypass_chunks_config"] == 100
     assert health["pace"] == {
         "real_time_factor": 0.4,
         "keeps_up": True,
