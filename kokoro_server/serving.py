@@ -26,6 +26,7 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM)
 SWITCH_INTERVAL = 0.0002
 GC_THRESHOLD = 10_000  # net new objects that start a collection of the youngest generation
 PING_INTERVAL = 20.0  # seconds, from an answered ping of an open WebSocket to the next
+MAX_UNSENT = 128 * 1024  # bytes that the kernel takes of a connection beyond what it may send: it would take megabytes
 UNREAD_GRACE = 30.0  # seconds after STREAM_IDLE_TIMEOUT in which what is unread may still be taken
 SHUTDOWN_GRACE = 10  # seconds that running requests get when the server is asked to stop
 
@@ -58,11 +59,16 @@ def bind(host: str, port: int) -> socket.socket:
     return sock
 
 
-def drop_unread(sock: socket.socket, seconds: float) -> None:
-    """Have the kernel drop each connection of `sock` that has had unread bytes for so long: a peer that vanished, or
-    one that the server has closed, which else would keep its buffers until it is read.
+def bound_unread(sock: socket.socket, seconds: float) -> None:
+    """Bound what the kernel keeps for clients of `sock` that do not read. Connections inherit it, where there is it.
+
+    It holds few bytes back, so that the server learns at once that a client has stopped. And it drops a connection
+    that has had unread bytes for `seconds`: its peer has vanished, or the server has closed it, which takes effect only
+    when all is read.
     """
-    if hasattr(socket, "TCP_USER_TIMEOUT"):  # Linux; accepted connections inherit it
+    if hasattr(socket, "TCP_NOTSENT_LOWAT"):
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, MAX_UNSENT)
+    if hasattr(socket, "TCP_USER_TIMEOUT"):
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(1000 * seconds))
 
 
@@ -81,7 +87,7 @@ def run(app: FastAPI, settings: Settings) -> None:
 async def serve(app: FastAPI, settings: Settings) -> None:
     """Serve until a signal. Raises SetupError when something is missing, EngineUnavailable when the device is lost."""
     with bind(settings.host, settings.port) as sock:
-        drop_unread(sock, settings.stream_idle_timeout + UNREAD_GRACE)
+        bound_unread(sock, settings.stream_idle_timeout + UNREAD_GRACE)
         config = uvicorn.Config(
             app,
             lifespan="off",
