@@ -9,7 +9,7 @@ import time
 import zipfile
 from collections import deque
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import IO, Any
 
 from fastapi import APIRouter, Request, Response
@@ -75,12 +75,17 @@ async def batch(body: BatchRequest, request: Request, timeout: RequestTimeout = 
 
 async def _archive(request: Request, bodies: list[Any], timeout: float | None) -> tuple[IO[bytes], int]:
     """The whole zip file, and how many clips failed: `X-Failed-Requests` must be known before the file is sent."""
-    job = new_job(request, timeout, Priority.BULK)
+    first = new_job(request, timeout, Priority.BULK)
+    # The request's own timeout bounds the wait for the first clip: the others wait for those before them.
+    others = replace(first, first_deadline=get_parts(request).queue.later_deadline())
     archive: IO[bytes] = tempfile.SpooledTemporaryFile(MAX_IN_MEMORY)  # noqa: SIM115 - closed when it has been sent
     manifest: list[dict[str, Any]] = []
     try:
         async with asyncio.TaskGroup() as group:
-            clips = deque(group.create_task(_clip(request, n, body, job)) for n, body in enumerate(bodies, 1))
+            clips = deque(
+                group.create_task(_clip(request, n, body, first if n == 1 else others))
+                for n, body in enumerate(bodies, 1)
+            )
             with zipfile.ZipFile(archive, "w", zipfile.ZIP_STORED) as file:
                 while clips:
                     entry = await clips.popleft()

@@ -5,15 +5,20 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
+from pathlib import Path
 
+import httpx
 import numpy as np
 import pytest
 
 from kokoro_server.api import async_render
 from kokoro_server.api.async_render import Renderers
+from kokoro_server.app import create_app
 from kokoro_server.audio.encode import Output
 from kokoro_server.audio.render import Rendering
+from kokoro_server.config import Settings
 from kokoro_server.errors import TooBusy
+from tests import tiny
 
 AAC = Rendering(Output("aac"))
 PATIENCE = 30  # seconds
@@ -84,6 +89,22 @@ async def test_one_that_waits_too_long_is_told_when_to_come_back(encoders: Encod
     await held.close()
     await (await renderers.open(AAC)).close()
     assert (encoders.open, encoders.most) == (0, 1)
+
+
+@pytest.mark.parametrize("path", ["/tts", "/tts/stream", "/tts/captioned"])
+async def test_a_request_that_waits_too_long_is_answered_with_429(tmp_path: Path, path: str) -> None:
+    settings = Settings.load(
+        {"G2P_SERVICE_URL": "http://localhost:9", "MAX_AAC_ENCODERS": "1", "QUEUE_TIMEOUT": "2"}, dotenv=None
+    )
+    body = {"phonemes": "wˈʌn.", "format": "aac"}
+    app = create_app(settings, load=lambda _settings: tiny.load(tmp_path))
+    transport = httpx.ASGITransport(app)
+    async with app.router.lifespan_context(app), httpx.AsyncClient(transport=transport, base_url="http://x") as client:
+        held = await app.state.renderers.open(AAC)
+        answer = await client.post(path, json=body)
+        await held.close()
+        assert (answer.status_code, "retry-after" in answer.headers) == (429, True), answer.text
+        assert app.state.places.taken == 0
 
 
 async def test_one_that_leaves_the_line_takes_no_place(encoders: Encoders) -> None:
