@@ -23,10 +23,13 @@ WAV_BYTES = SECONDS * 48_000
 
 
 def stall_of_the_whole() -> float:
-    """Seconds that it takes on this machine to make JSON of as much audio at one go."""
-    started = time.perf_counter()
-    json.dumps({"audio": b64encode(bytes(WAV_BYTES)).decode()}).encode()
-    return time.perf_counter() - started
+    """Seconds that it takes on this machine, when it is not disturbed, to make JSON of as much audio at one go."""
+    taken = []
+    for _ in range(3):
+        started = time.perf_counter()
+        json.dumps({"audio": b64encode(bytes(WAV_BYTES)).decode()}).encode()
+        taken.append(time.perf_counter() - started)
+    return min(taken)
 
 
 class LongestTurn:
@@ -80,9 +83,9 @@ async def test_a_long_clip_does_not_hold_up_the_event_loop(tmp_path: Path, path:
     app = create_app(SETTINGS, load=lambda _settings: tiny.load(tmp_path))
     clip = {"phonemes": PHONEMES}
     body = {"requests": [clip]} if path == "/tts/batch" else clip
-    allowed, longest = stall_of_the_whole() / 4, math.inf
+    allowed, longest = stall_of_the_whole() / 5, math.inf
     async with app.router.lifespan_context(app):
-        for _ in range(5):  # on a busy machine the loop may be held up by others
+        for _ in range(10):  # on a busy machine the loop may be held up by others
             turn = LongestTurn()
             measuring = asyncio.create_task(turn.measure())
             sizes, _ = await post(app, path, body)
