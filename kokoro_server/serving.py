@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 import uvicorn
 from fastapi import FastAPI
 
+from kokoro_server.api.connections.websocket_protocol import WebSocketProtocol
 from kokoro_server.config import Settings
 from kokoro_server.errors import EngineUnavailable, SetupError
 
@@ -24,6 +25,9 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM)
 # in a batch, and the device is idle while it waits.
 SWITCH_INTERVAL = 0.0002
 GC_THRESHOLD = 10_000  # net new objects that start a collection of the youngest generation
+PING_INTERVAL = 20.0  # seconds, from an answered ping of an open WebSocket to the next
+MAX_UNSENT = 128 * 1024  # bytes that the kernel takes of a connection beyond what it may send: it would take megabytes
+UNREAD_GRACE = 30.0  # seconds after STREAM_IDLE_TIMEOUT in which what is unread may still be taken
 SHUTDOWN_GRACE = 10  # seconds that running requests get when the server is asked to stop
 
 
@@ -55,6 +59,19 @@ def bind(host: str, port: int) -> socket.socket:
     return sock
 
 
+def bound_unread(sock: socket.socket, seconds: float) -> None:
+    """Bound what the kernel keeps for clients of `sock` that do not read. Connections inherit it, where there is it.
+
+    It holds few bytes back, so that the server learns at once that a client has stopped. And it drops a connection
+    that has had unread bytes for `seconds`: its peer has vanished, or the server has closed it, which takes effect only
+    when all is read.
+    """
+    if hasattr(socket, "TCP_NOTSENT_LOWAT"):
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, MAX_UNSENT)
+    if hasattr(socket, "TCP_USER_TIMEOUT"):
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(1000 * seconds))
+
+
 def run(app: FastAPI, settings: Settings) -> None:
     """Run `serve` on a new event loop: uvloop's where that is installed, which it is not on Windows."""
     sys.setswitchinterval(SWITCH_INTERVAL)
@@ -70,12 +87,16 @@ def run(app: FastAPI, settings: Settings) -> None:
 async def serve(app: FastAPI, settings: Settings) -> None:
     """Serve until a signal. Raises SetupError when something is missing, EngineUnavailable when the device is lost."""
     with bind(settings.host, settings.port) as sock:
+        bound_unread(sock, settings.stream_idle_timeout + UNREAD_GRACE)
         config = uvicorn.Config(
             app,
             lifespan="off",
             log_config=None,
             access_log=False,
             timeout_graceful_shutdown=SHUTDOWN_GRACE,
+            ws=WebSocketProtocol,
+            ws_ping_interval=PING_INTERVAL,
+            ws_ping_timeout=settings.stream_idle_timeout,
             ws_per_message_deflate=False,  # speech hardly shrinks, and the event loop would pay for trying
         )
         server = Server(config)

@@ -18,7 +18,8 @@ from kokoro_server.engine.protocol import Engine, Limits, Result, Row
 from kokoro_server.serving import run
 from tests import tiny
 
-RAISES, NAN, SILENT, LOST, LATE_FAILURE, HANGS = 1.01, 1.02, 1.03, 1.04, 1.05, 1.06
+RAISES, NAN, SILENT, LOST, LATE_FAILURE, HANGS, SLOW = 1.01, 1.02, 1.03, 1.04, 1.05, 1.06, 1.07
+SLOWNESS = 0.5  # seconds for each row
 HUNG = 12.0  # seconds, after which a call that hangs returns
 LONG_ENOUGH = 70  # tokens: the first piece of the test's long text is shorter, the later ones are not
 ARRIVAL = 0.5  # seconds, in which the first piece reaches its listener: a browser may drop it if the end comes with it
@@ -48,6 +49,8 @@ class Faulty:
                 raise RuntimeError("a bad row")
             if row.speed == HANGS:
                 time.sleep(HUNG)
+            if row.speed == SLOW:
+                time.sleep(SLOWNESS)
             if row.speed == LOST:
                 raise RuntimeError("CUDA error: an illegal memory access was encountered")
         return [_spoilt(row, result) for row, result in zip(rows, self._engine.synthesize(rows), strict=True)]
