@@ -55,7 +55,7 @@ def small_socket(server: Server) -> socket.socket:
 @contextmanager
 def posted(server: Server, path: str, body: dict[str, Any]) -> Iterator[tuple[HTTPResponse, socket.socket]]:
     """A response of which nothing but the head is read, and its connection."""
-    connection = HTTPConnection("server")
+    connection = HTTPConnection("localhost")
     connection.sock = client = small_socket(server)
     try:
         connection.request("POST", path, json.dumps(body), {"Content-Type": "application/json"})
