@@ -16,7 +16,7 @@ from fastapi import FastAPI
 from kokoro_server import __version__
 from kokoro_server.api import batch, captioned, errors, health, monitoring, openai, stream, tts, web, websocket
 from kokoro_server.api.access_log import AccessLog
-from kokoro_server.api.body_limit import BodyLimit
+from kokoro_server.api.connection_limit import ConnectionLimit
 from kokoro_server.api.fast_path import FastPath
 from kokoro_server.api.shutdown import GracefulShutdown
 from kokoro_server.api.stream import StreamStats
@@ -27,6 +27,7 @@ from kokoro_server.engine import loader
 from kokoro_server.engine.loader import LoadedModel
 from kokoro_server.g2p.child import G2PChild
 from kokoro_server.g2p.client import G2PClient
+from kokoro_server.http_limits.body import BodyLimit
 from kokoro_server.metrics import Metrics
 from kokoro_server.parts import Parts
 from kokoro_server.synthesis import Synthesizer
@@ -143,7 +144,8 @@ def create_app(settings: Settings, load: Callable[[Settings], LoadedModel] = loa
     routers = [m.router for m in (tts, stream, batch, captioned, health, monitoring, openai, websocket, web)]
     app.add_middleware(FastPath, routers=routers)
     app.add_middleware(GracefulShutdown)
-    app.add_middleware(BodyLimit, limit=settings.max_body_size)
+    app.add_middleware(BodyLimit, limit=settings.max_body_size, seconds=settings.read_timeout)
+    app.add_middleware(ConnectionLimit, limit=settings.max_connections)
     app.add_middleware(AccessLog, metrics=metrics, on_unexpected=errors.on_unexpected)
     errors.install(app)
     for router in routers:

@@ -14,8 +14,10 @@ from collections.abc import Callable, Iterator
 import uvicorn
 from fastapi import FastAPI
 
+from kokoro_server.api.websocket import MAX_MESSAGE
 from kokoro_server.config import Settings
 from kokoro_server.errors import EngineUnavailable, SetupError
+from kokoro_server.http_limits.protocol import ConnectionLimits, LimitedServer, limited
 
 log = logging.getLogger(__name__)
 
@@ -24,10 +26,11 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM)
 # in a batch, and the device is idle while it waits.
 SWITCH_INTERVAL = 0.0002
 GC_THRESHOLD = 10_000  # net new objects that start a collection of the youngest generation
+MAX_MESSAGE_BYTES = 4 * MAX_MESSAGE  # of a WebSocket message: no character has more in UTF-8
 SHUTDOWN_GRACE = 10  # seconds that running requests get when the server is asked to stop
 
 
-class Server(uvicorn.Server):
+class Server(LimitedServer):
     """Logs when it is ready. Signals are for `serve`: they may come before the server runs."""
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
@@ -76,6 +79,8 @@ async def serve(app: FastAPI, settings: Settings) -> None:
             log_config=None,
             access_log=False,
             timeout_graceful_shutdown=SHUTDOWN_GRACE,
+            http=limited(ConnectionLimits(settings.max_connections, settings.read_timeout)),
+            ws_max_size=MAX_MESSAGE_BYTES,
             ws_per_message_deflate=False,  # speech hardly shrinks, and the event loop would pay for trying
         )
         server = Server(config)

@@ -33,6 +33,7 @@ it appends meanwhile is kept, up to MAX_TEXT_LENGTH characters. Messages are at 
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from typing import Annotated, Literal
 
@@ -121,6 +122,7 @@ class _MessageLoop:
                 await self._handle(_parse(received.get("text")))
             except KokoroError as error:
                 await self._session.send_event("error", **error_fields(error))
+            await asyncio.sleep(0)  # messages that are there already are received without a turn of the loop
 
     async def _handle(self, message: ClientMessage) -> None:
         if self._session.closing and message.type != "cancel":
