@@ -39,6 +39,7 @@ from kokoro_server.text.reader import Reader
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
+OTHER_MARKS = 50_000  # commas and brackets in a body, beside those of a text that is nothing else
 
 
 @asynccontextmanager
@@ -144,7 +145,12 @@ def create_app(settings: Settings, load: Callable[[Settings], LoadedModel] = loa
     routers = [m.router for m in (tts, stream, batch, captioned, health, monitoring, openai, websocket, web)]
     app.add_middleware(FastPath, routers=routers)
     app.add_middleware(GracefulShutdown)
-    app.add_middleware(BodyLimit, limit=settings.max_body_size, seconds=settings.read_timeout)
+    app.add_middleware(
+        BodyLimit,
+        limit=settings.max_body_size,
+        seconds=settings.read_timeout,
+        max_marks=settings.max_text_length + OTHER_MARKS,
+    )
     app.add_middleware(ConnectionLimit, limit=settings.max_connections)
     app.add_middleware(AccessLog, metrics=metrics, on_unexpected=errors.on_unexpected)
     errors.install(app)

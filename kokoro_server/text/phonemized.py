@@ -14,6 +14,7 @@ from kokoro_server.text.splitter import Span
 _TAIL = re.compile(r"\S*\Z")
 _SOUNDLESS = frozenset("ˈˌːʰʲ")  # stress, length and other marks, which Unicode counts as letters
 _GRAPHEME = regex.compile(r"\X")
+_NEAR = 100  # characters around a cut in which the end of a grapheme is looked for
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,5 +117,6 @@ def _split_position(text: str, share: float) -> int:
     space = text.rfind(" ", target // 2, target + 1)
     if space > 0:
         return space + 1
-    ends = [match.end() for match in _GRAPHEME.finditer(text)]
+    low = max(0, target - _NEAR)
+    ends = [low + match.end() for match in _GRAPHEME.finditer(text[low : target + _NEAR])]
     return min(ends, key=lambda end: abs(end - target), default=len(text))

@@ -45,6 +45,7 @@ _WORD_AFTER = re.compile(r"\s*[\"“‘'(]?(\w+)(?!\w|\.)")
 _INITIALS = re.compile(r"(?:[^\W\d_]\.)*[^\W\d_]")  # J, U.S
 _ITEM_NUMBER = re.compile(r"(?:\A|\n|[:.!?…]\s)\s*\(?\d{1,3}\Z")
 _BULLET = re.compile(r"(?:[-*•‣◦#]|\(?(?:\d{1,3}|[a-z])[.)])\s")
+_GRAPHEME = regex.compile(r"\X")
 _WIDE = regex.compile(rf"[{CJK}]")
 WRAPPED_LINE_COLUMNS = 50  # a longer line that ends mid-sentence was wrapped, a shorter one is a heading or an item
 
@@ -168,12 +169,9 @@ def _grapheme_cut(text: str, start: int, stop: int, markup: list[tuple[int, int]
     if markup and markup[-1][0] < stop < markup[-1][1]:
         first, last = markup[-1]
         return first if first > start else last
-    position = start
-    for match in regex.finditer(r"\X", text, pos=start):
-        if match.end() > stop:
-            break
-        position = match.end()
-    return position if position > start else stop
+    # What lies before is left out: to find where a flag ends, all flags before it would be counted each time.
+    ends = [match.end() for match in _GRAPHEME.finditer(text[start : stop + 1])]
+    return start + max((end for end in ends if end <= stop - start), default=stop - start)
 
 
 def _is_within(position: int, ranges: list[tuple[int, int]]) -> bool:
