@@ -56,6 +56,7 @@ log = logging.getLogger(__name__)
 router = APIRouter()
 
 MAX_MESSAGE = 16_384  # characters
+APPENDED_AT_ONCE = 500  # characters: to find the sentences in them takes up to 20 ms
 
 
 class Start(TTSRequest):
@@ -129,7 +130,9 @@ class _MessageLoop:
             raise BadRequest("the connection is closing; only cancel is still of use")
         if isinstance(message, Append):
             self._refuse_if_full(len(message.text))
-            self._say(self._buffer.append(message.text))
+            for start in range(0, len(message.text), APPENDED_AT_ONCE):
+                self._say(self._buffer.append(message.text[start : start + APPENDED_AT_ONCE]))
+                await asyncio.sleep(0)
         elif isinstance(message, Start):
             message.rendering(message.format)
             self._voices.canonical(message.voice)
