@@ -61,6 +61,7 @@ def bind(host: str, port: int) -> socket.socket:
 def run(app: FastAPI, settings: Settings) -> None:
     """Run `serve` on a new event loop: uvloop's where that is installed, which it is not on Windows."""
     sys.setswitchinterval(SWITCH_INTERVAL)
+    _raise_descriptor_limit()
     factory: Callable[[], asyncio.AbstractEventLoop] | None = None
     with contextlib.suppress(ImportError):
         import uvloop
@@ -93,6 +94,15 @@ async def serve(app: FastAPI, settings: Settings) -> None:
                 log.info("stopping")
     if app.state.device_lost:
         raise EngineUnavailable(f"ended because the device is lost: {app.state.device_lost}")
+
+
+def _raise_descriptor_limit() -> None:
+    """A shell often allows 1,024 open files and lets a process ask for more; each connection is one."""
+    with contextlib.suppress(ImportError, ValueError, OSError):  # Windows has no such module
+        import resource
+
+        _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 def _freeze_heap() -> None:
