@@ -140,6 +140,12 @@ class Settings(BaseSettings):
     max_aac_encoders: Annotated[int, integer(1, 1_000)] = setting("MAX_AAC_ENCODERS", 32)
     """Clips and streams in AAC that may be encoded at once, each by a process of about 45 MB. More wait in line, up to
     QUEUE_TIMEOUT, and are then answered with 429."""
+    max_connections: Annotated[int, integer(1, 1_000_000)] = setting("MAX_CONNECTIONS", 2000)
+    """Connections that may be open, WebSockets included; requests on others are answered with 429 and Retry-After,
+    probes and metrics as ever."""
+    read_timeout: Annotated[float, number(0.1, 86_400)] = setting("READ_TIMEOUT", 20.0)
+    """Seconds in which a client must send the headers of a request, and that its body may fall behind 1000 bytes a
+    second; a slower one is answered with 408."""
     max_batch_clips: Annotated[int, integer(1, 10_000)] = setting("MAX_BATCH_SIZE", 50)
     """Clips in one POST /tts/batch; more is answered with 400."""
     first_chunk_tokens: Annotated[int, integer(1, 510)] | None = setting("FIRST_CHUNK_MAX_TOKENS", None)

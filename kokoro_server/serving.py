@@ -15,8 +15,10 @@ import uvicorn
 from fastapi import FastAPI
 
 from kokoro_server.api.connections.websocket_protocol import WebSocketProtocol
+from kokoro_server.api.websocket import MAX_MESSAGE
 from kokoro_server.config import Settings
 from kokoro_server.errors import EngineUnavailable, SetupError
+from kokoro_server.http_limits.protocol import ConnectionLimits, LimitedServer, limited
 
 log = logging.getLogger(__name__)
 
@@ -28,10 +30,11 @@ GC_THRESHOLD = 10_000  # net new objects that start a collection of the youngest
 PING_INTERVAL = 20.0  # seconds, from an answered ping of an open WebSocket to the next
 MAX_UNSENT = 128 * 1024  # bytes that the kernel takes of a connection beyond what it may send: it would take megabytes
 UNREAD_GRACE = 30.0  # seconds after STREAM_IDLE_TIMEOUT in which what is unread may still be taken
+MAX_MESSAGE_BYTES = 4 * MAX_MESSAGE  # of a WebSocket message: no character has more in UTF-8
 SHUTDOWN_GRACE = 10  # seconds that running requests get when the server is asked to stop
 
 
-class Server(uvicorn.Server):
+class Server(LimitedServer):
     """Logs when it is ready. Signals are for `serve`: they may come before the server runs."""
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
@@ -75,6 +78,7 @@ def bound_unread(sock: socket.socket, seconds: float) -> None:
 def run(app: FastAPI, settings: Settings) -> None:
     """Run `serve` on a new event loop: uvloop's where that is installed, which it is not on Windows."""
     sys.setswitchinterval(SWITCH_INTERVAL)
+    _raise_descriptor_limit()
     factory: Callable[[], asyncio.AbstractEventLoop] | None = None
     with contextlib.suppress(ImportError):
         import uvloop
@@ -94,9 +98,11 @@ async def serve(app: FastAPI, settings: Settings) -> None:
             log_config=None,
             access_log=False,
             timeout_graceful_shutdown=SHUTDOWN_GRACE,
+            http=limited(ConnectionLimits(settings.max_connections, settings.read_timeout)),
             ws=WebSocketProtocol,
             ws_ping_interval=PING_INTERVAL,
             ws_ping_timeout=settings.stream_idle_timeout,
+            ws_max_size=MAX_MESSAGE_BYTES,
             ws_per_message_deflate=False,  # speech hardly shrinks, and the event loop would pay for trying
         )
         server = Server(config)
@@ -109,6 +115,15 @@ async def serve(app: FastAPI, settings: Settings) -> None:
                 log.info("stopping")
     if app.state.device_lost:
         raise EngineUnavailable(f"ended because the device is lost: {app.state.device_lost}")
+
+
+def _raise_descriptor_limit() -> None:
+    """A shell often allows 1,024 open files and lets a process ask for more; each connection is one."""
+    with contextlib.suppress(ImportError, ValueError, OSError):  # Windows has no such module
+        import resource
+
+        _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 def _freeze_heap() -> None:
