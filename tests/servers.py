@@ -24,6 +24,7 @@ CHILD = re.compile(r"g2p child .*pid=(\d+)")
 START_TIMEOUT = 300  # seconds; a loaded machine with two cores can be slow
 REAL = ("-m", "kokoro_server", "serve")
 TINY = ("-m", "tests.services.tiny")
+FAULTY = ("-m", "tests.services.faulty")
 
 
 @dataclass

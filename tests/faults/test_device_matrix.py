@@ -1,0 +1,78 @@
+"""Rows of the fault matrix: a device that is lost, or hangs. Most end the server, so each test has its own."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from tests import servers
+from tests.faults.checks import PATIENCE, Fault, injected
+from tests.servers import Server
+from tests.services.faulty import HANGS, HUNG, LOST
+
+PAIR = {"KOKORO_DEVICES": "cpu,cpu"}
+IMPATIENT = {"ENGINE_TIMEOUT": "4"}
+
+Start = Callable[..., Server]
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Start]:
+    """Starts a server that runs until the end of the test."""
+    with ExitStack() as stack:
+
+        def run(**environ: str) -> Server:
+            log = tmp_path / f"log{len(list(tmp_path.iterdir()))}"
+            return stack.enter_context(servers.running(servers.FAULTY, log, **environ))
+
+        yield run
+
+
+async def restarted(fault: Fault, start: Start, **environ: str) -> None:
+    """See the process end with status 1, and do as its supervisor would."""
+    assert await asyncio.to_thread(fault.server.process.wait, PATIENCE) == 1
+    assert "the device is lost" in fault.server.lines()
+    fault.server = await asyncio.to_thread(start, **environ)
+
+
+@pytest.mark.parametrize("devices", [{}, PAIR], ids=["one", "two"])
+async def test_a_sticky_error_ends_the_process_for_a_restart(start: Start, devices: dict[str, str]) -> None:
+    """CUDA allows nothing else, and one device of two shares the process."""
+    name, how = f"sticky device error, {len(devices) + 1} device(s)", "an illegal memory access; then a new process"
+    async with injected(start(**devices), name, how, neighbour=(200, 503)) as fault:
+        answer = await fault.post(text="Hello there.", speed=LOST)
+        assert answer.status_code == 503
+        assert answer.headers["retry-after"]
+        await restarted(fault, start, **devices)
+
+
+async def test_a_hang_of_the_only_device_ends_the_process_for_a_restart(start: Start) -> None:
+    how = f"a pass of {HUNG:g} s with ENGINE_TIMEOUT=4; then a new process"
+    async with injected(start(**IMPATIENT), "forward hangs, one device", how, neighbour=(200, 503)) as fault:
+        answer = await fault.post(text="Hello there.", speed=HANGS)
+        assert (answer.status_code, answer.json()["error"]["code"]) == (504, "deadline_exceeded")
+        await restarted(fault, start, **IMPATIENT)
+
+
+async def test_a_device_of_two_that_hangs_and_returns_is_used_again(start: Start) -> None:
+    how = f"a pass of {HUNG:g} s with ENGINE_TIMEOUT=4"
+    async with injected(start(**IMPATIENT, **PAIR), "forward hangs, then returns", how, neighbour=(200, 503)) as fault:
+        answer = await fault.post(text="Hello there.", speed=HANGS)
+        assert answer.status_code == 504
+        assert sorted((await states(fault)).values()) == ["healthy", "lost"]
+        assert (await fault.post(text="Hello there.")).status_code == 200
+        deadline = time.monotonic() + PATIENCE
+        while "lost" in (await states(fault)).values():
+            assert time.monotonic() < deadline
+            await asyncio.sleep(0.2)
+        assert "device works again" in fault.server.lines()
+
+
+async def states(fault: Fault) -> dict[str, str]:
+    found: dict[str, str] = (await fault.client.get(f"{fault.server.url}/health")).json()["devices"]
+    return found
