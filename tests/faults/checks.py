@@ -12,7 +12,7 @@ import json
 import os
 import re
 import time
-from collections.abc import AsyncIterator, Collection
+from collections.abc import AsyncIterator, Callable, Collection, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -46,22 +46,27 @@ class Fault:
     heard: list[bytes] = field(default_factory=list)  # the neighbour's clips
 
     async def post(self, path: str = "/tts", headers: dict[str, str] | None = None, **body: Any) -> httpx.Response:
-        """The answer, whatever it is. No answer is an exception, and a lost request."""
+        """The answer, whatever it is. No answer is an exception, and a lost request; a cancelled task is a client that
+        has left.
+        """
         self.sent += 1
-        answer = await self.client.post(f"{self.server.url}{path}", json=body, headers=headers)
+        try:
+            answer = await self.client.post(f"{self.server.url}{path}", json=body, headers=headers)
+        except asyncio.CancelledError:
+            self.abandoned += 1
+            raise
         self.answered += 1
         return answer
 
-    async def leave(self, after: float, path: str = "/tts", **body: Any) -> None:
-        """Send a request and leave after so many seconds, with or without an answer."""
-        self.sent += 1
-        try:
-            async with asyncio.timeout(after):
-                await self.client.post(f"{self.server.url}{path}", json=body)
-        except TimeoutError:
-            self.abandoned += 1
-        else:
-            self.answered += 1
+    async def until(self, reached: Callable[[dict[str, Any]], bool]) -> None:
+        """Wait for a state of the queue, as `/health/batching` tells it."""
+        deadline = time.monotonic() + PATIENCE
+        while not reached(status := (await self.get("/health/batching")).json()["queue_status"]):
+            assert time.monotonic() < deadline, status
+            await asyncio.sleep(0.02)
+
+    async def get(self, path: str) -> httpx.Response:
+        return await self.client.get(f"{self.server.url}{path}")
 
     async def idle(self) -> None:
         """Wait until the server holds nothing of anybody's."""
@@ -71,10 +76,10 @@ class Fault:
             await asyncio.sleep(0.05)
 
     async def _in_use(self) -> dict[str, float]:
-        metrics = (await self.client.get(f"{self.server.url}/metrics")).text
+        metrics = (await self.get("/metrics")).text
         numbers = NUMBER_IN_USE.findall(metrics)
         assert numbers
-        streaming = (await self.client.get(f"{self.server.url}/health/streaming")).json()
+        streaming = (await self.get("/health/streaming")).json()
         found = {
             "queued or running": sum(map(float, numbers)),
             "on their way": streaming["batch_queue_stats"]["queue_status"]["on_their_way"],
@@ -138,3 +143,11 @@ async def injected(server: Server, name: str, how: str, *, neighbour: Collection
         for heard in others:
             assert_same_audio(heard, alone)
         fault.record()
+
+
+async def leave(tasks: Iterable[asyncio.Task[Any]]) -> None:
+    """End requests as a client does who has lost interest."""
+    tasks = list(tasks)
+    for task in tasks:
+        task.cancel()
+    await asyncio.wait(tasks)

@@ -22,13 +22,13 @@ Start = Callable[..., Server]
 
 
 @pytest.fixture
-def start(tmp_path: Path) -> Iterator[Start]:
+def start(tmp_path: Path, quick_g2p: str) -> Iterator[Start]:
     """Starts a server that runs until the end of the test."""
     with ExitStack() as stack:
 
         def run(**environ: str) -> Server:
             log = tmp_path / f"log{len(list(tmp_path.iterdir()))}"
-            return stack.enter_context(servers.running(servers.FAULTY, log, **environ))
+            return stack.enter_context(servers.running(servers.FAULTY, log, G2P_SERVICE_URL=quick_g2p, **environ))
 
         yield run
 
@@ -74,5 +74,5 @@ async def test_a_device_of_two_that_hangs_and_returns_is_used_again(start: Start
 
 
 async def states(fault: Fault) -> dict[str, str]:
-    found: dict[str, str] = (await fault.client.get(f"{fault.server.url}/health")).json()["devices"]
+    found: dict[str, str] = (await fault.get("/health")).json()["devices"]
     return found
