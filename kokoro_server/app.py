@@ -18,7 +18,7 @@ from kokoro_server.api import batch, captioned, errors, health, monitoring, open
 from kokoro_server.api.access_log import AccessLog
 from kokoro_server.api.body_limit import BodyLimit
 from kokoro_server.api.fast_path import FastPath
-from kokoro_server.api.shutdown import GracefulShutdown
+from kokoro_server.api.shutdown import GracefulShutdown, RunningRequests
 from kokoro_server.api.stream import StreamStats
 from kokoro_server.batching.policy import BatchingOptions
 from kokoro_server.batching.queue import BatchQueue
@@ -140,9 +140,10 @@ def create_app(settings: Settings, load: Callable[[Settings], LoadedModel] = loa
     app = FastAPI(title="Kokoro Server", version=__version__, lifespan=lifespan)
     app.state.device_lost = None
     app.state.streams = StreamStats()
+    app.state.running = RunningRequests()
     routers = [m.router for m in (tts, stream, batch, captioned, health, monitoring, openai, websocket, web)]
     app.add_middleware(FastPath, routers=routers)
-    app.add_middleware(GracefulShutdown)
+    app.add_middleware(GracefulShutdown, running=app.state.running)
     app.add_middleware(BodyLimit, limit=settings.max_body_size)
     app.add_middleware(AccessLog, metrics=metrics, on_unexpected=errors.on_unexpected)
     errors.install(app)

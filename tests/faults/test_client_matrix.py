@@ -113,13 +113,13 @@ async def unread_stream(server: Server) -> AsyncIterator[None]:
 
 
 async def test_a_reader_that_stops_reading_holds_up_nobody(faulty: Server) -> None:
-    async with injected(faulty, "reader that stops reading", "4 streams, read up to their first bytes") as fault:
-        async with AsyncExitStack() as stack:
-            for _ in range(4):
-                await stack.enter_async_context(unread_stream(faulty))
-            fault.sent, fault.abandoned = fault.sent + 4, fault.abandoned + 4
-            answers = await asyncio.gather(*(fault.post(text=f"Number {n}.") for n in range(8)))
-            assert [answer.status_code for answer in answers] == [200] * 8
+    how = "4 streams, read up to their first bytes"
+    async with injected(faulty, "reader that stops reading", how) as fault, AsyncExitStack() as stack:
+        for _ in range(4):
+            await stack.enter_async_context(unread_stream(faulty))
+        fault.sent, fault.abandoned = fault.sent + 4, fault.abandoned + 4
+        answers = await asyncio.gather(*(fault.post(text=f"Number {n}.") for n in range(8)))
+        assert [answer.status_code for answer in answers] == [200] * 8
 
 
 async def test_idle_connections_cost_nobody(faulty: Server) -> None:

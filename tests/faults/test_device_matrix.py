@@ -4,33 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
-from pathlib import Path
 
 import pytest
 
-from tests import servers
 from tests.faults.checks import PATIENCE, Fault, injected
-from tests.servers import Server
+from tests.faults.conftest import Start
 from tests.services.faulty import HANGS, HUNG, LOST
 
 PAIR = {"KOKORO_DEVICES": "cpu,cpu"}
 IMPATIENT = {"ENGINE_TIMEOUT": "4"}
-
-Start = Callable[..., Server]
-
-
-@pytest.fixture
-def start(tmp_path: Path, quick_g2p: str) -> Iterator[Start]:
-    """Starts a server that runs until the end of the test."""
-    with ExitStack() as stack:
-
-        def run(**environ: str) -> Server:
-            log = tmp_path / f"log{len(list(tmp_path.iterdir()))}"
-            return stack.enter_context(servers.running(servers.FAULTY, log, G2P_SERVICE_URL=quick_g2p, **environ))
-
-        yield run
 
 
 async def restarted(fault: Fault, start: Start, **environ: str) -> None:

@@ -8,7 +8,6 @@ import signal
 from collections.abc import Iterator
 from contextlib import ExitStack
 
-import httpx
 import pytest
 
 from tests import servers
@@ -56,8 +55,8 @@ async def test_a_wrong_answer_is_told(server: Server, name: str, cue: str, statu
 
 
 async def test_a_service_that_is_down_is_used_again_when_it_is_back(server: Server, g2p: ExitStack) -> None:
-    url = httpx.get(f"{server.url}/health", timeout=60).json()["g2p"]["url"]
     async with injected(server, "G2P down", "the G2P service's process killed; later one on the same port") as fault:
+        url = (await fault.get("/health")).json()["g2p"]["url"]
         g2p.close()
         answers = await asyncio.gather(*(fault.post(text="Anybody there?") for _ in range(REQUESTS)))
         assert [answer.status_code for answer in answers] == [503] * REQUESTS
