@@ -9,36 +9,40 @@ import pytest
 
 from tests.faults.checks import PATIENCE, Fault, injected
 from tests.faults.conftest import Start
+from tests.servers import Server
 from tests.services.faulty import HANGS, HUNG, LOST
 
 PAIR = {"KOKORO_DEVICES": "cpu,cpu"}
 IMPATIENT = {"ENGINE_TIMEOUT": "4"}
 
 
-async def restarted(fault: Fault, start: Start, **environ: str) -> None:
-    """See the process end with status 1, and do as its supervisor would."""
+async def ended(fault: Fault) -> None:
+    """See the process end with status 1, as its supervisor does, who starts another."""
     assert await asyncio.to_thread(fault.server.process.wait, PATIENCE) == 1
     assert "the device is lost" in fault.server.lines()
-    fault.server = await asyncio.to_thread(start, **environ)
 
 
 @pytest.mark.parametrize("devices", [{}, PAIR], ids=["one", "two"])
-async def test_a_sticky_error_ends_the_process_for_a_restart(start: Start, devices: dict[str, str]) -> None:
+async def test_a_sticky_error_ends_the_process_for_a_restart(
+    start: Start, faulty: Server, devices: dict[str, str]
+) -> None:
     """CUDA allows nothing else, and one device of two shares the process."""
-    name, how = f"sticky device error, {len(devices) + 1} device(s)", "an illegal memory access; then a new process"
+    name, how = f"sticky device error, {len(devices) + 1} device(s)", "an illegal memory access; then another process"
     async with injected(start(**devices), name, how, neighbour=(200, 503)) as fault:
         answer = await fault.post(text="Hello there.", speed=LOST)
         assert answer.status_code == 503
         assert answer.headers["retry-after"]
-        await restarted(fault, start, **devices)
+        await ended(fault)
+        fault.server = faulty
 
 
-async def test_a_hang_of_the_only_device_ends_the_process_for_a_restart(start: Start) -> None:
-    how = f"a pass of {HUNG:g} s with ENGINE_TIMEOUT=4; then a new process"
+async def test_a_hang_of_the_only_device_ends_the_process_for_a_restart(start: Start, faulty: Server) -> None:
+    how = f"a pass of {HUNG:g} s with ENGINE_TIMEOUT=4; then another process"
     async with injected(start(**IMPATIENT), "forward hangs, one device", how, neighbour=(200, 503)) as fault:
         answer = await fault.post(text="Hello there.", speed=HANGS)
         assert (answer.status_code, answer.json()["error"]["code"]) == (504, "deadline_exceeded")
-        await restarted(fault, start, **IMPATIENT)
+        await ended(fault)
+        fault.server = faulty
 
 
 async def test_a_device_of_two_that_hangs_and_returns_is_used_again(start: Start) -> None:
