@@ -26,13 +26,14 @@ def table(rows: list[dict[str, Any]]) -> str:
     versions = ", ".join(f"{name} {version}" for name, version in dict(facts["versions"]).items())
     where = f"Commit {facts['commit']}; {facts['machine']}; Python {facts['python']}; {versions}."
     lines = ["| fault | how | sent | answered | left | lost |", "|---|---|--:|--:|--:|--:|"]
-    names = ("fault", "how", "sent", "answered", "abandoned", "lost")
-    lines += [
-        "| " + " | ".join(f"{row[name]:,}" if name in names[2:] else row[name] for name in names) + " |" for row in rows
-    ]
-    totals = [sum(row[name] for row in rows) for name in names[2:]]
-    lines.append(f"| **all** | {len(rows)} faults | " + " | ".join(f"{total:,}" for total in totals) + " |")
+    counted = ("sent", "answered", "abandoned", "lost")
+    lines += [_line(row["fault"], row["how"], [row[name] for name in counted]) for row in rows]
+    lines.append(_line("**all**", f"{len(rows)} faults", [sum(row[name] for row in rows) for name in counted]))
     return "\n".join([HEAD, where, "", *lines]) + "\n"
+
+
+def _line(fault: str, how: str, counts: list[int]) -> str:
+    return " | ".join([f"| {fault}", how, *(f"{count:,}" for count in counts)]) + " |"
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ from __future__ import annotations
 import asyncio
 import subprocess
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import httpx
@@ -17,7 +17,7 @@ from kokoro_server.assets import library
 from kokoro_server.config import Settings
 from kokoro_server.engine.cpu import build_cache
 from tests import servers
-from tests.assets.sandbox import Sandbox
+from tests.assets.sandbox import Sandbox, wait_until
 from tests.faults.checks import PATIENCE, injected
 from tests.servers import Server
 
@@ -60,10 +60,14 @@ class Fetcher:
         with servers.running(FETCHING, self.log, **self._environ) as server:
             return httpx.post(f"{server.url}/tts", json={"text": "Hello."}, timeout=PATIENCE).status_code == 200
 
-    def complaint(self, **environ: str) -> str:
+    def complaint(self, meanwhile: Callable[[], None] = lambda: None, **environ: str) -> str:
         """What a server says that cannot start."""
         process = servers.spawn(FETCHING, self.log, **self._environ | environ)
-        assert process.wait(timeout=PATIENCE) == 1
+        try:
+            meanwhile()
+            assert process.wait(timeout=PATIENCE) == 1
+        finally:
+            process.kill()
         said = self.log.read_text()
         assert "is ready" not in said
         assert "Traceback" not in said
@@ -127,11 +131,27 @@ def small_disk(folder: Path, size: str) -> Iterator[None]:
         subprocess.run(["umount", "-l", str(folder)], check=True)
 
 
-@pytest.mark.parametrize("size", ["100k", "2300k"], ids=["from the start", "in the middle"])
-async def test_disk_full_while_fetching(faulty: Server, fetcher: Fetcher, size: str) -> None:
-    with small_disk(fetcher.cache, size):
-        async with injected(faulty, f"disk full while fetching, {size}B", "a small tmpfs; then it has room"):
-            assert "space" in (await asyncio.to_thread(fetcher.complaint)).lower()
+async def test_a_disk_that_is_too_small(faulty: Server, fetcher: Fetcher) -> None:
+    with small_disk(fetcher.cache, "100k"):
+        async with injected(faulty, "disk too small to fetch to", "a tmpfs of 100 kB; then it has room"):
+            assert "no space in" in await asyncio.to_thread(fetcher.complaint)
             room = ["mount", "-o", "remount,size=50m", str(fetcher.cache)]
             assert (await asyncio.to_thread(subprocess.run, room, check=False)).returncode == 0
+            assert await asyncio.to_thread(fetcher.speaks)
+
+
+async def test_disk_full_while_fetching(faulty: Server, fetcher: Fetcher) -> None:
+    filler, holding = fetcher.cache / "filler", fetcher.sandbox.hold("tiny-b")
+
+    def fill() -> None:
+        wait_until(lambda: "tiny-b" in fetcher.sandbox.npm_requests())
+        with suppress(OSError), filler.open("wb", buffering=0) as file:
+            while True:
+                file.write(bytes(1000))
+        holding.unlink()
+
+    with small_disk(fetcher.cache, "5m"):
+        async with injected(faulty, "disk full while fetching", "filled while a download runs; then it has room"):
+            assert "could not be had" in await asyncio.to_thread(fetcher.complaint, fill)
+            filler.unlink()
             assert await asyncio.to_thread(fetcher.speaks)
