@@ -23,7 +23,7 @@ from kokoro_server.api.connections.idle_limit import IdleLimit
 from kokoro_server.api.connections.places import StreamPlaces, StreamStats
 from kokoro_server.api.fast_path import FastPath
 from kokoro_server.api.guard.middleware import Guard, configured_keys
-from kokoro_server.api.shutdown import GracefulShutdown
+from kokoro_server.api.shutdown import GracefulShutdown, RunningRequests
 from kokoro_server.audio import encode
 from kokoro_server.batching.policy import BatchingOptions
 from kokoro_server.batching.queue import BatchQueue
@@ -176,11 +176,12 @@ def create_app(settings: Settings, load: Callable[[Settings], LoadedModel] = loa
     )
     app.state.device_lost = None
     app.state.streams = StreamStats()
+    app.state.running = RunningRequests()
     app.state.places = StreamPlaces(settings.max_streams, metrics)
     app.state.renderers = Renderers(settings.max_aac_encoders, settings.queue_timeout)
     routers = [m.router for m in (tts, stream, batch, captioned, health, monitoring, openai, websocket, web)]
     app.add_middleware(FastPath, routers=routers)
-    app.add_middleware(GracefulShutdown)
+    app.add_middleware(GracefulShutdown, running=app.state.running)
     app.add_middleware(
         BodyLimit,
         limit=settings.max_body_size,

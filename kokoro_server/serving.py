@@ -6,15 +6,18 @@ import asyncio
 import contextlib
 import gc
 import logging
+import math
 import signal
 import socket
 import sys
+import time
 from collections.abc import Callable, Iterator
 
 import uvicorn
 from fastapi import FastAPI
 
 from kokoro_server.api.connections.websocket_protocol import WebSocketProtocol
+from kokoro_server.api.shutdown import RunningRequests
 from kokoro_server.api.websocket import MAX_MESSAGE
 from kokoro_server.config import Settings
 from kokoro_server.errors import EngineUnavailable, SetupError
@@ -35,7 +38,15 @@ SHUTDOWN_GRACE = 10  # seconds that running requests get when the server is aske
 
 
 class Server(LimitedServer):
-    """Logs when it is ready. Signals are for `serve`: they may come before the server runs."""
+    """Logs when it is ready. Signals are for `serve`: they may come before the server runs.
+
+    When it is asked to stop, it listens on and refuses new requests until `running` are answered: a client is told that
+    the server stops, rather than that nobody is there.
+    """
+
+    def __init__(self, config: uvicorn.Config, running: RunningRequests) -> None:
+        super().__init__(config)
+        self._running = running
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
@@ -43,6 +54,17 @@ class Server(LimitedServer):
             host, port = sockets[0].getsockname()[:2]
             url = f"http://{f'[{host}]' if ':' in host else host}:{port}"
             log.info("Kokoro Server is ready at %s (a page to try it; the API is at %s/docs)", url, url)
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self._running.stopping = True
+        started = time.monotonic()
+        # `force_exit`, set by a second Ctrl+C, cannot be awaited.
+        while self._running.count and not self.force_exit and time.monotonic() < started + SHUTDOWN_GRACE:  # noqa: ASYNC110
+            await asyncio.sleep(0.05)
+        # What is left of the grace is for responses whose last bytes are being sent.
+        spent = math.ceil(time.monotonic() - started)
+        self.config.timeout_graceful_shutdown = max(1, SHUTDOWN_GRACE - spent)
+        await super().shutdown(sockets)
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -105,7 +127,7 @@ async def serve(app: FastAPI, settings: Settings) -> None:
             ws_max_size=MAX_MESSAGE_BYTES,
             ws_per_message_deflate=False,  # speech hardly shrinks, and the event loop would pay for trying
         )
-        server = Server(config)
+        server = Server(config, app.state.running)
         _stop_on_signals(server)
         with contextlib.suppress(asyncio.CancelledError):
             # We enter the lifespan, not uvicorn, so that a failure can be reported in one line.

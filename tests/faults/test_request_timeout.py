@@ -10,18 +10,18 @@ import pytest
 
 from tests import servers
 from tests.servers import Server
-from tests.services.faulty import SLOW, SLOWNESS
+from tests.services.faulty import ROW_SLOWNESS, SLOW_ROW
 
 FAULTY = ("-m", "tests.services.faulty")
 TIMEOUT = 2.0  # seconds
 PIECES = 5
 TEXT = "[pause:10ms]".join(f"Number {n}." for n in range(PIECES))
-BODY: dict[str, Any] = {"text": TEXT, "speed": SLOW}
-OPENAI: dict[str, Any] = {"input": TEXT, "speed": SLOW, "model": "kokoro", "voice": "af_heart"}
+BODY: dict[str, Any] = {"text": TEXT, "speed": SLOW_ROW}
+OPENAI: dict[str, Any] = {"input": TEXT, "speed": SLOW_ROW, "model": "kokoro", "voice": "af_heart"}
 REQUESTS = [
     ("/tts", BODY),
     ("/tts/stream", BODY),
-    ("/tts/batch", {"requests": [{"text": f"Number {n}.", "speed": SLOW} for n in range(PIECES)]}),
+    ("/tts/batch", {"requests": [{"text": f"Number {n}.", "speed": SLOW_ROW} for n in range(PIECES)]}),
     ("/tts/captioned", BODY),
     ("/v1/audio/speech", OPENAI),
     ("/v1/audio/speech", OPENAI | {"stream_format": "sse"}),
@@ -37,7 +37,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 @pytest.mark.parametrize(("path", "body"), REQUESTS)
 def test_what_takes_longer_than_the_timeout_is_whole(server: Server, path: str, body: dict[str, Any]) -> None:
-    assert PIECES * SLOWNESS > TIMEOUT
+    assert PIECES * ROW_SLOWNESS > TIMEOUT
     headers = {"X-Request-Timeout": str(TIMEOUT)}
     response = httpx.post(f"{server.url}{path}", json=body, headers=headers, timeout=120)
     assert response.status_code == 200, response.text
