@@ -29,7 +29,7 @@ def test_no_request_makes_the_server_fail(tiny_server: Server) -> None:
         def answers(case: schemathesis.Case) -> None:
             response = case.call(timeout=120)
             assert response.status_code < 500, response.text
-            assert "Traceback" not in response.text[:100_000]
+            assert b"Traceback" not in response.content
 
         answers()
 
