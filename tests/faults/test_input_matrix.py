@@ -68,9 +68,7 @@ async def test_slow_headers(faulty: Server) -> None:
         fault.sent, fault.abandoned = fault.sent + 20, fault.abandoned + 20
 
 
-@pytest.mark.xfail(
-    reason="the body is not read, and the reset may outrun the answer", strict=False
-)
+@pytest.mark.xfail(reason="the body is not read, and the reset may outrun the answer", strict=False)
 async def test_a_body_of_200_megabytes(faulty: Server) -> None:
     async with injected(faulty, "200 MB body", "announced, and in chunks without a length") as fault:
         assert await early_answer(fault, HEAD + b"Content-Length: 200000000\r\n\r\n", b"%s") == 413
