@@ -57,7 +57,9 @@ def arguments() -> argparse.Namespace:
 def serving(options: argparse.Namespace, log: Path) -> Iterator[Server]:
     fake = options.g2p == "fake" or (options.g2p == "auto" and importlib.util.find_spec("misaki") is None)
     environ = {"SOAK_MODEL": options.model, "KOKORO_DEVICE": options.device, "QUEUE_TIMEOUT": "120"}
-    environ |= {"KOKORO_BACKEND": "torch"} if options.model == "random" else {}
+    if options.model != "real":
+        quick = options.model == "tiny" and importlib.util.find_spec("onnxruntime") is not None
+        environ["KOKORO_BACKEND"] = "onnx" if quick else "torch"
     with contextlib.ExitStack() as stack:
         if fake:
             environ["G2P_SERVICE_URL"] = stack.enter_context(fake_g2p.running())

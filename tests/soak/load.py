@@ -13,7 +13,7 @@ import httpx
 
 from tests.soak.requests import KINDS, OK, REFUSED, Kind
 
-LEAVES = 1 / 3
+LEAVES = 0.5  # of all clients, before a random moment: a third of all then have no answer yet
 PATIENCE = 300  # seconds for an answer: one that takes longer is lost
 LONGEST_STAY = 1.5  # seconds that one who leaves may stay
 

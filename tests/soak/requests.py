@@ -25,12 +25,12 @@ OK, REFUSED = 200, 429
 
 
 def text(chance: Chance, sentences: int | None = None) -> str:
-    count = sentences or chance.choice((1, 1, 1, 2, 3, 8))
-    return " ".join(" ".join(chance.choices(WORDS, k=chance.randint(2, 14))).capitalize() + "." for _ in range(count))
+    count = sentences or chance.choice((1, 1, 1, 1, 2, 4))
+    return " ".join(" ".join(chance.choices(WORDS, k=chance.randint(1, 8))).capitalize() + "." for _ in range(count))
 
 
 def clip(chance: Chance) -> dict[str, Any]:
-    said = {"phonemes": PHONEMES * chance.randint(1, 4)} if chance.random() < 0.2 else {"text": text(chance)}
+    said = {"phonemes": PHONEMES * chance.randint(1, 2)} if chance.random() < 0.2 else {"text": text(chance)}
     return said | {
         "voice": chance.choice(VOICES),
         "speed": chance.choice((0.8, 1.0, 1.0, 1.3)),
@@ -44,12 +44,12 @@ async def tts(client: Client, chance: Chance) -> int:
 
 
 async def stream(client: Client, chance: Chance) -> int:
-    body = clip(chance) | ({"text": text(chance, 12), "phonemes": None} if chance.random() < 0.3 else {})
+    body = clip(chance) | ({"text": text(chance, 10), "phonemes": None} if chance.random() < 0.3 else {})
     return await _read("/tts/stream", client, body)
 
 
 async def batch(client: Client, chance: Chance) -> int:
-    clips = [clip(chance) for _ in range(chance.randint(1, 5))]
+    clips = [clip(chance) for _ in range(chance.randint(1, 3))]
     answer = await client.post("/tts/batch", json={"requests": clips})
     return 500 if answer.status_code == OK and answer.headers["x-failed-requests"] != "0" else answer.status_code
 
