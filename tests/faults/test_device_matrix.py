@@ -38,7 +38,7 @@ async def test_a_sticky_error_ends_the_process_for_a_restart(
 
 async def test_a_hang_of_the_only_device_ends_the_process_for_a_restart(start: Start, faulty: Server) -> None:
     how = f"a pass of {HUNG:g} s with ENGINE_TIMEOUT=4; then another process"
-    async with injected(start(**IMPATIENT), "forward hangs, one device", how, neighbour=(200, 503)) as fault:
+    async with injected(start(**IMPATIENT), "forward hangs, one device", how, neighbour=(200, 503, 504)) as fault:
         answer = await fault.post(text="Hello there.", speed=HANGS)
         assert (answer.status_code, answer.json()["error"]["code"]) == (504, "deadline_exceeded")
         await ended(fault)

@@ -44,6 +44,7 @@ async def connected(server: Server) -> tuple[asyncio.StreamReader, asyncio.Strea
 
 
 async def test_truncated_body(faulty: Server) -> None:
+    before = faulty.lines().count("Exception in ASGI")
     async with injected(faulty, "truncated body", "8 clients leave after half of the body they announced") as fault:
         for _ in range(8):
             _, writer = await connected(faulty)
@@ -52,7 +53,7 @@ async def test_truncated_body(faulty: Server) -> None:
             writer.close()
             await writer.wait_closed()
             fault.sent, fault.abandoned = fault.sent + 1, fault.abandoned + 1
-    assert "Exception in ASGI" not in faulty.lines()
+    assert faulty.lines().count("Exception in ASGI") == before
 
 
 async def test_slow_headers(faulty: Server) -> None:
@@ -68,7 +69,6 @@ async def test_slow_headers(faulty: Server) -> None:
         fault.sent, fault.abandoned = fault.sent + 20, fault.abandoned + 20
 
 
-@pytest.mark.xfail(reason="the body is not read, and the reset may outrun the answer", strict=False)
 async def test_a_body_of_200_megabytes(faulty: Server) -> None:
     async with injected(faulty, "200 MB body", "announced, and in chunks without a length") as fault:
         assert await early_answer(fault, HEAD + b"Content-Length: 200000000\r\n\r\n", b"%s") == 413

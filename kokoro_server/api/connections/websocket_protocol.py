@@ -12,13 +12,14 @@ import asyncio
 import itertools
 from typing import Any
 
+from uvicorn.protocols.utils import ClientDisconnected
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 from websockets.frames import Frame
 from websockets.http11 import Request
 
 LEAD = 5.0  # seconds of audio that are sent ahead of the last ping that was answered
 MARK_EVERY = 0.5  # seconds of audio from one such ping to the next
-CLOSE_GRACE = 5.0  # seconds for the close frame to a client that answers no ping; then its connection is dropped
+CLOSE_GRACE = 5.0  # seconds for a close frame to reach a client that does not answer; then its connection is dropped
 
 
 class WebSocketProtocol(WebSocketsSansIOProtocol):
@@ -32,8 +33,28 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
         self._marks: dict[bytes, float] = {}  # seconds before each ping that is not answered
         self._numbers = itertools.count()
         self._progress = asyncio.Event()
+        self._refused = False
+
+    def data_received(self, data: bytes) -> None:
+        if not self._refused:
+            super().data_received(data)
+
+    def handle_parser_exception(self) -> None:
+        """Close on what is too large or no message. The rest of it is read and thrown away for a while.
+
+        Closed with bytes unread, the connection would be reset, and the client would not learn why.
+        """
+        closing = self.conn.close_sent
+        assert closing is not None
+        self._refused = self.close_sent = True
+        self.queue.put_nowait({"type": "websocket.disconnect", "code": closing.code, "reason": closing.reason})
+        self.transport.write(b"".join(self.conn.data_to_send()))
+        self.transport.write_eof()
+        self.close_timer = self.loop.call_later(CLOSE_GRACE, self.transport.close)
 
     async def send(self, message: Any) -> None:
+        if self._refused:
+            raise ClientDisconnected
         seconds = message.get("seconds", 0.0)
         while seconds and self._sent - self._read >= LEAD and not self.disconnected:
             self._progress.clear()
