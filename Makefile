@@ -15,7 +15,7 @@ ifneq ($(filter-out torch onnx,$(BACKEND)),)
 $(error BACKEND=$(BACKEND): must be torch or onnx)
 endif
 
-.PHONY: serve test test-backends test-asr test-browser test-npm test-slow lint types audit bench clean
+.PHONY: serve test test-backends test-asr test-browser test-npm test-slow test-faults test-soak lint types audit bench clean
 
 serve: $(VENV)/.$(ENGINE)
 	$(if $(BACKEND),KOKORO_BACKEND=$(BACKEND) )$(BIN)/kokoro-server serve
@@ -43,6 +43,16 @@ test-npm: $(VENV)/.dev
 test-slow: $(VENV)/.dev
 	$(BIN)/kokoro-server assets fetch
 	$(BIN)/python -m pytest -m slow
+
+# The fault matrix at its full size, and its table.
+test-faults: $(VENV)/.dev
+	rm -f faults.jsonl
+	FAULT_RESULTS=faults.jsonl FAULT_REQUESTS=5000 FAULT_IDLE=500 $(BIN)/python -m pytest tests/faults
+	$(BIN)/python -m tests.faults.results faults.jsonl > tests/faults/RESULTS.md
+
+# Every endpoint and format at random for 20 minutes.
+test-soak: $(VENV)/.dev
+	$(BIN)/python -m tests.soak --minutes 20
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .

@@ -17,11 +17,13 @@ from kokoro_server import __version__
 from kokoro_server.access import is_loopback
 from kokoro_server.api import batch, captioned, errors, health, monitoring, openai, stream, tts, web, websocket
 from kokoro_server.api.access_log import AccessLog
-from kokoro_server.api.body_limit import BodyLimit
+from kokoro_server.api.async_render import Renderers
+from kokoro_server.api.connections.connection_limit import ConnectionLimit
+from kokoro_server.api.connections.idle_limit import IdleLimit
+from kokoro_server.api.connections.places import StreamPlaces, StreamStats
 from kokoro_server.api.fast_path import FastPath
 from kokoro_server.api.guard.middleware import Guard, configured_keys
-from kokoro_server.api.shutdown import GracefulShutdown
-from kokoro_server.api.stream import StreamStats
+from kokoro_server.api.shutdown import GracefulShutdown, RunningRequests
 from kokoro_server.audio import encode
 from kokoro_server.batching.policy import BatchingOptions
 from kokoro_server.batching.queue import BatchQueue
@@ -31,6 +33,7 @@ from kokoro_server.engine import loader
 from kokoro_server.engine.loader import LoadedModel
 from kokoro_server.g2p.child import G2PChild
 from kokoro_server.g2p.client import G2PClient
+from kokoro_server.http_limits.body import BodyLimit
 from kokoro_server.metrics import Metrics
 from kokoro_server.parts import Parts
 from kokoro_server.synthesis import Synthesizer
@@ -42,6 +45,7 @@ from kokoro_server.text.reader import Reader
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
+OTHER_MARKS = 50_000  # commas and brackets in a body, beside those of a text that is nothing else
 
 DESCRIPTION = """\
 Text to speech: send a text, get audio. Errors are `{"error": {"code", "message", "field"}}`; below `/v1`, OpenAI's.
@@ -172,11 +176,21 @@ def create_app(settings: Settings, load: Callable[[Settings], LoadedModel] = loa
     )
     app.state.device_lost = None
     app.state.streams = StreamStats()
+    app.state.running = RunningRequests()
+    app.state.places = StreamPlaces(settings.max_streams, metrics)
+    app.state.renderers = Renderers(settings.max_aac_encoders, settings.queue_timeout)
     routers = [m.router for m in (tts, stream, batch, captioned, health, monitoring, openai, websocket, web)]
     app.add_middleware(FastPath, routers=routers)
-    app.add_middleware(GracefulShutdown)
-    app.add_middleware(BodyLimit, limit=settings.max_body_size)
+    app.add_middleware(GracefulShutdown, running=app.state.running)
+    app.add_middleware(
+        BodyLimit,
+        limit=settings.max_body_size,
+        seconds=settings.read_timeout,
+        max_marks=settings.max_text_length + OTHER_MARKS,
+    )
     app.add_middleware(Guard, settings=settings, keys=keys, metrics=metrics)
+    app.add_middleware(IdleLimit, timeout=settings.stream_idle_timeout, stats=app.state.streams, metrics=metrics)
+    app.add_middleware(ConnectionLimit, limit=settings.max_connections)
     app.add_middleware(AccessLog, metrics=metrics, on_unexpected=errors.on_unexpected)
     errors.install(app)
     for router in routers:

@@ -132,6 +132,20 @@ class Settings(BaseSettings):
     """Seconds that all pauses of one request may add up to; more is answered with 422."""
     max_body_size: Annotated[int, integer(1_000, 10_000_000_000)] = setting("MAX_BODY_SIZE", 10_000_000)
     """Bytes the body of a request may have; more is answered with 413."""
+    max_streams: Annotated[int, integer(1, 1_000_000)] = setting("MAX_STREAMS", 1000)
+    """Streams and WebSockets that may be open at once; more are answered with 429 and Retry-After."""
+    stream_idle_timeout: Annotated[float, number(1, 86_400)] = setting("STREAM_IDLE_TIMEOUT", 600.0)
+    """Seconds: a connection whose client takes nothing of what it is sent for so long is broken off. A player that is
+    paused takes nothing once its buffers are full."""
+    max_aac_encoders: Annotated[int, integer(1, 1_000)] = setting("MAX_AAC_ENCODERS", 32)
+    """Clips and streams in AAC that may be encoded at once, each by a process of about 45 MB. More wait in line, up to
+    QUEUE_TIMEOUT, and are then answered with 429."""
+    max_connections: Annotated[int, integer(1, 1_000_000)] = setting("MAX_CONNECTIONS", 2000)
+    """Connections that may be open, WebSockets included; requests on others are answered with 429 and Retry-After,
+    probes and metrics as ever."""
+    read_timeout: Annotated[float, number(0.1, 86_400)] = setting("READ_TIMEOUT", 20.0)
+    """Seconds in which a client must send the headers of a request, and that its body may fall behind 1000 bytes a
+    second; a slower one is answered with 408."""
     max_batch_clips: Annotated[int, integer(1, 10_000)] = setting("MAX_BATCH_SIZE", 50)
     """Clips in one POST /tts/batch; more is answered with 400."""
     first_chunk_tokens: Annotated[int, integer(1, 510)] | None = setting("FIRST_CHUNK_MAX_TOKENS", None)
@@ -141,8 +155,9 @@ class Settings(BaseSettings):
     longer pieces, each ready before those before it have been heard. On a slow CPU it begins later instead, after up
     to 6 s. So a stream sounds a little other than the whole clip of the same text; with a number here both are cut
     alike, and after a restart too, but a slow CPU's streams may start late and stall."""
-    bypass_chunks: Annotated[int, integer(0, 100)] = setting("STREAMING_BYPASS_CHUNKS", 2)
-    """This many first pieces of a stream do not wait for others to share their forward pass."""
+    bypass_chunks: Annotated[int, integer(0, 100)] | None = setting("STREAMING_BYPASS_CHUNKS", None)
+    """This many first pieces of a stream do not wait for others to share their forward pass. Empty: 2; but on a CPU,
+    where the lengths of pieces follow its speed, 100."""
     lexicon_path: FilePath | None = setting("LEXICON_PATH", None)
     """Words and how to say them: see README. Read again when it changes."""
     min_tokens_per_chunk: Annotated[int, integer(1, 510)] = setting("MIN_TOKENS_PER_CHUNK", 100)

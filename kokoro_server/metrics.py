@@ -42,6 +42,8 @@ class Metrics:
         self.device_running = self._gauge("tts_device_rows_running", "Rows on this device now", "device")
         self.device_up = self._gauge("tts_device_up", "1 while the device takes batches, 0 when it is lost", "device")
         self.degraded = self._gauge("tts_degraded", "1 while it works worse than it should; see /health", "reason")
+        self.streams_open = self._gauge("tts_streams_open", "Streams and WebSockets that are open now")
+        self.stalled = self._counter("tts_connections_stalled_total", "Connections broken off as nobody read them")
         self.audio_seconds = self._counter("tts_audio_seconds_total", "Seconds of audio made")
         ProcessCollector(registry=self.registry)
 

@@ -15,6 +15,7 @@ from kokoro_server.metrics import Metrics
 from kokoro_server.synthesis import Synthesizer
 from kokoro_server.text.pace import Pace
 
+BYPASS = 2  # pieces
 PACED_BYPASS = 100  # pieces, about ten minutes of speech: by then a slow machine is far enough ahead
 
 
@@ -40,7 +41,14 @@ class Parts:
     @property
     def bypass(self) -> int:
         """How many of a stream's first pieces skip the batching window."""
-        return max(PACED_BYPASS, self.settings.bypass_chunks) if self.paced else self.settings.bypass_chunks
+        if self.settings.bypass_chunks is not None:
+            return self.settings.bypass_chunks
+        return PACED_BYPASS if self.paced else BYPASS
+
+    @property
+    def clip_bypass(self) -> int:
+        """How many of the first pieces of a clip skip it that is asked for with `optimize_for_latency`."""
+        return BYPASS if self.settings.bypass_chunks is None else self.settings.bypass_chunks
 
     @property
     def urgent(self) -> int:

@@ -6,16 +6,22 @@ import asyncio
 import contextlib
 import gc
 import logging
+import math
 import signal
 import socket
 import sys
+import time
 from collections.abc import Callable, Iterator
 
 import uvicorn
 from fastapi import FastAPI
 
+from kokoro_server.api.connections.websocket_protocol import WebSocketProtocol
+from kokoro_server.api.shutdown import RunningRequests
+from kokoro_server.api.websocket import MAX_MESSAGE
 from kokoro_server.config import Settings
 from kokoro_server.errors import EngineUnavailable, SetupError
+from kokoro_server.http_limits.protocol import ConnectionLimits, LimitedServer, limited
 
 log = logging.getLogger(__name__)
 
@@ -24,11 +30,23 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM)
 # in a batch, and the device is idle while it waits.
 SWITCH_INTERVAL = 0.0002
 GC_THRESHOLD = 10_000  # net new objects that start a collection of the youngest generation
+PING_INTERVAL = 20.0  # seconds, from an answered ping of an open WebSocket to the next
+MAX_UNSENT = 128 * 1024  # bytes that the kernel takes of a connection beyond what it may send: it would take megabytes
+UNREAD_GRACE = 30.0  # seconds after STREAM_IDLE_TIMEOUT in which what is unread may still be taken
+MAX_MESSAGE_BYTES = 4 * MAX_MESSAGE  # of a WebSocket message: no character has more in UTF-8
 SHUTDOWN_GRACE = 10  # seconds that running requests get when the server is asked to stop
 
 
-class Server(uvicorn.Server):
-    """Logs when it is ready. Signals are for `serve`: they may come before the server runs."""
+class Server(LimitedServer):
+    """Logs when it is ready. Signals are for `serve`: they may come before the server runs.
+
+    When it is asked to stop, it listens on and refuses new requests until `running` are answered: a client is told that
+    the server stops, rather than that nobody is there.
+    """
+
+    def __init__(self, config: uvicorn.Config, running: RunningRequests) -> None:
+        super().__init__(config)
+        self._running = running
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
@@ -36,6 +54,17 @@ class Server(uvicorn.Server):
             host, port = sockets[0].getsockname()[:2]
             url = f"http://{f'[{host}]' if ':' in host else host}:{port}"
             log.info("Kokoro Server is ready at %s (a page to try it; the API is at %s/docs)", url, url)
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self._running.stopping = True
+        started = time.monotonic()
+        # `force_exit`, set by a second Ctrl+C, cannot be awaited.
+        while self._running.count and not self.force_exit and time.monotonic() < started + SHUTDOWN_GRACE:  # noqa: ASYNC110
+            await asyncio.sleep(0.05)
+        # What is left of the grace is for responses whose last bytes are being sent.
+        spent = math.ceil(time.monotonic() - started)
+        self.config.timeout_graceful_shutdown = max(1, SHUTDOWN_GRACE - spent)
+        await super().shutdown(sockets)
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -55,9 +84,23 @@ def bind(host: str, port: int) -> socket.socket:
     return sock
 
 
+def bound_unread(sock: socket.socket, seconds: float) -> None:
+    """Bound what the kernel keeps for clients of `sock` that do not read. Connections inherit it, where there is it.
+
+    It holds few bytes back, so that the server learns at once that a client has stopped. And it drops a connection
+    that has had unread bytes for `seconds`: its peer has vanished, or the server has closed it, which takes effect only
+    when all is read.
+    """
+    if hasattr(socket, "TCP_NOTSENT_LOWAT"):
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, MAX_UNSENT)
+    if hasattr(socket, "TCP_USER_TIMEOUT"):
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(1000 * seconds))
+
+
 def run(app: FastAPI, settings: Settings) -> None:
     """Run `serve` on a new event loop: uvloop's where that is installed, which it is not on Windows."""
     sys.setswitchinterval(SWITCH_INTERVAL)
+    _raise_descriptor_limit()
     factory: Callable[[], asyncio.AbstractEventLoop] | None = None
     with contextlib.suppress(ImportError):
         import uvloop
@@ -70,15 +113,21 @@ def run(app: FastAPI, settings: Settings) -> None:
 async def serve(app: FastAPI, settings: Settings) -> None:
     """Serve until a signal. Raises SetupError when something is missing, EngineUnavailable when the device is lost."""
     with bind(settings.host, settings.port) as sock:
+        bound_unread(sock, settings.stream_idle_timeout + UNREAD_GRACE)
         config = uvicorn.Config(
             app,
             lifespan="off",
             log_config=None,
             access_log=False,
             timeout_graceful_shutdown=SHUTDOWN_GRACE,
+            http=limited(ConnectionLimits(settings.max_connections, settings.read_timeout)),
+            ws=WebSocketProtocol,
+            ws_ping_interval=PING_INTERVAL,
+            ws_ping_timeout=settings.stream_idle_timeout,
+            ws_max_size=MAX_MESSAGE_BYTES,
             ws_per_message_deflate=False,  # speech hardly shrinks, and the event loop would pay for trying
         )
-        server = Server(config)
+        server = Server(config, app.state.running)
         _stop_on_signals(server)
         with contextlib.suppress(asyncio.CancelledError):
             # We enter the lifespan, not uvicorn, so that a failure can be reported in one line.
@@ -88,6 +137,15 @@ async def serve(app: FastAPI, settings: Settings) -> None:
                 log.info("stopping")
     if app.state.device_lost:
         raise EngineUnavailable(f"ended because the device is lost: {app.state.device_lost}")
+
+
+def _raise_descriptor_limit() -> None:
+    """A shell often allows 1,024 open files and lets a process ask for more; each connection is one."""
+    with contextlib.suppress(ImportError, ValueError, OSError):  # Windows has no such module
+        import resource
+
+        _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 def _freeze_heap() -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import deque
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
@@ -27,6 +28,8 @@ from kokoro_server.text.reader import Reader
 
 # A sound is heard before its duration frames: by 40 to 80 ms, measured on six voices. KPipeline subtracts as much.
 EARLY_FRAMES = 3
+LONG_SILENCE = 30 * SAMPLE_RATE  # samples, at which a pause is a segment of its own: a stream's memory stays bounded
+LONG_CLIP = 60 * SAMPLE_RATE  # samples, from which a clip is put together in a thread
 Item = Piece | Pause
 
 
@@ -114,7 +117,7 @@ class Synthesizer:
             segments = [segment async for segment in source]
         outcomes = [segment.outcome for segment in segments if segment.outcome]
         return Clip(
-            audio=segments[0].audio if len(segments) == 1 else np.concatenate([part.audio for part in segments]),
+            audio=await _joined([segment.audio for segment in segments]),
             voice=self._voices.canonical(speech.voice),
             segments=segments,
             queue_ms=max((outcome.queue_ms for outcome in outcomes), default=0.0),
@@ -148,9 +151,15 @@ class Synthesizer:
         rows = self._rows(first, items, spoken, speech, voice)
         async with aclosing(self._queue.submit_job(rows, voice=voice, job=job)) as outcomes:
             async for outcome in outcomes:
+                for silence in utterance.long_silences(spoken):
+                    yield silence
+                    await asyncio.sleep(0)  # the event loop's turn: there may be thousands
                 yield utterance.add(spoken, outcome)
         if not utterance.finished:
-            yield utterance.finish(spoken)
+            for silence in utterance.long_silences(spoken):
+                yield silence
+                await asyncio.sleep(0)
+            yield utterance.finish()
 
     def _items(self, speech: Speech, voice: str, *, streamed: bool) -> AsyncGenerator[Item, None]:
         if len(speech.written) > self._max_text:
@@ -193,11 +202,12 @@ class _Utterance:
         self._text = speech.written
         self._joiner = Joiner(speech.speed)
         self._samples = 0  # of audio given out so far
+        self._silence: list[Audio] = []  # of pauses, to be given out with the next segment
+        self._silent_samples = 0  # in it
         self.finished = False
 
     def add(self, spoken: deque[Item], outcome: Outcome) -> Segment:
-        """The audio of the next piece of `spoken`, and the pauses before it."""
-        silence = self._pauses(spoken)
+        """The audio of the next piece of `spoken`, after its `long_silences`, and what is left of the pauses before."""
         piece = spoken.popleft()
         assert isinstance(piece, Piece)
         assert not self.finished
@@ -205,23 +215,31 @@ class _Utterance:
         trimmed = self._joiner.add(outcome.result.audio, ends=piece.ends, last=piece.last)
         timings = partial(self._timings, piece, outcome.result.durations, trimmed.offset - self._samples)
         self._samples += len(trimmed.audio)
-        if not silence and trimmed.audio is outcome.result.audio:
+        if not self._silence and trimmed.audio is outcome.result.audio:
             return Segment(trimmed.audio, outcome, piece.last, timings)
-        audio = np.concatenate([*silence, trimmed.audio])
+        audio = self._after_silence(trimmed.audio)
         return Segment(audio, _with_audio(outcome, audio), piece.last, timings)
 
-    def finish(self, spoken: deque[Item]) -> Segment:
-        silence = self._pauses(spoken)
-        return Segment(np.concatenate([*silence, self._joiner.finish()]), None, last=True)
+    def finish(self) -> Segment:
+        return Segment(self._after_silence(self._joiner.finish()), None, last=True)
 
-    def _pauses(self, spoken: deque[Item]) -> list[Audio]:
-        silence: list[Audio] = []
+    def long_silences(self, spoken: deque[Item]) -> Iterator[Segment]:
+        """Take the pauses at the front of `spoken`. As often as they add up to a long silence, that is a segment."""
         while spoken and isinstance(spoken[0], Pause):
             pause = spoken.popleft()
             assert isinstance(pause, Pause)
-            silence.append(self._joiner.pause(pause.seconds))
-            self._samples += len(silence[-1])
-        return silence
+            silence = self._joiner.pause(pause.seconds)
+            self._silence.append(silence)
+            self._samples += len(silence)
+            self._silent_samples += len(silence)
+            if self._silent_samples >= LONG_SILENCE:
+                yield Segment(self._after_silence(), None, last=False)
+
+    def _after_silence(self, *audio: Audio) -> Audio:
+        parts = [*self._silence, *audio]
+        self._silence.clear()
+        self._silent_samples = 0
+        return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
     def _timings(self, piece: Piece, durations: NDArray[np.int64], offset: int) -> tuple[Timing, ...]:
         frames = timing.starts(durations)[1:]  # of each phoneme: the first entry is the pad's
@@ -241,6 +259,14 @@ class _Utterance:
 
 def _release(segment: Segment, *, detached: bool) -> Segment:
     return segment.detached() if detached else segment
+
+
+async def _joined(parts: list[Audio]) -> Audio:
+    if len(parts) == 1:
+        return parts[0]
+    if sum(map(len, parts)) <= LONG_CLIP:
+        return np.concatenate(parts)
+    return await asyncio.to_thread(np.concatenate, parts)
 
 
 def _with_audio(outcome: Outcome, audio: Audio) -> Outcome:

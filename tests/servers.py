@@ -16,14 +16,14 @@ from pathlib import Path
 import httpx
 import numpy as np
 
-from tests.backends import ASKED
-
 ROOT = Path(__file__).parent.parent
 READY = re.compile(r"is ready at (http://\S+)")
 CHILD = re.compile(r"g2p child .*pid=(\d+)")
 START_TIMEOUT = 300  # seconds; a loaded machine with two cores can be slow
 REAL = ("-m", "kokoro_server", "serve")
 TINY = ("-m", "tests.services.tiny")
+FAULTY = ("-m", "tests.services.faulty")
+SOAK = ("-m", "tests.services.soak")
 
 
 @dataclass
@@ -48,8 +48,8 @@ def spawn(arguments: tuple[str, ...], log: Path, **environ: str) -> subprocess.P
     clean = {name: value for name, value in os.environ.items() if not name.startswith(("KOKORO_", "G2P_"))}
     if cache := os.environ.get("KOKORO_CACHE_DIR"):
         clean["KOKORO_CACHE_DIR"] = cache
-    if ASKED:
-        clean["KOKORO_BACKEND"] = ASKED
+    if asked := os.environ.get("TEST_BACKEND"):
+        clean["KOKORO_BACKEND"] = asked
     with log.open("wb") as stream:
         return subprocess.Popen(
             [sys.executable, *arguments], cwd=ROOT, stderr=stream, stdout=stream, env=clean | {"PORT": "0"} | environ

@@ -1,12 +1,17 @@
-"""A detached segment has memory of its own."""
+"""Segments: one that is detached has memory of its own, and none is very long."""
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 
+from kokoro_server.app import create_app
 from kokoro_server.batching.entry import FireReason, Outcome
-from kokoro_server.engine.protocol import SAMPLES_PER_FRAME, Pcm16, Result
-from kokoro_server.synthesis import Segment
+from kokoro_server.config import Settings
+from kokoro_server.engine.protocol import SAMPLE_RATE, SAMPLES_PER_FRAME, Pcm16, Result
+from kokoro_server.synthesis import Segment, Speech, Synthesizer
+from tests import tiny
 
 BUFFER = np.ones(10 * SAMPLES_PER_FRAME, np.float32)
 
@@ -33,3 +38,21 @@ def test_silence_needs_no_copy() -> None:
     silence = Segment(np.zeros(5, np.float32), None, last=False)
     assert silence.detached() is silence
     assert silence.pcm16 is None
+
+
+async def test_long_silence_comes_in_bounded_segments_and_is_as_long_as_was_asked_for(tmp_path: Path) -> None:
+    app = create_app(
+        Settings.load({"G2P_SERVICE_URL": "http://localhost:9"}, dotenv=None),
+        load=lambda _settings: tiny.load(tmp_path),
+    )
+    pauses = "[pause:30s]" * 3 + "[pause:10s]" * 9
+    speech = Speech(voice="af_heart", phonemes=f"wˈʌn. {pauses} tˈu. {pauses}")
+    short = Speech(voice="af_heart", phonemes="wˈʌn. [pause:0s] tˈu. [pause:0s]")
+    async with app.router.lifespan_context(app):
+        synthesizer: Synthesizer = app.state.parts.synthesizer
+        segments = [segment async for segment in synthesizer.segments(speech)]
+        clip, without = await synthesizer.speak(speech), await synthesizer.speak(short)
+    assert max(len(segment.audio) for segment in segments) <= 60 * SAMPLE_RATE
+    assert [segment.last for segment in segments] == [False] * (len(segments) - 1) + [True]
+    assert np.array_equal(np.concatenate([segment.audio for segment in segments]), clip.audio)
+    assert len(clip.audio) == len(without.audio) + 2 * 180 * SAMPLE_RATE

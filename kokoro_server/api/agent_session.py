@@ -11,7 +11,7 @@ from typing import Any, Literal
 from fastapi import WebSocket, WebSocketDisconnect
 from starlette.websockets import WebSocketState
 
-from kokoro_server.api.async_render import open_renderer
+from kokoro_server.api.async_render import AsyncRenderer, Renderers
 from kokoro_server.api.schemas import TTSRequest
 from kokoro_server.batching.queue import BatchQueue, Job
 from kokoro_server.engine.protocol import SAMPLE_RATE
@@ -21,6 +21,7 @@ from kokoro_server.synthesis import Segment, Synthesizer
 log = logging.getLogger(__name__)
 
 LOOK_AHEAD = 2  # sentences that are synthesized while an earlier one is being sent
+SEGMENTS_AHEAD = 4  # of a sentence, synthesized and not yet sent
 MAX_AUDIO_MESSAGE = 16_384  # bytes: a third of a second of 16-bit samples at 24 kHz
 INTERNAL_ERROR = "something went wrong on the server; its log has the details"
 
@@ -34,7 +35,7 @@ class Sentence:
     request: TTSRequest
     low_latency: bool  # takes the bypass lane
     # Its segments as they are synthesized; at the end None, or the error that it failed with.
-    segments: asyncio.Queue[Segment | KokoroError | None] = field(default_factory=asyncio.Queue)
+    segments: asyncio.Queue[Segment | KokoroError | None] = field(default_factory=lambda: asyncio.Queue(SEGMENTS_AHEAD))
 
     @property
     def text(self) -> str:
@@ -48,9 +49,16 @@ class AgentSession:
     """
 
     def __init__(
-        self, socket: WebSocket, synthesizer: Synthesizer, queue: BatchQueue, bypass: int, urgent: int
+        self,
+        socket: WebSocket,
+        synthesizer: Synthesizer,
+        queue: BatchQueue,
+        renderers: Renderers,
+        bypass: int,
+        urgent: int,
     ) -> None:
         self._socket = socket
+        self._renderers = renderers
         self._synthesizer = synthesizer
         self._queue = queue
         self._bypass = bypass
@@ -62,6 +70,7 @@ class AgentSession:
     def _start(self) -> None:
         self._pending: asyncio.Queue[Sentence | Control] = asyncio.Queue()
         self._unsent: dict[int, Sentence] = {}
+        self._synthesizing: dict[int, asyncio.Task[None]] = {}
         self._playback_end = 0.0  # when a client that plays at once will have played all that it was sent
         self._task = asyncio.create_task(self._run())
 
@@ -136,7 +145,7 @@ class AgentSession:
         while item != "close":
             item = await self._pending.get()
             if isinstance(item, Sentence):
-                group.create_task(self._synthesize(item))
+                self._synthesizing[item.id] = group.create_task(self._synthesize(item))
             await ahead.put(item)
 
     async def _synthesize(self, sentence: Sentence) -> None:
@@ -147,7 +156,7 @@ class AgentSession:
             )
             async with aclosing(segments):
                 async for segment in segments:
-                    sentence.segments.put_nowait(segment)
+                    await sentence.segments.put(segment)
         except NothingToSay:
             pass  # a language model may write a bare "—" or an emoji; that is no error
         except KokoroError as error:
@@ -156,7 +165,7 @@ class AgentSession:
         except Exception:
             log.exception("sentence failed id=%d", sentence.id)
             end = KokoroError(INTERNAL_ERROR)
-        sentence.segments.put_nowait(end)
+        await sentence.segments.put(end)
 
     def _job(self, sentence: Sentence) -> Job:
         if sentence.low_latency:
@@ -166,28 +175,43 @@ class AgentSession:
 
     async def _send(self, sentence: Sentence) -> None:
         await self.send_event("start", id=sentence.id, text=sentence.text)
-        renderer = await open_renderer(sentence.request.rendering(sentence.request.format))
-        samples = 0
         try:
-            while isinstance(segment := await sentence.segments.get(), Segment):
-                samples += len(segment.audio)
-                if segment.words:
-                    await self.send_event("words", id=sentence.id, words=[asdict(word) for word in segment.words])
-                await self._send_audio(await asyncio.to_thread(renderer.write, segment.audio))
-            if segment is None:
-                await self._send_audio(await asyncio.to_thread(renderer.finish) if samples else b"")
-                seconds = samples / SAMPLE_RATE
-                self._playback_end = max(self._playback_end, self._queue.now()) + seconds
-                await self.send_event("done", id=sentence.id, duration=round(seconds, 4))
-            else:
-                await self.send_event("error", **error_fields(segment), id=sentence.id)
-            del self._unsent[sentence.id]
+            renderer = await self._renderers.open(sentence.request.rendering(sentence.request.format))
+            try:
+                seconds = await self._send_segments(sentence, renderer)
+            finally:
+                await renderer.close()
+        except KokoroError as error:
+            await self.send_event("error", **error_fields(error), id=sentence.id)
+        else:
+            self._playback_end = max(self._playback_end, self._queue.now()) + seconds
+            await self.send_event("done", id=sentence.id, duration=round(seconds, 4))
         finally:
-            await asyncio.to_thread(renderer.close)
+            self._synthesizing.pop(sentence.id).cancel()  # it has ended, unless it was not sent to its end
+        del self._unsent[sentence.id]
 
-    async def _send_audio(self, data: bytes) -> None:
+    async def _send_segments(self, sentence: Sentence, renderer: AsyncRenderer) -> float:
+        """Returns the seconds of audio that were sent. Raises what the sentence failed with."""
+        samples = unsent = 0
+        while isinstance(segment := await sentence.segments.get(), Segment):
+            samples += len(segment.audio)
+            unsent += len(segment.audio)
+            if segment.words:
+                await self.send_event("words", id=sentence.id, words=[asdict(word) for word in segment.words])
+            if data := await renderer.write(segment.audio, last=segment.last):
+                await self._send_audio(data, unsent / SAMPLE_RATE)
+                unsent = 0
+        if segment is not None:
+            raise segment
+        return samples / SAMPLE_RATE
+
+    async def _send_audio(self, data: bytes, seconds: float) -> None:
         for start in range(0, len(data), MAX_AUDIO_MESSAGE):
-            await self._socket.send_bytes(data[start : start + MAX_AUDIO_MESSAGE])
+            part = data[start : start + MAX_AUDIO_MESSAGE]
+            # `seconds` is for our WebSocketProtocol, which keeps what is sent near to what has been read.
+            await self._socket.send(
+                {"type": "websocket.send", "bytes": part, "seconds": seconds * len(part) / len(data)}
+            )
 
 
 def error_fields(error: KokoroError) -> Event:

@@ -3,55 +3,117 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import TypeVar
 
 from kokoro_server.audio.render import Renderer, Rendering, render, render_fast
 from kokoro_server.engine.protocol import Audio, Pcm16
+from kokoro_server.errors import TooBusy
+
+T = TypeVar("T")
 
 
-async def render_async(audio: Audio, rendering: Rendering, pcm16: Pcm16 | None = None) -> bytes:
-    """A whole file."""
-    content = render_fast(audio, rendering, pcm16=pcm16)
-    return await asyncio.to_thread(render, audio, rendering) if content is None else content
+class Renderers:
+    """Makes files, whole or chunk by chunk. It is `app.state.renderers`.
 
+    An AAC encoder is a process: at most `max_processes` of them run. Others wait in line for `timeout` seconds, after
+    which they fail with TooBusy.
+    """
 
-async def open_renderer(rendering: Rendering) -> Renderer:
-    """A renderer. Its encoder may be a process, which is ended even if the caller is cancelled while it starts."""
-    if rendering.plain:
-        return Renderer(rendering)
-    opening = asyncio.ensure_future(asyncio.to_thread(Renderer, rendering))
-    try:
-        return await asyncio.shield(opening)
-    except asyncio.CancelledError:
-        opening.add_done_callback(_discard)
-        raise
+    def __init__(self, max_processes: int, timeout: float) -> None:
+        self._limit = max_processes
+        self._timeout = timeout
+        self._places = asyncio.Semaphore(max_processes)
+        # They wait for a process that starts for half a second, so they have threads of their own: two for each, as
+        # one may still write to a process that the other ends.
+        self._threads = ThreadPoolExecutor(2 * max_processes, "aac")
 
+    async def render(self, audio: Audio, rendering: Rendering, pcm16: Pcm16 | None = None) -> list[bytes]:
+        """A whole file, in parts."""
+        content = render_fast(audio, rendering, pcm16=pcm16)
+        if content is not None:
+            return [content]
+        if not rendering.needs_process:
+            return await asyncio.to_thread(render, audio, rendering)
+        await self._take_place()
+        # If the caller is cancelled, the process runs on until it is done, and keeps its place.
+        return await asyncio.shield(_in_thread(self._threads, partial(render, audio, rendering), self._places.release))
 
-def _discard(opening: asyncio.Future[Renderer]) -> None:
-    if not opening.cancelled() and opening.exception() is None:
-        asyncio.get_running_loop().run_in_executor(None, opening.result().close)
+    async def open(self, rendering: Rendering) -> AsyncRenderer:
+        """A renderer, whose `close` must be called. If the caller is cancelled while it starts, it is ended."""
+        if rendering.plain:
+            return AsyncRenderer(Renderer(rendering))
+        if not rendering.needs_process:
+            return AsyncRenderer(await asyncio.to_thread(Renderer, rendering))
+        await self._take_place()
+        opening = _in_thread(self._threads, partial(Renderer, rendering))
+        try:
+            renderer = await asyncio.shield(opening)
+        except asyncio.CancelledError:
+            opening.add_done_callback(self._discard)
+            raise
+        except BaseException:
+            self._places.release()
+            raise
+        return AsyncRenderer(renderer, self._threads, self._places.release)
+
+    def _discard(self, opening: asyncio.Future[Renderer]) -> None:
+        if opening.exception() is None:
+            _in_thread(self._threads, opening.result().close, self._places.release)
+        else:
+            self._places.release()
+
+    async def _take_place(self) -> None:
+        try:
+            async with asyncio.timeout(self._timeout):
+                await self._places.acquire()
+        except TimeoutError:
+            raise TooBusy(
+                f"{self._limit} AAC encoders are running, the most allowed (MAX_AAC_ENCODERS); try again later, or "
+                "take another format",
+                retry_after=5.0,
+            ) from None
 
 
 class AsyncRenderer:
     """A file chunk by chunk, one call at a time. `close` must be called, whether or not the file is finished."""
 
-    def __init__(self, renderer: Renderer) -> None:
+    def __init__(
+        self,
+        renderer: Renderer,
+        threads: ThreadPoolExecutor | None = None,
+        on_closed: Callable[[], None] | None = None,
+    ) -> None:
+        """`threads`: those of a renderer that holds a process; `on_closed` is called when that has ended."""
         self._renderer = renderer
-
-    @classmethod
-    async def open(cls, rendering: Rendering) -> AsyncRenderer:
-        return cls(await open_renderer(rendering))
+        self._threads = threads
+        self._on_closed = on_closed
 
     async def write(self, audio: Audio, *, last: bool = False) -> bytes:
         """The bytes that are ready; with the `last` samples, all remaining bytes."""
         data = self._renderer.write_fast(audio, last=last)
-        return await asyncio.to_thread(self._write, audio, last) if data is None else data
+        if data is not None:
+            return data
+        return await asyncio.get_running_loop().run_in_executor(self._threads, self._write, audio, last)
 
     async def close(self) -> None:
-        if self._renderer.plain:
+        if self._threads is None:
             self._renderer.close()
         else:
-            await asyncio.to_thread(self._renderer.close)
+            await asyncio.shield(_in_thread(self._threads, self._renderer.close, self._on_closed))
 
     def _write(self, audio: Audio, last: bool) -> bytes:
         data = self._renderer.write(audio)
         return data + self._renderer.finish() if last else data
+
+
+def _in_thread(
+    threads: ThreadPoolExecutor, work: Callable[[], T], then: Callable[[], None] | None = None
+) -> asyncio.Future[T]:
+    """Runs to its end, and calls `then`, also if whoever awaits it is cancelled: if that is shielded."""
+    running = asyncio.get_running_loop().run_in_executor(threads, work)
+    if then is not None:
+        running.add_done_callback(lambda _: then())
+    return running

@@ -5,17 +5,18 @@ from __future__ import annotations
 import asyncio
 import json
 import tempfile
+import time
 import zipfile
 from collections import deque
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import IO, Any
 
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import StreamingResponse
 from pydantic import ValidationError
 
-from kokoro_server.api.async_render import render_async
+from kokoro_server.api.async_render import Renderers
 from kokoro_server.api.disconnect import cancel_on_disconnect
 from kokoro_server.api.errors import validation_message
 from kokoro_server.api.schemas import BatchRequest, TTSRequest
@@ -36,7 +37,7 @@ class ZipEntry:
     """A clip's file in the archive and its entry in the manifest."""
 
     name: str
-    content: bytes
+    content: list[bytes]  # in parts
     manifest: dict[str, Any]
 
 
@@ -74,24 +75,41 @@ async def batch(body: BatchRequest, request: Request, timeout: RequestTimeout = 
 
 async def _archive(request: Request, bodies: list[Any], timeout: float | None) -> tuple[IO[bytes], int]:
     """The whole zip file, and how many clips failed: `X-Failed-Requests` must be known before the file is sent."""
-    job = new_job(request, timeout, Priority.BULK)
+    first = new_job(request, timeout, Priority.BULK)
+    # The request's own timeout bounds the wait for the first clip: the others wait for those before them.
+    others = replace(first, first_deadline=get_parts(request).queue.later_deadline())
     archive: IO[bytes] = tempfile.SpooledTemporaryFile(MAX_IN_MEMORY)  # noqa: SIM115 - closed when it has been sent
     manifest: list[dict[str, Any]] = []
     try:
         async with asyncio.TaskGroup() as group:
-            clips = deque(group.create_task(_clip(request, n, body, job)) for n, body in enumerate(bodies, 1))
+            clips = deque(
+                group.create_task(_clip(request, n, body, first if n == 1 else others))
+                for n, body in enumerate(bodies, 1)
+            )
             with zipfile.ZipFile(archive, "w", zipfile.ZIP_STORED) as file:
                 while clips:
                     entry = await clips.popleft()
-                    await asyncio.to_thread(file.writestr, entry.name, entry.content)
+                    await asyncio.to_thread(_write, file, entry)
                     manifest.append(entry.manifest)
-                # A lone surrogate, which UTF-8 cannot hold, becomes an escape that JSON knows.
-                content = json.dumps(manifest, indent=2, ensure_ascii=False).encode("utf-8", "backslashreplace")
-                file.writestr("manifest.json", content, zipfile.ZIP_DEFLATED)
+                await asyncio.to_thread(_write_manifest, file, manifest)
     except BaseException:
         archive.close()
         raise
     return archive, sum(clip["status"] != "ok" for clip in manifest)
+
+
+def _write(file: zipfile.ZipFile, entry: ZipEntry) -> None:
+    info = zipfile.ZipInfo(entry.name, time.localtime()[:6])
+    info.file_size = sum(map(len, entry.content))
+    with file.open(info, "w") as written:
+        for part in entry.content:
+            written.write(part)
+
+
+def _write_manifest(file: zipfile.ZipFile, manifest: list[dict[str, Any]]) -> None:
+    # A lone surrogate, which UTF-8 cannot hold, becomes an escape that JSON knows.
+    content = json.dumps(manifest, indent=2, ensure_ascii=False).encode("utf-8", "backslashreplace")
+    file.writestr("manifest.json", content, zipfile.ZIP_DEFLATED)
 
 
 async def _clip(request: Request, number: int, body: Any, job: Job) -> ZipEntry:
@@ -99,7 +117,8 @@ async def _clip(request: Request, number: int, body: Any, job: Job) -> ZipEntry:
         parsed = _parse(body)
         rendering = parsed.rendering(parsed.format)
         clip = await get_parts(request).synthesizer.speak(parsed.speech(), job)
-        content = await render_async(clip.audio, rendering, clip.pcm16)
+        renderers: Renderers = request.app.state.renderers
+        content = await renderers.render(clip.audio, rendering, clip.pcm16)
     except KokoroError as error:
         return _error_entry(number, body, error)
     name = f"tts_{number:03}_{clip.voice}.{parsed.format}"
@@ -120,7 +139,7 @@ def _error_entry(number: int, body: Any, error: KokoroError) -> ZipEntry:
     quoted = text if len(text) <= MAX_QUOTE else text[:MAX_QUOTE] + "…"
     content = f"{error.code}: {error.message}\n\n{quoted}\n".encode("utf-8", "replace")
     facts = {"duration": None, "status": "error", "error": error.message}
-    return ZipEntry(name, content, _manifest(number, name, body, facts))
+    return ZipEntry(name, [content], _manifest(number, name, body, facts))
 
 
 def _manifest(number: int, name: str, body: Any, facts: dict[str, Any]) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from base64 import b64encode
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import aclosing
 from dataclasses import asdict
 from typing import Any
@@ -13,17 +13,17 @@ from typing import Any
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import PlainTextResponse
 
-from kokoro_server.api.async_render import open_renderer
+from kokoro_server.api.async_render import AsyncRenderer
 from kokoro_server.api.disconnect import CancellableStreamingResponse, cancel_on_disconnect
 from kokoro_server.api.schemas import Captioned, CaptionedRequest, Word
-from kokoro_server.api.stream import STREAMING_HEADERS, as_text, start_synthesis
-from kokoro_server.api.tts import ERRORS, RequestTimeout, clip_headers, get_parts, new_job
+from kokoro_server.api.stream import STREAMING_HEADERS, as_text, open_renderer, start_synthesis
+from kokoro_server.api.tts import ERRORS, PartsResponse, RequestTimeout, clip_headers, get_parts, new_job, render
 from kokoro_server.audio import captions
 from kokoro_server.audio.encode import Format
-from kokoro_server.audio.render import Rendering, render
+from kokoro_server.audio.render import Rendering
 from kokoro_server.engine.protocol import SAMPLE_RATE
 from kokoro_server.errors import for_client
-from kokoro_server.synthesis import Segment
+from kokoro_server.synthesis import Clip, Segment
 
 router = APIRouter(tags=["speech"])
 
@@ -31,6 +31,7 @@ Event = dict[str, Any]
 
 NDJSON = "application/x-ndjson"
 SSE = "text/event-stream"
+MAX_EVENT_AUDIO = 192 * 1024  # bytes, 256 kB in base64: less than a millisecond's work for the event loop
 SUBTITLES = {"srt": ("application/x-subrip", captions.srt), "vtt": ("text/vtt", captions.vtt)}
 FRAMING: dict[str, Callable[[Event], str]] = {
     NDJSON: lambda event: json.dumps(event, ensure_ascii=False) + "\n",
@@ -67,19 +68,36 @@ async def captioned(body: CaptionedRequest, request: Request, timeout: RequestTi
     headers = clip_headers(request, clip)
     if subtitles:
         media_type, write = subtitles
-        cues = await asyncio.to_thread(captions.cues, clip.words, body.speech().written)
+        text = await asyncio.to_thread(lambda: write(captions.cues(clip.words, body.speech().written)))
         headers["Content-Disposition"] = f"attachment; filename=tts_output.{body.format}"
-        return PlainTextResponse(write(cues), media_type=media_type, headers=headers)
-    content = await asyncio.to_thread(render, clip.audio, rendering)
+        return PlainTextResponse(text, media_type=media_type, headers=headers)
+    content = await asyncio.to_thread(_captioned_json, clip, await render(request, clip, rendering), rendering)
+    return PartsResponse(content, media_type="application/json", headers=headers)
+
+
+def _captioned_json(clip: Clip, content: list[bytes], rendering: Rendering) -> list[bytes]:
+    """A `Captioned` as JSON, in parts: as a whole, an hour of it would keep the GIL for seconds."""
     captioned_clip = Captioned(
-        audio=b64encode(content).decode(),
+        audio="",
         format=rendering.output.format,
         sample_rate=rendering.output.sample_rate,
         duration=round(clip.seconds, 4),
         voice=clip.voice,
         words=[Word(**asdict(word)) for word in clip.words],
     )
-    return Response(captioned_clip.model_dump_json(), media_type="application/json", headers=headers)
+    before, after = captioned_clip.model_dump_json().encode().split(b'""', 1)
+    return [before, b'"', *_base64(content), b'"', after]
+
+
+def _base64(parts: list[bytes]) -> Iterator[bytes]:
+    rest = b""
+    for part in parts:
+        for start in range(0, len(part), MAX_EVENT_AUDIO):
+            data = rest + part[start : start + MAX_EVENT_AUDIO]
+            whole = len(data) // 3 * 3
+            yield b64encode(data[:whole])
+            rest = data[whole:]
+    yield b64encode(rest)
 
 
 def _audio_format(format: str) -> Format:
@@ -90,7 +108,8 @@ def _audio_format(format: str) -> Format:
 async def _event_stream(body: CaptionedRequest, request: Request, timeout: float | None, framing: str) -> Response:
     rendering = body.rendering(_audio_format(body.format))
     first, segments = await start_synthesis(request, body, timeout)
-    lines = as_text(request, _events(first, segments, rendering), FRAMING[framing], _error_event)
+    renderer = await open_renderer(request, rendering)
+    lines = as_text(request, _events(first, segments, renderer), FRAMING[framing], _error_event)
     return CancellableStreamingResponse(lines, framing, STREAMING_HEADERS)
 
 
@@ -99,22 +118,22 @@ def _error_event(error: Exception) -> Event:
 
 
 async def _events(
-    first: Segment, others: AsyncGenerator[Segment, None], rendering: Rendering
+    first: Segment, others: AsyncGenerator[Segment, None], renderer: AsyncRenderer
 ) -> AsyncGenerator[Event, None]:
-    renderer = await open_renderer(rendering)
     samples = 0
-    try:
-        async with aclosing(others):
-            segment: Segment | None = first
-            while segment is not None:
-                samples += len(segment.audio)
-                yield _audio_event(await asyncio.to_thread(renderer.write, segment.audio), segment)
-                segment = await anext(others, None)
-        yield {"type": "audio", "audio": b64encode(await asyncio.to_thread(renderer.finish)).decode(), "words": []}
-        yield {"type": "done", "duration": round(samples / SAMPLE_RATE, 4)}
-    finally:
-        await asyncio.to_thread(renderer.close)
+    async with aclosing(others):
+        segment: Segment | None = first
+        while segment is not None:
+            samples += len(segment.audio)
+            words = [asdict(word) for word in segment.words]
+            for audio in event_audio(await renderer.write(segment.audio, last=segment.last)):
+                yield {"type": "audio", "audio": audio, "words": words}
+                words = []
+            segment = await anext(others, None)
+    yield {"type": "done", "duration": round(samples / SAMPLE_RATE, 4)}
 
 
-def _audio_event(data: bytes, segment: Segment) -> Event:
-    return {"type": "audio", "audio": b64encode(data).decode(), "words": [asdict(word) for word in segment.words]}
+def event_audio(data: bytes) -> Iterator[str]:
+    """`data` in base64, in bits for one event each; one that is empty, where there is no data."""
+    for start in range(0, max(len(data), 1), MAX_EVENT_AUDIO):
+        yield b64encode(data[start : start + MAX_EVENT_AUDIO]).decode()

@@ -6,8 +6,6 @@ OpenAI's shape, and unknown fields are ignored. OpenAI has no `POST /v1/audio/sp
 
 from __future__ import annotations
 
-import asyncio
-from base64 import b64encode
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import Any
@@ -16,8 +14,8 @@ from fastapi import APIRouter, Request, Response
 from fastapi.responses import StreamingResponse
 
 from kokoro_server.api import captioned, stream
-from kokoro_server.api.async_render import open_renderer
-from kokoro_server.api.captioned import FRAMING, SSE, Event
+from kokoro_server.api.async_render import AsyncRenderer
+from kokoro_server.api.captioned import FRAMING, SSE, Event, event_audio
 from kokoro_server.api.disconnect import CancellableStreamingResponse
 from kokoro_server.api.fast_path import FastPathRoute
 from kokoro_server.api.openai_schemas import (
@@ -32,9 +30,8 @@ from kokoro_server.api.openai_schemas import (
     openai_error,
 )
 from kokoro_server.api.schemas import Captioned
-from kokoro_server.api.stream import STREAMING_HEADERS, as_text, start_synthesis
+from kokoro_server.api.stream import STREAMING_HEADERS, as_text, open_renderer, start_synthesis
 from kokoro_server.api.tts import AUDIO, RequestTimeout, get_parts
-from kokoro_server.audio.render import Rendering
 from kokoro_server.errors import UnknownModel, for_client
 from kokoro_server.g2p import languages
 from kokoro_server.synthesis import Segment
@@ -117,36 +114,28 @@ async def _event_stream(body: OpenAISpeechRequest, request: Request, timeout: fl
     tts_request = body.to_tts_request()
     rendering = tts_request.rendering(tts_request.format)
     first, segments = await start_synthesis(request, tts_request, timeout)
-    lines = as_text(request, _events(first, segments, rendering), FRAMING[SSE], _error_event)
+    renderer = await open_renderer(request, rendering)
+    lines = as_text(request, _events(first, segments, renderer), FRAMING[SSE], _error_event)
     return CancellableStreamingResponse(lines, SSE, STREAMING_HEADERS)
 
 
 async def _events(
-    first: Segment, others: AsyncGenerator[Segment, None], rendering: Rendering
+    first: Segment, others: AsyncGenerator[Segment, None], renderer: AsyncRenderer
 ) -> AsyncGenerator[Event, None]:
-    renderer = await open_renderer(rendering)
     phonemes = frames = 0
-    try:
-        async with aclosing(others):
-            segment: Segment | None = first
-            while segment is not None:
-                if segment.outcome:
-                    durations = segment.outcome.result.durations
-                    phonemes += len(durations) - 2  # without the pads at both ends
-                    frames += int(durations.sum())
-                if data := await asyncio.to_thread(renderer.write, segment.audio):
-                    yield _delta(data)
-                segment = await anext(others, None)
-        if data := await asyncio.to_thread(renderer.finish):
-            yield _delta(data)
-        usage = {"input_tokens": phonemes, "output_tokens": frames, "total_tokens": phonemes + frames}
-        yield {"type": "speech.audio.done", "usage": usage}
-    finally:
-        await asyncio.to_thread(renderer.close)
-
-
-def _delta(data: bytes) -> Event:
-    return {"type": "speech.audio.delta", "audio": b64encode(data).decode()}
+    async with aclosing(others):
+        segment: Segment | None = first
+        while segment is not None:
+            if segment.outcome:
+                durations = segment.outcome.result.durations
+                phonemes += len(durations) - 2  # without the pads at both ends
+                frames += int(durations.sum())
+            if data := await renderer.write(segment.audio, last=segment.last):
+                for audio in event_audio(data):
+                    yield {"type": "speech.audio.delta", "audio": audio}
+            segment = await anext(others, None)
+    usage = {"input_tokens": phonemes, "output_tokens": frames, "total_tokens": phonemes + frames}
+    yield {"type": "speech.audio.done", "usage": usage}
 
 
 def _error_event(error: Exception) -> Event:

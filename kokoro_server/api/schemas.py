@@ -20,10 +20,22 @@ TEXT_OR_PHONEMES = "text_or_phonemes"
 MAX_FIELDS = 100  # of a request, known or not
 
 
-class SpeechRequest(BaseModel):
-    """What is to be said and how."""
+class StrictRequest(BaseModel):
+    """A request in which a field that is not known is an error."""
 
     model_config = ConfigDict(extra="forbid")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _few_fields(cls, data: Any) -> Any:
+        """A complaint about each of a million unknown fields would take the event loop ten seconds."""
+        if isinstance(data, dict) and len(data) > MAX_FIELDS:
+            raise PydanticCustomError("too_many_fields", "at most {limit} fields are allowed", {"limit": MAX_FIELDS})
+        return data
+
+
+class SpeechRequest(StrictRequest):
+    """What is to be said and how."""
 
     text: Annotated[
         str | None,
@@ -84,14 +96,6 @@ class SpeechRequest(BaseModel):
         bool, Field(description="Take the bypass lane of streams: no waiting for others.", examples=[False])
     ] = False
 
-    @model_validator(mode="before")
-    @classmethod
-    def _few_fields(cls, data: Any) -> Any:
-        """A complaint about each of a million unknown fields would take the event loop ten seconds."""
-        if isinstance(data, dict) and len(data) > MAX_FIELDS:
-            raise PydanticCustomError("too_many_fields", "at most {limit} fields are allowed", {"limit": MAX_FIELDS})
-        return data
-
     @model_validator(mode="after")
     def _one_of_text_and_phonemes(self) -> Self:
         if (self.text is None) == (self.phonemes is None):
@@ -122,10 +126,8 @@ class TTSRequest(SpeechRequest):
     format: Annotated[Format, Field(description="`pcm` is bare samples; opus comes in Ogg, aac in ADTS.")] = "wav"
 
 
-class BatchRequest(BaseModel):
+class BatchRequest(StrictRequest):
     """Clips for one zip file. A clip that is wrong in itself fails alone."""
-
-    model_config = ConfigDict(extra="forbid")
 
     requests: Annotated[
         list[Any],

@@ -1,4 +1,4 @@
-"""The response to requests that the server cannot finish before it stops."""
+"""What the server answers from the moment it is asked to stop."""
 
 from __future__ import annotations
 
@@ -11,18 +11,39 @@ from kokoro_server.api import errors
 from kokoro_server.errors import EngineUnavailable
 
 RETRY_AFTER = 5  # seconds, within which another server, or this one again, may be running
+WATCHED = ("/health/live", "/metrics")  # answered to the end: whoever watches the server wants to see it finish
+
+
+class RunningRequests:
+    """The requests that are being answered, and whether new ones are still taken. It is `app.state.running`."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.stopping = False
 
 
 class GracefulShutdown:
-    """Answers 503 to a request that uvicorn cancels at the end of its grace period. A response under way is cut off."""
+    """Answers 503 to a request that comes while the server stops, or that uvicorn cancels at the end of its grace
+    period. A response under way is cut off then.
+    """
 
-    def __init__(self, app: ASGIApp) -> None:
+    def __init__(self, app: ASGIApp, running: RunningRequests) -> None:
         self.app = app
+        self._running = running
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
+        if scope["type"] != "http" or scope["path"] in WATCHED:
             await self.app(scope, receive, send)
-            return
+        elif self._running.stopping:
+            await _refuse(scope, receive, send)
+        else:
+            self._running.count += 1
+            try:
+                await self._answer(scope, receive, send)
+            finally:
+                self._running.count -= 1
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         started = False
 
         async def tracking_send(message: Message) -> None:
@@ -35,6 +56,11 @@ class GracefulShutdown:
         except asyncio.CancelledError:
             if started:
                 raise
-            error = EngineUnavailable("the server is shutting down; try again", retry_after=RETRY_AFTER)
-            response = await errors.on_kokoro_error(Request(scope), error)
-            await response(scope, receive, send)
+            await _refuse(scope, receive, send)
+
+
+async def _refuse(scope: Scope, receive: Receive, send: Send) -> None:
+    error = EngineUnavailable("the server is shutting down; try again", retry_after=RETRY_AFTER)
+    response = await errors.on_kokoro_error(Request(scope), error)
+    response.headers["Connection"] = "close"
+    await response(scope, receive, send)

@@ -6,14 +6,15 @@ import asyncio
 import logging
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
 from contextlib import aclosing, contextmanager
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
-from kokoro_server.api.async_render import AsyncRenderer
+from kokoro_server.api.async_render import AsyncRenderer, Renderers
+from kokoro_server.api.connections.idle_limit import Stalled
+from kokoro_server.api.connections.places import StreamPlaces, StreamStats, take_place
 from kokoro_server.api.disconnect import CancellableStreamingResponse, cancel_on_disconnect
 from kokoro_server.api.fast_path import FastPathRoute
 from kokoro_server.api.schemas import SpeechRequest, TTSRequest
@@ -33,16 +34,6 @@ PIECES_AHEAD = 4  # synthesized before the client has read the earlier ones: a s
 
 class StreamAborted(Exception):
     """Raised out of a stream that has started: the connection closes without the final chunk, so the client notices."""
-
-
-@dataclass
-class StreamStats:
-    """How many streams are open and how the others ended. It is `app.state.streams`."""
-
-    active: int = 0
-    completed: int = 0
-    failed: int = 0
-    abandoned: int = 0
 
 
 @router.post(
@@ -69,9 +60,9 @@ async def stream(body: TTSRequest, request: Request, timeout: RequestTimeout = N
     }
     content = render_fast(first.audio, rendering, pcm16=first.pcm16, streamed=True) if first.last else None
     if content is not None:
-        await segments.aclose()
         return _CompleteStreamResponse(content, rendering.output.media_type, headers, request.app.state.streams)
-    chunks = _encode(_tracked(request, first.detached(), segments), rendering)
+    renderer = await open_renderer(request, rendering)
+    chunks = _encode(_tracked(request, first.detached(), segments), renderer)
     return CancellableStreamingResponse(chunks, rendering.output.media_type, headers)
 
 
@@ -93,16 +84,27 @@ async def start_synthesis(
 ) -> tuple[Segment, AsyncGenerator[Segment, None]]:
     """The first segment, and a generator of the others. A failure here can still become an error response.
 
-    `detached` is passed to `Synthesizer.segments`.
+    `detached` is passed to `Synthesizer.segments`. What is not made of the others is abandoned at the request's end.
     """
+    take_place(request)
     parts = get_parts(request)
     job = new_job(request, timeout, bypass=parts.bypass, urgent=parts.urgent, ahead=PIECES_AHEAD)
     segments = parts.synthesizer.segments(body.speech(), job, detached=detached)
+    request.scope["on_end"].push_async_callback(segments.aclose)
 
     async def first() -> Segment:
         return await anext(segments)
 
     return await cancel_on_disconnect(request.receive, first()), segments
+
+
+async def open_renderer(request: Request, rendering: Rendering) -> AsyncRenderer:
+    """A renderer that is closed at the request's end."""
+    renderers: Renderers = request.app.state.renderers
+    opening = renderers.open(rendering)
+    renderer = await (opening if rendering.plain else cancel_on_disconnect(request.receive, opening))
+    request.scope["on_end"].push_async_callback(renderer.close)
+    return renderer
 
 
 async def _tracked(
@@ -121,7 +123,7 @@ def track_stream(stats: StreamStats) -> Iterator[None]:
     stats.active += 1
     try:
         yield
-    except (GeneratorExit, asyncio.CancelledError):
+    except (GeneratorExit, asyncio.CancelledError, Stalled):
         stats.abandoned += 1
         raise
     except Exception as error:
@@ -148,15 +150,11 @@ async def as_text(
             raise
 
 
-async def _encode(segments: AsyncGenerator[Segment, None], rendering: Rendering) -> AsyncGenerator[bytes, None]:
-    renderer = await AsyncRenderer.open(rendering)
-    try:
-        async with aclosing(segments):
-            async for segment in segments:
-                if data := await renderer.write(segment.audio, last=segment.last):
-                    yield data
-    finally:
-        await renderer.close()
+async def _encode(segments: AsyncGenerator[Segment, None], renderer: AsyncRenderer) -> AsyncGenerator[bytes, None]:
+    async with aclosing(segments):
+        async for segment in segments:
+            if data := await renderer.write(segment.audio, last=segment.last):
+                yield data
 
 
 @router.get("/health/streaming", tags=["health"])
@@ -164,12 +162,14 @@ async def streaming(request: Request) -> dict[str, Any]:
     """How streams are served, and how many have completed, failed or been abandoned."""
     parts = get_parts(request)
     stats: StreamStats = request.app.state.streams
+    places: StreamPlaces = request.app.state.places
     return {
-        "bypass_chunks_config": parts.settings.bypass_chunks,
+        "bypass_chunks_config": parts.bypass,
         "batching_enabled": parts.queue.options.enabled,
         "streaming_mode": f"bypass-first-{parts.bypass}-chunks",
         "batch_queue_stats": parts.queue.snapshot(),
         "streams": vars(stats),
+        "places": {"taken": places.taken, "limit": places.limit},
         "pace": _pace(parts.pace),
     }
 

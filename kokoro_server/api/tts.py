@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Header, Request, Response
+from starlette.types import Receive, Scope, Send
 
-from kokoro_server.api.async_render import render_async
+from kokoro_server.api.async_render import Renderers
 from kokoro_server.api.disconnect import cancel_on_disconnect
 from kokoro_server.api.fast_path import FastPathRoute
 from kokoro_server.api.schemas import ErrorAnswer, TTSRequest, Voice, Voices
 from kokoro_server.audio.encode import ENCODINGS
+from kokoro_server.audio.render import Rendering
 from kokoro_server.batching.entry import Priority
 from kokoro_server.batching.queue import Job
 from kokoro_server.g2p import languages
@@ -60,12 +63,34 @@ def new_job(request: Request, timeout: float | None, priority: Priority = Priori
 async def tts(body: TTSRequest, request: Request, timeout: RequestTimeout = None) -> Response:
     """Speak a text and answer with the whole clip."""
     rendering = body.rendering(body.format)
-    bypass = get_parts(request).settings.bypass_chunks if body.optimize_for_latency else 0
+    bypass = get_parts(request).clip_bypass if body.optimize_for_latency else 0
     job = new_job(request, timeout, bypass=bypass, urgent=bypass)
     clip = await cancel_on_disconnect(request.receive, get_parts(request).synthesizer.speak(body.speech(), job))
-    content = await render_async(clip.audio, rendering, clip.pcm16)
+    content = await render(request, clip, rendering)
     headers = {"Content-Disposition": f"attachment; filename=tts_output.{body.format}"} | clip_headers(request, clip)
-    return Response(content, media_type=rendering.output.media_type, headers=headers)
+    return PartsResponse(content, media_type=rendering.output.media_type, headers=headers)
+
+
+async def render(request: Request, clip: Clip, rendering: Rendering) -> list[bytes]:
+    """The whole file, in parts, unless its client leaves meanwhile."""
+    renderers: Renderers = request.app.state.renderers
+    return await cancel_on_disconnect(request.receive, renderers.render(clip.audio, rendering, clip.pcm16))
+
+
+class PartsResponse(Response):
+    """A body in parts, which are sent as they are: to join large ones would hold up the event loop."""
+
+    def __init__(self, parts: Sequence[bytes], media_type: str, headers: Mapping[str, str]) -> None:
+        length = str(sum(map(len, parts)))
+        super().__init__(media_type=media_type, headers={**headers, "Content-Length": length})
+        self._parts = parts
+
+    async def __call__(self, _scope: Scope, _receive: Receive, send: Send) -> None:
+        await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
+        *first, last = self._parts
+        for part in first:
+            await send({"type": "http.response.body", "body": part, "more_body": True})
+        await send({"type": "http.response.body", "body": last})
 
 
 def clip_headers(request: Request, clip: Clip) -> dict[str, str]:

@@ -27,24 +27,32 @@ Server:
 
 The audio between a sentence's `start` and `done` is one whole file of the format: for pcm simply samples, to be played
 one after another. A sentence is spoken as soon as it is complete: when a flush, or text after it, shows where it ends.
-One that the listener waits for in silence goes before other requests. A client that reads slowly is waited for; what
-it appends meanwhile is kept, up to MAX_TEXT_LENGTH characters. Messages are at most 16,384 characters long.
+One that the listener waits for in silence goes before other requests. Messages are at most 16,384 characters long.
+
+Audio is sent five seconds ahead of what the client has read, and no more: to a client that reads at once as fast as it
+is made, to one that reads as it plays at that pace. How far it has read the server learns from WebSocket pings between
+the audio, which every WebSocket library answers by itself. What is appended meanwhile is kept, up to MAX_TEXT_LENGTH
+characters. A client that reads nothing for STREAM_IDLE_TIMEOUT seconds is dropped. Where MAX_STREAMS streams and
+WebSockets are open, the handshake is answered with status 429.
 """
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, WebSocket, WebSocketDisconnect
+from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 from pydantic_core import from_json
 
 from kokoro_server.api.agent_session import AgentSession, error_fields
+from kokoro_server.api.connections.places import StreamPlaces
 from kokoro_server.api.errors import validation_message
 from kokoro_server.api.schemas import TTSRequest
 from kokoro_server.audio.encode import Format
-from kokoro_server.errors import BadRequest, InvalidInput, KokoroError, TextTooLong
+from kokoro_server.errors import BadRequest, InvalidInput, KokoroError, TextTooLong, TooBusy
 from kokoro_server.g2p import languages
 from kokoro_server.parts import Parts
 from kokoro_server.text.sentence_buffer import SentenceBuffer
@@ -53,6 +61,7 @@ log = logging.getLogger(__name__)
 router = APIRouter()
 
 MAX_MESSAGE = 16_384  # characters
+APPENDED_AT_ONCE = 500  # characters: to find the sentences in them takes up to 20 ms
 
 
 class Start(TTSRequest):
@@ -84,14 +93,29 @@ _MESSAGE: TypeAdapter[ClientMessage] = TypeAdapter(Annotated[ClientMessage, Fiel
 @router.websocket("/tts/ws")
 async def websocket(socket: WebSocket) -> None:
     """The top of this module describes the protocol."""
-    parts: Parts = socket.app.state.parts
-    await socket.accept()
-    log.info("agent connected")
-    session = AgentSession(socket, parts.synthesizer, parts.queue, parts.bypass, parts.urgent)
+    places: StreamPlaces = socket.app.state.places
     try:
-        await _MessageLoop(socket, session, parts).run()
+        places.take()
+    except TooBusy as error:
+        log.warning("agent refused message=%s", error.message)
+        headers = {"Retry-After": f"{error.retry_after:.0f}"}
+        await socket.send_denial_response(JSONResponse({"error": error_fields(error)}, error.status, headers))
+        return
+    try:
+        await socket.accept()
+        log.info("agent connected")
+        await _converse(socket, socket.app.state.parts)
     except WebSocketDisconnect as end:
         log.info("agent left code=%d", end.code)
+    finally:
+        places.release()
+
+
+async def _converse(socket: WebSocket, parts: Parts) -> None:
+    renderers = socket.app.state.renderers
+    session = AgentSession(socket, parts.synthesizer, parts.queue, renderers, parts.bypass, parts.urgent)
+    try:
+        await _MessageLoop(socket, session, parts).run()
     finally:
         await session.stop()
 
@@ -118,13 +142,16 @@ class _MessageLoop:
                 await self._handle(_parse(received.get("text")))
             except KokoroError as error:
                 await self._session.send_event("error", **error_fields(error))
+            await asyncio.sleep(0)  # messages that are there already are received without a turn of the loop
 
     async def _handle(self, message: ClientMessage) -> None:
         if self._session.closing and message.type != "cancel":
             raise BadRequest("the connection is closing; only cancel is still of use")
         if isinstance(message, Append):
             self._refuse_if_full(len(message.text))
-            self._say(self._buffer.append(message.text))
+            for start in range(0, len(message.text), APPENDED_AT_ONCE):
+                self._say(self._buffer.append(message.text[start : start + APPENDED_AT_ONCE]))
+                await asyncio.sleep(0)
         elif isinstance(message, Start):
             message.rendering(message.format)
             self._voices.canonical(message.voice)

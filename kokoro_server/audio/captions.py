@@ -10,7 +10,7 @@ import regex
 
 from kokoro_server.text.markup import PRONUNCIATION_MARKUP
 from kokoro_server.text.pauses import PAUSE_MARKUP
-from kokoro_server.text.splitter import sentences
+from kokoro_server.text.splitter import grapheme_ends, sentences
 
 MAX_LINE = 42  # characters, the usual limit of subtitle guidelines
 MAX_SECONDS = 6.0  # a cue is shown no longer, unless a single word takes more
@@ -29,7 +29,6 @@ CJK_BREAK = regex.compile(
     rf"|(?<=[^\s{OPENING}])(?![{NO_LINE_START}])(?=[{OPENING}]{{0,3}}{CJK})"
 )
 WORD = regex.compile(r"\S+")
-GRAPHEME = regex.compile(r"\X")
 BLANK = regex.compile(r"[\s\p{Cc}]")
 CLAUSE_END = regex.compile(r"[,;:—–、，；：][\p{Pe}\p{Pf}\"']*$")
 
@@ -160,10 +159,12 @@ def _unbreakable(display: str) -> Iterator[tuple[int, int]]:
     for word in WORD.finditer(display):
         inner = [word.start() + gap.start() for gap in CJK_BREAK.finditer(word.group())]
         for first, last in pairwise([word.start(), *inner, word.end()]):
-            for grapheme in GRAPHEME.finditer(display, first, last):
-                if grapheme.end() - first > MAX_LINE and grapheme.start() > first:
-                    yield first, grapheme.start()
-                    first = grapheme.start()
+            fits = first
+            for end in grapheme_ends(display, first, last):
+                if end - first > MAX_LINE and fits > first:
+                    yield first, fits
+                    first = fits
+                fits = end
             yield first, last
 
 

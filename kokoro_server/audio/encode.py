@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import importlib.util
 import io
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Literal, get_args
 
@@ -94,15 +95,32 @@ def encoder(output: Output) -> Encoder:
 
 def encode(audio: Audio, output: Output) -> bytes:
     """A whole file, with its length in the header where the format has a field for it."""
+    return b"".join(encode_parts((audio,), output))
+
+
+def encode_parts(blocks: Iterable[Audio], output: Output) -> list[bytes]:
+    """`encode` of audio that comes in blocks. The file is in parts, to be sent one after another.
+
+    A copy of some hundred megabytes keeps the GIL, and with it the event loop, however many threads there are: so the
+    parts are not joined.
+    """
     encoding = ENCODINGS[output.format]
     if encoding.container:
         buffer = io.BytesIO()
-        soundfile.write(buffer, audio, output.sample_rate, format=encoding.container, subtype=encoding.subtype)
-        return buffer.getvalue()
+        with soundfile.SoundFile(
+            buffer, "w", output.sample_rate, 1, format=encoding.container, subtype=encoding.subtype
+        ) as file:
+            for block in blocks:
+                file.write(block)
+        return [buffer.getvalue()]
     if output.format == "aac":
-        aac = AacEncoder(output.sample_rate)
-        return aac.write(audio) + aac.finish()
-    return encode_plain(audio, output)
+        with closing(AacEncoder(output.sample_rate)) as aac:
+            return [*(aac.write(block) for block in blocks), aac.finish()]
+    pack = pcm16 if output.sample_format == "pcm_s16le" else pcm32
+    parts = [pack(block) for block in blocks]
+    if output.format == "wav":
+        parts.insert(0, header(output.sample_rate, output.sample_format, sum(map(len, parts))))
+    return parts
 
 
 def encode_plain(audio: Audio, output: Output, *, in_range: bool = False, streamed: bool = False) -> bytes:

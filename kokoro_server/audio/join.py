@@ -68,7 +68,9 @@ class Joiner:
         """The release margin of the piece before, faded out, and then exactly the silence asked for."""
         edge = _faded_out(self._silence[:RELEASE_MARGIN])
         self._silence, self._gap = edge[:0], ONSET_MARGIN
-        return np.concatenate([edge, np.zeros(_samples(seconds), np.float32)])
+        paused = np.zeros(len(edge) + _samples(seconds), np.float32)
+        paused[: len(edge)] = edge
+        return paused
 
     def finish(self) -> Audio:
         """The end of the last piece, as the model made it; nothing may be added after."""

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TypeGuard
 
 import numpy as np
 
-from kokoro_server.audio.encode import Output, encode, encode_plain, encoder, with_header
+from kokoro_server.audio.encode import Output, encode_parts, encode_plain, encoder, with_header
 from kokoro_server.audio.limiter import CEILING, Limiter, apply_gain
 from kokoro_server.audio.resample import Resampler
 from kokoro_server.engine.protocol import SAMPLE_RATE, Audio, Pcm16
@@ -25,6 +26,11 @@ class Rendering:
         """Whether the samples need neither another rate nor a codec."""
         return self.output.format in ("wav", "pcm") and self.output.sample_rate == SAMPLE_RATE
 
+    @property
+    def needs_process(self) -> bool:
+        """Whether the encoder is a process of its own."""
+        return self.output.format == "aac"
+
     def accepts(self, pcm16: Pcm16 | None) -> TypeGuard[Pcm16]:
         """Whether the engine's 16-bit samples are, unchanged, what the client wants."""
         return (
@@ -41,16 +47,15 @@ class Rendering:
 FAST_SAMPLES = 10 * SAMPLE_RATE
 
 
-def render(audio: Audio, rendering: Rendering) -> bytes:
-    """A whole file. Takes a while for long audio: call it in a thread."""
-    chain = _Chain(rendering)
-    return encode(np.concatenate([chain.write(audio), chain.finish()]), rendering.output)
+def render(audio: Audio, rendering: Rendering) -> list[bytes]:
+    """A whole file, in parts. Takes a while for long audio: call it in a thread."""
+    return encode_parts(_Chain(rendering).blocks(audio), rendering.output)
 
 
 def render_fast(
     audio: Audio, rendering: Rendering, *, pcm16: Pcm16 | None = None, streamed: bool = False
 ) -> bytes | None:
-    """`render` if it is fast enough for the event loop, else None. `streamed`: the bytes that a Renderer would give."""
+    """The whole file if that is fast enough for the event loop, else None. `streamed`: what a Renderer would give."""
     if not rendering.plain or not 0 < len(audio) <= FAST_SAMPLES:
         return None
     if rendering.accepts(pcm16):
@@ -98,3 +103,9 @@ class _Chain:
 
     def finish(self) -> Audio:
         return np.concatenate([self.limiter.write(self._resampler.finish()), self.limiter.finish()])
+
+    def blocks(self, audio: Audio) -> Iterator[Audio]:
+        """The whole of `audio`, block by block: what is computed on the way is a multiple of a block's size."""
+        for start in range(0, len(audio), FAST_SAMPLES):
+            yield self.write(audio[start : start + FAST_SAMPLES])
+        yield self.finish()

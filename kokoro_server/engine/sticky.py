@@ -12,7 +12,10 @@ STICKY = (
     "invalid program counter",
     "hardware stack error",
     "uncorrectable ecc error",
+    "uncorrectable nvlink error",
+    "invalid access of peer gpu memory",
     "the launch timed out",
+    "cuda error: unknown error",
 )
 
 
@@ -20,7 +23,7 @@ def sticky_error(error: BaseException) -> BaseException | None:
     """The error, or one that it hides, if only a new process helps: what fails afterwards says something else."""
     seen: BaseException | None = error
     while seen is not None:
-        message = str(seen).lower()
+        message = str(seen).partition("\n")[0].lower()  # below it torch gives advice on device-side assertions
         if any(text in message for text in STICKY):
             return seen
         seen = seen.__cause__ or seen.__context__

@@ -20,7 +20,7 @@ from kokoro_server.errors import (
     TextTooLong,
     UnknownLanguage,
 )
-from kokoro_server.g2p.http_transport import KeepAliveTransport
+from kokoro_server.g2p.http_transport import KeepAliveTransport, ResponseTooLarge
 from kokoro_server.g2p.languages import Language
 from kokoro_server.g2p.micro_batcher import MicroBatcher
 from kokoro_server.g2p.result import G2PResult, Token
@@ -113,6 +113,8 @@ class G2PClient:
                 return await self._send(method, path, body)
         except httpx.TimeoutException as error:
             raise G2PUnavailable("the G2P service did not answer in time", retry_after=RETRY_AFTER) from error
+        except ResponseTooLarge as error:
+            raise G2PFailed(f"the G2P service gave no usable answer: {error}") from error
         except UnicodeEncodeError as error:
             raise InvalidInput(f"text holds half of a character: {error.reason}", field="text") from error
         except (httpx.HTTPError, httpx.InvalidURL) as error:

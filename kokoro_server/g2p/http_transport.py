@@ -4,12 +4,21 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
+from contextlib import aclosing
 from typing import Any, cast
 
 import httptools
 import httpx
 
 Address = tuple[str, int]
+MAX_RESPONSE = 4_000_000  # bytes; the longest call to G2P is answered with a tenth of it
+
+
+class ResponseTooLarge(httpx.RequestError):
+    """The rest of the response is not read."""
+
+    def __init__(self) -> None:
+        super().__init__(f"the answer has more than {MAX_RESPONSE} bytes")
 
 
 class KeepAliveTransport(httpx.AsyncBaseTransport):
@@ -21,7 +30,7 @@ class KeepAliveTransport(httpx.AsyncBaseTransport):
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         if request.url.scheme != "http":
-            return await self._fallback.handle_async_request(request)
+            return await _read(await self._fallback.handle_async_request(request))
         timeouts = request.extensions["timeout"]
         message = _request_head(request) + await request.aread()
         address = request.url.host, request.url.port or 80
@@ -60,6 +69,16 @@ class KeepAliveTransport(httpx.AsyncBaseTransport):
             if connection.reusable:
                 return connection
         return None
+
+
+async def _read(response: httpx.Response) -> httpx.Response:
+    body = bytearray()
+    async with aclosing(response):
+        async for part in cast(httpx.AsyncByteStream, response.stream):
+            body += part
+            if len(body) > MAX_RESPONSE:
+                raise ResponseTooLarge
+    return httpx.Response(response.status_code, headers=response.headers, content=bytes(body))
 
 
 def _request_head(request: httpx.Request) -> bytes:
@@ -123,6 +142,9 @@ class _Connection(asyncio.Protocol):
 
     def on_body(self, body: bytes) -> None:
         self._body += body
+        if len(self._body) > MAX_RESPONSE:
+            self._fail(ResponseTooLarge())
+            self.close()
 
     def on_message_complete(self) -> None:
         if self._response is not None and not self._response.done():
@@ -130,7 +152,7 @@ class _Connection(asyncio.Protocol):
             self._response.set_result(httpx.Response(status, headers=self._headers, content=bytes(self._body)))
             self.reusable = not self._until_close and self._parser.should_keep_alive()
 
-    def _fail(self, error: httpx.TransportError) -> None:
+    def _fail(self, error: httpx.RequestError) -> None:
         self.reusable = False
         if self._response is not None and not self._response.done():
             self._response.set_exception(error)

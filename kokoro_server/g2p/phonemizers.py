@@ -9,10 +9,13 @@ import logging
 import re
 import sys
 import tempfile
+import unicodedata
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 from typing import Any, ClassVar
+
+import regex
 
 from kokoro_server.g2p import languages
 from kokoro_server.g2p.languages import Language
@@ -27,10 +30,12 @@ _FULLWIDTH_TO_ASCII = {ord(wide): ord(wide) - 0xFEE0 for wide in "０１２３�
 }
 _LONG_WORD = re.compile(r"\S{60}(?=\S)")
 _LONG_NUMBER = re.compile(r"\d{13,}")
-_CLAUSE = re.compile(r".{1,80}?[。！？!?、，\n]+[」』）”]*|.{1,80}", re.DOTALL)
+_CLAUSE = re.compile(r".{1,80}?[。！？!?、，\n]{1,9}[」』）”]{0,9}|.{1,80}", re.DOTALL)
+_LONG_RUN = re.compile(r"([^\w\s])\1{3,}")
 _DATE = re.compile(r"(?<!\d)(\d{4})[-/](\d{1,2})[-/](\d{1,2})(?!\d)")
 _CLOCK = re.compile(r"(?<![\d:])(\d{1,2})[:：]([0-5]\d)(?![\d:])")
 _MINUS = re.compile(r"(?<![A-Za-z0-9-])[-−](?=\d)")
+_NUMBER_SIGNS = regex.compile(r"[\p{No}\p{Nl}]")
 _THOUSANDS = re.compile(r"(?<=\d)[,，](?=\d{3}(?!\d))")
 
 
@@ -107,7 +112,7 @@ class Japanese:
 
     def _native(self, text: str) -> str:
         # Clause by clause, as cutlet's time grows with the cube of the length.
-        return " ".join(self._cutlet(clause)[0] for clause in _CLAUSE.findall(text))
+        return " ".join(self._cutlet(clause)[0] for clause in _CLAUSE.findall(_LONG_RUN.sub(r"\1\1\1", text)))
 
     def _normalize(self, text: str) -> str:
         text = _normalize_cjk_numbers(text, minutes=r"\1時\2分", minus="マイナス")
@@ -139,10 +144,15 @@ class Chinese:
 
 
 def _normalize_cjk_numbers(text: str, *, minutes: str, minus: str) -> str:
-    text = _THOUSANDS.sub("", text.translate(_FULLWIDTH_TO_ASCII))
+    text = _THOUSANDS.sub("", _NUMBER_SIGNS.sub(_plain, text.translate(_FULLWIDTH_TO_ASCII)))
     text = _LONG_NUMBER.sub(lambda number: " ".join(number[0]), text)
     text = _DATE.sub(lambda date: f"{date[1]}年{int(date[2])}月{int(date[3])}日", text)
     return _MINUS.sub(minus, _CLOCK.sub(minutes, text))
+
+
+def _plain(sign: re.Match[str]) -> str:
+    """① and Ⅷ in digits and letters: misaki does the same, but later, when a long number has not been taken apart."""
+    return unicodedata.normalize("NFKC", sign[0])
 
 
 def _with_english_words(text: str, english: Phonemizer | None, native: Callable[[str], str]) -> G2PResult:

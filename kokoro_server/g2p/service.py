@@ -26,9 +26,15 @@ from kokoro_server.g2p import error_handlers, languages, schemas
 from kokoro_server.g2p.converter import Converter
 from kokoro_server.g2p.languages import Language
 from kokoro_server.g2p.workers import default_worker_count
+from kokoro_server.http_limits.body import BodyLimit
+from kokoro_server.http_limits.protocol import ConnectionLimits, LimitedServer, limited
 
 log = logging.getLogger(__name__)
 
+MAX_BODY = 6 * schemas.MAX_TEXT_LENGTH * schemas.MAX_BATCH_TEXTS  # bytes: JSON writes a character in six at most
+MAX_MARKS = 200_000  # commas and brackets in a body
+MAX_CONNECTIONS = 1000
+READ_SECONDS = 20.0  # for a request's headers, and as far as its body may fall behind
 SHUTDOWN_GRACE = 3.0  # seconds for the last requests when stopping
 
 
@@ -43,6 +49,7 @@ def create_app(converter: Converter | None = None, *, max_text_length: int = sch
         converter.close()
 
     app = FastAPI(title="Kokoro Server G2P", version=__version__, lifespan=lifespan)
+    app.add_middleware(BodyLimit, limit=MAX_BODY, seconds=READ_SECONDS, max_marks=MAX_MARKS)
     error_handlers.install(app)
 
     async def convert_one(text: str, language: Language) -> schemas.Conversion:
@@ -128,6 +135,7 @@ def run(
         bound: int = listener.getsockname()[1]
         config = uvicorn.Config(
             create_app(converter),
+            http=limited(ConnectionLimits(MAX_CONNECTIONS, READ_SECONDS)),
             log_config=None,
             log_level=max(logging.WARNING, logging.getLevelName(log_level.upper())),
             access_log=False,
@@ -139,7 +147,7 @@ def run(
         log.info("g2p service ready url=http://%s:%d workers=%d", shown, bound, converter.workers)
         # uvicorn raises the signal that stopped it again when it is done.
         with contextlib.suppress(KeyboardInterrupt):
-            uvicorn.Server(config).run(sockets=[listener])
+            LimitedServer(config).run(sockets=[listener])
 
 
 def _listen(host: str, port: int) -> socket.socket:

@@ -78,6 +78,11 @@ class _Cutter:
     def _words(self) -> Sequence[Range]:
         return self._find_words()
 
+    @cached_property
+    def _first_sound(self) -> int:
+        """Where the first sound is; the end, if there is none."""
+        return next((i for i, phoneme in enumerate(self._phonemes) if has_sound(phoneme)), len(self._phonemes))
+
     def first_cut(self, limit: int, longest: int) -> int:
         """The end of the first sentence; if over `limit`, of its last clause within, else of its first clause."""
         mark = self._first_mark(limit, longest)
@@ -92,10 +97,11 @@ class _Cutter:
             return len(self._phonemes)
         if mark := self._best_mark(0, limit, min_length):
             return mark
-        gaps = [mark.end() for mark in self._marks(_SPACE, 1, len(self._phonemes))]
-        after_sound = [gap for gap in gaps if has_sound(self._phonemes[:gap])]
-        earlier = [gap for gap in after_sound if gap <= limit]
-        return earlier[-1] if earlier else next(iter(after_sound), len(self._phonemes))
+        low = self._first_sound + 1
+        if earlier := list(self._marks(_SPACE, low, limit)):
+            return earlier[-1].end()
+        later = self._marks(_SPACE, max(low, limit + 1), len(self._phonemes))
+        return next((gap.end() for gap in later), len(self._phonemes))
 
     def best_cut(self, start: int, longest: int) -> int:
         """A sentence end, else a clause end, else a space, else within a word, where it keeps a sound whole.
@@ -111,7 +117,7 @@ class _Cutter:
     def _first_mark(self, limit: int, longest: int, min_length: int = 1) -> int | None:
         stop = 0
         for mark in self._marks(_MARK, 0, longest):
-            if mark.end() < min_length or not has_sound(self._phonemes[: mark.end()]):
+            if mark.end() < min_length or mark.end() <= self._first_sound:
                 continue
             if mark.end() > limit:
                 return stop or mark.end()

@@ -31,7 +31,8 @@ _CLEANUPS: tuple[_Substitution, ...] = (
         lambda _: "",
     ),
     # espeak would read out an emoji's name.
-    (regex.compile(rf"(?V1)(?<!\s)\s*+{_EMOJI}++(?=[\s.,;:!?…)]|\Z)"), lambda _: ""),
+    # The look-behinds keep a long run of spaces or emojis from being tried at each of them.
+    (regex.compile(rf"(?V1)(?:(?<!\s)\s++|(?<![\s{_EMOJI}])){_EMOJI}++(?=[\s.,;:!?…)]|\Z)"), lambda _: ""),
     (regex.compile(rf"(?V1){_EMOJI}+"), lambda _: " "),
     (regex.compile(r"[^\s\p{M}]\p{M}+"), lambda match: unicodedata.normalize("NFC", match[0])),
     # A line that is wrapped between two CJK characters. Between other letters a line break is a space.

@@ -7,13 +7,11 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-import regex
-
-from kokoro_server.text.splitter import Span
+from kokoro_server.text.splitter import Span, grapheme_ends
 
 _TAIL = re.compile(r"\S*\Z")
 _SOUNDLESS = frozenset("ˈˌːʰʲ")  # stress, length and other marks, which Unicode counts as letters
-_GRAPHEME = regex.compile(r"\X")
+_NEAR = 100  # characters around a cut in which the end of a grapheme is looked for
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,5 +114,5 @@ def _split_position(text: str, share: float) -> int:
     space = text.rfind(" ", target // 2, target + 1)
     if space > 0:
         return space + 1
-    ends = [match.end() for match in _GRAPHEME.finditer(text)]
-    return min(ends, key=lambda end: abs(end - target), default=len(text))
+    near = grapheme_ends(text, max(0, target - _NEAR), target + _NEAR)
+    return min(near, key=lambda end: abs(end - target), default=len(text))

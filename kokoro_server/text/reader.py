@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Sequence
+import time
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import islice
+from itertools import chain, islice
 from typing import Any, Protocol
 
 from kokoro_server.engine import vocab
@@ -24,7 +25,7 @@ from kokoro_server.text.pauses import Pause, split_pauses
 from kokoro_server.text.phonemized import PhonemizedSentence, Word, has_sound
 from kokoro_server.text.phrase_alignment import PhraseAlignedSentence
 from kokoro_server.text.pieces import PacedPacker, Packer, Piece, PieceSizes
-from kokoro_server.text.splitter import Span, sentences
+from kokoro_server.text.splitter import Span, sentences, split_long
 from kokoro_server.text.word_alignment import WordAlignedSentence
 
 Sentence = WordAlignedSentence | PhraseAlignedSentence
@@ -33,10 +34,12 @@ Sentence = WordAlignedSentence | PhraseAlignedSentence
 # start early.
 _CALL_LIMITS = ((80, 2), (500, 8), (2_000, 32), (4_000, 64))
 _LONG_TEXT = 2_000  # characters; a longer text is split in a thread: if it is all numbers that takes time
+_LONGEST_TURN = 0.005  # seconds that a text may hold the event loop, about
 _PHONEMES_PER_CHARACTER = {languages.JA: 2.7, languages.ZH: 4.0}  # about
 _PHONEMES_PER_LETTER = 1.2  # about, in the other languages
 # The look-behind keeps a long run of marks from being tried at each of its marks.
 _PHONEME_SENTENCE_END = re.compile(r"(?<![.!?])[.!?]++[\"”)]*+(?=\s|\Z)")
+_MAX_SENTENCE_PHONEMES = 2_000  # a longer one is broken: where to cut a sentence is found by looking at all of it
 _PHONEME_WORD = re.compile(r"[^ ;:,.!?—…\"()“”]+")
 
 
@@ -91,8 +94,7 @@ class Reader:
         phonemes = int(len(text) * _PHONEMES_PER_CHARACTER.get(language, _PHONEMES_PER_LETTER))
         packer, silent = self._packer(speed, phonemes, streamed=streamed), True
         calls = _group_into_calls(_split(stretches, language, lexicon))
-        in_thread = len(text) > _LONG_TEXT
-        while call := await asyncio.to_thread(next, calls, None) if in_thread else next(calls, None):
+        async for call in _in_turns(calls, in_thread=len(text) > _LONG_TEXT):
             for item in _pack(packer, await self._phonemize(call.items, language), more=call.more):
                 silent = False
                 yield item
@@ -110,11 +112,15 @@ class Reader:
 
         Raises InvalidInput that names the phonemes that the model does not know.
         """
-        items = list(_split_phonemes(re.sub(r"\s", " ", phonemes)))
+        turn, items = _Turn(), list[PhonemizedSentence | Pause]()
+        for found in _split_phonemes(re.sub(r"\s", " ", phonemes)):
+            items.append(found)
+            await turn.give_way()
         if not items:
             problem = "have no sound in them" if phonemes.strip() else "are empty"
             raise NothingToSay(f"phonemes {problem}", field="phonemes")
         for item in _pack(self._packer(speed, len(phonemes), streamed=streamed), items, more=False):
+            await turn.give_way()
             yield item
 
     def _packer(self, speed: float, phonemes: int, *, streamed: bool) -> Packer:
@@ -142,10 +148,38 @@ class Reader:
         return phonemized
 
 
+class _Turn:
+    """Keeps a long text from holding the event loop."""
+
+    def __init__(self) -> None:
+        self._began = time.perf_counter()
+
+    async def give_way(self) -> None:
+        """Let others run, if it is long enough since they could."""
+        if time.perf_counter() - self._began > _LONGEST_TURN:
+            await asyncio.sleep(0)
+            self._began = time.perf_counter()
+
+
+async def _in_turns(calls: Iterator[_G2PCall | None], *, in_thread: bool) -> AsyncIterator[_G2PCall]:
+    """The calls, made without holding the event loop: in a thread, or giving way now and then."""
+    if in_thread:
+        found = filter(None, calls)
+        while call := await asyncio.to_thread(next, found, None):
+            yield call
+        return
+    turn = _Turn()
+    for each in calls:
+        if each is None:
+            await turn.give_way()
+        else:
+            yield each
+
+
 def _split(
     stretches: Iterable[Span | Pause], language: Language, lexicon: LanguageLexicon | None
-) -> Iterator[Sentence | Pause]:
-    """The sentences that have something to speak in them, and the pauses."""
+) -> Iterator[Sentence | Pause | None]:
+    """The sentences and the pauses; None for a sentence that has nothing to speak in it."""
     for stretch in stretches:
         if isinstance(stretch, Pause):
             yield stretch
@@ -154,15 +188,17 @@ def _split(
             yield from _split_passage(stretch.text[start:end], stretch.start + start, language, lexicon)
 
 
-def _split_passage(text: str, offset: int, language: Language, lexicon: LanguageLexicon | None) -> Iterator[Sentence]:
+def _split_passage(
+    text: str, offset: int, language: Language, lexicon: LanguageLexicon | None
+) -> Iterator[Sentence | None]:
     given = [match.span() for match in markup.PRONUNCIATION_MARKUP.finditer(text)]
     if lexicon:
         given += lexicon.spans(text)
     readings = spoken.Readings(spoken.claims(text, language, untouchable=given), offset)
     for span in sentences(text, offset=offset, unbroken=readings.unbroken(text)):
         parts = list(_parts(span, readings, lexicon))
-        if any(isinstance(part, Pronunciation) or markup.SPEAKABLE.search(part.text) for part in parts):
-            yield _sentence(span, parts, language)
+        speakable = any(isinstance(part, Pronunciation) or markup.SPEAKABLE.search(part.text) for part in parts)
+        yield _sentence(span, parts, language) if speakable else None
 
 
 def _parts(span: Span, readings: spoken.Readings, lexicon: LanguageLexicon | None) -> Iterator[Part]:
@@ -179,9 +215,13 @@ def _sentence(span: Span, parts: Sequence[Part], language: Language) -> Sentence
     return PhraseAlignedSentence(span, parts, language)
 
 
-def _group_into_calls(items: Iterable[Sentence | Pause]) -> Iterator[_G2PCall]:
+def _group_into_calls(items: Iterable[Sentence | Pause | None]) -> Iterator[_G2PCall | None]:
+    """The calls; None in between, as each of the `items` may have taken a while."""
     group, characters, count, calls = list[Sentence | Pause](), 0, 0, 0
     for item in items:
+        yield None
+        if item is None:
+            continue
         length = 0 if isinstance(item, Pause) else sum(map(len, item.texts))
         max_characters, max_count = _CALL_LIMITS[min(calls, len(_CALL_LIMITS) - 1)]
         if count and (count == max_count or characters + length > max_characters):
@@ -222,11 +262,13 @@ def _split_phonemes(phonemes: str) -> Iterator[PhonemizedSentence | Pause]:
 
 
 def _phoneme_sentences(stretch: Span) -> Iterator[PhonemizedSentence]:
-    start = stretch.start
-    ends = [stretch.start + match.end() for match in _PHONEME_SENTENCE_END.finditer(stretch.text)]
-    for end in (*ends, stretch.end):
-        span = stretch.between(start, end)
-        yield PhonemizedSentence(span, span.text, partial(_phoneme_words, span))
+    start = 0
+    ends = (match.end() for match in _PHONEME_SENTENCE_END.finditer(stretch.text))
+    for end in chain(ends, (len(stretch.text),)):
+        for first, last in split_long(stretch.text, start, end, _MAX_SENTENCE_PHONEMES):
+            span = stretch.between(stretch.start + first, stretch.start + last)
+            span = replace(span, continues=last < end)
+            yield PhonemizedSentence(span, span.text, partial(_phoneme_words, span))
         start = end
 
 

@@ -46,6 +46,8 @@ _WORD_AFTER = re.compile(r"\s*[\"“‘'(]?(\w+)(?!\w|\.)")
 _INITIALS = re.compile(r"(?:[^\W\d_]\.)*[^\W\d_]")  # J, U.S
 _ITEM_NUMBER = re.compile(r"(?:\A|\n|[:.!?…]\s)\s*\(?\d{1,3}\Z")
 _BULLET = re.compile(r"(?:[-*•‣◦#]|\(?(?:\d{1,3}|[a-z])[.)])\s")
+_GRAPHEME = regex.compile(r"\X")
+_LONGEST_GRAPHEME = 200  # characters
 _WIDE = regex.compile(rf"[{CJK}]")
 WRAPPED_LINE_COLUMNS = 50  # a longer line that ends mid-sentence was wrapped, a shorter one is a heading or an item
 
@@ -84,7 +86,7 @@ def sentences(
             ranges.popleft()
         if ranges and ranges[0][0] < end < len(text):
             continue
-        for first, last in _split_long(text, start, end, limit):
+        for first, last in split_long(text, start, end, limit):
             body = text[first:last]
             inner = body.strip()
             if inner:
@@ -101,6 +103,21 @@ def clauses(text: str) -> Iterator[tuple[int, int]]:
         start = match.end()
     if start < len(text):
         yield start, len(text)
+
+
+def grapheme_ends(text: str, start: int, stop: int) -> Iterator[int]:
+    """Where the characters that are seen as one end, between `start`, where one begins, and `stop`.
+
+    In bits: to find where a flag ends, all flags before it are counted, each time.
+    """
+    stop = min(stop, len(text))
+    while start < stop:
+        bit = text[start : min(start + _LONGEST_GRAPHEME, stop)]
+        ends = [start + match.end() for match in _GRAPHEME.finditer(bit)]
+        if len(ends) > 1 and ends[-1] < stop:
+            ends.pop()  # it may go on
+        yield from ends
+        start = ends[-1]
 
 
 def _ends(text: str) -> Iterator[int]:
@@ -149,7 +166,8 @@ def _ends_line(text: str, match: re.Match[str]) -> bool:
     return columns < WRAPPED_LINE_COLUMNS and not text[match.end() : match.end() + 1].islower()
 
 
-def _split_long(text: str, start: int, end: int, limit: int) -> Iterator[tuple[int, int]]:
+def split_long(text: str, start: int, end: int, limit: int) -> Iterator[tuple[int, int]]:
+    """The range from `start` to `end` in parts of at most `limit` characters."""
     while end - start > limit:
         cut = _best_cut(text, start, start + limit)
         yield start, min(cut, end)
@@ -179,12 +197,7 @@ def _grapheme_cut(text: str, start: int, stop: int, markup: list[tuple[int, int]
     if markup and markup[-1][0] < stop < markup[-1][1]:
         first, last = markup[-1]
         return first if first > start else last
-    position = start
-    for match in regex.finditer(r"\X", text, pos=start):
-        if match.end() > stop:
-            break
-        position = match.end()
-    return position if position > start else stop
+    return max((end for end in grapheme_ends(text, start, stop + 1) if end <= stop), default=stop)
 
 
 def _is_within(position: int, ranges: list[tuple[int, int]]) -> bool:

@@ -10,9 +10,9 @@ from fastapi.testclient import TestClient
 from pydantic import BaseModel, ConfigDict, Field
 
 from kokoro_server.api import errors
-from kokoro_server.api.body_limit import BodyLimit
 from kokoro_server.api.fast_path import FastPath, FastPathRoute
 from kokoro_server.errors import TooBusy
+from kokoro_server.http_limits.body import BodyLimit
 
 Timeout = Annotated[float | None, Header(alias="X-Request-Timeout", gt=0)]
 ELIGIBLE = {"Content-Type": "application/json"}
@@ -48,7 +48,7 @@ async def look() -> str:
 def client() -> TestClient:
     app = FastAPI()
     app.add_middleware(FastPath, routers=[router])
-    app.add_middleware(BodyLimit, limit=1000)
+    app.add_middleware(BodyLimit, limit=1000, seconds=60, max_marks=100)
     errors.install(app)
     app.include_router(router)
     return TestClient(app, raise_server_exceptions=False)
@@ -66,6 +66,7 @@ def client() -> TestClient:
         ("", 422),
         ("[]", 422),
         ('{"text": "' + "x" * 1000 + '"}', 413),
+        ('{"text": "hi", "size": [' + "[]," * 60 + "[]]}", 413),
     ],
 )
 def test_both_paths_give_the_same_response(client: TestClient, body: str, status: int) -> None:

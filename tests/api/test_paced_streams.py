@@ -64,7 +64,7 @@ async def test_only_streams_are_split_by_the_engines_speed(tmp_path: Path) -> No
     assert whole.status_code == streamed.status_code == 200
     assert streamed.headers["x-bypass-chunks"] == "100"
     assert streamed.headers["x-streaming-mode"] == health["streaming_mode"] == "bypass-first-100-chunks"
-    assert health["bypass_chunks_config"] == 2
+    assert health["bypass_chunks_config"] == 100
     assert health["pace"] == {
         "real_time_factor": 0.4,
         "keeps_up": True,
@@ -77,3 +77,11 @@ async def test_only_streams_are_split_by_the_engines_speed(tmp_path: Path) -> No
     assert_same_audio(alike.content, whole.content)
     assert_same_audio(plain.content, whole.content)
     assert len(streamed.content) != len(whole.content)
+
+
+async def test_a_number_that_was_set_is_kept_to(tmp_path: Path) -> None:
+    async with served(tmp_path, STREAMING_BYPASS_CHUNKS="3") as client:
+        streamed = await client.post("/tts/stream", json=BODY)
+        health = (await client.get("/health/streaming")).json()
+    assert (streamed.headers["x-bypass-chunks"], health["bypass_chunks_config"]) == ("3", 3)
+    assert streamed.headers["x-streaming-mode"] == health["streaming_mode"] == "bypass-first-3-chunks"

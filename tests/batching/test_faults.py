@@ -233,6 +233,8 @@ async def test_no_result_for_a_single_row_is_an_error(start, submit, engine):
         (MemoryError(), Fault.MEMORY),
         (RuntimeError("CUDA error: out of memory"), Fault.MEMORY),
         (RuntimeError("CUDA error: device-side assert triggered"), Fault.DEVICE),
+        # What torch adds to every error of CUDA's is advice and not a diagnosis.
+        (RuntimeError("CUDA error: invalid argument\nCompile with X to enable device-side assertions."), Fault.ROW),
         (RuntimeError("CUDA error: invalid configuration argument"), Fault.ROW),
         (ValueError("shape mismatch"), Fault.ROW),
     ],

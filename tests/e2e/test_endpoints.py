@@ -297,7 +297,8 @@ def test_a_slow_reader_neither_stops_others_nor_fills_memory(tiny_server: Server
     address = urlsplit(tiny_server.url)
     body = json.dumps({"text": LONG * 400, "format": "wav"}).encode()
     head = (
-        f"POST /tts/stream HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+        "POST /tts/stream HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+        f"Content-Length: {len(body)}\r\n\r\n"
     )
     with socket.create_connection((address.hostname, address.port)) as connection:
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)

@@ -38,9 +38,32 @@ def test_probes_answer_head(tiny_server: Server) -> None:
 
 
 def test_a_million_unknown_fields_are_one_complaint(tiny_server: Server) -> None:
-    fields = {f"field{number}": number for number in range(300_000)}
+    fields = {f"field{number}": number for number in range(140_000)}
     response = httpx.post(f"{tiny_server.url}/tts", json={"text": "Hi.", **fields}, timeout=60)
     assert response.status_code == 422
     assert len(response.content) < 1000
     few = httpx.post(f"{tiny_server.url}/tts", json={"text": "Hi.", **{f"x{number}": 1 for number in range(20)}})
     assert few.json()["error"]["message"].endswith("; and 15 more")
+
+
+@pytest.mark.parametrize("path", ["/tts", "/tts/batch", "/v1/audio/speech"])
+def test_a_million_values_are_not_parsed(tiny_server: Server, path: str) -> None:
+    content = '{"text": "Hi.", "requests": [' + "[]," * 1_000_000 + "[]]}"
+    headers = {"Content-Type": "application/json"}
+    response = httpx.post(f"{tiny_server.url}{path}", content=content, headers=headers, timeout=60)
+    assert response.status_code == (400 if path.startswith("/v1") else 413)
+    assert "commas and opening brackets" in response.json()["error"]["message"]
+
+
+@pytest.mark.parametrize("mark", [",", "[", "{"])
+def test_a_text_may_be_of_commas_and_brackets_alone(tiny_server: Server, mark: str) -> None:
+    response = httpx.post(f"{tiny_server.url}/tts", json={"text": mark * 100_000}, timeout=60)
+    assert (response.status_code, response.json()["error"]["code"]) == (422, "nothing_to_say")
+
+
+def test_unknown_fields_of_a_batch_are_one_complaint(tiny_server: Server) -> None:
+    fields = {f"field{number}": 0 for number in range(100_000)}
+    body = {"requests": [{"text": "Hi."}], **fields}
+    response = httpx.post(f"{tiny_server.url}/tts/batch", json=body, timeout=60)
+    assert (response.status_code, len(response.content) < 1000) == (422, True)
+    assert response.json()["error"]["message"].startswith("at most 100 fields are allowed")

@@ -11,6 +11,9 @@ import httpx
 import pytest
 import uvloop
 
+from kokoro_server.errors import G2PFailed
+from kokoro_server.g2p import languages
+from kokoro_server.g2p.client import G2PClient
 from kokoro_server.g2p.http_transport import KeepAliveTransport
 
 Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
@@ -156,3 +159,24 @@ async def test_an_exchange_that_is_given_up_closes_its_connection(cancelled: boo
         with pytest.raises(asyncio.CancelledError if cancelled else httpx.ReadTimeout):
             await asking
         await asyncio.wait_for(closed.wait(), 5)
+
+
+@pytest.mark.parametrize("head", [b"Content-Length: 1000000000\r\n\r\n", b"\r\n"], ids=["length", "until close"])
+async def test_an_endless_answer_is_not_read_to_its_end(head: bytes) -> None:
+    sent = 0
+
+    async def endless(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal sent
+        await read_request(reader)
+        writer.write(b"HTTP/1.1 200 OK\r\n" + head)
+        while True:
+            writer.write(b" " * 100_000)
+            await writer.drain()
+            sent += 100_000
+
+    async with serving(endless) as url, asyncio.timeout(60):
+        service = G2PClient(url, 60)
+        with pytest.raises(G2PFailed, match="4000000 bytes"):
+            await service.convert(["Hello."], languages.EN_US)
+        await service.aclose()
+    assert sent < 50_000_000

@@ -101,3 +101,14 @@ def test_a_text_without_a_space_in_it_is_spoken_to_the_end(
     http: httpx.Client, lang: str, text: str, fewest: int
 ) -> None:
     assert len(convert(http, text, lang)["phonemes"]) > fewest
+
+
+@pytest.mark.parametrize("lang", ["ja", "zh"])
+@pytest.mark.parametrize("sign", ["①", "Ⅷ", "½", "²", "！", "!?", "…"])
+def test_long_runs_of_number_signs_and_marks_are_read(http: httpx.Client, lang: str, sign: str) -> None:
+    """Their time grew with the cube of the length, or it failed on a number of 800 digits."""
+    assert convert(http, "你" + sign * (700 // len(sign)), lang)["phonemes"]
+
+
+def test_number_signs_in_japanese(http: httpx.Client) -> None:
+    assert convert(http, "①番", "ja") == convert(http, "1番", "ja")

@@ -86,6 +86,13 @@ def test_a_body_that_is_not_json_is_refused(http: httpx.Client, body: bytes) -> 
     assert response.json()["error"]["message"]
 
 
+@pytest.mark.parametrize("body", [b" " * 15_360_001, b"[" + b"[]," * 100_001 + b"[]]"], ids=["bytes", "values"])
+def test_a_body_that_is_too_large_is_refused(http: httpx.Client, body: bytes) -> None:
+    response = http.post("/convert", content=body, headers={"Content-Type": "application/json"})
+    assert (response.status_code, response.json()["error"]["code"]) == (413, "http_error")
+    assert http.post("/convert", json={"text": "Hi!"}).status_code == 200
+
+
 def test_the_longest_text_allowed_is_converted(http: httpx.Client) -> None:
     text = ("All work and no play. " * 500)[:10_000]
     tokens = http.post("/convert", json={"text": text}).json()["tokens"]

@@ -1,7 +1,11 @@
-"""A real server whose engine misbehaves on cue: a row's speed says how. `python -m tests.services.faulty`."""
+"""A real server whose engine misbehaves on cue: a row's speed says how. `python -m tests.services.faulty`.
+
+What is not an engine's fault has a path of its own: `POST /test/kill-worker` and `POST /test/step-clock`.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 import tempfile
 import time
@@ -19,7 +23,10 @@ from kokoro_server.serving import run
 from tests import tiny
 
 RAISES, NAN, SILENT, LOST, LATE_FAILURE, HANGS = 1.01, 1.02, 1.03, 1.04, 1.05, 1.06
+OUT_OF_MEMORY, TOO_FEW, SLOW, THREAD_DIES, SLOW_ROW = 1.07, 1.08, 1.09, 1.11, 1.12
 HUNG = 12.0  # seconds, after which a call that hangs returns
+SLOWNESS = 1.0  # seconds, a hundred times what a row of the tiny model takes
+ROW_SLOWNESS = 0.5  # seconds for each row
 LONG_ENOUGH = 70  # tokens: the first piece of the test's long text is shorter, the later ones are not
 ARRIVAL = 0.5  # seconds, in which the first piece reaches its listener: a browser may drop it if the end comes with it
 
@@ -40,17 +47,23 @@ class Faulty:
         self._engine.warmup()
 
     def synthesize(self, rows: Sequence[Row]) -> list[Result]:
-        for row in rows:
-            if row.speed == RAISES:
-                raise RuntimeError("a bad row")
-            if row.speed == LATE_FAILURE and len(row.tokens) > LONG_ENOUGH:
-                time.sleep(ARRIVAL)
-                raise RuntimeError("a bad row")
-            if row.speed == HANGS:
-                time.sleep(HUNG)
-            if row.speed == LOST:
-                raise RuntimeError("CUDA error: an illegal memory access was encountered")
-        return [_spoilt(row, result) for row, result in zip(rows, self._engine.synthesize(rows), strict=True)]
+        speeds = {row.speed for row in rows}
+        if RAISES in speeds or any(row.speed == LATE_FAILURE and len(row.tokens) > LONG_ENOUGH for row in rows):
+            time.sleep(ARRIVAL if LATE_FAILURE in speeds else 0)
+            raise RuntimeError("a bad row")
+        if HANGS in speeds:
+            time.sleep(HUNG)
+        if SLOW in speeds:
+            time.sleep(SLOWNESS)
+        time.sleep(ROW_SLOWNESS * sum(row.speed == SLOW_ROW for row in rows))
+        if LOST in speeds:
+            raise RuntimeError("CUDA error: an illegal memory access was encountered")
+        if OUT_OF_MEMORY in speeds and len(rows) > 1:
+            raise RuntimeError("CUDA out of memory. Tried to allocate 2.00 GiB")
+        if THREAD_DIES in speeds:
+            raise SystemExit("the thread is told to end")
+        results = [_spoilt(row, result) for row, result in zip(rows, self._engine.synthesize(rows), strict=True)]
+        return results[:-1] if TOO_FEW in speeds else results
 
 
 def _spoilt(row: Row, result: Result) -> Result:
@@ -66,8 +79,22 @@ def load(folder: Path, settings: Settings) -> LoadedModel:
     return dataclasses.replace(model, engines=tuple(map(Faulty, model.engines)))
 
 
+async def kill_worker() -> None:
+    (worker,) = (task for task in asyncio.all_tasks() if task.get_name() == "kokoro-batch-worker")
+    worker.cancel()
+
+
+async def step_clock(seconds: float) -> None:
+    """Move the wall clock of this process, as a wrong time server or a resumed machine does."""
+    real = time.time
+    time.time = lambda: real() + seconds  # type: ignore[assignment]
+
+
 if __name__ == "__main__":
     settings = Settings.load(dotenv=None)
     logs.configure(settings.log_level)
     with tempfile.TemporaryDirectory() as folder:
-        run(create_app(settings, load=lambda settings: load(Path(folder), settings)), settings)
+        app = create_app(settings, load=lambda settings: load(Path(folder), settings))
+        app.add_api_route("/test/kill-worker", kill_worker, methods=["POST"])
+        app.add_api_route("/test/step-clock", step_clock, methods=["POST"])
+        run(app, settings)

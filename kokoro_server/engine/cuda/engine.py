@@ -125,17 +125,24 @@ class CudaEngine(TorchEngine):
         started = time.perf_counter()
         super().warmup()
         with memory.explain_errors(self.model.placement.device), torch.inference_mode(), self._on_stream():
-            for rows in reversed(ROWS.sizes):  # the largest first: the others fit into the memory that it took
-                log.info("recording graphs rows=%d", rows)
-                for tokens in largest_first(COMMON_TOKENS, COMMON_LOAD // 2 // rows):
-                    self._io.stage([], rows)
-                    for _ in range(RUNS_TO_CAPTURE):
-                        self._run_text(rows, tokens)
-                for frames in largest_first(COMMON_FRAMES, min(COMMON_LOAD, self._limits.max_padded_frames) // rows):
-                    self._io.frames.fill_(frames)
-                    for _ in range(RUNS_TO_CAPTURE):
-                        self._run_decode(rows, frames)
+            try:
+                self._capture_common_shapes()
+            except torch.cuda.OutOfMemoryError:
+                self.free_memory()
+                log.warning("too little memory for the graphs of all usual shapes; each is recorded when it is needed")
         log.info("graphs recorded=%d seconds=%.1f", len(self._graphs), time.perf_counter() - started)
+
+    def _capture_common_shapes(self) -> None:
+        for rows in reversed(ROWS.sizes):  # the largest first: the others fit into the memory that it took
+            log.info("recording graphs rows=%d", rows)
+            for tokens in largest_first(COMMON_TOKENS, COMMON_LOAD // 2 // rows):
+                self._io.stage([], rows)
+                for _ in range(RUNS_TO_CAPTURE):
+                    self._run_text(rows, tokens)
+            for frames in largest_first(COMMON_FRAMES, min(COMMON_LOAD, self._limits.max_padded_frames) // rows):
+                self._io.frames.fill_(frames)
+                for _ in range(RUNS_TO_CAPTURE):
+                    self._run_decode(rows, frames)
 
     def free_memory(self) -> None:
         """Give back what is not in use: captured graphs and cached blocks."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
@@ -45,7 +46,9 @@ class Buckets:
 
 
 class CudaGraphCache:
-    """Runs steps. A step seen for the second time is captured; the least recently used graphs are dropped.
+    """Runs steps. What a thread runs for the second time is captured; the least recently used graphs are dropped.
+
+    The first time, the thread gets what its libraries need, such as a handle of cuBLAS, which a capture does not allow.
 
     All graphs share one memory pool, so a step must leave its results in memory of the caller's, and only one may run
     at a time. `condition` is set while a step runs without a graph because its capture has failed.
@@ -56,7 +59,7 @@ class CudaGraphCache:
         self._limit = limit
         self._clock = clock
         self._graphs: OrderedDict[Hashable, torch.cuda.CUDAGraph] = OrderedDict()
-        self._seen: set[Hashable] = set()
+        self._seen: set[tuple[int, Hashable]] = set()  # by thread
         self._pool = torch.cuda.graph_pool_handle()
         self._failures: dict[Hashable, tuple[int, float]] = {}  # how many there were, and when to try again
 
@@ -68,11 +71,12 @@ class CudaGraphCache:
 
     def run(self, key: Hashable, step: Callable[[], None]) -> None:
         """Run `step` on the current stream. Equal keys must mean equal steps."""
-        if key not in self._graphs and key in self._seen and (key not in self._failures or self.is_due(key)):
+        seen = threading.get_ident(), key
+        if key not in self._graphs and seen in self._seen and (key not in self._failures or self.is_due(key)):
             self._capture(key, step)
         graph = self._graphs.get(key)
         if graph is None:
-            self._seen.add(key)
+            self._seen.add(seen)
             step()
         else:
             self._graphs.move_to_end(key)
@@ -97,7 +101,7 @@ class CudaGraphCache:
             with torch.cuda.graph(graph, self._pool, stream, capture_error_mode="thread_local"):
                 step()
         except torch.cuda.OutOfMemoryError:
-            self._seen.discard(key)
+            self._seen.discard((threading.get_ident(), key))
             raise
         except RuntimeError as error:
             if sticky := sticky_error(error):
@@ -113,9 +117,13 @@ class CudaGraphCache:
             self._graphs.popitem(last=False)
 
     def _end_capture(self, device: int) -> None:
-        """Let the stream's tensors be allocated outside of the pool again, where a capture that failed has not."""
+        """Do what torch leaves out when the end of a capture fails: stop allocating in the pool.
+
+        Until then it would put off freeing what other streams have used. It also takes no other capture into that pool.
+        """
         with contextlib.suppress(RuntimeError):
             torch._C._cuda_endAllocateToPool(device, self._pool)
+        self._pool = torch.cuda.graph_pool_handle()
 
     def _note_failure(self, key: Hashable, error: RuntimeError) -> None:
         failures = self._failures.get(key, (0, 0.0))[0] + 1

@@ -1,0 +1,76 @@
+"""AAC encoders are processes: never more than allowed, and none outlives its listener or the server."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import httpx
+from websockets.asyncio.client import connect
+
+from tests import servers
+from tests.servers import Server
+
+LIMIT = 3
+BARGE_INS = 30
+PATIENCE = 120  # seconds
+LONG = "".join(f"Number {n}. [pause:10s]" for n in range(20))
+
+
+def encoders(server: Server) -> set[int]:
+    """The server's AAC encoders that are running."""
+    found = set()
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            parent = int((process / "stat").read_text().rpartition(")")[2].split()[1])
+            command = (process / "cmdline").read_bytes()
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+        if parent == server.process.pid and b"kokoro_server.audio.aac" in command:
+            found.add(int(process.name))
+    return found
+
+
+def wait_for(condition: Callable[[], object]) -> None:
+    deadline = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+async def barge_in(server: Server) -> int:
+    """Returns the most encoders that were seen."""
+    most = 0
+    async with connect(f"{server.url.replace('http', 'ws', 1)}/tts/ws", max_size=2**20) as connection:
+        await connection.send(json.dumps({"type": "start", "format": "aac"}))
+        for _ in range(BARGE_INS // 5):
+            await connection.send(json.dumps({"type": "append", "text": "This one is interrupted. And this is not. "}))
+            while '"start"' not in str(await connection.recv()):
+                pass
+            most = max(most, len(encoders(server)))
+            await connection.send(json.dumps({"type": "cancel"}))
+            while '"cancelled"' not in str(await connection.recv()):
+                pass
+    return most
+
+
+async def test_barge_ins_leave_no_encoder_and_neither_does_the_servers_death(log_file: Path) -> None:
+    with servers.running(servers.TINY, log_file, MAX_AAC_ENCODERS=str(LIMIT), QUEUE_TIMEOUT="60") as server:
+        most = await asyncio.gather(*(barge_in(server) for _ in range(5)))
+        assert max(most) <= LIMIT
+        await asyncio.to_thread(wait_for, lambda: not encoders(server))
+        body = {"text": LONG, "format": "aac"}
+        async with (
+            httpx.AsyncClient(timeout=PATIENCE) as client,
+            client.stream("POST", f"{server.url}/tts/stream", json=body) as response,
+        ):
+            assert response.status_code == 200
+            left = encoders(server)
+            assert len(left) == 1
+            server.process.send_signal(signal.SIGKILL)
+            server.process.wait()
+        await asyncio.to_thread(wait_for, lambda: not any(map(servers.alive, left)))

@@ -1,0 +1,64 @@
+"""Rows of the fault matrix: a device that is lost, or hangs. Most end the server, so each test has its own."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+import pytest
+
+from tests.faults.checks import PATIENCE, Fault, injected
+from tests.faults.conftest import Start
+from tests.servers import Server
+from tests.services.faulty import HANGS, HUNG, LOST
+
+PAIR = {"KOKORO_DEVICES": "cpu,cpu"}
+IMPATIENT = {"ENGINE_TIMEOUT": "4"}
+
+
+async def ended(fault: Fault) -> None:
+    """See the process end with status 1, as its supervisor does, who starts another."""
+    assert await asyncio.to_thread(fault.server.process.wait, PATIENCE) == 1
+    assert "the device is lost" in fault.server.lines()
+
+
+@pytest.mark.parametrize("devices", [{}, PAIR], ids=["one", "two"])
+async def test_a_sticky_error_ends_the_process_for_a_restart(
+    start: Start, faulty: Server, devices: dict[str, str]
+) -> None:
+    """CUDA allows nothing else, and one device of two shares the process."""
+    name, how = f"sticky device error, {len(devices) + 1} device(s)", "an illegal memory access; then another process"
+    async with injected(start(**devices), name, how, neighbour=(200, 503)) as fault:
+        answer = await fault.post(text="Hello there.", speed=LOST)
+        assert answer.status_code == 503
+        assert answer.headers["retry-after"]
+        await ended(fault)
+        fault.server = faulty
+
+
+async def test_a_hang_of_the_only_device_ends_the_process_for_a_restart(start: Start, faulty: Server) -> None:
+    how = f"a pass of {HUNG:g} s with ENGINE_TIMEOUT=4; then another process"
+    async with injected(start(**IMPATIENT), "forward hangs, one device", how, neighbour=(200, 503, 504)) as fault:
+        answer = await fault.post(text="Hello there.", speed=HANGS)
+        assert (answer.status_code, answer.json()["error"]["code"]) == (504, "deadline_exceeded")
+        await ended(fault)
+        fault.server = faulty
+
+
+async def test_a_device_of_two_that_hangs_and_returns_is_used_again(start: Start) -> None:
+    how = f"a pass of {HUNG:g} s with ENGINE_TIMEOUT=4"
+    async with injected(start(**IMPATIENT, **PAIR), "forward hangs, then returns", how, neighbour=(200, 503)) as fault:
+        answer = await fault.post(text="Hello there.", speed=HANGS)
+        assert answer.status_code == 504
+        assert sorted((await states(fault)).values()) == ["healthy", "lost"]
+        assert (await fault.post(text="Hello there.")).status_code == 200
+        deadline = time.monotonic() + PATIENCE
+        while "lost" in (await states(fault)).values():
+            assert time.monotonic() < deadline
+            await asyncio.sleep(0.2)
+        assert "device works again" in fault.server.lines()
+
+
+async def states(fault: Fault) -> dict[str, str]:
+    found: dict[str, str] = (await fault.get("/health")).json()["devices"]
+    return found

@@ -1,0 +1,78 @@
+"""Rows of the fault matrix: a G2P service that is down, slow, wrong or dead. Who sends phonemes notices nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import ExitStack
+
+import pytest
+
+from tests import servers
+from tests.faults.checks import injected
+from tests.servers import Server
+from tests.services import fake_g2p
+
+REQUESTS = 4
+
+
+@pytest.fixture(scope="module")
+def g2p() -> Iterator[ExitStack]:
+    """Holds the G2P service that runs now."""
+    with ExitStack() as stack:
+        yield stack
+
+
+@pytest.fixture(scope="module")
+def server(g2p: ExitStack, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    url = g2p.enter_context(fake_g2p.running())
+    log = tmp_path_factory.mktemp("g2p") / "log"
+    settings = {"G2P_SERVICE_URL": url, "G2P_TIMEOUT": "2", "QUEUE_TIMEOUT": "600"}
+    with servers.running(servers.TINY, log, **settings) as running:
+        yield running
+
+
+@pytest.mark.parametrize(
+    ("name", "cue", "status"),
+    [
+        ("G2P slow", fake_g2p.SLOW, 503),
+        ("G2P answers garbage", fake_g2p.GARBAGE, 502),
+        ("G2P answers in another form", fake_g2p.WRONG_FORM, 502),
+        ("G2P answers too few texts", fake_g2p.TOO_FEW, 502),
+        ("G2P breaks off its answer", fake_g2p.CUT_OFF, 503),
+        ("G2P's answer has no end", fake_g2p.ENDLESS, 502),
+        ("G2P's answer is huge", fake_g2p.HUGE, 502),
+    ],
+)
+async def test_a_wrong_answer_is_told(server: Server, name: str, cue: str, status: int) -> None:
+    async with injected(server, name, f"a fake G2P service that reads {cue!r} in the text") as fault:
+        answers = await asyncio.gather(*(fault.post(text=f"He speaks {cue}.") for _ in range(REQUESTS)))
+        assert [answer.status_code for answer in answers] == [status] * REQUESTS
+        assert all("Traceback" not in answer.text for answer in answers)
+
+
+async def test_a_service_that_is_down_is_used_again_when_it_is_back(server: Server, g2p: ExitStack) -> None:
+    async with injected(server, "G2P down", "the G2P service's process killed; later one on the same port") as fault:
+        url = (await fault.get("/health")).json()["g2p"]["url"]
+        g2p.close()
+        answers = await asyncio.gather(*(fault.post(text="Anybody there?") for _ in range(REQUESTS)))
+        assert [answer.status_code for answer in answers] == [503] * REQUESTS
+        assert all(int(answer.headers["retry-after"]) >= 1 for answer in answers)
+        assert (await fault.get("/health")).json()["status"] == "degraded"
+        g2p.enter_context(fake_g2p.running(int(url.rpartition(":")[2])))
+
+
+async def test_a_killed_child_comes_back(faulty: Server) -> None:
+    async with injected(faulty, "G2P killed with -9", "the server's own child, with texts on their way") as fault:
+        before = faulty.child_pid()
+        sent = [asyncio.create_task(fault.post(text=f"Number {n}. " * 20)) for n in range(REQUESTS)]
+        os.kill(before, signal.SIGKILL)
+        answers = [await task for task in sent]
+        assert {answer.status_code for answer in answers} <= {200, 503}
+        while (answer := await fault.post(text="Hello.")).status_code != 200:
+            assert answer.status_code == 503
+            assert int(answer.headers["retry-after"]) >= 1
+            await asyncio.sleep(0.2)
+        assert faulty.child_pid() != before

@@ -1,0 +1,58 @@
+"""Rows of the fault matrix: more work than the server can do, and an end to it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+
+import pytest
+
+from tests import servers
+from tests.faults.checks import injected
+from tests.servers import Server
+from tests.services.faulty import SLOW
+
+LONG = "The quick brown fox jumps over the lazy dog, again and again. "
+
+
+@pytest.fixture(scope="module")
+def small(quick_g2p: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """A server that lets few wait, and not for long."""
+    log = tmp_path_factory.mktemp("small") / "log"
+    settings = {"MAX_QUEUE_SIZE": "4", "QUEUE_TIMEOUT": "20", "G2P_SERVICE_URL": quick_g2p}
+    with servers.running(servers.FAULTY, log, **settings) as running:
+        yield running
+
+
+async def test_queue_full(small: Server) -> None:
+    how = "40 requests at once with MAX_QUEUE_SIZE=4"
+    async with injected(small, "queue full", how, neighbour=(200, 429)) as fault:
+        answers = await asyncio.gather(*(fault.post(text=LONG) for _ in range(40)))
+        assert {answer.status_code for answer in answers} == {200, 429}
+        refused = [answer for answer in answers if answer.status_code == 429]
+        assert all(int(answer.headers["retry-after"]) >= 1 for answer in refused)
+
+
+async def test_deadline_passes_while_busy(small: Server) -> None:
+    how = "X-Request-Timeout: 0.3 behind a pass of a second"
+    async with injected(small, "deadline passes while busy", how, neighbour=(200, 429)) as fault:
+        busy = asyncio.create_task(fault.post(text="Slow.", speed=SLOW))
+        await fault.until(lambda status: status["running_rows"] > 0 or busy.done())
+        late = await fault.post(text="Soon, please.", headers={"X-Request-Timeout": "0.3"})
+        assert late.status_code in (429, 504)
+        assert late.headers["retry-after"]
+        assert (await busy).status_code == 200
+
+
+async def test_bulk_flood_beside_a_stream(faulty: Server) -> None:
+    """The stream is whole, and what it says is what it says alone."""
+    async with injected(faulty, "bulk flood beside a stream", "3 x 20 clips on /tts/batch beside a stream") as fault:
+        alone = (await fault.post("/tts/stream", text=LONG * 3, format="pcm")).content
+        clips = [{"text": f"Clip number {n}."} for n in range(20)]
+        flood = [asyncio.create_task(fault.post("/tts/batch", requests=clips)) for _ in range(3)]
+        await fault.until(lambda status: status["by_priority"]["bulk"] > 0 or all(task.done() for task in flood))
+        beside = await fault.post("/tts/stream", text=LONG * 3, format="pcm")
+        assert beside.status_code == 200
+        assert len(beside.content) == len(alone)
+        answers = [await task for task in flood]
+        assert [answer.headers["x-failed-requests"] for answer in answers] == ["0"] * 3

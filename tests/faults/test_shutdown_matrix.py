@@ -1,0 +1,30 @@
+"""A row of the fault matrix: the server is asked to stop while it works."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+
+from tests.faults.checks import PATIENCE, injected
+from tests.faults.conftest import Start
+from tests.servers import Server
+from tests.services.faulty import SLOW
+
+
+async def test_sigterm_under_load(start: Start, faulty: Server) -> None:
+    """What was accepted is finished, and who comes later is told so by the server itself."""
+    how = "SIGTERM with 4 rows on their way, then 4 new requests; then another process"
+    async with injected(start(QUEUE_TIMEOUT="600"), "SIGTERM under load", how, neighbour=(200, 503)) as fault:
+        accepted = [asyncio.create_task(fault.post(text=f"Row {n}.", speed=SLOW)) for n in range(4)]
+        await fault.until(lambda status: status["running_rows"] > 0)
+        fault.server.process.send_signal(signal.SIGTERM)
+        while (await fault.get("/health/ready")).status_code == 200:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+        refused = await asyncio.gather(*(fault.post(text="Too late.") for _ in range(4)))
+        assert [answer.status_code for answer in refused] == [503] * 4
+        assert all(int(answer.headers["retry-after"]) >= 1 for answer in refused)
+        assert (await fault.get("/health/live")).status_code == 200
+        assert [(await task).status_code for task in accepted] == [200] * 4
+        assert await asyncio.to_thread(fault.server.process.wait, PATIENCE) == 0
+        assert "Traceback" not in fault.server.lines()
+        fault.server = faulty

@@ -1,0 +1,116 @@
+"""A real server that tells about itself: `GET /test/runtime`. `python -m tests.services.soak`.
+
+SOAK_MODEL says which model it has: tiny; random, which is one of the real size with random weights, and needs neither
+files nor a network; or real.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+import tempfile
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from fastapi import FastAPI
+
+from kokoro_server import logs
+from kokoro_server.app import create_app
+from kokoro_server.config import Settings
+from kokoro_server.engine import loader
+from kokoro_server.engine.loader import LoadedModel
+from kokoro_server.engine.voices import VoiceBook
+from kokoro_server.serving import run
+from tests import tiny
+
+BEAT = 0.01  # seconds
+PITCH = 120.0  # Hz
+BRISK = -2.4  # makes a phoneme about four frames long, as speech has it; random weights alone make 25 of it
+MOST_THREADS = 32  # of the pool behind asyncio.to_thread
+
+
+class Heartbeat:
+    """Wakes up every few milliseconds and notes by how much too late it did, since the last `tell`."""
+
+    def __init__(self) -> None:
+        self._lags: list[float] = []
+
+    async def beat(self) -> None:
+        while True:
+            due = time.perf_counter() + BEAT
+            await asyncio.sleep(BEAT)
+            self._lags.append(max(0.0, time.perf_counter() - due))
+
+    def tell(self) -> dict[str, float]:
+        lags, self._lags = sorted(self._lags), []
+        if not lags:
+            return {}
+        found = {"p50": lags[len(lags) // 2], "p99": lags[int(len(lags) * 0.99)], "max": lags[-1]}
+        return {name: round(1000 * seconds, 2) for name, seconds in found.items()} | {"beats": len(lags)}
+
+
+def load(folder: Path, settings: Settings) -> LoadedModel:
+    kind = os.environ.get("SOAK_MODEL", "tiny")
+    if kind == "real":
+        return loader.load(settings)
+    if kind == "tiny":
+        return tiny.load(folder, 1, settings.backend)
+    import torch
+
+    from kokoro_server.engine import devices
+    from kokoro_server.engine.model import reference
+    from kokoro_server.engine.torch_engine import TorchEngine
+
+    torch.manual_seed(0)
+    model, device = reference.blank(), devices.pick_device(settings.device)
+    with torch.no_grad():
+        model.predictor.F0_proj.bias.fill_(PITCH)  # voiced
+        model.predictor.duration_proj.linear_layer.bias.fill_(BRISK)
+    on_gpu = device.type == "cuda"
+    engine = devices.on_cuda(model, device, settings.precision, settings.gpu_memory_fraction, 1) if on_gpu else None
+    engine = engine or TorchEngine.of(model, device)
+    engine.warmup()
+    return LoadedModel((engine,), VoiceBook(tiny.write_voices(folder)), "fp32", "path", "torch")
+
+
+def device_memory() -> dict[str, int]:
+    """Bytes, where there is a GPU in use."""
+    torch: Any = sys.modules.get("torch")
+    if torch is None or not torch.cuda.is_available() or not torch.cuda.is_initialized():
+        return {}
+    free, total = torch.cuda.mem_get_info()
+    return {"reserved": torch.cuda.memory_reserved(), "peak": torch.cuda.max_memory_reserved(), "used": total - free}
+
+
+def with_heartbeat(app: FastAPI, heart: Heartbeat) -> None:
+    inner = app.router.lifespan_context
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[Any]:
+        async with inner(app) as state:
+            # Python's pool starts its threads as they are needed, and keeps them: they are no leak.
+            await asyncio.gather(*(asyncio.to_thread(time.sleep, 0.1) for _ in range(MOST_THREADS)))
+            beating = asyncio.create_task(heart.beat())
+            yield state
+            beating.cancel()
+
+    app.router.lifespan_context = lifespan
+
+
+if __name__ == "__main__":
+    settings = Settings.load(dotenv=None)
+    logs.configure(settings.log_level)
+    heart = Heartbeat()
+
+    async def runtime() -> dict[str, Any]:
+        return {"lag_ms": heart.tell(), "device_memory": device_memory(), "tasks": len(asyncio.all_tasks())}
+
+    with tempfile.TemporaryDirectory() as folder:
+        app = create_app(settings, load=lambda settings: load(Path(folder), settings))
+        app.add_api_route("/test/runtime", runtime)
+        with_heartbeat(app, heart)
+        run(app, settings)

@@ -1,0 +1,70 @@
+"""Clients that ask at random, a third of whom leave before they have their answer."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import random
+import time
+from collections import Counter
+from dataclasses import dataclass, field
+
+import httpx
+
+from tests.soak.requests import KINDS, OK, REFUSED, Kind
+
+LEAVES = 0.5  # of all clients, before a random moment: a third of all then have no answer yet
+PATIENCE = 300  # seconds for an answer: one that takes longer is lost
+LONGEST_STAY = 1.5  # seconds that one who leaves may stay
+
+
+@dataclass
+class Tally:
+    sent: int = 0
+    abandoned: int = 0
+    statuses: Counter[str] = field(default_factory=Counter)
+    lost: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def answered(self) -> int:
+        return self.statuses.total()
+
+    @property
+    def unexpected(self) -> dict[str, int]:
+        expected = (f" {OK}", f" {REFUSED}")
+        return {what: count for what, count in self.statuses.items() if not what.endswith(expected)}
+
+
+async def run(url: str, clients: int, seconds: float, seed: int) -> Tally:
+    tally, end = Tally(), time.monotonic() + seconds
+    limits = httpx.Limits(max_connections=None, max_keepalive_connections=clients)
+    async with httpx.AsyncClient(base_url=url, timeout=PATIENCE, limits=limits) as http:
+        await asyncio.gather(*(_client(http, random.Random(f"{seed} {n}"), tally, end) for n in range(clients)))
+    return tally
+
+
+async def _client(http: httpx.AsyncClient, chance: random.Random, tally: Tally, end: float) -> None:
+    kinds, weights = list(KINDS), list(KINDS.values())
+    while time.monotonic() < end:
+        (kind,) = chance.choices(kinds, weights)
+        stay = chance.uniform(0, LONGEST_STAY) ** 2 if chance.random() < LEAVES else None
+        await _ask(http, kind, random.Random(chance.random()), tally, stay)
+
+
+async def _ask(http: httpx.AsyncClient, kind: Kind, chance: random.Random, tally: Tally, stay: float | None) -> None:
+    tally.sent += 1
+    name = kind.__name__
+    asking = asyncio.ensure_future(kind(http, chance))
+    await asyncio.wait({asking}, timeout=PATIENCE if stay is None else stay)
+    if not asking.done():
+        asking.cancel()
+        with contextlib.suppress(asyncio.CancelledError, Exception):
+            await asking
+        if stay is None:
+            tally.lost[f"{name} no answer"] += 1
+        else:
+            tally.abandoned += 1
+    elif error := asking.exception():
+        tally.lost[f"{name} {type(error).__name__}: {error}"[:200]] += 1
+    else:
+        tally.statuses[f"{name} {asking.result()}"] += 1
