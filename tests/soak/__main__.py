@@ -36,6 +36,7 @@ from tests.soak.process import Usage, usage
 GROWTH_MB = 50.0
 LAG_MS = 20.0
 SAMPLE_EVERY = 2.0  # seconds
+KEPT_SAMPLES = 20
 SETTLE = 90.0  # seconds for threads, processes and descriptors to be given back
 
 
@@ -163,6 +164,7 @@ def main() -> int:
     facts = {"clients": options.clients, "model": options.model, "device": options.device, "seconds": seconds}
     found = described() | facts | found | {"errors_in_log": log_errors(lines)}
     found["violations"] = violations(found)
+    found["samples"] = found["samples"][:: -(-len(found["samples"]) // KEPT_SAMPLES)]
     options.out.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
     for name in ("seconds", "sent", "answered", "abandoned", "lost", "unexpected", "before", "after",
                  "memory_growth_mb", "left_over", "lag_p99_ms"):  # fmt: skip
