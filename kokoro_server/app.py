@@ -188,9 +188,9 @@ def create_app(settings: Settings, load: Callable[[Settings], LoadedModel] = loa
         seconds=settings.read_timeout,
         max_marks=settings.max_text_length + OTHER_MARKS,
     )
+    app.add_middleware(ConnectionLimit, limit=settings.max_connections)
     app.add_middleware(Guard, settings=settings, keys=keys, metrics=metrics)
     app.add_middleware(IdleLimit, timeout=settings.stream_idle_timeout, stats=app.state.streams, metrics=metrics)
-    app.add_middleware(ConnectionLimit, limit=settings.max_connections)
     app.add_middleware(AccessLog, metrics=metrics, on_unexpected=errors.on_unexpected)
     errors.install(app)
     for router in routers:

@@ -59,7 +59,7 @@ class Server(LimitedServer):
         self._running.stopping = True
         started = time.monotonic()
         # `force_exit`, set by a second Ctrl+C, cannot be awaited.
-        while self._running.count and not self.force_exit and time.monotonic() < started + SHUTDOWN_GRACE:  # noqa: ASYNC110
+        while self._running.any and not self.force_exit and time.monotonic() < started + SHUTDOWN_GRACE:  # noqa: ASYNC110
             await asyncio.sleep(0.05)
         # What is left of the grace is for responses whose last bytes are being sent.
         spent = math.ceil(time.monotonic() - started)

@@ -82,8 +82,9 @@ def assert_well(server: Server) -> None:
         (b"\x16\x03\x01\x02\x00\x01\x00", (400, "bad_request")),  # TLS
         (b"GET / HTTP/1.1\r\nHost x\r\n\r\n", (400, "bad_request")),
         (b"CONNECT x:80 HTTP/1.1\r\nHost: localhost\r\n\r\n", (400, "bad_request")),
+        (POST + b"Transfer-Encoding: chunked\r\n\r\nZZ\r\n", (400, "bad_request")),
     ],
-    ids=["header", "endless header", "headers", "8 kB", "WebSocket", "path", "TLS", "no colon", "CONNECT"],
+    ids=["header", "endless header", "headers", "8 kB", "WebSocket", "path", "TLS", "no colon", "CONNECT", "chunk"],
 )
 def test_heads_that_are_refused(server: Server, request_bytes: bytes, refused: tuple[int, str]) -> None:
     with connected(server) as client:

@@ -14,6 +14,7 @@ from typing import Any
 
 from uvicorn.protocols.utils import ClientDisconnected
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
+from websockets.exceptions import InvalidState
 from websockets.frames import Frame
 from websockets.http11 import Request
 
@@ -60,6 +61,8 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
             self._progress.clear()
             await self._progress.wait()
         await super().send(message)
+        if message["type"] == "websocket.http.response.body":
+            self.handshake_complete = True  # refused; uvicorn would log an error as if there had been no answer
         self._sent += seconds
         if self._sent - self._marked >= MARK_EVERY and not self.transport.is_closing():
             self._mark()
@@ -74,6 +77,16 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
         super().handle_connect(event)
         if not self.transport.is_closing():
             self.scope["extensions"]["kokoro.connection"] = {"abort": self.transport.abort}
+
+    def handle_events(self) -> None:
+        try:
+            super().handle_events()
+        except InvalidState:  # bad UTF-8, and behind it the client's close frame: there is nobody left to tell
+            self.transport.close()
+
+    def handle_ping(self) -> None:
+        if not self._refused:
+            super().handle_ping()
 
     def handle_pong(self, event: Frame) -> None:
         read = self._marks.get(bytes(event.data))
