@@ -1,0 +1,41 @@
+"""Puts the words of claims in the place of the text that they were made for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from kokoro_server.text.spoken.engine import Claim
+from kokoro_server.text.traced import Traced
+
+
+def apply(claims: Iterable[Claim], text: Traced) -> Traced:
+    """`text` with the words of `claims` on it. Words are set off with a space from the words beside them."""
+    parts, end = list[Traced](), 0
+    last = ""  # the last character so far
+    spoken = False  # whether that character is a claim's
+    for claim in claims:
+        plain = text.between(end, claim.start)
+        if plain.text:
+            if spoken and _touch(last, plain.text[0]):
+                parts.append(_space(plain.starts[0]))
+            parts.append(plain)
+            last, spoken = plain.text[-1], False
+        if claim.words:
+            source = text.between(claim.start, claim.end)
+            words = f" {claim.words}" if _touch(last, claim.words[0]) else claim.words
+            parts.append(source.replaced(words))
+            last, spoken = words[-1], True
+        end = claim.end
+    rest = text.between(end, len(text.text))
+    if rest.text and spoken and _touch(last, rest.text[0]):
+        parts.append(_space(rest.starts[0]))
+    return Traced.join((*parts, rest)) if end else text
+
+
+def _touch(before: str, after: str) -> bool:
+    """Whether two characters side by side would be read as one word."""
+    return bool(before) and (before.isalnum() or before in ",;:!?)”") and (after.isalnum() or after in "(“")
+
+
+def _space(position: int) -> Traced:
+    return Traced(" ", (position,), (position,))

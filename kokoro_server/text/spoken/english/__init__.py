@@ -1,0 +1,46 @@
+"""What is read in English, in the order in which it is tried."""
+
+from __future__ import annotations
+
+from kokoro_server.text.spoken.engine import Rule
+from kokoro_server.text.spoken.english import (
+    abbreviations,
+    addresses,
+    capitals,
+    counts,
+    dates,
+    identifiers,
+    latex,
+    markdown,
+    maths,
+    money,
+    numbers,
+    phones,
+    ranges,
+    roman,
+    symbols,
+    times,
+    units,
+)
+
+# The kinds that a request can switch off by name.
+KINDS: dict[str, list[Rule]] = {
+    "latex": latex.RULES,
+    "markdown": markdown.RULES,
+    "addresses": addresses.RULES,
+    "phones": phones.RULES,
+    "times": times.RULES,
+    "dates": dates.RULES,
+    "money": money.RULES,
+    "units": units.RULES,
+    "maths": maths.RULES,
+    "counts": counts.RULES,
+    "identifiers": identifiers.RULES,
+    "ranges": ranges.RULES,
+    "roman": roman.RULES,
+    "abbreviations": abbreviations.RULES,
+    "capitals": capitals.RULES,
+    "symbols": symbols.RULES,
+    "numbers": numbers.RULES,
+}
+LAST = symbols.LAST

@@ -1,0 +1,260 @@
+"""Abbreviations: titles, streets, what stands before a number, Latin, and what is written with a slash."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from kokoro_server.text.spoken.engine import Dialect, Reading, rule
+from kokoro_server.text.spoken.english.patterns import AT_DOTTED, AT_WORD_BEFORE_NUMBER, DIGITS, OWN_DOT, any_of
+from kokoro_server.text.spoken.english.words import letters
+
+# Before a name.
+_TITLES = {
+    "Dr": "Doctor", "Mr": "Mister", "Mrs": "Missus", "Ms": "Miz", "Mx": "Mix", "Prof": "Professor", "Rev": "Reverend",
+    "Hon": "Honorable", "Gen": "General", "Col": "Colonel", "Maj": "Major", "Capt": "Captain", "Cpt": "Captain",
+    "Cmdr": "Commander", "Lt": "Lieutenant", "Sgt": "Sergeant", "Cpl": "Corporal", "Pvt": "Private", "Adm": "Admiral",
+    "Gov": "Governor", "Sen": "Senator", "Rep": "Representative", "Pres": "President", "Supt": "Superintendent",
+    "Fr": "Father", "Msgr": "Monsignor", "St": "Saint", "Ste": "Sainte", "Mt": "Mount", "Ft": "Fort",
+    "Messrs": "Messieurs", "Drs": "Doctors", "Profs": "Professors", "Sens": "Senators", "Reps": "Representatives",
+    "Amb": "Ambassador", "Sec": "Secretary", "Insp": "Inspector", "Det": "Detective", "Asst": "Assistant",
+    "Brig": "Brigadier", "Pt": "Point",
+}  # fmt: skip
+_BARE_TITLES = (
+    "Dr",
+    "Mr",
+    "Mrs",
+    "Ms",
+    "Prof",
+    "St",
+    "Mt",
+    "Lt",
+    "Sgt",
+    "Capt",
+    "Mx",
+)  # as British writers leave out the dot
+# After the name of a street.
+_STREETS = {
+    "St": "Street", "Ave": "Avenue", "Av": "Avenue", "Blvd": "Boulevard", "Rd": "Road", "Dr": "Drive", "Ln": "Lane",
+    "Ct": "Court", "Pl": "Place", "Sq": "Square", "Hwy": "Highway", "Pkwy": "Parkway", "Ter": "Terrace",
+    "Cir": "Circle", "Expy": "Expressway",
+}  # fmt: skip
+_BARE_STREETS = ("Ave", "Blvd", "Rd", "Hwy", "Pkwy", "Ln", "St", "Sq")
+# Before a number or a letter.
+_NUMBERED = {
+    "No": "number", "Nos": "numbers", "no": "number", "nos": "numbers", "Nr": "number", "№": "number",
+    "Vol": "volume", "vol": "volume", "Vols": "volumes", "vols": "volumes", "Fig": "figure", "fig": "figure",
+    "Figs": "figures", "figs": "figures", "Eq": "equation", "eq": "equation", "Eqs": "equations", "Ch": "chapter",
+    "ch": "chapter", "Chap": "chapter", "chap": "chapter", "Chs": "chapters", "Sec": "section", "sec": "section",
+    "Secs": "sections", "Sect": "section", "Art": "article", "art": "article", "p": "page", "pp": "pages",
+    "pg": "page", "Pg": "page", "pgs": "pages", "P": "page", "para": "paragraph", "Para": "paragraph",
+    "par": "paragraph", "Tab": "table", "Ref": "reference", "ref": "reference", "Refs": "references",
+    "App": "appendix", "Ex": "example", "ex": "example", "Op": "opus", "op": "opus", "Pt": "part", "pt": "part",
+    "Ep": "episode", "ep": "episode", "Apt": "apartment", "apt": "apartment", "Ste": "suite", "Rm": "room",
+    "rm": "room", "Bldg": "building", "bldg": "building", "Fl": "floor", "ext": "extension", "Ext": "extension",
+    "approx": "approximately", "Approx": "approximately", "ca": "circa", "c": "circa", "Ca": "circa",
+    "est": "estimated", "max": "maximum", "min": "minimum", "avg": "average", "Ser": "serial", "ver": "version",
+    "Ver": "version", "art.": "article", "n": "note", "l": "line", "ll": "lines", "v": "version", "vs": "versus",
+    "cf": "compare", "Tel": "telephone", "tel": "telephone", "§": "section", "Sess": "session", "Dept": "department",
+    "Div": "division", "Lot": "lot", "Prop": "proposition", "Thm": "theorem", "Def": "definition", "Cor": "corollary",
+    "Add": "add", "born": "born", "temp": "temperature",
+}  # fmt: skip
+_NUMBERED_BARE = (
+    "Fig",
+    "Figs",
+    "Vol",
+    "Eq",
+    "Apt",
+    "Bldg",
+    "approx",
+    "Approx",
+    "pp",
+    "Chap",
+    "Ext",
+    "ext",
+    "Ep",
+    "No",
+    "Nos",
+)
+_LETTERED = frozenset("Fig fig Figs App Apt apt Sec Vol vol Ch Chap Eq Pt Op Art Bldg Ste".split())  # Fig. A, Vol. II
+# Wherever they stand. The dot is theirs, unless a sentence ends with it.
+_ANYWHERE = {
+    "Acct": "Account", "acct": "account",
+    "etc": "et cetera", "e.g": "for example", "eg": "for example", "i.e": "that is", "ie": "that is",
+    "a.k.a": "also known as", "vs": "versus", "cf": "compare", "viz": "namely", "approx": "approximately",
+    "dept": "department", "Dept": "Department", "univ": "university", "Univ": "University", "assn": "association",
+    "Assn": "Association", "Inc": "Incorporated", "Corp": "Corporation", "Ltd": "Limited", "Co": "Company",
+    "Bros": "Brothers", "Jr": "Junior", "Sr": "Senior", "Esq": "Esquire", "ibid": "ibid", "misc": "miscellaneous",
+    "avg": "average", "govt": "government", "Govt": "Government", "intl": "international", "Intl": "International",
+    "Int'l": "International", "int'l": "international", "natl": "national", "Nat'l": "National",
+    "Gov't": "Government", "gov't": "government", "incl": "including", "excl": "excluding", "esp": "especially",
+    "resp": "respectively", "eds": "editors", "Mfg": "Manufacturing", "mfg": "manufacturing", "tel": "telephone",
+    "Tel": "telephone", "hrs": "hours", "mins": "minutes", "yrs": "years", "wks": "weeks", "lbs": "pounds",
+    "pkg": "package", "qty": "quantity", "Qty": "Quantity", "Ph.D": "P.H.D", "Ph.Ds": "P.H.D's", "attn": "attention",
+    "Attn": "Attention", "asst": "assistant", "bldg": "building", "Bldg": "Building", "Blvd": "Boulevard",
+    "Ave": "Avenue", "Mon": "Monday", "Tues": "Tuesday", "Weds": "Wednesday", "Thurs": "Thursday", "Fri": "Friday",
+    "Feb": "February", "Aug": "August", "Sept": "September", "Oct": "October", "Nov": "November", "Dec": "December",
+    "Jan": "January", "Dist": "District", "Acad": "Academy", "Inst": "Institute", "Soc": "Society", "Mgr": "Manager",
+    "mgr": "manager", "mgmt": "management", "w.r.t": "with respect to", "s.t": "such that", "R.I.P": "rest in peace",
+    "P.S": "P.S", "N.B": "N.B",
+}  # fmt: skip
+# Without a dot these are abbreviations too.
+_DOTLESS = (
+    "etc",
+    "eg",
+    "ie",
+    "vs",
+    "Jr",
+    "Sr",
+    "Inc",
+    "Ltd",
+    "Corp",
+    "approx",
+    "govt",
+    "dept",
+    "Dept",
+    "misc",
+    "qty",
+    "Intl",
+    "incl",
+    "Int'l",
+    "int'l",
+    "gov't",
+    "Gov't",
+    "Nat'l",
+    "mgmt",
+    "attn",
+    "Attn",
+)
+# With these no sentence ends.
+_NEVER_LAST = "e.g i.e eg ie vs cf viz approx incl excl esp w.r.t attn Attn a.k.a Acct acct".split()
+_SLASHED = {
+    "w/o": "without", "w/": "with", "W/": "with", "w/in": "within", "b/c": "because", "b/w": "between",
+    "c/o": "care of", "and/or": "and or", "he/she": "he or she", "He/she": "He or she", "she/he": "she or he",
+    "his/her": "his or her", "His/her": "His or her", "him/her": "him or her",
+    "himself/herself": "himself or herself", "s/he": "she or he", "a/c": "A.C", "n/a": "N.A", "N/A": "N.A",
+    "I/O": "I.O", "yes/no": "yes or no", "Yes/No": "yes or no", "either/or": "either or",
+}  # fmt: skip
+STATES = {
+    "AL": "Alabama", "AK": "Alaska", "AZ": "Arizona", "AR": "Arkansas", "CA": "California", "CO": "Colorado",
+    "CT": "Connecticut", "DE": "Delaware", "FL": "Florida", "GA": "Georgia", "HI": "Hawaii", "ID": "Idaho",
+    "IL": "Illinois", "IN": "Indiana", "IA": "Iowa", "KS": "Kansas", "KY": "Kentucky", "LA": "Louisiana",
+    "ME": "Maine", "MD": "Maryland", "MA": "Massachusetts", "MI": "Michigan", "MN": "Minnesota", "MS": "Mississippi",
+    "MO": "Missouri", "MT": "Montana", "NE": "Nebraska", "NV": "Nevada", "NH": "New Hampshire", "NJ": "New Jersey",
+    "NM": "New Mexico", "NY": "New York", "NC": "North Carolina", "ND": "North Dakota", "OH": "Ohio",
+    "OK": "Oklahoma", "OR": "Oregon", "PA": "Pennsylvania", "RI": "Rhode Island", "SC": "South Carolina",
+    "SD": "South Dakota", "TN": "Tennessee", "TX": "Texas", "UT": "Utah", "VT": "Vermont", "VA": "Virginia",
+    "WA": "Washington", "WV": "West Virginia", "WI": "Wisconsin", "WY": "Wyoming",
+}  # fmt: skip
+_STATE_LIKE = re.compile(r", [A-Z]{2}\b")
+_NOT_STREETS = (
+    "The|A|An|On|In|At|By|To|Of|And|Or|But|From|With|For|When|While|As|If|Is|Was|Did|Does|Has|Had|Our|My|His|Her|"
+    "Their|Your|This|That|Then|So|Yes|No|Hi|Hello|Dear|Ask|Call|See|Meet|Said|Thanks|Thank|Mr|Mrs|Ms|Prof"
+)
+_NAME_BEFORE = rf"(?<=(?<![\p{{L}}])(?!(?:{_NOT_STREETS})\b)(?:\p{{Lu}}[\p{{L}}'’]+|[0-9]+(?:st|nd|rd|th))\s)"
+
+
+def _title(match: Any, _dialect: Dialect) -> Reading:
+    return _TITLES[match["title"]]
+
+
+def _street(match: Any, _dialect: Dialect) -> Reading:
+    dotted = match.string[match.end("street") : match.end("street") + 1] == "."
+    return [("all", _STREETS[match["street"]])] if dotted or match["street"] in _BARE_STREETS else None
+
+
+def _before_number(match: Any, _dialect: Dialect) -> Reading:
+    if match["letter"] and match["word"] not in _LETTERED:
+        return None
+    return [("all", _NUMBERED[match["word"]])]
+
+
+def _anywhere(match: Any, _dialect: Dialect) -> Reading:
+    return _ANYWHERE[match["word"]]
+
+
+def _state(match: Any, _dialect: Dialect) -> Reading:
+    return STATES[match["state"]]
+
+
+def _slashed(match: Any, _dialect: Dialect) -> Reading:
+    return _SLASHED[match[0]]
+
+
+def _plural_option(match: Any, _dialect: Dialect) -> Reading:
+    return f"{match['stem']}{match['ending']}"
+
+
+def _direction(match: Any, dialect: Dialect) -> Reading:
+    return letters(match[0], dialect)
+
+
+RULES = [
+    rule("abbreviation", rf"(?<![\p{{L}}\p{{N}}/])(?:{any_of(_SLASHED)})(?![\p{{L}}\p{{N}}/])", _slashed, "/"),
+    rule("plural", r"(?<![\p{L}\p{N}])(?P<stem>\p{L}{2,24})\((?P<ending>s|es)\)(?!\p{L})", _plural_option, "("),
+    rule(
+        "street",
+        rf"{_NAME_BEFORE}(?P<all>(?P<street>{any_of(_STREETS)})(?![\p{{L}}\p{{N}}'’]){OWN_DOT}?)(?=\s*\Z|"
+        rf"\.?\s*\Z|[.,;:!?)]|\s(?:\p{{Ll}}|[0-9]|[NSEW]{{1,2}}\b|\#))",
+        _street,
+        "SABRDLCPHTE",
+    ),
+    rule(
+        "direction",
+        rf"(?<=\b(?:{any_of(_STREETS)}|Street|Avenue|Road|Boulevard|Drive)\.? )(?:NW|NE|SW|SE)\b",
+        _direction,
+        "NS",
+    ),
+    rule(
+        "title",
+        rf"(?<![\p{{L}}\p{{N}}.])(?P<title>{any_of(_TITLES)})\.(?=\s(?:(?:{any_of(_TITLES)})\.\s|and "
+        rf"(?:{any_of(_TITLES)})\.|(?:[dvl][aeo]\p{{Ll}}* )?[\"“‘']?\p{{Lu}}))",
+        _title,
+        ".",
+    ),
+    rule(
+        "title",
+        rf"(?<![\p{{L}}\p{{N}}.])(?P<title>{any_of(_BARE_TITLES)})(?=\s(?:and (?:{any_of(_BARE_TITLES)})\b|\p{{Lu}}))",
+        _title,
+        "DMPSLC",
+    ),
+    rule("title", r"(?<![\p{L}\p{N}.&])(?P<title>Mr|Mrs|Ms|Dr)\.", _title, "."),
+    rule(
+        "title", rf"(?<=\b(?:Lt|Maj|Brig|Col)\. )(?P<title>Col|Gen|Cmdr|Adm)(?![\p{{L}}\p{{N}}]){OWN_DOT}?", _title, "."
+    ),
+    rule(
+        "abbreviation",
+        rf"(?<![\p{{L}}\p{{N}}.'’&])(?P<all>(?P<word>{any_of(_NUMBERED)})\.)(?=\s?\(?[0-9]|\s?\#|(?P<letter>\s?"
+        rf"(?:[IVXLC]+|[A-Z])\b))",
+        _before_number,
+        ".",
+        at=AT_DOTTED,
+    ),
+    rule(
+        "abbreviation",
+        rf"(?P<all>(?P<word>{any_of(_NUMBERED_BARE)}))(?P<letter>(?!))?(?=\s[0-9])",
+        _before_number,
+        DIGITS,
+        at=AT_WORD_BEFORE_NUMBER,
+    ),
+    rule(
+        "abbreviation",
+        rf"(?P<word>{any_of(_ANYWHERE)})(?![\p{{L}}\p{{N}}'’@/-])(?:{OWN_DOT}|(?<=\b"
+        rf"(?:{any_of(_NEVER_LAST)}))\.|(?=\.))(?!\p{{L}})",
+        _anywhere,
+        ".",
+        at=AT_DOTTED,
+    ),
+    rule(
+        "abbreviation", rf"(?<![\p{{L}}\p{{N}}.'’@/-])(?P<word>{any_of(_DOTLESS)})(?![\p{{L}}\p{{N}}'’@/.-])", _anywhere
+    ),
+    rule("abbreviation", rf"(?<=\b[Ee]t )al{OWN_DOT}", "al", "."),
+    rule("versus", r"(?<=\p{L}\.? )v\.(?= \p{Lu})", "versus", "v"),
+    rule("and", r"['’‘][nN]['’](?=\s?\p{L})", "and", "'’‘"),
+    rule(
+        "state",
+        rf"(?<=\p{{L}}, )(?P<state>{any_of(STATES)})(?=\s[0-9]{{5}}\b|[.,;:)!?]|\s*\Z|\s\p{{Ll}})",
+        _state,
+        _STATE_LIKE,
+    ),
+]

@@ -1,0 +1,203 @@
+"""Web and e-mail addresses, IP addresses, paths, file names, handles and hashtags."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import regex
+
+from kokoro_server.text.spoken.engine import Dialect, Reading, rule
+from kokoro_server.text.spoken.english.patterns import AT_NUMBER, DIGITS, INNER_DOT, any_of
+from kokoro_server.text.spoken.english.words import digits, in_pairs, letters, word_or_letters
+
+_MARKS = {
+    ".": "dot",
+    "/": "slash",
+    "\\": "backslash",
+    ":": "colon",
+    "@": "at",
+    "?": "question mark",
+    "=": "equals",
+    "&": "and",
+    "#": "hash",
+    "%": "percent",
+    "+": "plus",
+    "~": "tilde",
+    "-": "dash",
+    "_": "underscore",
+    "*": "star",
+    "$": "dollar",
+    "!": "exclamation mark",
+}
+# Endings that are said as a word. The others are spelled if they have fewer than four letters.
+_WORDS = frozenset(
+    "app art bar bat bin biz blog cat club com conf dat dev doc docs env fit fun gif git info ink jar "
+    "java jpeg json key link live lock log map mov name net news one online org out page pro raw run "
+    "sass shop site space store sum tar tech temp test text tom toml top tool uno vip vue web wiki world "
+    "xyz yaml zip zone co me so to gov www2".split()
+)
+_SAID = {
+    "www": "W.W.W",
+    "edu": "E.D.U",
+    "xyz": "X.Y.Z",
+    "jpg": "J.P.G",
+    "etc": "et cetera",
+    "usr": "user",
+    "src": "source",
+}
+_TLDS = (
+    "com org net edu gov mil int io dev ai app co uk us ca de fr it es nl eu au jp cn in br ru ch se no pl be at "
+    "info biz me tv gg ly sh xyz tech online site store blog cloud page wiki fm to so nz ie za kr museum name pro "
+    "one"
+).split()
+_EXTENSIONS = (
+    "py js ts tsx jsx json yaml yml toml md txt csv tsv pdf png jpg jpeg gif svg webp html htm css scss cpp hpp cc "
+    "rs go java sh bat exe zip tar gz tgz bz2 xz rar 7z mp3 mp4 wav flac ogg mov avi mkv doc docx xls xlsx ppt "
+    "pptx xml log ini cfg conf lock env sql db sqlite ipynb rb php swift kt lua dll so dylib bin iso img deb rpm "
+    "apk jar whl onnx pt srt vtt tex bib epub h c"
+).split()
+_PART = regex.compile(r"[0-9]+|[^\W\d_]+|[^\w\s]|_")
+_HUMPS = regex.compile(r"\p{Lu}+(?!\p{Ll})|\p{Lu}?\p{Ll}+|[0-9]+|\p{L}")
+_HOST_LABEL = r"[\p{L}\p{N}](?:[\p{L}\p{N}-]{0,62}[\p{L}\p{N}])?"
+_TAIL = r"(?:[/?#][^\s<>\"“”`|。，、！？]*[^\s<>\"“”`|。，、！？.,;:!?'’)\]}*_])?/?"
+_SCHEME = re.compile(r"://|www\.", re.IGNORECASE)
+_HOST_LIKE = re.compile(r"\.[^\W_]|localhost[:/]")
+_HASH_LIKE = re.compile(r"[0-9a-fA-F]{7}|[0-9a-fA-F]{2}[:-][0-9a-fA-F]{2}[:-]")
+_INITIALS = regex.compile(r"(?:\p{L}\.)+\p{L}{1,2}|[0-9.]+\p{L}*")  # U.S, 2.5m
+_IP = r"(?:[0-9]{1,3}\.){3}[0-9]{1,3}"
+
+
+def spell_out(text: str, dialect: Dialect) -> str:
+    """Every part of an address: words and numbers, and the names of the marks between them."""
+    said = list[str]()
+    for part in _PART.findall(text):
+        lower = part.lower()
+        if part[0].isdecimal():
+            said.append(in_pairs(part, dialect) if len(part) < 5 else digits(part))
+        elif part in _MARKS:
+            said.append(_MARKS[part])
+        elif lower in _SAID:
+            said.append(_SAID[lower])
+        elif lower in _WORDS:
+            said.append(lower)
+        elif part.isalpha():
+            said += [word_or_letters(hump, dialect) for hump in _HUMPS.findall(part)]
+    return " ".join(said)
+
+
+def _url(match: Any, dialect: Dialect) -> Reading:
+    return [("scheme", ""), ("address", spell_out(match["address"], dialect))]
+
+
+def _spelled(match: Any, dialect: Dialect) -> Reading:
+    return spell_out(match[0], dialect)
+
+
+def _dotted(match: Any, dialect: Dialect) -> Reading:
+    return None if _INITIALS.fullmatch(match[0]) else spell_out(match[0], dialect)
+
+
+def _handle(match: Any, dialect: Dialect) -> Reading:
+    return [("sign", "at"), ("name", _name(match["name"], dialect))]
+
+
+def _hashtag(match: Any, dialect: Dialect) -> Reading:
+    return [("sign", "hashtag"), ("name", _name(match["name"], dialect))]
+
+
+def _name(text: str, dialect: Dialect) -> str:
+    """The words that a handle or a hashtag is made of: MachineLearning, jane_doe, COVID19."""
+    parts = _HUMPS.findall(text)
+    return " ".join(in_pairs(part, dialect) if part[0].isdecimal() else _hump(part, dialect) for part in parts)
+
+
+def _hump(part: str, dialect: Dialect) -> str:
+    return letters(part, dialect) if len(part) == 1 and part not in "aI" else part
+
+
+def _color(match: Any, dialect: Dialect) -> Reading:
+    parts = regex.findall(r"[A-Za-z]+|[0-9]+", match["hex"])
+    said = (digits(part) if part[0].isdecimal() else letters(part, dialect) for part in parts)
+    return f"hash {' '.join(said)}"
+
+
+def _mac_or_hash(match: Any, dialect: Dialect) -> Reading:
+    return " ".join(digits(each) if each.isdecimal() else letters(each, dialect) for each in match[0] if each.isalnum())
+
+
+RULES = [
+    rule(
+        "web address",
+        rf"(?<![\p{{L}}\p{{N}}])(?P<scheme>(?:https?|ftp|wss?|ssh|git|file|s3)://(?:www\.)?|www\.)(?P<address>"
+        rf"(?:[^\s/@<>]+@)?(?:localhost|\[[0-9A-Fa-f:]+\]|{_HOST_LABEL}(?:\.{_HOST_LABEL})*)?(?::[0-9]+)?{_TAIL})",
+        _url,
+        _SCHEME,
+        flags=regex.IGNORECASE,
+    ),
+    rule(
+        "e-mail address",
+        rf"(?<![\p{{L}}\p{{N}}.@])(?P<scheme>mailto:)?(?P<address>[\p{{L}}\p{{N}}][\p{{L}}\p{{N}}._%+-]*+@"
+        rf"{_HOST_LABEL}(?:\.{_HOST_LABEL})+)",
+        _url,
+        "@",
+    ),
+    rule(
+        "IP address",
+        rf"(?<![\p{{L}}\p{{N}}.]){_IP}(?:/[0-9]{{1,2}})?(?::[0-9]{{1,5}})?(?![\p{{L}}\p{{N}}])(?!\.[0-9])",
+        _spelled,
+        INNER_DOT,
+        at=AT_NUMBER,
+    ),
+    rule(
+        "web address",
+        rf"(?<![\p{{L}}\p{{N}}@.#/_-])(?:localhost(?=[:/])|(?:{_HOST_LABEL}\.)+(?:{any_of(_TLDS)})"
+        rf"(?![\p{{L}}\p{{N}}-])(?!\.[\p{{L}}\p{{N}}]))(?<![.][A-Z][a-z]+)(?::[0-9]+)?{_TAIL}",
+        _dotted,
+        _HOST_LIKE,
+    ),
+    rule(
+        "Windows path",
+        r"(?<![\p{L}\p{N}])[A-Za-z]:\\[^\s<>\"“”`|*?]*[^\s<>\"“”`|*?.,;:!'’)\]}]",
+        _spelled,
+        "\\",
+    ),
+    rule(
+        "path",
+        r"(?<![\p{L}\p{N}.:/~<-])(?:~|\.{1,2})?/(?:[\p{L}\p{N}_.@+-]+/)*\.?[\p{L}\p{N}_@+-]"
+        r"(?:[\p{L}\p{N}_.@+-]*[\p{L}\p{N}_@+-])?/?(?![\p{L}\p{N}])",
+        _spelled,
+        "/",
+    ),
+    rule(
+        "path",
+        r"(?<![\p{L}\p{N}.:/])(?:[\p{L}_][\p{L}\p{N}_.-]*/){2,}[\p{L}\p{N}_-]+(?:\.[\p{L}\p{N}]+)*/?(?![\p{L}\p{N}/])",
+        _spelled,
+        "/",
+    ),
+    rule(
+        "file name",
+        rf"(?<![\p{{L}}\p{{N}}/\\._-])(?:[\p{{L}}\p{{N}}_-]+/)*[\p{{L}}\p{{N}}_-]*(?:\.[\p{{L}}\p{{N}}_-]+)*\."
+        rf"(?:{any_of(_EXTENSIONS)})(?![\p{{L}}\p{{N}}])(?!\.[\p{{L}}\p{{N}}])",
+        _dotted,
+        INNER_DOT,
+    ),
+    rule(
+        "color",
+        r"(?<![\p{L}\p{N}&])\#(?P<hex>[0-9A-Fa-f]{6}|[0-9A-Fa-f]{8})(?![\p{L}\p{N}])(?<=[A-Fa-f][0-9A-Fa-f]*|"
+        r"color:?\s\S+)",
+        _color,
+        "#",
+    ),
+    rule("hashtag", r"(?<![\p{L}\p{N}&/])(?P<sign>[#＃])(?P<name>(?=[0-9_]*\p{L})[\p{L}\p{N}_]+)", _hashtag, "#＃"),
+    rule("handle", r"(?<![\p{L}\p{N}.])(?P<sign>@)(?P<name>\p{L}[\p{L}\p{N}_]*)", _handle, "@"),
+    rule(
+        "hash",
+        r"(?<![\p{L}\p{N}])(?=[0-9a-fA-F:-]{0,64}[0-9])(?=[0-9a-fA-F:-]{0,64}[a-fA-F])(?:"
+        r"(?:[0-9a-fA-F]{2}[:-]){5}[0-9a-fA-F]{2}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|"
+        r"(?=[a-f]*[0-9][0-9a-f]*[a-f])(?=[0-9]*[a-f][0-9a-f]*[0-9])[0-9a-f]{7,64})(?![\p{L}\p{N}])",
+        _mac_or_hash,
+        DIGITS,
+        _HASH_LIKE,
+    ),
+]

@@ -1,0 +1,54 @@
+"""Words in capitals: misaki spells what it takes for a name, so shouted words are given to it in small letters."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import regex
+
+from kokoro_server.text.spoken.engine import Dialect, Reading, rule
+from kokoro_server.text.spoken.english.patterns import any_of
+
+# Acronyms that misaki misreads. It knows most of them.
+_SAID = {"AWS": "A.W.S", "WIFI": "wifi", "BERT": "Bert", "GAN": "gan", "GANs": "gans", "YOLO": "yolo", "FOMO": "fomo"}
+# A run of capitals with one of these in it is shouted.
+_SMALL_WORDS = frozenset(
+    "a all am an and are as at be but by can did do does for from get go had has have he her here his how i if in is "
+    "it just let me my never no not now of off on one only or our out over please she so stop that the their them then "
+    "there they this to up was we were what when who why will with you your".split()
+)
+_SPELLED = frozenset("ADHD HDMI HIPAA IBAN ICBM IEEE ISBN JSON NCAA NYSE OECD UCLA UEFA YAML".split())
+_VOWEL = re.compile(r"[AEIOUY]")
+_SHOUTED = re.compile(r"[A-Z][ ,:!?-]{1,3}[A-Z]{2}")
+# A whole word: neither McX nor U.S. nor AT&T.
+_CAPITALS = r"\p{Lu}[\p{Lu}'’]*+(?![\p{L}\p{N}&]|\.\p{L})"
+_WORD = regex.compile(r"\p{Lu}[\p{Lu}'’]*+")
+
+
+def _run(match: Any, _dialect: Dialect) -> Reading:
+    """One small word is no more than IBM AND NASA; with two of them all words are shouted."""
+    words = list(_WORD.finditer(match.string, *match.span()))
+    small = [word for word in words if word[0] not in ("A", "I") and word[0].lower() in _SMALL_WORDS]
+    shouted = [word for word in words if word in small or _is_word(word[0])] if len(small) > 1 else small
+    return [(word.span(), word[0].lower()) for word in shouted] or None
+
+
+def _is_word(text: str) -> bool:
+    return len(text) > 3 and _VOWEL.search(text) is not None and text not in _SPELLED
+
+
+RULES = [
+    rule(
+        "acronym",
+        rf"(?<![\p{{L}}\p{{N}}])(?:{any_of(_SAID)})(?![\p{{L}}\p{{N}}])",
+        lambda match, _dialect: _SAID[match[0]],
+        re.compile("|".join(_SAID)),
+    ),
+    rule(
+        "capitals",
+        rf"(?<![\p{{L}}\p{{N}}.&-]){_CAPITALS}(?:[ ,:!?-]{{1,3}}{_CAPITALS})++",
+        _run,
+        _SHOUTED,
+    ),
+]

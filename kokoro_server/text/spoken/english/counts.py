@@ -1,0 +1,100 @@
+"""Ordinals, percentages, magnitudes and versions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import regex
+
+from kokoro_server.text.spoken.engine import Dialect, Reading, rule
+from kokoro_server.text.spoken.english.patterns import (
+    AT_NUMBER,
+    DIGITS,
+    INNER_DOT,
+    INTEGER,
+    LEFT,
+    MAGNITUDES,
+    NUMBER,
+    SPACE,
+)
+from kokoro_server.text.spoken.english.words import cardinal, decimal, digits, ordinal, plural, value
+
+_RACE = regex.compile(r"\s(?:runs?|races?|marathon)\b")
+
+
+def _ordinal(match: Any, dialect: Dialect) -> Reading:
+    number = value(match["number"])
+    if len(number) > 15:
+        return None
+    words = ordinal(int(number), dialect)
+    return plural(words) if match["many"] else words
+
+
+def _percent(match: Any, dialect: Dialect) -> Reading:
+    return f"{decimal(match['number'], dialect)} {'percent' if match['sign'] in '%％' else 'per mille'}"
+
+
+def _magnitude(match: Any, dialect: Dialect) -> Reading:
+    letter = match["big"]
+    if letter == "k" and _RACE.match(match.string, match.end()):
+        letter = "K"
+    words = MAGNITUDES[letter.lower()] if letter not in ("K", "B", "T", "b", "t") else letter
+    return f"{decimal(match['number'], dialect)} {words}"
+
+
+def _dotted(match: Any, dialect: Dialect) -> Reading:
+    """A version or a section: 3.2.1."""
+    said = " point ".join(
+        decimal(part, dialect) if part[0] != "0" else digits(part) for part in match["number"].split(".")
+    )
+    return [("v", "version"), ("number", said)] if match["v"] else [("number", said)]
+
+
+RULES = [
+    rule("percent", rf"{LEFT}(?P<number>{NUMBER}){SPACE}?(?P<sign>[%％‰])", _percent, "%％‰", DIGITS, at=AT_NUMBER),
+    rule(
+        "ordinal",
+        rf"{LEFT}(?P<number>{INTEGER})(?:st|nd|rd|th|ST|ND|RD|TH)(?P<many>s)?(?![\p{{L}}\p{{N}}])",
+        _ordinal,
+        DIGITS,
+        at=AT_NUMBER,
+    ),
+    rule(
+        "version",
+        r"(?<![\p{L}\p{N}])(?P<v>[vV]\.?[ ]?)(?P<number>[0-9]+(?:\.[0-9]+){1,6})(?![0-9])",
+        _dotted,
+        "vV",
+        DIGITS,
+    ),
+    rule(
+        "version",
+        r"(?<![\p{L}\p{N}])(?<![0-9]\.)(?P<v>(?!))?(?P<number>[0-9]+(?:\.[0-9]+){2,6})(?![0-9])",
+        _dotted,
+        INNER_DOT,
+        at=AT_NUMBER,
+    ),
+    rule(
+        "version",
+        r"(?<![\p{L}\p{N}])(?P<v>[vV]\.?)(?P<number>[0-9]+(?:\.[0-9]+)?)(?![\p{L}\p{N}])",
+        _dotted,
+        "vV",
+        DIGITS,
+    ),
+    rule(
+        "number",
+        r"(?<=[A-Z][\p{L}]*\s)(?P<number>[0-9]\.[1-9][0-9])(?P<suffix>(?!))?(?![\p{L}\p{N}%]|\.[0-9])(?<=\b"
+        r"(?:Python|Java|Ruby|PHP|Go|Node|Rust|Ubuntu|Django|Kubernetes)\s\S+)",
+        lambda match, dialect: " point ".join(cardinal(int(part), dialect) for part in match["number"].split(".")),
+        ".",
+        at=AT_NUMBER,
+    ),
+    rule(
+        "magnitude",
+        rf"{LEFT}(?<!\p{{L}}[\p{{L}}\p{{N}}]{{0,9}}-(?:[0-9]{{1,4}}-)?)(?P<number>{NUMBER})(?P<big>k|K|M|B|T|bn|"
+        rf"mn|mln|tn|m)(?![\p{{L}}\p{{N}}])",
+        _magnitude,
+        "kKMBTbmt",
+        DIGITS,
+        at=AT_NUMBER,
+    ),
+]

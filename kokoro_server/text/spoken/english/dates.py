@@ -1,0 +1,292 @@
+"""Dates, years, decades, centuries."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import regex
+
+from kokoro_server.text.spoken.engine import Dialect, Reading, Where, rule
+from kokoro_server.text.spoken.english.patterns import (
+    AT_NUMBER,
+    DASH,
+    DASHES,
+    DIGITS,
+    FULL_MONTH,
+    LEFT,
+    MONTH_NAMES,
+    MONTHS,
+    SHORT_MONTH,
+    any_of,
+    follows,
+)
+from kokoro_server.text.spoken.english.words import cardinal, digits, letters, ordinal, plural, year
+
+WEEKDAYS = {
+    "Mon": "Monday",
+    "Tue": "Tuesday",
+    "Tues": "Tuesday",
+    "Wed": "Wednesday",
+    "Weds": "Wednesday",
+    "Thu": "Thursday",
+    "Thur": "Thursday",
+    "Thurs": "Thursday",
+    "Fri": "Friday",
+    "Sat": "Saturday",
+    "Sun": "Sunday",
+}
+_WEEKDAY = any_of(WEEKDAYS)
+_ANY_WEEKDAY = rf"(?:{_WEEKDAY}|{any_of(set(WEEKDAYS.values()))})"
+_MONTH = rf"(?P<month>(?:{FULL_MONTH})|(?:{SHORT_MONTH})\b\.?)"
+_DAY = r"(?P<day>(?:0?[1-9]|[12][0-9]|3[01])(?:st|nd|rd|th)?)"
+_TO_DAY = rf"(?:\s?(?P<dash>{DASH})\s?(?P<today>(?:[1-9]|[12][0-9]|3[01])(?:st|nd|rd|th)?)(?![0-9]))?"
+_YEAR = r"(?P<year>[1-9][0-9]{3})(?![0-9]|,[0-9]|\.[0-9])"
+_END = r"(?![\p{N}])(?![.,:/][0-9])(?!\s?(?:%|[ap]\.?m\b))"
+_WEEKDAY_LIKE = re.compile(rf"\b(?:{_WEEKDAY})\b")
+_MONTH_LIKE = re.compile(r"\b(?:Jan|Feb|Aug|Sept|Oct|Nov|Dec)\b")
+_ERA = re.compile(r"B\.?C|A\.?D|C\.?E")
+_THE = regex.compile(r"\b[Tt]he\s\Z")
+
+
+def month_name(text: str) -> str:
+    return MONTHS[text[:3]]
+
+
+def _month_claim(match: Any) -> list[tuple[Where, str]]:
+    text = match["month"]
+    return [] if text in MONTH_NAMES else [("month", month_name(text))]
+
+
+def _day(text: str, dialect: Dialect) -> str:
+    return ordinal(int("".join(filter(str.isdecimal, text))), dialect)
+
+
+def _year_claim(match: Any, dialect: Dialect) -> list[tuple[Where, str]]:
+    return [("year", year(int(match["year"]), dialect))] if match["year"] else []
+
+
+def _month_day(match: Any, dialect: Dialect) -> Reading:
+    claims = [*_month_claim(match), ("day", _day(match["day"], dialect))]
+    if match["today"]:
+        claims += [("dash", "to"), ("today", _day(match["today"], dialect))]
+    return claims + _year_claim(match, dialect)
+
+
+def _day_month(match: Any, dialect: Dialect) -> Reading:
+    """5 May is the fifth of May; after `the` and before `of` the ordinal alone."""
+    the = "" if follows(match, _THE) else "the "
+    of = "" if match["of"] else " of"
+    first, last = ("day", "today") if match["today"] else ("day", "day")
+    claims: list[tuple[Where, str]] = [(first, the + _day(match[first], dialect) + ("" if match["today"] else of))]
+    if match["today"]:
+        if match["dash"].strip() in DASHES:
+            claims.append(("dash", "to"))
+        claims.append((last, f"the {_day(match['today'], dialect)}{of}"))
+    return claims + _month_claim(match) + _year_claim(match, dialect)
+
+
+def _month_year(match: Any, dialect: Dialect) -> Reading:
+    return _month_claim(match) + _year_claim(match, dialect)
+
+
+def _date(years: str, month: int, day: int, dialect: Dialect) -> str | None:
+    if not (1 <= month <= 12 and 1 <= day <= 31):
+        return None
+    said = ""
+    if len(years) == 4:
+        said = f" {year(int(years), dialect)}"
+    elif years:
+        said = f" {year((2000 if int(years) < 70 else 1900) + int(years), dialect)}"
+    if dialect.british:
+        return f"the {ordinal(day, dialect)} of {MONTH_NAMES[month - 1]}{said}"
+    return f"{MONTH_NAMES[month - 1]} {ordinal(day, dialect)}{said}"
+
+
+def _iso(match: Any, dialect: Dialect) -> Reading:
+    words = _date(match["y"], int(match["m"]), int(match["d"]), dialect)
+    return words and [("date", words), *([("t", "at")] if match["t"] else [])]
+
+
+def _numeric(match: Any, dialect: Dialect) -> Reading:
+    """Month first in America, day first in Britain and wherever dots are used, or as it must be."""
+    first, second = int(match["a"]), int(match["b"])
+    day_first = dialect.british or match["sep"] == "."
+    month, day = (second, first) if (day_first and second <= 12) or first > 12 else (first, second)
+    return _date(match["y"] or "", month, day, dialect)
+
+
+def _weekday(match: Any, _dialect: Dialect) -> Reading:
+    return WEEKDAYS[match["weekday"].rstrip(".")]
+
+
+def _decade(match: Any, dialect: Dialect) -> Reading:
+    number = int(match["decade"])
+    if number % 100 == 0 and len(match["decade"]) == 4:
+        high = number // 100
+        return plural(cardinal(number, dialect)) if high % 10 == 0 else f"{cardinal(high, dialect)} hundreds"
+    if len(match["decade"]) == 4:
+        return f"{cardinal(number // 100, dialect)} {plural(cardinal(number % 100, dialect))}"
+    return "two thousands" if number == 0 else plural(cardinal(number, dialect))
+
+
+def _era(match: Any, dialect: Dialect) -> Reading:
+    claims: list[tuple[Where, str]] = [("era", letters(match["era"], dialect))]
+    if match["number"] and not match["comma"]:
+        claims.append(("number", year(int(match["number"]), dialect)))
+    return claims
+
+
+def _season(match: Any, dialect: Dialect) -> Reading:
+    """2020/21, 2003-04: the second year without its century."""
+    second = match["second"]
+    said = f"oh {digits(second[1])}" if second[0] == "0" else cardinal(int(second), dialect)
+    joint = "to" if match["dash"] in DASHES else " "
+    return [("first", year(int(match["first"]), dialect)), ("dash", joint), ("second", said)]
+
+
+def _quarter(match: Any, dialect: Dialect) -> Reading:
+    years = match["year"]
+    said = year(int(years) if len(years) == 4 else 2000 + int(years), dialect)
+    return f"{letters(match['letter'], dialect)} {cardinal(int(match['number']), dialect)} {said}"
+
+
+def _fiscal(match: Any, dialect: Dialect) -> Reading:
+    years = match["year"]
+    said = year(int(years), dialect) if len(years) == 4 else cardinal(int(years), dialect)
+    return f"{letters(match['letters'], dialect)} {said}"
+
+
+RULES = [
+    rule(
+        "date",
+        r"(?<![\p{L}\p{N}])(?<![0-9][.,:/-])(?P<date>(?P<y>[12][0-9]{3})(?P<sep>[-/.‑–])(?P<m>0?[1-9]|"
+        r"1[0-2])(?P=sep)(?P<d>0?[1-9]|[12][0-9]|3[01]))(?:(?P<t>T)(?=[0-9]{2}:[0-9]{2})|(?![\p{L}\p{N}]|"
+        r"[-/.][0-9]))",
+        _iso,
+        DIGITS,
+        at=AT_NUMBER,
+    ),
+    rule(
+        "date",
+        r"(?<![\p{L}\p{N}$])(?<![0-9][.,:/-])(?P<a>[0-9]{1,2})(?P<sep>[-/.])(?P<b>[0-9]{1,2})(?P=sep)"
+        r"(?P<y>[12][0-9]{3}|[0-9]{2}(?=[^.]|\.(?![0-9])|\Z))(?![\p{L}\p{N}]|[-/][0-9])",
+        lambda match, dialect: _numeric(match, dialect) if len(match["y"]) == 4 or match["sep"] == "/" else None,
+        DIGITS,
+        "-/.",
+        at=AT_NUMBER,
+    ),
+    rule(
+        "date",
+        rf"{LEFT}(?P<a>[0-9]{{1,2}})(?P<sep>/)(?P<b>[0-9]{{1,2}})(?P<y>(?!))?(?![\p{{L}}\p{{N}}/%]|[.,:-][0-9])"
+        rf"(?<=\b(?:[Oo]n|[Dd]ue|[Dd]ue by|[Dd]ated?|[Ss]ince|[Uu]ntil|[Tt]ill|[Ss]tarting|[Ee]nding|"
+        rf"{_ANY_WEEKDAY}[.,]?):?\s[0-9/]{{3,5}})(?! of\b| (?:the )?(?:stars|points))",
+        _numeric,
+        "/",
+        at=AT_NUMBER,
+    ),
+    rule(
+        "weekday",
+        rf"\b(?P<weekday>(?:{_WEEKDAY})\b\.?)(?=,?\s(?:{FULL_MONTH}|{SHORT_MONTH}|[0-9]{{1,2}}\b)|"
+        rf"\s?{DASH}\s?{_ANY_WEEKDAY}\b|/{_ANY_WEEKDAY}\b)",
+        _weekday,
+        _WEEKDAY_LIKE,
+    ),
+    rule(
+        "weekday",
+        rf"\b(?P<weekday>(?:{_WEEKDAY})\b\.?)(?<=\b{_ANY_WEEKDAY}\.?\s?(?:{DASH}|/|,\s|and |& )\s?(?:{_WEEKDAY})\.?)",
+        _weekday,
+        _WEEKDAY_LIKE,
+    ),
+    rule(
+        "date",
+        rf"\b{_MONTH}\s{_DAY}{_TO_DAY}{_END}(?:,?\s{_YEAR})?(?!\s(?:people|times|percent|men|women|of them|or)\b)",
+        _month_day,
+        DIGITS,
+    ),
+    rule(
+        "date",
+        rf"{LEFT}{_DAY}(?:(?P<dash>\s?{DASH}\s?|\s(?:to|and|or)\s(?:the )?)(?P<today>(?:[1-9]|[12][0-9]|3[01])"
+        rf"(?:st|nd|rd|th)?))?(?P<of>\sof)?\s{_MONTH}(?![\p{{L}}\p{{N}}])(?:,?\s{_YEAR})?(?!\s[0-9]{{1,2}}\b(?!:))",
+        _day_month,
+        DIGITS,
+        at=AT_NUMBER,
+    ),
+    rule("date", rf"\b{_MONTH},?\s{_YEAR}{_END}", _month_year, DIGITS),
+    rule(
+        "month",
+        r"(?<=\b(?:in|since|until|till|by|from|to|of|last|next|this|early|late|mid|and|through)[ -])(?P<month>"
+        r"(?:Jan|Feb|Aug|Sept|Oct|Nov|Dec)\b\.?)(?!\s[A-Z][a-z])",
+        lambda match, _dialect: [
+            (
+                "month",
+                month_name(match["month"])
+                + ("." if match["month"].endswith(".") and match.end() == len(match.string.rstrip()) else ""),
+            )
+        ],
+        _MONTH_LIKE,
+    ),
+    rule(
+        "month",
+        rf"\b(?P<month>(?:{SHORT_MONTH})\b\.?)(?=\s?[–-]\s?(?:{FULL_MONTH}|{SHORT_MONTH})\b)|(?<=\b"
+        rf"(?:{FULL_MONTH}|(?:{SHORT_MONTH})\.?)\s?[–-]\s?)(?P<month>(?:{SHORT_MONTH})\b\.?)",
+        lambda match, _dialect: [("month", month_name(match["month"]))],
+        "–-",
+    ),
+    rule(
+        "range",
+        rf"(?<=\b(?:{FULL_MONTH}|(?:{SHORT_MONTH})\.?|{_ANY_WEEKDAY}\.?))\s?(?P<dash>[–-])\s?(?="
+        rf"(?:{FULL_MONTH}|{SHORT_MONTH}|{_ANY_WEEKDAY})\b)",
+        lambda _m, _d: [("dash", "to")],
+        "–-",
+    ),
+    rule(
+        "decade",
+        r"(?<![\p{L}\p{N}])(?<![0-9][.,])(?P<decade>[12][0-9]{2}0)['’]?s(?![\p{L}\p{N}])",
+        _decade,
+        DIGITS,
+        at=AT_NUMBER,
+    ),
+    rule("decade", r"['’‘](?P<decade>[0-9]0)s(?![\p{L}\p{N}])", _decade, DIGITS),
+    rule(
+        "decade",
+        r"(?<![\p{L}\p{N}.,$])(?P<decade>[2-9]0)['’]?s(?![\p{L}\p{N}])(?! (?:timeout|delay|timer|wait|interval)\b)",
+        _decade,
+        DIGITS,
+        at=AT_NUMBER,
+    ),
+    rule(
+        "year",
+        r"(?<![0-9])['’‘](?P<y>[0-9]{2})(?![\p{L}\p{N}'’])",
+        lambda match, dialect: (
+            f"oh {digits(match['y'][1])}" if match["y"][0] == "0" else cardinal(int(match["y"]), dialect)
+        ),
+        "'’‘",
+        DIGITS,
+    ),
+    rule("fiscal year", r"\b(?P<letters>FY|CY)[ ]?['’]?(?P<year>(?:20|19)?[0-9]{2})\b", _fiscal, DIGITS),
+    rule(
+        "quarter",
+        r"\b(?P<letter>[QH])(?P<number>[1-4])[ ]?['’]?(?P<year>(?:20|19)[0-9]{2}|(?<=['’])[0-9]{2})\b",
+        _quarter,
+        DIGITS,
+    ),
+    rule(
+        "season",
+        rf"{LEFT}(?P<first>(?:1[5-9]|20)[0-9]{{2}})(?P<dash>[-–/])(?P<second>[0-9]{{2}})(?![\p{{L}}\p{{N}}]|"
+        rf"[-.,/–][0-9])",
+        _season,
+        DIGITS,
+        at=AT_NUMBER,
+    ),
+    rule(
+        "era",
+        r"(?<![\p{L}\p{N}])(?:(?P<number>[0-9]{1,4})|(?P<comma>[0-9]{1,3}(?:,[0-9]{3})+))?(?:\s?)(?P<era>BCE|BC|"
+        r"CE|AD|B\.C\.E\.?|B\.C\.?|A\.D\.?|C\.E\.?)(?![\p{L}\p{N}])(?<=[0-9](?:st|nd|rd|th|s| century|"
+        r" centuries)?\s?[A-Z.]+)",
+        _era,
+        "BCA",
+        at=AT_NUMBER,
+    ),
+    rule("era", r"\b(?P<era>AD|A\.D\.|CE)\s(?P<number>[0-9]{1,4})(?P<comma>(?!))?\b", _era, _ERA, DIGITS),
+]

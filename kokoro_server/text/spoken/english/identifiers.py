@@ -1,0 +1,186 @@
+"""Names made of letters and digits: models, formulas, codes, names in program text."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import regex
+
+from kokoro_server.text.spoken.engine import Dialect, Reading, rule
+from kokoro_server.text.spoken.english.patterns import AT_CODE, DIGITS
+from kokoro_server.text.spoken.english.words import cardinal, digits, in_pairs, letters, plural, word_or_letters
+
+_RUN = regex.compile(r"[0-9]+|\p{L}+|\.")
+_ELEMENTS = (
+    "He Li Be Ne Na Mg Al Si Cl Ar Ca Sc Ti Cr Mn Fe Co Ni Cu Zn Ga Ge As Se Br Kr Rb Sr Zr Nb Mo Ag Cd In Sn Sb "
+    "Te Xe Cs Ba Pt Au Hg Tl Pb Bi Rn Ra Th Pu H B C N O F P S K V Y I W U"
+).split()
+_FORMULA = rf"(?:{'|'.join(_ELEMENTS)})"
+_SMALL_FORMULA = re.compile(r"[HNOF]2|O3|pH")
+_SALT = re.compile(r"Cl|OH|HBr|CaO|NaF")
+_LANGUAGES = {
+    "C++": "C plus plus",
+    "c++": "C plus plus",
+    "C#": "C sharp",
+    "F#": "F sharp",
+    "J#": "J sharp",
+    "G++": "G plus plus",
+    "g++": "G plus plus",
+}
+_SAID = {"WW": "World War", "ww": "world war", "Mk": "mark", "Pt": "part"}
+# Digits after these letters are one number, not pairs.
+_CLOSE = frozenset("COVID GPT UTF SHA MD RTX GTX H Ver".split())
+
+
+def _identifier(match: Any, dialect: Dialect) -> Reading:
+    words = read_identifier(match["id"], dialect)
+    if match["many"]:
+        return plural(words) if match["id"][-1].isdecimal() else f"{words}'s"
+    return f"{words}'s" if match["own"] else words
+
+
+def read_identifier(text: str, dialect: Dialect) -> str:
+    """F-16, B2B, MP3, A320, iPhone15, sha256, i7-9700K."""
+    said = list[str]()
+    for run in _RUN.findall(text):
+        if run == ".":
+            said.append("point")
+        elif run.isdecimal():
+            said.append(_digits(run, dialect))
+        else:
+            said.append(_letters(run, dialect))
+    return " ".join(said)
+
+
+def _digits(run: str, dialect: Dialect) -> str:
+    if run[0] == "0" and len(run) > 1:
+        return digits(run)
+    return cardinal(int(run), dialect) if len(run) < 3 else in_pairs(run, dialect)
+
+
+def _letters(run: str, dialect: Dialect) -> str:
+    if run in _SAID:
+        return _SAID[run]
+    if run.isupper():
+        return letters(run, dialect) if len(run) < 5 else run
+    if len(run) < 3 or (run[0].islower() and run[1:].isupper()):
+        return letters(run, dialect) if len(run) < 3 else word_or_letters(run, dialect)
+    return word_or_letters(run, dialect)
+
+
+def _formula(match: Any, dialect: Dialect) -> Reading:
+    """H2O, CO2, C6H12O6: each letter and each number by itself."""
+    parts = regex.findall(r"[A-Za-z]+|[0-9]+|[()]", match[0])
+    said = (
+        letters(part, dialect) if part.isalpha() else cardinal(int(part), dialect) for part in parts if part.isalnum()
+    )
+    return " ".join(said)
+
+
+def _hex(match: Any, dialect: Dialect) -> Reading:
+    parts = regex.findall(r"[A-Fa-f]+|[0-9]+", match["hex"])
+    said = " ".join(letters(part, dialect) if part.isalpha() else digits(part) for part in parts)
+    return f"zero {letters(match['x'], dialect)} {said}"
+
+
+def _language(match: Any, _dialect: Dialect) -> Reading:
+    return _LANGUAGES[match[0]]
+
+
+def _call(_match: Any, _dialect: Dialect) -> Reading:
+    return ""
+
+
+def _flag(match: Any, dialect: Dialect) -> Reading:
+    """--dry-run, -v."""
+    dashes = "dash dash" if len(match["dashes"]) == 2 else "dash"
+    name = " ".join(word_or_letters(part, dialect) for part in match["name"].split("-"))
+    return f"{dashes} {name}"
+
+
+RULES = [
+    rule("name", r"(?<![\p{L}\p{N}])(?:[CFJ]\#|[CcGg]\+\+)(?![\p{L}\p{N}])", _language, "#+"),
+    rule(
+        "option",
+        r"(?<![\p{L}\p{N}-])(?P<dashes>--)(?P<name>\p{L}[\p{L}\p{N}-]*)|(?<=(?:^|[\s`(\[])(?:\p{Ll}+|`) ?)"
+        r"(?<![\p{L}\p{N}-])(?P<dashes>-)(?P<name>\p{L})(?![\p{L}\p{N}-])(?<=[ `]-\p{L})",
+        _flag,
+        "-",
+    ),
+    rule(
+        "name",
+        r"(?<![\p{L}\p{N}])WW ?(?P<number>II|I|[12])(?![\p{L}\p{N}])",
+        lambda match, _dialect: f"World War {'two' if match['number'] in ('2', 'II') else 'one'}",
+        "W",
+    ),
+    rule(
+        "name",
+        r"(?<![\p{L}\p{N}.,])(?P<number>7[0-8]7)s(?![\p{L}\p{N}])",
+        lambda match, dialect: f"{in_pairs(match['number'], dialect)}s",
+        "7",
+    ),
+    rule(
+        "name",
+        r"(?<![\p{L}\p{N}.])802\.(?P<number>[0-9]{1,2})(?P<letters>[a-z]{0,2})(?![\p{L}\p{N}])",
+        lambda match, dialect: (
+            f"eight oh two dot {cardinal(int(match['number']), dialect)} {letters(match['letters'], dialect)}".strip()
+        ),
+        "8",
+    ),
+    rule(
+        "grade",
+        r"(?<![\p{L}\p{N}])(?P<letter>[A-F])\+(?![\p{L}\p{N}+])",
+        lambda match, dialect: f"{letters(match['letter'], dialect)} plus",
+        "+",
+    ),
+    rule(
+        "name",
+        r"(?<![\p{L}\p{N}])WW ?(?P<number>II|I|[12])(?![\p{L}\p{N}])",
+        lambda match, _dialect: f"World War {'two' if match['number'] in ('2', 'II') else 'one'}",
+        "W",
+    ),
+    rule(
+        "name",
+        r"(?<![\p{L}\p{N}.,])(?P<number>7[0-8]7)s(?![\p{L}\p{N}])",
+        lambda match, dialect: f"{in_pairs(match['number'], dialect)}s",
+        "7",
+    ),
+    rule(
+        "grade",
+        r"(?<![\p{L}\p{N}])(?P<letter>[A-F])[-−](?=[.,;:!?)]|\s(?:in|on|for|average|student)\b)(?<=\b(?:an?|got|"
+        r"gets|his|her)\s[A-F][-−])",
+        lambda match, dialect: f"{letters(match['letter'], dialect)} minus",
+        "-−",
+    ),
+    rule("number", r"(?<![\p{L}\p{N}])0(?P<x>[xX])(?P<hex>[0-9A-Fa-f]+)(?![\p{L}\p{N}])", _hex, "xX"),
+    rule(
+        "formula",
+        rf"(?<![\p{{L}}\p{{N}}(])(?=[A-Za-z()]*[0-9])(?:{_FORMULA}[0-9]{{0,3}}|\("
+        rf"(?:{_FORMULA}[0-9]{{0,3}}){{1,6}}\)[0-9]{{1,2}}){{2,12}}(?![\p{{L}}\p{{N}}-])(?<!\b[A-Z][0-9]+)",
+        _formula,
+        DIGITS,
+        at=AT_CODE,
+    ),
+    rule(
+        "formula",
+        r"(?<![\p{L}\p{N}])(?:[HNOF]2|O3|pH)(?![\p{L}\p{N}-])",
+        lambda match, dialect: _formula(match, dialect),
+        _SMALL_FORMULA,
+    ),
+    rule(
+        "name",
+        r"(?<![\p{L}\p{N}])(?P<id>(?=[\p{L}\p{N}.-]{0,40}[0-9])(?:\p{L}{1,20}[0-9]{1,12}|"
+        r"\p{Lu}\p{L}{0,20}[-‑][0-9]{1,12}|\p{L}[-‑][0-9]{1,12}|[0-9]{1,6}\p{L}{1,3}(?:[-‑]?[0-9]{1,6})?)"
+        r"(?:[-‑.]?[0-9]{1,6}|[-‑]?\p{Lu}{1,6}|(?!s(?!\p{L}))\p{L}{1,12}){0,6}+)(?P<own>['’]s)?(?P<many>s)?"
+        r"(?![\p{L}\p{N}])(?!\.[0-9])",
+        _identifier,
+        DIGITS,
+        at=AT_CODE,
+    ),
+    rule(
+        "formula", r"(?<![\p{L}\p{N}])(?:NaCl|HCl|NaOH|KOH|KCl|LiCl|AgCl|HBr|CaO|NaF)(?![\p{L}\p{N}])", _formula, _SALT
+    ),
+    rule("call", r"(?<=[\p{L}\p{N}_])\(\)", "", "("),
+    rule("underscore", r"(?<=[\p{L}\p{N}])_+(?=[\p{L}\p{N}])", " ", "_"),
+]

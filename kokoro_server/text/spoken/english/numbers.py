@@ -1,0 +1,101 @@
+"""Numbers that no other rule has read: names, years, cardinals."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import regex
+
+from kokoro_server.text.spoken.engine import Dialect, Reading, rule
+from kokoro_server.text.spoken.english.patterns import AT_NUMBER, DIGITS, LEFT, NUMBER, RIGHT, follows
+from kokoro_server.text.spoken.english.words import decimal, in_pairs, plural, year
+
+_EVERYDAY_PLURALS = (
+    "people|men|women|children|users|lines|words|pages|meters|metres|kilometers|kilometres|miles|feet|years|days|"
+    "hours|minutes|seconds|dollars|euros|pounds|points|times|calories|items|copies|files|rows|students|species|"
+    "votes|soldiers|troops|members|employees|workers|homes|houses|residents|inhabitants|cases|deaths|jobs|"
+    "patients|characters|tokens|samples|acres|tons|tonnes|bytes|units|steps|seats|watts|volts|cars|ships|books|"
+    "others|more|of them"
+)
+# 1234 apples are a number of apples, but not after these: in 1999 prices rose.
+_COUNTED = regex.compile(r"\s(?!(?:was|is|has|does|goes|gets|saw|this|plus|sees|marks|brings|began)\b)\p{Ll}{3,}s\b")
+_YEAR_BEFORE = regex.compile(
+    r"\b(?:[Ii]n|[Ss]ince|[Bb]y|[Uu]ntil|[Tt]he|[Oo]f|[Ff]rom|[Aa]fter|[Bb]efore|[Cc]irca|[Yy]ear|[Ll]ate|"
+    r"[Ee]arly|[Mm]id|[Dd]uring|[Tt]hrough|[Ii]ts|[Tt]heir|[Hh]is|[Hh]er|January|February|March|April|May|June|"
+    r"July|August|September|October|November|December)[\s-]\Z"
+)
+# Words before a number that is a name: its digits are read in pairs.
+_NAMES = (
+    r"(?:[Rr]oom|Rm\.|[Ff]light|[Rr]oute|[Hh]ighway|[Hh]wy|[Ii]nterstate|[Bb]us|[Tt]rain|[Gg]ate|[Oo]rder|"
+    r"[Tt]icket|[Ii]nvoice|[Ss]uite|[Ee]xtension|[Ee]xt\.?|[Pp]ort|[Ee]rror|[Cc]ode|HTTP|RFC|ISO|IEEE|Boeing|"
+    r"Airbus|Model|[Ss]tatus|PEP|Area|Studio|Peugeot|Porsche|BMW|Ferrari|Audi|Route|US|RTX|GTX|Apartment|"
+    r"[Aa]pt\.?|[Bb]uilding|Intel|Ryzen|Core|Formula|Channel|Locker|Box|Case|Form|Psalm|CVE|SR|Title)"
+)
+
+
+def _year(match: Any, dialect: Dialect) -> Reading:
+    if _COUNTED.match(match.string, match.end()) and not follows(match, _YEAR_BEFORE):
+        return None
+    words = year(int(match["year"]), dialect)
+    return f"{words}'s" if match["own"] else words
+
+
+def _name(match: Any, dialect: Dialect) -> Reading:
+    return in_pairs(match["number"], dialect)
+
+
+def _number(match: Any, dialect: Dialect) -> Reading:
+    words = _agent(match["number"]) or decimal(match["number"], dialect)
+    suffix = match["suffix"]
+    if suffix:
+        return f"{words}'s" if suffix[0] in "'’" else plural(words)
+    return words
+
+
+def _agent(text: str) -> str:
+    return "double oh seven" if text == "007" else ""
+
+
+RULES = [
+    rule(
+        "number",
+        rf"{LEFT}(?<=\b{_NAMES}\s(?:[A-Z]{{2}} )?\#?)(?P<number>[0-9]{{3,4}})(?![\p{{L}}\p{{N}}%])(?![.,:][0-9])",
+        _name,
+        DIGITS,
+        at=AT_NUMBER,
+    ),
+    rule(
+        "number",
+        rf"{LEFT}(?P<number>[0-9]{{2,4}})(?=(?:\s[NSEW]\.?)?\s(?:[A-Z][\p{{L}}'.]+\s){{1,2}}(?:Street|St|Avenue|"
+        rf"Ave|Road|Rd|Boulevard|Blvd|Drive|Dr|Lane|Ln|Court|Ct|Place|Pl|Way|Square|Sq|Parkway|Pkwy|Highway|Hwy|"
+        rf"Terrace|Crescent|Row)\b)",
+        _name,
+        DIGITS,
+        at=AT_NUMBER,
+    ),
+    rule(
+        "year",
+        rf"{LEFT}(?P<year>(?:1[1-9]|20)[0-9]{{2}}|10[1-9][0-9]|9[0-9]{{2}}(?<=\b[Ii]n 9[0-9]{{2}}))"
+        rf"(?P<own>['’]s)?(?![\p{{L}}\p{{N}}%])(?![.,:][0-9])(?!\s(?:{_EVERYDAY_PLURALS})\b)(?![- ](?:foot|mile|"
+        rf"meter|metre|year|pound|word|page|point)\b)",
+        _year,
+        DIGITS,
+        at=AT_NUMBER,
+    ),
+    rule(
+        "number",
+        rf"(?<![\p{{L}}\p{{N}}.,:/-])(?P<number>[0-9]{{1,3}}(?: [0-9]{{3}})+)(?P<suffix>(?!))?"
+        rf"(?<= [0-9]{{3}} [0-9]{{3}}|[0-9]00){RIGHT}(?![ -][0-9])",
+        _number,
+        " ",
+        DIGITS,
+        at=AT_NUMBER,
+    ),
+    rule(
+        "number",
+        rf"(?<![\p{{N}}])(?<![0-9][.,])(?P<number>{NUMBER})(?P<suffix>['’]?s(?![\p{{L}}\p{{N}}]))?(?![0-9])",
+        _number,
+        DIGITS,
+        at=AT_NUMBER,
+    ),
+]

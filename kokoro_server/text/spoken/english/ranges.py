@@ -1,0 +1,95 @@
+"""Ratios, scores, ranges and numbers side by side."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kokoro_server.text.spoken.engine import Dialect, Reading, Where, rule
+from kokoro_server.text.spoken.english.patterns import (
+    AT_NUMBER,
+    DASHES,
+    DIGITS,
+    NUMBER,
+    SPACE,
+)
+from kokoro_server.text.spoken.english.words import decimal, in_pairs, letters
+
+
+def _chain(match: Any, dialect: Dialect) -> Reading:
+    """4-4-2, 1-2-3, 50-50: numbers side by side."""
+    return " ".join(in_pairs(part, dialect) for part in match[0].replace("–", "-").split("-"))
+
+
+def _ratio(match: Any, dialect: Dialect) -> Reading:
+    return [("first", decimal(match["first"], dialect)), ("colon", "to"), ("second", decimal(match["second"], dialect))]
+
+
+def _to(match: Any, _dialect: Dialect) -> Reading:
+    return [("dash", "and" if match["between"] is not None else "to")]
+
+
+def _score(match: Any, dialect: Dialect) -> Reading:
+    zero = "nil" if dialect.british else "zero"
+    said = [zero if each == "0" else decimal(each, dialect) for each in (match["first"], match["second"])]
+    claims: list[tuple[Where, str]] = [
+        ("first", said[0]),
+        ("dash", "to" if not dialect.british else " "),
+        ("second", said[1]),
+    ]
+    return claims
+
+
+RULES = [
+    rule(
+        "ratio",
+        rf"(?<![\p{{L}}\p{{N}}:.,/])(?P<first>[0-9]+(?:\.[0-9]+)?)(?P<colon>:)(?P<second>{NUMBER})"
+        rf"(?![\p{{L}}\p{{N}}:])",
+        _ratio,
+        ":",
+        at=AT_NUMBER,
+    ),
+    rule(
+        "series",
+        r"(?<![\p{L}\p{N}.,])(?<![0-9]-)(?:[0-9]{1,8}(?:[-–][0-9]{1,8}){2,12}|50[-–]50|20-20|24-7|60-40|80-20|"
+        r"70-30)(?![\p{L}\p{N}])(?![-.,][0-9])",
+        _chain,
+        "-–",
+        DIGITS,
+        at=AT_NUMBER,
+    ),
+    rule(
+        "score",
+        r"(?<![\p{L}\p{N}.,$£€-])(?P<first>[0-9]{1,2})(?P<dash>[-–])(?P<second>[0-9]{1,2})(?![\p{L}\p{N}%])"
+        r"(?![-–.,:][0-9])(?<=\b0[-–][0-9]{1,2}|[-–]0)",
+        _score,
+        "-–",
+        "0",
+        at=AT_NUMBER,
+    ),
+    rule(
+        "series",
+        r"(?<=(?<![\p{L}\p{N}.,$])[1-9][0-9]{2})(?P<dash>[-–])(?=[1-9]00(?![\p{L}\p{N}]))(?<=[7-9][0-9]{2}[-–])",
+        lambda _m, _d: [("dash", " ")],
+        "-–",
+    ),
+    rule(
+        "range",
+        r"(?<![\p{L}\p{N}])(?P<first>\p{Lu})(?P<dash>–|(?<=A)-(?=Z))(?P<second>\p{Lu})(?![\p{L}\p{N}])",
+        lambda match, dialect: [
+            ("first", letters(match["first"], dialect)),
+            ("dash", "to"),
+            ("second", letters(match["second"], dialect)),
+        ],
+        "–-",
+    ),
+    rule(
+        "range",
+        rf"(?<=(?P<between>(?<=\b[Bb]etween\s)[^\s–—-]{{1,12}})?(?:[0-9][%°'\"′″½¼¾]?|[0-9](?:st|nd|rd|th|"
+        rf"[kKMBCFm])|[0-9]\s?[ap]\.?m\.?|[0-9]\s?°\s?[CF]|[0-9]\s?(?:km|cm|mm|kg|g|ft|lb|in)){SPACE}?)"
+        rf"(?P<dash>[-‐‑–—~〜]|\.\.)(?={SPACE}?[-−+]?[$£€¥₹~]?\.?[0-9])(?<![0-9]{SPACE}-\b)",
+        _to,
+        DASHES + "~〜.",
+        DIGITS,
+    ),
+    rule("range", r"(?<=[0-9])–(?=\p{Lu}[0-9])", "to", "–"),
+]

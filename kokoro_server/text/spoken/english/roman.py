@@ -1,0 +1,169 @@
+"""Roman numerals: ordinals after the names of rulers, numbers after chapters and the like."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import regex
+
+from kokoro_server.text.spoken.engine import Dialect, Reading, Where, rule
+from kokoro_server.text.spoken.english.words import cardinal, ordinal, year
+
+_VALUES = {"I": 1, "V": 5, "X": 10, "L": 50, "C": 100, "D": 500, "M": 1000}
+_CANONICAL = regex.compile(r"M{0,3}(?:CM|CD|D?C{0,3})(?:XC|XL|L?X{0,3})(?:IX|IV|V?I{0,3})")
+# Names of rulers and popes, whose numerals are ordinals.
+_RULERS = (
+    "Adolf|Adrian|Afonso|Albert|Alexander|Alfonso|Amadeus|Amenhotep|Andrew|Antiochus|Artaxerxes|Augustus|Baldwin|"
+    "Benedict|Boniface|Callixtus|Carl|Carlos|Catherine|Celestine|Charles|Christian|Clement|Cleopatra|Conrad|"
+    "Constantine|Cyrus|Darius|David|Edmund|Edward|Elizabeth|Emmanuel|Emanuel|Eric|Erik|Ernest|Eugene|Felipe|"
+    "Ferdinand|Francis|Franz|Frederick|Friedrich|George|Gregory|Gustav|Gustavus|Haakon|Harald|Harold|Henry|Henri|"
+    "Honorius|Humbert|Innocent|Isabella|Ivan|James|Joan|Johan|John|Joseph|Juan|Julius|Justinian|Kenneth|Leo|"
+    "Leopold|Louis|Ludwig|Magnus|Manuel|Margaret|Maria|Martin|Mary|Maximilian|Mehmed|Michael|Mithridates|Murad|"
+    "Napoleon|Nicholas|Olaf|Olav|Oscar|Otto|Paul|Pedro|Peter|Philip|Pius|Ptolemy|Rama|Ramesses|Ramses|Richard|"
+    "Robert|Rudolf|Selim|Seti|Shapur|Sigismund|Sixtus|Stephen|Suleiman|Sylvester|Theodosius|Thutmose|Umberto|"
+    "Urban|Valdemar|Victor|Victoria|Vittorio|Wilhelm|Willem|William|Xerxes|Yazdegerd"
+)
+_TITLES = (
+    r"(?:King|Queen|Pope|Emperor|Empress|Prince|Princess|Tsar|Czar|Sultan|Kaiser|Duke|Earl|Count|Baron|Archduke|"
+    r"Shah|Patriarch)"
+)
+# Words that a numeral counts.
+_COUNTED = (
+    "Part|Parts|Chapter|Chapters|Act|Acts|Scene|Scenes|Volume|Vol\\.|Book|Books|Section|Sections|Article|Articles|"
+    "Phase|Stage|Level|Type|Types|Class|Tier|Title|Appendix|Figure|Table|Unit|Mark|Mk\\.?|Episode|Episodes|War|"
+    "Wars|Division|Category|Round|Season|Canto|Psalm|Symphony|Concerto|Sonata|Op\\.|Lesson|Module|Step|Rule|Grade|"
+    "Schedule|Annex|Amendment|Corps|Group|Bowl|Fantasy|Protocol|Generation|Series|Region|Zone|Quest|Olympiad|"
+    "Vatican|Legion|Panel|Order|Corollary|Theorem|Lemma|Exhibit|Line|Pt\\.|Ch\\."
+)
+_FIRST_PERSON = (
+    "am|was|have|had|will|would|can|could|do|did|don't|think|know|knew|want|like|love|see|saw|say|said|feel|felt|"
+    "got|get|went|go|met|mean|need|hope|guess|believe|should|shall|may|might|must|just|really|never|always|also|"
+    "ever|used|took|found|told|remember|wish|suppose|understand|work|worked|live|lived"
+)
+_ONLY_I = (
+    "am|have|think|know|want|like|love|feel|guess|hope|mean|do|don't|can't|wish|see|say|need|believe|remember|"
+    "would|will"
+)
+_NUMERAL = r"[IVXLCDM]+"
+_NOT_NUMERALS = frozenset(
+    "CD DC MD MC CC CM DI MI LI CI DL ML MM DD LCD XL XXL XXX DIM MIX MILD CIVIC DID LID MID VIM VID".split()
+)
+_FIRST_NAMES = (
+    r"(?:[A-Z]\.|Jr\.|[A-Z][a-z]+ (?:[A-Z]\. )?(?:Rockefeller|Howell|Ford|Griffin|Downey|Gates|Barnes|Thornton))"
+)
+
+
+def parse(text: str) -> int | None:
+    """The value of a numeral in its usual form."""
+    text = text.upper()
+    if not _CANONICAL.fullmatch(text):
+        return None
+    total = 0
+    for here, after in zip(text, [*text[1:], ""], strict=True):
+        amount = _VALUES[here]
+        total += -amount if after and _VALUES[after] > amount else amount
+    return total
+
+
+def _say(number: int, dialect: Dialect) -> str:
+    return year(number, dialect) if 1100 <= number < 2100 else cardinal(number, dialect)
+
+
+def _ruler(match: Any, dialect: Dialect) -> Reading:
+    number = parse(match["numeral"])
+    return [("numeral", f"the {ordinal(number, dialect)}")] if number else None
+
+
+def _counted(match: Any, dialect: Dialect) -> Reading:
+    claims: list[tuple[Where, str]] = []
+    for group in ("numeral", "second"):
+        if match[group]:
+            number = parse(match[group])
+            if not number:
+                return None
+            claims.append((group, _say(number, dialect)))
+    return claims + ([("dash", "to")] if match["dash"] and match["dash"].strip() in "-–—" else [])
+
+
+def _alone(match: Any, dialect: Dialect) -> Reading:
+    number = None if match["numeral"] in _NOT_NUMERALS else parse(match["numeral"])
+    return [("numeral", _say(number, dialect))] if number else None
+
+
+def _century(match: Any, dialect: Dialect) -> Reading:
+    number = parse(match["numeral"])
+    return [("numeral", ordinal(number, dialect))] if number else None
+
+
+AT_ROMAN = re.compile(r"(?<![^\W_])[IVXLCDM]+(?![^\W_])")
+_SMALL = re.compile(r"\b[ivx]{2}")
+_AFTER = r"(?![\p{L}\p{N}])(?![.][\p{L}])"
+_TO = rf"(?:(?P<dash>\s?[-–—]\s?|\s(?:and|to|or|&)\s)(?P<second>{_NUMERAL}))?"
+RULES = [
+    rule(
+        "Roman numeral",
+        rf"(?<=\b{_TITLES}\s(?:[A-Z][\p{{L}}]+\s){{1,3}})(?P<numeral>{_NUMERAL}){_AFTER}(?!\s(?:{_FIRST_PERSON})\b)",
+        _ruler,
+        at=AT_ROMAN,
+    ),
+    rule(
+        "Roman numeral",
+        rf"(?<=\b(?:{_RULERS})\s)(?P<numeral>(?!I\b)(?![LCDM]\b){_NUMERAL}){_AFTER}",
+        _ruler,
+        at=AT_ROMAN,
+    ),
+    rule(
+        "Roman numeral",
+        rf"(?<=\b(?:{_RULERS})\s)(?P<numeral>I)(?=['’]s\b|[,;)]|\s(?:of|was|had|is|became|died|reigned|ruled|and|"
+        rf"in|who|to|by|at|abdicated|succeeded|granted|ordered|married|founded)\b|\.?\s*\Z|\.\s)(?!\s(?:was|had|"
+        rf"and|am)\s(?:not sure|thinking|told|wondering|I)\b)",
+        _ruler,
+        at=AT_ROMAN,
+    ),
+    rule(
+        "Roman numeral",
+        rf"(?<=\b{_FIRST_NAMES}\s(?:[A-Z][\p{{L}}]+\s)?)(?P<numeral>II|III|IV){_AFTER}",
+        _ruler,
+        at=AT_ROMAN,
+    ),
+    rule(
+        "Roman numeral",
+        rf"(?<=\b(?:{_COUNTED})\s)(?P<numeral>(?![LCDM]\b){_NUMERAL}){_TO}{_AFTER}(?<!\bI(?=\s(?:{_ONLY_I})\b|"
+        rf"['’](?:m|ll|d|ve)\b))",
+        _counted,
+        at=AT_ROMAN,
+    ),
+    rule(
+        "Roman numeral",
+        rf"(?<=\b(?:{_COUNTED.lower()})\s)(?P<numeral>(?![ILCDMVX]\b){_NUMERAL}){_TO}{_AFTER}",
+        _counted,
+        at=AT_ROMAN,
+    ),
+    rule(
+        "Roman numeral",
+        rf"(?<![\p{{L}}\p{{N}}])(?P<numeral>{_NUMERAL})(?=(?:th)?[ -]centur(?:y|ies)\b)",
+        _century,
+        at=AT_ROMAN,
+    ),
+    rule(
+        "Roman numeral",
+        rf"(?<=\p{{Lu}}[\p{{L}}'’]+[\s-])(?P<numeral>[IVX]{{2,6}}|[IVXLCDM]{{4,12}}){_AFTER}(?!\s(?:drip|fluids?|"
+        rf"line|therapy)\b)",
+        _alone,
+        at=AT_ROMAN,
+    ),
+    rule(
+        "Roman numeral",
+        rf"(?<![\p{{L}}\p{{N}}.])(?P<numeral>III|VII|VIII|XII|XIII|XIV|XVI|XVII|XVIII|XIX|XXI|XXII|XXIII|XXIV|"
+        rf"M[CDLXVIM]{{3,14}}){_AFTER}",
+        _alone,
+        at=AT_ROMAN,
+    ),
+    rule(
+        "Roman numeral",
+        r"(?<=\(|\bpp?\. |^)(?P<numeral>ii|iii|iv|vi|vii|viii|ix|xi|xii|xiii|xiv|xv)(?=\)|[-–,. ])(?<=[(. \n]\p{L}+)",
+        lambda match, dialect: [("numeral", _say(parse(match["numeral"]) or 0, dialect))],
+        _SMALL,
+    ),
+]

@@ -1,0 +1,96 @@
+"""Signs, and last of all whatever is left that G2P must not get: digits and signs that no other rule has read."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from typing import Any
+
+from kokoro_server.text.spoken.engine import Dialect, Reading, rule
+from kokoro_server.text.spoken.english.patterns import DIGITS, INNER_DOT, NOT_ASCII
+from kokoro_server.text.spoken.english.words import decimal, letters
+
+_SIGNS = {
+    "♯": "sharp", "♭": "flat", "♮": "natural",
+    "&": "and", "＆": "and", "@": "at", "#": "hash", "%": "percent", "+": "plus", "=": "equals", "<": "less than",
+    ">": "greater than", "~": "about", "^": "caret", "\\": "backslash", "/": "slash", "©": "copyright", "®": "",
+    "™": "", "℠": "", "§": "section", "¶": "paragraph", "†": "", "‡": "", "°": "degrees", "№": "number", "*": "",
+    "_": " ", "|": ",", "•": "", "·": "", "‣": "", "◦": "", "▪": "", "●": "", "○": "", "`": "", "´": "'",
+    "$": "dollar", "£": "pound", "€": "euro", "¥": "yen", "¢": "cent", "₹": "rupee", "{": "", "}": "", "✓": "check",
+    "✔": "check", "☑": "check", "✗": "cross", "✘": "cross", "′": "prime", "″": "double prime", "‰": "per mille",
+    "ª": "", "º": "", "−": "minus", "∕": "slash", "⁄": "slash", "℃": "degrees Celsius", "℉": "degrees Fahrenheit",
+    "~~": "", "¦": ",", "※": "", "⁂": "", "¡": "", "¿": "",
+}  # fmt: skip
+_EMOJI = r"[[\p{Extended_Pictographic}\p{Emoji_Modifier}\p{Regional_Indicator}]--[©®™‼⁉ℹ↔←→↑↓]]"
+_JOINERS = r"[\ufe0e\ufe0f\u200d\u20e3\U000e0020-\U000e007f]"
+_EMOTICON = (
+    r"(?<![\p{L}\p{N}])(?:[:;][-o^']?[)(\]\[DPpOo|/\\]|=[)(D]|[xX]D|<3|\([:;](?![\p{L}\p{N})])|\^_\^|-_-|o_O|O_o|"
+    r"T_T|>_<|\\o/|¯\\_\(ツ\)_/¯)(?![\p{L}\p{N}])"
+)
+_FACE = re.compile(r"[:;][-o^']?[)(\]\[DPpOo|/\\]|=[)(D]|[xX]D|<3|\([:;]|_|\\o/")
+
+
+def _number_sign(_match: Any, _dialect: Dialect) -> Reading:
+    return [("sign", "number")]
+
+
+def _ampersand(match: Any, dialect: Dialect) -> Reading:
+    """R&D and AT&T: the letters around it are named."""
+    return " and ".join(letters(part, dialect) for part in match[0].split("&"))
+
+
+def _left_over(match: Any, dialect: Dialect) -> Reading:
+    """A sign by its name. An ornament is silent."""
+    sign = match[0]
+    if sign in _SIGNS:
+        return _SIGNS[sign]
+    if sign.isnumeric():
+        return _numeral(sign, dialect)
+    category, name = unicodedata.category(sign), unicodedata.name(sign, "")
+    if category in ("Sm", "Sc") and name:
+        return re.sub(r"[^a-z]+", " ", name.lower().removesuffix(" sign")).strip()
+    return " "
+
+
+def _numeral(sign: str, dialect: Dialect) -> str:
+    plain = unicodedata.normalize("NFKC", sign)
+    digits = "".join(str(unicodedata.digit(each, "")) for each in plain)
+    if digits:
+        return decimal(digits, dialect)
+    amount = unicodedata.numeric(sign, -1.0)
+    return decimal(f"{amount:.0f}", dialect) if amount >= 0 else " "
+
+
+RULES = [
+    rule("emoticon", _EMOTICON, "", _FACE),
+    rule("emoji", rf"(?V1){_EMOJI}(?:{_EMOJI}|{_JOINERS})*+", "", NOT_ASCII),
+    rule("number sign", r"(?<![\p{L}\p{N}&])(?P<sign>\#)\s?(?=[0-9])", _number_sign, "#"),
+    rule("section sign", r"§§?\s?", lambda match, _dialect: "sections" if "§§" in match[0] else "section", "§"),
+    rule("and", r"(?<![\p{L}\p{N}])\p{Lu}{1,3}&\p{Lu}{1,3}(?![\p{L}\p{N}])", _ampersand, "&"),
+    rule("about", r"(?<![\p{L}\p{N}/])[~∼≈](?=\s?[$£€]?[0-9])", "about", "~∼≈"),
+    rule("plus", r"(?<=[0-9\p{L}%])\+(?![\p{L}\p{N}])", "plus", "+"),
+    rule(
+        "hyphen",
+        r"(?<=[0-9%°])[-‐‑](?=\p{L})|(?<=\p{L})[-‐‑](?=[0-9])|(?<=[0-9]\s?[AaPp]\.?[Mm]\.?)[-‐‑](?=\p{L})",
+        " ",
+        "-‐‑",
+        DIGITS,
+    ),
+    rule("dot", r"(?<![\p{L}\p{N}.])\.(?=\p{L})|(?<=\p{Lu}{2})\.(?=\p{Lu}{2})", "dot", INNER_DOT),
+    rule("point", r"(?<=[0-9])\.(?=x\b)", "point", INNER_DOT),
+    rule("bars", r"\|(?:\s*+\|)*+", ",", "|"),
+    rule("ornament", r"([*_=~#^<>+\\/|-])\1{2,}+", " ", "*_=~#^<>+\\/|-"),
+    rule("bracket", r"[{}⟨⟩]", " ", "{}⟨⟩"),
+]
+# What no rule has read. White space, letters, quotes, brackets and marks of a pause are all that may pass.
+LAST = [
+    rule("dash", r"(?<=[0-9])[-–—~](?=[0-9])", " ", "-–—~"),
+    rule("digits", r"[0-9]++(?:\.[0-9]++)?+", lambda match, dialect: decimal(match[0], dialect), DIGITS),
+    rule(
+        "digits",
+        r"\p{Nd}++",
+        lambda match, dialect: decimal("".join(str(unicodedata.digit(each)) for each in match[0]), dialect),
+        NOT_ASCII,
+    ),
+    rule("sign", r"(?V1)[[\p{S}\p{N}\p{Co}\p{Cn}]&@#%/\\*_§¶†‡•·‣′″‰{}|~№`¿¡※⁂]", _left_over),
+]

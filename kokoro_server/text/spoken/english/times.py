@@ -1,0 +1,151 @@
+"""Times of day and durations."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import regex
+
+from kokoro_server.text.spoken.engine import Dialect, Reading, Where, rule
+from kokoro_server.text.spoken.english.patterns import AT_NUMBER, DIGITS, LEFT, NUMBER, any_of, two_words
+from kokoro_server.text.spoken.english.words import ONES, cardinal, decimal, letters, value
+
+ZONES = (
+    "EST EDT CST CDT MST MDT PST PDT AKST HST GMT UTC BST CET CEST EET EEST MSK IST JST KST SGT HKT AEST AEDT ACST "
+    "AWST NZST NZDT WET WEST AST ADT ET CT MT PT"
+).split()
+_ZONE_NAME = any_of(ZONES)
+# The dot after a.m. belongs to it unless a sentence ends there.
+_HALF = rf"\s?(?P<half>[AaPp](?:[Mm]\b|\.\s?[Mm]\b(?:\.(?!\s*+\Z|\s*+\n|\s++(?!(?:{_ZONE_NAME})\b)[\"“‘'(]?[A-Z]))?))"
+_SHORT_HALF = r"(?P<half>[ap])(?![\p{L}\p{N}'’]|\.\p{L})"
+_ZONE = rf"(?:\s?\(?(?P<zone>(?:{_ZONE_NAME})\b)(?P<offset>[+−-][0-9]{{1,2}}(?::[0-9]{{2}})?)?)"
+_NOT_AFTER = r"(?<![\p{L}\p{N}$£€])(?<![0-9][.,:/])"
+_HOURS = regex.compile(r"\s?(?:hrs?|hours)\b")
+_DURATIONS = {
+    "y": "year",
+    "yr": "year",
+    "yrs": "year",
+    "d": "day",
+    "h": "hour",
+    "hr": "hour",
+    "hrs": "hour",
+    "m": "minute",
+    "min": "minute",
+    "mins": "minute",
+    "s": "second",
+    "sec": "second",
+    "secs": "second",
+}
+
+
+def _clock(match: Any, dialect: Dialect) -> Reading:
+    hour, minute, second, half = int(match["hour"]), match["minute"], match["second"], match["half"]
+    if half and not 1 <= hour <= 24:
+        return None
+    words = cardinal(hour, dialect)
+    if second:
+        words = f"{words} {_minutes(minute, dialect)} {_minutes(second, dialect)}"
+    elif minute and minute != "00":
+        words = f"{words} {_minutes(minute, dialect)}"
+    elif minute and not half:
+        words = _full_hour(hour, words, hundred=hour > 12 or _HOURS.match(match.string, match.end()) is not None)
+    claims: list[tuple[Where, str]] = [("clock", words)]
+    if half:
+        claims = two_words(match, "clock", words, "half", letters(f"{half[0]}m", dialect))
+    if match["zone"]:
+        end = match.end("offset" if match["offset"] else "zone")
+        claims.append(((match.start("zone"), end), _zone(match, dialect)))
+    return claims
+
+
+def _full_hour(hour: int, words: str, *, hundred: bool) -> str:
+    if hour in (0, 24):
+        return "midnight"
+    return f"{words} hundred" if hundred else f"{words} o'clock"
+
+
+def _minutes(text: str, dialect: Dialect) -> str:
+    if text == "00":
+        return "oh oh"
+    return f"oh {ONES[int(text)]}" if text[0] == "0" else cardinal(int(text), dialect)
+
+
+def _zone(match: Any, dialect: Dialect) -> str:
+    words = letters(match["zone"], dialect)
+    if not match["offset"]:
+        return words
+    sign = "plus" if match["offset"][0] == "+" else "minus"
+    hours, _, minutes = match["offset"][1:].partition(":")
+    said = cardinal(int(hours), dialect) + (f" {_minutes(minutes, dialect)}" if minutes not in ("", "00") else "")
+    return f"{words} {sign} {said}"
+
+
+def _utc(match: Any, dialect: Dialect) -> Reading:
+    return _zone(match, dialect)
+
+
+def _military(match: Any, dialect: Dialect) -> Reading:
+    """0930 hours: zero nine thirty."""
+    hour, minute = match["h"], match["m"]
+    hours = f"zero {ONES[int(hour)]}" if hour[0] == "0" else cardinal(int(hour), dialect)
+    return f"{hours} {'hundred' if minute == '00' else _minutes(minute, dialect)}"
+
+
+def _duration(match: Any, dialect: Dialect) -> Reading:
+    """Each part of 1h 30m, 2 hrs 5 min."""
+    claims: list[tuple[Where, str]] = []
+    for start, end, amount, unit in zip(
+        match.starts("n"), match.ends("u"), match.captures("n"), match.captures("u"), strict=True
+    ):
+        name = _DURATIONS[unit] if value(amount) == "1" else f"{_DURATIONS[unit]}s"
+        claims.append(((start, end), f"{decimal(amount, dialect)} {name}"))
+    return claims
+
+
+_PART = rf"(?P<n>{NUMBER})\s?(?P<u>{any_of(_DURATIONS)})\b\.?"
+_BOOKS = (
+    "Genesis|Gen|Exodus|Ex|Exod|Leviticus|Lev|Numbers|Deuteronomy|Deut|Joshua|Josh|Judges|Ruth|Samuel|Sam|Kings|"
+    "Chronicles|Ezra|Nehemiah|Esther|Job|Psalms?|Ps|Proverbs|Prov|Ecclesiastes|Isaiah|Isa|Jeremiah|Jer|Ezekiel|"
+    "Daniel|Hosea|Joel|Amos|Jonah|Micah|Matthew|Matt|Mark|Luke|John|Acts|Romans|Rom|Corinthians|Cor|Galatians|Gal|"
+    "Ephesians|Eph|Philippians|Phil|Colossians|Col|Thessalonians|Timothy|Tim|Titus|Hebrews|Heb|James|Peter|Pet|"
+    "Jude|Revelation|Rev|Quran|Surah"
+)
+RULES = [
+    rule(
+        "verse",
+        rf"(?<=\b(?:{_BOOKS})\.?\s)(?P<chapter>[0-9]{{1,3}})(?P<colon>:)(?P<verse>[0-9]{{1,3}})(?![0-9:]|\s?[ap]\.?m)",
+        lambda match, dialect: (
+            [(group, cardinal(int(match[group]), dialect)) for group in ("chapter", "verse")] + [("colon", " ")]
+        ),
+        ":",
+        at=AT_NUMBER,
+    ),
+    rule(
+        "time",
+        rf"{_NOT_AFTER}(?P<clock>(?P<hour>[0-9]{{1,3}}):(?P<minute>[0-5][0-9])(?::(?P<second>[0-5][0-9])"
+        rf"(?:\.[0-9]+)?)?)(?![0-9:]|[.,][0-9])(?:{_HALF}|{_SHORT_HALF})?{_ZONE}?"
+        r"(?![\p{N}])(?!\s(?:ratio|scale|odds|mix|split)\b)",
+        _clock,
+        ":",
+        at=AT_NUMBER,
+    ),
+    rule(
+        "time",
+        rf"{_NOT_AFTER}(?P<clock>(?P<hour>[0-9]{{1,2}})(?:[.:](?P<minute>[0-5][0-9]))?)(?P<second>"
+        rf"(?!))?{_HALF}{_ZONE}?",
+        _clock,
+        DIGITS,
+        "aApP",
+        "mM",
+        at=AT_NUMBER,
+    ),
+    rule("time", r"\b(?P<zone>UTC|GMT)(?P<offset>[+−-][0-9]{1,2}(?::[0-9]{2})?)\b", _utc, "+−-"),
+    rule("duration", rf"{LEFT}{_PART}(?:,?\s?{_PART})++(?!\p{{L}})", _duration, DIGITS, at=AT_NUMBER),
+    rule(
+        "military time",
+        r"(?<![\p{L}\p{N}.,$])(?P<h>[0-2][0-9])(?P<m>[0-5][0-9])(?= (?:hours|hrs|GMT|UTC|Zulu)\b)",
+        _military,
+        DIGITS,
+        at=AT_NUMBER,
+    ),
+]

@@ -1,0 +1,244 @@
+"""Quantities: a number and its unit."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import regex
+
+from kokoro_server.text.spoken.engine import Dialect, Reading, rule
+from kokoro_server.text.spoken.english.patterns import (
+    AT_NUMBER,
+    DIGITS,
+    LEFT,
+    NUMBER,
+    OWN_DOT,
+    SPACE,
+    any_of,
+    follows,
+    two_words,
+)
+from kokoro_server.text.spoken.english.unit_names import ALONE, DOTTED, FOLLOWED, UNITS
+from kokoro_server.text.spoken.english.words import cardinal, decimal, value
+
+_POWERS = {"²": 2, "2": 2, "^2": 2, "³": 3, "3": 3, "^3": 3, "⁻¹": -1, "⁻²": -2}
+_POWER_WORDS = {2: "square ", 3: "cubic "}
+_EXPONENT = r"(?:\^?[23](?![0-9])|[²³]|⁻[¹²])?"
+_UNIT = any_of(UNITS)
+_COMPOUND = rf"(?:{_UNIT}){_EXPONENT}(?:[/·⋅∙](?:{_UNIT}){_EXPONENT})*+"
+_PART = regex.compile(rf"(?P<joint>[/·⋅∙])?(?P<unit>{_UNIT})(?P<power>{_EXPONENT})(?=[/·⋅∙]|\Z)")
+_FRACTION = r"(?:(?:[0-9]+ )?[0-9]+/[0-9]+|[0-9]*[½⅓⅔¼¾⅛⅜⅝⅞]|10\^[-−]?[0-9]{1,3}|10[⁻⁰¹²³⁴-⁹]{1,4})"
+_DETERMINER = regex.compile(
+    r"(?i)\b(?:an?|\p{L}+['’]s|another|the|this|that|each|every|one|his|her|its|our|my|your|their|new|single)\s"
+    r"(?:\p{Ll}+\s)?[*_]*\Z"
+)
+_VERBS = (
+    "a across after ago against all along and apart are around as at away back be because before below between "
+    "both but by deep down due during each every far faster fast for from had has have heavy high if in into is it "
+    "less like long longer low more north of off on only onto or out over past per plus since slower so south than "
+    "that the then there they thick to today tall total under until up was were west east when where which while "
+    "wide with within would he she we you i later old"
+).split()
+_NOUN = rf"(?=[*_]*{SPACE}(?!(?:{any_of(_VERBS)})\b)\p{{Ll}})"
+# As LEFT, and after the sign in 4x100m.
+_LEFT = r"(?<![\p{N}^])(?:(?<!\p{L})|(?<=[0-9][x×X]))(?<![0-9][.,:/])"
+_COMPASS = {"N": "north", "S": "south", "E": "east", "W": "west"}
+
+
+_OPEN_QUOTE = regex.compile(r"[\"“][^\"\n]*\Z")
+_INITIAL = regex.compile(r"\. \p{Lu}")  # 12 W. Main St.
+
+
+class _Said(NamedTuple):
+    one: str
+    many: str
+
+
+def _said(text: str, dialect: Dialect) -> _Said | None:
+    """The words for a unit such as km, m², m/s²."""
+    one = many = ""
+    for part in _PART.finditer(text):
+        unit, power = UNITS[part["unit"]], _POWERS.get(part["power"], 1)
+        single, several = unit.words(dialect)
+        if part["joint"] == "/" or power < 0:
+            word = (
+                single
+                if abs(power) < 2
+                else f"{single} squared"
+                if unit.is_time
+                else f"{_POWER_WORDS[abs(power)]}{single}"
+            )
+            one, many = f"{one} per {word}", f"{many} per {word}"
+        else:
+            before = _POWER_WORDS.get(power, "")
+            if part["joint"]:
+                one, many = f"{one} {before}{single}", f"{one} {before}{several}"
+            else:
+                one, many = before + single, before + several
+    return _Said(one.strip(), many.strip()) if one else None
+
+
+def _quantity(match: Any, dialect: Dialect) -> Reading:
+    said = _said(match["unit"], dialect)
+    if said is None or (match["unit"] in ALONE and not ALONE[match["unit"]](match)):
+        return None
+    if match["unit"] in "NSEWAVJ" and _INITIAL.match(match.string, match.end("unit")):
+        return None
+    amount = match["amount"]
+    adjective = bool(match["hyphen"]) or (
+        follows(match, _DETERMINER) and match["noun"] is not None and "/" not in match["unit"]
+    )
+    words = said.one if adjective or value(amount) == "1" else said.many
+    end = match.end("dot") if match["dot"] and match["unit"] in DOTTED else match.end("unit")
+    return two_words(match, "amount", decimal(amount, dialect), "unit", words, end)
+
+
+def _fraction_of(match: Any, dialect: Dialect) -> Reading:
+    """The unit after a fraction, which a rule of its own reads."""
+    said = _said(match["unit"], dialect)
+    if said is None or (match["unit"] == "in" and not (match["dot"] or match["hyphen"])):
+        return None
+    mixed = match["amount"][0].isdecimal() and ("/" not in match["amount"] or " " in match["amount"])
+    end = match.end("dot") if match["dot"] else match.end("unit")
+    return [((match.start("unit"), end), said.many if mixed and not match["hyphen"] else said.one)]
+
+
+def _per(match: Any, dialect: Dialect) -> Reading:
+    said = _said(match["unit"], dialect)
+    return said and f"per {said.one}"
+
+
+def _temperature(match: Any, dialect: Dialect) -> Reading:
+    amount, scale = match["amount"], match["scale"]
+    name = {"C": " Celsius", "F": " Fahrenheit", "K": " Kelvin", None: ""}[scale]
+    compass = _COMPASS.get(match["compass"] or "", "")
+    degrees = "degree" if value(amount) == "1" or match["hyphen"] else "degrees"
+    words = f"{decimal(amount, dialect)} {degrees}{name}"
+    return f"{words} {compass}" if compass else words
+
+
+def _angle(match: Any, dialect: Dialect) -> Reading:
+    words = f"{decimal(match['deg'], dialect)} degrees {decimal(match['min'], dialect)} minutes"
+    if match["sec"]:
+        words += f" {decimal(match['sec'], dialect)} seconds"
+    return f"{words} {_COMPASS[match['compass']]}" if match["compass"] else words
+
+
+def _feet(match: Any, dialect: Dialect) -> Reading:
+    feet, inches = match["feet"], match["inches"]
+    first = f"{decimal(feet, dialect)} {'foot' if feet == '1' else 'feet'}"
+    return first if not inches else f"{first} {decimal(inches, dialect)} {'inch' if inches == '1' else 'inches'}"
+
+
+def _inches(match: Any, dialect: Dialect) -> Reading:
+    amount = match["amount"]
+    if follows(match, _OPEN_QUOTE, 80):
+        return None
+    return f"{decimal(amount, dialect)} {'inch' if amount == '1' or match['noun'] is not None else 'inches'}"
+
+
+def _dimensions(_match: Any, _dialect: Dialect) -> Reading:
+    return [("by", "by")]
+
+
+def _resolution(match: Any, dialect: Dialect) -> Reading:
+    number = int(match["lines"])
+    said = (
+        f"{cardinal(number // 100, dialect)} {cardinal(number % 100, dialect)}"
+        if number % 100
+        else decimal(match["lines"], dialect)
+    )
+    return f"{said} {match['letter'].upper()}"
+
+
+RULES = [
+    rule(
+        "angle",
+        rf"{LEFT}(?P<deg>[0-9]{{1,3}})°\s?(?P<min>[0-9]{{1,2}}(?:\.[0-9]+)?)[′'’]\s?(?:(?P<sec>[0-9]{{1,2}}"
+        rf"(?:\.[0-9]+)?)(?:[″\"”]|'')\s?)?(?P<compass>[NSEW]\b)?",
+        _angle,
+        "°",
+        at=AT_NUMBER,
+    ),
+    rule(
+        "temperature",
+        rf"{LEFT}(?P<amount>{NUMBER})(?P<hyphen>-)?{SPACE}?(?:(?:[°º˚]|degrees){SPACE}?(?P<scale>[CFK])"
+        rf"(?![\p{{L}}\p{{N}}])|(?P<scale>(?!))?[°º˚](?:{SPACE}?(?P<compass>[NSEW])(?![\p{{L}}\p{{N}}]))?)",
+        _temperature,
+        "°º˚d",
+        DIGITS,
+        at=AT_NUMBER,
+    ),
+    rule(
+        "temperature",
+        rf"{LEFT}(?P<amount>{NUMBER})(?P<hyphen>-)?{SPACE}?(?P<degree>[℃℉])(?P<compass>(?!))?",
+        lambda match, dialect: (
+            f"{decimal(match['amount'], dialect)} degrees {'Celsius' if match['degree'] == '℃' else 'Fahrenheit'}"
+        ),
+        "℃℉",
+        at=AT_NUMBER,
+    ),
+    rule(
+        "feet and inches",
+        r"(?<![\p{L}\p{N}'\"“‘])(?P<feet>[0-9]{1,3})(?:['′]|[ -]?(?:ft|feet|foot)\.?)[ -]?(?P<inches>[0-9]{1,2}"
+        r"(?:\.[0-9]+)?)(?:\"|″|''|[ -]?(?:in|inches)\b)",
+        _feet,
+        "'′f",
+        at=AT_NUMBER,
+    ),
+    rule(
+        "feet and inches",
+        r"(?<![\p{L}\p{N}'\"“‘.])(?P<feet>[3-8])['’](?P<inches>1[01]|[0-9])(?![\p{L}\p{N}'’])",
+        _feet,
+        "'’",
+        at=AT_NUMBER,
+    ),
+    rule("feet and inches", r"(?<![\p{L}\p{N}'\"“‘])(?P<feet>[0-9]{1,3})′(?P<inches>(?!))?", _feet, "′", at=AT_NUMBER),
+    rule(
+        "inches",
+        rf"{LEFT}(?P<amount>{NUMBER})(?:\"|″)(?P<noun>(?=\s(?:\p{{Ll}}+)\b)(?!\s(?:{any_of(_VERBS)})\b))?",
+        _inches,
+        '"″',
+        DIGITS,
+        at=AT_NUMBER,
+    ),
+    rule(
+        "dimensions",
+        rf"(?<=[0-9](?:{SPACE}?(?:mm|cm|m|km|in|ft|px|\"|'))?){SPACE}?(?P<by>[x×X]){SPACE}?(?=[0-9])"
+        rf"(?<![0-9]\s[x×]\s)(?!{SPACE}?10[\^⁰¹²³⁴-⁹⁻]|{SPACE}?[0-9.]+{SPACE}?=)(?<!=[^=\n]{{0,20}})(?<!\b0[x])",
+        _dimensions,
+        "x×X",
+    ),
+    rule(
+        "resolution",
+        r"(?<![\p{L}\p{N}])(?P<lines>480|720|1080|1440|2160|4320)(?P<letter>[pi])(?![\p{L}\p{N}])",
+        _resolution,
+        "pi",
+        at=AT_NUMBER,
+    ),
+    rule("inches", rf"(?<={_FRACTION})[\"″]", "inch", '"″', "½⅓⅔¼¾⅛⅜⅝⅞/"),
+    rule(
+        "unit",
+        rf"{_LEFT}(?P<amount>{NUMBER})(?:{SPACE}?|(?P<hyphen>-))(?P<unit>{_COMPOUND})(?![\p{{L}}\p{{N}}])"
+        rf"(?![-'’/][\p{{L}}\p{{N}}])(?P<dot>\.(?!\s*+\Z|\s*+\n|\s++[\"“‘'(]?[A-Z]|[\p{{L}}\p{{N}}.]))?"
+        rf"(?P<noun>{_NOUN})?",
+        _quantity,
+        DIGITS,
+        at=AT_NUMBER,
+    ),
+    rule(
+        "unit",
+        rf"(?<=(?P<amount>{_FRACTION}))(?:{SPACE}?|(?P<hyphen>-))(?P<unit>{any_of(FOLLOWED)})"
+        rf"(?![\p{{L}}\p{{N}}])(?P<dot>{OWN_DOT})?",
+        _fraction_of,
+        "½⅓⅔¼¾⅛⅜⅝⅞/^⁻⁰¹²³⁴⁵⁶⁷⁸⁹",
+    ),
+    rule(
+        "unit",
+        rf"(?<=\p{{L}}{{3}}{SPACE}?|[0-9%]{SPACE}?)/{SPACE}?(?P<unit>{_COMPOUND})(?![\p{{L}}\p{{N}}/])(?<!\b"
+        rf"(?:and|or|he|she|his|her|s|A|I)/.*)(?<=/(?:[kcm]?m[²³23]|kg|km|h|hr|mi|sq mi|sq km|lb|ha|kWh|GB|MB|L|"
+        rf"ml|mL)(?![\p{{L}}]))",
+        _per,
+        "/",
+    ),
+]

@@ -1,0 +1,78 @@
+"""Written text and how a person says it. `cases.json` has one case a line; spaces, marks and capitals do not count."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import defaultdict
+from pathlib import Path
+
+import pytest
+
+from kokoro_server.g2p import languages
+from kokoro_server.g2p.languages import EN_GB, EN_US
+from kokoro_server.text.spoken import apply, claims, passages, speak
+from kokoro_server.text.traced import Traced
+
+CASES = defaultdict(list)
+for case in json.loads((Path(__file__).parent / "cases.json").read_text(encoding="utf-8")):
+    CASES[case["kind"]].append(case)
+
+
+def bare(text: str) -> str:
+    """Only the letters. A lone A is written `eh`."""
+    return re.sub(r"[\W_]", "", re.sub(r"\beh\b", "a", text.lower()))
+
+
+@pytest.mark.parametrize("kind", CASES)
+def test_is_said_as_a_person_would(kind: str) -> None:
+    wrong = []
+    for case in CASES[kind]:
+        said = speak(case["text"], languages.parse(case.get("language", "en-US")))
+        if bare(said) not in map(bare, case["say"]):
+            wrong.append((case["text"], said, case["say"]))
+    assert not wrong
+
+
+def test_a_range_has_a_claim_for_each_of_its_words() -> None:
+    text = "From 3:30–4:30pm."
+    found = [(text[claim.start : claim.end], claim.words) for claim in claims(text, EN_US)]
+    assert found == [("3:30", "three thirty"), ("–", "to"), ("4:30pm", "four thirty P.M")]
+
+
+def test_a_date_has_a_claim_for_each_of_its_words() -> None:
+    text = "On Dec. 25, 2024."
+    found = [(text[claim.start : claim.end], claim.words) for claim in claims(text, EN_US)]
+    assert found == [("Dec.", "December"), ("25", "twenty fifth"), ("2024", "twenty twenty four")]
+
+
+def test_marks_are_silent_by_a_named_rule() -> None:
+    found = claims("**Hi** `you`", EN_US)
+    assert {(claim.words, claim.rule) for claim in found} == {("", "emphasis"), ("", "code span")}
+
+
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [("speak", "So: x equals one. Done."), ("skip", "So: Done."), ("announce", "So: code block. Done.")],
+)
+def test_code_is_spoken_skipped_or_announced(code: str, said: str) -> None:
+    text = "So:\n```python\nx = 1\n```\nDone."
+    assert bare(apply(claims(text, EN_US, code=code), Traced.of(text)).text) == bare(said)
+
+
+def test_a_kind_can_be_left_out() -> None:
+    assert [claim.rule for claim in claims("It is 5 km", EN_US, kinds=["numbers"])] == ["number"]
+
+
+def test_a_sentence_keeps_its_full_stop() -> None:
+    assert speak("We met at 4 p.m. Then we ate.", EN_US) == "We met at four P.M. Then we ate."
+    assert speak("Bring food etc. Then go.", EN_US) == "Bring food et cetera. Then go."
+    assert speak("It is 5 km. Then go.", EN_GB) == "It is five kilometres. Then go."
+
+
+def test_a_long_text_is_read_in_passages_that_no_rule_looks_across() -> None:
+    text = "It is 5 km to the village.\n\n" * 200 + "```\n" + "x = 1\n\n" * 400 + "```\n" + "1 2 3 " * 4_000
+    found = list(passages(text))
+    assert "".join(text[start:end] for start, end in found) == text
+    assert all(2_000 <= end - start <= 8_010 for start, end in found[:-1])
+    assert text[found[0][0] : found[0][1]].endswith("village.\n\n")

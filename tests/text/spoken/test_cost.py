@@ -1,0 +1,55 @@
+"""What reading costs: little for plain text, and never more than in proportion to the length."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from kokoro_server.g2p.languages import EN_US
+from kokoro_server.text.spoken import claims
+
+PLAIN = (
+    "The old baker had been awake for hours. He kneaded the dough, humming a tune that nobody else remembered, while "
+    'the cat slept by the oven. "You are late," said Dr. Miller when the boy came in. I never liked Mondays. '
+) * 4
+WORST = 3.0  # times the cost for twice the input: 2 is linear, 4 quadratic
+UNITS = (
+    "a. 1. 1, 1- 1: 1/ /a a/ \\a $ $1 * **a _ a_ ` ```\n | [ ]( [a]( ![ < <b> & &a; # @ a@ a@b. I A. ( (1 ' \" ° x "
+    "1x ^ = ~ + +1 1e ½ ² π A1- 1a- f0- f0: 555- http://a www. a.b/ \\frac{ 1.2.3. 100,000, 1'1 –"
+).split(" ")
+SPACED = [
+    "1 ",
+    "> ",
+    "- a\n",
+    "1. a\n",
+    "Dr. ",
+    "Jan 1 ",
+    "5 May ",
+    "1 BC ",
+    "King A ",
+    "between 1-",
+    "1 000 ",
+    "call 1 ",
+]
+
+
+def cost(text: str) -> float:
+    best = float("inf")
+    for _ in range(3):
+        started = time.thread_time()
+        claims(text, EN_US)
+        best = min(best, time.thread_time() - started)
+    return best
+
+
+def test_plain_text_takes_about_a_millisecond() -> None:
+    assert cost(PLAIN) < 0.01  # ten times what it takes on a slow machine
+
+
+@pytest.mark.parametrize("unit", [*UNITS, *SPACED])
+def test_twice_the_text_costs_about_twice(unit: str) -> None:
+    claims(unit * 10, EN_US)
+    once, twice = unit * (2_000 // len(unit)), unit * (4_000 // len(unit))
+    # Below five hundredths of a second it is the clock that is measured; so little harms nobody.
+    assert cost(twice) < max(WORST * cost(once), 0.05)
