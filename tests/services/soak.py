@@ -32,7 +32,7 @@ from tests import tiny
 BEAT = 0.01  # seconds
 PITCH = 120.0  # Hz
 BRISK = -2.4  # makes a phoneme about four frames long, as speech has it; random weights alone make 25 of it
-MOST_THREADS = 32  # of the pool behind asyncio.to_thread
+MOST_THREADS = 64  # of the pool behind asyncio.to_thread, and of that for AAC encoders
 
 
 class Heartbeat:
@@ -106,8 +106,10 @@ def with_heartbeat(app: FastAPI, heart: Heartbeat) -> None:
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[Any]:
         async with inner(app) as state:
-            # Python's pool starts its threads as they are needed, and keeps them: they are no leak.
-            await asyncio.gather(*(asyncio.to_thread(time.sleep, 0.1) for _ in range(MOST_THREADS)))
+            # Python's pools start their threads as they are needed, and keep them: they are no leak.
+            for pool in (None, app.state.renderers._threads):
+                waits = (asyncio.get_running_loop().run_in_executor(pool, time.sleep, 0.1) for _ in range(MOST_THREADS))
+                await asyncio.gather(*waits)
             beating = asyncio.create_task(heart.beat())
             yield state
             beating.cancel()

@@ -37,6 +37,7 @@ GROWTH_MB = 50.0
 LAG_MS = 20.0
 SAMPLE_EVERY = 2.0  # seconds
 KEPT_SAMPLES = 20
+WARM_UP = 300.0  # seconds, at most a quarter: after four minutes every pool and cache has been in use
 SETTLE = 90.0  # seconds for threads, processes and descriptors to be given back
 
 
@@ -100,7 +101,7 @@ def left_over(before: Usage, after: Usage) -> list[str]:
 
 
 async def soak(server: Server, options: argparse.Namespace, seconds: float) -> dict[str, Any]:
-    warm_up = min(120.0, seconds / 4)
+    warm_up = min(WARM_UP, seconds / 4)
     await load.run(server.url, options.clients, warm_up, options.seed)
     before = await idle(server)
     samples: list[dict[str, Any]] = []
