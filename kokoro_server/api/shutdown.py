@@ -29,7 +29,7 @@ class RunningRequests:
         self.stopping = False
 
     @property
-    def any(self) -> bool:
+    def busy(self) -> bool:
         """Whether something that was accepted is not finished. A WebSocket with nothing to say is no reason to wait."""
         return self.count > 0 or any(speaker.unsent_characters for speaker in self.speakers)
 

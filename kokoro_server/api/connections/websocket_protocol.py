@@ -15,7 +15,7 @@ from typing import Any
 from uvicorn.protocols.utils import ClientDisconnected
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 from websockets.exceptions import InvalidState
-from websockets.frames import Frame
+from websockets.frames import CloseCode, Frame
 from websockets.http11 import Request
 
 LEAD = 5.0  # seconds of audio that are sent ahead of the last ping that was answered
@@ -52,6 +52,15 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
         self.transport.write(b"".join(self.conn.data_to_send()))
         self.transport.write_eof()
         self.close_timer = self.loop.call_later(CLOSE_GRACE, self.transport.close)
+
+    def send_receive_event_to_app(self) -> None:
+        """Refuse what is not UTF-8 here: uvicorn would log it with a traceback, as if the server were at fault."""
+        if self.curr_msg_data_type == "text" and not self.close_sent and not _is_utf8(b"".join(self.frames)):
+            self.frames = []
+            self.conn.send_close(CloseCode.INVALID_DATA, "a text message must be UTF-8")
+            self.handle_parser_exception()
+        else:
+            super().send_receive_event_to_app()
 
     async def send(self, message: Any) -> None:
         if self._refused:
@@ -106,3 +115,11 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
         super().keepalive_timeout()
         # `close` waits until all has been sent, which a client that does not read would put off for ever.
         self.loop.call_later(CLOSE_GRACE, self.transport.abort)
+
+
+def _is_utf8(data: bytes) -> bool:
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
