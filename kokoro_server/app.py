@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import signal
 import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -147,14 +146,14 @@ def _options(settings: Settings) -> BatchingOptions:
 def create_app(settings: Settings, load: Callable[[Settings], LoadedModel] = loader.load) -> FastAPI:
     """`load` loads the model; tests pass one that loads a small model.
 
-    When the device is lost for good, `app.state.device_lost` says why, and the process sends itself SIGTERM so that its
-    supervisor restarts it.
+    When the device is lost for good, `app.state.device_lost` says why, and `app.state.on_device_lost` is called so that
+    whoever runs the application ends the process, and a supervisor starts it anew.
     """
 
     def device_lost(reason: str) -> None:
         log.critical("the device is lost, the process must end reason=%s", reason)
         app.state.device_lost = reason
-        signal.raise_signal(signal.SIGTERM)
+        app.state.on_device_lost()
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
@@ -175,6 +174,7 @@ def create_app(settings: Settings, load: Callable[[Settings], LoadedModel] = loa
         redoc_url=None,
     )
     app.state.device_lost = None
+    app.state.on_device_lost = lambda: None
     app.state.streams = StreamStats()
     app.state.running = RunningRequests()
     app.state.places = StreamPlaces(settings.max_streams, metrics)
@@ -188,9 +188,9 @@ def create_app(settings: Settings, load: Callable[[Settings], LoadedModel] = loa
         seconds=settings.read_timeout,
         max_marks=settings.max_text_length + OTHER_MARKS,
     )
+    app.add_middleware(ConnectionLimit, limit=settings.max_connections)
     app.add_middleware(Guard, settings=settings, keys=keys, metrics=metrics)
     app.add_middleware(IdleLimit, timeout=settings.stream_idle_timeout, stats=app.state.streams, metrics=metrics)
-    app.add_middleware(ConnectionLimit, limit=settings.max_connections)
     app.add_middleware(AccessLog, metrics=metrics, on_unexpected=errors.on_unexpected)
     errors.install(app)
     for router in routers:

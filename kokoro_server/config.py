@@ -203,8 +203,9 @@ class Settings(BaseSettings):
                 f"MIN_TOKENS_PER_CHUNK={self.min_tokens_per_chunk}: "
                 f"must not exceed MAX_TOKENS_PER_CHUNK={self.max_tokens_per_chunk}"
             )
-        if self.min_wait_ms > self.max_wait_ms and "min_wait_ms" not in self.model_fields_set:
-            object.__setattr__(self, "min_wait_ms", self.max_wait_ms)  # the default gives way to what was set
+        if self.min_wait_ms > self.max_wait_ms and self.min_wait_ms == type(self).model_fields["min_wait_ms"].default:
+            # The default gives way to what was set, also where a copy of .env.example says it.
+            object.__setattr__(self, "min_wait_ms", self.max_wait_ms)
         if self.min_wait_ms > self.max_wait_ms:
             raise ConfigError(
                 f"KOKORO_MIN_WAIT_MS={self.min_wait_ms:g}: must not exceed KOKORO_MAX_WAIT_MS={self.max_wait_ms:g}"

@@ -59,7 +59,7 @@ class Server(LimitedServer):
         self._running.stopping = True
         started = time.monotonic()
         # `force_exit`, set by a second Ctrl+C, cannot be awaited.
-        while self._running.count and not self.force_exit and time.monotonic() < started + SHUTDOWN_GRACE:  # noqa: ASYNC110
+        while self._running.busy and not self.force_exit and time.monotonic() < started + SHUTDOWN_GRACE:  # noqa: ASYNC110
             await asyncio.sleep(0.05)
         # What is left of the grace is for responses whose last bytes are being sent.
         spent = math.ceil(time.monotonic() - started)
@@ -128,7 +128,7 @@ async def serve(app: FastAPI, settings: Settings) -> None:
             ws_per_message_deflate=False,  # speech hardly shrinks, and the event loop would pay for trying
         )
         server = Server(config, app.state.running)
-        _stop_on_signals(server)
+        app.state.on_device_lost = _stop_on_signals(server)
         with contextlib.suppress(asyncio.CancelledError):
             # We enter the lifespan, not uvicorn, so that a failure can be reported in one line.
             async with app.router.lifespan_context(app):
@@ -158,7 +158,8 @@ def _freeze_heap() -> None:
     gc.set_threshold(GC_THRESHOLD, 20, 20)
 
 
-def _stop_on_signals(server: Server) -> None:
+def _stop_on_signals(server: Server) -> Callable[[], None]:
+    """Returns what stops the server as a signal does."""
     loop = asyncio.get_running_loop()
     starting = asyncio.current_task()
     assert starting is not None
@@ -171,3 +172,4 @@ def _stop_on_signals(server: Server) -> None:
 
     for number in SIGNALS:
         loop.add_signal_handler(number, stop, number)
+    return lambda: stop(signal.SIGTERM)

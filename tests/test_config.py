@@ -67,6 +67,7 @@ def test_a_short_wait_alone_is_no_contradiction() -> None:
     assert (settings.max_wait_ms, settings.min_wait_ms) == (5, 5)
     with pytest.raises(ConfigError, match="KOKORO_MIN_WAIT_MS=8: must not exceed KOKORO_MAX_WAIT_MS=5"):
         load(KOKORO_MAX_WAIT_MS="5", KOKORO_MIN_WAIT_MS="8")
+    assert load(KOKORO_MAX_WAIT_MS="5", KOKORO_MIN_WAIT_MS="10").min_wait_ms == 5  # as .env.example has it
 
 
 def test_an_error_names_the_spelling_that_was_used() -> None:

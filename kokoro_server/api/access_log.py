@@ -22,8 +22,6 @@ ErrorHandler = Callable[[Request, Exception], Awaitable[Response]]
 VALID_REQUEST_ID = re.compile(r"[A-Za-z0-9._:-]{1,64}")
 CLIENT_CLOSED_REQUEST = 499  # nginx's status for a request whose client left before the response; only logged
 QUIET_PATHS = ("/health", "/metrics")  # polled every few seconds
-
-
 RESPONSE_STARTS = ("http.response.start", "websocket.http.response.start")  # the latter refuses a WebSocket
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 import tempfile
 import time
 import zipfile
@@ -149,7 +150,9 @@ def _manifest(number: int, name: str, body: Any, facts: dict[str, Any]) -> dict[
 
 
 def _field(body: Any, key: str) -> Any:
-    return body.get(key) if isinstance(body, dict) else None
+    value = body.get(key) if isinstance(body, dict) else None
+    # JSON has no word for infinity, but 1e999 is one when it is read.
+    return value if not isinstance(value, float) or math.isfinite(value) else str(value)
 
 
 async def _chunks(archive: IO[bytes]) -> AsyncIterator[bytes]:

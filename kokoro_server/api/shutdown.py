@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Protocol
 
-from starlette.requests import Request
+from starlette.requests import HTTPConnection
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from kokoro_server.api import errors
@@ -14,12 +15,23 @@ RETRY_AFTER = 5  # seconds, within which another server, or this one again, may 
 WATCHED = ("/health/live", "/metrics")  # answered to the end: whoever watches the server wants to see it finish
 
 
+class Speaker(Protocol):
+    @property
+    def unsent_characters(self) -> int: ...
+
+
 class RunningRequests:
     """The requests that are being answered, and whether new ones are still taken. It is `app.state.running`."""
 
     def __init__(self) -> None:
         self.count = 0
+        self.speakers: set[Speaker] = set()  # of the WebSockets that are open
         self.stopping = False
+
+    @property
+    def busy(self) -> bool:
+        """Whether something that was accepted is not finished. A WebSocket with nothing to say is no reason to wait."""
+        return self.count > 0 or any(speaker.unsent_characters for speaker in self.speakers)
 
 
 class GracefulShutdown:
@@ -32,10 +44,12 @@ class GracefulShutdown:
         self._running = running
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or scope["path"] in WATCHED:
+        if scope["type"] == "lifespan" or scope["path"] in WATCHED:
             await self.app(scope, receive, send)
         elif self._running.stopping:
             await _refuse(scope, receive, send)
+        elif scope["type"] == "websocket":
+            await self.app(scope, receive, send)
         else:
             self._running.count += 1
             try:
@@ -61,6 +75,6 @@ class GracefulShutdown:
 
 async def _refuse(scope: Scope, receive: Receive, send: Send) -> None:
     error = EngineUnavailable("the server is shutting down; try again", retry_after=RETRY_AFTER)
-    response = await errors.on_kokoro_error(Request(scope), error)
+    response = await errors.on_kokoro_error(HTTPConnection(scope), error)
     response.headers["Connection"] = "close"
     await response(scope, receive, send)

@@ -51,6 +51,7 @@ from kokoro_server.api.agent_session import AgentSession, error_fields
 from kokoro_server.api.connections.places import StreamPlaces
 from kokoro_server.api.errors import validation_message
 from kokoro_server.api.schemas import TTSRequest
+from kokoro_server.api.shutdown import RunningRequests
 from kokoro_server.audio.encode import Format
 from kokoro_server.errors import BadRequest, InvalidInput, KokoroError, TextTooLong, TooBusy
 from kokoro_server.g2p import languages
@@ -114,9 +115,12 @@ async def websocket(socket: WebSocket) -> None:
 async def _converse(socket: WebSocket, parts: Parts) -> None:
     renderers = socket.app.state.renderers
     session = AgentSession(socket, parts.synthesizer, parts.queue, renderers, parts.bypass, parts.urgent)
+    running: RunningRequests = socket.app.state.running
+    running.speakers.add(session)
     try:
         await _MessageLoop(socket, session, parts).run()
     finally:
+        running.speakers.discard(session)
         await session.stop()
 
 

@@ -1,12 +1,12 @@
-"""Batches the texts of many requests into few calls to G2P. A lone request waits for nobody."""
+"""Batches the texts of many requests into few calls to G2P. A lone request waits for nobody, and callers take turns."""
 
 from __future__ import annotations
 
 import asyncio
-from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
+from kokoro_server.caller import caller
 from kokoro_server.errors import G2PUnavailable, KokoroError
 from kokoro_server.g2p.languages import Language
 from kokoro_server.g2p.result import G2PResult
@@ -19,6 +19,8 @@ Convert = Callable[[Sequence[str], Language], Awaitable[list[G2PResult]]]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Request:
+    caller: str
+    turn: int
     texts: Sequence[str]
     language: Language
     future: asyncio.Future[list[G2PResult]]
@@ -29,14 +31,19 @@ class MicroBatcher:
 
     def __init__(self, convert: Convert) -> None:
         self._convert = convert
-        self._waiting: deque[_Request] = deque()
+        self._waiting: list[_Request] = []  # in order of arrival
+        self._turn = 0  # of the call that was formed last
+        self._last_turns: dict[str, int] = {}  # of each caller that has a request waiting
         self._calls: set[asyncio.Task[None]] = set()
         self._forming = False  # the newest call has not chosen its requests yet
 
     async def convert(self, texts: Sequence[str], language: Language) -> list[G2PResult]:
         """The phonemes of each text, in order."""
         future: asyncio.Future[list[G2PResult]] = asyncio.get_running_loop().create_future()
-        self._waiting.append(_Request(texts, language, future))
+        name = caller.get()
+        # A caller's requests have one turn after another. One that comes only now is not before those who have waited.
+        turn = self._last_turns[name] = max(self._turn, self._last_turns.get(name, 0)) + 1
+        self._waiting.append(_Request(name, turn, texts, language, future))
         self._start_call()
         return await future
 
@@ -59,16 +66,17 @@ class MicroBatcher:
         self._start_call()
 
     def _take_batch(self) -> list[_Request]:
-        """The oldest request and those in its language that there is room for, in order."""
-        first, *others = self._waiting
-        self._waiting.clear()
+        """The first request and those in its language that there is room for, in order of turns."""
+        first, *others = sorted(self._waiting, key=lambda request: request.turn)
+        self._turn = first.turn
         batch, count = [first], len(first.texts)
         for request in others:
             if request.language == first.language and count + len(request.texts) <= MAX_TEXTS_PER_CALL:
                 batch.append(request)
                 count += len(request.texts)
-            else:
-                self._waiting.append(request)
+        taken = set(batch)
+        self._waiting = [request for request in self._waiting if request not in taken]
+        self._last_turns = {request.caller: request.turn for request in self._waiting}
         return batch
 
     async def _call(self) -> None:

@@ -151,10 +151,13 @@ class LimitedProtocol(HttpToolsProtocol):
         return Refusal(HTTPStatus.TOO_MANY_REQUESTS, "too_busy", too_many_connections(self.limits.connections))
 
     def _refuse(self, refusal: Refusal) -> None:
-        """Answer without a request, and end. In the middle of another answer there is no place for one."""
-        if self._is_answering():
-            self.transport.close()
-            return
+        """Answer in place of the application, and end. In the middle of another answer there is no place for one."""
+        if self.cycle is not None and self._is_answering():
+            if self.cycle.response_started:
+                self.transport.close()
+                return
+            self.cycle.disconnected = True  # what the application still sends goes nowhere
+            self.cycle.message_event.set()
         self._refused, self._waiting_since = True, self.loop.time()
         self.transport.write(self._answer(refusal))
         self.transport.write_eof()

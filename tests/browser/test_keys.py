@@ -8,10 +8,10 @@ import pytest
 
 pytest.importorskip("playwright", reason="playwright is not installed")
 
-from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page, expect
 
 from tests import servers
-from tests.browser.pages import CHROMIUM, Watch, launch, new_context, until
+from tests.browser.pages import Watch, new_context, until
 from tests.servers import Server
 
 pytestmark = pytest.mark.browser
@@ -26,14 +26,6 @@ OPEN_SOCKET = """([url, key]) => new Promise((resolve) => {
 })"""
 FETCH_VOICES = """([url, key]) => fetch(url, { headers: { Authorization: `Bearer ${key}` } })
     .then((answer) => answer.headers.get("x-request-id") ? `${answer.status}` : "no id", () => "refused")"""
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    if CHROMIUM is None:
-        pytest.skip("chromium is not installed")
-    with sync_playwright() as playwright, launch(playwright) as browser:
-        yield browser
 
 
 @pytest.fixture

@@ -15,11 +15,11 @@ import soundfile
 
 pytest.importorskip("playwright", reason="playwright is not installed")
 
-from playwright.sync_api import Browser, BrowserContext, Page, Route, expect, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page, Route, expect
 
 from tests import servers
 from tests.audio_files import decode
-from tests.browser.pages import CHROMIUM, Watch, launch, new_context, opened, until
+from tests.browser.pages import Watch, new_context, opened, until
 from tests.servers import Server, say
 from tests.services.faulty import LATE_FAILURE
 
@@ -29,14 +29,6 @@ RATE = 24_000
 TEXT = "One small step for a person. It was late, and the lights were on; nobody knew why. Then they went out."
 LONG = "It was late, and the lights were on; nobody knew why. Then, at last, they went out for good. " * 40
 ENDED = "window.kokoro.state.phase === 'finished'"
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    if CHROMIUM is None:
-        pytest.skip("chromium is not installed")
-    with sync_playwright() as playwright, launch(playwright) as browser:
-        yield browser
 
 
 @pytest.fixture

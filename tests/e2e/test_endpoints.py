@@ -27,6 +27,7 @@ RATE = 24_000
 CODEC_DELAY = 2600  # samples a lossy codec may add
 TEXT = "One small step for a person. It was late, and the lights were on; nobody knew why. Then they went out."
 LONG = "It was late, and the lights were on; nobody knew why. Then, at last, they went out for good. "
+JSON = {"Content-Type": "application/json"}
 
 
 def stream(server: Server, text: str, **fields: object) -> httpx.Response:
@@ -169,6 +170,13 @@ def test_batch_of_bad_clips_is_still_a_zip(tiny_server: Server) -> None:
     assert response.headers["x-failed-requests"] == "3"
     names = zipfile.ZipFile(io.BytesIO(response.content)).namelist()
     assert names == ["error_001.txt", "error_002.txt", "error_003.txt", "manifest.json"]
+
+
+def test_a_batchs_manifest_is_json_whatever_was_sent(tiny_server: Server) -> None:
+    body = '{"requests": [{"text": "One.", "speed": 1e999}, {"text": "Two."}]}'
+    response = httpx.post(f"{tiny_server.url}/tts/batch", content=body, headers=JSON, timeout=120)
+    content = zipfile.ZipFile(io.BytesIO(response.content)).read("manifest.json")
+    assert [clip["status"] for clip in json.loads(content, parse_constant=pytest.fail)] == ["error", "ok"]
 
 
 def test_batch_has_a_limit_and_needs_a_clip(tiny_server: Server) -> None:

@@ -22,7 +22,7 @@ async def ended(fault: Fault) -> None:
     assert "the device is lost" in fault.server.lines()
 
 
-@pytest.mark.parametrize("devices", [{}, PAIR], ids=["one", "two"])
+@pytest.mark.parametrize("devices", [pytest.param({}, marks=pytest.mark.slow), PAIR], ids=["one", "two"])
 async def test_a_sticky_error_ends_the_process_for_a_restart(
     start: Start, faulty: Server, devices: dict[str, str]
 ) -> None:

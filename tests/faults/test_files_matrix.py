@@ -36,6 +36,7 @@ def truncate(path: Path) -> None:
 
 
 DAMAGE: dict[str, Callable[[Path], None]] = {"corrupt": corrupt, "truncated": truncate, "missing": Path.unlink}
+MOSTLY_SLOW = ["corrupt", *(pytest.param(name, marks=pytest.mark.slow) for name in ("truncated", "missing"))]
 
 
 class Fetcher:
@@ -79,7 +80,7 @@ def fetcher(tmp_path: Path, quick_g2p: str) -> Fetcher:
     return Fetcher(tmp_path, quick_g2p)
 
 
-@pytest.mark.parametrize("damage", DAMAGE)
+@pytest.mark.parametrize("damage", MOSTLY_SLOW)
 async def test_damaged_weights_and_voices(faulty: Server, fetcher: Fetcher, damage: str) -> None:
     """They are never used: fetched anew, or the start ends with a message that says what was tried."""
     how = "in the cache, before a start without and with the registries"
@@ -131,6 +132,7 @@ def small_disk(folder: Path, size: str) -> Iterator[None]:
         subprocess.run(["umount", "-l", str(folder)], check=True)
 
 
+@pytest.mark.slow
 async def test_a_disk_that_is_too_small(faulty: Server, fetcher: Fetcher) -> None:
     with small_disk(fetcher.cache, "100k"):
         async with injected(faulty, "disk too small to fetch to", "a tmpfs of 100 kB; then it has room"):

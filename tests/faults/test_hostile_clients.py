@@ -27,6 +27,7 @@ UPGRADE = (
     b"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n"
 )
 MAX_CONNECTIONS = 8
+PAGE = "https://page.example"
 
 
 @pytest.fixture(scope="module")
@@ -38,6 +39,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         G2P_SERVICE_URL="http://127.0.0.1:9",
         READ_TIMEOUT="1.5",
         MAX_CONNECTIONS=str(MAX_CONNECTIONS),
+        CORS_ORIGINS=PAGE,
     ) as server:
         yield server
         assert "Traceback" not in server.lines()
@@ -82,8 +84,9 @@ def assert_well(server: Server) -> None:
         (b"\x16\x03\x01\x02\x00\x01\x00", (400, "bad_request")),  # TLS
         (b"GET / HTTP/1.1\r\nHost x\r\n\r\n", (400, "bad_request")),
         (b"CONNECT x:80 HTTP/1.1\r\nHost: localhost\r\n\r\n", (400, "bad_request")),
+        (POST + b"Transfer-Encoding: chunked\r\n\r\nZZ\r\n", (400, "bad_request")),
     ],
-    ids=["header", "endless header", "headers", "8 kB", "WebSocket", "path", "TLS", "no colon", "CONNECT"],
+    ids=["header", "endless header", "headers", "8 kB", "WebSocket", "path", "TLS", "no colon", "CONNECT", "chunk"],
 )
 def test_heads_that_are_refused(server: Server, request_bytes: bytes, refused: tuple[int, str]) -> None:
     with connected(server) as client:
@@ -206,6 +209,27 @@ def test_a_websocket_message_is_read_up_to_its_limit(server: Server) -> None:
     assert "65536" in closed.value.rcvd.reason
 
 
+@pytest.mark.parametrize("behind", [b"\x89\x80\0\0\0\0", b"\x88\x82\0\0\0\0\x03\xe8"], ids=["ping", "close"])
+def test_bad_utf8_before_another_frame(server: Server, behind: bytes) -> None:
+    """The connection ends in order, and what the client did is no error of the server."""
+    with connected(server) as client:
+        client.sendall(UPGRADE + b"\r\n")
+        assert b" 101 " in client.recv(4096)
+        client.sendall(b"\x81\x81\0\0\0\0\xff" + behind)
+        closing = read_to_end(client)
+        assert b"must be UTF-8" in closing or behind.startswith(b"\x88")  # a client that closes is told nothing more
+    assert "Fatal error" not in server.lines()
+    assert "Traceback" not in server.lines()
+    assert_well(server)
+
+
+def test_a_refused_handshake_is_no_error_of_the_server(server: Server) -> None:
+    with connected(server) as client:
+        client.sendall(UPGRADE + b"Origin: https://evil.example\r\n\r\n")
+        assert status(read_to_end(client)) == 403
+    assert "without completing handshake" not in server.lines()
+
+
 def send_and_receive(client: ClientConnection, message: str) -> None:
     client.send(message)
     for _ in client:
@@ -218,11 +242,12 @@ def test_too_many_connections(server: Server) -> None:
         for _ in range(MAX_CONNECTIONS):
             stack.enter_context(connect(url)).recv()
         with httpx.Client(base_url=server.url, timeout=PATIENCE) as client:
-            refused = client.post("/tts", json={"phonemes": "wˈʌn."})
+            refused = client.post("/tts", json={"phonemes": "wˈʌn."}, headers={"Origin": PAGE})
             assert (refused.status_code, refused.json()["error"]["code"]) == (429, "too_busy")
             assert "MAX_CONNECTIONS" in refused.json()["error"]["message"]
             assert refused.headers["retry-after"] == "1"
             assert refused.headers["x-request-id"]
+            assert refused.headers["access-control-allow-origin"] == PAGE  # so that the page can read why
             assert client.post("/v1/audio/speech", json={"input": "Hi."}).json()["error"]["type"] == "rate_limit_error"
             assert client.get("/health/live").status_code == 200
             assert client.get("/metrics").status_code == 200

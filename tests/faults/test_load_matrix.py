@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import sys
+from collections import Counter
 from collections.abc import Iterator
 
+import httpx
 import pytest
 
 from tests import servers
-from tests.faults.checks import injected
+from tests.faults.checks import PATIENCE, injected
 from tests.servers import Server
 from tests.services.faulty import SLOW
 
@@ -56,3 +59,27 @@ async def test_bulk_flood_beside_a_stream(faulty: Server) -> None:
         assert len(beside.content) == len(alone)
         answers = [await task for task in flood]
         assert [answer.headers["x-failed-requests"] for answer in answers] == ["0"] * 3
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only there are all addresses of 127.0.0.0/8 this machine's own")
+async def test_one_clients_flood_beside_another_client(small: Server) -> None:
+    """The one gets 429 for most of what it sends; the other is served as if it had come first."""
+    how = "12 clients of one address without end, with MAX_QUEUE_SIZE=4; another address asks now and then"
+    statuses, served = Counter[int](), asyncio.Event()
+    async with injected(small, "one client's flood beside another", how, neighbour=(200, 429)) as fault:
+
+        async def flood() -> None:
+            while not served.is_set():
+                statuses[(await fault.post(text=LONG, speed=SLOW)).status_code] += 1
+                await asyncio.sleep(0.05)
+
+        flooding = [asyncio.create_task(flood()) for _ in range(12)]
+        await fault.until(lambda status: status["current_size"] >= 4)
+        elsewhere = httpx.AsyncHTTPTransport(local_address="127.0.0.2")
+        async with httpx.AsyncClient(transport=elsewhere, base_url=small.url, timeout=PATIENCE) as other:
+            answers = [await other.post("/tts", json={"text": f"Number {n}."}) for n in range(4)]
+        served.set()
+        await asyncio.gather(*flooding)
+        fault.sent, fault.answered = fault.sent + len(answers), fault.answered + len(answers)
+        assert [answer.status_code for answer in answers] == [200] * 4
+        assert statuses[429] > statuses[200]

@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import signal
+
+import pytest
+from websockets.asyncio.client import connect
+from websockets.exceptions import ConnectionClosedError, InvalidStatus
 
 from tests.faults.checks import PATIENCE, injected
 from tests.faults.conftest import Start
@@ -15,6 +20,11 @@ async def test_sigterm_under_load(start: Start, faulty: Server) -> None:
     """What was accepted is finished, and who comes later is told so by the server itself."""
     how = "SIGTERM with 4 rows on their way, then 4 new requests; then another process"
     async with injected(start(QUEUE_TIMEOUT="600"), "SIGTERM under load", how, neighbour=(200, 503)) as fault:
+        url = fault.server.url.replace("http", "ws") + "/tts/ws"
+        agent = await connect(url)
+        await agent.send(json.dumps({"type": "start", "speed": SLOW}))
+        for message in ({"type": "append", "text": "Let me finish."}, {"type": "flush"}):
+            await agent.send(json.dumps(message))
         accepted = [asyncio.create_task(fault.post(text=f"Row {n}.", speed=SLOW)) for n in range(4)]
         await fault.until(lambda status: status["running_rows"] > 0)
         fault.server.process.send_signal(signal.SIGTERM)
@@ -23,7 +33,14 @@ async def test_sigterm_under_load(start: Start, faulty: Server) -> None:
         refused = await asyncio.gather(*(fault.post(text="Too late.") for _ in range(4)))
         assert [answer.status_code for answer in refused] == [503] * 4
         assert all(int(answer.headers["retry-after"]) >= 1 for answer in refused)
+        with pytest.raises(InvalidStatus, match="503"):
+            await connect(url)
         assert (await fault.get("/health/live")).status_code == 200
+        heard = []
+        with pytest.raises(ConnectionClosedError, match="1012"):  # noqa: PT012
+            while True:
+                heard.append(await agent.recv())
+        assert '{"type":"flushed"}' in heard
         assert [(await task).status_code for task in accepted] == [200] * 4
         assert await asyncio.to_thread(fault.server.process.wait, PATIENCE) == 0
         assert "Traceback" not in fault.server.lines()

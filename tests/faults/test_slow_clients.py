@@ -171,7 +171,7 @@ async def test_an_agent_that_answers_nothing_is_noticed(server: Server, text: st
             await read_all(connection)
 
 
-@pytest.mark.parametrize("path", ["/tts/stream", "/tts"])
+@pytest.mark.parametrize("path", ["/tts/stream", pytest.param("/tts", marks=pytest.mark.slow)])
 async def test_a_response_that_nobody_reads_is_broken_off(server: Server, path: str) -> None:
     before = streaming(server)
     with posted(server, path, {"text": LONG, "format": "wav"}) as (response, client):

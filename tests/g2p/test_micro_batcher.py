@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import pytest
 
+from kokoro_server.caller import caller
 from kokoro_server.errors import G2PUnavailable, InvalidInput
 from kokoro_server.g2p.languages import EN_GB, EN_US, Language
 from kokoro_server.g2p.micro_batcher import MAX_CALLS_IN_FLIGHT, MAX_TEXTS_PER_CALL, MicroBatcher
@@ -105,3 +106,18 @@ async def test_closing_fails_the_calls_in_flight() -> None:
     await batcher.aclose()
     with pytest.raises(G2PUnavailable):
         await request
+
+
+async def test_callers_take_turns() -> None:
+    service = FakeService()
+    batcher = MicroBatcher(service.convert)
+    caller.set("one")
+    flood = [asyncio.create_task(ask(batcher, *["long"] * 60)) for _ in range(50)]
+    await settle()
+    caller.set("other")
+    late = [asyncio.create_task(ask(batcher, f"late {n}")) for n in range(2)]
+    await settle()
+    service.open.set()
+    assert await asyncio.gather(*late) == [["LATE 0"], ["LATE 1"]]
+    await asyncio.gather(*flood)
+    assert any("late 0" in texts for texts, _ in service.calls[: MAX_CALLS_IN_FLIGHT + 2])

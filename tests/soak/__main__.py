@@ -36,6 +36,8 @@ from tests.soak.process import Usage, usage
 GROWTH_MB = 50.0
 LAG_MS = 20.0
 SAMPLE_EVERY = 2.0  # seconds
+KEPT_SAMPLES = 20
+WARM_UP = 300.0  # seconds, at most a quarter: after four minutes every pool and cache has been in use
 SETTLE = 90.0  # seconds for threads, processes and descriptors to be given back
 
 
@@ -99,7 +101,7 @@ def left_over(before: Usage, after: Usage) -> list[str]:
 
 
 async def soak(server: Server, options: argparse.Namespace, seconds: float) -> dict[str, Any]:
-    warm_up = min(120.0, seconds / 4)
+    warm_up = min(WARM_UP, seconds / 4)
     await load.run(server.url, options.clients, warm_up, options.seed)
     before = await idle(server)
     samples: list[dict[str, Any]] = []
@@ -129,7 +131,7 @@ def result(tally: Tally, samples: list[dict[str, Any]], before: Usage, after: Us
             "under_load": round(statistics.median(memory[-tenth:]) - statistics.median(memory[:tenth]), 1),
         },
         "left_over": left_over(before, after),
-        "lag_p99_ms": {"median": lag[len(lag) // 2], "worst": lag[-1]},
+        "lag_p99_ms": {"in_all": lags[-1]["p99_in_all"], "median of 2 s": lag[len(lag) // 2], "worst of 2 s": lag[-1]},
         "samples": samples,
     }
 
@@ -141,7 +143,7 @@ def violations(found: dict[str, Any]) -> list[str]:
         wrong.append("some requests are not accounted for")
     wrong += [f"memory grew by {mb} MB, {when}" for when, mb in found["memory_growth_mb"].items() if mb > GROWTH_MB]
     wrong += [f"not given back: {what}" for what in found["left_over"]]
-    if (lag := found["lag_p99_ms"]["median"]) > LAG_MS:
+    if (lag := found["lag_p99_ms"]["in_all"]) > LAG_MS:
         wrong.append(f"event loop late by {lag} ms at p99, more than {LAG_MS:g}")
     wrong += found["errors_in_log"]
     return wrong
@@ -163,6 +165,7 @@ def main() -> int:
     facts = {"clients": options.clients, "model": options.model, "device": options.device, "seconds": seconds}
     found = described() | facts | found | {"errors_in_log": log_errors(lines)}
     found["violations"] = violations(found)
+    found["samples"] = found["samples"][:: -(-len(found["samples"]) // KEPT_SAMPLES)]
     options.out.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
     for name in ("seconds", "sent", "answered", "abandoned", "lost", "unexpected", "before", "after",
                  "memory_growth_mb", "left_over", "lag_p99_ms"):  # fmt: skip

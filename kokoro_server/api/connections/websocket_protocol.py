@@ -14,7 +14,8 @@ from typing import Any
 
 from uvicorn.protocols.utils import ClientDisconnected
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
-from websockets.frames import Frame
+from websockets.exceptions import InvalidState
+from websockets.frames import CloseCode, Frame
 from websockets.http11 import Request
 
 LEAD = 5.0  # seconds of audio that are sent ahead of the last ping that was answered
@@ -52,6 +53,15 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
         self.transport.write_eof()
         self.close_timer = self.loop.call_later(CLOSE_GRACE, self.transport.close)
 
+    def send_receive_event_to_app(self) -> None:
+        """Refuse what is not UTF-8 here: uvicorn would log it with a traceback, as if the server were at fault."""
+        if self.curr_msg_data_type == "text" and not self.close_sent and not _is_utf8(b"".join(self.frames)):
+            self.frames = []
+            self.conn.send_close(CloseCode.INVALID_DATA, "a text message must be UTF-8")
+            self.handle_parser_exception()
+        else:
+            super().send_receive_event_to_app()
+
     async def send(self, message: Any) -> None:
         if self._refused:
             raise ClientDisconnected
@@ -60,6 +70,8 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
             self._progress.clear()
             await self._progress.wait()
         await super().send(message)
+        if message["type"] == "websocket.http.response.body":
+            self.handshake_complete = True  # refused; uvicorn would log an error as if there had been no answer
         self._sent += seconds
         if self._sent - self._marked >= MARK_EVERY and not self.transport.is_closing():
             self._mark()
@@ -74,6 +86,16 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
         super().handle_connect(event)
         if not self.transport.is_closing():
             self.scope["extensions"]["kokoro.connection"] = {"abort": self.transport.abort}
+
+    def handle_events(self) -> None:
+        try:
+            super().handle_events()
+        except InvalidState:  # bad UTF-8, and behind it the client's close frame: there is nobody left to tell
+            self.transport.close()
+
+    def handle_ping(self) -> None:
+        if not self._refused:
+            super().handle_ping()
 
     def handle_pong(self, event: Frame) -> None:
         read = self._marks.get(bytes(event.data))
@@ -93,3 +115,11 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
         super().keepalive_timeout()
         # `close` waits until all has been sent, which a client that does not read would put off for ever.
         self.loop.call_later(CLOSE_GRACE, self.transport.abort)
+
+
+def _is_utf8(data: bytes) -> bool:
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return False
+    return True

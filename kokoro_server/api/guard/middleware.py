@@ -23,6 +23,7 @@ from kokoro_server.metrics import Metrics
 
 log = logging.getLogger(__name__)
 
+ADDRESS = "@"  # before the address of a caller without a key; no name of a key begins so
 PROBES = ("/health/live", "/health/ready")  # supervisors ask these, by any name and without a key
 PAGES = ("/", "/docs", "/openapi.json")
 PAGE_FILES = "/web/"
@@ -94,7 +95,7 @@ class Guard:
 
     def _identify(self, scope: Scope, headers: Mapping[bytes, bytes]) -> str:
         """Whom the request is counted for."""
-        address = _network(scope["client"][0]) if scope.get("client") else "-"
+        address = ADDRESS + _network(scope["client"][0]) if scope.get("client") else "-"
         key = take_key(scope, headers)
         if not self._keys:
             return address
@@ -132,7 +133,7 @@ def _network(address: str) -> str:
     try:
         parsed = ip_address(address)
     except ValueError:
-        return address
+        return "unknown"  # what a proxy's header has in place of an address
     if not isinstance(parsed, IPv6Address):
         return address
     if parsed.ipv4_mapped:

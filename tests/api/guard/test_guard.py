@@ -243,13 +243,22 @@ async def test_without_keys_any_key_will_do(caplog: pytest.LogCaptureFixture) ->
         ("2001:db8:1:2:3:4:5:6", "2001:db8:1:2::/64"),
         ("2001:db8:1:2::9", "2001:db8:1:2::/64"),
         ("::ffff:192.0.2.7", "192.0.2.7"),
-        ("not an address", "not an address"),
+        ("not an address", "unknown"),
     ],
 )
 async def test_without_keys_requests_are_counted_by_address(client: str, expected: str) -> None:
     gate = Gate()
     await gate.ask(client=client)
-    assert gate.callers == [expected]
+    assert gate.callers == [f"@{expected}"]
+
+
+async def test_no_address_passes_for_a_key() -> None:
+    """A proxy may hand on any word in place of an address."""
+    gate = Gate(API_KEYS="bob=secret-of-bob", RATE_LIMIT="1")
+    await gate.ask("/", client="bob")
+    assert gate.callers != ["bob"]
+    assert (await gate.ask(headers={"x-api-key": "secret-of-bob"}))["status"] == 200
+    assert gate.metrics.key_requests.labels("bob")._value.get() == 1
 
 
 async def test_each_caller_has_requests_of_its_own_for_a_minute(caplog: pytest.LogCaptureFixture) -> None:

@@ -135,18 +135,6 @@ RULES = [
         "+",
     ),
     rule(
-        "name",
-        r"(?<![\p{L}\p{N}])WW ?(?P<number>II|I|[12])(?![\p{L}\p{N}])",
-        lambda match, _dialect: f"World War {'two' if match['number'] in ('2', 'II') else 'one'}",
-        "W",
-    ),
-    rule(
-        "name",
-        r"(?<![\p{L}\p{N}.,])(?P<number>7[0-8]7)s(?![\p{L}\p{N}])",
-        lambda match, dialect: f"{in_pairs(match['number'], dialect)}s",
-        "7",
-    ),
-    rule(
         "grade",
         r"(?<![\p{L}\p{N}])(?P<letter>[A-F])[-−](?=[.,;:!?)]|\s(?:in|on|for|average|student)\b)(?<=\b(?:an?|got|"
         r"gets|his|her)\s[A-F][-−])",
