@@ -7,16 +7,16 @@ from functools import cache
 
 from kokoro_server.g2p import languages
 from kokoro_server.g2p.languages import Language
-from kokoro_server.text.spoken import english
+from kokoro_server.text.spoken import english, markdown
 from kokoro_server.text.spoken.apply import apply
-from kokoro_server.text.spoken.engine import Claim, Dialect, Rule, find_claims
-from kokoro_server.text.spoken.english import markdown
+from kokoro_server.text.spoken.engine import Claim, Dialect, Rule, Ruleset, find_claims
 from kokoro_server.text.spoken.passages import Readings, passages
 from kokoro_server.text.traced import Traced
 
 __all__ = ["KINDS", "Claim", "Readings", "apply", "claims", "passages", "speak"]
 
-KINDS = tuple(english.KINDS)
+_RULESETS: dict[Language, Ruleset] = {languages.EN_US: english.RULESET, languages.EN_GB: english.RULESET}
+KINDS = tuple(english.RULESET.kinds)  # what a request can switch off by name; other languages have some of them
 
 
 def claims(
@@ -28,15 +28,18 @@ def claims(
     untouchable: Iterable[tuple[int, int]] = (),
 ) -> list[Claim]:
     """The spans of `text` that are said in other words. `code`: speak, skip or announce."""
-    if language not in languages.ENGLISH:
+    if language not in _RULESETS:
         return []
-    return find_claims(_rules(frozenset(kinds), code), text, Dialect(british=language == languages.EN_GB), untouchable)
+    rules = _rules(language, frozenset(kinds), code)
+    return find_claims(rules, text, Dialect(british=language == languages.EN_GB), untouchable)
 
 
 @cache
-def _rules(kinds: frozenset[str], code: str) -> list[Rule]:
-    chosen = [rule for kind, rules in english.KINDS.items() if kind in kinds for rule in rules]
-    return [*markdown.fences(code), *chosen, *english.LAST] if "markdown" in kinds else chosen + english.LAST
+def _rules(language: Language, kinds: frozenset[str], code: str) -> list[Rule]:
+    ruleset = _RULESETS[language]
+    chosen = [rule for kind, rules in ruleset.kinds.items() if kind in kinds for rule in rules]
+    fences = markdown.fences(code, ruleset.code_block) if "markdown" in kinds else []
+    return [*fences, *chosen, *ruleset.last]
 
 
 def speak(text: str, language: Language) -> str:

@@ -49,6 +49,15 @@ class Rule:
     at: Any = None
 
 
+@dataclass(frozen=True, slots=True)
+class Ruleset:
+    """How a language is read: rules by kind, in the order in which they are tried, and those for whatever is left."""
+
+    kinds: dict[str, list[Rule]]
+    last: list[Rule]
+    code_block: str  # what is said in place of a block of code
+
+
 def rule(name: str, pattern: str, read: Read | str, *needs: Any, at: Any = None, flags: int = 0) -> Rule:
     """`read` is a function, or the words themselves. A string of `needs` is a set of characters."""
     words = read

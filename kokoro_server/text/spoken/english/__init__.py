@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from kokoro_server.text.spoken.engine import Rule
+from kokoro_server.text.spoken import markdown
+from kokoro_server.text.spoken.engine import Rule, Ruleset
 from kokoro_server.text.spoken.english import (
     abbreviations,
     addresses,
@@ -11,7 +12,6 @@ from kokoro_server.text.spoken.english import (
     dates,
     identifiers,
     latex,
-    markdown,
     maths,
     money,
     numbers,
@@ -21,12 +21,14 @@ from kokoro_server.text.spoken.english import (
     symbols,
     times,
     units,
+    words,
 )
 
-# The kinds that a request can switch off by name.
-KINDS: dict[str, list[Rule]] = {
+_SIGNS = {"&": "and", "<": "less than", ">": "greater than"}
+
+_KINDS: dict[str, list[Rule]] = {
     "latex": latex.RULES,
-    "markdown": markdown.RULES,
+    "markdown": markdown.rules(words.decimal, _SIGNS),
     "addresses": addresses.RULES,
     "phones": phones.RULES,
     "times": times.RULES,
@@ -43,4 +45,4 @@ KINDS: dict[str, list[Rule]] = {
     "symbols": symbols.RULES,
     "numbers": numbers.RULES,
 }
-LAST = symbols.LAST
+RULESET = Ruleset(_KINDS, symbols.LAST, "code block.")

@@ -6,8 +6,9 @@ import re
 from typing import Any
 
 from kokoro_server.text.spoken.engine import Dialect, Reading, rule
-from kokoro_server.text.spoken.english.patterns import AT_DOTTED, AT_WORD_BEFORE_NUMBER, DIGITS, OWN_DOT, any_of
+from kokoro_server.text.spoken.english.patterns import AT_DOTTED, AT_WORD_BEFORE_NUMBER, OWN_DOT
 from kokoro_server.text.spoken.english.words import letters
+from kokoro_server.text.spoken.patterns import DIGITS, any_of
 
 # Before a name.
 _TITLES = {

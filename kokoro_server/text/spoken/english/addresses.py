@@ -8,8 +8,9 @@ from typing import Any
 import regex
 
 from kokoro_server.text.spoken.engine import Dialect, Reading, rule
-from kokoro_server.text.spoken.english.patterns import AT_NUMBER, DIGITS, INNER_DOT, any_of
+from kokoro_server.text.spoken.english.patterns import AT_NUMBER, INNER_DOT
 from kokoro_server.text.spoken.english.words import digits, in_pairs, letters, word_or_letters
+from kokoro_server.text.spoken.patterns import DIGITS, any_of
 
 _MARKS = {
     ".": "dot",

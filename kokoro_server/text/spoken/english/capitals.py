@@ -8,7 +8,7 @@ from typing import Any
 import regex
 
 from kokoro_server.text.spoken.engine import Dialect, Reading, rule
-from kokoro_server.text.spoken.english.patterns import any_of
+from kokoro_server.text.spoken.patterns import any_of
 
 # Acronyms that misaki misreads. It knows most of them.
 _SAID = {"AWS": "A.W.S", "WIFI": "wifi", "BERT": "Bert", "GAN": "gan", "GANs": "gans", "YOLO": "yolo", "FOMO": "fomo"}

@@ -7,17 +7,9 @@ from typing import Any
 import regex
 
 from kokoro_server.text.spoken.engine import Dialect, Reading, rule
-from kokoro_server.text.spoken.english.patterns import (
-    AT_NUMBER,
-    DIGITS,
-    INNER_DOT,
-    INTEGER,
-    LEFT,
-    MAGNITUDES,
-    NUMBER,
-    SPACE,
-)
+from kokoro_server.text.spoken.english.patterns import AT_NUMBER, INNER_DOT, INTEGER, LEFT, MAGNITUDES, NUMBER, SPACE
 from kokoro_server.text.spoken.english.words import cardinal, decimal, digits, ordinal, plural, value
+from kokoro_server.text.spoken.patterns import DIGITS
 
 _RACE = regex.compile(r"\s(?:runs?|races?|marathon)\b")
 

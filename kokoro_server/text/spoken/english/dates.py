@@ -12,16 +12,15 @@ from kokoro_server.text.spoken.english.patterns import (
     AT_NUMBER,
     DASH,
     DASHES,
-    DIGITS,
     FULL_MONTH,
     LEFT,
     MONTH_NAMES,
     MONTHS,
     SHORT_MONTH,
-    any_of,
     follows,
 )
 from kokoro_server.text.spoken.english.words import cardinal, digits, letters, ordinal, plural, year
+from kokoro_server.text.spoken.patterns import DIGITS, any_of
 
 WEEKDAYS = {
     "Mon": "Monday",

@@ -8,8 +8,9 @@ from typing import Any
 import regex
 
 from kokoro_server.text.spoken.engine import Dialect, Reading, rule
-from kokoro_server.text.spoken.english.patterns import AT_CODE, DIGITS
+from kokoro_server.text.spoken.english.patterns import AT_CODE
 from kokoro_server.text.spoken.english.words import cardinal, digits, in_pairs, letters, plural, word_or_letters
+from kokoro_server.text.spoken.patterns import DIGITS
 
 _RUN = regex.compile(r"[0-9]+|\p{L}+|\.")
 _ELEMENTS = (

@@ -6,17 +6,9 @@ import unicodedata
 from typing import Any
 
 from kokoro_server.text.spoken.engine import Dialect, Reading, rule
-from kokoro_server.text.spoken.english.patterns import (
-    AT_NUMBER,
-    DIGITS,
-    INTEGER,
-    LEFT,
-    MONTH_NAMES,
-    NUMBER,
-    SPACE,
-    any_of,
-)
+from kokoro_server.text.spoken.english.patterns import AT_NUMBER, INTEGER, LEFT, MONTH_NAMES, NUMBER, SPACE
 from kokoro_server.text.spoken.english.words import cardinal, decimal, letters, ordinal, plural
+from kokoro_server.text.spoken.patterns import DIGITS, any_of
 
 _SUPERSCRIPTS = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻⁽⁾ⁿⁱ", "0123456789+-()ni")
 _SUBSCRIPTS = str.maketrans("₀₁₂₃₄₅₆₇₈₉₊₋₍₎ₙᵢⱼₖₓₜ", "0123456789+-()nijkxt")

@@ -7,18 +7,9 @@ from typing import Any, NamedTuple
 import regex
 
 from kokoro_server.text.spoken.engine import Dialect, Reading, Where, rule
-from kokoro_server.text.spoken.english.patterns import (
-    AT_NUMBER,
-    DASH,
-    DIGITS,
-    LEFT,
-    MAGNITUDES,
-    NUMBER,
-    SPACE,
-    any_of,
-    follows,
-)
+from kokoro_server.text.spoken.english.patterns import AT_NUMBER, DASH, LEFT, MAGNITUDES, NUMBER, SPACE, follows
 from kokoro_server.text.spoken.english.words import cardinal, decimal, value
+from kokoro_server.text.spoken.patterns import DIGITS, any_of
 
 
 class Currency(NamedTuple):

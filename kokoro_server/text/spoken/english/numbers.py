@@ -7,8 +7,9 @@ from typing import Any
 import regex
 
 from kokoro_server.text.spoken.engine import Dialect, Reading, rule
-from kokoro_server.text.spoken.english.patterns import AT_NUMBER, DIGITS, LEFT, NUMBER, RIGHT, follows
+from kokoro_server.text.spoken.english.patterns import AT_NUMBER, LEFT, NUMBER, RIGHT, follows
 from kokoro_server.text.spoken.english.words import decimal, in_pairs, plural, year
+from kokoro_server.text.spoken.patterns import DIGITS
 
 _EVERYDAY_PLURALS = (
     "people|men|women|children|users|lines|words|pages|meters|metres|kilometers|kilometres|miles|feet|years|days|"

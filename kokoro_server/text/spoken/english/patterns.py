@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from typing import Any
-
-import regex
 
 from kokoro_server.text.spoken.engine import Where
 
-DIGITS = "0123456789"
 DASH = r"[-‐‑–—−]"
 DASHES = "-‐‑–—−"
 SPACE = r"[ \xa0\u2009\u202f]"
@@ -71,8 +67,3 @@ def two_words(match: Any, first: str, said: str, second: str, then: str, end: in
     if match.string[match.end(first)].isspace():
         return [(first, said), ((match.start(second), end), then)]
     return [((match.start(first), end), f"{said} {then}")]
-
-
-def any_of(words: Iterable[str]) -> str:
-    """One of `words`, the longest first."""
-    return "|".join(regex.escape(word) for word in sorted(words, key=len, reverse=True))

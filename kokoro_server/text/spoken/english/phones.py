@@ -7,8 +7,9 @@ from typing import Any
 import regex
 
 from kokoro_server.text.spoken.engine import Dialect, Reading, rule
-from kokoro_server.text.spoken.english.patterns import AT_NUMBER, DIGITS
+from kokoro_server.text.spoken.english.patterns import AT_NUMBER
 from kokoro_server.text.spoken.english.words import cardinal, digits, letters
+from kokoro_server.text.spoken.patterns import DIGITS
 
 _GROUP = regex.compile(r"[0-9]+|[A-Z]+|\+")
 _LEFT = r"(?<![\p{L}\p{N}+$£€#])(?<![0-9][.,/-])"

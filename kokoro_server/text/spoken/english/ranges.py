@@ -5,14 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from kokoro_server.text.spoken.engine import Dialect, Reading, Where, rule
-from kokoro_server.text.spoken.english.patterns import (
-    AT_NUMBER,
-    DASHES,
-    DIGITS,
-    NUMBER,
-    SPACE,
-)
+from kokoro_server.text.spoken.english.patterns import AT_NUMBER, DASHES, NUMBER, SPACE
 from kokoro_server.text.spoken.english.words import decimal, in_pairs, letters
+from kokoro_server.text.spoken.patterns import DIGITS
 
 
 def _chain(match: Any, dialect: Dialect) -> Reading:

@@ -7,8 +7,9 @@ import unicodedata
 from typing import Any
 
 from kokoro_server.text.spoken.engine import Dialect, Reading, rule
-from kokoro_server.text.spoken.english.patterns import DIGITS, INNER_DOT, NOT_ASCII
+from kokoro_server.text.spoken.english.patterns import INNER_DOT, NOT_ASCII
 from kokoro_server.text.spoken.english.words import decimal, letters
+from kokoro_server.text.spoken.patterns import DIGITS
 
 _SIGNS = {
     "♯": "sharp", "♭": "flat", "♮": "natural",

@@ -7,8 +7,9 @@ from typing import Any
 import regex
 
 from kokoro_server.text.spoken.engine import Dialect, Reading, Where, rule
-from kokoro_server.text.spoken.english.patterns import AT_NUMBER, DIGITS, LEFT, NUMBER, any_of, two_words
+from kokoro_server.text.spoken.english.patterns import AT_NUMBER, LEFT, NUMBER, two_words
 from kokoro_server.text.spoken.english.words import ONES, cardinal, decimal, letters, value
+from kokoro_server.text.spoken.patterns import DIGITS, any_of
 
 ZONES = (
     "EST EDT CST CDT MST MDT PST PDT AKST HST GMT UTC BST CET CEST EET EEST MSK IST JST KST SGT HKT AEST AEDT ACST "

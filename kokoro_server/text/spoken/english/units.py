@@ -7,19 +7,10 @@ from typing import Any, NamedTuple
 import regex
 
 from kokoro_server.text.spoken.engine import Dialect, Reading, rule
-from kokoro_server.text.spoken.english.patterns import (
-    AT_NUMBER,
-    DIGITS,
-    LEFT,
-    NUMBER,
-    OWN_DOT,
-    SPACE,
-    any_of,
-    follows,
-    two_words,
-)
+from kokoro_server.text.spoken.english.patterns import AT_NUMBER, LEFT, NUMBER, OWN_DOT, SPACE, follows, two_words
 from kokoro_server.text.spoken.english.unit_names import ALONE, DOTTED, FOLLOWED, UNITS
 from kokoro_server.text.spoken.english.words import cardinal, decimal, value
+from kokoro_server.text.spoken.patterns import DIGITS, any_of
 
 _POWERS = {"²": 2, "2": 2, "^2": 2, "³": 3, "3": 3, "^3": 3, "⁻¹": -1, "⁻²": -2}
 _POWER_WORDS = {2: "square ", 3: "cubic "}

@@ -1,0 +1,159 @@
+"""Markdown and HTML, in any language: marks are silent, the text between them is read.
+
+These rules see the whole text, line breaks and all.
+"""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import regex
+
+from kokoro_server.text.spoken.engine import Dialect, Read, Reading, Rule, Where, rule
+from kokoro_server.text.spoken.patterns import DIGITS, any_of
+
+_LINES = regex.MULTILINE
+_INLINE_TAGS = (
+    "a abbr b big bdi cite code del dfn em font i ins kbd mark q s samp small span strike strong sub sup tt u var"
+)
+_BLOCK_TAGS = (
+    "article aside blockquote body br button caption center dd details div dl dt figcaption figure footer form h1 "
+    "h2 h3 h4 h5 h6 head header hr html iframe img input label li link main meta nav ol option p pre script "
+    "section select source speak style summary table tbody td tfoot th thead title tr ul video"
+)
+_ENTITIES = {'"': "", "'": "'", "\xa0": " "}
+_FENCE = (
+    r"^[ ]{0,3}(?P<open>(?P<fence>`{3,}+|~{3,}+)[^\n`]*+(?:\n|\Z))(?P<code>(?:(?!^[ ]{0,3}(?P=fence))[^\n]*+"
+    r"(?:\n|\Z))*?)"
+)
+_CLOSED = r"(?P<close>^[ ]{0,3}(?P=fence)[`~]*+[ \t]*+$)"
+
+
+def _marks(_match: Any, _dialect: Dialect) -> Reading:
+    return [("open", ""), ("close", "")]
+
+
+def _row(match: Any, _dialect: Dialect) -> Reading:
+    """The bars of a row: a pause after each cell that has text, a longer one after the last."""
+    claims, cell_start = list[tuple[Where, str]](), match.start()
+    bars = [match.start() + index for index, character in enumerate(match[0]) if character == "|"]
+    for bar in bars:
+        cell = match.string[cell_start:bar].strip()
+        pause = "" if not cell or cell[-1] in ".,;:!?…" else "." if bar == bars[-1] else ","
+        claims.append(((bar, bar + 1), pause))
+        cell_start = bar + 1
+    return claims
+
+
+def _entities(words: Mapping[str, str]) -> Read:
+    words = {**_ENTITIES, **words}
+
+    def read(match: Any, _dialect: Dialect) -> Reading:
+        text = html.unescape(match[0])
+        if text == match[0]:
+            return None
+        return words.get(text, text if regex.fullmatch(r"[\p{L}'’]+", text) else " ")
+
+    return read
+
+
+def _tag(match: Any, _dialect: Dialect) -> Reading:
+    return " " if match["block"] else ""
+
+
+def fences(code: str, announcement: str) -> list[Rule]:
+    """Fenced blocks of code: `speak` them, `skip` them, or `announce` that there is one."""
+    if code == "speak":
+        return [rule("code fence", _FENCE + _CLOSED, _marks, "`~", flags=_LINES)]
+    words = "" if code == "skip" else announcement
+    return [rule("code block", _FENCE + _CLOSED, words, "`~", flags=_LINES)]
+
+
+def rules(number: Callable[[str, Dialect], str], signs: Mapping[str, str]) -> list[Rule]:
+    """`number` says the number of a list's item; `signs` are words for signs that are written as HTML entities."""
+    entity = _entities(signs)
+    return [
+        rule("code fence", r"^[ ]{0,3}(?:`{3,}|~{3,})[^\n`]*+$", "", "`~", flags=_LINES),
+        rule("HTML comment", r"<!--.{0,2000}?-->", "", "<", flags=regex.DOTALL),
+        rule(
+            "HTML tag",
+            rf"</?(?:(?:{any_of(_INLINE_TAGS.split())})|(?P<block>{any_of(_BLOCK_TAGS.split())}))\b"
+            rf"(?:\s[^<>]{{0,500}})?/?>",
+            _tag,
+            "<",
+            flags=regex.IGNORECASE,
+        ),
+        rule(
+            "HTML entity",
+            r"[\p{L}']*+(?:&(?:[A-Za-z](?:acute|grave|uml|circ|tilde|cedil|ring|slash)|[a-z]{2}lig|rsquo|lsquo|apos|"
+            r"\#0?39|\#8217|\#x27);[\p{L}']*+)++",
+            entity,
+            "&",
+        ),
+        rule("HTML entity", r"&(?:[A-Za-z]{2,31}|\#[0-9]{1,7}|\#[xX][0-9a-fA-F]{1,6});", entity, "&"),
+        rule(
+            "thematic break",
+            r"^[ \t]{0,3}(?:(?:-[ \t]*+){3,}+|(?:\*[ \t]*+){3,}+|(?:_[ \t]*+){3,}+|={3,}+[ \t]*+)$",
+            "",
+            "-*_=",
+            flags=_LINES,
+        ),
+        rule(
+            "table rule",
+            r"^[ \t]*+\|?+(?:[ \t]*+:?+-++:?+[ \t]*+\|)++(?:[ \t]*+:?+-++:?+[ \t]*+)?+$",
+            "",
+            "|",
+            flags=_LINES,
+        ),
+        rule("table", r"^[ \t]*+\|[^\n]*+$(?<=\|[ \t]*+)", _row, "|", flags=_LINES),
+        rule("heading", r"^[ ]{0,3}\#{1,6}+[ \t]++(?=\S)", "", "#", flags=_LINES),
+        rule("heading", r"(?<=\S)[ \t]+\#{1,6}+[ \t]*+$", "", "#", flags=_LINES),
+        rule("quote", r"^[ ]{0,3}(?:>[ \t]?+)++(?=[^\s0-9=])", "", ">", flags=_LINES),
+        rule(
+            "list",
+            r"^(?:[ \t]*+(?:>[ \t]?+)?+)(?P<m>[-*+•‣◦▪●○·–][ \t]++(?:\[[ xX]?\][ \t]++)?+)(?=\S)",
+            lambda _match, _dialect: [("m", "")],
+            "-*+•‣◦▪●○·–",
+            flags=_LINES,
+        ),
+        rule(
+            "numbered list",
+            r"^[ \t]*+(?P<n>(?P<number>[0-9]{1,3})[.)])(?=[ \t]++\S)",
+            lambda match, dialect: [("n", f"{number(match['number'], dialect)},")],
+            DIGITS,
+            flags=_LINES,
+        ),
+        rule("citation", r"(?<=[.,;:!?\"”’)\]])\[[1-9][0-9]{0,2}(?:[,–-][ ]?[0-9]{1,3})*+\](?!\()", "", "["),
+        rule(
+            "image",
+            r"(?P<open>!\[)[^\[\]\n]{0,300}(?P<close>\]\([^()\s]*+(?:\([^()\s]*+\)[^()\s]*+)*+"
+            r"(?:[ \t]++[\"'][^\"'\n]*+[\"'])?+\))",
+            _marks,
+            "!",
+        ),
+        rule(
+            "link",
+            r"(?P<open>\[)(?!\^)[^\[\]\n]{1,300}(?P<close>\]\([^()\s]*+(?:\([^()\s]*+\)[^()\s]*+)*+"
+            r"(?:[ \t]++[\"'][^\"'\n]*+[\"'])?+\))",
+            _marks,
+            "[",
+        ),
+        rule("link", r"(?P<open>\[)(?!\^)[^\[\]\n]{1,300}(?P<close>\]\[[^\[\]\n]{0,100}\])", _marks, "["),
+        rule("link definition", r"^[ ]{0,3}\[[^\[\]\n]{1,100}\]:[ \t]++\S++[^\n]*+$", "", "[", flags=_LINES),
+        rule("footnote", r"\[\^[^\[\]\s]{1,40}\]:?+", "", "["),
+        rule("autolink", r"(?P<open><)(?:(?:https?://|mailto:)[^\s<>]+|[^\s<>]+@[^\s<>]+)(?P<close>>)", _marks, "<"),
+        rule("placeholder", r"(?P<open></?)[A-Za-z][\w.:-]*+(?:[ ][\w ]{1,40})?(?P<close>[ ]?/?>)", _marks, "<"),
+        rule("code span", r"`++", "", "`"),
+        rule(
+            "emphasis",
+            r"(?<![\p{L}\p{N}*\\])\*{1,3}+(?=[^\s*])|(?<=[^\s*\\])\*{1,3}+(?![\p{L}\p{N}*])|(?<=\p{L})\*{2,3}+"
+            r"(?=\p{L})|(?<=[0-9])\*{2,3}+(?=\p{L})",
+            "",
+            "*",
+        ),
+        rule("emphasis", r"(?<![\p{L}\p{N}_\\])_{1,3}+(?=[^\s_])|(?<=[^\s_\\])_{1,3}+(?![\p{L}\p{N}_])", "", "_"),
+        rule("strikethrough", r"~~", "", "~"),
+        rule("escape", r"\\(?=[!-/:-@\[-`{-~])(?![\\()\[\]])", "", "\\"),
+    ]
