@@ -14,7 +14,7 @@ from fastapi import FastAPI
 
 from kokoro_server import __version__
 from kokoro_server.access import is_loopback
-from kokoro_server.api import batch, captioned, errors, health, monitoring, openai, stream, tts, web, websocket
+from kokoro_server.api import batch, captioned, errors, health, monitoring, openai, reading, stream, tts, web, websocket
 from kokoro_server.api.access_log import AccessLog
 from kokoro_server.api.async_render import Renderers
 from kokoro_server.api.connections.connection_limit import ConnectionLimit
@@ -76,7 +76,7 @@ async def running_parts(
         await queue.start()
         stack.push_async_callback(queue.stop)
         pace = Pace.from_measurement(model.real_time_factor) if model.real_time_factor else None
-        reader = Reader(g2p, _sizes(settings), lexicon, metrics.g2p_time.time, pace)
+        reader = Reader(g2p, _sizes(settings), lexicon, metrics.g2p_time.time, pace, settings.unspeakable)
         synthesizer = Synthesizer(reader, queue, model.voices, settings.max_text_length, settings.max_silence)
         lexicons = (lexicon.condition,) if lexicon else ()
         conditions = (*model.conditions, g2p_condition, *lexicons, _formats_condition())
@@ -179,7 +179,7 @@ def create_app(settings: Settings, load: Callable[[Settings], LoadedModel] = loa
     app.state.running = RunningRequests()
     app.state.places = StreamPlaces(settings.max_streams, metrics)
     app.state.renderers = Renderers(settings.max_aac_encoders, settings.queue_timeout)
-    routers = [m.router for m in (tts, stream, batch, captioned, health, monitoring, openai, websocket, web)]
+    routers = [m.router for m in (tts, stream, batch, captioned, reading, health, monitoring, openai, websocket, web)]
     app.add_middleware(FastPath, routers=routers)
     app.add_middleware(GracefulShutdown, running=app.state.running)
     app.add_middleware(

@@ -130,6 +130,9 @@ class Settings(BaseSettings):
     """Characters one request may have; more is answered with 413."""
     max_silence: Annotated[float, number(0, 86_400)] = setting("MAX_SILENCE", 600.0)
     """Seconds that all pauses of one request may add up to; more is answered with 422."""
+    unspeakable: Annotated[Literal["refuse", "skip"], choice("refuse", "skip")] = setting("UNSPEAKABLE", "refuse")
+    """Letters that a text's language cannot say, such as Chinese ones in English: refuse the text with 422, or skip
+    them and count them in X-Skipped-Characters. A request's own `unspeakable` goes before it."""
     max_body_size: Annotated[int, integer(1_000, 10_000_000_000)] = setting("MAX_BODY_SIZE", 10_000_000)
     """Bytes the body of a request may have; more is answered with 413."""
     max_streams: Annotated[int, integer(1, 1_000_000)] = setting("MAX_STREAMS", 1000)

@@ -6,7 +6,8 @@ KokoroError                   500  internal_error
 │   ├── UnknownLanguage       400  unknown_language
 │   ├── UnknownModel          404  model_not_found     (below /v1)
 │   └── InvalidInput          422  invalid_input
-│       └── NothingToSay      422  nothing_to_say
+│       ├── NothingToSay      422  nothing_to_say
+│       └── Unspeakable       422  unspeakable
 ├── Unauthorized              401  invalid_api_key     (WWW-Authenticate)
 ├── Forbidden                 403  forbidden
 │   ├── HostNotAllowed        403  host_not_allowed
@@ -71,6 +72,10 @@ class InvalidInput(BadRequest):
 
 class NothingToSay(InvalidInput):
     code = "nothing_to_say"
+
+
+class Unspeakable(InvalidInput):
+    code = "unspeakable"
 
 
 class Unauthorized(KokoroError):

@@ -21,10 +21,12 @@ from kokoro_server.engine.protocol import SAMPLE_RATE, SAMPLES_PER_FRAME, Audio,
 from kokoro_server.engine.voices import VoiceBook
 from kokoro_server.errors import InvalidInput, TextTooLong
 from kokoro_server.g2p import languages
+from kokoro_server.g2p.languages import Language
 from kokoro_server.text import pauses
+from kokoro_server.text.options import ReadingOptions
 from kokoro_server.text.pauses import Pause
 from kokoro_server.text.pieces import Piece
-from kokoro_server.text.reader import Reader
+from kokoro_server.text.reader import DEFAULT_OPTIONS, Reader, Reading
 
 # A sound is heard before its duration frames: by 40 to 80 ms, measured on six voices. KPipeline subtracts as much.
 EARLY_FRAMES = 3
@@ -44,6 +46,7 @@ class Speech:
     speed: float = 1.0
     pitch: float = 0.0  # semitones
     seed: int = 0
+    reading: ReadingOptions = DEFAULT_OPTIONS
 
     @property
     def written(self) -> str:
@@ -59,6 +62,7 @@ class Segment:
     outcome: Outcome | None
     last: bool
     timings: Callable[[], tuple[Timing, ...]] = tuple
+    skipped: int = 0  # characters that cannot be said: in all of the text, if this is its first speech
 
     @cached_property
     def words(self) -> tuple[Timing, ...]:
@@ -101,6 +105,11 @@ class Clip:
     def seconds(self) -> float:
         return len(self.audio) / SAMPLE_RATE
 
+    @property
+    def skipped(self) -> int:
+        """Characters that were left out, as they cannot be said."""
+        return sum(segment.skipped for segment in self.segments)
+
 
 class Synthesizer:
     def __init__(self, reader: Reader, queue: BatchQueue, voices: VoiceBook, max_text: int, max_silence: float) -> None:
@@ -137,7 +146,7 @@ class Synthesizer:
         voice = self._voices.canonical(speech.voice)
         job = job or self._queue.job()
         with self._queue.admit(job):
-            items = self._items(speech, voice, streamed=streamed)
+            items = self._items(speech, streamed=streamed)
             first = await anext(items)
         spoken = deque[Item]()
         utterance = _Utterance(speech)
@@ -161,7 +170,26 @@ class Synthesizer:
                 await asyncio.sleep(0)
             yield utterance.finish()
 
-    def _items(self, speech: Speech, voice: str, *, streamed: bool) -> AsyncGenerator[Item, None]:
+    async def reading(self, speech: Speech) -> Reading:
+        """What would be said of a text, and why."""
+        self._check(speech)
+        return await self._reader.reading(speech.written, self.language(speech), speech.reading)
+
+    def _items(self, speech: Speech, *, streamed: bool) -> AsyncGenerator[Item, None]:
+        self._check(speech)
+        if speech.phonemes is not None:
+            return self._reader.phoneme_pieces(speech.phonemes, speech.speed, streamed=streamed)
+        return self._reader.pieces(
+            speech.written, self.language(speech), speech.speed, streamed=streamed, options=speech.reading
+        )
+
+    def language(self, speech: Speech) -> Language:
+        """The language in which it is said."""
+        if speech.language:
+            return languages.parse(speech.language)
+        return languages.of_voice(self._voices.canonical(speech.voice))
+
+    def _check(self, speech: Speech) -> None:
         if len(speech.written) > self._max_text:
             raise TextTooLong(
                 f"text has {len(speech.written)} characters; at most {self._max_text} are allowed (MAX_TEXT_LENGTH)",
@@ -173,10 +201,6 @@ class Synthesizer:
                 f"the pauses add up to {silence:g} s; at most {self._max_silence:g} s are allowed (MAX_SILENCE)",
                 field=field,
             )
-        if speech.phonemes is not None:
-            return self._reader.phoneme_pieces(speech.phonemes, speech.speed, streamed=streamed)
-        language = languages.parse(speech.language) if speech.language else languages.of_voice(voice)
-        return self._reader.pieces(speech.written, language, speech.speed, streamed=streamed)
 
     async def _rows(
         self, first: Item, others: AsyncGenerator[Item, None], spoken: deque[Item], speech: Speech, voice: str
@@ -216,9 +240,9 @@ class _Utterance:
         timings = partial(self._timings, piece, outcome.result.durations, trimmed.offset - self._samples)
         self._samples += len(trimmed.audio)
         if not self._silence and trimmed.audio is outcome.result.audio:
-            return Segment(trimmed.audio, outcome, piece.last, timings)
+            return Segment(trimmed.audio, outcome, piece.last, timings, piece.skipped)
         audio = self._after_silence(trimmed.audio)
-        return Segment(audio, _with_audio(outcome, audio), piece.last, timings)
+        return Segment(audio, _with_audio(outcome, audio), piece.last, timings, piece.skipped)
 
     def finish(self) -> Segment:
         return Segment(self._after_silence(self._joiner.finish()), None, last=True)

@@ -178,24 +178,28 @@ class AgentSession:
         try:
             renderer = await self._renderers.open(sentence.request.rendering(sentence.request.format))
             try:
-                seconds = await self._send_segments(sentence, renderer)
+                seconds, skipped = await self._send_segments(sentence, renderer)
             finally:
                 await renderer.close()
         except KokoroError as error:
             await self.send_event("error", **error_fields(error), id=sentence.id)
         else:
             self._playback_end = max(self._playback_end, self._queue.now()) + seconds
-            await self.send_event("done", id=sentence.id, duration=round(seconds, 4))
+            await self.send_event("done", id=sentence.id, duration=round(seconds, 4), skipped=skipped)
         finally:
             self._synthesizing.pop(sentence.id).cancel()  # it has ended, unless it was not sent to its end
         del self._unsent[sentence.id]
 
-    async def _send_segments(self, sentence: Sentence, renderer: AsyncRenderer) -> float:
-        """Returns the seconds of audio that were sent. Raises what the sentence failed with."""
-        samples = unsent = 0
+    async def _send_segments(self, sentence: Sentence, renderer: AsyncRenderer) -> tuple[float, int]:
+        """Returns the seconds of audio that were sent, and how many characters were left out as they cannot be said.
+
+        Raises what the sentence failed with.
+        """
+        samples = unsent = skipped = 0
         while isinstance(segment := await sentence.segments.get(), Segment):
             samples += len(segment.audio)
             unsent += len(segment.audio)
+            skipped += segment.skipped
             if segment.words:
                 await self.send_event("words", id=sentence.id, words=[asdict(word) for word in segment.words])
             if data := await renderer.write(segment.audio, last=segment.last):
@@ -203,7 +207,7 @@ class AgentSession:
                 unsent = 0
         if segment is not None:
             raise segment
-        return samples / SAMPLE_RATE
+        return samples / SAMPLE_RATE, skipped
 
     async def _send_audio(self, data: bytes, seconds: float) -> None:
         for start in range(0, len(data), MAX_AUDIO_MESSAGE):

@@ -123,7 +123,7 @@ async def _clip(request: Request, number: int, body: Any, job: Job) -> ZipEntry:
     except KokoroError as error:
         return _error_entry(number, body, error)
     name = f"tts_{number:03}_{clip.voice}.{parsed.format}"
-    facts = {"duration": round(clip.seconds, 3), "status": "ok", "error": None}
+    facts = {"duration": round(clip.seconds, 3), "status": "ok", "error": None, "skipped": clip.skipped}
     return ZipEntry(name, content, _manifest(number, name, body, facts))
 
 
@@ -139,7 +139,7 @@ def _error_entry(number: int, body: Any, error: KokoroError) -> ZipEntry:
     text = str(_field(body, "text") or "")
     quoted = text if len(text) <= MAX_QUOTE else text[:MAX_QUOTE] + "…"
     content = f"{error.code}: {error.message}\n\n{quoted}\n".encode("utf-8", "replace")
-    facts = {"duration": None, "status": "error", "error": error.message}
+    facts = {"duration": None, "status": "error", "error": error.message, "skipped": 0}
     return ZipEntry(name, [content], _manifest(number, name, body, facts))
 
 

@@ -17,7 +17,16 @@ from kokoro_server.api.async_render import AsyncRenderer
 from kokoro_server.api.disconnect import CancellableStreamingResponse, cancel_on_disconnect
 from kokoro_server.api.schemas import Captioned, CaptionedRequest, Word
 from kokoro_server.api.stream import STREAMING_HEADERS, as_text, open_renderer, start_synthesis
-from kokoro_server.api.tts import ERRORS, PartsResponse, RequestTimeout, clip_headers, get_parts, new_job, render
+from kokoro_server.api.tts import (
+    ERRORS,
+    PartsResponse,
+    RequestTimeout,
+    clip_headers,
+    get_parts,
+    new_job,
+    render,
+    skipped_header,
+)
 from kokoro_server.audio import captions
 from kokoro_server.audio.encode import Format
 from kokoro_server.audio.render import Rendering
@@ -84,6 +93,7 @@ def _captioned_json(clip: Clip, content: list[bytes], rendering: Rendering) -> l
         duration=round(clip.seconds, 4),
         voice=clip.voice,
         words=[Word(**asdict(word)) for word in clip.words],
+        skipped=clip.skipped,
     )
     before, after = captioned_clip.model_dump_json().encode().split(b'""', 1)
     return [before, b'"', *_base64(content), b'"', after]
@@ -110,7 +120,7 @@ async def _event_stream(body: CaptionedRequest, request: Request, timeout: float
     first, segments = await start_synthesis(request, body, timeout)
     renderer = await open_renderer(request, rendering)
     lines = as_text(request, _events(first, segments, renderer), FRAMING[framing], _error_event)
-    return CancellableStreamingResponse(lines, framing, STREAMING_HEADERS)
+    return CancellableStreamingResponse(lines, framing, STREAMING_HEADERS | skipped_header(first.skipped))
 
 
 def _error_event(error: Exception) -> Event:

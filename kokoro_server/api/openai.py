@@ -31,7 +31,7 @@ from kokoro_server.api.openai_schemas import (
 )
 from kokoro_server.api.schemas import Captioned
 from kokoro_server.api.stream import STREAMING_HEADERS, as_text, open_renderer, start_synthesis
-from kokoro_server.api.tts import AUDIO, RequestTimeout, get_parts
+from kokoro_server.api.tts import AUDIO, RequestTimeout, get_parts, skipped_header
 from kokoro_server.errors import UnknownModel, for_client
 from kokoro_server.g2p import languages
 from kokoro_server.synthesis import Segment
@@ -116,7 +116,7 @@ async def _event_stream(body: OpenAISpeechRequest, request: Request, timeout: fl
     first, segments = await start_synthesis(request, tts_request, timeout)
     renderer = await open_renderer(request, rendering)
     lines = as_text(request, _events(first, segments, renderer), FRAMING[SSE], _error_event)
-    return CancellableStreamingResponse(lines, SSE, STREAMING_HEADERS)
+    return CancellableStreamingResponse(lines, SSE, STREAMING_HEADERS | skipped_header(first.skipped))
 
 
 async def _events(

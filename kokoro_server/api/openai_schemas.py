@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema, model_validator
 
-from kokoro_server.api.schemas import DEFAULT_VOICE, CaptionedRequest, TTSRequest
+from kokoro_server.api.schemas import DEFAULT_VOICE, CaptionedRequest, ReadingFields, TTSRequest
 from kokoro_server.audio.encode import Format
 
 PREFIX = "/v1/"  # errors on paths below it have OpenAI's shape
@@ -39,8 +39,8 @@ def _voice_name(value: Any) -> Any:
     return value["id"] if isinstance(value, dict) and "id" in value else value
 
 
-class OpenAISpeechRequest(BaseModel):
-    """A clip to be spoken, in OpenAI's words.
+class OpenAISpeechRequest(ReadingFields):
+    """A clip to be spoken, in OpenAI's words. `language` and what follows it are ours.
 
     Fields that are not named here are ignored, as nowhere else: OpenAI's clients keep sending new ones.
     """
@@ -94,13 +94,15 @@ class OpenAISpeechRequest(BaseModel):
         return {key: value for key, value in data.items() if value is not None} if isinstance(data, dict) else data
 
     def to_tts_request(self) -> TTSRequest:
-        return TTSRequest(text=self.input, voice=self._voice(), speed=self.speed, format=self.response_format)
+        return TTSRequest(**self._fields())
 
     def to_captioned_request(self) -> CaptionedRequest:
-        return CaptionedRequest(text=self.input, voice=self._voice(), speed=self.speed, format=self.response_format)
+        return CaptionedRequest(**self._fields())
 
-    def _voice(self) -> str:
-        return VOICES.get(self.voice, self.voice)
+    def _fields(self) -> dict[str, Any]:
+        reading = {name: getattr(self, name) for name in ReadingFields.model_fields}
+        voice = VOICES.get(self.voice, self.voice)
+        return {"text": self.input, "voice": voice, "speed": self.speed, "format": self.response_format, **reading}
 
 
 class OpenAIModel(BaseModel):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema, model_validator
 from pydantic_core import PydanticCustomError
 
 from kokoro_server.audio.encode import Format, Output
@@ -14,10 +14,13 @@ from kokoro_server.audio.resample import MAX_RATE, MIN_RATE
 from kokoro_server.audio.wav import SampleFormat
 from kokoro_server.engine.protocol import SAMPLE_RATE
 from kokoro_server.synthesis import Speech
+from kokoro_server.text.options import CodeBlocks, OnUnspeakable, ReadingOptions
+from kokoro_server.text.spoken import KINDS
 
 DEFAULT_VOICE = "af_heart"
 TEXT_OR_PHONEMES = "text_or_phonemes"
 MAX_FIELDS = 100  # of a request, known or not
+MAX_LEXICON = 1_000  # entries
 
 
 class StrictRequest(BaseModel):
@@ -34,7 +37,66 @@ class StrictRequest(BaseModel):
         return data
 
 
-class SpeechRequest(StrictRequest):
+def _kinds(value: Any) -> Any:
+    """`true` is all kinds, `false` none."""
+    if isinstance(value, bool):
+        return list(KINDS) if value else []
+    if isinstance(value, list) and len(value) <= MAX_FIELDS and all(kind in KINDS for kind in value):
+        return value
+    raise PydanticCustomError("kinds", "must be true, false or a list of kinds: {kinds}", {"kinds": ", ".join(KINDS)})
+
+
+class ReadingFields(BaseModel):
+    """How a text is put in words."""
+
+    language: Annotated[
+        str | None,
+        Field(
+            description="en-US, en-GB, es, fr-FR, hi, it, pt-BR, ja or zh. Absent: the voice's own language.",
+            max_length=20,
+            examples=["en-US"],
+        ),
+    ] = None
+    normalize: Annotated[
+        list[str],
+        BeforeValidator(_kinds),
+        Field(
+            description="What is put in words before it is spoken: numbers, dates, money, Markdown and so on (`true`), "
+            "nothing (`false`), or only some kinds.",
+            examples=[True],
+        ),
+        WithJsonSchema(
+            {
+                "anyOf": [{"type": "boolean"}, {"type": "array", "items": {"type": "string", "enum": list(KINDS)}}],
+                "default": True,
+            }
+        ),
+    ] = list(KINDS)
+    code_blocks: Annotated[
+        CodeBlocks,
+        Field(description="Fenced blocks of code: `speak` or `skip` them, or `announce` that one is there."),
+    ] = "speak"
+    lexicon: Annotated[
+        dict[Annotated[str, Field(max_length=100)], Annotated[str, Field(max_length=500)]] | None,
+        Field(
+            description="How words are said, before the server's own lexicon: `/phonemes/` or another spelling.",
+            max_length=MAX_LEXICON,
+            examples=[{"nginx": "engine x", "Kokoro": "/kˈOkəɹO/"}],
+        ),
+    ] = None
+    unspeakable: Annotated[
+        OnUnspeakable | None,
+        Field(
+            description="Letters that the language cannot say: an error that names them, or they are left out and "
+            "counted in X-Skipped-Characters. Absent: the server's setting, UNSPEAKABLE."
+        ),
+    ] = None
+
+    def reading_options(self) -> ReadingOptions:
+        return ReadingOptions(frozenset(self.normalize), self.code_blocks, self.lexicon, self.unspeakable)
+
+
+class SpeechRequest(StrictRequest, ReadingFields):
     """What is to be said and how."""
 
     text: Annotated[
@@ -56,14 +118,6 @@ class SpeechRequest(StrictRequest):
             examples=[DEFAULT_VOICE],
         ),
     ] = DEFAULT_VOICE
-    language: Annotated[
-        str | None,
-        Field(
-            description="en-US, en-GB, es, fr-FR, hi, it, pt-BR, ja or zh. Absent: the voice's own language.",
-            max_length=20,
-            examples=["en-US"],
-        ),
-    ] = None
     speed: Annotated[
         float, Field(description="1 is the voice's own pace.", ge=0.25, le=4, allow_inf_nan=False, examples=[1.0])
     ] = 1.0
@@ -111,6 +165,7 @@ class SpeechRequest(StrictRequest):
             speed=self.speed,
             pitch=self.pitch,
             seed=self.seed,
+            reading=self.reading_options(),
         )
 
     def rendering(self, format: Format) -> Rendering:
@@ -159,6 +214,56 @@ class Word(BaseModel):
     phrase: Annotated[bool, Field(description="Whether this is a whole phrase.", examples=[False])]
 
 
+class ReadingRequest(StrictRequest, ReadingFields):
+    """A text of which is told how it would be said."""
+
+    text: Annotated[str, Field(description="As for POST /tts.", examples=["Dr. Ng paid $5 on 3/4/2025."])]
+    voice: Annotated[
+        str, Field(description="Its language is taken where none is given.", max_length=500, examples=[DEFAULT_VOICE])
+    ] = DEFAULT_VOICE
+
+    def speech(self) -> Speech:
+        return Speech(text=self.text, voice=self.voice, language=self.language, reading=self.reading_options())
+
+
+class ReadSpan(BaseModel):
+    """A span of the text that is not said as it is written."""
+
+    start: Annotated[int, Field(description="Its offset in the text.", examples=[12])]
+    end: Annotated[int, Field(examples=[14])]
+    source: Annotated[str, Field(examples=["$5"])]
+    words: Annotated[str, Field(description="What is said instead, if anything.", examples=["five dollars"])]
+    rule: Annotated[str, Field(description="Why.", examples=["money"])]
+
+
+class ReadSentence(BaseModel):
+    start: int
+    end: int
+    text: str
+    phonemes: str
+
+
+class ReadWord(BaseModel):
+    """A word and its phonemes; or a phrase, in languages where single words are not distinguished."""
+
+    start: int
+    end: int
+    text: str
+    phonemes: str
+    phrase: bool
+
+
+class TextReading(BaseModel):
+    """What would be said of a text, and why."""
+
+    language: Annotated[str, Field(examples=["en-US"])]
+    phonemes: str
+    sentences: list[ReadSentence]
+    readings: list[ReadSpan]
+    words: list[ReadWord]
+    skipped: Annotated[str, Field(description="Letters that are left out, as the language cannot say them.")]
+
+
 class Captioned(BaseModel):
     audio: Annotated[str, Field(description="Base64.")]
     format: Format
@@ -166,6 +271,7 @@ class Captioned(BaseModel):
     duration: Annotated[float, Field(description="Seconds.")]
     voice: str
     words: list[Word]
+    skipped: Annotated[int, Field(description="Characters left out, as the language cannot say them.")] = 0
 
 
 class Voice(BaseModel):

@@ -18,7 +18,7 @@ from kokoro_server.api.connections.places import StreamPlaces, StreamStats, take
 from kokoro_server.api.disconnect import CancellableStreamingResponse, cancel_on_disconnect
 from kokoro_server.api.fast_path import FastPathRoute
 from kokoro_server.api.schemas import SpeechRequest, TTSRequest
-from kokoro_server.api.tts import AUDIO, ERRORS, RequestTimeout, batching_enabled, get_parts, new_job
+from kokoro_server.api.tts import AUDIO, ERRORS, RequestTimeout, batching_enabled, get_parts, new_job, skipped_header
 from kokoro_server.audio.render import Rendering, render_fast
 from kokoro_server.logs import request_id
 from kokoro_server.synthesis import Segment
@@ -57,6 +57,7 @@ async def stream(body: TTSRequest, request: Request, timeout: RequestTimeout = N
         "X-Bypass-Chunks": str(parts.bypass),
         "X-Voice-Used": parts.model.voices.canonical(body.voice),
         "X-Batching-Enabled": batching_enabled(request),
+        **skipped_header(first.skipped),
     }
     content = render_fast(first.audio, rendering, pcm16=first.pcm16, streamed=True) if first.last else None
     if content is not None:

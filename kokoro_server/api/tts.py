@@ -101,7 +101,13 @@ def clip_headers(request: Request, clip: Clip) -> dict[str, str]:
         "X-Queue-Time-Ms": f"{clip.queue_ms:.1f}",
         "X-Inference-Time-Ms": f"{clip.inference_ms:.1f}",
         "X-Batch-Size": str(clip.batch_size),
+        **skipped_header(clip.skipped),
     }
+
+
+def skipped_header(characters: int) -> dict[str, str]:
+    """Tells how many characters were left out, as the language cannot say them."""
+    return {"X-Skipped-Characters": str(characters)} if characters else {}
 
 
 def batching_enabled(request: Request) -> str:

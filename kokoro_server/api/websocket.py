@@ -9,8 +9,9 @@ Client:
     {"type": "cancel"}                drop everything not yet sent (the user has begun to speak)
     {"type": "close"}                 flush, and close the connection when all is spoken
     {"type": "start", "voice": …}     how to speak from here on: any of voice, language, speed, pitch, volume, seed,
-                                      format, sample_rate, sample_format, as for POST /tts; the others are as at the
-                                      beginning, where format is pcm. Not needed if the defaults will do.
+                                      format, sample_rate, sample_format, normalize, code_blocks, lexicon, unspeakable,
+                                      as for POST /tts; the others are as at the beginning, where format is pcm. Not
+                                      needed if the defaults will do.
 
 Server:
 
@@ -18,7 +19,8 @@ Server:
     {"type": "start", "id", "text"}             a sentence begins; ids count up from 1
     {"type": "words", "id", "words": […]}       when words of it are said, in seconds from its beginning, as
                                                 POST /tts/captioned tells it; the audio of the words follows
-    {"type": "done", "id", "duration"}          all of its audio has been sent
+    {"type": "done", "id", "duration", "skipped"}   all of its audio has been sent; so many characters were left out, as
+                                                the language cannot say them (only with "unspeakable": "skip")
     {"type": "flushed"}                         everything up to a flush has been sent
     {"type": "cancelled", "ids": […]}           in answer to cancel: these were not sent, or not to their end; no more
                                                 audio of them comes

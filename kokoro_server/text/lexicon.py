@@ -32,7 +32,7 @@ import regex
 
 from kokoro_server.degraded import Condition, Reason
 from kokoro_server.engine import vocab
-from kokoro_server.errors import ConfigError, UnknownLanguage
+from kokoro_server.errors import ConfigError, InvalidInput, UnknownLanguage
 from kokoro_server.g2p import languages
 from kokoro_server.g2p.languages import LANGUAGES, Language
 from kokoro_server.text.markup import CJK, Part, Pronunciation, clean, describe_unknown
@@ -53,15 +53,19 @@ _WORD_END = regex.compile(rf"(?V1)(?:(?<!{_LETTER})|(?!{_LETTER}))(?!'(?:t|ll|re
 
 
 class LanguageLexicon:
-    """The lexicon for one language."""
+    """The lexicon for one language. Its own entries go before those of `base`."""
 
-    def __init__(self, entries: Table) -> None:
+    def __init__(self, entries: Table, base: LanguageLexicon | None = None) -> None:
+        self._base = base
         self._case_sensitive = {word: reading for word, reading in entries.items() if word != word.lower()}
         self._case_insensitive = {word: reading for word, reading in entries.items() if word == word.lower()}
         lengths: defaultdict[str, set[int]] = defaultdict(set)
         for word in entries:
             lengths[word[0].lower()].add(len(word))
-        self._lengths = {letter: sorted(each, reverse=True) for letter, each in lengths.items()}
+        if base:
+            for letter, known in base._lengths.items():
+                lengths[letter].update(known)
+        self._lengths: dict[str, list[int]] = {letter: sorted(each, reverse=True) for letter, each in lengths.items()}
 
     def apply(self, text: Traced) -> list[Part]:
         """`text` with its words respelled, cut at the words that the lexicon gives phonemes for."""
@@ -78,9 +82,13 @@ class LanguageLexicon:
         parts.append(Traced.join((*plain, text.between(end, len(text.text)))))
         return [part for part in parts if isinstance(part, Pronunciation) or part.text]
 
-    def spans(self, text: str) -> list[tuple[int, int]]:
-        """The ranges of `text` that this lexicon has entries for."""
-        return [(start, end) for start, end, _ in self._matches(text.replace("’", "'"))]
+    def readings(self, text: str) -> list[tuple[int, int, str]]:
+        """The ranges of `text` that this lexicon has entries for, each with its reading."""
+        return list(self._matches(text.replace("’", "'")))
+
+    def _reading(self, word: str) -> str | None:
+        own = self._case_sensitive.get(word) or self._case_insensitive.get(word.lower())
+        return own or (self._base._reading(word) if self._base else None)
 
     def _matches(self, text: str) -> Iterator[tuple[int, int, str]]:
         end = 0
@@ -90,11 +98,20 @@ class LanguageLexicon:
                 continue
             for length in self._lengths.get(text[start].lower(), ()):
                 word = text[start : start + length]
-                reading = self._case_sensitive.get(word) or self._case_insensitive.get(word.lower())
+                reading = self._reading(word)
                 if reading and _WORD_END.match(text, start + len(word)):
                     end = start + len(word)
                     yield start, end, reading
                     break
+
+
+def request_lexicon(entries: Table, base: LanguageLexicon | None) -> LanguageLexicon:
+    """The lexicon of a request. Raises InvalidInput for an entry that is none."""
+    try:
+        parsed = {_parse_word("lexicon", word): _parse_reading("lexicon", word, entries[word]) for word in entries}
+    except ValueError as error:
+        raise InvalidInput(str(error), field="lexicon") from None
+    return LanguageLexicon(parsed, base)
 
 
 class Lexicon:

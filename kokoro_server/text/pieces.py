@@ -51,6 +51,7 @@ class Piece:
     parts: tuple[tuple[PhonemizedSentence, int], ...] = ()  # of sentences, each with the offset of its phonemes
     ends: Ending = "none"
     last: bool = False
+    skipped: int = 0  # characters that cannot be said: in all of the text, if this is its first piece
 
     @cached_property
     def words(self) -> tuple[Word, ...]:

@@ -13,22 +13,20 @@ from itertools import chain, islice
 from typing import Any, Protocol
 
 from kokoro_server.engine import vocab
-from kokoro_server.errors import InvalidInput, NothingToSay
+from kokoro_server.errors import InvalidInput, NothingToSay, Unspeakable
 from kokoro_server.g2p import languages
 from kokoro_server.g2p.languages import Language
 from kokoro_server.g2p.result import G2PResult
 from kokoro_server.text import markup, spoken
-from kokoro_server.text.lexicon import LanguageLexicon, Lexicon
-from kokoro_server.text.markup import Part, Pronunciation
+from kokoro_server.text.lexicon import Lexicon, request_lexicon
+from kokoro_server.text.options import OnUnspeakable, ReadingOptions
 from kokoro_server.text.pace import Pace
 from kokoro_server.text.pauses import Pause, split_pauses
 from kokoro_server.text.phonemized import PhonemizedSentence, Word, has_sound
-from kokoro_server.text.phrase_alignment import PhraseAlignedSentence
 from kokoro_server.text.pieces import PacedPacker, Packer, Piece, PieceSizes
-from kokoro_server.text.splitter import Span, sentences, split_long
-from kokoro_server.text.word_alignment import WordAlignedSentence
-
-Sentence = WordAlignedSentence | PhraseAlignedSentence
+from kokoro_server.text.splitter import Span, split_long
+from kokoro_server.text.spoken import Claim
+from kokoro_server.text.written import Sentence, WrittenText
 
 # The most characters and sentences in the first call to G2P, the second and so on: few at first, so that synthesis can
 # start early.
@@ -43,6 +41,11 @@ _MAX_SENTENCE_PHONEMES = 2_000  # a longer one is broken: where to cut a sentenc
 _PHONEME_WORD = re.compile(r"[^ ;:,.!?—…\"()“”]+")
 
 
+_NAMED = 10  # letters at most, in the error about those that cannot be said
+
+DEFAULT_OPTIONS = ReadingOptions()
+
+
 class G2P(Protocol):
     """What the reader needs of a G2PClient."""
 
@@ -55,6 +58,15 @@ class _G2PCall:
 
     items: Sequence[Sentence | Pause]
     more: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What would be said, why, and what would be left out, as it cannot be said."""
+
+    sentences: Sequence[PhonemizedSentence]
+    claims: Sequence[Claim]
+    skipped: str
 
 
 class Reader:
@@ -73,37 +85,89 @@ class Reader:
         lexicon: Lexicon | None = None,
         g2p_timer: Callable[[], AbstractContextManager[Any]] = nullcontext,
         pace: Pace | None = None,
+        unspeakable: OnUnspeakable = "refuse",
     ) -> None:
         self._g2p = g2p
         self._sizes = sizes
         self._lexicon = lexicon
         self._g2p_timer = g2p_timer
         self._pace = pace
+        self._unspeakable = unspeakable
 
     async def pieces(
-        self, text: str, language: Language, speed: float = 1.0, *, streamed: bool = False
+        self,
+        text: str,
+        language: Language,
+        speed: float = 1.0,
+        *,
+        streamed: bool = False,
+        options: ReadingOptions = DEFAULT_OPTIONS,
     ) -> AsyncGenerator[Piece | Pause, None]:
         """The pieces of `text` and the pauses between them, in order.
 
-        Raises InvalidInput, before the first piece, for a bad pause or pronunciation anywhere in the text. Raises
-        NothingToSay if there is neither speech nor a pause in it.
+        Raises InvalidInput, before the first piece, for a bad pause or pronunciation anywhere in the text, and
+        Unspeakable, unless the `options` say otherwise. Raises NothingToSay if there is neither speech nor a pause.
         """
-        markup.check_pronunciations(text)
-        stretches = list(split_pauses(text))
-        lexicon = await self._lexicon.for_language(language) if self._lexicon else None
+        written = await self._written(text, language, options)
+        skipped = len(await self._skipped(text, language, written, options))
         phonemes = int(len(text) * _PHONEMES_PER_CHARACTER.get(language, _PHONEMES_PER_LETTER))
         packer, silent = self._packer(speed, phonemes, streamed=streamed), True
-        calls = _group_into_calls(_split(stretches, language, lexicon))
+        calls = _group_into_calls(written.sentences())
         async for call in _in_turns(calls, in_thread=len(text) > _LONG_TEXT):
-            for item in _pack(packer, await self._phonemize(call.items, language), more=call.more):
+            sentences, dropped = await self._phonemize(call.items, language)
+            skipped += len(self._skip(dropped, language, options))
+            for item in _pack(packer, sentences, more=call.more):
                 silent = False
-                yield item
+                if skipped and isinstance(item, Piece):
+                    yield replace(item, skipped=skipped)
+                    skipped = 0
+                else:
+                    yield item
         for piece in packer.finish():
             silent = False
             yield replace(piece, last=True)
         if silent:
             problem = "has nothing that can be spoken: no letters, no numbers" if text.strip() else "is empty"
             raise NothingToSay(f"text {problem}", field="text")
+
+    async def reading(self, text: str, language: Language, options: ReadingOptions = DEFAULT_OPTIONS) -> Reading:
+        """What would be said. Raises what `pieces` raises."""
+        written = await self._written(text, language, options)
+        skipped = await self._skipped(text, language, written, options)
+        claims = await asyncio.to_thread(lambda: list(written.claims()))
+        sentences = list[PhonemizedSentence]()
+        async for call in _in_turns(_group_into_calls(written.sentences()), in_thread=len(text) > _LONG_TEXT):
+            phonemized, dropped = await self._phonemize(call.items, language)
+            skipped += self._skip(dropped, language, options)
+            sentences += (each for each in phonemized if isinstance(each, PhonemizedSentence))
+        return Reading(sentences, claims, skipped)
+
+    async def _written(self, text: str, language: Language, options: ReadingOptions) -> WrittenText:
+        markup.check_pronunciations(text)
+        stretches = list(split_pauses(text))
+        lexicon = await self._lexicon.for_language(language) if self._lexicon else None
+        if options.lexicon:
+            lexicon = request_lexicon(options.lexicon, lexicon)
+        return WrittenText(stretches, language, lexicon, options)
+
+    async def _skipped(self, text: str, language: Language, written: WrittenText, options: ReadingOptions) -> str:
+        """The letters of `text` that cannot be said. Raises Unspeakable unless they are to be skipped."""
+        if not spoken.unspeakable.may_be_in(text, language):
+            return ""
+        claims = await asyncio.to_thread(written.unspeakable)
+        return self._skip("".join(text[claim.start : claim.end] for claim in claims), language, options)
+
+    def _skip(self, letters: str, language: Language, options: ReadingOptions) -> str:
+        if letters and (options.unspeakable or self._unspeakable) == "refuse":
+            distinct = list(dict.fromkeys(letters))
+            named = ", ".join(f"{letter!r} (U+{ord(letter):04X})" for letter in distinct[:_NAMED])
+            more = f" and {len(distinct) - _NAMED} others" if len(distinct) > _NAMED else ""
+            raise Unspeakable(
+                f"text has letters that cannot be said in {language.name}: {named}{more}; give the language that they "
+                'belong to, or "unspeakable": "skip" to leave them out',
+                field="text",
+            )
+        return letters
 
     async def phoneme_pieces(
         self, phonemes: str, speed: float = 1.0, *, streamed: bool = False
@@ -131,13 +195,15 @@ class Reader:
 
     async def _phonemize(
         self, items: Sequence[Sentence | Pause], language: Language
-    ) -> list[PhonemizedSentence | Pause]:
-        """The items with their phonemes, without those that have no sound."""
+    ) -> tuple[list[PhonemizedSentence | Pause], str]:
+        """The items with their phonemes, without those that have no sound; and the letters that G2P could not say."""
         texts = [text for item in items if not isinstance(item, Pause) for text in item.texts]
-        results: Iterator[G2PResult] = iter(())
+        converted: Sequence[G2PResult] = ()
         if texts:
             with self._g2p_timer():
-                results = iter(await self._g2p.convert(texts, language))
+                converted = await self._g2p.convert(texts, language)
+        dropped = "".join(each for result in converted for each in result.dropped if each.isalnum())
+        results = iter(converted)
         phonemized: list[PhonemizedSentence | Pause] = []
         for item in items:
             if phonemized:
@@ -145,7 +211,7 @@ class Reader:
             done = item if isinstance(item, Pause) else item.with_phonemes(list(islice(results, len(item.texts))))
             if isinstance(done, Pause) or has_sound(done.phonemes):
                 phonemized.append(done)
-        return phonemized
+        return phonemized, dropped
 
 
 class _Turn:
@@ -174,45 +240,6 @@ async def _in_turns(calls: Iterator[_G2PCall | None], *, in_thread: bool) -> Asy
             await turn.give_way()
         else:
             yield each
-
-
-def _split(
-    stretches: Iterable[Span | Pause], language: Language, lexicon: LanguageLexicon | None
-) -> Iterator[Sentence | Pause | None]:
-    """The sentences and the pauses; None for a sentence that has nothing to speak in it."""
-    for stretch in stretches:
-        if isinstance(stretch, Pause):
-            yield stretch
-            continue
-        for start, end in spoken.passages(stretch.text):
-            yield from _split_passage(stretch.text[start:end], stretch.start + start, language, lexicon)
-
-
-def _split_passage(
-    text: str, offset: int, language: Language, lexicon: LanguageLexicon | None
-) -> Iterator[Sentence | None]:
-    given = [match.span() for match in markup.PRONUNCIATION_MARKUP.finditer(text)]
-    if lexicon:
-        given += lexicon.spans(text)
-    readings = spoken.Readings(spoken.claims(text, language, untouchable=given), offset)
-    for span in sentences(text, offset=offset, unbroken=readings.unbroken(text)):
-        parts = list(_parts(span, readings, lexicon))
-        speakable = any(isinstance(part, Pronunciation) or markup.SPEAKABLE.search(part.text) for part in parts)
-        yield _sentence(span, parts, language) if speakable else None
-
-
-def _parts(span: Span, readings: spoken.Readings, lexicon: LanguageLexicon | None) -> Iterator[Part]:
-    for part in markup.split_pronunciations(span.text, span.start, readings.read):
-        if lexicon and not isinstance(part, Pronunciation):
-            yield from lexicon.apply(part)
-        else:
-            yield part
-
-
-def _sentence(span: Span, parts: Sequence[Part], language: Language) -> Sentence:
-    if language in languages.ENGLISH:
-        return WordAlignedSentence(span, parts)
-    return PhraseAlignedSentence(span, parts, language)
 
 
 def _group_into_calls(items: Iterable[Sentence | Pause | None]) -> Iterator[_G2PCall | None]:

@@ -25,11 +25,12 @@ from kokoro_server.text.pace import Pace
 from kokoro_server.text.pauses import split_pauses, total_silence
 from kokoro_server.text.phrase_alignment import PhraseAlignedSentence
 from kokoro_server.text.pieces import PacedPacker, Packer, PieceSizes
-from kokoro_server.text.reader import _group_into_calls, _pack, _split, _split_phonemes
+from kokoro_server.text.reader import DEFAULT_OPTIONS, _group_into_calls, _pack, _split_phonemes
 from kokoro_server.text.sentence_buffer import SentenceBuffer
 from kokoro_server.text.splitter import Span, clauses, sentences
 from kokoro_server.text.traced import Traced
 from kokoro_server.text.word_alignment import WordAlignedSentence
+from kokoro_server.text.written import WrittenText
 
 WORST = 3.0  # times the cost for twice the input: 2 is linear, 4 quadratic
 ALLOWED = 0.03  # seconds: less harms nobody, and it is the clock that would be measured
@@ -48,7 +49,9 @@ def appended(text: str) -> None:
 def read(language: languages.Language) -> Callable[[str], object]:
     def parse(text: str) -> object:
         markup.check_pronunciations(text)
-        return list(_group_into_calls(_split(split_pauses(text), language, LEXICON)))
+        return list(
+            _group_into_calls(WrittenText(list(split_pauses(text)), language, LEXICON, DEFAULT_OPTIONS).sentences())
+        )
 
     return parse
 

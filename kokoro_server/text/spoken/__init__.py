@@ -7,13 +7,13 @@ from functools import cache
 
 from kokoro_server.g2p import languages
 from kokoro_server.g2p.languages import Language
-from kokoro_server.text.spoken import english, markdown
+from kokoro_server.text.spoken import english, markdown, unspeakable
 from kokoro_server.text.spoken.apply import apply
 from kokoro_server.text.spoken.engine import Claim, Dialect, Rule, Ruleset, find_claims
 from kokoro_server.text.spoken.passages import Readings, passages
 from kokoro_server.text.traced import Traced
 
-__all__ = ["KINDS", "Claim", "Readings", "apply", "claims", "passages", "speak"]
+__all__ = ["KINDS", "Claim", "Readings", "apply", "claims", "passages", "speak", "unspeakable"]
 
 _RULESETS: dict[Language, Ruleset] = {languages.EN_US: english.RULESET, languages.EN_GB: english.RULESET}
 KINDS = tuple(english.RULESET.kinds)  # what a request can switch off by name; other languages have some of them
@@ -27,19 +27,22 @@ def claims(
     code: str = "speak",
     untouchable: Iterable[tuple[int, int]] = (),
 ) -> list[Claim]:
-    """The spans of `text` that are said in other words. `code`: speak, skip or announce."""
-    if language not in _RULESETS:
-        return []
+    """The spans of `text` that are said in other words, and those that cannot be said. `code`: speak, skip, announce.
+
+    Without any `kinds`, text is left as it is.
+    """
     rules = _rules(language, frozenset(kinds), code)
     return find_claims(rules, text, Dialect(british=language == languages.EN_GB), untouchable)
 
 
 @cache
 def _rules(language: Language, kinds: frozenset[str], code: str) -> list[Rule]:
-    ruleset = _RULESETS[language]
+    ruleset = _RULESETS.get(language)
+    if not kinds or not ruleset:
+        return [unspeakable.RULES[language]]
     chosen = [rule for kind, rules in ruleset.kinds.items() if kind in kinds for rule in rules]
     fences = markdown.fences(code, ruleset.code_block) if "markdown" in kinds else []
-    return [*fences, *chosen, *ruleset.last]
+    return [*fences, *chosen, *ruleset.last, unspeakable.RULES[language]]
 
 
 def speak(text: str, language: Language) -> str:

@@ -1,0 +1,24 @@
+"""What a request says about how its text is read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from kokoro_server.text import spoken
+
+CodeBlocks = Literal["speak", "skip", "announce"]
+OnUnspeakable = Literal["refuse", "skip"]
+
+
+@dataclass(frozen=True, slots=True)
+class ReadingOptions:
+    """`lexicon`: readings by word, which go before those of the lexicon file."""
+
+    kinds: frozenset[str] = frozenset(spoken.KINDS)  # of what is put in words; without any, G2P gets the bare text
+    code_blocks: CodeBlocks = "speak"
+    lexicon: Mapping[str, str] | None = None
+    unspeakable: OnUnspeakable | None = (
+        None  # what is done about letters that cannot be said; None: the server's setting
+    )

@@ -1,0 +1,37 @@
+"""Letters that a language's G2P cannot say: it would leave them out, or read them as "Chinese letter"."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import regex
+
+from kokoro_server.g2p import languages
+from kokoro_server.g2p.languages import Language
+from kokoro_server.text.spoken.engine import Rule, rule
+
+NAME = "unspeakable"
+# espeak reads words in these scripts, or at least names their letters.
+_ESPEAK = (
+    "Latin Greek Cyrillic Armenian Georgian Hebrew Arabic Devanagari Bengali Gurmukhi Gujarati Tamil Kannada Malayalam "
+    "Sinhala Hangul"
+).split()
+_SCRIPTS = {
+    languages.JA: ["Latin", "Han", "Hiragana", "Katakana"],
+    languages.ZH: ["Latin", "Han"],
+}
+_NEUTRAL = r"\p{Common}\p{Inherited}"
+
+
+def _pattern(language: Language) -> str:
+    spoken = "".join(rf"\p{{{script}}}" for script in _SCRIPTS.get(language, _ESPEAK))
+    return rf"(?V1)[[\p{{L}}\p{{M}}\p{{N}}]--[{spoken}{_NEUTRAL}]]++"
+
+
+_PATTERNS: dict[Language, Any] = {language: regex.compile(_pattern(language)) for language in languages.LANGUAGES}
+RULES: dict[Language, Rule] = {language: rule(NAME, _pattern(language), " ") for language in languages.LANGUAGES}
+
+
+def may_be_in(text: str, language: Language) -> bool:
+    """Whether `text` has such letters. Another rule may know words for them."""
+    return not text.isascii() and _PATTERNS[language].search(text) is not None
