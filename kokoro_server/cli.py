@@ -40,6 +40,7 @@ examples:
   kokoro-server say -f book.txt -o book.mp3 --subtitles book.vtt
   pbpaste | kokoro-server say -f -
   kokoro-server say "Spoken elsewhere." --url http://speech.local:8880
+  kokoro-server say --explain 'Dr. Ng paid $5 on 3/4/2025.'
 
 Without --url the model is loaded into this process, and fetched first if it is missing. A file has its name only when
 it is whole: a run that fails or is stopped leaves none, and the next one starts from the beginning."""
@@ -142,6 +143,7 @@ def _add_say(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
     )
     say.add_argument("--subtitles", type=Path, metavar="FILE", help="write subtitles too: .srt or .vtt")
     say.add_argument("--url", help="let a running server speak, such as http://127.0.0.1:8880")
+    say.add_argument("--explain", action="store_true", help="do not speak: show what would be said, and why")
     say.set_defaults(run=_command("say"))
 
 

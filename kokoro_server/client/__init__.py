@@ -24,6 +24,12 @@ Know when each word is said:
     >>> words[0].start < words[1].start < words[2].start
     True
 
+See what is not said as it is written, before it is said:
+
+    >>> reading = client.reading("Dr. Ng paid $5.")
+    >>> [(span.source, span.words, span.rule) for span in reading.readings]
+    [('Dr.', 'Doctor', 'title'), ('$5', 'five dollars', 'money')]
+
 Many clips at once; one that fails costs only itself:
 
     >>> good, bad = client.synthesize_batch(["Good morning.", {"text": "Good night.", "voice": "nobody"}])
@@ -81,7 +87,7 @@ from kokoro_server.client.cache import Cache, FolderCache, MemoryCache
 from kokoro_server.client.errors import BrokenOff, ClientError, ClipFailed, ServerError, TimedOut, Unreachable
 from kokoro_server.client.performance import PerformanceStats, Summary
 from kokoro_server.client.sync import KokoroClient
-from kokoro_server.client.values import AudioClip, CaptionedChunk, Voice, Word
+from kokoro_server.client.values import AudioClip, CaptionedChunk, ReadSpan, ReadWord, TextReading, Voice, Word
 from kokoro_server.client.wire import Retries, Timeouts
 
 __all__ = [
@@ -96,9 +102,12 @@ __all__ = [
     "KokoroClient",
     "MemoryCache",
     "PerformanceStats",
+    "ReadSpan",
+    "ReadWord",
     "Retries",
     "ServerError",
     "Summary",
+    "TextReading",
     "TimedOut",
     "Timeouts",
     "Unreachable",

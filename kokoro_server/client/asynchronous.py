@@ -14,7 +14,7 @@ from kokoro_server.client import wire
 from kokoro_server.client.cache import Cache
 from kokoro_server.client.errors import BrokenOff, ClientError, ClipFailed
 from kokoro_server.client.performance import Performance, PerformanceStats
-from kokoro_server.client.values import AudioClip, CaptionedChunk, Voice, join_chunks
+from kokoro_server.client.values import AudioClip, CaptionedChunk, TextReading, Voice, join_chunks
 from kokoro_server.client.wire import DEFAULT_URL, DEFAULT_VOICE, Body, ClipRequest, Retries, Stopwatch, Timeouts
 
 log = logging.getLogger(__name__)
@@ -87,6 +87,13 @@ class AsyncKokoroClient:
         if self._cache:
             await asyncio.to_thread(self._cache.put, key, clip)
         return clip
+
+    async def reading(self, text: str, voice: str = DEFAULT_VOICE, **fields: Any) -> TextReading:
+        body = wire.body(text, voice, fields)
+        async with self._post("/text/reading", body, self._timeouts.synthesis) as response:
+            with wire.map_stream_errors(self.url):
+                await response.aread()
+            return wire.text_reading(response)
 
     async def stream(self, text: str, voice: str = DEFAULT_VOICE, **fields: Any) -> AsyncGenerator[bytes, None]:
         stopwatch = Stopwatch()

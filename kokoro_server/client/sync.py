@@ -15,7 +15,7 @@ from kokoro_server.client import wire
 from kokoro_server.client.cache import Cache
 from kokoro_server.client.errors import BrokenOff, ClientError, ClipFailed
 from kokoro_server.client.performance import Performance, PerformanceStats
-from kokoro_server.client.values import AudioClip, CaptionedChunk, Voice, join_chunks
+from kokoro_server.client.values import AudioClip, CaptionedChunk, TextReading, Voice, join_chunks
 from kokoro_server.client.wire import DEFAULT_URL, DEFAULT_VOICE, Body, ClipRequest, Retries, Stopwatch, Timeouts
 
 log = logging.getLogger(__name__)
@@ -98,6 +98,13 @@ class KokoroClient:
         if self._cache:
             self._cache.put(key, clip)
         return clip
+
+    def reading(self, text: str, voice: str = DEFAULT_VOICE, **fields: Any) -> TextReading:
+        """What would be said of a text, and why, without speaking it."""
+        with self._post("/text/reading", wire.body(text, voice, fields), self._timeouts.synthesis) as response:
+            with wire.map_stream_errors(self.url):
+                response.read()
+            return wire.text_reading(response)
 
     def stream(self, text: str, voice: str = DEFAULT_VOICE, **fields: Any) -> Iterator[bytes]:
         """The bytes of one file, as they are synthesized. Raises BrokenOff if the file does not come to its end.

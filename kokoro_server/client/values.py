@@ -50,6 +50,39 @@ class CaptionedChunk:
 
 
 @dataclass(frozen=True, slots=True)
+class ReadSpan:
+    """A span of a text that is not said as it is written: `source == sent[start:end]`. Without `words` it is silent."""
+
+    start: int
+    end: int
+    source: str
+    words: str
+    rule: str
+
+
+@dataclass(frozen=True, slots=True)
+class ReadWord:
+    """A word, or a phrase, and its phonemes: `text == sent[start:end]`."""
+
+    start: int
+    end: int
+    text: str
+    phonemes: str
+    phrase: bool
+
+
+@dataclass(frozen=True, slots=True)
+class TextReading:
+    """What would be said of a text. `skipped` are the letters that are left out, as the language cannot say them."""
+
+    language: str
+    phonemes: str
+    readings: tuple[ReadSpan, ...]
+    words: tuple[ReadWord, ...]
+    skipped: str
+
+
+@dataclass(frozen=True, slots=True)
 class Voice:
     name: str
     title: str

@@ -18,7 +18,7 @@ import httpx
 
 from kokoro_server.client.errors import BrokenOff, ClipFailed, ServerError, TimedOut, Unreachable
 from kokoro_server.client.performance import Sample
-from kokoro_server.client.values import AudioClip, CaptionedChunk, Voice, Word
+from kokoro_server.client.values import AudioClip, CaptionedChunk, ReadSpan, ReadWord, TextReading, Voice, Word
 
 DEFAULT_URL = "http://127.0.0.1:8880"
 DEFAULT_VOICE = "af_heart"
@@ -29,7 +29,7 @@ API_KEY_VARIABLE = "KOKORO_API_KEY"
 
 Body = dict[str, Any]
 ClipRequest = str | Mapping[str, Any]
-T = TypeVar("T", Voice, Word)
+T = TypeVar("T", Voice, Word, ReadSpan, ReadWord)
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,6 +224,17 @@ def captioned_chunk(line: str) -> CaptionedChunk | None:
 
 def voices(listing: Mapping[str, Any]) -> list[Voice]:
     return [_from_json(Voice, voice) for voice in listing["voices"]]
+
+
+def text_reading(response: httpx.Response) -> TextReading:
+    answer = json_object(response)
+    return TextReading(
+        language=answer["language"],
+        phonemes=answer["phonemes"],
+        readings=tuple(_from_json(ReadSpan, span) for span in answer["readings"]),
+        words=tuple(_from_json(ReadWord, word) for word in answer["words"]),
+        skipped=answer["skipped"],
+    )
 
 
 def _from_json(kind: type[T], fields: Mapping[str, Any]) -> T:

@@ -16,6 +16,7 @@ from kokoro_server import logs
 from kokoro_server.audio import captions
 from kokoro_server.audio.captions import Cue, Timing
 from kokoro_server.commands import CommandFailed, sinks, sources
+from kokoro_server.commands.explain import explain
 from kokoro_server.commands.progress import SpeechProgress, clock
 from kokoro_server.commands.sources import BYTES_PER_SECOND, SpeechChunk
 from kokoro_server.config import Settings
@@ -39,6 +40,9 @@ class SpeechSummary:
 def run(settings: Settings, options: argparse.Namespace, load: Callable[[Settings], LoadedModel] = loader.load) -> int:
     """Run the command. `load` makes the model if no server is used; tests pass a small one."""
     speech = Speech(options.voice, _text(options), language=options.language, speed=options.speed)
+    if options.explain:
+        sys.stdout.write(explain(settings, speech, options.url) + "\n")
+        return 0
     _check_targets(options)
     player = None if options.output else sinks.find_player()
     if sys.stderr.isatty() and settings.log_level == "info":

@@ -130,13 +130,17 @@ class Lexicon:
         """Raises ConfigError if the file is not there or not a lexicon."""
         return cls(path, check_every)
 
+    def now(self, language: Language) -> LanguageLexicon:
+        """The entries for `language` in the version of the file that was read last."""
+        return self._lexicons[language]
+
     async def for_language(self, language: Language) -> LanguageLexicon:
         """The entries for `language` in the present version of the file."""
         now = time.monotonic()
         if now - self._checked >= self._check_every:
             self._checked = now
             await asyncio.to_thread(self._refresh)
-        return self._lexicons[language]
+        return self.now(language)
 
     def _refresh(self) -> None:
         version = _file_version(self._path)

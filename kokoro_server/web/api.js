@@ -26,6 +26,15 @@ export async function getJsonQuietly(path) {
   return response.json();
 }
 
+/** Like `getJsonQuietly`, for a request with a body. */
+export async function postQuietly(path, body, signal) {
+  if (apiKey() === refused) throw new KeyNeeded();
+  const headers = { "Content-Type": "application/json" };
+  const response = await authorized(path, { method: "POST", headers, body: JSON.stringify(body), signal });
+  if (!response.ok) throw response.status === 401 ? new KeyNeeded() : new ServerError(await refusal(response));
+  return response.json();
+}
+
 /** Ask for a file; its content and the name the server gives it. */
 export async function postForFile(path, body) {
   const response = await post(path, body, {});

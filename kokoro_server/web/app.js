@@ -4,6 +4,7 @@ import { ServerError, getJson, postForFile, speak } from "./api.js";
 import { Editor, Words } from "./editor.js";
 import { Monitor } from "./monitor.js";
 import { Player } from "./player.js";
+import { Readings } from "./readings.js";
 import { Settings } from "./settings.js";
 import { VoicePicker } from "./voices.js";
 import { Waveform } from "./waveform.js";
@@ -20,13 +21,18 @@ const player = new Player();
 const settings = new Settings();
 const voices = new VoicePicker();
 
+const readings = new Readings(editor, find("#text"), find("#reading"), (text) =>
+  voices.voice ? { text, voice: voices.voice, unspeakable: "skip" } : null,
+);
+
 let current = null; // what is being said, or was: {playback, words, control, text, source, phase, delay}
 
 // For whoever looks in from outside, such as the tests in tests/browser.
 window.kokoro = {
   get state() {
     const { scheduled, played, gaps, samples } = current?.playback ?? {};
-    return { phase: current?.phase ?? "idle", scheduled, played, gaps, samples, charts: monitor.readings };
+    const phase = current?.phase ?? "idle";
+    return { phase, scheduled, played, gaps, samples, charts: monitor.readings, readings: readings.count };
   },
 };
 
@@ -175,6 +181,7 @@ function pause(milliseconds) {
 async function offerVoices() {
   try {
     voices.offer(await getJson("voices"));
+    readings.refresh();
     return true;
   } catch (error) {
     complain(inWords(error));
@@ -186,6 +193,9 @@ find("#speech").addEventListener("submit", (event) => {
   event.preventDefault();
   if (isBusy()) stop();
   else say(editor.text, "editor");
+});
+find("#speech").addEventListener("change", ({ target }) => {
+  if (target.matches("select")) readings.refresh(); // another voice may have another language
 });
 find("#sample").addEventListener("click", () => say(voices.sample, "sample"));
 find("#downloads").addEventListener("click", ({ target }) => {

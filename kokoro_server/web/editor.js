@@ -32,11 +32,17 @@ export class Editor {
     this.#marked = range;
     CSS.highlights?.delete(HIGHLIGHT);
     if (!range) return;
-    const found = new Range();
-    found.setStart(this.#copy.firstChild, range.start);
-    found.setEnd(this.#copy.firstChild, range.end);
+    const found = this.range(range.start, range.end);
     CSS.highlights?.set(HIGHLIGHT, new Highlight(found));
     this.#reveal(found.getBoundingClientRect());
+  }
+
+  /** Where a stretch of the text stands on the page. */
+  range(start, end) {
+    const found = new Range();
+    found.setStart(this.#copy.firstChild, start);
+    found.setEnd(this.#copy.firstChild, end);
+    return found;
   }
 
   #mirror() {
@@ -56,19 +62,17 @@ export class Editor {
 
 /** Words as they come from the server, and which of them is being said when. */
 export class Words {
-  #text;
+  #offsets;
   #words = []; // {start, end, range}
   #index = 0;
-  #points = 0; // how far `#text` has been walked: in code points,
-  #units = 0; // and in UTF-16 units
 
   constructor(text) {
-    this.#text = text;
+    this.#offsets = new Offsets(text);
   }
 
   add(words) {
     for (const word of words) {
-      const range = { start: this.#unit(word.char_start), end: this.#unit(word.char_end) };
+      const range = { start: this.#offsets.unit(word.char_start), end: this.#offsets.unit(word.char_end) };
       this.#words.push({ start: word.start, end: word.end, range });
     }
   }
@@ -80,9 +84,19 @@ export class Words {
     const word = this.#words[this.#index];
     return word && word.start <= seconds && seconds < word.end ? word.range : null;
   }
+}
 
-  // The server counts code points, the page UTF-16 units; an emoji is one of the former and two of the latter.
-  #unit(points) {
+/** The server counts code points, the page UTF-16 units; an emoji is one of the former and two of the latter. */
+export class Offsets {
+  #text;
+  #points = 0; // how far `#text` has been walked: in code points,
+  #units = 0; // and in UTF-16 units
+
+  constructor(text) {
+    this.#text = text;
+  }
+
+  unit(points) {
     if (points < this.#points) this.#points = this.#units = 0;
     while (this.#points < points && this.#units < this.#text.length) {
       this.#units += this.#text.codePointAt(this.#units) > 0xffff ? 2 : 1;

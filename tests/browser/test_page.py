@@ -93,7 +93,7 @@ def test_marks_each_word_as_it_is_said(page: Page) -> None:
     until(page, ENDED)
     said = words(page)
     assert [word.strip(".,?") for word in said if word.strip(".,?😀 ")] == ["One", "small", "step", "Was", "it", "late"]
-    assert page.evaluate("CSS.highlights.size") == 0
+    assert not page.evaluate('CSS.highlights.has("spoken")')
 
 
 def test_a_text_that_is_edited_meanwhile_is_not_marked(page: Page) -> None:
@@ -101,7 +101,27 @@ def test_a_text_that_is_edited_meanwhile_is_not_marked(page: Page) -> None:
     until(page, "window.ear.words.length > 0")
     page.get_by_label("Text to speak").fill("Other words.")
     until(page, ENDED)
-    assert page.evaluate("CSS.highlights.size") == 0
+    assert not page.evaluate('CSS.highlights.has("spoken")')
+
+
+def test_shows_what_is_said_in_other_words(page: Page) -> None:
+    field = page.get_by_label("Text to speak")
+    field.fill("😀 Dr. Ng paid $5.")
+    until(page, "window.kokoro.state.readings === 3")
+    assert page.evaluate("[...CSS.highlights.get('read')].map(String)") == ["😀", "Dr.", "$5"]
+    expect(page.locator("#reading")).to_be_hidden()
+    box = page.evaluate("[...CSS.highlights.get('read')][2].getBoundingClientRect().toJSON()")
+    page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+    expect(page.locator("#reading")).to_have_text("five dollars money")
+    page.mouse.move(1, 1)
+    expect(page.locator("#reading")).to_be_hidden()
+    field.press("Home")
+    for _ in range(4):
+        field.press("ArrowRight")
+    expect(page.locator("#reading .words")).to_have_text("Doctor")
+    field.fill("Plain words.")
+    expect(page.locator("#reading")).to_be_hidden()
+    until(page, "window.kokoro.state.readings === 0")
 
 
 def test_draws_the_waveform(page: Page) -> None:
@@ -134,7 +154,7 @@ def test_stops_at_once_and_leaves_the_server_idle(page: Page, tiny_server: Serve
         }""",
     )
     assert len(heard(page)) == scheduled
-    assert page.evaluate("CSS.highlights.size") == 0
+    assert not page.evaluate('CSS.highlights.has("spoken")')
 
 
 def test_does_not_read_much_further_ahead_than_is_listened_to(page: Page) -> None:

@@ -57,7 +57,7 @@ def times(subtitles: str) -> list[tuple[float, float]]:
 def options(**given: Any) -> Namespace:
     defaults: dict[str, Any] = {
         "text": None, "file": None, "voice": "af_heart", "speed": 1.0, "language": None,
-        "output": None, "subtitles": None, "url": None,
+        "output": None, "subtitles": None, "url": None, "explain": False,
     }  # fmt: skip
     return Namespace(**defaults | given)
 
@@ -204,3 +204,18 @@ def test_the_last_subtitle_stays_until_the_sound_ends(end: float, seconds: float
     first, last = say.extend_last_cue([Cue(0, 1, "a"), Cue(2, end, "b")], seconds)
     assert first == Cue(0, 1, "a")
     assert last == Cue(2, expected, "b")
+
+
+def test_explain_shows_what_would_be_said(
+    tiny_server: Server, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lexicon = tmp_path / "lexicon.toml"
+    lexicon.write_text('[en]\nnginx = "engine x"\n', encoding="utf-8")
+    text = "nginx is **$5**."
+    settings = Settings.load({"LEXICON_PATH": str(lexicon)}, dotenv=None)
+    assert say.run(settings, options(text=text, explain=True)) == 0
+    *table, blank, said = capsys.readouterr().out.splitlines()
+    assert [line.split()[-1] for line in table] == ["rule", "lexicon", "emphasis", "money", "emphasis"]
+    assert (blank, said) == ("", "engine x is five dollars.")
+    assert say.run(settings, options(text=text, explain=True, url=tiny_server.url)) == 0
+    assert capsys.readouterr().out.splitlines()[-1] == "nginx is five dollars."
