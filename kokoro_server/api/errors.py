@@ -23,6 +23,7 @@ from kokoro_server.errors import InvalidInput, KokoroError, Unauthorized, for_cl
 log = logging.getLogger(__name__)
 
 MAX_COMPLAINTS = 5  # about one request
+_CODES = {404: "not_found", 405: "method_not_allowed", 408: "request_timeout", 413: "body_too_large"}  # of HTTP's own
 _BRIEF = reprlib.Repr()
 _BRIEF.maxother = _BRIEF.maxlong = 60
 
@@ -88,7 +89,8 @@ def _shortened(value: object) -> str:
 
 async def on_http_error(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, HTTPException)
-    return error_response(request, error.status_code, "http_error", str(error.detail), headers=error.headers)
+    code = _CODES.get(error.status_code, "http_error")
+    return error_response(request, error.status_code, code, str(error.detail), headers=error.headers)
 
 
 async def on_unexpected(request: Request, error: Exception) -> JSONResponse:
