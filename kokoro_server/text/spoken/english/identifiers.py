@@ -30,8 +30,6 @@ _LANGUAGES = {
     "g++": "G plus plus",
 }
 _SAID = {"WW": "World War", "ww": "world war", "Mk": "mark", "Pt": "part"}
-# Digits after these letters are one number, not pairs.
-_CLOSE = frozenset("COVID GPT UTF SHA MD RTX GTX H Ver".split())
 
 
 def _identifier(match: Any, dialect: Dialect) -> Reading:
@@ -64,7 +62,7 @@ def _letters(run: str, dialect: Dialect) -> str:
     if run in _SAID:
         return _SAID[run]
     if run.isupper():
-        return letters(run, dialect) if len(run) < 5 else run
+        return letters(run, dialect) if len(run) < 4 else run
     if len(run) < 3 or (run[0].islower() and run[1:].isupper()):
         return letters(run, dialect) if len(run) < 3 else word_or_letters(run, dialect)
     return word_or_letters(run, dialect)
@@ -89,8 +87,9 @@ def _language(match: Any, _dialect: Dialect) -> Reading:
     return _LANGUAGES[match[0]]
 
 
-def _call(_match: Any, _dialect: Dialect) -> Reading:
-    return ""
+def _index(_match: Any, _dialect: Dialect) -> Reading:
+    """items[0]: the brackets keep the two apart."""
+    return [("open", " "), ("close", " ")]
 
 
 def _flag(match: Any, dialect: Dialect) -> Reading:
@@ -170,6 +169,7 @@ RULES = [
     rule(
         "formula", r"(?<![\p{L}\p{N}])(?:NaCl|HCl|NaOH|KOH|KCl|LiCl|AgCl|HBr|CaO|NaF)(?![\p{L}\p{N}])", _formula, _SALT
     ),
+    rule("index", r"(?<=[\p{L}\p{N}_\])])(?P<open>\[)[^\[\]\s]{1,40}(?P<close>\])", _index, "["),
     rule("call", r"(?<=[\p{L}\p{N}_])\(\)", "", "("),
     rule("underscore", r"(?<=[\p{L}\p{N}])_+(?=[\p{L}\p{N}])", " ", "_"),
 ]

@@ -49,6 +49,7 @@ _TEXT = (
     "\\mbox",
     "\\texttt",
 )
+_FUNCTIONS = frozenset("fghFGHPO")
 _MAX_DEPTH = 20
 
 
@@ -101,7 +102,14 @@ class _Reader:
             return self._script(symbol)
         if symbol.isalpha():
             return GREEK.get(symbol) or letters(symbol, self._dialect)
+        if symbol == "(" and self._is_function():
+            return "of"
         return _SIGNS.get(symbol, "")
+
+    def _is_function(self) -> bool:
+        """Whether the bracket just read is that of f(x), f'(x) or P(A)."""
+        before = self._tokens[max(0, self._position - 3) : self._position - 1]
+        return bool(before) and (before[-1] in _FUNCTIONS or (before[-1] == "'" and before[0] in _FUNCTIONS))
 
     def _command(self, symbol: str) -> str:
         if symbol.endswith("frac"):
@@ -167,7 +175,7 @@ RULES = [
     rule(
         "LaTeX",
         r"\$\$([^$]{1,2000})\$\$|\\\[((?:[^\\]|\\[^\]]){1,2000})\\\]|\\\(((?:[^\\\n]|\\[^)\n]){1,500})\\\)|"
-        r"(?<![\p{L}\p{N}$\\])\$(?P<inline>(?=[^\s$])[^$\n]{1,300}(?<=\S))\$(?![\p{L}\p{N}$])",
+        r"(?<![\p{L}\p{N}$\\])\$(?P<inline>(?=[^\s$])[^$\n]{1,300}(?<=\S))\$(?:(?![\p{L}\p{N}$])|(?<=\\circ\$)(?=[CFK]\b))",
         _formula,
         "$\\",
     ),

@@ -234,7 +234,8 @@ RULES = [
     rule("money", rf"{LEFT}(?P<amount>[1-9][0-9]?)(?P<sign>p)(?![\p{{L}}\p{{N}}])", _pence, "p", DIGITS, at=AT_NUMBER),
     rule(
         "money",
-        rf"{LEFT}(?P<amount>[1-9][0-9]?)(?P<sign>c)(?![\p{{L}}\p{{N}}])(?= (?:each|per|a|an|piece)\b)",
+        rf"{LEFT}(?P<amount>[1-9][0-9]?)(?P<sign>c)(?![\p{{L}}\p{{N}}])(?:(?= (?:each|per|a|an|piece)\b)|"
+        rf"(?<=\b(?:rose|fell|up|down|gained|lost|costs?|only|just|by|added|dropped|slipped)\s[0-9]{{1,2}}c))",
         _pence,
         "c",
         DIGITS,

@@ -162,7 +162,8 @@ RULES = [
     ),
     rule(
         "Roman numeral",
-        r"(?<=\(|\bpp?\. |^)(?P<numeral>ii|iii|iv|vi|vii|viii|ix|xi|xii|xiii|xiv|xv)(?=\)|[-–,. ])(?<=[(. \n]\p{L}+)",
+        rf"(?<=\(|\bpp?\. |^|\b(?i:{_COUNTED})\s)(?P<numeral>ii|iii|iv|vi|vii|viii|ix|xi|xii|xiii|xiv|xv)"
+        rf"(?=\)|[-–,.;: ]|\Z)(?<=[(. \n]\p{{L}}+)",
         lambda match, dialect: [("numeral", _say(parse(match["numeral"]) or 0, dialect))],
         _SMALL,
     ),
