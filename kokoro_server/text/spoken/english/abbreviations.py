@@ -46,7 +46,7 @@ _NUMBERED = {
     "Ver": "version", "art.": "article", "n": "note", "l": "line", "ll": "lines", "v": "version", "vs": "versus",
     "cf": "compare", "Tel": "telephone", "tel": "telephone", "§": "section", "Sess": "session", "Dept": "department",
     "Div": "division", "Lot": "lot", "Prop": "proposition", "Thm": "theorem", "Def": "definition", "Cor": "corollary",
-    "fl": "flourished", "Pop": "population", "pop": "population", "temp": "temperature",
+    "fl": "flourished", "r": "reigned", "Pop": "population", "pop": "population", "temp": "temperature",
     "Temp": "temperature", "Reg": "registration", "reg": "registration",
 }  # fmt: skip
 _NUMBERED_BARE = "Fig Figs Vol Eq Apt Bldg approx Approx pp Chap Ext ext Ep No Nos Rm".split()
@@ -55,7 +55,8 @@ _LETTERED = frozenset("Fig fig Figs App Apt apt Sec Vol vol Ch Chap Eq Pt Op Art
 _ANYWHERE = {
     "Acct": "Account", "acct": "account",
     "etc": "et cetera", "e.g": "for example", "eg": "for example", "i.e": "that is", "ie": "that is",
-    "a.k.a": "also known as", "vs": "versus", "cf": "compare", "viz": "namely", "approx": "approximately",
+    "a.k.a": "also known as", "vs": "versus", "cf": "compare", "Cf": "Compare", "nr": "near",
+    "viz": "namely", "approx": "approximately",
     "dept": "department", "Dept": "Department", "univ": "university", "Univ": "University", "assn": "association",
     "Assn": "Association", "Inc": "Incorporated", "Corp": "Corporation", "Ltd": "Limited", "Co": "Company",
     "Bros": "Brothers", "Jr": "Junior", "Sr": "Senior", "Esq": "Esquire", "ibid": "ibid", "misc": "miscellaneous",
@@ -79,7 +80,7 @@ _DOTLESS = (
     "Nat'l mgmt attn Attn"
 ).split()
 # With these no sentence ends.
-_NEVER_LAST = "e.g i.e eg ie vs cf viz approx incl excl esp w.r.t attn Attn a.k.a Acct acct".split()
+_NEVER_LAST = "e.g i.e eg ie vs cf Cf nr viz approx incl excl esp w.r.t attn Attn a.k.a Acct acct".split()
 _SLASHED = {
     "w/o": "without", "w/": "with", "W/": "with", "w/in": "within", "b/c": "because", "b/w": "between",
     "c/o": "care of", "and/or": "and or", "he/she": "he or she", "He/she": "He or she", "she/he": "she or he",
@@ -193,8 +194,8 @@ RULES = [
     ),
     rule(
         "abbreviation",
-        rf"(?<![\p{{L}}\p{{N}}.'’&])(?P<all>(?P<word>{any_of(_NUMBERED)})\.)(?=\s?\(?[0-9]|\s?\#|\s[A-Z]{{1,3}}-?[0-9]|"
-        rf"(?P<letter>\s?(?:[IVXLC]+|[A-Z])\b))",
+        rf"(?<![\p{{L}}\p{{N}}.'’&])(?P<all>(?P<word>{any_of(_NUMBERED)})\.)(?=\s?[(~$£€]?[0-9]|\s?\#|\s[A-Z]{{1,3}}-?[0-9]|"
+        rf"(?<=\bpp?\.)\s[ivxl]{{1,6}}\b|(?P<letter>\s?(?:[IVXLC]+|[A-Z])\b))",
         _before_number,
         ".",
         at=AT_DOTTED,
@@ -215,8 +216,12 @@ RULES = [
         at=AT_DOTTED,
     ),
     rule(
-        "abbreviation", rf"(?<![\p{{L}}\p{{N}}.'’@/-])(?P<word>{any_of(_DOTLESS)})(?![\p{{L}}\p{{N}}'’@/.-])", _anywhere
+        "abbreviation",
+        rf"(?<![\p{{L}}\p{{N}}.'’@/-])(?P<word>{any_of(_DOTLESS)})(?![\p{{L}}\p{{N}}'’@/.-])",
+        _anywhere,
+        re.compile(rf"\b(?:{any_of(_DOTLESS)})\b"),
     ),
+    rule("abbreviation", rf"(?<=[0-9](?:st|nd|rd|th) )[Ff]l(?![\p{{L}}\p{{N}}]){OWN_DOT}?", "floor", DIGITS),
     rule("abbreviation", rf"(?<=\b[Ee]t )al{OWN_DOT}", "al", "."),
     rule("versus", r"(?<=\p{L}\.? )v\.(?= \p{Lu})", "versus", "v"),
     rule("and", r"['’‘][nN]['’](?=\s?\p{L})", "and", "'’‘"),
@@ -226,6 +231,7 @@ RULES = [
         rf"\b(?P<state>Ariz|Calif|Colo|Conn|Fla|Mich|Minn|Okla|Tenn|Wis|Wyo)(?:{OWN_DOT}|(?=\.))",
         lambda match, _dialect: _LONG_STATES[match["state"]],
         ".",
+        at=AT_DOTTED,
     ),
     rule(
         "state",

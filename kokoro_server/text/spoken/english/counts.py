@@ -111,7 +111,7 @@ RULES = [
     ),
     rule(
         "number",
-        r"(?<=[A-Z][\p{L}]*\s)(?P<number>[0-9]\.[1-9][0-9])(?P<suffix>(?!))?(?![\p{L}\p{N}%]|\.[0-9])(?<=\b"
+        r"(?<=[A-Z][\p{L}]*\s[><=≥~]{0,2})(?P<number>[0-9]\.[1-9][0-9])(?P<suffix>(?!))?(?![\p{L}\p{N}%]|\.[0-9])(?<=\b"
         r"(?:Python|Java|Ruby|PHP|Go|Node|Rust|Ubuntu|Django|Kubernetes)\s\S+)",
         lambda match, dialect: " point ".join(cardinal(int(part), dialect) for part in match["number"].split(".")),
         ".",

@@ -191,7 +191,7 @@ RULES = [
         "date",
         rf"{LEFT}(?P<a>[0-9]{{1,2}})(?P<sep>/)(?P<b>[0-9]{{1,2}})(?P<y>(?!))?(?![\p{{L}}\p{{N}}/%]|[.,:-][0-9])"
         rf"(?<=\b(?:[Oo]n|[Dd]ue|[Dd]ue by|[Dd]ated?|[Ss]ince|[Uu]ntil|[Tt]ill|[Ss]tarting|[Ee]nding|"
-        rf"{_ANY_WEEKDAY}[.,]?):?\s[0-9/]{{3,5}})(?! of\b| (?:the )?(?:stars|points))",
+        rf"{_ANY_WEEKDAY}[.,]{{0,2}}):?\s[0-9/]{{3,5}})(?! of\b| (?:the )?(?:stars|points))",
         _numeric,
         "/",
         at=AT_NUMBER,
@@ -262,6 +262,7 @@ RULES = [
     rule(
         "decade",
         r"(?<![\p{L}\p{N}.,$])(?P<decade>[2-9]0)['’]?s(?![\p{L}\p{N}])(?! (?:timeout|delay|timer|wait|interval)\b)"
+        r"(?<![|=:(~<>]\s?[0-9]0s)"
         r"(?<!\b(?:for|every|after|within|least|than|takes|took|only|under|(?:timeout|limit|set|up|val|delay|timer) "
         r"(?:to|of))\s[0-9]0s)",
         _decade,

@@ -103,7 +103,7 @@ RULES = [
     rule("name", r"(?<![\p{L}\p{N}])(?:[CFJ]\#|[CcGg]\+\+)(?![\p{L}\p{N}])", _language, "#+"),
     rule(
         "option",
-        r"(?<![\p{L}\p{N}-])(?P<dashes>--)(?P<name>\p{L}[\p{L}\p{N}-]*)|(?<=(?:^|[\s`(\[])(?:\p{Ll}+|`) ?)"
+        r"(?<![\p{L}\p{N}-])(?P<dashes>--)(?P<name>\p{L}[\p{L}\p{N}-]*)|(?<=(?:^|[\s`(\[])(?:\p{Ll}[\p{Ll}0-9]*|`) ?)"
         r"(?<![\p{L}\p{N}-])(?P<dashes>-)(?P<name>\p{L})(?![\p{L}\p{N}-])(?<=[ `]-\p{L})",
         _flag,
         "-",

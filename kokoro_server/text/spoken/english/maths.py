@@ -16,7 +16,9 @@ _SUBSCRIPTS = str.maketrans("₀₁₂₃₄₅₆₇₈₉₊₋₍₎ₙᵢⱼ
 _SUPER = "⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻ⁿⁱ"
 _SUB = "₀₁₂₃₄₅₆₇₈₉₊₋ₙᵢⱼₖₓₜ"
 _VULGAR = "½⅓⅔¼¾⅕⅖⅗⅘⅙⅚⅐⅛⅜⅝⅞⅑⅒"
-_IS = re.compile(r"\b(?:is|are|was|were|be)\s*\Z")
+_SUBSCRIPT = re.compile(r"[0-9]+|[^\W\d_]")
+_STARS = re.compile(r"\s?(?:⭐|★|stars\b)")
+_IS = re.compile(r"(?:\b(?:is|are|was|were|be)\s*|(?:^|[(\[,;:–—])\s*)\Z")
 _CRICKET = re.compile(r"\b(?:overs?|wickets?|innings|declared|stumps|tea|lunch|bowled)\b")
 _RATED = (
     r"(?:[Rr]ated?|[Rr]ating(?: is| of|:)?|[Ss]core[ds]?(?: is| of|:| a| it)?|[Gg]ave(?: it| this| them)?"
@@ -87,7 +89,8 @@ def _day_and_month(first: int, second: int, dialect: Dialect) -> str:
 
 def _fraction(match: Any, dialect: Dialect) -> Reading:
     top, bottom = int(value(match["top"])), int(match["bottom"])
-    if match["rated"] is not None and bottom in (5, 10, 20, 100):
+    rated = match["rated"] is not None or _STARS.match(match.string, match.end())
+    if rated and bottom in (5, 10, 20, 100):
         return f"{cardinal(top, dialect)} out of {cardinal(bottom, dialect)}"
     if match.string.startswith(" time", match.end()) or (top, bottom) in (
         (24, 7),
@@ -149,9 +152,8 @@ def _caret(match: Any, dialect: Dialect) -> Reading:
 
 def _subscript(match: Any, dialect: Dialect) -> Reading:
     text = match[0].translate(_SUBSCRIPTS)
-    return " ".join(
-        decimal(each, dialect) if each.isdecimal() else letters(each, dialect) for each in text if each.isalnum()
-    )
+    parts = _SUBSCRIPT.findall(text)
+    return " ".join(decimal(part, dialect) if part.isdecimal() else letters(part, dialect) for part in parts)
 
 
 def _scientific(match: Any, dialect: Dialect) -> Reading:
@@ -162,7 +164,9 @@ def _scientific(match: Any, dialect: Dialect) -> Reading:
 
 def _operator(match: Any, _dialect: Dialect) -> Reading:
     words = _OPERATORS[match[0].strip()]
-    return words.removeprefix("is ") if follows(match, _IS, 6) else words
+    before, after = match.string[match.start() - 1 : match.start()], match.string[match.end() : match.end() + 1]
+    alone = follows(match, _IS, 6) or (before.isspace() and not after.isspace())  # nothing is compared: (≈5), Python ≥3
+    return words.removeprefix("is ") if alone else words
 
 
 def _function(match: Any, dialect: Dialect) -> Reading:
@@ -292,7 +296,7 @@ RULES = [
     ),
     rule(
         "variable",
-        rf"{_VARIABLE}(?=\s?[=+^²³≤≥<>≠≈∈×*]|\s?/\s?[0-9(]|\s-\s|\()|(?<=[=+≤≥<>≠≈∈×*]\s?|\s-\s|(?<!\p{{L}})\p{{L}}\()"
+        rf"{_VARIABLE}(?=\s?[=+^²³≤≥<>≠≈∈×*]|/[0-9(]|\s-\s|\()|(?<=[=+≤≥<>≠≈∈×*]\s?|\s-\s|(?<!\p{{L}})\p{{L}}\()"
         rf"(?:{_VARIABLE})",
         _variable,
         "=+^²³≤≥<>≠≈∈×*(",

@@ -74,6 +74,7 @@ RULES = [
         "0",
         at=AT_NUMBER,
     ),
+    rule("series", r"(?<=\b(?:Boeing|Airbus|Embraer) [A-Z]?[0-9]{3})-(?=[0-9])", " ", "-", DIGITS),
     rule(
         "series",
         r"(?<=(?<![\p{L}\p{N}.,$])[1-9][0-9]{2})(?P<dash>[-–])(?=[1-9]00(?![\p{L}\p{N}]))(?<=[7-9][0-9]{2}[-–])",

@@ -158,12 +158,13 @@ RULES = [
         rf"{_NOT_AFTER}(?P<clock>(?P<hour>1?[0-9]|2[0-3])\.(?P<minute>[0-5][0-9]))(?P<second>(?!))?(?P<half>(?!))?"
         rf"(?P<zone>(?!))?(?P<offset>(?!))?(?![\p{{L}}\p{{N}}%])(?!\.[0-9]|\s(?:percent|per|million|billion|degrees|"
         rf"[kmc]?[mg]|points|times)\b)(?:(?<=\b(?:(?:[Ll]eav|[Dd]epart|[Aa]rriv|[Ss]tart|[Bb]egin|[Ee]nd|[Oo]pen|"
-        rf"[Cc]los|[Mm]eet|[Tt]rain|[Bb]us)\p{{Ll}}*)\s(?:at\s|from\s)?(?:[0-9.]+\s(?:and|to|or)\s)?[0-9.]+)|(?<=\bthe\s\S+)(?=\sat\s\p{{Lu}})|(?=\s(?:train|bus|"
+        rf"[Cc]los|[Mm]eet|[Tt]rain|[Bb]us)\p{{Ll}}*)\s(?:at\s|from\s)?(?:[0-9.]+\s(?:and|to|or)\s)?[0-9.]+)|(?<=\b[Tt]he\s\S+)(?=\s(?:at|from|to)\s\p{{Lu}})|(?=\s(?:train|bus|"
         rf"flight|ferry|service|showing|kick-off|start)\b))",
         lambda match, dialect: _clock(match, dialect) if dialect.british else None,
         ".",
         at=AT_NUMBER,
     ),
+    rule("range", r"(?<=[0-9]\s?[AaPp]\.[Mm]\.)\s?(?P<dash>[-–—])\s?(?=[0-9])", lambda _m, _d: [("dash", "to")], "-–—"),
     rule("time", r"\b(?P<zone>UTC|GMT)(?P<offset>[+−-][0-9]{1,2}(?::[0-9]{2})?)\b", _utc, "+−-"),
     rule("duration", rf"{LEFT}{_PART}(?:,?\s?{_PART})++(?!\p{{L}})", _duration, DIGITS, at=AT_NUMBER),
     rule(

@@ -131,7 +131,7 @@ _OTHERS = {
     "kwh": "kilowatt hour", "KWH": "kilowatt hour", "Kwh": "kilowatt hour", "Hrs": "hour", "Mins": "minute",
     "M": "molar|molar", "mM": "millimolar|millimolar",
     "µM": "micromolar|micromolar", "μM": "micromolar|micromolar", "nM": "nanomolar|nanomolar",
-    "M☉": "solar mass|solar masses", "M⊙": "solar mass|solar masses",
+    "M☉": "solar mass|solar masses", "M⊙": "solar mass|solar masses", "M⊕": "Earth mass|Earth masses",
     "QPS": "queries per second|queries per second", "Mpx": "megapixel", "MP": "megapixel", "gm": "gram",
     "gms": "gram", "ltr": "liter", "ltrs": "liter", "mtr": "meter", "mtrs": "meter",
 }  # fmt: skip
@@ -184,7 +184,7 @@ ALONE: dict[str, Callable[[Any], bool]] = {
     "A": lambda match: _after_space(match) and not _following(match)[:2].strip().isupper(),
     "N": _after_space,
     "t": lambda match: _after_space(match) or len(match["amount"]) > 1,
-    "d": _glued,
+    "d": lambda match: _glued(match) or "." in match["amount"],
     "y": _glued,
     "MP": _glued,
     "b": lambda _match: False,

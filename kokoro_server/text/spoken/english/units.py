@@ -34,6 +34,8 @@ _VERBS = (
 _NOUN = rf"(?=[*_]*{SPACE}(?!(?:{any_of(_VERBS)})\b)\p{{Ll}})"
 # As LEFT, and after the sign in 4x100m.
 _LEFT = r"(?<![\p{N}^])(?:(?<!\p{L})|(?<=[0-9][x×X]))(?<![0-9][.,:/])"
+_AFTER_PER = "kg km mi lb oz mL ml hr min sec cm mm ha gal kWh MWh GB MB mol".split()
+_PER_LIKE = regex.compile(r"\bper [a-zA-Z]{2,3}\b")
 _COMPASS = {"N": "north", "S": "south", "E": "east", "W": "west"}
 
 
@@ -51,8 +53,8 @@ def _said(text: str, dialect: Dialect) -> _Said | None:
     one = many = ""
     before, slash, last = text.rpartition("/")
     if slash and last in _WORDS.split("|"):
-        unit = _said(before, dialect)
-        return unit and _Said(f"{unit.one} per {last}", f"{unit.many} per {last}")
+        said = _said(before, dialect)
+        return said and _Said(f"{said.one} per {last}", f"{said.many} per {last}")
     for part in _PART.finditer(text):
         unit, power = UNITS[part["unit"]], _POWERS.get(part["power"], 1)
         single, several = unit.words(dialect)
@@ -102,6 +104,11 @@ def _fraction_of(match: Any, dialect: Dialect) -> Reading:
 def _per(match: Any, dialect: Dialect) -> Reading:
     said = _said(match["unit"], dialect)
     return said and f"per {said.one}"
+
+
+def _alone(match: Any, dialect: Dialect) -> Reading:
+    said = _said(match["unit"], dialect)
+    return said and said.one
 
 
 def _temperature(match: Any, dialect: Dialect) -> Reading:
@@ -192,7 +199,7 @@ RULES = [
     rule("feet and inches", r"(?<![\p{L}\p{N}'\"“‘])(?P<feet>[0-9]{1,3})′(?P<inches>(?!))?", _feet, "′", at=AT_NUMBER),
     rule(
         "inches",
-        rf"{LEFT}(?P<amount>{NUMBER})(?:\"|″)(?P<noun>(?=\s(?!x\s)(?:\p{{Ll}}+|\p{{Lu}}{{2,}}s?)\b)(?!\s(?:{any_of(_VERBS)})\b))?",
+        rf"{_LEFT}(?P<amount>{NUMBER})(?:\"|″)(?P<noun>(?=\s(?!x\s)(?:\p{{Ll}}+|\p{{Lu}}{{2,}}s?)\b)(?!\s(?:{any_of(_VERBS)})\b))?",
         _inches,
         '"″',
         DIGITS,
@@ -232,11 +239,12 @@ RULES = [
     ),
     rule(
         "unit",
-        rf"(?<=(?P<amount>{_FRACTION}))(?:{SPACE}?|(?P<hyphen>-))(?P<unit>(?:{any_of(FOLLOWED)}){_EXPONENT}"
+        rf"(?<=(?P<amount>{_FRACTION}))(?:{SPACE}?|(?P<hyphen>-))(?P<unit>(?:{any_of(FOLLOWED)}|(?<=[⁰¹²³⁴-⁹]{SPACE})K){_EXPONENT}"
         rf"(?:[/·⋅∙](?:{_UNIT}){_EXPONENT})*+)(?![\p{{L}}\p{{N}}])(?P<dot>{OWN_DOT})?",
         _fraction_of,
         "½⅓⅔¼¾⅛⅜⅝⅞/^⁻⁰¹²³⁴⁵⁶⁷⁸⁹+",
     ),
+    rule("unit", rf"(?<=\bper )(?P<unit>{any_of(_AFTER_PER)})(?![\p{{L}}\p{{N}}])", _alone, _PER_LIKE),
     rule(
         "unit",
         rf"(?<=\p{{L}}{{3}}{SPACE}?|[0-9%]{SPACE}?)/{SPACE}?(?P<unit>{_COMPOUND})(?![\p{{L}}\p{{N}}/])(?<!\b"
