@@ -37,6 +37,7 @@ _SIGNS = {
     "*": "times", "!": "factorial", "'": "prime", ",": ",", ";": ",", "%": "percent", "|": "bar", "°": "degrees",
 }  # fmt: skip
 _WITH_LIMITS = ("\\sum", "\\prod", "\\int", "\\lim")
+_ACCENTS = {"\\hat": "hat", "\\bar": "bar", "\\tilde": "tilde", "\\dot": "dot", "\\vec": "vector"}
 _TEXT = (
     "\\text",
     "\\mathrm",
@@ -122,6 +123,8 @@ class _Reader:
             return f"the {root} root of {self._group()}"
         if symbol in _WITH_LIMITS:
             return self._with_limits(symbol)
+        if symbol in _ACCENTS:
+            return f"{self._group()} {_ACCENTS[symbol]}"
         if symbol in _TEXT:
             return " ".join(regex.findall(r"[\p{L}']+", self._source()))
         if symbol in ("\\begin", "\\end", "\\left", "\\right"):

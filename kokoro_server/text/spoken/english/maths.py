@@ -89,7 +89,7 @@ def _day_and_month(first: int, second: int, dialect: Dialect) -> str:
 
 def _fraction(match: Any, dialect: Dialect) -> Reading:
     top, bottom = int(value(match["top"])), int(match["bottom"])
-    rated = match["rated"] is not None or _STARS.match(match.string, match.end())
+    rated = match["rated"] is not None or top == bottom or _STARS.match(match.string, match.end())
     if rated and bottom in (5, 10, 20, 100):
         return f"{cardinal(top, dialect)} out of {cardinal(bottom, dialect)}"
     if match.string.startswith(" time", match.end()) or (top, bottom) in (
@@ -188,7 +188,7 @@ _VARIABLE = r"(?<![\p{L}\p{N}'’])[b-zB-HJ-Z](?![\p{L}\p{N}'’.])"
 RULES = [
     rule(
         "scientific notation",
-        rf"{LEFT}(?P<mantissa>{NUMBER})[eE](?P<sign>[-−+])?(?P<exponent>[0-9]{{1,3}})(?![\p{{L}}\p{{N}}.])",
+        rf"{LEFT}(?P<mantissa>{NUMBER})[eE](?P<sign>[-−+])?(?P<exponent>[0-9]{{1,3}})(?![\p{{L}}\p{{N}}]|\.[0-9])",
         _scientific,
         "eE",
         DIGITS,

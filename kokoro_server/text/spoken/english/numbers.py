@@ -30,7 +30,7 @@ _NAMES = (
     r"(?:[Rr]oom|Rm\.|[Ff]light|[Rr]oute|[Hh]ighway|[Hh]wy|[Ii]nterstate|[Bb]us|[Tt]rain|[Gg]ate|[Oo]rder|"
     r"[Tt]icket|[Ii]nvoice|[Ss]uite|[Ee]xtension|[Ee]xt\.?|[Pp]ort|[Ee]rror|[Cc]ode|HTTP|RFC|ISO|IEEE|Boeing|"
     r"Airbus|Model|[Ss]tatus|PEP|Area|Studio|Peugeot|Porsche|BMW|Ferrari|Audi|Route|US|RTX|GTX|Apartment|"
-    r"[Aa]pt\.?|[Bb]uilding|Intel|Ryzen|Core|Formula|Channel|Locker|Box|Case|Form|Psalm|CVE|SR|Title)"
+    r"[Aa]pt\.?|Ste\.?|[Bb]uilding|Intel|Ryzen|Core|Formula|Channel|Locker|Box|Case|Form|Psalm|CVE|SR|Title)"
 )
 
 
@@ -77,7 +77,8 @@ RULES = [
     ),
     rule(
         "number",
-        rf"{LEFT}(?<=\b{_NAMES}\s(?:[A-Z]{{2}} )?\#?)(?P<number>[0-9]{{3,4}})(?![\p{{L}}\p{{N}}%])(?![.,:][0-9])",
+        rf"{LEFT}(?<=\b{_NAMES}\s(?:[A-Z]{{2}} |[0-9]{{3}} (?:or|and) )?\#?)"
+        rf"(?P<number>[0-9]{{3,4}})(?![\p{{L}}\p{{N}}%])(?![.,:][0-9])",
         _name,
         DIGITS,
         at=AT_NUMBER,

@@ -55,7 +55,8 @@ RULES = [
     rule(
         "score",
         r"(?<![\p{L}\p{N}.,-])(?P<first>[1-9][0-9]{1,2})(?P<dash>[-–])(?P<second>[0-9])(?= (?:at|in|off|from) (?:tea|"
-        r"lunch|stumps|the close|[0-9.]+ overs))",
+        r"lunch|stumps|the close|[0-9.]+ overs))|(?<=\btook )(?P<first>[0-9]{1,2})(?P<dash>[-–])(?P<second>[0-9]{1,3})"
+        r"(?= (?:in|from|off) [0-9.]+ overs)",
         lambda match, dialect: [
             ("first", decimal(match["first"], dialect)),
             ("dash", "for"),

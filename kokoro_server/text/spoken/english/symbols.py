@@ -69,6 +69,7 @@ RULES = [
     rule("emoticon", _EMOTICON, "", _FACE),
     rule("emoji", rf"(?V1){_EMOJI}(?:{_EMOJI}|{_JOINERS})*+", "", NOT_ASCII),
     rule("number sign", r"(?<![\p{L}\p{N}&])(?P<sign>\#)\s?(?=[0-9])", _number_sign, "#"),
+    rule("number sign", r"(?<=\p{L}{2})\#(?![\p{L}\p{N}])", "number", "#"),
     rule("section sign", r"§§?\s?", lambda match, _dialect: "sections" if "§§" in match[0] else "section", "§"),
     rule("and", r"(?<![\p{L}\p{N}])\p{Lu}{1,3}&\p{Lu}{1,3}(?![\p{L}\p{N}])", _ampersand, "&"),
     rule("about", r"(?<![\p{L}\p{N}/])[~∼≈](?=\s?[$£€]?[0-9])", "about", "~∼≈"),

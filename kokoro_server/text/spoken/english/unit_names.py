@@ -161,6 +161,7 @@ def _following(match: Any) -> str:
     return str(match.string[match.end("unit") : match.end("unit") + 24])
 
 
+_SOLUTION = regex.compile(r" (?:[A-Z][A-Za-z0-9]+|solutions?|aqueous|concentration)\b")  # 2 M NaOH
 _KITCHEN = regex.compile(r" (?!field|magnet|scanner|and|at|in|of|or)\p{Ll}")  # 2 T butter, T cells
 # 1.3m people are millions of them; 100m hurdles are not.
 _COUNTED = regex.compile(
@@ -203,5 +204,7 @@ ALONE: dict[str, Callable[[Any], bool]] = {
     "kn": _after_space,
     "HP": lambda _match: True,
     "AU": _after_space,
-    "M": _after_space,
+    "M": lambda match: (
+        _after_space(match) and ("." in match["amount"] or _SOLUTION.match(_following(match)) is not None)
+    ),
 }
