@@ -116,6 +116,12 @@ RULES = [
     ),
     rule(
         "name",
+        r"(?<![\p{L}\p{N}.,$])7[0-8]7(?=-[0-9]{1,3}\b|\s(?:MAX|Max|Dreamliner|jets?|planes?|aircraft|airliners?|pilots?)\b)",
+        lambda match, dialect: in_pairs(match[0], dialect),
+        "7",
+    ),
+    rule(
+        "name",
         r"(?<![\p{L}\p{N}.,])(?P<number>7[0-8]7)s(?![\p{L}\p{N}])",
         lambda match, dialect: f"{in_pairs(match['number'], dialect)}s",
         "7",

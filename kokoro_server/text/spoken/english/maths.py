@@ -267,7 +267,7 @@ RULES = [
         _times,
         "*",
     ),
-    rule("divided by", rf"(?<=[0-9)]{SPACE})/(?={SPACE}[0-9(])", "divided by", "/"),
+    rule("divided by", rf"(?<=[0-9]\)?{SPACE})/(?={SPACE}[0-9(])", "divided by", "/"),
     rule("plus", rf"(?<={_NEAR}{SPACE}?)\+(?={SPACE}?[\p{{L}}\p{{N}}(√])(?<![+])", "plus", "+"),
     rule("factorial", rf"(?<=[0-9)]|\b\p{{L}})!(?={SPACE}?[=+*/×-])", "factorial", "!"),
     rule(

@@ -19,7 +19,12 @@ _UNIT = any_of(UNITS)
 _WORDS = "day|week|month|year|hour|minute|second|person|capita|dose|serving"  # after a slash: mg/kg/day
 _COMPOUND = rf"(?:{_UNIT}){_EXPONENT}(?:[/·⋅∙](?:{_UNIT}){_EXPONENT}(?!\p{{L}}))*+(?P<last>/(?:{_WORDS})\b)?"
 _PART = regex.compile(rf"(?P<joint>[/·⋅∙])?(?P<unit>{_UNIT})(?P<power>{_EXPONENT})(?=[/·⋅∙]|\Z)")
-_FRACTION = r"(?:(?:[0-9]+ )?[0-9]+/[0-9]+|[0-9]\+|[0-9]*[½⅓⅔¼¾⅛⅜⅝⅞]|10\^[-−]?[0-9]{1,3}|10[⁻⁰¹²³⁴-⁹]{1,4})"
+# Amounts that other rules read: 1/2, ½, 4+, 120k, 10⁻³.
+_FRACTION = (
+    r"(?:(?:[0-9]+ )?[0-9]+/[0-9]+|[0-9]\+|[0-9][kKM](?=[ \xa0])|[0-9]*[½⅓⅔¼¾⅛⅜⅝⅞]|10\^[-−]?[0-9]{1,3}|"
+    r"10[⁻⁰¹²³⁴-⁹]{1,4})"
+)
+_FRACTION_LIKE = regex.compile(r"[½⅓⅔¼¾⅛⅜⅝⅞⁰¹²³⁴-⁹]|[0-9][/+^]|[0-9][kKM][ \xa0]")
 _DETERMINER = regex.compile(
     r"(?i)\b(?:an?|\p{L}+['’]s|another|the|this|that|each|every|one|his|her|its|our|my|your|their|new|single)\s"
     r"(?:\p{Ll}+\s)?[*_]*\Z"
@@ -242,14 +247,14 @@ RULES = [
         rf"(?<=(?P<amount>{_FRACTION}))(?:{SPACE}?|(?P<hyphen>-))(?P<unit>(?:{any_of(FOLLOWED)}|(?<=[⁰¹²³⁴-⁹]{SPACE})K){_EXPONENT}"
         rf"(?:[/·⋅∙](?:{_UNIT}){_EXPONENT})*+)(?![\p{{L}}\p{{N}}])(?P<dot>{OWN_DOT})?",
         _fraction_of,
-        "½⅓⅔¼¾⅛⅜⅝⅞/^⁻⁰¹²³⁴⁵⁶⁷⁸⁹+",
+        _FRACTION_LIKE,
     ),
     rule("unit", rf"(?<=\bper )(?P<unit>{any_of(_AFTER_PER)})(?![\p{{L}}\p{{N}}])", _alone, _PER_LIKE),
     rule(
         "unit",
         rf"(?<=\p{{L}}{{3}}{SPACE}?|[0-9%]{SPACE}?)/{SPACE}?(?P<unit>{_COMPOUND})(?![\p{{L}}\p{{N}}/])(?<!\b"
-        rf"(?:and|or|he|she|his|her|s|A|I)/.*)(?<=/(?:[kcm]?m[²³23]|kg|km|h|hr|mi|sq mi|sq km|lb|ha|kWh|GB|MB|L|"
-        rf"ml|mL)(?![\p{{L}}]))",
+        rf"(?:and|or|he|she|his|her|s|A|I)/.*)(?<=/(?:[kcm]?m[²³23]|kg|km|h|hr|min|sec|mi|sq mi|sq km|lb|ha|kWh|GB|MB|"
+        rf"L|ml|mL)(?![\p{{L}}]))",
         _per,
         "/",
     ),
