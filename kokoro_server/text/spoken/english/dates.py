@@ -48,8 +48,8 @@ _DATE_BEGIN = (
 )
 _YEAR = r"(?P<year>[1-9][0-9]{3})(?![0-9]|,[0-9]|\.[0-9])"
 _END = r"(?![\p{N}])(?![.,:/][0-9])(?!\s?(?:%|[ap]\.?m\b))"
-_WEEKDAY_LIKE = re.compile(rf"\b(?:{_WEEKDAY})\b")
-_MONTH_LIKE = re.compile(r"\b(?:Jan|Feb|Aug|Sept|Oct|Nov|Dec)\b")
+_WEEKDAY_LIKE = re.compile(rf"(?:{_WEEKDAY})\b")
+_MONTH_LIKE = re.compile(r"(?:Jan|Feb|Aug|Sept|Oct|Nov|Dec)\b")
 _ERA = re.compile(r"B\.?C|A\.?D|C\.?E")
 # A year, or a month with a day, is a date; 5 alone is not.
 _DATED = regex.compile(rf"(?:\b[12][0-9]{{3}}|(?:{FULL_MONTH}|{SHORT_MONTH}|BCE?|AD|CE)\b[. 0-9a-z]*)\Z")

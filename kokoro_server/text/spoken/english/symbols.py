@@ -65,7 +65,7 @@ def _numeral(sign: str, dialect: Dialect) -> str:
 
 RULES = [
     # The minute of a goal: Saka (12', 45+1').
-    rule("minute", r"(?<=\((?:[0-9+]{1,6}['′’], ?){0,5}[0-9]{1,3}(?:\+[0-9]{1,2})?)['′’](?=[,)])", "", "'′’"),
+    rule("minute", r"(?<=\((?:[0-9+]{1,6}['′’], ?){0,5}[0-9]{1,3}(?:\+[0-9]{1,2})?)['′’](?=[,)])", "", "'′’", "("),
     rule("emoticon", _EMOTICON, "", _FACE),
     rule("emoji", rf"(?V1){_EMOJI}(?:{_EMOJI}|{_JOINERS})*+", "", NOT_ASCII),
     rule("number sign", r"(?<![\p{L}\p{N}&])(?P<sign>\#)\s?(?=[0-9])", _number_sign, "#"),

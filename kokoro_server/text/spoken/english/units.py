@@ -247,6 +247,7 @@ RULES = [
         rf"(?<=(?P<amount>{_FRACTION}))(?:{SPACE}?|(?P<hyphen>-))(?P<unit>(?:{any_of(FOLLOWED)}|(?<=[⁰¹²³⁴-⁹]{SPACE})K){_EXPONENT}"
         rf"(?:[/·⋅∙](?:{_UNIT}){_EXPONENT})*+)(?![\p{{L}}\p{{N}}])(?P<dot>{OWN_DOT})?",
         _fraction_of,
+        DIGITS + "½⅓⅔¼¾⅛⅜⅝⅞",
         _FRACTION_LIKE,
     ),
     rule("unit", rf"(?<=\bper )(?P<unit>{any_of(_AFTER_PER)})(?![\p{{L}}\p{{N}}])", _alone, _PER_LIKE),
