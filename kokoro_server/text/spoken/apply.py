@@ -16,25 +16,26 @@ def apply(claims: Iterable[Claim], text: Traced) -> Traced:
     for claim in claims:
         plain = text.between(end, claim.start)
         if plain.text:
-            if spoken and _touch(last, plain.text[0]):
+            if spoken and _touch(last, text.text[end : end + 2]):
                 parts.append(_space(plain.starts[0]))
             parts.append(plain)
             last, spoken = plain.text[-1], False
         if claim.words:
             source = text.between(claim.start, claim.end)
-            words = f" {claim.words}" if _touch(last, claim.words[0]) else claim.words
+            words = f" {claim.words}" if _touch(last, claim.words) else claim.words
             parts.append(source.replaced(words))
             last, spoken = words[-1], True
         end = claim.end
     rest = text.between(end, len(text.text))
-    if rest.text and spoken and _touch(last, rest.text[0]):
+    if rest.text and spoken and _touch(last, rest.text[:2]):
         parts.append(_space(rest.starts[0]))
     return Traced.join((*parts, rest)) if end else text
 
 
 def _touch(before: str, after: str) -> bool:
-    """Whether two characters side by side would be read as one word."""
-    return bool(before) and (before.isalnum() or before in ",;:!?)”") and (after.isalnum() or after in "(“")
+    """Whether a character and the text after it would be read as one word."""
+    opens = after[0] in "(“" or (after[0] == '"' and after[1:2].isalnum())
+    return bool(before) and (before.isalnum() or before in ",;:!?)”") and (after[0].isalnum() or opens)
 
 
 def _space(position: int) -> Traced:

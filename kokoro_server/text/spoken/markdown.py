@@ -79,7 +79,7 @@ def rules(number: Callable[[str, Dialect], str], signs: Mapping[str, str]) -> li
         rule("HTML comment", r"<!--.{0,2000}?-->", "", "<", flags=regex.DOTALL),
         rule(
             "HTML tag",
-            rf"</?(?:(?:{any_of(_INLINE_TAGS.split())})|(?P<block>{any_of(_BLOCK_TAGS.split())}))\b"
+            rf"(?<!`)</?(?:(?:{any_of(_INLINE_TAGS.split())})|(?P<block>{any_of(_BLOCK_TAGS.split())}))\b"
             rf"(?:\s[^<>]{{0,500}})?/?>",
             _tag,
             "<",
@@ -148,7 +148,7 @@ def rules(number: Callable[[str, Dialect], str], signs: Mapping[str, str]) -> li
         rule("code span", r"`++", "", "`"),
         rule(
             "emphasis",
-            r"(?<![\p{L}\p{N}*\\])\*{1,3}+(?=[^\s*])|(?<=[^\s*\\])\*{1,3}+(?![\p{L}\p{N}*])|(?<=\p{L})\*{2,3}+"
+            r"(?<![\p{L}\p{N}*\\])\*{1,3}+(?=[^\s*)])|(?<=[^\s*\\(])\*{1,3}+(?![\p{L}\p{N}*])|(?<=\p{L})\*{2,3}+"
             r"(?=\p{L})|(?<=[0-9])\*{2,3}+(?=\p{L})",
             "",
             "*",

@@ -16,7 +16,8 @@ PLAIN = (
 WORST = 3.0  # times the cost for twice the input: 2 is linear, 4 quadratic
 UNITS = (
     "a. 1. 1, 1- 1: 1/ /a a/ \\a $ $1 * **a _ a_ ` ```\n | [ ]( [a]( ![ < <b> & &a; # @ a@ a@b. I A. ( (1 ' \" ° x "
-    "1x ^ = ~ + +1 1e ½ ² π A1- 1a- f0- f0: 555- http://a www. a.b/ \\frac{ 1.2.3. 100,000, 1'1 –"
+    "1x ^ = ~ + +1 1e ½ ² π A1- 1a- f0- f0: 555- http://a www. a.b/ \\frac{ 1.2.3. 100,000, 1'1 – "
+    "ab.cd. f(x (1', AAAAAA a[ 1x1\" 1,000/1"
 ).split(" ")
 SPACED = [
     "1 ",
@@ -31,6 +32,10 @@ SPACED = [
     "between 1-",
     "1 000 ",
     "call 1 ",
+    "order 1-1 ",
+    "1 – May 1 ",
+    "1 x 1 x 1 m ",
+    "HTTP 404 or ",
 ]
 
 

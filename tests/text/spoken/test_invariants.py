@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
-
 import pytest
 import regex
 from hypothesis import example, given, settings
@@ -13,8 +10,9 @@ from hypothesis import strategies as st
 from kokoro_server.g2p.languages import EN_GB, EN_US, ENGLISH, FR, Language
 from kokoro_server.text.spoken import apply, claims
 from kokoro_server.text.traced import Traced
+from tests.text.spoken.readings import FILES, load
 
-CASES = [case["text"] for case in json.loads((Path(__file__).parent / "cases.json").read_text(encoding="utf-8"))]
+CASES = [case.text for case in load(*FILES)]
 GLUE = [*"-–/.:*_()[] ", "\n", " - ", "", "|", "$", "'"]
 # All that may be said, and all that may be passed on: no digit, no sign.
 WORDS = regex.compile(r"[\p{L}\p{M}'’.,;:!?…—\- ]*")

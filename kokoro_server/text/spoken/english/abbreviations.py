@@ -21,19 +21,7 @@ _TITLES = {
     "Amb": "Ambassador", "Sec": "Secretary", "Insp": "Inspector", "Det": "Detective", "Asst": "Assistant",
     "Brig": "Brigadier", "Pt": "Point",
 }  # fmt: skip
-_BARE_TITLES = (
-    "Dr",
-    "Mr",
-    "Mrs",
-    "Ms",
-    "Prof",
-    "St",
-    "Mt",
-    "Lt",
-    "Sgt",
-    "Capt",
-    "Mx",
-)  # as British writers leave out the dot
+_BARE_TITLES = "Dr Mr Mrs Ms Prof St Mt Lt Sgt Capt Mx".split()  # as British writers leave out the dot
 # After the name of a street.
 _STREETS = {
     "St": "Street", "Ave": "Avenue", "Av": "Avenue", "Blvd": "Boulevard", "Rd": "Road", "Dr": "Drive", "Ln": "Lane",
@@ -58,31 +46,17 @@ _NUMBERED = {
     "Ver": "version", "art.": "article", "n": "note", "l": "line", "ll": "lines", "v": "version", "vs": "versus",
     "cf": "compare", "Tel": "telephone", "tel": "telephone", "§": "section", "Sess": "session", "Dept": "department",
     "Div": "division", "Lot": "lot", "Prop": "proposition", "Thm": "theorem", "Def": "definition", "Cor": "corollary",
-    "Add": "add", "born": "born", "temp": "temperature",
+    "fl": "flourished", "r": "reigned", "Pop": "population", "pop": "population", "temp": "temperature",
+    "Temp": "temperature", "Reg": "registration", "reg": "registration",
 }  # fmt: skip
-_NUMBERED_BARE = (
-    "Fig",
-    "Figs",
-    "Vol",
-    "Eq",
-    "Apt",
-    "Bldg",
-    "approx",
-    "Approx",
-    "pp",
-    "Chap",
-    "Ext",
-    "ext",
-    "Ep",
-    "No",
-    "Nos",
-)
+_NUMBERED_BARE = "Fig Figs Vol Eq Apt Bldg approx Approx pp Chap Ext ext Ep No Nos Rm".split()
 _LETTERED = frozenset("Fig fig Figs App Apt apt Sec Vol vol Ch Chap Eq Pt Op Art Bldg Ste".split())  # Fig. A, Vol. II
 # Wherever they stand. The dot is theirs, unless a sentence ends with it.
 _ANYWHERE = {
     "Acct": "Account", "acct": "account",
     "etc": "et cetera", "e.g": "for example", "eg": "for example", "i.e": "that is", "ie": "that is",
-    "a.k.a": "also known as", "vs": "versus", "cf": "compare", "viz": "namely", "approx": "approximately",
+    "a.k.a": "also known as", "vs": "versus", "cf": "compare", "Cf": "Compare", "nr": "near",
+    "viz": "namely", "approx": "approximately",
     "dept": "department", "Dept": "Department", "univ": "university", "Univ": "University", "assn": "association",
     "Assn": "Association", "Inc": "Incorporated", "Corp": "Corporation", "Ltd": "Limited", "Co": "Company",
     "Bros": "Brothers", "Jr": "Junior", "Sr": "Senior", "Esq": "Esquire", "ibid": "ibid", "misc": "miscellaneous",
@@ -96,45 +70,26 @@ _ANYWHERE = {
     "Ave": "Avenue", "Mon": "Monday", "Tues": "Tuesday", "Weds": "Wednesday", "Thurs": "Thursday", "Fri": "Friday",
     "Feb": "February", "Aug": "August", "Sept": "September", "Oct": "October", "Nov": "November", "Dec": "December",
     "Jan": "January", "Dist": "District", "Acad": "Academy", "Inst": "Institute", "Soc": "Society", "Mgr": "Manager",
-    "mgr": "manager", "mgmt": "management", "w.r.t": "with respect to", "s.t": "such that", "R.I.P": "rest in peace",
+    "mgr": "manager", "mgmt": "management", "Reg": "registration", "w.r.t": "with respect to",
+    "s.t": "such that", "R.I.P": "rest in peace",
     "P.S": "P.S", "N.B": "N.B",
 }  # fmt: skip
 # Without a dot these are abbreviations too.
 _DOTLESS = (
-    "etc",
-    "eg",
-    "ie",
-    "vs",
-    "Jr",
-    "Sr",
-    "Inc",
-    "Ltd",
-    "Corp",
-    "approx",
-    "govt",
-    "dept",
-    "Dept",
-    "misc",
-    "qty",
-    "Intl",
-    "incl",
-    "Int'l",
-    "int'l",
-    "gov't",
-    "Gov't",
-    "Nat'l",
-    "mgmt",
-    "attn",
-    "Attn",
-)
+    "etc eg ie vs Jr Sr Inc Ltd Corp approx govt dept Dept misc qty Qty Intl incl Int'l int'l gov't Gov't "
+    "Nat'l mgmt attn Attn"
+).split()
 # With these no sentence ends.
-_NEVER_LAST = "e.g i.e eg ie vs cf viz approx incl excl esp w.r.t attn Attn a.k.a Acct acct".split()
+_NEVER_LAST = "e.g i.e eg ie vs cf Cf nr viz approx incl excl esp w.r.t attn Attn a.k.a Acct acct".split()
 _SLASHED = {
     "w/o": "without", "w/": "with", "W/": "with", "w/in": "within", "b/c": "because", "b/w": "between",
     "c/o": "care of", "and/or": "and or", "he/she": "he or she", "He/she": "He or she", "she/he": "she or he",
     "his/her": "his or her", "His/her": "His or her", "him/her": "him or her",
     "himself/herself": "himself or herself", "s/he": "she or he", "a/c": "A.C", "n/a": "N.A", "N/A": "N.A",
     "I/O": "I.O", "yes/no": "yes or no", "Yes/No": "yes or no", "either/or": "either or",
+    "y/y": "year over year", "Y/Y": "year over year", "q/q": "quarter over quarter", "Q/Q": "quarter over quarter",
+    "m/m": "month over month", "w/c": "week commencing",
+    "w/e": "weekend", "y/o": "years old",
 }  # fmt: skip
 STATES = {
     "AL": "Alabama", "AK": "Alaska", "AZ": "Arizona", "AR": "Arkansas", "CA": "California", "CO": "Colorado",
@@ -147,6 +102,17 @@ STATES = {
     "SD": "South Dakota", "TN": "Tennessee", "TX": "Texas", "UT": "Utah", "VT": "Vermont", "VA": "Virginia",
     "WA": "Washington", "WV": "West Virginia", "WI": "Wisconsin", "WY": "Wyoming",
 }  # fmt: skip
+_LONG_STATES = {
+    "Ala": "Alabama", "Ariz": "Arizona", "Ark": "Arkansas", "Calif": "California", "Colo": "Colorado",
+    "Conn": "Connecticut", "Del": "Delaware", "Fla": "Florida", "Ga": "Georgia", "Ill": "Illinois", "Ind": "Indiana",
+    "Kan": "Kansas", "Ky": "Kentucky", "La": "Louisiana", "Md": "Maryland", "Mass": "Massachusetts",
+    "Mich": "Michigan", "Minn": "Minnesota", "Miss": "Mississippi", "Mo": "Missouri", "Mont": "Montana",
+    "Neb": "Nebraska", "Nev": "Nevada", "Okla": "Oklahoma", "Ore": "Oregon", "Pa": "Pennsylvania",
+    "Penn": "Pennsylvania",
+    "Tenn": "Tennessee", "Tex": "Texas", "Vt": "Vermont", "Va": "Virginia", "Wash": "Washington", "Wis": "Wisconsin",
+    "Wyo": "Wyoming",
+}  # fmt: skip
+_YEAR = re.compile(r"\s[12][0-9]{3}\b(?!,)")
 _STATE_LIKE = re.compile(r", [A-Z]{2}\b")
 _NOT_STREETS = (
     "The|A|An|On|In|At|By|To|Of|And|Or|But|From|With|For|When|While|As|If|Is|Was|Did|Does|Has|Had|Our|My|His|Her|"
@@ -167,6 +133,8 @@ def _street(match: Any, _dialect: Dialect) -> Reading:
 def _before_number(match: Any, _dialect: Dialect) -> Reading:
     if match["letter"] and match["word"] not in _LETTERED:
         return None
+    if match["word"] == "est" and _YEAR.match(match.string, match.end()):
+        return [("all", "established")]
     return [("all", _NUMBERED[match["word"]])]
 
 
@@ -195,8 +163,9 @@ RULES = [
     rule("plural", r"(?<![\p{L}\p{N}])(?P<stem>\p{L}{2,24})\((?P<ending>s|es)\)(?!\p{L})", _plural_option, "("),
     rule(
         "street",
-        rf"{_NAME_BEFORE}(?P<all>(?P<street>{any_of(_STREETS)})(?![\p{{L}}\p{{N}}'’]){OWN_DOT}?)(?=\s*\Z|"
-        rf"\.?\s*\Z|[.,;:!?)]|\s(?:\p{{Ll}}|[0-9]|[NSEW]{{1,2}}\b|\#))",
+        rf"{_NAME_BEFORE}(?P<all>(?P<street>{any_of(_STREETS)})(?![\p{{L}}\p{{N}}'’])"
+        rf"(?:{OWN_DOT}|\.(?=\s(?:Apt|Suite|Ste|Unit|Floor|Room|Rm|Bldg|[NS][EW])\b))?)(?=\s*\Z|"
+        rf"\.?\s*\Z|[.,;:!?)]|\s(?:\p{{Ll}}|[0-9]|[NSEW]{{1,2}}\b|\#|(?:Apt|Suite|Ste|Unit|Floor|Room|Rm|Bldg)\b))",
         _street,
         "SABRDLCPHTE",
     ),
@@ -225,8 +194,8 @@ RULES = [
     ),
     rule(
         "abbreviation",
-        rf"(?<![\p{{L}}\p{{N}}.'’&])(?P<all>(?P<word>{any_of(_NUMBERED)})\.)(?=\s?\(?[0-9]|\s?\#|(?P<letter>\s?"
-        rf"(?:[IVXLC]+|[A-Z])\b))",
+        rf"(?<![\p{{L}}\p{{N}}.'’&])(?P<all>(?P<word>{any_of(_NUMBERED)})\.)(?=\s?[(~$£€]?[0-9]|\s?\#|\s[A-Z]{{1,3}}-?[0-9]|"
+        rf"(?<=\bpp?\.)\s[ivxl]{{1,6}}\b|(?P<letter>\s?(?:[IVXLC]+|[A-Z])\b))",
         _before_number,
         ".",
         at=AT_DOTTED,
@@ -247,11 +216,23 @@ RULES = [
         at=AT_DOTTED,
     ),
     rule(
-        "abbreviation", rf"(?<![\p{{L}}\p{{N}}.'’@/-])(?P<word>{any_of(_DOTLESS)})(?![\p{{L}}\p{{N}}'’@/.-])", _anywhere
+        "abbreviation",
+        rf"(?<![\p{{L}}\p{{N}}.'’@/-])(?P<word>{any_of(_DOTLESS)})(?![\p{{L}}\p{{N}}'’@/.-])",
+        _anywhere,
+        re.compile(rf"\b(?:{any_of(_DOTLESS)})\b"),
     ),
+    rule("abbreviation", rf"(?<=[0-9](?:st|nd|rd|th) )[Ff]l(?![\p{{L}}\p{{N}}]){OWN_DOT}?", "floor", DIGITS),
     rule("abbreviation", rf"(?<=\b[Ee]t )al{OWN_DOT}", "al", "."),
     rule("versus", r"(?<=\p{L}\.? )v\.(?= \p{Lu})", "versus", "v"),
     rule("and", r"['’‘][nN]['’](?=\s?\p{L})", "and", "'’‘"),
+    rule(
+        "state",
+        rf"(?<=\p{{Lu}}\p{{L}}+, )(?P<state>{any_of(_LONG_STATES)})(?:{OWN_DOT}|(?=\.))|"
+        rf"\b(?P<state>Ariz|Calif|Colo|Conn|Fla|Mich|Minn|Okla|Tenn|Wis|Wyo)(?:{OWN_DOT}|(?=\.))",
+        lambda match, _dialect: _LONG_STATES[match["state"]],
+        ".",
+        at=AT_DOTTED,
+    ),
     rule(
         "state",
         rf"(?<=\p{{L}}, )(?P<state>{any_of(STATES)})(?=\s[0-9]{{5}}\b|[.,;:)!?]|\s*\Z|\s\p{{Ll}})",

@@ -159,7 +159,7 @@ RULES = [
     ),
     rule(
         "Windows path",
-        r"(?<![\p{L}\p{N}])[A-Za-z]:\\[^\s<>\"“”`|*?]*[^\s<>\"“”`|*?.,;:!'’)\]}]",
+        r"(?<![\p{L}\p{N}.])(?:[A-Za-z]:|\.{1,2})\\[^\s<>\"“”`|*?]*[^\s<>\"“”`|*?.,;:!'’)\]}]",
         _spelled,
         "\\",
     ),
@@ -172,7 +172,8 @@ RULES = [
     ),
     rule(
         "path",
-        r"(?<![\p{L}\p{N}.:/])(?:[\p{L}_][\p{L}\p{N}_.-]*/){2,}[\p{L}\p{N}_-]+(?:\.[\p{L}\p{N}]+)*/?(?![\p{L}\p{N}/])",
+        r"(?<![\p{L}\p{N}.:/])(?<![0-9] )(?:[\p{L}_][\p{L}\p{N}_.-]*/){2,}"
+        r"[\p{L}\p{N}_-]+(?:\.[\p{L}\p{N}]+)*/?(?![\p{L}\p{N}/])",
         _spelled,
         "/",
     ),
@@ -181,6 +182,14 @@ RULES = [
         rf"(?<![\p{{L}}\p{{N}}/\\._-])(?:[\p{{L}}\p{{N}}_-]+/)*[\p{{L}}\p{{N}}_-]*(?:\.[\p{{L}}\p{{N}}_-]+)*\."
         rf"(?:{any_of(_EXTENSIONS)})(?![\p{{L}}\p{{N}}])(?!\.[\p{{L}}\p{{N}}])",
         _dotted,
+        INNER_DOT,
+    ),
+    # np.array, os.path.join: no sentence ends there, as the next would begin with a capital.
+    rule(
+        "name in code",
+        r"(?<![\p{L}\p{N}.@/\\'’-])(?:\p{L}[\p{L}\p{N}_]+\.)(?:[\p{Ll}_][\p{L}\p{N}_]+\.){0,6}[\p{Ll}_]"
+        r"[\p{L}\p{N}_]{2,}(?![\p{L}\p{N}@/-])(?!\.\p{L})",
+        _spelled,
         INNER_DOT,
     ),
     rule(

@@ -11,7 +11,12 @@ from kokoro_server.text.spoken.engine import Dialect, Reading, rule
 from kokoro_server.text.spoken.patterns import any_of
 
 # Acronyms that misaki misreads. It knows most of them.
-_SAID = {"AWS": "A.W.S", "WIFI": "wifi", "BERT": "Bert", "GAN": "gan", "GANs": "gans", "YOLO": "yolo", "FOMO": "fomo"}
+_SAID = {
+    "AWS": "A.W.S", "WIFI": "wifi", "BERT": "Bert", "GAN": "gan", "GANs": "gans", "YOLO": "yolo", "FOMO": "fomo",
+    "IKEA": "Ikea", "CUDA": "cuda", "WADA": "wada", "JAXA": "jaxa", "FICO": "fico", "MOMA": "moma", "MoMA": "moma",
+    "GAAP": "gap", "NOAA": "Noah", "SATA": "sata", "GIS": "G.I.S", "PhD": "P.H.D", "PhDs": "P.H.D's", "TODO": "to do",
+    "JSON": "json", "YAML": "yaml",
+}  # fmt: skip
 # A run of capitals with one of these in it is shouted.
 _SMALL_WORDS = frozenset(
     "a all am an and are as at be but by can did do does for from get go had has have he her here his how i if in is "
@@ -19,7 +24,13 @@ _SMALL_WORDS = frozenset(
     "there they this to up was we were what when who why will with you your".split()
 )
 _SPELLED = frozenset("ADHD HDMI HIPAA IBAN ICBM IEEE ISBN JSON NCAA NYSE OECD UCLA UEFA YAML".split())
+# Five capitals and more are a word, known or not, unless nobody could say it. Some are spelled all the same.
+_INITIALS = frozenset("AFAIK IANAL NAACP USAID UNIDO".split())
+_UNSAYABLE = re.compile(
+    r"[^AEIOUY]{4}|AA|II|UU|[AEIOU]{4}|[^AEIOUY]{3}(?<![STHDN])\Z|\A(?:[^AEIOUY]{3}(?<!R|L)|[^AEIOUY]+\Z)"
+)
 _VOWEL = re.compile(r"[AEIOUY]")
+_LONG = re.compile(r"[A-Z]{5}")
 _SHOUTED = re.compile(r"[A-Z][ ,:!?-]{1,3}[A-Z]{2}")
 # A whole word: neither McX nor U.S. nor AT&T.
 _CAPITALS = r"\p{Lu}[\p{Lu}'’]*+(?![\p{L}\p{N}&]|\.\p{L})"
@@ -38,6 +49,11 @@ def _is_word(text: str) -> bool:
     return len(text) > 3 and _VOWEL.search(text) is not None and text not in _SPELLED
 
 
+def _name(match: Any, _dialect: Dialect) -> Reading:
+    word = match["word"]
+    return None if word in _INITIALS or _UNSAYABLE.search(word) else [("word", word.lower())]
+
+
 RULES = [
     rule(
         "acronym",
@@ -51,4 +67,6 @@ RULES = [
         _run,
         _SHOUTED,
     ),
+    rule("acronym", r"(?<=\b[Tt]he )WHO(?!\p{L})", "W.H.O", "W"),
+    rule("capitals", r"(?<![\p{L}\p{N}.&])(?P<word>[A-Z]{5,24})(?![\p{L}\p{N}&])", _name, _LONG),
 ]

@@ -11,15 +11,29 @@ from kokoro_server.text.spoken.english.patterns import AT_NUMBER, INNER_DOT, INT
 from kokoro_server.text.spoken.english.words import cardinal, decimal, digits, ordinal, plural, value
 from kokoro_server.text.spoken.patterns import DIGITS
 
+_ROUND = [
+    "",
+    "tens",
+    "hundreds",
+    "thousands",
+    "tens of thousands",
+    "hundreds of thousands",
+    "millions",
+]
 _RACE = regex.compile(r"\s(?:runs?|races?|marathon)\b")
 
 
 def _ordinal(match: Any, dialect: Dialect) -> Reading:
     number = value(match["number"])
-    if len(number) > 15:
+    if len(number) > 15 or not _is_ordinal(number, match["ending"].lower()):
         return None
     words = ordinal(int(number), dialect)
     return plural(words) if match["many"] else words
+
+
+def _is_ordinal(number: str, ending: str) -> bool:
+    """10st is ten stone."""
+    return ending != "st" or (number[-1] == "1" and number[-2:] != "11")
 
 
 def _percent(match: Any, dialect: Dialect) -> Reading:
@@ -42,11 +56,34 @@ def _dotted(match: Any, dialect: Dialect) -> Reading:
     return [("v", "version"), ("number", said)] if match["v"] else [("number", said)]
 
 
+def _round(match: Any, _dialect: Dialect) -> Reading:
+    """100s of, 10,000s of: hundreds, tens of thousands."""
+    return _ROUND[len(value(match["number"])) - 1]
+
+
+def _members(match: Any, dialect: Dialect) -> Reading:
+    """49ers, a 20-something: niners, as the word is said with its ending."""
+    words = decimal(match["number"], dialect)
+    ending = match["ending"]
+    if ending[0] == "e" and words.endswith("e"):
+        words = words[:-1]
+    elif ending[0] == "e" and words.endswith("y"):
+        words = f"{words[:-1]}i"
+    return f"{words}{ending}"
+
+
 RULES = [
+    rule(
+        "number",
+        rf"{LEFT}(?P<number>[0-9]{{2,3}})(?P<ending>ers?)(?![\p{{L}}\p{{N}}])",
+        _members,
+        DIGITS,
+        at=AT_NUMBER,
+    ),
     rule("percent", rf"{LEFT}(?P<number>{NUMBER}){SPACE}?(?P<sign>[%％‰])", _percent, "%％‰", DIGITS, at=AT_NUMBER),
     rule(
         "ordinal",
-        rf"{LEFT}(?P<number>{INTEGER})(?:st|nd|rd|th|ST|ND|RD|TH)(?P<many>s)?(?![\p{{L}}\p{{N}}])",
+        rf"{LEFT}(?P<number>{INTEGER})(?P<ending>st|nd|rd|th|ST|ND|RD|TH)(?P<many>s)?(?![\p{{L}}\p{{N}}])",
         _ordinal,
         DIGITS,
         at=AT_NUMBER,
@@ -67,17 +104,32 @@ RULES = [
     ),
     rule(
         "version",
-        r"(?<![\p{L}\p{N}])(?P<v>[vV]\.?)(?P<number>[0-9]+(?:\.[0-9]+)?)(?![\p{L}\p{N}])",
+        r"(?<![\p{L}\p{N}])(?P<v>v\.?|V\.)(?P<number>[0-9]+(?:\.[0-9]+)?)(?![\p{L}\p{N}])",
         _dotted,
         "vV",
         DIGITS,
     ),
     rule(
         "number",
-        r"(?<=[A-Z][\p{L}]*\s)(?P<number>[0-9]\.[1-9][0-9])(?P<suffix>(?!))?(?![\p{L}\p{N}%]|\.[0-9])(?<=\b"
+        r"(?<=[A-Z][\p{L}]*\s[><=≥~]{0,2})(?P<number>[0-9]\.[1-9][0-9])(?P<suffix>(?!))?(?![\p{L}\p{N}%]|\.[0-9])(?<=\b"
         r"(?:Python|Java|Ruby|PHP|Go|Node|Rust|Ubuntu|Django|Kubernetes)\s\S+)",
         lambda match, dialect: " point ".join(cardinal(int(part), dialect) for part in match["number"].split(".")),
         ".",
+        at=AT_NUMBER,
+    ),
+    rule(
+        "times",
+        rf"{LEFT}(?P<number>{NUMBER})[x×](?![\p{{L}}\p{{N}}])(?!{SPACE}?[-−+=*/^×])",
+        lambda match, dialect: f"{decimal(match['number'], dialect)} times",
+        "x×",
+        DIGITS,
+        at=AT_NUMBER,
+    ),
+    rule(
+        "round number",
+        rf"{LEFT}(?P<number>10{{1,6}}|10{{0,2}}(?:,000){{1,2}})['’]?s(?=\sof\b)",
+        _round,
+        "s",
         at=AT_NUMBER,
     ),
     rule(

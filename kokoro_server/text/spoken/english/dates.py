@@ -40,11 +40,20 @@ _ANY_WEEKDAY = rf"(?:{_WEEKDAY}|{any_of(set(WEEKDAYS.values()))})"
 _MONTH = rf"(?P<month>(?:{FULL_MONTH})|(?:{SHORT_MONTH})\b\.?)"
 _DAY = r"(?P<day>(?:0?[1-9]|[12][0-9]|3[01])(?:st|nd|rd|th)?)"
 _TO_DAY = rf"(?:\s?(?P<dash>{DASH})\s?(?P<today>(?:[1-9]|[12][0-9]|3[01])(?:st|nd|rd|th)?)(?![0-9]))?"
+# What a date can begin and end with, beside a dash between two of them.
+_DATE_END = rf"(?:[0-9]{{4}}|[0-9](?:st|nd|rd|th)?|{FULL_MONTH}|(?:{SHORT_MONTH})\.?|BCE?|AD|CE|present|Present)"
+_DATE_BEGIN = (
+    rf"(?:(?:c\.|ca\.|circa)\s?[0-9]|(?:{FULL_MONTH}|{SHORT_MONTH})\b|[0-9]{{1,2}}\s(?:{FULL_MONTH}|{SHORT_MONTH})\b|"
+    r"[12][0-9]{3}\b(?![-–,.][0-9])|[Pp]resent\b|AD\s[0-9])"
+)
 _YEAR = r"(?P<year>[1-9][0-9]{3})(?![0-9]|,[0-9]|\.[0-9])"
 _END = r"(?![\p{N}])(?![.,:/][0-9])(?!\s?(?:%|[ap]\.?m\b))"
-_WEEKDAY_LIKE = re.compile(rf"\b(?:{_WEEKDAY})\b")
-_MONTH_LIKE = re.compile(r"\b(?:Jan|Feb|Aug|Sept|Oct|Nov|Dec)\b")
+_WEEKDAY_LIKE = re.compile(rf"(?:{_WEEKDAY})\b")
+_MONTH_LIKE = re.compile(r"(?:Jan|Feb|Aug|Sept|Oct|Nov|Dec)\b")
 _ERA = re.compile(r"B\.?C|A\.?D|C\.?E")
+# A year, or a month with a day, is a date; 5 alone is not.
+_DATED = regex.compile(rf"(?:\b[12][0-9]{{3}}|(?:{FULL_MONTH}|{SHORT_MONTH}|BCE?|AD|CE)\b[. 0-9a-z]*)\Z")
+_SENTENCE_END = regex.compile(r"\s*+(?:\Z|\n)|\s++[\"“‘'(]?[A-Z]")
 _THE = regex.compile(r"\b[Tt]he\s\Z")
 
 
@@ -54,7 +63,10 @@ def month_name(text: str) -> str:
 
 def _month_claim(match: Any) -> list[tuple[Where, str]]:
     text = match["month"]
-    return [] if text in MONTH_NAMES else [("month", month_name(text))]
+    if text in MONTH_NAMES:
+        return []
+    ends = text.endswith(".") and _SENTENCE_END.match(match.string, match.end("month"))
+    return [("month", month_name(text) + ("." if ends else ""))]
 
 
 def _day(text: str, dialect: Dialect) -> str:
@@ -179,7 +191,7 @@ RULES = [
         "date",
         rf"{LEFT}(?P<a>[0-9]{{1,2}})(?P<sep>/)(?P<b>[0-9]{{1,2}})(?P<y>(?!))?(?![\p{{L}}\p{{N}}/%]|[.,:-][0-9])"
         rf"(?<=\b(?:[Oo]n|[Dd]ue|[Dd]ue by|[Dd]ated?|[Ss]ince|[Uu]ntil|[Tt]ill|[Ss]tarting|[Ee]nding|"
-        rf"{_ANY_WEEKDAY}[.,]?):?\s[0-9/]{{3,5}})(?! of\b| (?:the )?(?:stars|points))",
+        rf"{_ANY_WEEKDAY}[.,]{{0,2}}):?\s[0-9/]{{3,5}})(?! of\b| (?:the )?(?:stars|points))",
         _numeric,
         "/",
         at=AT_NUMBER,
@@ -216,13 +228,7 @@ RULES = [
         "month",
         r"(?<=\b(?:in|since|until|till|by|from|to|of|last|next|this|early|late|mid|and|through)[ -])(?P<month>"
         r"(?:Jan|Feb|Aug|Sept|Oct|Nov|Dec)\b\.?)(?!\s[A-Z][a-z])",
-        lambda match, _dialect: [
-            (
-                "month",
-                month_name(match["month"])
-                + ("." if match["month"].endswith(".") and match.end() == len(match.string.rstrip()) else ""),
-            )
-        ],
+        lambda match, _dialect: _month_claim(match),
         _MONTH_LIKE,
     ),
     rule(
@@ -240,6 +246,12 @@ RULES = [
         "–-",
     ),
     rule(
+        "range",
+        rf"(?<=\b{_DATE_END})\s?(?P<dash>[–—]|(?<=\s)-(?=\s))\s?(?={_DATE_BEGIN})",
+        lambda match, _dialect: [("dash", "to")] if follows(match, _DATED, 24) else None,
+        "–—-",
+    ),
+    rule(
         "decade",
         r"(?<![\p{L}\p{N}])(?<![0-9][.,])(?P<decade>[12][0-9]{2}0)['’]?s(?![\p{L}\p{N}])",
         _decade,
@@ -249,7 +261,10 @@ RULES = [
     rule("decade", r"['’‘](?P<decade>[0-9]0)s(?![\p{L}\p{N}])", _decade, DIGITS),
     rule(
         "decade",
-        r"(?<![\p{L}\p{N}.,$])(?P<decade>[2-9]0)['’]?s(?![\p{L}\p{N}])(?! (?:timeout|delay|timer|wait|interval)\b)",
+        r"(?<![\p{L}\p{N}.,$])(?P<decade>[2-9]0)['’]?s(?![\p{L}\p{N}])(?! (?:timeout|delay|timer|wait|interval)\b)"
+        r"(?<![|=:(~<>]\s?[0-9]0s)"
+        r"(?<!\b(?:for|every|after|within|least|than|takes|took|only|under|(?:timeout|limit|set|up|val|delay|timer) "
+        r"(?:to|of))\s[0-9]0s)",
         _decade,
         DIGITS,
         at=AT_NUMBER,

@@ -30,8 +30,6 @@ _LANGUAGES = {
     "g++": "G plus plus",
 }
 _SAID = {"WW": "World War", "ww": "world war", "Mk": "mark", "Pt": "part"}
-# Digits after these letters are one number, not pairs.
-_CLOSE = frozenset("COVID GPT UTF SHA MD RTX GTX H Ver".split())
 
 
 def _identifier(match: Any, dialect: Dialect) -> Reading:
@@ -64,7 +62,7 @@ def _letters(run: str, dialect: Dialect) -> str:
     if run in _SAID:
         return _SAID[run]
     if run.isupper():
-        return letters(run, dialect) if len(run) < 5 else run
+        return letters(run, dialect) if len(run) < 4 else run
     if len(run) < 3 or (run[0].islower() and run[1:].isupper()):
         return letters(run, dialect) if len(run) < 3 else word_or_letters(run, dialect)
     return word_or_letters(run, dialect)
@@ -89,8 +87,9 @@ def _language(match: Any, _dialect: Dialect) -> Reading:
     return _LANGUAGES[match[0]]
 
 
-def _call(_match: Any, _dialect: Dialect) -> Reading:
-    return ""
+def _index(_match: Any, _dialect: Dialect) -> Reading:
+    """items[0]: the brackets keep the two apart."""
+    return [("open", " "), ("close", " ")]
 
 
 def _flag(match: Any, dialect: Dialect) -> Reading:
@@ -104,8 +103,8 @@ RULES = [
     rule("name", r"(?<![\p{L}\p{N}])(?:[CFJ]\#|[CcGg]\+\+)(?![\p{L}\p{N}])", _language, "#+"),
     rule(
         "option",
-        r"(?<![\p{L}\p{N}-])(?P<dashes>--)(?P<name>\p{L}[\p{L}\p{N}-]*)|(?<=(?:^|[\s`(\[])(?:\p{Ll}+|`) ?)"
-        r"(?<![\p{L}\p{N}-])(?P<dashes>-)(?P<name>\p{L})(?![\p{L}\p{N}-])(?<=[ `]-\p{L})",
+        r"(?<![\p{L}\p{N}-])(?P<dashes>--)(?P<name>\p{L}[\p{L}\p{N}-]*)|(?<=(?:^|[\s`(\[])(?:\p{Ll}[\p{Ll}0-9]*|`) ?)"
+        r"(?<![\p{L}\p{N}-])(?P<dashes>-)(?P<name>\p{L}{1,2})(?![\p{L}\p{N}-])(?<=[ `]-\p{L}+)",
         _flag,
         "-",
     ),
@@ -114,6 +113,12 @@ RULES = [
         r"(?<![\p{L}\p{N}])WW ?(?P<number>II|I|[12])(?![\p{L}\p{N}])",
         lambda match, _dialect: f"World War {'two' if match['number'] in ('2', 'II') else 'one'}",
         "W",
+    ),
+    rule(
+        "name",
+        r"(?<![\p{L}\p{N}.,$])7[0-8]7(?=-[0-9]{1,3}\b|\s(?:MAX|Max|Dreamliner|jets?|planes?|aircraft|airliners?|pilots?)\b)",
+        lambda match, dialect: in_pairs(match[0], dialect),
+        "7",
     ),
     rule(
         "name",
@@ -159,7 +164,7 @@ RULES = [
     ),
     rule(
         "name",
-        r"(?<![\p{L}\p{N}])(?P<id>(?=[\p{L}\p{N}.-]{0,40}[0-9])(?:\p{L}{1,20}[0-9]{1,12}|"
+        r"(?<![\p{L}\p{N}])(?<![0-9][.,])(?P<id>(?=[\p{L}\p{N}.-]{0,40}[0-9])(?:\p{L}{1,20}[0-9]{1,12}|"
         r"\p{Lu}\p{L}{0,20}[-‑][0-9]{1,12}|\p{L}[-‑][0-9]{1,12}|[0-9]{1,6}\p{L}{1,3}(?:[-‑]?[0-9]{1,6})?)"
         r"(?:[-‑.]?[0-9]{1,6}|[-‑]?\p{Lu}{1,6}|(?!s(?!\p{L}))\p{L}{1,12}){0,6}+)(?P<own>['’]s)?(?P<many>s)?"
         r"(?![\p{L}\p{N}])(?!\.[0-9])",
@@ -170,6 +175,7 @@ RULES = [
     rule(
         "formula", r"(?<![\p{L}\p{N}])(?:NaCl|HCl|NaOH|KOH|KCl|LiCl|AgCl|HBr|CaO|NaF)(?![\p{L}\p{N}])", _formula, _SALT
     ),
+    rule("index", r"(?<=[\p{L}\p{N}_\])])(?P<open>\[)[^\[\]\s]{1,40}(?P<close>\])", _index, "["),
     rule("call", r"(?<=[\p{L}\p{N}_])\(\)", "", "("),
     rule("underscore", r"(?<=[\p{L}\p{N}])_+(?=[\p{L}\p{N}])", " ", "_"),
 ]

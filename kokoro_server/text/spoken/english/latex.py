@@ -37,6 +37,7 @@ _SIGNS = {
     "*": "times", "!": "factorial", "'": "prime", ",": ",", ";": ",", "%": "percent", "|": "bar", "°": "degrees",
 }  # fmt: skip
 _WITH_LIMITS = ("\\sum", "\\prod", "\\int", "\\lim")
+_ACCENTS = {"\\hat": "hat", "\\bar": "bar", "\\tilde": "tilde", "\\dot": "dot", "\\vec": "vector"}
 _TEXT = (
     "\\text",
     "\\mathrm",
@@ -49,6 +50,7 @@ _TEXT = (
     "\\mbox",
     "\\texttt",
 )
+_FUNCTIONS = frozenset("fghFGHPO")
 _MAX_DEPTH = 20
 
 
@@ -101,7 +103,14 @@ class _Reader:
             return self._script(symbol)
         if symbol.isalpha():
             return GREEK.get(symbol) or letters(symbol, self._dialect)
+        if symbol == "(" and self._is_function():
+            return "of"
         return _SIGNS.get(symbol, "")
+
+    def _is_function(self) -> bool:
+        """Whether the bracket just read is that of f(x), f'(x) or P(A)."""
+        before = self._tokens[max(0, self._position - 3) : self._position - 1]
+        return bool(before) and (before[-1] in _FUNCTIONS or (before[-1] == "'" and before[0] in _FUNCTIONS))
 
     def _command(self, symbol: str) -> str:
         if symbol.endswith("frac"):
@@ -114,6 +123,8 @@ class _Reader:
             return f"the {root} root of {self._group()}"
         if symbol in _WITH_LIMITS:
             return self._with_limits(symbol)
+        if symbol in _ACCENTS:
+            return f"{self._group()} {_ACCENTS[symbol]}"
         if symbol in _TEXT:
             return " ".join(regex.findall(r"[\p{L}']+", self._source()))
         if symbol in ("\\begin", "\\end", "\\left", "\\right"):
@@ -167,7 +178,7 @@ RULES = [
     rule(
         "LaTeX",
         r"\$\$([^$]{1,2000})\$\$|\\\[((?:[^\\]|\\[^\]]){1,2000})\\\]|\\\(((?:[^\\\n]|\\[^)\n]){1,500})\\\)|"
-        r"(?<![\p{L}\p{N}$\\])\$(?P<inline>(?=[^\s$])[^$\n]{1,300}(?<=\S))\$(?![\p{L}\p{N}$])",
+        r"(?<![\p{L}\p{N}$\\])\$(?P<inline>(?=[^\s$])[^$\n]{1,300}(?<=\S))\$(?:(?![\p{L}\p{N}$])|(?<=\\circ\$)(?=[CFK]\b))",
         _formula,
         "$\\",
     ),

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from typing import Any
 
 from kokoro_server.text.spoken.engine import Dialect, Reading, rule
-from kokoro_server.text.spoken.english.patterns import AT_NUMBER, INTEGER, LEFT, MONTH_NAMES, NUMBER, SPACE
-from kokoro_server.text.spoken.english.words import cardinal, decimal, letters, ordinal, plural
+from kokoro_server.text.spoken.english.patterns import AT_NUMBER, INTEGER, LEFT, MONTH_NAMES, NUMBER, SPACE, follows
+from kokoro_server.text.spoken.english.words import cardinal, decimal, letters, ordinal, plural, value
 from kokoro_server.text.spoken.patterns import DIGITS, any_of
 
 _SUPERSCRIPTS = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻⁽⁾ⁿⁱ", "0123456789+-()ni")
@@ -15,6 +16,10 @@ _SUBSCRIPTS = str.maketrans("₀₁₂₃₄₅₆₇₈₉₊₋₍₎ₙᵢⱼ
 _SUPER = "⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻ⁿⁱ"
 _SUB = "₀₁₂₃₄₅₆₇₈₉₊₋ₙᵢⱼₖₓₜ"
 _VULGAR = "½⅓⅔¼¾⅕⅖⅗⅘⅙⅚⅐⅛⅜⅝⅞⅑⅒"
+_SUBSCRIPT = re.compile(r"[0-9]+|[^\W\d_]")
+_STARS = re.compile(r"\s?(?:⭐|★|stars\b)")
+_IS = re.compile(r"(?:\b(?:is|are|was|were|be)\s*|(?:^|[(\[,;:–—])\s*)\Z")
+_CRICKET = re.compile(r"\b(?:overs?|wickets?|innings|declared|stumps|tea|lunch|bowled)\b")
 _RATED = (
     r"(?:[Rr]ated?|[Rr]ating(?: is| of|:)?|[Ss]core[ds]?(?: is| of|:| a| it)?|[Gg]ave(?: it| this| them)?"
     r"(?: an?)?|[Gg]ot(?: an?)?|[Gg]rade|[Gg]ive(?: it)?(?: an?)?|[Ss]olid|it'?s an?)"
@@ -24,79 +29,20 @@ GREEK = {
     for letter in "αβγδεζηθικλμνξοπρστυφχψωΑΒΓΔΕΖΗΘΙΚΛΜΝΞΟΠΡΣΤΥΦΧΨΩ"
 } | {"µ": "micro", "ϕ": "phi", "ϵ": "epsilon", "ς": "sigma"}
 _OPERATORS = {
-    "=": "equals",
-    "≠": "is not equal to",
-    "!=": "is not equal to",
-    "!==": "is not equal to",
-    "==": "equals",
-    "===": "equals",
-    "≈": "is approximately",
-    "≅": "is approximately",
-    "≃": "is approximately",
-    "≡": "is equivalent to",
-    "≤": "is less than or equal to",
-    "<=": "is less than or equal to",
-    "≥": "is greater than or equal to",
-    ">=": "is greater than or equal to",
-    "≪": "is much less than",
-    "≫": "is much greater than",
-    "×": "times",
-    "⋅": "times",
-    "÷": "divided by",
-    "±": "plus or minus",
-    "∓": "minus or plus",
-    "∞": "infinity",
-    "√": "the square root of",
-    "∛": "the cube root of",
-    "∑": "the sum of",
-    "∏": "the product of",
-    "∫": "the integral of",
-    "∂": "partial",
-    "∇": "nabla",
-    "∈": "in",
-    "∉": "not in",
-    "⊂": "is a subset of",
-    "⊆": "is a subset of",
-    "∪": "union",
-    "∩": "intersection",
-    "∅": "the empty set",
-    "∀": "for all",
-    "∃": "there exists",
-    "∧": "and",
-    "∨": "or",
-    "¬": "not",
-    "∝": "is proportional to",
-    "∴": "therefore",
-    "∵": "because",
-    "⊥": "is perpendicular to",
-    "∥": "is parallel to",
-    "∠": "angle",
-    "→": "to",
-    "⟶": "to",
-    "➜": "to",
-    "➔": "to",
-    "->": "to",
-    "-->": "to",
-    "⇒": "implies",
-    "=>": "to",
-    "⟹": "implies",
-    "⇔": "if and only if",
-    "↔": "to and from",
-    "←": "from",
-    "<-": "from",
-    "↑": "up",
-    "↓": "down",
-    "&&": "and",
-    "||": "or",
-    "ℝ": "the reals",
-    "ℤ": "the integers",
-    "ℕ": "the naturals",
-    "ℚ": "the rationals",
-    "ℂ": "the complex numbers",
-    "ℏ": "H bar",
-    "∆": "delta",
-    "Ω": "ohm",
-}
+    "=": "equals", "≠": "is not equal to", "!=": "is not equal to", "!==": "is not equal to", "==": "equals",
+    "===": "equals", "≈": "is approximately", "≅": "is approximately", "≃": "is approximately", "≡": "is equivalent to",
+    "≤": "is less than or equal to", "<=": "is less than or equal to", "≥": "is greater than or equal to",
+    ">=": "is greater than or equal to", "≪": "is much less than", "≫": "is much greater than", "×": "times",
+    "⋅": "times", "÷": "divided by", "±": "plus or minus", "∓": "minus or plus", "∞": "infinity",
+    "√": "the square root of", "∛": "the cube root of", "∑": "the sum of", "∏": "the product of",
+    "∫": "the integral of", "∂": "partial", "∇": "nabla", "∈": "in", "∉": "not in", "⊂": "is a subset of",
+    "⊆": "is a subset of", "∪": "union", "∩": "intersection", "∅": "the empty set", "∀": "for all", "∃": "there exists",
+    "∧": "and", "∨": "or", "¬": "not", "∝": "is proportional to", "∴": "therefore", "∵": "because",
+    "⊥": "is perpendicular to", "∥": "is parallel to", "∠": "angle", "→": "to", "⟶": "to", "➜": "to", "➔": "to",
+    "->": "to", "-->": "to", "⇒": "implies", "=>": "to", "⟹": "implies", "⇔": "if and only if", "↔": "to and from",
+    "←": "from", "<-": "from", "↑": "up", "↓": "down", "&&": "and", "||": "or", "ℝ": "the reals", "ℤ": "the integers",
+    "ℕ": "the naturals", "ℚ": "the rationals", "ℂ": "the complex numbers", "ℏ": "H bar", "∆": "delta", "Ω": "ohm",
+}  # fmt: skip
 
 
 def power(exponent: str, dialect: Dialect, base_is_number: bool = False) -> str:
@@ -142,8 +88,9 @@ def _day_and_month(first: int, second: int, dialect: Dialect) -> str:
 
 
 def _fraction(match: Any, dialect: Dialect) -> Reading:
-    top, bottom = int(match["top"]), int(match["bottom"])
-    if match["rated"] is not None and bottom in (5, 10, 20, 100):
+    top, bottom = int(value(match["top"])), int(match["bottom"])
+    rated = match["rated"] is not None or top == bottom or _STARS.match(match.string, match.end())
+    if rated and bottom in (5, 10, 20, 100):
         return f"{cardinal(top, dialect)} out of {cardinal(bottom, dialect)}"
     if match.string.startswith(" time", match.end()) or (top, bottom) in (
         (24, 7),
@@ -172,6 +119,10 @@ def _fraction(match: Any, dialect: Dialect) -> Reading:
         return f"{cardinal(int(match['whole']), dialect)} and {half}"
     if proper or (top in (3, 5, 7, 9) and bottom in (2, 4, 8) and match["of"] is not None):
         return fraction(top, bottom, dialect)
+    if bottom == 1 and top > 1:
+        return f"{cardinal(top, dialect)} to one"
+    if top > 19 and bottom < 11 and _CRICKET.search(match.string, match.end(), match.end() + 60):
+        return f"{cardinal(top, dialect)} for {cardinal(bottom, dialect)}"
     if match["top"][0] == "0" or bottom == 0:
         return f"{decimal(match['top'], dialect)} slash {decimal(match['bottom'], dialect)}"
     return f"{cardinal(top, dialect)} over {cardinal(bottom, dialect)}"
@@ -201,9 +152,8 @@ def _caret(match: Any, dialect: Dialect) -> Reading:
 
 def _subscript(match: Any, dialect: Dialect) -> Reading:
     text = match[0].translate(_SUBSCRIPTS)
-    return " ".join(
-        decimal(each, dialect) if each.isdecimal() else letters(each, dialect) for each in text if each.isalnum()
-    )
+    parts = _SUBSCRIPT.findall(text)
+    return " ".join(decimal(part, dialect) if part.isdecimal() else letters(part, dialect) for part in parts)
 
 
 def _scientific(match: Any, dialect: Dialect) -> Reading:
@@ -213,7 +163,16 @@ def _scientific(match: Any, dialect: Dialect) -> Reading:
 
 
 def _operator(match: Any, _dialect: Dialect) -> Reading:
-    return _OPERATORS[match[0].strip()]
+    words = _OPERATORS[match[0].strip()]
+    before, after = match.string[match.start() - 1 : match.start()], match.string[match.end() : match.end() + 1]
+    alone = follows(match, _IS, 6) or (before.isspace() and not after.isspace())  # nothing is compared: (≈5), Python ≥3
+    return words.removeprefix("is ") if alone else words
+
+
+def _function(match: Any, dialect: Dialect) -> Reading:
+    """f(x), g'(2): f of x."""
+    name = letters(match["name"], dialect) + (" prime" * len(match["prime"] or ""))
+    return [((match.start(), match.end("open")), f"{name} of"), ("close", "")]
 
 
 def _variable(match: Any, dialect: Dialect) -> Reading:
@@ -229,7 +188,7 @@ _VARIABLE = r"(?<![\p{L}\p{N}'’])[b-zB-HJ-Z](?![\p{L}\p{N}'’.])"
 RULES = [
     rule(
         "scientific notation",
-        rf"{LEFT}(?P<mantissa>{NUMBER})[eE](?P<sign>[-−+])?(?P<exponent>[0-9]{{1,3}})(?![\p{{L}}\p{{N}}.])",
+        rf"{LEFT}(?P<mantissa>{NUMBER})[eE](?P<sign>[-−+])?(?P<exponent>[0-9]{{1,3}})(?![\p{{L}}\p{{N}}]|\.[0-9])",
         _scientific,
         "eE",
         DIGITS,
@@ -238,7 +197,8 @@ RULES = [
     rule("fraction", rf"(?<![\p{{L}}])(?P<whole>{INTEGER})?{SPACE}?(?P<vulgar>[{_VULGAR}])", _vulgar, _VULGAR),
     rule(
         "fraction",
-        rf"{LEFT}(?P<rated>(?<=\b{_RATED} ))?(?:(?P<whole>[0-9]{{1,3}})[ -])?(?P<top>[0-9]{{1,4}})[/⁄]"
+        rf"{LEFT}(?P<rated>(?<=\b{_RATED} ))?(?:(?P<whole>[0-9]{{1,3}})[ -])?"
+        rf"(?P<top>[0-9]{{1,4}}|[0-9]{{1,3}}(?:,[0-9]{{3}})(?=/1\b))[/⁄]"
         rf"(?P<bottom>[0-9]{{1,4}})(?P<of>(?= (?:of|inch|cup|mile|hour)))?(?![\p{{L}}\p{{N}}])(?![/.,:][0-9])",
         _fraction,
         "/⁄",
@@ -271,6 +231,13 @@ RULES = [
         lambda _m, _d: [("sign", "minus")],
         "=≈<>",
     ),
+    rule(
+        "function",
+        r"(?<![\p{L}\p{N}'’.])(?P<name>[fghFGHOP])(?P<prime>['′]{1,3})?(?P<open>\()(?=[\p{L}0-9](?:[^()\p{L}\n]|"
+        r"(?<!\p{L})\p{L}(?!\p{L})|log ){0,12}\))(?:[^()\n]{1,16})(?P<close>\))",
+        _function,
+        "(",
+    ),
     rule("minus", rf"(?<=[0-9\p{{L}})]{SPACE}?)−(?={SPACE}?[\p{{L}}\p{{N}}(])", "minus", "−"),
     rule(
         "minus",
@@ -300,7 +267,7 @@ RULES = [
         _times,
         "*",
     ),
-    rule("divided by", rf"(?<=[0-9)]{SPACE})/(?={SPACE}[0-9(])", "divided by", "/"),
+    rule("divided by", rf"(?<=[0-9]\)?{SPACE})/(?={SPACE}[0-9(])", "divided by", "/"),
     rule("plus", rf"(?<={_NEAR}{SPACE}?)\+(?={SPACE}?[\p{{L}}\p{{N}}(√])(?<![+])", "plus", "+"),
     rule("factorial", rf"(?<=[0-9)]|\b\p{{L}})!(?={SPACE}?[=+*/×-])", "factorial", "!"),
     rule(
@@ -329,7 +296,7 @@ RULES = [
     ),
     rule(
         "variable",
-        rf"{_VARIABLE}(?=\s?[=+^²³≤≥<>≠≈∈×*/]|\s-\s|\()|(?<=[=+≤≥<>≠≈∈×*]\s?|\s-\s|(?<!\p{{L}})\p{{L}}\()"
+        rf"{_VARIABLE}(?=\s?[=+^²³≤≥<>≠≈∈×*]|/[0-9(]|\s-\s|\()|(?<=[=+≤≥<>≠≈∈×*]\s?|\s-\s|(?<!\p{{L}})\p{{L}}\()"
         rf"(?:{_VARIABLE})",
         _variable,
         "=+^²³≤≥<>≠≈∈×*(",

@@ -7,7 +7,16 @@ from typing import Any, NamedTuple
 import regex
 
 from kokoro_server.text.spoken.engine import Dialect, Reading, Where, rule
-from kokoro_server.text.spoken.english.patterns import AT_NUMBER, DASH, LEFT, MAGNITUDES, NUMBER, SPACE, follows
+from kokoro_server.text.spoken.english.patterns import (
+    AT_NUMBER,
+    DASH,
+    LEFT,
+    MAGNITUDES,
+    NUMBER,
+    OWN_DOT,
+    SPACE,
+    follows,
+)
 from kokoro_server.text.spoken.english.words import cardinal, decimal, value
 from kokoro_server.text.spoken.patterns import DIGITS, any_of
 
@@ -119,7 +128,7 @@ _MAGNITUDE = (
     rf"(?:{SPACE}?(?P<big>(?i:k|m|mn|mln|mm|bn|bln|b|tn|trn|t))(?![\p{{L}}\p{{N}}])|(?:{SPACE}|-)(?P<big>"
     rf"(?i:hundred|thousand|million|mil|billion|trillion|mn|bn))(?!\p{{L}}))"
 )
-_PER_UNIT = rf"(?P<per>{SPACE}?/{SPACE}?(?P<unit>{any_of(_PER)})(?![\p{{L}}\p{{N}}]))"
+_PER_UNIT = rf"(?P<per>{SPACE}?/{SPACE}?(?P<unit>{any_of(_PER)})(?![\p{{L}}\p{{N}}]){OWN_DOT}?)"
 _NOT_NOUNS = (
     "a all also an and apart are as at away back because before between but by can could did does down each either "
     "else even ever every extra for from had has have he his how if in instead into is it its just later less like "
@@ -203,7 +212,8 @@ def _code_before(match: Any, dialect: Dialect) -> Reading:
 
 
 def _pence(match: Any, dialect: Dialect) -> Reading:
-    return _amount(match["amount"], None, _CENTS[match["sign"]], dialect, noun=False)
+    words = _amount(match["amount"], None, _CENTS[match["sign"]], dialect, noun=False)
+    return [("all", words), *([("per", f"per {_PER[match['unit']]}")] if match["per"] else [])]
 
 
 RULES = [
@@ -231,10 +241,20 @@ RULES = [
         DIGITS,
         "UCANSEGJIPRDKBMZT",
     ),
-    rule("money", rf"{LEFT}(?P<amount>[1-9][0-9]?)(?P<sign>p)(?![\p{{L}}\p{{N}}])", _pence, "p", DIGITS, at=AT_NUMBER),
     rule(
         "money",
-        rf"{LEFT}(?P<amount>[1-9][0-9]?)(?P<sign>c)(?![\p{{L}}\p{{N}}])(?= (?:each|per|a|an|piece)\b)",
+        rf"{LEFT}(?P<all>(?P<amount>[1-9][0-9]?)(?P<sign>p))(?![\p{{L}}\p{{N}}]){_PER_UNIT}?",
+        _pence,
+        "p",
+        DIGITS,
+        at=AT_NUMBER,
+    ),
+    rule("money", rf"(?<=[$£€]{NUMBER})/(?=[0-9])", "per", "$£€", "/"),
+    rule(
+        "money",
+        rf"{LEFT}(?P<all>(?P<amount>[1-9][0-9]?)(?P<sign>c))(?P<per>(?!))?(?![\p{{L}}\p{{N}}])(?:"
+        rf"(?= (?:each|per|a|an|piece)\b)|(?<=\b(?:rose|fell|up|down|gained|lost|costs?|only|just|by|added|"
+        rf"dropped|slipped)\s[0-9]{{1,2}}c))",
         _pence,
         "c",
         DIGITS,

@@ -8,7 +8,7 @@ import regex
 
 from kokoro_server.text.spoken.engine import Dialect, Reading, rule
 from kokoro_server.text.spoken.english.patterns import AT_NUMBER, LEFT, NUMBER, RIGHT, follows
-from kokoro_server.text.spoken.english.words import decimal, in_pairs, plural, year
+from kokoro_server.text.spoken.english.words import decimal, in_pairs, letters, plural, year
 from kokoro_server.text.spoken.patterns import DIGITS
 
 _EVERYDAY_PLURALS = (
@@ -30,7 +30,7 @@ _NAMES = (
     r"(?:[Rr]oom|Rm\.|[Ff]light|[Rr]oute|[Hh]ighway|[Hh]wy|[Ii]nterstate|[Bb]us|[Tt]rain|[Gg]ate|[Oo]rder|"
     r"[Tt]icket|[Ii]nvoice|[Ss]uite|[Ee]xtension|[Ee]xt\.?|[Pp]ort|[Ee]rror|[Cc]ode|HTTP|RFC|ISO|IEEE|Boeing|"
     r"Airbus|Model|[Ss]tatus|PEP|Area|Studio|Peugeot|Porsche|BMW|Ferrari|Audi|Route|US|RTX|GTX|Apartment|"
-    r"[Aa]pt\.?|[Bb]uilding|Intel|Ryzen|Core|Formula|Channel|Locker|Box|Case|Form|Psalm|CVE|SR|Title)"
+    r"[Aa]pt\.?|Ste\.?|[Bb]uilding|Intel|Ryzen|Core|Formula|Channel|Locker|Box|Case|Form|Psalm|CVE|SR|Title)"
 )
 
 
@@ -57,10 +57,28 @@ def _agent(text: str) -> str:
     return "double oh seven" if text == "007" else ""
 
 
+def _plan(match: Any, dialect: Dialect) -> Reading:
+    """401(k), 501(c)(3)."""
+    parts = [match["number"], *regex.findall(r"\(([a-z]|[0-9]{1,2})\)", match["rest"])]
+    said = (letters(part, dialect) if part.isalpha() else in_pairs(part, dialect) for part in parts)
+    return " ".join(said)
+
+
 RULES = [
+    rule("number", rf"{LEFT}(?P<number>[1-9][0-9]{{2}})(?P<rest>\([a-z]\)(?:\([0-9]\))?)", _plan, "(", at=AT_NUMBER),
     rule(
         "number",
-        rf"{LEFT}(?<=\b{_NAMES}\s(?:[A-Z]{{2}} )?\#?)(?P<number>[0-9]{{3,4}})(?![\p{{L}}\p{{N}}%])(?![.,:][0-9])",
+        rf"{LEFT}(?P<number>404|[1-5][0-9]{{2}}(?=\s(?:errors?|responses?|status|redirects?|Not Found|Forbidden|"
+        rf"Internal|Bad Gateway|Unauthorized|Created)\b)){RIGHT}(?=[.,;:!?)\s]|\Z)(?!\s\p{{Ll}}+s\b(?<!errors|"
+        rf"responses|redirects|status))",
+        _name,
+        DIGITS,
+        at=AT_NUMBER,
+    ),
+    rule(
+        "number",
+        rf"{LEFT}(?<=\b{_NAMES}\s(?:[A-Z]{{2}} |[0-9]{{3}} (?:or|and) )?\#?)"
+        rf"(?P<number>[0-9]{{3,4}})(?![\p{{L}}\p{{N}}%])(?![.,:][0-9])",
         _name,
         DIGITS,
         at=AT_NUMBER,
@@ -74,6 +92,7 @@ RULES = [
         DIGITS,
         at=AT_NUMBER,
     ),
+    rule("number", r"(?<=\p{Lu}\p{L}+ )101(?=[.,;:!?)]|\s*\Z|\s(?:class|course)\b)(?!\.[0-9])", "one oh one", "1"),
     rule(
         "year",
         rf"{LEFT}(?P<year>(?:1[1-9]|20)[0-9]{{2}}|10[1-9][0-9]|9[0-9]{{2}}(?<=\b[Ii]n 9[0-9]{{2}}))"

@@ -12,7 +12,7 @@ from kokoro_server.text.spoken.english.words import cardinal, digits, letters
 from kokoro_server.text.spoken.patterns import DIGITS
 
 _GROUP = regex.compile(r"[0-9]+|[A-Z]+|\+")
-_LEFT = r"(?<![\p{L}\p{N}+$£€#])(?<![0-9][.,/-])"
+_LEFT = r"(?<![\p{L}\p{N}+$£€])(?<![0-9][.,/-])"
 _RIGHT = r"(?![\p{L}\p{N}%])(?![-.,/][0-9])"
 _SEP = r"[-. \xa0‑–]"
 _EXTENSION = r"(?P<ext>,?\s?(?:ext\.?|extension|x)\s?(?P<extension>[0-9]{1,6}))?"
@@ -127,7 +127,7 @@ RULES = [
     ),
     rule(
         "digits",
-        rf"{_LEFT}(?P<number>(?<=\bISBN(?:-1[03])?:? )[0-9][0-9 -]{{8,20}}[0-9X]){_RIGHT}",
+        rf"{_LEFT}(?P<number>(?<=\bISBN(?:-1[03])?(?::| is)? )[0-9][0-9 -]{{8,20}}[0-9X]){_RIGHT}",
         _phone,
         "I",
         at=AT_NUMBER,
@@ -138,6 +138,18 @@ RULES = [
         rf"ISSN|IBAN|OTP)(?: (?:code|number|no\.))?(?: is|:)? )[0-9]{{3,}}(?:-[0-9]+)*+){_RIGHT}",
         _phone,
         DIGITS,
+        at=AT_NUMBER,
+    ),
+    # The number of an order, a part, a room: no range.
+    rule(
+        "digits",
+        rf"{_LEFT}(?P<number>(?<=\b(?:[Oo]rder|[Cc]ase|[Rr]ef(?:erence)?|[Tt]racking|[Ii]nvoice|[Tt]icket|[Pp]olicy|"
+        rf"[Cc]onfirmation|[Cc]laim|[Ss]erial|SKU|ID|[Rr]oom|Rm\.?|[Ss]uite|[Uu]nit|[Pp]art|[Cc]ode)"
+        rf"(?: (?:ID|number|no\.))?(?: is)?:? \#?)"
+        rf"(?:[0-9]++(?:-[0-9]++)++|(?<=ID:? |[Cc]ode:? )[0-9]{{3}}(?: [0-9]{{3,4}})++)){_RIGHT}",
+        _phone,
+        DIGITS,
+        "- ",
         at=AT_NUMBER,
     ),
     # A place and its postcode: NY 10001, Boston, MA 02110-1234.

@@ -54,6 +54,20 @@ RULES = [
     ),
     rule(
         "score",
+        r"(?<![\p{L}\p{N}.,-])(?P<first>[1-9][0-9]{1,2})(?P<dash>[-–])(?P<second>[0-9])(?= (?:at|in|off|from) (?:tea|"
+        r"lunch|stumps|the close|[0-9.]+ overs))|(?<=\btook )(?P<first>[0-9]{1,2})(?P<dash>[-–])(?P<second>[0-9]{1,3})"
+        r"(?= (?:in|from|off) [0-9.]+ overs)",
+        lambda match, dialect: [
+            ("first", decimal(match["first"], dialect)),
+            ("dash", "for"),
+            ("second", decimal(match["second"], dialect)),
+        ],
+        "-–",
+        DIGITS,
+        at=AT_NUMBER,
+    ),
+    rule(
+        "score",
         r"(?<![\p{L}\p{N}.,$£€-])(?P<first>[0-9]{1,2})(?P<dash>[-–])(?P<second>[0-9]{1,2})(?![\p{L}\p{N}%])"
         r"(?![-–.,:][0-9])(?<=\b0[-–][0-9]{1,2}|[-–]0)",
         _score,
@@ -61,6 +75,7 @@ RULES = [
         "0",
         at=AT_NUMBER,
     ),
+    rule("series", r"(?<=\b(?:Boeing|Airbus|Embraer) [A-Z]?[0-9]{3})-(?=[0-9])", " ", "-", DIGITS),
     rule(
         "series",
         r"(?<=(?<![\p{L}\p{N}.,$])[1-9][0-9]{2})(?P<dash>[-–])(?=[1-9]00(?![\p{L}\p{N}]))(?<=[7-9][0-9]{2}[-–])",
@@ -69,7 +84,8 @@ RULES = [
     ),
     rule(
         "range",
-        r"(?<![\p{L}\p{N}])(?P<first>\p{Lu})(?P<dash>–|(?<=A)-(?=Z))(?P<second>\p{Lu})(?![\p{L}\p{N}])",
+        r"(?<![\p{L}\p{N}])(?P<first>\p{Lu}|XX?[SL])(?P<dash>–|(?<=A)-(?=Z)|-(?=X{1,3}L\b))(?P<second>\p{Lu}|X{1,3}L)"
+        r"(?![\p{L}\p{N}])",
         lambda match, dialect: [
             ("first", letters(match["first"], dialect)),
             ("dash", "to"),
@@ -86,5 +102,5 @@ RULES = [
         DASHES + "~〜.",
         DIGITS,
     ),
-    rule("range", r"(?<=[0-9])–(?=\p{Lu}[0-9])", "to", "–"),
+    rule("range", r"(?<=[0-9])–(?=\p{Lu}[0-9])|(?<=\([\p{L}0-9]\))[–-](?=\([\p{L}0-9]\))", "to", "–-"),
 ]

@@ -116,7 +116,7 @@ RULES = [
     rule(
         "Roman numeral",
         rf"(?<=\b(?:{_RULERS})\s)(?P<numeral>I)(?=['’]s\b|[,;)]|\s(?:of|was|had|is|became|died|reigned|ruled|and|"
-        rf"in|who|to|by|at|abdicated|succeeded|granted|ordered|married|founded)\b|\.?\s*\Z|\.\s)(?!\s(?:was|had|"
+        rf"in|who|to|by|at|abdicated|succeeded|granted|ordered|married|founded|\p{{Ll}}{{3,}}ed)\b|\.?\s*\Z|\.\s)(?!\s(?:was|had|"
         rf"and|am)\s(?:not sure|thinking|told|wondering|I)\b)",
         _ruler,
         at=AT_ROMAN,
@@ -162,7 +162,8 @@ RULES = [
     ),
     rule(
         "Roman numeral",
-        r"(?<=\(|\bpp?\. |^)(?P<numeral>ii|iii|iv|vi|vii|viii|ix|xi|xii|xiii|xiv|xv)(?=\)|[-–,. ])(?<=[(. \n]\p{L}+)",
+        rf"(?<=\(|\bpp?\. |^|\b(?i:{_COUNTED})\s)(?P<numeral>ii|iii|iv|vi|vii|viii|ix|xi|xii|xiii|xiv|xv)"
+        rf"(?=\)|[-–,.;: ]|\Z)(?<=[(. \n]\p{{L}}+)",
         lambda match, dialect: [("numeral", _say(parse(match["numeral"]) or 0, dialect))],
         _SMALL,
     ),

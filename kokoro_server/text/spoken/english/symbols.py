@@ -28,6 +28,7 @@ _EMOTICON = (
     r"(?<![\p{L}\p{N}])(?:[:;][-o^']?[)(\]\[DPpOo|/\\]|=[)(D]|[xX]D|<3|\([:;](?![\p{L}\p{N})])|\^_\^|-_-|o_O|O_o|"
     r"T_T|>_<|\\o/|¯\\_\(ツ\)_/¯)(?![\p{L}\p{N}])"
 )
+_NOT_PLAIN = re.compile(r"[^ \n!\"'(),.:;?A-Za-z\[\]‘’“”–—…-]")
 _FACE = re.compile(r"[:;][-o^']?[)(\]\[DPpOo|/\\]|=[)(D]|[xX]D|<3|\([:;]|_|\\o/")
 
 
@@ -63,13 +64,20 @@ def _numeral(sign: str, dialect: Dialect) -> str:
 
 
 RULES = [
+    # The minute of a goal: Saka (12', 45+1').
+    rule("minute", r"(?<=\((?:[0-9+]{1,6}['′’], ?){0,5}[0-9]{1,3}(?:\+[0-9]{1,2})?)['′’](?=[,)])", "", "'′’", "("),
     rule("emoticon", _EMOTICON, "", _FACE),
     rule("emoji", rf"(?V1){_EMOJI}(?:{_EMOJI}|{_JOINERS})*+", "", NOT_ASCII),
     rule("number sign", r"(?<![\p{L}\p{N}&])(?P<sign>\#)\s?(?=[0-9])", _number_sign, "#"),
+    rule("number sign", r"(?<=\p{L}{2})\#(?![\p{L}\p{N}])", "number", "#"),
     rule("section sign", r"§§?\s?", lambda match, _dialect: "sections" if "§§" in match[0] else "section", "§"),
     rule("and", r"(?<![\p{L}\p{N}])\p{Lu}{1,3}&\p{Lu}{1,3}(?![\p{L}\p{N}])", _ampersand, "&"),
     rule("about", r"(?<![\p{L}\p{N}/])[~∼≈](?=\s?[$£€]?[0-9])", "about", "~∼≈"),
     rule("plus", r"(?<=[0-9\p{L}%])\+(?![\p{L}\p{N}])", "plus", "+"),
+    rule(
+        "hyphen", r"(?<=[0-9])(?P<a>[-‑])a(?P<b>[-‑])(?=\p{L})", lambda _m, _d: [("a", " "), ("b", " ")], "-‑", DIGITS
+    ),
+    rule("star", r"(?<=\p{Lu}{2} )\*(?= \p{Lu}{2})|(?<=\()\*(?=\))", "star", "*"),
     rule(
         "hyphen",
         r"(?<=[0-9%°])[-‐‑](?=\p{L})|(?<=\p{L})[-‐‑](?=[0-9])|(?<=[0-9]\s?[AaPp]\.?[Mm]\.?)[-‐‑](?=\p{L})",
@@ -93,5 +101,5 @@ LAST = [
         lambda match, dialect: decimal("".join(str(unicodedata.digit(each)) for each in match[0]), dialect),
         NOT_ASCII,
     ),
-    rule("sign", r"(?V1)[[\p{S}\p{N}\p{Co}\p{Cn}]&@#%/\\*_§¶†‡•·‣′″‰{}|~№`¿¡※⁂]", _left_over),
+    rule("sign", r"(?V1)[[\p{S}\p{N}\p{Co}\p{Cn}]&@#%/\\*_§¶†‡•·‣′″‰{}|~№`¿¡※⁂]", _left_over, _NOT_PLAIN),
 ]

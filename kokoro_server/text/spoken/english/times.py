@@ -92,6 +92,11 @@ def _military(match: Any, dialect: Dialect) -> Reading:
     return f"{hours} {'hundred' if minute == '00' else _minutes(minute, dialect)}"
 
 
+def _lap(match: Any, dialect: Dialect) -> Reading:
+    minutes, seconds = cardinal(int(match["min"]), dialect), _minutes(match["sec"], dialect)
+    return f"{minutes} {seconds} {decimal(match['rest'], dialect)}"
+
+
 def _duration(match: Any, dialect: Dialect) -> Reading:
     """Each part of 1h 30m, 2 hrs 5 min."""
     claims: list[tuple[Where, str]] = []
@@ -140,6 +145,26 @@ RULES = [
         "mM",
         at=AT_NUMBER,
     ),
+    rule(
+        "lap time",
+        rf"{_NOT_AFTER}(?P<min>[0-9]{{1,2}}):(?P<sec>[0-5][0-9])(?P<rest>\.[0-9]{{1,3}})(?![\p{{N}}:])",
+        _lap,
+        ":",
+        at=AT_NUMBER,
+    ),
+    # With a dot, as in Britain: at 14.35, the 3.15 train.
+    rule(
+        "time",
+        rf"{_NOT_AFTER}(?P<clock>(?P<hour>1?[0-9]|2[0-3])\.(?P<minute>[0-5][0-9]))(?P<second>(?!))?(?P<half>(?!))?"
+        rf"(?P<zone>(?!))?(?P<offset>(?!))?(?![\p{{L}}\p{{N}}%])(?!\.[0-9]|\s(?:percent|per|million|billion|degrees|"
+        rf"[kmc]?[mg]|points|times)\b)(?:(?<=\b(?:(?:[Ll]eav|[Dd]epart|[Aa]rriv|[Ss]tart|[Bb]egin|[Ee]nd|[Oo]pen|"
+        rf"[Cc]los|[Mm]eet|[Tt]rain|[Bb]us)\p{{Ll}}*)\s(?:at\s|from\s)?(?:[0-9.]+\s(?:and|to|or)\s)?[0-9.]+)|(?<=\b[Tt]he\s\S+)(?=\s(?:at|from|to)\s\p{{Lu}})|(?=\s(?:train|bus|"
+        rf"flight|ferry|service|showing|kick-off|start)\b))",
+        lambda match, dialect: _clock(match, dialect) if dialect.british else None,
+        ".",
+        at=AT_NUMBER,
+    ),
+    rule("range", r"(?<=[0-9]\s?[AaPp]\.[Mm]\.)\s?(?P<dash>[-–—])\s?(?=[0-9])", lambda _m, _d: [("dash", "to")], "-–—"),
     rule("time", r"\b(?P<zone>UTC|GMT)(?P<offset>[+−-][0-9]{1,2}(?::[0-9]{2})?)\b", _utc, "+−-"),
     rule("duration", rf"{LEFT}{_PART}(?:,?\s?{_PART})++(?!\p{{L}})", _duration, DIGITS, at=AT_NUMBER),
     rule(

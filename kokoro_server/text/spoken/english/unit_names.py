@@ -6,6 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import regex
+
 from kokoro_server.text.spoken.engine import Dialect
 from kokoro_server.text.spoken.english.words import plural
 
@@ -18,10 +20,12 @@ class Unit:
 
     def words(self, dialect: Dialect) -> tuple[str, str]:
         """The singular and the plural."""
-        one = self.name.replace("meter", "metre").replace("liter", "litre") if dialect.british else self.name
-        if self.name in ("speedometer", "thermometer"):
-            one = self.name
-        return one, self.many or plural(one)
+        one, many = self.name, self.many or plural(self.name)
+        return (_british(one), _british(many)) if dialect.british else (one, many)
+
+
+def _british(name: str) -> str:
+    return name.replace("meter", "metre").replace("liter", "litre")
 
 
 _PREFIXES = {
@@ -55,6 +59,7 @@ _PREFIXED = {
     "F": ("farad", "µ μ n p"),
     "H": ("henry", "m µ μ"),
     "eV": ("electron volt", "k M G T"),
+    "T": ("tesla", "m"),
     "B": ("byte", "k M G T"),
     "b": ("bit", "k M G T"),
     "cal": ("calorie", "k"),
@@ -64,7 +69,7 @@ _PREFIXED = {
     "pc": ("parsec", "k M"),
     "bar": ("bar", "m"),
 }
-_BARE = frozenset("m g s l L W Wh V A Ah J N Pa Ω eV cal mol t bar".split())
+_BARE = frozenset("m g s l L W Wh V A Ah J N Pa Ω T eV cal mol t bar".split())
 
 
 def _units() -> dict[str, Unit]:
@@ -126,6 +131,7 @@ _OTHERS = {
     "kwh": "kilowatt hour", "KWH": "kilowatt hour", "Kwh": "kilowatt hour", "Hrs": "hour", "Mins": "minute",
     "M": "molar|molar", "mM": "millimolar|millimolar",
     "µM": "micromolar|micromolar", "μM": "micromolar|micromolar", "nM": "nanomolar|nanomolar",
+    "M☉": "solar mass|solar masses", "M⊙": "solar mass|solar masses", "M⊕": "Earth mass|Earth masses",
     "QPS": "queries per second|queries per second", "Mpx": "megapixel", "MP": "megapixel", "gm": "gram",
     "gms": "gram", "ltr": "liter", "ltrs": "liter", "mtr": "meter", "mtrs": "meter",
 }  # fmt: skip
@@ -139,7 +145,7 @@ DOTTED = frozenset(_DOTTED.split()) | {unit for unit in UNITS if " " in unit}
 FOLLOWED = [
     unit
     for unit in UNITS
-    if unit not in ("K", "A", "N", "b", "h", "d", "y", "a", "AU", "pt", "ac", "cd", "st", "pp", "M")
+    if unit not in ("K", "A", "N", "b", "h", "d", "y", "a", "AU", "pt", "ac", "cd", "st", "pp", "M", "T")
 ]
 
 
@@ -148,11 +154,20 @@ def _glued(match: Any) -> bool:
 
 
 def _after_space(match: Any) -> bool:
-    return bool(match.start("unit") > match.end("amount"))
+    return bool(match.start("unit") > match.end("amount")) and not match["hyphen"]
 
 
 def _following(match: Any) -> str:
     return str(match.string[match.end("unit") : match.end("unit") + 24])
+
+
+_SOLUTION = regex.compile(r" (?:[A-Z][A-Za-z0-9]+|solutions?|aqueous|concentration)\b")  # 2 M NaOH
+_KITCHEN = regex.compile(r" (?!field|magnet|scanner|and|at|in|of|or)\p{Ll}")  # 2 T butter, T cells
+# 1.3m people are millions of them; 100m hurdles are not.
+_COUNTED = regex.compile(
+    r" (?!(?:hurdles|runners|races|sprints|heats|finals|walls|waves|swims|events|titles|records|times|across|"
+    r"towers|ships)\b)(?:\p{Ll}{3,}(?<!s)s|people|children|men|women|staff|more)\b"
+)
 
 
 def _inch(match: Any) -> bool:
@@ -165,26 +180,21 @@ def _inch(match: Any) -> bool:
 ALONE: dict[str, Callable[[Any], bool]] = {
     "in": _inch,
     "K": _after_space,
-    "st": lambda match: _glued(match) is False and not _following(match).startswith("."),
+    "T": lambda match: _after_space(match) and not _KITCHEN.match(_following(match)),
+    "st": lambda match: not (_glued(match) and match["amount"][-1] == "1") and not _following(match).startswith("."),
     "A": lambda match: _after_space(match) and not _following(match)[:2].strip().isupper(),
     "N": _after_space,
     "t": lambda match: _after_space(match) or len(match["amount"]) > 1,
-    "d": _glued,
+    "d": lambda match: _glued(match) or "." in match["amount"],
     "y": _glued,
     "MP": _glued,
     "b": lambda _match: False,
     "s": lambda match: (
         match.string[match.start() - 1 : match.start()] != "-"
+        and not _following(match).startswith(" of ")
         and match["amount"] not in ("707", "717", "727", "737", "747", "757", "767", "777", "787")
     ),
-    "m": lambda match: (
-        not (
-            _glued(match)
-            and _following(match).startswith(
-                (" people", " users", " views", " followers", " years", " subscribers", " copies", " jobs")
-            )
-        )
-    ),
+    "m": lambda match: not (_glued(match) and _COUNTED.match(_following(match))),
     "pt": _after_space,
     "cc": lambda match: match["amount"][-1:] == "0" or _after_space(match),
     "pp": lambda match: not _following(match).startswith("."),
@@ -194,5 +204,7 @@ ALONE: dict[str, Callable[[Any], bool]] = {
     "kn": _after_space,
     "HP": lambda _match: True,
     "AU": _after_space,
-    "M": _after_space,
+    "M": lambda match: (
+        _after_space(match) and ("." in match["amount"] or _SOLUTION.match(_following(match)) is not None)
+    ),
 }

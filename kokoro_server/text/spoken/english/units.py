@@ -16,9 +16,15 @@ _POWERS = {"²": 2, "2": 2, "^2": 2, "³": 3, "3": 3, "^3": 3, "⁻¹": -1, "⁻
 _POWER_WORDS = {2: "square ", 3: "cubic "}
 _EXPONENT = r"(?:\^?[23](?![0-9])|[²³]|⁻[¹²])?"
 _UNIT = any_of(UNITS)
-_COMPOUND = rf"(?:{_UNIT}){_EXPONENT}(?:[/·⋅∙](?:{_UNIT}){_EXPONENT})*+"
+_WORDS = "day|week|month|year|hour|minute|second|person|capita|dose|serving"  # after a slash: mg/kg/day
+_COMPOUND = rf"(?:{_UNIT}){_EXPONENT}(?:[/·⋅∙](?:{_UNIT}){_EXPONENT}(?!\p{{L}}))*+(?P<last>/(?:{_WORDS})\b)?"
 _PART = regex.compile(rf"(?P<joint>[/·⋅∙])?(?P<unit>{_UNIT})(?P<power>{_EXPONENT})(?=[/·⋅∙]|\Z)")
-_FRACTION = r"(?:(?:[0-9]+ )?[0-9]+/[0-9]+|[0-9]*[½⅓⅔¼¾⅛⅜⅝⅞]|10\^[-−]?[0-9]{1,3}|10[⁻⁰¹²³⁴-⁹]{1,4})"
+# Amounts that other rules read: 1/2, ½, 4+, 120k, 10⁻³.
+_FRACTION = (
+    r"(?:(?:[0-9]+ )?[0-9]+/[0-9]+|[0-9]\+|[0-9][kKM](?=[ \xa0])|[0-9]*[½⅓⅔¼¾⅛⅜⅝⅞]|10\^[-−]?[0-9]{1,3}|"
+    r"10[⁻⁰¹²³⁴-⁹]{1,4})"
+)
+_FRACTION_LIKE = regex.compile(r"[½⅓⅔¼¾⅛⅜⅝⅞⁰¹²³⁴-⁹]|[0-9][/+^]|[0-9][kKM][ \xa0]")
 _DETERMINER = regex.compile(
     r"(?i)\b(?:an?|\p{L}+['’]s|another|the|this|that|each|every|one|his|her|its|our|my|your|their|new|single)\s"
     r"(?:\p{Ll}+\s)?[*_]*\Z"
@@ -33,10 +39,12 @@ _VERBS = (
 _NOUN = rf"(?=[*_]*{SPACE}(?!(?:{any_of(_VERBS)})\b)\p{{Ll}})"
 # As LEFT, and after the sign in 4x100m.
 _LEFT = r"(?<![\p{N}^])(?:(?<!\p{L})|(?<=[0-9][x×X]))(?<![0-9][.,:/])"
+_AFTER_PER = "kg km mi lb oz mL ml hr min sec cm mm ha gal kWh MWh GB MB mol".split()
+_PER_LIKE = regex.compile(r"\bper [a-zA-Z]{2,3}\b")
 _COMPASS = {"N": "north", "S": "south", "E": "east", "W": "west"}
 
 
-_OPEN_QUOTE = regex.compile(r"[\"“][^\"\n]*\Z")
+_OPEN_QUOTE = regex.compile(r"(?<![0-9])[\"“](?:[^\"\n]|(?<=[0-9])\")*\Z")
 _INITIAL = regex.compile(r"\. \p{Lu}")  # 12 W. Main St.
 
 
@@ -46,8 +54,12 @@ class _Said(NamedTuple):
 
 
 def _said(text: str, dialect: Dialect) -> _Said | None:
-    """The words for a unit such as km, m², m/s²."""
+    """The words for a unit such as km, m², m/s², mg/day."""
     one = many = ""
+    before, slash, last = text.rpartition("/")
+    if slash and last in _WORDS.split("|"):
+        said = _said(before, dialect)
+        return said and _Said(f"{said.one} per {last}", f"{said.many} per {last}")
     for part in _PART.finditer(text):
         unit, power = UNITS[part["unit"]], _POWERS.get(part["power"], 1)
         single, several = unit.words(dialect)
@@ -97,6 +109,11 @@ def _fraction_of(match: Any, dialect: Dialect) -> Reading:
 def _per(match: Any, dialect: Dialect) -> Reading:
     said = _said(match["unit"], dialect)
     return said and f"per {said.one}"
+
+
+def _alone(match: Any, dialect: Dialect) -> Reading:
+    said = _said(match["unit"], dialect)
+    return said and said.one
 
 
 def _temperature(match: Any, dialect: Dialect) -> Reading:
@@ -187,7 +204,7 @@ RULES = [
     rule("feet and inches", r"(?<![\p{L}\p{N}'\"“‘])(?P<feet>[0-9]{1,3})′(?P<inches>(?!))?", _feet, "′", at=AT_NUMBER),
     rule(
         "inches",
-        rf"{LEFT}(?P<amount>{NUMBER})(?:\"|″)(?P<noun>(?=\s(?:\p{{Ll}}+)\b)(?!\s(?:{any_of(_VERBS)})\b))?",
+        rf"{_LEFT}(?P<amount>{NUMBER})(?:\"|″)(?P<noun>(?=\s(?!x\s)(?:\p{{Ll}}+|\p{{Lu}}{{2,}}s?)\b)(?!\s(?:{any_of(_VERBS)})\b))?",
         _inches,
         '"″',
         DIGITS,
@@ -200,6 +217,14 @@ RULES = [
         _dimensions,
         "x×X",
     ),
+    # 10 x 20 x 5 cm: with a unit after it even a spaced sign is no product.
+    rule(
+        "dimensions",
+        rf"(?<=[0-9]{SPACE})(?P<by>[x×])(?={SPACE}(?:{NUMBER}{SPACE}[x×]{SPACE})?{NUMBER}{SPACE}?(?:[cm]?m|in|ft|px|"
+        r"inch|inches|feet|pixels)\b)",
+        _dimensions,
+        "x×",
+    ),
     rule(
         "resolution",
         r"(?<![\p{L}\p{N}])(?P<lines>480|720|1080|1440|2160|4320)(?P<letter>[pi])(?![\p{L}\p{N}])",
@@ -211,7 +236,7 @@ RULES = [
     rule(
         "unit",
         rf"{_LEFT}(?P<amount>{NUMBER})(?:{SPACE}?|(?P<hyphen>-))(?P<unit>{_COMPOUND})(?![\p{{L}}\p{{N}}])"
-        rf"(?![-'’/][\p{{L}}\p{{N}}])(?P<dot>\.(?!\s*+\Z|\s*+\n|\s++[\"“‘'(]?[A-Z]|[\p{{L}}\p{{N}}.]))?"
+        rf"(?![-'’/](?!old\b)[\p{{L}}\p{{N}}])(?P<dot>\.(?!\s*+\Z|\s*+\n|\s++[\"“‘'(]?[A-Z]|[\p{{L}}\p{{N}}.]))?"
         rf"(?P<noun>{_NOUN})?",
         _quantity,
         DIGITS,
@@ -219,16 +244,18 @@ RULES = [
     ),
     rule(
         "unit",
-        rf"(?<=(?P<amount>{_FRACTION}))(?:{SPACE}?|(?P<hyphen>-))(?P<unit>{any_of(FOLLOWED)})"
-        rf"(?![\p{{L}}\p{{N}}])(?P<dot>{OWN_DOT})?",
+        rf"(?<=(?P<amount>{_FRACTION}))(?:{SPACE}?|(?P<hyphen>-))(?P<unit>(?:{any_of(FOLLOWED)}|(?<=[⁰¹²³⁴-⁹]{SPACE})K){_EXPONENT}"
+        rf"(?:[/·⋅∙](?:{_UNIT}){_EXPONENT})*+)(?![\p{{L}}\p{{N}}])(?P<dot>{OWN_DOT})?",
         _fraction_of,
-        "½⅓⅔¼¾⅛⅜⅝⅞/^⁻⁰¹²³⁴⁵⁶⁷⁸⁹",
+        DIGITS + "½⅓⅔¼¾⅛⅜⅝⅞",
+        _FRACTION_LIKE,
     ),
+    rule("unit", rf"(?<=\bper )(?P<unit>{any_of(_AFTER_PER)})(?![\p{{L}}\p{{N}}])", _alone, _PER_LIKE),
     rule(
         "unit",
         rf"(?<=\p{{L}}{{3}}{SPACE}?|[0-9%]{SPACE}?)/{SPACE}?(?P<unit>{_COMPOUND})(?![\p{{L}}\p{{N}}/])(?<!\b"
-        rf"(?:and|or|he|she|his|her|s|A|I)/.*)(?<=/(?:[kcm]?m[²³23]|kg|km|h|hr|mi|sq mi|sq km|lb|ha|kWh|GB|MB|L|"
-        rf"ml|mL)(?![\p{{L}}]))",
+        rf"(?:and|or|he|she|his|her|s|A|I)/.*)(?<=/(?:[kcm]?m[²³23]|kg|km|h|hr|min|sec|mi|sq mi|sq km|lb|ha|kWh|GB|MB|"
+        rf"L|ml|mL)(?![\p{{L}}]))",
         _per,
         "/",
     ),

@@ -133,5 +133,7 @@ def word_or_letters(text: str, dialect: Dialect) -> str:
     if len(text) < 3:
         return text.lower() if text.lower() in _SHORT_WORDS else letters(text, dialect)
     if not text.isascii() or (_VOWEL.search(text) and not _CONSONANTS.search(text)):
-        return text if not text.isupper() or len(text) > 4 else letters(text, dialect)
+        if not text.isupper():
+            return text
+        return text.lower() if len(text) > 4 else letters(text, dialect)
     return letters(text, dialect)
