@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Iterable
 
 from kokoro_server.text.spoken.engine import Claim
@@ -34,7 +35,12 @@ def apply(claims: Iterable[Claim], text: Traced) -> Traced:
 
 def _touch(before: str, after: str) -> bool:
     """Whether two characters side by side would be read as one word."""
-    return bool(before) and (before.isalnum() or before in ",;:!?)”") and (after.isalnum() or after in "(“")
+    return bool(before) and (_in_word(before) or before in ",;:!?)”") and (_in_word(after) or after in "(“")
+
+
+def _in_word(character: str) -> bool:
+    """Also the vowels of Hindi that are written on the letter before them."""
+    return character.isalnum() or unicodedata.category(character).startswith("M")
 
 
 def _space(position: int) -> Traced:

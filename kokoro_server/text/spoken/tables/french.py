@@ -165,6 +165,7 @@ TABLE = Table(
         by="sur",
         ratio="contre",
         over="sur",
+        after_scores=r"(?!)",
         score="",
         fraction=_fraction,
         mixed=_mixed,
@@ -211,8 +212,8 @@ TABLE = Table(
     cents=" ",
     name_cents=False,
     units=nouns(
-        "km kilomètre; m mètre; cm centimètre; mm millimètre; dm décimètre; nm nanomètre; µm,μm micromètre; kg,Kg,KG "
-        "kilo; g,gr gramme; mg milligramme; µg,μg microgramme; t tonne; l,L litre; ml,mL millilitre; cl,cL "
+        "km,Km,KM kilomètre; m mètre; cm centimètre; mm millimètre; dm décimètre; nm nanomètre; µm,μm micromètre; "
+        "kg,Kg,KG kilo; g,gr gramme; mg milligramme; µg,μg microgramme; t tonne; l,L litre; ml,mL millilitre; cl,cL "
         "centilitre; dl,dL décilitre; hl hectolitre; h heure; min,mn minute; s,sec seconde; ms milliseconde; ha "
         "hectare; W watt; kW kilowatt; MW mégawatt; GW gigawatt; kWh kilowatt-heure kilowatts-heure; MWh "
         "mégawatt-heure mégawatts-heure; GWh gigawatt-heure gigawatts-heure; V volt; kV kilovolt; mA milliampère; "
@@ -240,31 +241,34 @@ TABLE = Table(
         "= jour; pièce = pièce; sem. = semaine"
     ),
     titles=pairs(
-        "M. = monsieur; MM. = messieurs; Mme = madame; Mmes = mesdames; Mlle = mademoiselle; Mlles = mesdemoiselles; "
-        "Dr = docteur; Dr. = docteur; Drs = docteurs; Pr = professeur; Pr. = professeur; Prof. = professeur; Me = "
-        "maître; Mgr = monseigneur; St = saint; Ste = sainte; Gal = général; Cdt = commandant; Lt = lieutenant; Cap. "
-        "= capitaine; bd = boulevard; bd. = boulevard; Bd = boulevard; boul. = boulevard; av. = avenue; Av. = "
-        "avenue; pl. = place; r. = rue; fg = faubourg; ch. = chemin; rte = route; imp. = impasse; Cie = compagnie"
+        "bât. = bâtiment; M. = monsieur; MM. = messieurs; Mme = madame; Mmes = mesdames; Mlle = mademoiselle; Mlles "
+        "= mesdemoiselles; Dr = docteur; Dr. = docteur; Drs = docteurs; Pr = professeur; Pr. = professeur; Prof. = "
+        "professeur; Me = maître; Mgr = monseigneur; St = saint; Ste = sainte; Gal = général; Cdt = commandant; Lt = "
+        "lieutenant; Cap. = capitaine; bd = boulevard; bd. = boulevard; Bd = boulevard; boul. = boulevard; av. = "
+        "avenue; Av. = avenue; pl. = place; r. = rue; fg = faubourg; ch. = chemin; rte = route; imp. = impasse; Cie "
+        "= compagnie"
     ),
     before_numbers=pairs(
-        "n° = numéro; nº = numéro; no = numéro; n°s = numéros; nos = numéros; num. = numéro; p. = page; pp. = pages; "
-        "pg. = page; chap. = chapitre; ch. = chapitre; vol. = volume; t. = tome; fig. = figure; art. = article; al. "
-        "= alinéa; tél. = téléphone; tel. = téléphone; env. = environ; éd. = édition; réf. = référence; max. = "
-        "maximum; min. = minimum; ca = circa; v. = vers; bât. = bâtiment; apt. = appartement; appt. = appartement; "
-        "ét. = étage; BP = boîte postale; cf. = confer; ex. = exemple; ann. = annexe; tab. = tableau"
+        "km = kilomètre; n° = numéro; nº = numéro; no = numéro; n°s = numéros; nos = numéros; num. = numéro; p. = "
+        "page; pp. = pages; pg. = page; chap. = chapitre; ch. = chapitre; vol. = volume; t. = tome; fig. = figure; "
+        "art. = article; al. = alinéa; tél. = téléphone; tel. = téléphone; env. = environ; éd. = édition; réf. = "
+        "référence; max. = maximum; min. = minimum; ca = circa; v. = vers; bât. = bâtiment; apt. = appartement; "
+        "appt. = appartement; ét. = étage; BP = boîte postale; cf. = confer; ex. = exemple; ann. = annexe; tab. = "
+        "tableau"
     ),
     abbreviations=pairs(
-        "etc. = et cetera; p. ex. = par exemple; par ex. = par exemple; ex. = exemple; c.-à-d. = c'est-à-dire; càd = "
-        "c'est-à-dire; cad = c'est-à-dire; av. J.-C. = avant Jésus-Christ; apr. J.-C. = après Jésus-Christ; ap. "
-        "J.-C. = après Jésus-Christ; J.-C. = Jésus-Christ; cf. = confer; env. = environ; tél. = téléphone; tel. = "
-        "téléphone; vs = contre; vs. = contre; Cie = compagnie; Cie. = compagnie; éd. = édition; dir. = directeur; "
-        "N.B. = nota bene; NB = nota bene; P.-S. = post-scriptum; PS = P S; S.A. = S A; S.A.R.L. = S A R L; max. = "
-        "maximum; min. = minimum; approx. = approximativement; dép. = département; gouv. = gouvernement; qqn = "
-        "quelqu'un; qqch = quelque chose; svp = s'il vous plaît; s.v.p. = s'il vous plaît; SVP = s'il vous plaît; "
-        "rdv = rendez-vous; RDV = rendez-vous; stp = s'il te plaît; bcp = beaucoup; Mme = madame; Mmes = mesdames; "
-        "Mlle = mademoiselle; Sté = société; resp. = respectivement; suiv. = suivant; ibid. = ibidem; i.e. = "
-        "c'est-à-dire; e.g. = par exemple; c. à s. = cuillère à soupe; c. à c. = cuillère à café; ndlr = note de la "
-        "rédaction; R.-U. = Royaume-Uni; É.-U. = États-Unis; E.-U. = États-Unis; jr. = junior"
+        "etc. = et cetera; lun. = lundi; mer. = mercredi; jeu. = jeudi; ven. = vendredi; sam. = samedi; dim. = "
+        "dimanche; av. = avenue; pers. = personnes; th. = thermostat; incl. = inclus; p. ex. = par exemple; ex. = "
+        "exemple; c.-à-d. = c'est-à-dire; càd = c'est-à-dire; cad = c'est-à-dire; av. J.-C. = avant Jésus-Christ; "
+        "apr. J.-C. = après Jésus-Christ; ap. J.-C. = après Jésus-Christ; J.-C. = Jésus-Christ; cf. = confer; env. = "
+        "environ; tél. = téléphone; tel. = téléphone; vs = contre; vs. = contre; Cie = compagnie; Cie. = compagnie; "
+        "éd. = édition; dir. = directeur; N.B. = nota bene; NB = nota bene; P.-S. = post-scriptum; PS = P S; S.A. = "
+        "S A; S.A.R.L. = S A R L; max. = maximum; min. = minimum; approx. = approximativement; dép. = département; "
+        "gouv. = gouvernement; qqn = quelqu'un; qqch = quelque chose; svp = s'il vous plaît; s.v.p. = s'il vous "
+        "plaît; SVP = s'il vous plaît; rdv = rendez-vous; RDV = rendez-vous; stp = s'il te plaît; bcp = beaucoup; "
+        "Mme = madame; Mmes = mesdames; Mlle = mademoiselle; Sté = société; resp. = respectivement; suiv. = suivant; "
+        "ibid. = ibidem; i.e. = c'est-à-dire; e.g. = par exemple; c. à s. = cuillère à soupe; c. à c. = cuillère à "
+        "café; ndlr = note de la rédaction; R.-U. = Royaume-Uni; É.-U. = États-Unis; E.-U. = États-Unis; jr. = junior"
     ),
     spelled=frozenset(
         "PIB USA UE IA TVA RER SUV IRM ADN ARN PME CGT EDF UMP BCE FMI CIA FBI API UV DRH PDG IVG RTT ONG OGM".split()

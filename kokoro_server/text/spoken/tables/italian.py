@@ -160,12 +160,13 @@ TABLE = Table(
         small_words=frozenset(
             "di del della dei delle degli e o ed in a al alla allo all con per è sono fu era che si senza su sul "
             "sulla come più meno il lo la i gli le un una non né ma tra fra ha hanno secondo quando dove perché ogni "
-            "contro oggi ieri domani qui ora circa da dal dalla nel nella sotto sopra ai alle".split()
+            "contro oggi ieri domani qui circa da dal dalla nel nella sotto sopra ai alle".split()
         ),
         to="a",
         by="per",
         ratio="a",
         over="su",
+        after_scores=r"(?!)",
         score="",
         fraction=_fraction,
         mixed=_mixed,
@@ -210,21 +211,21 @@ TABLE = Table(
     cents=" e ",
     name_cents=True,
     units=nouns(
-        "km chilometro; m,mt metro; cm centimetro; mm millimetro; dm decimetro; nm nanometro; µm,μm micrometro; "
-        "kg,Kg,KG chilo; g,gr grammo; mg milligrammo; µg,μg microgrammo; t tonnellata; q quintale; hg etto; l,L,lt "
-        "litro; ml,mL millilitro; cl,cL centilitro; dl,dL decilitro; hl ettolitro; h ora; min minuto; s,sec secondo; "
-        "ms millisecondo; ha ettaro; W watt; kW chilowatt; MW megawatt; GW gigawatt; kWh chilowattora chilowattora; "
-        "MWh megawattora megawattora; GWh gigawattora gigawattora; V volt; kV chilovolt; mA milliampere milliampere; "
-        "mAh milliamperora milliamperora; Hz hertz; kHz chilohertz; MHz megahertz; GHz gigahertz; B byte byte; kB,KB "
-        "kilobyte kilobyte; MB megabyte megabyte; GB gigabyte gigabyte; TB terabyte terabyte; Mb megabit; Gb "
-        "gigabit; Mbps,Mbit/s megabit_al_secondo; Gbps gigabit_al_secondo; kbps kilobit_al_secondo; kcal "
-        "chilocaloria; cal caloria; kJ chilojoule chilojoule; J joule joule; Pa pascal; hPa ettopascal; kPa "
-        "chilopascal; bar bar; dB decibel; CV,cv cavallo; mi miglio miglia; ft piede; in pollice; lb,lbs libbra; oz "
-        "oncia once; mph miglio_all'ora miglia_all'ora; km/h,kmh chilometro_orario chilometri_orari; px pixel; rpm "
-        "giro_al_minuto; giri/min giro_al_minuto; fps fotogramma_al_secondo fotogrammi_al_secondo; lm lumen; N "
-        "newton; Nm newton_metro; pt punto; mq metro_quadrato metri_quadrati; kmq chilometro_quadrato "
-        "chilometri_quadrati; mc metro_cubo metri_cubi; Ω ohm; kΩ chiloohm; mol mole; ppm parte_per_milione; cc "
-        "centimetro_cubo centimetri_cubi",
+        "km,Km,KM chilometro; m,mt metro; cm centimetro; mm millimetro; dm decimetro; nm nanometro; µm,μm "
+        "micrometro; kg,Kg,KG chilo; g,gr grammo; mg milligrammo; µg,μg microgrammo; t tonnellata; q quintale; hg "
+        "etto; l,L,lt litro; ml,mL millilitro; cl,cL centilitro; dl,dL decilitro; hl ettolitro; h ora; min minuto; "
+        "s,sec secondo; ms millisecondo; ha ettaro; W watt; kW chilowatt; MW megawatt; GW gigawatt; kWh chilowattora "
+        "chilowattora; MWh megawattora megawattora; GWh gigawattora gigawattora; V volt; kV chilovolt; mA "
+        "milliampere milliampere; mAh milliamperora milliamperora; Hz hertz; kHz chilohertz; MHz megahertz; GHz "
+        "gigahertz; B byte byte; kB,KB kilobyte kilobyte; MB megabyte megabyte; GB gigabyte gigabyte; TB terabyte "
+        "terabyte; Mb megabit; Gb gigabit; Mbps,Mbit/s megabit_al_secondo; Gbps gigabit_al_secondo; kbps "
+        "kilobit_al_secondo; kcal chilocaloria; cal caloria; kJ chilojoule chilojoule; J joule joule; Pa pascal; hPa "
+        "ettopascal; kPa chilopascal; bar bar; dB decibel; CV,cv cavallo; mi miglio miglia; ft piede; in pollice; "
+        "lb,lbs libbra; oz oncia once; mph miglio_all'ora miglia_all'ora; km/h,kmh chilometro_orario "
+        "chilometri_orari; px pixel; rpm giro_al_minuto; giri/min giro_al_minuto; fps fotogramma_al_secondo "
+        "fotogrammi_al_secondo; lm lumen; N newton; Nm newton_metro; pt punto; mq metro_quadrato metri_quadrati; kmq "
+        "chilometro_quadrato chilometri_quadrati; mc metro_cubo metri_cubi; Ω ohm; kΩ chiloohm; mol mole; ppm "
+        "parte_per_milione; cc centimetro_cubo centimetri_cubi",
         _plural,
     ),
     square="{} quadrato|{} quadrati",
@@ -247,26 +248,27 @@ TABLE = Table(
         "D. = don"
     ),
     before_numbers=pairs(
-        "n. = numero; n° = numero; nº = numero; nn. = numeri; nr. = numero; num. = numero; pag. = pagina; pagg. = "
-        "pagine; p. = pagina; pp. = pagine; cap. = capitolo; vol. = volume; fig. = figura; tab. = tabella; art. = "
-        "articolo; artt. = articoli; tel. = telefono; cell. = cellulare; ca. = circa; ed. = edizione; rif. = "
-        "riferimento; max. = massimo; min. = minimo; int. = interno; sec. = secolo; vers. = versione; comma = comma; "
-        "c. = comma; all. = allegato; lett. = lettera; prot. = protocollo; D.L. = decreto legge; D.Lgs. = decreto "
-        "legislativo; L. = legge; C.A.P. = cap"
+        "km = chilometro; n. = numero; n° = numero; nº = numero; nn. = numeri; nr. = numero; num. = numero; pag. = "
+        "pagina; pagg. = pagine; p. = pagina; pp. = pagine; cap. = capitolo; vol. = volume; fig. = figura; tab. = "
+        "tabella; art. = articolo; artt. = articoli; tel. = telefono; cell. = cellulare; ca. = circa; ed. = "
+        "edizione; rif. = riferimento; max. = massimo; min. = minimo; int. = interno; sec. = secolo; vers. = "
+        "versione; comma = comma; c. = comma; all. = allegato; lett. = lettera; prot. = protocollo; D.L. = decreto "
+        "legge; D.Lgs. = decreto legislativo; L. = legge; C.A.P. = cap"
     ),
     abbreviations=pairs(
-        "ecc. = eccetera; etc. = eccetera; es. = esempio; p. es. = per esempio; ad es. = ad esempio; per es. = per "
-        "esempio; a.C. = avanti Cristo; d.C. = dopo Cristo; S.p.A. = esse pi a; SpA = esse pi a; S.r.l. = esse erre "
-        "elle; Srl = esse erre elle; S.n.c. = esse enne ci; S.a.s. = sas; tel. = telefono; cell. = cellulare; ca. = "
-        "circa; cfr. = confronta; vs. = contro; vs = contro; max. = massimo; min. = minimo; dott. = dottor; dott.ssa "
-        "= dottoressa; prof. = professor; prof.ssa = professoressa; sig. = signor; sig.ra = signora; sigg. = "
-        "signori; avv. = avvocato; ing. = ingegner; arch. = architetto; on. = onorevole; P.S. = post scriptum; N.B. "
-        "= nota bene; s.l.m. = sul livello del mare; u.s. = ultimo scorso; c.m. = corrente mese; p.v. = prossimo "
-        "venturo; pag. = pagina; gg. = giorni; c/o = presso; C.so = corso; P.zza = piazza; V.le = viale; ibid. = "
-        "ibidem; i.e. = cioè; e.g. = per esempio; N.d.R. = nota della redazione; N.d.T. = nota del traduttore; jr. = "
-        "junior; F.lli = fratelli; Ltd. = limited; cm. = centimetri; q.b. = quanto basta; cc.dd. = cosiddetti; c.d. "
-        "= cosiddetto; gen. = generale; Spett.le = spettabile; Gent.mo = gentilissimo; Gent.ma = gentilissima; "
-        "Ill.mo = illustrissimo"
+        "ecc. = eccetera; sec. = secolo; lun. = lunedì; mar. = martedì; mer. = mercoledì; gio. = giovedì; ven. = "
+        "venerdì; sab. = sabato; dom. = domenica; etc. = eccetera; es. = esempio; p. es. = per esempio; a.C. = "
+        "avanti Cristo; d.C. = dopo Cristo; S.p.A. = esse pi a; SpA = esse pi a; S.r.l. = esse erre elle; Srl = esse "
+        "erre elle; S.n.c. = esse enne ci; S.a.s. = sas; tel. = telefono; cell. = cellulare; ca. = circa; cfr. = "
+        "confronta; vs. = contro; vs = contro; max. = massimo; min. = minimo; dott. = dottor; dott.ssa = dottoressa; "
+        "prof. = professor; prof.ssa = professoressa; sig. = signor; sig.ra = signora; sigg. = signori; avv. = "
+        "avvocato; ing. = ingegner; arch. = architetto; on. = onorevole; P.S. = post scriptum; N.B. = nota bene; "
+        "s.l.m. = sul livello del mare; u.s. = ultimo scorso; c.m. = corrente mese; p.v. = prossimo venturo; pag. = "
+        "pagina; gg. = giorni; c/o = presso; C.so = corso; P.zza = piazza; V.le = viale; ibid. = ibidem; i.e. = "
+        "cioè; e.g. = per esempio; N.d.R. = nota della redazione; N.d.T. = nota del traduttore; jr. = junior; F.lli "
+        "= fratelli; Ltd. = limited; cm. = centimetri; q.b. = quanto basta; cc.dd. = cosiddetti; c.d. = cosiddetto; "
+        "gen. = generale; Spett.le = spettabile; Gent.mo = gentilissimo; Gent.ma = gentilissima; Ill.mo = "
+        "illustrissimo"
     ),
     spelled=frozenset("UE IA DNA RNA BCE FMI CEO SUV API IBM CIA FBI".split()),
     letters={"j": "i lunga", "à": "a", "è": "e", "é": "e", "ì": "i", "ò": "o", "ù": "u"},
@@ -285,8 +287,8 @@ TABLE = Table(
     hashtag="hashtag",
     slashed={"e/o": "e o", "E/o": "e o", "c/o": "presso"},
     phones=(
-        r"0D{1,3}[ /.\-]D{5,8}|0D{1,3}[ /.\-]D{3,4}[ ]D{3,4}|"
-        r"3D{2}[ /.\-]D{6,7}|3D{2}[ .\-]D{3}[ .\-]D{3,4}|800[ .\-]D{3}[ .\-]?D{3}"
+        r"0D{1,3}[ /.\-]D{5,8}|0D{1,3}[ /.\-]D{3,4}[ ]D{3,4}|3D{2}[ /.\-]D{6,7}|3D{2}[ .\-]D{3}[ .\-]D{3,4}|"
+        r"800[ .\-]D{3}[ .\-]?D{3}"
     ),
     before_phones=r"[Tt]el\.?|[Tt]elefono|[Cc]ell\.?|[Cc]ellulare|[Ff]ax|[Cc]hiama(?:re|te)?(?: il| lo)?",
     phone_pairs=False,

@@ -90,9 +90,11 @@ def _ordinal_words(number: int) -> str:
     return "milésimo" if number == 1000 else _cardinal(number)
 
 
-def ordinal(number: int, ending: str, _noun: str = "") -> str:
+def ordinal(number: int, ending: str, noun: str = "") -> str:
     if number == 0:
         return "zero"
+    if (number, noun) == (3, "feira"):
+        return "terça"
     words = _ordinal_words(number)
     return words.replace("o ", "a ").removesuffix("o") + "a" if ending.strip(".") in ("ª", "a", "as", "ªs") else words
 
@@ -169,6 +171,7 @@ TABLE = Table(
         by="por",
         ratio="para",
         over="de",
+        after_scores=r"(?!)",
         score="a",
         fraction=_fraction,
         mixed=_mixed,
@@ -216,19 +219,19 @@ TABLE = Table(
     cents=" e ",
     name_cents=True,
     units=nouns(
-        "km quilômetro; m metro; cm centímetro; mm milímetro; dm decímetro; nm nanômetro; µm,μm micrômetro; kg,Kg,KG "
-        "quilo; g,gr grama; mg miligrama; µg,μg micrograma; t,ton tonelada; l,L litro; ml,mL mililitro; cl,cL "
-        "centilitro; dl,dL decilitro; h,hs hora; min minuto; s,seg segundo; ms milissegundo; ha hectare; W watt; kW "
-        "quilowatt; MW megawatt; GW gigawatt; kWh quilowatt-hora quilowatts-hora; MWh megawatt-hora megawatts-hora; "
-        "V volt; kV quilovolt; mA miliampere; mAh miliampere-hora miliamperes-hora; Hz hertz hertz; kHz quilohertz "
-        "quilohertz; MHz megahertz megahertz; GHz gigahertz gigahertz; B byte; kB,KB quilobyte; MB megabyte; GB "
-        "gigabyte; TB terabyte; Mb megabit; Gb gigabit; Mbps,Mega megabit_por_segundo; Gbps gigabit_por_segundo; "
-        "kbps quilobit_por_segundo; kcal quilocaloria; cal caloria; kJ quilojoule; J joule; Pa pascal pascais; hPa "
-        "hectopascal hectopascais; kPa quilopascal quilopascais; bar bar; dB decibel decibéis; cv,CV cavalo; mi "
-        "milha; ft pé; pol polegada; lb,lbs libra; oz onça; mph milha_por_hora; px pixel pixels; rpm "
-        "rotação_por_minuto rotações_por_minuto; fps quadro_por_segundo; lm lúmen lúmens; N newton; Nm newton-metro "
-        "newtons-metro; pt ponto; pts ponto; hab habitante; Ω ohm; kΩ quilo-ohm; mol mol mols; ppm parte_por_milhão; "
-        "un unidade; cx caixa",
+        "km,Km,KM quilômetro; m metro; cm centímetro; mm milímetro; dm decímetro; nm nanômetro; µm,μm micrômetro; "
+        "kg,Kg,KG quilo; g,gr grama; mg miligrama; µg,μg micrograma; t,ton tonelada; l,L litro; ml,mL mililitro; "
+        "cl,cL centilitro; dl,dL decilitro; h,hs hora; min minuto; s,seg segundo; ms milissegundo; ha hectare; W "
+        "watt; kW quilowatt; MW megawatt; GW gigawatt; kWh quilowatt-hora quilowatts-hora; MWh megawatt-hora "
+        "megawatts-hora; V volt; kV quilovolt; mA miliampere; mAh miliampere-hora miliamperes-hora; Hz hertz hertz; "
+        "kHz quilohertz quilohertz; MHz megahertz megahertz; GHz gigahertz gigahertz; B byte; kB,KB quilobyte; MB "
+        "megabyte; GB gigabyte; TB terabyte; Mb megabit; Gb gigabit; Mbps,Mega megabit_por_segundo; Gbps "
+        "gigabit_por_segundo; kbps quilobit_por_segundo; kcal quilocaloria; cal caloria; kJ quilojoule; J joule; Pa "
+        "pascal pascais; hPa hectopascal hectopascais; kPa quilopascal quilopascais; bar bar; dB decibel decibéis; "
+        "cv,CV cavalo; mi milha; ft pé; pol polegada; lb,lbs libra; oz onça; mph milha_por_hora; px pixel pixels; "
+        "rpm rotação_por_minuto rotações_por_minuto; fps quadro_por_segundo; lm lúmen lúmens; N newton; Nm "
+        "newton-metro newtons-metro; pt ponto; pts ponto; hab habitante; Ω ohm; kΩ quilo-ohm; mol mol mols; ppm "
+        "parte_por_milhão; un unidade; cx caixa",
         _plural,
     ),
     square="{} quadrado|{} quadrados",
@@ -251,15 +254,16 @@ TABLE = Table(
         "Est. = estrada; Trav. = travessa"
     ),
     before_numbers=pairs(
-        "nº = número; n.º = número; n° = número; n. = número; no. = número; num. = número; núm. = número; nºs = "
-        "números; pág. = página; págs. = páginas; p. = página; pp. = páginas; cap. = capítulo; vol. = volume; fig. = "
-        "figura; art. = artigo; arts. = artigos; tel. = telefone; cel. = celular; aprox. = aproximadamente; ed. = "
-        "edição; ref. = referência; máx. = máximo; mín. = mínimo; apto. = apartamento; ap. = apartamento; inc. = "
-        "inciso; séc. = século; km. = quilômetro; tab. = tabela; ex. = exemplo; bl. = bloco; cj. = conjunto; CEP = "
-        "cep; c. = cerca de"
+        "km = quilômetro; nº = número; n.º = número; n° = número; n. = número; no. = número; num. = número; núm. = "
+        "número; nºs = números; pág. = página; págs. = páginas; p. = página; pp. = páginas; cap. = capítulo; vol. = "
+        "volume; fig. = figura; art. = artigo; arts. = artigos; tel. = telefone; cel. = celular; aprox. = "
+        "aproximadamente; ed. = edição; ref. = referência; máx. = máximo; mín. = mínimo; apto. = apartamento; ap. = "
+        "apartamento; inc. = inciso; séc. = século; km. = quilômetro; tab. = tabela; ex. = exemplo; bl. = bloco; cj. "
+        "= conjunto; CEP = cep; c. = cerca de"
     ),
     abbreviations=pairs(
-        "etc. = etcétera; p. ex. = por exemplo; ex. = exemplo; por ex. = por exemplo; a.C. = antes de Cristo; d.C. = "
+        "etc. = etcétera; cia. = companhia; seg. = segunda; ter. = terça; qua. = quarta; qui. = quinta; sex. = "
+        "sexta; sáb. = sábado; dom. = domingo; p. ex. = por exemplo; ex. = exemplo; a.C. = antes de Cristo; d.C. = "
         "depois de Cristo; A.C. = antes de Cristo; D.C. = depois de Cristo; Cia. = companhia; S.A. = S A; S/A = S A; "
         "Ltda. = limitada; vs. = versus; vs = versus; aprox. = aproximadamente; tel. = telefone; cel. = celular; "
         "máx. = máximo; mín. = mínimo; esq. = esquerda; dir. = direita; depto. = departamento; dept. = departamento; "
@@ -286,7 +290,7 @@ TABLE = Table(
     ),
     hashtag="hashtag",
     slashed={"e/ou": "e ou", "E/ou": "e ou", "s/n": "sem número"},
-    phones=r"9?D{4}-D{4}|9[ ]?D{4}-D{4}|0800[ -]?D{3}[ -]?D{4}|D{2}[ ]9?D{4}-D{4}|D{3}\.D{3}\.D{3}-D{2}|D{5}-D{3}",
+    phones=r"(?!(?:19|20)D{2}-(?:19|20)D{2})9?D{4}-D{4}|D{2}\.D{3}\.D{3}/D{4}-D{2}|9[ ]?D{4}-D{4}|0800[ -]?D{3}[ -]?D{4}|D{2}[ ]9?D{4}-D{4}|D{3}\.D{3}\.D{3}-D{2}|D{5}-D{3}",
     before_phones=r"[Tt]el\.?|[Tt]elefone|[Cc]elular|[Cc]el\.?|[Ll]igue(?: para)?|[Ff]ax|[Ww]hats[Aa]pp|CPF|CEP",
     phone_pairs=False,
     code_block="bloco de código.",

@@ -183,6 +183,7 @@ TABLE = Table(
         by="por",
         ratio="a",
         over="sobre",
+        after_scores=r"(?!)",
         score="",
         fraction=_fraction,
         mixed=_mixed,
@@ -229,9 +230,9 @@ TABLE = Table(
     cents=" con ",
     name_cents=True,
     units=nouns(
-        "km kilómetro; m metro; cm centímetro; mm milímetro; dm decímetro; nm nanómetro; µm,μm micrómetro; kg,Kg,KG "
-        "kilo; g,gr,grs gramo; mg miligramo; µg,μg microgramo; t tonelada; l,L,lt litro; ml,mL mililitro; cl,cL "
-        "centilitro; dl,dL decilitro; hl hectolitro; h,hs hora; min minuto; s,seg segundo; ms milisegundo; ha "
+        "km,Km,KM kilómetro; m metro; cm centímetro; mm milímetro; dm decímetro; nm nanómetro; µm,μm micrómetro; "
+        "kg,Kg,KG kilo; g,gr,grs gramo; mg miligramo; µg,μg microgramo; t tonelada; l,L,lt litro; ml,mL mililitro; "
+        "cl,cL centilitro; dl,dL decilitro; hl hectolitro; h,hs hora; min minuto; s,seg segundo; ms milisegundo; ha "
         "hectárea; W vatio; kW kilovatio; MW megavatio; GW gigavatio; kWh kilovatio_hora kilovatios_hora; MWh "
         "megavatio_hora megavatios_hora; GWh gigavatio_hora gigavatios_hora; V voltio; kV kilovoltio; mA "
         "miliamperio; mAh miliamperio_hora miliamperios_hora; Hz hercio; kHz kilohercio; MHz megahercio; GHz "
@@ -264,26 +265,27 @@ TABLE = Table(
         "usted; Rte. = remitente"
     ),
     before_numbers=pairs(
-        "n.º = número; n° = número; nº = número; núm. = número; no. = número; nro. = número; n.os = números; pág. = "
-        "página; págs. = páginas; p. = página; pp. = páginas; cap. = capítulo; vol. = volumen; fig. = figura; art. = "
-        "artículo; arts. = artículos; tel. = teléfono; tfno. = teléfono; tlf. = teléfono; aprox. = aproximadamente; "
-        "apdo. = apartado; ed. = edición; ref. = referencia; máx. = máximo; mín. = mínimo; ca. = circa; c. = circa; "
-        "vers. = versión; km. = kilómetro; int. = interior; dpto. = departamento; s. = siglo; C.P. = código postal; "
-        "CP = código postal"
+        "km = kilómetro; n.º = número; n° = número; nº = número; núm. = número; no. = número; nro. = número; n.os = "
+        "números; pág. = página; págs. = páginas; p. = página; pp. = páginas; cap. = capítulo; vol. = volumen; fig. "
+        "= figura; art. = artículo; arts. = artículos; tel. = teléfono; tfno. = teléfono; tlf. = teléfono; aprox. = "
+        "aproximadamente; apdo. = apartado; ed. = edición; ref. = referencia; máx. = máximo; mín. = mínimo; ca. = "
+        "circa; c. = circa; vers. = versión; km. = kilómetro; int. = interior; dpto. = departamento; s. = siglo; "
+        "C.P. = código postal; CP = código postal"
     ),
     abbreviations=pairs(
-        "etc. = etcétera; p. ej. = por ejemplo; p. e. = por ejemplo; EE. UU. = Estados Unidos; EEUU = Estados "
-        "Unidos; EE.UU. = Estados Unidos; JJ. OO. = Juegos Olímpicos; a. C. = antes de Cristo; d. C. = después de "
-        "Cristo; a. de C. = antes de Cristo; d. de C. = después de Cristo; Ud. = usted; Uds. = ustedes; Vd. = usted; "
-        "Vds. = ustedes; Cía. = compañía; S. A. = ese a; S.A. = ese a; S. L. = ese ele; S.L. = ese ele; S. R. L. = "
-        "ese erre ele; vs. = versus; vs = versus; aprox. = aproximadamente; tel. = teléfono; tfno. = teléfono; máx. "
-        "= máximo; mín. = mínimo; izq. = izquierda; izda. = izquierda; dcha. = derecha; dpto. = departamento; depto. "
-        "= departamento; admón. = administración; gob. = gobierno; q.e.p.d. = que en paz descanse; P. D. = posdata; "
-        "P.D. = posdata; s. f. = sin fecha; RR. HH. = recursos humanos; FF. AA. = Fuerzas Armadas; CC. OO. = "
-        "Comisiones Obreras; atte. = atentamente; avda. = avenida; sra. = señora; sr. = señor; dr. = doctor; dra. = "
-        "doctora; cf. = confróntese; cfr. = confróntese; ibid. = ibídem; íd. = ídem; i. e. = es decir; e. g. = por "
-        "ejemplo; N. del T. = nota del traductor; Hnos. = hermanos; pza. = plaza; ej. = ejemplo; s/n = sin número; "
-        "c/u = cada uno; Dto. = descuento; a.m. = de la mañana; p.m. = de la tarde"
+        "etc. = etcétera; lun. = lunes; mié. = miércoles; jue. = jueves; vie. = viernes; sáb. = sábado; dom. = "
+        "domingo; incl. = incluido; p. ej. = por ejemplo; p. e. = por ejemplo; EE. UU. = Estados Unidos; EEUU = "
+        "Estados Unidos; EE.UU. = Estados Unidos; JJ. OO. = Juegos Olímpicos; a. C. = antes de Cristo; d. C. = "
+        "después de Cristo; a. de C. = antes de Cristo; d. de C. = después de Cristo; Ud. = usted; Uds. = ustedes; "
+        "Vd. = usted; Vds. = ustedes; Cía. = compañía; S. A. = ese a; S.A. = ese a; S. L. = ese ele; S.L. = ese ele; "
+        "S. R. L. = ese erre ele; vs. = versus; vs = versus; aprox. = aproximadamente; tel. = teléfono; tfno. = "
+        "teléfono; máx. = máximo; mín. = mínimo; izq. = izquierda; izda. = izquierda; dcha. = derecha; dpto. = "
+        "departamento; depto. = departamento; admón. = administración; gob. = gobierno; q.e.p.d. = que en paz "
+        "descanse; P. D. = posdata; P.D. = posdata; s. f. = sin fecha; RR. HH. = recursos humanos; FF. AA. = Fuerzas "
+        "Armadas; CC. OO. = Comisiones Obreras; atte. = atentamente; avda. = avenida; sra. = señora; sr. = señor; "
+        "dr. = doctor; dra. = doctora; cf. = confróntese; cfr. = confróntese; ibid. = ibídem; íd. = ídem; i. e. = es "
+        "decir; e. g. = por ejemplo; N. del T. = nota del traductor; Hnos. = hermanos; pza. = plaza; ej. = ejemplo; "
+        "s/n = sin número; c/u = cada uno; Dto. = descuento; a.m. = de la mañana; p.m. = de la tarde"
     ),
     spelled=frozenset("IA UE ADN ARN FMI BCE CEO EPS SUV API OEA IP".split()),
     letters={"y": "i griega", "á": "a", "é": "e", "í": "i", "ó": "o", "ú": "u"},

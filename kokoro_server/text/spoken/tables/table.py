@@ -48,6 +48,7 @@ class Numbers:
     by: str
     ratio: str
     over: str  # 8/10
+    after_scores: str  # a pattern: what follows two numbers that are no range
     score: str  # `x` between the goals of two teams; empty where it is not written so
     fraction: Callable[[int, int, str], str | None]  # numerator, denominator, the noun after it
     mixed: Callable[[int, int, int, str], str | None]  # with a whole number before it

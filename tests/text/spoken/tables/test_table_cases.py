@@ -1,4 +1,4 @@
-"""Written text of five languages, and how a person says it. One case a line; spaces, marks and capitals do not count."""
+"""Written text of five languages and how a person says it. One case a line; only the letters count."""
 
 from __future__ import annotations
 
@@ -66,3 +66,7 @@ def test_a_kind_can_be_left_out() -> None:
 def test_markdown_is_silent_by_a_named_rule(language: Language) -> None:
     found = claims("**a** `b`", language)
     assert {(claim.words, claim.rule) for claim in found} == {("", "emphasis"), ("", "code span")}
+
+
+def test_words_that_end_with_a_vowel_sign_are_set_off_from_the_next() -> None:
+    assert speak("₹5में", HI) == "पाँच रुपये में"

@@ -1,4 +1,4 @@
-"""What holds for every text in the languages that have a table, as `tests/text/spoken/test_invariants.py` for English."""
+"""What holds for every text in the languages that have a table; `../test_invariants.py` has the same for English."""
 
 from __future__ import annotations
 

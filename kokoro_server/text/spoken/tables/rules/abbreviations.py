@@ -13,22 +13,28 @@ from kokoro_server.text.spoken.patterns import any_of
 from kokoro_server.text.spoken.tables.rules.patterns import OWN_DOT, SPACE, WORD_END, D
 from kokoro_server.text.spoken.tables.table import Table
 
+_NUMBER = re.compile(rf"{D}|\b[IVXLC]+\b")
+_SANTA = regex.compile(rf"{SPACE}\p{{Lu}}\p{{Ll}}+a\b(?<!Luca|Andrea|Nicola)")
+_SPACES = regex.compile(r"\s+")
+_AT_DOTTED = re.compile(r"(?<![\w.@/&-])[^\W\d_][^\s.]{0,9}\.")
+_PARTICLES = r"(?:(?:d[aeo]s?|du|des|del|della|dei|las?|los|les?)[ ]|[dl]['’]){0,2}+"
 _LEFT = r"(?<![\p{L}\p{M}\p{N}.@/&-])"
 
 
 def rules(table: Table) -> list[Rule]:
-    titles, numbered, anywhere = (
-        _spellings(entries) for entries in (table.titles, table.before_numbers, table.abbreviations)
-    )
+    titles, numbered, anywhere = map(_spellings, (table.titles, table.before_numbers, table.abbreviations))
+    said_titles, said_numbered, said_anywhere = map(_spaceless, (titles, numbered, anywhere))
 
     def title(match: Any, _dialect: Dialect) -> Reading:
-        return [("word", titles[_key(match["word"])])]
+        word = _key(match["word"])
+        is_santa = word == "S." and _SANTA.match(match.string, match.end())
+        return [("word", "santa" if is_santa else said_titles[word])]
 
     def before_number(match: Any, _dialect: Dialect) -> Reading:
-        return [("word", numbered[_key(match["word"])])]
+        return [("word", said_numbered[_key(match["word"])])]
 
     def abbreviation(match: Any, _dialect: Dialect) -> Reading:
-        return anywhere[_key(match["word"] + ("." if match["dot"] is not None else ""))]
+        return said_anywhere[_key(match["word"] + ("." if match["dot"] is not None else ""))]
 
     dotted = [entry[:-1] for entry in anywhere if entry.endswith(".")]
     long = [entry for entry in dotted if "." in entry]  # before titles: `av. J.-C.`, `av. Foch`
@@ -39,21 +45,22 @@ def rules(table: Table) -> list[Rule]:
         if not keys:
             return []
         end = rf"(?P<dot>{OWN_DOT}|(?=\.(?!\p{{L}})))(?!\p{{L}})"
-        return [rule("abbreviation", rf"{_LEFT}(?P<word>{_any(keys)}){end}", abbreviation, ".")]
+        return [rule("abbreviation", rf"{_LEFT}(?P<word>{_any(keys)}){end}", abbreviation, ".", at=_AT_DOTTED)]
 
     rules = [
         *with_dot(long),
         rule(
             "title",
-            rf"{_LEFT}(?P<word>{_any(titles)})(?={SPACE}[\"“«(]?[\p{{Lu}}\p{{Devanagari}}])",
+            rf"{_LEFT}(?P<word>{_any(titles)})(?={SPACE}{_PARTICLES}[\"“«(]?[\p{{Lu}}\p{{Devanagari}}])",
             title,
-            _initials(titles),
+            _some(titles),
         ),
         rule(
             "abbreviation",
             rf"{_LEFT}(?P<word>{_any(numbered)})(?={SPACE}?\(?(?:{D}|[IVXLC]+\b))",
             before_number,
-            _initials(numbered),
+            _NUMBER,
+            _some(numbered),
         ),
         *with_dot(short),
     ]
@@ -63,7 +70,7 @@ def rules(table: Table) -> list[Rule]:
                 "abbreviation",
                 rf"{_LEFT}(?P<word>{_any(plain)})(?P<dot>(?!))?{WORD_END}",
                 abbreviation,
-                _initials(plain),
+                _some(plain),
             )
         )
     if table.slashed:
@@ -92,23 +99,29 @@ def capitals(table: Table) -> list[Rule]:
 
 
 def _spellings(entries: Mapping[str, str]) -> dict[str, str]:
-    """Also as at the beginning of a sentence. Spaces do not count: `p. ej.` and `p.ej.` are one."""
-    return {
-        spelling: words
-        for entry, words in entries.items()
-        for spelling in (_key(entry), _key(entry[0].upper() + entry[1:]))
-    }
+    """Also as at the beginning of a sentence."""
+    return {spelling: words for entry, words in entries.items() for spelling in (entry, entry[0].upper() + entry[1:])}
+
+
+def _spaceless(entries: Mapping[str, str]) -> dict[str, str]:
+    return {_key(entry): words for entry, words in entries.items()}
 
 
 def _key(text: str) -> str:
-    return str(regex.sub(r"\s", "", text))
+    """Spaces do not count: `p. ej.` and `p.ej.` are one."""
+    return str(_SPACES.sub("", text))
 
 
-def _any(keys: Iterable[str]) -> str:
-    """One of the keys, the longest first, with a space or none after each dot."""
-    ordered = sorted(keys, key=len, reverse=True)
-    return "|".join(regex.sub(r"\\\.(?=.)", rf"\\.{SPACE}?", regex.escape(key)) for key in ordered)
+def _any(entries: Iterable[str]) -> str:
+    """One of the entries, the longest first, with a space or none after each dot."""
+    return "|".join(_pattern(entry) for entry in sorted(entries, key=len, reverse=True))
 
 
-def _initials(keys: Iterable[str]) -> str:
-    return "".join({key[0] for key in keys})
+def _pattern(entry: str) -> str:
+    parts = [part.strip() for part in regex.split(r"(?<=\.)", entry) if part.strip()]
+    return f"{SPACE}?".join(regex.escape(part, literal_spaces=True).replace(" ", SPACE) for part in parts)
+
+
+def _some(entries: Iterable[str]) -> Any:
+    """What a text must have for one of the entries to be in it, in a form that is quick to look for."""
+    return re.compile(rf"\b(?:{any_of({_SPACES.split(entry)[0].split('.')[0] for entry in entries})})")

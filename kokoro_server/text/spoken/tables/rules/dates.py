@@ -109,6 +109,20 @@ def rules(table: Table) -> list[Rule]:
             re.compile(any_of(short)),
         ),
         rule(
+            "date",
+            rf"{_LEFT}(?P<day>0[1-9]|1[3-9]|2{D}|3[01])/(?P<month>0[1-9]|1[0-2])(?P<year>(?!))?(?![\p{{L}}\p{{M}}\p{{N}}/%]|[.,:-]{D})",
+            numeric,
+            "/",
+            at=AT_NUMBER,
+        ),
+        rule(
+            "year",
+            rf"(?<![\p{{L}}\p{{N}}])['’‘](?P<year>{D}{{2}})(?![\p{{L}}\p{{M}}\p{{N}}'’])",
+            lambda match, _dialect: table.integer(match["year"]),
+            "'’‘",
+            DIGITS,
+        ),
+        rule(
             "season",
             rf"{LEFT}(?P<first>(?:1[5-9]|20){D}{{2}})(?P<dash>{DASH}|/)(?P<second>{D}{{2}}){WORD_END}(?![-.,/–]{D})",
             season,

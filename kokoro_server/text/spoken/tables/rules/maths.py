@@ -44,6 +44,11 @@ def rules(table: Table) -> list[Rule]:
             return numbers.mixed(int(match["whole"]), upper, lower, noun)
         return numbers.fraction(upper, lower, noun)
 
+    def power(match: Any, _dialect: Dialect) -> Reading:
+        exponent = unicodedata.normalize("NFKC", match[0])
+        words = table.integer(exponent.lstrip("−+"))
+        return f"{table.signs['^']} {minus} {words}" if exponent[0] == "−" else f"{table.signs['^']} {words}"
+
     def dimensions(match: Any, _dialect: Dialect) -> Reading:
         return [("by", numbers.by if measured.match(match.string, match.end()) else table.signs["×"])]
 
@@ -82,6 +87,7 @@ def rules(table: Table) -> list[Rule]:
             "x×X*",
             DIGITS,
         ),
+        rule("power", r"(?<=[\p{L}\p{N})])(?![²³](?![⁰¹²³⁴-⁹]))[⁻⁺]?[⁰¹²³⁴-⁹]+", power, "⁰¹²³⁴⁵⁶⁷⁸⁹"),
         rule("power", r"\^\{?2\}?(?![0-9])", table.signs["²"], "^"),
         rule("power", r"\^\{?3\}?(?![0-9])", table.signs["³"], "^"),
         rule(
@@ -97,7 +103,7 @@ def rules(table: Table) -> list[Rule]:
             0,
             rule(
                 "score",
-                rf"(?<=\p{{Lu}}\p{{L}}+{SPACE}{D}{{1,2}}{SPACE}?)[x×X](?={SPACE}?{D}{{1,2}}{WORD_END}"
+                rf"(?<=(?:\p{{Lu}}\p{{L}}+|por|placar|de|em){SPACE}{D}{{1,2}}{SPACE}?)[x×X](?={SPACE}?{D}{{1,2}}{WORD_END}"
                 rf"(?!{SPACE}?(?:{unit}){WORD_END}))",
                 numbers.score,
                 "x×X",

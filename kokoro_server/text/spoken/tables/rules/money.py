@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import regex
+
 from kokoro_server.text.spoken.engine import Dialect, Reading, Rule, rule
 from kokoro_server.text.spoken.patterns import any_of
 from kokoro_server.text.spoken.tables.rules.patterns import (
@@ -24,6 +26,8 @@ _SIGN_END = r"(?:(?<=[\p{L}\p{M}])(?![\p{L}\p{M}\p{N}])|(?<![\p{L}\p{M}]))"
 
 def rules(table: Table) -> list[Rule]:
     def before(match: Any, _dialect: Dialect) -> Reading:
+        if named.match(match.string, match.end()):  # $1.500 pesos
+            return f"{table.number(match['amount'])} {match['big'] or ''}".strip()
         words = _say(table, match["amount"], match["big"], table.currencies[match["sign"]])
         return f"{table.signs['-']} {words}" if match["minus"] else words
 
@@ -34,7 +38,12 @@ def rules(table: Table) -> list[Rule]:
             return None
         return _say(table, amount, match["big"], table.currencies[sign])
 
+    def split(match: Any, _dialect: Dialect) -> Reading:
+        """5€50"""
+        return _with_cents(table, match["whole"], int(match["cents"]), table.currencies[match["sign"]])
+
     amount = amount_pattern(table)
+    named = regex.compile(rf"{SPACE}(?:{any_of({each.unit.many for each in table.currencies.values()})}){WORD_END}")
     names = any_of(sign for sign in table.currencies if not sign.islower())
     return [
         rule(
@@ -42,6 +51,13 @@ def rules(table: Table) -> list[Rule]:
             rf"(?<![\p{{L}}\p{{N}}$])(?P<sign>{names}){SPACE}?(?P<minus>(?<!{D}{SPACE}?(?:{names})){SPACE}?[-−])?{amount}{WORD_END}",
             before,
             DIGITS,
+        ),
+        rule(
+            "money",
+            rf"{LEFT}(?P<whole>{D}{{1,6}})(?P<sign>[€£$])(?P<cents>{D}{{2}}){WORD_END}",
+            split,
+            "€£$",
+            at=AT_NUMBER,
         ),
         rule(
             "money",

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import regex
+
 from kokoro_server.text.spoken.engine import Dialect, Reading, Rule, rule
 from kokoro_server.text.spoken.patterns import any_of
 from kokoro_server.text.spoken.tables.rules.patterns import (
@@ -52,13 +54,14 @@ def rules(table: Table) -> list[Rule]:
 def ranges(table: Table) -> list[Rule]:
     """A dash between two numbers, each of which may have a unit. Between three it is no range."""
     unit = rf"(?:%|[€$£₹]|°{SPACE}?[CF]?|[ºª]|[hH]{D}*|{any_of(table.units)})"
+    score = regex.compile(rf"{D}+(?:{table.numbers.after_scores})")
     sign = any_of(sign for sign in table.currencies if not sign.islower())
     return [
         rule(
             "range",
             rf"(?P<dash>{DASH}|~)(?<={D}(?:{SPACE}?{unit})?{SPACE}?(?:{DASH}|~))(?<!{D}{DASH}{D}{{1,6}}{DASH})"
-            rf"(?={SPACE}?(?:{sign})?{SPACE}?{D}++(?!{DASH}{D}))",
-            lambda _match, _dialect: [("dash", table.numbers.to)],
+            rf"(?={SPACE}?(?:{sign})?{SPACE}?(?!0{D}){D}++(?!{DASH}{D}))",
+            lambda match, _dialect: [("dash", " " if score.match(match.string, match.end()) else table.numbers.to)],
             DASHES + "~",
             DIGITS,
         )

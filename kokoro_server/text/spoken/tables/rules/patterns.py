@@ -25,7 +25,7 @@ INNER_DOT = re.compile(r"\.[^\W_]")
 NOT_ASCII = re.compile(r"[^\x00-\x7f]")
 # Whether a dot belongs to an abbreviation alone, and ends no sentence: in a claim it then goes with the abbreviation.
 OWN_DOT = r"(?:\.(?!\s*+\Z|\s*+\n|\s++[\"“«‘'(¿¡]?\p{Lu}))"
-_NOUN = regex.compile(rf"(?:{SPACE}|[*_])++(?:mil{SPACE})?+(?P<noun>\p{{L}}[\p{{L}}\p{{M}}]++)(?!\.\p{{L}})")
+_NOUN = regex.compile(rf"(?:{SPACE}|[*_-])++(?:mil{SPACE})?+(?P<noun>\p{{L}}[\p{{L}}\p{{M}}]++)(?!\.\p{{L}})")
 _ARTICLE = r"(?:el|la|del|al|le|il|lo|o|do|ao|no|da|à|au|du)"
 
 
@@ -58,17 +58,19 @@ def say_amount(table: Table, amount: str, big: str | None, noun: str) -> str:
     return f"{table.number(amount, name)} {name} {table.numbers.of(noun) if of else noun}"
 
 
-def noun_after(table: Table, match: Any, end: int | None = None) -> str:
-    """The word that a number counts: what follows it, if it is no small word."""
-    found = _NOUN.match(match.string, match.end() if end is None else end)
-    return "" if not found or found["noun"].lower() in table.numbers.small_words else found["noun"]
+def noun_after(table: Table, match: Any, *, capital: bool = False) -> str:
+    """The word that a number counts: what follows it, if it is no small word and no name."""
+    found = _NOUN.match(match.string, match.end())
+    if not found or found["noun"].lower() in table.numbers.small_words or (found["noun"][0].isupper() and not capital):
+        return ""
+    return str(found["noun"])
 
 
 def of_noun(table: Table, number: str, noun: str) -> str:
     """The noun as it follows the number: a million *of* people."""
     whole, _, decimals = table.parse(number, money=True)
     is_million = not decimals and whole.isdecimal() and int(whole) > 0 and int(whole) % 10**6 == 0
-    return table.numbers.of(noun) if is_million else noun
+    return table.numbers.of(noun) if is_million and noun else noun
 
 
 def counted_before(table: Table) -> Any:

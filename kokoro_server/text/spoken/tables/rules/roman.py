@@ -14,7 +14,8 @@ _AT = re.compile(r"(?<![^\W_])[IVXLCDM]+")
 _NUMERAL = r"(?P<numeral>[IVXLCDM]+)"
 _AFTER = rf"{WORD_END}(?!\.\p{{L}})(?!['’]\p{{L}})"
 _JOINTS = r"(?:[-–]|[ ](?:y|e|et|a|al|o|ou|à|au|और|से)[ ])"
-_NOT_NUMERALS = frozenset("CD DC MD MC CC CM DI MI LI CI DL ML MM DD XL XXL XXX DIM MIX CV IL CL".split())
+_NOT_NUMERALS = frozenset("C D L M CD DC MD MC CC CM DI MI LI CI DL ML MM DD XL XXL XXX DIM MIX CV IL CL".split())
+_NUMBERED = "Guerra|Congres|Encontro|Encuentro|Convegno|Jornada|Semana|Foro|Concurso|Simp|Festival|Plan|República"
 _NOT_NAMES = (
     "Fantasy|Rocky|Windows|Apolo|Apollo|Pentium|Vaticano|Vatican|Bowl|Halo|Mark|Mundial|Mondiale|Mondial|Guerra|Guerre|"
     "Malcolm|Space|Gen|Generación|Generazione|Geração"
@@ -47,7 +48,7 @@ def rules(table: Table) -> list[Rule]:
         return [("numeral", roman.ruler(number, match["name"]))] if 0 < number < 100 else None
 
     def nth(match: Any, _dialect: Dialect) -> Reading:
-        number, noun = value(match), noun_after(table, match)
+        number, noun = value(match), noun_after(table, match, capital=True)
         said = roman.nth(number, noun) if number and noun else None
         return [("numeral", said)] if said else None
 
@@ -57,6 +58,12 @@ def rules(table: Table) -> list[Rule]:
             rf"(?<=(?<!\p{{L}})(?:{roman.centuries}){SPACE}(?:[IVXLCDM]+{_JOINTS})?){_NUMERAL}{_AFTER}",
             century,
             at=_AT,
+        ),
+        rule(
+            "range",
+            rf"(?P<dash>[-–])(?<=(?<!\p{{L}})(?:{roman.counted}|{roman.centuries}){SPACE}[IVXLCDM]+[-–])(?=[IVXLCDM]+{WORD_END})",
+            lambda _match, _dialect: [("dash", table.numbers.to)],
+            "-–",
         ),
         rule("Roman numeral", rf"(?P<numeral>[IVX][IVXLC]*)(?P<ending>{roman.endings}){WORD_END}", with_ending, at=_AT),
         rule(
@@ -74,7 +81,7 @@ def rules(table: Table) -> list[Rule]:
         ),
         rule(
             "Roman numeral",
-            rf"(?P<numeral>[IVX]{{2,}}|[VX](?={SPACE}\p{{Lu}})|I(?={SPACE}Guerra)){_AFTER}(?={SPACE}\p{{L}}{{4}})",
+            rf"(?P<numeral>[IVX]{{2,}}|[VX](?={SPACE}\p{{Lu}})|I(?={SPACE}(?:{_NUMBERED}))){_AFTER}(?={SPACE}\p{{L}}{{4}})",
             nth,
             at=_AT,
         ),

@@ -24,6 +24,7 @@ def rules(table: Table) -> list[Rule]:
         rule("number sign", rf"(?<![\p{{L}}\p{{N}}&])\#(?={SPACE}?{D})", signs["№"], "#"),
         rule("section sign", rf"§§?(?={SPACE}?)", signs["§"], "§"),
         rule("about", rf"(?<![\p{{L}}\p{{N}}/])[~∼≈](?={SPACE}?[$£€]?{D})", signs["≈"], "~∼≈"),
+        rule("price", rf"(?<={D})/-(?!{D})", "", "/"),  # as prices end in India
         rule("hyphen", rf"(?<=[0-9०-९%°])[-‐‑](?=\p{{L}})|(?<=[\p{{L}}\p{{M}}])[-‐‑](?={D})", " ", "-‐‑", DIGITS),
         rule("slash", r"(?<=[\p{L}\p{M}])/(?=[\p{L}])", " ", "/"),
         rule("bars", r"\|(?:\s*+\|)*+", ",", "|"),

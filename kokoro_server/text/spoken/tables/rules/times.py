@@ -21,6 +21,12 @@ def rules(table: Table) -> list[Rule]:
             return None
         groups = match.groupdict()
         half = groups.get("half")
+        if groups.get("long"):
+            hours, minutes = table.units["h"], table.units["min"]
+            parts = ((hours, hour), (minutes, minute))
+            return " ".join(
+                f"{table.numbers.count(each, noun.many)} {table.noun(noun, str(each))}" for noun, each in parts
+            )
         words = table.dates.clock(hour, minute, bool(groups.get("mark")))
         if half:
             words = f"{table.dates.clock(hour, minute, False)} {table.dates.half_day(hour, groups['letter'] in 'pP')}"
@@ -57,7 +63,7 @@ def rules(table: Table) -> list[Rule]:
         ),
         rule(
             "time",
-            rf"{_LEFT}(?P<hour>{D}{{1,2}}){SPACE}?(?P<mark>[hH]){SPACE}?(?P<minute>[0-5०-५]{D})(?:{SPACE}?(?:min|mn|m)\b)?"
+            rf"{_LEFT}(?P<hour>{D}{{1,2}}){SPACE}?(?P<mark>[hH]){SPACE}?(?P<minute>[0-5०-५]{D})(?P<long>{SPACE}?(?:min|mn)\b\.?)?"
             rf"{WORD_END}",
             clock,
             "hH",

@@ -12,6 +12,7 @@ from kokoro_server.text.spoken.tables.rules.patterns import (
     AT_NUMBER,
     DIGITS,
     LEFT,
+    OWN_DOT,
     SPACE,
     WORD_END,
     D,
@@ -40,6 +41,8 @@ def rules(table: Table) -> list[Rule]:
     part = regex.compile(rf"(?P<unit>{unit})(?P<power>{_EXPONENT})")
 
     def name(text: str) -> Noun:
+        if text in table.units:
+            return table.units[text]
         first, _, second = text.partition("/")
         noun = _powered(table, part.fullmatch(first))
         if not second:
@@ -52,7 +55,13 @@ def rules(table: Table) -> list[Rule]:
         if big:
             return say_amount(table, amount, big, noun.many)
         said = table.noun(noun, amount)
-        return two_words(match, "amount", table.number(amount, said), "unit", of_noun(table, amount, said))
+        words = two_words(match, "amount", table.number(amount, said), "unit", of_noun(table, amount, said))
+        return [*words, ("dot", "")] if match["dot"] else words
+
+    def split(match: Any, _dialect: Dialect) -> Reading:
+        """1m80"""
+        noun = table.noun(table.units["m"], match["whole"])
+        return f"{table.integer(match['whole'], noun)} {noun} {table.numbers.count(int(match['rest']), '')}"
 
     def after_fraction(match: Any, _dialect: Dialect) -> Reading:
         return [("unit", name(match["unit"]).one)]
@@ -76,7 +85,7 @@ def rules(table: Table) -> list[Rule]:
             "temperature",
             rf"{LEFT}(?P<amount>{number_pattern(table)}){SPACE}?(?:(?P<sign>[°º˚]){SPACE}?(?P<scale>[CFK])"
             rf"{WORD_END}|(?P<sign>[℃℉])|(?P<ordinal>{ordinal}(?<=(?<![.,]{D}*){D}{{1,2}})(?P<sign>°)(?={SPACE}\p{{L}}))|"
-            rf"(?P<sign>[°˚]))",
+            rf"(?P<sign>[°˚])|(?<=[-−]{D}{{1,2}})(?P<sign>º))",
             degrees,
             "°º˚℃℉",
             DIGITS,
@@ -84,11 +93,12 @@ def rules(table: Table) -> list[Rule]:
         ),
         rule(
             "unit",
-            rf"{LEFT}{amount_pattern(table)}{SPACE}?-?(?P<unit>{compound}){WORD_END}(?!['’][\p{{L}}])(?!\.\p{{L}})",
+            rf"{LEFT}{amount_pattern(table)}{SPACE}?-?(?P<unit>{compound}){WORD_END}(?!['’][\p{{L}}])(?P<dot>{OWN_DOT}(?!{D}))?(?!\.\p{{L}})",
             quantity,
             DIGITS,
             at=AT_NUMBER,
         ),
+        rule("unit", rf"{LEFT}(?P<whole>{D}{{1,3}})m(?P<rest>{D}{{2}}){WORD_END}", split, "m", at=AT_NUMBER),
         rule(
             "unit",
             rf"(?<={_FRACTION}){SPACE}?(?P<unit>{compound}){WORD_END}",
