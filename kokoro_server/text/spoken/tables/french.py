@@ -181,7 +181,7 @@ TABLE = Table(
         before_times=r"(?!)",
         hours_mark=r"heures|h",
         half_day=lambda hour, after_noon: (
-            "du matin" if not after_noon else "de l'après-midi" if hour < 6 or hour == 12 else "du soir"
+            "{} du matin" if not after_noon else "{} de l'après-midi" if hour < 6 or hour == 12 else "{} du soir"
         ),
     ),
     roman=Roman(

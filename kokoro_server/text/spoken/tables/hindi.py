@@ -89,8 +89,10 @@ def _clock(hour: int, minute: int, marked: bool) -> str:
     return f"{words} बजे" if marked else words
 
 
-def _half_day(_hour: int, after_noon: bool) -> str:
-    return "पी एम" if after_noon else "ए एम"
+def _half_day(hour: int, after_noon: bool) -> str:
+    if not after_noon:
+        return "सुबह {}" if 3 < hour < 12 else "रात {}"
+    return "दोपहर {}" if hour in (12, 1, 2, 3) else "शाम {}" if hour < 8 else "रात {}"
 
 
 def _both_spellings(entries: Mapping[str, _T]) -> dict[str, _T]:

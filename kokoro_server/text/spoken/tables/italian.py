@@ -114,8 +114,8 @@ def _clock(hour: int, minute: int, _marked: bool) -> str:
 
 def _half_day(hour: int, after_noon: bool) -> str:
     if not after_noon:
-        return "di mattina" if hour < 12 else "di notte"
-    return "del pomeriggio" if hour < 6 or hour == 12 else "di sera"
+        return "{} di mattina" if hour < 12 else "{} di notte"
+    return "{} del pomeriggio" if hour < 6 or hour == 12 else "{} di sera"
 
 
 def _ruler(number: int, name: str) -> str:

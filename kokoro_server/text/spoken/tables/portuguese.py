@@ -123,8 +123,8 @@ def _clock(hour: int, minute: int, marked: bool) -> str:
 
 def _half_day(hour: int, after_noon: bool) -> str:
     if not after_noon:
-        return "da manhã" if hour < 12 else "da noite"
-    return "da tarde" if hour < 6 or hour == 12 else "da noite"
+        return "{} da manhã" if hour < 12 else "{} da noite"
+    return "{} da tarde" if hour < 6 or hour == 12 else "{} da noite"
 
 
 def _ruler(number: int, name: str) -> str:
@@ -290,7 +290,10 @@ TABLE = Table(
     ),
     hashtag="hashtag",
     slashed={"e/ou": "e ou", "E/ou": "e ou", "s/n": "sem número"},
-    phones=r"(?!(?:19|20)D{2}-(?:19|20)D{2})9?D{4}-D{4}|D{2}\.D{3}\.D{3}/D{4}-D{2}|9[ ]?D{4}-D{4}|0800[ -]?D{3}[ -]?D{4}|D{2}[ ]9?D{4}-D{4}|D{3}\.D{3}\.D{3}-D{2}|D{5}-D{3}",
+    phones=(
+        r"(?!(?:19|20)D{2}-(?:19|20)D{2})9?D{4}-D{4}|D{2}\.D{3}\.D{3}/D{4}-D{2}|9[ ]?D{4}-D{4}|0800[ -]?D{3}[ -]?D{4}|"
+        r"D{2}[ ]9?D{4}-D{4}|D{3}\.D{3}\.D{3}-D{2}|D{5}-D{3}"
+    ),
     before_phones=r"[Tt]el\.?|[Tt]elefone|[Cc]elular|[Cc]el\.?|[Ll]igue(?: para)?|[Ff]ax|[Ww]hats[Aa]pp|CPF|CEP",
     phone_pairs=False,
     code_block="bloco de código.",

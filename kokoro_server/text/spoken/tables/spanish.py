@@ -136,8 +136,8 @@ def _clock(hour: int, minute: int, marked: bool) -> str:
 
 def _half_day(hour: int, after_noon: bool) -> str:
     if not after_noon:
-        return "de la mañana" if hour < 12 else "de la noche"
-    return "del mediodía" if hour == 12 else "de la tarde" if hour < 8 else "de la noche"
+        return "{} de la mañana" if hour < 12 else "{} de la noche"
+    return "{} del mediodía" if hour == 12 else "{} de la tarde" if hour < 8 else "{} de la noche"
 
 
 def _ruler(number: int, name: str) -> str:
@@ -305,7 +305,7 @@ TABLE = Table(
     slashed={"y/o": "y o", "Y/o": "y o", "c/u": "cada uno"},
     phones=(
         r"[6789]D{2}[ .-]D{3}[ .-]D{3}|[6789]D{2}(?:[ .-]D{2}){3}|9D[ .-]D{3}[ .-]D{2}[ .-]D{2}|"
-        r"\(D{2,3}\)[ ]?D{3,4}[ -]D{4}|D{2}[ -]D{4}[ -]D{4}|90[0-2][ ]D{3}[ ]D{3}"
+        r"\(D{2,3}\)[ ]?D{3,4}[ -]D{4}|D{2}[ -]D{4}[ -]D{4}|90[0-2][ ]D{3}[ ]D{3}|[2-9]D{2}-D{4}"
     ),
     before_phones=r"[Tt]el\.?|[Tt]eléfono|[Tt]fno\.?|[Mm]óvil|[Cc]elular|[Ll]lam[ae](?:r|me|nos)? al?|[Ff]ax",
     phone_pairs=False,

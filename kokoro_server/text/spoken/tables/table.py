@@ -65,7 +65,7 @@ class Dates:
     clock: Callable[[int, int, bool], str]  # hour, minute, and whether a word for hours follows
     before_times: str  # a pattern: what makes 14.30 a time
     hours_mark: str  # a pattern: what may follow 14:30
-    half_day: Callable[[int, bool], str]  # the hour, and whether it is after noon
+    half_day: Callable[[int, bool], str]  # hour, whether after noon; `{}` is for the time
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

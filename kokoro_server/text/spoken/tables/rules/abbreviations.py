@@ -28,7 +28,7 @@ def rules(table: Table) -> list[Rule]:
     def title(match: Any, _dialect: Dialect) -> Reading:
         word = _key(match["word"])
         is_santa = word == "S." and _SANTA.match(match.string, match.end())
-        return [("word", "santa" if is_santa else said_titles[word])]
+        return "santa" if is_santa else said_titles[word]
 
     def before_number(match: Any, _dialect: Dialect) -> Reading:
         return [("word", said_numbered[_key(match["word"])])]
@@ -51,7 +51,7 @@ def rules(table: Table) -> list[Rule]:
         *with_dot(long),
         rule(
             "title",
-            rf"{_LEFT}(?P<word>{_any(titles)})(?={SPACE}{_PARTICLES}[\"“«(]?[\p{{Lu}}\p{{Devanagari}}])",
+            rf"{_LEFT}(?P<word>{_any(titles)})\.?(?={SPACE}(?![IVXLC]+\b){_PARTICLES}[\"“«(]?[\p{{Lu}}\p{{Devanagari}}])",
             title,
             _some(titles),
         ),

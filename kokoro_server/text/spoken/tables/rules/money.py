@@ -48,7 +48,7 @@ def rules(table: Table) -> list[Rule]:
     return [
         rule(
             "money",
-            rf"(?<![\p{{L}}\p{{N}}$])(?P<sign>{names}){SPACE}?(?P<minus>(?<!{D}{SPACE}?(?:{names})){SPACE}?[-−])?{amount}{WORD_END}",
+            rf"(?<![\p{{L}}\p{{N}}$])(?P<sign>{names}){SPACE}?(?P<minus>(?<!{D}{SPACE}?(?:{names})){SPACE}?[-−])?{amount}(?![\p{{Latin}}\p{{N}}])",
             before,
             DIGITS,
         ),

@@ -33,6 +33,10 @@ def rules(table: Table) -> list[Rule]:
         number = value(match)
         return [("numeral", roman.century(number))] if 0 < number < 40 else None
 
+    def before_century(match: Any, _dialect: Dialect) -> Reading:
+        number = value(match)
+        return table.numbers.ordinal(number, "º", "") if 0 < number < 40 else None
+
     def cardinal(match: Any, _dialect: Dialect) -> Reading:
         number = value(match)
         return [("numeral", count(number, ""))] if number else None
@@ -65,6 +69,7 @@ def rules(table: Table) -> list[Rule]:
             lambda _match, _dialect: [("dash", table.numbers.to)],
             "-–",
         ),
+        rule("Roman numeral", rf"{_NUMERAL}(?={SPACE}(?:{roman.centuries}))", before_century, at=_AT),
         rule("Roman numeral", rf"(?P<numeral>[IVX][IVXLC]*)(?P<ending>{roman.endings}){WORD_END}", with_ending, at=_AT),
         rule(
             "Roman numeral",

@@ -29,7 +29,9 @@ def rules(table: Table) -> list[Rule]:
             )
         words = table.dates.clock(hour, minute, bool(groups.get("mark")))
         if half:
-            words = f"{table.dates.clock(hour, minute, False)} {table.dates.half_day(hour, groups['letter'] in 'pP')}"
+            # Hindi has a word for the hour here too.
+            words = table.dates.clock(hour, minute, table.dates.hours_mark == "बजे")
+            words = table.dates.half_day(hour, groups["letter"] in "pP").format(words)
         end = match.end() - (half is not None and half.endswith(".") and _ends(match))
         return [((match.start(), end), words.strip())]
 

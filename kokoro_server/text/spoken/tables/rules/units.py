@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import regex
@@ -28,6 +29,7 @@ from kokoro_server.text.spoken.tables.table import Noun, Table
 
 _EXPONENT = r"(?:\^?[23](?![0-9])|[²³])?"
 _FRACTION = rf"[½⅓⅔¼¾⅛⅜⅝⅞]|{D}/{D}{{1,2}}"
+_BARE = re.compile(r"km|kg|cm|mm|ml|m²|m³|kWh|GB|MB|TB")
 # Before an ordinal that is written with the sign of degrees: il 1° gennaio.
 _ARTICLE = regex.compile(
     rf"(?<!\p{{L}})(?:[Ii]l|[Aa]l|[Dd]el|[Nn]el|[Dd]al|[Ll]a|[Aa]lla|[Ll]e|[Aa]u|[Dd]u|[Ee]l|[Oo]|[Dd]o|[Nn]o|[Aa]o|[Ee]m)"
@@ -97,6 +99,14 @@ def rules(table: Table) -> list[Rule]:
             quantity,
             DIGITS,
             at=AT_NUMBER,
+        ),
+        # Without a number: `miles de km`.
+        rule(
+            "unit",
+            rf"(?<![\p{{L}}\p{{M}}\p{{N}}./@_-])(?P<unit>(?:km/h|km²|m²|m³|km|kg|cm|mm|ml|kWh|GB|MB|TB))"
+            rf"(?![\p{{L}}\p{{M}}\p{{N}}²³/_-])(?!\.\p{{L}}|{SPACE}{D})",
+            lambda match, _dialect: name(match["unit"]).many,
+            _BARE,
         ),
         rule("unit", rf"{LEFT}(?P<whole>{D}{{1,3}})m(?P<rest>{D}{{2}}){WORD_END}", split, "m", at=AT_NUMBER),
         rule(
