@@ -11,11 +11,21 @@ from kokoro_server.text.spoken import english, markdown, unspeakable
 from kokoro_server.text.spoken.apply import apply
 from kokoro_server.text.spoken.engine import Claim, Dialect, Rule, Ruleset, find_claims
 from kokoro_server.text.spoken.passages import Readings, passages
+from kokoro_server.text.spoken.tables import french, hindi, italian, portuguese, spanish
+from kokoro_server.text.spoken.tables.rules import ruleset
 from kokoro_server.text.traced import Traced
 
 __all__ = ["KINDS", "Claim", "Readings", "apply", "claims", "passages", "speak", "unspeakable"]
 
-_RULESETS: dict[Language, Ruleset] = {languages.EN_US: english.RULESET, languages.EN_GB: english.RULESET}
+_RULESETS: dict[Language, Ruleset] = {
+    languages.EN_US: english.RULESET,
+    languages.EN_GB: english.RULESET,
+    languages.ES: ruleset(spanish.TABLE),
+    languages.FR: ruleset(french.TABLE),
+    languages.HI: ruleset(hindi.TABLE),
+    languages.IT: ruleset(italian.TABLE),
+    languages.PT_BR: ruleset(portuguese.TABLE),
+}
 KINDS = tuple(english.RULESET.kinds)  # what a request can switch off by name; other languages have some of them
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Iterable
 
 from kokoro_server.text.spoken.engine import Claim
@@ -35,7 +36,12 @@ def apply(claims: Iterable[Claim], text: Traced) -> Traced:
 def _touch(before: str, after: str) -> bool:
     """Whether a character and the text after it would be read as one word."""
     opens = after[0] in "(“" or (after[0] == '"' and after[1:2].isalnum())
-    return bool(before) and (before.isalnum() or before in ",;:!?)”") and (after[0].isalnum() or opens)
+    return bool(before) and (_in_word(before) or before in ",;:!?)”") and (_in_word(after[0]) or opens)
+
+
+def _in_word(character: str) -> bool:
+    """Also the vowels of Hindi that are written on the letter before them."""
+    return character.isalnum() or unicodedata.category(character).startswith("M")
 
 
 def _space(position: int) -> Traced:

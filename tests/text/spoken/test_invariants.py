@@ -7,7 +7,7 @@ import regex
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from kokoro_server.g2p.languages import EN_GB, EN_US, ENGLISH, FR, Language
+from kokoro_server.g2p.languages import EN_GB, EN_US, ENGLISH, Language
 from kokoro_server.text.spoken import apply, claims
 from kokoro_server.text.traced import Traced
 from tests.text.spoken.readings import FILES, load
@@ -73,7 +73,3 @@ def test_plain_text_is_left_alone() -> None:
 
 def test_what_is_untouchable_is_not_claimed() -> None:
     assert [claim.start for claim in claims("5 [5](/fˈIv/) 5", EN_US, untouchable=[(2, 13)])] == [0, 14]
-
-
-def test_other_languages_have_no_claims_yet() -> None:
-    assert claims("Il y a 5 chats.", FR) == []

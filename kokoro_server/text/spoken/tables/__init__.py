@@ -1,0 +1,1 @@
+"""Languages that are read by shared rules, from one table each."""

@@ -1,0 +1,64 @@
+"""Signs, and last of all whatever is left that espeak must not get: digits and signs that no other rule has read."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from typing import Any
+
+from kokoro_server.text.spoken.engine import Dialect, Reading, Rule, rule
+from kokoro_server.text.spoken.tables.rules.patterns import DASHES, DIGITS, NOT_ASCII, SPACE, D
+from kokoro_server.text.spoken.tables.table import Table
+
+_EMOJI = r"[[\p{Extended_Pictographic}\p{Emoji_Modifier}\p{Regional_Indicator}]--[©®™‼⁉ℹ↔←→↑↓✔✓✗✘]]"
+_JOINERS = r"[\ufe0e\ufe0f\u200d\u20e3\U000e0020-\U000e007f]"
+_EMOTICON = r"(?<![\p{L}\p{N}])(?:[:;][-o^']?[)(\]\[DPpOo|/\\]|=[)(D]|[xX]D|<3|\^_\^|-_-|T_T|>_<|\\o/)(?![\p{L}\p{N}])"
+_FACE = re.compile(r"[:;][-o^']?[)(\]\[DPpOo|/\\]|=[)(D]|[xX]D|<3|_|\\o/")
+
+
+def rules(table: Table) -> list[Rule]:
+    signs = table.signs
+    return [
+        rule("emoticon", _EMOTICON, "", _FACE),
+        rule("emoji", rf"(?V1){_EMOJI}(?:{_EMOJI}|{_JOINERS})*+", "", NOT_ASCII),
+        rule("number sign", rf"(?<![\p{{L}}\p{{N}}&])\#(?={SPACE}?{D})", signs["№"], "#"),
+        rule("section sign", rf"§§?(?={SPACE}?)", signs["§"], "§"),
+        rule("about", rf"(?<![\p{{L}}\p{{N}}/])[~∼≈](?={SPACE}?[$£€]?{D})", signs["≈"], "~∼≈"),
+        rule("price", rf"(?<={D})/-(?!{D})", "", "/"),  # as prices end in India
+        rule("hyphen", rf"(?<=[0-9०-९%°])[-‐‑](?=\p{{L}})|(?<=[\p{{L}}\p{{M}}])[-‐‑](?={D})", " ", "-‐‑", DIGITS),
+        rule("slash", r"(?<=[\p{L}\p{M}])/(?=[\p{L}])", " ", "/"),
+        rule("bars", r"\|(?:\s*+\|)*+", ",", "|"),
+        rule("ornament", r"([*_=~#^<>+\\/|-])\1{2,}+", " ", "*_=~#^<>+\\/|-"),
+        rule("bracket", r"[{}⟨⟩]", " ", "{}⟨⟩"),
+    ]
+
+
+def last(table: Table) -> list[Rule]:
+    """White space, letters, quotes, brackets and marks of a pause are all that may pass."""
+
+    def digits(match: Any, _dialect: Dialect) -> Reading:
+        return table.integer("".join(str(unicodedata.digit(each)) for each in match[0]))
+
+    def left_over(match: Any, _dialect: Dialect) -> Reading:
+        """A sign by its name; an ornament is silent."""
+        sign = match[0]
+        if sign in table.signs:
+            return table.signs[sign]
+        if sign in table.currencies:
+            return table.currencies[sign].unit.many
+        if sign.isnumeric():
+            return _numeral(sign)
+        return " "
+
+    def _numeral(sign: str) -> str:
+        found = "".join(str(unicodedata.digit(each, "")) for each in unicodedata.normalize("NFKC", sign))
+        if found:
+            return table.integer(found)
+        amount = unicodedata.numeric(sign, -1.0)
+        return table.integer(f"{amount:.0f}") if amount >= 0 else " "
+
+    return [
+        rule("dash", rf"(?<={D})[{DASHES}~](?={D})", " ", DASHES + "~"),
+        rule("digits", r"\p{Nd}++", digits, re.compile(r"\d")),
+        rule("sign", r"(?V1)[[\p{S}\p{N}\p{Co}\p{Cn}]&@#%/\\*_§¶†‡•·‣′″‰{}|~№`※⁂]", left_over),
+    ]
