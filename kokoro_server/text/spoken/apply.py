@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+import regex
+
 from kokoro_server.text.spoken.engine import Claim
 from kokoro_server.text.traced import Traced
+
+_HAN = regex.compile(r"\p{Han}")
 
 
 def apply(claims: Iterable[Claim], text: Traced) -> Traced:
@@ -34,6 +38,8 @@ def apply(claims: Iterable[Claim], text: Traced) -> Traced:
 
 def _touch(before: str, after: str) -> bool:
     """Whether two characters side by side would be read as one word."""
+    if _HAN.match(before) and _HAN.match(after):
+        return False  # Chinese has no spaces, and within a word they would change its tones
     return bool(before) and (before.isalnum() or before in ",;:!?)”") and (after.isalnum() or after in "(“")
 
 
