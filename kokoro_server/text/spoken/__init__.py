@@ -7,7 +7,7 @@ from functools import cache
 
 from kokoro_server.g2p import languages
 from kokoro_server.g2p.languages import Language
-from kokoro_server.text.spoken import chinese, english, markdown
+from kokoro_server.text.spoken import chinese, english, japanese, markdown
 from kokoro_server.text.spoken.apply import apply
 from kokoro_server.text.spoken.engine import Claim, Dialect, Rule, Ruleset, find_claims
 from kokoro_server.text.spoken.passages import Readings, passages
@@ -18,6 +18,7 @@ __all__ = ["KINDS", "Claim", "Readings", "apply", "claims", "passages", "speak"]
 _RULESETS: dict[Language, Ruleset] = {
     languages.EN_US: english.RULESET,
     languages.EN_GB: english.RULESET,
+    languages.JA: japanese.RULESET,
     languages.ZH: chinese.RULESET,
 }
 KINDS = tuple(english.RULESET.kinds)  # what a request can switch off by name; other languages have some of them
