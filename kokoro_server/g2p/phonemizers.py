@@ -102,8 +102,8 @@ class Japanese:
         "&": "アンド",
         "＆": "アンド",
     }
-    # Kana that the dictionary takes apart: it reads びや for びゃ, and は in はつか, the twentieth, as a particle.
-    _HUNDREDS = re.compile("(?:さんび|ろっぴ|はっぴ)ゃ(?:く|っ[か-ぽ])")
+    # Kana that the dictionary takes apart: it reads びや for びゃ, and は in はつか and じゅうはっこ as a particle.
+    _NUMBERS = re.compile("(?:さんび|ろっぴ|はっぴ)ゃ(?:く|っ[か-ぽ])|(?<=じゅう)はっ[か-ぽ]")
     _TWENTIETH = re.compile(r"(?<=がつ)\s?はつか")
     _KATAKANA: ClassVar = {code: code + 0x60 for code in range(ord("ぁ"), ord("ゔ"))}
 
@@ -124,7 +124,7 @@ class Japanese:
         for sign, word in self._SIGNS.items():
             text = text.replace(sign, word)
         text = self._TWENTIETH.sub("二十日", text)
-        return self._HUNDREDS.sub(lambda found: found[0].translate(self._KATAKANA), text)
+        return self._NUMBERS.sub(lambda found: found[0].translate(self._KATAKANA), text)
 
 
 class Chinese:

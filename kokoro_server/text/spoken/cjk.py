@@ -14,12 +14,13 @@ from kokoro_server.text.spoken.patterns import DIGITS, any_of
 
 WIDE_DIGITS = DIGITS + "０１２３４５６７８９"
 D = "[0-9０-９]"
-INTEGER = rf"(?:{D}{{1,3}}+(?:[,，]{D}{{3}})++|{D}++)(?!{D})"
+# A wide comma belongs to a number only between wide digits, else it ends a clause.
+INTEGER = rf"(?:{D}{{1,3}}+(?:,{D}{{3}})++|[０-９]{{1,3}}+(?:，[０-９]{{3}})++|{D}++)(?!{D})"
 NUMBER = rf"(?:{INTEGER}(?:[.．]{D}++)?+)"
 # Not within a number.
-LEFT = rf"(?<!{D})(?<!{D}[.,．，:：/／])"
+LEFT = rf"(?<!{D})(?<!{D}[.,．:：/／])(?<![０-９]，)"
 RIGHT = rf"(?!{D})(?![.．:：/／]{D})"
-NOT_LATIN = r"(?![A-Za-zÀ-ɏΑ-ωµ])"
+NOT_LATIN = r"(?![\p{Latin}\p{Greek}µ])"
 SPACE = r"[ \xa0\u2009\u202f]"
 MINUS = "[-−－﹣]"
 MINUSES = "-−－﹣"
@@ -35,7 +36,9 @@ _FULL_WIDTH = {ord(wide): ord(wide) - 0xFEE0 for wide in "０１２３４５６�
 _ROMAN = {"I": 1, "V": 5, "X": 10, "L": 50, "C": 100, "D": 500, "M": 1000}
 _EMOJI = r"[[\p{Extended_Pictographic}\p{Emoji_Modifier}\p{Regional_Indicator}]--[©®™‼⁉ℹ↔←→↑↓〰〽㊗㊙]]"
 _JOINERS = r"[\ufe0e\ufe0f\u200d\u20e3\U000e0020-\U000e007f]"
-_EMOTICON = r"(?<![\p{L}\p{N}])(?:[:;][-o^']?[)(DPp]|\^_+\^|-_-|T_T|>_<|[（(][^\p{L}\p{N}\s()（）]{2,8}[)）])(?![\p{L}\p{N}])"
+_EMOTICON = (
+    r"(?<![\p{L}\p{N}])(?:[:;][-o^']?[)(DPp]|\^_+\^|-_-|T_T|>_<|[（(][^\p{L}\p{N}\s()（）]{2,8}[)）])(?![\p{L}\p{N}])"
+)
 _FACE = re.compile(r"[:;][-o^']?[)(DPp]|_|[（(][^\w\s()（）]{2,8}[)）]")
 _TLDS = (
     "com cn net org edu gov jp tw hk io dev ai app co uk us de fr eu kr info biz me tv xyz site online store blog cloud"
@@ -110,14 +113,16 @@ def addresses(marks: Mapping[str, str], digits: Callable[[str], str]) -> list[Ru
         ),
         rule(
             "file name",
-            rf"(?<![A-Za-z0-9._-])(?P<address>[A-Za-z0-9_-]{{1,64}}+(?:\.[A-Za-z0-9_-]{{1,20}})*?\.(?:{any_of(_EXTENSIONS)}))"
+            rf"(?<![A-Za-z0-9._-])(?P<address>[A-Za-z0-9_-]{{1,64}}+(?:\.[A-Za-z0-9_-]{{1,20}})*?\."
+            rf"(?:{any_of(_EXTENSIONS)}))"
             rf"(?![A-Za-z0-9])",
             spelled,
             re.compile(r"[A-Za-z0-9]\.[a-z]"),
         ),
         rule(
             "path",
-            r"(?<![A-Za-z0-9.:/<])(?P<address>[~.]?/[A-Za-z0-9_.-]++(?:/[A-Za-z0-9_.-]++)*+)(?<![.])(?=/?[^A-Za-z0-9/]|/?\Z)",
+            r"(?<![A-Za-z0-9.:/<])(?P<address>[~.]?/[A-Za-z0-9_.-]++(?:/[A-Za-z0-9_.-]++)*+)(?<![.])"
+            r"(?=/?[^A-Za-z0-9/]|/?\Z)",
             spelled,
             "/",
         ),
@@ -145,7 +150,8 @@ def last(digits: Callable[[str], str], signs: Mapping[str, str], letters: Mappin
     """The rules for whatever is left: no digit and no sign is passed on. A sign without a name is an ornament."""
 
     def numeral(match: Any, _dialect: Dialect) -> Reading:
-        return digits("".join(str(unicodedata.digit(each)) for each in match[0]))
+        known = "".join(str(unicodedata.digit(each, "")) for each in match[0])
+        return digits(known) if known else " "  # `regex` knows digits of a later Unicode
 
     def sign(match: Any, _dialect: Dialect) -> Reading:
         found = match[0]
@@ -168,7 +174,7 @@ def last(digits: Callable[[str], str], signs: Mapping[str, str], letters: Mappin
         rule("Greek letter", r"[Α-ω]", lambda match, _dialect: letters.get(match[0].lower()), GREEK_LETTER),
         rule(
             "sign",
-            r"(?V1)[[\p{S}\p{N}\p{Co}\p{Cn}]&@#%/\\*_§¶†‡•·‣′″‰{}|~№`¿¡※⁂＆＠＃％／＼＊＿｛｝｜〔〕〈〉〒〓]",
+            r"(?V1)[[\p{S}\p{N}\p{Pc}\p{Co}\p{Cn}]&@#%/\\*§¶†‡•·‣′″‰{}|~№`¿¡※⁂＆＠＃％／＼＊＿｛｝｜〔〕〈〉〒〓]",
             sign,
         ),
     ]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from kokoro_server.text.spoken.cjk import AT_NUMBER, COLON, DASH, LEFT, RIGHT, D, plain
 from kokoro_server.text.spoken.chinese.words import cardinal, count, decimal, digits
+from kokoro_server.text.spoken.cjk import AT_NUMBER, COLON, DASH, LEFT, RIGHT, D, plain
 from kokoro_server.text.spoken.engine import Dialect, Reading, Where, rule
 
 _YEAR = rf"(?:[12１２]{D}{{3}})"
@@ -57,14 +57,15 @@ TIMES = [
     rule(
         "time",
         rf"{LEFT}(?P<hour>{_HOUR}){COLON}(?P<minute>{_SIXTY})(?:{COLON}(?P<second>{_SIXTY}))?+{RIGHT}(?!%)"
-        rf"(?<!(?:比分|比例|大比分|比|以)[为是：: ]?[0-9０-９:：]{{1,8}})(?!\s?(?:获胜|战胜|击败|取胜|领先|落后|战平|险胜|大胜|的?比分))",
+        rf"(?<!(?:比分|比例|大比分|比|以)[为是：: ]?[0-9０-９:：]{{1,8}})(?!\s?(?:获胜|战胜|击败|取胜|领先|落后|战平|"
+        rf"险胜|大胜|的?比分))",
         _time,
         ":：∶",
         at=AT_NUMBER,
     ),
     rule(
         "time",
-        rf"{LEFT}(?P<hour>{D}{{1,2}})(?=[点时](?!{D}|间)(?!分之))",
+        rf"{LEFT}(?P<hour>{D}{{1,2}})(?=[点时](?!{D}(?!{D})|间|分之))",
         lambda match, _dialect: [("hour", count(str(int(plain(match["hour"])))))],
         "点时",
         at=AT_NUMBER,
@@ -94,7 +95,7 @@ DATES = [
     ),
     rule(
         "years",
-        rf"{LEFT}(?P<year>{_YEAR})(?P<dash>{DASH}{{1,2}})(?P<then>{_YEAR})(?=年)",
+        rf"{LEFT}(?P<year>{_YEAR})(?P<dash>{DASH}{{1,2}})(?P<then>{_YEAR})(?=年|赛季|学年|财年)",
         _years,
         at=AT_NUMBER,
     ),
@@ -105,7 +106,13 @@ DATES = [
         "年",
         at=AT_NUMBER,
     ),
-    rule("year", rf"{LEFT}(?P<year>{_YEAR}|[0０]{D}{{1,3}}|(?<=公元前?){D}{{3}})(?=(?:学年|财年|年)(?!级))", _year, "年", at=AT_NUMBER),
+    rule(
+        "year",
+        rf"{LEFT}(?P<year>{_YEAR}|[0０]{D}{{1,3}}|(?<=公元前?){D}{{3}})(?=(?:学年|财年|年)(?!级))",
+        _year,
+        "年",
+        at=AT_NUMBER,
+    ),
     rule(
         "year",
         rf"{LEFT}(?P<year>[5-9５-９]{D})(?=年(?:{D}{{1,2}}月|出生|生|毕业|入学|参加|底|末|初|春|夏|秋|冬|世界杯))",
@@ -113,6 +120,7 @@ DATES = [
         "年",
         at=AT_NUMBER,
     ),
+    rule("year", rf"{LEFT}(?P<year>[5-9][05]|0[05])(?=后(?![来续面期半者人]))", _year, "后", at=AT_NUMBER),
     rule(
         "date",
         rf"{LEFT}(?P<day>[0０]?{D}{{1,2}})(?=[月日号])",

@@ -11,7 +11,11 @@ _TWICE = {"二百": "两百", "二千": "两千", "二万": "两万", "二亿": 
 
 def cardinal(number: int) -> str:
     words = _cardinal(number)
-    if 10 <= number < 20 or words.startswith(("一十万", "一十亿")) or (words[:2] == "一十" and words[3:4] in ("万", "亿")):
+    if (
+        10 <= number < 20
+        or words.startswith(("一十万", "一十亿"))
+        or (words[:2] == "一十" and words[3:4] in ("万", "亿"))
+    ):
         return words[1:]
     return _TWICE.get(words[:2], words[:2]) + words[2:]
 

@@ -10,7 +10,7 @@ from kokoro_server.text.spoken.japanese.words import cardinal, decimal, digits
 
 _SCALES = {"十": 10, "百": 100, "千": 1000, "万": 10**4, "億": 10**8, "兆": 10**12}
 _SCALE_WORDS = {"百": "ひゃく", "千": "せん", "万": "まん", "億": "おく", "兆": "ちょう", "十": "じゅう"}
-AMOUNT = rf"(?:{NUMBER}(?:[十百千]?[万億兆](?:{INTEGER}[百千]?[万億兆]?)*+|[百千](?![葉代々島歳石]))?+)"
+AMOUNT = rf"(?:{NUMBER}(?:[十百千]?[万億兆](?:{INTEGER}[百千]?[万億兆]?){{0,4}}+|[百千](?![葉代々島歳石]))?+)"
 _PART = regex.compile(r"(?P<number>[0-9]+)(?P<small>[十百千]?)(?P<large>[万億兆]?)")
 
 

@@ -1,4 +1,4 @@
-"""Japanese numbers in kana, group by group: the spaces keep G2P from taking the end of one for the beginning of the next.
+"""Japanese numbers in kana, with spaces between their groups, so that G2P does not run two of them together.
 
 It reads kana as it stands, while in kanji it often picks the wrong one of several readings.
 """
@@ -11,7 +11,15 @@ DIGIT_NAMES = "ゼロ いち に さん よん ご ろく なな はち きゅ�
 _HUNDREDS = {1: "ひゃく", 3: "さんびゃく", 6: "ろっぴゃく", 8: "はっぴゃく"}
 _THOUSANDS = {1: "せん", 3: "さんぜん", 8: "はっせん"}
 _SCALES = ("", "まん", "おく", "ちょう", "けい")
-_SHORTENED = {"いち": "いっ", "ろく": "ろっ", "はち": "はっ", "じゅう": "じゅっ", "ひゃく": "ひゃっ", "びゃく": "びゃっ", "ぴゃく": "ぴゃっ"}
+_SHORTENED = {
+    "いち": "いっ",
+    "ろく": "ろっ",
+    "はち": "はっ",
+    "じゅう": "じゅっ",
+    "ひゃく": "ひゃっ",
+    "びゃく": "びゃっ",
+    "ぴゃく": "ぴゃっ",
+}
 _LONGEST_CARDINAL = 4 * len(_SCALES)  # digits; a longer number is said digit by digit
 
 
