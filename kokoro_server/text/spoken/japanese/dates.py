@@ -15,6 +15,9 @@ _HOUR = r"(?:[01０１]?[0-9０-９]|[2２][0-9０-９])"
 _SIXTY = r"[0-5０-５][0-9０-９]"
 
 
+_WEEKDAYS = dict(zip("月火水木金土日", "げつ か すい もく きん ど にち".split(), strict=True))
+
+
 def _number(text: str) -> int:
     return int(plain(text))
 
@@ -50,6 +53,10 @@ def _day(match: Any, _dialect: Dialect) -> Reading:
     return DAY_OF_MONTH.say(_number(match["day"]))
 
 
+def _weekday(match: Any, _dialect: Dialect) -> Reading:
+    return [("weekday", f"{_WEEKDAYS[match['weekday']]}ようび")]
+
+
 TIMES = [
     rule(
         "time",
@@ -76,4 +83,5 @@ DATES = [
         at=AT_NUMBER,
     ),
     rule("date", rf"{LEFT}(?<=月{D}{{0,2}}[〜～~・、-]?)(?P<day>{_DAY})日(?![間目])", _day, "日", at=AT_NUMBER),
+    rule("weekday", rf"(?<=日\s?|/{D}{{1,2}}\s?)[(（](?P<weekday>[月火水木金土日])(?=[)）・])", _weekday, "(（"),
 ]

@@ -81,4 +81,4 @@ def decimal(text: str) -> str:
         words = "れい"
     elif whole[-1] == "1" or whole.endswith("10"):
         words = shortened(words)
-    return f"{words}てん {digits(fraction)}"
+    return f"{words}てん{digits(fraction)}"
