@@ -24,7 +24,7 @@ from kokoro_server.g2p.result import G2PResult
 
 Phonemizer = Callable[[str], G2PResult]
 
-_LATIN_WORDS = re.compile(r"[A-Za-z]+(?:[ '’&.+-]+[A-Za-z]+|\d+[A-Za-z]+)*")
+_LATIN_WORDS = regex.compile(r"\p{Latin}+(?:[ '’&.+-]+\p{Latin}+|\d+\p{Latin}+)*")
 _FULLWIDTH_TO_ASCII = {ord(wide): ord(wide) - 0xFEE0 for wide in "０１２３４５６７８９"} | {
     code: code - 0xFEE0 for code in (*range(0xFF21, 0xFF3B), *range(0xFF41, 0xFF5B))
 }
@@ -102,6 +102,10 @@ class Japanese:
         "&": "アンド",
         "＆": "アンド",
     }
+    # Kana that the dictionary takes apart: it reads びや for びゃ, and は in はつか and じゅうはっこ as a particle.
+    _NUMBERS = re.compile("(?:さんび|ろっぴ|はっぴ)ゃ(?:く|っ[か-ぽ])|(?<=じゅう)はっ[か-ぽ]")
+    _TWENTIETH = re.compile(r"(?<=がつ)\s?はつか")
+    _KATAKANA: ClassVar = {code: code + 0x60 for code in range(ord("ぁ"), ord("ゔ"))}
 
     def __init__(self, english: Phonemizer | None) -> None:
         self._english = english
@@ -119,7 +123,8 @@ class Japanese:
         text = re.sub(r"(\d)\.(\d+)", lambda number: f"{number[1]}点{' '.join(number[2])}", text)
         for sign, word in self._SIGNS.items():
             text = text.replace(sign, word)
-        return text
+        text = self._TWENTIETH.sub("二十日", text)
+        return self._NUMBERS.sub(lambda found: found[0].translate(self._KATAKANA), text)
 
 
 class Chinese:

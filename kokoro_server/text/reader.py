@@ -145,6 +145,8 @@ class Reader:
     async def _written(self, text: str, language: Language, options: ReadingOptions) -> WrittenText:
         markup.check_pronunciations(text)
         stretches = list(split_pauses(text))
+        if not spoken.is_loaded(language):
+            await asyncio.to_thread(spoken.load, language)
         lexicon = await self._lexicon.for_language(language) if self._lexicon else None
         if options.lexicon:
             lexicon = request_lexicon(options.lexicon, lexicon)

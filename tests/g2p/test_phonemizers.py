@@ -54,6 +54,10 @@ def test_every_language_gives_phonemes_the_model_knows(http: httpx.Client, langu
         ("ja", "気温は-5度", "気温は マイナス5度"),
         ("ja", "50％", "50パーセント"),
         ("ja", "3.14", "3点1 4"),
+        ("ja", "さんびゃくえん", "三百円"),
+        ("ja", "ろっぴゃく", "六百"),
+        ("ja", "ごがつはつかです", "五月二十日です"),
+        ("ja", "じゅうはっこ", "じゅうハッコ"),
         ("zh", "１０:３０", "10点30分"),
         ("zh", "2024-05-06", "2024年5月6日"),
         ("zh", "气温-5度", "气温负5度"),
@@ -68,6 +72,11 @@ def test_latin_words_are_read_as_english(http: httpx.Client, lang: str, text: st
     result = convert(http, text, lang)
     assert f" {convert(http, 'Python', 'en-US')['phonemes']} " in result["phonemes"]
     assert result["dropped"] == []
+
+
+@pytest.mark.parametrize("lang", ["ja", "zh"])
+def test_a_latin_word_with_an_accent_is_one_word(http: httpx.Client, lang: str) -> None:
+    assert convert(http, "café", lang)["phonemes"] == convert(http, "café", "en-US")["phonemes"]
 
 
 def test_a_danda_ends_a_sentence(http: httpx.Client) -> None:

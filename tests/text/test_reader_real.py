@@ -37,9 +37,10 @@ def word_texts(text: str, pieces: list[Piece]) -> list[str]:
     return [text[word.start : word.end] for piece in pieces for word in piece.words]
 
 
-async def sounds(reader: Reader, text: str) -> str:
+async def sounds(reader: Reader, text: str, language: Language = languages.EN_US) -> str:
     """The phonemes of `text`, without stress and marks."""
-    return re.sub(r"[\W_ˈˌ]", "", "".join(piece.phonemes for piece in await read(reader, text)))
+    phonemes = "".join(piece.phonemes for piece in await read(reader, text, language))
+    return re.sub(r"[^\w↓→↗↘]|[_ˈˌ]", "", phonemes)
 
 
 @pytest.mark.parametrize(
@@ -56,6 +57,21 @@ async def sounds(reader: Reader, text: str) -> str:
 )
 async def test_what_is_not_words_is_said_in_words(reader: Reader, text: str, said: str) -> None:
     assert await sounds(reader, text) == await sounds(reader, said)
+
+
+@pytest.mark.parametrize(
+    ("language", "text", "said"),
+    [
+        (languages.ZH, "卖€20，有2个和1个。", "卖二十欧元，有两个和一个。"),
+        (languages.ZH, "二〇二四年涨了3.5%。", "二零二四年涨了百分之三点五。"),
+        (languages.ZH, "这是**重点**：12:00-13:00开放。", "这是重点：十二点到十三点开放。"),
+        (languages.JA, "4月20日の9時15分に2人で3本。", "しがつはつかのくじじゅうごふんにふたりでさんぼん。"),
+        (languages.JA, "¥500と€20、8,000人。", "ごひゃくえんとにじゅうユーロ、はっせんにん。"),
+        (languages.JA, "18個で18歳、2冊。", "じゅう ハッコで じゅうはっさい、二冊。"),
+    ],
+)
+async def test_chinese_and_japanese_are_said_in_words(reader: Reader, language: Language, text: str, said: str) -> None:
+    assert await sounds(reader, text, language) == await sounds(reader, said, language)
 
 
 @pytest.mark.parametrize(
@@ -95,7 +111,9 @@ async def test_user_given_phonemes_are_spoken_as_they_are(reader: Reader, text: 
         (languages.IT, "Ciao — come va? Bene.", "Ciao|come va|Bene"),
         (languages.PT_BR, "Olá, mundo. São 3:30.", "Olá|mundo|São 3:30"),
         (languages.JA, "こんにちは、世界。「AI」です！", "こんにちは|世界|AI」です"),
+        (languages.JA, "価格は¥500です。次は3本、**それ**だけ。", "価格は¥500です|次は3本|それ**だけ"),
         (languages.ZH, "你好，世界。今天100%好吗？", "你好|世界|今天100%好吗"),
+        (languages.ZH, "二〇二四年，约3～5天：价格是￥100。", "二〇二四年|约3～5天|价格是￥100"),
     ],
 )
 async def test_other_languages_are_aligned_by_phrase(

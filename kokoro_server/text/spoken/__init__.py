@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Collection, Iterable
 from functools import cache
 
@@ -11,22 +12,35 @@ from kokoro_server.text.spoken import english, markdown, unspeakable
 from kokoro_server.text.spoken.apply import apply
 from kokoro_server.text.spoken.engine import Claim, Dialect, Rule, Ruleset, find_claims
 from kokoro_server.text.spoken.passages import Readings, passages
-from kokoro_server.text.spoken.tables import french, hindi, italian, portuguese, spanish
-from kokoro_server.text.spoken.tables.rules import ruleset
 from kokoro_server.text.traced import Traced
 
-__all__ = ["KINDS", "Claim", "Readings", "apply", "claims", "passages", "speak", "unspeakable"]
+__all__ = ["KINDS", "Claim", "Readings", "apply", "claims", "is_loaded", "load", "passages", "speak", "unspeakable"]
 
-_RULESETS: dict[Language, Ruleset] = {
-    languages.EN_US: english.RULESET,
-    languages.EN_GB: english.RULESET,
-    languages.ES: ruleset(spanish.TABLE),
-    languages.FR: ruleset(french.TABLE),
-    languages.HI: ruleset(hindi.TABLE),
-    languages.IT: ruleset(italian.TABLE),
-    languages.PT_BR: ruleset(portuguese.TABLE),
-}
 KINDS = tuple(english.RULESET.kinds)  # what a request can switch off by name; other languages have some of them
+
+# Modules with a RULESET each. English is there from the start; the others are loaded when they are first used, as it
+# takes a good second to compile them all.
+_MODULES = {
+    languages.ES: "tables.spanish",
+    languages.FR: "tables.french",
+    languages.HI: "tables.hindi",
+    languages.IT: "tables.italian",
+    languages.JA: "japanese",
+    languages.PT_BR: "tables.portuguese",
+    languages.ZH: "chinese",
+}
+_loaded: dict[Language, Ruleset] = dict.fromkeys(languages.ENGLISH, english.RULESET)
+
+
+def is_loaded(language: Language) -> bool:
+    return language in _loaded
+
+
+def load(language: Language) -> Ruleset:
+    """The rules of a language; for one that is not loaded it takes up to half a second."""
+    if language not in _loaded:
+        _loaded[language] = importlib.import_module(f"{__name__}.{_MODULES[language]}").RULESET
+    return _loaded[language]
 
 
 def claims(
@@ -47,9 +61,9 @@ def claims(
 
 @cache
 def _rules(language: Language, kinds: frozenset[str], code: str) -> list[Rule]:
-    ruleset = _RULESETS.get(language)
-    if not kinds or not ruleset:
+    if not kinds:
         return [unspeakable.RULES[language]]
+    ruleset = load(language)
     chosen = [rule for kind, rules in ruleset.kinds.items() if kind in kinds for rule in rules]
     fences = markdown.fences(code, ruleset.code_block) if "markdown" in kinds else []
     return [*fences, *chosen, *ruleset.last, unspeakable.RULES[language]]

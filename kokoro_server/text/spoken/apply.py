@@ -5,8 +5,12 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Iterable
 
+import regex
+
 from kokoro_server.text.spoken.engine import Claim
 from kokoro_server.text.traced import Traced
+
+_HAN = regex.compile(r"\p{Han}")
 
 
 def apply(claims: Iterable[Claim], text: Traced) -> Traced:
@@ -35,6 +39,8 @@ def apply(claims: Iterable[Claim], text: Traced) -> Traced:
 
 def _touch(before: str, after: str) -> bool:
     """Whether a character and the text after it would be read as one word."""
+    if _HAN.match(before) and _HAN.match(after):
+        return False  # Chinese has no spaces, and within a word they would change its tones
     opens = after[0] in "(“" or (after[0] == '"' and after[1:2].isalnum())
     return bool(before) and (_in_word(before) or before in ",;:!?)”") and (_in_word(after[0]) or opens)
 

@@ -15,7 +15,8 @@ _SHORTEST = 2_000  # characters, but for the last
 _LONGEST = 8_000  # a run-on that is longer is cut between words
 # Where no rule looks across: a blank line that is not in a fenced block, and a full stop that is no abbreviation's.
 _BREAK = re.compile(
-    r"(?P<fence>^[ ]{0,3}(?:`{3,}|~{3,}))|\n[ \t]*\n|(?<=[a-z]{7}[.!?])[\"”’)]?\s(?=[\"“‘(]?[A-Z])|(?P<space>\s)",
+    r"(?P<fence>^[ ]{0,3}(?:`{3,}|~{3,}))|\n[ \t]*\n|(?<=[a-z]{7}[.!?])[\"”’)]?\s(?=[\"“‘(]?[A-Z])|(?P<space>\s)|"
+    r"(?<=[。！？])(?![。！？」』”’）])",
     re.MULTILINE,
 )
 

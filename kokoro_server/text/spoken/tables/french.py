@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import regex
 
+from kokoro_server.text.spoken.tables.rules import ruleset
 from kokoro_server.text.spoken.tables.table import (
     Big,
     Dates,
@@ -293,3 +294,4 @@ TABLE = Table(
     phone_pairs=True,
     code_block="bloc de code.",
 )
+RULESET = ruleset(TABLE)

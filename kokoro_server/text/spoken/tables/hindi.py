@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TypeVar
 
+from kokoro_server.text.spoken.tables.rules import ruleset
 from kokoro_server.text.spoken.tables.table import (
     Big,
     Dates,
@@ -240,3 +241,4 @@ TABLE = Table(
     phone_pairs=False,
     code_block="कोड ब्लॉक।",
 )
+RULESET = ruleset(TABLE)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import regex
 
+from kokoro_server.text.spoken.tables.rules import ruleset
 from kokoro_server.text.spoken.tables.table import (
     Big,
     Dates,
@@ -294,3 +295,4 @@ TABLE = Table(
     phone_pairs=False,
     code_block="blocco di codice.",
 )
+RULESET = ruleset(TABLE)

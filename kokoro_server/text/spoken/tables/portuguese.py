@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import regex
 
+from kokoro_server.text.spoken.tables.rules import ruleset
 from kokoro_server.text.spoken.tables.table import (
     Big,
     Dates,
@@ -298,3 +299,4 @@ TABLE = Table(
     phone_pairs=False,
     code_block="bloco de código.",
 )
+RULESET = ruleset(TABLE)

@@ -1,0 +1,135 @@
+"""Sums, fractions, ratios, scores and ranges."""
+
+from __future__ import annotations
+
+import unicodedata
+from typing import Any
+
+import regex
+
+from kokoro_server.text.spoken.chinese.words import cardinal, count, decimal
+from kokoro_server.text.spoken.cjk import (
+    AT_NUMBER,
+    COLON,
+    DASH,
+    DASHES,
+    LEFT,
+    MINUS,
+    MINUSES,
+    NUMBER,
+    RIGHT,
+    SLASH,
+    SPACE,
+    D,
+)
+from kokoro_server.text.spoken.engine import Dialect, Reading, rule
+
+_WON = r"(?:获胜|取胜|胜出|战胜|击败|打败|大胜|险胜|力克|不敌|战平|逼平|领先|落后|告负|的?比分|负于|完胜)"
+_OPERAND = r"[\p{Latin}\p{Greek}0-9０-９)）\]²³%!]"
+_NEXT = r"[\p{Latin}\p{Greek}0-9０-９(（\[√$-]"
+_EQUALS = regex.compile(r"[=＝]")
+_SUM_AFTER = r"(?=[ 0-9０-９.()+×÷*/\-xy]{1,40}[=＝≈])"
+_VULGAR = "½⅓⅔¼¾⅕⅖⅗⅘⅙⅚⅛⅜⅝⅞⅐⅑⅒"
+_SIGNS = {
+    "+": "加", "＋": "加", "×": "乘以", "✕": "乘以", "✖": "乘以", "÷": "除以", "=": "等于", "＝": "等于",
+    "≠": "不等于", "≈": "约等于", "≥": "大于等于", "≤": "小于等于", "≧": "大于等于", "≦": "小于等于", ">": "大于",
+    "＞": "大于", "<": "小于", "＜": "小于", "±": "正负", "≡": "恒等于", "∈": "属于", "∝": "正比于",
+}  # fmt: skip
+
+
+def _fraction(match: Any, _dialect: Dialect) -> Reading:
+    above, below = match["above"], match["below"]
+    return f"{decimal(below)}分之{decimal(above)}" if int(below) else None
+
+
+def _vulgar(match: Any, _dialect: Dialect) -> Reading:
+    above, _, below = unicodedata.normalize("NFKC", match["sign"]).partition("⁄")
+    words = f"{cardinal(int(below))}分之{cardinal(int(above))}"
+    return f"{decimal(match['whole'])}又{words}" if match["whole"] else words
+
+
+def _versus(match: Any, _dialect: Dialect) -> Reading:
+    """Numbers and the signs between them, each for itself: 3:1, 1:2:3."""
+    parts = regex.finditer(rf"{NUMBER}|[^0-9０-９]+", match.string, pos=match.start(), endpos=match.end())
+    return [(part.span(), decimal(part[0]) if part[0][0].isdecimal() else "比") for part in parts]
+
+
+def _power(match: Any, _dialect: Dialect) -> Reading:
+    exponent = unicodedata.normalize("NFKC", match["power"]).lstrip("^").replace("−", "-")
+    if exponent in ("2", "3"):
+        return [("power", "平方" if exponent == "2" else "立方")]
+    if exponent.lstrip("-").isdecimal():
+        return [("power", f"的{'负' * exponent.startswith('-')}{cardinal(int(exponent.lstrip('-')))}次方")]
+    return [("power", f"的{exponent}次方")]
+
+
+def _range_count(match: Any, _dialect: Dialect) -> Reading:
+    return [("first", count(match["first"])), ("dash", "到")]
+
+
+MATHS = [
+    rule(
+        "power",
+        r"(?<=[\p{Latin}\p{Greek}0-9０-９)）])(?P<power>[⁻]?[⁰¹²³⁴-⁹]++|\^[-−]?(?:[0-9]{1,4}|[a-z]))",
+        _power,
+        "⁻⁰¹²³⁴⁵⁶⁷⁸⁹^",
+    ),
+    rule("minus", rf"(?<=[0-9０-９)xy]{SPACE}?){MINUS}{_SUM_AFTER}", "减", MINUSES, _EQUALS),
+    rule("minus", rf"(?<=[=＝][0-9０-９.()+×÷*/ ]{{1,20}}){MINUS}(?={SPACE}?{D})", "减", MINUSES, _EQUALS),
+    rule("minus", rf"(?<={D})[−](?={D})", "减", "−"),
+    rule("plus", rf"(?<![\p{{L}}{D[1:-1]}+＋)）])[+＋](?={D})", "正", "+＋"),
+    rule("sum", rf"(?<={_OPERAND}{SPACE}?)[+＋](?={SPACE}?{_NEXT})", "加", "+＋"),
+    rule(
+        "times",
+        rf"(?<={D}{SPACE}?)[*＊xX](?={SPACE}?{D})|(?<=[\p{{Latin}}0-9]{SPACE})[*＊](?={SPACE}[\p{{Latin}}0-9])",
+        "乘以",
+        "*＊xX",
+    ),
+    rule("divided", rf"(?<={D}{SPACE})/(?={SPACE}{D})", "除以", "/"),
+    rule(
+        "maths",
+        rf"[{''.join(_SIGNS).replace('+', '').replace('＋', '')}]",
+        lambda match, _dialect: _SIGNS[match[0]],
+        "×✕✖÷=＝≠≈≥≤≧≦>＞<＜±≡∈∝",
+    ),
+    rule("fraction", rf"(?P<whole>{D}++)?{SPACE}?(?P<sign>[{_VULGAR}])", _vulgar, _VULGAR),
+    rule(
+        "fraction",
+        rf"{LEFT}(?<![\p{{Latin}}])(?P<above>{D}{{1,4}}){SLASH}(?P<below>{D}{{1,4}}){RIGHT}(?![\p{{Latin}}])",
+        _fraction,
+        "/／",
+        at=AT_NUMBER,
+    ),
+]
+RANGES = [
+    rule("ratio", rf"{LEFT}{NUMBER}(?:{SPACE}?{COLON}{SPACE}?{NUMBER}){{1,4}}+(?!{D})", _versus, ":：∶", at=AT_NUMBER),
+    rule(
+        "score",
+        rf"{LEFT}{D}{{1,3}}[-–—－]{D}{{1,3}}(?:(?={SPACE}?{_WON})|(?<=(?:比分|大比分|"
+        rf"以)[是为：: ]?{D}{{1,3}}.{D}{{1,3}})"
+        rf"(?![-.0-9个天人元年月%％]))",
+        _versus,
+        "-–—－",
+        at=AT_NUMBER,
+    ),
+    rule(
+        "range",
+        rf"{LEFT}(?P<first>[2２])(?P<dash>{DASH})(?={D}{{1,2}}[^\W\d_A-Za-z月日号])(?<!第..)",
+        _range_count,
+        DASHES,
+        at=AT_NUMBER,
+    ),
+    rule(
+        "range",
+        rf"(?<=[0-9０-９%％‰°℃℉㎡][个]?|[0-9０-９]{SPACE}?[a-zA-Zμ]{{1,4}}[²³]?|"
+        rf"[0-9０-９][\p{{Han}}]{{1,3}}){SPACE}?{DASH}{{1,2}}{SPACE}?(?=[$¥￥€£第]?{D})",
+        "到",
+        DASHES,
+    ),
+    rule(
+        "range",
+        r"(?<=\p{Han})[~～〜∼](?=\p{Han})|(?<=[周期][一二三四五六日天])[-–—－](?=周|星期|[一二三四五六日天])",
+        "到",
+        DASHES,
+    ),
+]

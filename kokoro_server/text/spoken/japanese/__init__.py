@@ -1,0 +1,29 @@
+"""What is read in Japanese, in the order in which it is tried."""
+
+from __future__ import annotations
+
+from kokoro_server.text.spoken import cjk, markdown
+from kokoro_server.text.spoken.engine import Rule, Ruleset
+from kokoro_server.text.spoken.japanese import dates, money, numbers, symbols, units
+from kokoro_server.text.spoken.japanese.words import decimal, digits
+
+_SIGNS = {"&": "アンド", "<": "小なり", ">": "大なり"}
+
+_KINDS: dict[str, list[Rule]] = {
+    "markdown": markdown.rules(lambda text, _dialect: decimal(text), _SIGNS),
+    "addresses": cjk.addresses(symbols.MARKS, digits),
+    "phones": numbers.PHONES,
+    "times": dates.TIMES,
+    "dates": dates.DATES,
+    "money": money.RULES,
+    "units": units.RULES,
+    "counts": numbers.COUNTS,
+    "maths": [*symbols.MATHS, *numbers.MATHS],
+    "ranges": numbers.RANGES,
+    "identifiers": numbers.IDENTIFIERS,
+    "roman": numbers.ROMAN,
+    "capitals": cjk.LETTERS,
+    "symbols": symbols.RULES,
+    "numbers": numbers.NUMBERS,
+}
+RULESET = Ruleset(_KINDS, symbols.LAST, "コードブロック。")

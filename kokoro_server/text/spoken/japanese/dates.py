@@ -1,0 +1,87 @@
+"""Dates and times of day."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kokoro_server.text.spoken.cjk import AT_NUMBER, COLON, LEFT, RIGHT, D, plain
+from kokoro_server.text.spoken.engine import Dialect, Reading, Where, rule
+from kokoro_server.text.spoken.japanese.counters import DAY_OF_MONTH, HOUR, MINUTE, MONTH, SECOND, YEAR
+
+_YEAR = rf"(?:[12１２]{D}{{3}})"
+_MONTH = r"(?:[0０]?[1-9１-９]|[1１][0-2０-２])"
+_DAY = r"(?:[0０]?[1-9１-９]|[12１２][0-9０-９]|[3３][01０１])"
+_HOUR = r"(?:[01０１]?[0-9０-９]|[2２][0-9０-９])"
+_SIXTY = r"[0-5０-５][0-9０-９]"
+
+
+_WEEKDAYS = dict(zip("月火水木金土日", "げつ か すい もく きん ど にち".split(), strict=True))
+
+
+def _number(text: str) -> int:
+    return int(plain(text))
+
+
+def _date(match: Any, _dialect: Dialect) -> Reading:
+    year = (match.start("year"), match.start("month"))
+    month = (match.start("month"), match.start("day"))
+    claims: list[tuple[Where, str]] = [
+        (year, YEAR.say(_number(match["year"]))),
+        (month, MONTH.say(_number(match["month"]))),
+        ((match.start("day"), match.end()), DAY_OF_MONTH.say(_number(match["day"]))),
+    ]
+    return claims
+
+
+def _month_and_day(match: Any, _dialect: Dialect) -> Reading:
+    return [
+        ((match.start("month"), match.start("day")), MONTH.say(_number(match["month"]))),
+        ("day", DAY_OF_MONTH.say(_number(match["day"]))),
+    ]
+
+
+def _time(match: Any, _dialect: Dialect) -> Reading:
+    words = HOUR.say(_number(match["hour"]))
+    if _number(match["minute"]) or match["second"]:
+        words += f" {MINUTE.say(_number(match['minute']))}"
+    if match["second"]:
+        words += f" {SECOND.say(_number(match['second']))}"
+    return words
+
+
+def _day(match: Any, _dialect: Dialect) -> Reading:
+    return DAY_OF_MONTH.say(_number(match["day"]))
+
+
+def _weekday(match: Any, _dialect: Dialect) -> Reading:
+    return [("weekday", f"{_WEEKDAYS[match['weekday']]}ようび")]
+
+
+TIMES = [
+    rule(
+        "time",
+        rf"{LEFT}(?P<hour>{_HOUR}){COLON}(?P<minute>{_SIXTY})(?:{COLON}(?P<second>{_SIXTY}))?+{RIGHT}"
+        rf"(?<!(?:スコア|比|比率)[はがの：: ]?[0-9０-９:：]{{1,8}})(?!\s?(?:で勝|で敗|で負|の割合|の比))",
+        _time,
+        ":：∶",
+        at=AT_NUMBER,
+    ),
+]
+DATES = [
+    rule(
+        "date",
+        rf"{LEFT}(?<![A-Za-z])(?P<year>{_YEAR})(?P<sign>[-/.．／－])(?P<month>{_MONTH})(?P=sign)(?P<day>{_DAY}){RIGHT}"
+        rf"(?!(?P=sign))日?",
+        _date,
+        at=AT_NUMBER,
+    ),
+    rule(
+        "date",
+        rf"{LEFT}(?P<month>{_MONTH})[/／](?P<day>{_DAY})(?=\s?[(（][月火水木金土日祝][)）・,、])",
+        _month_and_day,
+        "/／",
+        at=AT_NUMBER,
+    ),
+    rule("date", rf"{LEFT}(?<=月{D}{{0,2}}[〜～~・、-]?)(?P<day>{_DAY})日(?![間目])", _day, "日", at=AT_NUMBER),
+    rule("weekday", rf"(?<=日\s?|/{D}{{1,2}}\s?)[(（](?P<weekday>[月火水木金土日])(?=[)）・])", _weekday, "(（"),
+]

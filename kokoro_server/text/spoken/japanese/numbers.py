@@ -1,0 +1,259 @@
+"""Phone numbers, counted things, fractions, ranges, names with numbers, and the numbers that are left."""
+
+from __future__ import annotations
+
+import unicodedata
+from typing import Any
+
+import regex
+
+from kokoro_server.text.spoken.cjk import (
+    AT_NUMBER,
+    COLON,
+    DASH,
+    DASHES,
+    LEFT,
+    MINUS,
+    MINUSES,
+    NUMBER,
+    RIGHT,
+    SLASH,
+    SPACE,
+    WIDE_DIGITS,
+    D,
+    plain,
+    roman_value,
+)
+from kokoro_server.text.spoken.engine import Dialect, Reading, rule
+from kokoro_server.text.spoken.japanese import amounts
+from kokoro_server.text.spoken.japanese.amounts import AMOUNT
+from kokoro_server.text.spoken.japanese.counters import COUNTERS
+from kokoro_server.text.spoken.japanese.words import cardinal, decimal, digits
+from kokoro_server.text.spoken.patterns import any_of
+
+_COUNTER = any_of(COUNTERS)
+# What may follow a counter, and is read with it.
+_SUFFIXES = {"目": "め", "間": "かん", "後": "ご", "前": "まえ", "半": "はん", "中": "ちゅう"}
+_SUFFIX = (
+    rf"(?P<suffix>目|(?<=[人回本])中(?={D})|(?<=[日週年月回])間|(?<=[年月日週間分秒時])[後前](?!\p{{Han}})|"
+    rf"半(?!\p{{Han}}))?+"
+)
+# Names in which a number keeps its English name.
+_ENGLISH = {
+    "5G": "ファイブ", "3D": "スリー", "2D": "ツー", "MP3": "スリー", "MP4": "フォー", "G7": "セブン", "F1": "ワン",
+    "CO2": "ツー", "H2": "ツー", "PS5": "ファイブ", "PS4": "フォー", "PM2.5": "に てん ご", "B2B": "ツー",
+    "B2C": "ツー", "P2P": "ツー", "1LDK": "ワン", "2LDK": "ツー", "3LDK": "スリー",
+}  # fmt: skip
+_KANJI_DIGITS = str.maketrans("〇零一二三四五六七八九", "00123456789")
+_WON = r"(?:勝|敗|負|下し|破|快勝|リード|引き分け|制し)"
+_VULGAR = "½⅓⅔¼¾⅕⅖⅗⅘⅙⅚⅛⅜⅝⅞⅐⅑⅒"
+
+
+def _phone(match: Any, _dialect: Dialect) -> Reading:
+    groups = [digits(plain(part)) for part in regex.split(r"[^0-9０-９]+", match["number"]) if part]
+    plus = "プラス " if match["number"][0] in "+＋" else ""
+    return [("mark", "郵便番号"), ("number", plus + " の ".join(groups))]
+
+
+def _counted(match: Any, _dialect: Dialect) -> Reading:
+    name = match["counter"]
+    counter = COUNTERS[name]
+    number = amounts.value(match["amount"])
+    if name[0] == "つ" and number not in counter.whole:
+        return None
+    if name == "月" and (number is None or not 1 <= number <= 12):
+        return None
+    words = "ひゃくとおばん" if (name, number) == ("番", 110) else amounts.say(match["amount"], counter)
+    return words + _SUFFIXES.get(match["suffix"] or "", "")
+
+
+def _clock(match: Any, _dialect: Dialect) -> Reading:
+    """08分, 05秒."""
+    return COUNTERS[match["counter"]].say(int(plain(match["amount"])))
+
+
+def _fraction(match: Any, _dialect: Dialect) -> Reading:
+    return f"{decimal(match['below'])}ぶんの {decimal(match['above'])}"
+
+
+def _vulgar(match: Any, _dialect: Dialect) -> Reading:
+    above, _, below = unicodedata.normalize("NFKC", match["sign"]).partition("⁄")
+    words = f"{cardinal(int(below))}ぶんの {cardinal(int(above))}"
+    return f"{decimal(match['whole'])}と {words}" if match["whole"] else words
+
+
+def _versus(match: Any, _dialect: Dialect) -> Reading:
+    """Numbers and the signs between them, each for itself: 3:1, 1:2:3."""
+    parts = regex.finditer(rf"{NUMBER}|[^0-9０-９]+", match.string, pos=match.start(), endpos=match.end())
+    return [(part.span(), decimal(part[0]) if part[0][0].isdecimal() else "たい") for part in parts]
+
+
+def _about(match: Any, _dialect: Dialect) -> Reading:
+    """2、3日: two or three days, without a pause, and not the third of the month."""
+    low, high = int(plain(match["low"])), int(plain(match["high"]))
+    if high != low + 1:
+        return None
+    name = match["counter"]
+    words = cardinal(high) + {"日": "にち", "人": "にん"}[name] if name in "日人" else COUNTERS[name].say(high)
+    return [((match.start("low"), match.start("high")), cardinal(low)), ((match.start("high"), match.end()), words)]
+
+
+def _kanji_digits(match: Any, _dialect: Dialect) -> Reading:
+    plain_digits = match["digits"].translate(_KANJI_DIGITS)
+    return COUNTERS["年"].say(int(plain_digits)) if match["year"] else digits(plain_digits)
+
+
+def _version(match: Any, _dialect: Dialect) -> Reading:
+    return " てん ".join(decimal(part) for part in plain(match[0]).split("."))
+
+
+def _english(match: Any, _dialect: Dialect) -> Reading:
+    number = regex.search(r"[0-9.]+", match.string, pos=match.start(), endpos=match.end())
+    return [(number.span(), _ENGLISH[match[0]])]
+
+
+def _code(match: Any, _dialect: Dialect) -> Reading:
+    """The number in a name: by its digits if it is long."""
+    text = plain(match["number"])
+    return [("hyphen", " "), ("number", digits(text) if len(text) > 2 or text[0] == "0" else cardinal(int(text)))]
+
+
+def _roman(match: Any, _dialect: Dialect) -> Reading:
+    number = roman_value(match["roman"])
+    if not number:
+        return None
+    return COUNTERS[match["counter"]].say(number) if match["counter"] else cardinal(number)
+
+
+PHONES = [
+    rule(
+        "phone number",
+        rf"(?<![\p{{Latin}}0-9０-９.-])(?P<mark>〒{SPACE}?)?(?P<number>(?<=〒{SPACE}?|"
+        rf"郵便番号[はが：: ]?){D}{{3}}[-‐－ー]?{D}{{4}}|"
+        rf"[+＋]{D}{{1,3}}(?:[- ]{D}{{1,4}}){{2,4}}|[(（]?0{D}{{1,4}}[)）]?[-‐－ ]{D}{{1,4}}[-‐－ ]{D}{{3,4}}|"
+        rf"0{D}{{1,4}}[(（]{D}{{1,4}}[)）]{D}{{4}}|[(（]0{D}{{1,4}}[)）]{D}{{1,4}}[-‐－]{D}{{4}}|0{D}{{9,10}})(?!{D})",
+        _phone,
+        WIDE_DIGITS,
+    ),
+    rule(
+        "number by digits",
+        rf"{LEFT}(?<=(?:電話|電話番号|暗証番号|番号|パスワード|コード|内線|"
+        rf"口座番号)[はがの：: ]{{0,2}})(?P<mark>(?!))?(?P<number>{D}{{3,}}+)(?![.,]{D}|[個人円番号室])",
+        _phone,
+        WIDE_DIGITS,
+        at=AT_NUMBER,
+    ),
+]
+COUNTS = [
+    rule(
+        "about",
+        rf"{LEFT}(?P<low>[1-8１-８])[、,，](?P<high>[2-9２-９])(?P<counter>{_COUNTER})",
+        _about,
+        "、,，",
+        at=AT_NUMBER,
+    ),
+    rule("year", r"(?P<digits>[一二三四五六七八九][〇零一二三四五六七八九]{3})(?P<year>年)", _kanji_digits, "〇零"),
+    rule("digits", r"(?P<digits>[一二三四五六七八九]*+〇[〇一二三四五六七八九]*+)(?P<year>(?!))?", _kanji_digits, "〇"),
+    rule("share", rf"(?<=割)(?P<number>{D})分", lambda match, _dialect: f"{decimal(match['number'])}ぶ", "割"),
+    rule(
+        "fraction",
+        rf"{LEFT}(?P<below>(?P<b>{D}++)分の)(?P<above>{NUMBER})",
+        lambda match, _dialect: [("below", f"{decimal(match['b'])}ぶんの"), ("above", decimal(match["above"]))],
+        "分",
+        at=AT_NUMBER,
+    ),
+    rule(
+        "fraction",
+        rf"{LEFT}(?P<b>{D}++)分の(?=[一二三四五六七八九])",
+        lambda match, _dialect: f"{decimal(match['b'])}ぶんの",
+        "分",
+        at=AT_NUMBER,
+    ),
+    rule("time", rf"{LEFT}(?P<amount>[0０]{D})(?P<counter>[月日時分秒])(?!の{D})", _clock, "月日時分秒", at=AT_NUMBER),
+    rule(
+        "counter",
+        rf"{LEFT}(?P<amount>{AMOUNT}){SPACE}?(?P<counter>{_COUNTER}){_SUFFIX}",
+        _counted,
+        WIDE_DIGITS,
+        at=AT_NUMBER,
+    ),
+]
+MATHS = [
+    rule("fraction", rf"(?P<whole>{D}++)?{SPACE}?(?P<sign>[{_VULGAR}])", _vulgar, _VULGAR),
+    rule(
+        "fraction",
+        rf"{LEFT}(?<![\p{{Latin}}])(?P<above>{D}{{1,4}}){SLASH}(?P<below>[1-9１-９]{D}{{0,3}}){RIGHT}(?![\p{{Latin}}])",
+        _fraction,
+        "/／",
+        at=AT_NUMBER,
+    ),
+]
+IDENTIFIERS = [
+    rule("version", rf"{LEFT}{D}{{1,4}}(?:[.．]{D}{{1,5}}){{2,5}}(?!{D})(?![.．]{D})", _version, ".．", at=AT_NUMBER),
+    rule(
+        "name with a number",
+        rf"(?<![A-Za-z0-9])(?:{any_of(_ENGLISH)})(?![a-z0-9])",
+        _english,
+        WIDE_DIGITS,
+        regex.compile(r"[A-Z][0-9]|[0-9][A-Z]"),
+    ),
+    rule(
+        "code",
+        rf"(?P<hyphen>[-‐‑])?(?P<number>{D}{{1,20}})(?!{D}|[.．,]{D})",
+        _code,
+        WIDE_DIGITS,
+        at=regex.compile(rf"(?<=\p{{Latin}})[-‐‑]?(?={D})"),
+    ),
+    rule("hyphen", rf"(?<=\p{{Latin}})[-‐‑](?={D})|(?<={D})[-‐‑](?=\p{{Latin}})", " ", "-‐‑", WIDE_DIGITS),
+]
+RANGES = [
+    rule(
+        "score",
+        rf"{LEFT}{D}{{1,3}}(?:{COLON}|[-–－]){D}{{1,3}}(?=で[^。、，0-9０-９\n]{{0,12}}?{_WON})",
+        _versus,
+        ":：-–－",
+        at=AT_NUMBER,
+    ),
+    rule(
+        "ratio",
+        rf"{LEFT}{NUMBER}(?:{SPACE}?{COLON}{SPACE}?{NUMBER}){{1,4}}+(?!{D})",
+        _versus,
+        ":：∶",
+        at=AT_NUMBER,
+    ),
+    rule(
+        "range",
+        rf"(?<=[0-9０-９%％‰°℃℉㎡]|[0-9０-９]{SPACE}?[a-zA-Zμ]{{1,4}}[²³]?|"
+        rf"[0-9０-９][万億千百]?[\p{{Han}}ヶカか円つ]{{1,3}}|ドル|ユーロ){SPACE}?{DASH}{{1,2}}{SPACE}?"
+        rf"(?=[$¥￥€£第約]?{D})",
+        "から",
+        DASHES,
+    ),
+    rule("range", r"(?<=[\p{Han}\p{Katakana}\p{Hiragana}])[~～〜∼](?=[\p{Han}\p{Katakana}])", "から", DASHES),
+]
+ROMAN = [
+    rule("Roman numeral", rf"(?P<roman>[Ⅰ-Ⅿⅰ-ⅿ]++)(?P<counter>{_COUNTER})?+", _roman, regex.compile(r"[Ⅰ-Ⅿⅰ-ⅿ]")),
+    rule(
+        "Roman numeral",
+        r"(?<=第|[\p{Han}\p{Katakana}ー])(?P<roman>[IVX]{1,7})(?P<counter>世紀|[章節世期級巻部編類])",
+        _roman,
+        "IVX",
+    ),
+]
+NUMBERS = [
+    rule("minus", rf"(?<![\p{{Latin}}0-9０-９)）]){MINUS}(?=[$¥￥€£]?{D})", "マイナス", MINUSES),
+    rule(
+        "number",
+        rf"(?<!{D})(?P<amount>{AMOUNT})",
+        lambda match, _dialect: amounts.say(match["amount"]),
+        WIDE_DIGITS,
+        at=AT_NUMBER,
+    ),
+    rule(
+        "decimal",
+        rf"(?<!{D})[.．](?P<number>{D}++)",
+        lambda match, _dialect: f"れいてん {digits(plain(match['number']))}",
+        ".．",
+        WIDE_DIGITS,
+    ),
+]

@@ -1,0 +1,96 @@
+"""Signs, and the names of those that are left."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from typing import Any
+
+import regex
+
+from kokoro_server.text.spoken import cjk
+from kokoro_server.text.spoken.cjk import MINUS, MINUSES, SPACE, D
+from kokoro_server.text.spoken.engine import Dialect, Reading, rule
+from kokoro_server.text.spoken.japanese.money import SIGNS as MONEY
+from kokoro_server.text.spoken.japanese.words import cardinal, decimal, digits
+
+MARKS = {
+    ".": "ドット", "/": "スラッシュ", "\\": "バックスラッシュ", ":": "コロン", "@": "アットマーク",
+    "?": "クエスチョン", "=": "イコール", "&": "アンド", "#": "シャープ", "%": "パーセント", "+": "プラス",
+    "~": "チルダ", "-": "ハイフン", "_": "アンダーバー", "*": "アスタリスク", "$": "ドル", "!": "ビックリマーク",
+}  # fmt: skip
+_SIGNS = {sign: name.replace("円", "えん") for sign, name in MONEY.items()} | {
+    "&": "アンド", "＆": "アンド", "@": "アット", "＠": "アット", "#": "シャープ", "＃": "シャープ",
+    "%": "パーセント", "％": "パーセント", "+": "プラス", "＋": "プラス", "=": "イコール", "＝": "イコール",
+    "<": "小なり", ">": "大なり", "＜": "小なり", "＞": "大なり", "^": " ", "~": " ", "～": " ",
+    "\\": "バックスラッシュ", "/": " ", "／": " ", "⁄": " ", "∕": " ", "©": "コピーライト", "®": "", "™": "", "℠": "",
+    "§": "セクション", "¶": "段落", "†": "", "‡": "", "°": "度", "º": "度", "№": "ナンバー", "*": "", "＊": "",
+    "_": " ", "＿": " ", "|": ",", "｜": ",", "•": "", "·": " ", "‣": "", "`": "", "｀": "", "´": "", "{": "",
+    "}": "", "｛": "", "｝": "", "′": "分", "″": "秒", "‰": "パーミル", "−": "マイナス", "℃": "度", "℉": "度",
+    "※": "", "⁂": "", "∞": "無限大", "√": "ルート", "∑": "シグマ", "∫": "インテグラル", "∂": "ラウンド",
+    "∆": "デルタ", "∠": "角", "⊥": "垂直", "∥": "平行", "△": "三角", "▲": "マイナス", "∴": "ゆえに",
+    "∵": "なぜならば", "∩": "かつ", "∪": "または", "×": "かける", "÷": "わる", "≠": "ノットイコール",
+    "≈": "ほぼイコール", "≒": "ほぼイコール", "≥": "以上", "≤": "以下", "≧": "以上", "≦": "以下",
+    "±": "プラスマイナス", "✓": "チェック", "✔": "チェック", "✗": "バツ", "✘": "バツ", "♯": "シャープ",
+    "♭": "フラット", "〒": "郵便番号", "㈱": "株式会社", "㍿": "株式会社", "㈲": "有限会社", "㍻": "平成",
+    "㍼": "昭和", "㍽": "大正", "㍾": "明治", "㋿": "令和", "↔": " ", "←": " ", "→": " ", "↑": " ", "↓": " ",
+    "〈": " ", "〉": " ", "〔": " ", "〕": " ", "〓": " ", "Ω": "オーム", "℡": "電話番号", "¿": "", "¡": "", "●": "",
+    "○": "まる", "◯": "まる", "◎": "にじゅうまる", "℅": " ",
+}  # fmt: skip
+_GREEK = dict(
+    zip(
+        "αβγδεζηθικλμνξοπρσςτυφχψω",
+        "アルファ ベータ ガンマ デルタ イプシロン ゼータ イータ シータ イオタ カッパ ラムダ ミュー ニュー クサイ "
+        "オミクロン パイ ロー シグマ シグマ "
+        "タウ ウプシロン ファイ カイ プサイ オメガ".split(),
+        strict=True,
+    )
+)
+_SUM = {"×": "かける", "✕": "かける", "✖": "かける", "÷": "わる", "=": "イコール", "＝": "イコール"}
+
+
+def _power(match: Any, _dialect: Dialect) -> Reading:
+    exponent = unicodedata.normalize("NFKC", match["power"]).lstrip("^").replace("−", "-")
+    minus = "マイナス" if exponent.startswith("-") else ""
+    return [("power", f"の {minus}{cardinal(int(exponent.lstrip('-')))}じょう")]
+
+
+MATHS = [
+    rule(
+        "power",
+        r"(?<=[\p{Latin}\p{Greek}0-9０-９)）])(?P<power>[⁻]?[⁰¹²³⁴-⁹]{1,4}+|\^[-−]?[0-9]{1,4})",
+        _power,
+        "⁻⁰¹²³⁴⁵⁶⁷⁸⁹^",
+    ),
+    rule(
+        "minus",
+        rf"(?<=[0-9０-９)xy]{SPACE}?){MINUS}(?=[ 0-9０-９.()+×÷*/\-xy]{{1,40}}[=＝≈≒])",
+        "マイナス",
+        MINUSES,
+        "=＝≈≒",
+    ),
+    rule(
+        "minus", rf"(?<=[=＝][0-9０-９.()+×÷*/ ]{{1,20}}){MINUS}(?={SPACE}?{D})|(?<={D})−(?={D})", "マイナス", MINUSES
+    ),
+    rule("times", rf"(?<={D}{SPACE}?)[*＊xX](?={SPACE}?{D})", "かける", "*＊xX"),
+    rule("divided", rf"(?<={D}{SPACE})/(?={SPACE}{D})", "わる", "/"),
+    rule("maths", f"[{''.join(_SUM)}]", lambda match, _dialect: _SUM[match[0]], "".join(_SUM)),
+]
+RULES = [
+    *cjk.PICTURES,
+    rule(
+        "circled number",
+        r"[①-⑳❶-❿➀-➉]",
+        lambda match, _dialect: f"{cardinal(int(unicodedata.numeric(match[0])))},",
+        regex.compile(r"[①-⑳❶-❿➀-➉]"),
+    ),
+    rule("hashtag", r"(?<![\p{L}\p{N}])[#＃](?=\p{L})", "ハッシュタグ", "#＃"),
+    rule("number sign", r"(?:[#＃№]|(?<![A-Za-z])N[Oo]\.)\s?(?=[0-9０-９])", "ナンバー", "#＃№N"),
+    rule("and", r"(?<=\w)\s?[&＆]\s?(?=\w)", "アンド", "&＆"),
+    rule("plus", r"(?<=[A-Za-z])[+＋]{1,2}", lambda match, _dialect: "プラス" * len(match[0]), "+＋"),
+    rule("about", r"(?<![約\p{L}\p{N}])[~～〜∼](?=[$¥￥€£]?[0-9０-９])", "やく", "~～〜∼"),
+    rule("arrow", r"(?<=[\p{L}\p{N}]\s?)(?:->|=>|→|⇒)(?=\s?[\p{L}\p{N}])", ",", re.compile("->|=>|→|⇒")),
+    rule("bars", r"\|(?:\s*+\|)*+", ",", "|"),
+    rule("ornament", r"([*_=~#^<>+\\/|～-])\1{2,}+", " ", "*_=~#^<>+\\/|～-"),
+]
+LAST = cjk.last(lambda text: decimal(text) if len(text) < 13 else digits(text), _SIGNS, _GREEK)
