@@ -31,7 +31,10 @@ from kokoro_server.text.written import Sentence, WrittenText
 # The most characters and sentences in the first call to G2P, the second and so on: few at first, so that synthesis can
 # start early.
 _CALL_LIMITS = ((80, 2), (500, 8), (2_000, 32), (4_000, 64))
-_LONG_TEXT = 2_000  # characters; a longer text is split in a thread: if it is all numbers that takes time
+# A longer text, or one that has more numbers and signs, is read in a thread: each of these takes some 0.1 ms.
+_LONG_TEXT = 2_000  # characters
+_MANY_SIGNS = 10
+_SIGN = re.compile(r"[0-9]+|[^\w\s.,;:!?'\"()-]+")
 _LONGEST_TURN = 0.005  # seconds that a text may hold the event loop, about
 _PHONEMES_PER_CHARACTER = {languages.JA: 2.7, languages.ZH: 4.0}  # about
 _PHONEMES_PER_LETTER = 1.2  # about, in the other languages
@@ -113,7 +116,7 @@ class Reader:
         phonemes = int(len(text) * _PHONEMES_PER_CHARACTER.get(language, _PHONEMES_PER_LETTER))
         packer, silent = self._packer(speed, phonemes, streamed=streamed), True
         calls = _group_into_calls(written.sentences())
-        async for call in _in_turns(calls, in_thread=len(text) > _LONG_TEXT):
+        async for call in _in_turns(calls, in_thread=_takes_time(text)):
             sentences, dropped = await self._phonemize(call.items, language)
             skipped += len(self._skip(dropped, language, options))
             for item in _pack(packer, sentences, more=call.more):
@@ -136,7 +139,7 @@ class Reader:
         skipped = await self._skipped(text, language, written, options)
         claims = await asyncio.to_thread(lambda: list(written.claims()))
         sentences = list[PhonemizedSentence]()
-        async for call in _in_turns(_group_into_calls(written.sentences()), in_thread=len(text) > _LONG_TEXT):
+        async for call in _in_turns(_group_into_calls(written.sentences()), in_thread=_takes_time(text)):
             phonemized, dropped = await self._phonemize(call.items, language)
             skipped += self._skip(dropped, language, options)
             sentences += (each for each in phonemized if isinstance(each, PhonemizedSentence))
@@ -227,6 +230,10 @@ class _Turn:
         if time.perf_counter() - self._began > _LONGEST_TURN:
             await asyncio.sleep(0)
             self._began = time.perf_counter()
+
+
+def _takes_time(text: str) -> bool:
+    return len(text) > _LONG_TEXT or len(_SIGN.findall(text)) > _MANY_SIGNS
 
 
 async def _in_turns(calls: Iterator[_G2PCall | None], *, in_thread: bool) -> AsyncIterator[_G2PCall]:

@@ -7,7 +7,7 @@ import regex
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from kokoro_server.g2p.languages import EN_GB, EN_US, ENGLISH, Language
+from kokoro_server.g2p.languages import EN_GB, EN_US, ENGLISH, LANGUAGES, Language
 from kokoro_server.text.spoken import apply, claims
 from kokoro_server.text.traced import Traced
 from tests.text.spoken.readings import FILES, load
@@ -73,3 +73,12 @@ def test_plain_text_is_left_alone() -> None:
 
 def test_what_is_untouchable_is_not_claimed() -> None:
     assert [claim.start for claim in claims("5 [5](/fˈIv/) 5", EN_US, untouchable=[(2, 13)])] == [0, 14]
+
+
+@pytest.mark.parametrize("language", LANGUAGES, ids=lambda language: language.code)
+def test_every_number_sign_of_unicode_can_be_met(language: Language) -> None:
+    """`regex` may know a newer Unicode than Python does."""
+    signs = regex.findall(r"[\p{N}\p{Pc}]", "".join(map(chr, range(0x110000))))
+    text = " ".join(signs)
+    claimed = {place for claim in claims(text, language) for place in range(claim.start, claim.end)}
+    assert [sign for place, sign in enumerate(text) if sign != " " and place not in claimed] == []

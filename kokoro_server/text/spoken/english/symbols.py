@@ -54,6 +54,12 @@ def _left_over(match: Any, dialect: Dialect) -> Reading:
     return " "
 
 
+def _other_digits(match: Any, dialect: Dialect) -> Reading:
+    """Digits of other scripts, unless they are newer than this Python's Unicode."""
+    known = "".join(str(unicodedata.digit(each, "")) for each in match[0])
+    return decimal(known, dialect) if known else None
+
+
 def _numeral(sign: str, dialect: Dialect) -> str:
     plain = unicodedata.normalize("NFKC", sign)
     digits = "".join(str(unicodedata.digit(each, "")) for each in plain)
@@ -95,11 +101,6 @@ RULES = [
 LAST = [
     rule("dash", r"(?<=[0-9])[-–—~](?=[0-9])", " ", "-–—~"),
     rule("digits", r"[0-9]++(?:\.[0-9]++)?+", lambda match, dialect: decimal(match[0], dialect), DIGITS),
-    rule(
-        "digits",
-        r"\p{Nd}++",
-        lambda match, dialect: decimal("".join(str(unicodedata.digit(each)) for each in match[0]), dialect),
-        NOT_ASCII,
-    ),
-    rule("sign", r"(?V1)[[\p{S}\p{N}\p{Co}\p{Cn}]&@#%/\\*_§¶†‡•·‣′″‰{}|~№`¿¡※⁂]", _left_over, _NOT_PLAIN),
+    rule("digits", r"\p{Nd}++", _other_digits, NOT_ASCII),
+    rule("sign", r"(?V1)[[\p{S}\p{N}\p{Pc}\p{Co}\p{Cn}]&@#%/\\*_§¶†‡•·‣′″‰{}|~№`¿¡※⁂]", _left_over, _NOT_PLAIN),
 ]

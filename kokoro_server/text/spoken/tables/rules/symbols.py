@@ -37,7 +37,9 @@ def last(table: Table) -> list[Rule]:
     """White space, letters, quotes, brackets and marks of a pause are all that may pass."""
 
     def digits(match: Any, _dialect: Dialect) -> Reading:
-        return table.integer("".join(str(unicodedata.digit(each)) for each in match[0]))
+        # They may be newer than this Python's Unicode.
+        known = "".join(str(unicodedata.digit(each, "")) for each in match[0])
+        return table.integer(known) if known else None
 
     def left_over(match: Any, _dialect: Dialect) -> Reading:
         """A sign by its name; an ornament is silent."""
@@ -60,5 +62,5 @@ def last(table: Table) -> list[Rule]:
     return [
         rule("dash", rf"(?<={D})[{DASHES}~](?={D})", " ", DASHES + "~"),
         rule("digits", r"\p{Nd}++", digits, re.compile(r"\d")),
-        rule("sign", r"(?V1)[[\p{S}\p{N}\p{Co}\p{Cn}]&@#%/\\*_§¶†‡•·‣′″‰{}|~№`※⁂]", left_over),
+        rule("sign", r"(?V1)[[\p{S}\p{N}\p{Pc}\p{Co}\p{Cn}]&@#%/\\*_§¶†‡•·‣′″‰{}|~№`※⁂]", left_over),
     ]
