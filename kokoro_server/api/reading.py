@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter, Request
+import asyncio
+import json
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from fastapi import APIRouter, Request, Response
 
 from kokoro_server.api.disconnect import cancel_on_disconnect
-from kokoro_server.api.schemas import ReadingRequest, ReadSentence, ReadSpan, ReadWord, TextReading
-from kokoro_server.api.tts import ERRORS, get_parts
+from kokoro_server.api.schemas import ReadingRequest, TextReading
+from kokoro_server.api.tts import ERRORS, PartsResponse, get_parts
 from kokoro_server.text.phonemized import PhonemizedSentence
+from kokoro_server.text.reader import Reading
+from kokoro_server.text.spoken import Claim
 
 router = APIRouter(tags=["text"])
 
+PART_BYTES = 64 * 1024  # of an answer, about
 
-@router.post("/text/reading", responses=ERRORS)
-async def reading(body: ReadingRequest, request: Request) -> TextReading:
+
+@router.post("/text/reading", response_model=TextReading, responses=ERRORS)
+async def reading(body: ReadingRequest, request: Request) -> Response:
     """Tell how a text would be said: its phonemes, and each span that is not said as it is written.
 
     Offsets are in the text that was sent, in characters.
@@ -21,38 +30,50 @@ async def reading(body: ReadingRequest, request: Request) -> TextReading:
     synthesizer = get_parts(request).synthesizer
     speech = body.speech()
     found = await cancel_on_disconnect(request.receive, synthesizer.reading(speech))
-    return TextReading(
-        language=synthesizer.language(speech).code,
-        phonemes=" ".join(sentence.phonemes for sentence in found.sentences),
-        sentences=[_sentence(sentence) for sentence in found.sentences],
-        readings=[
-            ReadSpan(
-                start=claim.start,
-                end=claim.end,
-                source=body.text[claim.start : claim.end],
-                words=claim.words.strip(),
-                rule=claim.rule,
-            )
-            for claim in found.claims
-        ],
-        words=[word for sentence in found.sentences for word in _words(sentence, body.text)],
-        skipped=found.skipped,
-    )
+    parts = await asyncio.to_thread(_json, found, body.text, synthesizer.language(speech).code)
+    return PartsResponse(parts, media_type="application/json", headers={})
 
 
-def _sentence(sentence: PhonemizedSentence) -> ReadSentence:
+def _json(found: Reading, text: str, language: str) -> list[bytes]:
+    """A `TextReading` as JSON, item by item: made at one go, that of a long text would keep the GIL."""
+    head = {
+        "language": language,
+        "phonemes": " ".join(sentence.phonemes for sentence in found.sentences),
+        "skipped": found.skipped,
+    }
+    lists = {
+        "sentences": map(_sentence, found.sentences),
+        "readings": (_span(claim, text) for claim in found.claims),
+        "words": (word for sentence in found.sentences for word in _words(sentence, text)),
+    }
+    parts, part = list[bytes](), json.dumps(head)[:-1].encode()
+    for name, items in lists.items():
+        for item in (f', "{name}": ['.encode(), *_items(items), b"]"):
+            part += item
+            if len(part) > PART_BYTES:
+                parts.append(part)
+                part = b""
+    return [*parts, part + b"}"]
+
+
+def _items(items: Iterable[dict[str, Any]]) -> Iterator[bytes]:
+    comma = ""
+    for item in items:
+        yield (comma + json.dumps(item)).encode()
+        comma = ", "
+
+
+def _sentence(sentence: PhonemizedSentence) -> dict[str, Any]:
     span = sentence.span
-    return ReadSentence(start=span.start, end=span.end, text=span.text, phonemes=sentence.phonemes)
+    return {"start": span.start, "end": span.end, "text": span.text, "phonemes": sentence.phonemes}
 
 
-def _words(sentence: PhonemizedSentence, text: str) -> list[ReadWord]:
-    return [
-        ReadWord(
-            start=word.start,
-            end=word.end,
-            text=text[word.start : word.end],
-            phonemes=sentence.phonemes[word.phoneme_start : word.phoneme_end],
-            phrase=word.phrase,
-        )
-        for word in sentence.words
-    ]
+def _span(claim: Claim, text: str) -> dict[str, Any]:
+    source, words = text[claim.start : claim.end], claim.words.strip()
+    return {"start": claim.start, "end": claim.end, "source": source, "words": words, "rule": claim.rule}
+
+
+def _words(sentence: PhonemizedSentence, text: str) -> Iterator[dict[str, Any]]:
+    for word in sentence.words:
+        written, phonemes = text[word.start : word.end], sentence.phonemes[word.phoneme_start : word.phoneme_end]
+        yield {"start": word.start, "end": word.end, "text": written, "phonemes": phonemes, "phrase": word.phrase}

@@ -116,7 +116,7 @@ class Reader:
         phonemes = int(len(text) * _PHONEMES_PER_CHARACTER.get(language, _PHONEMES_PER_LETTER))
         packer, silent = self._packer(speed, phonemes, streamed=streamed), True
         calls = _group_into_calls(written.sentences())
-        async for call in _in_turns(calls, in_thread=_takes_time(text)):
+        async for call in _in_turns(calls, in_thread=_takes_time(text, options)):
             sentences, dropped = await self._phonemize(call.items, language)
             skipped += len(self._skip(dropped, language, options))
             for item in _pack(packer, sentences, more=call.more):
@@ -139,7 +139,7 @@ class Reader:
         skipped = await self._skipped(text, language, written, options)
         claims = await asyncio.to_thread(lambda: list(written.claims()))
         sentences = list[PhonemizedSentence]()
-        async for call in _in_turns(_group_into_calls(written.sentences()), in_thread=_takes_time(text)):
+        async for call in _in_turns(_group_into_calls(written.sentences()), in_thread=_takes_time(text, options)):
             phonemized, dropped = await self._phonemize(call.items, language)
             skipped += self._skip(dropped, language, options)
             sentences += (each for each in phonemized if isinstance(each, PhonemizedSentence))
@@ -152,7 +152,7 @@ class Reader:
             await asyncio.to_thread(spoken.load, language)
         lexicon = await self._lexicon.for_language(language) if self._lexicon else None
         if options.lexicon:
-            lexicon = request_lexicon(options.lexicon, lexicon)
+            lexicon = await asyncio.to_thread(request_lexicon, options.lexicon, lexicon)
         return WrittenText(stretches, language, lexicon, options)
 
     async def _skipped(self, text: str, language: Language, written: WrittenText, options: ReadingOptions) -> str:
@@ -232,8 +232,8 @@ class _Turn:
             self._began = time.perf_counter()
 
 
-def _takes_time(text: str) -> bool:
-    return len(text) > _LONG_TEXT or len(_SIGN.findall(text)) > _MANY_SIGNS
+def _takes_time(text: str, options: ReadingOptions) -> bool:
+    return len(text) > _LONG_TEXT or len(_SIGN.findall(text)) > _MANY_SIGNS or options.lexicon is not None
 
 
 async def _in_turns(calls: Iterator[_G2PCall | None], *, in_thread: bool) -> AsyncIterator[_G2PCall]:

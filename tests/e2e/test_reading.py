@@ -11,6 +11,7 @@ import httpx
 import pytest
 from websockets.sync.client import connect
 
+from kokoro_server.api.schemas import TextReading
 from tests.servers import Server
 
 TOKYO = "Tokyo (東京) is large."
@@ -40,6 +41,14 @@ def test_a_reading_says_what_is_said_and_why(tiny_server: Server) -> None:
     words = [word["text"] for word in answer["words"]]
     assert words[:4] == ["Dr.", "Ng", "paid", "$5"]
     assert all(text[word["start"] : word["end"]] == word["text"] and word["phonemes"] for word in answer["words"])
+
+
+def test_a_long_text_is_read_whole(tiny_server: Server) -> None:
+    text = "Item 12 costs $3.50 (10% off) since 3/4/2025; see **page 7**.\n" * 400
+    answer = reading(tiny_server, text)
+    TextReading.model_validate(answer)
+    assert len(answer["sentences"]) == 400
+    assert sum(span["rule"] == "money" for span in answer["readings"]) == 400
 
 
 def test_the_language_is_the_voices_unless_one_is_given(tiny_server: Server) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import regex
 
+from kokoro_server.text.spoken.emoji import emoji
 from kokoro_server.text.spoken.engine import Dialect, Reading, Rule, Where, rule
 from kokoro_server.text.spoken.patterns import DIGITS, any_of
 
@@ -34,8 +35,6 @@ GREEK_LETTER = re.compile(r"[Α-ω]")
 
 _FULL_WIDTH = {ord(wide): ord(wide) - 0xFEE0 for wide in "０１２３４５６７８９．，：／－＋％＄＃＠＆＝＜＞＊＿～"}
 _ROMAN = {"I": 1, "V": 5, "X": 10, "L": 50, "C": 100, "D": 500, "M": 1000}
-_EMOJI = r"[[\p{Extended_Pictographic}\p{Emoji_Modifier}\p{Regional_Indicator}]--[©®™‼⁉ℹ↔←→↑↓〰〽㊗㊙]]"
-_JOINERS = r"[\ufe0e\ufe0f\u200d\u20e3\U000e0020-\U000e007f]"
 _EMOTICON = (
     r"(?<![\p{L}\p{N}])(?:[:;][-o^']?[)(DPp]|\^_+\^|-_-|T_T|>_<|[（(][^\p{L}\p{N}\s()（）]{2,8}[)）])(?![\p{L}\p{N}])"
 )
@@ -142,7 +141,7 @@ LETTERS = [
 ]
 PICTURES = [
     rule("emoticon", _EMOTICON, "", _FACE),
-    rule("emoji", rf"(?V1){_EMOJI}(?:{_EMOJI}|{_JOINERS})*+", "", NOT_ASCII_SIGN),
+    emoji("〰〽㊗㊙", NOT_ASCII_SIGN),
 ]
 
 

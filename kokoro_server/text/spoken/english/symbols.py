@@ -6,6 +6,7 @@ import re
 import unicodedata
 from typing import Any
 
+from kokoro_server.text.spoken.emoji import EMOTICON, emoji
 from kokoro_server.text.spoken.engine import Dialect, Reading, rule
 from kokoro_server.text.spoken.english.patterns import INNER_DOT, NOT_ASCII
 from kokoro_server.text.spoken.english.words import decimal, letters
@@ -22,14 +23,7 @@ _SIGNS = {
     "ª": "", "º": "", "−": "minus", "∕": "slash", "⁄": "slash", "℃": "degrees Celsius", "℉": "degrees Fahrenheit",
     "~~": "", "¦": ",", "※": "", "⁂": "", "¡": "", "¿": "",
 }  # fmt: skip
-_EMOJI = r"[[\p{Extended_Pictographic}\p{Emoji_Modifier}\p{Regional_Indicator}]--[©®™‼⁉ℹ↔←→↑↓]]"
-_JOINERS = r"[\ufe0e\ufe0f\u200d\u20e3\U000e0020-\U000e007f]"
-_EMOTICON = (
-    r"(?<![\p{L}\p{N}])(?:[:;][-o^']?[)(\]\[DPpOo|/\\]|=[)(D]|[xX]D|<3|\([:;](?![\p{L}\p{N})])|\^_\^|-_-|o_O|O_o|"
-    r"T_T|>_<|\\o/|¯\\_\(ツ\)_/¯)(?![\p{L}\p{N}])"
-)
 _NOT_PLAIN = re.compile(r"[^ \n!\"'(),.:;?A-Za-z\[\]‘’“”–—…-]")
-_FACE = re.compile(r"[:;][-o^']?[)(\]\[DPpOo|/\\]|=[)(D]|[xX]D|<3|\([:;]|_|\\o/")
 
 
 def _number_sign(_match: Any, _dialect: Dialect) -> Reading:
@@ -72,8 +66,8 @@ def _numeral(sign: str, dialect: Dialect) -> str:
 RULES = [
     # The minute of a goal: Saka (12', 45+1').
     rule("minute", r"(?<=\((?:[0-9+]{1,6}['′’], ?){0,5}[0-9]{1,3}(?:\+[0-9]{1,2})?)['′’](?=[,)])", "", "'′’", "("),
-    rule("emoticon", _EMOTICON, "", _FACE),
-    rule("emoji", rf"(?V1){_EMOJI}(?:{_EMOJI}|{_JOINERS})*+", "", NOT_ASCII),
+    EMOTICON,
+    emoji(),
     rule("number sign", r"(?<![\p{L}\p{N}&])(?P<sign>\#)\s?(?=[0-9])", _number_sign, "#"),
     rule("number sign", r"(?<=\p{L}{2})\#(?![\p{L}\p{N}])", "number", "#"),
     rule("section sign", r"§§?\s?", lambda match, _dialect: "sections" if "§§" in match[0] else "section", "§"),

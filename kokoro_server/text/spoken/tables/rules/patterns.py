@@ -22,7 +22,6 @@ RIGHT = rf"(?![\p{{L}}\p{{M}}\p{{N}}])(?![.,:]{D})"
 WORD_END = r"(?![\p{L}\p{M}\p{N}])"
 AT_NUMBER = re.compile(rf"(?<!{D}){D}")
 INNER_DOT = re.compile(r"\.[^\W_]")
-NOT_ASCII = re.compile(r"[^\x00-\x7f]")
 # Whether a dot belongs to an abbreviation alone, and ends no sentence: in a claim it then goes with the abbreviation.
 OWN_DOT = r"(?:\.(?!\s*+\Z|\s*+\n|\s++[\"“«‘'(¿¡]?\p{Lu}))"
 _NOUN = regex.compile(rf"(?:{SPACE}|[*_-])++(?:mil{SPACE})?+(?P<noun>\p{{L}}[\p{{L}}\p{{M}}]++)(?!\.\p{{L}})")

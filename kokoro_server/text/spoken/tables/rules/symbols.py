@@ -6,21 +6,17 @@ import re
 import unicodedata
 from typing import Any
 
+from kokoro_server.text.spoken.emoji import EMOTICON, emoji
 from kokoro_server.text.spoken.engine import Dialect, Reading, Rule, rule
-from kokoro_server.text.spoken.tables.rules.patterns import DASHES, DIGITS, NOT_ASCII, SPACE, D
+from kokoro_server.text.spoken.tables.rules.patterns import DASHES, DIGITS, SPACE, D
 from kokoro_server.text.spoken.tables.table import Table
-
-_EMOJI = r"[[\p{Extended_Pictographic}\p{Emoji_Modifier}\p{Regional_Indicator}]--[©®™‼⁉ℹ↔←→↑↓✔✓✗✘]]"
-_JOINERS = r"[\ufe0e\ufe0f\u200d\u20e3\U000e0020-\U000e007f]"
-_EMOTICON = r"(?<![\p{L}\p{N}])(?:[:;][-o^']?[)(\]\[DPpOo|/\\]|=[)(D]|[xX]D|<3|\^_\^|-_-|T_T|>_<|\\o/)(?![\p{L}\p{N}])"
-_FACE = re.compile(r"[:;][-o^']?[)(\]\[DPpOo|/\\]|=[)(D]|[xX]D|<3|_|\\o/")
 
 
 def rules(table: Table) -> list[Rule]:
     signs = table.signs
     return [
-        rule("emoticon", _EMOTICON, "", _FACE),
-        rule("emoji", rf"(?V1){_EMOJI}(?:{_EMOJI}|{_JOINERS})*+", "", NOT_ASCII),
+        EMOTICON,
+        emoji("✔✓✗✘"),
         rule("number sign", rf"(?<![\p{{L}}\p{{N}}&])\#(?={SPACE}?{D})", signs["№"], "#"),
         rule("section sign", rf"§§?(?={SPACE}?)", signs["§"], "§"),
         rule("about", rf"(?<![\p{{L}}\p{{N}}/])[~∼≈](?={SPACE}?[$£€]?{D})", signs["≈"], "~∼≈"),
