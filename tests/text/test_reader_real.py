@@ -15,6 +15,7 @@ from kokoro_server.g2p import languages
 from kokoro_server.g2p.child import G2PChild
 from kokoro_server.g2p.client import G2PClient
 from kokoro_server.g2p.languages import Language
+from kokoro_server.text.pauses import Pause
 from kokoro_server.text.pieces import Piece, PieceSizes
 from kokoro_server.text.reader import Reader
 
@@ -161,3 +162,21 @@ async def test_plain_text_is_read_as_it_always_was(reader: Reader) -> None:
     pieces = await read(reader, text)
     assert " ".join(piece.phonemes for piece in pieces) == phonemes
     assert word_texts(text, pieces) == re.findall(r"[\w'-]+", text)
+
+
+async def test_pauses_and_pronunciations_stand_beside_what_is_put_in_words(reader: Reader) -> None:
+    text = "It is $5. [pause:1s] [5 km](/fˈIv/) is 5 km, [Dr.](/dˈɑk/) No. 5. [pause:500ms]"
+    items = [item async for item in reader.pieces(text, languages.EN_US)]
+    assert [item.seconds for item in items if isinstance(item, Pause)] == [1.0, 0.5]
+    pieces = [item for item in items if isinstance(item, Piece)]
+    assert word_texts(text, pieces) == ["It", "is", "$5", "5 km", "is", "5", "km", "Dr.", "No.", "5"]
+    given = [piece.phonemes[word.phoneme_start : word.phoneme_end] for piece in pieces for word in piece.words]
+    assert (given[3], given[7]) == ("fˈIv", "dˈɑk")
+
+
+async def test_what_is_said_for_one_sentence_may_be_longer_than_one_call_to_g2p(reader: Reader) -> None:
+    text = "See " + "a/" * 3_000 + "end."
+    pieces = await read(reader, text)
+    phonemes = " ".join(piece.phonemes for piece in pieces)
+    assert phonemes.count("slˈæʃ") >= 2_999
+    assert phonemes.rstrip(".").endswith("ˈɛnd")

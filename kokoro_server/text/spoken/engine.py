@@ -131,9 +131,9 @@ def _claims(each: Rule, match: Any, dialect: Dialect) -> list[Claim]:
     groups = [(0, reading)] if isinstance(reading, str) else reading
     spans = ((where if isinstance(where, tuple) else match.span(where), words) for where, words in groups)
     return [
-        Claim(_first(match.string, *span, words), span[1], words, each.name)
-        for span, words in spans
-        if span[0] < span[1]
+        Claim(_first(match.string, start, end, words), end, words, each.name)
+        for (start, end), words in spans
+        if start < end
     ]
 
 
