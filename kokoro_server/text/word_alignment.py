@@ -1,4 +1,4 @@
-"""English sentences: sent to G2P whole, but for very long ones. Their words are aligned with the tokens that come back."""
+"""English sentences: sent to G2P whole, but for very long ones. Their words are aligned with the tokens it returns."""
 
 from __future__ import annotations
 
