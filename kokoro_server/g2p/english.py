@@ -5,9 +5,12 @@ from __future__ import annotations
 import logging
 import re
 import unicodedata
+from bisect import bisect_left
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import cache
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import phonemizer  # type: ignore[import-untyped]
@@ -15,6 +18,8 @@ import spacy
 from misaki import en  # type: ignore[import-untyped]
 from misaki.espeak import EspeakFallback  # type: ignore[import-untyped]
 
+from kokoro_server.g2p.english_lexicon import APHERESES, EnglishLexicon
+from kokoro_server.g2p.latin_letters import to_latin
 from kokoro_server.g2p.phoneme_map import to_model_symbols
 from kokoro_server.g2p.result import G2PResult, Token
 
@@ -25,9 +30,11 @@ _USER_RATING = 5  # misaki's rating of phonemes that the user wrote into the tex
 # misaki's time grows with the cube of a word's parts, and espeak speaks only the beginning of a very long word.
 _LONG_WORD = re.compile(r"\S{13,}")
 _WORD_PART = re.compile(r"[A-Z]{1,45}[^\W\d_A-Z]{0,45}|[^\W\d_A-Z]{1,45}|\d{1,20}|[\W_]")
-_MAX_PARTS = 12  # a word is cut after so many parts
+_MAX_PARTS = 12  # a word of more parts is cut
+_PARTS_OF_CUT_WORD = 4  # into words of so many
 _MAX_WORD_CHARACTERS = 45  # or after so many characters
-_MAX_LINK_CHARACTERS = 40  # a word with phonemes in the text is not cut if it is no longer than this
+_CUT = "\v"  # the white space after a word that was cut
+_APOSTROPHES = ("'", "’", "‘", "ʼ")
 
 
 class English:
@@ -41,16 +48,12 @@ class English:
 
     def __call__(self, text: str) -> G2PResult:
         tokens, dropped = [], ""
-        for word in self._words(text):
+        for word in self._g2p(text)[1]:
             phonemes, lost = to_model_symbols(self._phonemes(word))
             dropped += lost
-            tokens.append(Token(word.text, word.whitespace, phonemes))
+            tokens.append(Token(word.text, word.whitespace.replace(_CUT, ""), phonemes))
         phonemes = "".join(token.phonemes + token.whitespace for token in tokens)
         return G2PResult(phonemes, tuple(tokens), "".join(dict.fromkeys(dropped)))
-
-    def _words(self, text: str) -> Iterator[Any]:
-        for part in _split_long_words(text):
-            yield from self._g2p(part)[1]
 
     def _phonemes(self, word: Any) -> str:
         phonemes: str = word.phonemes or ""
@@ -60,7 +63,7 @@ class English:
         return self._convert_words(plain) or self._g2p.fallback.spell(plain) or word.text
 
     def _convert_words(self, words: str) -> str:
-        phonemes: str = self._g2p(words)[0].strip()
+        phonemes: str = self._g2p(words)[0].replace(_CUT, "").strip()
         return phonemes if _has_letter_or_digit(phonemes) else ""
 
 
@@ -78,7 +81,7 @@ class _Misaki(en.G2P):  # type: ignore[misc]
         self.version = None
         self.british = british
         self.nlp = _spacy_model()
-        self.lexicon = en.Lexicon(british)
+        self.lexicon = EnglishLexicon(british)
         self.fallback = _Espeak(british)
         self.unk = ""  # misaki's mark for an unknown word; without it, such a word is known by its empty phonemes
 
@@ -94,18 +97,42 @@ class _Misaki(en.G2P):  # type: ignore[misc]
         spaCy's tokens spans two words of misaki's, such as 40–60, all phonemes after it go to the wrong words.
         """
         tokens, remaining = list[Any](), deque(links)
-        for token in self.nlp(text):
-            start, end = token.idx, token.idx + len(token.text)
+        for start, end, tag, space in self._spacy_tokens(text, links):
             while start < end:
                 while remaining and remaining[0].end <= start:
                     remaining.popleft()
                 link = remaining[0] if remaining and remaining[0].start < end else None
                 inside = link is not None and link.start <= start
                 stop = end if link is None else min(end, link.end if inside else link.start)
-                whitespace = token.whitespace_ if stop == end else ""
-                tokens.append(_token(text[start:stop], token.tag_, whitespace, link if inside else None, start))
+                whitespace = space if stop == end else ""
+                tokens.append(_token(text[start:stop], tag, whitespace, link if inside else None, start))
                 start = stop
         return tokens
+
+    def _spacy_tokens(self, text: str, links: list[_Link]) -> Iterator[tuple[int, int, str, str]]:
+        """The range in `text` of each of spaCy's tokens, its tag and the white space after it.
+
+        spaCy gets the text with a space wherever a long word is cut, and such a space is a _CUT.
+        """
+        cuts, passed = list(_long_word_cuts(text, links)), 0
+        cut_text = " ".join(text[start:end] for start, end in pairwise((0, *cuts, len(text))))
+        opening: int | None = None  # where an apostrophe is that belongs to the next token: 'tis
+        tokens = list(self.nlp(cut_text))
+        for token, following in zip(tokens, (*tokens[1:], None), strict=True):
+            while passed < len(cuts) and token.idx > cuts[passed] + passed:
+                passed += 1
+            start = token.idx - passed
+            end = start + len(token.text)
+            if following and _is_apheresis(token, following):
+                opening = start
+                continue
+            whitespace = _CUT if passed < len(cuts) and end == cuts[passed] else token.whitespace_
+            yield start if opening is None else opening, end, token.tag_, whitespace
+            opening = None
+
+
+def _is_apheresis(apostrophe: Any, word: Any) -> bool:
+    return apostrophe.text in _APOSTROPHES and not apostrophe.whitespace_ and word.text.lower() in APHERESES
 
 
 def _token(text: str, tag: str, whitespace: str, link: _Link | None, start: int) -> Any:
@@ -118,6 +145,9 @@ def _token(text: str, tag: str, whitespace: str, link: _Link | None, start: int)
 
 
 class _Espeak(EspeakFallback):  # type: ignore[misc]
+    # misaki makes e into A before it looks for the British eə and iə, and espeak writes them with a tie.
+    E2M = (("e^ə", "ɛː"), ("i^ə", "ɪə"), *EspeakFallback.E2M)
+
     def __init__(self, british: bool) -> None:
         """As misaki's own, without espeak's language flags, such as `(ko)`, which misaki leaves in the phonemes."""
         self.british = british
@@ -130,6 +160,10 @@ class _Espeak(EspeakFallback):  # type: ignore[misc]
             language_switch="remove-flags",
         )
         self.backend.logger.setLevel(logging.ERROR)  # it warns of every foreign word, though it reads it well
+
+    def __call__(self, token: Any) -> tuple[str | None, int | None]:
+        found: tuple[str | None, int | None] = super().__call__(replace(token, text=to_latin(token.text)))
+        return found
 
     def spell(self, text: str) -> str:
         """The names of the characters of `text`, where espeak has any."""
@@ -162,23 +196,16 @@ def _has_letter_or_digit(text: str) -> bool:
     return any(character.isalnum() for character in text)
 
 
-def _split_long_words(text: str) -> Iterator[str]:
-    """`text` in one part, unless it has words so long that they have to be cut."""
-    start = 0
-    for cut in _long_word_cuts(text):
-        yield text[start:cut]
-        start = cut
-    yield text[start:]
-
-
-def _long_word_cuts(text: str) -> Iterator[int]:
-    links = [link.span() for link in en.LINK_REGEX.finditer(text) if len(link[1]) <= _MAX_LINK_CHARACTERS]
+def _long_word_cuts(text: str, links: Sequence[_Link]) -> Iterator[int]:
+    """Where to cut words that are too long, but none that has its phonemes from the user."""
+    starts = [link.start for link in links]
     for word in _LONG_WORD.finditer(text):
-        start, parts = word.start(), 0
-        for part in _WORD_PART.finditer(text, *word.span()):
+        ends = [part.end() for part in _WORD_PART.finditer(text, *word.span())]
+        most, start, parts = _MAX_PARTS if len(ends) <= _MAX_PARTS else _PARTS_OF_CUT_WORD, word.start(), 0
+        for end in ends[:-1]:
             parts += 1
-            end = part.end()
-            is_full = parts == _MAX_PARTS or end - start >= _MAX_WORD_CHARACTERS
-            if is_full and end < word.end() and not any(first < end < last for first, last in links):
+            before = bisect_left(starts, end) - 1
+            in_link = before >= 0 and end < links[before].end
+            if (parts == most or end - start >= _MAX_WORD_CHARACTERS) and not in_link:
                 yield end
                 start, parts = end, 0

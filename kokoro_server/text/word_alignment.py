@@ -1,4 +1,4 @@
-"""English sentences: sent to G2P whole. The words of the text are aligned with the tokens that come back."""
+"""English sentences: sent to G2P whole, but for very long ones. Their words are aligned with the tokens it returns."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from kokoro_server.g2p.result import G2PResult, Token
 from kokoro_server.text.markup import Part, Pronunciation
 from kokoro_server.text.phonemized import PhonemizedSentence, Word, has_sound
 from kokoro_server.text.phrase_alignment import as_phrase
-from kokoro_server.text.splitter import Span
+from kokoro_server.text.splitter import Span, split_long
 from kokoro_server.text.traced import Traced
 
+_MAX_TEXT = 2_000  # characters sent to G2P at once: a sentence may be all signs, each of which is said in words
 _MAX_SKIPPED = 16  # characters that G2P may have left out between two tokens
 _BEFORE_LINK = re.compile(r"(?:\A|[\s—])[(“‘\"']*\Z")
 _AFTER_LINK = re.compile(r"[.,;:!?…)”’\"']*(?:[\s—]|\Z)|['’]s\b|-\w")
@@ -40,7 +41,7 @@ class WordAlignedSentence:
                 sent += f"[{part.word.text}](/{part.phonemes}/)"
             else:
                 sent += part.text
-        self.texts = (sent,)
+        self.texts = tuple(sent[start:end] for start, end in split_long(sent, 0, len(sent), _MAX_TEXT))
         self._parts = read
 
     @cached_property
@@ -49,11 +50,11 @@ class WordAlignedSentence:
         return Traced.join(self._parts)
 
     def with_phonemes(self, results: Sequence[G2PResult]) -> PhonemizedSentence:
-        """The sentence with the phonemes of its only text."""
-        result = results[0]
-        tokens = result.tokens or ()
-        if "".join(token.phonemes + token.whitespace for token in tokens) != result.phonemes:
-            phonemes = result.phonemes.strip()
+        """The sentence with the phonemes of its texts."""
+        tokens = tuple(token for result in results for token in result.tokens or ())
+        whole = "".join(result.phonemes for result in results)
+        if "".join(token.phonemes + token.whitespace for token in tokens) != whole:
+            phonemes = whole.strip()
             return PhonemizedSentence(self._span, phonemes, lambda: as_phrase(self._text, phonemes))
         phonemes = self._align(tokens)[0] if self._pronunciations else _join_phonemes(tokens)
         return PhonemizedSentence(self._span, phonemes, lambda: self._words(tokens, phonemes))

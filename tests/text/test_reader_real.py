@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import AsyncIterator
+from itertools import pairwise
 
 import pytest
 import pytest_asyncio
 
+from kokoro_server.audio.captions import Timing, cues
 from kokoro_server.engine import vocab
 from kokoro_server.g2p import languages
 from kokoro_server.g2p.child import G2PChild
 from kokoro_server.g2p.client import G2PClient
 from kokoro_server.g2p.languages import Language
+from kokoro_server.text.pauses import Pause
 from kokoro_server.text.pieces import Piece, PieceSizes
 from kokoro_server.text.reader import Reader
 
@@ -134,3 +137,64 @@ async def test_a_long_text_is_spoken_to_the_end(reader: Reader) -> None:
     assert len(pieces[0].phonemes) <= 50
     assert all(len(piece.phonemes) <= 400 for piece in pieces)
     assert [piece.last for piece in pieces] == [False] * (len(pieces) - 1) + [True]
+
+
+NUMBERS = (
+    "On Dec. 25, 2024, Dr. Smith paid $1,250.50 (50% of it) for 10 kg of H2O at 3:30–4:30pm, or -5°C. "
+    "See [the docs](https://a.org/b) or **call** 555-0199; it's 2–1, the 21st of the 1990s, 1/2 of 3.14."
+)
+NUMBER_WORDS = (
+    "On|Dec.|25|2024|Dr.|Smith|paid|$1,250.50|50%|of|it|for|10|kg|of|H2O|at|3:30|–|4:30pm|or|-|5°C|See|the|docs|or|call|"
+    "555-0199|it's|2|–|1|the|21st|of|the|1990s|1/2|of|3.14"
+)
+
+
+async def test_a_number_is_one_word_as_it_is_written_and_a_range_is_three(reader: Reader) -> None:
+    assert word_texts(NUMBERS, await read(reader, NUMBERS)) == NUMBER_WORDS.split("|")
+
+
+async def test_subtitles_of_numbers_show_them_as_they_are_written(reader: Reader) -> None:
+    timings, now = list[Timing](), 0.0
+    for piece in await read(reader, NUMBERS):
+        for word in piece.words:
+            times = now + word.phoneme_start / 10, now + word.phoneme_end / 10
+            timings.append(Timing(NUMBERS[word.start : word.end], *times, word.start, word.end, word.phrase))
+        now += len(piece.phonemes) / 10
+    assert all(one.start < one.end <= other.start for one, other in pairwise(timings))
+    made = cues(timings, NUMBERS)
+    assert " ".join(cue.text for cue in made).split() == NUMBERS.split()
+    shown = next(cue for cue in made if "$1,250.50" in cue.text)
+    spoken = next(timing for timing in timings if timing.text == "$1,250.50")
+    assert shown.start <= spoken.start < spoken.end <= shown.end + 0.001
+
+
+async def test_plain_text_is_read_as_it_always_was(reader: Reader) -> None:
+    text = (
+        "She didn't know what he'd meant, and she couldn't ask. They're leaving, aren't they? I've never seen such a "
+        'thing — not once. "Don\'t!" cried Anna-Maria. "It\'s the neighbour\'s dog."'
+    )
+    phonemes = (
+        "ʃˌi dˈɪdᵊnt nˈO wˌʌt hid mˈɛnt, ænd ʃi kˌʊdᵊnt ˈæsk. ðˌɛɹ lˈivɪŋ, ˌɑɹnt ðA? ˌIv nˈɛvəɹ sˈin sˈʌʧ ɐ "
+        "θˈɪŋ — nˌɑt wˈʌns. “dˈOnt!” kɹˈId ˌɑnəmˈɑɹiə. “ˌɪts ðə nˈAbəɹz dˈɔɡ.”"
+    )
+    pieces = await read(reader, text)
+    assert " ".join(piece.phonemes for piece in pieces) == phonemes
+    assert word_texts(text, pieces) == re.findall(r"[\w'-]+", text)
+
+
+async def test_pauses_and_pronunciations_stand_beside_what_is_put_in_words(reader: Reader) -> None:
+    text = "It is $5. [pause:1s] [5 km](/fˈIv/) is 5 km, [Dr.](/dˈɑk/) No. 5. [pause:500ms]"
+    items = [item async for item in reader.pieces(text, languages.EN_US)]
+    assert [item.seconds for item in items if isinstance(item, Pause)] == [1.0, 0.5]
+    pieces = [item for item in items if isinstance(item, Piece)]
+    assert word_texts(text, pieces) == ["It", "is", "$5", "5 km", "is", "5", "km", "Dr.", "No.", "5"]
+    given = [piece.phonemes[word.phoneme_start : word.phoneme_end] for piece in pieces for word in piece.words]
+    assert (given[3], given[7]) == ("fˈIv", "dˈɑk")
+
+
+async def test_what_is_said_for_one_sentence_may_be_longer_than_one_call_to_g2p(reader: Reader) -> None:
+    text = "See " + "a/" * 3_000 + "end."
+    pieces = await read(reader, text)
+    phonemes = " ".join(piece.phonemes for piece in pieces)
+    assert phonemes.count("slˈæʃ") >= 2_999
+    assert phonemes.rstrip(".").endswith("ˈɛnd")

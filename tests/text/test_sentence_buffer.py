@@ -10,7 +10,7 @@ from kokoro_server.text.sentence_buffer import SentenceBuffer
 from kokoro_server.text.splitter import sentences
 
 TEXTS = [
-    "One. Two! Three? Four",
+    "One. Two! Three? Four!",
     "Dr. Smith met Mrs. Jones at 5 p.m. He paid 3.14 dollars. Pi is 3.14. Really.",
     "In the U.S. The law. In the U.S. Army. J. R. R. Tolkien wrote. Smith Jr. He won.",
     'Wait... What?! "Stop!" he said. "Why?" She asked (at last.) Then he said “Go.” She went.',

@@ -130,4 +130,14 @@ def _claims(each: Rule, match: Any, dialect: Dialect) -> list[Claim]:
         return []
     groups = [(0, reading)] if isinstance(reading, str) else reading
     spans = ((where if isinstance(where, tuple) else match.span(where), words) for where, words in groups)
-    return [Claim(start, end, words, each.name) for (start, end), words in spans if start < end]
+    return [
+        Claim(_first(match.string, start, end, words), end, words, each.name)
+        for (start, end), words in spans
+        if start < end
+    ]
+
+
+def _first(text: str, start: int, end: int, words: str) -> int:
+    """Where what is said begins. The space before it may be the space between two sentences, which is in neither."""
+    body = text[start:end]
+    return end - len(body.lstrip()) if words.strip() and not body.isspace() else start
