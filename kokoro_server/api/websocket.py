@@ -58,13 +58,15 @@ from kokoro_server.audio.encode import Format
 from kokoro_server.errors import BadRequest, InvalidInput, KokoroError, TextTooLong, TooBusy
 from kokoro_server.g2p import languages
 from kokoro_server.parts import Parts
+from kokoro_server.text import spoken
 from kokoro_server.text.sentence_buffer import SentenceBuffer
 
 log = logging.getLogger(__name__)
 router = APIRouter()
 
 MAX_MESSAGE = 16_384  # characters
-APPENDED_AT_ONCE = 500  # characters: to find the sentences in them takes up to 20 ms
+APPENDED_AT_ONCE = 500  # characters: to find the sentences in them takes up to 20 ms, and hostile ones ten times that
+APPENDED_ON_THE_LOOP = 200  # characters, with what is unspoken before them: as many as a sentence has
 
 
 class Start(TTSRequest):
@@ -156,23 +158,28 @@ class _MessageLoop:
         if isinstance(message, Append):
             self._refuse_if_full(len(message.text))
             for start in range(0, len(message.text), APPENDED_AT_ONCE):
-                self._say(self._buffer.append(message.text[start : start + APPENDED_AT_ONCE]))
+                self._say(await self._append(message.text[start : start + APPENDED_AT_ONCE]))
                 await asyncio.sleep(0)
         elif isinstance(message, Start):
             message.rendering(message.format)
-            self._voices.canonical(message.voice)
-            if message.language:
-                languages.parse(message.language)
-            self._options = message
+            voice = self._voices.canonical(message.voice)
+            language = languages.parse(message.language) if message.language else languages.of_voice(voice)
+            await asyncio.to_thread(spoken.load, language)
+            self._options, self._buffer.language = message, language
             await self._ready()
         elif message.type == "cancel":
-            self._buffer = SentenceBuffer()
+            self._buffer = SentenceBuffer(self._buffer.language)
             await self._session.send_event("cancelled", ids=await self._session.cancel())
         else:
-            self._say(self._buffer.flush())
+            self._say(await asyncio.to_thread(self._buffer.flush))
             self._session.flush()
             if message.type == "close":
                 self._session.close()
+
+    async def _append(self, text: str) -> list[str]:
+        if len(self._buffer) + len(text) <= APPENDED_ON_THE_LOOP:
+            return self._buffer.append(text)
+        return await asyncio.to_thread(self._buffer.append, text)
 
     def _say(self, sentences: list[str]) -> None:
         for sentence in sentences:

@@ -41,7 +41,7 @@ class SentenceBuffer:
     """
 
     def __init__(self, language: Language = languages.EN_US) -> None:
-        self._language = language
+        self.language = language  # by whose rules it is read
         self._text = ""
         self._emitted = 0  # characters of `_text` whose sentences have been returned
         self._look_again = 0  # the length at which sentences that were kept back are looked at again
@@ -142,7 +142,7 @@ class SentenceBuffer:
         return spoken.Readings(self._claims(text[self._emitted :]), self._emitted)
 
     def _claims(self, text: str) -> list[spoken.Claim]:
-        return spoken.claims(text, self._language)
+        return spoken.claims(text, self.language)
 
     def _joined(self, group: Sequence[Span]) -> str:
         return self._text[group[0].start : group[-1].end]

@@ -118,7 +118,7 @@ _NOT_STREETS = (
     "The|A|An|On|In|At|By|To|Of|And|Or|But|From|With|For|When|While|As|If|Is|Was|Did|Does|Has|Had|Our|My|His|Her|"
     "Their|Your|This|That|Then|So|Yes|No|Hi|Hello|Dear|Ask|Call|See|Meet|Said|Thanks|Thank|Mr|Mrs|Ms|Prof"
 )
-_NAME_BEFORE = rf"(?<=(?<![\p{{L}}])(?!(?:{_NOT_STREETS})\b)(?:\p{{Lu}}[\p{{L}}'’]+|[0-9]+(?:st|nd|rd|th))\s)"
+_NAME_BEFORE = rf"(?<=(?<![\p{{L}}])(?!(?:{_NOT_STREETS})\b)(?:\p{{Lu}}[\p{{L}}'’]+|[0-9]+(?:st|nd|rd|th))[ \xa0])"
 
 
 def _title(match: Any, _dialect: Dialect) -> Reading:

@@ -48,6 +48,11 @@ def _left_over(match: Any, dialect: Dialect) -> Reading:
     return " "
 
 
+def _plain_letters(match: Any, _dialect: Dialect) -> Reading:
+    """Letters in circles and squares."""
+    return unicodedata.normalize("NFKC", match[0])
+
+
 def _other_digits(match: Any, dialect: Dialect) -> Reading:
     """Digits of other scripts, unless they are newer than this Python's Unicode."""
     known = "".join(str(unicodedata.digit(each, "")) for each in match[0])
@@ -66,6 +71,8 @@ def _numeral(sign: str, dialect: Dialect) -> str:
 RULES = [
     # The minute of a goal: Saka (12', 45+1').
     rule("minute", r"(?<=\((?:[0-9+]{1,6}['′’], ?){0,5}[0-9]{1,3}(?:\+[0-9]{1,2})?)['′’](?=[,)])", "", "'′’", "("),
+    rule("styled letters", "[Ⓐ-ⓩ\U0001f130-\U0001f149]+", _plain_letters, NOT_ASCII),
+    rule("apostrophe", r"(?<=\p{L})[′´](?=(?:t|s|re|ve|ll|d|m)\b)", "'", "′´"),
     EMOTICON,
     emoji(),
     rule("number sign", r"(?<![\p{L}\p{N}&])(?P<sign>\#)\s?(?=[0-9])", _number_sign, "#"),
