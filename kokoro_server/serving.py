@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import ctypes
 import gc
 import logging
 import math
@@ -35,6 +36,7 @@ MAX_UNSENT = 128 * 1024  # bytes that the kernel takes of a connection beyond wh
 UNREAD_GRACE = 30.0  # seconds after STREAM_IDLE_TIMEOUT in which what is unread may still be taken
 MAX_MESSAGE_BYTES = 4 * MAX_MESSAGE  # of a WebSocket message: no character has more in UTF-8
 SHUTDOWN_GRACE = 10  # seconds that running requests get when the server is asked to stop
+QUIET = 5  # seconds without a request, after which freed memory is given back to the system
 
 
 class Server(LimitedServer):
@@ -133,7 +135,9 @@ async def serve(app: FastAPI, settings: Settings) -> None:
             # We enter the lifespan, not uvicorn, so that a failure can be reported in one line.
             async with app.router.lifespan_context(app):
                 _freeze_heap()
+                trimming = asyncio.create_task(_trim_when_quiet(app.state.running))
                 await server.serve(sockets=[sock])
+                trimming.cancel()
                 log.info("stopping")
     if app.state.device_lost:
         raise EngineUnavailable(f"ended because the device is lost: {app.state.device_lost}")
@@ -156,6 +160,20 @@ def _freeze_heap() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(GC_THRESHOLD, 20, 20)
+
+
+async def _trim_when_quiet(running: RunningRequests) -> None:
+    """Give freed memory back to the system. glibc by itself keeps all that lies below a block still in use."""
+    try:
+        trim = ctypes.CDLL("libc.so.6").malloc_trim
+    except (OSError, AttributeError):  # another system, another libc
+        return
+    quiet = QUIET
+    while True:
+        await asyncio.sleep(1)
+        quiet = 0 if running.busy else quiet + 1
+        if quiet == QUIET:
+            await asyncio.to_thread(trim, 0)
 
 
 def _stop_on_signals(server: Server) -> Callable[[], None]:

@@ -17,9 +17,10 @@ from kokoro_server.g2p.languages import EN_US
 from kokoro_server.g2p.result import G2PResult, Token
 from kokoro_server.text import spoken
 from kokoro_server.text.markup import PRONUNCIATION_MARKUP
-from kokoro_server.text.reader import _split
+from kokoro_server.text.options import ReadingOptions
 from kokoro_server.text.splitter import Span
 from kokoro_server.text.word_alignment import WordAlignedSentence
+from kokoro_server.text.written import WrittenText
 from tests.text.heard import unheard
 
 ROOT = Path(__file__).parents[2]
@@ -43,7 +44,8 @@ def convert(http: httpx.Client, texts: list[str]) -> list[G2PResult]:
 
 
 def check(http: httpx.Client, *texts: str) -> None:
-    read = [(text, sentence) for text in texts for sentence in _split([Span(0, len(text), text)], EN_US, None)]
+    written = [(text, WrittenText([Span(0, len(text), text)], EN_US, None, ReadingOptions())) for text in texts]
+    read = [(text, sentence) for text, each in written for sentence in each.sentences()]
     sentences = [(text, each) for text, each in read if isinstance(each, WordAlignedSentence)]
     sent = [part for _, sentence in sentences for part in sentence.texts]
     assert not [text for text in sent if RAW.search(PRONUNCIATION_MARKUP.sub("", text))]

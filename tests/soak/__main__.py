@@ -25,6 +25,7 @@ from typing import Any
 
 import httpx
 
+from kokoro_server.serving import QUIET
 from tests import servers
 from tests.faults.machine import described
 from tests.servers import Server
@@ -80,6 +81,7 @@ async def watch(server: Server, samples: list[dict[str, Any]]) -> None:
 
 async def idle(server: Server, no_more_than: Usage | None = None) -> Usage:
     """What the server takes when it has nothing to do; given time to come down to what it took before."""
+    await asyncio.sleep(2 * QUIET)  # the server gives memory back when nothing has happened for a while
     deadline = time.monotonic() + SETTLE
     async with httpx.AsyncClient(base_url=server.url, timeout=60) as client:
         while True:

@@ -7,9 +7,10 @@ import re
 import pytest
 
 from kokoro_server.g2p.languages import EN_GB, EN_US, Language
+from kokoro_server.text.options import ReadingOptions
 from kokoro_server.text.pauses import Pause, split_pauses
-from kokoro_server.text.reader import _split
 from kokoro_server.text.sentence_buffer import SentenceBuffer
+from kokoro_server.text.written import WrittenText
 
 TEXTS = [
     "It costs $1,250.50. She paid 3.5 euros.",
@@ -51,7 +52,8 @@ TEXTS = [
 
 
 def said(text: str, language: Language) -> str:
-    parts = (part for part in _split(split_pauses(text), language, None) if part)
+    written = WrittenText(list(split_pauses(text)), language, None, ReadingOptions())
+    parts = (part for part in written.sentences() if part)
     texts = ("[pause]" if isinstance(part, Pause) else "".join(part.texts) for part in parts)
     return re.sub(r"[^\w/\[\]]|_", "", "".join(texts)).lower()
 
