@@ -23,10 +23,10 @@ from kokoro_server.errors import InvalidInput, TextTooLong
 from kokoro_server.g2p import languages
 from kokoro_server.g2p.languages import Language
 from kokoro_server.text import pauses
-from kokoro_server.text.options import ReadingOptions
+from kokoro_server.text.options import DEFAULT_OPTIONS, ReadingOptions
 from kokoro_server.text.pauses import Pause
 from kokoro_server.text.pieces import Piece
-from kokoro_server.text.reader import DEFAULT_OPTIONS, Reader, Reading
+from kokoro_server.text.reader import Reader, Reading
 
 # A sound is heard before its duration frames: by 40 to 80 ms, measured on six voices. KPipeline subtracts as much.
 EARLY_FRAMES = 3

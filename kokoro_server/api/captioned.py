@@ -130,17 +130,18 @@ def _error_event(error: Exception) -> Event:
 async def _events(
     first: Segment, others: AsyncGenerator[Segment, None], renderer: AsyncRenderer
 ) -> AsyncGenerator[Event, None]:
-    samples = 0
+    samples = skipped = 0
     async with aclosing(others):
         segment: Segment | None = first
         while segment is not None:
             samples += len(segment.audio)
+            skipped += segment.skipped
             words = [asdict(word) for word in segment.words]
             for audio in event_audio(await renderer.write(segment.audio, last=segment.last)):
                 yield {"type": "audio", "audio": audio, "words": words}
                 words = []
             segment = await anext(others, None)
-    yield {"type": "done", "duration": round(samples / SAMPLE_RATE, 4)}
+    yield {"type": "done", "duration": round(samples / SAMPLE_RATE, 4), "skipped": skipped}
 
 
 def event_audio(data: bytes) -> Iterator[str]:

@@ -165,10 +165,11 @@ class _MessageLoop:
             voice = self._voices.canonical(message.voice)
             language = languages.parse(message.language) if message.language else languages.of_voice(voice)
             await asyncio.to_thread(spoken.load, language)
-            self._options, self._buffer.language = message, language
+            self._options = message
+            self._buffer.language, self._buffer.options = language, message.reading_options()
             await self._ready()
         elif message.type == "cancel":
-            self._buffer = SentenceBuffer(self._buffer.language)
+            self._buffer = SentenceBuffer(self._buffer.language, self._buffer.options)
             await self._session.send_event("cancelled", ids=await self._session.cancel())
         else:
             self._say(await asyncio.to_thread(self._buffer.flush))

@@ -37,6 +37,7 @@ from kokoro_server.g2p import languages
 from kokoro_server.g2p.languages import LANGUAGES, Language
 from kokoro_server.text.markup import CJK, Part, Pronunciation, clean, describe_unknown
 from kokoro_server.text.phonemized import has_sound
+from kokoro_server.text.spoken import unspeakable
 from kokoro_server.text.traced import Traced
 
 log = logging.getLogger(__name__)
@@ -77,7 +78,7 @@ class LanguageLexicon:
                 parts += [Traced.join(plain), Pronunciation(word, reading[1:-1])]
                 plain = []
             else:
-                plain.append(word.replaced(reading))
+                plain.append(word.replaced(_apart(reading, text.text, start, stop)))
             end = stop
         parts.append(Traced.join((*plain, text.between(end, len(text.text)))))
         return [part for part in parts if isinstance(part, Pronunciation) or part.text]
@@ -105,12 +106,23 @@ class LanguageLexicon:
                     break
 
 
-def request_lexicon(entries: Table, base: LanguageLexicon | None) -> LanguageLexicon:
-    """The lexicon of a request. Raises InvalidInput for an entry that is none."""
+def _apart(reading: str, text: str, start: int, end: int) -> str:
+    """What is said for a sign, set off from what touches it: 5% is no word."""
+    if any(character.isalpha() for character in text[start:end]):
+        return reading
+    before = " " if text[:start][-1:].isalnum() else ""
+    return f"{before}{reading}{' ' if text[end : end + 1].isalnum() else ''}"
+
+
+def request_lexicon(entries: Table, language: Language, base: LanguageLexicon | None) -> LanguageLexicon:
+    """The lexicon of a request. Raises InvalidInput for an entry that is none, or that `language` cannot say."""
     try:
         parsed = {_parse_word("lexicon", word): _parse_reading("lexicon", word, entries[word]) for word in entries}
     except ValueError as error:
         raise InvalidInput(str(error), field="lexicon") from None
+    for word, reading in parsed.items():
+        if unspeakable.may_be_in(reading, language):
+            raise InvalidInput(f"[lexicon] {word!r}: {language.name} cannot say {reading!r}", field="lexicon")
     return LanguageLexicon(parsed, base)
 
 
@@ -211,6 +223,8 @@ def _parse_reading(table: str, word: str, reading: object) -> str:
     if not isinstance(reading, str) or not reading.strip():
         raise ValueError(f'[{table}] {word!r}: needs "/phonemes/" or another spelling, in quotes')
     if not (reading.startswith("/") and reading.endswith("/") and len(reading) > 1):
+        if not any(character.isalnum() for character in reading):
+            raise ValueError(f"[{table}] {word!r}: {reading!r} has no letter that could be said")
         return clean(Traced.of(reading)).text.strip()
     phonemes = reading[1:-1]
     if vocab.unknown(phonemes):

@@ -22,3 +22,6 @@ class ReadingOptions:
     unspeakable: OnUnspeakable | None = (
         None  # what is done about letters that cannot be said; None: the server's setting
     )
+
+
+DEFAULT_OPTIONS = ReadingOptions()

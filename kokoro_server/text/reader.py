@@ -19,7 +19,7 @@ from kokoro_server.g2p.languages import Language
 from kokoro_server.g2p.result import G2PResult
 from kokoro_server.text import markup, spoken
 from kokoro_server.text.lexicon import Lexicon, request_lexicon
-from kokoro_server.text.options import OnUnspeakable, ReadingOptions
+from kokoro_server.text.options import DEFAULT_OPTIONS, OnUnspeakable, ReadingOptions
 from kokoro_server.text.pace import Pace
 from kokoro_server.text.pauses import Pause, split_pauses
 from kokoro_server.text.phonemized import PhonemizedSentence, Word, has_sound
@@ -45,8 +45,6 @@ _PHONEME_WORD = re.compile(r"[^ ;:,.!?—…\"()“”]+")
 
 
 _NAMED = 10  # letters at most, in the error about those that cannot be said
-
-DEFAULT_OPTIONS = ReadingOptions()
 
 
 class G2P(Protocol):
@@ -128,13 +126,14 @@ class Reader:
                     yield item
         for piece in packer.finish():
             silent = False
-            yield replace(piece, last=True)
+            yield replace(piece, last=True, skipped=skipped)
+            skipped = 0
         if silent:
             problem = "has nothing that can be spoken: no letters, no numbers" if text.strip() else "is empty"
             raise NothingToSay(f"text {problem}", field="text")
 
     async def reading(self, text: str, language: Language, options: ReadingOptions = DEFAULT_OPTIONS) -> Reading:
-        """What would be said. Raises what `pieces` raises."""
+        """What would be said, be it nothing. Raises what `pieces` raises, except for NothingToSay."""
         written = await self._written(text, language, options)
         skipped = await self._skipped(text, language, written, options)
         claims = await asyncio.to_thread(lambda: list(written.claims()))
@@ -152,7 +151,7 @@ class Reader:
             await asyncio.to_thread(spoken.load, language)
         lexicon = await self._lexicon.for_language(language) if self._lexicon else None
         if options.lexicon:
-            lexicon = await asyncio.to_thread(request_lexicon, options.lexicon, lexicon)
+            lexicon = await asyncio.to_thread(request_lexicon, options.lexicon, language, lexicon)
         return WrittenText(stretches, language, lexicon, options)
 
     async def _skipped(self, text: str, language: Language, written: WrittenText, options: ReadingOptions) -> str:

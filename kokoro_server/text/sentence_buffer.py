@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from kokoro_server.g2p import languages
 from kokoro_server.g2p.languages import Language
 from kokoro_server.text import spoken
+from kokoro_server.text.options import DEFAULT_OPTIONS, ReadingOptions
 from kokoro_server.text.splitter import WRAPPED_LINE_COLUMNS, Span, sentences
 from kokoro_server.text.traced import Traced
 
@@ -17,9 +18,9 @@ _CONTINUATIONS = ("x", "1", ".", "」", "。")
 # What may come after a mark that opens something, if there is none of these after the mark: it changes how all from
 # the mark on is read.
 _CLOSINGS = (
-    ("[", "](", "x](x)"),
-    ("[", ")", "x)"),
-    ("[", "(", "(x)"),
+    ("[", "](", "x](/x)"),
+    ("[", ")", "/x)"),
+    ("[", "(", "(/x)"),
     ("`", "`", "x`"),
     ("```", "```", "x\n```\n"),
     ("$", "$", "x$"),
@@ -40,8 +41,9 @@ class SentenceBuffer:
     apart, as when a link begins in one and ends in the next, are returned together.
     """
 
-    def __init__(self, language: Language = languages.EN_US) -> None:
+    def __init__(self, language: Language = languages.EN_US, options: ReadingOptions = DEFAULT_OPTIONS) -> None:
         self.language = language  # by whose rules it is read
+        self.options = options
         self._text = ""
         self._emitted = 0  # characters of `_text` whose sentences have been returned
         self._look_again = 0  # the length at which sentences that were kept back are looked at again
@@ -142,7 +144,7 @@ class SentenceBuffer:
         return spoken.Readings(self._claims(text[self._emitted :]), self._emitted)
 
     def _claims(self, text: str) -> list[spoken.Claim]:
-        return spoken.claims(text, self.language)
+        return spoken.claims(text, self.language, kinds=self.options.kinds, code=self.options.code_blocks)
 
     def _joined(self, group: Sequence[Span]) -> str:
         return self._text[group[0].start : group[-1].end]

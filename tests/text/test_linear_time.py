@@ -21,11 +21,12 @@ from kokoro_server.g2p.result import G2PResult, Token
 from kokoro_server.text import markup
 from kokoro_server.text.cut_points import find_cuts
 from kokoro_server.text.lexicon import LanguageLexicon
+from kokoro_server.text.options import DEFAULT_OPTIONS
 from kokoro_server.text.pace import Pace
 from kokoro_server.text.pauses import split_pauses, total_silence
 from kokoro_server.text.phrase_alignment import PhraseAlignedSentence
 from kokoro_server.text.pieces import PacedPacker, Packer, PieceSizes
-from kokoro_server.text.reader import DEFAULT_OPTIONS, _group_into_calls, _pack, _split_phonemes
+from kokoro_server.text.reader import _group_into_calls, _pack, _split_phonemes
 from kokoro_server.text.sentence_buffer import SentenceBuffer
 from kokoro_server.text.splitter import Span, clauses, sentences
 from kokoro_server.text.traced import Traced

@@ -16,14 +16,20 @@ from kokoro_server.text.spoken.patterns import DIGITS, any_of
 
 _LINES = regex.MULTILINE
 _INLINE_TAGS = (
-    "a abbr b big bdi cite code del dfn em font i ins kbd mark q s samp small span strike strong sub sup tt u var"
+    "a abbr b big bdi break cite code del dfn em emphasis font i ins kbd mark phoneme prosody q s samp say-as small "
+    "span strike strong sub sup tt u var voice"
 )
 _BLOCK_TAGS = (
     "article aside blockquote body br button caption center dd details div dl dt figcaption figure footer form h1 "
     "h2 h3 h4 h5 h6 head header hr html iframe img input label li link main meta nav ol option p pre script "
     "section select source speak style summary table tbody td tfoot th thead title tr ul video"
 )
+# What a link leads to: it has a mark in it that words have not.
+_TARGET = r"(?:<[^<>\n]*+>|(?=[^\s()]{0,300}[./#:?@])[^\s()]++)"
+_TITLE = r"(?:[ \t]++(?:\"[^\"\n]*+\"|'[^'\n]*+'|\([^()\n]*+\)))?+"
+_BOOLEAN = r"(?:async|autoplay|checked|controls|defer|disabled|hidden|loop|muted|open|readonly|required|selected)\b"
 _ENTITIES = {'"': "", "'": "'", "\xa0": " "}
+_DEFINITION = regex.compile(r"^[ ]{0,3}\[(?P<label>[^\[\]\n]{1,100})\]:[ \t]", regex.MULTILINE)
 _FENCE = (
     r"^[ ]{0,3}(?P<open>(?P<fence>`{3,}+|~{3,}+)[^\n`]*+(?:\n|\Z))(?P<code>(?:(?!^[ ]{0,3}(?P=fence))[^\n]*+"
     r"(?:\n|\Z))*?)"
@@ -47,13 +53,15 @@ def _row(match: Any, _dialect: Dialect) -> Reading:
     return claims
 
 
-def _entities(words: Mapping[str, str]) -> Read:
-    words = {**_ENTITIES, **words}
+def _entities(number: Callable[[str, Dialect], str], words: Mapping[str, str]) -> Read:
+    words = {**words, **_ENTITIES}
 
-    def read(match: Any, _dialect: Dialect) -> Reading:
+    def read(match: Any, dialect: Dialect) -> Reading:
         text = html.unescape(match[0])
         if text == match[0]:
             return None
+        if text.isdecimal():
+            return number(text, dialect)
         return words.get(text, text if regex.fullmatch(r"[\p{L}'’]+", text) else " ")
 
     return read
@@ -61,6 +69,13 @@ def _entities(words: Mapping[str, str]) -> Read:
 
 def _tag(match: Any, _dialect: Dialect) -> Reading:
     return " " if match["block"] else ""
+
+
+def _reference(match: Any, dialect: Dialect) -> Reading:
+    """A link whose target stands elsewhere. Where it does not, these are words in brackets."""
+    label = (match["label"] or match["text"]).lower()
+    defined = (found["label"].lower() for found in _DEFINITION.finditer(match.string))
+    return _marks(match, dialect) if label in defined else None
 
 
 def fences(code: str, announcement: str) -> list[Rule]:
@@ -73,14 +88,14 @@ def fences(code: str, announcement: str) -> list[Rule]:
 
 def rules(number: Callable[[str, Dialect], str], signs: Mapping[str, str]) -> list[Rule]:
     """`number` says the number of a list's item; `signs` are words for signs that are written as HTML entities."""
-    entity = _entities(signs)
+    entity = _entities(number, signs)
     return [
-        rule("code fence", r"^[ ]{0,3}(?:`{3,}|~{3,})[^\n`]*+$", "", "`~", flags=_LINES),
+        rule("code fence", r"^[ ]{0,3}(?:`{3,}|~{3,})[ \t]*+[\w+#.{}-]*+[ \t]*+$", "", "`~", flags=_LINES),
         rule("HTML comment", r"<!--.{0,2000}?-->", "", "<", flags=regex.DOTALL),
         rule(
             "HTML tag",
             rf"(?<!`)</?(?:(?:{any_of(_INLINE_TAGS.split())})|(?P<block>{any_of(_BLOCK_TAGS.split())}))\b"
-            rf"(?:\s[^<>]{{0,500}})?/?>",
+            rf"(?:\s(?:(?=[^<>]{{0,300}}=)|{_BOOLEAN})[^<>]{{0,500}})?\s?/?>",
             _tag,
             "<",
             flags=regex.IGNORECASE,
@@ -92,7 +107,7 @@ def rules(number: Callable[[str, Dialect], str], signs: Mapping[str, str]) -> li
             entity,
             "&",
         ),
-        rule("HTML entity", r"&(?:[A-Za-z]{2,31}|\#[0-9]{1,7}|\#[xX][0-9a-fA-F]{1,6});", entity, "&"),
+        rule("HTML entity", r"&(?:[A-Za-z][A-Za-z0-9]{1,31}|\#[0-9]{1,7}|\#[xX][0-9a-fA-F]{1,6});", entity, "&"),
         rule(
             "thematic break",
             r"^[ \t]{0,3}(?:(?:-[ \t]*+){3,}+|(?:\*[ \t]*+){3,}+|(?:_[ \t]*+){3,}+|={3,}+[ \t]*+)$",
@@ -125,6 +140,13 @@ def rules(number: Callable[[str, Dialect], str], signs: Mapping[str, str]) -> li
             DIGITS,
             flags=_LINES,
         ),
+        rule(
+            "link",
+            r"(?P<open>\[)(?!\^)(?P<text>[^\[\]\n]{1,300})(?P<close>\]\[(?P<label>[^\[\]\n]{0,100})\])",
+            _reference,
+            "[",
+            _DEFINITION,
+        ),
         rule("citation", r"(?<=[.,;:!?\"”’)\]])\[[1-9][0-9]{0,2}(?:[,–-][ ]?[0-9]{1,3})*+\](?!\()", "", "["),
         rule(
             "image",
@@ -135,13 +157,18 @@ def rules(number: Callable[[str, Dialect], str], signs: Mapping[str, str]) -> li
         ),
         rule(
             "link",
-            r"(?P<open>\[)(?!\^)[^\[\]\n]{1,300}(?P<close>\]\([^()\s]*+(?:\([^()\s]*+\)[^()\s]*+)*+"
+            r"(?P<open>\[)(?!\^)[^\[\]\n]{1,300}(?P<close>\]\((?=\)|[^\s()\[\]]{0,300}[./#:?@])[^()\s]*+(?:\([^()\s]*+\)[^()\s]*+)*+"
             r"(?:[ \t]++[\"'][^\"'\n]*+[\"'])?+\))",
             _marks,
             "[",
         ),
-        rule("link", r"(?P<open>\[)(?!\^)[^\[\]\n]{1,300}(?P<close>\]\[[^\[\]\n]{0,100}\])", _marks, "["),
-        rule("link definition", r"^[ ]{0,3}\[[^\[\]\n]{1,100}\]:[ \t]++\S++[^\n]*+$", "", "[", flags=_LINES),
+        rule(
+            "link definition",
+            rf"^[ ]{{0,3}}\[[^\[\]\n]{{1,100}}\]:[ \t]++{_TARGET}{_TITLE}[ \t]*+$",
+            "",
+            "[",
+            flags=_LINES,
+        ),
         rule("footnote", r"\[\^[^\[\]\s]{1,40}\]:?+", "", "["),
         rule("autolink", r"(?P<open><)(?:(?:https?://|mailto:)[^\s<>]+|[^\s<>]+@[^\s<>]+)(?P<close>>)", _marks, "<"),
         rule("placeholder", r"(?P<open></?)[A-Za-z][\w.:-]*+(?:[ ][\w ]{1,40})?(?P<close>[ ]?/?>)", _marks, "<"),
@@ -154,6 +181,6 @@ def rules(number: Callable[[str, Dialect], str], signs: Mapping[str, str]) -> li
             "*",
         ),
         rule("emphasis", r"(?<![\p{L}\p{N}_\\])_{1,3}+(?=[^\s_])|(?<=[^\s_\\])_{1,3}+(?![\p{L}\p{N}_])", "", "_"),
-        rule("strikethrough", r"~~", "", "~"),
+        rule("strikethrough", r"(?<!~)~~(?!~)", "", "~"),
         rule("escape", r"\\(?=[!-/:-@\[-`{-~])(?![\\()\[\]])", "", "\\"),
     ]

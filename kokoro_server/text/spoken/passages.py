@@ -12,10 +12,13 @@ from kokoro_server.text.spoken.engine import Claim
 from kokoro_server.text.traced import Traced
 
 _SHORTEST = 2_000  # characters, but for the last
+_LONG = 4_000  # from then on, the end of a line will do, or a full stop that may be an abbreviation's
 _LONGEST = 8_000  # a run-on that is longer is cut between words
+_LONGEST_FENCED = 64_000  # and so is a block of code, in which much may have to be skipped
 # Where no rule looks across: a blank line that is not in a fenced block, and a full stop that is no abbreviation's.
 _BREAK = re.compile(
-    r"(?P<fence>^[ ]{0,3}(?:`{3,}|~{3,}))|\n[ \t]*\n|(?<=[a-z]{7}[.!?])[\"”’)]?\s(?=[\"“‘(]?[A-Z])|(?P<space>\s)|"
+    r"(?P<fence>^[ ]{0,3}(?:`{3,}|~{3,}))|\n[ \t]*\n|(?<=[a-z]{7}[.!?])[\"”’)]?\s(?=[\"“‘(]?[A-Z])|"
+    r"(?P<weak>\n|(?<=[.!?।])[\"”’)]?\s(?=[\"“‘(¿¡]?[^\W\d_a-z]))|(?P<space>\s)|"
     r"(?<=[。！？])(?![。！？」』”’）])",
     re.MULTILINE,
 )
@@ -27,7 +30,9 @@ def passages(text: str) -> Iterator[tuple[int, int]]:
     for match in _BREAK.finditer(text):
         if match["fence"]:
             fenced = not fenced
-        elif match.end() - start >= (_LONGEST if fenced or match["space"] else _SHORTEST):
+            continue
+        enough = _LONGEST if match["space"] else _LONG if match["weak"] else _SHORTEST
+        if match.end() - start >= (_LONGEST_FENCED if fenced else enough):
             yield start, match.end()
             start = match.end()
     yield start, len(text)

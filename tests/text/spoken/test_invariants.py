@@ -82,3 +82,10 @@ def test_every_number_sign_of_unicode_can_be_met(language: Language) -> None:
     text = " ".join(signs)
     claimed = {place for claim in claims(text, language) for place in range(claim.start, claim.end)}
     assert [sign for place, sign in enumerate(text) if sign != " " and place not in claimed] == []
+
+
+@pytest.mark.parametrize("language", LANGUAGES, ids=lambda language: language.code)
+@pytest.mark.parametrize("form", ["{}", "${}", "{}%", "{} km", "-{}", "{}.5", "1/{}", "{}-{}", "{} €"])
+def test_no_number_is_too_long(language: Language, form: str) -> None:
+    """Python makes an int of at most 4,300 digits."""
+    assert claims(form.format("9" * 4400, "9" * 4400), language)

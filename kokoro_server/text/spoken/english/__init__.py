@@ -24,11 +24,9 @@ from kokoro_server.text.spoken.english import (
     words,
 )
 
-_SIGNS = {"&": "and", "<": "less than", ">": "greater than"}
-
 _KINDS: dict[str, list[Rule]] = {
     "latex": latex.RULES,
-    "markdown": markdown.rules(words.decimal, _SIGNS),
+    "markdown": markdown.rules(words.decimal, symbols.SIGNS),
     "addresses": addresses.RULES,
     "phones": phones.RULES,
     "times": times.RULES,

@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 from typing import Any
 
+import regex
+
 from kokoro_server.text.spoken.engine import Dialect, Reading, rule
-from kokoro_server.text.spoken.english.patterns import AT_DOTTED, AT_WORD_BEFORE_NUMBER, OWN_DOT
+from kokoro_server.text.spoken.english.patterns import AT_DOTTED, AT_WORD_BEFORE_NUMBER, OWN_DOT, follows
 from kokoro_server.text.spoken.english.words import letters
 from kokoro_server.text.spoken.patterns import DIGITS, any_of
 
@@ -50,7 +52,7 @@ _NUMBERED = {
     "Temp": "temperature", "Reg": "registration", "reg": "registration",
 }  # fmt: skip
 _NUMBERED_BARE = "Fig Figs Vol Eq Apt Bldg approx Approx pp Chap Ext ext Ep No Nos Rm".split()
-_LETTERED = frozenset("Fig fig Figs App Apt apt Sec Vol vol Ch Chap Eq Pt Op Art Bldg Ste".split())  # Fig. A, Vol. II
+_LETTERED = frozenset("Fig Figs App Apt apt Sec Vol Ch Chap Eq Pt Op Art Bldg Ste".split())  # Fig. A, Vol. II
 # Wherever they stand. The dot is theirs, unless a sentence ends with it.
 _ANYWHERE = {
     "Acct": "Account", "acct": "account",
@@ -114,6 +116,24 @@ _LONG_STATES = {
 }  # fmt: skip
 _YEAR = re.compile(r"\s[12][0-9]{3}\b(?!,)")
 _STATE_LIKE = re.compile(r", [A-Z]{2}\b")
+_PRONOUNS = "I|He|She|It|They|We|You|The|But|And|My|His|Her"  # with which a sentence begins
+_STATE_WORDS = frozenset("AL CO DE HI ID IN LA MA ME MI OH OK OR PA".split())
+_ZIP = re.compile(r"\s[0-9]{5}\b")
+_TOWN = r"(?:\p{Lu}[\p{Ll}.]+[ ]){0,2}\p{Lu}\p{Ll}+,[ ]"
+_IN_TOWN = regex.compile(
+    r"(?:\b(?:in|from|near|of|to|at|for|outside|around|via)\s|[0-9],?\s|(?:St|Ave|Rd|Street|Avenue|Road|Drive|Lane)\.?,\s"
+    rf"){_TOWN}\Z"
+)
+_AFTER_TOWN = re.compile(r"\Z|\n|\s(?:is|was|has|had)\b")
+_TOWN_LINE = regex.compile(rf"(?:\A|\n){_TOWN}\Z")
+# What comes before `no. 5`. Elsewhere it is the word, and a sentence ends with it.
+_BEFORE_NO = regex.compile(
+    r"(?:\b(?:the|a|an|at|in|is|was|see|flat|room|house|track|item|order|part|model|serial|patent|platform|gate|bus|opus|"
+    r"invoice|reference|ref|account|phone|tel|page|chapter|case|ranked|seeded|world|its|his|her|my|our|your|and|(?:reg|pat|"
+    r"cat|ser)\.)|[,;:(#])"
+    r"\s?\Z",
+    regex.IGNORECASE,
+)
 _NOT_STREETS = (
     "The|A|An|On|In|At|By|To|Of|And|Or|But|From|With|For|When|While|As|If|Is|Was|Did|Does|Has|Had|Our|My|His|Her|"
     "Their|Your|This|That|Then|So|Yes|No|Hi|Hello|Dear|Ask|Call|See|Meet|Said|Thanks|Thank|Mr|Mrs|Ms|Prof"
@@ -131,6 +151,8 @@ def _street(match: Any, _dialect: Dialect) -> Reading:
 
 
 def _before_number(match: Any, _dialect: Dialect) -> Reading:
+    if match["word"] in ("no", "nos") and not follows(match, _BEFORE_NO):
+        return None
     if match["letter"] and match["word"] not in _LETTERED:
         return None
     if match["word"] == "est" and _YEAR.match(match.string, match.end()):
@@ -143,7 +165,12 @@ def _anywhere(match: Any, _dialect: Dialect) -> Reading:
 
 
 def _state(match: Any, _dialect: Dialect) -> Reading:
-    return STATES[match["state"]]
+    """A state after a town. One that is also a word needs a zip code, a word such as `in`, or a line of its own."""
+    state = match["state"]
+    if state in _STATE_WORDS and not _ZIP.match(match.string, match.end()):
+        alone = _AFTER_TOWN.match(match.string, match.end()) and follows(match, _TOWN_LINE, 60)
+        return STATES[state] if alone or follows(match, _IN_TOWN, 60) else None
+    return STATES[state]
 
 
 def _slashed(match: Any, _dialect: Dialect) -> Reading:
@@ -178,7 +205,7 @@ RULES = [
     rule(
         "title",
         rf"(?<![\p{{L}}\p{{N}}.])(?P<title>{any_of(_TITLES)})\.(?=\s(?:(?:{any_of(_TITLES)})\.\s|and "
-        rf"(?:{any_of(_TITLES)})\.|(?:[dvl][aeo]\p{{Ll}}* )?[\"“‘']?\p{{Lu}}))",
+        rf"(?:{any_of(_TITLES)})\.|(?:[dvl][aeo]\p{{Ll}}* )?[\"“‘']?(?!I\s)\p{{Lu}}))",
         _title,
         ".",
     ),
@@ -188,7 +215,7 @@ RULES = [
         _title,
         "DMPSLC",
     ),
-    rule("title", r"(?<![\p{L}\p{N}.&])(?P<title>Mr|Mrs|Ms|Dr)\.", _title, "."),
+    rule("title", rf"(?<![\p{{L}}\p{{N}}.&])(?P<title>Mr|Mrs|Ms|Dr)(?:\.(?!\s(?:{_PRONOUNS})\s)|(?=\.))", _title, "."),
     rule(
         "title", rf"(?<=\b(?:Lt|Maj|Brig|Col)\. )(?P<title>Col|Gen|Cmdr|Adm)(?![\p{{L}}\p{{N}}]){OWN_DOT}?", _title, "."
     ),
@@ -235,7 +262,7 @@ RULES = [
     ),
     rule(
         "state",
-        rf"(?<=\p{{L}}, )(?P<state>{any_of(STATES)})(?=\s[0-9]{{5}}\b|[.,;:)!?]|\s*\Z|\s\p{{Ll}})",
+        rf"(?<=\p{{Lu}}\p{{Ll}}+, )(?P<state>{any_of(STATES)})(?=\s[0-9]{{5}}\b|[.,;:)!?]|\s*\Z|\s\p{{Ll}})",
         _state,
         _STATE_LIKE,
     ),

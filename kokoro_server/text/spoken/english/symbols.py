@@ -12,7 +12,7 @@ from kokoro_server.text.spoken.english.patterns import INNER_DOT, NOT_ASCII
 from kokoro_server.text.spoken.english.words import decimal, letters
 from kokoro_server.text.spoken.patterns import DIGITS
 
-_SIGNS = {
+SIGNS = {
     "♯": "sharp", "♭": "flat", "♮": "natural",
     "&": "and", "＆": "and", "@": "at", "#": "hash", "%": "percent", "+": "plus", "=": "equals", "<": "less than",
     ">": "greater than", "~": "about", "^": "caret", "\\": "backslash", "/": "slash", "©": "copyright", "®": "",
@@ -21,6 +21,7 @@ _SIGNS = {
     "$": "dollar", "£": "pound", "€": "euro", "¥": "yen", "¢": "cent", "₹": "rupee", "{": "", "}": "", "✓": "check",
     "✔": "check", "☑": "check", "✗": "cross", "✘": "cross", "′": "prime", "″": "double prime", "‰": "per mille",
     "ª": "", "º": "", "−": "minus", "∕": "slash", "⁄": "slash", "℃": "degrees Celsius", "℉": "degrees Fahrenheit",
+    "½": "one half", "¼": "one quarter", "¾": "three quarters", "×": "times", "÷": "divided by", "±": "plus or minus",
     "~~": "", "¦": ",", "※": "", "⁂": "", "¡": "", "¿": "",
 }  # fmt: skip
 _NOT_PLAIN = re.compile(r"[^ \n!\"'(),.:;?A-Za-z\[\]‘’“”–—…-]")
@@ -38,8 +39,8 @@ def _ampersand(match: Any, dialect: Dialect) -> Reading:
 def _left_over(match: Any, dialect: Dialect) -> Reading:
     """A sign by its name. An ornament is silent."""
     sign = match[0]
-    if sign in _SIGNS:
-        return _SIGNS[sign]
+    if sign in SIGNS:
+        return SIGNS[sign]
     if sign.isnumeric():
         return _numeral(sign, dialect)
     category, name = unicodedata.category(sign), unicodedata.name(sign, "")

@@ -250,6 +250,7 @@ TABLE = Table(
         "= compagnie"
     ),
     before_numbers=pairs(
+        "mer. = mercredi; jeu. = jeudi; "
         "km = kilomètre; n° = numéro; nº = numéro; no = numéro; n°s = numéros; nos = numéros; num. = numéro; p. = "
         "page; pp. = pages; pg. = page; chap. = chapitre; ch. = chapitre; vol. = volume; t. = tome; fig. = figure; "
         "art. = article; al. = alinéa; tél. = téléphone; tel. = téléphone; env. = environ; éd. = édition; réf. = "
@@ -258,7 +259,7 @@ TABLE = Table(
         "tableau"
     ),
     abbreviations=pairs(
-        "etc. = et cetera; lun. = lundi; mer. = mercredi; jeu. = jeudi; ven. = vendredi; sam. = samedi; dim. = "
+        "etc. = et cetera; lun. = lundi; ven. = vendredi; sam. = samedi; dim. = "
         "dimanche; av. = avenue; pers. = personnes; th. = thermostat; incl. = inclus; p. ex. = par exemple; ex. = "
         "exemple; c.-à-d. = c'est-à-dire; càd = c'est-à-dire; cad = c'est-à-dire; av. J.-C. = avant Jésus-Christ; "
         "apr. J.-C. = après Jésus-Christ; ap. J.-C. = après Jésus-Christ; J.-C. = Jésus-Christ; cf. = confer; env. = "

@@ -257,7 +257,7 @@ TABLE = Table(
         "legge; D.Lgs. = decreto legislativo; L. = legge; C.A.P. = cap"
     ),
     abbreviations=pairs(
-        "ecc. = eccetera; sec. = secolo; lun. = lunedì; mar. = martedì; mer. = mercoledì; gio. = giovedì; ven. = "
+        "ecc. = eccetera; sec. = secolo; lun. = lunedì; mer. = mercoledì; gio. = giovedì; ven. = "
         "venerdì; sab. = sabato; dom. = domenica; etc. = eccetera; es. = esempio; p. es. = per esempio; a.C. = "
         "avanti Cristo; d.C. = dopo Cristo; S.p.A. = esse pi a; SpA = esse pi a; S.r.l. = esse erre elle; Srl = esse "
         "erre elle; S.n.c. = esse enne ci; S.a.s. = sas; tel. = telefono; cell. = cellulare; ca. = circa; cfr. = "
@@ -268,7 +268,7 @@ TABLE = Table(
         "pagina; gg. = giorni; c/o = presso; C.so = corso; P.zza = piazza; V.le = viale; ibid. = ibidem; i.e. = "
         "cioè; e.g. = per esempio; N.d.R. = nota della redazione; N.d.T. = nota del traduttore; jr. = junior; F.lli "
         "= fratelli; Ltd. = limited; cm. = centimetri; q.b. = quanto basta; cc.dd. = cosiddetti; c.d. = cosiddetto; "
-        "gen. = generale; Spett.le = spettabile; Gent.mo = gentilissimo; Gent.ma = gentilissima; Ill.mo = "
+        "Spett.le = spettabile; Gent.mo = gentilissimo; Gent.ma = gentilissima; Ill.mo = "
         "illustrissimo"
     ),
     spelled=frozenset("UE IA DNA RNA BCE FMI CEO SUV API IBM CIA FBI".split()),

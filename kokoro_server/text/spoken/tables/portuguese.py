@@ -255,7 +255,8 @@ TABLE = Table(
         "Est. = estrada; Trav. = travessa"
     ),
     before_numbers=pairs(
-        "km = quilômetro; nº = número; n.º = número; n° = número; n. = número; no. = número; num. = número; núm. = "
+        "ter. = terça; sex. = sexta; dom. = domingo; "
+        "km = quilômetro; nº = número; n.º = número; n° = número; n. = número; No. = número; num. = número; núm. = "
         "número; nºs = números; pág. = página; págs. = páginas; p. = página; pp. = páginas; cap. = capítulo; vol. = "
         "volume; fig. = figura; art. = artigo; arts. = artigos; tel. = telefone; cel. = celular; aprox. = "
         "aproximadamente; ed. = edição; ref. = referência; máx. = máximo; mín. = mínimo; apto. = apartamento; ap. = "
@@ -263,8 +264,8 @@ TABLE = Table(
         "= conjunto; CEP = cep; c. = cerca de"
     ),
     abbreviations=pairs(
-        "etc. = etcétera; cia. = companhia; seg. = segunda; ter. = terça; qua. = quarta; qui. = quinta; sex. = "
-        "sexta; sáb. = sábado; dom. = domingo; p. ex. = por exemplo; ex. = exemplo; a.C. = antes de Cristo; d.C. = "
+        "etc. = etcétera; cia. = companhia; seg. = segunda; qua. = quarta; qui. = quinta; "
+        "sáb. = sábado; p. ex. = por exemplo; ex. = exemplo; a.C. = antes de Cristo; d.C. = "
         "depois de Cristo; A.C. = antes de Cristo; D.C. = depois de Cristo; Cia. = companhia; S.A. = S A; S/A = S A; "
         "Ltda. = limitada; vs. = versus; vs = versus; aprox. = aproximadamente; tel. = telefone; cel. = celular; "
         "máx. = máximo; mín. = mínimo; esq. = esquerda; dir. = direita; depto. = departamento; dept. = departamento; "

@@ -266,7 +266,7 @@ TABLE = Table(
         "usted; Rte. = remitente"
     ),
     before_numbers=pairs(
-        "km = kilómetro; n.º = número; n° = número; nº = número; núm. = número; no. = número; nro. = número; n.os = "
+        "km = kilómetro; n.º = número; n° = número; nº = número; núm. = número; No. = número; nro. = número; n.os = "
         "números; pág. = página; págs. = páginas; p. = página; pp. = páginas; cap. = capítulo; vol. = volumen; fig. "
         "= figura; art. = artículo; arts. = artículos; tel. = teléfono; tfno. = teléfono; tlf. = teléfono; aprox. = "
         "aproximadamente; apdo. = apartado; ed. = edición; ref. = referencia; máx. = máximo; mín. = mínimo; ca. = "

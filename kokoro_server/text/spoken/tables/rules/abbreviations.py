@@ -18,7 +18,25 @@ _SANTA = regex.compile(rf"{SPACE}\p{{Lu}}\p{{Ll}}+a\b(?<!Luca|Andrea|Nicola)")
 _SPACES = regex.compile(r"\s+")
 _AT_DOTTED = re.compile(r"(?<![\w.@/&-])[^\W\d_][^\s.]{0,9}\.")
 _PARTICLES = r"(?:(?:d[aeo]s?|du|des|del|della|dei|las?|los|les?)[ ]|[dl]['’]){0,2}+"
+# What comes before a title of one letter, and what does not come after it.
+_BEFORE_LETTER = regex.compile(
+    r"(?:\A|\n|(?<!\b\p{Lu})[.!?…]\s|\b(?:de|del|do|da|di|d|du|a|al|ao|à|con|com|avec|e|y|et|o|el|il|le|la|re|rei|rey|roi|rainha|reina|"
+    r"regina|rua|calle|via|avenida|plaza|piazza|praça|iglesia|igreja|chiesa|fray|frei|por|para|per|pour|que|che)\s)\Z",
+    regex.IGNORECASE,
+)
+_PARTICLE = re.compile(r"\.?\s(?:d[aeo]s?|del|della)\s")
+_BEGINS_SENTENCE = re.compile(
+    r"\.?\s(?:Luego|Después|Entonces|Pero|Depois|Então|Mas|Poi|Allora|Ma|Puis|Alors|Mais|El|La|Los|Las|Il|Lo|Le|Les|O|A|Os|As|É|Es|Y|E|Et)\b"
+)
 _LEFT = r"(?<![\p{L}\p{M}\p{N}.@/&-])"
+
+
+def _is_title(match: Any) -> bool:
+    """Whether a single letter is a title: `a D. Pedro`, `rua S. Bento`. Others are initials, or letters as such."""
+    before = match.string[max(0, match.start() - 20) : match.start()]
+    if _PARTICLE.match(match.string, match.end()):
+        return True
+    return bool(_BEFORE_LETTER.search(before)) and not _BEGINS_SENTENCE.match(match.string, match.end())
 
 
 def rules(table: Table) -> list[Rule]:
@@ -27,6 +45,8 @@ def rules(table: Table) -> list[Rule]:
 
     def title(match: Any, _dialect: Dialect) -> Reading:
         word = _key(match["word"])
+        if len(word) == 2 and word[1] == "." and not _is_title(match):
+            return None
         is_santa = word == "S." and _SANTA.match(match.string, match.end())
         return "santa" if is_santa else said_titles[word]
 

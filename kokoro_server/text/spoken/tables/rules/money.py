@@ -89,7 +89,7 @@ def _with_cents(table: Table, whole: str, cents: int, currency: Currency) -> str
     if not cents or not cent:
         return amount
     coin = table.noun(cent, str(cents))
-    if int(whole) == 0:
+    if not whole.strip("0०"):
         return f"{table.numbers.count(cents, coin)} {coin}"
     words = f"{table.numbers.count(cents, coin)} {coin}" if table.name_cents else table.numbers.count(cents, "")
     return f"{amount}{table.cents}{words}"

@@ -68,7 +68,8 @@ def noun_after(table: Table, match: Any, *, capital: bool = False) -> str:
 def of_noun(table: Table, number: str, noun: str) -> str:
     """The noun as it follows the number: a million *of* people."""
     whole, _, decimals = table.parse(number, money=True)
-    is_million = not decimals and whole.isdecimal() and int(whole) > 0 and int(whole) % 10**6 == 0
+    significant = whole.lstrip("0०")
+    is_million = not decimals and len(significant) > 6 and not significant[-6:].strip("0०")
     return table.numbers.of(noun) if is_million and noun else noun
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from kokoro_server.text.spoken.engine import Dialect, Reading, Rule, rule
 from kokoro_server.text.spoken.english.roman import parse
-from kokoro_server.text.spoken.tables.rules.patterns import SPACE, WORD_END, noun_after
+from kokoro_server.text.spoken.tables.rules.patterns import SPACE, WORD_END, follows, noun_after
 from kokoro_server.text.spoken.tables.table import Table
 
 _AT = re.compile(r"(?<![^\W_])[IVXLCDM]+")
@@ -15,6 +15,9 @@ _NUMERAL = r"(?P<numeral>[IVXLCDM]+)"
 _AFTER = rf"{WORD_END}(?!\.\p{{L}})(?!['’]\p{{L}})"
 _JOINTS = r"(?:[-–]|[ ](?:y|e|et|a|al|o|ou|à|au|और|से)[ ])"
 _NOT_NUMERALS = frozenset("C D L M CD DC MD MC CC CM DI MI LI CI DL ML MM DD XL XXL XXX DIM MIX CV IL CL".split())
+_SHOUTED = re.compile(
+    r"(?<![^\W_])(?![IVXLCDM]+\s)[A-ZÁÉÍÓÚÀÈÌÒÙÂÊÔÃÕÇÑ]{2,}\s\Z"
+)  # the word before is in capitals too
 _NUMBERED = "Guerra|Congres|Encontro|Encuentro|Convegno|Jornada|Semana|Foro|Concurso|Simp|Festival|Plan|República"
 _NOT_NAMES = (
     "Fantasy|Rocky|Windows|Apolo|Apollo|Pentium|Vaticano|Vatican|Bowl|Halo|Mark|Mundial|Mondiale|Mondial|Guerra|Guerre|"
@@ -27,7 +30,8 @@ def rules(table: Table) -> list[Rule]:
 
     def value(match: Any) -> int:
         text = match["numeral"]
-        return 0 if text in _NOT_NUMERALS else parse(text) or 0
+        shouted = len(text) < 3 and follows(match, _SHOUTED)
+        return 0 if text in _NOT_NUMERALS or shouted else parse(text) or 0
 
     def century(match: Any, _dialect: Dialect) -> Reading:
         number = value(match)
