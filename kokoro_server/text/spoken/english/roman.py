@@ -43,7 +43,7 @@ _FIRST_PERSON = (
 )
 _ONLY_I = (
     "am|have|think|know|want|like|love|feel|guess|hope|mean|do|don't|can't|wish|see|say|need|believe|remember|"
-    "would|will"
+    "would|will|read|wrote|bought|chose|picked|reached|finished|skipped|liked|loved|hated|mentioned|found|took|gave"
 )
 _NUMERAL = r"[IVXLCDM]+"
 _NOT_NUMERALS = frozenset(
