@@ -15,9 +15,9 @@ from kokoro_server.text.spoken.patterns import DIGITS, any_of
 _POWERS = {"²": 2, "2": 2, "^2": 2, "³": 3, "3": 3, "^3": 3, "⁻¹": -1, "⁻²": -2}
 _POWER_WORDS = {2: "square ", 3: "cubic "}
 _EXPONENT = r"(?:\^?[23](?![0-9])|[²³]|⁻[¹²])?"
-_UNIT = any_of(UNITS)
+_UNIT = rf"(?!MP[34]\b)(?:{any_of(UNITS)})"
 _WORDS = "day|week|month|year|hour|minute|second|person|capita|dose|serving"  # after a slash: mg/kg/day
-_COMPOUND = rf"(?!MP[34]\b)(?:{_UNIT}){_EXPONENT}(?:[/·⋅∙](?:{_UNIT}){_EXPONENT}(?!\p{{L}}))*+(?P<last>/(?:{_WORDS})\b)?"
+_COMPOUND = rf"(?:{_UNIT}){_EXPONENT}(?:[/·⋅∙](?:{_UNIT}){_EXPONENT}(?!\p{{L}}))*+(?P<last>/(?:{_WORDS})\b)?"
 _PART = regex.compile(rf"(?P<joint>[/·⋅∙])?(?P<unit>{_UNIT})(?P<power>{_EXPONENT})(?=[/·⋅∙]|\Z)")
 # Amounts that other rules read: 1/2, ½, 4+, 120k, 10⁻³.
 _FRACTION = (
