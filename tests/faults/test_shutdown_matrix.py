@@ -15,6 +15,8 @@ from tests.faults.conftest import Start
 from tests.servers import Server
 from tests.services.faulty import SLOW
 
+PLACES = ("on_their_way", "current_size", "running_rows")  # where a row can be that was accepted
+
 
 async def test_sigterm_under_load(start: Start, faulty: Server) -> None:
     """What was accepted is finished, and who comes later is told so by the server itself."""
@@ -23,10 +25,12 @@ async def test_sigterm_under_load(start: Start, faulty: Server) -> None:
         url = fault.server.url.replace("http", "ws") + "/tts/ws"
         agent = await connect(url)
         await agent.send(json.dumps({"type": "start", "speed": SLOW}))
+        accepted = [asyncio.create_task(fault.post(text=f"Row {n}.", speed=SLOW)) for n in range(4)]
+        await fault.until(lambda status: sum(map(status.get, PLACES)) >= sum(not task.done() for task in accepted))
         for message in ({"type": "append", "text": "Let me finish."}, {"type": "flush"}):
             await agent.send(json.dumps(message))
-        accepted = [asyncio.create_task(fault.post(text=f"Row {n}.", speed=SLOW)) for n in range(4)]
-        await fault.until(lambda status: status["running_rows"] > 0)
+        while '"type":"start"' not in str(await agent.recv()):
+            pass
         fault.server.process.send_signal(signal.SIGTERM)
         while (await fault.get("/health/ready")).status_code == 200:  # noqa: ASYNC110
             await asyncio.sleep(0.01)
