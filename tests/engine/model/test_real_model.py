@@ -86,7 +86,7 @@ def assert_predicts(model: BatchedKokoro, rows: list[tuple[Row, Spoken]]) -> Non
         assert relative(alone.energy, prosody.energy[index, : len(alone.f0)]) < 1e-3
 
 
-@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow)])
 def test_durations_f0_and_energy_are_kmodels_in_random_batches(
     seed: int, engine: TorchEngine, predicted: list[tuple[Row, Spoken]]
 ) -> None:
