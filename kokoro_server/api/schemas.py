@@ -14,7 +14,7 @@ from kokoro_server.audio.resample import MAX_RATE, MIN_RATE
 from kokoro_server.audio.wav import SampleFormat
 from kokoro_server.engine.protocol import SAMPLE_RATE
 from kokoro_server.synthesis import Speech
-from kokoro_server.text.options import CodeBlocks, OnUnspeakable, ReadingOptions
+from kokoro_server.text.options import Code, OnUnspeakable, ReadingOptions
 from kokoro_server.text.spoken import KINDS
 
 DEFAULT_VOICE = "af_heart"
@@ -73,9 +73,10 @@ class ReadingFields(BaseModel):
         ),
     ] = list(KINDS)
     code_blocks: Annotated[
-        CodeBlocks,
+        Code,
         Field(description="Fenced blocks of code: `speak` or `skip` them, or `announce` that one is there."),
     ] = "speak"
+    code_spans: Annotated[Code, Field(description="The same for code within a line, between backticks.")] = "speak"
     lexicon: Annotated[
         dict[Annotated[str, Field(max_length=100)], Annotated[str, Field(max_length=500)]] | None,
         Field(
@@ -93,7 +94,13 @@ class ReadingFields(BaseModel):
     ] = None
 
     def reading_options(self) -> ReadingOptions:
-        return ReadingOptions(frozenset(self.normalize), self.code_blocks, self.lexicon, self.unspeakable)
+        return ReadingOptions(
+            kinds=frozenset(self.normalize),
+            code_blocks=self.code_blocks,
+            code_spans=self.code_spans,
+            lexicon=self.lexicon,
+            unspeakable=self.unspeakable,
+        )
 
 
 class SpeechRequest(StrictRequest, ReadingFields):

@@ -144,7 +144,10 @@ class SentenceBuffer:
         return spoken.Readings(self._claims(text[self._emitted :]), self._emitted)
 
     def _claims(self, text: str) -> list[spoken.Claim]:
-        return spoken.claims(text, self.language, kinds=self.options.kinds, code=self.options.code_blocks)
+        chosen = self.options
+        return spoken.claims(
+            text, self.language, kinds=chosen.kinds, code=chosen.code_blocks, code_spans=chosen.code_spans
+        )
 
     def _joined(self, group: Sequence[Span]) -> str:
         return self._text[group[0].start : group[-1].end]

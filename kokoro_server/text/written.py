@@ -78,6 +78,7 @@ class WrittenText:
             self._language,
             kinds=self._options.kinds,
             code=self._options.code_blocks,
+            code_spans=self._options.code_spans,
             untouchable=[(claim.start, claim.end) for claim in given],
         )
 

@@ -55,6 +55,13 @@ async def test_code_blocks() -> None:
     assert await said(text, code_blocks="announce") == "See: code block. Done."
 
 
+async def test_code_spans() -> None:
+    text = "Run `make serve` now."
+    assert await said(text) == "Run make serve now."
+    assert await said(text, code_spans="skip") == "Run now."
+    assert await said(text, code_spans="announce") == "Run code block now."
+
+
 async def test_a_requests_lexicon_goes_before_the_files(tmp_path: Path) -> None:
     path = tmp_path / "lexicon.toml"
     path.write_text('[en]\nnginx = "engine x"\nSQL = "sequel"\n', encoding="utf-8")

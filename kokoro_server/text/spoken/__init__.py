@@ -49,24 +49,26 @@ def claims(
     *,
     kinds: Collection[str] = KINDS,
     code: str = "speak",
+    code_spans: str = "speak",
     untouchable: Iterable[tuple[int, int]] = (),
 ) -> list[Claim]:
-    """The spans of `text` that are said in other words, and those that cannot be said. `code`: speak, skip, announce.
+    """The spans of `text` that are said in other words, and those that cannot be said.
 
-    Without any `kinds`, text is left as it is.
+    `code`, in blocks, and `code_spans` are spoken, skipped or announced. Without any `kinds`, text is left as it is.
     """
-    rules = _rules(language, frozenset(kinds), code)
+    rules = _rules(language, frozenset(kinds), code, code_spans)
     return find_claims(rules, text, Dialect(british=language == languages.EN_GB), untouchable)
 
 
 @cache
-def _rules(language: Language, kinds: frozenset[str], code: str) -> list[Rule]:
+def _rules(language: Language, kinds: frozenset[str], code: str, code_spans: str) -> list[Rule]:
     if not kinds:
         return [unspeakable.RULES[language]]
     ruleset = load(language)
     chosen = [rule for kind, rules in ruleset.kinds.items() if kind in kinds for rule in rules]
-    fences = markdown.fences(code, ruleset.code_block) if "markdown" in kinds else []
-    return [*fences, *chosen, *ruleset.last, unspeakable.RULES[language]]
+    fenced = markdown.fences(code, ruleset.code_block) if "markdown" in kinds else []
+    inline = markdown.spans(code_spans, ruleset.code_block) if "markdown" in kinds else []
+    return [*fenced, *inline, *chosen, *ruleset.last, unspeakable.RULES[language]]
 
 
 def speak(text: str, language: Language) -> str:

@@ -86,6 +86,14 @@ def fences(code: str, announcement: str) -> list[Rule]:
     return [rule("code block", _FENCE + _CLOSED, words, "`~", flags=_LINES)]
 
 
+def spans(code: str, announcement: str) -> list[Rule]:
+    """Code within a line: `skip` it, or `announce` that there is some. To speak it takes no rule."""
+    if code == "speak":
+        return []
+    words = " " if code == "skip" else announcement.rstrip(".")
+    return [rule("code span", r"(?<!`)(?P<marks>`{1,2}+)[^`\n]{1,300}(?P=marks)(?!`)", words, "`")]
+
+
 def rules(number: Callable[[str, Dialect], str], signs: Mapping[str, str]) -> list[Rule]:
     """`number` says the number of a list's item; `signs` are words for signs that are written as HTML entities."""
     entity = _entities(number, signs)
