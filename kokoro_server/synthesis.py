@@ -185,9 +185,7 @@ class Synthesizer:
 
     def language(self, speech: Speech) -> Language:
         """The language in which it is said."""
-        if speech.language:
-            return languages.parse(speech.language)
-        return languages.of_voice(self._voices.canonical(speech.voice))
+        return languages.of_request(speech.language, self._voices.canonical(speech.voice))
 
     def _check(self, speech: Speech) -> None:
         if len(speech.written) > self._max_text:

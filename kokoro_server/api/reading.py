@@ -46,14 +46,14 @@ def _json(found: Reading, text: str, language: str) -> list[bytes]:
         "readings": (_span(claim, text) for claim in found.claims),
         "words": (word for sentence in found.sentences for word in _words(sentence, text)),
     }
-    parts, part = list[bytes](), json.dumps(head)[:-1].encode()
+    parts, part = list[bytes](), bytearray(json.dumps(head)[:-1].encode())
     for name, items in lists.items():
         for item in (f', "{name}": ['.encode(), *_items(items), b"]"):
             part += item
             if len(part) > PART_BYTES:
-                parts.append(part)
-                part = b""
-    return [*parts, part + b"}"]
+                parts.append(bytes(part))
+                part.clear()
+    return [*parts, bytes(part) + b"}"]
 
 
 def _items(items: Iterable[dict[str, Any]]) -> Iterator[bytes]:

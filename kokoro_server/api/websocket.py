@@ -162,8 +162,7 @@ class _MessageLoop:
                 await asyncio.sleep(0)
         elif isinstance(message, Start):
             message.rendering(message.format)
-            voice = self._voices.canonical(message.voice)
-            language = languages.parse(message.language) if message.language else languages.of_voice(voice)
+            language = languages.of_request(message.language, self._voices.canonical(message.voice))
             await asyncio.to_thread(spoken.load, language)
             self._options = message
             self._buffer.language, self._buffer.options = language, message.reading_options()

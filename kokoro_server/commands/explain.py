@@ -29,7 +29,7 @@ def explain(settings: Settings, speech: Speech, url: str | None) -> str:
 
 def _local(settings: Settings, speech: Speech) -> list[Claim]:
     text = speech.written
-    language = languages.parse(speech.language) if speech.language else languages.of_voice(speech.voice)
+    language = languages.of_request(speech.language, speech.voice)
     lexicon = Lexicon.load(settings.lexicon_path).now(language) if settings.lexicon_path else None
     markup.check_pronunciations(text)
     return list(WrittenText(list(split_pauses(text)), language, lexicon, ReadingOptions()).claims())

@@ -63,5 +63,10 @@ def of_voice(voice: str) -> Language:
         raise UnknownVoice(f"voice {voice[:40]!r} does not begin with a language letter; see GET /voices") from None
 
 
+def of_request(code: str | None, voice: str) -> Language:
+    """The language of `code`; without one, the voice's own."""
+    return parse(code) if code else of_voice(voice)
+
+
 def known_codes() -> str:
     return ", ".join(language.code for language in LANGUAGES)

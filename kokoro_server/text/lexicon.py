@@ -110,7 +110,7 @@ def _apart(reading: str, text: str, start: int, end: int) -> str:
     """What is said for a sign, set off from what touches it: 5% is no word."""
     if any(character.isalpha() for character in text[start:end]):
         return reading
-    before = " " if text[:start][-1:].isalnum() else ""
+    before = " " if text[max(0, start - 1) : start].isalnum() else ""
     return f"{before}{reading}{' ' if text[end : end + 1].isalnum() else ''}"
 
 
