@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
-PACKAGES = ("kokoro-server", "kokoro", "torch", "transformers", "numpy", "onnxruntime")
+PACKAGES = ("kokoro-server", "kokoro", "torch", "transformers", "numpy", "onnxruntime", "numba")
 
 T = TypeVar("T")
 

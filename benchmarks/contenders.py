@@ -78,10 +78,10 @@ def onnx_graphs(weights: Path, precision: str) -> Path:
     return build_cache.ensure(Settings.load(dotenv=None).cache_dir, weights, key)
 
 
-def onnx_engine(weights: Path, precision: str, threads: int | None = None) -> Engine:
+def onnx_engine(weights: Path, precision: str, threads: int | None = None, use_kernels: bool = True) -> Engine:
     from kokoro_server.engine.cpu.engine import OnnxEngine
 
-    return OnnxEngine(onnx_graphs(weights, precision), threads)
+    return OnnxEngine(onnx_graphs(weights, precision), threads, use_kernels)
 
 
 def _ours(engine: Engine) -> Speak:
@@ -149,6 +149,7 @@ CONTENDERS: dict[str, Callable[[Place], Speak]] = {
     "ours-torch": torch_engine,
     "ours-onnx-fp32": lambda place: _ours(onnx_engine(place.weights, "fp32", place.threads)),
     "ours-onnx-int8": lambda place: _ours(onnx_engine(place.weights, "int8", place.threads)),
+    "ours-onnx-int8-graphs": lambda place: _ours(onnx_engine(place.weights, "int8", place.threads, use_kernels=False)),
 }
 
 

@@ -20,6 +20,7 @@ class Reason(StrEnum):
     GPU_KERNELS = "gpu_kernels"  # torch runs the model without the fast kernels
     GPU_GRAPHS = "gpu_graphs"  # steps of the model run without a CUDA graph
     GPU_MEMORY = "gpu_memory"  # others have taken memory, so batches are smaller
+    CPU_KERNELS = "cpu_kernels"  # onnxruntime runs what our own kernels would run faster
     G2P = "g2p"  # text cannot be turned into phonemes
     LEXICON = "lexicon"  # the lexicon has been changed, but the new version cannot be used
     FORMATS = "formats"  # an audio format cannot be written

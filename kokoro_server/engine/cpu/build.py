@@ -1,4 +1,7 @@
-"""From a weights file to the two graphs that `engine.OnnxEngine` runs. Needs no torch.
+"""From a weights file to the graphs that `engine.OnnxEngine` runs. Needs no torch.
+
+The text graph is one file. So is the decode graph in single precision; in int8 it comes in the parts of `stages`, with
+the weights that our own kernels need where this processor can run them.
 
 The templates in `data` are the graphs without weights, as `export` traces them from the torch code; data/README.md says
 how they are made anew.
@@ -17,8 +20,13 @@ from safetensors import SafetensorError
 from safetensors.numpy import load_file
 
 from kokoro_server.config import CpuPrecision
-from kokoro_server.engine.cpu.graph import Array, fold_constants
+from kokoro_server.engine.cpu.fused import weights
+from kokoro_server.engine.cpu.graph import fold_constants
+from kokoro_server.engine.cpu.instructions import instructions
 from kokoro_server.engine.cpu.lowering import lower
+from kokoro_server.engine.cpu.numerics import Array
+from kokoro_server.engine.cpu.saturation import signed_products_are_exact
+from kokoro_server.engine.cpu.stages import Decode
 from kokoro_server.errors import AssetError
 
 DATA = Path(__file__).with_name("data")
@@ -29,16 +37,16 @@ GRAPHS = ("text", "decode")
 OnProgress = Callable[[str], None]  # is called with the name of the step that comes next
 
 
-def build(weights: Path, folder: Path, precision: CpuPrecision, on_progress: OnProgress = lambda _: None) -> None:
-    """Write a file for each of `GRAPHS` into `folder`, which exists. `weights` is a converted safetensors file.
+def build(weights_file: Path, folder: Path, precision: CpuPrecision, on_progress: OnProgress = lambda _: None) -> None:
+    """Write the graphs into `folder`, which exists. `weights_file` is a converted safetensors file.
 
     Not atomic: on an error, files may be missing or cut short.
     """
     on_progress("reading weights")
     try:
-        state = load_file(weights)
+        state = load_file(weights_file)
     except (SafetensorError, OSError) as error:
-        raise AssetError(f"{weights}: not readable ({error}); run 'kokoro-server assets fetch'") from error
+        raise AssetError(f"{weights_file}: not readable ({error}); run 'kokoro-server assets fetch'") from error
     assemble(templates(), state, folder, precision, channel_amax(), on_progress)
 
 
@@ -54,8 +62,33 @@ def assemble(
     for name, template in templates.items():
         on_progress(f"building the {name} graph")
         folded, constants = fold_constants(template, required_tensors(template, state))
-        graph = lower(folded, constants, precision if name == "decode" else "fp32", channel_amax)
-        onnx.save(graph, folder / f"{name}.onnx")
+        decode = Decode(folded, constants)
+        if precision == "int8" and decode.divisible:
+            _save_parts(decode, constants, folder, channel_amax, on_progress)
+        else:
+            graph = lower(
+                folded,
+                constants,
+                precision if name == "decode" else "fp32",
+                channel_amax,
+                precision == "fp32" or signed_products_are_exact(),
+            )
+            onnx.save(graph, folder / f"{name}.onnx")
+
+
+def _save_parts(
+    decode: Decode,
+    constants: Mapping[str, Array],
+    folder: Path,
+    channel_amax: Mapping[str, Array],
+    on_progress: OnProgress,
+) -> None:
+    signed = signed_products_are_exact()
+    for name, part in decode.parts().items():
+        on_progress(f"building the decode graph: {name}")
+        onnx.save(lower(part, constants, "int8", channel_amax, signed), folder / f"{name}.onnx")
+    if instructions().exact:
+        weights.save(folder / weights.FILE, decode.weights(channel_amax), decode.slopes())
 
 
 def required_tensors(template: onnx.ModelProto, state: Mapping[str, Array]) -> dict[str, Array]:

@@ -26,15 +26,17 @@ from typing import Any
 from kokoro_server.assets import files
 from kokoro_server.assets.cache import Cache
 from kokoro_server.config import CpuPrecision
+from kokoro_server.engine.cpu.instructions import instructions
 from kokoro_server.errors import AssetError, ConfigError
 
 log = logging.getLogger(__name__)
 
 Build = Callable[[Path, Path, CpuPrecision, Callable[[str], None]], None]  # see `build.build`
 
-BUILDER_VERSION = 4  # to be raised whenever a build would come out differently
+BUILDER_VERSION = 5  # to be raised whenever a build would come out differently
 BUILDER_FILES = (  # all code and data of this package that a build depends on
-    "build.py", "graph.py", "lowering.py", "quantization.py",
+    "build.py", "graph.py", "instructions.py", "lowering.py", "numerics.py", "quantization.py", "saturation.py",
+    "stages.py", "fused/kernels.py", "fused/stage.py", "fused/tile.py", "fused/vectors.py", "fused/weights.py",
     "data/channel_amax.npz", "data/decode.onnx.gz", "data/text.onnx.gz",
 )  # fmt: skip
 FOLDER = "onnx"
@@ -44,7 +46,10 @@ DISK_SPACE = 1.5  # times the size of the weights: the graphs in fp32, and somet
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """What a build depends on. `weights` is the sha256 of the weights file."""
+    """What a build depends on. `weights` is the sha256 of the weights file.
+
+    `machine` names the processor's class of instructions too: quantized weights for one may overflow on another.
+    """
 
     weights: str
     precision: CpuPrecision
@@ -89,7 +94,8 @@ def key(weights: str, precision: CpuPrecision) -> Key:
         raise ConfigError("onnxruntime is not installed; pip install 'kokoro-server[cpu]'")
     import onnxruntime
 
-    return Key(weights, precision, _builder_version(), onnxruntime.__version__, platform.machine())
+    machine = f"{platform.machine()}-{instructions()}"
+    return Key(weights, precision, _builder_version(), onnxruntime.__version__, machine)
 
 
 @cache

@@ -23,10 +23,12 @@ from kokoro_server import __version__
 from kokoro_server.assets import files
 from kokoro_server.engine import vocab
 from kokoro_server.engine.cpu import build
-from kokoro_server.engine.cpu.engine import decode_inputs, default_threads, session
-from kokoro_server.engine.cpu.graph import Array, fold_constants
-from kokoro_server.engine.cpu.lowering import SNAKE_GAIN, f32, lower
+from kokoro_server.engine.cpu.engine import decode_inputs, default_threads
+from kokoro_server.engine.cpu.graph import fold_constants
+from kokoro_server.engine.cpu.lowering import f32, lower
+from kokoro_server.engine.cpu.numerics import SNAKE_GAIN, Array
 from kokoro_server.engine.cpu.quantization import EDGE_STEPS, SEGMENTED, is_quantizable
+from kokoro_server.engine.cpu.sessions import session
 from kokoro_server.engine.protocol import Row
 from kokoro_server.engine.voices import VoiceBook
 

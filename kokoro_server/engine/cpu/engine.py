@@ -13,7 +13,10 @@ import numpy as np
 import onnxruntime
 from numpy.typing import NDArray
 
+from kokoro_server.degraded import Condition, Reason
 from kokoro_server.engine import noise
+from kokoro_server.engine.cpu import decode
+from kokoro_server.engine.cpu.sessions import session
 from kokoro_server.engine.protocol import MAX_TOKENS, SAMPLE_RATE, Limits, Result, Row
 from kokoro_server.engine.rows import check, empty_result, warmup_row
 from kokoro_server.machine import available_cores
@@ -36,17 +39,21 @@ class OnnxEngine:
 
     device = "cpu"
 
-    def __init__(self, folder: Path, threads: int | None = None) -> None:
-        """`folder` is what `build.build` wrote; `threads` defaults to the number of cores."""
+    def __init__(self, folder: Path, threads: int | None = None, use_kernels: bool = True) -> None:
+        """`folder` is what `build.build` wrote; `threads` defaults to the number of cores.
+
+        Without `use_kernels`, onnxruntime runs all of it.
+        """
         self._threads = threads or default_threads()
-        self._text, self._decode = (session(folder / f"{name}.onnx", self._threads) for name in ("text", "decode"))
-        self.precision: str = self._decode.get_modelmeta().custom_metadata_map["precision"]
+        self._text = session(folder / "text.onnx", self._threads)
+        slow_kernels = Condition(Reason.CPU_KERNELS)
+        self._decode = decode.load(folder, self._threads, slow_kernels, use_kernels)
+        self.precision, self.kernels = self._decode.precision, self._decode.kernels
+        self.conditions = (slow_kernels,)
         self.real_time_factor: float | None = None
         self._side_by_side = 1
         self._pool = ThreadPoolExecutor(self._threads, "onnx")
         self._limits = Limits(MAX_TOKENS, max(MIN_ROWS, self._threads), BATCH_BYTES // BYTES_PER_FRAME)
-        self._shrink_arena = onnxruntime.RunOptions()
-        self._shrink_arena.add_run_config_entry("memory.enable_memory_arena_shrinkage", "cpu:0")
 
     @property
     def limits(self) -> Limits:
@@ -89,20 +96,7 @@ class OnnxEngine:
 
     def _speak(self, row: Row) -> Result:
         inputs, lengths = decode_inputs(self._text, row)
-        long = lengths.sum() > LONG_FRAMES
-        audio = self._decode.run(None, inputs, self._shrink_arena if long else None)[0]
-        return Result(audio[0].copy(), lengths.copy())
-
-
-def session(model: Path | bytes, threads: int) -> onnxruntime.InferenceSession:
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = threads
-    # Threads that spin while they wait would take the cores from the event loop, and from each other.
-    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-    # The arena reuses freed memory anyway. Planning the reuse takes 7 s at every start, and a memory pattern for each
-    # length of text doubles the memory.
-    options.enable_mem_reuse = options.enable_mem_pattern = False
-    return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+        return Result(self._decode(inputs, shrink=lengths.sum() > LONG_FRAMES), lengths.copy())
 
 
 def decode_inputs(text: onnxruntime.InferenceSession, row: Row) -> tuple[dict[str, Any], NDArray[np.int64]]:

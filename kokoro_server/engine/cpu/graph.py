@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import onnx
 import onnxruntime
-from numpy.typing import NDArray
 from onnx import helper, numpy_helper
 
-Array = NDArray[Any]
+from kokoro_server.engine.cpu.numerics import Array
+
 MICROSOFT = "com.microsoft"  # the domain of onnxruntime's own operators
 
 

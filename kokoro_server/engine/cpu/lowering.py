@@ -9,7 +9,6 @@ is exact, else unsigned like its input. In single precision it is onnxruntime's 
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, cast
@@ -20,15 +19,11 @@ from onnx import helper
 
 from kokoro_server.config import CpuPrecision
 from kokoro_server.engine.cpu import quantization
-from kokoro_server.engine.cpu.graph import MICROSOFT, Array, GraphBuilder
+from kokoro_server.engine.cpu.graph import MICROSOFT, GraphBuilder
+from kokoro_server.engine.cpu.numerics import EPSILON, SINE_SQUARED, SNAKE_GAIN, SNAKE_TURNS, Array
 from kokoro_server.engine.cpu.quantization import EDGE_STEPS, SEGMENTED, SEGMENTS, TWO_BYTE, QuantizedWeights
 
-EPSILON = 1e-5  # equal to model.layers.EPSILON; to import that takes torch
 ELEMENTWISE = {"Add", "Sub", "Mul", "Div", "LeakyRelu"}
-
-# sin²(πr) / π for r from 0 to 1, as u² (a + b u + c u² ...) with u = r - r²: within 0.0005, and within 0.000013.
-SINE_SQUARED = {"int8": (2.90347, 8.72482), "fp32": (3.156983, 5.998166, 6.979711)}
-SNAKE_GAIN = 2 * math.pi  # a lowered snake is a 2π-th of its value; the next convolution's weights make up for it
 
 
 def lower(
@@ -36,10 +31,15 @@ def lower(
     constants: Mapping[str, Array],
     precision: CpuPrecision,
     channel_amax: Mapping[str, Array] = MappingProxyType({}),
+    signed: bool = True,
 ) -> onnx.ModelProto:
-    """`channel_amax` has the greatest magnitude of each channel of a convolution's input, by the convolution's name."""
-    graph = GraphBuilder(model.graph, constants)
-    lowering = Lowering(graph, precision, channel_amax)
+    """`channel_amax` has the greatest magnitude of each channel of a convolution's input, by the convolution's name.
+
+    `signed` is whether int8 weights are, rather than unsigned.
+    """
+    used = {name for node in model.graph.node for name in node.input}
+    graph = GraphBuilder(model.graph, {name: value for name, value in constants.items() if name in used})
+    lowering = Lowering(graph, precision, channel_amax, signed)
     for node in model.graph.node:
         lowering.node(node)
     opsets = [helper.make_opsetid("", 17), helper.make_opsetid(MICROSOFT, 1)]
@@ -57,8 +57,10 @@ def i64(*values: int) -> Array:
 class Lowering:
     """Lowers node after node. The dictionaries keep, by the name of a tensor, the names of what was derived from it."""
 
-    def __init__(self, graph: GraphBuilder, precision: CpuPrecision, channel_amax: Mapping[str, Array]) -> None:
-        self.graph, self.precision, self._channel_amax = graph, precision, channel_amax
+    def __init__(
+        self, graph: GraphBuilder, precision: CpuPrecision, channel_amax: Mapping[str, Array], signed: bool
+    ) -> None:
+        self.graph, self.precision, self._channel_amax, self._signed = graph, precision, channel_amax, signed
         self._lengths: dict[str, str] = {}  # the number of steps of a signal
         self._averages: dict[str, str] = {}  # the vector that averages over that many steps
         self._indices: dict[tuple[str, int, int], str] = {}  # by length, taps, dilation
@@ -106,7 +108,7 @@ class Lowering:
         # Computes 1 / 2π of 2z + 2 sin² z with z = πt, which is t + sin²(πr) / π, where r is the fraction of t. sin² is
         # a polynomial: onnxruntime's Cos takes twenty times as long as a sum, on one thread, as does Round.
         op = self.graph.op
-        t = self._adain(inputs, 1 / math.pi)
+        t = self._adain(inputs, SNAKE_TURNS)
         r = op("Sub", [t, op("Floor", [t])])
         u = op("Sub", [r, op("Mul", [r, r])])
         polynomial: Array | str = f32(SINE_SQUARED[self.precision][-1])
@@ -148,8 +150,8 @@ class Lowering:
             alpha = quantization.TWO_BYTE_ALPHA if two_byte else quantization.ALPHA
             scales = quantization.smoothquant_scales(self._channel_amax[label], w, alpha)
             x, w = op("Mul", [x, 1 / scales]), w * scales[:, None]
-        matrix = w.transpose(2, 1, 0).reshape(w.shape[1] * taps, -1)
-        weights = QuantizedWeights(*quantization.quantize_weights(matrix, quantization.SIGNED), b, taps, dilation)
+        matrix = quantization.tap_matrix(w)
+        weights = QuantizedWeights(*quantization.quantize_weights(matrix, self._signed), b, taps, dilation)
         if not label.startswith(SEGMENTED):
             self._int8_conv(x, weights, (padding, padding), length, two_byte, [output])
             return

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import platform
 from typing import NamedTuple
 
 import numpy as np
 
-from kokoro_server.engine.cpu.graph import Array
+from kokoro_server.engine.cpu.numerics import Array
 
 MIN_CHANNELS = 64  # in and out: a narrower convolution is not worth quantizing
-
-# Signed weights are a little faster, but some x86 processors would saturate sums of their products with bytes.
-SIGNED = platform.machine() in {"aarch64", "arm64"}
 
 # In the last blocks both ends of an utterance have peaks, two to three times as high as everything between them.
 # Each end is quantized by itself: in one range with the ends, the rest would have two to three times fewer steps. The
@@ -57,6 +53,11 @@ def smoothquant_scales(channel_amax: Array, w: Array, alpha: float) -> Array:
     weight = np.sqrt(np.square(w).mean((0, 2)))
     ratio = np.maximum(channel_amax, 1e-6) ** alpha / np.maximum(weight, 1e-9) ** (1 - alpha)
     return np.asarray(ratio / ratio.mean(), np.float32)
+
+
+def tap_matrix(w: Array) -> Array:
+    """The (outputs, channels, taps) weights of a convolution as (taps * channels, outputs)."""
+    return w.transpose(2, 1, 0).reshape(w.shape[1] * w.shape[2], -1)
 
 
 def quantize_weights(matrix: Array, signed: bool) -> tuple[Array, Array, Array | None]:

@@ -1,0 +1,145 @@
+"""Runs the decoder: as one graph, or in the parts of `stages`, the two stages by our own kernels if possible."""
+
+from __future__ import annotations
+
+import importlib.util
+import logging
+import os
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+import onnxruntime
+from numpy.typing import NDArray
+
+from kokoro_server.degraded import Condition
+from kokoro_server.engine.cpu.fused import weights as fused_weights
+from kokoro_server.engine.cpu.instructions import instructions
+from kokoro_server.engine.cpu.sessions import session, shrinking
+
+log = logging.getLogger(__name__)
+
+Signal = NDArray[np.float32]  # (time, channels)
+Stage = Callable[[Signal, Signal, Signal], Signal]  # source, addend, styles: see `stages`
+
+CHECKED_STEPS = 300
+# Two correct ways to round to bytes differ by 20 to 30 dB; anything wrong leaves next to no likeness.
+MIN_LIKENESS = 10.0  # dB
+MISMATCH = "the fast kernels give other results than onnxruntime on this processor; please report it"
+NO_NUMBA = "numba is not installed, so speech takes about twice as long; pip install 'kokoro-server[cpu]'"
+
+
+class Decode(Protocol):
+    """From the decode graph's inputs to audio. With `shrink`, memory goes back to the system afterwards."""
+
+    precision: str
+    kernels: str  # what multiplies: onnxruntime, or the class of instructions of our own kernels
+
+    def __call__(self, inputs: Mapping[str, Any], shrink: bool) -> NDArray[np.float32]: ...
+
+
+class WholeDecode:
+    kernels = "onnxruntime"
+
+    def __init__(self, folder: Path, threads: int) -> None:
+        self._graph, self._shrinking = session(folder / "decode.onnx", threads), shrinking()
+        self.precision = _precision(self._graph)
+
+    def __call__(self, inputs: Mapping[str, Any], shrink: bool) -> NDArray[np.float32]:
+        audio: NDArray[np.float32] = self._graph.run(None, inputs, self._shrinking if shrink else None)[0]
+        return np.array(audio[0])
+
+
+class StagedDecode:
+    """The parts one after the other. `condition` says why the kernels are not used, where they should be."""
+
+    def __init__(self, folder: Path, threads: int, condition: Condition, use_kernels: bool) -> None:
+        self._before, self._between, self._after = (
+            session(folder / f"{name}.onnx", threads) for name in ("before", "between", "after")
+        )
+        self._shrinking = shrinking()
+        self.precision = _precision(self._before)
+        self.kernels = WholeDecode.kernels
+        graphs = [GraphStage(number, folder, threads) for number in range(2)]
+        self._stages: Sequence[Stage] = graphs
+        wanted = use_kernels and (folder / fused_weights.FILE).exists()
+        if wanted and (fused := _fused_stages(folder, threads, graphs, condition)):
+            self._stages, self.kernels = fused, instructions().value
+
+    def __call__(self, inputs: Mapping[str, Any], shrink: bool) -> NDArray[np.float32]:
+        options = self._shrinking if shrink else None
+        given = {name: inputs[name] for name in (each.name for each in self._before.get_inputs())}
+        styles, source0, source1, addend0 = (each[0] for each in self._before.run(None, given, options))
+        result0 = self._stages[0](source0, addend0, styles[0])
+        [addend1] = self._between.run(None, {"result0": result0[None]}, options)
+        result1 = self._stages[1](source1, addend1[0], styles[0])
+        audio: NDArray[np.float32] = self._after.run(None, {"result1": result1[None]}, options)[0]
+        return np.array(audio[0])
+
+
+class GraphStage:
+    """A stage by onnxruntime."""
+
+    def __init__(self, number: int, folder: Path, threads: int) -> None:
+        self._graph = session(folder / f"stage{number}.onnx", threads)
+        self._names = [f"source{number}", f"addend{number}", "styles"]
+        self.widths = {each.name: int(each.shape[2]) for each in self._graph.get_inputs()}
+
+    def __call__(self, source: Signal, addend: Signal, styles: Signal) -> Signal:
+        given = dict(zip(self._names, (source[None], addend[None], styles[None, None]), strict=True))
+        result: Signal = self._graph.run(None, given)[0][0]
+        return result
+
+
+def load(folder: Path, threads: int, condition: Condition, use_kernels: bool = True) -> Decode:
+    """The decoder of a build."""
+    whole = (folder / "decode.onnx").exists()
+    return WholeDecode(folder, threads) if whole else StagedDecode(folder, threads, condition, use_kernels)
+
+
+def _precision(graph: onnxruntime.InferenceSession) -> str:
+    return str(graph.get_modelmeta().custom_metadata_map["precision"])
+
+
+def _fused_stages(folder: Path, threads: int, graphs: Sequence[GraphStage], condition: Condition) -> list[Stage] | None:
+    """The stages by kernels, if they can be had and do what the graphs do."""
+    if importlib.util.find_spec("numba") is None:
+        condition.set(NO_NUMBA)
+        return None
+    try:
+        stages = _compiled(folder, threads)
+        alike = min(
+            likeness(graph, stage, number) for number, (graph, stage) in enumerate(zip(graphs, stages, strict=True))
+        )
+    except Exception as error:  # numba and LLVM raise errors of their own for what they cannot compile
+        log.warning("the fast kernels cannot be had", exc_info=True)
+        condition.set(f"the fast kernels cannot be had ({type(error).__name__}: {error}); please report it")
+        return None
+    if not alike >= MIN_LIKENESS:
+        condition.set(f"{MISMATCH} ({alike:.1f} dB)")
+        return None
+    return stages
+
+
+def _compiled(folder: Path, threads: int) -> list[Stage]:
+    from kokoro_server.engine.cpu.fused import kernels
+    from kokoro_server.engine.cpu.fused.stage import FusedStage, Team
+
+    def on_progress(name: str) -> None:
+        log.debug("kernel name=%s", name)
+
+    cache = folder / "kernels" if os.access(folder, os.W_OK) else None
+    compiled, team = kernels.compile_all(instructions(), cache, on_progress), Team(threads)
+    weights, slopes = fused_weights.load(folder / fused_weights.FILE)
+    return [FusedStage(number, weights, slope, compiled, team) for number, slope in enumerate(slopes)]
+
+
+def likeness(graph: GraphStage, stage: Stage, seed: int) -> float:
+    """How near a stage's result is to the graph's for made-up signals, in dB."""
+    random = np.random.default_rng(seed)
+    sizes = [(CHECKED_STEPS, width) if name != "styles" else (width,) for name, width in graph.widths.items()]
+    source, addend, styles = (random.standard_normal(size, np.float32) for size in sizes)
+    wanted, got = graph(source, addend, styles), stage(source, addend, styles)
+    noise = float(np.square(got - wanted, dtype=np.float64).sum())
+    return 10 * float(np.log10(np.square(wanted, dtype=np.float64).sum() / max(noise, 1e-30)))

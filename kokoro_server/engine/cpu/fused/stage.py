@@ -1,0 +1,125 @@
+"""A residual stage by the kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kokoro_server.engine.cpu.fused import kernels as fused
+from kokoro_server.engine.cpu.fused import tile
+from kokoro_server.engine.cpu.fused.kernels import Kernels
+from kokoro_server.engine.cpu.fused.weights import BLOCKS, CONVOLUTIONS, ConvolutionWeights
+from kokoro_server.engine.cpu.numerics import EPSILON, SNAKE_TURNS
+
+Signal = NDArray[np.float32]  # (time, channels)
+Statistics = NDArray[np.float64]  # (threads, 2, channels): sums over time, and sums of squares
+
+
+class Team:
+    """Threads that share a kernel's work, the caller's among them."""
+
+    def __init__(self, threads: int) -> None:
+        self.threads = threads
+        self._pool = ThreadPoolExecutor(threads - 1, "kernels") if threads > 1 else None
+
+    def share(self, count: int, work: Any) -> None:
+        """Call `work(thread, begin, end)` for a part of `count` on each thread, and wait for all."""
+        cuts = [count * thread // self.threads for thread in range(self.threads + 1)]
+        parts = [(thread, *cuts[thread : thread + 2]) for thread in range(self.threads)]
+        others = [self._pool.submit(work, *part) for part in parts[1:] if part[1] < part[2]] if self._pool else []
+        work(*parts[0])
+        for other in others:
+            other.result()
+
+
+class Convolution:
+    """Norm, snake and convolution."""
+
+    def __init__(self, weights: ConvolutionWeights, kernels: Kernels) -> None:
+        self._kernels = kernels
+        self._matrix = tile.pack(weights.matrix, kernels.shape)
+        self._column_sums = weights.matrix.sum(0, dtype=np.int32)
+        self._scales, self._bias, self._shrink = weights.scales, weights.bias, weights.shrink
+        self._taps, self._dilation, self._padding, self._scale_at, self._shift_at = map(int, weights.geometry)
+        self._channels, self._outputs = len(weights.shrink), len(weights.bias)
+
+    def __call__(
+        self, x: Signal, statistics: Statistics, styles: Signal, base: Signal | None, y: Signal, team: Team
+    ) -> Statistics:
+        """Write into `y`, with `base` added; gives its statistics, from those of `x`."""
+        steps, channels = x.shape
+        factor, shift = self._norm(statistics, steps, styles)
+        found = np.zeros((team.threads, 2, self._outputs))
+        halo = (self._taps - 1) * self._dilation
+        block = block_steps(steps, team.threads, self._kernels.shape.rows)
+        room = fused.workspace_bytes(self._kernels.shape, channels, halo)
+
+        def work(thread: int, begin: int, end: int) -> None:
+            workspace = np.empty(room, np.uint8)
+            self._kernels.convolve(
+                x.ctypes.data, steps, channels, self._outputs,
+                factor.ctypes.data, shift.ctypes.data, self._shrink.ctypes.data,
+                self._matrix.ctypes.data, self._column_sums.ctypes.data, self._scales.ctypes.data,
+                self._bias.ctypes.data, 0 if base is None else base.ctypes.data, y.ctypes.data,
+                found[thread].ctypes.data, self._taps, self._dilation, self._padding, block,
+                workspace.ctypes.data, begin, end,
+            )  # fmt: skip
+
+        team.share(-(-steps // block), work)
+        return found
+
+    def _norm(self, statistics: Statistics, steps: int, styles: Signal) -> tuple[Signal, Signal]:
+        """What each channel is multiplied with, and what is added then."""
+        mean, square = statistics.sum(0) / steps
+        deviation = np.sqrt(np.maximum(square - mean * mean, 0) + EPSILON)
+        scale, shift = (styles[at : at + self._channels] for at in (self._scale_at, self._shift_at))
+        factor = scale * SNAKE_TURNS / deviation
+        return factor.astype(np.float32), (shift * SNAKE_TURNS - mean * factor).astype(np.float32)
+
+
+def block_steps(steps: int, threads: int, rows: int) -> int:
+    """The length of the blocks that `steps` are cut into: as many for every thread, and a multiple of `rows` long."""
+    blocks = threads * -(-steps // (threads * fused.MAX_BLOCK))
+    return min(fused.MAX_BLOCK, -(-steps // (blocks * rows)) * rows)
+
+
+class FusedStage:
+    """Called with its source, its addend and all styles."""
+
+    def __init__(
+        self, number: int, weights: Mapping[str, ConvolutionWeights], slope: float, kernels: Kernels, team: Team
+    ) -> None:
+        self._kernels, self._team, self._slope = kernels, team, np.float32(slope)
+        self._noise, *self._blocks = (
+            [Convolution(weights[f"{block}.{name}"], kernels) for name in CONVOLUTIONS] for block in BLOCKS[number]
+        )
+
+    def __call__(self, source: Signal, addend: Signal, styles: Signal) -> Signal:
+        share, steps, shape = self._team.share, len(source), source.shape
+        hidden, x, *ys = (tile.aligned(shape, np.float32) for _ in range(5))
+        found = self._statistics(shape[1])
+        share(steps, lambda thread, begin, end: self._kernels.measure(source, found[thread], begin, end))
+        noise = self._block(self._noise, source, found, styles, hidden, ys[0])
+        found = self._statistics(shape[1])
+        share(steps, lambda thread, begin, end: self._kernels.add(noise, addend, x, found[thread], begin, end))
+        for block, y in zip(self._blocks, ys, strict=True):
+            self._block(block, x, found, styles, hidden, y)
+        share(steps, lambda _, begin, end: self._kernels.mean_leaky(*ys, x, self._slope, begin, end))
+        return x
+
+    def _statistics(self, channels: int) -> Statistics:
+        return np.zeros((self._team.threads, 2, channels))
+
+    def _block(
+        self, block: list[Convolution], x: Signal, statistics: Statistics, styles: Signal, hidden: Signal, y: Signal
+    ) -> Signal:
+        """The block's result, in `y`."""
+        for dilated, plain in zip(block[::2], block[1::2], strict=True):
+            between = dilated(x, statistics, styles, None, hidden, self._team)
+            statistics = plain(hidden, between, styles, x, y, self._team)
+            x = y
+        return y

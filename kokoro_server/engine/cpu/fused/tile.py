@@ -1,0 +1,178 @@
+"""The product of bytes, a tile at a time: LLVM code for each class of processors, called from numba's.
+
+    out[row, column] = the sum of a[row * stride + tap * dilated + channel] * weights[tap, channel, column]
+
+Taps are a loop over shifted rows, so nothing is gathered. A tile's sums stay in registers until all is added.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import llvmlite.ir as ir
+import numpy as np
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic
+from numpy.typing import NDArray
+
+from kokoro_server.engine.cpu.instructions import Instructions
+
+I8, I32, I64 = ir.IntType(8), ir.IntType(32), ir.IntType(64)
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """Of a tile, and of the instruction that fills it. `channels` are those that one turn of the loop adds up."""
+
+    intrinsic: str
+    width: int  # 32-bit sums of a vector
+    rows: int
+    vectors: int  # of sums, for each row
+    signed: bool  # whether the signal's bytes are signed too
+    channels: int
+
+    @property
+    def columns(self) -> int:
+        return self.width * self.vectors
+
+
+# As many sums as registers can hold, beside the weights and a row. ARM's instruction takes four channels out of any
+# quarter of a register, so there sixteen channels are loaded at once.
+SHAPES = {
+    Instructions.AVX512_VNNI: Shape("llvm.x86.avx512.vpdpbusd.512", 16, 6, 4, False, 4),
+    Instructions.AVX_VNNI: Shape("llvm.x86.avx512.vpdpbusd.256", 8, 6, 2, False, 4),
+    Instructions.ARM_DOTPROD: Shape("llvm.aarch64.neon.sdot.v4i32.v16i8", 4, 4, 4, True, 16),
+}
+
+
+def pack(matrix: NDArray[np.int8], shape: Shape) -> NDArray[np.int8]:
+    """The (taps * channels, columns) weights in the order in which a tile reads them, panel after panel.
+
+    A panel has the columns of one tile; the last is filled up with zeros.
+    """
+    depth, columns = matrix.shape
+    panels = -(-columns // shape.columns)
+    padded = np.zeros((depth, panels * shape.columns), np.int8)
+    padded[:, :columns] = matrix
+    quads = padded.reshape(depth // 4, 4, panels, shape.vectors, shape.width)
+    packed = aligned((panels, depth // 4, shape.vectors, shape.width, 4), np.int8)
+    packed[:] = quads.transpose(2, 0, 3, 4, 1)
+    return packed
+
+
+def aligned(shape: tuple[int, ...], dtype: Any, boundary: int = 64) -> NDArray[Any]:
+    """An array that begins at a line of the cache."""
+    size = int(np.prod(shape)) * np.dtype(dtype).itemsize
+    memory = np.empty(size + boundary, np.uint8)
+    start = -memory.ctypes.data % boundary
+    array: NDArray[Any] = memory[start : start + size].view(dtype).reshape(shape)
+    return array
+
+
+def make(shape: Shape) -> Any:
+    """The numba function `tile(a, stride, dilated, taps, channels, weights, out, out_stride)`; strides in bytes."""
+
+    @intrinsic
+    def tile(
+        _: Any, a: Any, stride: Any, dilated: Any, taps: Any, channels: Any, weights: Any, out: Any, out_stride: Any
+    ) -> tuple[Any, Callable[..., Any]]:
+        return types.void(*[types.intp] * 8), lambda *given: _generate(shape, *given)
+
+    return tile
+
+
+class _Loop:
+    """A counted loop whose variables are values of LLVM's, not memory. Its body is written between two calls."""
+
+    def __init__(self, builder: Any, count: Any, initial: Sequence[Any]) -> None:
+        self._builder, self._count = builder, count
+        before = builder.block
+        self._body = builder.append_basic_block("body")
+        self._after = builder.append_basic_block("after")
+        builder.branch(self._body)
+        builder.position_at_end(self._body)
+        self._counter = self._phi(I64(0), before)
+        self.variables = [self._phi(value, before) for value in initial]
+
+    def _phi(self, value: Any, before: Any) -> Any:
+        phi = self._builder.phi(value.type)
+        phi.add_incoming(value, before)
+        return phi
+
+    def end(self, following: Sequence[Any]) -> None:
+        """Go round again with these values of the variables, or on if it was the last time."""
+        builder = self._builder
+        counted = builder.add(self._counter, I64(1))
+        for phi, value in zip([self._counter, *self.variables], [counted, *following], strict=True):
+            phi.add_incoming(value, builder.block)
+        builder.cbranch(builder.icmp_signed("<", counted, self._count), self._body, self._after)
+        builder.position_at_end(self._after)
+
+
+def _generate(shape: Shape, context: Any, builder: Any, _: Any, arguments: Sequence[Any]) -> Any:
+    a, stride, dilated, taps, channels, weights, out, out_stride = arguments
+    sums = ir.VectorType(I32, shape.width)
+    row_offsets = [builder.mul(stride, I64(row)) for row in range(shape.rows)]
+    zeros = [ir.Constant(sums, None)] * (shape.rows * shape.vectors)
+    turns = builder.udiv(channels, I64(shape.channels))
+    over_taps = _Loop(builder, taps, [a, weights, *zeros])
+    row, panel, *begun = over_taps.variables
+    over_channels = _Loop(builder, turns, [row, panel, *begun])
+    at, weights_at, *so_far = over_channels.variables
+    weights_after, added = _add_products(builder, shape, at, row_offsets, weights_at, so_far)
+    over_channels.end([builder.add(at, I64(shape.channels)), weights_after, *added])
+    over_taps.end([builder.add(row, dilated), weights_after, *added])
+    for number, value in enumerate(added):
+        row_number, vector = divmod(number, shape.vectors)
+        place = builder.add(out, builder.mul(out_stride, I64(row_number)))
+        builder.store(value, _pointer(builder, place, 4 * shape.width * vector, sums)).align = 4
+    return context.get_dummy_value()
+
+
+def _add_products(
+    builder: Any, shape: Shape, at: Any, row_offsets: Sequence[Any], weights: Any, so_far: Sequence[Any]
+) -> tuple[Any, list[Any]]:
+    """One turn: `shape.channels` channels of each row times their weights. Gives where the next weights are."""
+    sums, bytes_ = ir.VectorType(I32, shape.width), ir.VectorType(I8, 4 * shape.width)
+    multiply = cgutils.get_or_insert_function(
+        builder.module, ir.FunctionType(sums, [sums, bytes_, bytes_]), shape.intrinsic
+    )
+    quads = shape.channels // 4
+    loaded = ir.VectorType(I32, quads)
+    rows = [_load(builder, builder.add(at, offset), 0, loaded if quads > 1 else I32, 1) for offset in row_offsets]
+    added = list(so_far)
+    for quad in range(quads):
+        columns = []
+        for vector in range(shape.vectors):
+            offset = 4 * shape.width * (quad * shape.vectors + vector)
+            columns.append(_load(builder, weights, offset, bytes_, 4 * shape.width))
+        for row, signal in enumerate(rows):
+            everywhere = _broadcast(builder, signal, quad, sums, bytes_)
+            for vector, column in enumerate(columns):
+                number = row * shape.vectors + vector
+                operands = [column, everywhere] if shape.signed else [everywhere, column]
+                added[number] = builder.call(multiply, [added[number], *operands])
+    return builder.add(weights, I64(4 * shape.width * shape.vectors * quads)), added
+
+
+def _broadcast(builder: Any, signal: Any, quad: int, sums: Any, bytes_: Any) -> Any:
+    """Four bytes of the signal, once for every sum of a vector."""
+    if isinstance(signal.type, ir.VectorType):
+        vector = signal
+    else:
+        vector = builder.insert_element(ir.Constant(sums, ir.Undefined), signal, I32(0))
+    mask = ir.Constant(ir.VectorType(I32, sums.count), [I32(quad)] * sums.count)
+    return builder.bitcast(builder.shuffle_vector(vector, ir.Constant(vector.type, ir.Undefined), mask), bytes_)
+
+
+def _pointer(builder: Any, address: Any, offset: int, kind: Any) -> Any:
+    return builder.inttoptr(builder.add(address, I64(offset)), ir.PointerType(kind))
+
+
+def _load(builder: Any, address: Any, offset: int, kind: Any, align: int) -> Any:
+    value = builder.load(_pointer(builder, address, offset, kind))
+    value.align = align
+    return value

@@ -1,0 +1,195 @@
+"""Elementwise work on sixteen numbers at a time: LLVM code for any processor, called from numba's.
+
+numba's own vectoriser fails on the least and the greatest of a signal, and on bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import llvmlite.ir as ir
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic
+
+from kokoro_server.engine.cpu.numerics import SINE_SQUARED
+
+I8, I32, I64, F32, F64 = ir.IntType(8), ir.IntType(32), ir.IntType(64), ir.FloatType(), ir.DoubleType()
+WIDTH = 16
+FLOATS, DOUBLES = ir.VectorType(F32, WIDTH), ir.VectorType(F64, WIDTH)
+INTS, BYTES = ir.VectorType(I32, WIDTH), ir.VectorType(I8, WIDTH)
+SIGN = 0x80  # added to an unsigned byte, it gives the signed byte that is 128 less
+MAX_BYTE = 255.4  # before the fraction is cut off
+
+Code = tuple[Any, Callable[..., Any]]
+
+
+class Vectors:
+    """Writes code for vectors. Addresses are integers; indices count elements."""
+
+    def __init__(self, builder: Any) -> None:
+        self.builder = builder
+
+    def load(self, address: Any, index: Any, kind: Any = FLOATS) -> Any:
+        value = self.builder.load(self._pointer(address, index, kind))
+        value.align = self._size(kind)
+        return value
+
+    def store(self, value: Any, address: Any, index: Any) -> None:
+        self.builder.store(value, self._pointer(address, index, value.type)).align = self._size(value.type)
+
+    def _pointer(self, address: Any, index: Any, kind: Any) -> Any:
+        offset = self.builder.mul(index, I64(self._size(kind)))
+        return self.builder.inttoptr(self.builder.add(address, offset), ir.PointerType(kind))
+
+    @staticmethod
+    def _size(kind: Any) -> int:
+        return {FLOATS: 4, INTS: 4, BYTES: 1, DOUBLES: 8}[kind]
+
+    def constant(self, value: float) -> Any:
+        return ir.Constant(FLOATS, [ir.Constant(F32, value)] * WIDTH)
+
+    def splat(self, scalar: Any, kind: Any = FLOATS) -> Any:
+        undefined = ir.Constant(kind, ir.Undefined)
+        vector = self.builder.insert_element(undefined, scalar, I32(0))
+        return self.builder.shuffle_vector(vector, undefined, ir.Constant(INTS, None))
+
+    def function(self, name: str, *arguments: Any) -> Any:
+        kind = ir.FunctionType(FLOATS, [FLOATS] * len(arguments))
+        function = cgutils.get_or_insert_function(self.builder.module, kind, f"llvm.{name}.v{WIDTH}f32")
+        return self.builder.call(function, arguments)
+
+    def fma(self, x: Any, y: Any, z: Any) -> Any:
+        return self.function("fma", x, y, z)
+
+    def least(self, x: Any, y: Any) -> Any:
+        return self.builder.select(self.builder.fcmp_ordered("<", x, y), x, y)
+
+    def greatest(self, x: Any, y: Any) -> Any:
+        return self.builder.select(self.builder.fcmp_ordered(">", x, y), x, y)
+
+    def variable(self, initial: Any) -> Any:
+        place = cgutils.alloca_once(self.builder, initial.type)
+        self.builder.store(initial, place)
+        return place
+
+    def each(self, count: Any, step: int = 1) -> Any:
+        """A loop over 0, step, 2 * step ... below `count`; its value is a pair whose first is the number."""
+        return cgutils.for_range_slice(self.builder, I64(0), count, I64(step), intp=I64)
+
+    def across(self, vector: Any, choose: Callable[[Any, Any], Any]) -> Any:
+        """The one of a vector's numbers that `choose` prefers to all others."""
+        found = self.builder.extract_element(vector, I32(0))
+        for lane in range(1, WIDTH):
+            found = choose(self.builder.extract_element(vector, I32(lane)), found)
+        return found
+
+
+@intrinsic
+def snake(_: Any, x: Any, rows: Any, channels: Any, factor: Any, offset: Any, shrink: Any, activated: Any) -> Code:
+    """The activation of rows of `x`, normed by `factor` and `offset`; gives its least and its greatest, and 0.
+
+    As `lowering.Lowering.snake` computes it, divided by SmoothQuant's scales (`shrink` are their reciprocals).
+    """
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Sequence[Any]) -> Any:
+        x, rows, channels, factor, offset, shrink, activated = arguments
+        v = Vectors(builder)
+        least, greatest = v.variable(ir.Constant(FLOATS, None)), v.variable(ir.Constant(FLOATS, None))
+        low, high = map(v.constant, SINE_SQUARED["int8"])
+        with v.each(channels, WIDTH) as (channel, _):
+            scale, shift, divided = (v.load(each, channel) for each in (factor, offset, shrink))
+            with v.each(rows) as (row, _):
+                place = builder.add(builder.mul(row, channels), channel)
+                t = v.fma(v.load(x, place), scale, shift)
+                r = builder.fsub(t, v.function("floor", t))
+                u = builder.fsub(r, builder.fmul(r, r))
+                y = builder.fmul(v.fma(builder.fmul(u, u), v.fma(u, high, low), t), divided)
+                v.store(y, activated, place)
+                builder.store(v.least(y, builder.load(least)), least)
+                builder.store(v.greatest(y, builder.load(greatest)), greatest)
+        ends = v.across(builder.load(least), v.least), v.across(builder.load(greatest), v.greatest)
+        return context.make_tuple(builder, signature.return_type, ends)
+
+    return types.UniTuple(types.float32, 2)(*[types.intp] * 7), generate
+
+
+def quantize_to(signed: bool) -> Any:
+    """The numba function `quantize(activated, count, quantized, inverse, zero)`: bytes of activated * inverse + zero.
+
+    `zero` includes the half that makes cutting off the fraction a rounding. Unsigned bytes, or 128 less.
+    """
+
+    @intrinsic
+    def quantize(_: Any, activated: Any, count: Any, quantized: Any, inverse: Any, zero: Any) -> Code:
+        def generate(context: Any, builder: Any, signature: Any, arguments: Sequence[Any]) -> Any:
+            activated, count, quantized, inverse, zero = arguments
+            v = Vectors(builder)
+            inverse, zero = v.splat(inverse), v.splat(zero)
+            sign = ir.Constant(BYTES, [I8(SIGN)] * WIDTH)
+            with v.each(count, WIDTH) as (place, _):
+                y = v.least(v.fma(v.load(activated, place), inverse, zero), v.constant(MAX_BYTE))
+                whole = builder.trunc(builder.fptosi(y, INTS), BYTES)
+                v.store(builder.xor(whole, sign) if signed else whole, quantized, place)
+            return context.get_dummy_value()
+
+        return types.void(*[types.intp] * 3, types.float32, types.float32), generate
+
+    return quantize
+
+
+@intrinsic
+def fill(_: Any, address: Any, count: Any, value: Any) -> Code:
+    """`count` bytes, a multiple of sixteen, of one value."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Sequence[Any]) -> Any:
+        address, count, value = arguments
+        v = Vectors(builder)
+        value = v.splat(builder.trunc(value, I8), BYTES)
+        with v.each(count, WIDTH) as (place, _):
+            v.store(value, address, place)
+        return context.get_dummy_value()
+
+    return types.void(*[types.intp] * 3), generate
+
+
+@intrinsic
+def finish(
+    _: Any, sums: Any, rows: Any, columns: Any, zero_point: Any, column_sums: Any, step: Any, scales: Any, bias: Any,
+    base: Any, y: Any, stride: Any, totals: Any, squares: Any,
+) -> Code:  # fmt: skip
+    """y = (sums - zero_point * column_sums) * step * scales + bias + base; adds its sums and sums of squares to those.
+
+    `sums` has `columns` columns, `base` and `y` have `stride`; without a `base`, its address is 0.
+    """
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Sequence[Any]) -> Any:
+        sums, rows, columns, zero_point, column_sums, step, scales, bias, base, y, stride, totals, squares = arguments
+        v = Vectors(builder)
+        zero_points, steps = v.splat(builder.trunc(zero_point, I32), INTS), v.splat(step)
+
+        def column(at: Any, with_base: bool) -> None:
+            correction = builder.mul(zero_points, v.load(column_sums, at, INTS))
+            scale, shift = builder.fmul(steps, v.load(scales, at)), v.load(bias, at)
+            total, square = v.variable(ir.Constant(FLOATS, None)), v.variable(ir.Constant(FLOATS, None))
+            with v.each(rows) as (row, _):
+                exact = v.load(sums, builder.add(builder.mul(row, columns), at), INTS)
+                real = builder.sitofp(builder.sub(exact, correction), FLOATS)
+                place = builder.add(builder.mul(row, stride), at)
+                value = v.fma(real, scale, builder.fadd(shift, v.load(base, place)) if with_base else shift)
+                v.store(value, y, place)
+                builder.store(builder.fadd(builder.load(total), value), total)
+                builder.store(v.fma(value, value, builder.load(square)), square)
+            for sum_, over_time in ((total, totals), (square, squares)):
+                wide = builder.fpext(builder.load(sum_), DOUBLES)
+                v.store(builder.fadd(v.load(over_time, at, DOUBLES), wide), over_time, at)
+
+        with builder.if_else(builder.icmp_signed("!=", base, I64(0))) as (then, otherwise):
+            with then, v.each(columns, WIDTH) as (at, _):
+                column(at, True)
+            with otherwise, v.each(columns, WIDTH) as (at, _):
+                column(at, False)
+        return context.get_dummy_value()
+
+    return types.void(*[types.intp] * 5, types.float32, *[types.intp] * 7), generate

@@ -1,0 +1,63 @@
+"""Which instructions this machine's processor multiplies bytes with.
+
+It decides how weights are quantized and which kernels run, so a build is of use on processors of its class alone.
+"""
+
+from __future__ import annotations
+
+import platform
+import subprocess
+from collections.abc import Set
+from enum import StrEnum
+from functools import cache
+from pathlib import Path
+
+CPUINFO = Path("/proc/cpuinfo")
+
+
+class Instructions(StrEnum):
+    """The best instruction that a processor has for sums of products of bytes."""
+
+    AVX512_VNNI = "avx512vnni"  # four products of u8 and s8 added to 32 bits, exactly; 512-bit vectors
+    AVX_VNNI = "avxvnni"  # the same with 256-bit vectors
+    ARM_DOTPROD = "dotprod"  # four products of s8 and s8 added to 32 bits, exactly; 128-bit vectors
+    OTHER = "other"  # where sums of two products of u8 and s8 may saturate at 16 bits, as with AVX2
+
+    @property
+    def exact(self) -> bool:
+        """Whether sums of products with signed bytes are exact, whatever the bytes are."""
+        return self is not Instructions.OTHER
+
+
+@cache
+def instructions() -> Instructions:
+    """Those of this machine."""
+    return classify(platform.machine().lower(), _flags())
+
+
+def classify(machine: str, flags: Set[str]) -> Instructions:
+    if machine in {"aarch64", "arm64"}:
+        # Without the instruction, onnxruntime's kernels widen to 16 bits, which is exact too; but ours need it.
+        return Instructions.ARM_DOTPROD if "asimddp" in flags else Instructions.OTHER
+    if {"avx512_vnni", "avx512bw", "avx512vl"} <= flags:
+        return Instructions.AVX512_VNNI
+    return Instructions.AVX_VNNI if "avx_vnni" in flags else Instructions.OTHER
+
+
+def _flags() -> frozenset[str]:
+    """The names that Linux has for what the processor can do, on every system."""
+    try:
+        lines = CPUINFO.read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return _darwin_flags() if platform.system() == "Darwin" else frozenset()
+    found = next((line for line in lines if line.startswith(("flags", "Features"))), "")
+    return frozenset(found.partition(":")[2].split())
+
+
+def _darwin_flags() -> frozenset[str]:
+    command = ["/usr/sbin/sysctl", "-n", "hw.optional.arm.FEAT_DotProd"]
+    try:
+        has_dotprod = subprocess.run(command, capture_output=True, text=True, timeout=5, check=True).stdout.strip()
+    except (OSError, subprocess.SubprocessError):
+        return frozenset()
+    return frozenset({"asimddp"} if has_dotprod == "1" else ())

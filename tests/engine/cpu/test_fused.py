@@ -1,0 +1,186 @@
+"""The fused kernels do what numpy says, on the processor that the tests run on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from kokoro_server.degraded import Condition, Reason
+from kokoro_server.engine.cpu import decode, saturation
+from kokoro_server.engine.cpu.fused import kernels, tile
+from kokoro_server.engine.cpu.fused.kernels import Kernels
+from kokoro_server.engine.cpu.fused.stage import Convolution, FusedStage, Team, block_steps
+from kokoro_server.engine.cpu.fused.weights import BLOCKS, CONVOLUTIONS, ConvolutionWeights, load, save
+from kokoro_server.engine.cpu.instructions import Instructions, classify, instructions
+from kokoro_server.engine.cpu.numerics import EPSILON, SNAKE_TURNS
+
+Signal = NDArray[np.float32]
+needs_kernels = pytest.mark.skipif(not instructions().exact, reason="no kernels for this processor")
+
+# Those that this processor can run: one with the wider vectors has the narrower ones too, more often than not.
+NARROWER = {Instructions.AVX512_VNNI: [Instructions.AVX_VNNI]}
+RUNNABLE = [which for which in (instructions(), *NARROWER.get(instructions(), [])) if which in tile.SHAPES]
+CHANNELS = 64
+
+
+@pytest.fixture(scope="module", params=RUNNABLE, ids=str)
+def compiled(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Kernels:
+    return kernels.compile_all(request.param, tmp_path_factory.mktemp("kernels"))
+
+
+def weights(random: np.random.Generator, taps: int, dilation: int) -> ConvolutionWeights:
+    """Random ones; the norm's scales and shifts are the first styles."""
+    depth = taps * CHANNELS
+    return ConvolutionWeights(
+        matrix=random.integers(-127, 128, (depth, CHANNELS)).astype(np.int8),
+        scales=random.uniform(0.5, 1.5, CHANNELS).astype(np.float32) / (74 * np.sqrt(depth)).astype(np.float32),
+        bias=random.standard_normal(CHANNELS, np.float32) / 10,
+        shrink=random.uniform(0.5, 2, CHANNELS).astype(np.float32),
+        geometry=np.array([taps, dilation, (taps - 1) * dilation // 2, 0, CHANNELS]),
+    )
+
+
+def convolved(x: Signal, given: ConvolutionWeights, styles: Signal) -> NDArray[np.float64]:
+    """The norm, the snake and the convolution, in double precision."""
+    taps, dilation, padding, *_ = (int(each) for each in given.geometry)
+    wide = x.astype(np.float64)
+    normed = (wide - wide.mean(0)) / np.sqrt(wide.var(0) + EPSILON) * styles[:CHANNELS] + styles[CHANNELS:]
+    half_turns = normed * SNAKE_TURNS
+    activated = half_turns + np.sin(np.pi * half_turns) ** 2 / np.pi
+    padded = np.pad(activated * given.shrink, ((padding, padding), (0, 0)))
+    matrix = (given.matrix * given.scales.astype(np.float64)).reshape(taps, CHANNELS, CHANNELS)
+    steps = len(x)
+    return sum(padded[tap * dilation :][:steps] @ matrix[tap] for tap in range(taps)) + given.bias
+
+
+def decibels(wanted: NDArray[np.float64], got: NDArray[np.float32]) -> float:
+    return float(10 * np.log10(np.square(wanted).sum() / np.square(got - wanted).sum()))
+
+
+def statistics(x: Signal, threads: int) -> NDArray[np.float64]:
+    found = np.zeros((threads, 2, x.shape[1]))
+    found[0] = x.sum(0, dtype=np.float64), np.square(x, dtype=np.float64).sum(0)
+    return found
+
+
+@needs_kernels
+@pytest.mark.parametrize("extreme", [127, -128])
+def test_sums_of_the_greatest_bytes_are_exact(compiled: Kernels, extreme: int) -> None:
+    import numba
+
+    shape = compiled.shape
+    multiply = tile.make(shape)
+    taps, channels, columns, rows = 11, 256, shape.columns, shape.rows
+
+    @numba.njit
+    def product(a: int, weights: int, out: int) -> None:
+        multiply(a, channels, channels, taps, channels, weights, out, columns * 4)
+
+    signal = np.full((rows + taps, channels), -128 if shape.signed else 255, np.int8 if shape.signed else np.uint8)
+    packed = tile.pack(np.full((taps * channels, columns), extreme, np.int8), shape)
+    out = np.zeros((rows, columns), np.int32)
+    product(signal.ctypes.data, packed.ctypes.data, out.ctypes.data)
+    assert (out == int(signal[0, 0]) * extreme * taps * channels).all()
+
+
+@needs_kernels
+@pytest.mark.parametrize(("taps", "dilation"), [(3, 1), (7, 3), (11, 5)])
+@pytest.mark.parametrize("steps", [1, 5, 191, 193, 700])
+def test_a_convolution_is_what_double_precision_gives(compiled: Kernels, taps: int, dilation: int, steps: int) -> None:
+    random = np.random.default_rng(steps)
+    given, team = weights(random, taps, dilation), Team(2)
+    x, base = (random.standard_normal((steps, CHANNELS), np.float32) for _ in range(2))
+    styles = random.standard_normal(2 * CHANNELS, np.float32)
+    y = np.empty_like(x)
+    found = Convolution(given, compiled)(x, statistics(x, 2), styles, base, y, team)
+    assert decibels(convolved(x, given, styles) + base, y) > 30
+    assert found.sum(0) == pytest.approx(statistics(y, 1)[0], rel=1e-4, abs=1e-3)
+
+
+@needs_kernels
+def test_a_stage_is_its_blocks_in_double_precision_whatever_the_number_of_threads(compiled: Kernels) -> None:
+    random = np.random.default_rng(0)
+    names = [f"{block}.{convolution}" for block in BLOCKS[0] for convolution in CONVOLUTIONS]
+    given = {name: weights(random, 3 + 4 * (index % 3), 1 + index % 3) for index, name in enumerate(names)}
+    source, addend = (random.standard_normal((500, CHANNELS), np.float32) for _ in range(2))
+    styles = random.standard_normal(2 * CHANNELS, np.float32)
+
+    def block(name: str, x: Signal) -> Signal:
+        for first, second in zip(CONVOLUTIONS[::2], CONVOLUTIONS[1::2], strict=True):
+            hidden = convolved(x, given[f"{name}.{first}"], styles).astype(np.float32)
+            x = (x + convolved(hidden, given[f"{name}.{second}"], styles)).astype(np.float32)
+        return x
+
+    noise, *others = BLOCKS[0]
+    x = block(noise, source) + addend
+    mean = np.mean([block(name, x) for name in others], 0, np.float64)
+    for threads in (1, 2, 5):
+        got = FusedStage(0, given, 0.1, compiled, Team(threads))(source, addend, styles)
+        assert decibels(np.where(mean > 0, mean, 0.1 * mean), got) > 20
+
+
+@needs_kernels
+def test_blocks_are_as_many_for_every_thread() -> None:
+    for steps in (1, 7, 192, 193, 1000, 4800):
+        for threads in (1, 2, 3, 16):
+            block = block_steps(steps, threads, 4)
+            assert block <= kernels.MAX_BLOCK
+            assert block % 4 == 0
+            assert -(-steps // block) <= threads * -(-steps // (threads * kernels.MAX_BLOCK))
+
+
+def test_weights_come_back_from_their_file(tmp_path: Path) -> None:
+    random = np.random.default_rng(0)
+    names = [f"{block}.{convolution}" for blocks in BLOCKS for block in blocks for convolution in CONVOLUTIONS]
+    written: Mapping[str, ConvolutionWeights] = {name: weights(random, 3, 1) for name in names}
+    save(tmp_path / "kernels.npz", written, np.array([0.1, 0.01], np.float32))
+    read, slopes = load(tmp_path / "kernels.npz")
+    assert slopes.tolist() == pytest.approx([0.1, 0.01])
+    for name, each in written.items():
+        assert all(np.array_equal(one, other) for one, other in zip(each, read[name], strict=True))
+
+
+def test_processors_are_told_apart() -> None:
+    avx512 = {"avx2", "avx512bw", "avx512vl", "avx512_vnni", "avx_vnni"}
+    assert classify("x86_64", avx512) is Instructions.AVX512_VNNI
+    assert classify("amd64", {"avx2", "avx_vnni"}) is Instructions.AVX_VNNI
+    assert classify("x86_64", {"avx2", "avx512bw", "avx512vl"}) is Instructions.OTHER
+    assert classify("aarch64", {"asimd", "asimddp"}) is Instructions.ARM_DOTPROD
+    assert classify("aarch64", {"asimd"}) is Instructions.OTHER
+
+
+def test_onnxruntime_is_exact_wherever_the_processor_is() -> None:
+    """Where it is not, a build has unsigned weights."""
+    assert saturation.signed_products_are_exact() or not instructions().exact
+
+
+@needs_kernels
+@pytest.mark.parametrize("trouble", ["no numba", "wrong results", "no code"])
+def test_without_trustworthy_kernels_the_graphs_run_and_it_is_said_why(
+    trouble: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Graph:
+        widths = {"source0": CHANNELS, "addend0": CHANNELS, "styles": 2 * CHANNELS}  # noqa: RUF012
+
+        def __call__(self, source: Signal, addend: Signal, styles: Signal) -> Signal:
+            return source + addend
+
+    def wrong(source: Signal, addend: Signal, styles: Signal) -> Signal:
+        return source - addend
+
+    def failing(*_: object) -> list[decode.Stage]:
+        raise RuntimeError("LLVM ERROR: unknown instruction")
+
+    stages = {"no numba": failing, "no code": failing, "wrong results": lambda *_: [wrong]}
+    monkeypatch.setattr(decode, "_compiled", stages[trouble])
+    if trouble == "no numba":
+        monkeypatch.setattr(decode.importlib.util, "find_spec", lambda name: None)
+    condition = Condition(Reason.CPU_KERNELS)
+    assert decode._fused_stages(tmp_path, 1, [Graph()], condition) is None  # type: ignore[list-item]
+    assert condition.current is not None
+    expected = {"no numba": "pip install", "wrong results": "dB", "no code": "unknown instruction"}[trouble]
+    assert expected in condition.current.message
