@@ -6,7 +6,9 @@ so and is left out.
 
 from __future__ import annotations
 
+import atexit
 import os
+import shutil
 import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -82,6 +84,26 @@ def onnx_engine(weights: Path, precision: str, threads: int | None = None, use_k
     from kokoro_server.engine.cpu.engine import OnnxEngine
 
     return OnnxEngine(onnx_graphs(weights, precision), threads, use_kernels)
+
+
+def onnx_variant(weights: Path, variant: str) -> tuple[Engine, Path]:
+    """An engine and its graphs: fp32, int8, int8-graphs (without kernels), int8-unsigned (as where bytes saturate)."""
+    from kokoro_server.engine.cpu.engine import OnnxEngine
+
+    precision, _, kind = variant.partition("-")
+    folder = _unsigned_graphs(weights) if kind == "unsigned" else onnx_graphs(weights, precision)
+    return OnnxEngine(folder, use_kernels=not kind), folder
+
+
+def _unsigned_graphs(weights: Path) -> Path:
+    from safetensors.numpy import load_file
+
+    from kokoro_server.engine.cpu import build
+
+    folder = Path(tempfile.mkdtemp(prefix="kokoro-unsigned-"))
+    atexit.register(shutil.rmtree, folder)
+    build.assemble(build.templates(), load_file(weights), folder, "int8", build.channel_amax(), signed=False)
+    return folder
 
 
 def _ours(engine: Engine) -> Speak:

@@ -46,7 +46,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--sentences", type=int, help="whose durations are compared (default: 240, on CUDA 1000)")
     parser.add_argument("--heard", type=int, default=60, help="sentences whose sound is compared")
     parser.add_argument("--clips", type=Path, required=True, help="a folder for the clips that are heard")
-    parser.add_argument("--precisions", help="of the engine (default: fp32,int8, on CUDA fp32,fp16,bf16)")
+    parser.add_argument("--precisions", help="of the engine (default: every build for CPUs, on CUDA fp32,fp16,bf16)")
     parser.add_argument("--out", type=Path, default=Path("fidelity.json"))
     return parser.parse_args()
 
@@ -104,10 +104,10 @@ def on_cpu(options: argparse.Namespace) -> None:
     common.write(options.out, results)
     known = options.clips / "durations" / f"{REFERENCE}-{len(rows)}.npz"
     wanted = listening.arrays_once(known, lambda: torch_durations(weights, rows))
-    for precision in (options.precisions or "fp32,int8").split(","):
-        name = f"onnx-{precision}"
-        got = graph_durations(contenders.onnx_graphs(weights, precision), rows)
-        engine = contenders.onnx_engine(weights, precision)
+    for variant in (options.precisions or "fp32,int8,int8-graphs,int8-unsigned").split(","):
+        name = f"onnx-{variant}"
+        engine, graphs = contenders.onnx_variant(weights, variant)
+        got = graph_durations(graphs, rows)
         spoken[name] = listening.once(
             options.clips / f"{name}.npz",
             lambda engine=engine: sound(one_by_one(engine)(loud)),  # type: ignore[misc]

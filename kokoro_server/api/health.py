@@ -33,6 +33,7 @@ async def health(request: Request) -> dict[str, Any]:
         "devices": devices,
         "backend": parts.model.backend,
         "compute": parts.model.compute,
+        "kernels": parts.model.kernels,
         "weights": {"precision": parts.model.precision, "source": parts.model.source},
         "voices": len(parts.model.voices.names()),
         "g2p": g2p,

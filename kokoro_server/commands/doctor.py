@@ -95,12 +95,27 @@ def python(_settings: Settings) -> Finding:
 def backend(settings: Settings) -> Finding:
     chosen = backends.choose(settings)
     if chosen == "onnx":
-        return Finding(f"ONNX Runtime {metadata.version('onnxruntime')}, {settings.cpu_precision}")
+        kernels, advice = _cpu_kernels(settings)
+        return Finding(f"ONNX Runtime {metadata.version('onnxruntime')}, {settings.cpu_precision}{kernels}", advice)
     try:
         from kokoro_server.engine import devices
     except (ImportError, OSError) as error:
         return Finding(f"torch cannot be imported: {error}", backends.EXTRA["torch"], wrong=True)
     return Finding(devices.torch_version())
+
+
+def _cpu_kernels(settings: Settings) -> tuple[str, str]:
+    """Which kernels a start will use beside ONNX Runtime's; and what to do if they could be faster."""
+    from kokoro_server.engine.cpu import decode
+    from kokoro_server.engine.cpu.instructions import instructions
+
+    if settings.cpu_precision != "int8":
+        return "", ""
+    if not instructions().exact:
+        return " without fused kernels: this processor has no exact product of bytes (VNNI, dot product)", ""
+    if importlib.util.find_spec("numba") is None:
+        return " without fused kernels", decode.NO_NUMBA
+    return f" with fused kernels for {instructions()}", ""
 
 
 def device(settings: Settings) -> Finding:

@@ -27,11 +27,15 @@ INT8_WEIGHTS = (
 )
 
 
+COMPUTED = {"precision": "fp32", "kernels": "torch"}  # what engines say of themselves, and of those that do not
+
+
 @dataclass(frozen=True, slots=True)
 class LoadedModel:
     """Engines, one for each device, their voices, and where the weights came from.
 
-    `precision` is that of the model file that the weights were made from, `compute` that of the arithmetic.
+    `precision` is that of the model file that the weights were made from, `compute` that of the arithmetic, `kernels`
+    what multiplies.
     `conditions` are what may be worse than it should.
     """
 
@@ -41,6 +45,7 @@ class LoadedModel:
     source: str
     backend: str = "torch"
     compute: str = "fp32"
+    kernels: str = "torch"
     conditions: tuple[Condition, ...] = ()
 
     def measure(self) -> None:
@@ -70,19 +75,20 @@ def load(settings: Settings) -> LoadedModel:
     engines = _onnx_engines(settings, folder) if folder else _torch_engines(settings, assets)
     for engine in engines:
         engine.warmup()
-    compute = str(getattr(engines[0], "precision", "fp32"))
+    compute, kernels = (str(getattr(engines[0], name, known)) for name, known in COMPUTED.items())
     log.info(
-        "model ready backend=%s device=%s compute=%s weights=%s source=%s seconds=%.1f",
+        "model ready backend=%s device=%s compute=%s kernels=%s weights=%s source=%s seconds=%.1f",
         backend,
         ",".join(engine.device for engine in engines),
         compute,
+        kernels,
         assets.precision,
         assets.source,
         time.perf_counter() - started,
     )
     conditions = (_weights_condition(settings, assets), _gpu_condition(settings, backend), *_conditions(engines))
     voices = VoiceBook(assets.voices)
-    return LoadedModel(tuple(engines), voices, assets.precision, assets.source, backend, compute, conditions)
+    return LoadedModel(tuple(engines), voices, assets.precision, assets.source, backend, compute, kernels, conditions)
 
 
 def _weights_condition(settings: Settings, assets: Assets) -> Condition:

@@ -57,38 +57,27 @@ def assemble(
     precision: CpuPrecision,
     channel_amax: Mapping[str, Array] = MappingProxyType({}),
     on_progress: OnProgress = lambda _: None,
+    signed: bool | None = None,
 ) -> None:
-    """Write the graphs with the tensors of `state`; for `channel_amax` see `lowering.lower`."""
+    """Write the graphs with the tensors of `state`; for `channel_amax` see `lowering.lower`.
+
+    int8 weights are `signed` where this machine multiplies them exactly, unless it is said otherwise.
+    """
+    if signed is None:
+        signed = precision == "fp32" or signed_products_are_exact()
     for name, template in templates.items():
         on_progress(f"building the {name} graph")
         folded, constants = fold_constants(template, required_tensors(template, state))
         decode = Decode(folded, constants)
         if precision == "int8" and decode.divisible:
-            _save_parts(decode, constants, folder, channel_amax, on_progress)
+            for part, graph in decode.parts().items():
+                on_progress(f"building the {name} graph: {part}")
+                onnx.save(lower(graph, constants, precision, channel_amax, signed), folder / f"{part}.onnx")
+            if instructions().exact:
+                weights.save(folder / weights.FILE, decode.weights(channel_amax), decode.slopes())
         else:
-            graph = lower(
-                folded,
-                constants,
-                precision if name == "decode" else "fp32",
-                channel_amax,
-                precision == "fp32" or signed_products_are_exact(),
-            )
-            onnx.save(graph, folder / f"{name}.onnx")
-
-
-def _save_parts(
-    decode: Decode,
-    constants: Mapping[str, Array],
-    folder: Path,
-    channel_amax: Mapping[str, Array],
-    on_progress: OnProgress,
-) -> None:
-    signed = signed_products_are_exact()
-    for name, part in decode.parts().items():
-        on_progress(f"building the decode graph: {name}")
-        onnx.save(lower(part, constants, "int8", channel_amax, signed), folder / f"{name}.onnx")
-    if instructions().exact:
-        weights.save(folder / weights.FILE, decode.weights(channel_amax), decode.slopes())
+            lowered = lower(folded, constants, precision if name == "decode" else "fp32", channel_amax, signed)
+            onnx.save(lowered, folder / f"{name}.onnx")
 
 
 def required_tensors(template: onnx.ModelProto, state: Mapping[str, Array]) -> dict[str, Array]:

@@ -70,6 +70,8 @@ class CudaEngine(TorchEngine):
     out the audio of the first.
     """
 
+    kernels = "triton"
+
     def __init__(
         self,
         reference: Any,

@@ -8,10 +8,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from kokoro_server import degraded
 from kokoro_server.assets.library import Assets
 from kokoro_server.config import CpuPrecision
 from kokoro_server.engine.cpu import build
 from kokoro_server.engine.cpu.engine import OnnxEngine
+from kokoro_server.engine.cpu.instructions import instructions
 from kokoro_server.engine.protocol import SAMPLES_PER_FRAME, Row
 from kokoro_server.engine.voices import VoiceBook
 from tests.engine.kmodel import log_mel_distance
@@ -42,3 +44,21 @@ def test_int8_is_nearer_to_single_precision_than_another_noise_is(assets: Assets
     spoken = quantized.synthesize([shortest])[0]
     assert len(spoken.audio) == spoken.durations.sum() * SAMPLES_PER_FRAME
     assert np.isfinite(spoken.audio).all()
+
+
+def test_kernels_and_graphs_speak_alike(assets: Assets, tmp_path: Path) -> None:
+    fused = built(assets, tmp_path / "int8", "int8")
+    if not instructions().exact:
+        pytest.skip("no kernels for this processor")
+    graphs = OnnxEngine(tmp_path / "int8", use_kernels=False)
+    assert (fused.kernels, graphs.kernels) == (instructions().value, "onnxruntime")
+    assert not degraded.current(fused.conditions)
+    row = sentence_row(SHORT, VoiceBook(assets.voices), "bf_emma")
+    [ours], [theirs], [other] = (
+        engine.synthesize([each])
+        for engine, each in ((fused, row), (graphs, row), (graphs, replace(row, seed=row.seed + 1000)))
+    )
+    assert log_mel_distance(theirs.audio, ours.audio) < log_mel_distance(theirs.audio, other.audio)
+    again = OnnxEngine(tmp_path / "int8")  # with the kernels that were compiled and kept
+    assert np.array_equal(again.synthesize([row])[0].audio, ours.audio)
+    assert list((tmp_path / "int8" / "kernels").rglob("*.nbi"))
