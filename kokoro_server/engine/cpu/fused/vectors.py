@@ -98,14 +98,15 @@ def snake(_: Any, x: Any, rows: Any, channels: Any, factor: Any, offset: Any, sh
         v = Vectors(builder)
         least, greatest = v.variable(ir.Constant(FLOATS, None)), v.variable(ir.Constant(FLOATS, None))
         low, high = map(v.constant, SINE_SQUARED["int8"])
-        with v.each(channels, WIDTH) as (channel, _):
-            scale, shift, divided = (v.load(each, channel) for each in (factor, offset, shrink))
-            with v.each(rows) as (row, _):
-                place = builder.add(builder.mul(row, channels), channel)
-                t = v.fma(v.load(x, place), scale, shift)
+        # In the order of memory: a signal comes from farther away than the cache, and only then is it fetched ahead.
+        with v.each(rows) as (row, _):
+            begin = builder.mul(row, channels)
+            with v.each(channels, WIDTH) as (channel, _):
+                place = builder.add(begin, channel)
+                t = v.fma(v.load(x, place), v.load(factor, channel), v.load(offset, channel))
                 r = builder.fsub(t, v.function("floor", t))
                 u = builder.fsub(r, builder.fmul(r, r))
-                y = builder.fmul(v.fma(builder.fmul(u, u), v.fma(u, high, low), t), divided)
+                y = builder.fmul(v.fma(builder.fmul(u, u), v.fma(u, high, low), t), v.load(shrink, channel))
                 v.store(y, activated, place)
                 builder.store(v.least(y, builder.load(least)), least)
                 builder.store(v.greatest(y, builder.load(greatest)), greatest)
