@@ -26,9 +26,10 @@ RUN case "$BACKEND" in \
  && useradd --create-home kokoro && mkdir /cache && chown kokoro /cache
 
 USER kokoro
-# The model travels in the image, ready to run: a container starts without a network.
+# The model travels in the image: a container starts without a network. On a processor of another class than this one's
+# its first start builds the graphs anew, from the weights; mount /cache to keep them.
 ARG KOKORO_ASSET_SOURCE=auto
-RUN if [ "$BACKEND" = torch ]; then kokoro-server assets fetch; else kokoro-server assets build --drop-weights; fi
+RUN if [ "$BACKEND" = torch ]; then kokoro-server assets fetch; else kokoro-server assets build; fi
 
 EXPOSE 8880
 HEALTHCHECK --start-period=300s --interval=10s --timeout=3s \

@@ -31,6 +31,7 @@ NAMES = {
     "kokoro-onnx-int8": "`kokoro-onnx` package, int8 export",
     "ours-torch": "ours, torch",
     "ours-onnx-fp32": "**ours, ONNX fp32**",
+    "ours-onnx-int8-graphs": "ours, ONNX int8, without the fused kernels",
     "ours-onnx-int8": "**ours, ONNX int8**",
 }
 
@@ -173,8 +174,8 @@ def engine_cpu(found: Found, link: str) -> str:
     names = [name for name in NAMES if any(name in clip["contenders"] for clip in clips)]
     lines = [[NAMES[name], *(spoken(clip, name) for clip in clips)] for name in names]
     head = ["audio-seconds per second, clip of", *(f"{clip['audio_seconds']:.1f} s" for clip in clips)]
-    machine = found["machine"]
-    intro = f"On a CPU ({machine['cpu']}, {found['threads']} threads), one clip at a time, contenders in turns:"
+    place = ", ".join([found["machine"]["cpu"], *([found["instructions"]] if "instructions" in found else [])])
+    intro = f"On a CPU ({place}; {found['threads']} threads), one clip at a time, contenders in turns:"
     return f"{intro}\n\n{table(head, lines, link)}"
 
 
@@ -224,6 +225,7 @@ def heard(found: Found, names: dict[str, str]) -> list[list[str]]:
 SECTIONS: dict[str, Callable[[Found, str], str]] = {
     "engine_cuda.json": engine_cuda,
     "serve_cuda.json": serve,
+    "engine_cpu_x86.json": engine_cpu,
     "engine_cpu.json": engine_cpu,
     "fidelity_cuda.json": fidelity_cuda,
     "fidelity_cpu.json": fidelity_cpu,

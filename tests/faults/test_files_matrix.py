@@ -5,6 +5,7 @@ one that cannot start notices nothing.
 from __future__ import annotations
 
 import asyncio
+import shutil
 import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -101,12 +102,10 @@ async def test_damaged_graphs(faulty: Server, tmp_path: Path, quick_g2p: str, da
     if library.recorded(settings.cache_dir) is None or not builds:
         pytest.skip("nothing has been built here: kokoro-server assets build")
     source, copy = builds[-1].folder, tmp_path / "onnx" / builds[-1].folder.name
-    copy.mkdir(parents=True)
-    for path in source.iterdir():
-        (copy / path.name).write_bytes(path.read_bytes())
+    shutil.copytree(source, copy)
     (tmp_path / "manifest.json").write_bytes((settings.cache_dir / "manifest.json").read_bytes())
     (tmp_path / "voices").symlink_to(settings.cache_dir / "voices")
-    DAMAGE[damage](copy / "decode.onnx")
+    DAMAGE[damage](copy / "text.onnx")
     environ = {**NOWHERE, "KOKORO_CACHE_DIR": str(tmp_path), "KOKORO_BACKEND": "onnx", "G2P_SERVICE_URL": quick_g2p}
     async with injected(faulty, f"{damage} graphs", "in a cache without weights, and no registry"):
         process = servers.spawn(servers.REAL, tmp_path / "log", **environ, HF_HOME=str(tmp_path / "hub"))
