@@ -25,17 +25,16 @@ def thread_count(process: Path = PROCESS) -> int:
 
 def _quotas(process: Path) -> Iterator[float]:
     """The quota of each control group that the process is in: its own, and those that this one is part of."""
-    groups = {}
+    groups: dict[str, PurePosixPath] = {}
     for line in (process / "cgroup").read_text().splitlines():
-        _, controllers, group = line.split(":", 2)
-        groups |= dict.fromkeys(controllers.split(","), group)  # version 2 names no controllers
+        _, controllers, path = line.split(":", 2)
+        groups |= dict.fromkeys(controllers.split(","), PurePosixPath(path))  # version 2 names no controllers
     for version, root, mounted in _mounts(process):
         group = groups.get("" if version == 2 else "cpu")
         if group is None:
             continue
         # A container may see the host's path of its group, while only the group itself is mounted.
-        inside = PurePosixPath(group).relative_to(root) if PurePosixPath(group).is_relative_to(root) else "."
-        folder = mounted / inside
+        folder = mounted / (group.relative_to(root) if group.is_relative_to(root) else ".")
         for each in (folder, *folder.parents):
             if each.is_relative_to(mounted) and (quota := _quota(each, version)):
                 yield quota

@@ -117,9 +117,9 @@ def run(app: FastAPI, settings: Settings) -> None:
 
 async def serve(app: FastAPI, settings: Settings) -> None:
     """Serve until a signal. Raises SetupError when something is missing, EngineUnavailable when the device is lost."""
-    # As many threads as asyncio would have by itself on a machine with so many cores: it knows of no container's quota.
-    threads = ThreadPoolExecutor(min(MAX_THREADS, thread_count() + 4), "server")
-    asyncio.get_running_loop().set_default_executor(threads)
+    # As many as asyncio would start by itself if it knew of a container's quota.
+    threads = min(MAX_THREADS, thread_count() + 4)
+    asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(threads, "server"))
     with bind(settings.host, settings.port) as sock:
         bound_unread(sock, settings.stream_idle_timeout + UNREAD_GRACE)
         config = uvicorn.Config(

@@ -77,7 +77,9 @@ class G2PClient:
 
     async def not_installed(self) -> set[str]:
         """The codes of the languages that the service has not been installed with."""
-        states = (await self.health()).get("languages", {})
+        states = (await self.health()).get("languages")
+        if not isinstance(states, dict):
+            raise G2PFailed(f"{ADDRESS} does not tell its languages; is it a G2P service?")
         return {code for code, state in states.items() if state == NOT_INSTALLED}
 
     async def aclose(self) -> None:
