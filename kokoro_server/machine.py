@@ -13,7 +13,7 @@ PROCESS = Path("/proc/self")
 def available_cores(process: Path = PROCESS) -> float:
     """Cores by the process's affinity and the quotas of its control groups, which may be half a core."""
     cores = float(len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
-    with contextlib.suppress(OSError):  # no such files: not Linux, or a sandbox that hides them
+    with contextlib.suppress(OSError, ValueError):  # no such files, or others: not Linux, or a sandbox
         return min((cores, *_quotas(process)))
     return cores
 

@@ -81,6 +81,8 @@ def test_without_such_files_the_affinity_counts(eight: Machine) -> None:
     assert eight.cores == 8
     eight.runs_in("/gone")
     assert eight.cores == 8
+    (eight.process / "mountinfo").write_text("something else\n")
+    assert eight.cores == 8
 
 
 def test_what_this_machine_says_is_understood() -> None:
