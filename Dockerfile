@@ -14,15 +14,15 @@ RUN if [ "$BACKEND" = torch ]; then \
       apt-get update && apt-get install -y --no-install-recommends gcc libc6-dev && rm -rf /var/lib/apt/lists/* \
       && pip install torch==2.13.0; \
     fi
-COPY pyproject.toml constraints.txt README.md LICENSE NOTICE ./
+COPY pyproject.toml constraints.txt requirements-cpu.txt README.md LICENSE NOTICE ./
 COPY kokoro_server kokoro_server
-RUN case "$BACKEND" in \
-      torch) extras=torch,g2p; pip install --no-deps --ignore-requires-python -c constraints.txt kokoro ;; \
-      onnx) extras=cpu,g2p ;; \
+RUN lean="pip install --no-deps --ignore-requires-python -c constraints.txt"; \
+    case "$BACKEND" in \
+      torch) $lean kokoro misaki && pip install -c constraints.txt ".[torch,g2p]" ;; \
+      onnx) $lean -r requirements-cpu.txt . ;; \
       *) echo "BACKEND=$BACKEND: must be onnx or torch" >&2; exit 1 ;; \
     esac \
- && pip install --no-deps --ignore-requires-python -c constraints.txt misaki \
- && pip install -c constraints.txt ".[$extras]" \
+ && pip install -c constraints.txt "kokoro-server[ja,zh]" \
  && useradd --create-home kokoro && mkdir /cache && chown kokoro /cache
 
 USER kokoro

@@ -4,6 +4,8 @@
 PYTHON  ?= python3
 # torch, onnx, or empty: torch where an NVIDIA driver answers, else onnx, which is faster on a CPU and much smaller.
 BACKEND ?=
+# Languages whose dictionaries are large, to install beside the others: ja, zh, or both.
+LANGUAGES ?=
 VENV    := .venv
 BIN     := $(VENV)/bin
 PIP     := $(BIN)/python -m pip --disable-pip-version-check
@@ -15,9 +17,13 @@ ifneq ($(filter-out torch onnx,$(BACKEND)),)
 $(error BACKEND=$(BACKEND): must be torch or onnx)
 endif
 
+ifneq ($(filter-out ja zh,$(LANGUAGES)),)
+$(error LANGUAGES=$(LANGUAGES): must be of ja and zh)
+endif
+
 .PHONY: serve test test-backends test-asr test-browser test-npm test-slow test-faults test-soak lint types audit bench clean
 
-serve: $(VENV)/.$(ENGINE)
+serve: $(VENV)/.$(ENGINE) $(LANGUAGES:%=$(VENV)/.%)
 	$(if $(BACKEND),KOKORO_BACKEND=$(BACKEND) )$(BIN)/kokoro-server serve
 
 test: $(VENV)/.dev
@@ -84,10 +90,10 @@ $(VENV)/.made: Makefile
 	$(PYTHON) -m venv $(VENV)
 	@touch $@
 
-# kokoro and misaki run on every Python this server runs on but declare a narrower range.
-$(VENV)/.onnx: $(VENV)/.made pyproject.toml constraints.txt
-	$(PIP) install --no-deps --ignore-requires-python -c constraints.txt misaki
-	$(PIP) install -c constraints.txt -e '.[cpu,g2p]'
+# kokoro and misaki run on every Python this server runs on but declare a narrower range. --no-compile: the first start
+# compiles what it imports, a fifth of what is installed.
+$(VENV)/.onnx: $(VENV)/.made pyproject.toml constraints.txt requirements-cpu.txt
+	$(PIP) install --no-deps --no-compile --ignore-requires-python -c constraints.txt -r requirements-cpu.txt -e .
 	@touch $@
 
 # torch comes first: a looser requirement of another package would bring some other build of it.
@@ -97,10 +103,14 @@ $(VENV)/.torch: $(VENV)/.made pyproject.toml constraints.txt
 	$(PIP) install -c constraints.txt -e '.[torch,g2p]'
 	@touch $@
 
+$(VENV)/.ja $(VENV)/.zh: $(VENV)/.$(ENGINE)
+	$(PIP) install -c constraints.txt 'kokoro-server[$(@:$(VENV)/.%=%)]'
+	@touch $@
+
 $(VENV)/.dev: $(VENV)/.torch
-	$(PIP) install -c constraints.txt -e '.[cpu,torch,g2p,dev]'
+	$(PIP) install -c constraints.txt -e '.[cpu,torch,g2p,ja,zh,dev]'
 	@touch $@
 
 $(VENV)/.asr: $(VENV)/.dev
-	$(PIP) install -c constraints.txt -e '.[cpu,torch,g2p,dev,asr]'
+	$(PIP) install -c constraints.txt -e '.[cpu,torch,g2p,ja,zh,dev,asr]'
 	@touch $@

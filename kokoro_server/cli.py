@@ -15,6 +15,7 @@ from kokoro_server import __version__, logs
 from kokoro_server.client.errors import ClientError
 from kokoro_server.config import Settings
 from kokoro_server.errors import ConfigError, KokoroError
+from kokoro_server.machine import thread_count
 
 log = logging.getLogger(__name__)
 
@@ -49,6 +50,8 @@ it is whole: a run that fails or is stopped leaves none, and the next one starts
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command and return its exit status. A failure is one line on stderr."""
     options = _parser().parse_args(arguments)
+    # numpy reads it when it is imported. By itself it would take all cores, whatever a container's quota.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", str(thread_count()))
     try:
         settings = Settings.load()
         logs.configure(settings.log_level)

@@ -4,6 +4,7 @@ KokoroError                   500  internal_error
 ├── BadRequest                400  bad_request
 │   ├── UnknownVoice          400  unknown_voice
 │   ├── UnknownLanguage       400  unknown_language
+│   ├── LanguageNotInstalled  400  language_not_installed
 │   ├── UnknownModel          404  model_not_found     (below /v1)
 │   └── InvalidInput          422  invalid_input
 │       ├── NothingToSay      422  nothing_to_say
@@ -58,6 +59,10 @@ class UnknownVoice(BadRequest):
 
 class UnknownLanguage(BadRequest):
     code = "unknown_language"
+
+
+class LanguageNotInstalled(BadRequest):
+    code = "language_not_installed"
 
 
 class UnknownModel(BadRequest):

@@ -4,15 +4,60 @@ from __future__ import annotations
 
 import contextlib
 import os
-from pathlib import Path
+from collections.abc import Iterator
+from pathlib import Path, PurePosixPath
 
-CGROUP_CPU_MAX = Path("/sys/fs/cgroup/cpu.max")  # a container's quota: CPU microseconds, period
+PROCESS = Path("/proc/self")
 
 
-def available_cores(cpu_max: Path = CGROUP_CPU_MAX) -> float:
-    """Cores by the process's affinity and its container's quota, which may be half a core."""
+def available_cores(process: Path = PROCESS) -> float:
+    """Cores by the process's affinity and the quotas of its control groups, which may be half a core."""
     cores = float(len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
-    with contextlib.suppress(OSError, ValueError):  # no such file, or no limit: "max 100000"
-        allowed, period = cpu_max.read_text(encoding="ascii").split()
-        cores = min(cores, int(allowed) / int(period))
+    with contextlib.suppress(OSError, ValueError):  # no such files, or others: not Linux, or a sandbox
+        return min((cores, *_quotas(process)))
     return cores
+
+
+def thread_count(process: Path = PROCESS) -> int:
+    """How many threads can run at once."""
+    return max(1, int(available_cores(process)))
+
+
+def _quotas(process: Path) -> Iterator[float]:
+    """The quota of each control group that the process is in: its own, and those that this one is part of."""
+    groups: dict[str, PurePosixPath] = {}
+    for line in (process / "cgroup").read_text().splitlines():
+        _, controllers, path = line.split(":", 2)
+        groups |= dict.fromkeys(controllers.split(","), PurePosixPath(path))  # version 2 names no controllers
+    for version, root, mounted in _mounts(process):
+        group = groups.get("" if version == 2 else "cpu")
+        if group is None:
+            continue
+        # A container may see the host's path of its group, while only the group itself is mounted.
+        folder = mounted / (group.relative_to(root) if group.is_relative_to(root) else ".")
+        for each in (folder, *folder.parents):
+            if each.is_relative_to(mounted) and (quota := _quota(each, version)):
+                yield quota
+
+
+def _mounts(process: Path) -> Iterator[tuple[int, str, Path]]:
+    """Where control groups that can limit the CPU are mounted: their version, which group, and the folder."""
+    for line in (process / "mountinfo").read_text().splitlines():
+        mount, _, kind = line.partition(" - ")
+        filesystem, _, options = kind.split(" ", 2)
+        root, folder = mount.split(" ")[3:5]
+        if filesystem == "cgroup2":
+            yield 2, root, Path(folder)
+        elif filesystem == "cgroup" and "cpu" in options.split(","):
+            yield 1, root, Path(folder)
+
+
+def _quota(folder: Path, version: int) -> float | None:
+    """Cores' worth of time that a group gets; None without a limit, which is written as `max` or as -1."""
+    with contextlib.suppress(OSError, ValueError):
+        if version == 2:
+            allowed, period = map(int, (folder / "cpu.max").read_text().split())
+        else:
+            allowed, period = (int((folder / f"cpu.cfs_{name}_us").read_text()) for name in ("quota", "period"))
+        return allowed / period if allowed > 0 else None
+    return None

@@ -13,6 +13,7 @@ import socket
 import sys
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import uvicorn
 from fastapi import FastAPI
@@ -23,6 +24,7 @@ from kokoro_server.api.websocket import MAX_MESSAGE
 from kokoro_server.config import Settings
 from kokoro_server.errors import EngineUnavailable, SetupError
 from kokoro_server.http_limits.protocol import ConnectionLimits, LimitedServer, limited
+from kokoro_server.machine import thread_count
 
 log = logging.getLogger(__name__)
 
@@ -36,6 +38,7 @@ MAX_UNSENT = 128 * 1024  # bytes that the kernel takes of a connection beyond wh
 UNREAD_GRACE = 30.0  # seconds after STREAM_IDLE_TIMEOUT in which what is unread may still be taken
 MAX_MESSAGE_BYTES = 4 * MAX_MESSAGE  # of a WebSocket message: no character has more in UTF-8
 SHUTDOWN_GRACE = 10  # seconds that running requests get when the server is asked to stop
+MAX_THREADS = 32  # for encoders and for what reads files or long texts
 QUIET = 5  # seconds without a request, after which freed memory is given back to the system
 
 
@@ -114,6 +117,9 @@ def run(app: FastAPI, settings: Settings) -> None:
 
 async def serve(app: FastAPI, settings: Settings) -> None:
     """Serve until a signal. Raises SetupError when something is missing, EngineUnavailable when the device is lost."""
+    # As many as asyncio would start by itself if it knew of a container's quota.
+    threads = min(MAX_THREADS, thread_count() + 4)
+    asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(threads, "server"))
     with bind(settings.host, settings.port) as sock:
         bound_unread(sock, settings.stream_idle_timeout + UNREAD_GRACE)
         config = uvicorn.Config(

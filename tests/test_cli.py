@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -92,6 +93,15 @@ def test_voices_are_listed_by_language(capsys: pytest.CaptureFixture[str]) -> No
     assert "bf_emma          en-GB  female  B-" in british
     assert {line.split()[1] for line in british} == {"en-GB"}
     assert set(british) < set(everyone)
+
+
+def test_voices_that_cannot_be_used_are_marked(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "unidic_lite", None)
+    assert cli.main(["voices"]) == 0
+    marked = [line for line in capsys.readouterr().out.splitlines() if line.endswith(" not installed")]
+    assert {line.split()[1] for line in marked} == {"ja"}
 
 
 def test_bench_runs_what_is_in_the_checkout(

@@ -31,7 +31,7 @@ from kokoro_server.api.openai_schemas import (
 )
 from kokoro_server.api.schemas import Captioned
 from kokoro_server.api.stream import STREAMING_HEADERS, as_text, open_renderer, start_synthesis
-from kokoro_server.api.tts import AUDIO, RequestTimeout, get_parts, skipped_header
+from kokoro_server.api.tts import AUDIO, RequestTimeout, absent_languages, get_parts, skipped_header
 from kokoro_server.errors import UnknownModel, for_client
 from kokoro_server.g2p import languages
 from kokoro_server.synthesis import Segment
@@ -89,6 +89,7 @@ async def model(name: str) -> OpenAIModel:
 async def voices(request: Request) -> OpenAIVoices:
     """Every name that `voice` may have: OpenAI's, then our own."""
     book = get_parts(request).model.voices
+    absent = await absent_languages(request)
     known = book.names()
     named = {theirs: ours for theirs, ours in VOICES.items() if ours in known} | {name: name for name in known}
     return OpenAIVoices(
@@ -97,8 +98,9 @@ async def voices(request: Request) -> OpenAIVoices:
                 id=name,
                 name=name.title() if name in VOICES else book.info(ours).title,
                 voice=ours,
-                language=languages.of_voice(ours).code,
+                language=(language := languages.of_voice(ours).code),
                 gender=book.info(ours).gender,
+                installed=language not in absent,
             )
             for name, ours in named.items()
         ]

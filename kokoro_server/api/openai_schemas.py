@@ -123,6 +123,7 @@ class OpenAIVoice(BaseModel):
     voice: Annotated[str, Field(description="The voice of GET /voices that speaks.", examples=["af_alloy"])]
     language: Annotated[str, Field(examples=["en-US"])]
     gender: Annotated[Literal["female", "male"], Field(examples=["female"])]
+    installed: Annotated[bool, Field(description="Whether this server can read its language.", examples=[True])] = True
 
 
 class OpenAIVoices(BaseModel):

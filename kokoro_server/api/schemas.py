@@ -287,6 +287,7 @@ class Voice(BaseModel):
     language: Annotated[str, Field(examples=["en-US"])]
     gender: Annotated[Literal["female", "male"], Field(examples=["female"])]
     grade: Annotated[str | None, Field(description="The model authors' own grade; A is the best.", examples=["A"])]
+    installed: Annotated[bool, Field(description="Whether this server can read its language.", examples=[True])] = True
 
 
 class Voices(BaseModel):

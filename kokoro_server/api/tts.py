@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
@@ -17,6 +18,7 @@ from kokoro_server.audio.encode import ENCODINGS
 from kokoro_server.audio.render import Rendering
 from kokoro_server.batching.entry import Priority
 from kokoro_server.batching.queue import Job
+from kokoro_server.errors import KokoroError
 from kokoro_server.g2p import languages
 from kokoro_server.parts import Parts
 from kokoro_server.synthesis import Clip
@@ -24,7 +26,7 @@ from kokoro_server.synthesis import Clip
 router = APIRouter(tags=["speech"], route_class=FastPathRoute)
 
 ERRORS: dict[int | str, dict[str, Any]] = {
-    400: {"model": ErrorAnswer, "description": "Unknown voice or language, or a body that is no JSON"},
+    400: {"model": ErrorAnswer, "description": "Unknown voice, unknown or absent language, or a body that is no JSON"},
     413: {"model": ErrorAnswer, "description": "Text or body too long"},
     422: {"model": ErrorAnswer, "description": "A field is missing, unknown or out of range; or nothing to say"},
     429: {"model": ErrorAnswer, "description": "Too busy; Retry-After says when to come back"},
@@ -36,6 +38,8 @@ ERRORS: dict[int | str, dict[str, Any]] = {
 AUDIO: dict[str, Any] = {
     encoding.media_type: {"schema": {"type": "string", "format": "binary"}} for encoding in ENCODINGS.values()
 }
+
+G2P_ANSWER = 2.0  # seconds that a list of voices waits to learn which can be used
 
 RequestTimeout = Annotated[
     float | None,
@@ -116,17 +120,27 @@ def batching_enabled(request: Request) -> str:
 
 @router.get("/voices")
 async def voices(request: Request) -> Voices:
-    """Every voice, by name."""
+    """Every voice, by name. One that is not `installed` speaks phonemes, and text of other languages."""
     book = get_parts(request).model.voices
+    absent = await absent_languages(request)
     return Voices(
         voices=[
             Voice(
                 name=info.name,
                 title=info.title,
-                language=languages.of_voice(info.name).code,
+                language=(language := languages.of_voice(info.name).code),
                 gender=info.gender,
                 grade=info.grade,
+                installed=language not in absent,
             )
             for info in map(book.info, book.names())
         ]
     )
+
+
+async def absent_languages(request: Request) -> set[str]:
+    """The languages that text cannot be read in, as they are not installed. None, if the G2P service is down."""
+    try:
+        return await asyncio.wait_for(get_parts(request).g2p.not_installed(), G2P_ANSWER)
+    except (KokoroError, TimeoutError):
+        return set()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import os
 import subprocess
 import sys
 import threading
@@ -120,7 +121,8 @@ class AacEncoder(Encoder):
 
     def __init__(self, sample_rate: int) -> None:
         command = [sys.executable, "-m", "kokoro_server.audio.aac", str(sample_rate)]
-        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        environ = os.environ | {"OPENBLAS_NUM_THREADS": "1"}  # numpy only carries samples there
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environ)
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._stdin = self._process.stdin

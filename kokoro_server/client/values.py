@@ -89,6 +89,7 @@ class Voice:
     language: str
     gender: str
     grade: str | None  # the model authors' own; A is the best
+    installed: bool = True  # whether the server can read its language
 
 
 def join_chunks(chunks: list[bytes], body: Mapping[str, Any]) -> tuple[bytes, float | None]:

@@ -238,5 +238,5 @@ def text_reading(response: httpx.Response) -> TextReading:
 
 
 def _from_json(kind: type[T], fields: Mapping[str, Any]) -> T:
-    """Made of the fields that we know; a newer server may send more."""
-    return kind(**{name: fields[name] for name in kind.__dataclass_fields__})
+    """Made of the fields that we know; a newer server may send more, and an older one fewer."""
+    return kind(**{name: fields[name] for name in kind.__dataclass_fields__ if name in fields})

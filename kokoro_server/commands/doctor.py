@@ -35,17 +35,7 @@ from kokoro_server.serving import bind
 
 MIN_PYTHON = (3, 11)
 NEEDED_BYTES = 1_000_000_000  # the weights, and while they are converted the model files too
-G2P_MODULES = (
-    "misaki",
-    "spacy",
-    "espeakng_loader",
-    "phonemizer",
-    "num2words",
-    "fugashi",
-    "unidic_lite",
-    "jieba",
-    "cn2an",
-)
+G2P_MODULES = ("misaki", "spacy", "espeakng_loader", "phonemizer", "num2words")
 G2P_ADVICE = "pip install 'kokoro-server[g2p]', or set G2P_SERVICE_URL to a service that runs elsewhere"
 
 
@@ -207,20 +197,27 @@ def g2p(settings: Settings) -> Finding:
         if missing:
             return Finding(f"not installed: {', '.join(missing)}", G2P_ADVICE, wrong=True)
     try:
-        phonemes = asyncio.run(_phonemes(settings))
+        phonemes, absent = asyncio.run(_try_g2p(settings))
     except KokoroError as error:
         return Finding(error.message.splitlines()[-1], G2P_ADVICE, wrong=True)
-    return Finding(f"{settings.g2p_url or 'a child process'} reads 'Hello.' as {phonemes}")
+    detail = f"{settings.g2p_url or 'a child process'} reads 'Hello.' as {phonemes}"
+    missing_languages = [languages.parse(code) for code in sorted(absent)]
+    if not missing_languages:
+        return Finding(detail)
+    names = " and ".join(language.name for language in missing_languages)
+    extra = ",".join(language.code for language in missing_languages)
+    return Finding(detail, f"{names} can be added: pip install 'kokoro-server[{extra}]'")
 
 
-async def _phonemes(settings: Settings) -> str:
+async def _try_g2p(settings: Settings) -> tuple[str, set[str]]:
+    """The phonemes of a word, and the languages that are not installed."""
     child = None if settings.g2p_url else G2PChild(log_level="error")
     try:
         if child:
             await child.start()
         url = child.url if child else settings.g2p_url or ""
         async with aclosing(G2PClient(url, settings.g2p_timeout)) as client:
-            return (await client.convert(["Hello."], languages.EN_US))[0].phonemes
+            return (await client.convert(["Hello."], languages.EN_US))[0].phonemes, await client.not_installed()
     finally:
         if child:
             await child.stop()

@@ -15,6 +15,7 @@ from kokoro_server.engine.rows import warmup_row
 from kokoro_server.engine.sticky import sticky_error
 from kokoro_server.engine.torch_engine import TorchEngine
 from kokoro_server.errors import ConfigError, SetupError
+from kokoro_server.machine import thread_count
 
 log = logging.getLogger(__name__)
 
@@ -37,6 +38,7 @@ def load_all(
     one device share its memory. `setting` is where the devices were named.
     """
     picked = [pick_device(device, setting) for device in devices]
+    torch.set_num_threads(min(torch.get_num_threads(), thread_count()))  # torch knows of no container's quota
     model = reference.load(weights)
     return [
         on_cuda(model, device, precision, memory_fraction, picked.count(device))

@@ -16,10 +16,12 @@ from kokoro_server.errors import (
     G2PUnavailable,
     InvalidInput,
     KokoroError,
+    LanguageNotInstalled,
     NothingToSay,
     TextTooLong,
     UnknownLanguage,
 )
+from kokoro_server.g2p.extras import NOT_INSTALLED
 from kokoro_server.g2p.http_transport import KeepAliveTransport, ResponseTooLarge
 from kokoro_server.g2p.languages import Language
 from kokoro_server.g2p.micro_batcher import MicroBatcher
@@ -31,7 +33,7 @@ log = logging.getLogger(__name__)
 ADDRESS = "what is at G2P_SERVICE_URL"
 RETRY_AFTER = 1.0  # seconds; a child that died is back in two or three
 _INPUT_ERRORS: dict[str, type[KokoroError]] = {
-    error.code: error for error in (UnknownLanguage, InvalidInput, NothingToSay, TextTooLong)
+    error.code: error for error in (UnknownLanguage, LanguageNotInstalled, InvalidInput, NothingToSay, TextTooLong)
 }
 
 
@@ -72,6 +74,13 @@ class G2PClient:
         response = await self._request("GET", "/health")
         _raise_for_status(response)
         return _json_object(response)
+
+    async def not_installed(self) -> set[str]:
+        """The codes of the languages that the service has not been installed with."""
+        states = (await self.health()).get("languages")
+        if not isinstance(states, dict):
+            raise G2PFailed(f"{ADDRESS} does not tell its languages; is it a G2P service?")
+        return {code for code, state in states.items() if state == NOT_INSTALLED}
 
     async def aclose(self) -> None:
         await self._batcher.aclose()
@@ -141,7 +150,7 @@ def _raise_for_status(response: httpx.Response) -> None:
         return
     code, message, field = _parse_error(response)
     if code in _INPUT_ERRORS:
-        raise _INPUT_ERRORS[code](message, field=field)
+        raise _INPUT_ERRORS[code](message, field="language" if field == "lang" else field)
     if response.is_server_error and code != G2PFailed.code:
         raise G2PUnavailable(f"the G2P service failed: {message}", retry_after=RETRY_AFTER)
     raise G2PFailed(message)

@@ -10,7 +10,7 @@ from collections import defaultdict
 from concurrent.futures import ThreadPoolExecutor
 
 from kokoro_server.errors import G2PFailed, G2PUnavailable, SetupError
-from kokoro_server.g2p import languages, phonemizers
+from kokoro_server.g2p import extras, languages, phonemizers
 from kokoro_server.g2p.languages import LANGUAGES, Language
 from kokoro_server.g2p.phonemizers import Phonemizer
 from kokoro_server.g2p.result import G2PResult
@@ -68,7 +68,7 @@ class Converter:
             raise G2PFailed(f"the text that begins {text[:40]!r} cannot be converted: {error}") from error
 
     def readiness(self) -> dict[str, str]:
-        """`ready`, `not_loaded` or `failed: <reason>` for each language."""
+        """`ready`, `not_loaded`, `not_installed` or `failed: <reason>` for each language."""
         return {language.code: self._state(language) for language in LANGUAGES}
 
     @property
@@ -84,6 +84,8 @@ class Converter:
     def _state(self, language: Language) -> str:
         if language in self._phonemizers:
             return "ready"
+        if not extras.is_installed(language):
+            return extras.NOT_INSTALLED
         return f"failed: {self._failures[language]}" if language in self._failures else "not_loaded"
 
     async def _phonemizer(self, language: Language) -> Phonemizer:
@@ -94,6 +96,7 @@ class Converter:
         return self._phonemizers[language]
 
     def _load(self, language: Language) -> None:
+        extras.require(language)
         started = time.perf_counter()
         try:
             loaded = phonemizers.load(language, self._phonemizers.get(languages.EN_US))

@@ -7,17 +7,15 @@ from __future__ import annotations
 
 import logging
 import re
-import sys
 import tempfile
 import unicodedata
 from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType
 from typing import Any, ClassVar
 
 import regex
 
-from kokoro_server.g2p import languages
+from kokoro_server.g2p import languages, stubs
 from kokoro_server.g2p.languages import Language
 from kokoro_server.g2p.phoneme_map import to_model_symbols
 from kokoro_server.g2p.result import G2PResult
@@ -41,6 +39,7 @@ _THOUSANDS = re.compile(r"(?<=\d)[,，](?=\d{3}(?!\d))")
 
 def load(language: Language, english: Phonemizer | None = None) -> Phonemizer:
     """The phonemizer of `language`, in a second or so. `english` reads the Latin words in Japanese and Chinese."""
+    stubs.install()
     if language in languages.ENGLISH:
         from kokoro_server.g2p.english import English
 
@@ -182,7 +181,6 @@ def _to_result(phonemes: str) -> G2PResult:
 
 
 def _load_cutlet() -> Any:
-    sys.modules.setdefault("mojimoji", _mojimoji_stub())
     import unidic_lite  # type: ignore[import-untyped]
     from fugashi import Tagger  # type: ignore[import-untyped]
     from misaki.cutlet import HEPBURN, Cutlet  # type: ignore[import-untyped]
@@ -201,14 +199,3 @@ def _load_cutlet() -> Any:
             return romaji or str(word.surface)
 
     return UnidicLiteCutlet()
-
-
-def _mojimoji_stub() -> ModuleType:
-    """Replaces mojimoji, which needs a compiler on arm64. misaki calls it on NFKC text, where it changes nothing."""
-
-    def unchanged(text: str, **_options: bool) -> str:
-        return text
-
-    module = ModuleType("mojimoji")
-    module.zen_to_han = module.han_to_zen = unchanged  # type: ignore[attr-defined]
-    return module

@@ -127,7 +127,7 @@ def run(
     `workers` are processes for English, 0 for as many as suit the machine. `on_ready` gets the port, which for port 0
     is any free one.
     """
-    _quieten_libraries()
+    _limit_libraries()
     signal.signal(signal.SIGTERM, _exit)  # so that exit handlers run, whatever the process is doing
     converter = Converter()
     with _listen(host, port) as listener, contextlib.redirect_stdout(sys.stderr):
@@ -158,9 +158,11 @@ def _listen(host: str, port: int) -> socket.socket:
         raise SetupError(f"cannot listen on {host}:{port}: {reason}") from error
 
 
-def _quieten_libraries() -> None:
-    """What they print when used as intended is of no use to anyone who runs this service."""
+def _limit_libraries() -> None:
+    """Before they are loaded. What they print when used as intended is of no use to anyone who runs this service."""
     warnings.simplefilter("ignore")
+    # One text is one thread's work. More of them would only wait, or take the cores from synthesis.
+    os.environ |= {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
     # spaCy's neural network library imports PyTorch if it is there: seconds and 200 MB for nothing.
     sys.modules.setdefault("torch", None)  # type: ignore[arg-type]
 

@@ -14,14 +14,13 @@ import time
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from multiprocessing.connection import Connection
-from pathlib import Path
 from typing import Any, Protocol
 
 from kokoro_server.errors import G2PUnavailable
 from kokoro_server.g2p.languages import Language
 from kokoro_server.g2p.phonemizers import Phonemizer
 from kokoro_server.g2p.result import G2PResult
-from kokoro_server.machine import CGROUP_CPU_MAX, available_cores
+from kokoro_server.machine import available_cores
 
 log = logging.getLogger(__name__)
 
@@ -47,11 +46,11 @@ def run_phonemizer(phonemizer: Phonemizer, text: str) -> G2PResult:
         raise ConversionFailed(repr(error)) from error
 
 
-def default_worker_count(cpu_max: Path = CGROUP_CPU_MAX) -> int:
+def default_worker_count() -> int:
     """How many workers suit this machine. Only one where it is not Linux, as a fork is not safe there."""
     if sys.platform != "linux":
         return 1
-    return max(1, min(MAX_WORKERS, int(available_cores(cpu_max) / CORES_PER_WORKER)))
+    return max(1, min(MAX_WORKERS, int(available_cores() / CORES_PER_WORKER)))
 
 
 class WorkerPool:

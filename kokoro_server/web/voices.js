@@ -64,7 +64,8 @@ export class VoicePicker {
 function groups(voices) {
   return Object.entries(Object.groupBy(voices, (voice) => voice.language)).map(([language, members]) => {
     const group = document.createElement("optgroup");
-    group.label = LANGUAGES[language]?.name ?? language;
+    const name = LANGUAGES[language]?.name ?? language;
+    group.label = members[0].installed ? name : `${name} (not installed)`; // the server says how, if it is tried
     group.append(...members.map(option));
     return group;
   });

@@ -60,6 +60,12 @@ async def test_a_g2p_service_that_is_down_is_shown(tmp_path: Path) -> None:
         assert "G2P_SERVICE_URL" in found["message"]
 
 
+async def test_voices_are_listed_while_the_g2p_service_is_down(tmp_path: Path) -> None:
+    async with client(tmp_path) as server:
+        for path in ("/voices", "/v1/audio/voices"):
+            assert all(voice["installed"] for voice in (await server.get(path)).json()["voices"])
+
+
 async def test_a_format_that_cannot_be_written_is_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(encode, "missing_formats", lambda: {"aac": "pip install av"})
     async with client(tmp_path) as server:

@@ -9,6 +9,7 @@ import torch
 
 from kokoro_server.commands import doctor
 from kokoro_server.config import Settings
+from tests import hidden_modules
 from tests.servers import Server
 
 
@@ -76,6 +77,16 @@ def test_missing_libraries_are_named(settings: Settings, monkeypatch: pytest.Mon
     finding = doctor.g2p(settings)
     assert finding.wrong
     assert finding.detail == "not installed: no_such_module"
+
+
+def test_languages_that_can_be_added_are_told(
+    settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in hidden_modules.environment(tmp_path, ["fugashi", "jieba"]).items():
+        monkeypatch.setenv(name, value)
+    finding = doctor.g2p(settings)
+    assert not finding.wrong
+    assert finding.advice == "Japanese and Mandarin Chinese can be added: pip install 'kokoro-server[ja,zh]'"
 
 
 def test_a_check_that_breaks_does_not_end_the_others(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,6 +14,7 @@ import pytest
 import torch
 
 import kokoro_server.engine.cuda
+from kokoro_server.engine import devices
 from kokoro_server.engine.devices import kernel_trouble, load_all, on_cuda, pick_device
 from kokoro_server.engine.torch_engine import TorchEngine, set_fp32_precision
 from kokoro_server.errors import ConfigError, SetupError
@@ -36,6 +37,17 @@ def test_the_setting_at_fault_is_named(tmp_path: Path) -> None:
 def test_auto_finds_a_device() -> None:
     assert pick_device("auto").type in {"cpu", "cuda", "mps"}
     assert pick_device("cpu").type == "cpu"
+
+
+def test_torch_keeps_to_a_containers_quota(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = torch.get_num_threads()
+    monkeypatch.setattr(devices, "thread_count", lambda: 1)
+    monkeypatch.setattr(devices.reference, "load", lambda _weights: tiny_model.build())
+    try:
+        load_all(tmp_path / "not read", ["cpu"])
+        assert torch.get_num_threads() == 1
+    finally:
+        torch.set_num_threads(before)
 
 
 @pytest.fixture(autouse=True)

@@ -67,7 +67,7 @@ async def test_health(client: G2PClient) -> None:
     [
         ("  \n", languages.EN_US, NothingToSay, "texts.1"),
         ("x" * 10_001, languages.EN_US, TextTooLong, "texts.1"),
-        ("hello", Language("tlh", "k", "Klingon"), UnknownLanguage, "lang"),
+        ("hello", Language("tlh", "k", "Klingon"), UnknownLanguage, "language"),
         ("lone surrogate \ud800", languages.EN_US, InvalidInput, "text"),
     ],
 )

@@ -1,12 +1,13 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 import threading
 from collections.abc import Iterator
 
 import pytest
 
-from kokoro_server.errors import G2PFailed, G2PUnavailable, SetupError
+from kokoro_server.errors import G2PFailed, G2PUnavailable, LanguageNotInstalled, SetupError
 from kokoro_server.g2p import converter as module
 from kokoro_server.g2p import languages, phonemizers
 from kokoro_server.g2p.converter import Converter
@@ -80,6 +81,20 @@ async def test_a_language_that_cannot_be_loaded_costs_no_other(converter: Conver
     library.missing.clear()
     assert (await converter.convert("text", languages.JA)).phonemes == "text"
     assert converter.readiness()["ja"] == "ready"
+
+
+async def test_a_language_that_is_not_installed_is_told_apart_from_one_that_fails(
+    converter: Converter, library: FakeLibrary, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "jieba", None)
+    with pytest.raises(LanguageNotInstalled, match=r"pip install 'kokoro-server\[zh\]'"):
+        await converter.convert("text", languages.ZH)
+    assert converter.readiness() == {each.code: "not_loaded" for each in languages.LANGUAGES} | {"zh": "not_installed"}
+    assert library.loaded == []
+
+    monkeypatch.undo()
+    monkeypatch.setattr(phonemizers, "load", library.load)
+    assert (await converter.convert("text", languages.ZH)).phonemes == "text"  # once it is, no restart is needed
 
 
 def test_without_english_there_is_no_service(converter: Converter, library: FakeLibrary) -> None:

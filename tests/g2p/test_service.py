@@ -134,6 +134,16 @@ def test_a_missing_library_is_one_clear_line() -> None:
     assert "pip install 'kokoro-server[g2p]'" in ended.stderr
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="counts its threads in /proc")
+def test_its_libraries_start_no_threads() -> None:
+    code = (
+        "import os; from kokoro_server.g2p import service; service._limit_libraries(); import numpy; "
+        "print(len(os.listdir('/proc/self/task')))"
+    )
+    counted = subprocess.run([sys.executable, "-c", code], env=SOURCE_TREE, capture_output=True, text=True, timeout=60)
+    assert counted.stdout == "1\n", counted.stderr
+
+
 @pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_stops_it_without_a_traceback(stop: signal.Signals) -> None:
     with socket.create_server(("127.0.0.1", 0)) as free:

@@ -13,7 +13,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from kokoro_server.g2p.workers import default_worker_count
+from kokoro_server.g2p import workers
 
 from .conftest import service
 from .test_child import is_alive
@@ -77,14 +77,9 @@ def test_a_killed_worker_ends_the_service(tmp_path: Path) -> None:
     assert "a g2p worker has ended" in log.read_text()
 
 
-@pytest.mark.parametrize(
-    ("cores", "quota", "expected"),
-    [(1, "", 1), (2, "", 1), (8, "max 100000", 2), (16, "max 100000", 4), (128, "", 8), (128, "850000 100000", 2)],
-)
+@pytest.mark.parametrize(("cores", "expected"), [(0.5, 1), (2, 1), (8, 2), (8.5, 2), (16, 4), (128, 8)])
 def test_the_default_worker_count_suits_the_machine(
-    cores: int, quota: str, expected: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    cores: float, expected: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(os, "sched_getaffinity", lambda _pid: set(range(cores)))
-    if quota:
-        (tmp_path / "cpu.max").write_text(f"{quota}\n")
-    assert default_worker_count(tmp_path / "cpu.max") == expected
+    monkeypatch.setattr(workers, "available_cores", lambda: cores)
+    assert workers.default_worker_count() == expected

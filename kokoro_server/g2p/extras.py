@@ -1,0 +1,30 @@
+"""Languages that need more than the `g2p` extra: their dictionaries are large, and few servers read them."""
+
+from __future__ import annotations
+
+import importlib.util
+
+from kokoro_server.errors import LanguageNotInstalled
+from kokoro_server.g2p import languages
+from kokoro_server.g2p.languages import Language
+
+# What the extra installs that has the language's code for its name.
+MODULES = {
+    languages.JA: ("fugashi", "jaconv", "unidic_lite"),
+    languages.ZH: ("cn2an", "jieba", "ordered_set", "pypinyin"),
+}
+NOT_INSTALLED = "not_installed"  # the state of such a language in the service's `GET /health`
+
+
+def is_installed(language: Language) -> bool:
+    return all(importlib.util.find_spec(name) for name in MODULES.get(language, ()))
+
+
+def require(language: Language) -> None:
+    if not is_installed(language):
+        message = f"{language.name} is not installed on this server: {advice(language)}"
+        raise LanguageNotInstalled(message, field="lang")
+
+
+def advice(language: Language) -> str:
+    return f"pip install 'kokoro-server[{language.code}]', or in a checkout make serve LANGUAGES={language.code}"
