@@ -14,7 +14,7 @@ PRIOR_FRAMES = ((20.0, 70.0), (200.0, 520.0))  # (tokens, frames): 2.5 frames a 
 DECAY = 0.98  # forgetting factor: the weight of all past points shrinks by this with each new one
 MIN_FORWARDS = 8  # forward passes before the fitted fixed cost of a batch is trusted
 CAP_RECOVERY = 1.005  # per batch: about 140 batches from a halved cap back to where memory ran out
-RECENT_ROWS = 9  # whose median is the speed of now: the five of a short disturbance do not change it for long
+RECENT_ROWS = 9  # whose median is the speed of now: so four rows beside something else do not change it
 MEASURED_ROWS = 3  # that the measurement at the start counts for
 MIN_ROW_FRAMES = 40  # a shorter row (1 s) says little about speed: its fixed cost is a large part of it
 
