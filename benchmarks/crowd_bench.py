@@ -78,7 +78,7 @@ async def crowd(client: httpx.AsyncClient, url: str) -> dict[str, float]:
 
 
 async def beside_long_rows(client: httpx.AsyncClient, url: str) -> dict[str, float]:
-    """When a stream starts alone, how long a long row takes, and when a stream starts that comes behind four of them."""
+    """The start of a stream alone, the time of a long row, and the start of a stream that comes behind four of them."""
     alone = await first_audio(client, url)
     row = await say(client, url, LONG_ROW)
     rows = [asyncio.create_task(say(client, url, LONG_ROW)) for _ in range(4)]

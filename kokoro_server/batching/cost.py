@@ -16,7 +16,6 @@ MIN_FORWARDS = 8  # forward passes before the fitted fixed cost of a batch is tr
 CAP_RECOVERY = 1.005  # per batch: about 140 batches from a halved cap back to where memory ran out
 RECENT_ROWS = 9  # whose median is the speed of now: so four rows beside something else do not change it
 MEASURED_ROWS = 3  # that the measurement at the start counts for
-MIN_ROW_FRAMES = 40  # a shorter row (1 s) says little about speed: its fixed cost is a large part of it
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +140,7 @@ class RealTimeFactor:
 
     def learn(self, forward: ForwardPass, *, alone: bool) -> None:
         """`alone`: no other row of this server's was at work meanwhile."""
-        if forward.rows != 1 or forward.frames < MIN_ROW_FRAMES:
+        if forward.rows != 1 or not forward.frames:
             return
         factor = forward.seconds / (forward.frames * SAMPLES_PER_FRAME / SAMPLE_RATE)
         if alone or factor < self.value:  # beside others it may be slow because of them, but not fast
