@@ -37,7 +37,7 @@ from kokoro_server.metrics import Metrics
 from kokoro_server.parts import Parts
 from kokoro_server.synthesis import Synthesizer
 from kokoro_server.text.lexicon import Lexicon
-from kokoro_server.text.pace import Pace
+from kokoro_server.text.pace import CurrentPace
 from kokoro_server.text.pieces import FIRST_PIECE_PHONEMES, PieceSizes
 from kokoro_server.text.reader import Reader
 
@@ -75,7 +75,7 @@ async def running_parts(
         queue = BatchQueue(model.engines, _options(settings), metrics=metrics, on_fatal=on_fatal)
         await queue.start()
         stack.push_async_callback(queue.stop)
-        pace = Pace.from_measurement(model.real_time_factor) if model.real_time_factor else None
+        pace = CurrentPace(queue.real_time_factor)
         reader = Reader(g2p, _sizes(settings), lexicon, metrics.g2p_time.time, pace, settings.unspeakable)
         synthesizer = Synthesizer(reader, queue, model.voices, settings.max_text_length, settings.max_silence)
         lexicons = (lexicon.condition,) if lexicon else ()

@@ -22,8 +22,8 @@ log = logging.getLogger(__name__)
 SLOWEST, FASTEST = 0.25, 4.0
 
 DESCRIPTION = """\
-Kokoro-82M text-to-speech on your own machine: a server that speaks many requests in one forward pass, and a command
-that speaks a sentence or a book without one."""
+Kokoro-82M text-to-speech on your own machine: a server for many requests at once, and a command that speaks a sentence
+or a book without one."""
 EXAMPLES = """\
 examples:
   kokoro-server serve                                    speech over HTTP, by default on port 8880

@@ -154,10 +154,10 @@ class Settings(BaseSettings):
     first_chunk_tokens: Annotated[int, integer(1, 510)] | None = setting("FIRST_CHUNK_MAX_TOKENS", None)
     """The first piece of a text is short, so that a stream starts early: it ends at the first sentence end, or before,
     at a clause mark, when the sentence has more phonemes than this. Empty: 50; but on a CPU what is streamed begins
-    with as many as are made in a second, by the speed that was measured at the start, and goes on with longer and
-    longer pieces, each ready before those before it have been heard. On a slow CPU it begins later instead, after up
-    to 6 s. So a stream sounds a little other than the whole clip of the same text; with a number here both are cut
-    alike, and after a restart too, but a slow CPU's streams may start late and stall."""
+    with as many as are made in a second, by the speed of the last few texts, and goes on with longer and longer pieces,
+    each ready before those before it have been heard. On a slow CPU it begins later instead, after up to 6 s. So a
+    stream sounds a little other than the whole clip of the same text, and than the same stream beside other work; with
+    a number here all are cut alike, but a slow CPU's streams may start late and stall."""
     bypass_chunks: Annotated[int, integer(0, 100)] | None = setting("STREAMING_BYPASS_CHUNKS", None)
     """This many first pieces of a stream do not wait for others to share their forward pass. Empty: 2; but on a CPU,
     where the lengths of pieces follow its speed, 100."""
@@ -171,7 +171,9 @@ class Settings(BaseSettings):
     batching: Flag = setting("ENABLE_KOKORO_BATCHING", True, "ENABLE_BATCHING")
     """false: one request at a time, no waiting; everything else stays the same."""
     max_batch_rows: Annotated[int, integer(1, 1024)] | None = setting("KOKORO_MAX_BATCH_SIZE", None)
-    """Rows in one forward pass. Empty: 4 on a CPU, on a GPU the measured best."""
+    """Rows in one forward pass, at most. Empty, or more than the engine takes: 64 on a GPU. On a CPU each row is a pass
+    of its own, and this is how many run side by side, at most: one, or on a machine with several cores as many as
+    measured faster; with KOKORO_BACKEND=torch, up to 4 share a pass."""
     max_batch_tokens: Annotated[int, integer(510, 1_000_000)] | None = setting("MAX_BATCH_TEXT_LENGTH", None)
     """Phonemes in one forward pass, all rows together. Empty: no limit but the engine's own."""
     max_wait_ms: Annotated[float, number(0, 10_000)] = setting("KOKORO_MAX_WAIT_MS", 50.0, "BATCH_TIMEOUT_MS")

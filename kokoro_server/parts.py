@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
 
 from kokoro_server.batching.queue import BatchQueue
 from kokoro_server.config import Settings
@@ -25,7 +25,7 @@ class Parts:
 
     settings: Settings
     model: LoadedModel
-    pace: Pace | None  # None unless the engine measures its speed, as one that may be slower than playback does
+    current_pace: Callable[[], Pace | None]
     queue: BatchQueue
     g2p: G2PClient
     child: G2PChild | None  # the embedded G2P service, unless a remote one is used
@@ -33,10 +33,16 @@ class Parts:
     metrics: Metrics
     conditions: tuple[Condition, ...] = ()  # what can be worse than it should, in any of the parts
 
-    @cached_property
+    @property
+    def pace(self) -> Pace | None:
+        """That of now; None unless the engine measures its speed, as one that may be slower than playback does."""
+        return self.current_pace()
+
+    @property
     def paced(self) -> bool:
         """Whether the pieces of a stream are sized to be ready when they are needed, and no earlier."""
-        return self.pace is not None and self.pace.needs_plan and not self.settings.first_chunk_tokens
+        pace = self.pace
+        return pace is not None and pace.needs_plan and not self.settings.first_chunk_tokens
 
     @property
     def bypass(self) -> int:

@@ -13,10 +13,11 @@ from starlette.websockets import WebSocketState
 
 from kokoro_server.api.async_render import AsyncRenderer, Renderers
 from kokoro_server.api.schemas import TTSRequest
-from kokoro_server.batching.queue import BatchQueue, Job
+from kokoro_server.batching.queue import Job
 from kokoro_server.engine.protocol import SAMPLE_RATE
 from kokoro_server.errors import KokoroError, NothingToSay
-from kokoro_server.synthesis import Segment, Synthesizer
+from kokoro_server.parts import Parts
+from kokoro_server.synthesis import Segment
 
 log = logging.getLogger(__name__)
 
@@ -48,21 +49,10 @@ class AgentSession:
     It starts when it is created, and `stop` must be called.
     """
 
-    def __init__(
-        self,
-        socket: WebSocket,
-        synthesizer: Synthesizer,
-        queue: BatchQueue,
-        renderers: Renderers,
-        bypass: int,
-        urgent: int,
-    ) -> None:
+    def __init__(self, socket: WebSocket, parts: Parts, renderers: Renderers) -> None:
         self._socket = socket
+        self._parts = parts
         self._renderers = renderers
-        self._synthesizer = synthesizer
-        self._queue = queue
-        self._bypass = bypass
-        self._urgent = urgent
         self._last_id = 0
         self.closing = False
         self._start()
@@ -87,7 +77,7 @@ class AgentSession:
     def say(self, request: TTSRequest) -> None:
         """Queue a sentence. It takes the bypass lane if the listener waits for it in silence."""
         self._last_id += 1
-        silence = not self._unsent and self._queue.now() >= self._playback_end
+        silence = not self._unsent and self._parts.queue.now() >= self._playback_end
         sentence = Sentence(self._last_id, request, low_latency=request.optimize_for_latency or silence)
         self._unsent[sentence.id] = sentence
         self._pending.put_nowait(sentence)
@@ -151,7 +141,7 @@ class AgentSession:
     async def _synthesize(self, sentence: Sentence) -> None:
         end: KokoroError | None = None
         try:
-            segments = self._synthesizer.segments(
+            segments = self._parts.synthesizer.segments(
                 sentence.request.speech(), self._job(sentence), streamed=sentence.low_latency
             )
             async with aclosing(segments):
@@ -169,9 +159,10 @@ class AgentSession:
 
     def _job(self, sentence: Sentence) -> Job:
         if sentence.low_latency:
-            return self._queue.job(bypass=self._bypass, urgent=self._urgent)
+            return self._parts.queue.job(bypass=self._parts.bypass, urgent=self._parts.urgent)
         # Like a later piece of a long text: once speech has begun, a longer wait is better than a refusal.
-        return replace(self._queue.job(), first_deadline=self._queue.later_deadline())
+        queue = self._parts.queue
+        return replace(queue.job(), first_deadline=queue.later_deadline())
 
     async def _send(self, sentence: Sentence) -> None:
         await self.send_event("start", id=sentence.id, text=sentence.text)
@@ -184,7 +175,7 @@ class AgentSession:
         except KokoroError as error:
             await self.send_event("error", **error_fields(error), id=sentence.id)
         else:
-            self._playback_end = max(self._playback_end, self._queue.now()) + seconds
+            self._playback_end = max(self._playback_end, self._parts.queue.now()) + seconds
             await self.send_event("done", id=sentence.id, duration=round(seconds, 4), skipped=skipped)
         finally:
             self._synthesizing.pop(sentence.id).cancel()  # it has ended, unless it was not sent to its end

@@ -117,8 +117,7 @@ async def websocket(socket: WebSocket) -> None:
 
 
 async def _converse(socket: WebSocket, parts: Parts) -> None:
-    renderers = socket.app.state.renderers
-    session = AgentSession(socket, parts.synthesizer, parts.queue, renderers, parts.bypass, parts.urgent)
+    session = AgentSession(socket, parts, socket.app.state.renderers)
     running: RunningRequests = socket.app.state.running
     running.speakers.add(session)
     try:

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import math
+import statistics
+from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from kokoro_server.engine.protocol import Row
+from kokoro_server.engine.protocol import SAMPLE_RATE, SAMPLES_PER_FRAME, Row
 
 PRIOR_FRAMES = ((20.0, 70.0), (200.0, 520.0))  # (tokens, frames): 2.5 frames a token and 20 for the pads
 DECAY = 0.98  # forgetting factor: the weight of all past points shrinks by this with each new one
 MIN_FORWARDS = 8  # forward passes before the fitted fixed cost of a batch is trusted
 CAP_RECOVERY = 1.005  # per batch: about 140 batches from a halved cap back to where memory ran out
+RECENT_ROWS = 9  # whose median is the speed of now: so four rows beside something else do not change it
+MEASURED_ROWS = 3  # that the measurement at the start counts for
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +123,28 @@ class CostModel:
         ratio = (frames + unknown_rows * self.row_frames) / self._frames  # to the recent forward passes
         batches = max(math.ceil((rows + unknown_rows) / max_rows), math.ceil(ratio * self._padded / budget))
         return self._fit.slope * ratio * self._cost + self._fit.intercept * batches
+
+
+class RealTimeFactor:
+    """Seconds of computing for a second of audio, of a row that runs alone: as measured first, then as rows show.
+
+    What else runs on the machine comes and goes, and may have been there just while it was measured.
+    """
+
+    def __init__(self, measured: float) -> None:
+        self._recent = deque([measured] * MEASURED_ROWS, maxlen=RECENT_ROWS)
+
+    @property
+    def value(self) -> float:
+        return statistics.median_low(self._recent)
+
+    def learn(self, forward: ForwardPass, *, alone: bool) -> None:
+        """`alone`: no other row of this server's was at work meanwhile."""
+        if forward.rows != 1 or not forward.frames:
+            return
+        factor = forward.seconds / (forward.frames * SAMPLES_PER_FRAME / SAMPLE_RATE)
+        if alone or factor < self.value:  # beside others it may be slow because of them, but not fast
+            self._recent.append(factor)
 
 
 class LearnedCap:

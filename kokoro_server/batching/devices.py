@@ -1,277 +1,31 @@
-"""The devices behind the queue: what each can take, runs, has learned and has done."""
+"""All devices behind the queue: which of them is free, and how long what waits will take them together."""
 
 from __future__ import annotations
 
-import asyncio
-import logging
 import math
-from collections import Counter, deque
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from functools import partial
-from typing import Any
+from collections import Counter
+from collections.abc import Iterator, Sequence
 
 from kokoro_server.batching.clock import Clock
-from kokoro_server.batching.cost import CostModel, LearnedCap
-from kokoro_server.batching.entry import Entry, FireReason
-from kokoro_server.batching.faults import audio_faults
-from kokoro_server.batching.lanes import PriorityLanes
-from kokoro_server.batching.policy import Batch, BatchingOptions, Policy
-from kokoro_server.batching.runner import Report, Runner, ServiceTime
-from kokoro_server.batching.thread import DeviceThread
-from kokoro_server.engine.protocol import SAMPLE_RATE, SAMPLES_PER_FRAME, Engine, MeasuresSpeed
-from kokoro_server.engine.rows import warmup_row
-from kokoro_server.errors import BadAudio
-
-logger = logging.getLogger(__name__)
-
-MAX_CRASHES = 3  # within CRASH_WINDOW: another restart would not help
-CRASH_WINDOW = 60.0  # seconds
-HALF_LIFE = 10.0  # seconds after which a device's work counts half as much for its busy share
-
-# A batch is formed to take at most this share of the engine timeout. One that must take longer, a single long row on a
-# slow machine, may take so much longer than predicted as this leaves it.
-TIMEOUT_SHARE = 0.25
-
-# For an engine that takes a second call: how long before the predicted end of a batch the next one is formed. This is
-# enough to have its rows there in time, however busy the event loop is; formed earlier, it would miss later arrivals.
-FORM_AHEAD = 0.003  # seconds
-FORM_AHEAD_SHARE = 0.5  # of the running batch's time, at most
-
-
-class ForwardStuck(Exception):
-    """A forward pass has exceeded the engine timeout and still holds the device thread."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class RunningBatch:
-    """A batch on a device."""
-
-    entries: list[Entry]
-    cost: float  # predicted
-    reason: FireReason
-    started: float
-
-
-@dataclass(slots=True, eq=False)
-class Slot:
-    """A thread that calls the engine, and the batch it runs."""
-
-    runner: Runner
-    thread: DeviceThread | None = None
-    batch: RunningBatch | None = None
-
-    def live_thread(self, name: str) -> DeviceThread:
-        if self.thread is None or not self.thread.alive:
-            self.thread = DeviceThread(asyncio.get_running_loop(), name)
-        return self.thread
-
-
-class CrashHistory:
-    """When something crashed, and whether it does so too often."""
-
-    def __init__(self) -> None:
-        self._times: deque[float] = deque(maxlen=MAX_CRASHES)
-
-    def add(self, now: float) -> None:
-        self._times.append(now)
-
-    def recent(self, now: float) -> bool:
-        return any(now - crash < CRASH_WINDOW for crash in self._times)
-
-    @property
-    def too_many(self) -> bool:
-        return len(self._times) == MAX_CRASHES and self._times[-1] - self._times[0] < CRASH_WINDOW
-
-
-class Device:
-    """One engine and the threads that call it, one for each call in flight. Used on the event loop only.
-
-    A batch behind another one is formed only when that is about to end: until then, arrivals can make it better.
-    """
-
-    def __init__(self, name: str, engine: Engine, options: BatchingOptions, clock: Clock) -> None:
-        self.name = name
-        self.policy = Policy(options, engine.limits)
-        self.costs = CostModel()
-        self.cap = LearnedCap(self.policy.max_padded_frames)
-        self.crashes = CrashHistory()
-        self.lost: str | None = None  # the reason, once it takes no batch any more
-        self.batches = 0  # finished ones, as in the queue's totals
-        self.rows = 0
-        service_time = ServiceTime()
-        self._slots = [Slot(Runner(engine, clock, service_time)) for _ in range(engine.limits.max_in_flight)]
-        self._clock = clock
-        self._engine = engine
-        self._engine_timeout = options.engine_timeout
-        self._work = 0.0  # seconds, decaying with HALF_LIFE
-        self._created = self.last_worked = clock.now()
-
-    @property
-    def running(self) -> list[RunningBatch]:
-        """The batch that it computes, and any behind it."""
-        batches = [slot.batch for slot in self._slots if slot.batch is not None]
-        return sorted(batches, key=lambda batch: batch.started)
-
-    @property
-    def idle(self) -> bool:
-        return all(slot.batch is None for slot in self._slots)
-
-    @property
-    def status(self) -> str:
-        """`degraded`: memory ran out, or its thread died, not long ago. `lost`: it takes no batch any more."""
-        if not self.is_up():
-            return "lost"
-        return "degraded" if self.cap.lowered or self.crashes.recent(self._clock.now()) else "healthy"
-
-    def is_up(self) -> bool:
-        return self.lost is None
-
-    def running_rows(self) -> int:
-        return sum(len(batch.entries) for batch in self.running)
-
-    def available_at(self) -> float:
-        """From when it is predicted to take another batch: -inf if idle, inf if lost or if all its threads are busy."""
-        if not self.is_up() or all(slot.batch is not None for slot in self._slots):
-            return math.inf
-        if self.idle:
-            return -math.inf
-        last = self.costs.batch_seconds(self.running[-1].cost)
-        return self._predicted_end() - min(FORM_AHEAD, FORM_AHEAD_SHARE * last)
-
-    def start(self) -> None:
-        for slot in self._slots:
-            slot.live_thread(self.name)
-
-    def stop(self) -> None:
-        """Let each thread end after the batch it is in."""
-        for slot in self._slots:
-            if slot.thread is not None:
-                slot.thread.stop()
-
-    def drop_running(self) -> None:
-        """Forget what it runs, without waiting for it."""
-        for slot in self._slots:
-            slot.batch = None
-
-    def form_batch(self, waiting: PriorityLanes, rows: int | None = None) -> Batch:
-        """The best batch that this device can take, of at most `rows`."""
-        in_time = self._frames_within(TIMEOUT_SHARE * self._engine_timeout)
-        cap = self.cap.frames if in_time >= self.cap.frames else int(in_time)
-        return self.policy.form_batch(waiting, cap=cap, overhead=self.costs.overhead_frames, rows=rows)
-
-    def _frames_within(self, seconds: float) -> float:
-        """The cost of a batch that takes so long, as its batches show or, before the first, as the engine measured."""
-        if self.batches or not isinstance(self._engine, MeasuresSpeed) or not self._engine.real_time_factor:
-            return self.costs.frames_within(seconds)
-        return seconds / (self._engine.real_time_factor * SAMPLES_PER_FRAME / SAMPLE_RATE)
-
-    def run(self, batch: RunningBatch) -> asyncio.Future[Report]:
-        """Start it on a free thread. The future may raise ForwardStuck or DeviceThreadDied."""
-        slot = next(slot for slot in self._slots if slot.batch is None)
-        slot.batch = batch
-        done = slot.live_thread(self.name).call(partial(slot.runner.run, batch.entries))
-        timeout = max(self._engine_timeout, self.costs.batch_seconds(batch.cost) / TIMEOUT_SHARE)
-        self._watch(done, slot.runner, batch.started + timeout, timeout)
-        return done
-
-    def recheck(self, recovered: Callable[[], None]) -> None:
-        """Speak a row on each thread, once what it hangs in returns; call `recovered` when all have done so."""
-        checks = [slot.live_thread(self.name).call(self._check_row) for slot in self._slots]
-
-        def checked(_: asyncio.Future[Any]) -> None:
-            if all(check.done() and not check.cancelled() and check.exception() is None for check in checks):
-                recovered()
-
-        for check in checks:
-            check.add_done_callback(checked)
-
-    def _check_row(self) -> None:
-        [result] = self._engine.synthesize([warmup_row()])
-        if (fault := audio_faults([warmup_row()], [result])[0]) is not None:
-            raise BadAudio(f"{self.name} gives {fault}")
-
-    def finish(self, batch: RunningBatch) -> float:
-        """Take note that the batch has ended, well or not. Returns the seconds it took."""
-        now = self._clock.now()
-        seconds = now - max(batch.started, self.last_worked)
-        self._work, self.last_worked = self._recent_work(now) + seconds, now
-        for slot in self._slots:
-            if slot.batch is batch:
-                slot.batch = None
-        return seconds
-
-    def learn(self, batch: RunningBatch, report: Report) -> None:
-        self.batches += 1
-        self.rows += len(batch.entries)
-        for forward in report.forwards:
-            self.costs.learn(forward)
-        if report.oom_frames is None:
-            self.cap.recover()
-        else:
-            self.cap.lower(report.oom_frames)
-            logger.warning(
-                "out of memory device=%s padded_frames=%d learned_cap=%d", self.name, report.oom_frames, self.cap.frames
-            )
-
-    def busy_share(self, now: float) -> float:
-        """Its utilisation: the share of the recent past in which it worked."""
-        running = now - max(batches[0].started, self.last_worked) if (batches := self.running) else 0.0
-        past = (1 - math.exp2((self._created - now) / HALF_LIFE)) * HALF_LIFE / math.log(2)  # seconds, decayed alike
-        return min(1.0, (self._recent_work(now) + running) / past) if past else 0.0
-
-    def remaining_seconds(self, now: float) -> float:
-        """The predicted time until what it runs is done."""
-        return max(0.0, self._predicted_end() - now)
-
-    def snapshot(self) -> dict[str, Any]:
-        now = self._clock.now()
-        return {
-            "device": self.name,
-            "status": self.status,
-            **({"error": self.lost} if self.lost else {}),
-            "batches": self.batches,
-            "rows": self.rows,
-            "running_rows": self.running_rows(),
-            "busy_share": round(self.busy_share(now), 3),
-            "max_batch_size": self.policy.max_rows,
-            "max_padded_frames": self.policy.max_padded_frames,
-            "learned_cap_frames": self.cap.frames,
-        }
-
-    def _recent_work(self, now: float) -> float:
-        return self._work * math.exp2((self.last_worked - now) / HALF_LIFE)
-
-    def _predicted_end(self) -> float:
-        """When what it runs should be done; in the past if it runs nothing."""
-        end = self.last_worked
-        for batch in self.running:
-            end = max(end, batch.started) + self.costs.batch_seconds(batch.cost)
-        return end
-
-    def _watch(self, done: asyncio.Future[Any], runner: Runner, due: float, timeout: float) -> None:
-        """Fail `done` when a forward pass takes too long. A batch with retries has several, each with its own time."""
-        timer = self._clock.call_at(due, partial(self._check, done, runner, timeout))
-        done.add_done_callback(lambda _: timer.cancel())
-
-    def _check(self, done: asyncio.Future[Any], runner: Runner, timeout: float) -> None:
-        if done.done():
-            return
-        now = self._clock.now()
-        started = runner.forward_started
-        due = (now if started is None else started) + timeout
-        if now >= due:
-            done.set_exception(ForwardStuck(f"a forward pass takes longer than {timeout:g} s"))
-        else:
-            self._watch(done, runner, due, timeout)
+from kokoro_server.batching.cost import RealTimeFactor
+from kokoro_server.batching.device import Device, RunningBatch
+from kokoro_server.batching.policy import BatchingOptions
+from kokoro_server.engine.protocol import Engine, MeasuresSpeed
 
 
 class Devices:
-    """All devices of a queue, in the order of the engines."""
+    """All devices of a queue, in the order of the engines.
+
+    An engine that computes calls side by side counts as so many devices, each of which does one at a time.
+    """
 
     def __init__(self, engines: Sequence[Engine], options: BatchingOptions, clock: Clock) -> None:
-        names = _names([engine.device for engine in engines])
-        self._all = [Device(name, engine, options, clock) for name, engine in zip(names, engines, strict=True)]
+        parallel = [options.parallel_limit(engine.limits) for engine in engines]
+        names = iter(_names([e.device for e, calls in zip(engines, parallel, strict=True) for _ in range(calls)]))
+        self._all: list[Device] = []
+        for engine, calls in zip(engines, parallel, strict=True):
+            speed = _measured_speed(engine)
+            self._all += (Device(next(names), engine, options, clock, speed) for _ in range(calls))
         self._clock = clock
 
     def __iter__(self) -> Iterator[Device]:
@@ -306,6 +60,15 @@ class Devices:
     def running_rows(self) -> int:
         return sum(device.running_rows() for device in self._all)
 
+    @property
+    def real_time_factor(self) -> float | None:
+        """That of the slowest device; None if none of them is an engine that may be slow."""
+        return max((device.speed.value for device in self._all if device.speed), default=None)
+
+    def ran_alone(self, device: Device, batch: RunningBatch) -> bool:
+        """Whether no other device worked while this one ran the batch, which has just ended."""
+        return all(other.idle and other.last_worked <= batch.started for other in self._all if other is not device)
+
     def wait_seconds(self, *, rows: int, frames: float, unknown_rows: int) -> float:
         """The time until the devices together have worked this off and one is free; 0 while their speed is unknown."""
         up = self.up()
@@ -326,8 +89,13 @@ class Devices:
         return together + min(device.remaining_seconds(self._clock.now()) for device in up)
 
 
+def _measured_speed(engine: Engine) -> RealTimeFactor | None:
+    measured = engine.real_time_factor if isinstance(engine, MeasuresSpeed) else None
+    return RealTimeFactor(measured) if measured else None
+
+
 def _names(devices: Sequence[str]) -> list[str]:
-    """A device with several engines gets a number for each but the first: cuda:0, cuda:0#2."""
+    """A device with several engines, or calls at once, gets a number for each but the first: cuda:0, cuda:0#2."""
     seen: Counter[str] = Counter()
     names = []
     for device in devices:

@@ -27,7 +27,7 @@ class BatchingOptions:
     """How the queue behaves. None stands for what the engine does best."""
 
     enabled: bool = True  # False: the same path with batches of one and no waiting
-    max_batch_size: int | None = None  # rows
+    max_batch_size: int | None = None  # rows; the engine's own limit, if that is less
     max_padded_frames: int | None = None  # rows × longest row, predicted
     max_batch_text_length: int | None = None  # phonemes of a batch in all; None: no limit
     max_wait_ms: float = 50.0  # the longest waiting window of an idle device, from the oldest entry's arrival
@@ -43,7 +43,13 @@ class BatchingOptions:
     def row_limit(self, limits: Limits) -> int:
         if not self.enabled:
             return 1
-        return self.max_batch_size or limits.max_rows
+        return min(self.max_batch_size or limits.max_rows, limits.max_rows)
+
+    def parallel_limit(self, limits: Limits) -> int:
+        """Calls that an engine gets at once. Where each has one row, `max_batch_size` limits their number."""
+        if not self.enabled:
+            return 1
+        return min(self.max_batch_size or limits.parallel_calls, limits.parallel_calls)
 
     def padded_frame_limit(self, limits: Limits) -> int:
         return min(self.max_padded_frames or limits.max_padded_frames, limits.max_padded_frames)

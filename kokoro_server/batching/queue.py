@@ -202,6 +202,10 @@ class BatchQueue:
         """Seconds until an entry behind all others of its priority would start, by what recent batches took."""
         return self._admission.predicted_wait(priority)
 
+    def real_time_factor(self) -> float | None:
+        """Seconds of computing for a second of audio, of a row that runs alone; None if no engine has measured it."""
+        return self._devices.real_time_factor
+
     def device_states(self) -> dict[str, str]:
         """By device: healthy, degraded or lost."""
         return {device.name: device.status for device in self._devices}

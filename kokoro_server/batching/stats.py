@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from kokoro_server.batching.devices import RunningBatch
+from kokoro_server.batching.device import RunningBatch
 from kokoro_server.batching.entry import FireReason, Priority
 from kokoro_server.batching.runner import Report
 from kokoro_server.engine.protocol import SAMPLE_RATE, SAMPLES_PER_FRAME

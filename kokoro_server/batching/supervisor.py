@@ -8,7 +8,8 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from kokoro_server.batching.clock import Clock
-from kokoro_server.batching.devices import CrashHistory, Device, Devices, ForwardStuck, RunningBatch
+from kokoro_server.batching.device import CrashHistory, Device, ForwardStuck, RunningBatch
+from kokoro_server.batching.devices import Devices
 from kokoro_server.batching.entry import Entry
 from kokoro_server.batching.lanes import PriorityLanes
 from kokoro_server.batching.stats import Stats

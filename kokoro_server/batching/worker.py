@@ -10,7 +10,8 @@ from functools import partial
 
 from kokoro_server.batching.clock import Clock
 from kokoro_server.batching.cost import ForwardPass, FrameEstimate
-from kokoro_server.batching.devices import Device, Devices, RunningBatch
+from kokoro_server.batching.device import Device, RunningBatch
+from kokoro_server.batching.devices import Devices
 from kokoro_server.batching.entry import Entry, FireReason, Outcome
 from kokoro_server.batching.lanes import PriorityLanes
 from kokoro_server.batching.policy import Batch
@@ -119,7 +120,7 @@ class Worker:
         seconds = device.finish(batch)
         try:
             report = done.result()
-            device.learn(batch, report)
+            device.learn(batch, report, alone=self._devices.ran_alone(device, batch))
             if self._backlog and report.device_lost is None:
                 self._dispatch()  # first keep the device busy, then answer those who wait for what it has made
             self._deliver(device, batch, seconds, report)

@@ -54,12 +54,6 @@ class LoadedModel:
             if isinstance(engine, MeasuresSpeed):
                 engine.measure()
 
-    @property
-    def real_time_factor(self) -> float | None:
-        """Seconds of computing for a second of audio, on the slowest of the engines that measure it."""
-        measuring = [engine for engine in self.engines if isinstance(engine, MeasuresSpeed)]
-        return max((engine.real_time_factor or 0 for engine in measuring), default=0) or None
-
 
 def load(settings: Settings) -> LoadedModel:
     """Fetch and build what is missing, load it and warm it up. Takes seconds, or minutes when files must be fetched."""

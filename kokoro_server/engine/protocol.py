@@ -59,6 +59,7 @@ class Limits:
     row_buckets: tuple[int, ...] = ()  # row counts it computes with, ascending: a batch is padded to the next
     padding_weight: float = 1.0  # share of its time that grows with padded frames; the rest grows with real ones
     max_in_flight: int = 1  # concurrent calls: the device begins the second as soon as it ends the first
+    parallel_calls: int = 1  # that it truly computes side by side, because that is faster; read once it has measured
 
     def bucketed_rows(self, rows: int) -> int:
         """The row count that a batch of `rows` is computed with: the next bucket."""
@@ -75,7 +76,7 @@ class Limits:
 
 
 class Engine(Protocol):
-    """Its calls block, and at most `max_in_flight` run at a time. Every row comes out as it would alone."""
+    """Its calls block, and at most `max_in_flight` run at a time, or `parallel_calls`. Every row comes out as alone."""
 
     @property
     def device(self) -> str: ...

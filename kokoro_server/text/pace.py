@@ -6,9 +6,12 @@ so each piece may be longer than the one before.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import lru_cache
+
+logger = logging.getLogger(__name__)
 
 # At speed 1, fitted to six voices: n phonemes make OVERHEAD_SECONDS + n · SECONDS_PER_PHONEME of audio. Most of the
 # overhead is silence that is cut where pieces are joined.
@@ -41,6 +44,7 @@ FACTOR_STEPS = (
     *(0.05, 0.075, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.55, 0.6, 0.65, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95),
     *(1.0, 1.1, 1.25, 1.5, 2.0, 3.0),
 )
+FACTOR_TOLERANCE = 0.05  # a factor must leave its step by this share, so that texts are not cut now so, now otherwise
 
 
 @dataclass(frozen=True)
@@ -53,6 +57,11 @@ class Pace:
     @classmethod
     def from_measurement(cls, real_time_factor: float) -> Pace:
         return cls(next((step for step in FACTOR_STEPS if real_time_factor <= step), real_time_factor))
+
+    def still_fits(self, real_time_factor: float) -> bool:
+        """Whether a factor is within the step that was taken, or hardly outside it."""
+        below = max((step for step in FACTOR_STEPS if step < self.real_time_factor), default=0.0)
+        return below * (1 - FACTOR_TOLERANCE) <= real_time_factor <= self.real_time_factor * (1 + FACTOR_TOLERANCE)
 
     @property
     def needs_plan(self) -> bool:
@@ -91,6 +100,23 @@ class Pace:
     def start(self, phonemes: int = ENDLESS_PHONEMES) -> StreamStart:
         """How a stream of about so many phonemes begins."""
         return _start(self, min(-(-phonemes // 20) * 20, ENDLESS_PHONEMES))
+
+
+class CurrentPace:
+    """The pace of an engine now, as `real_time_factor` tells it; None where that is None."""
+
+    def __init__(self, real_time_factor: Callable[[], float | None]) -> None:
+        self._real_time_factor = real_time_factor
+        self._pace: Pace | None = None
+
+    def __call__(self) -> Pace | None:
+        factor = self._real_time_factor()
+        if factor is None or (self._pace is not None and self._pace.still_fits(factor)):
+            return self._pace
+        before, self._pace = self._pace, Pace.from_measurement(factor)
+        if before is not None:
+            logger.info("pace real_time_factor=%g before=%g", self._pace.real_time_factor, before.real_time_factor)
+        return self._pace
 
 
 @dataclass(frozen=True)

@@ -73,9 +73,9 @@ class Reading:
 class Reader:
     """Reads lazily: the first piece is there after one small call to G2P, however long the text.
 
-    `g2p_timer` makes the context in which each call to G2P runs. `pace` is for an engine whose speed is known: a text
-    that plays while it is synthesized (`streamed`) is then cut so that it starts early and does not stall. Without
-    `pace`, on an engine fast enough, or if the length of the first piece is fixed, a text is cut alike, and so sounds
+    `g2p_timer` makes the context in which each call to G2P runs. `pace` tells that of an engine whose speed is known: a
+    text that plays while it is synthesized (`streamed`) is then cut so that it starts early and does not stall. Without
+    a pace, on an engine fast enough, or if the length of the first piece is fixed, a text is cut alike, and so sounds
     alike, streamed or not.
     """
 
@@ -85,7 +85,7 @@ class Reader:
         sizes: PieceSizes,
         lexicon: Lexicon | None = None,
         g2p_timer: Callable[[], AbstractContextManager[Any]] = nullcontext,
-        pace: Pace | None = None,
+        pace: Callable[[], Pace | None] = lambda: None,
         unspeakable: OnUnspeakable = "refuse",
     ) -> None:
         self._g2p = g2p
@@ -193,8 +193,9 @@ class Reader:
 
     def _packer(self, speed: float, phonemes: int, *, streamed: bool) -> Packer:
         """A packer for a text of about so many phonemes."""
-        if streamed and self._pace and self._pace.needs_plan and not self._sizes.first_is_fixed:
-            return PacedPacker(self._sizes, replace(self._pace, speed=speed), phonemes)
+        pace = self._pace() if streamed and not self._sizes.first_is_fixed else None
+        if pace is not None and pace.needs_plan:
+            return PacedPacker(self._sizes, replace(pace, speed=speed), phonemes)
         return Packer(self._sizes.shortest, self._sizes.longest, self._sizes.first)
 
     async def _phonemize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -27,7 +28,8 @@ class SlowEngine:
 
     device = "cpu"
 
-    def __init__(self) -> None:
+    def __init__(self, measured: float) -> None:
+        self._measured = measured
         self._engine = backends.tiny("torch")
         self.real_time_factor: float | None = None
 
@@ -38,17 +40,17 @@ class SlowEngine:
     def warmup(self) -> None: ...
 
     def measure(self) -> None:
-        self.real_time_factor = 0.4
+        self.real_time_factor = self._measured
 
     def synthesize(self, rows: Sequence[Row]) -> list[Result]:
         return self._engine.synthesize(rows)
 
 
 @asynccontextmanager
-async def served(folder: Path, **environ: str) -> AsyncIterator[httpx.AsyncClient]:
+async def served(folder: Path, measured: float = 0.4, **environ: str) -> AsyncIterator[httpx.AsyncClient]:
     app = create_app(
         Settings.load({"G2P_SERVICE_URL": "http://localhost:9", **environ}, dotenv=None),
-        load=lambda _settings: LoadedModel((SlowEngine(),), tiny.load(folder).voices, "fp32", "path"),
+        load=lambda _settings: LoadedModel((SlowEngine(measured),), tiny.load(folder).voices, "fp32", "path"),
     )
     async with (
         app.router.lifespan_context(app),
@@ -59,8 +61,8 @@ async def served(folder: Path, **environ: str) -> AsyncIterator[httpx.AsyncClien
 
 async def test_only_streams_are_split_by_the_engines_speed(tmp_path: Path) -> None:
     async with served(tmp_path) as client:
-        whole, streamed = [await client.post(path, json=BODY) for path in ("/tts", "/tts/stream")]
         health = (await client.get("/health/streaming")).json()
+        whole, streamed = [await client.post(path, json=BODY) for path in ("/tts", "/tts/stream")]
     assert whole.status_code == streamed.status_code == 200
     assert streamed.headers["x-bypass-chunks"] == "100"
     assert streamed.headers["x-streaming-mode"] == health["streaming_mode"] == "bypass-first-100-chunks"
@@ -85,3 +87,21 @@ async def test_a_number_that_was_set_is_kept_to(tmp_path: Path) -> None:
         health = (await client.get("/health/streaming")).json()
     assert (streamed.headers["x-bypass-chunks"], health["bypass_chunks_config"]) == ("3", 3)
     assert streamed.headers["x-streaming-mode"] == health["streaming_mode"] == "bypass-first-3-chunks"
+
+
+async def test_a_measurement_that_was_disturbed_heals(tmp_path: Path) -> None:
+    """It decides how streams are cut, and the tiny model is much faster than this."""
+    sentence = {"phonemes": BODY["phonemes"].partition(".")[0] + "."}
+
+    async with served(tmp_path, measured=20.0) as client:
+
+        async def pace() -> dict[str, float]:
+            found: dict[str, float] = (await client.get("/health/streaming")).json()["pace"]
+            return found
+
+        at_first = await pace()
+        async with asyncio.timeout(60):
+            while (now := await pace())["real_time_factor"] > 3:
+                assert (await client.post("/tts", json=sentence)).status_code == 200
+    assert at_first["real_time_factor"] == 20.0
+    assert now["first_piece_seconds"] < at_first["first_piece_seconds"]

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from kokoro_server.batching import BatchQueue, Outcome, Priority
-from kokoro_server.batching.devices import FORM_AHEAD
+from kokoro_server.batching.device import FORM_AHEAD
 from kokoro_server.batching.runner import ServiceTime
 from kokoro_server.engine.protocol import Limits, Result, Row
 from kokoro_server.errors import EngineUnavailable, Expired

@@ -18,7 +18,7 @@ import pytest
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
 
-from tests import servers
+from tests import backends, servers
 from tests.audio_files import decode
 from tests.servers import Server, assert_same_audio, say
 
@@ -323,6 +323,7 @@ async def test_twenty_agents_at_once(log_file: Path) -> None:
             agents = [group.create_task(converse(server, seed, lengths)) for seed in range(20)]
         assert sum(agent.result() for agent in agents) > 60
         after = queue_status(server)
-        assert after["performance"]["avg_batch_size"] > 1, "agents share batches"
+        if backends.ASKED != "onnx":  # there, each row is a forward pass of its own
+            assert after["performance"]["avg_batch_size"] > 1, "agents share batches"
         assert after["queue_status"]["current_size"] == 0
         assert "Traceback" not in server.lines()

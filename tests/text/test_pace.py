@@ -185,3 +185,19 @@ def test_no_word_is_left_to_be_said_alone(factor: float) -> None:
 def test_a_clause_is_not_cut_to_spare_a_short_one_after_it() -> None:
     pieces = pack([f"{WORD} {WORD} {WORD} {WORD}, {WORD}."], Pace(0.4))
     assert [piece.phonemes for piece in pieces] == [f"{WORD} {WORD} {WORD} {WORD},", f"{WORD}."]
+
+
+def test_the_current_pace_does_not_flicker() -> None:
+    measured: list[float | None] = [None]
+    current = pace.CurrentPace(lambda: measured[-1])
+    assert current() is None
+
+    def at(factor: float) -> float:
+        measured.append(factor)
+        found = current()
+        assert found is not None
+        return found.real_time_factor
+
+    assert [at(factor) for factor in (0.38, 0.41, 0.39, 0.34, 0.41)] == [0.4] * 5
+    assert [at(factor) for factor in (0.43, 0.41, 0.39)] == [0.45] * 3
+    assert [at(factor) for factor in (0.37, 2.4, 0.01, 0.051)] == [0.4, 3.0, 0.05, 0.05]

@@ -27,7 +27,7 @@ async def lengths(items: AsyncIterator[Piece | Pause]) -> list[int]:
 
 
 def reader(pace: Pace | None, sizes: PieceSizes | None = None) -> Reader:
-    return Reader(FakeG2P(), sizes or PieceSizes(), pace=pace)
+    return Reader(FakeG2P(), sizes or PieceSizes(), pace=lambda: pace)
 
 
 async def piece_lengths(pace: Pace | None, sizes: PieceSizes | None = None, *, streamed: bool) -> list[int]:
@@ -46,6 +46,16 @@ async def test_a_stream_of_phonemes_is_cut_by_the_speed_too() -> None:
     streamed = await lengths(reader(SLOW).phoneme_pieces(PHONEMES, streamed=True))
     assert whole == await lengths(reader(None).phoneme_pieces(PHONEMES, streamed=True))
     assert streamed[0] <= SLOW.start().max_phonemes < whole[0]
+
+
+async def test_each_stream_is_cut_by_the_speed_of_its_time() -> None:
+    now = [Pace(0.4)]
+    same = Reader(FakeG2P(), PieceSizes(), pace=lambda: now[-1])
+    fast = await lengths(same.pieces(TEXT, languages.EN_US, streamed=True))
+    now.append(Pace(0.7))
+    assert await lengths(same.pieces(TEXT, languages.EN_US, streamed=True)) != fast
+    now.append(Pace(0.4))
+    assert await lengths(same.pieces(TEXT, languages.EN_US, streamed=True)) == fast
 
 
 async def test_a_stream_is_cut_like_a_clip_where_the_speed_does_not_matter() -> None:

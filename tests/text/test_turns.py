@@ -46,5 +46,5 @@ async def test_a_text_is_read_in_turns(text: str) -> None:
 @pytest.mark.parametrize("phonemes", ["a. " * 30_000, "a, " * 30_000, "a" * 100_000])
 @pytest.mark.parametrize("pace", [None, Pace(0.5)])
 async def test_phonemes_are_read_in_turns(phonemes: str, pace: Pace | None) -> None:
-    reader = Reader(FakeG2P(), PieceSizes(), pace=pace)
+    reader = Reader(FakeG2P(), PieceSizes(), pace=lambda: pace)
     assert await turns_of_others(reader.phoneme_pieces(phonemes, streamed=True)) > 10

@@ -25,14 +25,17 @@ log = logging.getLogger(__name__)
 
 # Peak memory of one frame (25 ms of one row) beyond the weights: 0.52 to 0.56 MB in int8, 0.58 to 0.62 in fp32.
 BYTES_PER_FRAME = 650_000
-BATCH_BYTES = 4 * 1024**3  # the memory that the rows of one call may take
+BATCH_BYTES = 4 * 1024**3  # the memory that all rows at work may take
 LONG_FRAMES = 480  # after a row longer than this (12 s), the memory arena is given back to the system
-MIN_ROWS = 4  # that one call may have on the smallest machine: as many as a queue hands over at once
+LONG_PIECE_FRAMES = 1_020  # of 400 phonemes, the longest piece of a text
+MAX_SIDE_BY_SIDE = BATCH_BYTES // (LONG_PIECE_FRAMES * BYTES_PER_FRAME)  # rows
 MIN_SPEEDUP = 1.1  # rows run side by side where that is at least this much faster
 
 
 class OnnxEngine:
     """`protocol.Engine`. No two rows share a tensor, so a row's result does not depend on its neighbours.
+
+    Rows of one call would run one after the other, and all wait for the last: a call should have one.
 
     `real_time_factor` is measured by `measure`: seconds of computing for a second of audio, one row alone.
     """
@@ -52,12 +55,10 @@ class OnnxEngine:
         self.conditions = (slow_kernels,)
         self.real_time_factor: float | None = None
         self._side_by_side = 1
-        self._pool = ThreadPoolExecutor(self._threads, "onnx")
-        self._limits = Limits(MAX_TOKENS, max(MIN_ROWS, self._threads), BATCH_BYTES // BYTES_PER_FRAME)
 
     @property
     def limits(self) -> Limits:
-        return self._limits
+        return Limits(MAX_TOKENS, 1, BATCH_BYTES // BYTES_PER_FRAME, parallel_calls=self._side_by_side)
 
     def warmup(self) -> None:
         self._speak(warmup_row())
@@ -71,7 +72,8 @@ class OnnxEngine:
         self.real_time_factor = alone / samples * SAMPLE_RATE
         if self._threads > 2:  # one row keeps fewer threads busy
             together, _ = self._timed([warmup_row()] * 2)
-            self._side_by_side = self._threads if together * MIN_SPEEDUP < 2 * alone else 1
+            faster = together * MIN_SPEEDUP < 2 * alone
+            self._side_by_side = min(self._threads, MAX_SIDE_BY_SIDE) if faster else 1
         log.info(
             "measured device=cpu precision=%s threads=%d side_by_side=%d real_time_factor=%.3f",
             self.precision,
@@ -83,15 +85,15 @@ class OnnxEngine:
     def _timed(self, rows: Sequence[Row]) -> tuple[float, int]:
         """The seconds that the rows take side by side, and the samples that they have."""
         started = time.perf_counter()
-        results = list(self._pool.map(self._speak, rows))
+        with ThreadPoolExecutor(len(rows)) as pool:
+            results = list(pool.map(self._speak, rows))
         return time.perf_counter() - started, sum(len(result.audio) for result in results)
 
     def synthesize(self, rows: Sequence[Row]) -> list[Result]:
         for row in rows:
             check(row)
         spoken = [row for row in rows if row.tokens]
-        several = len(spoken) > 1 and self._side_by_side > 1
-        results = iter(self._pool.map(self._speak, spoken) if several else map(self._speak, spoken))
+        results = map(self._speak, spoken)
         return [next(results) if row.tokens else empty_result() for row in rows]
 
     def _speak(self, row: Row) -> Result:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,7 +14,7 @@ import pytest
 from kokoro_server.engine.cpu import build, export
 from kokoro_server.engine.cpu.engine import OnnxEngine
 from kokoro_server.engine.model import reference
-from kokoro_server.engine.protocol import SAMPLES_PER_FRAME, STYLE_DIM, Engine, MeasuresSpeed, Row
+from kokoro_server.engine.protocol import SAMPLE_RATE, SAMPLES_PER_FRAME, STYLE_DIM, Engine, MeasuresSpeed, Row
 from kokoro_server.engine.torch_engine import TorchEngine
 from kokoro_server.errors import AssetError
 from tests import tiny_model
@@ -44,11 +45,8 @@ def test_durations_and_sound_are_those_of_torch(engine: OnnxEngine, torch_engine
 def test_side_by_side_rows_are_what_they_are_alone_to_the_bit(engine: OnnxEngine) -> None:
     rows = [random_row(seed, 4 + 9 * seed) for seed in range(5)]
     alone = [engine.synthesize([row])[0] for row in rows]
-    engine._side_by_side = 3
-    try:
-        together = engine.synthesize(rows)
-    finally:
-        engine._side_by_side = 1
+    with ThreadPoolExecutor(3) as pool:
+        together = list(pool.map(lambda row: engine.synthesize([row])[0], rows))
     for one, other in zip(alone, together, strict=True):
         assert np.array_equal(one.audio, other.audio)
         assert np.array_equal(one.durations, other.durations)
@@ -80,6 +78,19 @@ def test_it_measures_its_speed(engine: OnnxEngine) -> None:
     measuring.measure()
     assert engine.real_time_factor is not None
     assert engine.real_time_factor > 0
+
+
+@pytest.mark.parametrize(("threads", "together", "calls"), [(2, 1.0, 1), (4, 1.0, 4), (4, 1.95, 1), (32, 1.0, 6)])
+def test_it_takes_a_row_a_call_and_several_calls_where_that_is_faster(
+    engine: OnnxEngine, monkeypatch: pytest.MonkeyPatch, threads: int, together: float, calls: int
+) -> None:
+    """A row alone takes a second, two side by side `together`. More than six would take too much memory."""
+    monkeypatch.setattr(engine, "_threads", threads)
+    monkeypatch.setattr(engine, "_side_by_side", 1)
+    monkeypatch.setattr(engine, "real_time_factor", None)
+    monkeypatch.setattr(engine, "_timed", lambda rows: (1.0 if len(rows) == 1 else together, len(rows) * SAMPLE_RATE))
+    engine.measure()
+    assert (engine.limits.max_rows, engine.limits.parallel_calls) == (1, calls)
 
 
 def test_the_templates_in_the_package_are_what_the_code_gives() -> None:

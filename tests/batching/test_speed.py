@@ -1,0 +1,110 @@
+"""The real-time factor follows the machine: measured once at the start, then learned from the rows that run."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+
+import pytest
+
+from kokoro_server.batching.cost import MEASURED_ROWS, RECENT_ROWS, ForwardPass, RealTimeFactor
+from kokoro_server.engine.protocol import SAMPLE_RATE, Limits
+from kokoro_server.text.pace import CurrentPace, Pace
+from tests.batching.doubles import EchoEngine, make_result, until
+
+
+class TimedEngine(EchoEngine):
+    """Takes `true_factor` of the test's clock for a second of audio, whatever was `measured`."""
+
+    def __init__(self, clock, measured: float, true_factor: float, parallel_calls: int = 1) -> None:
+        super().__init__()
+        self.limits = Limits(510, 1, 100_000, parallel_calls=parallel_calls)
+        self.real_time_factor = measured
+        self.true_factor = true_factor
+        self.before = lambda rows: clock.pass_time(
+            self.true_factor * sum(len(make_result(row).audio) for row in rows) / SAMPLE_RATE
+        )
+
+    def measure(self) -> None: ...
+
+
+async def speak(queue, submit, *names: int) -> None:
+    for name in names:
+        [task] = await submit(queue, name)
+        await task
+
+
+@pytest.mark.parametrize(("measured", "true_factor"), [(2.4, 0.39), (0.39, 2.4)])
+async def test_a_wrong_measurement_heals_after_some_requests(start, submit, clock, measured, true_factor):
+    queue = await start(engines=[TimedEngine(clock, measured, true_factor)])
+    pace = CurrentPace(queue.real_time_factor)
+    assert pace() == Pace.from_measurement(measured)
+    await speak(queue, submit, 0)
+    assert pace() == Pace.from_measurement(measured)
+    await speak(queue, submit, *range(1, 6))
+    assert pace() == Pace.from_measurement(true_factor)
+    assert queue.snapshot()["devices"][0]["real_time_factor"] == pytest.approx(true_factor, abs=0.001)
+
+
+async def test_it_follows_what_else_the_machine_does_and_a_short_disturbance_does_not_count(start, submit, clock):
+    engine = TimedEngine(clock, 0.4, 0.39)
+    queue = await start(engines=[engine])
+    await speak(queue, submit, *range(RECENT_ROWS))
+    engine.true_factor = 3.0
+    await speak(queue, submit, *range(RECENT_ROWS // 2))
+    assert queue.real_time_factor() == pytest.approx(0.39)
+    await speak(queue, submit, *range(RECENT_ROWS))
+    assert queue.real_time_factor() == pytest.approx(3.0)
+    engine.true_factor = 0.39
+    await speak(queue, submit, *range(RECENT_ROWS))
+    assert queue.real_time_factor() == pytest.approx(0.39)
+
+
+async def test_rows_beside_others_of_ours_do_not_make_it_slower(start, submit, clock):
+    engine = TimedEngine(clock, 0.4, 2.0, parallel_calls=2)
+    together = threading.Barrier(2)
+    slow = engine.before
+
+    def before(rows):
+        together.wait(5)
+        slow(rows)
+
+    engine.before = before
+    queue = await start(engines=[engine])
+    for _ in range(RECENT_ROWS):
+        await asyncio.gather(*await submit(queue, 0, 1))
+    assert queue.real_time_factor() == 0.4
+    engine.before = slow
+    await speak(queue, submit, *range(RECENT_ROWS))
+    assert queue.real_time_factor() == pytest.approx(2.0)
+
+
+async def test_rows_beside_others_show_a_machine_that_is_faster_than_was_measured(start, submit, clock):
+    engine = TimedEngine(clock, 2.4, 0.1, parallel_calls=2)
+    queue = await start(engines=[engine])
+    for _ in range(RECENT_ROWS):
+        engine.gate.clear()
+        tasks = await submit(queue, 0, 1)
+        await until(lambda: queue.snapshot()["queue_status"]["running_rows"] == 2)
+        engine.gate.set()
+        await asyncio.gather(*tasks)
+    assert queue.real_time_factor() < 0.5
+
+
+async def test_an_engine_that_does_not_measure_itself_has_no_factor(start, submit):
+    queue = await start()
+    await submit.held(queue, 0)
+    assert queue.real_time_factor() is None
+    assert CurrentPace(queue.real_time_factor)() is None
+    assert "real_time_factor" not in queue.snapshot()["devices"][0]
+
+
+def test_a_batch_of_several_rows_or_one_without_audio_does_not_count():
+    speed = RealTimeFactor(0.4)
+    for _ in range(RECENT_ROWS):
+        speed.learn(ForwardPass(2, 400, 400, 400.0, seconds=50.0), alone=True)
+        speed.learn(ForwardPass(1, 0, 0, 0.0, seconds=50.0), alone=True)
+    assert speed.value == 0.4
+    for _ in range(MEASURED_ROWS + 1):
+        speed.learn(ForwardPass(1, 400, 400, 400.0, seconds=50.0), alone=True)
+    assert speed.value == 5.0
