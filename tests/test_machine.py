@@ -7,6 +7,7 @@ import pytest
 
 from kokoro_server import machine
 from kokoro_server.engine.cpu import engine
+from tests import tiny_model
 
 V2 = "0::{group}"
 V1 = "12:pids:/\n3:cpu,cpuacct:{group}\n0::/"
@@ -97,7 +98,5 @@ def test_at_least_one_thread(eight: Machine) -> None:
 
 
 def test_the_cpu_engine_keeps_to_the_quota(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(engine, "available_cores", lambda: 1.5)
-    assert engine.default_threads() == 1
-    monkeypatch.setattr(engine, "available_cores", lambda: 0.5)
-    assert engine.default_threads() == 1
+    monkeypatch.setattr(engine, "thread_count", lambda: 1)
+    assert tiny_model.onnx_engine()._threads == 1

@@ -23,7 +23,7 @@ from kokoro_server import __version__
 from kokoro_server.assets import files
 from kokoro_server.engine import vocab
 from kokoro_server.engine.cpu import build
-from kokoro_server.engine.cpu.engine import decode_inputs, default_threads
+from kokoro_server.engine.cpu.engine import decode_inputs
 from kokoro_server.engine.cpu.graph import fold_constants
 from kokoro_server.engine.cpu.lowering import f32, lower
 from kokoro_server.engine.cpu.numerics import SNAKE_GAIN, Array
@@ -31,6 +31,7 @@ from kokoro_server.engine.cpu.quantization import EDGE_STEPS, SEGMENTED, is_quan
 from kokoro_server.engine.cpu.sessions import session
 from kokoro_server.engine.protocol import Row
 from kokoro_server.engine.voices import VoiceBook
+from kokoro_server.machine import thread_count
 
 VOICES = (
     "af_bella", "am_adam", "bf_isabella", "bm_lewis", "ef_dora", "ff_siwis", "hf_alpha", "if_sara", "jm_kumo",
@@ -68,7 +69,7 @@ def _observed_session(template: onnx.ModelProto, state: Mapping[str, Array]) -> 
             constants[f"{label}.gain"] = f32(SNAKE_GAIN if node.input[0] in snakes else 1)
             model.graph.node.append(onnx.helper.make_node("Mul", [node.input[0], f"{label}.gain"], [label]))
             model.graph.output.append(onnx.ValueInfoProto(name=label))
-    return session(lower(model, constants, "fp32").SerializeToString(), default_threads())
+    return session(lower(model, constants, "fp32").SerializeToString(), thread_count())
 
 
 def main() -> None:

@@ -19,7 +19,7 @@ from kokoro_server.engine.cpu import decode
 from kokoro_server.engine.cpu.sessions import session
 from kokoro_server.engine.protocol import MAX_TOKENS, SAMPLE_RATE, Limits, Result, Row
 from kokoro_server.engine.rows import check, empty_result, warmup_row
-from kokoro_server.machine import available_cores
+from kokoro_server.machine import thread_count
 
 log = logging.getLogger(__name__)
 
@@ -47,7 +47,7 @@ class OnnxEngine:
 
         Without `use_kernels`, onnxruntime runs all of it.
         """
-        self._threads = threads or default_threads()
+        self._threads = threads or thread_count()
         self._text = session(folder / "text.onnx", self._threads)
         slow_kernels = Condition(Reason.CPU_KERNELS)
         self._decode = decode.load(folder, self._threads, slow_kernels, use_kernels)
@@ -116,7 +116,3 @@ def decode_inputs(text: onnxruntime.InferenceSession, row: Row) -> tuple[dict[st
         "semitones": np.array([row.pitch], np.float32),
     }
     return inputs, lengths
-
-
-def default_threads() -> int:
-    return max(1, int(available_cores()))
