@@ -1,9 +1,8 @@
 """Several clients at once on a CPU: how long each waits, and when a stream starts that comes while others are spoken.
 
-    python -m benchmarks.crowd_bench [--url NAME=http://localhost:8880 ...] [--rounds 5] [--out FILE]
+    python -m benchmarks.crowd_bench --url NAME=http://localhost:8880 [--url ...] [--rounds 5] [--out FILE]
 
-Without a URL a server with the real model is started. Several servers, as of two versions, take turns in every round,
-so that what else the machine does is the same for each.
+Several servers, as of two versions, take turns in every round, so that what else the machine does is the same for each.
 """
 
 from __future__ import annotations
@@ -11,7 +10,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import statistics
-import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -20,7 +18,6 @@ from typing import Any
 import httpx
 
 from benchmarks import common
-from tests import servers
 
 CLIENTS = (
     "The train to the coast leaves from platform nine.",
@@ -37,20 +34,12 @@ STREAM = "It was late, and the lights were on. Somewhere above her, very slowly,
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--url", action="append", metavar="NAME=URL", help="a server that runs already")
+    parser.add_argument("--url", action="append", metavar="NAME=URL", required=True, help="a running server")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--out", type=Path, default=common.RESULTS / "crowd_cpu.json")
     options = parser.parse_args()
-    if options.url:
-        named = dict(url.split("=", 1) for url in options.url)
-        results = asyncio.run(measure(named, options.rounds))
-    else:
-        with (
-            tempfile.TemporaryDirectory() as folder,
-            servers.running(servers.REAL, Path(folder) / "log", KOKORO_DEVICE="cpu") as server,
-        ):
-            results = asyncio.run(measure({"this": server.url}, options.rounds))
-    common.write(options.out, {"benchmark": "crowd", "rounds": options.rounds, "servers": results})
+    found = asyncio.run(measure(dict(url.split("=", 1) for url in options.url), options.rounds))
+    common.write(options.out, {"benchmark": "crowd", "rounds": options.rounds, "servers": found})
 
 
 async def measure(urls: Mapping[str, str], rounds: int) -> dict[str, Any]:
@@ -78,17 +67,27 @@ async def crowd(client: httpx.AsyncClient, url: str) -> dict[str, float]:
 
 
 async def beside_long_rows(client: httpx.AsyncClient, url: str) -> dict[str, float]:
-    """The start of a stream alone, the time of a long row, and the start of a stream that comes while four are spoken.
+    """The start of a stream alone, the time of a long row, and the start of a stream that comes as four of them begin.
 
-    A fifth goes before them: while it is spoken the four are all there.
+    A fifth goes before them: while it is spoken, the four gather.
     """
     alone = await first_audio(client, url)
     row = await say(client, url, LONG_ROW)
-    rows = [asyncio.create_task(say(client, url, LONG_ROW)) for _ in range(5)]
-    await asyncio.wait(rows, return_when=asyncio.FIRST_COMPLETED)
+    before = asyncio.create_task(say(client, url, LONG_ROW))
+    await _queued(client, url, before, "running_rows", 1)
+    rows = [asyncio.create_task(say(client, url, LONG_ROW)) for _ in range(4)]
+    await _queued(client, url, before, "current_size", 4)
+    await before
     beside = await first_audio(client, url)
     await asyncio.gather(*rows)
     return {"first_audio_alone_s": alone, "long_row_s": row, "first_audio_beside_four_long_rows_s": beside}
+
+
+async def _queued(client: httpx.AsyncClient, url: str, before: asyncio.Task[float], what: str, count: int) -> None:
+    while not before.done():
+        if (await client.get(f"{url}/health/batching")).json()["queue_status"][what] == count:
+            return
+        await asyncio.sleep(0.01)
 
 
 async def say(client: httpx.AsyncClient, url: str, text: str) -> float:
