@@ -126,11 +126,10 @@ def _compiled(folder: Path, threads: int) -> list[Stage]:
     from kokoro_server.engine.cpu.fused import kernels
     from kokoro_server.engine.cpu.fused.stage import FusedStage, Team
 
-    def on_progress(name: str) -> None:
-        log.debug("kernel name=%s", name)
-
     cache = folder / "kernels" if os.access(folder, os.W_OK) else None
-    compiled, team = kernels.compile_all(instructions(), cache, on_progress), Team(threads)
+    if cache is None or not cache.exists():
+        log.info("compiling the kernels for this processor, in some seconds instructions=%s", instructions())
+    compiled, team = kernels.compile_all(instructions(), cache), Team(threads)
     weights, slopes = fused_weights.load(folder / fused_weights.FILE)
     return [FusedStage(number, weights, slope, compiled, team) for number, slope in enumerate(slopes)]
 

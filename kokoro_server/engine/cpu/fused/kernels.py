@@ -21,8 +21,6 @@ MAX_BLOCK = 192  # steps that are quantized with one range; their signals stay i
 
 INT, FLOAT, SIGNAL, STATISTICS = numba.intp, numba.float32, numba.float32[:, ::1], numba.float64[:, ::1]
 
-OnProgress = Callable[[str], None]
-
 
 class Kernels(NamedTuple):
     shape: Shape
@@ -32,23 +30,22 @@ class Kernels(NamedTuple):
     mean_leaky: Any
 
 
-def compile_all(which: Instructions, cache: Path | None, on_progress: OnProgress = lambda _: None) -> Kernels:
+def compile_all(which: Instructions, cache: Path | None) -> Kernels:
     """All kernels, compiled now or taken from the folder `cache`, which is of use to processors like this one only."""
     shape = tile.SHAPES[which]
     if cache is not None:
         numba.config.CACHE_DIR = str(cache)
 
-    def compiled(name: str, signature: Any, function: Callable[..., None]) -> Any:
-        on_progress(name)
+    def compiled(signature: Any, function: Callable[..., None]) -> Any:
         options: dict[str, Any] = {"nogil": True, "fastmath": True, "error_model": "numpy", "cache": cache is not None}
         return numba.njit(signature, **options)(function)
 
     return Kernels(
         shape,
-        compiled("convolve", numba.void(*[INT] * 21), _convolve(shape)),
-        compiled("add", numba.void(SIGNAL, SIGNAL, SIGNAL, STATISTICS, INT, INT), _add),
-        compiled("measure", numba.void(SIGNAL, STATISTICS, INT, INT), _measure),
-        compiled("mean_leaky", numba.void(SIGNAL, SIGNAL, SIGNAL, SIGNAL, FLOAT, INT, INT), _mean_leaky),
+        compiled(numba.void(*[INT] * 21), _convolve(shape)),
+        compiled(numba.void(SIGNAL, SIGNAL, SIGNAL, STATISTICS, INT, INT), _add),
+        compiled(numba.void(SIGNAL, STATISTICS, INT, INT), _measure),
+        compiled(numba.void(SIGNAL, SIGNAL, SIGNAL, SIGNAL, FLOAT, INT, INT), _mean_leaky),
     )
 
 
