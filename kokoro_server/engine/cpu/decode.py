@@ -129,7 +129,7 @@ def _compiled(folder: Path, threads: int) -> list[Stage]:
     cache = folder / "kernels" if os.access(folder, os.W_OK) else None
     if cache is None or not cache.exists():
         log.info("compiling the kernels for this processor, in some seconds instructions=%s", instructions())
-    compiled, team = kernels.compile_all(instructions(), cache), Team(threads)
+    compiled, team = kernels.compile_all(cache), Team(threads)
     weights, slopes = fused_weights.load(folder / fused_weights.FILE)
     return [FusedStage(number, weights, slope, compiled, team) for number, slope in enumerate(slopes)]
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import importlib
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +14,7 @@ from numpy.typing import NDArray
 
 from kokoro_server.degraded import Condition, Reason
 from kokoro_server.engine.cpu import decode, saturation
+from kokoro_server.engine.cpu import instructions as instructions_module
 from kokoro_server.engine.cpu.fused import kernels, tile
 from kokoro_server.engine.cpu.fused.kernels import Kernels
 from kokoro_server.engine.cpu.fused.stage import Convolution, FusedStage, Team, block_steps
@@ -28,8 +32,25 @@ CHANNELS = 64
 
 
 @pytest.fixture(scope="module", params=RUNNABLE, ids=str)
-def compiled(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Kernels:
-    return kernels.compile_all(request.param, tmp_path_factory.mktemp("kernels"))
+def compiled(request: pytest.FixtureRequest) -> Iterator[Kernels]:
+    """The kernels of each class: their module's code is for one of them."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(instructions_module, "instructions", lambda: request.param)
+        yield importlib.reload(kernels).compile_all(None)
+    importlib.reload(kernels)
+
+
+@needs_kernels
+def test_what_was_compiled_is_found_again_by_the_next_process(tmp_path: Path) -> None:
+    """A start compiles nothing that an earlier one has, and leaves nothing more behind."""
+    code = (
+        "import sys; from pathlib import Path; from kokoro_server.engine.cpu.fused import kernels;"
+        "made = kernels.compile_all(Path(sys.argv[1]))[1:];"
+        "print(sum(sum(each.stats.cache_misses.values()) for each in made))"
+    )
+    command = [sys.executable, "-c", code, str(tmp_path)]
+    starts = [subprocess.run(command, capture_output=True, text=True, check=True).stdout for _ in range(2)]
+    assert [int(missed) for missed in starts] == [4, 0]
 
 
 def weights(random: np.random.Generator, taps: int, dilation: int) -> ConvolutionWeights:

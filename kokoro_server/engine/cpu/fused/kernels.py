@@ -15,9 +15,15 @@ import numpy as np
 
 from kokoro_server.engine.cpu.fused import tile, vectors
 from kokoro_server.engine.cpu.fused.tile import Shape
-from kokoro_server.engine.cpu.instructions import Instructions
+from kokoro_server.engine.cpu.instructions import Instructions, instructions
 
 MAX_BLOCK = 192  # steps that are quantized with one range; their signals stay in a core's cache meanwhile
+
+# All that a kernel's code depends on are constants of this module: numba would not find again what it kept of a function
+# inside another one. On a processor that has no kernels any shape does, since nothing is compiled.
+SHAPE = tile.SHAPES.get(instructions(), tile.SHAPES[Instructions.AVX_VNNI])
+MULTIPLY, QUANTIZE = tile.make(SHAPE), vectors.quantize_to(SHAPE.signed)
+ROWS, COLUMNS, OFFSET = SHAPE.rows, SHAPE.columns, vectors.SIGN if SHAPE.signed else 0
 
 INT, FLOAT, SIGNAL, STATISTICS = numba.intp, numba.float32, numba.float32[:, ::1], numba.float64[:, ::1]
 
@@ -30,9 +36,8 @@ class Kernels(NamedTuple):
     mean_leaky: Any
 
 
-def compile_all(which: Instructions, cache: Path | None) -> Kernels:
+def compile_all(cache: Path | None) -> Kernels:
     """All kernels, compiled now or taken from the folder `cache`, which is of use to processors like this one only."""
-    shape = tile.SHAPES[which]
     if cache is not None:
         numba.config.CACHE_DIR = str(cache)
 
@@ -41,8 +46,8 @@ def compile_all(which: Instructions, cache: Path | None) -> Kernels:
         return numba.njit(signature, **options)(function)
 
     return Kernels(
-        shape,
-        compiled(numba.void(*[INT] * 21), _convolve(shape)),
+        SHAPE,
+        compiled(numba.void(*[INT] * 21), _convolve),
         compiled(numba.void(SIGNAL, SIGNAL, SIGNAL, STATISTICS, INT, INT), _add),
         compiled(numba.void(SIGNAL, STATISTICS, INT, INT), _measure),
         compiled(numba.void(SIGNAL, SIGNAL, SIGNAL, SIGNAL, FLOAT, INT, INT), _mean_leaky),
@@ -56,57 +61,50 @@ def workspace_bytes(shape: Shape, channels: int, halo: int) -> int:
     return rows * channels * 5 + sums + 2 * 64
 
 
-def _convolve(shape: Shape) -> Callable[..., None]:
-    multiply, quantize = tile.make(shape), vectors.quantize_to(shape.signed)
-    rows_at_once, columns, offset = shape.rows, shape.columns, vectors.SIGN if shape.signed else 0
-    snake, fill, finish = vectors.snake, vectors.fill, vectors.finish
+def _convolve(
+    x: int, steps: int, channels: int, outputs: int, factor: int, shift: int, shrink: int,
+    weights: int, column_sums: int, scales: int, bias: int, base: int, y: int, statistics: int,
+    taps: int, dilation: int, padding: int, block: int, workspace: int, begin: int, end: int,
+) -> None:  # fmt: skip
+    """The norm, the activation and the convolution of `x`, plus `base`. Arrays are addresses.
 
-    def convolve(
-        x: int, steps: int, channels: int, outputs: int, factor: int, shift: int, shrink: int,
-        weights: int, column_sums: int, scales: int, bias: int, base: int, y: int, statistics: int,
-        taps: int, dilation: int, padding: int, block: int, workspace: int, begin: int, end: int,
-    ) -> None:  # fmt: skip
-        """The norm, the activation and the convolution of `x`, plus `base`. Arrays are addresses.
-
-        `outputs` is a multiple of a tile's columns, `channels` of 16; `statistics` are those of `y`. `block` steps, at
-        most MAX_BLOCK, are quantized with one range.
-        """
-        halo = (taps - 1) * dilation
-        rows = block + halo + rows_at_once
-        activated = (workspace + 63) // 64 * 64
-        quantized = activated + rows * channels * 4
-        sums = (quantized + rows * channels + 63) // 64 * 64
-        for number in range(begin, end):
-            first = number * block
-            last = min(steps, first + block)
-            # The rows that the block's taps read, and those of them that there are: what lies outside is zero.
-            top = first - padding
-            low, high = max(0, top), min(steps, last - padding + halo)
-            least, greatest = snake(x + low * channels * 4, high - low, channels, factor, shift, shrink, activated)
-            step = max((greatest - least) / np.float32(255), np.float32(1e-12))
-            zero = np.floor(-least / step + np.float32(0.5))
-            zero_byte = np.intp(zero) ^ offset
-            fill(quantized, (low - top) * channels, zero_byte)
-            quantize(
-                activated, (high - low) * channels, quantized + (low - top) * channels,
-                np.float32(1) / step, zero + np.float32(0.5),
-            )  # fmt: skip
-            fill(quantized + (high - top) * channels, (rows - high + top) * channels, zero_byte)
-            for panel in range(outputs // columns):
-                at = panel * columns
-                for row in range(0, last - first, rows_at_once):
-                    multiply(
-                        quantized + row * channels, channels, dilation * channels, taps, channels,
-                        weights + at * taps * channels, sums + row * columns * 4, columns * 4,
-                    )  # fmt: skip
-                place = (first * outputs + at) * 4
-                finish(
-                    sums, last - first, columns, np.intp(zero) - offset, column_sums + at * 4, step, scales + at * 4,
-                    bias + at * 4, base + place if base else 0, y + place, outputs,
-                    statistics + at * 8, statistics + (outputs + at) * 8,
+    `outputs` is a multiple of a tile's columns, `channels` of 16; `statistics` are those of `y`. `block` steps, at
+    most MAX_BLOCK, are quantized with one range.
+    """
+    halo = (taps - 1) * dilation
+    rows = block + halo + ROWS
+    activated = (workspace + 63) // 64 * 64
+    quantized = activated + rows * channels * 4
+    sums = (quantized + rows * channels + 63) // 64 * 64
+    for number in range(begin, end):
+        first = number * block
+        last = min(steps, first + block)
+        # The rows that the block's taps read, and those of them that there are: what lies outside is zero.
+        top = first - padding
+        low, high = max(0, top), min(steps, last - padding + halo)
+        least, greatest = vectors.snake(x + low * channels * 4, high - low, channels, factor, shift, shrink, activated)
+        step = max((greatest - least) / np.float32(255), np.float32(1e-12))
+        zero = np.floor(-least / step + np.float32(0.5))
+        zero_byte = np.intp(zero) ^ OFFSET
+        vectors.fill(quantized, (low - top) * channels, zero_byte)
+        QUANTIZE(
+            activated, (high - low) * channels, quantized + (low - top) * channels,
+            np.float32(1) / step, zero + np.float32(0.5),
+        )  # fmt: skip
+        vectors.fill(quantized + (high - top) * channels, (rows - high + top) * channels, zero_byte)
+        for panel in range(outputs // COLUMNS):
+            at = panel * COLUMNS
+            for row in range(0, last - first, ROWS):
+                MULTIPLY(
+                    quantized + row * channels, channels, dilation * channels, taps, channels,
+                    weights + at * taps * channels, sums + row * COLUMNS * 4, COLUMNS * 4,
                 )  # fmt: skip
-
-    return convolve
+            place = (first * outputs + at) * 4
+            vectors.finish(
+                sums, last - first, COLUMNS, np.intp(zero) - OFFSET, column_sums + at * 4, step, scales + at * 4,
+                bias + at * 4, base + place if base else 0, y + place, outputs,
+                statistics + at * 8, statistics + (outputs + at) * 8,
+            )  # fmt: skip
 
 
 def _add(a: Any, b: Any, y: Any, statistics: Any, begin: int, end: int) -> None:
