@@ -19,7 +19,7 @@ from kokoro_server.engine.cpu.instructions import Instructions, instructions
 
 MAX_BLOCK = 192  # steps that are quantized with one range; their signals stay in a core's cache meanwhile
 
-# All that a kernel's code depends on are constants of this module: numba would not find again what it kept of a function
+# All that a kernel depends on are constants of this module: numba would not find again what it kept of a function
 # inside another one. On a processor that has no kernels any shape does, since nothing is compiled.
 SHAPE = tile.SHAPES.get(instructions(), tile.SHAPES[Instructions.AVX_VNNI])
 MULTIPLY, QUANTIZE = tile.make(SHAPE), vectors.quantize_to(SHAPE.signed)
