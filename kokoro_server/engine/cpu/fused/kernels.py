@@ -12,14 +12,23 @@ from typing import Any, NamedTuple
 
 import numba
 import numpy as np
+from numba.core.codegen import get_host_cpu_features
 
 from kokoro_server.engine.cpu.fused import tile, vectors
-from kokoro_server.engine.cpu.fused.tile import Shape
-from kokoro_server.engine.cpu.instructions import Instructions
+from kokoro_server.engine.cpu.fused.tile import Shape, multiply
+from kokoro_server.engine.cpu.fused.vectors import fill, finish, quantize, snake
+from kokoro_server.engine.cpu.instructions import Instructions, instructions
 
 MAX_BLOCK = 192  # steps that are quantized with one range; their signals stay in a core's cache meanwhile
 
 INT, FLOAT, SIGNAL, STATISTICS = numba.intp, numba.float32, numba.float32[:, ::1], numba.float64[:, ::1]
+
+# The names that LLVM has for the instructions.
+FEATURES = {
+    Instructions.AVX512_VNNI: "+avx512vnni",
+    Instructions.AVX_VNNI: "+avxvnni",
+    Instructions.ARM_DOTPROD: "+dotprod",
+}
 
 OnProgress = Callable[[str], None]
 
@@ -35,6 +44,7 @@ class Kernels(NamedTuple):
 def compile_all(which: Instructions, cache: Path | None, on_progress: OnProgress = lambda _: None) -> Kernels:
     """All kernels, compiled now or taken from the folder `cache`, which is of use to processors like this one only."""
     shape = tile.SHAPES[which]
+    _tell_llvm_the_instructions()
     if cache is not None:
         numba.config.CACHE_DIR = str(cache)
 
@@ -52,6 +62,19 @@ def compile_all(which: Instructions, cache: Path | None, on_progress: OnProgress
     )
 
 
+def _tell_llvm_the_instructions() -> None:
+    """Add to the features that LLVM compiles for the one that the tiles need, if it is not among them.
+
+    For ARM, LLVM knows it from the processor's name alone. Where it knows no name, as in a virtual machine on a Mac, it
+    would end the process over the instruction.
+    """
+    known = numba.config.CPU_FEATURES  # of the environment
+    listed = get_host_cpu_features() if known is None else known
+    needed = FEATURES[instructions()]
+    if needed not in listed.split(","):
+        numba.config.CPU_FEATURES = f"{listed},{needed}".lstrip(",")
+
+
 def workspace_bytes(shape: Shape, channels: int, halo: int) -> int:
     """The scratch memory that one thread needs for `convolve`."""
     rows = MAX_BLOCK + halo + shape.rows
@@ -60,9 +83,8 @@ def workspace_bytes(shape: Shape, channels: int, halo: int) -> int:
 
 
 def _convolve(shape: Shape) -> Callable[..., None]:
-    multiply, quantize = tile.make(shape), vectors.quantize_to(shape.signed)
-    rows_at_once, columns, offset = shape.rows, shape.columns, vectors.SIGN if shape.signed else 0
-    snake, fill, finish = vectors.snake, vectors.fill, vectors.finish
+    number_of_shape, offset = tile.number(shape), vectors.SIGN if shape.signed else 0
+    rows_at_once, columns = shape.rows, shape.columns
 
     def convolve(
         x: int, steps: int, channels: int, outputs: int, factor: int, shift: int, shrink: int,
@@ -92,14 +114,14 @@ def _convolve(shape: Shape) -> Callable[..., None]:
             fill(quantized, (low - top) * channels, zero_byte)
             quantize(
                 activated, (high - low) * channels, quantized + (low - top) * channels,
-                np.float32(1) / step, zero + np.float32(0.5),
+                np.float32(1) / step, zero + np.float32(0.5), offset,
             )  # fmt: skip
             fill(quantized + (high - top) * channels, (rows - high + top) * channels, zero_byte)
             for panel in range(outputs // columns):
                 at = panel * columns
                 for row in range(0, last - first, rows_at_once):
                     multiply(
-                        quantized + row * channels, channels, dilation * channels, taps, channels,
+                        number_of_shape, quantized + row * channels, channels, dilation * channels, taps, channels,
                         weights + at * taps * channels, sums + row * columns * 4, columns * 4,
                     )  # fmt: skip
                 place = (first * outputs + at) * 4
