@@ -105,6 +105,10 @@ def _cpu_kernels(settings: Settings) -> tuple[str, str]:
         return " without fused kernels: this processor has no exact product of bytes (VNNI, dot product)", ""
     if importlib.util.find_spec("numba") is None:
         return " without fused kernels", decode.NO_NUMBA
+    try:
+        importlib.import_module("numba")
+    except Exception as error:  # it checks the versions of others, and loads LLVM
+        return " without fused kernels", f"numba cannot be imported ({error}); pip install 'kokoro-server[cpu]'"
     return f" with fused kernels for {instructions()}", ""
 
 

@@ -9,6 +9,7 @@ import torch
 
 from kokoro_server.commands import doctor
 from kokoro_server.config import Settings
+from kokoro_server.engine.cpu.instructions import instructions
 from tests import hidden_modules
 from tests.servers import Server
 
@@ -37,6 +38,19 @@ def test_a_model_path_must_exist(settings: Settings, tmp_path: Path) -> None:
 def test_a_device_that_is_not_there_is_wrong(settings: Settings) -> None:
     assert doctor.device(settings.model_copy(update={"device": "cuda"})).wrong
     assert not doctor.device(settings).wrong
+
+
+@pytest.mark.skipif(not instructions().exact, reason="no kernels for this processor")
+def test_a_numba_that_cannot_be_imported_is_told(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(name: str) -> None:
+        raise ImportError("Numba needs NumPy 2.4 or less")
+
+    settings = settings.model_copy(update={"backend": "onnx", "cpu_precision": "int8"})
+    assert not doctor.backend(settings).advice
+    monkeypatch.setattr(doctor.importlib, "import_module", broken)
+    finding = doctor.backend(settings)
+    assert "without fused kernels" in finding.detail
+    assert "NumPy 2.4" in finding.advice
 
 
 def test_a_free_port_is_fine(settings: Settings) -> None:

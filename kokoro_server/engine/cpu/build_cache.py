@@ -65,7 +65,8 @@ class Key:
     def outdates(self, other: Key) -> bool:
         """Whether `other` is for this machine, but by another exporter or for another onnxruntime."""
         ours, theirs = ((key.exporter, key.onnxruntime) for key in (self, other))
-        return ours != theirs and self.machine == other.machine
+        # Older versions named the architecture alone.
+        return ours != theirs and other.machine in {self.machine, self.machine.partition("-")[0]}
 
 
 @dataclass(frozen=True, slots=True)

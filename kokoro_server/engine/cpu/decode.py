@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import logging
 import os
+import shutil
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
@@ -109,29 +110,50 @@ def _fused_stages(folder: Path, threads: int, graphs: Sequence[GraphStage], cond
         return None
     try:
         stages = _compiled(folder, threads)
-        alike = min(
+        alike = [
             likeness(graph, stage, number) for number, (graph, stage) in enumerate(zip(graphs, stages, strict=True))
-        )
+        ]
     except Exception as error:  # numba and LLVM raise errors of their own for what they cannot compile
         log.warning("the fast kernels cannot be had", exc_info=True)
         condition.set(f"the fast kernels cannot be had ({type(error).__name__}: {error}); please report it")
         return None
-    if not alike >= MIN_LIKENESS:
-        condition.set(f"{MISMATCH} ({alike:.1f} dB)")
+    if not all(each >= MIN_LIKENESS for each in alike):  # nor if one is no number
+        condition.set(f"{MISMATCH} ({', '.join(f'{each:.1f}' for each in alike)} dB)")
         return None
     return stages
 
 
 def _compiled(folder: Path, threads: int) -> list[Stage]:
-    from kokoro_server.engine.cpu.fused import kernels
     from kokoro_server.engine.cpu.fused.stage import FusedStage, Team
 
-    cache = folder / "kernels" if os.access(folder, os.W_OK) else None
-    if cache is None or not cache.exists():
-        log.info("compiling the kernels for this processor, in some seconds instructions=%s", instructions())
-    compiled, team = kernels.compile_all(cache), Team(threads)
+    compiled, team = _kernels(_kernel_cache(folder)), Team(threads)
     weights, slopes = fused_weights.load(folder / fused_weights.FILE)
     return [FusedStage(number, weights, slope, compiled, team) for number, slope in enumerate(slopes)]
+
+
+def _kernel_cache(folder: Path) -> Path | None:
+    """The folder for compiled kernels, if it can be written: for any other, numba would take one of its own choice."""
+    cache = folder / "kernels"
+    try:
+        cache.mkdir(exist_ok=True)
+    except OSError:
+        return None
+    return cache if os.access(cache, os.W_OK) else None
+
+
+def _kernels(cache: Path | None) -> Any:
+    from kokoro_server.engine.cpu.fused import kernels
+
+    if cache is None or not any(cache.iterdir()):
+        log.info("compiling the kernels for this processor, in some seconds instructions=%s", instructions())
+    try:
+        return kernels.compile_all(instructions(), cache)
+    except Exception:  # numba trusts the files in its cache, which a crash of the machine may have left empty
+        if cache is None:
+            raise
+        log.warning("compiling the kernels anew, without their cache path=%s", cache, exc_info=True)
+        shutil.rmtree(cache, ignore_errors=True)
+        return kernels.compile_all(instructions(), None)
 
 
 def likeness(graph: GraphStage, stage: Stage, seed: int) -> float:

@@ -83,6 +83,8 @@ def test_what_is_damaged_is_built_anew(cache: Path, weights: Path, damage: str, 
         ({"precision": "fp32"}, 2),
         ({"weights": "cd" * 32}, 2),
         ({"machine": "x86", "exporter": "2"}, 2),
+        ({"machine": "x86-avx512vnni", "exporter": "2"}, 2),
+        ({"machine": "arm-dotprod", "exporter": "2"}, 1),
     ],
 )
 def test_what_this_version_cannot_use_is_removed(

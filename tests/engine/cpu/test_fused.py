@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import importlib
+import os
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 
 from kokoro_server.degraded import Condition, Reason
 from kokoro_server.engine.cpu import decode, saturation
-from kokoro_server.engine.cpu import instructions as instructions_module
 from kokoro_server.engine.cpu.fused import kernels, tile
 from kokoro_server.engine.cpu.fused.kernels import Kernels
 from kokoro_server.engine.cpu.fused.stage import Convolution, FusedStage, Team, block_steps
@@ -32,25 +31,8 @@ CHANNELS = 64
 
 
 @pytest.fixture(scope="module", params=RUNNABLE, ids=str)
-def compiled(request: pytest.FixtureRequest) -> Iterator[Kernels]:
-    """The kernels of each class: their module's code is for one of them."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(instructions_module, "instructions", lambda: request.param)
-        yield importlib.reload(kernels).compile_all(None)
-    importlib.reload(kernels)
-
-
-@needs_kernels
-def test_what_was_compiled_is_found_again_by_the_next_process(tmp_path: Path) -> None:
-    """A start compiles nothing that an earlier one has, and leaves nothing more behind."""
-    code = (
-        "import sys; from pathlib import Path; from kokoro_server.engine.cpu.fused import kernels;"
-        "made = kernels.compile_all(Path(sys.argv[1]))[1:];"
-        "print(sum(sum(each.stats.cache_misses.values()) for each in made))"
-    )
-    command = [sys.executable, "-c", code, str(tmp_path)]
-    starts = [subprocess.run(command, capture_output=True, text=True, check=True).stdout for _ in range(2)]
-    assert [int(missed) for missed in starts] == [4, 0]
+def compiled(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Kernels:
+    return kernels.compile_all(request.param, tmp_path_factory.mktemp("kernels"))
 
 
 def weights(random: np.random.Generator, taps: int, dilation: int) -> ConvolutionWeights:
@@ -94,12 +76,12 @@ def test_sums_of_the_greatest_bytes_are_exact(compiled: Kernels, extreme: int) -
     import numba
 
     shape = compiled.shape
-    multiply = tile.make(shape)
+    number, multiply = tile.number(shape), tile.multiply
     taps, channels, columns, rows = 11, 256, shape.columns, shape.rows
 
     @numba.njit
     def product(a: int, weights: int, out: int) -> None:
-        multiply(a, channels, channels, taps, channels, weights, out, columns * 4)
+        multiply(number, a, channels, channels, taps, channels, weights, out, columns * 4)
 
     signal = np.full((rows + taps, channels), -128 if shape.signed else 255, np.int8 if shape.signed else np.uint8)
     packed = tile.pack(np.full((taps * channels, columns), extreme, np.int8), shape)
@@ -180,7 +162,7 @@ def test_onnxruntime_is_exact_wherever_the_processor_is() -> None:
 
 
 @needs_kernels
-@pytest.mark.parametrize("trouble", ["no numba", "wrong results", "no code"])
+@pytest.mark.parametrize("trouble", ["no numba", "wrong results", "no numbers", "no code"])
 def test_without_trustworthy_kernels_the_graphs_run_and_it_is_said_why(
     trouble: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -196,12 +178,69 @@ def test_without_trustworthy_kernels_the_graphs_run_and_it_is_said_why(
     def failing(*_: object) -> list[decode.Stage]:
         raise RuntimeError("LLVM ERROR: unknown instruction")
 
-    stages = {"no numba": failing, "no code": failing, "wrong results": lambda *_: [wrong]}
+    def right(source: Signal, addend: Signal, styles: Signal) -> Signal:
+        return source + addend
+
+    def nan(source: Signal, addend: Signal, styles: Signal) -> Signal:
+        return source * np.float32(np.nan)
+
+    stages = {"no numba": failing, "no code": failing, "wrong results": lambda *_: [right, wrong]}
+    stages["no numbers"] = lambda *_: [right, nan]
     monkeypatch.setattr(decode, "_compiled", stages[trouble])
     if trouble == "no numba":
         monkeypatch.setattr(decode.importlib.util, "find_spec", lambda name: None)
     condition = Condition(Reason.CPU_KERNELS)
-    assert decode._fused_stages(tmp_path, 1, [Graph()], condition) is None  # type: ignore[list-item]
+    assert decode._fused_stages(tmp_path, 1, [Graph()] * 2, condition) is None  # type: ignore[list-item]
     assert condition.current is not None
-    expected = {"no numba": "pip install", "wrong results": "dB", "no code": "unknown instruction"}[trouble]
+    expected = {"no numba": "pip install", "no code": "unknown instruction"}.get(trouble, "dB")
     assert expected in condition.current.message
+
+
+COMPILE = """
+import sys
+from pathlib import Path
+from kokoro_server.engine.cpu.fused.kernels import compile_all
+from kokoro_server.engine.cpu.instructions import instructions
+print(sum(sum(each.stats.cache_hits.values()) for each in compile_all(instructions(), Path(sys.argv[1]))[1:]))
+"""
+
+
+def compile_in_a_process(cache: Path, **environment: str) -> int:
+    """The number of kernels that came from the cache."""
+    command = [sys.executable, "-c", COMPILE, str(cache)]
+    run = subprocess.run(
+        command, env=os.environ | environment, capture_output=True, text=True, check=False, timeout=300
+    )
+    assert run.returncode == 0, run.stderr
+    return int(run.stdout)
+
+
+@needs_kernels
+def test_a_second_start_compiles_nothing_and_writes_nothing(tmp_path: Path) -> None:
+    assert compile_in_a_process(tmp_path) == 0
+    files = sorted(tmp_path.rglob("*"))
+    assert compile_in_a_process(tmp_path) == 4
+    assert sorted(tmp_path.rglob("*")) == files
+
+
+@needs_kernels
+def test_a_processor_whose_name_llvm_does_not_know_gets_kernels(tmp_path: Path) -> None:
+    """LLVM ends the process over an instruction that it does not expect there."""
+    compile_in_a_process(tmp_path, NUMBA_CPU_NAME="generic")
+
+
+@needs_kernels
+@pytest.mark.parametrize("ending", ["nbi", "nbc"])
+def test_a_damaged_cache_of_kernels_is_made_anew(ending: str, tmp_path: Path) -> None:
+    cache = decode._kernel_cache(tmp_path)
+    assert cache is not None
+    decode._kernels(cache)
+    for path in cache.rglob(f"*.{ending}"):
+        path.write_bytes(b"")
+    assert decode._kernels(cache).shape is tile.SHAPES[instructions()]
+    assert not cache.exists()
+
+
+def test_a_folder_that_cannot_be_written_is_no_cache(tmp_path: Path) -> None:
+    (tmp_path / "kernels").touch()
+    assert decode._kernel_cache(tmp_path) is None

@@ -12,20 +12,23 @@ from typing import Any, NamedTuple
 
 import numba
 import numpy as np
+from numba.core.codegen import get_host_cpu_features
 
 from kokoro_server.engine.cpu.fused import tile, vectors
-from kokoro_server.engine.cpu.fused.tile import Shape
+from kokoro_server.engine.cpu.fused.tile import Shape, multiply
+from kokoro_server.engine.cpu.fused.vectors import fill, finish, quantize, snake
 from kokoro_server.engine.cpu.instructions import Instructions, instructions
 
 MAX_BLOCK = 192  # steps that are quantized with one range; their signals stay in a core's cache meanwhile
 
-# All that a kernel depends on are constants of this module: numba would not find again what it kept of a function
-# inside another one. On a processor that has no kernels any shape does, since nothing is compiled.
-SHAPE = tile.SHAPES.get(instructions(), tile.SHAPES[Instructions.AVX_VNNI])
-MULTIPLY, QUANTIZE = tile.make(SHAPE), vectors.quantize_to(SHAPE.signed)
-ROWS, COLUMNS, OFFSET = SHAPE.rows, SHAPE.columns, vectors.SIGN if SHAPE.signed else 0
-
 INT, FLOAT, SIGNAL, STATISTICS = numba.intp, numba.float32, numba.float32[:, ::1], numba.float64[:, ::1]
+
+# The names that LLVM has for the instructions.
+FEATURES = {
+    Instructions.AVX512_VNNI: "+avx512vnni",
+    Instructions.AVX_VNNI: "+avxvnni",
+    Instructions.ARM_DOTPROD: "+dotprod",
+}
 
 
 class Kernels(NamedTuple):
@@ -36,8 +39,10 @@ class Kernels(NamedTuple):
     mean_leaky: Any
 
 
-def compile_all(cache: Path | None) -> Kernels:
+def compile_all(which: Instructions, cache: Path | None) -> Kernels:
     """All kernels, compiled now or taken from the folder `cache`, which is of use to processors like this one only."""
+    shape = tile.SHAPES[which]
+    _tell_llvm_the_instructions()
     if cache is not None:
         numba.config.CACHE_DIR = str(cache)
 
@@ -46,12 +51,25 @@ def compile_all(cache: Path | None) -> Kernels:
         return numba.njit(signature, **options)(function)
 
     return Kernels(
-        SHAPE,
-        compiled(numba.void(*[INT] * 21), _convolve),
+        shape,
+        compiled(numba.void(*[INT] * 21), _convolve(shape)),
         compiled(numba.void(SIGNAL, SIGNAL, SIGNAL, STATISTICS, INT, INT), _add),
         compiled(numba.void(SIGNAL, STATISTICS, INT, INT), _measure),
         compiled(numba.void(SIGNAL, SIGNAL, SIGNAL, SIGNAL, FLOAT, INT, INT), _mean_leaky),
     )
+
+
+def _tell_llvm_the_instructions() -> None:
+    """Add to the features that LLVM compiles for the one that the tiles need, if it is not among them.
+
+    For ARM, LLVM knows it from the processor's name alone. Where it does not know the name, it would end the process
+    over the instruction.
+    """
+    known = numba.config.CPU_FEATURES  # of the environment
+    listed = get_host_cpu_features() if known is None else known
+    needed = FEATURES[instructions()]
+    if needed not in listed.split(","):
+        numba.config.CPU_FEATURES = f"{listed},{needed}".lstrip(",")
 
 
 def workspace_bytes(shape: Shape, channels: int, halo: int) -> int:
@@ -61,50 +79,56 @@ def workspace_bytes(shape: Shape, channels: int, halo: int) -> int:
     return rows * channels * 5 + sums + 2 * 64
 
 
-def _convolve(
-    x: int, steps: int, channels: int, outputs: int, factor: int, shift: int, shrink: int,
-    weights: int, column_sums: int, scales: int, bias: int, base: int, y: int, statistics: int,
-    taps: int, dilation: int, padding: int, block: int, workspace: int, begin: int, end: int,
-) -> None:  # fmt: skip
-    """The norm, the activation and the convolution of `x`, plus `base`. Arrays are addresses.
+def _convolve(shape: Shape) -> Callable[..., None]:
+    number_of_shape, offset = tile.number(shape), vectors.SIGN if shape.signed else 0
+    rows_at_once, columns = shape.rows, shape.columns
 
-    `outputs` is a multiple of a tile's columns, `channels` of 16; `statistics` are those of `y`. `block` steps, at
-    most MAX_BLOCK, are quantized with one range.
-    """
-    halo = (taps - 1) * dilation
-    rows = block + halo + ROWS
-    activated = (workspace + 63) // 64 * 64
-    quantized = activated + rows * channels * 4
-    sums = (quantized + rows * channels + 63) // 64 * 64
-    for number in range(begin, end):
-        first = number * block
-        last = min(steps, first + block)
-        # The rows that the block's taps read, and those of them that there are: what lies outside is zero.
-        top = first - padding
-        low, high = max(0, top), min(steps, last - padding + halo)
-        least, greatest = vectors.snake(x + low * channels * 4, high - low, channels, factor, shift, shrink, activated)
-        step = max((greatest - least) / np.float32(255), np.float32(1e-12))
-        zero = np.floor(-least / step + np.float32(0.5))
-        zero_byte = np.intp(zero) ^ OFFSET
-        vectors.fill(quantized, (low - top) * channels, zero_byte)
-        QUANTIZE(
-            activated, (high - low) * channels, quantized + (low - top) * channels,
-            np.float32(1) / step, zero + np.float32(0.5),
-        )  # fmt: skip
-        vectors.fill(quantized + (high - top) * channels, (rows - high + top) * channels, zero_byte)
-        for panel in range(outputs // COLUMNS):
-            at = panel * COLUMNS
-            for row in range(0, last - first, ROWS):
-                MULTIPLY(
-                    quantized + row * channels, channels, dilation * channels, taps, channels,
-                    weights + at * taps * channels, sums + row * COLUMNS * 4, COLUMNS * 4,
-                )  # fmt: skip
-            place = (first * outputs + at) * 4
-            vectors.finish(
-                sums, last - first, COLUMNS, np.intp(zero) - OFFSET, column_sums + at * 4, step, scales + at * 4,
-                bias + at * 4, base + place if base else 0, y + place, outputs,
-                statistics + at * 8, statistics + (outputs + at) * 8,
+    def convolve(
+        x: int, steps: int, channels: int, outputs: int, factor: int, shift: int, shrink: int,
+        weights: int, column_sums: int, scales: int, bias: int, base: int, y: int, statistics: int,
+        taps: int, dilation: int, padding: int, block: int, workspace: int, begin: int, end: int,
+    ) -> None:  # fmt: skip
+        """The norm, the activation and the convolution of `x`, plus `base`. Arrays are addresses.
+
+        `outputs` is a multiple of a tile's columns, `channels` of 16; `statistics` are those of `y`. `block` steps, at
+        most MAX_BLOCK, are quantized with one range.
+        """
+        halo = (taps - 1) * dilation
+        rows = block + halo + rows_at_once
+        activated = (workspace + 63) // 64 * 64
+        quantized = activated + rows * channels * 4
+        sums = (quantized + rows * channels + 63) // 64 * 64
+        for number in range(begin, end):
+            first = number * block
+            last = min(steps, first + block)
+            # The rows that the block's taps read, and those of them that there are: what lies outside is zero.
+            top = first - padding
+            low, high = max(0, top), min(steps, last - padding + halo)
+            least, greatest = snake(x + low * channels * 4, high - low, channels, factor, shift, shrink, activated)
+            step = max((greatest - least) / np.float32(255), np.float32(1e-12))
+            zero = np.floor(-least / step + np.float32(0.5))
+            zero_byte = np.intp(zero) ^ offset
+            fill(quantized, (low - top) * channels, zero_byte)
+            quantize(
+                activated, (high - low) * channels, quantized + (low - top) * channels,
+                np.float32(1) / step, zero + np.float32(0.5), offset,
             )  # fmt: skip
+            fill(quantized + (high - top) * channels, (rows - high + top) * channels, zero_byte)
+            for panel in range(outputs // columns):
+                at = panel * columns
+                for row in range(0, last - first, rows_at_once):
+                    multiply(
+                        number_of_shape, quantized + row * channels, channels, dilation * channels, taps, channels,
+                        weights + at * taps * channels, sums + row * columns * 4, columns * 4,
+                    )  # fmt: skip
+                place = (first * outputs + at) * 4
+                finish(
+                    sums, last - first, columns, np.intp(zero) - offset, column_sums + at * 4, step, scales + at * 4,
+                    bias + at * 4, base + place if base else 0, y + place, outputs,
+                    statistics + at * 8, statistics + (outputs + at) * 8,
+                )  # fmt: skip
+
+    return convolve
 
 
 def _add(a: Any, b: Any, y: Any, statistics: Any, begin: int, end: int) -> None:

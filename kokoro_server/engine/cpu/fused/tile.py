@@ -72,16 +72,25 @@ def aligned(shape: tuple[int, ...], dtype: Any, boundary: int = 64) -> NDArray[A
     return array
 
 
-def make(shape: Shape) -> Any:
-    """The numba function `tile(a, stride, dilated, taps, channels, weights, out, out_stride)`; strides in bytes."""
+def number(shape: Shape) -> int:
+    """What `multiply` knows it by."""
+    return list(SHAPES.values()).index(shape)
 
-    @intrinsic
-    def tile(
-        _: Any, a: Any, stride: Any, dilated: Any, taps: Any, channels: Any, weights: Any, out: Any, out_stride: Any
-    ) -> tuple[Any, Callable[..., Any]]:
-        return types.void(*[types.intp] * 8), lambda *given: _generate(shape, *given)
 
-    return tile
+# numba looks for cached code by the values that a kernel's closure holds. A function is never found again in another
+# process, so this is one for all shapes.
+@intrinsic(prefer_literal=True)
+def multiply(
+    _: Any, shape: Any, a: Any, stride: Any, dilated: Any, taps: Any, channels: Any, weights: Any, out: Any,
+    out_stride: Any,
+) -> tuple[Any, Callable[..., Any]]:  # fmt: skip
+    """The tile of the shape with this number, a constant; strides in bytes."""
+    chosen = list(SHAPES.values())[shape.literal_value]
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Sequence[Any]) -> Any:
+        return _generate(chosen, context, builder, arguments[1:])
+
+    return types.void(shape, *[types.intp] * 8), generate
 
 
 class _Loop:
@@ -112,7 +121,7 @@ class _Loop:
         builder.position_at_end(self._after)
 
 
-def _generate(shape: Shape, context: Any, builder: Any, _: Any, arguments: Sequence[Any]) -> Any:
+def _generate(shape: Shape, context: Any, builder: Any, arguments: Sequence[Any]) -> Any:
     a, stride, dilated, taps, channels, weights, out, out_stride = arguments
     sums = ir.VectorType(I32, shape.width)
     row_offsets = [builder.mul(stride, I64(row)) for row in range(shape.rows)]

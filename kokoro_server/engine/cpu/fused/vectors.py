@@ -116,28 +116,24 @@ def snake(_: Any, x: Any, rows: Any, channels: Any, factor: Any, offset: Any, sh
     return types.UniTuple(types.float32, 2)(*[types.intp] * 7), generate
 
 
-def quantize_to(signed: bool) -> Any:
-    """The numba function `quantize(activated, count, quantized, inverse, zero)`: bytes of activated * inverse + zero.
+@intrinsic
+def quantize(_: Any, activated: Any, count: Any, quantized: Any, inverse: Any, zero: Any, sign: Any) -> Code:
+    """Bytes of activated * inverse + zero: unsigned ones if `sign` is 0, or with SIGN 128 less.
 
-    `zero` includes the half that makes cutting off the fraction a rounding. Unsigned bytes, or 128 less.
+    `zero` includes the half that makes cutting off the fraction a rounding.
     """
 
-    @intrinsic
-    def quantize(_: Any, activated: Any, count: Any, quantized: Any, inverse: Any, zero: Any) -> Code:
-        def generate(context: Any, builder: Any, signature: Any, arguments: Sequence[Any]) -> Any:
-            activated, count, quantized, inverse, zero = arguments
-            v = Vectors(builder)
-            inverse, zero = v.splat(inverse), v.splat(zero)
-            sign = ir.Constant(BYTES, [I8(SIGN)] * WIDTH)
-            with v.each(count, WIDTH) as (place, _):
-                y = v.least(v.fma(v.load(activated, place), inverse, zero), v.constant(MAX_BYTE))
-                whole = builder.trunc(builder.fptosi(y, INTS), BYTES)
-                v.store(builder.xor(whole, sign) if signed else whole, quantized, place)
-            return context.get_dummy_value()
+    def generate(context: Any, builder: Any, signature: Any, arguments: Sequence[Any]) -> Any:
+        activated, count, quantized, inverse, zero, sign = arguments
+        v = Vectors(builder)
+        inverse, zero, sign = v.splat(inverse), v.splat(zero), v.splat(builder.trunc(sign, I8), BYTES)
+        with v.each(count, WIDTH) as (place, _):
+            y = v.least(v.fma(v.load(activated, place), inverse, zero), v.constant(MAX_BYTE))
+            whole = builder.trunc(builder.fptosi(y, INTS), BYTES)
+            v.store(builder.xor(whole, sign), quantized, place)
+        return context.get_dummy_value()
 
-        return types.void(*[types.intp] * 3, types.float32, types.float32), generate
-
-    return quantize
+    return types.void(*[types.intp] * 3, types.float32, types.float32, types.intp), generate
 
 
 @intrinsic
