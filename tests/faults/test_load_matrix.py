@@ -39,12 +39,17 @@ async def test_queue_full(small: Server) -> None:
 async def test_deadline_passes_while_busy(small: Server) -> None:
     how = "X-Request-Timeout: 0.3 behind a pass of a second"
     async with injected(small, "deadline passes while busy", how, neighbour=(200, 429)) as fault:
-        busy = asyncio.create_task(fault.post(text="Slow.", speed=SLOW))
-        await fault.until(lambda status: status["running_rows"] > 0 or busy.done())
-        late = await fault.post(text="Soon, please.", headers={"X-Request-Timeout": "0.3"})
+        for _ in range(
+            5
+        ):  # what runs may be the neighbour's row; then both requests go in one pass and get audio
+            busy = asyncio.create_task(fault.post(text="Slow.", speed=SLOW))
+            await fault.until(lambda status, busy=busy: status["running_rows"] > 0 or busy.done())  # type: ignore[misc]
+            late = await fault.post(text="Soon, please.", headers={"X-Request-Timeout": "0.3"})
+            assert (await busy).status_code == 200
+            if late.status_code != 200:
+                break
         assert late.status_code in (429, 504)
         assert late.headers["retry-after"]
-        assert (await busy).status_code == 200
 
 
 async def test_bulk_flood_beside_a_stream(faulty: Server) -> None:

@@ -6,9 +6,9 @@ import json
 import sys
 import time
 
-from kokoro_server.g2p.service import _quieten_libraries
+from kokoro_server.g2p.service import _limit_libraries
 
-_quieten_libraries()
+_limit_libraries()
 
 from kokoro_server.g2p.english import English  # noqa: E402
 
