@@ -39,9 +39,7 @@ async def test_queue_full(small: Server) -> None:
 async def test_deadline_passes_while_busy(small: Server) -> None:
     how = "X-Request-Timeout: 0.3 behind a pass of a second"
     async with injected(small, "deadline passes while busy", how, neighbour=(200, 429)) as fault:
-        for _ in range(
-            5
-        ):  # what runs may be the neighbour's row; then both requests go in one pass and get audio
+        for _ in range(5):  # what runs may be the neighbour's row; then both requests go in one pass and get audio
             busy = asyncio.create_task(fault.post(text="Slow.", speed=SLOW))
             await fault.until(lambda status, busy=busy: status["running_rows"] > 0 or busy.done())  # type: ignore[misc]
             late = await fault.post(text="Soon, please.", headers={"X-Request-Timeout": "0.3"})
