@@ -27,9 +27,6 @@ INT8_WEIGHTS = (
 )
 
 
-COMPUTED = {"precision": "fp32", "kernels": "torch"}  # what engines say of themselves, and of those that do not
-
-
 @dataclass(frozen=True, slots=True)
 class LoadedModel:
     """Engines, one for each device, their voices, and where the weights came from.
@@ -69,7 +66,7 @@ def load(settings: Settings) -> LoadedModel:
     engines = _onnx_engines(settings, folder) if folder else _torch_engines(settings, assets)
     for engine in engines:
         engine.warmup()
-    compute, kernels = (str(getattr(engines[0], name, known)) for name, known in COMPUTED.items())
+    compute, kernels = str(getattr(engines[0], "precision", "fp32")), str(getattr(engines[0], "kernels", "torch"))
     log.info(
         "model ready backend=%s device=%s compute=%s kernels=%s weights=%s source=%s seconds=%.1f",
         backend,

@@ -51,13 +51,11 @@ SHAPES = {
 def pack(matrix: NDArray[np.int8], shape: Shape) -> NDArray[np.int8]:
     """The (taps * channels, columns) weights in the order in which a tile reads them, panel after panel.
 
-    A panel has the columns of one tile; the last is filled up with zeros.
+    A panel has the columns of one tile, of which there must be a whole number.
     """
     depth, columns = matrix.shape
-    panels = -(-columns // shape.columns)
-    padded = np.zeros((depth, panels * shape.columns), np.int8)
-    padded[:, :columns] = matrix
-    quads = padded.reshape(depth // 4, 4, panels, shape.vectors, shape.width)
+    panels = columns // shape.columns
+    quads = matrix.reshape(depth // 4, 4, panels, shape.vectors, shape.width)
     packed = aligned((panels, depth // 4, shape.vectors, shape.width, 4), np.int8)
     packed[:] = quads.transpose(2, 0, 3, 4, 1)
     return packed
