@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from kokoro_server.audio.captions import Timing
 from kokoro_server.audio.join import Joiner
 from kokoro_server.batching.entry import Outcome
-from kokoro_server.batching.queue import BatchQueue, Job
+from kokoro_server.batching.speech_queue import Job, SpeechQueue
 from kokoro_server.engine import timing, vocab
 from kokoro_server.engine.protocol import SAMPLE_RATE, SAMPLES_PER_FRAME, Audio, Pcm16, Result, Row
 from kokoro_server.engine.voices import VoiceBook
@@ -112,7 +112,9 @@ class Clip:
 
 
 class Synthesizer:
-    def __init__(self, reader: Reader, queue: BatchQueue, voices: VoiceBook, max_text: int, max_silence: float) -> None:
+    def __init__(
+        self, reader: Reader, queue: SpeechQueue, voices: VoiceBook, max_text: int, max_silence: float
+    ) -> None:
         """`max_text` is in characters, `max_silence`, of all pauses of a request, in seconds."""
         self._reader = reader
         self._queue = queue
@@ -145,7 +147,7 @@ class Synthesizer:
         """
         voice = self._voices.canonical(speech.voice)
         job = job or self._queue.job()
-        with self._queue.admit(job):
+        async with self._queue.admission(job):
             items = self._items(speech, streamed=streamed)
             first = await anext(items)
         spoken = deque[Item]()

@@ -13,7 +13,7 @@ from starlette.websockets import WebSocketState
 
 from kokoro_server.api.async_render import AsyncRenderer, Renderers
 from kokoro_server.api.schemas import TTSRequest
-from kokoro_server.batching.queue import Job
+from kokoro_server.batching.speech_queue import Job
 from kokoro_server.engine.protocol import SAMPLE_RATE
 from kokoro_server.errors import KokoroError, NothingToSay
 from kokoro_server.parts import Parts

@@ -23,7 +23,7 @@ from kokoro_server.api.errors import validation_message
 from kokoro_server.api.schemas import BatchRequest, TTSRequest
 from kokoro_server.api.tts import ERRORS, RequestTimeout, batching_enabled, get_parts, new_job
 from kokoro_server.batching.entry import Priority
-from kokoro_server.batching.queue import Job
+from kokoro_server.batching.speech_queue import Job
 from kokoro_server.errors import BadRequest, InvalidInput, KokoroError
 
 router = APIRouter(tags=["speech"])

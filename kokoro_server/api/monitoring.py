@@ -24,7 +24,7 @@ TEST_PHONEMES = ("wˈʌn.", "wˈʌn, tˈu.", "wˈʌn, tˈu, θɹˈi.", "wˈʌn, 
 @router.get("/health/batching")
 async def batching(request: Request) -> dict[str, Any]:
     """What the queue is doing and has done. `status` is `healthy`, `degraded`, `unhealthy` or `disabled`."""
-    return get_parts(request).queue.snapshot()
+    return await get_parts(request).queue.state()
 
 
 @router.get("/metrics", response_class=Response, responses={200: {"content": {"text/plain": {}}}})
@@ -64,6 +64,6 @@ async def _speak(request: Request, phonemes: str, seed: int) -> Outcome:
     tokens = vocab.tokenize(phonemes)
     style = get_parts(request).model.voices.style(DEFAULT_VOICE, len(tokens))
     queue = get_parts(request).queue
-    with queue.admit():
+    async with queue.admission():
         row = Row(tokens, style, seed=seed)
     return await queue.submit(row, voice=DEFAULT_VOICE)

@@ -168,7 +168,7 @@ async def streaming(request: Request) -> dict[str, Any]:
         "bypass_chunks_config": parts.bypass,
         "batching_enabled": parts.queue.options.enabled,
         "streaming_mode": f"bypass-first-{parts.bypass}-chunks",
-        "batch_queue_stats": parts.queue.snapshot(),
+        "batch_queue_stats": await parts.queue.state(),
         "streams": vars(stats),
         "places": {"taken": places.taken, "limit": places.limit},
         "pace": _pace(parts.pace),

@@ -17,7 +17,7 @@ from kokoro_server.api.schemas import ErrorAnswer, TTSRequest, Voice, Voices
 from kokoro_server.audio.encode import ENCODINGS
 from kokoro_server.audio.render import Rendering
 from kokoro_server.batching.entry import Priority
-from kokoro_server.batching.queue import Job
+from kokoro_server.batching.speech_queue import Job
 from kokoro_server.errors import KokoroError
 from kokoro_server.g2p import languages
 from kokoro_server.parts import Parts

@@ -2,6 +2,7 @@
 
 from kokoro_server.batching.entry import FireReason, Outcome, Priority
 from kokoro_server.batching.policy import BatchingOptions, Grouping
-from kokoro_server.batching.queue import BatchQueue, Job
+from kokoro_server.batching.queue import BatchQueue
+from kokoro_server.batching.speech_queue import Job, SpeechQueue
 
-__all__ = ["BatchQueue", "BatchingOptions", "FireReason", "Grouping", "Job", "Outcome", "Priority"]
+__all__ = ["BatchQueue", "BatchingOptions", "FireReason", "Grouping", "Job", "Outcome", "Priority", "SpeechQueue"]

@@ -4,54 +4,26 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import math
-from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from typing import Any
 
 from kokoro_server.batching.admission import Admission
 from kokoro_server.batching.clock import Clock, LoopClock
 from kokoro_server.batching.devices import Devices
 from kokoro_server.batching.entry import Entry, Outcome, Priority
-from kokoro_server.batching.jobs import Rows, in_order
 from kokoro_server.batching.lanes import PriorityLanes
 from kokoro_server.batching.policy import BatchingOptions
+from kokoro_server.batching.speech_queue import Job, SpeechQueue
 from kokoro_server.batching.stats import Stats
 from kokoro_server.batching.supervisor import Supervisor
-from kokoro_server.caller import caller
 from kokoro_server.engine.protocol import Engine, Row
 from kokoro_server.errors import EngineUnavailable, Expired, TooBusy
 from kokoro_server.metrics import Metrics
 
-JOB_BATCHES = 2  # batches' worth of its pieces that a job keeps in the queue
 
-
-@dataclass(slots=True, eq=False)
-class Job:
-    """Pieces that belong to one request: they share its priority, its first deadline and its part of the queue."""
-
-    priority: Priority
-    bypass: int  # first pieces of each text, which have no waiting window
-    urgent: int  # how many of those take the BYPASS lane; the others take NEXT
-    first_deadline: float  # of the first piece alone: the clock of a later one starts when it is enqueued
-    permits: asyncio.Semaphore  # one for each piece in the queue, or made and not yet taken
-    caller: str  # whose turns its pieces take
-    admitted: bool = False  # whether one of its texts has been
-    begun: bool = False  # whether the first piece has been enqueued
-
-    def lane(self, index: int) -> Priority:
-        """The lane of the piece of that number, counted from 0, of one of its texts."""
-        if index < self.bypass:
-            return Priority.BYPASS if index < self.urgent else Priority.NEXT
-        return self.priority
-
-
-class BatchQueue:
-    """Batches rows for one or more engines of the same model, each on a device. Create and use it on one event loop.
-
-    Deadlines are on the clock of `now()` and bound the wait, not the run: an entry that has not started by then fails
-    with Expired. Cancelling the task that awaits an entry takes the entry out of the queue.
+class BatchQueue(SpeechQueue):
+    """Batches rows for one or more engines of the same model, each on a device.
 
     A device that hangs, or whose thread dies again and again, is given up; the others go on. A poisoned device needs a
     new process, as CUDA demands: `on_fatal` is called once, with the reason.
@@ -80,18 +52,20 @@ class BatchQueue:
 
     @property
     def alive(self) -> bool:
-        """Liveness: false when only a restart of the process can help."""
         return self._supervisor.alive
 
     @property
     def ready(self) -> bool:
-        """Readiness: whether `submit` takes anything."""
         return self._supervisor.ready
 
     @property
     def max_batch_size(self) -> int:
         """Rows of one forward pass, as the options and the engines allow."""
         return max(device.policy.max_rows for device in self._devices)
+
+    @property
+    def max_rows(self) -> int:
+        return self._devices.max_rows
 
     def now(self) -> float:
         return self._clock.now()
@@ -110,14 +84,14 @@ class BatchQueue:
     def release(self) -> None:
         self._worker.release()
 
+    @asynccontextmanager
+    async def admission(self, job: Job | None = None) -> AsyncIterator[None]:
+        with self.admit(job):
+            yield
+
     @contextmanager
     def admit(self, job: Job | None = None) -> Iterator[None]:
-        """Enter before any work on a text; leave when its first row is ready to submit.
-
-        Raises TooBusy, with the time to retry after, when the queue is full, the predicted wait is past the deadline,
-        or the caller has too much in the queue. Inside, the text counts as on its way, and an idle device waits a
-        little for it.
-        """
+        """`admission`, where nothing needs to be awaited."""
         self._refuse_if_closed()
         job = job or self.job()
         try:
@@ -135,83 +109,21 @@ class BatchQueue:
             self._waiting.arrived(job.caller, self.now())
             self._worker.wake()
 
-    async def submit(
-        self, row: Row, *, voice: str, priority: Priority = Priority.NORMAL, deadline: float | None = None
-    ) -> Outcome:
-        """Wait for the row's audio. `voice` is its canonical spec, by which entries are grouped."""
-        allowed = self._default_deadline(priority)
-        until = allowed if deadline is None else min(allowed, deadline)
-        return await self._enqueue(row, voice, priority, until, caller.get())
-
-    def job(
-        self,
-        *,
-        priority: Priority = Priority.NORMAL,
-        bypass: int = 0,
-        urgent: int = 1,
-        deadline: float | None = None,
-        ahead: int | None = None,
-    ) -> Job:
-        """A request of one or more texts, to be given to each `submit_job`: together they keep to one job's limit.
-
-        The first `bypass` pieces of each text have no waiting window, and the first `urgent` of those go before all
-        others. `ahead` is the limit of pieces in the queue or made and not yet taken; by default two batches' worth
-        for every device.
-        """
-        latest = math.inf if deadline is None else deadline
-        return Job(
-            priority,
-            bypass,
-            urgent,
-            first_deadline=min(latest, self._default_deadline(priority)),
-            permits=asyncio.Semaphore(ahead or JOB_BATCHES * self._devices.max_rows),
-            caller=caller.get(),
-        )
-
-    def submit_job(self, rows: Rows, *, voice: str, job: Job | None = None) -> AsyncGenerator[Outcome, None]:
-        """The outcomes of a long text's rows, in order. Close the generator to abandon the rest.
-
-        Only about two batches' worth of a job's pieces, for every device, wait at once. The first must start within
-        the queue timeout, each other within the job timeout of when it was enqueued.
-        """
-        owner = job or self.job()
-
-        def enqueue(index: int, row: Row) -> asyncio.Future[Outcome]:
-            # Pieces are held until those before them have been taken, which a slow reader does slowly.
-            return self._enqueue(row, voice, owner.lane(index), self._deadline(owner), owner.caller, detached=True)
-
-        return in_order(rows, enqueue, owner.permits)
-
-    async def submit_only(self, row: Row, voice: str, job: Job) -> Outcome:
-        """`submit_job` for a text that is a single row."""
-        async with job.permits:
-            return await self._enqueue(row, voice, job.lane(0), self._deadline(job), job.caller)
-
-    def later_deadline(self) -> float:
-        """The deadline of a later piece that is enqueued now."""
-        return self._default_deadline(Priority.BULK)
-
-    def _deadline(self, job: Job) -> float:
-        """The deadline of the job's next piece. Its client may have listened for an hour since the first one."""
-        if job.begun:
-            return self.later_deadline()
-        job.begun = True
-        return job.first_deadline
-
     def predicted_wait(self, priority: Priority = Priority.NORMAL) -> float:
         """Seconds until an entry behind all others of its priority would start, by what recent batches took."""
         return self._admission.predicted_wait(priority)
 
     def real_time_factor(self) -> float | None:
-        """Seconds of computing for a second of audio, of a row that runs alone; None if no engine has measured it."""
         return self._devices.real_time_factor
 
     def device_states(self) -> dict[str, str]:
-        """By device: healthy, degraded or lost."""
         return {device.name: device.status for device in self._devices}
 
+    async def state(self) -> dict[str, Any]:
+        return self.snapshot()
+
     def snapshot(self) -> dict[str, Any]:
-        """The state of the queue for the health page; the keys are part of the API."""
+        """`state`, where nothing needs to be awaited."""
         return {
             "batching_enabled": self.options.enabled,
             "status": self._status(),
@@ -258,15 +170,11 @@ class BatchQueue:
         for device in self._devices:
             metrics.watch_device(device.name, running=device.running_rows, up=device.is_up)
 
-    def _default_deadline(self, priority: Priority) -> float:
-        bulk = priority is Priority.BULK
-        return self.now() + (self.options.job_timeout if bulk else self.options.queue_timeout)
-
     def _refuse_if_closed(self) -> None:
         if not self.ready:
             raise EngineUnavailable("the synthesis engine is not running; see /health", retry_after=5.0)
 
-    def _enqueue(
+    def enqueue(
         self, row: Row, voice: str, priority: Priority, deadline: float, owner: str, *, detached: bool = False
     ) -> asyncio.Future[Outcome]:
         self._refuse_if_closed()
