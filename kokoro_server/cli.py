@@ -166,12 +166,11 @@ def _command(name: str) -> Callable[[Settings, argparse.Namespace], int]:
 
 
 def _serve(settings: Settings, options: argparse.Namespace) -> int:
-    from kokoro_server.app import create_app
-    from kokoro_server.serving import run
+    from kokoro_server.processes.run import run
 
     given = {name: getattr(options, name) for name in ("host", "port") if getattr(options, name) is not None}
     settings = settings.model_copy(update=given)
-    run(create_app(settings), settings)
+    run(settings)
     return 0
 
 

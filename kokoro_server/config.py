@@ -60,6 +60,10 @@ class Settings(BaseSettings):
     """Address of the speech server. 0.0.0.0 accepts connections from other machines."""
     port: Port = setting("PORT", 8880)
     """Port of the speech server. 0 takes a free one."""
+    server_processes: Annotated[int, integer(0, 64)] = setting("SERVER_PROCESSES", 0)
+    """Processes that answer requests: they read texts, call G2P, join and encode audio, and share the port. With two or
+    more, the model and its queue are in a process of their own. 0: beside an NVIDIA GPU one for every four cores, else
+    one. On Linux and macOS only."""
     log_level: Annotated[str, choice("debug", "info", "warning", "error")] = setting("LOG_LEVEL", "info")
     """debug, info, warning or error."""
 

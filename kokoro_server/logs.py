@@ -28,9 +28,10 @@ class OneLineFormatter(logging.Formatter):
         return line if line.isprintable() else "".join(c if c.isprintable() else repr(c)[1:-1] for c in line)
 
 
-def configure(level: str) -> None:
+def configure(level: str, process: str | None = None) -> None:
+    """`process` is shown in every line, where several processes write to one log."""
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(OneLineFormatter(FORMAT))
+    handler.setFormatter(OneLineFormatter(FORMAT.replace("%(name)s", f"{process} %(name)s") if process else FORMAT))
     handler.addFilter(RequestIdFilter())
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
     logging.captureWarnings(True)

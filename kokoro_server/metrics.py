@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import operator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client.metrics_core import Metric
 from prometheus_client.process_collector import ProcessCollector
 
 from kokoro_server import degraded
 from kokoro_server.degraded import Condition, Reason
+from kokoro_server.siblings import Family
 
 SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 ROWS = (1, 2, 4, 8, 16, 32, 48, 64, 96, 128)
+HIGHEST = ("tts_degraded", "tts_device_up")  # of several processes' values, the one that holds for all
+LOWEST = ("process_start_time_seconds", "process_max_fds")
 RATIO = (1.0, 1.05, 1.1, 1.2, 1.35, 1.5, 2.0, 3.0, 5.0)
 
 
@@ -23,6 +28,7 @@ class Metrics:
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
+        self.before: Sequence[Family] = ()  # what was counted before this process took over
         self.requests = self._counter("tts_requests_total", "Requests answered", "endpoint", "outcome")
         self.refused = self._counter("tts_requests_refused_total", "Requests refused before they were read", "reason")
         self.key_requests = self._counter("tts_key_requests_total", "Requests accepted, by the key's name", "key")
@@ -66,9 +72,17 @@ class Metrics:
             mine = [condition for condition in conditions if condition.reason is reason]
             self.degraded.labels(reason.value).set_function(partial(_any_set, mine))
 
-    def render(self) -> bytes:
-        """The response to a scrape; its media type is `content_type`."""
-        return generate_latest(self.registry)
+    def families(self) -> list[Family]:
+        """All values, as they can be sent to another process."""
+        own: list[Family] = [
+            (each.name, each.type, each.documentation, [(s.name, s.labels, s.value) for s in each.samples])
+            for each in self.registry.collect()
+        ]
+        return merged([own, self.before]) if self.before else own
+
+    def render(self, others: Sequence[Sequence[Family]] = ()) -> bytes:
+        """The response to a scrape, for this process and `others`; its media type is `content_type`."""
+        return generate_latest(_Collected(merged([self.families(), *others])))
 
     def _counter(self, name: str, documentation: str, *labels: str) -> Counter:
         return Counter(name, documentation, labels, registry=self.registry)
@@ -78,6 +92,49 @@ class Metrics:
 
     def _histogram(self, name: str, documentation: str, buckets: tuple[float, ...] = SECONDS) -> Histogram:
         return Histogram(name, documentation, registry=self.registry, buckets=buckets)
+
+
+class _Collected(CollectorRegistry):
+    """Families that have been collected."""
+
+    def __init__(self, families: Sequence[Family]) -> None:
+        super().__init__()
+        self._families = families
+
+    def collect(self) -> Iterator[Metric]:
+        for name, kind, documentation, samples in self._families:
+            metric = Metric(name, documentation, kind)
+            for sample, labels, value in samples:
+                metric.add_sample(sample, labels, value)
+            yield metric
+
+
+def merged(processes: Sequence[Sequence[Family]]) -> list[Family]:
+    """The metrics of several processes as one: sums, unless a sum would mean nothing."""
+    found: dict[str, tuple[str, str, dict[tuple[str, tuple[tuple[str, str], ...]], float]]] = {}
+    for families in processes:
+        for name, kind, documentation, samples in families:
+            _, _, values = found.setdefault(name, (kind, documentation, {}))
+            for sample, labels, value in samples:
+                key = sample, tuple(labels.items())
+                values[key] = _together(sample)(values[key], value) if key in values else value
+    return [
+        (name, kind, documentation, [(sample, dict(labels), value) for (sample, labels), value in values.items()])
+        for name, (kind, documentation, values) in found.items()
+    ]
+
+
+def accumulated(families: Sequence[Family]) -> list[Family]:
+    """Those that only grow, without what belongs to one process."""
+    return [
+        family for family in families if family[1] in ("counter", "histogram") and not family[0].startswith("process")
+    ]
+
+
+def _together(sample: str) -> Callable[[float, float], float]:
+    if sample in HIGHEST:
+        return max
+    return min if sample in LOWEST or sample.endswith("_created") else operator.add
 
 
 def _any_set(conditions: Sequence[Condition]) -> float:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
-from kokoro_server.batching.queue import BatchQueue
+from kokoro_server.batching.speech_queue import SpeechQueue
 from kokoro_server.config import Settings
 from kokoro_server.degraded import Condition
-from kokoro_server.engine.loader import LoadedModel
-from kokoro_server.g2p.child import G2PChild
+from kokoro_server.engine.voices import VoiceBook
 from kokoro_server.g2p.client import G2PClient
 from kokoro_server.metrics import Metrics
 from kokoro_server.synthesis import Synthesizer
@@ -19,16 +19,50 @@ BYPASS = 2  # pieces
 PACED_BYPASS = 100  # pieces, about ten minutes of speech: by then a slow machine is far enough ahead
 
 
+class Model(Protocol):
+    """What is told of the model, wherever it runs. `LoadedModel` says what each of it is."""
+
+    @property
+    def devices(self) -> Sequence[str]: ...
+    @property
+    def voices(self) -> VoiceBook: ...
+    @property
+    def precision(self) -> str: ...
+    @property
+    def source(self) -> str: ...
+    @property
+    def backend(self) -> str: ...
+    @property
+    def compute(self) -> str: ...
+    @property
+    def kernels(self) -> str: ...
+    @property
+    def conditions(self) -> Sequence[Condition]: ...
+
+
+class G2PProcess(Protocol):
+    """The G2P service that this server runs itself."""
+
+    condition: Condition
+
+    @property
+    def state(self) -> str: ...
+    @property
+    def restarts(self) -> int: ...
+    @property
+    def url(self) -> str: ...
+
+
 @dataclass(frozen=True)
 class Parts:
     """`app.state.parts`."""
 
     settings: Settings
-    model: LoadedModel
+    model: Model
     current_pace: Callable[[], Pace | None]
-    queue: BatchQueue
+    queue: SpeechQueue
     g2p: G2PClient
-    child: G2PChild | None  # the embedded G2P service, unless a remote one is used
+    child: G2PProcess | None  # the embedded G2P service, unless a remote one is used
     synthesizer: Synthesizer
     metrics: Metrics
     conditions: tuple[Condition, ...] = ()  # what can be worse than it should, in any of the parts

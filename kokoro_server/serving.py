@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import ctypes
-import gc
 import logging
 import math
 import signal
 import socket
-import sys
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import uvicorn
 from fastapi import FastAPI
@@ -23,23 +21,22 @@ from kokoro_server.api.shutdown import RunningRequests
 from kokoro_server.api.websocket import MAX_MESSAGE
 from kokoro_server.config import Settings
 from kokoro_server.errors import EngineUnavailable, SetupError
+from kokoro_server.event_loop import freeze_heap, run_on_loop, trim_when_quiet
 from kokoro_server.http_limits.protocol import ConnectionLimits, LimitedServer, limited
 from kokoro_server.machine import thread_count
+from kokoro_server.siblings import Cell, Siblings
 
 log = logging.getLogger(__name__)
 
+MakeServer = Callable[[uvicorn.Config, RunningRequests], "Server"]
+
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
-# Seconds that the event loop may keep the GIL when the device's thread asks for it. That thread asks some twenty times
-# in a batch, and the device is idle while it waits.
-SWITCH_INTERVAL = 0.0002
-GC_THRESHOLD = 10_000  # net new objects that start a collection of the youngest generation
 PING_INTERVAL = 20.0  # seconds, from an answered ping of an open WebSocket to the next
 MAX_UNSENT = 128 * 1024  # bytes that the kernel takes of a connection beyond what it may send: it would take megabytes
 UNREAD_GRACE = 30.0  # seconds after STREAM_IDLE_TIMEOUT in which what is unread may still be taken
 MAX_MESSAGE_BYTES = 4 * MAX_MESSAGE  # of a WebSocket message: no character has more in UTF-8
 SHUTDOWN_GRACE = 10  # seconds that running requests get when the server is asked to stop
 MAX_THREADS = 32  # for encoders and for what reads files or long texts
-QUIET = 5  # seconds without a request, after which freed memory is given back to the system
 
 
 class Server(LimitedServer):
@@ -56,9 +53,7 @@ class Server(LimitedServer):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         if self.started and sockets:
-            host, port = sockets[0].getsockname()[:2]
-            url = f"http://{f'[{host}]' if ':' in host else host}:{port}"
-            log.info("Kokoro Server is ready at %s (a page to try it; the API is at %s/docs)", url, url)
+            log_ready(sockets[0])
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         self._running.stopping = True
@@ -74,6 +69,12 @@ class Server(LimitedServer):
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
         yield
+
+
+def log_ready(listener: socket.socket) -> None:
+    host, port = listener.getsockname()[:2]
+    url = f"http://{f'[{host}]' if ':' in host else host}:{port}"
+    log.info("Kokoro Server is ready at %s (a page to try it; the API is at %s/docs)", url, url)
 
 
 def bind(host: str, port: int) -> socket.socket:
@@ -103,83 +104,51 @@ def bound_unread(sock: socket.socket, seconds: float) -> None:
 
 
 def run(app: FastAPI, settings: Settings) -> None:
-    """Run `serve` on a new event loop: uvloop's where that is installed, which it is not on Windows."""
-    sys.setswitchinterval(SWITCH_INTERVAL)
-    _raise_descriptor_limit()
-    factory: Callable[[], asyncio.AbstractEventLoop] | None = None
-    with contextlib.suppress(ImportError):
-        import uvloop
-
-        factory = uvloop.new_event_loop
-    with asyncio.Runner(loop_factory=factory) as runner:
-        runner.run(serve(app, settings))
+    """Run `serve` on a new event loop."""
+    run_on_loop(serve(app, settings))
 
 
-async def serve(app: FastAPI, settings: Settings) -> None:
+def listen_socket(settings: Settings) -> socket.socket:
+    sock = bind(settings.host, settings.port)
+    bound_unread(sock, settings.stream_idle_timeout + UNREAD_GRACE)
+    return sock
+
+
+async def serve(
+    app: FastAPI, settings: Settings, make_server: MakeServer = Server, listener: socket.socket | None = None
+) -> None:
     """Serve until a signal. Raises SetupError when something is missing, EngineUnavailable when the device is lost."""
     # As many as asyncio would start by itself if it knew of a container's quota.
     threads = min(MAX_THREADS, thread_count() + 4)
     asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(threads, "server"))
-    with bind(settings.host, settings.port) as sock:
-        bound_unread(sock, settings.stream_idle_timeout + UNREAD_GRACE)
+    siblings: Siblings = app.state.siblings
+    with listener or listen_socket(settings) as sock:
+        elsewhere = partial(siblings.total, Cell.CONNECTIONS)
         config = uvicorn.Config(
             app,
             lifespan="off",
             log_config=None,
             access_log=False,
             timeout_graceful_shutdown=SHUTDOWN_GRACE,
-            http=limited(ConnectionLimits(settings.max_connections, settings.read_timeout)),
+            http=limited(ConnectionLimits(settings.max_connections, settings.read_timeout, elsewhere)),
             ws=WebSocketProtocol,
             ws_ping_interval=PING_INTERVAL,
             ws_ping_timeout=settings.stream_idle_timeout,
             ws_max_size=MAX_MESSAGE_BYTES,
             ws_per_message_deflate=False,  # speech hardly shrinks, and the event loop would pay for trying
         )
-        server = Server(config, app.state.running)
+        server = make_server(config, app.state.running)
         app.state.on_device_lost = _stop_on_signals(server)
         with contextlib.suppress(asyncio.CancelledError):
             # We enter the lifespan, not uvicorn, so that a failure can be reported in one line.
             async with app.router.lifespan_context(app):
-                _freeze_heap()
-                trimming = asyncio.create_task(_trim_when_quiet(app.state.running))
+                freeze_heap()
+                trimming = asyncio.create_task(trim_when_quiet(lambda: app.state.running.busy))
                 await server.serve(sockets=[sock])
                 trimming.cancel()
                 log.info("stopping")
     if app.state.device_lost:
         raise EngineUnavailable(f"ended because the device is lost: {app.state.device_lost}")
-
-
-def _raise_descriptor_limit() -> None:
-    """A shell often allows 1,024 open files and lets a process ask for more; each connection is one."""
-    with contextlib.suppress(ImportError, ValueError, OSError):  # Windows has no such module
-        import resource
-
-        _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
-
-
-def _freeze_heap() -> None:
-    """Exempt the objects that exist by now from garbage collection, as they stay until the end.
-
-    With torch there are a million of them, and to scan them all stops everything for a third of a second.
-    """
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(GC_THRESHOLD, 20, 20)
-
-
-async def _trim_when_quiet(running: RunningRequests) -> None:
-    """Give freed memory back to the system. glibc by itself keeps all that lies below a block still in use."""
-    try:
-        trim = ctypes.CDLL("libc.so.6").malloc_trim
-    except (OSError, AttributeError):  # another system, another libc
-        return
-    quiet = QUIET
-    while True:
-        await asyncio.sleep(1)
-        quiet = 0 if running.busy else quiet + 1
-        if quiet == QUIET:
-            await asyncio.to_thread(trim, 0)
 
 
 def _stop_on_signals(server: Server) -> Callable[[], None]:

@@ -11,7 +11,9 @@ from fastapi.responses import JSONResponse
 from kokoro_server import __version__, degraded
 from kokoro_server.api.tts import get_parts
 from kokoro_server.config import without_credentials
+from kokoro_server.degraded import Degradation
 from kokoro_server.errors import KokoroError
+from kokoro_server.siblings import Siblings
 
 router = APIRouter(tags=["health"])
 
@@ -29,7 +31,7 @@ async def health(request: Request) -> dict[str, Any]:
     return {
         "status": "ok" if healthy else "degraded",
         "version": __version__,
-        "device": ", ".join(engine.device for engine in parts.model.engines),
+        "device": ", ".join(parts.model.devices),
         "devices": devices,
         "backend": parts.model.backend,
         "compute": parts.model.compute,
@@ -38,6 +40,7 @@ async def health(request: Request) -> dict[str, Any]:
         "voices": len(parts.model.voices.names()),
         "g2p": g2p,
         "degraded": worse,
+        **({"processes": processes} if (processes := request.app.state.siblings.processes()) else {}),
     }
 
 
@@ -48,8 +51,16 @@ def _degradations(request: Request) -> list[dict[str, str]]:
             "message": each.message,
             "since": datetime.fromtimestamp(each.since, UTC).isoformat(timespec="seconds"),
         }
-        for each in degraded.current(get_parts(request).conditions)
+        for each in _current(request)
     ]
+
+
+def _current(request: Request) -> list[Degradation]:
+    """What is worse in any process of the server, oldest first; what several see is told once."""
+    siblings: Siblings = request.app.state.siblings
+    found = [*degraded.current(get_parts(request).conditions), *siblings.degradations()]
+    found.sort(key=lambda each: each.since)
+    return list({(each.reason, each.message): each for each in reversed(found)}.values())[::-1]
 
 
 async def _g2p(request: Request) -> dict[str, Any]:

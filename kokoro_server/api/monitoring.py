@@ -14,6 +14,7 @@ from kokoro_server.batching.entry import Outcome
 from kokoro_server.engine import vocab
 from kokoro_server.engine.protocol import SAMPLE_RATE, Row
 from kokoro_server.errors import TooBusy, for_client
+from kokoro_server.siblings import Siblings
 
 router = APIRouter(tags=["batching"])
 
@@ -31,7 +32,8 @@ async def batching(request: Request) -> dict[str, Any]:
 async def metrics(request: Request) -> Response:
     """Metrics in Prometheus' text format."""
     metrics = get_parts(request).metrics
-    return Response(metrics.render(), headers={"Content-Type": metrics.content_type})
+    siblings: Siblings = request.app.state.siblings
+    return Response(metrics.render(siblings.metrics()), headers={"Content-Type": metrics.content_type})
 
 
 @router.post("/test/batching", responses={status: ERRORS[status] for status in (429, 503, 504)})

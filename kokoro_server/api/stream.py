@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from contextlib import aclosing, contextmanager
 from typing import Any, TypeVar
 
@@ -169,10 +169,14 @@ async def streaming(request: Request) -> dict[str, Any]:
         "batching_enabled": parts.queue.options.enabled,
         "streaming_mode": f"bypass-first-{parts.bypass}-chunks",
         "batch_queue_stats": await parts.queue.state(),
-        "streams": vars(stats),
+        "streams": _sums([vars(stats), *request.app.state.siblings.streams()]),
         "places": {"taken": places.taken, "limit": places.limit},
         "pace": _pace(parts.pace),
     }
+
+
+def _sums(processes: Sequence[Mapping[str, int]]) -> dict[str, int]:
+    return {name: sum(streams.get(name, 0) for streams in processes) for name in processes[0]}
 
 
 def _pace(pace: Pace | None) -> dict[str, Any] | None:

@@ -8,6 +8,7 @@ from typing import Literal
 
 from kokoro_server.batching.entry import Entry, FireReason, Priority
 from kokoro_server.batching.lanes import CANDIDATE_BATCHES, OVERTAKE_LIMIT, PriorityLanes
+from kokoro_server.config import Settings
 from kokoro_server.engine.protocol import Limits
 
 NEARLY_FULL = 0.8  # of the rows or of the budget: not worth waiting for more
@@ -39,6 +40,22 @@ class BatchingOptions:
     queue_timeout: float = 30.0  # seconds that an interactive entry may wait
     job_timeout: float = 600.0  # seconds that a bulk entry or a later piece of a long text may wait
     engine_timeout: float = 60.0  # seconds that one forward pass may take
+
+    @classmethod
+    def of(cls, settings: Settings) -> BatchingOptions:
+        return cls(
+            enabled=settings.batching,
+            max_batch_size=settings.max_batch_rows,
+            max_batch_text_length=settings.max_batch_tokens,
+            max_wait_ms=settings.max_wait_ms,
+            min_wait_ms=settings.min_wait_ms,
+            grouping=settings.grouping,
+            max_queue_size=settings.max_queue_size,
+            max_queued_seconds=settings.max_queued_seconds,
+            queue_timeout=settings.queue_timeout,
+            job_timeout=settings.job_timeout,
+            engine_timeout=settings.engine_timeout,
+        )
 
     def row_limit(self, limits: Limits) -> int:
         if not self.enabled:

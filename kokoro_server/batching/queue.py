@@ -64,6 +64,10 @@ class BatchQueue(SpeechQueue):
         return max(device.policy.max_rows for device in self._devices)
 
     @property
+    def busy(self) -> bool:
+        return bool(self._waiting) or not self._devices.idle
+
+    @property
     def max_rows(self) -> int:
         return self._devices.max_rows
 
@@ -92,21 +96,27 @@ class BatchQueue(SpeechQueue):
     @contextmanager
     def admit(self, job: Job | None = None) -> Iterator[None]:
         """`admission`, where nothing needs to be awaited."""
-        self._refuse_if_closed()
         job = job or self.job()
+        with self.admit_text(job.caller, job.priority, job.first_deadline, admitted=job.admitted):
+            job.admitted = True
+            yield
+
+    @contextmanager
+    def admit_text(self, owner: str, priority: Priority, deadline: float, *, admitted: bool) -> Iterator[None]:
+        """`admission` of a text of the caller `owner`. `admitted`: another one of the same request has been."""
+        self._refuse_if_closed()
         try:
-            self._admission.check(job.caller, job.priority, job.first_deadline)
-            if not job.admitted:  # the texts of one request are let in together, as the pieces of a long text are
-                self._admission.check_queued_audio(job.caller, job.priority)
+            self._admission.check(owner, priority, deadline)
+            if not admitted:  # the texts of one request are let in together, as the pieces of a long text are
+                self._admission.check_queued_audio(owner, priority)
         except TooBusy:
             self._stats.rejected += 1
             raise
-        job.admitted = True
-        self._waiting.expect(job.caller)
+        self._waiting.expect(owner)
         try:
             yield
         finally:
-            self._waiting.arrived(job.caller, self.now())
+            self._waiting.arrived(owner, self.now())
             self._worker.wake()
 
     def predicted_wait(self, priority: Priority = Priority.NORMAL) -> float:

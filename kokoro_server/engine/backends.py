@@ -64,6 +64,14 @@ def finds_gpu() -> bool:
     return any(devices.is_available(kind) for kind in GPUS)
 
 
+def expects_nvidia_gpu(settings: Settings) -> bool:
+    """Whether the model is likely to run on an NVIDIA GPU. Nothing is imported to find out, so torch may disagree."""
+    _, devices = named_devices(settings)
+    if any(device.startswith("cuda") for device in devices):
+        return True
+    return "auto" in devices and settings.backend != "onnx" and not missing("torch") and _nvidia_gpus() > 0
+
+
 def unused_gpu(settings: Settings, backend: str) -> str | None:
     """Why an NVIDIA GPU of this machine is not used, if the settings leave it to the server and it is not."""
     _, devices = named_devices(settings)

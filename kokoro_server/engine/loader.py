@@ -45,6 +45,10 @@ class LoadedModel:
     kernels: str = "torch"
     conditions: tuple[Condition, ...] = ()
 
+    @property
+    def devices(self) -> tuple[str, ...]:
+        return tuple(engine.device for engine in self.engines)
+
     def measure(self) -> None:
         """Let the engines that may be slow measure their speed. Takes about a second of all cores."""
         for engine in self.engines:

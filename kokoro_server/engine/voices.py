@@ -68,6 +68,7 @@ class VoiceBook:
     """The voices of one folder: raw `.bin` and `.pt` packs, read when first asked for."""
 
     def __init__(self, folder: Path) -> None:
+        self.folder = folder
         self._files = _find(folder)
         self._pack: Callable[[str], Pack] = lru_cache(CACHED_PACKS)(self._load)
 

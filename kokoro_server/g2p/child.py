@@ -124,7 +124,7 @@ class G2PChild:
             stdin=PIPE,
             stdout=PIPE,
             stderr=PIPE,
-            env=os.environ | {"PYTHONPATH": _python_path(), "PYTHONUTF8": "1", "TMPDIR": self._temp_dir.name},
+            env=os.environ | {"PYTHONPATH": python_path(), "PYTHONUTF8": "1", "TMPDIR": self._temp_dir.name},
             start_new_session=True,
         )
         self._log_relay = asyncio.create_task(self._relay_log(process), name="g2p-log")
@@ -213,6 +213,6 @@ async def _read_line(stream: asyncio.StreamReader) -> bytes:
         return await stream.read(overrun.consumed)
 
 
-def _python_path() -> str:
+def python_path() -> str:
     """So that the child runs the same code as this process, wherever it was imported from."""
     return os.pathsep.join(filter(None, (str(_PACKAGE_ROOT), os.environ.get("PYTHONPATH"))))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Callable
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any, ClassVar, cast
@@ -26,6 +27,7 @@ CROWDED = "crowded"  # set in a request's scope when there are too many connecti
 class ConnectionLimits:
     connections: int
     seconds: float  # in which a client must send the head of a request
+    elsewhere: Callable[[], int] = lambda: 0  # connections that other processes have, which count too
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +138,7 @@ class LimitedProtocol(HttpToolsProtocol):
         return self.cycle is not None and not self.cycle.response_complete
 
     def _is_crowded(self, spare: int = 0) -> bool:
-        return len(self.connections) > self.limits.connections + spare
+        return len(self.connections) + self.limits.elsewhere() > self.limits.connections + spare
 
     def _check_head(self) -> Refusal | None:
         if len(self.url) > MAX_TARGET:

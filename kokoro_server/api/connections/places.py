@@ -8,6 +8,7 @@ from starlette.requests import Request
 
 from kokoro_server.errors import TooBusy
 from kokoro_server.metrics import Metrics
+from kokoro_server.siblings import Cell, Siblings
 
 RETRY_AFTER = 5.0  # seconds: a guess, as nobody knows when a listener will have heard enough
 
@@ -26,22 +27,32 @@ class StreamStats:
 class StreamPlaces:
     """A place for each open stream and WebSocket, from its request to its end. It is `app.state.places`."""
 
-    def __init__(self, limit: int, metrics: Metrics) -> None:
+    def __init__(self, limit: int, metrics: Metrics, siblings: Siblings) -> None:
         self.limit = limit
-        self.taken = 0
-        metrics.streams_open.set_function(lambda: self.taken)
+        self._own = 0
+        self._siblings = siblings
+        metrics.streams_open.set_function(lambda: self._own)
+
+    @property
+    def taken(self) -> int:
+        """In all processes of the server."""
+        return self._own + self._siblings.total(Cell.STREAMS)
 
     def take(self) -> None:
         """Raises TooBusy when there is none. Each must be given back by `release`."""
-        if self.taken >= self.limit:
+        if (taken := self.taken) >= self.limit:
             raise TooBusy(
-                f"{self.taken} streams and WebSockets are open, the most allowed is {self.limit} (MAX_STREAMS)",
+                f"{taken} streams and WebSockets are open, the most allowed is {self.limit} (MAX_STREAMS)",
                 retry_after=RETRY_AFTER,
             )
-        self.taken += 1
+        self._change(+1)
 
     def release(self) -> None:
-        self.taken -= 1
+        self._change(-1)
+
+    def _change(self, by: int) -> None:
+        self._own += by
+        self._siblings.show(Cell.STREAMS, self._own)
 
 
 def take_place(request: Request) -> None:

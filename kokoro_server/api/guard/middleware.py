@@ -14,9 +14,9 @@ from kokoro_server import access
 from kokoro_server.access import ApiKey
 from kokoro_server.api import errors
 from kokoro_server.api.guard.credentials import SUBPROTOCOL, take_key
-from kokoro_server.api.guard.limits import Limits
 from kokoro_server.api.guard.origins import Origins, answer_preflight, is_preflight, with_headers
 from kokoro_server.caller import caller
+from kokoro_server.caller_limits import CallerLimits
 from kokoro_server.config import Settings
 from kokoro_server.errors import ConfigError, Forbidden, KokoroError, Unauthorized
 from kokoro_server.metrics import Metrics
@@ -52,11 +52,13 @@ def configured_keys(settings: Settings) -> tuple[ApiKey, ...]:
 class Guard:
     """ASGI middleware, just inside the access log. Refuses with 401, 403 or 429, and sets `caller`."""
 
-    def __init__(self, app: ASGIApp, settings: Settings, keys: tuple[ApiKey, ...], metrics: Metrics) -> None:
+    def __init__(
+        self, app: ASGIApp, settings: Settings, keys: tuple[ApiKey, ...], metrics: Metrics, limits: CallerLimits
+    ) -> None:
         self.app = app
         self._keys = keys
         self._origins = Origins(settings)
-        self._limits = Limits(settings.rate_limit, settings.max_concurrent_requests)
+        self._limits = limits
         self._open_page = settings.open_page
         self._open_metrics = settings.open_metrics
         self._metrics = metrics
@@ -75,9 +77,9 @@ class Guard:
                 if is_preflight(scope, headers):
                     await answer_preflight(headers, send)
                     return
-            name = self._identify(scope, headers)
+            name = await self._identify(scope, headers)
             if is_limited := _is_limited(scope):
-                self._limits.enter(name)
+                await self._limits.enter(name)
         except KokoroError as error:
             await self._refuse(error, scope, receive, send)
             return
@@ -93,7 +95,7 @@ class Guard:
             if is_limited:
                 self._limits.leave(name)
 
-    def _identify(self, scope: Scope, headers: Mapping[bytes, bytes]) -> str:
+    async def _identify(self, scope: Scope, headers: Mapping[bytes, bytes]) -> str:
         """Whom the request is counted for."""
         address = ADDRESS + _network(scope["client"][0]) if scope.get("client") else "-"
         key = take_key(scope, headers)
@@ -107,7 +109,7 @@ class Guard:
             return address
         if key is None:
             raise Unauthorized(NO_KEY)
-        self._limits.count(address)  # guesses are limited too
+        await self._limits.count(address)  # guesses are limited too
         raise Unauthorized(WRONG_KEY)
 
     def _is_open(self, path: str) -> bool:

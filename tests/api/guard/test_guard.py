@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 from starlette.types import Message, Receive, Scope, Send
 
+from kokoro_server import caller_limits as limits
 from kokoro_server.api.access_log import AccessLog
 from kokoro_server.api.errors import on_unexpected
-from kokoro_server.api.guard import limits
-from kokoro_server.api.guard.limits import RateLimit
 from kokoro_server.api.guard.middleware import Guard, configured_keys
 from kokoro_server.caller import caller
+from kokoro_server.caller_limits import RateLimit
 from kokoro_server.config import Settings
 from kokoro_server.metrics import Metrics
 

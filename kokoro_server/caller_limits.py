@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections import Counter, OrderedDict
 from collections.abc import Callable
+from typing import Protocol
 
 from kokoro_server.errors import RateLimited, TooManyAtOnce
 
@@ -69,3 +70,27 @@ class Limits:
             self._running[caller] -= 1
             if not self._running[caller]:
                 del self._running[caller]
+
+
+class CallerLimits(Protocol):
+    """`Limits`, wherever they are counted."""
+
+    async def enter(self, caller: str) -> None: ...
+
+    async def count(self, caller: str) -> None: ...
+
+    def leave(self, caller: str) -> None: ...
+
+
+class LocalLimits:
+    """`CallerLimits` that are counted in this process."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self.leave = limits.leave
+
+    async def enter(self, caller: str) -> None:
+        self._limits.enter(caller)
+
+    async def count(self, caller: str) -> None:
+        self._limits.count(caller)

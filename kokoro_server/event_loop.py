@@ -1,0 +1,63 @@
+"""What every process that serves needs of its event loop, its descriptors and its memory."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ctypes
+import gc
+import sys
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+# Seconds that the event loop may keep the GIL when the device's thread asks for it. That thread asks some twenty times
+# in a batch, and the device is idle while it waits.
+SWITCH_INTERVAL = 0.0002
+GC_THRESHOLD = 10_000  # net new objects that start a collection of the youngest generation
+QUIET = 5  # seconds without a request, after which freed memory is given back to the system
+
+
+def run_on_loop(main: Coroutine[Any, Any, None]) -> None:
+    """Run it on a new event loop: uvloop's where that is installed, which it is not on Windows."""
+    sys.setswitchinterval(SWITCH_INTERVAL)
+    _raise_descriptor_limit()
+    factory: Callable[[], asyncio.AbstractEventLoop] | None = None
+    with contextlib.suppress(ImportError):
+        import uvloop
+
+        factory = uvloop.new_event_loop
+    with asyncio.Runner(loop_factory=factory) as runner:
+        runner.run(main)
+
+
+def _raise_descriptor_limit() -> None:
+    """A shell often allows 1,024 open files and lets a process ask for more; each connection is one."""
+    with contextlib.suppress(ImportError, ValueError, OSError):  # Windows has no such module
+        import resource
+
+        _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+
+
+def freeze_heap() -> None:
+    """Exempt the objects that exist by now from garbage collection, as they stay until the end.
+
+    With torch there are a million of them, and to scan them all stops everything for a third of a second.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(GC_THRESHOLD, 20, 20)
+
+
+async def trim_when_quiet(is_busy: Callable[[], bool]) -> None:
+    """Give freed memory back to the system. glibc by itself keeps all that lies below a block still in use."""
+    try:
+        trim = ctypes.CDLL("libc.so.6").malloc_trim
+    except (OSError, AttributeError):  # another system, another libc
+        return
+    quiet = QUIET
+    while True:
+        await asyncio.sleep(1)
+        quiet = 0 if is_busy() else quiet + 1
+        if quiet == QUIET:
+            await asyncio.to_thread(trim, 0)

@@ -1,0 +1,91 @@
+"""A page of shared memory on which every process of a server shows its state, for all others to see."""
+
+from __future__ import annotations
+
+import json
+import mmap
+import os
+import struct
+from typing import Any
+
+from kokoro_server.link.arena import anonymous_file
+
+SLOT_BYTES = 1 << 20
+CELLS = 8  # numbers of a slot that others read at once; what is published may be a second old
+CELLS_AT = 16
+TEXTS_AT = CELLS_AT + 8 * CELLS
+TEXT_BYTES = (SLOT_BYTES - TEXTS_AT) // 2
+VERSION = struct.Struct("<Q")  # counts what was published: the last one is in the first text or, if odd, the second
+LENGTH = struct.Struct("<I")
+
+
+class Board:
+    """A slot for each process: it alone writes there. It outlives the processes, but not the supervisor and all fronts.
+
+    The file has no name: whoever starts a process gives it the descriptor.
+    """
+
+    def __init__(self, fd: int) -> None:
+        self.fd = fd
+        self._memory = mmap.mmap(fd, 0)
+        self.slots = tuple(Slot(self._memory, number) for number in range(len(self._memory) // SLOT_BYTES))
+
+    @classmethod
+    def create(cls, slots: int) -> Board:
+        return cls(anonymous_file(slots * SLOT_BYTES))
+
+    def close(self) -> None:
+        for slot in self.slots:
+            slot.close()
+        self._memory.close()
+        os.close(self.fd)
+
+
+class Slot:
+    """A process's part of the board: its cells, and a document.
+
+    There is room for two documents. A process that is killed while it writes one leaves the other.
+    """
+
+    def __init__(self, memory: mmap.mmap, number: int) -> None:
+        self._bytes = memoryview(memory)[number * SLOT_BYTES : (number + 1) * SLOT_BYTES]
+        self.cells = self._bytes[CELLS_AT:TEXTS_AT].cast("q")
+        self._read: tuple[int, dict[str, Any]] = (0, {})
+
+    @property
+    def version(self) -> int:
+        version: int = VERSION.unpack_from(self._bytes)[0]
+        return version
+
+    def publish(self, document: dict[str, Any]) -> None:
+        text = json.dumps(document).encode()
+        if len(text) > TEXT_BYTES - LENGTH.size:
+            raise ValueError(f"{len(text)} bytes are too many for the board")
+        version = self.version + 1
+        start = self._start(version)
+        self._bytes[start + LENGTH.size : start + LENGTH.size + len(text)] = text
+        LENGTH.pack_into(self._bytes, start, len(text))
+        VERSION.pack_into(self._bytes, 0, version)
+
+    def read(self) -> dict[str, Any]:
+        """What was published last; empty if nothing was. Do not change it."""
+        while (version := self.version) != self._read[0]:
+            start = self._start(version)
+            text = bytes(
+                self._bytes[start + LENGTH.size : start + LENGTH.size + LENGTH.unpack_from(self._bytes, start)[0]]
+            )
+            if self.version <= version + 1:  # else it may have been overwritten meanwhile
+                self._read = version, json.loads(text)
+        return self._read[1]
+
+    def clear_cells(self) -> None:
+        for index in range(CELLS):
+            self.cells[index] = 0
+
+    def close(self) -> None:
+        self.cells.release()
+        self._bytes.release()
+
+    @staticmethod
+    def _start(version: int) -> int:
+        return TEXTS_AT + (version % 2) * TEXT_BYTES

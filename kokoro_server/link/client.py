@@ -1,0 +1,276 @@
+"""A front's end of the link: the queue of the engine process, as if it were in this process."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import socket
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any, cast
+
+from kokoro_server.batching.entry import Outcome, Priority
+from kokoro_server.batching.policy import BatchingOptions
+from kokoro_server.batching.speech_queue import Job, SpeechQueue
+from kokoro_server.degraded import Condition, Reason
+from kokoro_server.engine.protocol import Row
+from kokoro_server.errors import EngineUnavailable
+from kokoro_server.link import wire
+from kokoro_server.link.arena import ArenaView
+from kokoro_server.link.wire import Frames, Kind, OutcomeHead, Submission
+
+CONNECT_INTERVAL = 0.1  # seconds between two attempts to reach the engine process
+CONNECT_TIMEOUT = 5.0
+STATE_TIMEOUT = 5.0
+RETRY_AFTER = 5.0  # seconds; an engine process that died needs as long, or some more
+GONE = "the engine process has ended and is being restarted; try again"
+
+Answer = asyncio.Future[Any]
+
+
+class RemoteQueue(SpeechQueue):
+    """The queue of the engine process. While that is away, everything is refused with EngineUnavailable.
+
+    It connects again by itself, from `start` to `stop`.
+    """
+
+    def __init__(self, path: Path, options: BatchingOptions) -> None:
+        self.options = options
+        self.facts: dict[str, Any] = {}  # of the model, once connected
+        self._path = path
+        self._numbers = itertools.count(1)
+        self._link: EngineConnection | None = None
+        self._status: dict[str, Any] = {"alive": True, "ready": False, "devices": {}, "real_time_factor": None}
+        self._state: dict[str, Any] = {}  # as it was last told
+        self.condition = Condition(Reason.ENGINE)
+        self._greeted = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+
+    async def start(self) -> None:
+        """Returns when the engine process has been reached."""
+        self._task = asyncio.create_task(self._stay_connected(), name="engine-link")
+        await self._greeted.wait()
+
+    async def stop(self) -> None:
+        if self._task:
+            self._task.cancel()
+            await asyncio.wait({self._task})
+
+    @property
+    def alive(self) -> bool:
+        # An engine process without a device ends and is started anew, while this process goes on.
+        return True
+
+    @property
+    def ready(self) -> bool:
+        return self._link is not None and bool(self._status["ready"])
+
+    @property
+    def max_rows(self) -> int:
+        return int(self.facts["max_rows"])
+
+    def now(self) -> float:
+        return time.monotonic()  # one clock for all processes of a machine
+
+    def real_time_factor(self) -> float | None:
+        factor: float | None = self._status["real_time_factor"]
+        return factor
+
+    def device_states(self) -> dict[str, str]:
+        devices: dict[str, str] = self._status["devices"]
+        return devices if self._link else dict.fromkeys(devices, "lost")
+
+    async def state(self) -> dict[str, Any]:
+        try:
+            async with asyncio.timeout(STATE_TIMEOUT):
+                self._state = await self.ask(Kind.ASK_STATE)
+        except (EngineUnavailable, TimeoutError):
+            queue = self._state.get("queue_status", {}) | {
+                "current_size": 0,
+                "running_rows": 0,
+                "worker_running": False,
+            }
+            return self._state | {"status": "unhealthy", "queue_status": queue}
+        return self._state
+
+    @asynccontextmanager
+    async def admission(self, job: Job | None = None) -> AsyncIterator[None]:
+        job = job or self.job()
+        number, link = next(self._numbers), self._connected()
+        message = wire.admit(number, job.first_deadline, job.priority, job.caller, admitted=job.admitted)
+        try:
+            await link.request(number, message)
+            job.admitted = True
+            yield
+        finally:  # also when it was cancelled before the answer came
+            link.send(wire.named(Kind.ARRIVED, number))
+
+    def enqueue(
+        self,
+        row: Row,
+        voice: str,
+        priority: Priority,
+        deadline: float,
+        owner: str,
+        *,
+        detached: bool = False,  # noqa: ARG002 (what arrives is a copy of its own in any case)
+    ) -> asyncio.Future[Outcome]:
+        link = self._connected()
+        number = next(self._numbers)
+        future = link.request(number, Submission(number, row, voice, priority, deadline, owner).encode())
+        future.add_done_callback(partial(link.cancel_if_abandoned, number))
+        return future
+
+    async def ask(self, kind: Kind, name: str = "") -> Any:
+        """Send a request that is answered, and wait for that."""
+        number = next(self._numbers)
+        return await self._connected().request(number, wire.named(kind, number, name))
+
+    def tell(self, kind: Kind, name: str) -> None:
+        """Send what has no answer, unless there is nobody any more to whom it would matter."""
+        if self._link:
+            self._link.send(wire.named(kind, 0, name))
+
+    def take_status(self, link: EngineConnection, status: dict[str, Any]) -> None:
+        self.facts = status.pop("facts", self.facts)
+        self._state = status.pop("state", self._state)
+        self._status = status
+        self._link = link
+        self.condition.clear()
+        self._greeted.set()
+
+    def _connected(self) -> EngineConnection:
+        if self._link is None:
+            raise EngineUnavailable(GONE, retry_after=RETRY_AFTER)
+        return self._link
+
+    async def _stay_connected(self) -> None:
+        while True:
+            try:
+                link = await self._connect()
+            except OSError:
+                await asyncio.sleep(CONNECT_INTERVAL)
+                continue
+            try:
+                await link.closed
+            finally:
+                self._link = None
+                link.close()
+            self.condition.set("the engine process has ended; until it is back, requests are answered with 503")
+
+    async def _connect(self) -> EngineConnection:
+        connected, fd = await asyncio.to_thread(self._dial)
+        view = ArenaView(fd)
+        loop = asyncio.get_running_loop()
+        _, link = await loop.create_unix_connection(partial(EngineConnection, self, view), sock=connected)
+        return link
+
+    def _dial(self) -> tuple[socket.socket, int]:
+        """A connection, and the file of the shared memory, which comes with its first byte."""
+        connected = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            connected.settimeout(CONNECT_TIMEOUT)
+            connected.connect(str(self._path))
+            _, fds, _, _ = socket.recv_fds(connected, 1, 1)
+            if not fds:
+                raise ConnectionResetError("the engine process closed the connection")
+        except BaseException:
+            connected.close()
+            raise
+        connected.setblocking(False)
+        return connected, fds[0]
+
+
+class EngineConnection(asyncio.Protocol):
+    """A connection to the engine process, and what waits for its answers."""
+
+    def __init__(self, queue: RemoteQueue, view: ArenaView) -> None:
+        self._queue = queue
+        self._view = view
+        self._frames = Frames()
+        self._waiting: dict[int, Answer] = {}
+        self._transport: asyncio.Transport | None = None
+        self.closed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+
+    def connection_lost(self, _error: Exception | None) -> None:
+        self._transport = None
+        waiting, self._waiting = self._waiting, {}
+        for answer in waiting.values():
+            if not answer.done():
+                answer.set_exception(EngineUnavailable(GONE, retry_after=RETRY_AFTER))
+        self._view.close()
+        if not self.closed.done():
+            self.closed.set_result(None)
+
+    def close(self) -> None:
+        if self._transport:
+            self._transport.close()
+
+    def send(self, message: bytes) -> None:
+        if self._transport:
+            self._transport.write(message)
+
+    def request(self, number: int, message: bytes) -> Answer:
+        """Send a message; the future is the answer with the same number."""
+        answer: Answer = asyncio.get_running_loop().create_future()
+        if self._transport is None:
+            answer.set_exception(EngineUnavailable(GONE, retry_after=RETRY_AFTER))
+            return answer
+        self._waiting[number] = answer
+        self._transport.write(message)
+        return answer
+
+    def cancel_if_abandoned(self, number: int, answer: Answer) -> None:
+        if answer.cancelled():
+            self._waiting.pop(number, None)
+            self.send(wire.named(Kind.CANCEL, number))
+
+    def data_received(self, data: bytes) -> None:
+        for kind, body in self._frames.feed(data):
+            if kind == Kind.OUTCOME:
+                self._take_outcome(OutcomeHead.decode(body))
+            elif kind == Kind.STATUS:
+                self._queue.take_status(self, wire.read_document(body)[1])
+            elif answer := self._pop(wire.ID.unpack_from(body)[0]):
+                if kind == Kind.FAILURE:
+                    answer.set_exception(wire.read_failure(body))
+                else:
+                    answer.set_result(wire.read_document(body)[1] if kind == Kind.STATE else None)
+
+    def _take_outcome(self, head: OutcomeHead) -> None:
+        if answer := self._pop(head.id):
+            result = self._view.take(head)
+            answer.set_result(Outcome(result, head.queue_ms, head.inference_ms, head.batch_size, head.reason))
+        if not head.audio & wire.INLINE:
+            self.send(wire.named(Kind.RELEASE, head.offset))
+
+    def _pop(self, number: int) -> Answer | None:
+        """Who waits for the answer of that number, if somebody still does."""
+        answer = self._waiting.pop(number, None)
+        return answer if answer and not answer.done() else None
+
+
+class SharedLimits:
+    """`CallerLimits` that the engine process counts for all fronts. Without limits nothing is asked."""
+
+    def __init__(self, queue: RemoteQueue, *, limited: bool) -> None:
+        self._queue = queue
+        self._limited = limited
+
+    async def enter(self, caller: str) -> None:
+        if self._limited:
+            await self._queue.ask(Kind.ENTER, caller)
+
+    async def count(self, caller: str) -> None:
+        if self._limited:
+            await self._queue.ask(Kind.COUNT, caller)
+
+    def leave(self, caller: str) -> None:
+        if self._limited:
+            self._queue.tell(Kind.LEAVE, caller)

@@ -1,0 +1,231 @@
+"""The engine process's end of the link: fronts connect, submit rows and get their outcomes."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import socket
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from functools import partial
+from pathlib import Path
+from typing import Any, cast
+
+from kokoro_server.batching.entry import Outcome
+from kokoro_server.batching.queue import BatchQueue
+from kokoro_server.caller_limits import Limits
+from kokoro_server.errors import KokoroError
+from kokoro_server.link import wire
+from kokoro_server.link.arena import Arena
+from kokoro_server.link.wire import Frames, Kind, OutcomeHead, Submission
+
+log = logging.getLogger(__name__)
+
+STATUS_INTERVAL = 0.5  # seconds between two looks at what fronts are told unasked
+
+
+class LinkServer:
+    """Listens at a path. What a front has in the queue ends with its connection.
+
+    `facts` are told to every front that connects: what it must know of the model.
+    """
+
+    def __init__(self, queue: BatchQueue, limits: Limits, facts: dict[str, Any], arena: Arena | None = None) -> None:
+        self.queue = queue
+        self.limits = limits
+        self.arena = arena or Arena()
+        self.connections: set[FrontConnection] = set()
+        self._facts = facts
+        self._listener: socket.socket | None = None
+        self._tasks: list[asyncio.Task[None]] = []
+
+    def start(self, path: Path) -> None:
+        path.unlink(missing_ok=True)  # of an engine process that was killed
+        self._listener = listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        listener.setblocking(False)
+        listener.bind(str(path))
+        listener.listen()
+        self._tasks = [asyncio.create_task(self._accept(listener)), asyncio.create_task(self._tell_status())]
+
+    async def stop(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        if self._listener:
+            self._listener.close()
+        for connection in list(self.connections):
+            connection.close()
+        while self.connections:  # noqa: ASYNC110 (until what was written has been sent)
+            await asyncio.sleep(0.01)
+        self.arena.close()
+
+    async def _accept(self, listener: socket.socket) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            connected, _ = await loop.sock_accept(listener)
+            try:
+                socket.send_fds(connected, [b"A"], [self.arena.fd])
+                await loop.connect_accepted_socket(partial(FrontConnection, self), connected)
+            except OSError as error:  # it has gone again
+                log.warning("a front could not connect error=%r", error)
+                connected.close()
+
+    async def _tell_status(self) -> None:
+        told = self._status()
+        while True:
+            await asyncio.sleep(STATUS_INTERVAL)
+            if (status := self._status()) != told:
+                told = status
+                for connection in self.connections:
+                    connection.send(wire.document(Kind.STATUS, 0, status))
+
+    def greeting(self) -> bytes:
+        return wire.document(Kind.STATUS, 0, self._status() | {"facts": self._facts, "state": self.queue.snapshot()})
+
+    def _status(self) -> dict[str, Any]:
+        return {
+            "alive": self.queue.alive,
+            "ready": self.queue.ready,
+            "devices": self.queue.device_states(),
+            "real_time_factor": self.queue.real_time_factor(),
+        }
+
+
+class FrontConnection(asyncio.Protocol):
+    """One front."""
+
+    def __init__(self, server: LinkServer) -> None:
+        self._server = server
+        self._frames = Frames()
+        self._transport: asyncio.Transport | None = None
+        self._rows: dict[int, asyncio.Future[Outcome]] = {}
+        self._admissions: dict[int, AbstractContextManager[None]] = {}
+        self._entered: Counter[str] = Counter()  # requests that count for a caller's limits
+        self._blocks: set[int] = set()  # of the arena, that it has not given back
+        self._handlers: dict[int, Callable[[bytes], None]] = {
+            Kind.SUBMIT: self._submit,
+            Kind.CANCEL: self._cancel,
+            Kind.RELEASE: self._release,
+            Kind.ADMIT: self._admit,
+            Kind.ARRIVED: self._arrived,
+            Kind.ENTER: self._enter,
+            Kind.COUNT: self._count,
+            Kind.LEAVE: self._leave,
+            Kind.ASK_STATE: self._tell_state,
+        }
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+        self._server.connections.add(self)
+        self.send(self._server.greeting())
+
+    def data_received(self, data: bytes) -> None:
+        for kind, body in self._frames.feed(data):
+            self._handlers[kind](body)
+
+    def connection_lost(self, _error: Exception | None) -> None:
+        """A front that ends, however it does, leaves nothing behind."""
+        self._server.connections.discard(self)
+        self._transport = None
+        for future in list(self._rows.values()):
+            future.cancel()
+        for admission in self._admissions.values():
+            admission.__exit__(None, None, None)
+        for caller, requests in self._entered.items():
+            for _ in range(requests):
+                self._server.limits.leave(caller)
+        for offset in self._blocks:
+            self._server.arena.free(offset)
+        self._admissions.clear()
+        self._entered.clear()
+        self._blocks.clear()
+
+    def close(self) -> None:
+        if self._transport:
+            self._transport.close()
+
+    def send(self, message: bytes) -> None:
+        if self._transport:
+            self._transport.write(message)
+
+    def _submit(self, body: bytes) -> None:
+        row = Submission.decode(body)
+        try:
+            future = self._server.queue.enqueue(row.row, row.voice, row.priority, row.deadline, row.caller)
+        except KokoroError as error:
+            self.send(wire.failure(row.id, error))
+            return
+        self._rows[row.id] = future
+        future.add_done_callback(partial(self._answer, row.id))
+
+    def _answer(self, number: int, future: asyncio.Future[Outcome]) -> None:
+        del self._rows[number]
+        if future.cancelled():
+            return
+        if error := future.exception():
+            if not isinstance(error, KokoroError):
+                log.error("a row failed error=%r", error, exc_info=error)
+            self.send(wire.failure(number, error))
+        elif self._transport:
+            outcome = future.result()
+            offset = self._server.arena.put(outcome.result)
+            if offset is None:
+                log.warning("no shared memory is free, audio goes through the socket bytes=%d", self._server.arena.used)
+            else:
+                self._blocks.add(offset)
+            self.send(OutcomeHead.of(number, outcome, offset).encode())
+
+    def _cancel(self, body: bytes) -> None:
+        number, _ = wire.read_named(body)
+        if future := self._rows.get(number):
+            future.cancel()
+
+    def _release(self, body: bytes) -> None:
+        offset, _ = wire.read_named(body)
+        self._blocks.discard(offset)
+        self._server.arena.free(offset)
+
+    def _admit(self, body: bytes) -> None:
+        number, deadline, priority, admitted, caller = wire.read_admit(body)
+        admission = self._server.queue.admit_text(caller, priority, deadline, admitted=admitted)
+        with self._answering(number):
+            admission.__enter__()
+            self._admissions[number] = admission
+
+    def _arrived(self, body: bytes) -> None:
+        number, _ = wire.read_named(body)
+        if admission := self._admissions.pop(number, None):
+            admission.__exit__(None, None, None)
+
+    def _enter(self, body: bytes) -> None:
+        number, caller = wire.read_named(body)
+        with self._answering(number):
+            self._server.limits.enter(caller)
+            self._entered[caller] += 1
+
+    def _count(self, body: bytes) -> None:
+        number, caller = wire.read_named(body)
+        with self._answering(number):
+            self._server.limits.count(caller)
+
+    def _leave(self, body: bytes) -> None:
+        _, caller = wire.read_named(body)
+        if self._entered[caller]:
+            self._entered[caller] -= 1
+            self._server.limits.leave(caller)
+
+    def _tell_state(self, body: bytes) -> None:
+        number, _ = wire.read_named(body)
+        self.send(wire.document(Kind.STATE, number, self._server.queue.snapshot()))
+
+    @contextlib.contextmanager
+    def _answering(self, number: int) -> Iterator[None]:
+        """Answer with DONE, or with the error that it refuses with."""
+        try:
+            yield
+        except KokoroError as error:
+            self.send(wire.failure(number, error))
+        else:
+            self.send(wire.named(Kind.DONE, number))

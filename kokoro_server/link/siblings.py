@@ -1,0 +1,123 @@
+"""What the processes of a server know of each other, by way of the board."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from kokoro_server import degraded
+from kokoro_server.degraded import Condition, Degradation, Reason
+from kokoro_server.errors import G2PUnavailable
+from kokoro_server.link.board import Board, Slot
+from kokoro_server.metrics import Metrics, accumulated
+from kokoro_server.siblings import Cell, Family, Siblings
+
+SUPERVISOR, ENGINE, FIRST_FRONT = 0, 1, 2  # slots of the board
+PUBLISH_INTERVAL = 1.0  # seconds
+RETRY_AFTER = 1.0  # seconds; a G2P service that died is back in two or three
+
+
+class BoardSiblings(Siblings):
+    """All processes with a slot on the board, seen from the one whose slot is `own`."""
+
+    def __init__(self, board: Board, own: int) -> None:
+        self._own = board.slots[own]
+        self._others = [slot for slot in board.slots if slot is not self._own]
+        self._fronts = [slot for slot in board.slots[FIRST_FRONT:] if slot is not self._own]
+        self._supervisor = board.slots[SUPERVISOR]
+
+    def metrics(self) -> list[Sequence[Family]]:
+        return [families for slot in self._others if (families := slot.read().get("metrics"))]
+
+    def degradations(self) -> list[Degradation]:
+        return [
+            Degradation(Reason(each["reason"]), each["message"], each["since"])
+            for slot in self._others
+            for each in slot.read().get("degraded", ())
+        ]
+
+    def streams(self) -> list[Mapping[str, int]]:
+        return [slot.read().get("streams", {}) for slot in self._fronts]
+
+    def processes(self) -> list[dict[str, Any]]:
+        processes: list[dict[str, Any]] = self._supervisor.read().get("processes", [])
+        return processes
+
+    def total(self, cell: Cell) -> int:
+        return sum(slot.cells[cell] for slot in self._fronts)
+
+    def fewest(self, cell: Cell) -> int:
+        """The smallest number that another front shows."""
+        return min((slot.cells[cell] for slot in self._fronts), default=0)
+
+    def show(self, cell: Cell, value: int) -> None:
+        self._own.cells[cell] = value
+
+    def own(self, cell: Cell) -> int:
+        return self._own.cells[cell]
+
+
+class SharedG2P:
+    """The G2P service that the supervisor runs for all fronts."""
+
+    def __init__(self, board: Board) -> None:
+        self.condition = Condition(Reason.G2P)
+        self._supervisor = board.slots[SUPERVISOR]
+
+    @property
+    def state(self) -> str:
+        return str(self._facts.get("state", "starting"))
+
+    @property
+    def restarts(self) -> int:
+        return int(self._facts.get("restarts", 0))
+
+    @property
+    def url(self) -> str:
+        """Its present address; raises G2PUnavailable while it has none."""
+        if not (url := self._facts.get("url")):
+            raise G2PUnavailable(f"the G2P service is {self.state}", retry_after=RETRY_AFTER)
+        return str(url)
+
+    @property
+    def _facts(self) -> dict[str, Any]:
+        facts: dict[str, Any] = self._supervisor.read().get("g2p", {})
+        return facts
+
+
+class Publisher:
+    """Shows the others what this process counts and suffers.
+
+    What the last process in this slot had counted is taken over: counters go on where a killed process left them.
+    """
+
+    def __init__(self, slot: Slot, metrics: Metrics, more: Callable[[], dict[str, Any]] = dict) -> None:
+        self.conditions: Iterable[Condition] = ()
+        self._slot = slot
+        self._metrics = metrics
+        self._more = more
+        metrics.before = accumulated(slot.read().get("metrics", ()))
+        slot.clear_cells()
+
+    async def run(self) -> None:
+        while True:
+            self.publish()
+            await asyncio.sleep(PUBLISH_INTERVAL)
+
+    def publish(self) -> None:
+        conditions = [
+            {"reason": each.reason, "message": each.message, "since": each.since}
+            for each in degraded.current(self.conditions)
+        ]
+        self._slot.publish(
+            {
+                "pid": os.getpid(),
+                "at": time.monotonic(),
+                "metrics": self._metrics.families(),
+                "degraded": conditions,
+                **self._more(),
+            }
+        )

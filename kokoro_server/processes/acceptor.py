@@ -1,0 +1,83 @@
+"""Takes connections from a socket that several fronts listen on, so that all get as many."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+from collections.abc import Callable
+
+from kokoro_server.link.siblings import BoardSiblings
+from kokoro_server.siblings import Cell
+
+BACKLOG = 2048
+# How long a front that has more connections than another leaves a new one to that. Fronts that are free take it long
+# before; one that hangs does not keep it waiting for long.
+COURTESY = 0.002  # seconds
+
+
+class Acceptor:
+    """uvicorn's server, as far as it uses it. asyncio's own would take all connections that come at once.
+
+    It is used on one event loop and takes one connection in each of its turns.
+    """
+
+    def __init__(
+        self, listener: socket.socket, make_protocol: Callable[[], asyncio.Protocol], siblings: BoardSiblings
+    ) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._listener = listener
+        self._make_protocol = make_protocol
+        self._siblings = siblings
+        self._timer: asyncio.TimerHandle | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._closed = False
+        listener.setblocking(False)
+        listener.listen(BACKLOG)
+        self._watch()
+
+    def close(self) -> None:
+        self._closed = True
+        if self._timer:
+            self._timer.cancel()
+        self._loop.remove_reader(self._listener)
+
+    async def wait_closed(self) -> None:
+        if self._tasks:
+            await asyncio.wait(self._tasks)
+
+    def _watch(self) -> None:
+        self._loop.add_reader(self._listener, self._readable)
+
+    def _readable(self) -> None:
+        if self._siblings.own(Cell.CONNECTIONS) > self._siblings.fewest(Cell.CONNECTIONS):
+            self._loop.remove_reader(self._listener)
+            self._timer = self._loop.call_later(COURTESY, self._accept_and_watch)
+        else:
+            self._accept()
+
+    def _accept_and_watch(self) -> None:
+        if not self._closed:
+            self._accept()
+            self._watch()
+
+    def _accept(self) -> None:
+        try:
+            connected, _ = self._listener.accept()
+        except (BlockingIOError, ConnectionAbortedError):  # another front has taken it, or its client has gone
+            return
+        except OSError:  # no descriptor is left: it stays in the backlog until there is one
+            return
+        connected.setblocking(False)
+        with contextlib.suppress(OSError):
+            connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._siblings.show(Cell.CONNECTIONS, self._siblings.own(Cell.CONNECTIONS) + 1)
+        task = self._loop.create_task(self._connect(connected))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _connect(self, connected: socket.socket) -> None:
+        try:
+            await self._loop.connect_accepted_socket(self._make_protocol, connected)
+        except OSError:  # it has gone again
+            connected.close()

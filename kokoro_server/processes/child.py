@@ -1,0 +1,102 @@
+"""A process of the server, as the supervisor starts it: `python -m kokoro_server.processes.child ROLE …`."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import base64
+import json
+import os
+import pickle
+import signal
+import socket
+import sys
+import threading
+import time
+from importlib import import_module
+from pathlib import Path
+from typing import Any, TextIO
+
+from kokoro_server import logs
+from kokoro_server.config import Settings
+from kokoro_server.errors import KokoroError
+from kokoro_server.event_loop import run_on_loop
+from kokoro_server.link.board import Board
+
+LOADER = "kokoro_server.engine.loader:load"
+ORPHAN_GRACE = 15.0  # seconds that a process without a supervisor gets to end by itself
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m kokoro_server.processes.child", description=__doc__)
+    parser.add_argument("role", choices=("engine", "front"))
+    parser.add_argument("--number", type=int, default=0, help="which of the fronts it is")
+    parser.add_argument("--board", type=int, required=True, help="descriptor of the board")
+    parser.add_argument("--listener", type=int, help="descriptor of the socket that fronts listen on")
+    parser.add_argument("--link", type=Path, required=True, help="path of the engine process's socket")
+    parser.add_argument("--load", default=LOADER, help="what loads the model")
+    options = parser.parse_args()
+    # The supervisor's first line. What follows is nothing, until it ends.
+    settings: Settings = pickle.loads(base64.b64decode(sys.stdin.buffer.readline()))  # noqa: S301
+    name = f"front-{options.number + 1}" if options.role == "front" else options.role
+    logs.configure(settings.log_level, name)
+    # Only what the supervisor reads may appear on standard output, whatever a library prints there.
+    report = os.fdopen(os.dup(sys.stdout.fileno()), "w")
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+    _exit_with_supervisor()
+    try:
+        _run(settings, options, report)
+    except KokoroError as error:
+        _tell(report, {"error": error.message})
+        sys.stderr.write(f"kokoro-server: {error.message}\n")
+        return 1
+    return 0
+
+
+def _run(settings: Settings, options: argparse.Namespace, report: TextIO) -> None:
+    def on_ready() -> None:
+        _tell(report, {"ready": True})
+
+    board = Board(options.board)
+    if options.role == "front":
+        from kokoro_server.processes import front
+
+        listener = socket.socket(fileno=options.listener)
+        run_on_loop(front.serve(settings, options.number, board, options.link, listener, on_ready))
+    else:
+        from kokoro_server.processes import engine
+
+        run_on_loop(engine.serve(settings, loader_named(options.load), board, options.link, on_ready))
+
+
+def loader_named(name: str) -> Any:
+    """A function by its name, `module:function`."""
+    module, _, function = name.partition(":")
+    return getattr(import_module(module), function)
+
+
+def _tell(report: TextIO, fields: dict[str, Any]) -> None:
+    if not report.closed:
+        report.write(json.dumps(fields) + "\n")
+        report.close()
+
+
+def _exit_with_supervisor() -> None:
+    """Exit when standard input ends, as it does however the supervisor ends. A thread watches: loading may block."""
+
+    def watch() -> None:
+        while os.read(sys.stdin.fileno(), 1024):
+            pass
+        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(ORPHAN_GRACE)
+        os._exit(1)
+
+    threading.Thread(target=watch, name="supervisor-watch", daemon=True).start()
+
+
+if __name__ == "__main__":
+    try:
+        status = main()
+    except (KeyboardInterrupt, asyncio.CancelledError):
+        status = 130
+    sys.exit(status)

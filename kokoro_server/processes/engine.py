@@ -1,0 +1,88 @@
+"""The engine process: it owns the model, its devices and the queue, for all fronts."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from kokoro_server.batching.policy import BatchingOptions
+from kokoro_server.batching.queue import BatchQueue
+from kokoro_server.caller_limits import Limits
+from kokoro_server.config import Settings
+from kokoro_server.daemon_thread import in_daemon_thread
+from kokoro_server.engine.loader import LoadedModel
+from kokoro_server.errors import EngineUnavailable
+from kokoro_server.event_loop import freeze_heap, trim_when_quiet
+from kokoro_server.link.board import Board
+from kokoro_server.link.server import LinkServer
+from kokoro_server.link.siblings import ENGINE, Publisher
+from kokoro_server.metrics import Metrics
+
+log = logging.getLogger(__name__)
+
+
+async def serve(
+    settings: Settings, load: Callable[[Settings], LoadedModel], board: Board, path: Path, on_ready: Callable[[], None]
+) -> None:
+    """Serve fronts until a signal. Raises SetupError when something is missing, EngineUnavailable for a lost device."""
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    lost: list[str] = []
+
+    def device_lost(reason: str) -> None:
+        log.critical("the device is lost, the process must end reason=%s", reason)
+        lost.append(reason)
+        stop.set()
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stop.set)
+    loading = asyncio.create_task(_load(settings, load))
+    stopping = asyncio.create_task(stop.wait())
+    await asyncio.wait({loading, stopping}, return_when=asyncio.FIRST_COMPLETED)
+    if not loading.done():
+        return
+    model = loading.result()
+    metrics = Metrics()
+    queue = BatchQueue(model.engines, BatchingOptions.of(settings), metrics=metrics, on_fatal=device_lost)
+    await queue.start()
+    metrics.watch_conditions(model.conditions)
+    link = LinkServer(queue, Limits(settings.rate_limit, settings.max_concurrent_requests), _facts(model, queue))
+    publisher = Publisher(board.slots[ENGINE], metrics)
+    publisher.conditions = model.conditions
+    freeze_heap()
+    tasks = [asyncio.create_task(publisher.run()), asyncio.create_task(trim_when_quiet(lambda: queue.busy))]
+    link.start(path)
+    on_ready()
+    await stopping
+    log.info("stopping")
+    await queue.stop()
+    await link.stop()
+    for task in tasks:
+        task.cancel()
+    publisher.publish()
+    if lost:
+        raise EngineUnavailable(f"ended because the device is lost: {lost[0]}")
+
+
+async def _load(settings: Settings, load: Callable[[Settings], LoadedModel]) -> LoadedModel:
+    model = await in_daemon_thread(lambda: load(settings))
+    await in_daemon_thread(model.measure)
+    return model
+
+
+def _facts(model: LoadedModel, queue: BatchQueue) -> dict[str, Any]:
+    """What a front must know of the model."""
+    return {
+        "devices": model.devices,
+        "voices": str(model.voices.folder),
+        "precision": model.precision,
+        "source": model.source,
+        "backend": model.backend,
+        "compute": model.compute,
+        "kernels": model.kernels,
+        "max_rows": queue.max_rows,
+    }

@@ -1,0 +1,121 @@
+"""A front: HTTP, text, G2P, joining and encoding. The model is in the engine process."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, cast
+
+import uvicorn
+from fastapi import FastAPI
+
+from kokoro_server import serving
+from kokoro_server.api.shutdown import RunningRequests
+from kokoro_server.app import assembled, create_app
+from kokoro_server.batching.policy import BatchingOptions
+from kokoro_server.config import Settings
+from kokoro_server.degraded import Condition
+from kokoro_server.engine.voices import VoiceBook
+from kokoro_server.link.board import Board
+from kokoro_server.link.client import RemoteQueue, SharedLimits
+from kokoro_server.link.siblings import FIRST_FRONT, BoardSiblings, Publisher, SharedG2P
+from kokoro_server.metrics import Metrics
+from kokoro_server.parts import Parts
+from kokoro_server.processes.acceptor import Acceptor
+from kokoro_server.siblings import Cell
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteModel:
+    """`parts.Model`, as the engine process tells of it."""
+
+    devices: tuple[str, ...]
+    voices: VoiceBook
+    precision: str
+    source: str
+    backend: str
+    compute: str
+    kernels: str
+    conditions: tuple[Condition, ...]
+
+
+class Front:
+    """`app.FrontEnd`. `number` counts from 0."""
+
+    def __init__(self, settings: Settings, number: int, board: Board, path: Path) -> None:
+        self.siblings = BoardSiblings(board, FIRST_FRONT + number)
+        self.queue = RemoteQueue(path, BatchingOptions.of(settings))
+        limited = bool(settings.rate_limit or settings.max_concurrent_requests)
+        self.limits = SharedLimits(self.queue, limited=limited)
+        self._settings = settings
+        self._slot = board.slots[FIRST_FRONT + number]
+        self._board = board
+
+    @asynccontextmanager
+    async def parts(self, app: FastAPI, metrics: Metrics) -> AsyncIterator[Parts]:
+        publisher = Publisher(self._slot, metrics, lambda: {"streams": vars(app.state.streams)})
+        g2p = None if self._settings.g2p_url else SharedG2P(self._board)
+        try:
+            await self.queue.start()
+            model = self._model(self.queue.facts)
+            async with assembled(self._settings, model, self.queue, g2p, metrics) as parts:
+                publisher.conditions = parts.conditions
+                publishing = asyncio.create_task(publisher.run())
+                try:
+                    yield parts
+                finally:
+                    publishing.cancel()
+                    publisher.publish()
+        finally:
+            await self.queue.stop()
+
+    def _model(self, facts: dict[str, Any]) -> RemoteModel:
+        texts = {name: facts[name] for name in ("precision", "source", "backend", "compute", "kernels")}
+        voices = VoiceBook(Path(facts["voices"]))
+        return RemoteModel(tuple(facts["devices"]), voices, **texts, conditions=(self.queue.condition,))
+
+
+class FrontServer(serving.Server):
+    """Listens on a socket that it shares with the other fronts."""
+
+    def __init__(
+        self, config: uvicorn.Config, running: RunningRequests, siblings: BoardSiblings, on_ready: Callable[[], None]
+    ) -> None:
+        super().__init__(config, running)
+        self._siblings = siblings
+        self._on_ready = on_ready
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        assert sockets
+        await self.lifespan.startup()
+        self.servers = [cast(asyncio.Server, Acceptor(sock, self._make_protocol, self._siblings)) for sock in sockets]
+        self.started = True
+        self._on_ready()
+
+    def _make_protocol(self) -> asyncio.Protocol:
+        config: Any = self.config
+        protocol: asyncio.Protocol = config.http_protocol_class(
+            config=self.config, server_state=self.server_state, app_state=self.lifespan.state
+        )
+        return protocol
+
+    async def on_tick(self, counter: int) -> bool:
+        self._siblings.show(Cell.CONNECTIONS, len(self.server_state.connections))
+        return await super().on_tick(counter)
+
+
+async def serve(
+    settings: Settings, number: int, board: Board, path: Path, listener: socket.socket, on_ready: Callable[[], None]
+) -> None:
+    """Answer requests until a signal."""
+    front = Front(settings, number, board, path)
+    app = create_app(settings, front=front)
+    await serving.serve(app, settings, partial(FrontServer, siblings=front.siblings, on_ready=on_ready), listener)

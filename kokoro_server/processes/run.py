@@ -1,0 +1,32 @@
+"""Runs a server, in one process or in several."""
+
+from __future__ import annotations
+
+from kokoro_server.config import Settings
+from kokoro_server.engine import backends
+from kokoro_server.event_loop import run_on_loop
+from kokoro_server.machine import available_cores
+from kokoro_server.processes.child import LOADER, loader_named
+
+CORES_PER_FRONT = 4  # the others are for the engine process and for G2P
+
+
+def front_count(settings: Settings) -> int:
+    """How many processes answer requests. One that does has the model too."""
+    if settings.server_processes:
+        return settings.server_processes
+    return max(1, int(available_cores() / CORES_PER_FRONT)) if backends.expects_nvidia_gpu(settings) else 1
+
+
+def run(settings: Settings, load: str = LOADER) -> None:
+    """Serve until a signal. `load` names what loads the model, as `module:function`."""
+    fronts = front_count(settings)
+    if fronts == 1:
+        from kokoro_server import serving
+        from kokoro_server.app import create_app
+
+        serving.run(create_app(settings, loader_named(load)), settings)
+    else:
+        from kokoro_server.processes.supervisor import serve
+
+        run_on_loop(serve(settings, fronts, load))

@@ -1,0 +1,46 @@
+"""The other processes of the same server, as far as one must know of them to speak for all."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from enum import IntEnum
+from typing import Any
+
+from kokoro_server.degraded import Degradation
+
+# The families of metrics, each with its samples: name, labels, value.
+Sample = tuple[str, dict[str, str], float]
+Family = tuple[str, str, str, Sequence[Sample]]  # name, type, documentation, samples
+
+
+class Cell(IntEnum):
+    """Numbers that processes show each other at once."""
+
+    CONNECTIONS = 0
+    STREAMS = 1
+
+
+class Siblings:
+    """Here there are none: one process does everything."""
+
+    def metrics(self) -> list[Sequence[Family]]:
+        """Those of each process."""
+        return []
+
+    def degradations(self) -> list[Degradation]:
+        return []
+
+    def streams(self) -> list[Mapping[str, int]]:
+        """How many streams each front has, and has had."""
+        return []
+
+    def processes(self) -> list[dict[str, Any]]:
+        """All processes of the server: name, pid, state, restarts."""
+        return []
+
+    def total(self, _cell: Cell) -> int:
+        """The sum of what the others show."""
+        return 0
+
+    def show(self, cell: Cell, value: int) -> None:
+        """Show the others a number of one's own."""
