@@ -23,6 +23,9 @@ class Cell(IntEnum):
 class Siblings:
     """Here there are none: one process does everything."""
 
+    async def refresh(self) -> None:
+        """Let the others show what is true now."""
+
     def metrics(self) -> list[Sequence[Family]]:
         """Those of each process."""
         return []

@@ -93,6 +93,15 @@ def alive(pid: int) -> bool:
         return False
 
 
+def family(pid: int) -> list[int]:
+    """The processes that this one has started, and those that they have."""
+    found = [pid]
+    for parent in found:
+        for task in Path(f"/proc/{parent}/task").glob("*/children"):
+            found += map(int, task.read_text().split())
+    return found[1:]
+
+
 def gone_within(pid: int, seconds: float) -> bool:
     deadline = time.monotonic() + seconds
     while alive(pid):

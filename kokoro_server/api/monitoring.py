@@ -33,6 +33,7 @@ async def metrics(request: Request) -> Response:
     """Metrics in Prometheus' text format."""
     metrics = get_parts(request).metrics
     siblings: Siblings = request.app.state.siblings
+    await siblings.refresh()
     return Response(metrics.render(siblings.metrics()), headers={"Content-Type": metrics.content_type})
 
 

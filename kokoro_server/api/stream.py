@@ -164,6 +164,7 @@ async def streaming(request: Request) -> dict[str, Any]:
     parts = get_parts(request)
     stats: StreamStats = request.app.state.streams
     places: StreamPlaces = request.app.state.places
+    await request.app.state.siblings.refresh()
     return {
         "bypass_chunks_config": parts.bypass,
         "batching_enabled": parts.queue.options.enabled,

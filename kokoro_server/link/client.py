@@ -6,7 +6,7 @@ import asyncio
 import itertools
 import socket
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -46,6 +46,7 @@ class RemoteQueue(SpeechQueue):
         self._status: dict[str, Any] = {"alive": True, "ready": False, "devices": {}, "real_time_factor": None}
         self._state: dict[str, Any] = {}  # as it was last told
         self.condition = Condition(Reason.ENGINE)
+        self.publish: Callable[[], object] = lambda: None  # shows on the board what is true now
         self._greeted = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
@@ -129,7 +130,7 @@ class RemoteQueue(SpeechQueue):
         number = next(self._numbers)
         return await self._connected().request(number, wire.named(kind, number, name))
 
-    def tell(self, kind: Kind, name: str) -> None:
+    def tell(self, kind: Kind, name: str = "") -> None:
         """Send what has no answer, unless there is nobody any more to whom it would matter."""
         if self._link:
             self._link.send(wire.named(kind, 0, name))
@@ -162,26 +163,32 @@ class RemoteQueue(SpeechQueue):
             self.condition.set("the engine process has ended; until it is back, requests are answered with 503")
 
     async def _connect(self) -> EngineConnection:
-        connected, fd = await asyncio.to_thread(self._dial)
-        view = ArenaView(fd)
         loop = asyncio.get_running_loop()
-        _, link = await loop.create_unix_connection(partial(EngineConnection, self, view), sock=connected)
-        return link
-
-    def _dial(self) -> tuple[socket.socket, int]:
-        """A connection, and the file of the shared memory, which comes with its first byte."""
         connected = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
-            connected.settimeout(CONNECT_TIMEOUT)
+            connected.setblocking(False)
             connected.connect(str(self._path))
-            _, fds, _, _ = socket.recv_fds(connected, 1, 1)
+            async with asyncio.timeout(CONNECT_TIMEOUT):
+                await _readable(connected)
+            _, fds, _, _ = socket.recv_fds(connected, 1, 1)  # the file of the shared memory comes with the first byte
             if not fds:
                 raise ConnectionResetError("the engine process closed the connection")
+            connection = partial(EngineConnection, self, ArenaView(fds[0]))
+            _, link = await loop.create_unix_connection(connection, sock=connected)
         except BaseException:
             connected.close()
             raise
-        connected.setblocking(False)
-        return connected, fds[0]
+        return link
+
+
+async def _readable(connected: socket.socket) -> None:
+    loop = asyncio.get_running_loop()
+    ready = asyncio.Event()
+    loop.add_reader(connected, ready.set)
+    try:
+        await ready.wait()
+    finally:
+        loop.remove_reader(connected)
 
 
 class EngineConnection(asyncio.Protocol):
@@ -237,6 +244,8 @@ class EngineConnection(asyncio.Protocol):
                 self._take_outcome(OutcomeHead.decode(body))
             elif kind == Kind.STATUS:
                 self._queue.take_status(self, wire.read_document(body)[1])
+            elif kind == Kind.REFRESH:
+                self._queue.publish()
             elif answer := self._pop(wire.ID.unpack_from(body)[0]):
                 if kind == Kind.FAILURE:
                     answer.set_exception(wire.read_failure(body))

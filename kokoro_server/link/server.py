@@ -32,8 +32,18 @@ class LinkServer:
     `facts` are told to every front that connects: what it must know of the model.
     """
 
-    def __init__(self, queue: BatchQueue, limits: Limits, facts: dict[str, Any], arena: Arena | None = None) -> None:
+    def __init__(
+        self,
+        queue: BatchQueue,
+        limits: Limits,
+        facts: dict[str, Any],
+        *,
+        arena: Arena | None = None,
+        publish: Callable[[], object] = lambda: None,
+    ) -> None:
+        """`publish` shows on the board what is true now."""
         self.queue = queue
+        self.publish = publish
         self.limits = limits
         self.arena = arena or Arena()
         self.connections: set[FrontConnection] = set()
@@ -71,6 +81,9 @@ class LinkServer:
             except OSError as error:  # it has gone again
                 log.warning("a front could not connect error=%r", error)
                 connected.close()
+            except BaseException:
+                connected.close()
+                raise
 
     async def _tell_status(self) -> None:
         told = self._status()
@@ -114,6 +127,7 @@ class FrontConnection(asyncio.Protocol):
             Kind.COUNT: self._count,
             Kind.LEAVE: self._leave,
             Kind.ASK_STATE: self._tell_state,
+            Kind.REFRESH: self._refresh,
         }
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -219,6 +233,11 @@ class FrontConnection(asyncio.Protocol):
     def _tell_state(self, body: bytes) -> None:
         number, _ = wire.read_named(body)
         self.send(wire.document(Kind.STATE, number, self._server.queue.snapshot()))
+
+    def _refresh(self, _body: bytes) -> None:
+        for connection in self._server.connections - {self}:
+            connection.send(wire.named(Kind.REFRESH, 0))
+        self._server.publish()
 
     @contextlib.contextmanager
     def _answering(self, number: int) -> Iterator[None]:

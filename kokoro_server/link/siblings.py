@@ -17,17 +17,29 @@ from kokoro_server.siblings import Cell, Family, Siblings
 
 SUPERVISOR, ENGINE, FIRST_FRONT = 0, 1, 2  # slots of the board
 PUBLISH_INTERVAL = 1.0  # seconds
+REFRESH_TIMEOUT = 0.25  # seconds; a process that is being restarted does not answer
+REFRESH_POLL = 0.002
 RETRY_AFTER = 1.0  # seconds; a G2P service that died is back in two or three
 
 
 class BoardSiblings(Siblings):
     """All processes with a slot on the board, seen from the one whose slot is `own`."""
 
-    def __init__(self, board: Board, own: int) -> None:
+    def __init__(self, board: Board, own: int, ask_for_refresh: Callable[[], object] = lambda: None) -> None:
+        self._ask_for_refresh = ask_for_refresh
         self._own = board.slots[own]
         self._others = [slot for slot in board.slots if slot is not self._own]
         self._fronts = [slot for slot in board.slots[FIRST_FRONT:] if slot is not self._own]
         self._supervisor = board.slots[SUPERVISOR]
+
+    async def refresh(self) -> None:
+        awaited = {slot: slot.version for slot in self._others if slot is not self._supervisor}
+        self._ask_for_refresh()
+        started = time.monotonic()
+        while any(slot.version == version for slot, version in awaited.items()):
+            if time.monotonic() > started + REFRESH_TIMEOUT:
+                break
+            await asyncio.sleep(REFRESH_POLL)
 
     def metrics(self) -> list[Sequence[Family]]:
         return [families for slot in self._others if (families := slot.read().get("metrics"))]
@@ -66,6 +78,13 @@ class SharedG2P:
     def __init__(self, board: Board) -> None:
         self.condition = Condition(Reason.G2P)
         self._supervisor = board.slots[SUPERVISOR]
+        self._restarts = 0
+
+    def notice_restart(self) -> None:
+        """End what was wrong with a service that has been started anew. Its next request may be far away."""
+        if self.restarts != self._restarts and self.state == "running":
+            self._restarts = self.restarts
+            self.condition.clear()
 
     @property
     def state(self) -> str:

@@ -41,6 +41,7 @@ class Kind(IntEnum):
     COUNT = 7
     LEAVE = 8
     ASK_STATE = 9
+    REFRESH = 10  # show on the board what is true now; goes on to all other fronts
     OUTCOME = 20
     FAILURE = 21
     DONE = 22

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import socket
 from collections.abc import Callable
 
 from kokoro_server.link.siblings import BoardSiblings
 from kokoro_server.siblings import Cell
 
+log = logging.getLogger(__name__)
+
 BACKLOG = 2048
 # How long a front that has more connections than another leaves a new one to that. Fronts that are free take it long
 # before; one that hangs does not keep it waiting for long.
 COURTESY = 0.002  # seconds
+SHORTAGE = 1.0  # seconds to wait for a free descriptor: until then each new connection would wake us in vain
 
 
 class Acceptor:
@@ -31,13 +35,11 @@ class Acceptor:
         self._siblings = siblings
         self._timer: asyncio.TimerHandle | None = None
         self._tasks: set[asyncio.Task[None]] = set()
-        self._closed = False
         listener.setblocking(False)
         listener.listen(BACKLOG)
         self._watch()
 
     def close(self) -> None:
-        self._closed = True
         if self._timer:
             self._timer.cancel()
         self._loop.remove_reader(self._listener)
@@ -51,22 +53,27 @@ class Acceptor:
 
     def _readable(self) -> None:
         if self._siblings.own(Cell.CONNECTIONS) > self._siblings.fewest(Cell.CONNECTIONS):
-            self._loop.remove_reader(self._listener)
-            self._timer = self._loop.call_later(COURTESY, self._accept_and_watch)
+            self._pause(COURTESY, self._accept)
         else:
             self._accept()
 
-    def _accept_and_watch(self) -> None:
-        if not self._closed:
-            self._accept()
+    def _pause(self, seconds: float, then: Callable[[], object] = lambda: None) -> None:
+        self._loop.remove_reader(self._listener)
+
+        def resume() -> None:
             self._watch()
+            then()
+
+        self._timer = self._loop.call_later(seconds, resume)
 
     def _accept(self) -> None:
         try:
             connected, _ = self._listener.accept()
         except (BlockingIOError, ConnectionAbortedError):  # another front has taken it, or its client has gone
             return
-        except OSError:  # no descriptor is left: it stays in the backlog until there is one
+        except OSError as error:
+            log.warning("no connection can be accepted error=%s", error)
+            self._pause(SHORTAGE)
             return
         connected.setblocking(False)
         with contextlib.suppress(OSError):

@@ -50,9 +50,10 @@ async def serve(
     queue = BatchQueue(model.engines, BatchingOptions.of(settings), metrics=metrics, on_fatal=device_lost)
     await queue.start()
     metrics.watch_conditions(model.conditions)
-    link = LinkServer(queue, Limits(settings.rate_limit, settings.max_concurrent_requests), _facts(model, queue))
     publisher = Publisher(board.slots[ENGINE], metrics)
     publisher.conditions = model.conditions
+    limits = Limits(settings.rate_limit, settings.max_concurrent_requests)
+    link = LinkServer(queue, limits, _facts(model, queue), publish=publisher.publish)
     freeze_heap()
     tasks = [asyncio.create_task(publisher.run()), asyncio.create_task(trim_when_quiet(lambda: queue.busy))]
     link.start(path)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import socket
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -25,12 +24,11 @@ from kokoro_server.engine.voices import VoiceBook
 from kokoro_server.link.board import Board
 from kokoro_server.link.client import RemoteQueue, SharedLimits
 from kokoro_server.link.siblings import FIRST_FRONT, BoardSiblings, Publisher, SharedG2P
+from kokoro_server.link.wire import Kind
 from kokoro_server.metrics import Metrics
 from kokoro_server.parts import Parts
 from kokoro_server.processes.acceptor import Acceptor
 from kokoro_server.siblings import Cell
-
-log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +49,8 @@ class Front:
     """`app.FrontEnd`. `number` counts from 0."""
 
     def __init__(self, settings: Settings, number: int, board: Board, path: Path) -> None:
-        self.siblings = BoardSiblings(board, FIRST_FRONT + number)
         self.queue = RemoteQueue(path, BatchingOptions.of(settings))
+        self.siblings = BoardSiblings(board, FIRST_FRONT + number, partial(self.queue.tell, Kind.REFRESH))
         limited = bool(settings.rate_limit or settings.max_concurrent_requests)
         self.limits = SharedLimits(self.queue, limited=limited)
         self._settings = settings
@@ -61,13 +59,20 @@ class Front:
 
     @asynccontextmanager
     async def parts(self, app: FastAPI, metrics: Metrics) -> AsyncIterator[Parts]:
-        publisher = Publisher(self._slot, metrics, lambda: {"streams": vars(app.state.streams)})
         g2p = None if self._settings.g2p_url else SharedG2P(self._board)
+
+        def show_streams() -> dict[str, Any]:
+            if g2p:
+                g2p.notice_restart()
+            return {"streams": vars(app.state.streams)}
+
+        publisher = Publisher(self._slot, metrics, show_streams)
         try:
             await self.queue.start()
             model = self._model(self.queue.facts)
             async with assembled(self._settings, model, self.queue, g2p, metrics) as parts:
                 publisher.conditions = parts.conditions
+                self.queue.publish = publisher.publish
                 publishing = asyncio.create_task(publisher.run())
                 try:
                     yield parts

@@ -13,7 +13,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from kokoro_server.access import is_loopback
+from kokoro_server.api.guard.middleware import configured_keys
 from kokoro_server.config import Settings
 from kokoro_server.errors import ConfigError, EngineUnavailable, KokoroError
 from kokoro_server.g2p.child import G2PChild
@@ -21,6 +21,7 @@ from kokoro_server.link.board import Board
 from kokoro_server.link.siblings import ENGINE, FIRST_FRONT, SUPERVISOR
 from kokoro_server.processes.worker import Worker
 from kokoro_server.serving import SHUTDOWN_GRACE, SIGNALS, listen_socket, log_ready
+from kokoro_server.text.lexicon import Lexicon
 
 log = logging.getLogger(__name__)
 
@@ -48,10 +49,7 @@ class Supervisor:
         loop = asyncio.get_running_loop()
         for number in SIGNALS:
             loop.add_signal_handler(number, self._on_signal, number)
-        if not (self._settings.api_keys or self._settings.api_keys_file) and not is_loopback(self._settings.host):
-            log.warning(
-                "anyone who can reach this server may use it (HOST=%s): API_KEYS limits it", self._settings.host
-            )
+        _check_files(self._settings)
         with (
             listen_socket(self._settings) as listener,
             tempfile.TemporaryDirectory(prefix="kokoro-server-", ignore_cleanup_errors=True) as folder,
@@ -138,6 +136,13 @@ class Supervisor:
             state["g2p"] = facts | ({"url": g2p.url} if is_up else {})
             state["processes"].append({"name": "g2p", "pid": g2p.pid, **facts})
         return state
+
+
+def _check_files(settings: Settings) -> None:
+    """Fronts read them too, but a mistake is told before anything slow happens."""
+    configured_keys(settings)
+    if settings.lexicon_path:
+        Lexicon.load(settings.lexicon_path)
 
 
 async def _start_all(g2p: G2PChild | None, workers: list[Worker]) -> None:

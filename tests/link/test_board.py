@@ -1,0 +1,132 @@
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+
+import pytest
+
+from kokoro_server.degraded import Condition, Reason
+from kokoro_server.errors import G2PUnavailable
+from kokoro_server.link.board import TEXT_BYTES, Board
+from kokoro_server.link.siblings import FIRST_FRONT, SUPERVISOR, BoardSiblings, Publisher, SharedG2P
+from kokoro_server.metrics import Metrics
+from kokoro_server.siblings import Cell
+
+
+@pytest.fixture
+def board():
+    board = Board.create(4)
+    yield board
+    board.close()
+
+
+def test_what_was_published_last_is_read(board: Board) -> None:
+    assert board.slots[1].read() == {}
+    for number in range(5):
+        board.slots[1].publish({"number": number})
+        assert board.slots[1].read() == {"number": number}
+    assert board.slots[2].read() == {}
+
+
+def test_too_much_is_refused_and_the_old_stays(board: Board) -> None:
+    board.slots[0].publish({"a": 1})
+    with pytest.raises(ValueError, match="too many"):
+        board.slots[0].publish({"a": "x" * TEXT_BYTES})
+    assert board.slots[0].read() == {"a": 1}
+
+
+def test_another_process_reads_it(board: Board) -> None:
+    board.slots[3].publish({"text": "çà"})
+    board.slots[3].cells[1] = -5
+    code = (
+        "import sys; from kokoro_server.link.board import Board; slot = Board(int(sys.argv[1])).slots[3]; "
+        "print(slot.read()['text'], slot.cells[1])"
+    )
+    told = subprocess.run(
+        [sys.executable, "-c", code, str(board.fd)],
+        pass_fds=(board.fd,),
+        capture_output=True,
+        check=True,
+        encoding="utf-8",
+    )
+    assert told.stdout == "çà -5\n"
+
+
+def test_a_reader_never_sees_half_a_document(board: Board) -> None:
+    slot, done = board.slots[0], threading.Event()
+
+    def write() -> None:
+        for number in range(300):
+            slot.publish({"number": number, "padding": "x" * (number % 7 * 1000)})
+        done.set()
+
+    reader = Board(os.dup(board.fd))
+    thread = threading.Thread(target=write)
+    thread.start()
+    while not done.is_set():
+        if document := reader.slots[0].read():
+            assert len(document["padding"]) == document["number"] % 7 * 1000
+    thread.join()
+    assert reader.slots[0].read()["number"] == 299
+    reader.close()
+
+
+def test_counters_go_on_where_a_killed_process_left_them(board: Board) -> None:
+    slot = board.slots[FIRST_FRONT]
+    for _ in range(3):  # each a process that counts two requests and is killed
+        metrics = Metrics()
+        publisher = Publisher(slot, metrics)
+        metrics.requests.labels("/tts", "ok").inc(2)
+        metrics.request_time.observe(0.5)
+        publisher.publish()
+    text = metrics.render().decode()
+    assert 'tts_requests_total{endpoint="/tts",outcome="ok"} 6.0' in text
+    assert "tts_request_seconds_count 3.0" in text
+
+
+def test_one_scrape_shows_the_sum_of_all(board: Board) -> None:
+    fronts = [Metrics(), Metrics()]
+    for number, metrics in enumerate(fronts):
+        publisher = Publisher(board.slots[FIRST_FRONT + number], metrics)
+        metrics.requests.labels("/tts", "ok").inc(number + 1)
+        broken = Condition(Reason.LEXICON)
+        if number:
+            broken.set("cannot be read")
+        publisher.conditions = [broken]
+        metrics.watch_conditions([broken])
+        publisher.publish()
+    seen = BoardSiblings(board, FIRST_FRONT)
+    text = fronts[0].render(seen.metrics()).decode()
+    assert 'tts_requests_total{endpoint="/tts",outcome="ok"} 3.0' in text
+    assert 'tts_degraded{reason="lexicon"} 1.0' in text
+    assert 'tts_degraded{reason="g2p"} 0.0' in text
+    assert text.count("# TYPE tts_requests_total counter") == 1
+    assert [each.message for each in seen.degradations()] == ["cannot be read"]
+
+
+def test_cells_count_at_once(board: Board) -> None:
+    one, two = BoardSiblings(board, FIRST_FRONT), BoardSiblings(board, FIRST_FRONT + 1)
+    one.show(Cell.STREAMS, 3)
+    assert (one.total(Cell.STREAMS), two.total(Cell.STREAMS), two.fewest(Cell.STREAMS)) == (0, 3, 3)
+    Publisher(board.slots[FIRST_FRONT], Metrics())  # its successor has none yet
+    assert two.total(Cell.STREAMS) == 0
+
+
+def test_the_g2p_service_is_found_wherever_it_is(board: Board) -> None:
+    g2p, supervisor = SharedG2P(board), board.slots[SUPERVISOR]
+    with pytest.raises(G2PUnavailable, match="starting"):
+        _ = g2p.url
+    supervisor.publish({"g2p": {"state": "running", "restarts": 0, "url": "http://127.0.0.1:1"}})
+    assert g2p.url == "http://127.0.0.1:1"
+    g2p.condition.set("it did not answer")
+    supervisor.publish({"g2p": {"state": "restarting", "restarts": 1}})
+    g2p.notice_restart()
+    with pytest.raises(G2PUnavailable, match="restarting"):
+        _ = g2p.url
+    assert g2p.condition.current
+    supervisor.publish({"g2p": {"state": "running", "restarts": 1, "url": "http://127.0.0.1:2"}})
+    g2p.notice_restart()
+    assert g2p.url == "http://127.0.0.1:2"
+    assert g2p.condition.current is None

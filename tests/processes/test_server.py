@@ -1,0 +1,187 @@
+"""A real server of several processes, with the tiny model: what users see of it, and what they do not when one dies."""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import contextlib
+import os
+import re
+import signal
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from tests import servers
+from tests.servers import REAL, TINY, Server, alive, gone_within, running, say
+
+PATIENCE = 60.0  # seconds; a slow machine may be busy with other things
+FORM = {"SERVER_PROCESSES": "2"}
+OK = 'tts_requests_total{endpoint="/tts",outcome="ok"}'
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    with running(TINY, tmp_path_factory.mktemp("fronts") / "log", **FORM) as server:
+        yield server
+
+
+def health(server: Server) -> dict[str, Any]:
+    answer: dict[str, Any] = httpx.get(f"{server.url}/health", timeout=30).json()
+    return answer
+
+
+def pids(server: Server) -> dict[str, int]:
+    return {each["name"]: each["pid"] for each in health(server)["processes"]}
+
+
+def until(condition: Callable[[], object]) -> None:
+    deadline = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < deadline, "it did not happen"
+        time.sleep(0.05)
+
+
+def metric(server: Server, name: str) -> float:
+    text = httpx.get(f"{server.url}/metrics", timeout=30).text
+    return sum(float(line.rpartition(" ")[2]) for line in text.splitlines() if line.startswith(name))
+
+
+def front_of(response: httpx.Response, server: Server) -> str:
+    """Which front has answered, by the log."""
+    line = next(line for line in server.lines().splitlines() if response.headers["x-request-id"] in line)
+    return re.search(r"front-\d", line)[0]  # type: ignore[index]
+
+
+def test_it_speaks_as_one_process_does(server: Server, tiny_server: Server) -> None:
+    for fields in ({"format": "pcm"}, {"format": "wav", "speed": 1.3}, {"format": "flac"}):
+        for path in ("/tts", "/tts/stream"):
+            body = {"text": "Hello there, [pause:0.2s] this is one text.", **fields}
+            one, other = (httpx.post(each.url + path, json=body, timeout=60) for each in (server, tiny_server))
+            assert (one.status_code, other.status_code) == (200, 200)
+            assert one.content == other.content
+            for name in ("content-type", "x-audio-duration", "x-voice-used", "x-bypass-chunks", "x-batching-enabled"):
+                assert one.headers.get(name) == other.headers.get(name)
+
+
+def test_all_fronts_answer_and_their_rows_share_batches(server: Server) -> None:
+    with httpx.Client(timeout=60) as client, concurrent.futures.ThreadPoolExecutor(16) as pool:
+        body = {"text": "One of many texts that are spoken at once."}
+        answers = list(pool.map(lambda _: client.post(f"{server.url}/tts", json=body), range(48)))
+    assert {answer.status_code for answer in answers} == {200}
+    assert {front_of(answer, server) for answer in answers} == {"front-1", "front-2"}
+    assert max(int(answer.headers["x-batch-size"]) for answer in answers) > 1
+
+
+def test_one_scrape_and_one_health_for_all(server: Server) -> None:
+    before = metric(server, OK)
+    batches = metric(server, "tts_batches_total")
+    for _ in range(6):  # on connections of their own, so that both fronts get some
+        assert say(server, "Hello.").status_code == 200
+    assert metric(server, OK) == before + 6
+    assert metric(server, "tts_batches_total") > batches
+    shown = health(server)
+    assert shown["status"] == "ok"
+    assert [each["name"] for each in shown["processes"]] == ["supervisor", "engine", "front-1", "front-2", "g2p"]
+    assert all(alive(each["pid"]) for each in shown["processes"])
+    batching = httpx.get(f"{server.url}/health/batching", timeout=30).json()
+    assert batching["queue_status"]["worker_running"]
+    assert batching["performance"]["total_requests"] >= 6
+
+
+def test_a_client_that_leaves_takes_its_rows_along(server: Server) -> None:
+    text = "This is a long text, and whoever asked for it will not wait for its end. " * 60
+
+    async def leave() -> None:
+        url, body = f"{server.url}/tts/stream", {"text": text}
+        async with httpx.AsyncClient(timeout=60) as client, client.stream("POST", url, json=body) as response:
+            await anext(response.aiter_bytes())
+
+    asyncio.run(leave())
+    state = lambda: httpx.get(f"{server.url}/health/batching", timeout=30).json()["queue_status"]  # noqa: E731
+    until(lambda: state()["current_size"] == 0 and state()["running_rows"] == 0)
+    assert say(server, "Hello.").status_code == 200
+
+
+def test_a_front_that_is_killed_costs_its_own_connections_alone(server: Server) -> None:
+    with contextlib.ExitStack() as stack:
+        clients = [stack.enter_context(httpx.Client(timeout=60)) for _ in range(8)]
+        answers = [client.post(f"{server.url}/tts", json={"text": "Hello."}) for client in clients]
+        fronts = [front_of(answer, server) for answer in answers]
+        doomed = pids(server)["front-1"]
+        counted = metric(server, OK)
+        os.kill(doomed, signal.SIGKILL)
+        for client, front in zip(clients, fronts, strict=True):
+            if front != "front-1":
+                assert client.post(f"{server.url}/tts", json={"text": "Hello."}).status_code == 200
+    until(lambda: pids(server)["front-1"] not in (doomed, None))
+    until(lambda: all(each["state"] == "running" for each in health(server)["processes"]))
+    assert {say(server, "Hello again.").status_code for _ in range(6)} == {200}
+    assert metric(server, OK) >= counted
+    assert {each["restarts"] for each in health(server)["processes"] if each["name"] == "front-1"} == {1}
+
+
+def test_when_the_engine_is_killed_the_fronts_live_on(server: Server) -> None:
+    text = "Everyone who waits for this is told at once that it will not come. " * 40
+    with concurrent.futures.ThreadPoolExecutor(8) as pool:
+        waiting = [pool.submit(say, server, text) for _ in range(8)]
+        engine = pids(server)["engine"]
+        running_rows = lambda: httpx.get(f"{server.url}/health/batching").json()["queue_status"]["running_rows"]  # noqa: E731
+        until(running_rows)
+        os.kill(engine, signal.SIGKILL)
+        answers = [each.result() for each in waiting]
+    for answer in answers:
+        assert answer.status_code == 503
+        assert int(answer.headers["retry-after"]) >= 1
+        assert answer.json()["error"]["code"] == "engine_unavailable"
+    shown = health(server)
+    if shown["status"] != "ok":
+        assert httpx.get(f"{server.url}/health/live").status_code == 200
+    until(lambda: httpx.get(f"{server.url}/health/ready").status_code == 200)
+    assert say(server, "Speech resumes.").status_code == 200
+    assert pids(server)["engine"] != engine
+    assert not health(server)["degraded"]
+
+
+def test_a_g2p_service_that_dies_is_found_again_by_every_front(server: Server) -> None:
+    os.kill(pids(server)["g2p"], signal.SIGKILL)
+    until(lambda: {say(server, "Hello.").status_code for _ in range(4)} == {200})
+    until(lambda: health(server)["status"] == "ok")
+
+
+def test_a_drain_answers_what_has_begun(server: Server) -> None:
+    """The last one on this server."""
+    family = servers.family(server.process.pid)
+    assert len(family) >= 4
+    text = "What has begun is spoken to its end. " * 10
+    with concurrent.futures.ThreadPoolExecutor(4) as pool:
+        waiting = [pool.submit(say, server, text) for _ in range(4)]
+        until(lambda: httpx.get(f"{server.url}/health/batching").json()["queue_status"]["running_rows"])
+        server.process.send_signal(signal.SIGTERM)
+        assert {each.result().status_code for each in waiting} == {200}
+    assert server.process.wait(PATIENCE) == 0
+    assert not [pid for pid in family if alive(pid)]
+    assert not re.search("Traceback", server.lines())
+
+
+def test_limits_hold_over_all_fronts_and_nothing_outlives_a_killed_supervisor(tmp_path: Path) -> None:
+    with running(TINY, tmp_path / "log", **FORM, RATE_LIMIT="5") as server:
+        answers = [say(server, "Hello.") for _ in range(9)]
+        assert sorted(answer.status_code for answer in answers) == [200] * 5 + [429] * 4
+        family = servers.family(server.process.pid)
+        assert len(family) >= 4
+        server.process.kill()
+        server.process.wait()
+        assert all(gone_within(pid, PATIENCE) for pid in family)
+
+
+@pytest.mark.parametrize("setting", ["LEXICON_PATH", "API_KEYS_FILE"])
+def test_what_is_missing_is_told_in_one_line(tmp_path: Path, setting: str) -> None:
+    process = servers.spawn(REAL, tmp_path / "log", **FORM, **{setting: str(tmp_path / "no such file")})
+    assert process.wait(PATIENCE) == 1
+    assert "no such file" in (tmp_path / "log").read_text()
+    assert "Traceback" not in (tmp_path / "log").read_text()
