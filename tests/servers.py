@@ -15,6 +15,7 @@ from pathlib import Path
 
 import httpx
 import numpy as np
+import pytest
 
 ROOT = Path(__file__).parent.parent
 READY = re.compile(r"is ready at (http://\S+)")
@@ -23,6 +24,9 @@ START_TIMEOUT = 300  # seconds; a loaded machine with two cores can be slow
 REAL = ("-m", "kokoro_server", "serve")
 TINY = ("-m", "tests.services.tiny")
 FAULTY = ("-m", "tests.services.faulty")
+# SERVER_PROCESSES=2 in the environment makes all servers of the tests have so many fronts. What looks into a server's
+# own process then has nothing to see.
+in_one_process = pytest.mark.skipif(int(os.environ.get("SERVER_PROCESSES") or 1) > 1, reason="one process alone")
 SOAK = ("-m", "tests.services.soak")
 
 

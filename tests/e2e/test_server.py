@@ -14,7 +14,7 @@ import soundfile
 
 from kokoro_server.engine.protocol import SAMPLE_RATE
 from tests import servers
-from tests.servers import Server, say
+from tests.servers import Server, in_one_process, say
 
 GPL = ("phonemizer", "espeakng_loader", "misaki")
 
@@ -140,6 +140,7 @@ def test_request_id_is_kept_or_given(tiny_server: Server) -> None:
     assert given.headers["x-request-id"] not in ("", "bad id!")
 
 
+@in_one_process
 def test_the_speech_process_loads_no_gpl_code(tiny_server: Server) -> None:
     for voice in ("af_heart", "bf_emma", "ff_siwis"):
         assert say(tiny_server, "Bonjour.", voice=voice).status_code == 200

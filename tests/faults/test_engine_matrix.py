@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from tests.faults.checks import Fault, injected
-from tests.servers import Server
+from tests.servers import Server, in_one_process
 from tests.services.faulty import NAN, OUT_OF_MEMORY, RAISES, SILENT, SLOW, THREAD_DIES, TOO_FEW
 
 ROWS = 6  # bad rows at once, beside as many good ones
@@ -51,6 +51,7 @@ async def test_a_thread_that_dies_is_replaced(faulty: Server) -> None:
     assert "DeviceThreadDied" in faulty.lines()
 
 
+@in_one_process
 async def test_a_killed_worker_is_started_anew(faulty: Server) -> None:
     how = "cancelled with a batch on the device and rows waiting"
     async with injected(faulty, "worker task killed", how, neighbour=(200, 503)) as fault, asyncio.TaskGroup() as group:
@@ -64,6 +65,7 @@ async def test_a_killed_worker_is_started_anew(faulty: Server) -> None:
     assert "batch worker died" in faulty.lines()
 
 
+@in_one_process
 async def test_the_wall_clock_may_step(faulty: Server) -> None:
     how = "time.time moved by a day, back and forth, while rows run"
     async with injected(faulty, "clock stepping back", how) as fault, asyncio.TaskGroup() as group:

@@ -1,26 +1,23 @@
 """A real server whose engine misbehaves on cue: a row's speed says how. `python -m tests.services.faulty`.
 
-What is not an engine's fault has a path of its own: `POST /test/kill-worker` and `POST /test/step-clock`.
+What is not an engine's fault has a path of its own: `POST /test/kill-worker` and `POST /test/step-clock`; not where the
+server has several processes.
 """
 
 from __future__ import annotations
 
 import asyncio
 import dataclasses
-import tempfile
 import time
 from collections.abc import Sequence
-from pathlib import Path
 
 import numpy as np
+from fastapi import FastAPI
 
-from kokoro_server import logs
-from kokoro_server.app import create_app
 from kokoro_server.config import Settings
 from kokoro_server.engine.loader import LoadedModel
 from kokoro_server.engine.protocol import Engine, Limits, Result, Row
-from kokoro_server.serving import run
-from tests import tiny
+from tests.services import tiny
 
 RAISES, NAN, SILENT, LOST, LATE_FAILURE, HANGS = 1.01, 1.02, 1.03, 1.04, 1.05, 1.06
 OUT_OF_MEMORY, TOO_FEW, SLOW, THREAD_DIES, SLOW_ROW = 1.07, 1.08, 1.09, 1.11, 1.12
@@ -74,8 +71,8 @@ def _spoilt(row: Row, result: Result) -> Result:
     return result
 
 
-def load(folder: Path, settings: Settings) -> LoadedModel:
-    model = tiny.load(folder, len(settings.devices) or 1, settings.backend)
+def load(settings: Settings, folder: str | None = None) -> LoadedModel:
+    model = tiny.load(settings, folder)
     return dataclasses.replace(model, engines=tuple(map(Faulty, model.engines)))
 
 
@@ -90,11 +87,10 @@ async def step_clock(seconds: float) -> None:
     time.time = lambda: real() + seconds  # type: ignore[assignment]
 
 
+def _add_routes(app: FastAPI) -> None:
+    app.add_api_route("/test/kill-worker", kill_worker, methods=["POST"])
+    app.add_api_route("/test/step-clock", step_clock, methods=["POST"])
+
+
 if __name__ == "__main__":
-    settings = Settings.load(dotenv=None)
-    logs.configure(settings.log_level)
-    with tempfile.TemporaryDirectory() as folder:
-        app = create_app(settings, load=lambda settings: load(Path(folder), settings))
-        app.add_api_route("/test/kill-worker", kill_worker, methods=["POST"])
-        app.add_api_route("/test/step-clock", step_clock, methods=["POST"])
-        run(app, settings)
+    tiny.main("tests.services.faulty:load", load, _add_routes)

@@ -4,30 +4,40 @@ from __future__ import annotations
 
 import sys
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
-from kokoro_server import logs
+from fastapi import FastAPI
+
+from kokoro_server import logs, serving
 from kokoro_server.app import create_app
 from kokoro_server.config import Settings
 from kokoro_server.engine.loader import LoadedModel
 from kokoro_server.processes.run import front_count, run
-from kokoro_server.serving import run as run_app
 from tests import tiny
 
 
-def load(settings: Settings) -> LoadedModel:
-    """For the engine process, which ends by itself: the folder is left to the system."""
-    return tiny.load(Path(tempfile.mkdtemp()), len(settings.devices) or 1, settings.backend)
+def load(settings: Settings, folder: str | None = None) -> LoadedModel:
+    """Without a folder it makes one, and leaves it to the system: an engine process does not tell when it ends."""
+    return tiny.load(Path(folder or tempfile.mkdtemp()), len(settings.devices) or 1, settings.backend)
 
 
-if __name__ == "__main__":
+def main(name: str, load: Callable[[Settings, str], LoadedModel], add_routes: Callable[[FastAPI], None]) -> None:
+    """Serve with what `load` gives. `name` is its name, for processes other than this one."""
     settings = Settings.load(dotenv=None)
     logs.configure(settings.log_level)
     if front_count(settings) > 1:
-        run(settings, "tests.services.tiny:load")
-        sys.exit()
+        run(settings, name)
+        return
     with tempfile.TemporaryDirectory() as folder:
-        engines = len(settings.devices) or 1
-        app = create_app(settings, load=lambda _settings: tiny.load(Path(folder), engines, settings.backend))
-        app.add_api_route("/modules", lambda: sorted(sys.modules))
-        run_app(app, settings)
+        app = create_app(settings, load=lambda settings: load(settings, folder))
+        add_routes(app)
+        serving.run(app, settings)
+
+
+def _add_routes(app: FastAPI) -> None:
+    app.add_api_route("/modules", lambda: sorted(sys.modules))
+
+
+if __name__ == "__main__":
+    main("tests.services.tiny:load", load, _add_routes)
