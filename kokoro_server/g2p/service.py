@@ -7,6 +7,7 @@ import asyncio
 import contextlib
 import logging
 import os
+import re
 import signal
 import socket
 import sys
@@ -37,6 +38,7 @@ MAX_CONNECTIONS = 1000
 READ_SECONDS = 20.0  # for a request's headers, and as far as its body may fall behind
 JSON = "application/json"
 SHUTDOWN_GRACE = 3.0  # seconds for the last requests when stopping
+_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def create_app(converter: Converter | None = None, *, max_text_length: int = schemas.MAX_TEXT_LENGTH) -> FastAPI:
@@ -122,7 +124,7 @@ def _language(code: str, field: str) -> Language:
 def _check_text(text: str, field: str, limit: int) -> None:
     if not text.strip():
         raise NothingToSay(f"{field} is empty", field=field)
-    if any("\ud800" <= character <= "\udfff" for character in text):
+    if _SURROGATE.search(text):
         raise InvalidInput(f"{field} holds half of a surrogate pair", field=field)
     if len(text) > limit:
         raise TextTooLong(f"{field} has {len(text)} characters; at most {limit} are allowed", field=field)
