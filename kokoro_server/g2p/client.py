@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import itertools
+import json
 import logging
+from base64 import b64encode
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Any
 
 import httpx
@@ -23,14 +26,16 @@ from kokoro_server.errors import (
 )
 from kokoro_server.g2p.extras import NOT_INSTALLED
 from kokoro_server.g2p.http_transport import KeepAliveTransport, ResponseTooLarge
-from kokoro_server.g2p.languages import Language
-from kokoro_server.g2p.micro_batcher import MicroBatcher
+from kokoro_server.g2p.languages import ENGLISH, Language
+from kokoro_server.g2p.micro_batcher import MicroBatcher, Text
 from kokoro_server.g2p.result import G2PResult, Token
-from kokoro_server.g2p.schemas import MAX_BATCH_TEXTS
+from kokoro_server.g2p.schemas import MAX_BATCH_TEXTS, WORKERS_HEADER
 
 log = logging.getLogger(__name__)
 
 ADDRESS = "what is at G2P_SERVICE_URL"
+MAX_CALLS = 2  # in flight for a language that has one worker: one is worked on and one waits
+MAX_WORKERS = 256  # whatever the service tells
 RETRY_AFTER = 1.0  # seconds; a child that died is back in two or three
 _INPUT_ERRORS: dict[str, type[KokoroError]] = {
     error.code: error for error in (UnknownLanguage, LanguageNotInstalled, InvalidInput, NothingToSay, TextTooLong)
@@ -53,9 +58,13 @@ class G2PClient:
     ) -> None:
         self._condition = condition
         self._url = url if callable(url) else lambda: url
-        # The environment's proxies are for the outside world.
-        self._http = httpx.AsyncClient(timeout=timeout, transport=transport or KeepAliveTransport(), trust_env=False)
-        self._batcher = MicroBatcher(self._post_batch)
+        # Requests go to the transport as they are: a client around it would take most of the time of an exchange.
+        self._transport = transport or KeepAliveTransport()
+        self._extensions = {"timeout": httpx.Timeout(timeout).as_dict()}
+        # Texts that may share a call: both kinds of English, once the service has told that it takes them together.
+        # Other languages have few readers, and take their time to load: nobody else's texts should wait for them.
+        self._batchers: dict[Sequence[Language], MicroBatcher] = {}
+        self._workers: int | None = None  # for English, if the service tells
 
     @property
     def url(self) -> str:
@@ -66,7 +75,7 @@ class G2PClient:
         """The phonemes of each text, in order; all of them or an error."""
         results: list[G2PResult] = []
         for start in range(0, len(texts), MAX_BATCH_TEXTS):
-            results += await self._batcher.convert(texts[start : start + MAX_BATCH_TEXTS], language)
+            results += await self._batcher(language).convert(texts[start : start + MAX_BATCH_TEXTS], language)
         return results
 
     async def health(self) -> dict[str, Any]:
@@ -83,11 +92,25 @@ class G2PClient:
         return {code for code, state in states.items() if state == NOT_INSTALLED}
 
     async def aclose(self) -> None:
-        await self._batcher.aclose()
-        await self._http.aclose()
+        for batcher in self._batchers.values():
+            await batcher.aclose()
+        await self._transport.aclose()
 
-    async def _post_batch(self, texts: Sequence[str], language: Language) -> list[G2PResult]:
-        response = await self._request("POST", "/convert/batch", {"texts": list(texts), "lang": language.code})
+    def _batcher(self, language: Language) -> MicroBatcher:
+        sharing = ENGLISH if self._workers is not None and language in ENGLISH else (language,)
+        if sharing not in self._batchers:
+            self._batchers[sharing] = MicroBatcher(self._post_batch, MAX_CALLS)
+        batcher = self._batchers[sharing]
+        if self._workers is not None and language in ENGLISH:
+            batcher.max_calls = self._workers + 1  # one for each worker, and one that waits
+        return batcher
+
+    async def _post_batch(self, texts: Sequence[Text]) -> list[G2PResult]:
+        body: dict[str, Any] = {"texts": [text for text, _ in texts]}
+        codes = [language.code for _, language in texts]
+        # Services of old know nothing but `lang`.
+        body |= {"lang": codes[0]} if len(set(codes)) == 1 else {"langs": codes}
+        response = await self._request("POST", "/convert/batch", body)
         _raise_for_status(response)
         try:
             results = [_parse_result(result) for result in _json_object(response)["results"]]
@@ -95,6 +118,7 @@ class G2PClient:
             raise G2PFailed(f"the G2P service gave an answer of another form: {error!r}") from error
         if len(results) != len(texts):
             raise G2PFailed(f"the G2P service gave {len(results)} results for {len(texts)} texts")
+        self._workers = _workers(response)
         return results
 
     async def _request(self, method: str, path: str, body: dict[str, Any] | None = None) -> httpx.Response:
@@ -132,7 +156,27 @@ class G2PClient:
             raise G2PUnavailable("the G2P service cannot be reached", retry_after=RETRY_AFTER) from error
 
     async def _send(self, method: str, path: str, body: dict[str, Any] | None) -> httpx.Response:
-        return await self._http.request(method, self._url().rstrip("/") + path, json=body)
+        url, headers = _target(self._url().rstrip("/") + path)
+        content = None if body is None else json.dumps(body, ensure_ascii=False).encode()
+        request = httpx.Request(method, url, headers=headers, content=content, extensions=self._extensions)
+        response = await self._transport.handle_async_request(request)
+        await response.aread()
+        return response
+
+
+@lru_cache(maxsize=8)
+def _target(address: str) -> tuple[httpx.URL, dict[str, str]]:
+    """Where to send a request, and its headers. Taking an address apart costs as much as the rest of a request."""
+    url, headers = httpx.URL(address), {"Content-Type": "application/json"}
+    if url.userinfo:
+        credentials = f"{url.username}:{url.password}".encode()
+        headers["Authorization"] = f"Basic {b64encode(credentials).decode()}"
+    return url, headers
+
+
+def _workers(response: httpx.Response) -> int | None:
+    told = response.headers.get(WORKERS_HEADER, "")
+    return max(1, min(int(told), MAX_WORKERS)) if told.isdecimal() else None
 
 
 def _parse_result(result: dict[str, Any]) -> G2PResult:
@@ -150,7 +194,7 @@ def _raise_for_status(response: httpx.Response) -> None:
         return
     code, message, field = _parse_error(response)
     if code in _INPUT_ERRORS:
-        raise _INPUT_ERRORS[code](message, field="language" if field == "lang" else field)
+        raise _INPUT_ERRORS[code](message, field="language" if field and field.startswith("lang") else field)
     if response.is_server_error and code != G2PFailed.code:
         raise G2PUnavailable(f"the G2P service failed: {message}", retry_after=RETRY_AFTER)
     raise G2PFailed(message)

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
+import sys
 import time
 from collections import defaultdict
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Sequence
 
-from kokoro_server.errors import G2PFailed, G2PUnavailable, SetupError
+from kokoro_server.errors import G2PUnavailable, SetupError
 from kokoro_server.g2p import extras, languages, phonemizers
+from kokoro_server.g2p.lanes import Batch, Job, Lane, ThreadLane
 from kokoro_server.g2p.languages import LANGUAGES, Language
 from kokoro_server.g2p.phonemizers import Phonemizer
-from kokoro_server.g2p.result import G2PResult
-from kokoro_server.g2p.workers import Closeable, ConversionFailed, WorkerPool, run_phonemizer
+from kokoro_server.g2p.workers import Closeable, WorkerPool
 
 log = logging.getLogger(__name__)
 
@@ -32,11 +32,10 @@ class Converter:
 
     def __init__(self) -> None:
         self._pool: WorkerPool | None = None
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="g2p")
         self._phonemizers: dict[Language, Phonemizer] = {}
+        self._thread = ThreadLane(self._phonemizers)
         self._failures: dict[Language, str] = {}
         self._loading: defaultdict[Language, asyncio.Lock] = defaultdict(asyncio.Lock)
-        self._busy_since: float | None = None
 
     def preload(self) -> None:
         """Load English; raises SetupError if it cannot be loaded."""
@@ -50,22 +49,29 @@ class Converter:
     def start_workers(self, count: int, *inherited: Closeable) -> None:
         """Fork so many processes for English, before any thread is started. For `inherited` see `WorkerPool`."""
         self.preload()
-        if count > 1 and hasattr(os, "fork"):
+        if count > 1 and sys.platform == "linux":
             self._pool = WorkerPool(count, {known: self._phonemizers[known] for known in PRELOADED}, *inherited)
+
+    async def connect(self) -> None:
+        """Begin to read what the workers answer."""
+        if self._pool:
+            await self._pool.connect()
 
     @property
     def workers(self) -> int:
         """How many texts are converted at once."""
         return self._pool.count if self._pool else 1
 
-    async def convert(self, text: str, language: Language) -> G2PResult:
-        phonemizer = await self._phonemizer(language)
-        try:
-            if self._pool and language in PRELOADED:
-                return await self._pool.convert(text, language)
-            return await asyncio.get_running_loop().run_in_executor(self._thread, self._run_alone, phonemizer, text)
-        except ConversionFailed as error:
-            raise G2PFailed(f"the text that begins {text[:40]!r} cannot be converted: {error}") from error
+    async def submit(self, texts: Sequence[tuple[str, Language]]) -> asyncio.Future[list[bytes]]:
+        """The texts' conversions as JSON, in order. What is not under way when the future is cancelled is not begun."""
+        for language in {language for _, language in texts}:
+            await self._load_once(language)
+        batch, jobs = Batch(len(texts)), defaultdict[Lane, list[Job]](list)
+        for index, (text, language) in enumerate(texts):
+            jobs[self._lane(language)].append(Job(batch, index, text, language))
+        for lane, its_jobs in jobs.items():
+            lane.add(its_jobs)
+        return batch.answer
 
     def readiness(self) -> dict[str, str]:
         """`ready`, `not_loaded`, `not_installed` or `failed: <reason>` for each language."""
@@ -73,13 +79,18 @@ class Converter:
 
     @property
     def stuck(self) -> bool:
-        busy = (self._busy_since, self._pool.busy_since if self._pool else None)
+        busy = [lane.busy_since for lane in self._lanes()]
         return any(since is not None and time.monotonic() - since > STUCK_AFTER for since in busy)
 
     def close(self) -> None:
-        self._thread.shutdown(wait=False, cancel_futures=True)
-        if self._pool:
-            self._pool.close()
+        for lane in self._lanes():
+            lane.close()
+
+    def _lanes(self) -> Sequence[Lane]:
+        return (self._thread, self._pool) if self._pool else (self._thread,)
+
+    def _lane(self, language: Language) -> Lane:
+        return self._pool if self._pool and language in PRELOADED else self._thread
 
     def _state(self, language: Language) -> str:
         if language in self._phonemizers:
@@ -88,12 +99,11 @@ class Converter:
             return extras.NOT_INSTALLED
         return f"failed: {self._failures[language]}" if language in self._failures else "not_loaded"
 
-    async def _phonemizer(self, language: Language) -> Phonemizer:
+    async def _load_once(self, language: Language) -> None:
         if language not in self._phonemizers:
             async with self._loading[language]:
                 if language not in self._phonemizers:
                     await asyncio.to_thread(self._load, language)
-        return self._phonemizers[language]
 
     def _load(self, language: Language) -> None:
         extras.require(language)
@@ -108,10 +118,3 @@ class Converter:
         self._failures.pop(language, None)
         self._phonemizers[language] = loaded
         log.info("loaded language=%s seconds=%.1f", language.code, time.perf_counter() - started)
-
-    def _run_alone(self, phonemizer: Phonemizer, text: str) -> G2PResult:
-        self._busy_since = time.monotonic()
-        try:
-            return run_phonemizer(phonemizer, text)
-        finally:
-            self._busy_since = None

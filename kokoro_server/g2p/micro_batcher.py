@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import heapq
+import itertools
+import math
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
@@ -11,28 +14,33 @@ from kokoro_server.errors import G2PUnavailable, KokoroError
 from kokoro_server.g2p.languages import Language
 from kokoro_server.g2p.result import G2PResult
 
-MAX_CALLS_IN_FLIGHT = 2  # one is worked on and one waits; meanwhile texts gather for the next
 MAX_TEXTS_PER_CALL = 16  # of several requests: the response comes when all of them are done
 
-Convert = Callable[[Sequence[str], Language], Awaitable[list[G2PResult]]]
+Text = tuple[str, Language]
+Convert = Callable[[Sequence[Text]], Awaitable[list[G2PResult]]]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Request:
     caller: str
     turn: int
-    texts: Sequence[str]
-    language: Language
+    texts: Sequence[Text]
     future: asyncio.Future[list[G2PResult]]
 
 
 class MicroBatcher:
-    """A text that G2P refuses fails only its own request. Texts that nobody waits for any more are not sent."""
+    """A text that G2P refuses fails only its own request. Texts that nobody waits for any more are not sent.
 
-    def __init__(self, convert: Convert) -> None:
+    What waits is spread over the calls that are free: the fewer texts a call has, the sooner it is answered.
+    """
+
+    def __init__(self, convert: Convert, max_calls: int) -> None:
+        self.max_calls = max_calls  # in flight at once
         self._convert = convert
-        self._waiting: list[_Request] = []  # in order of arrival
-        self._turn = 0  # of the call that was formed last
+        self._waiting: list[tuple[int, int, _Request]] = []  # a heap, by turn and arrival
+        self._waiting_texts = 0
+        self._arrivals = itertools.count()
+        self._turn = 0  # of the request that was taken last
         self._last_turns: dict[str, int] = {}  # of each caller that has a request waiting
         self._calls: set[asyncio.Task[None]] = set()
         self._forming = False  # the newest call has not chosen its requests yet
@@ -43,7 +51,9 @@ class MicroBatcher:
         name = caller.get()
         # A caller's requests have one turn after another. One that comes only now is not before those who have waited.
         turn = self._last_turns[name] = max(self._turn, self._last_turns.get(name, 0)) + 1
-        self._waiting.append(_Request(name, turn, texts, language, future))
+        request = _Request(name, turn, [(text, language) for text in texts], future)
+        heapq.heappush(self._waiting, (turn, next(self._arrivals), request))
+        self._waiting_texts += len(texts)
         self._start_call()
         return await future
 
@@ -55,7 +65,7 @@ class MicroBatcher:
             await asyncio.wait(self._calls)
 
     def _start_call(self) -> None:
-        if self._waiting and not self._forming and len(self._calls) < MAX_CALLS_IN_FLIGHT:
+        if self._waiting and not self._forming and len(self._calls) < self.max_calls:
             self._forming = True
             call = asyncio.create_task(self._call())
             self._calls.add(call)
@@ -66,18 +76,23 @@ class MicroBatcher:
         self._start_call()
 
     def _take_batch(self) -> list[_Request]:
-        """The first request and those in its language that there is room for, in order of turns."""
-        first, *others = sorted(self._waiting, key=lambda request: request.turn)
-        self._turn = first.turn
-        batch, count = [first], len(first.texts)
-        for request in others:
-            if request.language == first.language and count + len(request.texts) <= MAX_TEXTS_PER_CALL:
-                batch.append(request)
-                count += len(request.texts)
-        taken = set(batch)
-        self._waiting = [request for request in self._waiting if request not in taken]
-        self._last_turns = {request.caller: request.turn for request in self._waiting}
+        """The next requests in order of turns: this call's share of them."""
+        free_calls = max(1, self.max_calls - len(self._calls) + 1)
+        room = min(MAX_TEXTS_PER_CALL, math.ceil(self._waiting_texts / free_calls))
+        batch = [self._take()]
+        room -= len(batch[0].texts)
+        while self._waiting and len(self._waiting[0][2].texts) <= room:
+            batch.append(self._take())
+            room -= len(batch[-1].texts)
+        self._turn = batch[0].turn
         return batch
+
+    def _take(self) -> _Request:
+        turn, _, request = heapq.heappop(self._waiting)
+        self._waiting_texts -= len(request.texts)
+        if self._last_turns[request.caller] == turn:
+            del self._last_turns[request.caller]
+        return request
 
     async def _call(self) -> None:
         # The batch is taken only now, so that requests of the same turn of the event loop go together.
@@ -104,15 +119,14 @@ class MicroBatcher:
     async def _resolve(self, batch: list[_Request]) -> None:
         texts = [text for request in batch for text in request.texts]
         try:
-            results = await self._convert(texts, batch[0].language) if texts else []
+            results = await self._convert(texts) if texts else []
         except G2PUnavailable as error:
             _fail(batch, error)
         except KokoroError as error:
             if len(batch) == 1:
                 _fail(batch, error)
                 return
-            for request in batch:
-                await self._resolve([request])
+            await asyncio.gather(*(self._resolve([request]) for request in batch))
         except Exception as error:
             _fail(batch, error)
         else:

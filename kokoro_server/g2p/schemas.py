@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
+import json
+from typing import Any
+
 from pydantic import BaseModel, ConfigDict, Field
+
+from kokoro_server.g2p.languages import Language
+from kokoro_server.g2p.result import G2PResult
 
 MAX_TEXT_LENGTH = 10_000  # characters in one text
 MAX_BATCH_TEXTS = 256  # texts in one request
+
+
+# In the answer to a batch: how many texts the service converts at once. One that tells it takes `langs`.
+WORKERS_HEADER = "X-G2P-Workers"
 
 
 class ConvertRequest(BaseModel):
@@ -20,6 +30,7 @@ class BatchRequest(BaseModel):
 
     texts: list[str] = Field(min_length=1, max_length=MAX_BATCH_TEXTS)
     lang: str = "en-US"
+    langs: list[str] | None = Field(None, description="the language of each text, in place of `lang`")
 
 
 class WireToken(BaseModel):
@@ -39,3 +50,16 @@ class Conversion(BaseModel):
 
 class BatchConversion(BaseModel):
     results: list[Conversion]
+
+
+def encode(result: G2PResult, language: Language) -> bytes:
+    """A `Conversion` in JSON. Workers write it, as models would take most of the service's own process."""
+    conversion: dict[str, Any] = {"phonemes": result.phonemes, "lang": language.code, "dropped": list(result.dropped)}
+    if result.tokens is not None:
+        conversion["tokens"] = [token._asdict() for token in result.tokens]
+    return json.dumps(conversion, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+def encode_batch(conversions: list[bytes]) -> bytes:
+    """A `BatchConversion`."""
+    return b'{"results":[' + b",".join(conversions) + b"]}"

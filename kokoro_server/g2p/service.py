@@ -7,6 +7,7 @@ import asyncio
 import contextlib
 import logging
 import os
+import re
 import signal
 import socket
 import sys
@@ -18,7 +19,7 @@ from typing import Any, NoReturn
 
 import uvicorn
 from fastapi import FastAPI, Request
-from fastapi.responses import JSONResponse
+from fastapi.responses import JSONResponse, Response
 
 from kokoro_server import __version__
 from kokoro_server.errors import InvalidInput, NothingToSay, SetupError, TextTooLong, UnknownLanguage
@@ -35,7 +36,9 @@ MAX_BODY = 6 * schemas.MAX_TEXT_LENGTH * schemas.MAX_BATCH_TEXTS  # bytes: JSON 
 MAX_MARKS = 200_000  # commas and brackets in a body
 MAX_CONNECTIONS = 1000
 READ_SECONDS = 20.0  # for a request's headers, and as far as its body may fall behind
+JSON = "application/json"
 SHUTDOWN_GRACE = 3.0  # seconds for the last requests when stopping
+_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def create_app(converter: Converter | None = None, *, max_text_length: int = schemas.MAX_TEXT_LENGTH) -> FastAPI:
@@ -45,6 +48,7 @@ def create_app(converter: Converter | None = None, *, max_text_length: int = sch
     @contextlib.asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
         converter.preload()
+        await converter.connect()
         yield
         converter.close()
 
@@ -52,45 +56,29 @@ def create_app(converter: Converter | None = None, *, max_text_length: int = sch
     app.add_middleware(BodyLimit, limit=MAX_BODY, seconds=READ_SECONDS, max_marks=MAX_MARKS)
     error_handlers.install(app)
 
-    async def convert_one(text: str, language: Language) -> schemas.Conversion:
-        result = await converter.convert(text, language)
-        tokens = [
-            schemas.WireToken(text=t.text, whitespace=t.whitespace, phonemes=t.phonemes) for t in result.tokens or ()
-        ]
-        return schemas.Conversion(
-            phonemes=result.phonemes,
-            lang=language.code,
-            tokens=None if result.tokens is None else tokens,
-            dropped=list(result.dropped),
-        )
-
-    @app.post("/convert", response_model_exclude_none=True)
-    async def convert(request: schemas.ConvertRequest) -> schemas.Conversion:
+    @app.post("/convert", response_class=Response, responses={200: {"model": schemas.Conversion}})
+    async def convert(request: schemas.ConvertRequest, http: Request) -> Response:
         """The phonemes of one text; for English also its tokens.
 
         `dropped` lists the characters that the model has no symbol for.
         """
-        language = _language(request.lang)
+        language = _language(request.lang, "lang")
         _check_text(request.text, "text", max_text_length)
-        return await convert_one(request.text, language)
+        conversions = await _unless_left(http, await converter.submit([(request.text, language)]))
+        return Response(b"".join(conversions), media_type=JSON)
 
-    @app.post("/convert/batch", response_model_exclude_none=True)
-    async def convert_batch(request: schemas.BatchRequest, http: Request) -> schemas.BatchConversion:
-        """The phonemes of several texts of one language, in order.
+    @app.post("/convert/batch", response_class=Response, responses={200: {"model": schemas.BatchConversion}})
+    async def convert_batch(request: schemas.BatchRequest, http: Request) -> Response:
+        """The phonemes of several texts, in order: of one language, or of a language for each.
 
         All or nothing: a text that cannot be accepted makes this a 4xx that names it, such as `texts.3`.
         """
-        language = _language(request.lang)
+        texts = list(zip(request.texts, _languages(request), strict=True))
         for index, text in enumerate(request.texts):
             _check_text(text, f"texts.{index}", max_text_length)
-        results: list[schemas.Conversion] = []
-        # A few at a time, so that a long batch leaves room for others in between, and ends when nobody waits for it.
-        for start in range(0, len(request.texts), converter.workers):
-            if await http.is_disconnected():
-                break
-            texts = request.texts[start : start + converter.workers]
-            results += await asyncio.gather(*(convert_one(text, language) for text in texts))
-        return schemas.BatchConversion(results=results)
+        conversions = await _unless_left(http, await converter.submit(texts))
+        headers = {schemas.WORKERS_HEADER: str(converter.workers)}
+        return Response(schemas.encode_batch(conversions), headers=headers, media_type=JSON)
 
     @app.get("/health")
     async def health() -> JSONResponse:
@@ -102,18 +90,41 @@ def create_app(converter: Converter | None = None, *, max_text_length: int = sch
     return app
 
 
-def _language(code: str) -> Language:
+async def _unless_left(http: Request, answer: asyncio.Future[list[bytes]]) -> list[bytes]:
+    """The answer; nothing if the client leaves before it is there. Then what has not begun is not converted."""
+    leaving = asyncio.ensure_future(http.receive())  # there is nothing else to come: the body has been read
+    leaving.add_done_callback(lambda _: answer.cancel())
+    try:
+        return await answer
+    except asyncio.CancelledError:
+        if not leaving.done():  # it is the service that stops
+            raise
+        return []
+    finally:
+        leaving.cancel()
+
+
+def _languages(request: schemas.BatchRequest) -> list[Language]:
+    if request.langs is None:
+        return [_language(request.lang, "lang")] * len(request.texts)
+    if len(request.langs) != len(request.texts):
+        found = f"langs has {len(request.langs)} languages for {len(request.texts)} texts"
+        raise InvalidInput(f"{found}; it needs one for each", field="langs")
+    return [_language(code, f"langs.{index}") for index, code in enumerate(request.langs)]
+
+
+def _language(code: str, field: str) -> Language:
     try:
         return languages.parse(code)
     except UnknownLanguage as error:
-        error.field = "lang"
+        error.field = field
         raise
 
 
 def _check_text(text: str, field: str, limit: int) -> None:
     if not text.strip():
         raise NothingToSay(f"{field} is empty", field=field)
-    if any("\ud800" <= character <= "\udfff" for character in text):
+    if _SURROGATE.search(text):
         raise InvalidInput(f"{field} holds half of a surrogate pair", field=field)
     if len(text) > limit:
         raise TextTooLong(f"{field} has {len(text)} characters; at most {limit} are allowed", field=field)

@@ -6,121 +6,154 @@ import asyncio
 import logging
 import multiprocessing
 import os
-import queue
-import re
 import signal
+import socket
+import struct
 import sys
-import time
-from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
-from multiprocessing.connection import Connection
-from typing import Any, Protocol
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, BinaryIO, Protocol
 
 from kokoro_server.errors import G2PUnavailable
+from kokoro_server.g2p import schemas
+from kokoro_server.g2p.lanes import Job, Lane, Outcome, run_phonemizer
 from kokoro_server.g2p.languages import Language
-from kokoro_server.g2p.phonemizers import Phonemizer
-from kokoro_server.g2p.result import G2PResult
 from kokoro_server.machine import available_cores
+
+if TYPE_CHECKING:
+    from kokoro_server.g2p.phonemizers import Phonemizer
 
 log = logging.getLogger(__name__)
 
 CORES_PER_WORKER = 4  # one for the worker, the others for synthesis
+CORES_PER_WORKER_BESIDE_GPU = 2  # the other for HTTP: a GPU speaks as much as three workers or four can read
 MAX_WORKERS = 8
-_CONTROL_CHARACTERS = re.compile(r"[\x00-\x08\x0e-\x1f\x7f]")  # espeak takes \x00 for the end of the text
+_REQUEST = struct.Struct("=QB")  # the text's number and that of its language; the text follows, in UTF-8
+_REPLY = struct.Struct("=QBI")  # the text's number, whether it has failed, and how many bytes follow
+_MAX_REQUEST = _REQUEST.size + 4 * schemas.MAX_TEXT_LENGTH
 
 
 class Closeable(Protocol):
     def close(self) -> None: ...
 
 
-class ConversionFailed(Exception):
-    """The message is the repr of the phonemizer's error."""
-
-
-def run_phonemizer(phonemizer: Phonemizer, text: str) -> G2PResult:
-    """Raises ConversionFailed; the log has the traceback."""
-    try:
-        return phonemizer(_CONTROL_CHARACTERS.sub(" ", text))
-    except Exception as error:
-        log.exception("conversion failed characters=%d start=%r", len(text), text[:80])
-        raise ConversionFailed(repr(error)) from error
-
-
-def default_worker_count() -> int:
+def default_worker_count(*, beside_gpu: bool = False) -> int:
     """How many workers suit this machine. Only one where it is not Linux, as a fork is not safe there."""
     if sys.platform != "linux":
         return 1
-    return max(1, min(MAX_WORKERS, int(available_cores() / CORES_PER_WORKER)))
+    cores_per_worker = CORES_PER_WORKER_BESIDE_GPU if beside_gpu else CORES_PER_WORKER
+    return max(1, min(MAX_WORKERS, int(available_cores() / cores_per_worker)))
 
 
-class WorkerPool:
+class WorkerPool(Lane):
     """Worker processes, forked with loaded `phonemizers`, whose memory they share. Each converts one text at a time.
+
+    All of them read one socket, where a few texts are ahead: a free worker takes the next without this process, and no
+    text is bound to a worker that is slow. Each answers through a pipe of its own, so that its end is noticed.
 
     The workers end when this process does, however that ends. If a worker ends by itself, this process ends too: its
     supervisor starts it again. `inherited` is what the workers must close, as a fork leaves it open in them.
     """
 
     def __init__(self, count: int, phonemizers: Mapping[Language, Phonemizer], *inherited: Closeable) -> None:
-        context = multiprocessing.get_context("fork")
+        super().__init__(room=count + (count + 1) // 2)
         self.count = count
-        self._idle: queue.SimpleQueue[Connection] = queue.SimpleQueue()
-        self._busy_since: dict[int, float] = {}  # when each busy worker began its text, by the id of its pipe
-        self._pipes: list[Connection] = []
+        self._languages = tuple(phonemizers)
+        self._closed = False
+        self._pipes: list[BinaryIO] = []
+        self._transports: list[asyncio.ReadTransport] = []
+        self._requests, requests = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._requests.setblocking(False)
+        context = multiprocessing.get_context("fork")
         for number in range(count):
-            pipe, worker_end = context.Pipe()
-            self._pipes.append(pipe)
-            arguments = (worker_end, phonemizers, (*inherited, *self._pipes))
+            reading, writing = os.pipe()
+            self._pipes.append(os.fdopen(reading, "rb"))
+            replies = os.fdopen(writing, "wb")
+            arguments = requests, replies, phonemizers, (*inherited, self._requests, *self._pipes)
             context.Process(target=_serve, args=arguments, name=f"g2p-{number}", daemon=True).start()
-            worker_end.close()
-            self._idle.put(pipe)
-        self._threads = ThreadPoolExecutor(count, thread_name_prefix="g2p-worker")
+            replies.close()
+        requests.close()
 
-    async def convert(self, text: str, language: Language) -> G2PResult:
-        """Raises ConversionFailed, or G2PUnavailable when the worker is gone."""
-        return await asyncio.get_running_loop().run_in_executor(self._threads, self._request, text, language)
-
-    @property
-    def busy_since(self) -> float | None:
-        """When the worker that has been busy longest began its text."""
-        return min(self._busy_since.values(), default=None)
+    async def connect(self) -> None:
+        """To be called in the event loop, before the first text."""
+        for pipe in self._pipes:
+            transport, _ = await asyncio.get_running_loop().connect_read_pipe(self._protocol, pipe)
+            self._transports.append(transport)
 
     def close(self) -> None:
-        self._threads.shutdown(wait=False, cancel_futures=True)
-        for pipe in self._pipes:
-            pipe.close()
+        self._closed = True
+        self._requests.close()
+        for transport in self._transports:
+            transport.close()
 
-    def _request(self, text: str, language: Language) -> G2PResult:
-        pipe = self._idle.get()
-        key = id(pipe)
-        self._busy_since[key] = time.monotonic()
+    def _protocol(self) -> _Replies:
+        return _Replies(self._finish, self._on_end)
+
+    def _send(self, number: int, job: Job) -> bool:
+        message = _REQUEST.pack(number, self._languages.index(job.language)) + job.text.encode()
         try:
-            pipe.send((language, text))
-            reply = pipe.recv()
-        except (EOFError, OSError) as error:
-            log.error("a g2p worker has ended, and so does the service error=%r", error)
+            self._requests.send(message)
+        except BlockingIOError:  # long texts fill the socket; there is room when one of them is taken
+            return False
+        except OSError:  # closed, or the last worker has ended
+            job.batch.fail(_worker_has_ended())
+            return False
+        return True
+
+    def _on_end(self) -> None:
+        if not self._closed:
+            log.error("a g2p worker has ended, and so does the service")
             os.kill(os.getpid(), signal.SIGTERM)
-            raise G2PUnavailable("a G2P worker has ended", retry_after=1.0) from error
-        finally:
-            del self._busy_since[key]
-            self._idle.put(pipe)
-        if isinstance(reply, G2PResult):
-            return reply
-        raise ConversionFailed(reply)
+            self.close()
+            self._fail_all(_worker_has_ended())
 
 
-def _serve(requests: Connection, phonemizers: Mapping[Language, Phonemizer], inherited: tuple[Any, ...]) -> None:
-    """Run a worker until the other end of the pipe is closed, which happens when no process has it open any more."""
+def _worker_has_ended() -> G2PUnavailable:
+    return G2PUnavailable("a G2P worker has ended", retry_after=1.0)
+
+
+class _Replies(asyncio.Protocol):
+    """What one worker answers."""
+
+    def __init__(self, on_reply: Callable[[int, Outcome], None], on_end: Callable[[], None]) -> None:
+        self._on_reply = on_reply
+        self._on_end = on_end
+        self._received = bytearray()
+
+    def data_received(self, data: bytes) -> None:
+        received = self._received
+        received += data
+        while len(received) >= _REPLY.size:
+            number, failed, length = _REPLY.unpack_from(received)
+            end = _REPLY.size + length
+            if len(received) < end:
+                return
+            answer = bytes(received[_REPLY.size : end])
+            del received[:end]
+            self._on_reply(number, answer.decode() if failed else answer)
+
+    def connection_lost(self, _error: Exception | None) -> None:
+        self._on_end()
+
+
+def _serve(
+    requests: socket.socket,
+    replies: BinaryIO,
+    phonemizers: Mapping[Language, Phonemizer],
+    inherited: Sequence[Closeable],
+) -> None:
+    """Run a worker until the other end of the socket is closed, which happens when no process has it open any more."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # a Ctrl-C in the terminal is for the service
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     for resource in inherited:
         resource.close()
-    while True:
+    languages = tuple(phonemizers)
+    while message := requests.recv(_MAX_REQUEST):
+        number, index = _REQUEST.unpack_from(message)
+        language = languages[index]
+        outcome = run_phonemizer(phonemizers[language], language, message[_REQUEST.size :].decode())
+        answer = outcome.encode() if isinstance(outcome, str) else outcome
         try:
-            language, text = requests.recv()
-        except (EOFError, OSError):
+            replies.write(_REPLY.pack(number, isinstance(outcome, str), len(answer)) + answer)
+            replies.flush()
+        except BrokenPipeError:
             return
-        try:
-            reply: G2PResult | str = run_phonemizer(phonemizers[language], text)
-        except ConversionFailed as error:
-            reply = str(error)
-        requests.send(reply)

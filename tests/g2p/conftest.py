@@ -19,9 +19,11 @@ SOURCE_TREE = {**os.environ, "PYTHONPATH": str(ROOT)}
 
 
 @contextlib.contextmanager
-def service(log: Path, workers: int) -> Iterator[tuple[subprocess.Popen[str], str]]:
+def service(
+    log: Path, workers: int, module: str = "kokoro_server.g2p.service"
+) -> Iterator[tuple[subprocess.Popen[str], str]]:
     """The process and its address."""
-    command = [sys.executable, "-P", "-m", "kokoro_server.g2p.service", "--workers", str(workers)]
+    command = [sys.executable, "-P", "-m", module, "--workers", str(workers)]
     pipe = subprocess.PIPE
     with (
         log.open("w") as stderr,

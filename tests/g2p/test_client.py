@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import asyncio
+import json
 import subprocess
 import sys
 from collections.abc import Callable
@@ -147,6 +149,89 @@ async def test_a_web_page_in_place_of_the_service_is_a_failure() -> None:
     client = client_of(lambda _request: httpx.Response(200, html="<h1>Welcome</h1>"))
     with pytest.raises(G2PFailed, match="JSON"):
         await client.health()
+
+
+class Counting:
+    """A service that answers when it is `open` and keeps the bodies of its calls. `workers` is what it tells."""
+
+    def __init__(self, workers: str | None) -> None:
+        self.workers = workers
+        self.bodies: list[dict[str, Any]] = []
+        self.open = asyncio.Event()
+        self.client = G2PClient("http://g2p.test", 1, transport=httpx.MockTransport(self.answer))
+
+    async def answer(self, request: httpx.Request) -> httpx.Response:
+        body = json.loads(request.content)
+        self.bodies.append(body)
+        await self.open.wait()
+        headers = {"X-G2P-Workers": self.workers} if self.workers else {}
+        return httpx.Response(200, json={"results": [{"phonemes": text} for text in body["texts"]]}, headers=headers)
+
+    async def ask_at_once(self, count: int, *spoken: Language) -> list[dict[str, Any]]:
+        """The calls that are made of so many requests for each language before any of them is answered."""
+        self.bodies, self.open = [], asyncio.Event()
+        asked = [(str(number), language) for number in range(count) for language in spoken]
+        requests = [asyncio.create_task(self.client.convert([text], language)) for text, language in asked]
+        for _ in range(100):
+            await asyncio.sleep(0)
+        bodies = list(self.bodies)
+        self.open.set()
+        assert [result[0].phonemes for result in await asyncio.gather(*requests)] == [text for text, _ in asked]
+        return bodies
+
+
+async def test_both_kinds_of_english_share_calls_once_the_service_tells_its_workers() -> None:
+    service = Counting("4")
+    first = await service.ask_at_once(40, languages.EN_US, languages.EN_GB)
+    assert {body["lang"] for body in first} == {"en-US", "en-GB"}
+    assert len(first) == 2 * 2
+    told = await service.ask_at_once(40, languages.EN_US, languages.EN_GB)
+    assert len(told) == 4 + 1
+    assert all(set(body["langs"]) == {"en-US", "en-GB"} for body in told)
+
+
+async def test_languages_that_may_be_slow_have_calls_of_their_own() -> None:
+    service = Counting("4")
+    await service.ask_at_once(1, languages.EN_US)
+    bodies = await service.ask_at_once(10, languages.EN_US, languages.JA, languages.ES)
+    assert {body["lang"] for body in bodies} == {"en-US", "ja", "es"}
+    assert len([body for body in bodies if body["lang"] == "en-US"]) == 4 + 1
+    assert len([body for body in bodies if body["lang"] == "ja"]) == 2
+
+
+@pytest.mark.parametrize("workers", [None, "many"])
+async def test_a_service_that_tells_nothing_gets_one_language_a_call(workers: str | None) -> None:
+    service = Counting(workers)
+    for _ in range(2):
+        bodies = await service.ask_at_once(40, languages.EN_US, languages.EN_GB)
+        assert [body.keys() for body in bodies] == [{"texts", "lang"}] * 4
+
+
+async def test_a_service_that_no_longer_takes_languages_together_costs_no_request() -> None:
+    service = Counting("4")
+    await service.ask_at_once(1, languages.EN_US)
+
+    async def older(request: httpx.Request) -> httpx.Response:
+        service.workers = None
+        if b"langs" in request.content:
+            error = {"code": "invalid_input", "message": "langs: extra inputs are not permitted", "field": "langs"}
+            return httpx.Response(422, json={"error": error})
+        return await Counting.answer(service, request)
+
+    service.client._transport = httpx.MockTransport(older)
+    await service.ask_at_once(10, languages.EN_US, languages.EN_GB)
+    bodies = await service.ask_at_once(10, languages.EN_US, languages.EN_GB)
+    assert {body["lang"] for body in bodies} == {"en-US", "en-GB"}
+
+
+async def test_a_name_and_password_in_the_address_are_sent() -> None:
+    def answer(request: httpx.Request) -> httpx.Response:
+        return httpx.Response(200, json=dict(request.headers))
+
+    client = G2PClient("http://me:s%20ecret@g2p.test/", 1, transport=httpx.MockTransport(answer))
+    headers = await client.health()
+    assert headers["authorization"] == httpx.BasicAuth("me", "s ecret")._auth_header
+    assert headers["host"] == "g2p.test"
 
 
 def test_client_and_child_load_no_gpl_code() -> None:

@@ -10,28 +10,33 @@ import pytest
 from kokoro_server.caller import caller
 from kokoro_server.errors import G2PUnavailable, InvalidInput
 from kokoro_server.g2p.languages import EN_GB, EN_US, Language
-from kokoro_server.g2p.micro_batcher import MAX_CALLS_IN_FLIGHT, MAX_TEXTS_PER_CALL, MicroBatcher
+from kokoro_server.g2p.micro_batcher import MAX_TEXTS_PER_CALL, MicroBatcher, Text
 from kokoro_server.g2p.result import G2PResult
+
+MAX_CALLS = 3
 
 
 class FakeService:
     """Answers when it is `open`; a text "bad" is refused."""
 
     def __init__(self) -> None:
-        self.calls: list[tuple[list[str], Language]] = []
+        self.calls: list[list[str]] = []
+        self.languages: list[Language] = []
         self.cancelled = 0
         self.open = asyncio.Event()
 
-    async def convert(self, texts: Sequence[str], language: Language) -> list[G2PResult]:
-        self.calls.append((list(texts), language))
+    async def convert(self, texts: Sequence[Text]) -> list[G2PResult]:
+        words = [text for text, _ in texts]
+        self.calls.append(words)
+        self.languages += (language for _, language in texts)
         try:
             await self.open.wait()
         except asyncio.CancelledError:
             self.cancelled += 1
             raise
-        if "bad" in texts:
-            raise InvalidInput(f"texts.{list(texts).index('bad')} is bad")
-        return [G2PResult(text.upper(), None, "") for text in texts]
+        if "bad" in words:
+            raise InvalidInput(f"texts.{words.index('bad')} is bad")
+        return [G2PResult(word.upper(), None, "") for word in words]
 
 
 async def ask(batcher: MicroBatcher, *texts: str, language: Language = EN_US) -> list[str]:
@@ -45,35 +50,57 @@ async def settle() -> None:
 
 async def test_many_requests_share_calls_and_each_gets_its_own_results() -> None:
     service = FakeService()
-    batcher = MicroBatcher(service.convert)
-    requests = [asyncio.create_task(ask(batcher, f"a{n}", f"b{n}")) for n in range(20)]
+    batcher = MicroBatcher(service.convert, MAX_CALLS)
+    requests = [asyncio.create_task(ask(batcher, f"a{n}", f"b{n}")) for n in range(40)]
     await settle()
     # The requests came in one turn of the event loop, so the first calls are full.
-    assert [len(texts) for texts, _ in service.calls] == [MAX_TEXTS_PER_CALL] * MAX_CALLS_IN_FLIGHT
+    assert [len(texts) for texts in service.calls] == [MAX_TEXTS_PER_CALL] * MAX_CALLS
     service.open.set()
-    assert await asyncio.gather(*requests) == [[f"A{n}", f"B{n}"] for n in range(20)]
-    assert len(service.calls) < 20 / 2
-    assert all(len(texts) <= MAX_TEXTS_PER_CALL for texts, _ in service.calls)
+    assert await asyncio.gather(*requests) == [[f"A{n}", f"B{n}"] for n in range(40)]
+    assert len(service.calls) < 40 / 2
+    assert all(len(texts) <= MAX_TEXTS_PER_CALL for texts in service.calls)
 
 
-async def test_languages_are_not_mixed_and_a_long_text_goes_alone() -> None:
+async def test_few_requests_are_spread_over_the_free_calls() -> None:
     service = FakeService()
-    batcher = MicroBatcher(service.convert)
+    batcher = MicroBatcher(service.convert, MAX_CALLS)
+    requests = [asyncio.create_task(ask(batcher, str(n))) for n in range(7)]
+    await settle()
+    assert [len(texts) for texts in service.calls] == [3, 2, 2]
+    service.open.set()
+    assert await asyncio.gather(*requests) == [[str(n)] for n in range(7)]
+
+
+async def test_a_lone_request_is_sent_at_once_and_a_later_one_does_not_wait_for_it() -> None:
+    service = FakeService()
+    batcher = MicroBatcher(service.convert, MAX_CALLS)
+    requests = []
+    for n in range(MAX_CALLS):
+        requests.append(asyncio.create_task(ask(batcher, str(n))))
+        await settle()
+        assert service.calls[n:] == [[str(n)]]
+    service.open.set()
+    await asyncio.gather(*requests)
+
+
+async def test_languages_share_a_call_and_a_long_text_goes_alone() -> None:
+    service = FakeService()
+    batcher = MicroBatcher(service.convert, 1)
     many = [f"t{n}" for n in range(MAX_TEXTS_PER_CALL + 5)]
     requests = [
         asyncio.create_task(ask(batcher, *texts, language=language))
-        for texts, language in ((["1"], EN_US), (["2"], EN_US), (["3"], EN_US), (["4"], EN_GB), (many, EN_US))
+        for texts, language in ((["1"], EN_US), (["2"], EN_GB), (["3"], EN_US), (many, EN_US))
     ]
     await settle()
     service.open.set()
     assert (await asyncio.gather(*requests))[-1] == [text.upper() for text in many]
-    assert (["4"], EN_GB) in service.calls
-    assert (many, EN_US) in service.calls
+    assert service.calls == [["1", "2", "3"], many]
+    assert service.languages[:3] == [EN_US, EN_GB, EN_US]
 
 
 async def test_a_refused_text_fails_only_its_own_request() -> None:
     service = FakeService()
-    batcher = MicroBatcher(service.convert)
+    batcher = MicroBatcher(service.convert, 1)
     requests = [asyncio.create_task(ask(batcher, text)) for text in ("1", "2", "3", "bad", "4")]
     await settle()
     assert len(service.calls) == 1
@@ -86,21 +113,21 @@ async def test_a_refused_text_fails_only_its_own_request() -> None:
 
 async def test_a_call_that_nobody_waits_for_is_cancelled() -> None:
     service = FakeService()
-    batcher = MicroBatcher(service.convert)
+    batcher = MicroBatcher(service.convert, MAX_CALLS)
     requests = []
-    for text in ("1", "2", "3", "4"):
+    for text in ("1", "2", "3", "4", "5"):
         requests.append(asyncio.create_task(ask(batcher, text)))
         await settle()
     for task in requests:
         task.cancel()
     await asyncio.gather(*requests, return_exceptions=True)
     await settle()
-    assert service.cancelled == MAX_CALLS_IN_FLIGHT
-    assert sum(len(texts) for texts, _ in service.calls) == MAX_CALLS_IN_FLIGHT  # "3" and "4" were never sent
+    assert service.cancelled == MAX_CALLS
+    assert sum(len(texts) for texts in service.calls) == MAX_CALLS  # "4" and "5" were never sent
 
 
 async def test_closing_fails_the_calls_in_flight() -> None:
-    batcher = MicroBatcher(FakeService().convert)
+    batcher = MicroBatcher(FakeService().convert, MAX_CALLS)
     request = asyncio.create_task(ask(batcher, "1"))
     await settle()
     await batcher.aclose()
@@ -110,7 +137,7 @@ async def test_closing_fails_the_calls_in_flight() -> None:
 
 async def test_callers_take_turns() -> None:
     service = FakeService()
-    batcher = MicroBatcher(service.convert)
+    batcher = MicroBatcher(service.convert, MAX_CALLS)
     caller.set("one")
     flood = [asyncio.create_task(ask(batcher, *["long"] * 60)) for _ in range(50)]
     await settle()
@@ -120,4 +147,4 @@ async def test_callers_take_turns() -> None:
     service.open.set()
     assert await asyncio.gather(*late) == [["LATE 0"], ["LATE 1"]]
     await asyncio.gather(*flood)
-    assert any("late 0" in texts for texts, _ in service.calls[: MAX_CALLS_IN_FLIGHT + 2])
+    assert any("late 0" in texts for texts in service.calls[: MAX_CALLS + 2])

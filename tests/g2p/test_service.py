@@ -51,6 +51,15 @@ def test_a_batch_is_answered_in_order(http: httpx.Client) -> None:
     assert [result["phonemes"] for result in spoken["results"]] == ["ˈuno", "dˈos"]
 
 
+def test_each_text_may_have_a_language_of_its_own(http: httpx.Client) -> None:
+    codes = ["en-US", "en-GB", "es", "en-US"]
+    response = http.post("/convert/batch", json={"texts": ["Bath."] * 4, "langs": codes})
+    results = response.json()["results"]
+    assert [result["lang"] for result in results] == codes
+    assert [result["phonemes"] for result in results] == ["bˈæθ.", "bˈɑːθ.", "bˈat.", "bˈæθ."]
+    assert response.headers["x-g2p-workers"] == "1"
+
+
 @pytest.mark.parametrize(
     ("path", "body", "status", "code", "field"),
     [
@@ -66,6 +75,9 @@ def test_a_batch_is_answered_in_order(http: httpx.Client) -> None:
         ("/convert/batch", {"texts": ["hi", " "]}, 422, "nothing_to_say", "texts.1"),
         ("/convert/batch", {"texts": ["hi", "x" * 10_001]}, 413, "text_too_long", "texts.1"),
         ("/convert/batch", {"texts": ["hi"], "lang": ""}, 400, "unknown_language", "lang"),
+        ("/convert/batch", {"texts": ["a", "b"], "langs": ["en-US", "xx"]}, 400, "unknown_language", "langs.1"),
+        ("/convert/batch", {"texts": ["a", "b"], "langs": ["en-US"]}, 422, "invalid_input", "langs"),
+        ("/convert/batch", {"texts": ["a"], "langs": [7]}, 422, "invalid_input", "langs.0"),
         ("/nowhere", {}, 404, "http_error", None),
     ],
 )

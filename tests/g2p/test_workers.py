@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import signal
 import sys
@@ -62,16 +61,11 @@ def test_workers_convert_as_a_single_process_does_and_end_with_the_service(tmp_p
     assert "ERROR" not in log.read_text()
 
 
-def test_a_killed_worker_ends_the_service(tmp_path: Path) -> None:
+def test_a_killed_worker_ends_the_service_though_nobody_asks(tmp_path: Path) -> None:
     log = tmp_path / "service.log"
-    with service(log, 2) as (process, url), httpx.Client(base_url=url, timeout=60, trust_env=False) as http:
+    with service(log, 2, "tests.services.scripted_g2p") as (process, _url):
         first, second = children(process.pid)
         os.kill(first, signal.SIGKILL)
-        answers = set()
-        with contextlib.suppress(httpx.TransportError):  # once it has ended
-            for _ in range(2):
-                answers.add(http.post("/convert", json={"text": "Hello."}).status_code)
-        assert 503 in answers
         process.wait(20)
         assert all_gone([second])
     assert "a g2p worker has ended" in log.read_text()
@@ -83,3 +77,9 @@ def test_the_default_worker_count_suits_the_machine(
 ) -> None:
     monkeypatch.setattr(workers, "available_cores", lambda: cores)
     assert workers.default_worker_count() == expected
+
+
+@pytest.mark.parametrize(("cores", "expected"), [(1, 1), (4, 2), (16, 8), (128, 8)])
+def test_a_gpu_is_fed_by_more_workers(cores: float, expected: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(workers, "available_cores", lambda: cores)
+    assert workers.default_worker_count(beside_gpu=True) == expected

@@ -1,0 +1,159 @@
+"""The texts that wait for G2P: of all calls, in turns. One begins as soon as there is room; there are no rounds."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import logging
+import re
+import time
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from kokoro_server.errors import G2PFailed, KokoroError
+from kokoro_server.g2p import schemas
+from kokoro_server.g2p.languages import Language
+
+if TYPE_CHECKING:
+    from kokoro_server.g2p.phonemizers import Phonemizer
+
+log = logging.getLogger(__name__)
+
+TEXTS_PER_TURN = 4  # a call that has no more is done at once, and answered sooner than if it took turns in the middle
+Outcome = bytes | str  # a conversion as JSON, or why there is none
+_CONTROL_CHARACTERS = re.compile(r"[\x00-\x08\x0e-\x1f\x7f]")  # espeak takes \x00 for the end of the text
+
+
+def run_phonemizer(phonemizer: Phonemizer, language: Language, text: str) -> Outcome:
+    """If it fails, the log has the traceback."""
+    try:
+        return schemas.encode(phonemizer(_CONTROL_CHARACTERS.sub(" ", text)), language)
+    except Exception as error:
+        log.exception("conversion failed characters=%d start=%r", len(text), text[:80])
+        return repr(error)
+
+
+class Batch:
+    """A call's texts. `answer` has their conversions in order, as JSON, or the first failure; it may be cancelled."""
+
+    def __init__(self, size: int) -> None:
+        self.answer: asyncio.Future[list[bytes]] = asyncio.get_running_loop().create_future()
+        self._conversions = [b""] * size
+        self._missing = size
+
+    def set_conversion(self, index: int, conversion: bytes) -> None:
+        self._conversions[index] = conversion
+        self._missing -= 1
+        if not self._missing and not self.answer.done():
+            self.answer.set_result(self._conversions)
+
+    def fail(self, error: KokoroError) -> None:
+        if not self.answer.done():
+            self.answer.set_exception(error)
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One text of a batch."""
+
+    batch: Batch
+    index: int
+    text: str
+    language: Language
+
+
+class Lane(ABC):
+    """Converts texts, of which so many are under way at once. Calls take turns: a long one holds up no other.
+
+    What nobody waits for any more, and what is left of a call that has failed, is not begun.
+    """
+
+    def __init__(self, room: int) -> None:
+        self._room = room
+        self._waiting: deque[deque[Job]] = deque()  # the texts of each call, in order of turns
+        self._taken = 0  # of the first call, in its present turn
+        self._under_way: dict[int, tuple[Job, float]] = {}  # with the time when it was sent, the oldest first
+        self._numbers = itertools.count()
+
+    def add(self, jobs: Iterable[Job]) -> None:
+        """Take on texts of one call, at least one."""
+        self._waiting.append(deque(jobs))
+        self._fill()
+
+    @property
+    def busy_since(self) -> float | None:
+        """When the text that has been under way longest was sent. What is next in line counts: it waits for little."""
+        return next((since for _, since in self._under_way.values()), None)
+
+    @abstractmethod
+    def close(self) -> None: ...
+
+    @abstractmethod
+    def _send(self, number: int, job: Job) -> bool:
+        """Whether there was room for it. `_finish` is to be called with that number when it is done."""
+
+    def _finish(self, number: int, outcome: Outcome) -> None:
+        job, _ = self._under_way.pop(number)
+        if isinstance(outcome, bytes):
+            job.batch.set_conversion(job.index, outcome)
+        else:
+            start = job.text[:40]
+            job.batch.fail(G2PFailed(f"the text that begins {start!r} cannot be converted: {outcome}"))
+        self._fill()
+
+    def _fail_all(self, error: KokoroError) -> None:
+        under_way = [job for job, _ in self._under_way.values()]
+        for job in itertools.chain(under_way, *self._waiting):
+            job.batch.fail(error)
+        self._under_way.clear()
+        self._waiting.clear()
+
+    def _fill(self) -> None:
+        while len(self._under_way) < self._room and (job := self._take()):
+            number = next(self._numbers)
+            self._under_way[number] = job, time.monotonic()
+            if not self._send(number, job):
+                del self._under_way[number]
+                self._waiting.appendleft(deque([job]))
+                return
+
+    def _take(self) -> Job | None:
+        while self._waiting:
+            jobs = self._waiting[0]
+            if jobs[0].batch.answer.done():
+                self._end_turn(keep=False)
+                continue
+            job = jobs.popleft()
+            self._taken += 1
+            if not jobs or self._taken == TEXTS_PER_TURN:
+                self._end_turn(keep=bool(jobs))
+            return job
+        return None
+
+    def _end_turn(self, *, keep: bool) -> None:
+        self._taken = 0
+        jobs = self._waiting.popleft()
+        if keep:
+            self._waiting.append(jobs)
+
+
+class ThreadLane(Lane):
+    """A single thread of this process."""
+
+    def __init__(self, phonemizers: Mapping[Language, Phonemizer]) -> None:
+        super().__init__(room=2)  # one is next, so that the thread does not wait for the event loop
+        self._phonemizers = phonemizers
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="g2p")
+
+    def close(self) -> None:
+        self._thread.shutdown(wait=False, cancel_futures=True)
+
+    def _send(self, number: int, job: Job) -> bool:
+        loop, phonemizer = asyncio.get_running_loop(), self._phonemizers[job.language]
+        conversion = loop.run_in_executor(self._thread, run_phonemizer, phonemizer, job.language, job.text)
+        conversion.add_done_callback(lambda done: None if done.cancelled() else self._finish(number, done.result()))
+        return True

@@ -1,0 +1,50 @@
+"""The real G2P service with phonemizers that do as the text says: what it does with slow, stuck and dying workers.
+
+`python -m tests.services.scripted_g2p --workers N` prints its port and ends with its standard input, as the real one.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+from kokoro_server.g2p import converter, phonemizers, service
+from kokoro_server.g2p.languages import Language
+from kokoro_server.g2p.phonemizers import Phonemizer
+from kokoro_server.g2p.result import G2PResult
+
+STUCK_AFTER = 0.5  # seconds
+
+begun = 0  # texts, in this process
+
+
+def phonemize(text: str) -> G2PResult:
+    global begun
+    begun += 1
+    cue, _, argument = text.partition(" ")
+    match cue:
+        case "wait":  # for the file, which another text may make
+            while not Path(argument).exists():
+                time.sleep(0.005)
+        case "touch":
+            Path(argument).touch()
+        case "nap":
+            time.sleep(0.02)
+        case "die":
+            os._exit(1)
+        case "break":
+            raise ZeroDivisionError("as told")
+        case "count":
+            return G2PResult(str(begun))
+    return G2PResult(text)
+
+
+def load(_language: Language, _english: Phonemizer | None = None) -> Phonemizer:
+    return phonemize
+
+
+if __name__ == "__main__":
+    phonemizers.load = load
+    converter.STUCK_AFTER = STUCK_AFTER
+    service.main()
