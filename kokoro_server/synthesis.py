@@ -25,7 +25,7 @@ from kokoro_server.g2p.languages import Language
 from kokoro_server.text import pauses
 from kokoro_server.text.options import DEFAULT_OPTIONS, ReadingOptions
 from kokoro_server.text.pauses import Pause
-from kokoro_server.text.pieces import Piece
+from kokoro_server.text.pieces import Cutting, Piece
 from kokoro_server.text.reader import Reader, Reading
 
 # A sound is heard before its duration frames: by 40 to 80 ms, measured on six voices. KPipeline subtracts as much.
@@ -120,9 +120,9 @@ class Synthesizer:
         self._max_text = max_text
         self._max_silence = max_silence
 
-    async def speak(self, speech: Speech, job: Job | None = None) -> Clip:
+    async def speak(self, speech: Speech, job: Job | None = None, *, cutting: Cutting = "clip") -> Clip:
         """The whole of `speech` as one clip; all of its text or an error."""
-        async with aclosing(self.segments(speech, job, streamed=False, detached=False)) as source:
+        async with aclosing(self.segments(speech, job, cutting=cutting, detached=False)) as source:
             segments = [segment async for segment in source]
         outcomes = [segment.outcome for segment in segments if segment.outcome]
         return Clip(
@@ -136,17 +136,16 @@ class Synthesizer:
         )
 
     async def segments(
-        self, speech: Speech, job: Job | None = None, *, streamed: bool = True, detached: bool = True
+        self, speech: Speech, job: Job | None = None, *, cutting: Cutting = "stream", detached: bool = True
     ) -> AsyncGenerator[Segment, None]:
         """The segments of `speech`, each as soon as it is made. Close the generator to abandon the rest.
 
-        `streamed`: somebody listens meanwhile, for whom `Reader` cuts a slow engine's pieces. `detached`: each segment
-        may be held for any time.
+        `detached`: each segment may be held for any time.
         """
         voice = self._voices.canonical(speech.voice)
         job = job or self._queue.job()
         with self._queue.admit(job):
-            items = self._items(speech, streamed=streamed)
+            items = self._items(speech, cutting)
             first = await anext(items)
         spoken = deque[Item]()
         utterance = _Utterance(speech)
@@ -175,12 +174,12 @@ class Synthesizer:
         self._check(speech)
         return await self._reader.reading(speech.written, self.language(speech), speech.reading)
 
-    def _items(self, speech: Speech, *, streamed: bool) -> AsyncGenerator[Item, None]:
+    def _items(self, speech: Speech, cutting: Cutting) -> AsyncGenerator[Item, None]:
         self._check(speech)
         if speech.phonemes is not None:
-            return self._reader.phoneme_pieces(speech.phonemes, speech.speed, streamed=streamed)
+            return self._reader.phoneme_pieces(speech.phonemes, speech.speed, cutting=cutting)
         return self._reader.pieces(
-            speech.written, self.language(speech), speech.speed, streamed=streamed, options=speech.reading
+            speech.written, self.language(speech), speech.speed, cutting=cutting, options=speech.reading
         )
 
     def language(self, speech: Speech) -> Language:
