@@ -193,7 +193,7 @@ class AgentSession:
             skipped += segment.skipped
             if segment.words:
                 await self.send_event("words", id=sentence.id, words=[asdict(word) for word in segment.words])
-            if data := await renderer.write(segment.audio, last=segment.last):
+            if data := await renderer.write(segment.audio, pcm16=segment.pcm16, last=segment.last):
                 await self._send_audio(data, unsent / SAMPLE_RATE)
                 unsent = 0
         if segment is not None:
