@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from kokoro_server.audio.captions import Timing
 from kokoro_server.audio.join import Joiner
+from kokoro_server.audio.sound import Sound
 from kokoro_server.batching.entry import Outcome
 from kokoro_server.batching.speech_queue import Job, SpeechQueue
 from kokoro_server.engine import timing, vocab
@@ -25,7 +26,7 @@ from kokoro_server.g2p.languages import Language
 from kokoro_server.text import pauses
 from kokoro_server.text.options import DEFAULT_OPTIONS, ReadingOptions
 from kokoro_server.text.pauses import Pause
-from kokoro_server.text.pieces import Piece
+from kokoro_server.text.pieces import Cutting, Piece
 from kokoro_server.text.reader import Reader, Reading
 
 # A sound is heard before its duration frames: by 40 to 80 ms, measured on six voices. KPipeline subtracts as much.
@@ -58,7 +59,7 @@ class Speech:
 class Segment:
     """The next part of an utterance. `outcome` is None where there is only silence."""
 
-    audio: Audio  # 24 kHz; the same as the outcome's
+    sound: Sound  # its audio is the same as the outcome's
     outcome: Outcome | None
     last: bool
     timings: Callable[[], tuple[Timing, ...]] = tuple
@@ -70,23 +71,28 @@ class Segment:
         return self.timings()
 
     @property
+    def audio(self) -> Audio:
+        """24 kHz."""
+        return self.sound.audio
+
+    @property
     def pcm16(self) -> Pcm16 | None:
         """The audio in 16-bit samples, if the engine made them."""
-        return self.outcome.result.pcm16 if self.outcome is not None else None
+        return self.sound.pcm16
 
     def detached(self) -> Segment:
         """A copy with its own memory. The engine's buffer is a whole batch's, which a slow client must not hold."""
         if self.audio.base is None:
             return self
-        audio = self.audio.copy()
-        return replace(self, audio=audio, outcome=self.outcome and _with_audio(self.outcome, audio))
+        sound = self.sound.copy()
+        return replace(self, sound=sound, outcome=self.outcome and _with_audio(self.outcome, sound.audio))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Clip:
     """A whole utterance, and what it took: of several pieces, the longest wait and the largest batch."""
 
-    audio: Audio
+    sound: Sound
     voice: str
     segments: Sequence[Segment]
     queue_ms: float
@@ -98,8 +104,12 @@ class Clip:
         return tuple(word for segment in self.segments for word in segment.words)
 
     @property
+    def audio(self) -> Audio:
+        return self.sound.audio
+
+    @property
     def pcm16(self) -> Pcm16 | None:
-        return self.segments[0].pcm16 if len(self.segments) == 1 else None
+        return self.sound.pcm16
 
     @property
     def seconds(self) -> float:
@@ -122,13 +132,13 @@ class Synthesizer:
         self._max_text = max_text
         self._max_silence = max_silence
 
-    async def speak(self, speech: Speech, job: Job | None = None) -> Clip:
+    async def speak(self, speech: Speech, job: Job | None = None, *, cutting: Cutting = "clip") -> Clip:
         """The whole of `speech` as one clip; all of its text or an error."""
-        async with aclosing(self.segments(speech, job, streamed=False, detached=False)) as source:
+        async with aclosing(self.segments(speech, job, cutting=cutting, detached=False)) as source:
             segments = [segment async for segment in source]
         outcomes = [segment.outcome for segment in segments if segment.outcome]
         return Clip(
-            audio=await _joined([segment.audio for segment in segments]),
+            sound=await _joined([segment.sound for segment in segments]),
             voice=self._voices.canonical(speech.voice),
             segments=segments,
             queue_ms=max((outcome.queue_ms for outcome in outcomes), default=0.0),
@@ -138,17 +148,16 @@ class Synthesizer:
         )
 
     async def segments(
-        self, speech: Speech, job: Job | None = None, *, streamed: bool = True, detached: bool = True
+        self, speech: Speech, job: Job | None = None, *, cutting: Cutting = "stream", detached: bool = True
     ) -> AsyncGenerator[Segment, None]:
         """The segments of `speech`, each as soon as it is made. Close the generator to abandon the rest.
 
-        `streamed`: somebody listens meanwhile, for whom `Reader` cuts a slow engine's pieces. `detached`: each segment
-        may be held for any time.
+        `detached`: each segment may be held for any time.
         """
         voice = self._voices.canonical(speech.voice)
         job = job or self._queue.job()
         async with self._queue.admission(job):
-            items = self._items(speech, streamed=streamed)
+            items = self._items(speech, cutting)
             first = await anext(items)
         spoken = deque[Item]()
         utterance = _Utterance(speech)
@@ -177,12 +186,12 @@ class Synthesizer:
         self._check(speech)
         return await self._reader.reading(speech.written, self.language(speech), speech.reading)
 
-    def _items(self, speech: Speech, *, streamed: bool) -> AsyncGenerator[Item, None]:
+    def _items(self, speech: Speech, cutting: Cutting) -> AsyncGenerator[Item, None]:
         self._check(speech)
         if speech.phonemes is not None:
-            return self._reader.phoneme_pieces(speech.phonemes, speech.speed, streamed=streamed)
+            return self._reader.phoneme_pieces(speech.phonemes, speech.speed, cutting=cutting)
         return self._reader.pieces(
-            speech.written, self.language(speech), speech.speed, streamed=streamed, options=speech.reading
+            speech.written, self.language(speech), speech.speed, cutting=cutting, options=speech.reading
         )
 
     def language(self, speech: Speech) -> Language:
@@ -226,7 +235,7 @@ class _Utterance:
         self._text = speech.written
         self._joiner = Joiner(speech.speed)
         self._samples = 0  # of audio given out so far
-        self._silence: list[Audio] = []  # of pauses, to be given out with the next segment
+        self._silence: list[Sound] = []  # of pauses, to be given out with the next segment
         self._silent_samples = 0  # in it
         self.finished = False
 
@@ -236,13 +245,14 @@ class _Utterance:
         assert isinstance(piece, Piece)
         assert not self.finished
         self.finished = piece.last
-        trimmed = self._joiner.add(outcome.result.audio, ends=piece.ends, last=piece.last)
+        made = Sound(outcome.result.audio, outcome.result.pcm16)
+        trimmed = self._joiner.add(made, ends=piece.ends, last=piece.last)
         timings = partial(self._timings, piece, outcome.result.durations, trimmed.offset - self._samples)
-        self._samples += len(trimmed.audio)
-        if not self._silence and trimmed.audio is outcome.result.audio:
-            return Segment(trimmed.audio, outcome, piece.last, timings, piece.skipped)
-        audio = self._after_silence(trimmed.audio)
-        return Segment(audio, _with_audio(outcome, audio), piece.last, timings, piece.skipped)
+        self._samples += len(trimmed.sound)
+        sound = self._after_silence(trimmed.sound)
+        if sound is not made:
+            outcome = _with_audio(outcome, sound.audio)
+        return Segment(sound, outcome, piece.last, timings, piece.skipped)
 
     def finish(self) -> Segment:
         return Segment(self._after_silence(self._joiner.finish()), None, last=True)
@@ -259,11 +269,11 @@ class _Utterance:
             if self._silent_samples >= LONG_SILENCE:
                 yield Segment(self._after_silence(), None, last=False)
 
-    def _after_silence(self, *audio: Audio) -> Audio:
-        parts = [*self._silence, *audio]
+    def _after_silence(self, *sound: Sound) -> Sound:
+        parts = [*self._silence, *sound]
         self._silence.clear()
         self._silent_samples = 0
-        return parts[0] if len(parts) == 1 else np.concatenate(parts)
+        return Sound.join(parts)
 
     def _timings(self, piece: Piece, durations: NDArray[np.int64], offset: int) -> tuple[Timing, ...]:
         frames = timing.starts(durations)[1:]  # of each phoneme: the first entry is the pad's
@@ -285,12 +295,10 @@ def _release(segment: Segment, *, detached: bool) -> Segment:
     return segment.detached() if detached else segment
 
 
-async def _joined(parts: list[Audio]) -> Audio:
-    if len(parts) == 1:
-        return parts[0]
-    if sum(map(len, parts)) <= LONG_CLIP:
-        return np.concatenate(parts)
-    return await asyncio.to_thread(np.concatenate, parts)
+async def _joined(parts: list[Sound]) -> Sound:
+    if len(parts) == 1 or sum(map(len, parts)) <= LONG_CLIP:
+        return Sound.join(parts)
+    return await asyncio.to_thread(Sound.join, parts)
 
 
 def _with_audio(outcome: Outcome, audio: Audio) -> Outcome:

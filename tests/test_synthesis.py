@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from kokoro_server.app import create_app
+from kokoro_server.audio.sound import Sound
 from kokoro_server.batching.entry import FireReason, Outcome
 from kokoro_server.config import Settings
 from kokoro_server.engine.protocol import SAMPLE_RATE, SAMPLES_PER_FRAME, Pcm16, Result
@@ -17,27 +18,28 @@ BUFFER = np.ones(10 * SAMPLES_PER_FRAME, np.float32)
 
 
 def outcome(audio: np.ndarray) -> Outcome:
-    pcm16 = Pcm16(np.ones(len(audio), np.int16), 1.0)
-    return Outcome(Result(audio, np.array([1, 1, 1]), pcm16), 1.0, 2.0, 3, FireReason.QUIET)
+    return Outcome(Result(audio, np.array([1, 1, 1])), 1.0, 2.0, 3, FireReason.QUIET)
 
 
 def test_what_shares_the_engines_memory_is_copied_once() -> None:
     audio = BUFFER[: 3 * SAMPLES_PER_FRAME]
-    shared = Segment(audio, outcome(audio), last=True)
-    assert shared.pcm16 is not None
+    buffer16 = np.ones(len(BUFFER), np.int16)
+    shared = Segment(Sound(audio, Pcm16(buffer16[: len(audio)], 1.0)), outcome(audio), last=True)
     detached = shared.detached()
     assert detached.outcome is not None
+    assert detached.pcm16 is not None
+    assert not np.shares_memory(detached.pcm16.samples, buffer16)
+    assert np.array_equal(detached.pcm16.samples, buffer16[: len(audio)])
     assert not np.shares_memory(detached.audio, BUFFER)
     assert not np.shares_memory(detached.outcome.result.audio, BUFFER)
     assert np.array_equal(detached.audio, shared.audio)
-    assert (detached.pcm16, detached.last, detached.outcome.batch_size) == (None, True, 3)
+    assert (detached.pcm16.peak, detached.last, detached.outcome.batch_size) == (1.0, True, 3)
     assert detached.detached() is detached
 
 
 def test_silence_needs_no_copy() -> None:
-    silence = Segment(np.zeros(5, np.float32), None, last=False)
+    silence = Segment(Sound.silence(5), None, last=False)
     assert silence.detached() is silence
-    assert silence.pcm16 is None
 
 
 async def test_long_silence_comes_in_bounded_segments_and_is_as_long_as_was_asked_for(tmp_path: Path) -> None:

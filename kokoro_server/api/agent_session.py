@@ -18,6 +18,7 @@ from kokoro_server.engine.protocol import SAMPLE_RATE
 from kokoro_server.errors import KokoroError, NothingToSay
 from kokoro_server.parts import Parts
 from kokoro_server.synthesis import Segment
+from kokoro_server.text.pieces import Cutting
 
 log = logging.getLogger(__name__)
 
@@ -141,9 +142,8 @@ class AgentSession:
     async def _synthesize(self, sentence: Sentence) -> None:
         end: KokoroError | None = None
         try:
-            segments = self._parts.synthesizer.segments(
-                sentence.request.speech(), self._job(sentence), streamed=sentence.low_latency
-            )
+            cutting: Cutting = "stream" if sentence.low_latency else "short_start"
+            segments = self._parts.synthesizer.segments(sentence.request.speech(), self._job(sentence), cutting=cutting)
             async with aclosing(segments):
                 async for segment in segments:
                     await sentence.segments.put(segment)
@@ -193,7 +193,7 @@ class AgentSession:
             skipped += segment.skipped
             if segment.words:
                 await self.send_event("words", id=sentence.id, words=[asdict(word) for word in segment.words])
-            if data := await renderer.write(segment.audio, last=segment.last):
+            if data := await renderer.write(segment.audio, pcm16=segment.pcm16, last=segment.last):
                 await self._send_audio(data, unsent / SAMPLE_RATE)
                 unsent = 0
         if segment is not None:

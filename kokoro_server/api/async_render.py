@@ -91,9 +91,9 @@ class AsyncRenderer:
         self._threads = threads
         self._on_closed = on_closed
 
-    async def write(self, audio: Audio, *, last: bool = False) -> bytes:
+    async def write(self, audio: Audio, *, pcm16: Pcm16 | None = None, last: bool = False) -> bytes:
         """The bytes that are ready; with the `last` samples, all remaining bytes."""
-        data = self._renderer.write_fast(audio, last=last)
+        data = self._renderer.write_fast(audio, pcm16=pcm16, last=last)
         if data is not None:
             return data
         return await asyncio.get_running_loop().run_in_executor(self._threads, self._write, audio, last)

@@ -137,7 +137,7 @@ async def _events(
             samples += len(segment.audio)
             skipped += segment.skipped
             words = [asdict(word) for word in segment.words]
-            for audio in event_audio(await renderer.write(segment.audio, last=segment.last)):
+            for audio in event_audio(await renderer.write(segment.audio, pcm16=segment.pcm16, last=segment.last)):
                 yield {"type": "audio", "audio": audio, "words": words}
                 words = []
             segment = await anext(others, None)

@@ -132,7 +132,7 @@ async def _events(
                 durations = segment.outcome.result.durations
                 phonemes += len(durations) - 2  # without the pads at both ends
                 frames += int(durations.sum())
-            if data := await renderer.write(segment.audio, last=segment.last):
+            if data := await renderer.write(segment.audio, pcm16=segment.pcm16, last=segment.last):
                 for audio in event_audio(data):
                     yield {"type": "speech.audio.delta", "audio": audio}
             segment = await anext(others, None)

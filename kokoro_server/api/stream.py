@@ -154,7 +154,7 @@ async def as_text(
 async def _encode(segments: AsyncGenerator[Segment, None], renderer: AsyncRenderer) -> AsyncGenerator[bytes, None]:
     async with aclosing(segments):
         async for segment in segments:
-            if data := await renderer.write(segment.audio, last=segment.last):
+            if data := await renderer.write(segment.audio, pcm16=segment.pcm16, last=segment.last):
                 yield data
 
 

@@ -22,6 +22,7 @@ from kokoro_server.errors import KokoroError
 from kokoro_server.g2p import languages
 from kokoro_server.parts import Parts
 from kokoro_server.synthesis import Clip
+from kokoro_server.text.pieces import Cutting
 
 router = APIRouter(tags=["speech"], route_class=FastPathRoute)
 
@@ -69,7 +70,9 @@ async def tts(body: TTSRequest, request: Request, timeout: RequestTimeout = None
     rendering = body.rendering(body.format)
     bypass = get_parts(request).clip_bypass if body.optimize_for_latency else 0
     job = new_job(request, timeout, bypass=bypass, urgent=bypass)
-    clip = await cancel_on_disconnect(request.receive, get_parts(request).synthesizer.speak(body.speech(), job))
+    cutting: Cutting = "short_start" if body.optimize_for_latency else "clip"
+    speaking = get_parts(request).synthesizer.speak(body.speech(), job, cutting=cutting)
+    clip = await cancel_on_disconnect(request.receive, speaking)
     content = await render(request, clip, rendering)
     headers = {"Content-Disposition": f"attachment; filename=tts_output.{body.format}"} | clip_headers(request, clip)
     return PartsResponse(content, media_type=rendering.output.media_type, headers=headers)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from kokoro_server.audio.sound import Sound
 from kokoro_server.engine.protocol import SAMPLE_RATE, Audio
 from kokoro_server.text.pieces import Ending
 
@@ -31,9 +32,9 @@ FADE_IN: Audio = (0.5 - 0.5 * np.cos(np.pi * np.arange(FADE) / FADE)).astype(np.
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Trimmed:
-    """What to play now. `audio[i]` is sample `i + offset` of the piece."""
+    """What to play now. `sound.audio[i]` is sample `i + offset` of the piece."""
 
-    audio: Audio
+    sound: Sound
     offset: int  # samples cut from the front, less those of the gap: negative where the gap is longer than the cut
 
 
@@ -46,44 +47,45 @@ class Joiner:
 
     def __init__(self, speed: float = 1.0) -> None:
         self._speed = speed
-        self._silence: Audio = np.zeros(0, np.float32)  # after the last piece's speech
+        self._silence = Sound.silence(0)  # after the last piece's speech
         self._gap: int | None = None  # samples between that speech and the next; None before the first piece
 
-    def add(self, audio: Audio, *, ends: Ending, last: bool = False) -> Trimmed:
+    def add(self, sound: Sound, *, ends: Ending, last: bool = False) -> Trimmed:
         """`ends` is how the text of this piece ends. The `last` piece comes with its end: nothing may follow."""
         if last and self._gap is None:
-            return Trimmed(audio, 0)
-        begin, end = _speech_bounds(audio)
+            return Trimmed(sound, 0)
+        begin, end = _speech_bounds(sound.audio)
         if last:
-            end = len(audio)
+            end = len(sound)
         if self._gap is None:
-            played, offset = audio[:end], 0
+            played, offset = sound.between(0, end), 0
         else:
-            played, offset = self._joined(audio[:end], begin, self._gap), begin - self._gap
-        self._silence = audio[end:].copy()
+            played, offset = self._joined(sound.between(0, end), begin, self._gap), begin - self._gap
+        self._silence = sound.between(end, len(sound)).copy()
         self._gap = max(_samples(GAPS[ends] / self._speed), ONSET_MARGIN)
         return Trimmed(played, offset)
 
-    def pause(self, seconds: float) -> Audio:
+    def pause(self, seconds: float) -> Sound:
         """The release margin of the piece before, faded out, and then exactly the silence asked for."""
-        edge = _faded_out(self._silence[:RELEASE_MARGIN])
-        self._silence, self._gap = edge[:0], ONSET_MARGIN
-        paused = np.zeros(len(edge) + _samples(seconds), np.float32)
-        paused[: len(edge)] = edge
-        return paused
+        edge = self._silence.replaced(_faded_out(self._silence.audio[:RELEASE_MARGIN]))
+        self._silence, self._gap = Sound.silence(0), ONSET_MARGIN
+        silence = Sound.silence(_samples(seconds))
+        return Sound.join([edge, silence]) if len(edge) else silence
 
-    def finish(self) -> Audio:
+    def finish(self) -> Sound:
         """The end of the last piece, as the model made it; nothing may be added after."""
         return self._silence
 
-    def _joined(self, audio: Audio, begin: int, gap: int) -> Audio:
+    def _joined(self, sound: Sound, begin: int, gap: int) -> Sound:
         """The gap and the speech from `begin` on. The margins of both sides overlap in the gap."""
-        edge = _faded_out(self._silence[: max(gap - ONSET_MARGIN, RELEASE_MARGIN)])
-        onset = _faded_in(audio[max(0, begin - ONSET_MARGIN) :])
-        joined = np.zeros(gap + len(audio) - begin, np.float32)
-        joined[: len(edge)] = edge
-        joined[len(joined) - len(onset) :] += onset
-        return joined
+        edge = _faded_out(self._silence.audio[: max(gap - ONSET_MARGIN, RELEASE_MARGIN)])
+        first = max(0, begin - ONSET_MARGIN)
+        intact = min(max(first + FADE, begin + len(edge) - gap), len(sound))  # from here on it is as the model made it
+        onset = _faded_in(sound.audio[first:intact])
+        seam = np.zeros(gap + intact - begin, np.float32)
+        seam[: len(edge)] = edge
+        seam[len(seam) - len(onset) :] += onset
+        return Sound.join([sound.replaced(seam), sound.between(intact, len(sound))])
 
 
 def _speech_bounds(audio: Audio) -> tuple[int, int]:

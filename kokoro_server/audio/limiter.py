@@ -29,14 +29,14 @@ class Limiter:
     def __init__(self, volume: float = 0.0, sample_rate: int = SAMPLE_RATE) -> None:
         self._factor = 10 ** (volume / 20)
         self._smoothing = [2**power for power in range(round(math.log2(LOOK_AHEAD / 2 * sample_rate)))]
-        self._look_ahead = 2 * sum(self._smoothing)  # samples: the length of two passes of averaging over these steps
+        self.look_ahead = 2 * sum(self._smoothing)  # samples: the length of two passes of averaging over these steps
         self._release = RELEASE / 20 * math.log(10) / sample_rate  # nepers per sample
         # Samples that wait until the look-ahead after them is known. At first these are silence, never given out, in
         # which the gain can go down if the signal begins too loud.
-        self._pending: Audio = np.zeros(self._look_ahead, np.float32)
-        self._recent: Values = np.ones(self._look_ahead)  # the last gains, before smoothing
+        self._pending: Audio = np.zeros(self.look_ahead, np.float32)
+        self._recent: Values = np.ones(self.look_ahead)  # the last gains, before smoothing
         self._envelope = -math.inf  # the greatest excess so far, plus the release up to its position
-        self._position = -self._look_ahead  # of the first pending sample
+        self._position = -self.look_ahead  # of the first pending sample
         self._unity = True  # no earlier peak lowers the gain of the pending samples
 
     def write(self, audio: Audio) -> Audio:
@@ -50,14 +50,31 @@ class Limiter:
         silent, joined = self._joined(audio)
         if not (self._unity and _peak(joined) * self._factor <= CEILING):
             return None
-        self._position += len(audio)
-        self._envelope = max(self._envelope, (self._position - 1) * self._release)
+        self._advance(len(audio))
         self._pending = joined[len(audio) :].copy()
         return _scale(joined[silent : len(audio)], self._factor)
 
+    def pass_on(self, audio: Audio) -> Audio | None:
+        """`write` at 0 dB of samples that are known to be under the ceiling, and so come out as they went in.
+
+        Gives only the samples that waited; all of `audio` but its last `look_ahead` samples follows them. None where
+        that is not so, as it is too short or comes after a loud place, and nothing is written.
+        """
+        if not self._unity or len(audio) < self.look_ahead:
+            return None
+        waited = self._pending[max(0, -self._position) :]
+        self._advance(len(audio))
+        self._pending = audio[-self.look_ahead :].copy()
+        return waited
+
     def finish(self) -> Audio:
         """The last samples; nothing may be written after."""
-        return self.write(np.zeros(self._look_ahead, np.float32))
+        return self.write(np.zeros(self.look_ahead, np.float32))
+
+    def _advance(self, samples: int) -> None:
+        """Go on by samples at which nothing is lowered."""
+        self._position += samples
+        self._envelope = max(self._envelope, (self._position - 1) * self._release)
 
     def _limited(self, audio: Audio) -> Audio:
         silent, joined = self._joined(audio)
@@ -73,7 +90,7 @@ class Limiter:
     def _gain(self, louder: Values) -> Values:
         """The gain that keeps each sample under the ceiling, for all but the last look-ahead of samples."""
         excess = np.log(np.maximum(np.abs(louder) / CEILING, 1.0))
-        reduction = self._released(_running_max(excess, self._look_ahead + 1))  # nepers
+        reduction = self._released(_running_max(excess, self.look_ahead + 1))  # nepers
         gain = np.concatenate([self._recent, np.exp(-reduction)])
         self._recent = gain[len(reduction) :]
         self._unity = reduction[-1] == 0 and self._recent.min() == 1

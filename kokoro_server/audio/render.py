@@ -45,6 +45,7 @@ class Rendering:
 # The most samples that take less time to turn into wav or pcm than to hand to a thread and get back: ten seconds of
 # audio, in half a millisecond.
 FAST_SAMPLES = 10 * SAMPLE_RATE
+FAST_READY_SAMPLES = 60 * SAMPLE_RATE  # where the engine has made 16-bit samples, which are only copied
 
 
 def render(audio: Audio, rendering: Rendering) -> list[bytes]:
@@ -56,10 +57,10 @@ def render_fast(
     audio: Audio, rendering: Rendering, *, pcm16: Pcm16 | None = None, streamed: bool = False
 ) -> bytes | None:
     """The whole file if that is fast enough for the event loop, else None. `streamed`: what a Renderer would give."""
+    if rendering.accepts(pcm16) and 0 < len(audio) <= FAST_READY_SAMPLES:
+        return with_header(pcm16.samples.data, rendering.output, streamed=streamed)
     if not rendering.plain or not 0 < len(audio) <= FAST_SAMPLES:
         return None
-    if rendering.accepts(pcm16):
-        return with_header(pcm16.samples.data, rendering.output, streamed=streamed)
     scaled = apply_gain(audio, rendering.volume)
     return None if scaled is None else encode_plain(scaled, rendering.output, in_range=True, streamed=streamed)
 
@@ -69,14 +70,20 @@ class Renderer:
 
     def __init__(self, rendering: Rendering) -> None:
         self.plain = rendering.plain
+        self._rendering = rendering
         self._chain = _Chain(rendering)
         self._encoder = encoder(rendering.output)
 
     def write(self, audio: Audio) -> bytes:
         return self._encoder.write(self._chain.write(audio))
 
-    def write_fast(self, audio: Audio, *, last: bool = False) -> bytes | None:
+    def write_fast(self, audio: Audio, *, pcm16: Pcm16 | None = None, last: bool = False) -> bytes | None:
         """`write`, and with the `last` samples `finish`, if that is fast enough for the event loop; else None."""
+        if self._rendering.accepts(pcm16) and len(audio) <= FAST_READY_SAMPLES:
+            waited = self._chain.limiter.pass_on(audio)
+            if waited is not None:
+                end = len(audio) if last else len(audio) - self._chain.limiter.look_ahead
+                return self._encoder.write(waited) + pcm16.samples[:end].tobytes()
         if not self.plain or not 0 < len(audio) <= FAST_SAMPLES:
             return None
         limited = self._chain.limiter.write_fast(audio)

@@ -5,17 +5,21 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from kokoro_server.batching.clock import Clock
 from kokoro_server.batching.cost import ForwardPass
 from kokoro_server.batching.entry import Entry
 from kokoro_server.batching.faults import Fault, audio_faults, classify, row_error
-from kokoro_server.engine.protocol import Engine, Result
+from kokoro_server.engine.protocol import Engine, Pcm16, Result
 from kokoro_server.errors import BadAudio, KokoroError
 
 logger = logging.getLogger(__name__)
+
+Sample = TypeVar("Sample", np.float32, np.int16)
 
 
 @dataclass(slots=True, eq=False)
@@ -137,9 +141,14 @@ def detached(result: Result) -> Result:
     """
     if result.audio.base is None:
         return result
-    audio = np.empty_like(result.audio)
-    audio.data[:] = result.audio.data
-    return Result(audio, result.durations)
+    pcm16 = result.pcm16 and Pcm16(_copied(result.pcm16.samples), result.pcm16.peak)
+    return Result(_copied(result.audio), result.durations, pcm16)
+
+
+def _copied(samples: NDArray[Sample]) -> NDArray[Sample]:
+    copy = np.empty_like(samples)
+    copy.data[:] = samples.data
+    return copy
 
 
 def halves(group: list[Entry]) -> list[list[Entry]]:

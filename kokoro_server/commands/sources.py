@@ -69,7 +69,7 @@ async def embedded(
 
 def _segments(parts: Parts, speech: Speech, *, streamed: bool) -> AsyncGenerator[Segment, None]:
     job = parts.queue.job(bypass=parts.bypass if streamed else 0, urgent=parts.urgent)
-    return parts.synthesizer.segments(speech, job, streamed=streamed)
+    return parts.synthesizer.segments(speech, job, cutting="stream" if streamed else "clip")
 
 
 def _device_lost(reason: str) -> None:

@@ -33,7 +33,7 @@ def size() -> int:
 def tokenize(phonemes: str) -> tuple[int, ...]:
     """The ids of `phonemes`. Characters outside the vocabulary are left out, as KModel does; see `unknown`."""
     known = ids()
-    return tuple(known[character] for character in phonemes if character in known)
+    return tuple([known[character] for character in phonemes if character in known])
 
 
 def unknown(phonemes: str) -> set[str]:

@@ -105,7 +105,10 @@ def known_words(words: tuple[Word, ...]) -> FindWords:
 
 def has_sound(phonemes: str) -> bool:
     """Whether `phonemes` has a sound in it: marks alone would make the model mumble."""
-    return any(character.isalpha() and character not in _SOUNDLESS for character in phonemes)
+    for character in phonemes:  # noqa: SIM110 - twice as fast as any(), and asked of every word
+        if character.isalpha() and character not in _SOUNDLESS:
+            return True
+    return False
 
 
 def _split_position(text: str, share: float) -> int:

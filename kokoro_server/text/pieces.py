@@ -13,6 +13,9 @@ from kokoro_server.text.pace import ENDLESS_PHONEMES, MAX_STALLED_PHONEMES, MIN_
 from kokoro_server.text.phonemized import PhonemizedSentence, Word, has_sound
 
 Ending = Literal["sentence", "clause", "none"]
+# What a text is cut for. Nobody hears a clip before it is whole; with a short start it is still cut so that its first
+# piece is soon made. A stream is heard while it is made, so a slow engine's pace decides how it is cut.
+Cutting = Literal["clip", "short_start", "stream"]
 
 FIRST_PIECE_PHONEMES = 50
 LONGEST_GAP = ". "  # between two sentences of a piece
@@ -79,15 +82,19 @@ class Packer:
         for piece in self._split(sentence):
             joined = _join(self._open, piece) if self._open else piece
             if len(joined.phonemes) > self._longest:
-                done += self.finish()
+                done += self._close()
                 joined = piece
             self._open = joined
             if self._first is not None or len(joined.phonemes) >= self._shortest:
-                done += self.finish()
+                done += self._close()
         return done
 
     def finish(self) -> list[Piece]:
         """What is left when the text has ended or a pause comes."""
+        return self._close()
+
+    def _close(self) -> list[Piece]:
+        """The piece that was being filled."""
         if self._open is None:
             return []
         piece, self._open, self._first = self._open, None, None
@@ -100,6 +107,27 @@ class Packer:
         cuts = find_cuts(sentence.phonemes, _word_ranges(sentence), self._longest, self._first)
         parts = [part for part in sentence.split_at(cuts) if has_sound(part.phonemes)]
         return [_piece(part, whole=part is parts[-1] and not sentence.span.continues) for part in parts]
+
+
+class ClipPacker(Packer):
+    """For a whole clip: a short end goes with the piece before it, which is held back until it is known to be none."""
+
+    def __init__(self, shortest: int, longest: int) -> None:
+        super().__init__(shortest, longest)
+        self._held: list[Piece] = []  # one at most
+
+    def add(self, sentence: PhonemizedSentence) -> list[Piece]:
+        pieces = self._held + super().add(sentence)
+        self._held = pieces[-1:]
+        return pieces[:-1]
+
+    def finish(self) -> list[Piece]:
+        pieces, self._held = self._held + self._close(), []
+        if len(pieces) == 2 and len(pieces[1].phonemes) < self._shortest:
+            joined = _join(*pieces)
+            if len(joined.phonemes) <= self._longest:
+                return [joined]
+        return pieces
 
 
 class PacedPacker(Packer):
@@ -145,11 +173,11 @@ class PacedPacker(Packer):
                 break
             self._open, left = piece, rest
             if left is not None or self._is_enough(len(piece.phonemes)):
-                done += self.finish()
+                done += self._close()
         return done + (super().add(left) if left is not None else [])
 
-    def finish(self) -> list[Piece]:
-        pieces = super().finish()
+    def _close(self) -> list[Piece]:
+        pieces = super()._close()
         for piece in pieces:
             self._plan.add(len(piece.phonemes))
             self._left -= len(piece.phonemes)

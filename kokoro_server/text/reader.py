@@ -23,13 +23,13 @@ from kokoro_server.text.options import DEFAULT_OPTIONS, OnUnspeakable, ReadingOp
 from kokoro_server.text.pace import Pace
 from kokoro_server.text.pauses import Pause, split_pauses
 from kokoro_server.text.phonemized import PhonemizedSentence, Word, has_sound
-from kokoro_server.text.pieces import PacedPacker, Packer, Piece, PieceSizes
+from kokoro_server.text.pieces import ClipPacker, Cutting, PacedPacker, Packer, Piece, PieceSizes
 from kokoro_server.text.splitter import Span, split_long
 from kokoro_server.text.spoken import Claim
 from kokoro_server.text.written import Sentence, WrittenText
 
 # The most characters and sentences in the first call to G2P, the second and so on: few at first, so that synthesis can
-# start early.
+# start early. A clip, which nobody hears before it is whole, begins with the second.
 _CALL_LIMITS = ((80, 2), (500, 8), (2_000, 32), (4_000, 64))
 # A longer text, or one that has more numbers and signs, is read in a thread: each of these takes some 0.1 ms.
 _LONG_TEXT = 2_000  # characters
@@ -74,9 +74,8 @@ class Reader:
     """Reads lazily: the first piece is there after one small call to G2P, however long the text.
 
     `g2p_timer` makes the context in which each call to G2P runs. `pace` tells that of an engine whose speed is known: a
-    text that plays while it is synthesized (`streamed`) is then cut so that it starts early and does not stall. Without
-    a pace, on an engine fast enough, or if the length of the first piece is fixed, a text is cut alike, and so sounds
-    alike, streamed or not.
+    stream is then cut so that it starts early and does not stall. Without a pace, or on an engine fast enough, it has a
+    short start. If the length of the first piece is fixed, every text has, and so sounds alike, streamed or not.
     """
 
     def __init__(
@@ -101,7 +100,7 @@ class Reader:
         language: Language,
         speed: float = 1.0,
         *,
-        streamed: bool = False,
+        cutting: Cutting = "clip",
         options: ReadingOptions = DEFAULT_OPTIONS,
     ) -> AsyncGenerator[Piece | Pause, None]:
         """The pieces of `text` and the pauses between them, in order.
@@ -112,8 +111,9 @@ class Reader:
         written = await self._written(text, language, options)
         skipped = len(await self._skipped(text, language, written, options))
         phonemes = int(len(text) * _PHONEMES_PER_CHARACTER.get(language, _PHONEMES_PER_LETTER))
-        packer, silent = self._packer(speed, phonemes, streamed=streamed), True
-        calls = _group_into_calls(written.sentences())
+        packer, silent = self._packer(speed, phonemes, cutting), True
+        limits = _CALL_LIMITS[1:] if cutting == "clip" else _CALL_LIMITS
+        calls = _group_into_calls(written.sentences(), limits)
         async for call in _in_turns(calls, in_thread=_takes_time(text, options)):
             sentences, dropped = await self._phonemize(call.items, language)
             skipped += len(self._skip(dropped, language, options))
@@ -124,9 +124,10 @@ class Reader:
                     skipped = 0
                 else:
                     yield item
-        for piece in packer.finish():
+        left = packer.finish()
+        for piece in left:
             silent = False
-            yield replace(piece, last=True, skipped=skipped)
+            yield replace(piece, last=piece is left[-1], skipped=skipped)
             skipped = 0
         if silent:
             problem = "has nothing that can be spoken: no letters, no numbers" if text.strip() else "is empty"
@@ -138,7 +139,9 @@ class Reader:
         skipped = await self._skipped(text, language, written, options)
         claims = await asyncio.to_thread(lambda: list(written.claims()))
         sentences = list[PhonemizedSentence]()
-        async for call in _in_turns(_group_into_calls(written.sentences()), in_thread=_takes_time(text, options)):
+        async for call in _in_turns(
+            _group_into_calls(written.sentences(), _CALL_LIMITS), in_thread=_takes_time(text, options)
+        ):
             phonemized, dropped = await self._phonemize(call.items, language)
             skipped += self._skip(dropped, language, options)
             sentences += (each for each in phonemized if isinstance(each, PhonemizedSentence))
@@ -174,7 +177,7 @@ class Reader:
         return letters
 
     async def phoneme_pieces(
-        self, phonemes: str, speed: float = 1.0, *, streamed: bool = False
+        self, phonemes: str, speed: float = 1.0, *, cutting: Cutting = "clip"
     ) -> AsyncGenerator[Piece | Pause, None]:
         """As `pieces`, for phonemes instead of text. Words are what stands between spaces and marks.
 
@@ -187,16 +190,19 @@ class Reader:
         if not items:
             problem = "have no sound in them" if phonemes.strip() else "are empty"
             raise NothingToSay(f"phonemes {problem}", field="phonemes")
-        for item in _pack(self._packer(speed, len(phonemes), streamed=streamed), items, more=False):
+        for item in _pack(self._packer(speed, len(phonemes), cutting), items, more=False):
             await turn.give_way()
             yield item
 
-    def _packer(self, speed: float, phonemes: int, *, streamed: bool) -> Packer:
+    def _packer(self, speed: float, phonemes: int, cutting: Cutting) -> Packer:
         """A packer for a text of about so many phonemes."""
-        pace = self._pace() if streamed and not self._sizes.first_is_fixed else None
+        sizes = self._sizes
+        if cutting == "clip" and not sizes.first_is_fixed:
+            return ClipPacker(sizes.shortest, sizes.longest)
+        pace = self._pace() if cutting == "stream" and not sizes.first_is_fixed else None
         if pace is not None and pace.needs_plan:
-            return PacedPacker(self._sizes, replace(pace, speed=speed), phonemes)
-        return Packer(self._sizes.shortest, self._sizes.longest, self._sizes.first)
+            return PacedPacker(sizes, replace(pace, speed=speed), phonemes)
+        return Packer(sizes.shortest, sizes.longest, sizes.first)
 
     async def _phonemize(
         self, items: Sequence[Sentence | Pause], language: Language
@@ -251,7 +257,9 @@ async def _in_turns(calls: Iterator[_G2PCall | None], *, in_thread: bool) -> Asy
             yield each
 
 
-def _group_into_calls(items: Iterable[Sentence | Pause | None]) -> Iterator[_G2PCall | None]:
+def _group_into_calls(
+    items: Iterable[Sentence | Pause | None], limits: Sequence[tuple[int, int]] = _CALL_LIMITS
+) -> Iterator[_G2PCall | None]:
     """The calls; None in between, as each of the `items` may have taken a while."""
     group, characters, count, calls = list[Sentence | Pause](), 0, 0, 0
     for item in items:
@@ -259,7 +267,7 @@ def _group_into_calls(items: Iterable[Sentence | Pause | None]) -> Iterator[_G2P
         if item is None:
             continue
         length = 0 if isinstance(item, Pause) else sum(map(len, item.texts))
-        max_characters, max_count = _CALL_LIMITS[min(calls, len(_CALL_LIMITS) - 1)]
+        max_characters, max_count = limits[min(calls, len(limits) - 1)]
         if count and (count == max_count or characters + length > max_characters):
             yield _G2PCall(group, more=True)
             group, characters, count, calls = [], 0, 0, calls + 1

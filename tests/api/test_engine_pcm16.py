@@ -90,10 +90,22 @@ async def test_a_single_piece_is_sent_as_the_engine_made_it(tmp_path: Path, hone
             assert np.array_equal(sent, expected)
 
 
+async def test_of_several_pieces_only_the_seams_are_made_anew(tmp_path: Path) -> None:
+    for honest in (True, False):
+        async with served(Pcm16Engine(honest=honest), tmp_path) as client:
+            for path in PATHS:
+                sent = np.frombuffer(await fetch_audio(client, path, SEVERAL_PIECES), np.int16)
+                exact = await fetch_audio(client, path, SEVERAL_PIECES, sample_format="pcm_f32le")
+                if honest:
+                    assert sent.tobytes() == pcm16(np.frombuffer(exact, np.float32))
+                else:
+                    assert 0.5 < np.mean(sent == SENTINEL) < 1
+
+
 async def test_not_where_the_samples_need_more_processing(tmp_path: Path) -> None:
     async with served(Pcm16Engine(honest=False), tmp_path) as client:
         for path in PATHS:
-            for body in (ONE_PIECE | {"volume": -6.0}, ONE_PIECE | {"sample_rate": 16_000}, SEVERAL_PIECES):
+            for body in (ONE_PIECE | {"volume": -6.0}, SEVERAL_PIECES | {"sample_rate": 16_000}):
                 sent = await fetch_audio(client, path, body)
                 exact = np.frombuffer(await fetch_audio(client, path, body, sample_format="pcm_f32le"), np.float32)
                 assert sent == pcm16(exact)

@@ -6,12 +6,16 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from kokoro_server.assets.library import Assets
+from kokoro_server.audio import wav
 from kokoro_server.audio.join import GAPS, ONSET_MARGIN, RELEASE_MARGIN, Ending, Joiner, Trimmed
+from kokoro_server.audio.sound import Sound
 from kokoro_server.engine import devices, vocab
-from kokoro_server.engine.protocol import SAMPLE_RATE, Row
+from kokoro_server.engine.protocol import SAMPLE_RATE, Pcm16, Row
 from kokoro_server.engine.voices import VoiceBook
 
 Audio = NDArray[np.float32]
@@ -49,12 +53,12 @@ def join(parts: list[tuple[Audio, Ending] | float], speed: float = 1.0) -> Clip:
     for part in parts:
         place = sum(map(len, out))
         if isinstance(part, float):
-            out.append(joiner.pause(part))
+            out.append(joiner.pause(part).audio)
         else:
-            trimmed = joiner.add(part[0], ends=part[1])
+            trimmed = joiner.add(Sound(part[0]), ends=part[1])
             pieces.append((place - trimmed.offset, part[0], trimmed))
-            out.append(trimmed.audio)
-    return Clip(np.concatenate([*out, joiner.finish()]), pieces)
+            out.append(trimmed.sound.audio)
+    return Clip(np.concatenate([*out, joiner.finish().audio]), pieces)
 
 
 def loud_edges(audio: Audio) -> tuple[int, int]:
@@ -112,9 +116,9 @@ def test_fast_speech_has_shorter_gaps() -> None:
 def test_pause_is_exact_to_the_sample(seconds: float) -> None:
     first, second = spoken(), spoken()
     joiner = Joiner()
-    joiner.add(first, ends="sentence")
-    pause = joiner.pause(seconds)
-    after = joiner.add(second, ends="sentence")
+    joiner.add(Sound(first), ends="sentence")
+    pause = joiner.pause(seconds).audio
+    after = joiner.add(Sound(second), ends="sentence")
     assert len(pause) == RELEASE_MARGIN + samples(seconds)
     assert not pause[RELEASE_MARGIN:].any()
     assert after.offset == pytest.approx(samples(0.35) - ONSET_MARGIN, abs=samples(0.006))
@@ -122,10 +126,10 @@ def test_pause_is_exact_to_the_sample(seconds: float) -> None:
 
 def test_pauses_add_up_and_may_begin_and_end_a_clip() -> None:
     joiner = Joiner()
-    assert np.array_equal(joiner.pause(0.5), np.zeros(samples(0.5), np.float32))
-    joiner.add(spoken(), ends="sentence")
+    assert np.array_equal(joiner.pause(0.5).audio, np.zeros(samples(0.5), np.float32))
+    joiner.add(Sound(spoken()), ends="sentence")
     assert len(joiner.pause(0.5)) == RELEASE_MARGIN + samples(0.5)
-    assert np.array_equal(joiner.pause(0.25), np.zeros(samples(0.25), np.float32))
+    assert np.array_equal(joiner.pause(0.25).audio, np.zeros(samples(0.25), np.float32))
     assert len(joiner.finish()) == 0
 
 
@@ -197,10 +201,64 @@ def test_real_speech_loses_nothing_and_has_no_click(assets: Assets) -> None:
 
 
 def test_the_last_piece_comes_with_its_end() -> None:
-    first, last = spoken(), spoken()
+    first, last = Sound(spoken()), Sound(spoken())
     plain, short = Joiner(), Joiner()
-    wanted = [plain.add(first, ends="sentence").audio, plain.add(last, ends="sentence").audio, plain.finish()]
-    found = [short.add(first, ends="sentence").audio, short.add(last, ends="sentence", last=True).audio, short.finish()]
-    assert np.array_equal(np.concatenate(wanted), np.concatenate(found))
+    wanted = [plain.add(first, ends="sentence").sound, plain.add(last, ends="sentence").sound, plain.finish()]
+    found = [short.add(first, ends="sentence").sound, short.add(last, ends="sentence", last=True).sound, short.finish()]
+    assert np.array_equal(Sound.join(wanted).audio, Sound.join(found).audio)
     assert not len(found[-1])
-    assert Joiner().add(first, ends="sentence", last=True).audio is first
+    assert Joiner().add(first, ends="sentence", last=True).sound is first
+
+
+def ready(audio: Audio) -> Sound:
+    """A sound as from an engine that makes 16-bit samples."""
+    return Sound(audio, Pcm16(np.frombuffer(wav.pcm16(audio), np.int16), float(np.abs(audio).max(initial=0.0))))
+
+
+def joined(parts: list[tuple[Sound, Ending] | float], speed: float) -> list[Sound]:
+    joiner, out = Joiner(speed), list[Sound]()
+    for number, part in enumerate(parts, 1):
+        if isinstance(part, float):
+            out.append(joiner.pause(part))
+        else:
+            out.append(joiner.add(part[0], ends=part[1], last=number == len(parts)).sound)
+    return [*out, joiner.finish()]
+
+
+ODD = (
+    *(spoken(), spoken(before=0.0, after=0.0), spoken(before=0.02, after=0.01), spoken(before=1.0, after=0.05)),
+    *(
+        4 * spoken(),
+        noise(0.5, -3),
+        noise(0.7, -90),
+        voiced(0.3),
+        np.zeros(3000, np.float32),
+        -np.zeros(50, np.float32),
+    ),
+    *(np.zeros(0, np.float32), np.ones(1, np.float32), np.full(700, -1.5, np.float32), np.eye(1, 9000, 4000)[0]),
+)
+sounds = st.tuples(st.sampled_from([ready(audio.astype(np.float32)) for audio in ODD]), st.sampled_from(list(GAPS)))
+
+
+@settings(deadline=None)
+@given(st.lists(sounds | st.sampled_from([0.0, 0.001, 0.3]), min_size=1, max_size=6), st.sampled_from([0.5, 1.0, 4.0]))
+def test_the_engines_16_bit_samples_are_joined_as_the_audio_is(
+    parts: list[tuple[Sound, Ending] | float], speed: float
+) -> None:
+    for sound in (*(out := joined(parts, speed)), Sound.join(out)):
+        assert sound.pcm16 is not None
+        assert sound.pcm16.samples.tobytes() == wav.pcm16(sound.audio)
+        assert sound.pcm16.peak >= np.abs(sound.audio).max(initial=0.0)
+
+
+def test_only_the_seams_are_converted_again() -> None:
+    sentinel = Sound(spoken(), Pcm16(np.full(len(spoken()), 1234, np.int16), 0.3))
+    out = Sound.join(joined([(sentinel, "sentence"), (sentinel, "clause"), (sentinel, "sentence")], 1.0))
+    assert out.pcm16 is not None
+    seams = samples(GAPS["sentence"] + GAPS["clause"])
+    assert 0 < np.count_nonzero(out.pcm16.samples != 1234) <= seams + 2 * samples(0.011)
+
+
+def test_without_16_bit_samples_of_every_piece_there_are_none() -> None:
+    for one, other in ((ready(spoken()), Sound(spoken())), (Sound(spoken()), ready(spoken()))):
+        assert Sound.join(joined([(one, "sentence"), 0.2, (other, "sentence")], 1.0)).pcm16 is None

@@ -6,6 +6,8 @@ from typing import Literal
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from kokoro_server.audio.encode import Output
 from kokoro_server.audio.render import FAST_SAMPLES, Renderer, Rendering, render, render_fast
@@ -89,3 +91,30 @@ def test_the_engines_pcm16_is_not_used_where_something_else_is_wanted(peak: floa
     audio = speech()
     unlike = Pcm16(np.zeros(len(audio), np.int16), peak)
     assert render_fast(audio, rendering, pcm16=unlike) == render_fast(audio, rendering)
+
+
+@settings(deadline=None)
+@given(
+    st.lists(st.tuples(st.sampled_from([1, 50, 300, 2_400, 40_000]), st.sampled_from([0.0, 0.6, 1.4])), min_size=1),
+    st.sampled_from(["wav", "pcm"]),
+)
+def test_a_stream_is_the_same_with_the_engines_pcm16(
+    parts: list[tuple[int, float]], format: Literal["wav", "pcm"]
+) -> None:
+    """Whatever their length, and after loud parts too, which the limiter lowers."""
+    plain, ready = Renderer(Rendering(Output(format))), Renderer(Rendering(Output(format)))
+    for number, (length, level) in enumerate(parts, 1):
+        audio, last = speech(length, level), number == len(parts)
+        expected = plain.write(audio) + (plain.finish() if last else b"")
+        made = ready.write_fast(audio, pcm16=engine_pcm16(audio), last=last)
+        assert (ready.write(audio) + (ready.finish() if last else b"") if made is None else made) == expected
+
+
+def test_the_engines_pcm16_is_what_a_stream_sends() -> None:
+    audio = speech()
+    unlike = Pcm16(np.full(len(audio), 1234, np.int16), 0.6)
+    renderer = Renderer(Rendering(Output("pcm")))
+    sent = b"".join(renderer.write_fast(audio, pcm16=unlike, last=last) or b"" for last in (False, True))
+    samples = np.frombuffer(sent, np.int16)
+    assert len(samples) == 2 * len(audio)
+    assert np.mean(samples == 1234) > 0.9

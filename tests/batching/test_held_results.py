@@ -22,11 +22,13 @@ def blocks(engine):
 
     def share(results: list[Result]) -> list[Result]:
         block = np.concatenate([result.audio for result in results])
-        made.append(weakref.ref(block))
+        block16 = block.astype(np.int16)
+        made.extend((weakref.ref(block), weakref.ref(block16)))
         ends = np.cumsum([len(result.audio) for result in results])
+        places = [slice(end - len(result.audio), end) for result, end in zip(results, ends, strict=True)]
         return [
-            replace(result, audio=block[end - len(result.audio) : end], pcm16=Pcm16(np.ones(1, np.int16), 1.0))
-            for result, end in zip(results, ends, strict=True)
+            replace(result, audio=block[place], pcm16=Pcm16(block16[place], 1.0))
+            for result, place in zip(results, places, strict=True)
         ]
 
     engine.after = share
@@ -54,6 +56,7 @@ async def test_the_unread_pieces_of_a_slow_reader_keep_no_batch_alive(start, blo
         expected = [np.full(len(outcome.result.audio), n, np.float32) for n, outcome in enumerate(unread, 2)]
         for outcome, audio in zip(unread, expected, strict=True):
             assert np.array_equal(outcome.result.audio, audio)
+            assert np.array_equal(outcome.result.pcm16.samples, audio)
 
 
 async def test_a_text_of_one_piece_is_not_copied(start, blocks, clock):
@@ -63,6 +66,6 @@ async def test_a_text_of_one_piece_is_not_copied(start, blocks, clock):
     await asyncio.sleep(0)
     queue.release()
     outcomes = await clock.keep_going(asyncio.gather(*alone))
-    [block] = blocks
+    [block, _] = blocks
     assert all(outcome.result.audio.base is block() for outcome in outcomes)
     assert all(outcome.result.pcm16 is not None for outcome in outcomes)

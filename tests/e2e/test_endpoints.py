@@ -45,7 +45,8 @@ def floats(response: httpx.Response) -> NDArray[np.float32]:
 
 @pytest.mark.parametrize("format", FORMATS)
 def test_each_format_decodes_to_the_same_length_whole_and_streamed(tiny_server: Server, format: Format) -> None:
-    whole, streamed = say(tiny_server, TEXT, format=format), stream(tiny_server, TEXT, format=format)
+    whole = say(tiny_server, TEXT, format=format, optimize_for_latency=True)  # cut as a stream is
+    streamed = stream(tiny_server, TEXT, format=format)
     assert whole.status_code == streamed.status_code == 200
     assert whole.headers["content-type"] == streamed.headers["content-type"]
     expected = round(float(whole.headers["x-audio-duration"]) * RATE)
@@ -57,11 +58,11 @@ def test_each_format_decodes_to_the_same_length_whole_and_streamed(tiny_server: 
         assert 0.001 < np.sqrt(np.mean(audio**2)) < 0.9
 
 
-def test_whole_streamed_and_batched_are_the_same_samples(tiny_server: Server) -> None:
+def test_a_batch_is_the_clip_and_a_stream_is_the_clip_with_a_short_start(tiny_server: Server) -> None:
     fields = {"format": "pcm", "sample_format": "pcm_f32le", "seed": 7, "voice": "am_adam", "speed": 1.1}
     whole, streamed = say(tiny_server, TEXT, **fields), stream(tiny_server, TEXT, **fields)
     zipped = zipfile.ZipFile(io.BytesIO(batch(tiny_server, [{"text": TEXT, **fields}]).content))
-    assert_same_audio(streamed.content, whole.content)
+    assert_same_audio(streamed.content, say(tiny_server, TEXT, **fields, optimize_for_latency=True).content)
     assert_same_audio(zipped.read("tts_001_am_adam.pcm"), whole.content)
     other = say(tiny_server, TEXT, **{**fields, "seed": 8})
     assert len(other.content) == len(whole.content)
@@ -223,8 +224,8 @@ def test_subtitles(tiny_server: Server, format: str, media_type: str) -> None:
 
 @pytest.mark.parametrize("accept", ["application/x-ndjson", "text/event-stream"])
 def test_timings_are_streamed_with_the_audio(tiny_server: Server, accept: str) -> None:
-    url, body = f"{tiny_server.url}/tts/captioned", {"text": LONG * 3, "format": "pcm"}
-    body["sample_format"] = "pcm_f32le"
+    text = "One small step. [pause:100ms] It was late. [pause:100ms] They went out."  # a clip too is cut at pauses
+    url, body = f"{tiny_server.url}/tts/captioned", {"text": text, "format": "pcm", "sample_format": "pcm_f32le"}
     response = httpx.post(url, json=body, headers={"accept": accept}, timeout=60)
     assert response.headers["content-type"].startswith(accept)
     lines = [line.removeprefix("data: ") for line in response.text.splitlines() if line.startswith(("{", "data: "))]
@@ -246,7 +247,7 @@ def test_thousands_of_characters_are_spoken_whole(tiny_server: Server, character
     spoken = [word["text"] for word in answer["words"]]
     assert spoken == re.findall(r"\w+", text)
     streamed = httpx.post(f"{tiny_server.url}/tts/stream", json=body, timeout=300)
-    assert len(streamed.content) == len(base64.b64decode(answer["audio"]))
+    assert len(streamed.content) == pytest.approx(len(base64.b64decode(answer["audio"])), rel=0.05)  # cut otherwise
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,7 @@ from kokoro_server.text.options import DEFAULT_OPTIONS
 from kokoro_server.text.pace import Pace
 from kokoro_server.text.pauses import split_pauses, total_silence
 from kokoro_server.text.phrase_alignment import PhraseAlignedSentence
-from kokoro_server.text.pieces import PacedPacker, Packer, PieceSizes
+from kokoro_server.text.pieces import ClipPacker, PacedPacker, Packer, PieceSizes
 from kokoro_server.text.reader import _group_into_calls, _pack, _split_phonemes
 from kokoro_server.text.sentence_buffer import SentenceBuffer
 from kokoro_server.text.splitter import Span, clauses, sentences
@@ -83,7 +83,8 @@ def captioned(text: str) -> object:
 
 
 PARSERS: dict[str, tuple[int, Callable[[str], object]]] = {
-    "phonemes": (6_000, packed(lambda _length: Packer(100, 400, 50))),
+    "phonemes": (6_000, packed(lambda _length: ClipPacker(100, 400))),
+    "phonemes of a stream": (6_000, packed(lambda _length: Packer(100, 400, 50))),
     "phonemes of a slow stream": (6_000, packed(lambda length: PacedPacker(PieceSizes(), Pace(0.5), length))),
     "pauses": (50_000, total_silence),
     "pronunciations": (2_000, lambda text: list(markup.split_pronunciations(text))),

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from kokoro_server.errors import ConfigError
 from kokoro_server.text.phonemized import PhonemizedSentence, Word, has_sound
-from kokoro_server.text.pieces import Packer, Piece, PieceSizes
+from kokoro_server.text.pieces import ClipPacker, Packer, Piece, PieceSizes
 from kokoro_server.text.splitter import Span
 
 
@@ -15,7 +15,10 @@ def phonemized(*phonemes: str) -> list[PhonemizedSentence]:
 
 
 def pack(sentences: list[PhonemizedSentence], shortest: int, longest: int, first: int | None = None) -> list[Piece]:
-    packer = Packer(shortest, longest, first)
+    return packed(Packer(shortest, longest, first), sentences)
+
+
+def packed(packer: Packer, sentences: list[PhonemizedSentence]) -> list[Piece]:
     return [piece for sentence in sentences for piece in packer.add(sentence)] + packer.finish()
 
 
@@ -44,6 +47,22 @@ def test_the_first_piece_is_not_joined_with_the_next_sentence() -> None:
 def test_the_first_piece_may_be_the_beginning_of_a_sentence_whose_rest_is_joined() -> None:
     pieces = pack(phonemized("aa, bbbbb.", "cc."), shortest=10, longest=20, first=5)
     assert [piece.phonemes for piece in pieces] == ["aa,", "bbbbb. cc."]
+
+
+@pytest.mark.parametrize(
+    ("sentences", "pieces"),
+    [
+        (["aaaa.", "bbbbbbbb.", "cc."], ["aaaa. bbbbbbbb. cc."]),
+        (["aaaaaaaaaa.", "bbbbbbbbbb.", "cc."], ["aaaaaaaaaa.", "bbbbbbbbbb. cc."]),
+        (["aaaaaaaaaa.", "bbbbbbbbbb."], ["aaaaaaaaaa.", "bbbbbbbbbb."]),
+        (["aaaaaaaaaaaaaaaaaa.", "cc."], ["aaaaaaaaaaaaaaaaaa.", "cc."]),  # both together would be too long
+        (["aa."], ["aa."]),
+    ],
+)
+def test_the_short_end_of_a_clip_goes_with_the_piece_before_it(sentences: list[str], pieces: list[str]) -> None:
+    packer = ClipPacker(10, 20)
+    assert [piece.phonemes for piece in packed(packer, phonemized(*sentences))] == pieces
+    assert packer.finish() == []
 
 
 @pytest.mark.parametrize(

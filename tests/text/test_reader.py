@@ -4,7 +4,9 @@ import re
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
+from typing import get_args
 
 import pytest
 from hypothesis import given, settings
@@ -15,7 +17,7 @@ from kokoro_server.g2p import languages
 from kokoro_server.g2p.languages import Language
 from kokoro_server.text.lexicon import Lexicon
 from kokoro_server.text.pauses import Pause
-from kokoro_server.text.pieces import Piece, PieceSizes
+from kokoro_server.text.pieces import Cutting, Piece, PieceSizes
 from kokoro_server.text.reader import Reader
 from kokoro_server.text.spoken import unspeakable
 from tests.text.fake_g2p import FakeG2P, fake_phonemes
@@ -27,8 +29,13 @@ async def listed(items: AsyncIterator[Piece | Pause]) -> list[Piece | Pause]:
     return [item async for item in items]
 
 
-async def read(text: str, language: Language = languages.EN_US, sizes: PieceSizes = SIZES) -> list[Piece | Pause]:
-    return await listed(Reader(FakeG2P(), sizes).pieces(text, language))
+async def read(
+    text: str,
+    language: Language = languages.EN_US,
+    sizes: PieceSizes = SIZES,
+    cutting: Cutting = "short_start",
+) -> list[Piece | Pause]:
+    return await listed(Reader(FakeG2P(), sizes).pieces(text, language, cutting=cutting))
 
 
 def word_pairs(text: str, items: list[Piece | Pause]) -> list[tuple[str, str]]:
@@ -45,14 +52,40 @@ def texts(text: str, items: list[Piece | Pause]) -> list[str | float]:
     return [item.seconds if isinstance(item, Pause) else text[item.start : item.end] for item in items]
 
 
-async def test_the_first_piece_is_one_sentence_and_later_ones_are_longer() -> None:
+@pytest.mark.parametrize("cutting", ["short_start", "stream"])
+async def test_the_first_piece_is_one_sentence_and_later_ones_are_longer(cutting: Cutting) -> None:
     text = "Hi. This is it. And so on, for good. End."
-    assert texts(text, await read(text)) == ["Hi.", "This is it.", "And so on, for good.", "End."]
+    assert texts(text, await read(text, cutting=cutting)) == ["Hi.", "This is it.", "And so on, for good.", "End."]
 
 
-async def test_a_long_first_sentence_begins_with_a_clause() -> None:
+@pytest.mark.parametrize("cutting", ["short_start", "stream"])
+async def test_a_long_first_sentence_begins_with_a_clause(cutting: Cutting) -> None:
     text = "Well, here it is; all of that and so on."
-    assert texts(text, await read(text)) == ["Well,", "here it is;", "all of that and so on."]
+    assert texts(text, await read(text, cutting=cutting)) == ["Well,", "here it is;", "all of that and so on."]
+
+
+async def test_a_clip_has_no_short_start_and_no_short_end() -> None:
+    text = "Hi. This is it. And so on, for me. End."
+    assert texts(text, await read(text, cutting="clip")) == ["Hi. This is it.", "And so on, for me. End."]
+    text = "Well, here it is, too."
+    assert texts(text, await read(text, cutting="clip")) == [text]
+    text = "Well, here it is; all of that and so on."
+    assert texts(text, await read(text, cutting="clip")) == ["Well, here it is;", "all of that and so on."]
+
+
+async def test_ordinary_sentences_are_one_piece_of_a_clip_and_one_call_to_g2p() -> None:
+    text = "This is the first sentence, and it is quite long. Here is another one, of some length. That is all of it."
+    g2p = FakeG2P()
+    items = await listed(Reader(g2p, PieceSizes()).pieces(text, languages.EN_US))
+    assert (texts(text, items), len(g2p.calls)) == ([text], 1)
+    streamed = await read(text, sizes=PieceSizes(), cutting="stream")
+    assert texts(text, streamed)[0] == "This is the first sentence,"
+
+
+async def test_a_clip_too_begins_short_where_the_first_piece_has_a_fixed_length() -> None:
+    text = "Hi. This is it. And so on, for good. End."
+    fixed = replace(SIZES, first_is_fixed=True)
+    assert texts(text, await read(text, sizes=fixed, cutting="clip")) == texts(text, await read(text))
 
 
 async def test_pauses_come_in_order_and_nothing_is_joined_over_them() -> None:
@@ -62,15 +95,17 @@ async def test_pauses_come_in_order_and_nothing_is_joined_over_them() -> None:
     assert not any(isinstance(item, Piece) and item.last for item in items)
 
 
-async def test_the_last_piece_says_so() -> None:
+@pytest.mark.parametrize("cutting", get_args(Cutting))
+async def test_the_last_piece_says_so(cutting: Cutting) -> None:
     for text in (
         "One.",
         "One. Two. Three.",
         "One. 😀 ...",
         "[pause:1s] One",
         "This is a very long sentence, is it not?",
+        "This is a very long sentence, is it not? 😀 " + "... " * 20,
     ):
-        items = await read(text)
+        items = await read(text, cutting=cutting)
         flags = [item.last for item in items if isinstance(item, Piece)]
         assert flags == [False] * (len(flags) - 1) + [True], text
 
@@ -97,7 +132,8 @@ async def test_an_error_late_in_the_text_comes_before_the_first_piece(text: str)
 
 async def test_the_first_piece_needs_one_small_call_however_long_the_text() -> None:
     g2p = FakeG2P()
-    pieces = Reader(g2p, PieceSizes()).pieces("This is the first sentence. " + "And another. " * 2000, languages.EN_US)
+    text = "This is the first sentence. " + "And another. " * 2000
+    pieces = Reader(g2p, PieceSizes()).pieces(text, languages.EN_US, cutting="stream")
     await anext(pieces)
     assert g2p.calls == [["This is the first sentence.", "And another."]]
     await listed(pieces)
@@ -188,7 +224,7 @@ async def test_each_call_is_timed() -> None:
 
 async def test_phonemes_are_split_as_text_is() -> None:
     phonemes = "həlˈO wˈɜɹld! ðɪs\nɪz it. [pause:1s] ænd ðæt ɪz ɔl"
-    items = await listed(Reader(FakeG2P(), SIZES).phoneme_pieces(phonemes))
+    items = await listed(Reader(FakeG2P(), SIZES).phoneme_pieces(phonemes, cutting="stream"))
     assert texts(phonemes, items) == ["həlˈO wˈɜɹld!", "ðɪs\nɪz it.", 1.0, "ænd ðæt ɪz ɔl"]
     assert word_pairs(phonemes, items) == [(word, word) for word in "həlˈO wˈɜɹld ðɪs ɪz it ænd ðæt ɪz ɔl".split()]
     assert [item.last for item in items if isinstance(item, Piece)] == [False, False, True]
@@ -220,14 +256,17 @@ small_sizes = st.builds(
     st.integers(1, 60),
     st.integers(5, 60),
 )
+cuttings = st.sampled_from(get_args(Cutting))
 sizes_for_words = st.builds(PieceSizes, st.integers(1, 60), st.integers(1, 70), st.integers(70, 200))
 
 
 @settings(deadline=None)
-@given(st.lists(st.tuples(words, ends), min_size=1, max_size=40), sizes_for_words)
-async def test_every_english_word_is_spoken_once_and_in_order(parts: list[tuple[str, str]], sizes: PieceSizes) -> None:
+@given(st.lists(st.tuples(words, ends), min_size=1, max_size=40), sizes_for_words, cuttings)
+async def test_every_english_word_is_spoken_once_and_in_order(
+    parts: list[tuple[str, str]], sizes: PieceSizes, cutting: Cutting
+) -> None:
     text = "".join(word + end for word, end in parts)
-    items = await read_or_nothing(text, languages.EN_US, sizes)
+    items = await read_or_nothing(text, languages.EN_US, sizes, cutting)
     check_pieces(text, items, sizes)
     for written, phonemes in word_pairs(text, items):
         if written.replace(" ", "").isalpha():  # others are said in other words
@@ -241,17 +280,18 @@ async def test_every_english_word_is_spoken_once_and_in_order(parts: list[tuple[
     st.text(alphabet="aé ,.;:!?—…\n。，、[](/)1’“你あ\u0301👍\u200b", max_size=200),
     small_sizes,
     st.sampled_from(languages.LANGUAGES),
+    cuttings,
 )
-async def test_nothing_is_lost_in_any_text(text: str, sizes: PieceSizes, language: Language) -> None:
+async def test_nothing_is_lost_in_any_text(text: str, sizes: PieceSizes, language: Language, cutting: Cutting) -> None:
     try:
-        check_pieces(text, await read_or_nothing(text, language, sizes), sizes)
+        check_pieces(text, await read_or_nothing(text, language, sizes, cutting), sizes)
     except Unspeakable:
         assert unspeakable.may_be_in(text, language)
 
 
-async def read_or_nothing(text: str, language: Language, sizes: PieceSizes) -> list[Piece | Pause]:
+async def read_or_nothing(text: str, language: Language, sizes: PieceSizes, cutting: Cutting) -> list[Piece | Pause]:
     try:
-        return await read(text, language, sizes)
+        return await read(text, language, sizes, cutting)
     except NothingToSay:
         return []
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import AsyncIterator
 from itertools import pairwise
+from typing import get_args
 
 import pytest
 import pytest_asyncio
@@ -16,7 +17,7 @@ from kokoro_server.g2p.child import G2PChild
 from kokoro_server.g2p.client import G2PClient
 from kokoro_server.g2p.languages import Language
 from kokoro_server.text.pauses import Pause
-from kokoro_server.text.pieces import Piece, PieceSizes
+from kokoro_server.text.pieces import Cutting, Piece, PieceSizes
 from kokoro_server.text.reader import Reader
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -32,8 +33,10 @@ async def reader() -> AsyncIterator[Reader]:
     await child.stop()
 
 
-async def read(reader: Reader, text: str, language: Language = languages.EN_US) -> list[Piece]:
-    return [item async for item in reader.pieces(text, language) if isinstance(item, Piece)]
+async def read(
+    reader: Reader, text: str, language: Language = languages.EN_US, cutting: Cutting = "clip"
+) -> list[Piece]:
+    return [item async for item in reader.pieces(text, language, cutting=cutting) if isinstance(item, Piece)]
 
 
 def word_texts(text: str, pieces: list[Piece]) -> list[str]:
@@ -127,14 +130,15 @@ async def test_other_languages_are_aligned_by_phrase(
     assert all(not vocab.unknown(piece.phonemes) for piece in pieces)
 
 
-async def test_a_long_text_is_spoken_to_the_end(reader: Reader) -> None:
+@pytest.mark.parametrize("cutting", get_args(Cutting))
+async def test_a_long_text_is_spoken_to_the_end(reader: Reader, cutting: Cutting) -> None:
     sentence = "In 1984, Dr. Jones of the U.S. paid $1,234.50 for it; “why?” she asked, and (at 10:30) left. "
     text = sentence * 40
-    pieces = await read(reader, text)
+    pieces = await read(reader, text, cutting=cutting)
     words = word_texts(sentence, await read(reader, sentence))
     assert len(words) == 18
     assert word_texts(text, pieces) == words * 40
-    assert len(pieces[0].phonemes) <= 50
+    assert (len(pieces[0].phonemes) <= 50) == (cutting != "clip")
     assert all(len(piece.phonemes) <= 400 for piece in pieces)
     assert [piece.last for piece in pieces] == [False] * (len(pieces) - 1) + [True]
 

@@ -47,4 +47,4 @@ async def test_a_text_is_read_in_turns(text: str) -> None:
 @pytest.mark.parametrize("pace", [None, Pace(0.5)])
 async def test_phonemes_are_read_in_turns(phonemes: str, pace: Pace | None) -> None:
     reader = Reader(FakeG2P(), PieceSizes(), pace=lambda: pace)
-    assert await turns_of_others(reader.phoneme_pieces(phonemes, streamed=True)) > 10
+    assert await turns_of_others(reader.phoneme_pieces(phonemes, cutting="stream")) > 10

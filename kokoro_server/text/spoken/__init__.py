@@ -10,7 +10,7 @@ from kokoro_server.g2p import languages
 from kokoro_server.g2p.languages import Language
 from kokoro_server.text.spoken import english, markdown, unspeakable
 from kokoro_server.text.spoken.apply import apply
-from kokoro_server.text.spoken.engine import Claim, Dialect, Rule, Ruleset, find_claims
+from kokoro_server.text.spoken.engine import Claim, Dialect, Rules, Ruleset, find_claims
 from kokoro_server.text.spoken.passages import Readings, passages
 from kokoro_server.text.traced import Traced
 
@@ -61,14 +61,14 @@ def claims(
 
 
 @cache
-def _rules(language: Language, kinds: frozenset[str], code: str, code_spans: str) -> list[Rule]:
+def _rules(language: Language, kinds: frozenset[str], code: str, code_spans: str) -> Rules:
     if not kinds:
-        return [unspeakable.RULES[language]]
+        return Rules([unspeakable.RULES[language]])
     ruleset = load(language)
     chosen = [rule for kind, rules in ruleset.kinds.items() if kind in kinds for rule in rules]
     fenced = markdown.fences(code, ruleset.code_block) if "markdown" in kinds else []
     inline = markdown.spans(code_spans, ruleset.code_block) if "markdown" in kinds else []
-    return [*fenced, *inline, *chosen, *ruleset.last, unspeakable.RULES[language]]
+    return Rules([*fenced, *inline, *chosen, *ruleset.last, unspeakable.RULES[language]])
 
 
 def speak(text: str, language: Language) -> str:

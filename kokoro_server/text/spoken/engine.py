@@ -66,18 +66,37 @@ def rule(name: str, pattern: str, read: Read | str, *needs: Any, at: Any = None,
     return Rule(name, regex.compile(pattern, flags), function, sets, at)
 
 
-def find_claims(
-    rules: Iterable[Rule], text: str, dialect: Dialect, untouchable: Iterable[tuple[int, int]] = ()
-) -> list[Claim]:
+class Rules:
+    """Rules in the order in which they are tried. A text is spared those whose `needs` it does not meet at once."""
+
+    def __init__(self, rules: Sequence[Rule]) -> None:
+        bits = {need: 1 << index for index, need in enumerate({need: 0 for each in rules for need in each.needs})}
+        self._by_character = dict[str, int]()  # the needs that each character meets
+        for need in bits:
+            for character in need if isinstance(need, frozenset) else ():
+                self._by_character[character] = self._by_character.get(character, 0) | bits[need]
+        self._by_pattern = [(need, bit) for need, bit in bits.items() if not isinstance(need, frozenset)]
+        self._rules = [(sum(bits[need] for need in set(each.needs)), each) for each in rules]
+
+    def candidates(self, text: str) -> list[Rule]:
+        """Those whose needs `text` meets."""
+        met = 0
+        for character in set(text):
+            met |= self._by_character.get(character, 0)
+        for pattern, bit in self._by_pattern:
+            if pattern.search(text):
+                met |= bit
+        return [each for needed, each in self._rules if needed & met == needed]
+
+
+def find_claims(rules: Rules, text: str, dialect: Dialect, untouchable: Iterable[tuple[int, int]] = ()) -> list[Claim]:
     """The claims of `rules` on `text`, in order. They do not overlap, nor reach into what is `untouchable`."""
     taken = bytearray(len(text))
     for start, end in untouchable:
         taken[start:end] = b"\1" * (end - start)
-    searched, found = _Searched(text), list[Claim]()
-    for each in rules:
-        if not searched.has(each.needs):
-            continue
-        for match in searched.matches(each):
+    starts, found = dict[Any, list[int]](), list[Claim]()
+    for each in rules.candidates(text):
+        for match in _matches(each, text, starts):
             claims = _claims(each, match, dialect)
             if any(taken.find(1, claim.start, claim.end) >= 0 for claim in claims):
                 continue
@@ -87,41 +106,18 @@ def find_claims(
     return sorted(found)
 
 
-class _Searched:
-    """A text, and what is known of it already."""
-
-    def __init__(self, text: str) -> None:
-        self._text = text
-        self._characters = frozenset(text)
-        self._has: dict[int, bool] = {}
-        self._starts: dict[int, list[int]] = {}
-
-    def has(self, needs: tuple[frozenset[str] | Any, ...]) -> bool:
-        for need in needs:
-            if isinstance(need, frozenset):
-                if need.isdisjoint(self._characters):
-                    return False
-            elif not self._finds(need):
-                return False
-        return True
-
-    def _finds(self, need: Any) -> bool:
-        if id(need) not in self._has:
-            self._has[id(need)] = need.search(self._text) is not None
-        return self._has[id(need)]
-
-    def matches(self, each: Rule) -> Iterator[Any]:
-        if each.at is None:
-            yield from each.pattern.finditer(self._text)
-            return
-        starts = self._starts.get(id(each.at))
-        if starts is None:
-            starts = self._starts[id(each.at)] = [match.start() for match in each.at.finditer(self._text)]
-        end = 0
-        for start in starts:
-            if start >= end and (match := each.pattern.match(self._text, start)):
-                yield match
-                end = match.end()
+def _matches(each: Rule, text: str, starts: dict[Any, list[int]]) -> Iterator[Any]:
+    """`starts` keeps where each `at` matches in the text: many rules have the same."""
+    if each.at is None:
+        yield from each.pattern.finditer(text)
+        return
+    if each.at not in starts:
+        starts[each.at] = [match.start() for match in each.at.finditer(text)]
+    end = 0
+    for start in starts[each.at]:
+        if start >= end and (match := each.pattern.match(text, start)):
+            yield match
+            end = match.end()
 
 
 def _claims(each: Rule, match: Any, dialect: Dialect) -> list[Claim]:
