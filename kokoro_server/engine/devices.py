@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from kokoro_server.engine.cuda.memory import explain_errors
-from kokoro_server.engine.model import reference
+from kokoro_server.engine.model import skeleton
 from kokoro_server.engine.rows import warmup_row
 from kokoro_server.engine.sticky import sticky_error
 from kokoro_server.engine.torch_engine import TorchEngine
@@ -39,7 +39,7 @@ def load_all(
     """
     picked = [pick_device(device, setting) for device in devices]
     torch.set_num_threads(min(torch.get_num_threads(), thread_count()))  # torch knows of no container's quota
-    model = reference.load(weights)
+    model = skeleton.load(weights)
     return [
         on_cuda(model, device, precision, memory_fraction, picked.count(device))
         if device.type == "cuda"
