@@ -28,7 +28,7 @@ class SkipInit(TorchFunctionMode):
     imports half of torch's compiler.)
     """
 
-    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:  # noqa: ARG002
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if getattr(func, "__module__", "") == "torch.nn.init" or func in (Tensor.uniform_, Tensor.normal_):
             return args[0] if args else kwargs["tensor"]
         return func(*args, **(kwargs or {}))
