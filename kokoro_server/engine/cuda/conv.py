@@ -16,10 +16,9 @@ from kokoro_server.engine.model.layers import Conv, InstanceNorm, fuse_weight_no
 from kokoro_server.engine.model.lengths import Lengths, Placement, kernel_args
 
 TILE_STEPS, TILE_CHANNELS, TILE_DEPTH = 128, 128, 64  # a tile of the result, and the input channels of one product
-STAGES = 3  # of software pipelining: two programs fit on a multiprocessor
+STAGES = 3  # of software pipelining: two programs fit on a multiprocessor of Hopper, one on that of any later card
 SMALL_STEPS, SMALL_STAGES = 64, 6  # for batches with fewer tiles than multiprocessors
-LARGE_SHARED = 160 * 1024  # bytes of shared memory for either; Blackwell has it in the data centre only
-LITTLE_STEPS, LITTLE_STAGES = 64, 2  # for programs that have no more than 99 KiB
+SMALL_SHARED = 160 * 1024  # bytes of shared memory for SMALL_STAGES; Blackwell has it in the data centre only
 
 
 def aligned(channels: int) -> int:
@@ -29,9 +28,9 @@ def aligned(channels: int) -> int:
 
 def tiling(card: Card, tiles: int) -> tuple[int, int]:
     """The steps of a tile and the stages of its pipeline, where the result has so many large tiles."""
-    if card.shared_memory < LARGE_SHARED:
-        return LITTLE_STEPS, LITTLE_STAGES
-    return (TILE_STEPS, STAGES) if tiles >= card.processors else (SMALL_STEPS, SMALL_STAGES)
+    if tiles >= card.processors:
+        return TILE_STEPS, STAGES
+    return SMALL_STEPS, SMALL_STAGES if card.shared_memory >= SMALL_SHARED else STAGES
 
 
 class PaddedConv(Conv):

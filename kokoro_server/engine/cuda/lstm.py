@@ -24,7 +24,7 @@ UNITS = (4, 8, 16)  # hidden units per program with few rows: fewer make a step 
 RESIDENT = 2  # programs of UNITS[-1] units that fit in a multiprocessor's registers
 GROUP = 16  # rows of a program, for many rows
 GROUP_UNITS = (8, 16)
-GROUP_SHARED = 96 * 1024  # bytes of shared memory that a program for many rows may need
+GROUP_SHARED = 80 * 1024  # bytes of shared memory that a program for many rows needs
 LAUNCHES = 8  # up to so many in sequence beat one launch for each step
 
 
