@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 import torch
 
-from kokoro_server.engine.cuda.engine import CudaEngine, fp32_precision
+from kokoro_server.engine.cuda.engine import CudaEngine
 from kokoro_server.engine.cuda.ops import gaussian_noise
 from kokoro_server.engine.model.kokoro import BatchedKokoro
 from kokoro_server.engine.model.lengths import DeviceLengths
 from kokoro_server.engine.protocol import SAMPLES_PER_FRAME, Result, Row
-from kokoro_server.engine.torch_engine import token_batch
+from kokoro_server.engine.torch_engine import fp32_precision, token_batch
 
 GROUP = 8  # rows of a batch
 

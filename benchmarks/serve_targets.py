@@ -89,9 +89,8 @@ def load(options: argparse.Namespace, settings: Settings, scratch: Path) -> Load
     if options.model == "double":
         return LoadedModel((Double(),), VoiceBook(tiny.write_voices(scratch)), "none", "double")
     weights, voices = common.find(options.weights, options.voices)
-    engines = devices.load_all(
-        weights, settings.devices or (settings.device,), settings.precision, settings.gpu_memory_fraction
-    )
+    cuda = devices.CudaOptions(settings.precision, settings.gpu_memory_fraction)
+    engines = devices.load_all(weights, settings.devices or (settings.device,), cuda)
     for engine in engines:
         engine.warmup()
     return LoadedModel(tuple(engines), VoiceBook(voices), "fp32", "path")

@@ -116,6 +116,12 @@ class Settings(BaseSettings):
     """On an NVIDIA GPU: auto (fp16), fp16, bf16, tf32 or fp32."""
     gpu_memory_fraction: Annotated[float, number(0.05, 1)] = setting("KOKORO_GPU_MEMORY_FRACTION", 0.9)
     """On an NVIDIA GPU: the share of its memory that the server may take, 0.05 to 1."""
+    gpu_graphs: Annotated[int, integer(1, 10_000)] = setting("KOKORO_GPU_GRAPHS", 384)
+    """On an NVIDIA GPU: CUDA graphs that are kept, at most; each takes some megabytes there and on the host. What is
+    not kept is computed in a larger shape, or launched kernel by kernel."""
+    pinned_memory_mb: Annotated[int, integer(16, 1_000_000)] = setting("KOKORO_PINNED_MEMORY_MB", 2048)
+    """On an NVIDIA GPU: megabytes of page-locked host memory for audio, at most. Beyond that, audio is copied into
+    ordinary memory, more slowly."""
 
     g2p_url: Url | None = setting("G2P_SERVICE_URL", None)
     """A G2P service that already runs, such as http://127.0.0.1:5000. Empty: the server starts one of its own."""

@@ -47,7 +47,7 @@ def build(seed: int = 0) -> Any:
     with torch.random.fork_rng(devices=[]), reference.quiet():
         torch.manual_seed(seed)
         model = reference.blank(configuration())
-        _shrink(model.decoder)
+        shrink(model.decoder)
         with torch.no_grad():
             for module in model.modules():
                 _randomise(module)
@@ -88,7 +88,7 @@ def onnx_engine(seed: int = 0) -> OnnxEngine:
         return OnnxEngine(Path(folder))
 
 
-def _shrink(decoder: Any) -> None:
+def shrink(decoder: Any) -> None:
     """The decoder's own widths are no part of the configuration: replace the blocks that have them."""
     block = type(decoder.encode)
     style = vocab.config()["style_dim"]

@@ -15,11 +15,12 @@ from kokoro_server.batching.clock import Clock
 from kokoro_server.batching.cost import CostModel, LearnedCap, RealTimeFactor
 from kokoro_server.batching.entry import Entry, FireReason
 from kokoro_server.batching.faults import audio_faults
+from kokoro_server.batching.idle import IdleWork
 from kokoro_server.batching.lanes import PriorityLanes
 from kokoro_server.batching.policy import Batch, BatchingOptions, Policy
 from kokoro_server.batching.runner import Report, Runner, ServiceTime
 from kokoro_server.batching.thread import DeviceThread
-from kokoro_server.engine.protocol import SAMPLE_RATE, SAMPLES_PER_FRAME, Engine
+from kokoro_server.engine.protocol import SAMPLE_RATE, SAMPLES_PER_FRAME, Engine, HasBackgroundWork
 from kokoro_server.engine.rows import warmup_row
 from kokoro_server.errors import BadAudio
 
@@ -108,6 +109,9 @@ class Device:
         self._clock = clock
         self._engine = engine
         self._engine_timeout = options.engine_timeout
+        self._idle_work: IdleWork | None = None
+        if isinstance(engine, HasBackgroundWork):
+            self._idle_work = IdleWork(engine, clock, self._threads, lambda: self.idle and self.is_up())
         self._work = 0.0  # seconds, decaying with HALF_LIFE
         self._created = self.last_worked = clock.now()
 
@@ -144,11 +148,14 @@ class Device:
         return self._predicted_end() - min(FORM_AHEAD, FORM_AHEAD_SHARE * last)
 
     def start(self) -> None:
-        for slot in self._slots:
-            slot.live_thread(self.name)
+        self._threads()
+        if self._idle_work is not None:
+            self._idle_work.start()
 
     def stop(self) -> None:
         """Let each thread end after the batch it is in."""
+        if self._idle_work is not None:
+            self._idle_work.stop()
         for slot in self._slots:
             if slot.thread is not None:
                 slot.thread.stop()
@@ -203,7 +210,12 @@ class Device:
         for slot in self._slots:
             if slot.batch is batch:
                 slot.batch = None
+        if self._idle_work is not None:
+            self._idle_work.batch_ended()
         return seconds
+
+    def _threads(self) -> list[DeviceThread]:
+        return [slot.live_thread(self.name) for slot in self._slots]
 
     def learn(self, batch: RunningBatch, report: Report, *, alone: bool) -> None:
         """`alone`: no other device worked while it ran the batch."""

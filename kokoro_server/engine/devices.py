@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from kokoro_server.engine.cuda.memory import explain_errors
-from kokoro_server.engine.model import reference
+from kokoro_server.engine.model import skeleton
 from kokoro_server.engine.rows import warmup_row
 from kokoro_server.engine.sticky import sticky_error
 from kokoro_server.engine.torch_engine import TorchEngine
@@ -20,48 +23,63 @@ from kokoro_server.machine import thread_count
 log = logging.getLogger(__name__)
 
 
-def load(weights: Path, device: str = "auto", precision: str = "auto", memory_fraction: float = 0.9) -> TorchEngine:
+@dataclass(frozen=True, slots=True)
+class CudaOptions:
+    """What counts on CUDA only."""
+
+    precision: str = "auto"
+    memory_fraction: float = 0.9  # what this process may take of a device's memory
+    max_graphs: int = 384  # kept by an engine
+    max_pinned_bytes: int = 2 * 2**30  # of host memory, for the audio of an engine
+
+
+def load(weights: Path, device: str = "auto", options: CudaOptions | None = None) -> TorchEngine:
     """The engine of `load_all` for one device."""
-    return load_all(weights, [device], precision, memory_fraction, "KOKORO_DEVICE")[0]
+    return load_all(weights, [device], options, "KOKORO_DEVICE")[0]
 
 
 def load_all(
-    weights: Path,
-    devices: Sequence[str],
-    precision: str = "auto",
-    memory_fraction: float = 0.9,
-    setting: str = "KOKORO_DEVICES",
+    weights: Path, devices: Sequence[str], options: CudaOptions | None = None, setting: str = "KOKORO_DEVICES"
 ) -> list[TorchEngine]:
     """`weights` is a converted safetensors file; `devices` are any of auto, cpu, cuda, cuda:<number>, mps.
 
-    `precision` and `memory_fraction` (what this process may take of a device's memory) count on CUDA only. Engines on
-    one device share its memory. `setting` is where the devices were named.
+    Engines on one device share its memory. `setting` is where the devices were named.
     """
     picked = [pick_device(device, setting) for device in devices]
     torch.set_num_threads(min(torch.get_num_threads(), thread_count()))  # torch knows of no container's quota
-    model = reference.load(weights)
+    for device in {device for device in picked if device.type == "cuda"}:
+        # The first use of a GPU takes a second, most of which is not spent in the interpreter. If it fails, so will the
+        # next, which somebody waits for.
+        threading.Thread(target=_touch, args=(device,), daemon=True).start()
+    model = skeleton.load(weights)
     return [
-        on_cuda(model, device, precision, memory_fraction, picked.count(device))
+        on_cuda(model, device, options or CudaOptions(), picked.count(device))
         if device.type == "cuda"
         else TorchEngine.of(model, device)
         for device in picked
     ]
 
 
-def on_cuda(
-    model: Any, device: torch.device, precision: str, memory_fraction: float, engines_on_device: int
-) -> TorchEngine:
+def _touch(device: torch.device) -> None:
+    with suppress(Exception):
+        torch.zeros(1, device=device)
+
+
+def on_cuda(model: Any, device: torch.device, options: CudaOptions, engines_on_device: int = 1) -> TorchEngine:
     """The engine for NVIDIA GPUs; where its kernels do not run, the one by torch alone."""
+    precision = options.precision
     if trouble := kernel_trouble(device):
         with explain_errors(device):
             return TorchEngine.without_kernels(model, device, precision, trouble)
     from kokoro_server.engine.cuda.engine import CudaEngine
 
-    log.info("preparing the GPU; the first time its kernels are compiled, which takes a minute or two")
+    log.info("preparing the GPU; the first time its kernels are compiled, which can take a minute")
     with explain_errors(device):
         wanted = "fp16" if precision == "auto" else precision
-        engine = CudaEngine(model, device, wanted, memory_fraction, engines_on_device)
+        limits = options.max_graphs, options.max_pinned_bytes
+        engine = CudaEngine(model, device, wanted, options.memory_fraction, engines_on_device, *limits)
         try:
+            engine.compile_kernels()
             engine.synthesize([warmup_row()])
         except torch.cuda.OutOfMemoryError:
             raise

@@ -108,7 +108,10 @@ def _torch_engines(settings: Settings, assets: Assets) -> Sequence[Engine]:
     from kokoro_server.engine import devices  # torch takes a second to import
 
     setting, named = backends.named_devices(settings)
-    return devices.load_all(assets.weights, named, settings.precision, settings.gpu_memory_fraction, setting)
+    options = devices.CudaOptions(
+        settings.precision, settings.gpu_memory_fraction, settings.gpu_graphs, settings.pinned_memory_mb * 2**20
+    )
+    return devices.load_all(assets.weights, named, options, setting)
 
 
 def ensure_graphs(settings: Settings) -> tuple[Assets, Path]:

@@ -103,3 +103,26 @@ class HasConditions(Protocol):
     """An engine that may work worse than it should, and says so."""
 
     conditions: Sequence[Condition]
+
+
+@runtime_checkable
+class HasBackgroundWork(Protocol):
+    """An engine that can do something for later calls while there are none."""
+
+    def background_step(self) -> bool:
+        """Do a small part of it, in some tens of milliseconds. False: nothing is left to do until a call has been made.
+
+        Called on a thread that also calls `synthesize`; a call that arrives meanwhile waits for its end.
+        """
+        ...
+
+
+@runtime_checkable
+class ReportsResources(Protocol):
+    """An engine that says what it holds of its device and of pinned host memory."""
+
+    def resources(self) -> dict[str, float]:
+        """`graphs`, `graphs_pending`, `graph_captures`, `graph_evictions`; and in bytes `graph_bytes`, `device_bytes`,
+        `device_reserved_bytes`, `pinned_bytes`. Cheap, and may be called from any thread.
+        """
+        ...

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 import numpy as np
@@ -51,12 +52,12 @@ class TorchEngine:
     def without_kernels(cls, model: Any, device: torch.device, precision: str, trouble: str) -> TorchEngine:
         """The engine for a GPU on which the fast kernels do not run, for the reason `trouble`.
 
-        Convolutions are computed in TF32, as torch does unless told otherwise, or in fp32 if that is the `precision`
-        that was asked for. The setting is one for the whole process, and stays.
+        The decoder's convolutions are computed in TF32, or in fp32 if that is the `precision` that was asked for; what
+        decides durations and F0 is always in fp32. The setting is one for the whole process.
         """
         engine = cls.of(model, device)
         engine.precision = "fp32" if precision == "fp32" else "tf32"
-        set_fp32_precision("ieee", "ieee" if precision == "fp32" else "tf32", "ieee")
+        set_fp32_precision("ieee", "ieee", "ieee")
         slow = Condition(Reason.GPU_KERNELS)
         slow.set(f"no fast kernels, this GPU is many times slower than it could be: {trouble}")
         engine.conditions = (slow,)
@@ -94,12 +95,16 @@ class TorchEngine:
         samples = torch.zeros(len(rows), features.lengths.size * SAMPLES_PER_FRAME)
         for line, row, frames in zip(samples, rows, counts, strict=True):
             line[: frames * SAMPLES_PER_FRAME] = torch.from_numpy(noise.sample(row.seed, frames))
-        audio = self.model.audio(features, prosody, samples).float().cpu().numpy()
+        with self._decoder_precision():
+            audio = self.model.audio(features, prosody, samples).float().cpu().numpy()
         durations = features.durations.cpu().numpy()
         return [
             Result(line[: frames * SAMPLES_PER_FRAME].copy(), frames_per_token[: len(row.tokens) + 2].copy())
             for row, line, frames_per_token, frames in zip(rows, audio, durations, counts, strict=True)
         ]
+
+    def _decoder_precision(self) -> AbstractContextManager[Any]:
+        return fp32_precision("ieee", "tf32", "ieee") if self.precision == "tf32" else nullcontext()
 
 
 def token_batch(rows: Sequence[Row], device: torch.device) -> TokenBatch:
@@ -130,3 +135,13 @@ def set_fp32_precision(matmul: str, conv: str, rnn: str) -> list[str]:
     for backend, mode in zip(backends, (matmul, conv, rnn), strict=True):
         backend.fp32_precision = mode
     return before
+
+
+@contextmanager
+def fp32_precision(matmul: str, conv: str, rnn: str) -> Iterator[None]:
+    """How torch computes with single precision in here; see `set_fp32_precision`."""
+    before = set_fp32_precision(matmul, conv, rnn)
+    try:
+        yield
+    finally:
+        set_fp32_precision(*before)

@@ -15,7 +15,7 @@ import torch
 
 import kokoro_server.engine.cuda
 from kokoro_server.engine import devices
-from kokoro_server.engine.devices import kernel_trouble, load_all, on_cuda, pick_device
+from kokoro_server.engine.devices import CudaOptions, kernel_trouble, load_all, on_cuda, pick_device
 from kokoro_server.engine.torch_engine import TorchEngine, set_fp32_precision
 from kokoro_server.errors import ConfigError, SetupError
 from tests import tiny_model
@@ -42,7 +42,7 @@ def test_auto_finds_a_device() -> None:
 def test_torch_keeps_to_a_containers_quota(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     before = torch.get_num_threads()
     monkeypatch.setattr(devices, "thread_count", lambda: 1)
-    monkeypatch.setattr(devices.reference, "load", lambda _weights: tiny_model.build())
+    monkeypatch.setattr(devices.skeleton, "load", lambda _weights: tiny_model.build())
     try:
         load_all(tmp_path / "not read", ["cpu"])
         assert torch.get_num_threads() == 1
@@ -68,7 +68,7 @@ def test_a_gpu_without_a_compiler_is_slow_rather_than_useless(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     stand_in(monkeypatch, "ops", try_out=Mock(side_effect=RuntimeError("Failed to find C compiler")))
-    engine = on_cuda(tiny_model.build(), torch.device("cpu"), "auto", 0.9, 1)
+    engine = on_cuda(tiny_model.build(), torch.device("cpu"), CudaOptions())
     assert type(engine) is TorchEngine
     assert len(engine.synthesize([random_row(1, 5)])[0].audio)
     (condition,) = engine.conditions
@@ -82,10 +82,10 @@ def test_a_gpu_without_a_compiler_is_slow_rather_than_useless(
 def test_a_gpu_whose_kernels_fail_is_slow_too(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, error: Exception | None
 ) -> None:
-    fast = SimpleNamespace(synthesize=Mock(side_effect=error))
+    fast = SimpleNamespace(compile_kernels=Mock(), synthesize=Mock(side_effect=error))
     stand_in(monkeypatch, "ops", try_out=Mock())
     stand_in(monkeypatch, "engine", CudaEngine=lambda *_: fast)
-    arguments = tiny_model.build(), torch.device("cpu"), "auto", 0.9, 1
+    arguments = tiny_model.build(), torch.device("cpu"), CudaOptions()
     if isinstance(error, torch.cuda.OutOfMemoryError):
         with pytest.raises(SetupError, match="out of memory"):
             on_cuda(*arguments)
@@ -103,10 +103,10 @@ POISONED = RuntimeError("CUDA error: an illegal memory access was encountered\nC
 def test_a_poisoned_gpu_ends_the_start(monkeypatch: pytest.MonkeyPatch, where: str) -> None:
     """Nothing else works on it either: a fallback would fail with every request."""
     stand_in(monkeypatch, "ops", try_out=Mock(side_effect=POISONED if where == "try_out" else None))
-    fast = SimpleNamespace(synthesize=Mock(side_effect=POISONED))
+    fast = SimpleNamespace(compile_kernels=Mock(), synthesize=Mock(side_effect=POISONED))
     stand_in(monkeypatch, "engine", CudaEngine=lambda *_: fast)
     with pytest.raises(SetupError, match=r"the GPU has failed .*illegal memory access.*start again"):
-        on_cuda(tiny_model.build(), torch.device("cpu"), "auto", 0.9, 1)
+        on_cuda(tiny_model.build(), torch.device("cpu"), CudaOptions())
 
 
 @pytest.mark.parametrize(("asked", "used"), [("auto", "tf32"), ("tf32", "tf32"), ("fp16", "tf32"), ("fp32", "fp32")])
@@ -114,11 +114,27 @@ def test_without_fast_kernels_the_precision_is_what_it_says(
     monkeypatch: pytest.MonkeyPatch, asked: str, used: str
 ) -> None:
     stand_in(monkeypatch, "ops", try_out=Mock(side_effect=RuntimeError("no compiler")))
-    engine = on_cuda(tiny_model.build(), torch.device("cpu"), asked, 0.9, 1)
+    engine = on_cuda(tiny_model.build(), torch.device("cpu"), CudaOptions(asked))
     assert engine.precision == used
     assert torch.backends.cuda.matmul.fp32_precision == "ieee"
     assert torch.backends.cudnn.rnn.fp32_precision == "ieee"  # type: ignore[attr-defined]
-    assert torch.backends.cudnn.conv.fp32_precision == ("tf32" if used == "tf32" else "ieee")  # type: ignore[attr-defined]
+    assert torch.backends.cudnn.conv.fp32_precision == "ieee"  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(("asked", "decoder"), [("auto", "tf32"), ("fp32", "ieee")])
+def test_tf32_never_decides_durations_and_f0(monkeypatch: pytest.MonkeyPatch, asked: str, decoder: str) -> None:
+    engine = TorchEngine.without_kernels(tiny_model.build(), torch.device("cpu"), asked, "a test")
+    modes: dict[str, str] = {}
+    for part in ("align", "prosody", "audio"):
+        compute = getattr(engine.model, part)
+
+        def noted(*given: Any, part: str = part, compute: Any = compute) -> Any:
+            modes[part] = torch.backends.cudnn.conv.fp32_precision  # type: ignore[attr-defined]
+            return compute(*given)
+
+        monkeypatch.setattr(engine.model, part, noted)
+    engine.synthesize([random_row(1, 5)])
+    assert modes == {"align": "ieee", "prosody": "ieee", "audio": decoder}
 
 
 @pytest.mark.skipif(importlib.util.find_spec("triton") is not None, reason="there is Triton")

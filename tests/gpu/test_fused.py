@@ -11,13 +11,15 @@ from torch import Tensor
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an NVIDIA GPU")
 pytest.importorskip("triton")
 
-from kokoro_server.engine.cuda.engine import fp32_precision  # noqa: E402
+from kokoro_server.engine.cuda.card import Card  # noqa: E402
 from kokoro_server.engine.cuda.ops import CudaOps, gaussian_noise  # noqa: E402
 from kokoro_server.engine.model import reference as kokoro  # noqa: E402
 from kokoro_server.engine.model.harmonic_source import STEP  # noqa: E402
 from kokoro_server.engine.model.layers import AdaINParams  # noqa: E402
 from kokoro_server.engine.model.lengths import DeviceLengths, Lengths, Placement  # noqa: E402
 from kokoro_server.engine.model.ops import Ops  # noqa: E402
+from kokoro_server.engine.torch_engine import fp32_precision  # noqa: E402
+from tests.gpu.test_cuda_engine import CARDS  # noqa: E402
 
 SIZE, COUNTS = 700, (700, 333, 2)
 HALF = 1e-3  # relative error of one operation in half precision
@@ -45,10 +47,14 @@ class Pair:
     """The plain operations in single precision and the fused ones in `dtype`, with the lengths for each."""
 
     def __init__(
-        self, device: torch.device, dtype: torch.dtype = torch.float16, counts: tuple[int, ...] = COUNTS
+        self,
+        device: torch.device,
+        dtype: torch.dtype = torch.float16,
+        counts: tuple[int, ...] = COUNTS,
+        card: Card | None = None,
     ) -> None:
         self.device, self.counts = device, counts
-        self.ops = CudaOps(device)
+        self.ops = CudaOps(card or Card.of(device))
         self.plain_ops = Ops()
         self.plain, self.fused = Placement(device, torch.float32), Placement(device, dtype)
         self.host = Lengths(counts, SIZE, self.plain)
@@ -152,6 +158,52 @@ def test_lstms(rows: int, device: torch.device, model: Any) -> None:
     x = pair.signal(module.input_size)
     expected = pair.plain_ops.lstm(module, pair.plain)(x, pair.host)
     assert (expected - pair.ops.lstm(module, pair.fused)(x, pair.lengths)).abs().max() < 1e-4
+
+
+@pytest.mark.parametrize("card", CARDS.values(), ids=CARDS)
+@pytest.mark.parametrize("rows", [1, 2, 8, 33, 64])
+def test_lstms_of_other_cards(rows: int, card: Card, device: torch.device, model: Any) -> None:
+    counts = (*(1 + row * 97 % SIZE for row in range(rows - 1)), SIZE)
+    pair, module = Pair(device, torch.float32, counts, card), model.predictor.shared
+    x = pair.signal(module.input_size)
+    expected = pair.plain_ops.lstm(module, pair.plain)(x, pair.host)
+    assert (expected - pair.ops.lstm(module, pair.fused)(x, pair.lengths)).abs().max() < 1e-4
+
+
+@pytest.mark.parametrize("card", CARDS.values(), ids=CARDS)
+def test_what_decides_f0_is_exact_on_other_cards(card: Card, device: torch.device, model: Any) -> None:
+    pair, module = Pair(device, torch.float32, card=card), model.predictor.F0[0].conv1
+    x = pair.signal(module.in_channels)
+    expected = pair.plain_ops.conv(module, pair.plain)(x, pair.host)
+    actual = pair.ops.conv_fp32_activations(module, pair.fused, torch.float32)(x, pair.lengths)
+    assert error(expected, actual[..., : expected.shape[2]], COUNTS) < 3e-5
+
+
+def normed(x: Tensor, style: AdaINParams) -> Tensor:
+    """In double precision: (time, channels) of one row, through the norm and a leaky ReLU."""
+    x, scale, shift = x.double(), style.scale[0].double(), style.shift[0].double()
+    y = (x - x.mean(0)) / (x.var(0, unbiased=False) + 1e-5).sqrt() * scale + shift
+    return torch.where(y > 0, y, 0.2 * y)
+
+
+@pytest.mark.parametrize("from_conv", [False, True])
+def test_channels_that_hardly_change(from_conv: bool, device: torch.device) -> None:
+    """Around 50, by a hundredth: of the sum of squares nothing would be left."""
+    pair = Pair(device, torch.float32, counts=(SIZE,))
+    style = AdaINParams(*(torch.randn(1, 1, 512, device=device) for _ in range(2)))
+    if from_conv:
+        module = torch.nn.Conv1d(512, 512, 3, padding=1)
+        module.bias, module.weight = (
+            torch.nn.Parameter(values) for values in (torch.full((512,), 50.0), module.weight * 0.01)
+        )
+        norm = pair.ops.conv_fp32_activations(module, pair.fused, torch.float32).conv_with_stats(
+            pair.signal(module.in_channels), pair.lengths
+        )
+        assert 0.001 < float(norm.x[0, 5:-5].std(0).mean()) < 0.1
+    else:
+        norm = pair.ops.instance_norm(50 + 0.01 * torch.randn(1, SIZE, 512, device=device), pair.lengths)
+    expected, actual = normed(norm.x[0], style), norm.leaky(style)[0].double()
+    assert float((expected - actual).norm() / expected.norm()) < 2e-3
 
 
 def test_a_split_product_is_as_good_as_single_precision(device: torch.device) -> None:

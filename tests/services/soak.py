@@ -85,7 +85,11 @@ def load(folder: Path, settings: Settings) -> LoadedModel:
         model.predictor.F0_proj.bias.fill_(PITCH)  # voiced
         model.predictor.duration_proj.linear_layer.bias.fill_(BRISK)
     on_gpu = device.type == "cuda"
-    engine = devices.on_cuda(model, device, settings.precision, settings.gpu_memory_fraction, 1) if on_gpu else None
+    engine = (
+        devices.on_cuda(model, device, devices.CudaOptions(settings.precision, settings.gpu_memory_fraction))
+        if on_gpu
+        else None
+    )
     engine = engine or TorchEngine.of(model, device)
     engine.warmup()
     return LoadedModel((engine,), VoiceBook(tiny.write_voices(folder)), "fp32", "path", "torch")

@@ -9,13 +9,14 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from kokoro_server.engine.cuda import triton_kernels as kernels
+from kokoro_server.engine.cuda.card import Card
 from kokoro_server.engine.cuda.linear import split_activations, split_fp16
 from kokoro_server.engine.cuda.norm import FusedInstanceNorm
 from kokoro_server.engine.model.layers import Conv, InstanceNorm, fuse_weight_norm
 from kokoro_server.engine.model.lengths import Lengths, Placement, kernel_args
 
 TILE_STEPS, TILE_CHANNELS, TILE_DEPTH = 128, 128, 64  # a tile of the result, and the input channels of one product
-STAGES = 3  # of software pipelining: two programs fit on a multiprocessor
+STAGES = 3  # of software pipelining: two programs fit on a multiprocessor of Hopper, one on that of any later card
 SMALL_STEPS, SMALL_STAGES = 64, 6  # for batches with fewer tiles than multiprocessors
 SMALL_SHARED = 160 * 1024  # bytes of shared memory for SMALL_STAGES; Blackwell has it in the data centre only
 
@@ -23,6 +24,13 @@ SMALL_SHARED = 160 * 1024  # bytes of shared memory for SMALL_STAGES; Blackwell 
 def aligned(channels: int) -> int:
     """The next multiple of 8: 16 bytes, which descriptors and cuDNN's fast kernels ask for."""
     return -(-channels // 8) * 8
+
+
+def tiling(card: Card, tiles: int) -> tuple[int, int]:
+    """The steps of a tile and the stages of its pipeline, where the result has so many large tiles."""
+    if tiles >= card.processors:
+        return TILE_STEPS, STAGES
+    return SMALL_STEPS, SMALL_STAGES if card.shared_memory >= SMALL_SHARED else STAGES
 
 
 class PaddedConv(Conv):
@@ -47,7 +55,12 @@ class FusedConv(Conv):
     """
 
     def __init__(
-        self, module: Any, placement: Placement, gain: Tensor | None = None, output: torch.dtype | None = None
+        self,
+        module: Any,
+        placement: Placement,
+        card: Card,
+        gain: Tensor | None = None,
+        output: torch.dtype | None = None,
     ) -> None:
         weight = fuse_weight_norm(module)  # (out, in, taps)
         if gain is not None:
@@ -63,10 +76,7 @@ class FusedConv(Conv):
         bias = torch.zeros(outputs) if module.bias is None else module.bias.detach()
         self.bias = F.pad(bias.to(placement.device, torch.float32), (0, whole - outputs))
         self.padding, self.dilation, self.output = module.padding[0], module.dilation[0], output or placement.dtype
-        properties = torch.cuda.get_device_properties(placement.device)
-        self.processors = properties.multi_processor_count
-        roomy = getattr(properties, "shared_memory_per_multiprocessor", 0) >= SMALL_SHARED  # older torch does not tell
-        self.small_stages = SMALL_STAGES if roomy else STAGES
+        self.card = card
 
     def _operands(self, weight: Tensor, placement: Placement) -> Tensor:
         """The weights in the precision of the products."""
@@ -87,8 +97,7 @@ class FusedConv(Conv):
             x = F.pad(x, (0, aligned(channels) - channels))
         y = x.new_empty(rows, time, self.outputs, dtype=self.output)
         blocks = self.weight.shape[1] // self.width
-        fills_device = rows * -(-time // TILE_STEPS) * blocks >= self.processors
-        steps, stages = (TILE_STEPS, STAGES) if fills_device else (SMALL_STEPS, self.small_stages)
+        steps, stages = tiling(self.card, rows * -(-time // TILE_STEPS) * blocks)
         tiles, tile = -(-time // steps), [1, steps, self.width]
         parts = y.new_empty(rows, tiles, 2, self.outputs, dtype=torch.float32) if stats else None
         out = kernels.descriptor(y, tile)
@@ -107,9 +116,9 @@ class FusedConv(Conv):
 class SplitConv(FusedConv):
     """For signals in single precision, each split into two halves; weights too, unless `half_weights` are enough."""
 
-    def __init__(self, module: Any, placement: Placement, *, half_weights: bool) -> None:
+    def __init__(self, module: Any, placement: Placement, card: Card, *, half_weights: bool) -> None:
         self.parts = 2 if half_weights else 3
-        super().__init__(module, placement)
+        super().__init__(module, placement, card)
 
     def _operands(self, weight: Tensor, placement: Placement) -> Tensor:  # noqa: ARG002
         high, low = split_fp16(weight)

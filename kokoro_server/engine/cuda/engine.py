@@ -14,36 +14,31 @@ from torch import Tensor
 
 from kokoro_server.degraded import Condition, Reason
 from kokoro_server.engine.cuda import memory, output_buffer
-from kokoro_server.engine.cuda.graph_cache import Buckets, CudaGraphCache
+from kokoro_server.engine.cuda.backlog import CaptureBacklog
+from kokoro_server.engine.cuda.card import Card
+from kokoro_server.engine.cuda.compiling import only_compiling
+from kokoro_server.engine.cuda.graph_cache import CudaGraphCache
 from kokoro_server.engine.cuda.length_split import split_by_length
 from kokoro_server.engine.cuda.ops import CudaOps, gaussian_noise
 from kokoro_server.engine.cuda.pinned_buffers import PinnedBuffers
+from kokoro_server.engine.cuda.shapes import FRAMES, MAX_ROWS, ROWS, Shape, Shapes
 from kokoro_server.engine.cuda.static_io import POSITIONS, StaticIO
 from kokoro_server.engine.model.kokoro import BatchedKokoro, TextFeatures
 from kokoro_server.engine.model.lengths import DeviceLengths
 from kokoro_server.engine.protocol import MAX_TOKENS, SAMPLES_PER_FRAME, STYLE_DIM, Limits, Result, Row
-from kokoro_server.engine.torch_engine import TorchEngine, set_fp32_precision
+from kokoro_server.engine.rows import warmup_row
+from kokoro_server.engine.torch_engine import TorchEngine, fp32_precision
+from kokoro_server.machine import thread_count
 
 log = logging.getLogger(__name__)
 
-MAX_ROWS = 64  # more gain nothing: the device is full
-MAX_GRAPHS = 512  # kept at most
-
-ROWS = Buckets((4, 1), (8, 2), (16, 4), (32, 8), (MAX_ROWS, 16))
-TOKENS = Buckets((128, 16), (256, 32), (POSITIONS, 64))
-FRAMES = Buckets((256, 16), (512, 32), (1024, 64), (2048, 128))
-
-# What warm-up captures: the shapes of most sentences, and of long ones beside few others.
-COMMON_TOKENS = (32, 48, 64, 80, 96, 112, 128, 160, 192, 256, 384, 512)
-COMMON_FRAMES = (64, 96, 128, 160, 192, 224, 256, 320, 384, 512, 768, 1024)
-COMMON_LOAD = MAX_ROWS * 384  # the most rows × frames that are captured, and half as many rows × tokens
-SHAPES = {"text": (TOKENS, COMMON_TOKENS), "decode": (FRAMES, COMMON_FRAMES)}
-BUCKET_SLACK = 0.135  # how much longer a captured shape may take than the one that fits
-RUNS_TO_CAPTURE = 2  # one to compile and choose kernels, one to capture
+MAX_GRAPHS = 384  # kept at most, unless the settings say otherwise: some megabytes each, on host and device
+MAX_PINNED_BYTES = 2 * 2**30  # of host memory for audio, likewise
+RUNS_TO_CAPTURE = 2  # one to choose kernels, one to capture
 
 # Peak memory of one padded frame beyond the weights, in tensors of the generator's last stage. Measured on an H200: 6
-# are alive at once, and graphs have a memory pool of their own beside that of steps not captured yet.
-TENSORS_PER_FRAME = 14
+# are alive at once. The rest is for steps that cut the memory of the largest one into pieces which do not fit.
+TENSORS_PER_FRAME = 9
 LAST_STAGE = 120 * 128  # steps per frame × channels
 MIN_PADDED_FRAMES = 2048  # the longest row at the usual speed
 MAX_PADDED_FRAMES = 40_960  # 17 minutes of audio: a larger batch would only make its rows wait
@@ -52,6 +47,7 @@ MAX_PADDED_FRAMES = 40_960  # 17 minutes of audio: a larger batch would only mak
 # its real ones. Our convolutions leave padding out, the other kernels do not. Fitted to 1 to 64 rows, alike and mixed:
 # 3 % off, 6 % at most.
 PADDING_WEIGHT = 0.27
+COMPILE_THREADS = 32  # at most: each takes a core and some hundred megabytes for seconds
 PASS_OVERHEAD_TOKENS = 3000  # padded tokens that take as long as another pass does beside a busy event loop
 
 # Held around every step that is not replayed. It may be captured, which nothing that waits for the whole device must
@@ -79,8 +75,14 @@ class CudaEngine(TorchEngine):
         precision: str = "fp16",
         memory_fraction: float = 0.9,
         engines_on_device: int = 1,
+        max_graphs: int = MAX_GRAPHS,
+        max_pinned_bytes: int = MAX_PINNED_BYTES,
+        card: Card | None = None,
     ) -> None:
-        """`memory_fraction` is what this process may take of the device, for `engines_on_device` engines."""
+        """`memory_fraction` is what this process may take of the device, for `engines_on_device` engines.
+
+        `card` is what the device has, where it is to be used as if it had less.
+        """
         if device.index is None:
             device = torch.device("cuda", torch.cuda.current_device())
         plan = memory.plan(device, memory_fraction, engines_on_device)
@@ -88,17 +90,15 @@ class CudaEngine(TorchEngine):
         torch.cuda.set_per_process_memory_fraction(memory_fraction, device)
         dtype = PRECISIONS[precision]
         self.precision = precision
-        ops = CudaOps(device, split=precision != "fp32")
-        # Where `conv_fp32_activations` has a kernel of its own, only two convolutions of one channel are left to cuDNN.
-        ieee = precision == "fp32" or (dtype.itemsize == 2 and ops.hopper)
-        self._conv_precision = "ieee" if ieee else "tf32"
+        card = card or Card.of(device)
+        ops = CudaOps(card, split=precision != "fp32")
         with torch.cuda.device(device):
             super().__init__(BatchedKokoro(reference, device, dtype, torch.float32, ops=ops), MAX_ROWS)
             self._stream, self._copy_stream = torch.cuda.Stream(), torch.cuda.Stream()  # type: ignore[no-untyped-call]
             self._copy_done: torch.cuda.Event | None = None  # after it, `_audio` may be written again
             self._io_lock = threading.Lock()  # held by a batch until all of its work on the buffers is queued
-            self._graphs = CudaGraphCache(MAX_GRAPHS)
-            self._pinned = PinnedBuffers()
+            self._graphs = CudaGraphCache(max_graphs)
+            self._pinned = PinnedBuffers(max_pinned_bytes)
             self._io = StaticIO(MAX_ROWS, device)
             hidden = reference.text_encoder.embedding.embedding_dim
             self._for_prosody = torch.zeros(MAX_ROWS, POSITIONS, hidden + STYLE_DIM // 2, device=device)
@@ -115,43 +115,94 @@ class CudaEngine(TorchEngine):
             max_rows=MAX_ROWS,
             max_padded_frames=fitting,
             row_buckets=tuple(ROWS.sizes),
-            padding_weight=PADDING_WEIGHT if dtype.itemsize == 2 and ops.hopper else 1.0,
+            padding_weight=PADDING_WEIGHT if dtype.itemsize == 2 and card.has_descriptors else 1.0,
             max_in_flight=2,
         )
+        self._shapes = Shapes(fitting, self._limits.padding_weight)
+        self._backlog = CaptureBacklog(self._shapes, self._graphs)
+        self._warm_threads: set[int] = set()
         room = output_buffer.line_width(self._limits.max_padded_frames) + output_buffer.line_width(0) * MAX_ROWS
         self._audio = torch.zeros(room, device=device)
         self._audio_views: dict[tuple[int, int], Tensor] = {}  # of `_audio`, for each shape of the decode step
 
     def warmup(self) -> None:
-        """Capture graphs of the usual shapes. Takes seconds; the first time a minute, when kernels are compiled."""
+        """Capture graphs for ordinary requests; `background_step` captures the others. Takes seconds."""
         started = time.perf_counter()
         super().warmup()
         with memory.explain_errors(self.model.placement.device), torch.inference_mode(), self._on_stream():
             try:
-                self._capture_common_shapes()
+                for shape in self._shapes.first():
+                    for _ in range(RUNS_TO_CAPTURE):
+                        self._run_dummies(shape)
+                self._backlog.add(self._shapes.common())
             except torch.cuda.OutOfMemoryError:
                 self.free_memory()
                 log.warning("too little memory for the graphs of all usual shapes; each is recorded when it is needed")
         log.info("graphs recorded=%d seconds=%.1f", len(self._graphs), time.perf_counter() - started)
 
-    def _capture_common_shapes(self) -> None:
-        for rows in reversed(ROWS.sizes):  # the largest first: the others fit into the memory that it took
-            log.info("recording graphs rows=%d", rows)
-            for tokens in largest_first(COMMON_TOKENS, COMMON_LOAD // 2 // rows):
-                self._io.stage([], rows)
-                for _ in range(RUNS_TO_CAPTURE):
-                    self._run_text(rows, tokens)
-            for frames in largest_first(COMMON_FRAMES, min(COMMON_LOAD, self._limits.max_padded_frames) // rows):
-                self._io.frames.fill_(frames)
-                for _ in range(RUNS_TO_CAPTURE):
-                    self._run_decode(rows, frames)
+    def compile_kernels(self) -> None:
+        """Compile the kernels of ordinary requests beside each other. Those found in Triton's cache take no time."""
+        with torch.inference_mode(), self._on_stream(), only_compiling(min(COMPILE_THREADS, thread_count())):
+            for shape in self._shapes.to_compile():
+                self._run_dummies(shape, captured=False)
+            self._stream.synchronize()
+
+    def background_step(self) -> bool:
+        """`protocol.HasBackgroundWork`: capture what is missing, one run of one step at a time."""
+        if threading.get_ident() not in self._warm_threads:
+            self._warm_threads.add(threading.get_ident())
+            self.synthesize([warmup_row()])
+            return len(self._backlog) > 0
+        with torch.inference_mode(), self._on_stream(), self._io_lock:
+            shape = self._backlog.next()
+            if shape is None:
+                return False
+            try:
+                self._run_dummies(shape)
+                self._stream.synchronize()
+            except torch.cuda.OutOfMemoryError:
+                self._backlog.clear()
+                log.warning("too little memory for the graphs of all usual shapes; each is recorded when it is needed")
+        return len(self._backlog) > 0
+
+    def _run_dummies(self, shape: Shape, *, captured: bool = True) -> None:
+        """Run a step on rows of nothing; with `captured`, as any step: the second time it is captured."""
+        kind, rows, size = shape
+        if self._copy_done is not None:
+            self._stream.wait_event(self._copy_done)
+        if kind == "text":
+            self._io.stage([], rows)
+        else:
+            self._io.frames.fill_(1)
+        if not captured:
+            step = self._text_step if kind == "text" else self._decode_step
+            self._graphs.run_eagerly(lambda: step(rows, size))
+        elif kind == "text":
+            self._run_text(rows, size)
+        else:
+            self._run_decode(rows, size)
+
+    def resources(self) -> dict[str, float]:
+        """`protocol.ReportsResources`."""
+        device = self.model.placement.device
+        return {
+            "graphs": len(self._graphs),
+            "graphs_pending": len(self._backlog),
+            "graph_captures": self._graphs.captures,
+            "graph_evictions": self._graphs.evictions,
+            "graph_bytes": self._graphs.pool_bytes,
+            "device_bytes": torch.cuda.memory_allocated(device),
+            "device_reserved_bytes": torch.cuda.memory_reserved(device),
+            "pinned_bytes": self._pinned.bytes,
+        }
 
     def free_memory(self) -> None:
         """Give back what is not in use: captured graphs and cached blocks."""
-        with self._io_lock:
+        with self._io_lock, self._on_stream():
             self._stream.synchronize()
             self._graphs.clear()
             torch.cuda.empty_cache()
+            self._backlog.add([*self._shapes.first(), *self._shapes.common()])
 
     def _run(self, rows: Sequence[Row]) -> list[Result]:
         parts = split_by_length([len(row.tokens) for row in rows], ROWS, PASS_OVERHEAD_TOKENS)
@@ -164,16 +215,18 @@ class CudaEngine(TorchEngine):
 
     def _launch(self, rows: Sequence[Row]) -> Callable[[], list[Result]]:
         """Queue all work of a pass on the device. The function returned waits for its results."""
-        size, io = ROWS.round_up(len(rows)), self._io
+        io = self._io
         with self._io_lock:
-            io.stage(rows, size)
-            self._run_text(size, self._bucket("text", size, max(len(row.tokens) for row in rows) + 2))
+            shape = self._shape("text", len(rows), max(len(row.tokens) for row in rows) + 2)
+            io.stage(rows, shape.rows)
+            self._run_text(shape.rows, shape.size)
             io.fetch()
             if self._copy_done is not None:
                 self._stream.wait_event(self._copy_done)
             self._stream.synchronize()  # how many frames there are decides what comes next
             counts, durations = io.host_frames[: len(rows)].tolist(), io.host_durations[: len(rows)].copy()
-            buffer = self._run_decode(size, self._bucket("decode", size, max(counts)))
+            shape = self._shape("decode", len(rows), max(counts))
+            buffer = self._run_decode(shape.rows, shape.size)
             pinned, host = self._pinned.acquire(len(rows), buffer.shape[1])
             copy_done = self._copy_done = self._copy_out(buffer, pinned)
 
@@ -192,63 +245,65 @@ class CudaEngine(TorchEngine):
             copy_done: torch.cuda.Event = self._copy_stream.record_event()
         return copy_done
 
-    def _bucket(self, kind: str, rows: int, size: int) -> int:
-        """The bucket for a size, or a larger one where only that has been captured.
-
-        More frames cost less than a step that is launched kernel by kernel and then captured, which takes a tenth of a
-        second or several, most of it in the interpreter.
-        """
-        buckets, common = SHAPES[kind]
-        candidates = buckets.candidates(size, max(common[0], size * (1 + BUCKET_SLACK / self._limits.padding_weight)))
-        keys = ((kind, rows, bucket) for bucket in candidates)
+    def _shape(self, kind: str, rows: int, size: int) -> Shape:
+        """The shape to compute a step in. Where it is not the right one, that is captured when the device is idle."""
         # A step whose capture is to be tried again counts as captured: else a larger one would always do its work.
-        found = next((key for key in keys if key in self._graphs or self._graphs.is_due(key)), None)
-        return found[2] if found else candidates[0]
+        shape, good = self._shapes.choose(
+            kind, rows, size, lambda shape: shape in self._graphs or self._graphs.is_due(shape)
+        )
+        if not good:
+            self._backlog.ask_for(self._shapes.fitting(kind, rows, size))
+        return shape
 
     def _run_text(self, rows: int, tokens: int) -> None:
-        self._run_step(("text", rows, tokens), lambda: self._text_step(rows, tokens))
+        self._run_step(Shape("text", rows, tokens), lambda: self._text_step(rows, tokens))
 
     def _run_decode(self, rows: int, frames: int) -> Tensor:
         """The buffer that the audio will be in. For shapes with buckets it is the same each time, as graphs require."""
-        width = output_buffer.line_width(frames)
-        if frames not in FRAMES or rows * width > len(self._audio):
-            buffer = torch.empty(rows, width, device=self._audio.device)
+        if frames not in FRAMES or rows * output_buffer.line_width(frames) > len(self._audio):
+            buffer = torch.empty(rows, output_buffer.line_width(frames), device=self._audio.device)
             buffer.record_stream(self._copy_stream)
             with CAPTURE_LOCK:
-                self._decode_step(rows, frames, buffer)
+                self._graphs.run_eagerly(lambda: self._decode_step(rows, frames, buffer))
             return buffer
-        if (rows, frames) not in self._audio_views:
-            self._audio_views[rows, frames] = self._audio[: rows * width].view(rows, width)
-        buffer = self._audio_views[rows, frames]
-        self._run_step(("decode", rows, frames), lambda: self._decode_step(rows, frames, buffer))
-        return buffer
+        self._run_step(Shape("decode", rows, frames), lambda: self._decode_step(rows, frames))
+        return self._static_audio(rows, frames)
 
-    def _run_step(self, key: tuple[str, int, int], step: Callable[[], None]) -> None:
-        with nullcontext() if key in self._graphs else CAPTURE_LOCK:
-            self._graphs.run(key, step)
+    def _static_audio(self, rows: int, frames: int) -> Tensor:
+        if (rows, frames) not in self._audio_views:
+            width = output_buffer.line_width(frames)
+            self._audio_views[rows, frames] = self._audio[: rows * width].view(rows, width)
+        return self._audio_views[rows, frames]
+
+    def _run_step(self, shape: Shape, step: Callable[[], None]) -> None:
+        with nullcontext() if shape in self._graphs else CAPTURE_LOCK:
+            self._graphs.run(shape, step)
 
     def _text_step(self, rows: int, tokens: int) -> None:
         io = self._io
         lengths = DeviceLengths(io.counts[:rows], tokens, self.model.predictor_placement)
         ids = io.tokens[:rows, :tokens].contiguous()
-        with self.fp32_mode():
+        with fp32_precision("ieee", "ieee", "ieee"):
             features = self.model.encode(ids, io.style[:rows], io.speed[:rows], lengths)
-        io.durations[:rows].zero_()
+        # The rows beyond these too: the decode step may have more.
+        io.durations.zero_()
         io.durations[:rows, :tokens] = features.durations
+        io.frames.fill_(1)
         io.frames[:rows] = features.durations.sum(1)
         self._for_prosody[:rows, :tokens] = features.for_prosody
         self._for_decoder[:rows, :tokens] = features.for_decoder
 
-    def _decode_step(self, rows: int, frames: int, buffer: Tensor) -> None:
+    def _decode_step(self, rows: int, frames: int, buffer: Tensor | None = None) -> None:
         io, model = self._io, self.model
         lengths = DeviceLengths(io.frames[:rows], frames, model.predictor_placement)
         text = TextFeatures(io.durations[:rows], self._for_prosody[:rows], self._for_decoder[:rows])
         features = text.aligned(io.style[:rows], lengths)
-        with self.fp32_mode():
+        with fp32_precision("ieee", "ieee", "ieee"):  # F0, like durations, never goes through TF32
             prosody = model.prosody(features)
             prosody = prosody.transposed(model.voiced(prosody), io.semitones[:rows])
+        with self.fp32_mode():
             audio = model.audio(features, prosody, gaussian_noise(io.seeds[:rows], frames * SAMPLES_PER_FRAME))
-        output_buffer.pack(buffer, audio, io.frames[:rows])
+        output_buffer.pack(self._static_audio(rows, frames) if buffer is None else buffer, audio, io.frames[:rows])
 
     @contextmanager
     def _on_stream(self) -> Iterator[None]:
@@ -257,20 +312,5 @@ class CudaEngine(TorchEngine):
             yield
 
     def fp32_mode(self) -> AbstractContextManager[None]:
-        """How torch computes with single precision here. Durations and F0 never go through TF32."""
-        return fp32_precision("ieee", self._conv_precision, "ieee")
-
-
-def largest_first(sizes: Sequence[int], most: int) -> list[int]:
-    """The sizes up to `most`, largest first."""
-    return [size for size in reversed(sizes) if size <= most]
-
-
-@contextmanager
-def fp32_precision(matmul: str, conv: str, rnn: str) -> Iterator[None]:
-    """How torch computes with single precision in here; see `set_fp32_precision`."""
-    before = set_fp32_precision(matmul, conv, rnn)
-    try:
-        yield
-    finally:
-        set_fp32_precision(*before)
+        """How torch computes with single precision in the decoder: in TF32 only where that was asked for."""
+        return fp32_precision("ieee", "tf32" if self.precision == "tf32" else "ieee", "ieee")

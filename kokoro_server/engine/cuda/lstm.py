@@ -1,7 +1,8 @@
 """LSTMs on an NVIDIA GPU: one kernel holds the weights through all steps; its programs exchange their outputs.
 
 A step takes 2 to 3.5 µs, against 7 to 15 with cuDNN; there are hundreds in a batch. Besides, cuDNN's steps, captured
-for 48 rows, now and then gave numbers that were not finite on an H200: where it is used, its rows are few.
+for 48 rows, now and then gave numbers that were not finite on an H200: nothing is left to it. Where a card has too few
+multiprocessors for the rows, a step is a matrix product and some elementwise kernels.
 """
 
 from __future__ import annotations
@@ -13,24 +14,24 @@ import torch
 from torch import Tensor
 
 from kokoro_server.engine.cuda import triton_lstm as kernels
+from kokoro_server.engine.cuda.card import Card
 from kokoro_server.engine.cuda.linear import SplitLinear, split_fp16
 from kokoro_server.engine.model.layers import BiLSTM, Linear
 from kokoro_server.engine.model.lengths import Lengths, Placement
 
-AMPERE = (8, 0)  # the first with the tensor cores and shared memory that `_many` needs
 FEW_ROWS = 8  # up to so many rows, each has its own programs
 UNITS = (4, 8, 16)  # hidden units per program with few rows: fewer make a step faster and need more programs
 RESIDENT = 2  # programs of UNITS[-1] units that fit in a multiprocessor's registers
 GROUP = 16  # rows of a program, for many rows
 GROUP_UNITS = (8, 16)
-LAUNCHES = 4  # up to so many in sequence beat one call of cuDNN
-CUDNN_ROWS = 32  # of one call of cuDNN, at most
+GROUP_SHARED = 80 * 1024  # bytes of shared memory that a program for many rows needs
+LAUNCHES = 8  # up to so many in sequence beat one launch for each step
 
 
 class FusedLSTM(BiLSTM):
-    """`split` lets many rows go through fp16 matrix products, three for one: 22 bits. Without it, cuDNN does them."""
+    """`split` lets many rows go through fp16 matrix products, three for one: 22 bits."""
 
-    def __init__(self, module: Any, placement: Placement, *, split: bool = True) -> None:
+    def __init__(self, module: Any, placement: Placement, card: Card, *, split: bool = True) -> None:
         super().__init__(module, placement)
 
         def both(name: str) -> list[Tensor]:
@@ -41,8 +42,8 @@ class FusedLSTM(BiLSTM):
         self.input = linear(torch.cat(both("weight_ih")), bias, placement)  # to (2 * 4 * hidden)
         self.recurrent = torch.stack(both("weight_hh")).contiguous()  # (2, 4 * hidden, hidden)
         self.hidden: int = self.lstm.hidden_size
-        self.processors = torch.cuda.get_device_properties(placement.device).multi_processor_count
-        self.split = split and torch.cuda.get_device_capability(placement.device) >= AMPERE
+        self.processors = card.processors
+        self.split = split and card.has_ampere_products and card.shared_memory >= GROUP_SHARED
         self.split_weights = {units: self._split_weights(units) for units in GROUP_UNITS} if self.split else {}
 
     def __call__(self, x: Tensor, lengths: Lengths) -> Tensor:
@@ -50,10 +51,8 @@ class FusedLSTM(BiLSTM):
         max_rows = min(FEW_ROWS, self._max_rows(UNITS[-1]))
         if len(x) > max_rows and self.split:
             layer, max_rows = self._many, self._groups(GROUP_UNITS[-1]) * GROUP
-        flagged = self.flagged(x, lengths)
-        if len(x) > max_rows * LAUNCHES * -(-len(x) // CUDNN_ROWS):
-            return in_parts(lambda part: self.lstm(part)[0], flagged, CUDNN_ROWS)
-        return in_parts(layer, self.input(flagged), max_rows)
+        gates = self.input(self.flagged(x, lengths))
+        return in_parts(layer, gates, max_rows) if len(x) <= max_rows * LAUNCHES else self._stepwise(gates)
 
     def _max_rows(self, units: int) -> int:
         """How many rows run at once with so many units per program. All must run at once: they wait for each other."""
@@ -84,6 +83,21 @@ class FusedLSTM(BiLSTM):
             launch_cooperative_grid=True,
         )  # fmt: skip
         return y
+
+    def _stepwise(self, gates: Tensor) -> Tensor:
+        """Both directions in one product per step, whatever the number of rows."""
+        rows, time, _ = gates.shape
+        ahead, back = gates.view(rows, time, 2, 4 * self.hidden).unbind(2)
+        inputs = torch.stack([ahead, back.flip(1)]).transpose(1, 2).contiguous()  # (2, time, rows, 4 * hidden)
+        weights = self.recurrent.transpose(1, 2)
+        y = gates.new_empty(2, time, rows, self.hidden)
+        h = cell = gates.new_zeros(2, rows, self.hidden)
+        for step in range(time):
+            i, f, g, o = torch.baddbmm(inputs[:, step], h, weights).chunk(4, 2)
+            cell = torch.addcmul(torch.sigmoid(f) * cell, torch.sigmoid(i), torch.tanh(g))
+            h = torch.sigmoid(o) * torch.tanh(cell)
+            y[:, step] = h
+        return torch.cat([y[0], y[1].flip(0)], 2).transpose(0, 1).contiguous()
 
     def _split_weights(self, units: int) -> tuple[Tensor, Tensor]:
         """The weights of each program: (2, hidden / units, hidden, units * 4), a unit's four gates side by side."""

@@ -3,6 +3,7 @@
 Statistics, norms, activations, the harmonic source and both transforms are computed in single precision, whatever the
 precision of the convolutions. A convolution of half precision on Hopper or later is one Triton kernel, which skips the
 padding of shorter rows; elsewhere it is cuDNN's, its channels padded to the multiple of 8 that its fast kernels need.
+What decides durations and F0 is computed in single precision, or in two halves for each number, on every card.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import torch
 from torch import Tensor
 
 from kokoro_server.engine.cuda import triton_kernels as kernels
+from kokoro_server.engine.cuda.card import Card
 from kokoro_server.engine.cuda.conv import FusedConv, PaddedConv, SplitConv
 from kokoro_server.engine.cuda.linear import SplitLinear
 from kokoro_server.engine.cuda.lstm import FusedLSTM
@@ -24,8 +26,6 @@ from kokoro_server.engine.model.layers import BiLSTM, Conv, Linear, Upsample
 from kokoro_server.engine.model.lengths import Lengths, Placement, kernel_args
 from kokoro_server.engine.model.ops import Ops
 from kokoro_server.engine.protocol import SAMPLES_PER_FRAME
-
-HOPPER = (9, 0)  # the first with tensor descriptors in hardware
 
 
 class FusedUpsample(Upsample):
@@ -46,9 +46,9 @@ class CudaOps(Ops):
     istft = FusedInverseSTFT
     instance_norm = FusedInstanceNorm
 
-    def __init__(self, device: torch.device, *, split: bool = True) -> None:
+    def __init__(self, card: Card, *, split: bool = True) -> None:
+        self.card = card
         self.split = split
-        self.hopper = torch.cuda.get_device_capability(device) >= HOPPER
 
     def linear(self, weight: Tensor, bias: Tensor, placement: Placement) -> Linear:
         return (SplitLinear if self.split else Linear)(weight, bias, placement)
@@ -56,23 +56,25 @@ class CudaOps(Ops):
     def conv(self, module: Any, placement: Placement, gain: Tensor | None = None) -> Conv:
         if placement.dtype.itemsize > 2:
             return Conv(module, placement, gain, FusedInstanceNorm)
-        return (FusedConv if self.hopper and keeps_length(module) else PaddedConv)(module, placement, gain)
+        if self.card.has_descriptors and keeps_length(module):
+            return FusedConv(module, placement, self.card, gain)
+        return PaddedConv(module, placement, gain)
 
     def conv_fp32_activations(self, module: Any, placement: Placement, weights: torch.dtype) -> Conv:
-        if self.split and self.hopper and keeps_length(module):
-            return SplitConv(module, placement, half_weights=weights.itemsize == 2)
+        if self.split and self.card.has_descriptors and keeps_length(module):
+            return SplitConv(module, placement, self.card, half_weights=weights.itemsize == 2)
         return Conv(module, placement, norm=FusedInstanceNorm)
 
     def output_conv(self, module: Any, placement: Placement, wave: Placement) -> Conv:
-        if placement.dtype.itemsize > 2 or not self.hopper:
+        if placement.dtype.itemsize > 2 or not self.card.has_descriptors:
             return self.conv(module, placement)
-        return FusedConv(module, placement, output=wave.dtype)
+        return FusedConv(module, placement, self.card, output=wave.dtype)
 
     def upsample(self, module: Any, placement: Placement) -> Upsample:
         return FusedUpsample(module, placement)
 
     def lstm(self, module: Any, placement: Placement) -> BiLSTM:
-        return FusedLSTM(module, placement, split=self.split)
+        return FusedLSTM(module, placement, self.card, split=self.split)
 
     def leaky_mean(self, parts: Iterable[Tensor], slope: float, lengths: Lengths) -> Tensor:
         tensors = list(parts)

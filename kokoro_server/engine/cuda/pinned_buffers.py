@@ -13,11 +13,17 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 SMALLEST = 1 << 20  # samples
+SAMPLE_BYTES = 4
+LIMIT_BYTES = 2 * 2**30
 IDLE_SECONDS = 15.0  # after which a buffer that was not needed is given back: as many stay as a crowd needs at once
 
 
 def allocate(samples: int) -> Tensor:
     return torch.empty(samples, pin_memory=True)
+
+
+def allocate_pageable(samples: int) -> Tensor:
+    return torch.empty(samples)
 
 
 def empty_cache() -> None:
@@ -29,14 +35,20 @@ class PinnedBuffers:
     """Not torch's own pool: with it, the thread that drops the last row frees the buffers, which records an event on
     the device's stream; if that stream is being captured just then, the process ends. Here, buffers are freed by the
     thread that calls `acquire`, and only while it does.
+
+    There are `limit` bytes of them at most. What is needed beyond that is ordinary memory, which is copied into more
+    slowly and is gone when it is not used any more.
     """
 
     def __init__(
         self,
+        limit: int = LIMIT_BYTES,
         allocate: Callable[[int], Tensor] = allocate,
         empty_cache: Callable[[], None] = empty_cache,
         now: Callable[[], float] = time.monotonic,
     ) -> None:
+        self.bytes = 0
+        self._limit = limit
         self._allocate = allocate
         self._empty_cache = empty_cache
         self._now = now
@@ -50,11 +62,34 @@ class PinnedBuffers:
         self._trim()
         size = max(SMALLEST, 1 << (rows * samples - 1).bit_length())
         free = self._free[size]
-        whole = free.pop()[1] if free else self._allocate(size)
+        whole = free.pop()[1] if free else self._new(size)
+        if whole is None:
+            return self._pageable(rows, samples)
         buffer = whole.as_strided((rows, samples), (samples, 1))
         view: NDArray[np.float32] = buffer.numpy()
         weakref.finalize(view, self._release, free, whole)
         return buffer, view
+
+    def _new(self, size: int) -> Tensor | None:
+        """A new buffer, if need be in the place of others that are free; None if there is no room for it."""
+        for free in self._free.values():
+            while free and self.bytes + size * SAMPLE_BYTES > self._limit:
+                self._drop(free)
+        if self.bytes + size * SAMPLE_BYTES > self._limit:
+            return None
+        whole = self._allocate(size)
+        self.bytes += size * SAMPLE_BYTES
+        return whole
+
+    @staticmethod
+    def _pageable(rows: int, samples: int) -> tuple[Tensor, NDArray[np.float32]]:
+        buffer = allocate_pageable(rows * samples).view(rows, samples)
+        return buffer, buffer.numpy()
+
+    def _drop(self, free: deque[tuple[float, Tensor]]) -> None:
+        """Give torch back the one that was free for longest."""
+        self.bytes -= len(free.popleft()[1]) * SAMPLE_BYTES
+        self._freed = True
 
     def _release(self, free: deque[tuple[float, Tensor]], whole: Tensor) -> None:
         free.append((self._now(), whole))  # in any thread: it must not free anything
@@ -70,5 +105,4 @@ class PinnedBuffers:
         before = self._now() - IDLE_SECONDS
         for free in self._free.values():
             while free and free[0][0] < before:
-                free.popleft()
-                self._freed = True
+                self._drop(free)

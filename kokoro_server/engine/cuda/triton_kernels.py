@@ -14,6 +14,8 @@ import triton.language as tl
 from triton.language.extra import libdevice
 from triton.tools.tensor_descriptor import TensorDescriptor
 
+from kokoro_server.engine.cuda.compiling import kernel
+
 HALO = tl.constexpr(64)  # steps past a row's end that are kept at 0: more than any convolution reaches
 
 
@@ -38,7 +40,7 @@ def _count(lengths, row, factor, extra):
     return tl.load(lengths + row).to(tl.int32) * factor + extra
 
 
-@triton.jit
+@kernel("factor", "extra", "time", "tiles")
 def partial_stats(x, parts, lengths, factor, extra, time, tiles, channels, CHUNK: tl.constexpr, BC: tl.constexpr):
     """Mean and sum of squared deviations of each chunk. `parts` is (rows, tiles, 2, channels)."""
     tile, row = tl.program_id(0), tl.program_id(2)
@@ -58,7 +60,7 @@ def partial_stats(x, parts, lengths, factor, extra, time, tiles, channels, CHUNK
     tl.store(at + channels, tl.sum(off * off, 0), mask=c < channels)
 
 
-@triton.jit
+@kernel("factor", "extra", "tiles")
 def merge_stats(
     parts, scale, shift, affine, lengths, factor, extra, tiles, channels, wide, style_stride,
     EPSILON: tl.constexpr, CHUNK: tl.constexpr, BS: tl.constexpr, BC: tl.constexpr,
@@ -68,14 +70,15 @@ def merge_stats(
     count = _count(lengths, row, factor, extra)
     c = tl.program_id(0) * BC + tl.arange(0, BC)
     ok = c < channels
+    origin = tl.load(parts + row * tiles * 2 * wide + c, mask=ok, other=0.0)  # of sums, which are small then and exact
     total = tl.zeros((BC,), tl.float32)
     for first in range(0, tl.cdiv(count, CHUNK), BS):
         s = first + tl.arange(0, BS)
         number = tl.minimum(tl.maximum(count - s * CHUNK, 0), CHUNK)
         live = (number > 0)[:, None] & ok[None, :]
         means = tl.load(parts + (row * tiles + s)[:, None] * 2 * wide + c[None, :], mask=live, other=0.0)
-        total += tl.sum(means * number.to(tl.float32)[:, None], 0)
-    mean = total / count.to(tl.float32)
+        total += tl.sum(tl.where(live, means - origin[None, :], 0.0) * number.to(tl.float32)[:, None], 0)
+    mean = origin + total / count.to(tl.float32)
     spread = tl.zeros((BC,), tl.float32)
     for first in range(0, tl.cdiv(count, CHUNK), BS):
         s = first + tl.arange(0, BS)
@@ -92,7 +95,7 @@ def merge_stats(
     tl.store(affine + (row * 2 + 1) * wide + c, tl.where(ok, offset, 0.0), mask=c < wide)
 
 
-@triton.jit
+@kernel("factor", "extra", "time")
 def norm_activation(
     x, y, affine, lengths, factor, extra, time, channels, SNAKE: tl.constexpr, BT: tl.constexpr, BC: tl.constexpr
 ):
@@ -120,7 +123,7 @@ def norm_activation(
     tl.store(y + at, tl.where(live, z, 0.0).to(y.dtype.element_ty), mask=(t < time)[:, None] & ok[None, :])
 
 
-@triton.jit
+@kernel("factor", "extra", "time")
 def leaky_mean(
     a, b, c, y, lengths, factor, extra, time, slope, CHANNELS: tl.constexpr, PARTS: tl.constexpr, BT: tl.constexpr
 ):
@@ -142,7 +145,7 @@ def leaky_mean(
     tl.store(y + at, v.to(y.dtype.element_ty), mask=(t < time)[:, None])
 
 
-@triton.jit
+@kernel("factor", "extra", "dilation", "padding", "tiles")
 def conv1d(
     x, w, y, base, bias, parts, lengths, factor, extra, dilation, padding, scale, tiles, channels,
     CIN: tl.constexpr, BLOCKS: tl.constexpr, TAPS: tl.constexpr, RESIDUAL: tl.constexpr, STATS: tl.constexpr,
@@ -169,16 +172,17 @@ def conv1d(
         total *= scale
     y.store([row, start, block * BN], total.to(y.dtype).reshape(1, BM, BN))
     if STATS:
-        kept = tl.where((start + tl.arange(0, BM) < count)[:, None], total, 0.0)
-        sums = tl.sum(kept, 0)
-        mean = sums / tl.minimum(count - start, BM).to(tl.float32)
+        live = (start + tl.arange(0, BM) < count)[:, None]
+        mean = tl.sum(tl.where(live, total, 0.0), 0) / tl.minimum(count - start, BM).to(tl.float32)
+        # Not from the sum of squares: of a channel that hardly changes, nothing would be left.
+        off = tl.where(live, total - mean[None, :], 0.0)
         c = block * BN + tl.arange(0, BN)
         at = parts + (row * tiles + tile) * 2 * channels + c
         tl.store(at, mean, mask=c < channels)
-        tl.store(at + channels, tl.maximum(tl.sum(kept * kept, 0) - sums * mean, 0.0), mask=c < channels)
+        tl.store(at + channels, tl.sum(off * off, 0), mask=c < channels)
 
 
-@triton.jit
+@kernel()
 def split_fp16(x, y, size, stride, wide, PARTS: tl.constexpr, BLOCK: tl.constexpr):
     """Splits a line of single precision into its high, low and (if PARTS is 3) high halves, `stride` apart, zeros
     between them; then two ones and zeros. `y` is (lines, wide).
@@ -195,7 +199,7 @@ def split_fp16(x, y, size, stride, wide, PARTS: tl.constexpr, BLOCK: tl.constexp
     tl.store(at + PARTS * stride, tl.where(k < 2, 1.0, 0.0).to(y.dtype.element_ty), mask=k < ending)
 
 
-@triton.jit
+@kernel("factor", "extra", "time", "out_time", "padding", "front")
 def overlap_add(
     taps, base, bias, y, lengths, factor, extra, time, out_time, padding, front,
     STRIDE: tl.constexpr, CHANNELS: tl.constexpr, BT: tl.constexpr,
@@ -218,7 +222,7 @@ def overlap_add(
     tl.store(y + out, v.to(y.dtype.element_ty), mask=ok)
 
 
-@triton.jit
+@kernel("steps")
 def harmonic_source(
     f0, phase, delta, noise, weight, bias, y, steps, amplitude, noise_level, noise_gain, threshold,
     STEP: tl.constexpr, HARMONICS: tl.constexpr, BLOCK: tl.constexpr,
@@ -242,7 +246,7 @@ def harmonic_source(
     tl.store(y + at, libdevice.tanh(v), mask=ok)
 
 
-@triton.jit
+@kernel("factor", "extra", "samples", "out_time")
 def stft(
     x, real, imaginary, y, lengths, factor, extra, samples, out_time,
     WINDOW: tl.constexpr, HOP: tl.constexpr, BINS: tl.constexpr, WIDE: tl.constexpr, BT: tl.constexpr,
@@ -273,7 +277,7 @@ def stft(
     tl.store(at + 2 * BINS, tl.zeros((BT, 16), y.dtype.element_ty), mask=rest)
 
 
-@triton.jit
+@kernel("factor", "extra", "time", "samples")
 def istft(
     x, cosine, sine, window, y, lengths, factor, extra, time, samples,
     WINDOW: tl.constexpr, HOP: tl.constexpr, BINS: tl.constexpr, WIDE: tl.constexpr, BT: tl.constexpr,
@@ -303,7 +307,7 @@ def istft(
     tl.store(y + row.to(tl.int64) * samples + s, total / tl.where(weight == 0, 1.0, weight), mask=ok)
 
 
-@triton.jit
+@kernel()
 def gaussian_noise(seeds, y, samples, BLOCK: tl.constexpr):
     """Gaussian noise: a sample depends on its row's seed and its own index alone."""
     row = tl.program_id(1)

@@ -3,12 +3,13 @@
 
 from __future__ import annotations
 
-import triton
 import triton.language as tl
 from triton.language.extra import libdevice
 
+from kokoro_server.engine.cuda.compiling import kernel
 
-@triton.jit
+
+@kernel("rows", "time")
 def bilstm(gates, weights, y, mailbox, rows, time, HIDDEN: tl.constexpr, UNITS: tl.constexpr):
     """Both directions of an LSTM, from its inputs' share of the gates (rows, time, 2, 4, HIDDEN).
 
@@ -44,7 +45,7 @@ def bilstm(gates, weights, y, mailbox, rows, time, HIDDEN: tl.constexpr, UNITS: 
         tl.store(y + ((row * time + t) * 2 + direction) * HIDDEN + unit, h)
 
 
-@triton.jit
+@kernel("rows", "time")
 def bilstm_batched(
     gates, high, low, y, mailbox, rows, time, HIDDEN: tl.constexpr, UNITS: tl.constexpr, GROUP: tl.constexpr
 ):

@@ -27,15 +27,22 @@ from kokoro_server.errors import AssetError
 
 def kokoro_model() -> ModuleType:
     """The module `kokoro.model`, loaded without running the package's `__init__`."""
-    if "kokoro" not in sys.modules:
-        spec = importlib.machinery.PathFinder.find_spec("kokoro")
-        if spec is None or not spec.submodule_search_locations:
-            raise AssetError("the 'kokoro' package is not installed; pip install kokoro==0.9.4")
-        package = ModuleType("kokoro")
-        package.__path__ = list(spec.submodule_search_locations)
-        package.__spec__ = spec
-        sys.modules["kokoro"] = package
+    register("kokoro")
     return importlib.import_module("kokoro.model")
+
+
+def register(name: str) -> None:
+    """Make the submodules of the package `kokoro` importable from a package of this name, which runs nothing."""
+    if name in sys.modules:
+        return
+    spec = importlib.machinery.PathFinder.find_spec("kokoro")
+    if spec is None or not spec.submodule_search_locations:
+        raise AssetError("the 'kokoro' package is not installed; pip install kokoro==0.9.4")
+    package = ModuleType(name)
+    package.__path__ = list(spec.submodule_search_locations)
+    package.__spec__ = importlib.machinery.ModuleSpec(name, None, is_package=True)
+    package.__spec__.submodule_search_locations = package.__path__
+    sys.modules[name] = package
 
 
 @contextmanager
@@ -66,9 +73,13 @@ def load(weights: Path) -> Any:
 
     KModel's own loader retries with strict=False and so turns a wrong file into random weights in silence.
     """
-    model = blank()
+    return load_strictly(blank(), weights)
+
+
+def load_strictly(model: Any, weights: Path, *, assign: bool = False) -> Any:
+    """Give a model the weights of a file: copied into its own, or `assign`ed in their place."""
     try:
-        model.load_state_dict(load_file(weights), strict=True)
+        model.load_state_dict(load_file(weights), strict=True, assign=assign)
     except (RuntimeError, OSError) as error:
         raise AssetError(
             f"{weights}: not a complete Kokoro-82M state ({error}); run 'kokoro-server assets fetch'"

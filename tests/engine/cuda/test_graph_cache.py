@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
-from itertools import pairwise
+from itertools import count, pairwise
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,6 +12,7 @@ import pytest
 import torch
 
 from kokoro_server.batching.faults import Fault, classify
+from kokoro_server.engine.cuda import graph_cache
 from kokoro_server.engine.cuda.graph_cache import MAX_RETRY_S, RETRY_S, CudaGraphCache
 
 
@@ -23,23 +23,34 @@ class Gpu:
         self.error: Exception | None = None
         self.captures = 0
         self.now = 0.0
+        self.pools = count()
+        self.holders: dict[int, int] = {}
 
-    @contextmanager
-    def graph(self, *_: Any, **__: Any) -> Iterator[None]:
+    def capture(self, _graph: Any, _pool: Any, step: Callable[[], None]) -> None:
         self.captures += 1
-        yield
+        step()
         if self.error:
             raise self.error
+
+    def begin(self, _device: int, pool: int) -> None:
+        """As torch does, refuse a pool that nothing has held for a moment."""
+        assert self.holders.get(pool, 1) > 0
+        self.holders[pool] = self.holders.get(pool, 0) + 1
+
+    def release(self, _device: int, pool: int) -> None:
+        self.holders[pool] -= 1
 
 
 @pytest.fixture
 def gpu(monkeypatch: pytest.MonkeyPatch) -> Gpu:
     gpu = Gpu()
-    monkeypatch.setattr(torch.cuda, "graph_pool_handle", lambda: (0, 1))
+    monkeypatch.setattr(torch.cuda, "graph_pool_handle", lambda: next(gpu.pools))
+    monkeypatch.setattr(torch.cuda, "current_device", lambda: 0)
     monkeypatch.setattr(torch.cuda, "CUDAGraph", lambda: SimpleNamespace(replay=lambda: None))
-    monkeypatch.setattr(torch.cuda, "current_stream", lambda: SimpleNamespace(device_index=0))
-    monkeypatch.setattr(torch.cuda, "graph", gpu.graph)
+    monkeypatch.setattr(graph_cache, "capture", gpu.capture)
+    monkeypatch.setattr(torch._C, "_cuda_beginAllocateCurrentThreadToPool", gpu.begin, raising=False)
     monkeypatch.setattr(torch._C, "_cuda_endAllocateToPool", lambda *_: None, raising=False)
+    monkeypatch.setattr(torch._C, "_cuda_releasePool", gpu.release, raising=False)
     return gpu
 
 
@@ -147,3 +158,25 @@ def test_memory_that_runs_out_is_for_the_queue_to_handle(gpu: Gpu, cache: CudaGr
     with pytest.raises(torch.cuda.OutOfMemoryError):
         run(cache, "a")
     assert cache.condition.current is None
+
+
+def test_the_pool_is_held_until_it_is_given_up(gpu: Gpu, cache: CudaGraphCache) -> None:
+    for key in "aab":
+        run(cache, key)
+    assert gpu.holders == {0: 1}
+    cache.clear()
+    assert gpu.holders == {0: 0}
+    run(cache, "a")
+    assert gpu.holders == {0: 0, 1: 1}
+    gpu.error = RuntimeError("no")
+    run(cache, "a")  # its capture fails, so it runs in another pool
+    assert gpu.holders == {0: 0, 1: 0, 2: 1}
+
+
+def test_what_was_used_least_recently_goes_first(gpu: Gpu) -> None:
+    cache = CudaGraphCache(2, clock=lambda: gpu.now)
+    for key in "aabba":
+        run(cache, key)
+    run(cache, "c", 2)
+    assert ["a" in cache, "b" in cache, "c" in cache] == [True, False, True]
+    assert (cache.captures, cache.evictions) == (3, 1)

@@ -13,10 +13,13 @@ import torch
 from torch import Tensor, nn
 
 import kokoro_server.engine.cuda
+from kokoro_server.engine.cuda.card import Card
+from kokoro_server.engine.model.layers import Linear
 from kokoro_server.engine.model.lengths import Lengths, Placement
 
 CPU = Placement(torch.device("cpu"), torch.float32)
-H200, T4 = (132, (9, 0)), (40, (7, 5))  # multiprocessors, capability
+H200, L4 = Card((9, 0), 132, 227 * 1024), Card((8, 9), 58, 99 * 1024)
+RTX_3060, T4 = Card((8, 6), 28, 99 * 1024), Card((7, 5), 40, 64 * 1024)
 
 
 @pytest.fixture
@@ -41,62 +44,52 @@ def calls() -> list[tuple[str, int]]:
 
 
 @pytest.fixture
-def make(module: Any, monkeypatch: pytest.MonkeyPatch, calls: list[tuple[str, int]]) -> Any:
-    def lstm_on(gpu: tuple[int, tuple[int, int]], *, split: bool) -> Any:
-        properties = type("Properties", (), {"multi_processor_count": gpu[0]})
-        monkeypatch.setattr(torch.cuda, "get_device_properties", lambda _device: properties)
-        monkeypatch.setattr(torch.cuda, "get_device_capability", lambda _device: gpu[1])
+def make(module: Any, calls: list[tuple[str, int]]) -> Any:
+    def lstm_on(card: Card, *, split: bool) -> Any:
         torch.manual_seed(0)
-        made = module.FusedLSTM(nn.LSTM(8, 256, batch_first=True, bidirectional=True), CPU, split=split)
-        if not split:
-            made.input = lambda x: x
-        cudnn = made.lstm
+        made = module.FusedLSTM(nn.LSTM(8, 256, batch_first=True, bidirectional=True), CPU, card, split=split)
+        by_steps = made._stepwise
+        made.input = Linear(made.input.weight, made.input.bias, CPU)
 
         def noted(name: str) -> Any:
-            def run(x: Tensor) -> Any:
-                calls.append((name, len(x)))
-                output = cudnn(x)
-                return output if name == "cudnn" else output[0]
+            def run(gates: Tensor) -> Any:
+                calls.append((name, len(gates)))
+                return by_steps(gates)
 
             return run
 
-        made.lstm, made._few, made._many = noted("cudnn"), noted("few"), noted("many")
+        made._few, made._many, made._stepwise = noted("few"), noted("many"), noted("steps")
+        made.lstm = None  # cuDNN's
         return made
 
     return lstm_on
 
 
 @pytest.mark.parametrize(
-    ("gpu", "rows", "expected"),
+    ("card", "split", "rows", "expected"),
     [
-        (H200, 8, [("few", 8)]),
-        (H200, 32, [("few", 8)] * 4),
-        (H200, 48, [("few", 8)] * 6),
-        (H200, 64, [("few", 8)] * 8),
-        (T4, 8, [("few", 2)] * 4),
-        (T4, 16, [("cudnn", 16)]),
-        (T4, 48, [("cudnn", 32), ("cudnn", 16)]),
-        (T4, 64, [("cudnn", 32)] * 2),
+        (H200, True, 8, [("few", 8)]),
+        (H200, True, 9, [("many", 9)]),
+        (H200, True, 64, [("many", 64)]),
+        (H200, False, 8, [("few", 8)]),
+        (H200, False, 48, [("few", 8)] * 6),
+        (H200, False, 64, [("few", 8)] * 8),
+        (L4, True, 3, [("few", 3)]),
+        (L4, True, 33, [("many", 16), ("many", 16), ("many", 1)]),
+        (L4, True, 64, [("many", 16)] * 4),
+        (L4, False, 64, [("steps", 64)]),
+        (RTX_3060, True, 1, [("few", 1)]),
+        (RTX_3060, True, 2, [("steps", 2)]),
+        (T4, True, 8, [("few", 2)] * 4),
+        (T4, True, 64, [("steps", 64)]),
     ],
 )
-def test_cudnn_never_gets_more_rows_than_it_can_be_trusted_with(
-    make: Any, calls: list[tuple[str, int]], gpu: Any, rows: int, expected: list[tuple[str, int]]
+def test_rows_go_to_kernels_that_the_card_has_room_for_and_never_to_cudnn(
+    make: Any, calls: list[tuple[str, int]], card: Card, split: bool, rows: int, expected: list[tuple[str, int]]
 ) -> None:
-    lstm = make(gpu, split=False)
-    x = torch.randn(rows, 3, 8)
-    lengths = Lengths((3,) * rows, 3, CPU)
-    output = lstm(x, lengths)
+    x = torch.randn(rows, 5, 8)
+    output = make(card, split=split)(x, Lengths((5,) * rows, 5, CPU))
     assert calls == expected
     torch.manual_seed(0)
     plain = nn.LSTM(8, 256, batch_first=True, bidirectional=True)
     assert torch.allclose(output, plain(x)[0], atol=1e-5)
-
-
-@pytest.mark.parametrize(("rows", "expected"), [(8, [("few", 8)]), (9, [("many", 9)]), (64, [("many", 64)])])
-def test_half_precision_goes_the_way_it_went(
-    module: Any, make: Any, calls: list[tuple[str, int]], rows: int, expected: list[tuple[str, int]]
-) -> None:
-    lstm = make(H200, split=True)
-    lstm.input = lambda x: x
-    lstm(torch.randn(rows, 3, 8), Lengths((3,) * rows, 3, CPU))
-    assert calls == expected

@@ -26,8 +26,8 @@ class Host:
     def empty_cache(self) -> None:
         self.emptied += 1
 
-    def buffers(self) -> PinnedBuffers:
-        return PinnedBuffers(self.allocate, self.empty_cache, now=lambda: self.now)
+    def buffers(self, limit: int = 2**30) -> PinnedBuffers:
+        return PinnedBuffers(limit, self.allocate, self.empty_cache, now=lambda: self.now)
 
 
 @pytest.fixture
@@ -93,3 +93,38 @@ def test_the_thread_that_drops_the_last_view_frees_nothing(host: Host) -> None:
     thread.start()
     thread.join()
     assert (kept(buffers), host.emptied) == (1, 0)
+
+
+BLOCK_BYTES = SMALLEST * 4
+
+
+def test_no_more_is_pinned_than_the_limit_allows(host: Host) -> None:
+    buffers = host.buffers(limit=3 * BLOCK_BYTES)
+    crowd = [buffers.acquire(1, SMALLEST) for _ in range(5)]
+    assert len(host.allocated) == 3
+    assert buffers.bytes == 3 * BLOCK_BYTES
+    for number, (tensor, view) in enumerate(crowd):  # those beyond it work all the same
+        tensor[0, 7] = number
+        assert view[0, 7] == number
+    del crowd, tensor, view
+    assert kept(buffers) == 3
+
+
+def test_free_buffers_of_other_sizes_make_room(host: Host) -> None:
+    buffers = host.buffers(limit=3 * BLOCK_BYTES)
+    crowd = [buffers.acquire(1, SMALLEST) for _ in range(3)]
+    del crowd
+    gc.collect()
+    large = buffers.acquire(2, SMALLEST)
+    assert host.allocated == [SMALLEST] * 3 + [2 * SMALLEST]
+    assert buffers.bytes == 3 * BLOCK_BYTES
+    del large
+
+
+def test_what_is_given_back_does_not_count(host: Host) -> None:
+    buffers = host.buffers()
+    buffers.acquire(1, 10)
+    gc.collect()
+    host.now += IDLE_SECONDS + 1
+    buffers.acquire(4, SMALLEST)
+    assert buffers.bytes == 4 * BLOCK_BYTES

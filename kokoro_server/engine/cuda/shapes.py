@@ -1,0 +1,104 @@
+"""The shapes that steps are captured in, and which of them a batch is computed in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
+from kokoro_server.engine.cuda.graph_cache import Buckets
+from kokoro_server.engine.cuda.static_io import POSITIONS
+
+MAX_ROWS = 64  # more gain nothing: the device is full
+
+ROWS = Buckets((4, 1), (8, 2), (16, 4), (32, 8), (MAX_ROWS, 16))
+TOKENS = Buckets((128, 16), (256, 32), (POSITIONS, 64))
+FRAMES = Buckets((256, 16), (512, 32), (1024, 64), (2048, 128))
+BUCKETS = {"text": TOKENS, "decode": FRAMES}
+
+# What is captured before the first request. Any ordinary batch fits into one of these at little cost.
+FIRST_ROWS = (1, 2, 4, 8, 16, 32, 64)
+FIRST = {"text": (64, 128, 192, 256, 512), "decode": (96, 160, 256, 384, 512, 1024)}
+COMPILE_ROWS = (64, 32, 8, 2, 1)  # the LSTMs have a kernel for each
+# What is captured while the device is idle: the shapes of most sentences, and of long ones beside few others.
+COMMON = {
+    "text": (32, 48, 64, 80, 96, 112, 128, 160, 192, 256, 384, 512),
+    "decode": (64, 96, 128, 160, 192, 224, 256, 320, 384, 512, 768, 1024),
+}
+COMMON_LOAD = {"text": MAX_ROWS * 192, "decode": MAX_ROWS * 384}  # the most rows × size that are captured unasked
+
+BUCKET_SLACK = 0.135  # how much longer a captured shape may take than the one that fits
+
+# A step that is not captured is launched kernel by kernel, which takes 20 to 50 ms of the interpreter. So much padding
+# takes an H200 less than that, in tokens and in frames.
+EAGER_COST = {"text": 8000, "decode": 4000}
+
+
+class Shape(NamedTuple):
+    kind: str  # "text" or "decode"
+    rows: int
+    size: int  # tokens or frames
+
+    @property
+    def load(self) -> int:
+        return self.rows * self.size
+
+
+class Shapes:
+    def __init__(self, max_padded_frames: int, padding_weight: float) -> None:
+        """`padding_weight` is that of `Limits`."""
+        self._max_padded_frames = max_padded_frames
+        self._padding_weight = padding_weight
+
+    def first(self) -> list[Shape]:
+        """What warm-up captures, the largest first: all others fit into the memory that it takes."""
+        sizes = [size for size in FRAMES.sizes if size * MAX_ROWS <= self._max_padded_frames]
+        largest = Shape("decode", MAX_ROWS, sizes[-1]) if sizes else None
+        shapes = {*self._all(FIRST_ROWS, FIRST), *([largest] if largest else [])}
+        return sorted(shapes, key=lambda shape: (shape.load, shape), reverse=True)
+
+    def to_compile(self) -> list[Shape]:
+        """Few shapes that together need all kernels of the others, the largest first."""
+        first = self.first()
+        largest = [next(shape for shape in first if shape.kind == kind) for kind in BUCKETS]
+        smallest = [Shape(kind, rows, FIRST[kind][0]) for rows in COMPILE_ROWS for kind in BUCKETS]
+        return largest + [shape for shape in smallest if shape in first]
+
+    def common(self) -> list[Shape]:
+        """What is worth a graph before a batch has asked for it, small ones first."""
+        return sorted(self._all(ROWS.sizes, COMMON), key=lambda shape: (shape.load, shape))
+
+    def _all(self, row_counts: Sequence[int], sizes: Mapping[str, tuple[int, ...]]) -> list[Shape]:
+        shapes = [Shape(kind, rows, size) for rows in row_counts for kind in sizes for size in sizes[kind]]
+        most = COMMON_LOAD | {"decode": min(COMMON_LOAD["decode"], self._max_padded_frames)}
+        return [shape for shape in shapes if shape.load <= most[shape.kind]]
+
+    @staticmethod
+    def fitting(kind: str, rows: int, size: int) -> Shape:
+        """The buckets that fit best."""
+        return Shape(kind, ROWS.round_up(rows), BUCKETS[kind].round_up(size))
+
+    def choose(self, kind: str, rows: int, size: int, usable: Callable[[Shape], bool]) -> tuple[Shape, bool]:
+        """The shape to compute a batch in, and whether it is good enough for ever.
+
+        That is the bucket that fits, or one a little larger where only that is `usable`. A much larger one, of more
+        rows too, does meanwhile if it takes less time than to launch all kernels one by one.
+        """
+        buckets = BUCKETS[kind]
+        slack = size * (1 + BUCKET_SLACK / self._padding_weight)
+        candidates = buckets.candidates(size, max(COMMON[kind][0], slack))
+        fitting = self.fitting(kind, rows, size)
+        for bucket in candidates:
+            if usable(shape := fitting._replace(size=bucket)):
+                return shape, True
+        if fitting.size not in buckets or (kind == "decode" and fitting.load > self._max_padded_frames):
+            return fitting, True  # never captured
+        weight = self._padding_weight if kind == "decode" else 1.0
+        most = fitting.load + EAGER_COST[kind] / weight
+        larger = [
+            shape
+            for count in ROWS.sizes
+            if count >= rows
+            for bucket in buckets.sizes
+            if bucket >= size and count * bucket <= most and usable(shape := Shape(kind, count, bucket))
+        ]
+        return min(larger, key=lambda shape: shape.load, default=fitting), False
