@@ -257,6 +257,7 @@ class BatchQueue:
         metrics.watch_queue(running=lambda: self._devices.running_rows, waiting=dict(lanes))
         for device in self._devices:
             metrics.watch_device(device.name, running=device.running_rows, up=device.is_up)
+            metrics.watch_activity(device.name, busy_seconds=device.busy_seconds, resources=device.resources)
 
     def _default_deadline(self, priority: Priority) -> float:
         bulk = priority is Priority.BULK

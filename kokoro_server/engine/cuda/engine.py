@@ -14,6 +14,7 @@ from torch import Tensor
 
 from kokoro_server.degraded import Condition, Reason
 from kokoro_server.engine.cuda import memory, output_buffer
+from kokoro_server.engine.cuda.activity import StreamActivity
 from kokoro_server.engine.cuda.graph_cache import Buckets, CudaGraphCache
 from kokoro_server.engine.cuda.length_split import split_by_length
 from kokoro_server.engine.cuda.ops import CudaOps, gaussian_noise
@@ -21,7 +22,7 @@ from kokoro_server.engine.cuda.pinned_buffers import PinnedBuffers
 from kokoro_server.engine.cuda.static_io import POSITIONS, StaticIO
 from kokoro_server.engine.model.kokoro import BatchedKokoro, TextFeatures
 from kokoro_server.engine.model.lengths import DeviceLengths
-from kokoro_server.engine.protocol import MAX_TOKENS, SAMPLES_PER_FRAME, STYLE_DIM, Limits, Result, Row
+from kokoro_server.engine.protocol import MAX_TOKENS, SAMPLES_PER_FRAME, STYLE_DIM, Gap, Limits, Result, Row
 from kokoro_server.engine.torch_engine import TorchEngine, set_fp32_precision
 
 log = logging.getLogger(__name__)
@@ -95,6 +96,7 @@ class CudaEngine(TorchEngine):
         with torch.cuda.device(device):
             super().__init__(BatchedKokoro(reference, device, dtype, torch.float32, ops=ops), MAX_ROWS)
             self._stream, self._copy_stream = torch.cuda.Stream(), torch.cuda.Stream()  # type: ignore[no-untyped-call]
+            self._activity = StreamActivity(self._stream)
             self._copy_done: torch.cuda.Event | None = None  # after it, `_audio` may be written again
             self._io_lock = threading.Lock()  # held by a batch until all of its work on the buffers is queued
             self._graphs = CudaGraphCache(MAX_GRAPHS)
@@ -146,6 +148,12 @@ class CudaEngine(TorchEngine):
                 for _ in range(RUNS_TO_CAPTURE):
                     self._run_decode(rows, frames)
 
+    def busy_seconds(self) -> float:
+        return self._activity.busy_seconds()
+
+    def take_gaps(self) -> list[Gap]:
+        return self._activity.take_gaps()
+
     def free_memory(self) -> None:
         """Give back what is not in use: captured graphs and cached blocks."""
         with self._io_lock:
@@ -167,20 +175,25 @@ class CudaEngine(TorchEngine):
         size, io = ROWS.round_up(len(rows)), self._io
         with self._io_lock:
             io.stage(rows, size)
-            self._run_text(size, self._bucket("text", size, max(len(row.tokens) for row in rows) + 2))
+            tokens = self._bucket("text", size, max(len(row.tokens) for row in rows) + 2)
+            with self._activity.step(first=True):
+                self._run_text(size, tokens)
             io.fetch()
             if self._copy_done is not None:
                 self._stream.wait_event(self._copy_done)
             self._stream.synchronize()  # how many frames there are decides what comes next
             counts, durations = io.host_frames[: len(rows)].tolist(), io.host_durations[: len(rows)].copy()
-            buffer = self._run_decode(size, self._bucket("decode", size, max(counts)))
+            frames = self._bucket("decode", size, max(counts))
+            with self._activity.step():
+                buffer = self._run_decode(size, frames)
             pinned, host = self._pinned.acquire(len(rows), buffer.shape[1])
             copy_done = self._copy_done = self._copy_out(buffer, pinned)
 
         def finish() -> list[Result]:
             copy_done.synchronize()
+            self._activity.collect()
             results = zip(rows, output_buffer.unpack(host, counts), durations, strict=True)
-            return [Result(audio, frames[: len(row.tokens) + 2].copy(), pcm) for row, (audio, pcm), frames in results]
+            return [Result(audio, spoken[: len(row.tokens) + 2].copy(), pcm) for row, (audio, pcm), spoken in results]
 
         return finish
 
