@@ -23,7 +23,7 @@ FIGURES = ("requests", "audio_per_second", "requests_per_second", "cpu", "cpu_ms
 @pytest.mark.slow
 def test_it_measures_both_servers(tmp_path: Path) -> None:
     out = tmp_path / "serve.json"
-    words = ["--model", "tiny", "--seconds", "4", "--clients", "2", "--beside-clients", "1", "--processes", "1"]
+    words = ["--model", "tiny", "--seconds", "3", "--clients", "2", "--beside-clients", "1", "--processes", "1"]
     words += ["--warm", "0", "--client-processes", "1", "--limit", "1000", "--parts", "plain,serve,beside"]
     command = [sys.executable, "-m", "benchmarks.serve_bench", *words, "--out", str(out)]
     done = subprocess.run(command, cwd=common.ROOT, capture_output=True, text=True, check=False)
