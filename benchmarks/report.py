@@ -22,6 +22,7 @@ BEGIN = "<!-- figures: written by `kokoro-server bench report` -->"
 END = "<!-- end of figures -->"
 PICTURE = "serve.svg"
 OURS, ONE_AT_A_TIME = "kokoro-server", "one-at-a-time"
+FIRST = object()  # the form of our server that was measured first
 SHOWN_ROWS = (1, 8, 64)
 NAMES = {
     "kmodel": "plain `kokoro` model",
@@ -127,33 +128,77 @@ def engine_cuda(found: Found, link: str) -> str:
 
 
 def serve(found: Found, link: str) -> str:
-    lines: list[list[str]] = []
-    beside = closed(found, ONE_AT_A_TIME)
-    for clients in sorted({run["clients"] for run in closed(found, OURS)}):
-        whole, stream = (pick(found, OURS, endpoint, clients) for endpoint in ("/tts", "/tts/stream"))
-        waits = [latency(stream, "p50"), latency(stream, "p95")]
-        others = [speed(pick(found, ONE_AT_A_TIME, "/tts", clients))] if beside else []
-        lines.append([str(clients), speed(whole), *waits, failed(whole, stream), *others])
+    runs = closed(found, OURS)
+    columns = serve_columns(found)
+    lines = [
+        [str(clients), *(show(found, clients) for show in columns.values())]
+        for clients in sorted({run["clients"] for run in runs})
+    ]
     if plain := found.get("plain_model"):
         name = "plain `kokoro` model, one at a time, no server, same card, same run"
-        lines.append([name, number(plain["audio_per_second"]), *[""] * (len(lines[0]) - 2)])
-    head = ["clients", "audio-seconds per second", "first audio of a stream: p50", "p95", "failed requests"]
-    head += ["a server that takes one at a time: audio-seconds per second"] if beside else []
+        lines.append([name, number(plain["audio_per_second"]), *[""] * (len(columns) - 1)])
     intro = f"The whole server on one {found['device']}, over HTTP, clients that always want more:"
     folder = link.removeprefix("[json](").rpartition("/")[0]
     shown = f"![Throughput and time to first audio against the number of clients]({folder}/{PICTURE})"
-    return f"{intro}\n\n{table(head, lines, link)}\n{shown}\n"
+    return f"{intro}\n\n{table(['clients', *columns], lines, link)}\n{shown}\n{starts(found, link)}"
 
 
-def closed(found: Found, server: str) -> list[Found]:
-    """Runs of clients that send text, each its next when the last is answered."""
+def serve_columns(found: Found) -> dict[str, Callable[[Found, int], str]]:
+    """What is shown for a number of clients, by the head of its column. What was not measured has no column."""
+
+    def ours(endpoint: str, show: Callable[[Found | None], str], form: object = FIRST) -> Callable[[Found, int], str]:
+        return lambda found, clients: show(pick(found, OURS, endpoint, clients, form))
+
+    columns: dict[str, Callable[[Found, int], str]] = {
+        "audio-seconds per second": ours("/tts", speed),
+        "first audio of a stream: p50": ours("/tts/stream", lambda run: latency(run, "p50")),
+        "p95": ours("/tts/stream", lambda run: latency(run, "p95")),
+        "failed requests": lambda found, clients: failed(
+            *(pick(found, OURS, endpoint, clients) for endpoint in ("/tts", "/tts/stream"))
+        ),
+    }
+    if any("device_busy" in run for run in closed(found, OURS)):
+        columns["GPU busy"] = ours("/tts", busy)
+    for form in found.get("forms", [])[1:]:
+        columns[f"with `SERVER_PROCESSES={form}`: audio-seconds per second"] = ours("/tts", speed, form)
+    if closed(found, ONE_AT_A_TIME):
+        head = "a server that takes one at a time: audio-seconds per second"
+        columns[head] = lambda found, clients: speed(pick(found, ONE_AT_A_TIME, "/tts", clients))
+    return columns
+
+
+def starts(found: Found, link: str) -> str:
+    """How long it takes to start, and what the first requests take then."""
+    names = {"empty": "first start, nothing compiled yet", "filled": "second start"}
+    shown = [start for start in found.get("starts", []) if start["caches"] in names]
+    if not shown:
+        return ""
+    lines = [
+        [
+            names[start["caches"]],
+            f"{number(start['ready_s'])} s",
+            f"{number(start['requests_ms'][0])} ms",
+            f"{number(start['requests_ms'][-1])} ms",
+        ]
+        for start in shown
+    ]
+    head = ["", "ready after", "first request", f"request number {len(shown[0]['requests_ms'])}"]
+    return f"\n{table(head, lines, link)}"
+
+
+def closed(found: Found, server: str, form: object = FIRST) -> list[Found]:
+    """Runs of clients that send text, each its next when the last is answered. Of ours, those of one form."""
+    if form is FIRST:
+        form = found.get("forms", [None])[0]
     runs = [run for run in found["runs"] if run["mode"] == "closed" and run["server"] == server]
-    return [run for run in runs if run.get("input", "text") == "text"]
+    return [
+        run for run in runs if run.get("input", "text") == "text" and (server != OURS or run.get("processes") == form)
+    ]
 
 
-def pick(found: Found, server: str, endpoint: str, clients: int) -> Found | None:
+def pick(found: Found, server: str, endpoint: str, clients: int, form: object = FIRST) -> Found | None:
     wanted = {"endpoint": endpoint, "clients": clients}
-    return next((run for run in closed(found, server) if wanted.items() <= run.items()), None)
+    return next((run for run in closed(found, server, form) if wanted.items() <= run.items()), None)
 
 
 def failed(*runs: Found | None) -> str:
@@ -163,6 +208,10 @@ def failed(*runs: Found | None) -> str:
 
 def speed(run: Found | None) -> str:
     return number(run["audio_per_second"]) if run else ""
+
+
+def busy(run: Found | None) -> str:
+    return f"{100 * run['device_busy']:.0f} %" if run and run.get("device_busy") is not None else ""
 
 
 def latency(run: Found | None, rank: str) -> str:

@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Counter, Gauge, Histogram, generate_latest
-from prometheus_client.metrics_core import Metric
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.process_collector import ProcessCollector
+from prometheus_client.registry import Collector
 
 from kokoro_server import degraded
 from kokoro_server.degraded import Condition, Reason
@@ -19,6 +20,47 @@ ROWS = (1, 2, 4, 8, 16, 32, 48, 64, 96, 128)
 HIGHEST = ("tts_degraded", "tts_device_up")  # of several processes' values, the one that holds for all
 LOWEST = ("process_start_time_seconds", "process_max_fds")
 RATIO = (1.0, 1.05, 1.1, 1.2, 1.35, 1.5, 2.0, 3.0, 5.0)
+GAPS = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5)  # seconds
+
+# What an engine tells of its resources, as metrics of its device. Counters end in "_total".
+RESOURCES = {
+    "graphs": ("tts_device_graphs", "CUDA graphs that are captured now"),
+    "graphs_pending": ("tts_device_graphs_pending", "CUDA graphs yet to be captured"),
+    "graph_captures": ("tts_device_graph_captures_total", "CUDA graphs captured"),
+    "graph_evictions": ("tts_device_graph_evictions_total", "CUDA graphs dropped to make room for others"),
+    "graph_bytes": ("tts_device_graph_bytes", "Device memory of the CUDA graphs"),
+    "device_bytes": ("tts_device_memory_bytes", "Device memory in use"),
+    "device_reserved_bytes": ("tts_device_memory_reserved_bytes", "Device memory that the process holds"),
+    "pinned_bytes": ("tts_device_pinned_bytes", "Host memory pinned for copies from and to the device"),
+}
+
+
+class DeviceCollector(Collector):
+    """What devices count themselves, read at each scrape."""
+
+    def __init__(self) -> None:
+        self._busy: dict[str, Callable[[], float]] = {}
+        self._resources: dict[str, Callable[[], dict[str, float]]] = {}
+
+    def watch(self, name: str, busy_seconds: Callable[[], float], resources: Callable[[], dict[str, float]]) -> None:
+        self._busy[name] = busy_seconds
+        self._resources[name] = resources
+
+    def collect(self) -> Iterator[Metric]:
+        busy = {name: seconds() for name, seconds in self._busy.items()}
+        yield _family("tts_device_busy_seconds_total", "Time that the device has worked", busy)
+        resources = {name: tell() for name, tell in self._resources.items()}
+        for key, (metric, documentation) in RESOURCES.items():
+            if told := {name: values[key] for name, values in resources.items() if key in values}:
+                yield _family(metric, documentation, told)
+
+
+def _family(name: str, documentation: str, values: dict[str, float]) -> Metric:
+    kind = CounterMetricFamily if name.endswith("_total") else GaugeMetricFamily
+    family = kind(name, documentation, labels=["device"])
+    for device, value in values.items():
+        family.add_metric([device], value)
+    return family
 
 
 class Metrics:
@@ -44,13 +86,17 @@ class Metrics:
         self.batches = self._counter("tts_batches_total", "Batches run", "fire_reason")
         self.device_batches = self._counter("tts_device_batches_total", "Batches run", "device")
         self.device_rows = self._counter("tts_device_rows_total", "Rows of the batches run", "device")
-        self.device_busy = self._counter("tts_device_busy_seconds_total", "Time spent on batches", "device")
+        self.device_gap = self._histogram(
+            "tts_device_gap_seconds", "Idle time of a device before a batch whose rows were waiting", GAPS, "device"
+        )
         self.device_running = self._gauge("tts_device_rows_running", "Rows on this device now", "device")
         self.device_up = self._gauge("tts_device_up", "1 while the device takes batches, 0 when it is lost", "device")
         self.degraded = self._gauge("tts_degraded", "1 while it works worse than it should; see /health", "reason")
         self.streams_open = self._gauge("tts_streams_open", "Streams and WebSockets that are open now")
         self.stalled = self._counter("tts_connections_stalled_total", "Connections broken off as nobody read them")
         self.audio_seconds = self._counter("tts_audio_seconds_total", "Seconds of audio made")
+        self._devices = DeviceCollector()
+        self.registry.register(self._devices)
         ProcessCollector(registry=self.registry)
 
     def watch_queue(self, *, running: Callable[[], float], waiting: dict[str, Callable[[], float]]) -> None:
@@ -61,10 +107,16 @@ class Metrics:
 
     def watch_device(self, name: str, *, running: Callable[[], float], up: Callable[[], float]) -> None:
         """Call these at each scrape. The device is shown even before it has run a batch."""
-        for counter in (self.device_batches, self.device_rows, self.device_busy):
-            counter.labels(name)
+        for metric in (self.device_batches, self.device_rows, self.device_gap):
+            metric.labels(name)
         self.device_running.labels(name).set_function(running)
         self.device_up.labels(name).set_function(up)
+
+    def watch_activity(
+        self, name: str, *, busy_seconds: Callable[[], float], resources: Callable[[], dict[str, float]]
+    ) -> None:
+        """Call these at each scrape, too; RESOURCES says what becomes of what they tell."""
+        self._devices.watch(name, busy_seconds, resources)
 
     def watch_conditions(self, conditions: Sequence[Condition]) -> None:
         """Show at each scrape which of these are set. Every reason is shown, whether one of them can have it or not."""
@@ -90,8 +142,10 @@ class Metrics:
     def _gauge(self, name: str, documentation: str, *labels: str) -> Gauge:
         return Gauge(name, documentation, labels, registry=self.registry)
 
-    def _histogram(self, name: str, documentation: str, buckets: tuple[float, ...] = SECONDS) -> Histogram:
-        return Histogram(name, documentation, registry=self.registry, buckets=buckets)
+    def _histogram(
+        self, name: str, documentation: str, buckets: tuple[float, ...] = SECONDS, *labels: str
+    ) -> Histogram:
+        return Histogram(name, documentation, labels, registry=self.registry, buckets=buckets)
 
 
 class _Collected(CollectorRegistry):

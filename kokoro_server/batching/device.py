@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from kokoro_server.batching.activity import BusyShare, CallActivity, percentiles
 from kokoro_server.batching.clock import Clock
 from kokoro_server.batching.cost import CostModel, LearnedCap, RealTimeFactor
 from kokoro_server.batching.entry import Entry, FireReason
@@ -20,7 +21,14 @@ from kokoro_server.batching.lanes import PriorityLanes
 from kokoro_server.batching.policy import Batch, BatchingOptions, Policy
 from kokoro_server.batching.runner import Report, Runner, ServiceTime
 from kokoro_server.batching.thread import DeviceThread
-from kokoro_server.engine.protocol import SAMPLE_RATE, SAMPLES_PER_FRAME, Engine, HasBackgroundWork
+from kokoro_server.engine.protocol import (
+    SAMPLE_RATE,
+    SAMPLES_PER_FRAME,
+    Engine,
+    HasBackgroundWork,
+    ReportsActivity,
+    ReportsResources,
+)
 from kokoro_server.engine.rows import warmup_row
 from kokoro_server.errors import BadAudio
 
@@ -28,7 +36,8 @@ logger = logging.getLogger(__name__)
 
 MAX_CRASHES = 3  # within CRASH_WINDOW: another restart would not help
 CRASH_WINDOW = 60.0  # seconds
-HALF_LIFE = 10.0  # seconds after which a device's work counts half as much for its busy share
+HALF_LIFE = 10.0  # seconds after which a device's work counts half as much for its load
+RECENT_GAPS = 256
 
 # A batch is formed to take at most this share of the engine timeout. One that must take longer, a single long row on a
 # slow machine, may take so much longer than predicted as this leaves it.
@@ -104,8 +113,11 @@ class Device:
         self.lost: str | None = None  # the reason, once it takes no batch any more
         self.batches = 0  # finished ones, as in the queue's totals
         self.rows = 0
-        service_time = ServiceTime()
-        self._slots = [Slot(Runner(engine, clock, service_time)) for _ in range(engine.limits.max_in_flight)]
+        service_time, calls = ServiceTime(), CallActivity(clock)
+        self._slots = [Slot(Runner(engine, clock, service_time, calls)) for _ in range(engine.limits.max_in_flight)]
+        self._activity: ReportsActivity = engine if isinstance(engine, ReportsActivity) else calls
+        self._busy_share = BusyShare(clock.now())
+        self._gaps: deque[float] = deque(maxlen=RECENT_GAPS)  # seconds
         self._clock = clock
         self._engine = engine
         self._engine_timeout = options.engine_timeout
@@ -181,6 +193,7 @@ class Device:
         """Start it on a free thread. The future may raise ForwardStuck or DeviceThreadDied."""
         slot = next(slot for slot in self._slots if slot.batch is None)
         slot.batch = batch
+        self._busy_share.sample(batch.started, self.busy_seconds())
         done = slot.live_thread(self.name).call(partial(slot.runner.run, batch.entries))
         timeout = max(self._engine_timeout, self.costs.batch_seconds(batch.cost) / TIMEOUT_SHARE)
         self._watch(done, slot.runner, batch.started + timeout, timeout)
@@ -207,6 +220,7 @@ class Device:
         now = self._clock.now()
         seconds = now - max(batch.started, self.last_worked)
         self._work, self.last_worked = self._recent_work(now) + seconds, now
+        self._busy_share.sample(now, self.busy_seconds())
         for slot in self._slots:
             if slot.batch is batch:
                 slot.batch = None
@@ -221,6 +235,7 @@ class Device:
         """`alone`: no other device worked while it ran the batch."""
         self.batches += 1
         self.rows += len(batch.entries)
+        self._gaps.extend(report.gaps)
         for forward in report.forwards:
             self.costs.learn(forward)
             if self.speed is not None:
@@ -233,8 +248,19 @@ class Device:
                 "out of memory device=%s padded_frames=%d learned_cap=%d", self.name, report.oom_frames, self.cap.frames
             )
 
-    def busy_share(self, now: float) -> float:
-        """Its utilisation: the share of the recent past in which it worked."""
+    def busy_seconds(self) -> float:
+        """The time that it has worked, in all, as the engine or its calls tell."""
+        return self._activity.busy_seconds()
+
+    def resources(self) -> dict[str, float]:
+        """What its engine holds, if that tells."""
+        return self._engine.resources() if isinstance(self._engine, ReportsResources) else {}
+
+    def load(self, now: float) -> float:
+        """The share of the recent past in which it had a batch, by which devices are chosen.
+
+        It counts from dispatch to delivery, so it is more than the time that the device worked.
+        """
         running = now - max(batches[0].started, self.last_worked) if (batches := self.running) else 0.0
         past = (1 - math.exp2((self._created - now) / HALF_LIFE)) * HALF_LIFE / math.log(2)  # seconds, decayed alike
         return min(1.0, (self._recent_work(now) + running) / past) if past else 0.0
@@ -244,7 +270,7 @@ class Device:
         return max(0.0, self._predicted_end() - now)
 
     def snapshot(self) -> dict[str, Any]:
-        now = self._clock.now()
+        now, busy_seconds, resources = self._clock.now(), self.busy_seconds(), self.resources()
         return {
             "device": self.name,
             "status": self.status,
@@ -252,11 +278,14 @@ class Device:
             "batches": self.batches,
             "rows": self.rows,
             "running_rows": self.running_rows(),
-            "busy_share": round(self.busy_share(now), 3),
+            "busy_share": round(self._busy_share.value(now, busy_seconds), 3),
+            "busy_seconds": round(busy_seconds, 3),
+            "gap_ms": percentiles([1000 * gap for gap in self._gaps], (50, 95)),
             "max_batch_size": self.policy.max_rows,
             "max_padded_frames": self.policy.max_padded_frames,
             "learned_cap_frames": self.cap.frames,
             **({"real_time_factor": round(self.speed.value, 3)} if self.speed else {}),
+            **({"resources": resources} if resources else {}),
         }
 
     def _recent_work(self, now: float) -> float:

@@ -36,7 +36,7 @@ class Devices:
         now = self._clock.now()
         free = [device for device in self._all if device.available_at() <= now]
         if len(free) > 1:
-            free.sort(key=lambda device: (not device.idle, round(device.busy_share(now), 2), device.last_worked))
+            free.sort(key=lambda device: (not device.idle, round(device.load(now), 2), device.last_worked))
         return free
 
     def available_at(self) -> float | None:

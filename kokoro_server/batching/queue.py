@@ -179,6 +179,7 @@ class BatchQueue(SpeechQueue):
         metrics.watch_queue(running=lambda: self._devices.running_rows, waiting=dict(lanes))
         for device in self._devices:
             metrics.watch_device(device.name, running=device.running_rows, up=device.is_up)
+            metrics.watch_activity(device.name, busy_seconds=device.busy_seconds, resources=device.resources)
 
     def _refuse_if_closed(self) -> None:
         if not self.ready:

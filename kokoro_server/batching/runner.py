@@ -10,11 +10,12 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from kokoro_server.batching.activity import CallActivity
 from kokoro_server.batching.clock import Clock
 from kokoro_server.batching.cost import ForwardPass
 from kokoro_server.batching.entry import Entry
 from kokoro_server.batching.faults import Fault, audio_faults, classify, row_error
-from kokoro_server.engine.protocol import Engine, Pcm16, Result
+from kokoro_server.engine.protocol import Engine, Pcm16, ReportsActivity, Result
 from kokoro_server.errors import BadAudio, KokoroError
 
 logger = logging.getLogger(__name__)
@@ -32,6 +33,7 @@ class Report:
     retries: int = 0
     oom_frames: int | None = None  # fewest predicted padded frames for which memory ran out
     device_lost: str | None = None
+    gaps: list[float] = field(default_factory=list)  # seconds that the device idled before it, while a row waited
 
 
 class ServiceTime:
@@ -50,10 +52,12 @@ class ServiceTime:
 class Runner:
     """Calls the engine and blocks: for the device thread. `forward_started` may be read from any thread."""
 
-    def __init__(self, engine: Engine, clock: Clock, service_time: ServiceTime) -> None:
+    def __init__(self, engine: Engine, clock: Clock, service_time: ServiceTime, calls: CallActivity) -> None:
         self._engine = engine
         self._clock = clock
         self._service_time = service_time
+        self._calls = calls
+        self._activity: ReportsActivity = engine if isinstance(engine, ReportsActivity) else calls
         self.forward_started: float | None = None
 
     def run(self, entries: Sequence[Entry]) -> Report:
@@ -63,6 +67,8 @@ class Runner:
             group = [entry for entry in groups.pop() if not entry.done]
             if group:
                 groups.extend(reversed(self._attempt(group, report)))
+        waiting_since = min(entry.arrival for entry in entries)
+        report.gaps = [gap.seconds for gap in self._activity.take_gaps() if waiting_since < gap.since]
         return report
 
     def _attempt(self, group: list[Entry], report: Report) -> list[list[Entry]]:
@@ -70,7 +76,8 @@ class Runner:
         fault: Fault | None = None
         started = self.forward_started = self._clock.now()
         try:
-            results = self._engine.synthesize([entry.row for entry in group])
+            with self._calls.calling():
+                results = self._engine.synthesize([entry.row for entry in group])
         except Exception as error:
             fault = classify(error)
             smaller = self._failed(error, fault, group, report)

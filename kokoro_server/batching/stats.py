@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from kokoro_server.batching.activity import percentiles
 from kokoro_server.batching.device import RunningBatch
 from kokoro_server.batching.entry import FireReason, Priority
 from kokoro_server.batching.runner import Report
@@ -64,15 +64,16 @@ class Stats:
         waits = [batch.started - entry.arrival for entry in entries]
         self._waits.extend(waits)
         if self._metrics is not None:
-            self._observe(self._metrics, record, waits)
+            self._observe(self._metrics, record, waits, report.gaps)
         return record
 
     @staticmethod
-    def _observe(metrics: Metrics, record: BatchRecord, waits: list[float]) -> None:
+    def _observe(metrics: Metrics, record: BatchRecord, waits: list[float], gaps: list[float]) -> None:
         metrics.batches.labels(record.reason.value).inc()
         metrics.device_batches.labels(record.device).inc()
         metrics.device_rows.labels(record.device).inc(record.rows)
-        metrics.device_busy.labels(record.device).inc(record.seconds)
+        for gap in gaps:
+            metrics.device_gap.labels(record.device).observe(gap)
         metrics.batch_rows.observe(record.rows)
         metrics.batch_padding.observe(record.padding)
         metrics.inference_time.observe(record.seconds)
@@ -113,13 +114,6 @@ class Stats:
             "queue_wait_ms": percentiles([1000 * wait for wait in self._waits]),
             "run_ms": percentiles([1000 * record.seconds for record in recent]),
         }
-
-
-def percentiles(values: Sequence[float]) -> dict[str, float]:
-    """p50, p95 and p99 by nearest rank; zeros for no values."""
-    ordered = sorted(values) or [0.0]
-    last = len(ordered) - 1
-    return {f"p{p}": round(ordered[round(last * p / 100)], 3) for p in (50, 95, 99)}
 
 
 def _sizes(rows: Counter[int]) -> dict[str, int]:

@@ -75,6 +75,14 @@ class Limits:
         return self.padding_weight * padded + (1 - self.padding_weight) * frames
 
 
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """A time in which a device had nothing to do, before it began a batch."""
+
+    since: float  # as time.monotonic() tells it
+    seconds: float
+
+
 class Engine(Protocol):
     """Its calls block, and at most `max_in_flight` run at a time, or `parallel_calls`. Every row comes out as alone."""
 
@@ -114,6 +122,19 @@ class HasBackgroundWork(Protocol):
 
         Called on a thread that also calls `synthesize`; a call that arrives meanwhile waits for its end.
         """
+        ...
+
+
+@runtime_checkable
+class ReportsActivity(Protocol):
+    """An engine that measures on the device itself when that works. A call also waits for the host, and for others."""
+
+    def busy_seconds(self) -> float:
+        """The time that the device has worked, in all. Any thread may ask."""
+        ...
+
+    def take_gaps(self) -> list[Gap]:
+        """The gaps before the batches of the calling thread that have ended since it last asked."""
         ...
 
 

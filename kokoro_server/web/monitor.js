@@ -76,6 +76,7 @@ export class Monitor {
     wait: new Tile("wait", 20),
     throughput: new Tile("throughput", 2),
   };
+  #devices = document.querySelector("#devices");
   #before = null; // {requests, batches, at}
 
   get readings() {
@@ -98,8 +99,9 @@ export class Monitor {
     }
   }
 
-  #show({ status, queue_status: queue, performance: done, config }) {
+  #show({ status, queue_status: queue, performance: done, devices, config }) {
     this.#say(status);
+    this.#showDevices(devices);
     const { rows, batches, seconds } = this.#since(done);
     const wait = done.recent.queue_wait_ms;
     const size = batches ? rows / batches : 0;
@@ -108,6 +110,15 @@ export class Monitor {
     batch.show(size, number(done.recent.avg_batch_size), `lately, of at most ${number(config.max_batch_size)}`);
     waits.show(wait.p50, time(wait.p50), `95 % within ${time(wait.p95)}`);
     throughput.show(rows / seconds, `${number(rows / seconds)} / s`, `${phrases(done.total_requests)} since the start`);
+  }
+
+  #showDevices(devices) {
+    const lines = devices.map(deviceLine);
+    const shown = [...this.#devices.children].map((item) => item.textContent);
+    if (lines.join() === shown.join()) return;
+    this.#devices.replaceChildren(
+      ...lines.map((line) => Object.assign(document.createElement("li"), { textContent: line })),
+    );
   }
 
   /** What has been done since the last reading. */
@@ -127,6 +138,23 @@ export class Monitor {
     this.#state.dataset.status = status;
     if (this.#state.textContent !== words) this.#state.textContent = words;
   }
+}
+
+/** How busy a device is, how long it idled between batches while something waited, and what its engine holds. */
+function deviceLine({ device, status, busy_share: busy, gap_ms: gap, resources = {} }) {
+  const { graphs, graphs_pending: pending, device_bytes: memory, pinned_bytes: pinned } = resources;
+  const facts = [
+    status === "lost" ? "lost" : `${number(100 * busy)} % busy`,
+    gap.p95 ? `idle between batches ${time(gap.p50)}, 95 % within ${time(gap.p95)}` : null,
+    graphs === undefined ? null : `${number(graphs)} graphs${pending ? `, ${number(pending)} to come` : ""}`,
+    memory === undefined ? null : `${gigabytes(memory)} on the device`,
+    pinned === undefined ? null : `${gigabytes(pinned)} pinned`,
+  ];
+  return [device, ...facts.filter(Boolean)].join(" · ");
+}
+
+function gigabytes(bytes) {
+  return `${number(bytes / 1e9)} GB`;
 }
 
 function phrases(count) {

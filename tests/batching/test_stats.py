@@ -8,7 +8,7 @@ import logging
 import pytest
 
 from kokoro_server.batching import Priority
-from kokoro_server.batching.stats import percentiles
+from kokoro_server.batching.activity import percentiles
 from kokoro_server.metrics import Metrics
 
 

@@ -54,6 +54,22 @@ SERVE = {
 }
 
 
+FORMS = SERVE | {
+    "forms": [0, 1],
+    "runs": [
+        {**served("kokoro-server", "/tts", 64, 4300.0, 80.0), "processes": 0, "device_busy": 0.973},
+        {**served("kokoro-server", "/tts/stream", 64, 3700.0, 50.0), "processes": 0, "device_busy": 0.9},
+        {**served("kokoro-server", "/tts", 64, 3100.0, 90.0), "processes": 1, "device_busy": 0.8},
+        {**served("one-at-a-time", "/tts", 64, 55.0, 80.0), "device_busy": None},
+    ],
+    "starts": [
+        {"processes": 0, "caches": "as found", "ready_s": 9.0, "requests_ms": [20.0] * 10},
+        {"processes": 0, "caches": "empty", "ready_s": 74.2, "requests_ms": [30.0, *[17.0] * 9]},
+        {"processes": 0, "caches": "filled", "ready_s": 11.5, "requests_ms": [25.0, *[16.0] * 9]},
+    ],
+}
+
+
 @pytest.fixture
 def home(tmp_path: Path) -> Path:
     results = tmp_path / "benchmarks" / "results"
@@ -93,6 +109,19 @@ def test_without_another_server_there_is_no_column_for_it(home: Path) -> None:
     text = (home / "README.md").read_text()
     assert "| 1 | 600 | 9.5 ms | 19 ms | 0 of 200 | [json]" in text
     assert "a server that takes one at a time" not in text
+
+
+def test_several_forms_the_busy_share_and_the_starts(home: Path) -> None:
+    (home / "benchmarks" / "results" / "serve_cuda.json").write_text(json.dumps(FORMS))
+    assert run(home) == 0
+    text = (home / "README.md").read_text()
+    assert "| 64 | 4,300 | 50 ms | 100 ms | 0 of 200 | 97 % | 3,100 | 55 | [json]" in text
+    assert "with `SERVER_PROCESSES=1`: audio-seconds per second" in text
+    assert "| first start, nothing compiled yet | 74.2 s | 30 ms | 17 ms | [json]" in text
+    assert "| second start | 11.5 s | 25 ms | 16 ms | [json]" in text
+    picture = (home / "benchmarks" / "results" / "serve.svg").read_text()
+    assert "4,300" in picture
+    assert "3,100" not in picture
 
 
 def test_written_twice_is_written_once(home: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -260,6 +260,7 @@ def test_charts_move_under_load(page: Page, tiny_server: Server) -> None:
         )
     expect(page.locator("#tile-throughput .note")).not_to_have_text("0 phrases since the start")
     expect(page.locator("#batcher-state")).to_have_text("healthy")
+    expect(page.locator("#devices li")).to_have_text(re.compile(r"^cpu · \d+(\.\d)? % busy"))
 
 
 def test_says_when_there_is_nothing_to_say(page: Page) -> None:

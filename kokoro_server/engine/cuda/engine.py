@@ -14,6 +14,7 @@ from torch import Tensor
 
 from kokoro_server.degraded import Condition, Reason
 from kokoro_server.engine.cuda import memory, output_buffer
+from kokoro_server.engine.cuda.activity import StreamActivity
 from kokoro_server.engine.cuda.backlog import CaptureBacklog
 from kokoro_server.engine.cuda.card import Card
 from kokoro_server.engine.cuda.compiling import only_compiling
@@ -25,7 +26,7 @@ from kokoro_server.engine.cuda.shapes import FRAMES, MAX_ROWS, ROWS, Shape, Shap
 from kokoro_server.engine.cuda.static_io import POSITIONS, StaticIO
 from kokoro_server.engine.model.kokoro import BatchedKokoro, TextFeatures
 from kokoro_server.engine.model.lengths import DeviceLengths
-from kokoro_server.engine.protocol import MAX_TOKENS, SAMPLES_PER_FRAME, STYLE_DIM, Limits, Result, Row
+from kokoro_server.engine.protocol import MAX_TOKENS, SAMPLES_PER_FRAME, STYLE_DIM, Gap, Limits, Result, Row
 from kokoro_server.engine.rows import warmup_row
 from kokoro_server.engine.torch_engine import TorchEngine, fp32_precision
 from kokoro_server.machine import thread_count
@@ -95,6 +96,7 @@ class CudaEngine(TorchEngine):
         with torch.cuda.device(device):
             super().__init__(BatchedKokoro(reference, device, dtype, torch.float32, ops=ops), MAX_ROWS)
             self._stream, self._copy_stream = torch.cuda.Stream(), torch.cuda.Stream()  # type: ignore[no-untyped-call]
+            self._activity = StreamActivity(self._stream)
             self._copy_done: torch.cuda.Event | None = None  # after it, `_audio` may be written again
             self._io_lock = threading.Lock()  # held by a batch until all of its work on the buffers is queued
             self._graphs = CudaGraphCache(max_graphs)
@@ -196,6 +198,12 @@ class CudaEngine(TorchEngine):
             "pinned_bytes": self._pinned.bytes,
         }
 
+    def busy_seconds(self) -> float:
+        return self._activity.busy_seconds()
+
+    def take_gaps(self) -> list[Gap]:
+        return self._activity.take_gaps()
+
     def free_memory(self) -> None:
         """Give back what is not in use: captured graphs and cached blocks."""
         with self._io_lock, self._on_stream():
@@ -219,21 +227,24 @@ class CudaEngine(TorchEngine):
         with self._io_lock:
             shape = self._shape("text", len(rows), max(len(row.tokens) for row in rows) + 2)
             io.stage(rows, shape.rows)
-            self._run_text(shape.rows, shape.size)
+            with self._activity.step(first=True):
+                self._run_text(shape.rows, shape.size)
             io.fetch()
             if self._copy_done is not None:
                 self._stream.wait_event(self._copy_done)
             self._stream.synchronize()  # how many frames there are decides what comes next
             counts, durations = io.host_frames[: len(rows)].tolist(), io.host_durations[: len(rows)].copy()
             shape = self._shape("decode", len(rows), max(counts))
-            buffer = self._run_decode(shape.rows, shape.size)
+            with self._activity.step():
+                buffer = self._run_decode(shape.rows, shape.size)
             pinned, host = self._pinned.acquire(len(rows), buffer.shape[1])
             copy_done = self._copy_done = self._copy_out(buffer, pinned)
 
         def finish() -> list[Result]:
             copy_done.synchronize()
+            self._activity.collect()
             results = zip(rows, output_buffer.unpack(host, counts), durations, strict=True)
-            return [Result(audio, frames[: len(row.tokens) + 2].copy(), pcm) for row, (audio, pcm), frames in results]
+            return [Result(audio, spoken[: len(row.tokens) + 2].copy(), pcm) for row, (audio, pcm), spoken in results]
 
         return finish
 

@@ -1,19 +1,13 @@
-"""What a run of `serve_bench` comes to: figures of its answers, what the server used meanwhile, and comparisons."""
+"""What a run of `serve_bench` comes to: figures of its answers, and comparisons."""
 
 from __future__ import annotations
 
 import math
 import statistics
-import time
 from collections.abc import Sequence
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-import httpx
-
-from benchmarks.serve_load import Answer
-from tests.servers import Server
+from benchmarks.serving.load import Answer
 
 OURS, ONE_AT_A_TIME = "kokoro-server", "one-at-a-time"
 
@@ -42,64 +36,17 @@ def percentiles(values: Sequence[float]) -> dict[str, float | None]:
     }
 
 
-@dataclass(frozen=True, slots=True)
-class Usage:
-    """What a server has used and done so far."""
-
-    when: float
-    loop: float  # CPU seconds of the thread that the event loop runs on
-    process: float
-    batches: float
-    rows: float
-    device: float  # seconds that batches took, retries included
-
-    @classmethod
-    def of(cls, server: Server) -> Usage:
-        pid = server.process.pid
-        counted = _metrics(server.url)
-        return cls(
-            time.monotonic(),
-            _cpu(Path(f"/proc/{pid}/task/{pid}/stat")),
-            _cpu(Path(f"/proc/{pid}/stat")),
-            counted.get("tts_batch_rows_count", math.nan),
-            counted.get("tts_batch_rows_sum", math.nan),
-            counted.get("tts_inference_time_seconds_sum", math.nan),
-        )
-
-    def since(self, before: Usage) -> dict[str, float | None]:
-        seconds = self.when - before.when
-        batches, known = self.batches - before.batches, not math.isnan(self.batches)
-        return {
-            "batch_rows_mean": (round((self.rows - before.rows) / batches, 2) if batches else None) if known else 1.0,
-            "loop_cpu_share": round((self.loop - before.loop) / seconds, 3),
-            "process_cpu": round((self.process - before.process) / seconds, 3),
-            "device_share": round((self.device - before.device) / seconds, 3) if known else None,
-        }
-
-
-def _cpu(stat: Path) -> float:
-    try:
-        fields = stat.read_text().rpartition(")")[2].split()
-    except OSError:
-        return math.nan
-    return (int(fields[11]) + int(fields[12])) / 100  # user and system, in ticks of 10 ms
-
-
-def _metrics(url: str) -> dict[str, float]:
-    answer = httpx.get(f"{url}/metrics", trust_env=False, timeout=60)
-    if answer.status_code != 200:
-        return {}
-    lines = (line.split(" ") for line in answer.text.splitlines() if not line.startswith("#"))
-    return {words[0]: float(words[1]) for words in lines if len(words) == 2}
-
-
 def ratios(results: dict[str, Any]) -> dict[str, float]:
-    """Our throughput by what the same card does without us; and by ours, the wait for a stream's sound there."""
+    """Our throughput by what the same card does without us; and by ours, the wait for a stream's sound there.
+
+    Ours in the form that was measured first.
+    """
     plain = results["plain_model"]
+    forms = results["forms"]
     runs = {
         (run["server"], run["endpoint"], run["clients"]): run
         for run in results["runs"]
-        if run["mode"] == "closed" and run["input"] == "text"
+        if run["mode"] == "closed" and (run["server"] != OURS or run["processes"] == forms[0])
     }
     rates = [run["audio_per_second"] for (server, path, _), run in runs.items() if (server, path) == (OURS, "/tts")]
     found = {}

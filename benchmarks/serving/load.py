@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import json
 import random
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 from urllib.parse import urlsplit
 
+from benchmarks.serving.prose import sentence
+
 SAMPLE_BYTES = 2
 SAMPLE_RATE = 24_000
 WAV_HEADER = 44  # bytes
-LENGTH_TOLERANCE = 0.2  # of the length that the same text had when it was asked for alone, elsewhere cut otherwise
+LENGTH_TOLERANCE = 0.5  # of the length by the number of characters; voices differ in their pace
+PAUSE, PER_CHARACTER = 0.6, 0.06  # seconds of a sentence's speech: at its ends, and for each character
 READ = 1 << 18
 
 Mode = Literal["closed", "poisson"]
@@ -30,19 +34,38 @@ class Question:
     seconds: float = 0.0
 
 
+def question(number: int, path: str, voices: Sequence[str], *, known_pace: bool) -> Question:
+    """The sentence of that number, to an endpoint; no two numbers ask for the same."""
+    text, voice = sentence(number), voices[number % len(voices)]
+    seconds = PAUSE + PER_CHARACTER * len(text) if known_pace else 0.0
+    if path == "/v1/audio/speech":
+        return Question({"input": text, "voice": voice, "response_format": "wav"}, seconds)
+    return Question({"text": text, "voice": voice}, seconds)
+
+
 @dataclass(frozen=True, slots=True)
 class Load:
-    """What one process does. Times are on the system's monotonic clock; `rate` is in requests a second."""
+    """What one process does. Times are on the system's monotonic clock; `rate` is in requests a second.
+
+    It asks for every `stride`th sentence from number `first` on, each once.
+    """
 
     url: str
     path: str
-    questions: Sequence[Question]
+    voices: Sequence[str]
+    first: int
+    stride: int
+    known_pace: bool
     mode: Mode
     clients: int
     rate: float
     begin: float
     end: float
     seed: int
+
+    def questions(self) -> Iterator[Question]:
+        for number in itertools.count(self.first, self.stride):
+            yield question(number, self.path, self.voices, known_pace=self.known_pace)
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,27 +174,27 @@ def run(load: Load) -> list[Answer]:
 
 async def _run(load: Load) -> list[Answer]:
     answers: list[Answer] = []
-    random_ = random.Random(load.seed)
+    questions = load.questions()
     await asyncio.sleep(load.begin - time.monotonic())
     if load.mode == "closed":
-        clients = (_closed(load, random.Random(random_.random()), answers) for _ in range(load.clients))
-        await asyncio.gather(*clients)
+        await asyncio.gather(*(_closed(load, questions, answers) for _ in range(load.clients)))
     else:
-        await _poisson(load, random_, answers)
+        await _poisson(load, questions, answers)
     return answers
 
 
-async def _closed(load: Load, random_: random.Random, answers: list[Answer]) -> None:
+async def _closed(load: Load, questions: Iterator[Question], answers: list[Answer]) -> None:
     """One client: the next question as soon as the last is answered."""
     connection = Connection(load.url)
     while (now := time.monotonic()) < load.end:
-        answers.append(await connection.ask(load.path, random_.choice(load.questions), now))
+        answers.append(await connection.ask(load.path, next(questions), now))
     connection.close()
 
 
-async def _poisson(load: Load, random_: random.Random, answers: list[Answer]) -> None:
+async def _poisson(load: Load, questions: Iterator[Question], answers: list[Answer]) -> None:
     """Arrivals that do not wait for answers. The time an arrival was due is when it counts as asked."""
     idle: deque[Connection] = deque()
+    random_ = random.Random(load.seed)
 
     async def arrive(question: Question, due: float) -> None:
         connection = idle.pop() if idle else Connection(load.url)
@@ -182,7 +205,7 @@ async def _poisson(load: Load, random_: random.Random, answers: list[Answer]) ->
         due = load.begin + random_.expovariate(load.rate)
         while due < load.end:
             await asyncio.sleep(max(0.0, due - time.monotonic()))
-            group.create_task(arrive(random_.choice(load.questions), due))
+            group.create_task(arrive(next(questions), due))
             due += random_.expovariate(load.rate)
     for connection in idle:
         connection.close()

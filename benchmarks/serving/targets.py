@@ -1,18 +1,16 @@
 """The servers that `serve_bench` measures, each a process of its own.
 
-    python -m benchmarks.serve_targets kokoro-server|one-at-a-time|g2p-table [--model real|tiny|double] ...
+    python -m benchmarks.serving.targets double|one-at-a-time [--model real|tiny]
 
-`kokoro-server` is the real application as `kokoro-server serve` runs it; only where its model comes from differs.
-`one-at-a-time` is a server of the usual kind: FastAPI around `kokoro.KModel`, one call at a time, in a thread, behind
-a lock. `g2p-table` answers as the G2P service does, from phonemes that the real one made before: it takes no time, so
-that the speech server is what is measured.
+`double` is the real application with an engine that only takes the time that an H200 takes. `one-at-a-time` is a server
+of the usual kind: FastAPI around `kokoro.KModel`, one call at a time, in a thread, behind a lock. Its G2P is the same
+service, at G2P_SERVICE_URL.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
-import json
 import logging
 import tempfile
 import threading
@@ -21,10 +19,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import httpx
 import numpy as np
 import uvicorn
-from fastapi import FastAPI, Request, Response
+from fastapi import FastAPI, Response
 from fastapi.responses import StreamingResponse
 from numpy.typing import NDArray
 
@@ -41,8 +38,8 @@ from kokoro_server.engine.loader import LoadedModel
 from kokoro_server.engine.protocol import SAMPLES_PER_FRAME, Limits, Pcm16, Result, Row
 from kokoro_server.engine.voices import VoiceBook
 from kokoro_server.g2p import languages
+from kokoro_server.g2p.client import G2PClient
 
-TABLE = common.ROOT / "benchmarks" / "data" / "conversions.json"
 DOUBLE_SECONDS = (0.0041, 4.25e-6)  # a batch on an H200, and each frame of `Limits.cost`: fitted to engine_cuda.json
 DOUBLE_ROWS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)  # rows that it computes with
 
@@ -80,31 +77,21 @@ class Double:
         return Result(self._hum[:samples], durations, Pcm16(self._pcm16[:samples], 0.3))
 
 
-def load(options: argparse.Namespace, settings: Settings, scratch: Path) -> LoadedModel:
-    from kokoro_server.engine import devices
+def load_double(scratch: Path) -> LoadedModel:
     from tests import tiny
 
-    if options.model == "tiny":
-        return tiny.load(scratch)
-    if options.model == "double":
-        return LoadedModel((Double(),), VoiceBook(tiny.write_voices(scratch)), "none", "double")
-    weights, voices = common.find(options.weights, options.voices)
-    cuda = devices.CudaOptions(settings.precision, settings.gpu_memory_fraction)
-    engines = devices.load_all(weights, settings.devices or (settings.device,), cuda)
-    for engine in engines:
-        engine.warmup()
-    return LoadedModel(tuple(engines), VoiceBook(voices), "fp32", "path")
+    return LoadedModel((Double(),), VoiceBook(tiny.write_voices(scratch)), "none", "double")
 
 
-def plain_model(options: argparse.Namespace, settings: Settings, scratch: Path) -> tuple[Any, VoiceBook]:
+def plain_model(model: str, settings: Settings, scratch: Path) -> tuple[Any, VoiceBook]:
     """`kokoro.KModel` as it is, on the device the server would use, and the voices."""
     from kokoro_server.engine.devices import pick_device
     from kokoro_server.engine.model import reference
     from tests import tiny as tiny_voices
     from tests import tiny_model
 
-    if options.model == "real":
-        weights, voices = common.find(options.weights, options.voices)
+    if model == "real":
+        weights, voices = common.find(None, None)
         return reference.load(weights).to(pick_device(settings.device)), VoiceBook(voices)
     return tiny_model.build(), VoiceBook(tiny_voices.write_voices(scratch))
 
@@ -124,16 +111,12 @@ def speak(model: Any, voices: VoiceBook, phonemes: str, voice: str, speed: float
 def one_at_a_time(model: Any, voices: VoiceBook, g2p_url: str) -> FastAPI:
     app = FastAPI()
     one = asyncio.Lock()
-    http = httpx.AsyncClient(trust_env=False)
+    g2p = G2PClient(g2p_url, timeout=60)
 
     async def audio(wanted: TTSRequest) -> np.ndarray[Any, Any]:
-        phonemes = wanted.phonemes
-        if phonemes is None:
-            lang = wanted.language or languages.of_voice(wanted.voice).code
-            answer = await http.post(f"{g2p_url}/convert/batch", json={"texts": [wanted.text], "lang": lang})
-            phonemes = answer.raise_for_status().json()["results"][0]["phonemes"]
+        [spoken] = await g2p.convert([wanted.text or ""], languages.of_voice(wanted.voice))
         async with one:
-            return await asyncio.to_thread(speak, model, voices, phonemes, wanted.voice, wanted.speed)
+            return await asyncio.to_thread(speak, model, voices, spoken.phonemes, wanted.voice, wanted.speed)
 
     @app.post("/tts")
     async def tts(body: TTSRequest) -> Response:
@@ -156,45 +139,18 @@ def one_at_a_time(model: Any, voices: VoiceBook, g2p_url: str) -> FastAPI:
     return app
 
 
-def g2p_table() -> FastAPI:
-    known = {
-        (lang, text): json.dumps(conversion, ensure_ascii=False)
-        for lang, texts in json.loads(TABLE.read_text(encoding="utf-8")).items()
-        for text, conversion in texts.items()
-    }
-    app = FastAPI()
-
-    @app.post("/convert/batch")
-    async def convert(request: Request) -> Response:
-        asked = await request.json()
-        results = ",".join(known[asked["lang"], text] for text in asked["texts"])
-        return Response(f'{{"results":[{results}]}}', media_type="application/json")
-
-    @app.get("/health")
-    async def health() -> dict[str, str]:
-        return {"status": "ok"}
-
-    return app
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("server", choices=("kokoro-server", "one-at-a-time", "g2p-table"))
-    parser.add_argument("--model", choices=("real", "tiny", "double"), default="real")
-    parser.add_argument("--weights", type=Path, help="a converted safetensors file; by default the cache's")
-    parser.add_argument("--voices", type=Path, help="a folder of voice packs; by default the cache's")
+    parser.add_argument("server", choices=("double", "one-at-a-time"))
+    parser.add_argument("--model", choices=("real", "tiny"), default="real")
     options = parser.parse_args()
     settings = Settings.load(dotenv=None)
     logs.configure(settings.log_level)
     with tempfile.TemporaryDirectory() as folder:
-        if options.server == "kokoro-server":
-            serving.run(create_app(settings, load=lambda s: load(options, s, Path(folder))), settings)
-            return
-        if options.server == "g2p-table":
-            app = g2p_table()
+        if options.server == "double":
+            serving.run(create_app(settings, load=lambda _: load_double(Path(folder))), settings)
         else:
-            app = one_at_a_time(*plain_model(options, settings, Path(folder)), settings.g2p_url or "")
-        _serve(app, settings)
+            _serve(one_at_a_time(*plain_model(options.model, settings, Path(folder)), settings.g2p_url or ""), settings)
 
 
 def _serve(app: FastAPI, settings: Settings) -> None:
