@@ -71,7 +71,7 @@ async def test_more_encoders_than_allowed_wait_in_line(encoders: Encoders) -> No
 
     async def stream() -> None:
         renderer = await renderers.open(AAC)
-        await asyncio.sleep(0.01)
+        await asyncio.sleep(0.05)
         await renderer.close()
 
     await asyncio.gather(*(stream() for _ in range(20)))

@@ -16,7 +16,7 @@ from kokoro_server.api.access_log import AccessLog
 from kokoro_server.api.errors import on_unexpected
 from kokoro_server.api.guard.middleware import Guard, configured_keys
 from kokoro_server.caller import caller
-from kokoro_server.caller_limits import RateLimit
+from kokoro_server.caller_limits import Limits, LocalLimits, RateLimit
 from kokoro_server.config import Settings
 from kokoro_server.metrics import Metrics
 
@@ -37,7 +37,8 @@ class Gate:
         self.callers: list[str] = []
         self.held = asyncio.Event()
         self.held.set()
-        guard = Guard(self._endpoint, settings, configured_keys(settings), self.metrics)
+        limits = LocalLimits(Limits(settings.rate_limit, settings.max_concurrent_requests))
+        guard = Guard(self._endpoint, settings, configured_keys(settings), self.metrics, limits)
         self._app = AccessLog(guard, self.metrics, on_unexpected)
 
     async def _endpoint(self, scope: Scope, receive: Receive, send: Send) -> None:
