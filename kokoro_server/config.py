@@ -129,8 +129,8 @@ class Settings(BaseSettings):
     """Seconds the speech server waits for an answer from the G2P service."""
     g2p_workers: Annotated[int, integer(0, 256)] = setting("G2P_WORKERS", 0)
     """Processes that read English beside each other. One reads a few hundred sentences a second, more than a CPU can
-    speak; a GPU can speak several times that. 0: one for every four cores, at most eight; on Linux only, elsewhere
-    one."""
+    speak; a GPU can speak several times that. 0: one for every four cores, beside an NVIDIA GPU for every two, at most
+    eight; on Linux only, elsewhere one."""
     g2p_host: Text = setting("G2P_HOST", "127.0.0.1")
     """Address that `kokoro-server g2p` listens on."""
     g2p_port: Port = setting("G2P_PORT", 5000)

@@ -6,10 +6,10 @@ import json
 import mmap
 import os
 import struct
+import tempfile
 from typing import Any
 
-from kokoro_server.link.arena import anonymous_file
-
+SUPERVISOR, ENGINE, FIRST_FRONT = 0, 1, 2  # slots
 SLOT_BYTES = 1 << 20
 CELLS = 8  # numbers of a slot that others read at once; what is published may be a second old
 CELLS_AT = 16
@@ -89,3 +89,14 @@ class Slot:
     @staticmethod
     def _start(version: int) -> int:
         return TEXTS_AT + (version % 2) * TEXT_BYTES
+
+
+def anonymous_file(size: int) -> int:
+    """A descriptor of memory that has no name, so that none is left over."""
+    if hasattr(os, "memfd_create"):
+        fd = os.memfd_create("kokoro-server")
+    else:
+        with tempfile.TemporaryFile() as file:
+            fd = os.dup(file.fileno())
+    os.ftruncate(fd, size)
+    return fd
