@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import pytest
+
 from benchmarks import crowd_bench
 from tests.servers import Server
 
