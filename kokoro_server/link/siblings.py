@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -14,6 +15,8 @@ from kokoro_server.errors import G2PUnavailable
 from kokoro_server.link.board import Board, Slot
 from kokoro_server.metrics import Metrics, accumulated
 from kokoro_server.siblings import Cell, Family, Siblings
+
+log = logging.getLogger(__name__)
 
 SUPERVISOR, ENGINE, FIRST_FRONT = 0, 1, 2  # slots of the board
 PUBLISH_INTERVAL = 1.0  # seconds
@@ -131,12 +134,15 @@ class Publisher:
             {"reason": each.reason, "message": each.message, "since": each.since}
             for each in degraded.current(self.conditions)
         ]
-        self._slot.publish(
-            {
-                "pid": os.getpid(),
-                "at": time.monotonic(),
-                "metrics": self._metrics.families(),
-                "degraded": conditions,
-                **self._more(),
-            }
-        )
+        document = {
+            "pid": os.getpid(),
+            "at": time.monotonic(),
+            "metrics": self._metrics.families(),
+            "degraded": conditions,
+            **self._more(),
+        }
+        try:
+            self._slot.publish(document)
+        except ValueError as error:  # the sign of life must be shown, or the process is taken for one that hangs
+            log.error("the metrics of this process are not shown error=%s", error)
+            self._slot.publish(document | {"metrics": []})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+import socket
 from collections.abc import AsyncIterator, Callable
 from contextlib import aclosing
 from pathlib import Path
@@ -291,3 +292,12 @@ async def test_status_follows_the_engine(pair: Pair) -> None:
     await until(lambda: not front.ready)
     with pytest.raises(EngineUnavailable):
         await front.submit(make_row(1), voice="af_heart", priority=Priority.BULK)
+
+
+async def test_a_front_that_dies_while_it_connects_keeps_no_other_one_out(pair: Pair) -> None:
+    for _ in range(3):
+        with socket.socket(socket.AF_UNIX) as doomed:
+            doomed.connect(str(pair.path))
+    async with asyncio.timeout(PATIENCE):
+        front = await pair.front()
+    assert name_of((await front.submit(make_row(3), voice="af_heart")).result) == 3
