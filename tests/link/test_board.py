@@ -83,9 +83,7 @@ def test_a_document_that_is_overwritten_while_it_is_read_is_not_taken(board: Boa
         @property
         def version(self) -> int:
             version = super().version
-            if (
-                not self.interrupted
-            ):  # the writer goes on while the reader is suspended, and is in the middle of a third
+            if not self.interrupted:  # the writer goes on, and is in the middle of a third one
                 self.interrupted = True
                 slot.publish({"number": 2})
                 start = slot._start(version + 2) + HEAD.size
