@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
@@ -20,6 +21,7 @@ from kokoro_server.api.connections.idle_limit import IdleLimit
 from kokoro_server.api.connections.places import StreamPlaces, StreamStats
 from kokoro_server.api.fast_path import FastPath
 from kokoro_server.api.guard.middleware import Guard, configured_keys
+from kokoro_server.api.schemas import DEFAULT_VOICE
 from kokoro_server.api.shutdown import GracefulShutdown, RunningRequests
 from kokoro_server.audio import encode
 from kokoro_server.batching.policy import BatchingOptions
@@ -29,15 +31,17 @@ from kokoro_server.caller_limits import CallerLimits, Limits, LocalLimits
 from kokoro_server.config import Settings
 from kokoro_server.daemon_thread import in_daemon_thread
 from kokoro_server.degraded import Condition, Reason
-from kokoro_server.engine import loader
+from kokoro_server.engine import backends, loader
 from kokoro_server.engine.loader import LoadedModel
+from kokoro_server.errors import KokoroError
 from kokoro_server.g2p.child import G2PChild
 from kokoro_server.g2p.client import G2PClient
+from kokoro_server.g2p.workers import default_worker_count
 from kokoro_server.http_limits.body import BodyLimit
 from kokoro_server.metrics import Metrics
 from kokoro_server.parts import G2PProcess, Model, Parts
 from kokoro_server.siblings import Siblings
-from kokoro_server.synthesis import Synthesizer
+from kokoro_server.synthesis import Speech, Synthesizer
 from kokoro_server.text.lexicon import Lexicon
 from kokoro_server.text.pace import CurrentPace
 from kokoro_server.text.pieces import FIRST_PIECE_PHONEMES, PieceSizes
@@ -61,7 +65,7 @@ async def running_parts(
     async with AsyncExitStack() as stack:
         if settings.lexicon_path:
             Lexicon.load(settings.lexicon_path)  # a mistake in it is told before anything slow happens
-        child = None if settings.g2p_url else G2PChild(log_level=settings.log_level, workers=settings.g2p_workers)
+        child = g2p_child(settings)
         starting = asyncio.create_task(child.start()) if child else None
         if child and starting:
             stack.push_async_callback(child.stop)
@@ -74,6 +78,15 @@ async def running_parts(
         await queue.start()
         stack.push_async_callback(queue.stop)
         yield await stack.enter_async_context(assembled(settings, model, queue, child, metrics))
+
+
+def g2p_child(settings: Settings) -> G2PChild | None:
+    """The G2P service that the server runs itself, unless it uses another."""
+    if settings.g2p_url:
+        return None
+    beside_gpu = backends.expects_nvidia_gpu(settings)
+    workers = settings.g2p_workers or default_worker_count(beside_gpu=beside_gpu)
+    return G2PChild(log_level=settings.log_level, workers=workers)
 
 
 @asynccontextmanager
@@ -92,9 +105,16 @@ async def assembled(
         lexicons = (lexicon.condition,) if lexicon else ()
         conditions = (*model.conditions, g2p_condition, *lexicons, _formats_condition())
         metrics.watch_conditions(conditions)
+        await _warm_up(synthesizer)
         yield Parts(settings, model, pace, queue, g2p, g2p_process, synthesizer, metrics, conditions)
     finally:
         await g2p.aclose()
+
+
+async def _warm_up(synthesizer: Synthesizer) -> None:
+    """Read a text, so that the first request finds everything in memory and a connection to G2P."""
+    with contextlib.suppress(KokoroError):  # a service that cannot be reached yet
+        await synthesizer.reading(Speech(DEFAULT_VOICE, "The first text takes longer than the others."))
 
 
 def _formats_condition() -> Condition:

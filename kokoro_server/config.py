@@ -129,8 +129,8 @@ class Settings(BaseSettings):
     """Seconds the speech server waits for an answer from the G2P service."""
     g2p_workers: Annotated[int, integer(0, 256)] = setting("G2P_WORKERS", 0)
     """Processes that read English beside each other. One reads a few hundred sentences a second, more than a CPU can
-    speak; a GPU can speak several times that. 0: one for every four cores, at most eight; on Linux only, elsewhere
-    one."""
+    speak; a GPU can speak several times that. 0: one for every four cores, beside an NVIDIA GPU for every two, at most
+    eight; on Linux only, elsewhere one."""
     g2p_host: Text = setting("G2P_HOST", "127.0.0.1")
     """Address that `kokoro-server g2p` listens on."""
     g2p_port: Port = setting("G2P_PORT", 5000)
@@ -162,12 +162,13 @@ class Settings(BaseSettings):
     max_batch_clips: Annotated[int, integer(1, 10_000)] = setting("MAX_BATCH_SIZE", 50)
     """Clips in one POST /tts/batch; more is answered with 400."""
     first_chunk_tokens: Annotated[int, integer(1, 510)] | None = setting("FIRST_CHUNK_MAX_TOKENS", None)
-    """The first piece of a text is short, so that a stream starts early: it ends at the first sentence end, or before,
+    """The first piece of a stream is short, so that it starts early: it ends at the first sentence end, or before,
     at a clause mark, when the sentence has more phonemes than this. Empty: 50; but on a CPU what is streamed begins
-    with as many as are made in a second, by the speed of the last few texts, and goes on with longer and longer pieces,
-    each ready before those before it have been heard. On a slow CPU it begins later instead, after up to 6 s. So a
-    stream sounds a little other than the whole clip of the same text, and than the same stream beside other work; with
-    a number here all are cut alike, but a slow CPU's streams may start late and stall."""
+    with as many as are made in a second, by the speed of the last few texts, and goes on with longer and longer
+    pieces, each ready before those before it have been heard. On a slow CPU it begins later instead, after up to 6
+    s. A whole clip has no such piece, unless it is asked for with optimize_for_latency. So a stream sounds a little
+    other than the whole clip of the same text, and on a CPU than the same stream beside other work; with a number
+    here all are cut alike, but clips take more work, and a slow CPU's streams may start late and stall."""
     bypass_chunks: Annotated[int, integer(0, 100)] | None = setting("STREAMING_BYPASS_CHUNKS", None)
     """This many first pieces of a stream do not wait for others to share their forward pass. Empty: 2; but on a CPU,
     where the lengths of pieces follow its speed, 100."""

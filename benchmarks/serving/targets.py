@@ -26,7 +26,7 @@ from fastapi.responses import StreamingResponse
 from numpy.typing import NDArray
 
 from benchmarks import common
-from kokoro_server import logs, serving
+from kokoro_server import listening, logs, serving
 from kokoro_server.api.openai_schemas import OpenAISpeechRequest
 from kokoro_server.api.schemas import TTSRequest
 from kokoro_server.app import create_app
@@ -154,7 +154,7 @@ def main() -> None:
 
 
 def _serve(app: FastAPI, settings: Settings) -> None:
-    with serving.bind(settings.host, settings.port) as sock:
+    with listening.bind(settings.host, settings.port) as sock:
         config = uvicorn.Config(app, log_config=None, access_log=False)
         sock.listen(1024)
         logging.getLogger(__name__).warning("is ready at http://%s:%d", *sock.getsockname()[:2])

@@ -86,6 +86,7 @@ class Usage:
     others_cpu: float  # seconds: of the clients
     health: dict[str, Any]
     health_when: float
+    g2p: tuple[float, float]  # seconds of the calls to G2P so far, and how many there were
 
     @classmethod
     def of(cls, pid: int, url: str) -> Usage:
@@ -95,7 +96,7 @@ class Usage:
         asked = time.monotonic()
         answer = httpx.get(f"{url}/health/batching", trust_env=False, timeout=60)
         health = answer.json() if answer.status_code == 200 else {}
-        return cls(when, family, others, health, (asked + time.monotonic()) / 2)
+        return cls(when, family, others, health, (asked + time.monotonic()) / 2, _g2p_calls(url))
 
     def since(self, before: Usage, requests: int) -> dict[str, Any]:
         seconds = self.when - before.when
@@ -104,8 +105,10 @@ class Usage:
             for pid, process in self.family.items()
         ]
         total = sum(entry["cpu"] for entry in listed)
+        calls = self.g2p[1] - before.g2p[1]
         return {
             **self._devices(before),
+            "g2p_ms_mean": round(1000 * (self.g2p[0] - before.g2p[0]) / calls, 1) if calls else None,
             "cpu": round(total, 3),
             "cpu_ms_per_request": round(1000 * total * seconds / requests, 3) if requests else None,
             "clients_cpu": round((self.others_cpu - before.others_cpu) / seconds, 3),
@@ -116,6 +119,8 @@ class Usage:
         if not self.health or not before.health:
             return {"device_busy": None, "batch_rows_mean": None}
         now, then = (usage.health["devices"] for usage in (self, before))
+        if "busy_seconds" not in now[0]:  # an older server, whose account is not worth much
+            return {"device_busy": None, "batch_rows_mean": None}
         busy = [new["busy_seconds"] - old["busy_seconds"] for new, old in zip(now, then, strict=True)]
         done = self.health["performance"], before.health["performance"]
         rows, batches = (done[0][name] - done[1][name] for name in ("total_requests", "total_batches"))
@@ -125,6 +130,12 @@ class Usage:
             "gap_ms": [device["gap_ms"] for device in now],
             "resources": [device["resources"] for device in now if "resources" in device],
         }
+
+
+def _g2p_calls(url: str) -> tuple[float, float]:
+    answer = httpx.get(f"{url}/metrics", trust_env=False, timeout=60)
+    found = dict(line.split(" ") for line in answer.text.splitlines() if line.startswith("tts_g2p_time_seconds_"))
+    return float(found.get("tts_g2p_time_seconds_sum", 0)), float(found.get("tts_g2p_time_seconds_count", 0))
 
 
 def _shares(process: Process, before: Process | None, seconds: float) -> dict[str, Any]:

@@ -46,6 +46,7 @@ TIMEOUT_SHARE = 0.25
 # For an engine that takes a second call: how long before the predicted end of a batch the next one is formed. This is
 # enough to have its rows there in time, however busy the event loop is; formed earlier, it would miss later arrivals.
 FORM_AHEAD = 0.003  # seconds
+FORM_AHEAD_ERROR = 0.08  # of the running batch's time: by so much a prediction is often wrong
 FORM_AHEAD_SHARE = 0.5  # of the running batch's time, at most
 
 
@@ -157,7 +158,8 @@ class Device:
         if self.idle:
             return -math.inf
         last = self.costs.batch_seconds(self.running[-1].cost)
-        return self._predicted_end() - min(FORM_AHEAD, FORM_AHEAD_SHARE * last)
+        ahead = max(FORM_AHEAD, FORM_AHEAD_ERROR * last)
+        return self._predicted_end() - min(ahead, FORM_AHEAD_SHARE * last)
 
     def start(self) -> None:
         self._threads()

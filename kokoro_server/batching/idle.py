@@ -13,7 +13,7 @@ from kokoro_server.engine.protocol import HasBackgroundWork
 logger = logging.getLogger(__name__)
 
 IDLE_SECONDS = 1.0  # without a batch, after which it begins
-PAUSE_SECONDS = 0.1  # between two steps: a batch that arrives seldom meets one
+PAUSE_SECONDS = 0.02  # between two steps: a batch that arrives waits for the end of one, or of none
 
 
 class IdleWork:

@@ -30,8 +30,8 @@ from kokoro_server.errors import KokoroError, SetupError
 from kokoro_server.g2p import languages
 from kokoro_server.g2p.child import G2PChild
 from kokoro_server.g2p.client import G2PClient
+from kokoro_server.listening import bind
 from kokoro_server.machine import available_cores
-from kokoro_server.serving import bind
 
 MIN_PYTHON = (3, 11)
 NEEDED_BYTES = 1_000_000_000  # the weights, and while they are converted the model files too

@@ -10,10 +10,10 @@ import sys
 from asyncio.subprocess import PIPE, Process
 from collections import deque
 from dataclasses import dataclass
-from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Literal
 
+from kokoro_server.child_environment import python_path
 from kokoro_server.degraded import Condition, Reason
 from kokoro_server.errors import G2PUnavailable, KokoroError, SetupError
 from kokoro_server.g2p.client import RETRY_AFTER, G2PClient
@@ -22,7 +22,6 @@ log = logging.getLogger(__name__)
 
 State = Literal["starting", "running", "restarting", "stopped"]
 
-_PACKAGE_ROOT = Path(__file__).parents[2]
 _LOG_TAIL_LINES = 20  # of the child's log, for the error message when it cannot start
 
 
@@ -211,8 +210,3 @@ async def _read_line(stream: asyncio.StreamReader) -> bytes:
         return end.partial
     except asyncio.LimitOverrunError as overrun:
         return await stream.read(overrun.consumed)
-
-
-def python_path() -> str:
-    """So that the child runs the same code as this process, wherever it was imported from."""
-    return os.pathsep.join(filter(None, (str(_PACKAGE_ROOT), os.environ.get("PYTHONPATH"))))

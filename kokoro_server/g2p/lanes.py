@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-TEXTS_PER_TURN = 4  # a call that has no more is done at once, and answered sooner than if it took turns in the middle
+TEXTS_PER_TURN = 8  # a call that has no more is answered sooner than if others had their turn in the middle of it
 Outcome = bytes | str  # a conversion as JSON, or why there is none
 _CONTROL_CHARACTERS = re.compile(r"[\x00-\x08\x0e-\x1f\x7f]")  # espeak takes \x00 for the end of the text
 

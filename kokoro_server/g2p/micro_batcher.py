@@ -126,7 +126,8 @@ class MicroBatcher:
             if len(batch) == 1:
                 _fail(batch, error)
                 return
-            await asyncio.gather(*(self._resolve([request]) for request in batch))
+            for request in batch:
+                await self._resolve([request])
         except Exception as error:
             _fail(batch, error)
         else:

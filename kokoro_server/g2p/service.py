@@ -71,7 +71,8 @@ def create_app(converter: Converter | None = None, *, max_text_length: int = sch
     async def convert_batch(request: schemas.BatchRequest, http: Request) -> Response:
         """The phonemes of several texts, in order: of one language, or of a language for each.
 
-        All or nothing: a text that cannot be accepted makes this a 4xx that names it, such as `texts.3`.
+        All or nothing: a text that cannot be accepted makes this a 4xx that names it, such as `texts.3`. The header
+        `X-G2P-Workers` tells how many texts are converted at once.
         """
         texts = list(zip(request.texts, _languages(request), strict=True))
         for index, text in enumerate(request.texts):

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+WARMUP_TEXT = "The first text takes longer than the others."
 CORES_PER_WORKER = 4  # one for the worker, the others for synthesis
 CORES_PER_WORKER_BESIDE_GPU = 2  # the other for HTTP: a GPU speaks as much as three workers or four can read
 MAX_WORKERS = 8
@@ -147,6 +148,8 @@ def _serve(
     for resource in inherited:
         resource.close()
     languages = tuple(phonemizers)
+    for language in languages:  # the first text takes several times as long: memory that was shared is copied
+        run_phonemizer(phonemizers[language], language, WARMUP_TEXT)
     while message := requests.recv(_MAX_REQUEST):
         number, index = _REQUEST.unpack_from(message)
         language = languages[index]

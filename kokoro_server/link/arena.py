@@ -5,13 +5,13 @@ from __future__ import annotations
 import contextlib
 import mmap
 import os
-import tempfile
 from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kokoro_server.engine.protocol import Pcm16, Result
+from kokoro_server.link.board import anonymous_file
 from kokoro_server.link.wire import INLINE, PCM16, OutcomeHead
 
 Sample = TypeVar("Sample", np.float32, np.int16)
@@ -103,16 +103,6 @@ class ArenaView:
 
     def close(self) -> None:
         self._memory.close()
-
-
-def anonymous_file(size: int) -> int:
-    if hasattr(os, "memfd_create"):
-        fd = os.memfd_create("kokoro-audio")
-    else:
-        with tempfile.TemporaryFile() as file:
-            fd = os.dup(file.fileno())
-    os.ftruncate(fd, size)
-    return fd
 
 
 def _bytes(samples: NDArray[Sample]) -> memoryview | bytes:

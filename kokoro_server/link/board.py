@@ -6,12 +6,12 @@ import json
 import mmap
 import os
 import struct
+import tempfile
 import zlib
 from typing import Any
 
-from kokoro_server.link.arena import anonymous_file
-
-SLOT_BYTES = 1 << 24  # of which only what is used takes memory; a thousand API keys are 200 KB of metrics
+SUPERVISOR, ENGINE, FIRST_FRONT = 0, 1, 2  # slots
+SLOT_BYTES = 1 << 24  # of which only what is used takes memory; a thousand API keys are 150 KB of metrics
 CELLS = 8  # numbers of a slot that others read at once; what is published may be a second old
 CELLS_AT = 16
 TEXTS_AT = CELLS_AT + 8 * CELLS
@@ -97,3 +97,14 @@ class Slot:
     @staticmethod
     def _start(version: int) -> int:
         return TEXTS_AT + (version % 2) * TEXT_BYTES
+
+
+def anonymous_file(size: int) -> int:
+    """A descriptor of memory that has no name, so that none is left over."""
+    if hasattr(os, "memfd_create"):
+        fd = os.memfd_create("kokoro-server")
+    else:
+        with tempfile.TemporaryFile() as file:
+            fd = os.dup(file.fileno())
+    os.ftruncate(fd, size)
+    return fd

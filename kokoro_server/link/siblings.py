@@ -12,13 +12,12 @@ from typing import Any
 from kokoro_server import degraded
 from kokoro_server.degraded import Condition, Degradation, Reason
 from kokoro_server.errors import G2PUnavailable
-from kokoro_server.link.board import Board, Slot
+from kokoro_server.link.board import FIRST_FRONT, SUPERVISOR, Board, Slot
 from kokoro_server.metrics import Metrics, accumulated
 from kokoro_server.siblings import Cell, Family, Siblings
 
 log = logging.getLogger(__name__)
 
-SUPERVISOR, ENGINE, FIRST_FRONT = 0, 1, 2  # slots of the board
 PUBLISH_INTERVAL = 1.0  # seconds
 REFRESH_TIMEOUT = 0.25  # seconds; a process that is being restarted does not answer
 REFRESH_POLL = 0.002

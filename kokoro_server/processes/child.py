@@ -13,6 +13,7 @@ import socket
 import sys
 import threading
 import time
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any, TextIO
@@ -30,22 +31,18 @@ ORPHAN_GRACE = 15.0  # seconds that a process without a supervisor gets to end b
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m kokoro_server.processes.child", description=__doc__)
     parser.add_argument("role", choices=("engine", "front"))
-    parser.add_argument("--number", type=int, default=0, help="which of the fronts it is")
     parser.add_argument("--board", type=int, required=True, help="descriptor of the board")
     parser.add_argument("--listener", type=int, help="descriptor of the socket that fronts listen on")
     parser.add_argument("--link", type=Path, required=True, help="path of the engine process's socket")
     parser.add_argument("--load", default=LOADER, help="what loads the model")
     options = parser.parse_args()
-    # The supervisor's first line. What follows is nothing, until it ends.
+    # The supervisor's first line. A front gets a second one; what follows is nothing, until the supervisor ends.
     settings: Settings = pickle.loads(base64.b64decode(sys.stdin.buffer.readline()))  # noqa: S301
-    name = f"front-{options.number + 1}" if options.role == "front" else options.role
-    logs.configure(settings.log_level, name)
     # Only what the supervisor reads may appear on standard output, whatever a library prints there.
     report = os.fdopen(os.dup(sys.stdout.fileno()), "w")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
-    _exit_with_supervisor()
     try:
-        _run(settings, options, report)
+        (_run_front if options.role == "front" else _run_engine)(settings, options, report)
     except KokoroError as error:
         _tell(report, {"error": error.message})
         sys.stderr.write(f"kokoro-server: {error.message}\n")
@@ -53,20 +50,27 @@ def main() -> int:
     return 0
 
 
-def _run(settings: Settings, options: argparse.Namespace, report: TextIO) -> None:
-    def on_ready() -> None:
-        _tell(report, {"ready": True})
+def _run_front(settings: Settings, options: argparse.Namespace, report: TextIO) -> None:
+    from kokoro_server.processes import front
 
-    board = Board(options.board)
-    if options.role == "front":
-        from kokoro_server.processes import front
+    # It may be a spare, and learn only much later which of the fronts it is.
+    if not (line := sys.stdin.buffer.readline()):
+        return
+    number = int(line)
+    logs.configure(settings.log_level, f"front-{number + 1}")
+    _exit_with_supervisor()
+    listener = socket.socket(fileno=options.listener)
+    told = partial(_tell, report, {"ready": True})
+    run_on_loop(front.serve(settings, number, Board(options.board), options.link, listener, told))
 
-        listener = socket.socket(fileno=options.listener)
-        run_on_loop(front.serve(settings, options.number, board, options.link, listener, on_ready))
-    else:
-        from kokoro_server.processes import engine
 
-        run_on_loop(engine.serve(settings, loader_named(options.load), board, options.link, on_ready))
+def _run_engine(settings: Settings, options: argparse.Namespace, report: TextIO) -> None:
+    from kokoro_server.processes import engine
+
+    logs.configure(settings.log_level, "engine")
+    _exit_with_supervisor()
+    told = partial(_tell, report, {"ready": True})
+    run_on_loop(engine.serve(settings, loader_named(options.load), Board(options.board), options.link, told))
 
 
 def loader_named(name: str) -> Any:

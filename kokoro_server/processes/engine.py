@@ -17,9 +17,9 @@ from kokoro_server.daemon_thread import in_daemon_thread
 from kokoro_server.engine.loader import LoadedModel
 from kokoro_server.errors import EngineUnavailable
 from kokoro_server.event_loop import freeze_heap, trim_when_quiet
-from kokoro_server.link.board import Board
+from kokoro_server.link.board import ENGINE, Board
 from kokoro_server.link.server import LinkServer
-from kokoro_server.link.siblings import ENGINE, Publisher
+from kokoro_server.link.siblings import Publisher
 from kokoro_server.metrics import Metrics
 
 log = logging.getLogger(__name__)

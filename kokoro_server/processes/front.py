@@ -21,9 +21,9 @@ from kokoro_server.batching.policy import BatchingOptions
 from kokoro_server.config import Settings
 from kokoro_server.degraded import Condition
 from kokoro_server.engine.voices import VoiceBook
-from kokoro_server.link.board import Board
+from kokoro_server.link.board import FIRST_FRONT, Board
 from kokoro_server.link.client import RemoteQueue, SharedLimits
-from kokoro_server.link.siblings import FIRST_FRONT, BoardSiblings, Publisher, SharedG2P
+from kokoro_server.link.siblings import BoardSiblings, Publisher, SharedG2P
 from kokoro_server.link.wire import Kind
 from kokoro_server.metrics import Metrics
 from kokoro_server.parts import Parts

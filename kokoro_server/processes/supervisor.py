@@ -10,18 +10,19 @@ import socket
 import tempfile
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from kokoro_server.api.guard.middleware import configured_keys
 from kokoro_server.config import Settings
 from kokoro_server.errors import ConfigError, EngineUnavailable, KokoroError
-from kokoro_server.g2p.child import G2PChild
-from kokoro_server.link.board import Board
-from kokoro_server.link.siblings import ENGINE, FIRST_FRONT, SUPERVISOR
+from kokoro_server.link.board import ENGINE, FIRST_FRONT, SUPERVISOR, Board
+from kokoro_server.listening import SHUTDOWN_GRACE, SIGNALS, listen_socket, log_ready
+from kokoro_server.processes.launch import Spare, launch
 from kokoro_server.processes.worker import Worker
-from kokoro_server.serving import SHUTDOWN_GRACE, SIGNALS, listen_socket, log_ready
-from kokoro_server.text.lexicon import Lexicon
+
+if TYPE_CHECKING:
+    from kokoro_server.g2p.child import G2PChild
 
 log = logging.getLogger(__name__)
 
@@ -49,10 +50,9 @@ class Supervisor:
         loop = asyncio.get_running_loop()
         for number in SIGNALS:
             loop.add_signal_handler(number, self._on_signal, number)
-        _check_files(self._settings)
         with (
             listen_socket(self._settings) as listener,
-            tempfile.TemporaryDirectory(prefix="kokoro-server-", ignore_cleanup_errors=True) as folder,
+            tempfile.TemporaryDirectory(prefix="kokoro-", ignore_cleanup_errors=True) as folder,
         ):
             async with self._running(listener, Path(folder) / "engine"):
                 await self._stop.wait()
@@ -63,47 +63,46 @@ class Supervisor:
     @asynccontextmanager
     async def _running(self, listener: socket.socket, link: Path) -> AsyncIterator[None]:
         board = Board.create(FIRST_FRONT + self._fronts_wanted)
+        arguments = ("--board", str(board.fd), "--link", str(link))
+        launch_engine = partial(launch, "engine", (*arguments, "--load", self._load), (board.fd,), self._settings)
+        listening = ("--listener", str(listener.fileno()))
+        shared = (board.fd, listener.fileno())
+        spare = Spare(partial(launch, "front", (*arguments, *listening), shared, self._settings))
         async with AsyncExitStack() as stack:
             stack.callback(board.close)
-            common = ("--board", str(board.fd), "--link", str(link))
-            g2p = None
-            if not self._settings.g2p_url:
-                g2p = G2PChild(log_level=self._settings.log_level, workers=self._settings.g2p_workers)
-                stack.push_async_callback(g2p.stop)
-            engine = Worker(
-                "engine",
-                ("engine", *common, "--load", self._load),
-                (board.fd,),
-                self._settings,
-                board.slots[ENGINE],
-                on_hopeless=self._give_up,
-            )
+            engine = Worker("engine", launch_engine, board.slots[ENGINE], on_hopeless=self._give_up)
             stack.push_async_callback(engine.stop, ENGINE_GRACE)
-            fronts = [self._front(number, board, common, listener) for number in range(self._fronts_wanted)]
-            stack.push_async_callback(_stop_all, fronts)
-            self._workers = [engine, *fronts]
+            self._workers = [engine]
+            await engine.spawn()  # the model takes longest; what this process imports below, it imports meanwhile
+            g2p = _checked(self._settings)
+            if g2p:
+                stack.push_async_callback(g2p.stop)
+            stack.push_async_callback(spare.stop)
+            for number in range(self._fronts_wanted):
+                slot = board.slots[FIRST_FRONT + number]
+                self._workers.append(Worker(f"front-{number + 1}", spare.launch, slot, number=number))
+            stack.push_async_callback(_stop_all, self._workers[1:])
             publishing = asyncio.create_task(self._publish(board, g2p))
             stack.callback(publishing.cancel)
-            starting = asyncio.create_task(_start_all(g2p, self._workers))
-            stopping = asyncio.create_task(self._stop.wait())
-            await asyncio.wait({starting, stopping}, return_when=asyncio.FIRST_COMPLETED)
-            stopping.cancel()
-            if starting.done():
-                _raise_first(starting)
+            if await self._start(g2p):
+                for front in self._workers[1:]:
+                    front.launch = spare.take
+                spare.fill()
                 log_ready(listener)
-            else:
-                starting.cancel()
-                await asyncio.wait({starting})
             yield
 
-    def _front(self, number: int, board: Board, common: tuple[str, ...], listener: socket.socket) -> Worker:
-        return Worker(
-            f"front-{number + 1}",
-            ("front", *common, "--number", str(number), "--listener", str(listener.fileno())),
-            (board.fd, listener.fileno()),
-            self._settings,
-            board.slots[FIRST_FRONT + number],
-        )
+    async def _start(self, g2p: G2PChild | None) -> bool:
+        """Start everything at once. False if a signal came before it was done."""
+        starting = asyncio.create_task(_start_all(g2p, self._workers))
+        stopping = asyncio.create_task(self._stop.wait())
+        await asyncio.wait({starting, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        stopping.cancel()
+        if starting.done():
+            _raise_first(starting)
+            return True
+        starting.cancel()
+        await asyncio.wait({starting})
+        return False
 
     def _on_signal(self, _number: int) -> None:
         self._signals += 1
@@ -138,11 +137,19 @@ class Supervisor:
         return state
 
 
-def _check_files(settings: Settings) -> None:
-    """Fronts read them too, but a mistake is told before anything slow happens."""
+def _checked(settings: Settings) -> G2PChild | None:
+    """The G2P service to start, if any. Mistakes in files that fronts will read are told before anything slow happens.
+
+    What is imported here takes a second, in which the engine process is already at work.
+    """
+    from kokoro_server.api.guard.middleware import configured_keys
+    from kokoro_server.app import g2p_child
+    from kokoro_server.text.lexicon import Lexicon
+
     configured_keys(settings)
     if settings.lexicon_path:
         Lexicon.load(settings.lexicon_path)
+    return g2p_child(settings)
 
 
 async def _start_all(g2p: G2PChild | None, workers: list[Worker]) -> None:

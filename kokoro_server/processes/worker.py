@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-import base64
 import contextlib
 import json
 import logging
-import os
-import pickle
 import signal
-import sys
 import time
-from asyncio.subprocess import PIPE, Process
+from asyncio.subprocess import Process
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from kokoro_server.config import Settings
 from kokoro_server.errors import SetupError
-from kokoro_server.g2p.child import python_path
 from kokoro_server.link.board import Slot
+from kokoro_server.processes.launch import Launch, send
 
 log = logging.getLogger(__name__)
 
@@ -40,25 +35,23 @@ class RestartPolicy:
 
 
 class Worker:
-    """`arguments` are for `processes.child`, `fds` the descriptors that it gets. It shows itself alive in its slot."""
+    """`launch` starts it; one that does not know yet which it is gets its `number`. It shows itself in its slot."""
 
     def __init__(
         self,
         name: str,
-        arguments: tuple[str, ...],
-        fds: tuple[int, ...],
-        settings: Settings,
+        launch: Launch,
         slot: Slot,
         *,
+        number: int | None = None,
         on_hopeless: Callable[[str], object] = lambda _reason: None,
         policy: RestartPolicy | None = None,
     ) -> None:
         self.name = name
         self.state: State = "stopped"
         self.restarts = 0
-        self._arguments = arguments
-        self._fds = fds
-        self._settings = settings
+        self.launch = launch
+        self._number = number
         self._slot = slot
         self._on_hopeless = on_hopeless
         self._policy = policy or RestartPolicy()
@@ -71,6 +64,11 @@ class Worker:
 
     def facts(self) -> dict[str, Any]:
         return {"name": self.name, "pid": self.pid, "state": self.state, "restarts": self.restarts}
+
+    async def spawn(self) -> None:
+        """Start the process. `start` then waits for it."""
+        self.state = "starting"
+        self._process = await self.launch()
 
     async def start(self) -> None:
         """Returns when it is ready. Raises SetupError if it ends instead."""
@@ -92,27 +90,19 @@ class Worker:
                 self._process.send_signal(number)
 
     async def _launch(self) -> None:
-        self._process = process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-P", "-m", "kokoro_server.processes.child", *self._arguments),
-            stdin=PIPE,
-            stdout=PIPE,
-            env=os.environ | {"PYTHONPATH": python_path()},
-            pass_fds=self._fds,
-            start_new_session=True,  # a Ctrl-C in the terminal reaches only the supervisor
-        )
+        if self._process is None:
+            self._process = await self.launch()
         try:
-            await self._await_ready(process)
+            await self._await_ready(self._process)
         except BaseException:
             await self._end(0)
             raise
         self.state = "running"
 
     async def _await_ready(self, process: Process) -> None:
-        assert process.stdin
         assert process.stdout
-        with contextlib.suppress(ConnectionError):  # it has ended: what it says of that comes below
-            process.stdin.write(base64.b64encode(pickle.dumps(self._settings)) + b"\n")
-            await process.stdin.drain()
+        if self._number is not None:
+            await send(process, str(self._number).encode())
         line = await process.stdout.readline()
         if not line:
             raise SetupError(f"the process {self.name} ended with status {await process.wait()} before it was ready")
@@ -126,6 +116,7 @@ class Worker:
             status = await self._wait_until_down()
             if time.monotonic() - launched > self._policy.backoff_reset:
                 backoff = self._policy.first_backoff
+            self._process = None
             self.state = "restarting"
             log.error("process ended name=%s status=%s, restarting", self.name, status)
             backoff = await self._relaunch(backoff)
@@ -178,5 +169,4 @@ class Worker:
         except TimeoutError:
             self.signal(signal.SIGKILL)
             await process.wait()
-        if process.stdin:
-            process.stdin.close()
+        self._process = None

@@ -15,6 +15,7 @@ from kokoro_server.config import Settings
 from kokoro_server.engine.loader import LoadedModel
 from kokoro_server.engine.protocol import Limits, Result, Row
 from tests import backends, tiny
+from tests.batching.doubles import until
 
 PATIENCE = 60.0  # seconds
 PHONEMES = "wˈʌn, tˈu, θɹˈi, fˈɔɹ."
@@ -73,6 +74,7 @@ async def test_nobody_waits_for_the_rows_of_others(tmp_path: Path) -> None:
 
         clips = [ask("/tts", seed) for seed in range(4)]
         await waiting(client, 3)
+        await until(lambda: engine.rows, patience=PATIENCE)  # its thread may not have come so far
         begun = engine.rows[0]
         stream = ask("/tts/stream", 9)
         await waiting(client, 4)

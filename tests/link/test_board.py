@@ -9,8 +9,8 @@ import pytest
 
 from kokoro_server.degraded import Condition, Reason
 from kokoro_server.errors import G2PUnavailable
-from kokoro_server.link.board import HEAD, TEXT_BYTES, Board, Slot
-from kokoro_server.link.siblings import FIRST_FRONT, SUPERVISOR, BoardSiblings, Publisher, SharedG2P
+from kokoro_server.link.board import FIRST_FRONT, HEAD, SUPERVISOR, TEXT_BYTES, Board, Slot
+from kokoro_server.link.siblings import BoardSiblings, Publisher, SharedG2P
 from kokoro_server.metrics import Metrics
 from kokoro_server.siblings import Cell
 

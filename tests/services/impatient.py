@@ -5,13 +5,13 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
-from kokoro_server import logs, serving
+from kokoro_server import listening, logs, serving
 from kokoro_server.app import create_app
 from kokoro_server.config import Settings
 from tests import tiny
 
 serving.PING_INTERVAL = 0.5
-serving.UNREAD_GRACE = 5.0
+listening.UNREAD_GRACE = 5.0
 
 if __name__ == "__main__":
     settings = Settings.load(dotenv=None)

@@ -25,7 +25,8 @@ def phonemize(text: str) -> G2PResult:
     cue, _, argument = text.partition(" ")
     match cue:
         case "wait":  # for the file, which another text may make
-            while not Path(argument).exists():
+            parent = os.getppid()
+            while not Path(argument).exists() and os.getppid() == parent:  # a killed service leaves no worker behind
                 time.sleep(0.005)
         case "touch":
             Path(argument).touch()
