@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
@@ -13,7 +12,7 @@ from kokoro_server import degraded
 from kokoro_server.degraded import Condition, Degradation, Reason
 from kokoro_server.errors import G2PUnavailable
 from kokoro_server.link.board import FIRST_FRONT, SUPERVISOR, Board, Slot
-from kokoro_server.metrics import Metrics, accumulated
+from kokoro_server.metrics import Metrics, accumulated, left_over
 from kokoro_server.siblings import Cell, Family, Siblings
 
 log = logging.getLogger(__name__)
@@ -109,6 +108,12 @@ class SharedG2P:
         return facts
 
 
+def retire(slot: Slot) -> None:
+    """Leave of a process that has ended what its successor goes on from, and nothing that was true of it alone."""
+    slot.clear_cells()
+    slot.publish({"metrics": left_over(slot.read().get("metrics", ()))})
+
+
 class Publisher:
     """Shows the others what this process counts and suffers.
 
@@ -134,8 +139,6 @@ class Publisher:
             for each in degraded.current(self.conditions)
         ]
         document = {
-            "pid": os.getpid(),
-            "at": time.monotonic(),
             "metrics": self._metrics.families(),
             "degraded": conditions,
             **self._more(),

@@ -9,8 +9,8 @@ import pytest
 
 from kokoro_server.degraded import Condition, Reason
 from kokoro_server.errors import G2PUnavailable
-from kokoro_server.link.board import FIRST_FRONT, HEAD, SUPERVISOR, TEXT_BYTES, Board, Slot
-from kokoro_server.link.siblings import BoardSiblings, Publisher, SharedG2P
+from kokoro_server.link.board import ENGINE, FIRST_FRONT, HEAD, SUPERVISOR, TEXT_BYTES, Board, Slot
+from kokoro_server.link.siblings import BoardSiblings, Publisher, SharedG2P, retire
 from kokoro_server.metrics import Metrics
 from kokoro_server.siblings import Cell
 
@@ -122,8 +122,28 @@ def test_a_process_with_too_many_metrics_still_shows_that_it_lives(
 ) -> None:
     monkeypatch.setattr("kokoro_server.link.board.TEXT_BYTES", 2000)
     Publisher(board.slots[FIRST_FRONT], Metrics()).publish()
-    assert board.slots[FIRST_FRONT].read()["pid"] == os.getpid()
+    assert board.slots[FIRST_FRONT].read()["metrics"] == []
     assert "too many" in caplog.text
+
+
+def test_of_a_process_that_ended_only_what_it_counted_is_shown(board: Board) -> None:
+    metrics = Metrics()
+    metrics.watch_device("cuda:0", running=lambda: 3.0, up=lambda: 1.0)
+    metrics.requests.labels("/tts", "ok").inc(2)
+    broken = Condition(Reason.GPU_MEMORY)
+    broken.set("little is free")
+    publisher = Publisher(board.slots[ENGINE], metrics)
+    publisher.conditions = [broken]
+    publisher.publish()
+    board.slots[ENGINE].cells[Cell.STREAMS] = 5
+    retire(board.slots[ENGINE])
+    seen = BoardSiblings(board, FIRST_FRONT)
+    text = Metrics().render(seen.metrics()).decode()
+    assert 'tts_requests_total{endpoint="/tts",outcome="ok"} 2.0' in text
+    assert 'tts_device_up{device="cuda:0"} 0.0' in text
+    assert 'tts_device_rows_running{device="cuda:0"} 0.0' in text
+    assert seen.degradations() == []
+    assert board.slots[ENGINE].cells[Cell.STREAMS] == 0
 
 
 def test_one_scrape_shows_the_sum_of_all(board: Board) -> None:
