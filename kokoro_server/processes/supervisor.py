@@ -58,6 +58,8 @@ class Supervisor:
             async with self._running(listener, Path(folder) / "engine"):
                 await self._stop.wait()
                 log.info("stopping")
+                for worker in self._workers:
+                    worker.restart_no_more()
         if self._failure:
             raise self._failure
 

@@ -78,11 +78,16 @@ class Worker:
 
     async def stop(self, seconds: float) -> None:
         """Ask it to end; returns when it has, or has been killed after so long."""
+        self.restart_no_more()
+        if self._keeper:
+            await asyncio.wait({self._keeper})
+        await self._end(seconds)
+
+    def restart_no_more(self) -> None:
+        """It may end by itself from here on: a service manager tells all processes at once to end."""
         self.state = "stopped"
         if self._keeper:
             self._keeper.cancel()
-            await asyncio.wait({self._keeper})
-        await self._end(seconds)
 
     def signal(self, number: int) -> None:
         if self._process and self._process.returncode is None:

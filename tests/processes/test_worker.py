@@ -53,6 +53,16 @@ async def test_one_that_shows_no_sign_of_life_is_replaced(worker: Worker, board:
     assert board.slots[0].cells[Cell.STREAMS] == 0  # nobody counts streams of a process that is gone
 
 
+async def test_one_that_ends_while_the_server_stops_is_not_started_again(worker: Worker) -> None:
+    process = worker._process
+    assert process
+    worker.restart_no_more()
+    process.kill()
+    await process.wait()
+    await asyncio.sleep(0.3)
+    assert worker.restarts == 0
+
+
 async def test_nobody_is_killed_because_all_were_stopped_for_a_while(worker: Worker, board: Board) -> None:
     first = worker.pid
     board.slots[0].publish({})
