@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import sys
 import time
-from asyncio.subprocess import PIPE, Process
+from asyncio.subprocess import DEVNULL, PIPE, Process
 from collections.abc import AsyncIterator, Callable
+from pathlib import Path
 
 import pytest
 
@@ -42,6 +43,15 @@ async def worker(board: Board) -> AsyncIterator[Worker]:
     await worker.start()
     yield worker
     await worker.stop(PATIENCE)
+
+
+async def test_a_process_whose_supervisor_is_gone_before_it_begins_ends_quietly(tmp_path: Path) -> None:
+    arguments = ("engine", "--board", "0", "--link", str(tmp_path))
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "kokoro_server.processes.child", *arguments), stdin=DEVNULL, stderr=PIPE
+    )
+    _, told = await process.communicate()
+    assert told == b""
 
 
 async def test_one_that_shows_no_sign_of_life_is_replaced(worker: Worker, board: Board) -> None:
