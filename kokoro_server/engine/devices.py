@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -19,6 +19,9 @@ from kokoro_server.engine.sticky import sticky_error
 from kokoro_server.engine.torch_engine import TorchEngine
 from kokoro_server.errors import ConfigError, SetupError
 from kokoro_server.machine import thread_count
+
+if TYPE_CHECKING:
+    from kokoro_server.engine.cuda.engine import CudaEngine
 
 log = logging.getLogger(__name__)
 
@@ -79,7 +82,7 @@ def on_cuda(model: Any, device: torch.device, options: CudaOptions, engines_on_d
         limits = options.max_graphs, options.max_pinned_bytes
         engine = CudaEngine(model, device, wanted, options.memory_fraction, engines_on_device, *limits)
         try:
-            engine.compile_kernels()
+            _compile_ahead(engine)
             engine.synthesize([warmup_row()])
         except torch.cuda.OutOfMemoryError:
             raise
@@ -92,6 +95,18 @@ def on_cuda(model: Any, device: torch.device, options: CudaOptions, engines_on_d
             return engine
         del engine  # the other one needs its memory
         return TorchEngine.without_kernels(model, device, precision, trouble)
+
+
+def _compile_ahead(engine: CudaEngine) -> None:
+    """Compile all kernels beside each other. If that fails, each is compiled when it is first needed."""
+    try:
+        engine.compile_kernels()
+    except torch.cuda.OutOfMemoryError:
+        raise
+    except Exception as error:
+        if sticky_error(error):
+            raise
+        log.warning("kernels could not be compiled ahead, so this start takes longer", exc_info=True)
 
 
 def kernel_trouble(device: torch.device) -> str | None:

@@ -1,9 +1,12 @@
 from __future__ import annotations
 
+import pytest
+
 from benchmarks import crowd_bench
 from tests.servers import Server
 
 
+@pytest.mark.slow
 async def test_what_it_finds(tiny_server: Server) -> None:
     found = await crowd_bench.measure({"this": tiny_server.url}, rounds=1)
     crowd, stream = found["this"]["four_clients"], found["this"]["stream"]

@@ -39,6 +39,7 @@ def common(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return [*files, "--rounds", "1", "--batches", ""]
 
 
+@pytest.mark.slow
 def test_contenders_take_turns_and_one_that_cannot_run_is_named(
     common: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -63,6 +64,7 @@ def test_rounds_can_be_added_to_a_file(common: list[str], tmp_path: Path, monkey
     }
 
 
+@pytest.mark.slow
 def test_batches_are_measured_against_the_plain_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     engine = tiny_model.torch_engine()
     monkeypatch.setattr(engine_batches, "VOICES", ("af_heart",))

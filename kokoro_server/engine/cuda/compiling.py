@@ -10,10 +10,9 @@ from contextvars import ContextVar
 from functools import partial
 from typing import Any
 
-import torch
 import triton
 
-_compiled: ContextVar[list[Any] | None] = ContextVar("compiled", default=None)
+_only_compiling: ContextVar[bool] = ContextVar("only_compiling", default=False)
 
 
 class Kernel:
@@ -23,9 +22,9 @@ class Kernel:
         self._function = triton.jit(function, do_not_specialize=do_not_specialize)
 
     def __getitem__(self, grid: tuple[int, ...]) -> Callable[..., Any]:
-        if (compiled := _compiled.get()) is None:
-            return self._function[grid]
-        return lambda *args, **options: compiled.append(self._function.warmup(*args, grid=grid, **options))
+        if _only_compiling.get():
+            return partial(self._function.warmup, grid=grid)
+        return self._function[grid]
 
 
 def kernel(*any_integer: str) -> Callable[[Callable[..., None]], Kernel]:
@@ -39,24 +38,13 @@ def kernel(*any_integer: str) -> Callable[[Callable[..., None]], Kernel]:
 
 @contextmanager
 def only_compiling(threads: int) -> Iterator[None]:
-    """Have kernels that are launched in here compiled and not run. At the end, all of them are, and are loaded.
+    """Have kernels that are launched in here compiled and not run. At the end, all of them are.
 
-    Most of a compilation runs without the interpreter's lock; its end, and that of the launcher in C which each kind of
-    kernel needs, in a process of its own.
+    Most of a compilation runs without the interpreter's lock, and its end in a process of its own.
     """
-    device, compiled = torch.cuda.current_device(), []
-    with ThreadPoolExecutor(threads, "kokoro-compile") as pool:
-        with triton.AsyncCompileMode(pool):
-            token = _compiled.set(compiled)
-            try:
-                yield
-            finally:
-                _compiled.reset(token)
-        kernels = {id(found): found for found in compiled}.values()  # each is launched many times
-        list(pool.map(partial(_load, device), kernels))
-
-
-def _load(device: int, found: Any) -> None:
-    with torch.cuda.device(device):
-        made = found.result() if hasattr(found, "result") else found
-        _ = made.run  # makes the launcher and loads the kernel
+    with ThreadPoolExecutor(threads, "kokoro-compile") as pool, triton.AsyncCompileMode(pool):
+        token = _only_compiling.set(True)
+        try:
+            yield
+        finally:
+            _only_compiling.reset(token)

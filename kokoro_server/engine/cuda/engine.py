@@ -133,7 +133,6 @@ class CudaEngine(TorchEngine):
         super().warmup()
         with memory.explain_errors(self.model.placement.device), torch.inference_mode(), self._on_stream():
             try:
-                torch.cuda.empty_cache()  # of what the weights were made from
                 for shape in self._shapes.first():
                     for _ in range(RUNS_TO_CAPTURE):
                         self._run_dummies(shape)
@@ -179,8 +178,7 @@ class CudaEngine(TorchEngine):
             self._io.frames.fill_(1)
         if not captured:
             step = self._text_step if kind == "text" else self._decode_step
-            with CAPTURE_LOCK:
-                self._graphs.run_eagerly(lambda: step(rows, size))
+            self._graphs.run_eagerly(lambda: step(rows, size))
         elif kind == "text":
             self._run_text(rows, size)
         else:

@@ -55,7 +55,7 @@ class GraphPool:
 
     def __init__(self) -> None:
         self.id = torch.cuda.graph_pool_handle()
-        self._held = False
+        self._held_on: int | None = None  # the device, once it has been used
 
     @contextlib.contextmanager
     def allocating(self) -> Iterator[None]:
@@ -66,14 +66,18 @@ class GraphPool:
             yield
         finally:
             torch._C._cuda_endAllocateToPool(device, self.id)
-            if self._held:
+            if self._held_on is not None:
                 torch._C._cuda_releasePool(device, self.id)
-            self._held = True  # until `close`: nothing can use a pool any more that nothing has used for a moment
+            self._held_on = device  # until `close`: nothing can use a pool again that was unused for a moment
 
     def close(self) -> None:
-        if self._held:
-            torch._C._cuda_releasePool(torch.cuda.current_device(), self.id)
-            self._held = False
+        device, self._held_on = self._held_on, None
+        if device is not None:
+            torch._C._cuda_releasePool(device, self.id)
+
+    def __del__(self) -> None:
+        with contextlib.suppress(Exception):  # torch itself may have gone before, at the end of the process
+            self.close()
 
     def _begin(self, device: int) -> None:
         torch._C._cuda_beginAllocateCurrentThreadToPool(device, self.id)
