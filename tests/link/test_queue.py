@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import math
+import random
 import socket
 from collections.abc import AsyncIterator, Callable
 from contextlib import aclosing
@@ -363,4 +365,39 @@ async def test_deadlines_hold_while_the_engine_process_hangs(pair: Pair, monkeyp
     pair.queue.release()
     assert name_of((await patient).result) == 2
     await until(lambda: front.ready and not front.condition.current)
+    await until(lambda: pair.server.arena.used == 0)
+
+
+async def test_whoever_leaves_at_whatever_moment_leaves_nothing_behind(pair: Pair) -> None:
+    one, two = await pair.front(), await pair.front()
+    chance = random.Random(5)
+
+    async def visit(number: int) -> None:
+        front = chance.choice((one, two))
+        with contextlib.suppress(TimeoutError, TooBusy):
+            async with asyncio.timeout(chance.random() * 0.05):
+                async with front.admission():
+                    await asyncio.sleep(chance.random() * 0.01)
+                await front.submit(make_row(number), voice="af_heart")
+
+    for start in range(0, 200, 20):
+        await asyncio.gather(*(visit(number) for number in range(start, start + 20)))
+    for front in (one, two):
+        assert name_of((await front.submit(make_row(7), voice="af_heart")).result) == 7
+        assert front._link
+        await until(lambda front=front: not front._link._waiting)  # type: ignore[misc]
+    await until(lambda: pair.server.arena.used == 0)
+    state = pair.queue.snapshot()["queue_status"]
+    assert (pair.waiting, state["on_their_way"], state["callers"]) == (0, 0, 0)
+    for connection in pair.server.connections:
+        assert not connection._rows and not connection._admissions and not connection._blocks  # noqa: PT018
+
+
+async def test_a_front_that_dies_with_audio_in_its_hands_takes_no_memory_along(pair: Pair) -> None:
+    front = await pair.front()
+    assert front._link
+    front._link.send = lambda _message: None  # type: ignore[method-assign]
+    await front.submit(make_row(1), voice="af_heart")
+    assert pair.server.arena.used
+    await front.stop()
     await until(lambda: pair.server.arena.used == 0)
