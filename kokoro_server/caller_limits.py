@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections import Counter, OrderedDict
 from collections.abc import Callable
+from functools import partial
 from typing import Protocol
 
 from kokoro_server.errors import RateLimited, TooManyAtOnce
@@ -75,11 +76,10 @@ class Limits:
 class CallerLimits(Protocol):
     """`Limits`, wherever they are counted."""
 
-    async def enter(self, caller: str) -> None: ...
+    async def enter(self, caller: str) -> Callable[[], None]:
+        """Returns what is to be called when the request ends."""
 
     async def count(self, caller: str) -> None: ...
-
-    def leave(self, caller: str) -> None: ...
 
 
 class LocalLimits:
@@ -87,10 +87,10 @@ class LocalLimits:
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
-        self.leave = limits.leave
 
-    async def enter(self, caller: str) -> None:
+    async def enter(self, caller: str) -> Callable[[], None]:
         self._limits.enter(caller)
+        return partial(self._limits.leave, caller)
 
     async def count(self, caller: str) -> None:
         self._limits.count(caller)

@@ -179,10 +179,18 @@ def merged(processes: Sequence[Sequence[Family]]) -> list[Family]:
 
 
 def accumulated(families: Sequence[Family]) -> list[Family]:
-    """Those that only grow, without what belongs to one process."""
-    return [
-        family for family in families if family[1] in ("counter", "histogram") and not family[0].startswith("process")
+    """Those that only grow."""
+    return [family for family in families if family[1] in ("counter", "histogram")]
+
+
+def left_over(families: Sequence[Family]) -> list[Family]:
+    """What a process that has ended leaves: what it has counted, and nothing in use."""
+    gauges = [family for family in families if family[1] == "gauge" and not family[0].startswith("process")]
+    nothing: list[Family] = [
+        (name, kind, documentation, [(sample, labels, 0.0) for sample, labels, _ in samples])
+        for name, kind, documentation, samples in gauges
     ]
+    return accumulated(families) + nothing
 
 
 def _together(sample: str) -> Callable[[float, float], float]:

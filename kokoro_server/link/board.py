@@ -7,16 +7,18 @@ import mmap
 import os
 import struct
 import tempfile
+import zlib
 from typing import Any
 
 SUPERVISOR, ENGINE, FIRST_FRONT = 0, 1, 2  # slots
-SLOT_BYTES = 1 << 20
+SLOT_BYTES = 1 << 24  # of which only what is used takes memory; a thousand API keys are 150 KB of metrics
 CELLS = 8  # numbers of a slot that others read at once; what is published may be a second old
 CELLS_AT = 16
 TEXTS_AT = CELLS_AT + 8 * CELLS
 TEXT_BYTES = (SLOT_BYTES - TEXTS_AT) // 2
 VERSION = struct.Struct("<Q")  # counts what was published: the last one is in the first text or, if odd, the second
-LENGTH = struct.Struct("<I")
+HEAD = struct.Struct("<II")  # bytes of a text, its checksum
+ATTEMPTS = 100  # to read a document that changes meanwhile
 
 
 class Board:
@@ -59,24 +61,30 @@ class Slot:
 
     def publish(self, document: dict[str, Any]) -> None:
         text = json.dumps(document).encode()
-        if len(text) > TEXT_BYTES - LENGTH.size:
+        if len(text) > TEXT_BYTES - HEAD.size:
             raise ValueError(f"{len(text)} bytes are too many for the board")
         version = self.version + 1
         start = self._start(version)
-        self._bytes[start + LENGTH.size : start + LENGTH.size + len(text)] = text
-        LENGTH.pack_into(self._bytes, start, len(text))
+        self._bytes[start + HEAD.size : start + HEAD.size + len(text)] = text
+        HEAD.pack_into(self._bytes, start, len(text), zlib.crc32(text))
         VERSION.pack_into(self._bytes, 0, version)
 
     def read(self) -> dict[str, Any]:
         """What was published last; empty if nothing was. Do not change it."""
-        while (version := self.version) != self._read[0]:
-            start = self._start(version)
-            text = bytes(
-                self._bytes[start + LENGTH.size : start + LENGTH.size + LENGTH.unpack_from(self._bytes, start)[0]]
-            )
-            if self.version <= version + 1:  # else it may have been overwritten meanwhile
+        for _ in range(ATTEMPTS):
+            version = self.version
+            if version == self._read[0]:
+                break
+            if text := self._text(version):
                 self._read = version, json.loads(text)
         return self._read[1]
+
+    def _text(self, version: int) -> bytes | None:
+        """None if it is not whole: while it is read, the next but one may be written in its place."""
+        start = self._start(version) + HEAD.size
+        length, checksum = HEAD.unpack_from(self._bytes, start - HEAD.size)
+        text = bytes(self._bytes[start : start + length])
+        return text if zlib.crc32(text) == checksum else None
 
     def clear_cells(self) -> None:
         for index in range(CELLS):

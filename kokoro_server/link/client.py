@@ -17,7 +17,7 @@ from kokoro_server.batching.policy import BatchingOptions
 from kokoro_server.batching.speech_queue import Job, SpeechQueue
 from kokoro_server.degraded import Condition, Reason
 from kokoro_server.engine.protocol import Row
-from kokoro_server.errors import EngineUnavailable
+from kokoro_server.errors import EngineUnavailable, Expired
 from kokoro_server.link import wire
 from kokoro_server.link.arena import ArenaView
 from kokoro_server.link.wire import Frames, Kind, OutcomeHead, Submission
@@ -26,6 +26,8 @@ CONNECT_INTERVAL = 0.1  # seconds between two attempts to reach the engine proce
 CONNECT_TIMEOUT = 5.0
 STATE_TIMEOUT = 5.0
 RETRY_AFTER = 5.0  # seconds; an engine process that died needs as long, or some more
+WATCH_INTERVAL = 0.5  # seconds between two looks at whether the engine process has said anything
+SILENT_LOOKS = 6  # in vain, after which it counts as silent: it says something twice a second
 GONE = "the engine process has ended and is being restarted; try again"
 
 Answer = asyncio.Future[Any]
@@ -67,7 +69,7 @@ class RemoteQueue(SpeechQueue):
 
     @property
     def ready(self) -> bool:
-        return self._link is not None and bool(self._status["ready"])
+        return self._link is not None and not self._link.silent and bool(self._status["ready"])
 
     @property
     def max_rows(self) -> int:
@@ -82,7 +84,7 @@ class RemoteQueue(SpeechQueue):
 
     def device_states(self) -> dict[str, str]:
         devices: dict[str, str] = self._status["devices"]
-        return devices if self._link else dict.fromkeys(devices, "lost")
+        return devices if self._link and not self._link.silent else dict.fromkeys(devices, "lost")
 
     async def state(self) -> dict[str, Any]:
         try:
@@ -103,7 +105,7 @@ class RemoteQueue(SpeechQueue):
         number, link = next(self._numbers), self._connected()
         message = wire.admit(number, job.first_deadline, job.priority, job.caller, admitted=job.admitted)
         try:
-            await link.request(number, message)
+            await link.request(number, message, job.first_deadline)
             job.admitted = True
             yield
         finally:  # also when it was cancelled before the answer came
@@ -121,19 +123,32 @@ class RemoteQueue(SpeechQueue):
     ) -> asyncio.Future[Outcome]:
         link = self._connected()
         number = next(self._numbers)
-        future = link.request(number, Submission(number, row, voice, priority, deadline, owner).encode())
+        future = link.request(number, Submission(number, row, voice, priority, deadline, owner).encode(), deadline)
         future.add_done_callback(partial(link.cancel_if_abandoned, number))
         return future
 
     async def ask(self, kind: Kind, name: str = "") -> Any:
         """Send a request that is answered, and wait for that."""
         number = next(self._numbers)
-        return await self._connected().request(number, wire.named(kind, number, name))
+        return await self._connected().request(
+            number, wire.named(kind, number, name), self._default_deadline(Priority.NORMAL)
+        )
 
-    def tell(self, kind: Kind, name: str = "") -> None:
+    async def enter(self, caller: str) -> Callable[[], None]:
+        """Count a request for its caller's limits; returns what is to be called when it ends."""
+        number, link = next(self._numbers), self._connected()
+        leave = partial(link.send, wire.named(Kind.LEAVE, number))
+        try:
+            await link.request(number, wire.named(Kind.ENTER, number, caller), self._default_deadline(Priority.NORMAL))
+        except BaseException:  # also when it was cancelled before the answer came
+            leave()
+            raise
+        return leave
+
+    def tell(self, kind: Kind) -> None:
         """Send what has no answer, unless there is nobody any more to whom it would matter."""
         if self._link:
-            self._link.send(wire.named(kind, 0, name))
+            self._link.send(wire.named(kind, 0))
 
     def take_status(self, link: EngineConnection, status: dict[str, Any]) -> None:
         self.facts = status.pop("facts", self.facts)
@@ -156,11 +171,19 @@ class RemoteQueue(SpeechQueue):
                 await asyncio.sleep(CONNECT_INTERVAL)
                 continue
             try:
-                await link.closed
+                while not link.closed.done():
+                    await asyncio.wait({link.closed}, timeout=WATCH_INTERVAL)
+                    self._look_at(link)
             finally:
                 self._link = None
                 link.close()
             self.condition.set("the engine process has ended; until it is back, requests are answered with 503")
+
+    def _look_at(self, link: EngineConnection) -> None:
+        link.looks += 1
+        if link.silent:
+            self.condition.set("the engine process does not answer; it is restarted if that goes on")
+            link.expire(self.now())
 
     async def _connect(self) -> EngineConnection:
         loop = asyncio.get_running_loop()
@@ -198,8 +221,9 @@ class EngineConnection(asyncio.Protocol):
         self._queue = queue
         self._view = view
         self._frames = Frames()
-        self._waiting: dict[int, Answer] = {}
+        self._waiting: dict[int, tuple[Answer, float]] = {}  # with its deadline
         self._transport: asyncio.Transport | None = None
+        self.looks = 0  # at whether it says something, since it did
         self.closed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -208,12 +232,25 @@ class EngineConnection(asyncio.Protocol):
     def connection_lost(self, _error: Exception | None) -> None:
         self._transport = None
         waiting, self._waiting = self._waiting, {}
-        for answer in waiting.values():
+        for answer, _ in waiting.values():
             if not answer.done():
                 answer.set_exception(EngineUnavailable(GONE, retry_after=RETRY_AFTER))
         self._view.close()
         if not self.closed.done():
             self.closed.set_result(None)
+
+    @property
+    def silent(self) -> bool:
+        """Whether the engine process hangs, as it seems. By looks, not by the clock: this one may have been stopped."""
+        return self.looks >= SILENT_LOOKS
+
+    def expire(self, now: float) -> None:
+        """Fail what is past its deadline, in place of an engine process that does not come to it."""
+        late = [number for number, (_, deadline) in self._waiting.items() if deadline <= now]
+        for number in late:
+            if answer := self._pop(number):
+                answer.set_exception(Expired("the engine process does not answer; try again later", retry_after=5.0))
+                self.send(wire.named(Kind.CANCEL, number))
 
     def close(self) -> None:
         if self._transport:
@@ -223,13 +260,13 @@ class EngineConnection(asyncio.Protocol):
         if self._transport:
             self._transport.write(message)
 
-    def request(self, number: int, message: bytes) -> Answer:
-        """Send a message; the future is the answer with the same number."""
+    def request(self, number: int, message: bytes, deadline: float) -> Answer:
+        """Send a message; the future is the answer with the same number. It is the other side that keeps deadlines."""
         answer: Answer = asyncio.get_running_loop().create_future()
         if self._transport is None:
             answer.set_exception(EngineUnavailable(GONE, retry_after=RETRY_AFTER))
             return answer
-        self._waiting[number] = answer
+        self._waiting[number] = answer, deadline
         self._transport.write(message)
         return answer
 
@@ -239,6 +276,7 @@ class EngineConnection(asyncio.Protocol):
             self.send(wire.named(Kind.CANCEL, number))
 
     def data_received(self, data: bytes) -> None:
+        self.looks = 0
         for kind, body in self._frames.feed(data):
             if kind == Kind.OUTCOME:
                 self._take_outcome(OutcomeHead.decode(body))
@@ -261,7 +299,7 @@ class EngineConnection(asyncio.Protocol):
 
     def _pop(self, number: int) -> Answer | None:
         """Who waits for the answer of that number, if somebody still does."""
-        answer = self._waiting.pop(number, None)
+        answer, _ = self._waiting.pop(number, (None, 0.0))
         return answer if answer and not answer.done() else None
 
 
@@ -272,14 +310,13 @@ class SharedLimits:
         self._queue = queue
         self._limited = limited
 
-    async def enter(self, caller: str) -> None:
-        if self._limited:
-            await self._queue.ask(Kind.ENTER, caller)
+    async def enter(self, caller: str) -> Callable[[], None]:
+        return await self._queue.enter(caller) if self._limited else _nothing
 
     async def count(self, caller: str) -> None:
         if self._limited:
             await self._queue.ask(Kind.COUNT, caller)
 
-    def leave(self, caller: str) -> None:
-        if self._limited:
-            self._queue.tell(Kind.LEAVE, caller)
+
+def _nothing() -> None:
+    pass

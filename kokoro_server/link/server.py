@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import logging
 import socket
-from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from functools import partial
@@ -23,7 +22,8 @@ from kokoro_server.link.wire import Frames, Kind, OutcomeHead, Submission
 
 log = logging.getLogger(__name__)
 
-STATUS_INTERVAL = 0.5  # seconds between two looks at what fronts are told unasked
+STATUS_INTERVAL = 0.5  # seconds between two signs of life, which tell fronts what they do not ask for
+ACCEPT_PAUSE = 1.0  # seconds to wait for a free descriptor
 
 
 class LinkServer:
@@ -74,7 +74,12 @@ class LinkServer:
     async def _accept(self, listener: socket.socket) -> None:
         loop = asyncio.get_running_loop()
         while True:
-            connected, _ = await loop.sock_accept(listener)
+            try:
+                connected, _ = await loop.sock_accept(listener)
+            except OSError as error:
+                log.warning("no front can connect error=%r", error)
+                await asyncio.sleep(ACCEPT_PAUSE)
+                continue
             try:
                 socket.send_fds(connected, [b"A"], [self.arena.fd])
                 await loop.connect_accepted_socket(partial(FrontConnection, self), connected)
@@ -86,13 +91,11 @@ class LinkServer:
                 raise
 
     async def _tell_status(self) -> None:
-        told = self._status()
         while True:
             await asyncio.sleep(STATUS_INTERVAL)
-            if (status := self._status()) != told:
-                told = status
-                for connection in self.connections:
-                    connection.send(wire.document(Kind.STATUS, 0, status))
+            message = wire.document(Kind.STATUS, 0, self._status())
+            for connection in self.connections:
+                connection.send(message)
 
     def greeting(self) -> bytes:
         return wire.document(Kind.STATUS, 0, self._status() | {"facts": self._facts, "state": self.queue.snapshot()})
@@ -115,7 +118,7 @@ class FrontConnection(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._rows: dict[int, asyncio.Future[Outcome]] = {}
         self._admissions: dict[int, AbstractContextManager[None]] = {}
-        self._entered: Counter[str] = Counter()  # requests that count for a caller's limits
+        self._entered: dict[int, str] = {}  # requests that count for a caller's limits
         self._blocks: set[int] = set()  # of the arena, that it has not given back
         self._handlers: dict[int, Callable[[bytes], None]] = {
             Kind.SUBMIT: self._submit,
@@ -147,9 +150,8 @@ class FrontConnection(asyncio.Protocol):
             future.cancel()
         for admission in self._admissions.values():
             admission.__exit__(None, None, None)
-        for caller, requests in self._entered.items():
-            for _ in range(requests):
-                self._server.limits.leave(caller)
+        for caller in self._entered.values():
+            self._server.limits.leave(caller)
         for offset in self._blocks:
             self._server.arena.free(offset)
         self._admissions.clear()
@@ -198,8 +200,9 @@ class FrontConnection(asyncio.Protocol):
 
     def _release(self, body: bytes) -> None:
         offset, _ = wire.read_named(body)
-        self._blocks.discard(offset)
-        self._server.arena.free(offset)
+        if offset in self._blocks:
+            self._blocks.remove(offset)
+            self._server.arena.free(offset)
 
     def _admit(self, body: bytes) -> None:
         number, deadline, priority, admitted, caller = wire.read_admit(body)
@@ -217,7 +220,7 @@ class FrontConnection(asyncio.Protocol):
         number, caller = wire.read_named(body)
         with self._answering(number):
             self._server.limits.enter(caller)
-            self._entered[caller] += 1
+            self._entered[number] = caller
 
     def _count(self, body: bytes) -> None:
         number, caller = wire.read_named(body)
@@ -225,9 +228,8 @@ class FrontConnection(asyncio.Protocol):
             self._server.limits.count(caller)
 
     def _leave(self, body: bytes) -> None:
-        _, caller = wire.read_named(body)
-        if self._entered[caller]:
-            self._entered[caller] -= 1
+        number, _ = wire.read_named(body)
+        if (caller := self._entered.pop(number, None)) is not None:
             self._server.limits.leave(caller)
 
     def _tell_state(self, body: bytes) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import os
+import logging
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
@@ -12,8 +12,10 @@ from kokoro_server import degraded
 from kokoro_server.degraded import Condition, Degradation, Reason
 from kokoro_server.errors import G2PUnavailable
 from kokoro_server.link.board import FIRST_FRONT, SUPERVISOR, Board, Slot
-from kokoro_server.metrics import Metrics, accumulated
+from kokoro_server.metrics import Metrics, accumulated, left_over
 from kokoro_server.siblings import Cell, Family, Siblings
+
+log = logging.getLogger(__name__)
 
 PUBLISH_INTERVAL = 1.0  # seconds
 REFRESH_TIMEOUT = 0.25  # seconds; a process that is being restarted does not answer
@@ -106,6 +108,12 @@ class SharedG2P:
         return facts
 
 
+def retire(slot: Slot) -> None:
+    """Leave of a process that has ended what its successor goes on from, and nothing that was true of it alone."""
+    slot.clear_cells()
+    slot.publish({"metrics": left_over(slot.read().get("metrics", ()))})
+
+
 class Publisher:
     """Shows the others what this process counts and suffers.
 
@@ -130,12 +138,13 @@ class Publisher:
             {"reason": each.reason, "message": each.message, "since": each.since}
             for each in degraded.current(self.conditions)
         ]
-        self._slot.publish(
-            {
-                "pid": os.getpid(),
-                "at": time.monotonic(),
-                "metrics": self._metrics.families(),
-                "degraded": conditions,
-                **self._more(),
-            }
-        )
+        document = {
+            "metrics": self._metrics.families(),
+            "degraded": conditions,
+            **self._more(),
+        }
+        try:
+            self._slot.publish(document)
+        except ValueError as error:  # the sign of life must be shown, or the process is taken for one that hangs
+            log.error("the metrics of this process are not shown error=%s", error)
+            self._slot.publish(document | {"metrics": []})

@@ -37,7 +37,9 @@ def main() -> int:
     parser.add_argument("--load", default=LOADER, help="what loads the model")
     options = parser.parse_args()
     # The supervisor's first line. A front gets a second one; what follows is nothing, until the supervisor ends.
-    settings: Settings = pickle.loads(base64.b64decode(sys.stdin.buffer.readline()))  # noqa: S301
+    if not (line := sys.stdin.buffer.readline()):  # it has ended by now
+        return 1
+    settings: Settings = pickle.loads(base64.b64decode(line))  # noqa: S301
     # Only what the supervisor reads may appear on standard output, whatever a library prints there.
     report = os.fdopen(os.dup(sys.stdout.fileno()), "w")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import signal
 from collections.abc import Callable
@@ -20,9 +21,14 @@ from kokoro_server.event_loop import freeze_heap, trim_when_quiet
 from kokoro_server.link.board import ENGINE, Board
 from kokoro_server.link.server import LinkServer
 from kokoro_server.link.siblings import Publisher
+from kokoro_server.listening import SHUTDOWN_GRACE
 from kokoro_server.metrics import Metrics
 
 log = logging.getLogger(__name__)
+
+# Seconds that fronts get to end before this process does, so that what they have begun is spoken. The supervisor keeps
+# that order, but a service manager may tell all processes at once to end.
+FRONTS_GRACE = SHUTDOWN_GRACE + 2.0
 
 
 async def serve(
@@ -60,6 +66,8 @@ async def serve(
     on_ready()
     await stopping
     log.info("stopping")
+    if not lost:
+        await _until(lambda: not link.connections, FRONTS_GRACE)
     await queue.stop()
     await link.stop()
     for task in tasks:
@@ -73,6 +81,13 @@ async def _load(settings: Settings, load: Callable[[Settings], LoadedModel]) -> 
     model = await in_daemon_thread(lambda: load(settings))
     await in_daemon_thread(model.measure)
     return model
+
+
+async def _until(condition: Callable[[], bool], seconds: float) -> None:
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            while not condition():  # noqa: ASYNC110
+                await asyncio.sleep(0.05)
 
 
 def _facts(model: LoadedModel, queue: BatchQueue) -> dict[str, Any]:

@@ -50,7 +50,7 @@ class Front:
 
     def __init__(self, settings: Settings, number: int, board: Board, path: Path) -> None:
         self.queue = RemoteQueue(path, BatchingOptions.of(settings))
-        self.siblings = BoardSiblings(board, FIRST_FRONT + number, partial(self.queue.tell, Kind.REFRESH))
+        self.siblings = BoardSiblings(board, FIRST_FRONT + number, self._refresh)
         limited = bool(settings.rate_limit or settings.max_concurrent_requests)
         self.limits = SharedLimits(self.queue, limited=limited)
         self._settings = settings
@@ -81,6 +81,11 @@ class Front:
                     publisher.publish()
         finally:
             await self.queue.stop()
+
+    def _refresh(self) -> None:
+        """Let everyone show what is true now, this process too: what it tells must not be lost if it is killed."""
+        self.queue.publish()
+        self.queue.tell(Kind.REFRESH)
 
     def _model(self, facts: dict[str, Any]) -> RemoteModel:
         texts = {name: facts[name] for name in ("precision", "source", "backend", "compute", "kernels")}

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kokoro_server.config import Settings
-from kokoro_server.errors import ConfigError, EngineUnavailable, KokoroError
+from kokoro_server.errors import ConfigError, EngineUnavailable, KokoroError, SetupError
 from kokoro_server.link.board import ENGINE, FIRST_FRONT, SUPERVISOR, Board
 from kokoro_server.listening import SHUTDOWN_GRACE, SIGNALS, listen_socket, log_ready
 from kokoro_server.processes.launch import Spare, launch
@@ -29,6 +29,7 @@ log = logging.getLogger(__name__)
 POLL_INTERVAL = 0.1  # seconds, within which fronts learn where the G2P service is
 FRONT_GRACE = SHUTDOWN_GRACE + 5.0  # seconds to end
 ENGINE_GRACE = 10.0
+MAX_FOLDER = 70  # bytes of its name: with what is added, a socket's path has fewer than the 104 that macOS allows
 
 
 class Supervisor:
@@ -52,11 +53,13 @@ class Supervisor:
             loop.add_signal_handler(number, self._on_signal, number)
         with (
             listen_socket(self._settings) as listener,
-            tempfile.TemporaryDirectory(prefix="kokoro-", ignore_cleanup_errors=True) as folder,
+            _socket_folder() as folder,
         ):
             async with self._running(listener, Path(folder) / "engine"):
                 await self._stop.wait()
                 log.info("stopping")
+                for worker in self._workers:
+                    worker.restart_no_more()
         if self._failure:
             raise self._failure
 
@@ -135,6 +138,16 @@ class Supervisor:
             state["g2p"] = facts | ({"url": g2p.url} if is_up else {})
             state["processes"].append({"name": "g2p", "pid": g2p.pid, **facts})
         return state
+
+
+def _socket_folder() -> tempfile.TemporaryDirectory[str]:
+    """Where the engine process listens. The path of a socket must be short, whatever TMPDIR is."""
+    try:
+        usual = tempfile.gettempdir()
+        parent = usual if len(os.fsencode(usual)) <= MAX_FOLDER else "/tmp"  # noqa: S108 (what is made there is private)
+        return tempfile.TemporaryDirectory(prefix="kokoro-", dir=parent, ignore_cleanup_errors=True)
+    except OSError as error:
+        raise SetupError(f"no folder for temporary files can be used: {error} (TMPDIR)") from error
 
 
 def _checked(settings: Settings) -> G2PChild | None:

@@ -78,11 +78,16 @@ class Worker:
 
     async def stop(self, seconds: float) -> None:
         """Ask it to end; returns when it has, or has been killed after so long."""
+        self.restart_no_more()
+        if self._keeper:
+            await asyncio.wait({self._keeper})
+        await self._end(seconds)
+
+    def restart_no_more(self) -> None:
+        """It may end by itself from here on: a service manager tells all processes at once to end."""
         self.state = "stopped"
         if self._keeper:
             self._keeper.cancel()
-            await asyncio.wait({self._keeper})
-        await self._end(seconds)
 
     def signal(self, number: int) -> None:
         if self._process and self._process.returncode is None:
@@ -110,17 +115,21 @@ class Worker:
             raise SetupError(error)
 
     async def _keep(self) -> None:
+        from kokoro_server.link.siblings import retire  # here, as no process waits any more for what it imports
+
         backoff = self._policy.first_backoff
         while True:
             launched = time.monotonic()
             status = await self._wait_until_down()
-            if time.monotonic() - launched > self._policy.backoff_reset:
+            ended = time.monotonic()
+            if ended - launched > self._policy.backoff_reset:
                 backoff = self._policy.first_backoff
             self._process = None
+            retire(self._slot)
             self.state = "restarting"
             log.error("process ended name=%s status=%s, restarting", self.name, status)
             backoff = await self._relaunch(backoff)
-            log.info("process is back name=%s pid=%s seconds=%.1f", self.name, self.pid, time.monotonic() - launched)
+            log.info("process is back name=%s pid=%s seconds=%.1f", self.name, self.pid, time.monotonic() - ended)
 
     async def _relaunch(self, backoff: float) -> float:
         """Launch it until it starts, less and less often; returns the next backoff."""
@@ -143,19 +152,19 @@ class Worker:
         """Its exit status. One that hangs is killed."""
         assert self._process
         ended = asyncio.create_task(self._process.wait())
+        version, looks = self._slot.version, 0
         try:
             while not ended.done():
                 await asyncio.wait({ended}, timeout=self._policy.watch_interval)
-                if not ended.done() and (silent := self._silent_seconds()) > self._policy.hung:
+                # Looks count, not the clock: all processes may have been stopped for a while, as in a paused container.
+                looks = looks + 1 if self._slot.version == version else 0
+                version = self._slot.version
+                if not ended.done() and (silent := looks * self._policy.watch_interval) > self._policy.hung:
                     log.error("process hangs name=%s silent_s=%.0f, killing it", self.name, silent)
                     self.signal(signal.SIGKILL)
             return ended.result()
         finally:
             ended.cancel()
-
-    def _silent_seconds(self) -> float:
-        shown = self._slot.read()
-        return time.monotonic() - shown["at"] if shown.get("pid") == self.pid else 0.0
 
     async def _end(self, seconds: float) -> None:
         process = self._process

@@ -9,8 +9,8 @@ import pytest
 
 from kokoro_server.degraded import Condition, Reason
 from kokoro_server.errors import G2PUnavailable
-from kokoro_server.link.board import FIRST_FRONT, SUPERVISOR, TEXT_BYTES, Board
-from kokoro_server.link.siblings import BoardSiblings, Publisher, SharedG2P
+from kokoro_server.link.board import ENGINE, FIRST_FRONT, HEAD, SUPERVISOR, TEXT_BYTES, Board, Slot
+from kokoro_server.link.siblings import BoardSiblings, Publisher, SharedG2P, retire
 from kokoro_server.metrics import Metrics
 from kokoro_server.siblings import Cell
 
@@ -73,6 +73,28 @@ def test_a_reader_never_sees_half_a_document(board: Board) -> None:
     reader.close()
 
 
+def test_a_document_that_is_overwritten_while_it_is_read_is_not_taken(board: Board) -> None:
+    slot = board.slots[0]
+    slot.publish({"number": 1})
+
+    class Interrupted(Slot):
+        interrupted = False
+
+        @property
+        def version(self) -> int:
+            version = super().version
+            if not self.interrupted:  # the writer goes on, and is in the middle of a third one
+                self.interrupted = True
+                slot.publish({"number": 2})
+                start = slot._start(version + 2) + HEAD.size
+                slot._bytes[start : start + 8] = b'{"number'[::-1]
+            return version
+
+    reader = Interrupted(board._memory, 0)
+    assert reader.read() == {"number": 2}
+    reader.close()
+
+
 def test_counters_go_on_where_a_killed_process_left_them(board: Board) -> None:
     slot = board.slots[FIRST_FRONT]
     for _ in range(3):  # each a process that counts two requests and is killed
@@ -84,6 +106,44 @@ def test_counters_go_on_where_a_killed_process_left_them(board: Board) -> None:
     text = metrics.render().decode()
     assert 'tts_requests_total{endpoint="/tts",outcome="ok"} 6.0' in text
     assert "tts_request_seconds_count 3.0" in text
+
+
+def test_thousands_of_keys_have_room(board: Board) -> None:
+    metrics = Metrics()
+    for number in range(5000):
+        metrics.key_requests.labels(f"customer-{number:06}")
+    Publisher(board.slots[FIRST_FRONT], metrics).publish()
+    shown = {name: samples for name, _, _, samples in board.slots[FIRST_FRONT].read()["metrics"]}
+    assert len(shown["tts_key_requests"]) >= 5000
+
+
+def test_a_process_with_too_many_metrics_still_shows_that_it_lives(
+    board: Board, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("kokoro_server.link.board.TEXT_BYTES", 2000)
+    Publisher(board.slots[FIRST_FRONT], Metrics()).publish()
+    assert board.slots[FIRST_FRONT].read()["metrics"] == []
+    assert "too many" in caplog.text
+
+
+def test_of_a_process_that_ended_only_what_it_counted_is_shown(board: Board) -> None:
+    metrics = Metrics()
+    metrics.watch_device("cuda:0", running=lambda: 3.0, up=lambda: 1.0)
+    metrics.requests.labels("/tts", "ok").inc(2)
+    broken = Condition(Reason.GPU_MEMORY)
+    broken.set("little is free")
+    publisher = Publisher(board.slots[ENGINE], metrics)
+    publisher.conditions = [broken]
+    publisher.publish()
+    board.slots[ENGINE].cells[Cell.STREAMS] = 5
+    retire(board.slots[ENGINE])
+    seen = BoardSiblings(board, FIRST_FRONT)
+    text = Metrics().render(seen.metrics()).decode()
+    assert 'tts_requests_total{endpoint="/tts",outcome="ok"} 2.0' in text
+    assert 'tts_device_up{device="cuda:0"} 0.0' in text
+    assert 'tts_device_rows_running{device="cuda:0"} 0.0' in text
+    assert seen.degradations() == []
+    assert board.slots[ENGINE].cells[Cell.STREAMS] == 0
 
 
 def test_one_scrape_shows_the_sum_of_all(board: Board) -> None:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import math
+import random
+import socket
 from collections.abc import AsyncIterator, Callable
 from contextlib import aclosing
 from pathlib import Path
@@ -15,6 +18,7 @@ from kokoro_server.batching import BatchingOptions, BatchQueue, Priority
 from kokoro_server.caller_limits import Limits
 from kokoro_server.engine.protocol import Pcm16, Result
 from kokoro_server.errors import BadAudio, EngineUnavailable, Expired, RateLimited, TooBusy, TooManyAtOnce
+from kokoro_server.link import client
 from kokoro_server.link.arena import Arena
 from kokoro_server.link.client import RemoteQueue, SharedLimits
 from kokoro_server.link.server import LinkServer
@@ -266,12 +270,12 @@ async def test_limits_of_a_caller_hold_over_all_fronts(tmp_path: Path) -> None:
     await pair.start_engine(Limits(per_minute=3, at_once=2))
     one, two = [SharedLimits(await pair.front(), limited=True) for _ in range(2)]
     await one.enter("alice")
-    await two.enter("alice")
+    leave = await two.enter("alice")
     with pytest.raises(TooManyAtOnce):
         await one.enter("alice")
-    two.leave("alice")
-    await one.enter("alice")
-    one.leave("alice")
+    leave()
+    await until(lambda: pair.server.limits._running["alice"] == 1)
+    (await one.enter("alice"))()
     with pytest.raises(RateLimited):
         await two.enter("alice")
     await two.enter("bob")
@@ -291,3 +295,109 @@ async def test_status_follows_the_engine(pair: Pair) -> None:
     await until(lambda: not front.ready)
     with pytest.raises(EngineUnavailable):
         await front.submit(make_row(1), voice="af_heart", priority=Priority.BULK)
+
+
+async def test_a_front_that_dies_while_it_connects_keeps_no_other_one_out(pair: Pair) -> None:
+    for _ in range(3):
+        with socket.socket(socket.AF_UNIX) as doomed:
+            doomed.connect(str(pair.path))
+    async with asyncio.timeout(PATIENCE):
+        front = await pair.front()
+    assert name_of((await front.submit(make_row(3), voice="af_heart")).result) == 3
+
+
+async def test_who_enters_and_goes_before_the_answer_counts_no_longer(tmp_path: Path) -> None:
+    pair = Pair(tmp_path)
+    await pair.start_engine(Limits(per_minute=0, at_once=1))
+    limits = SharedLimits(await pair.front(), limited=True)
+    task = asyncio.create_task(limits.enter("alice"))
+    await asyncio.sleep(0)
+    task.cancel()
+    await asyncio.wait({task})
+    leave = await limits.enter("alice")
+    with pytest.raises(TooManyAtOnce):
+        await limits.enter("alice")
+    leave()
+    await pair.fronts[0].stop()
+    await pair.stop_engine()
+
+
+async def test_who_had_entered_before_a_restart_leaves_no_place_to_others(tmp_path: Path) -> None:
+    pair = Pair(tmp_path)
+    await pair.start_engine(Limits(per_minute=0, at_once=1))
+    front = await pair.front()
+    limits = SharedLimits(front, limited=True)
+    leave = await limits.enter("alice")
+    await pair.stop_engine()
+    await until(lambda: not front.ready)
+    await pair.start_engine(Limits(per_minute=0, at_once=1))
+    await until(lambda: front.ready)
+    await limits.enter("alice")
+    leave()  # a WebSocket, say, that has outlived the engine process
+    with pytest.raises(TooManyAtOnce):
+        await limits.enter("alice")
+    await front.stop()
+    await pair.stop_engine()
+
+
+async def test_deadlines_hold_while_the_engine_process_hangs(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client, "WATCH_INTERVAL", 0.02)
+    front = await pair.front()
+    pair.queue.hold()
+    deadline = front.now() + 0.3
+    waiting = asyncio.create_task(front.submit(make_row(1), voice="af_heart", deadline=deadline))
+    patient = asyncio.create_task(front.submit(make_row(2), voice="af_heart"))
+    await until(lambda: pair.waiting == 2)
+    (connection,) = pair.server.connections
+    assert connection._transport
+    connection._transport.pause_reading()  # as when it is stopped: it neither hears nor says anything
+    with monkeypatch.context() as hung:
+        hung.setattr(connection, "send", lambda _message: None)
+        with pytest.raises(Expired, match="does not answer"):
+            await waiting
+        with pytest.raises(Expired, match="does not answer"):
+            async with front.admission(front.job(deadline=front.now() + 0.1)):
+                pytest.fail("was admitted")
+        assert not front.ready
+        assert front.device_states() == {"double": "lost"}
+        assert front.condition.current
+    connection._transport.resume_reading()
+    pair.queue.release()
+    assert name_of((await patient).result) == 2
+    await until(lambda: front.ready and not front.condition.current)
+    await until(lambda: pair.server.arena.used == 0)
+
+
+async def test_whoever_leaves_at_whatever_moment_leaves_nothing_behind(pair: Pair) -> None:
+    one, two = await pair.front(), await pair.front()
+    chance = random.Random(5)
+
+    async def visit(number: int) -> None:
+        front = chance.choice((one, two))
+        with contextlib.suppress(TimeoutError, TooBusy):
+            async with asyncio.timeout(chance.random() * 0.05):
+                async with front.admission():
+                    await asyncio.sleep(chance.random() * 0.01)
+                await front.submit(make_row(number), voice="af_heart")
+
+    for start in range(0, 200, 20):
+        await asyncio.gather(*(visit(number) for number in range(start, start + 20)))
+    for front in (one, two):
+        assert name_of((await front.submit(make_row(7), voice="af_heart")).result) == 7
+        assert front._link
+        await until(lambda front=front: not front._link._waiting)  # type: ignore[misc]
+    await until(lambda: pair.server.arena.used == 0)
+    state = pair.queue.snapshot()["queue_status"]
+    assert (pair.waiting, state["on_their_way"], state["callers"]) == (0, 0, 0)
+    for connection in pair.server.connections:
+        assert not connection._rows and not connection._admissions and not connection._blocks  # noqa: PT018
+
+
+async def test_a_front_that_dies_with_audio_in_its_hands_takes_no_memory_along(pair: Pair) -> None:
+    front = await pair.front()
+    assert front._link
+    front._link.send = lambda _message: None  # type: ignore[method-assign]
+    await front.submit(make_row(1), voice="af_heart")
+    assert pair.server.arena.used
+    await front.stop()
+    await until(lambda: pair.server.arena.used == 0)

@@ -14,9 +14,11 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import numpy as np
 import pytest
 
 from tests import servers
+from tests.audio_files import decode
 from tests.servers import REAL, TINY, Server, alive, gone_within, running, say
 
 PATIENCE = 60.0  # seconds; a slow machine may be busy with other things
@@ -58,12 +60,15 @@ def front_of(response: httpx.Response, server: Server) -> str:
 
 
 def test_it_speaks_as_one_process_does(server: Server, tiny_server: Server) -> None:
-    for fields in ({"format": "pcm"}, {"format": "wav", "speed": 1.3}, {"format": "flac"}):
+    every: list[dict[str, Any]] = [{"format": "pcm"}, {"format": "wav", "speed": 1.3}, {"format": "flac"}]
+    for fields in every:
         for path in ("/tts", "/tts/stream"):
             body = {"text": "Hello there, [pause:0.2s] this is one text.", **fields}
             one, other = (httpx.post(each.url + path, json=body, timeout=60) for each in (server, tiny_server))
             assert (one.status_code, other.status_code) == (200, 200)
-            assert one.content == other.content
+            # Pieces that share a batch, or do not, as it happens, may differ in the last bit.
+            audio, expected = (decode(each.content, fields["format"]) for each in (one, other))
+            assert np.allclose(audio, expected, rtol=0, atol=3 / 2**15)
             for name in ("content-type", "x-audio-duration", "x-voice-used", "x-bypass-chunks", "x-batching-enabled"):
                 assert one.headers.get(name) == other.headers.get(name)
 
@@ -161,7 +166,8 @@ def test_a_drain_answers_what_has_begun(server: Server) -> None:
     with concurrent.futures.ThreadPoolExecutor(4) as pool:
         waiting = [pool.submit(say, server, text) for _ in range(4)]
         until(lambda: httpx.get(f"{server.url}/health/batching").json()["queue_status"]["running_rows"])
-        server.process.send_signal(signal.SIGTERM)
+        for pid in (server.process.pid, pids(server)["engine"]):  # a service manager may tell all at once
+            os.kill(pid, signal.SIGTERM)
         assert {each.result().status_code for each in waiting} == {200}
     assert server.process.wait(PATIENCE) == 0
     assert not [pid for pid in family if alive(pid)]

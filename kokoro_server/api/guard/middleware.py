@@ -78,8 +78,7 @@ class Guard:
                     await answer_preflight(headers, send)
                     return
             name = await self._identify(scope, headers)
-            if is_limited := _is_limited(scope):
-                await self._limits.enter(name)
+            leave = await self._limits.enter(name) if _is_limited(scope) else None
         except KokoroError as error:
             await self._refuse(error, scope, receive, send)
             return
@@ -92,8 +91,8 @@ class Guard:
             await self.app(scope, receive, send)
         finally:
             caller.reset(token)
-            if is_limited:
-                self._limits.leave(name)
+            if leave:
+                leave()
 
     async def _identify(self, scope: Scope, headers: Mapping[bytes, bytes]) -> str:
         """Whom the request is counted for."""
