@@ -121,6 +121,13 @@ async def serve(
     settings: Settings, number: int, board: Board, path: Path, listener: socket.socket, on_ready: Callable[[], None]
 ) -> None:
     """Answer requests until a signal."""
+    fronts = len(board.slots) - FIRST_FRONT
+    settings = settings.model_copy(update={"max_aac_encoders": share(settings.max_aac_encoders, number, fronts)})
     front = Front(settings, number, board, path)
     app = create_app(settings, front=front)
     await serving.serve(app, settings, partial(FrontServer, siblings=front.siblings, on_ready=on_ready), listener)
+
+
+def share(limit: int, number: int, fronts: int) -> int:
+    """A front's part of what all of them may have. Who waits in line does so in one process, so each has some."""
+    return max(1, (limit + fronts - 1 - number) // fronts)
