@@ -79,6 +79,7 @@ class Supervisor:
                 on_hopeless=self._give_up,
             )
             stack.push_async_callback(engine.stop, ENGINE_GRACE)
+            stack.callback(listener.close)  # when the fronts have ended: who connects then would wait in vain
             fronts = [self._front(number, board, common, listener) for number in range(self._fronts_wanted)]
             stack.push_async_callback(_stop_all, fronts)
             self._workers = [engine, *fronts]

@@ -179,6 +179,28 @@ def test_limits_hold_over_all_fronts_and_nothing_outlives_a_killed_supervisor(tm
         assert all(gone_within(pid, PATIENCE) for pid in family)
 
 
+@pytest.mark.slow
+def test_nobody_is_let_in_when_the_fronts_have_ended(tmp_path: Path) -> None:
+    """A connection that nobody would answer is refused, also while the engine process takes its time to end."""
+    with running(TINY, tmp_path / "log", **FORM) as server:
+        engine = pids(server)["engine"]
+        os.kill(engine, signal.SIGSTOP)
+        server.process.send_signal(signal.SIGTERM)
+
+        def is_refused() -> bool:
+            try:
+                httpx.get(f"{server.url}/health/live", timeout=1)
+            except httpx.ConnectError:
+                return True
+            except httpx.TransportError:
+                pass
+            return False
+
+        until(is_refused)
+        assert alive(engine)
+        assert server.process.wait(PATIENCE) == 0
+
+
 @pytest.mark.parametrize("setting", ["LEXICON_PATH", "API_KEYS_FILE"])
 def test_what_is_missing_is_told_in_one_line(tmp_path: Path, setting: str) -> None:
     process = servers.spawn(REAL, tmp_path / "log", **FORM, **{setting: str(tmp_path / "no such file")})
