@@ -48,6 +48,7 @@ class LinkServer:
         self.arena = arena or Arena()
         self.connections: set[FrontConnection] = set()
         self._facts = facts
+        self._told: dict[str, Any] = {}
         self._listener: socket.socket | None = None
         self._tasks: list[asyncio.Task[None]] = []
 
@@ -57,7 +58,7 @@ class LinkServer:
         listener.setblocking(False)
         listener.bind(str(path))
         listener.listen()
-        self._tasks = [asyncio.create_task(self._accept(listener)), asyncio.create_task(self._tell_status())]
+        self._tasks = [asyncio.create_task(self._accept(listener)), asyncio.create_task(self._keep_telling_status())]
 
     async def stop(self) -> None:
         for task in self._tasks:
@@ -85,14 +86,17 @@ class LinkServer:
                 connected.close()
                 raise
 
-    async def _tell_status(self) -> None:
-        told = self._status()
+    async def _keep_telling_status(self) -> None:
         while True:
+            self.tell_status()
             await asyncio.sleep(STATUS_INTERVAL)
-            if (status := self._status()) != told:
-                told = status
-                for connection in self.connections:
-                    connection.send(wire.document(Kind.STATUS, 0, status))
+
+    def tell_status(self) -> None:
+        """Tell all fronts, if it has changed."""
+        if (status := self._status()) != self._told:
+            self._told = status
+            for connection in self.connections:
+                connection.send(wire.document(Kind.STATUS, 0, status))
 
     def greeting(self) -> bytes:
         return wire.document(Kind.STATUS, 0, self._status() | {"facts": self._facts, "state": self.queue.snapshot()})
@@ -181,6 +185,7 @@ class FrontConnection(asyncio.Protocol):
         if error := future.exception():
             if not isinstance(error, KokoroError):
                 log.error("a row failed error=%r", error, exc_info=error)
+            self._server.tell_status()  # it may have failed with its device: whoever is told of the one sees the other
             self.send(wire.failure(number, error))
         elif self._transport:
             outcome = future.result()

@@ -291,3 +291,15 @@ async def test_status_follows_the_engine(pair: Pair) -> None:
     await until(lambda: not front.ready)
     with pytest.raises(EngineUnavailable):
         await front.submit(make_row(1), voice="af_heart", priority=Priority.BULK)
+
+
+async def test_whoever_is_told_of_a_lost_device_sees_it_lost(pair: Pair) -> None:
+    def lose(_rows: object) -> None:
+        raise RuntimeError("CUDA error: an illegal memory access was encountered")
+
+    front = await pair.front()
+    pair.engine.before = lose
+    with pytest.raises(EngineUnavailable):
+        await front.submit(make_row(1), voice="af_heart")
+    assert front.device_states() == {"double": "lost"}
+    assert not front.ready
