@@ -158,11 +158,21 @@ def test_a_drain_answers_what_has_begun(server: Server) -> None:
     family = servers.family(server.process.pid)
     assert len(family) >= 4
     text = "What has begun is spoken to its end. " * 10
-    with concurrent.futures.ThreadPoolExecutor(4) as pool:
+
+    def ask_until_refused() -> set[int]:
+        statuses = set()
+        with contextlib.suppress(httpx.ConnectError):  # any other error is a connection that nobody has answered
+            while True:
+                statuses.add(httpx.get(f"{server.url}/health/ready", timeout=30).status_code)
+        return statuses
+
+    with concurrent.futures.ThreadPoolExecutor(5) as pool:
         waiting = [pool.submit(say, server, text) for _ in range(4)]
         until(lambda: httpx.get(f"{server.url}/health/batching").json()["queue_status"]["running_rows"])
         server.process.send_signal(signal.SIGTERM)
+        asking = pool.submit(ask_until_refused)
         assert {each.result().status_code for each in waiting} == {200}
+        assert asking.result() <= {200, 503}
     assert server.process.wait(PATIENCE) == 0
     assert not [pid for pid in family if alive(pid)]
     assert not re.search("Traceback", server.lines())
