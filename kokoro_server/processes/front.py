@@ -88,6 +88,29 @@ class Front:
         return RemoteModel(tuple(facts["devices"]), voices, **texts, conditions=(self.queue.condition,))
 
 
+class ShownConnections(set[Any]):
+    """uvicorn's connections. The other fronts see at once how many there are: MAX_CONNECTIONS is for all together."""
+
+    def __init__(self, siblings: BoardSiblings) -> None:
+        super().__init__()
+        self._siblings = siblings
+
+    def add(self, connection: Any) -> None:
+        super().add(connection)
+        self._show()
+
+    def discard(self, connection: Any) -> None:
+        super().discard(connection)
+        self._show()
+
+    def remove(self, connection: Any) -> None:
+        super().remove(connection)
+        self._show()
+
+    def _show(self) -> None:
+        self._siblings.show(Cell.CONNECTIONS, len(self))
+
+
 class FrontServer(serving.Server):
     """Listens on a socket that it shares with the other fronts."""
 
@@ -97,6 +120,7 @@ class FrontServer(serving.Server):
         super().__init__(config, running)
         self._siblings = siblings
         self._on_ready = on_ready
+        self.server_state.connections = ShownConnections(siblings)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         assert sockets
@@ -111,10 +135,6 @@ class FrontServer(serving.Server):
             config=self.config, server_state=self.server_state, app_state=self.lifespan.state
         )
         return protocol
-
-    async def on_tick(self, counter: int) -> bool:
-        self._siblings.show(Cell.CONNECTIONS, len(self.server_state.connections))
-        return await super().on_tick(counter)
 
 
 async def serve(
