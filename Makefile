@@ -50,10 +50,11 @@ test-slow: $(VENV)/.dev
 	$(BIN)/kokoro-server assets fetch
 	$(BIN)/python -m pytest -m slow
 
-# The fault matrix at its full size, and its table.
+# The fault matrix at its full size, for both forms of the server, and its tables.
 test-faults: $(VENV)/.dev
 	rm -f faults.jsonl
 	FAULT_RESULTS=faults.jsonl FAULT_REQUESTS=5000 FAULT_IDLE=500 $(BIN)/python -m pytest tests/faults
+	SERVER_PROCESSES=2 FAULT_RESULTS=faults.jsonl FAULT_REQUESTS=5000 FAULT_IDLE=500 $(BIN)/python -m pytest tests/faults
 	$(BIN)/python -m tests.faults.results faults.jsonl > tests/faults/RESULTS.md
 
 # Every endpoint and format at random for 20 minutes.

@@ -152,7 +152,7 @@ class Settings(BaseSettings):
     paused takes nothing once its buffers are full."""
     max_aac_encoders: Annotated[int, integer(1, 1_000)] = setting("MAX_AAC_ENCODERS", 32)
     """Clips and streams in AAC that may be encoded at once, each by a process of about 45 MB. More wait in line, up to
-    QUEUE_TIMEOUT, and are then answered with 429."""
+    QUEUE_TIMEOUT, and are then answered with 429. Each of SERVER_PROCESSES has its share, and at least one."""
     max_connections: Annotated[int, integer(1, 1_000_000)] = setting("MAX_CONNECTIONS", 2000)
     """Connections that may be open, WebSockets included; requests on others are answered with 429 and Retry-After,
     probes and metrics as ever."""

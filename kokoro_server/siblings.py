@@ -18,6 +18,7 @@ class Cell(IntEnum):
 
     CONNECTIONS = 0
     STREAMS = 1
+    CLOSED = 2  # whether a front takes no connection any more
 
 
 class Siblings:

@@ -24,10 +24,12 @@ START_TIMEOUT = 300  # seconds; a loaded machine with two cores can be slow
 REAL = ("-m", "kokoro_server", "serve")
 TINY = ("-m", "tests.services.tiny")
 FAULTY = ("-m", "tests.services.faulty")
+SOAK = ("-m", "tests.services.soak")
 # SERVER_PROCESSES=2 in the environment makes all servers of the tests have so many fronts. What looks into a server's
 # own process then has nothing to see.
-in_one_process = pytest.mark.skipif(int(os.environ.get("SERVER_PROCESSES") or 1) > 1, reason="one process alone")
-SOAK = ("-m", "tests.services.soak")
+HAS_FRONTS = int(os.environ.get("SERVER_PROCESSES") or 1) > 1
+in_one_process = pytest.mark.skipif(HAS_FRONTS, reason="one process alone")
+with_fronts = pytest.mark.skipif(not HAS_FRONTS, reason="several processes alone: SERVER_PROCESSES=2")
 
 
 @dataclass
@@ -102,7 +104,8 @@ def family(pid: int) -> list[int]:
     found = [pid]
     for parent in found:
         for task in Path(f"/proc/{parent}/task").glob("*/children"):
-            found += map(int, task.read_text().split())
+            with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # it has ended
+                found += map(int, task.read_text().split())
     return found[1:]
 
 

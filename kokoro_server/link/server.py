@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import logging
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
@@ -23,6 +23,7 @@ from kokoro_server.link.wire import Frames, Kind, OutcomeHead, Submission
 log = logging.getLogger(__name__)
 
 STATUS_INTERVAL = 0.5  # seconds between two signs of life, which tell fronts what they do not ask for
+BLOCK_GRACE = 1.0  # seconds after the end of a link, after which its blocks of memory are used again
 ACCEPT_PAUSE = 1.0  # seconds to wait for a free descriptor
 
 
@@ -57,7 +58,7 @@ class LinkServer:
         listener.setblocking(False)
         listener.bind(str(path))
         listener.listen()
-        self._tasks = [asyncio.create_task(self._accept(listener)), asyncio.create_task(self._tell_status())]
+        self._tasks = [asyncio.create_task(self._accept(listener)), asyncio.create_task(self._keep_telling_status())]
 
     async def stop(self) -> None:
         for task in self._tasks:
@@ -65,6 +66,7 @@ class LinkServer:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         if self._listener:
             self._listener.close()
+            self._listener = None
         for connection in list(self.connections):
             connection.close()
         while self.connections:  # noqa: ASYNC110 (until what was written has been sent)
@@ -90,12 +92,20 @@ class LinkServer:
                 connected.close()
                 raise
 
-    async def _tell_status(self) -> None:
+    async def _keep_telling_status(self) -> None:
         while True:
+            self.tell_status()
             await asyncio.sleep(STATUS_INTERVAL)
-            message = wire.document(Kind.STATUS, 0, self._status())
-            for connection in self.connections:
-                connection.send(message)
+
+    def tell_status(self) -> None:
+        """Tell all fronts: that it comes at all is a sign of life."""
+        message = wire.document(Kind.STATUS, 0, self._status())
+        for connection in self.connections:
+            connection.send(message)
+
+    def free(self, blocks: Iterable[int]) -> None:
+        for offset in blocks if self._listener else ():
+            self.arena.free(offset)
 
     def greeting(self) -> bytes:
         return wire.document(Kind.STATUS, 0, self._status() | {"facts": self._facts, "state": self.queue.snapshot()})
@@ -152,8 +162,8 @@ class FrontConnection(asyncio.Protocol):
             admission.__exit__(None, None, None)
         for caller in self._entered.values():
             self._server.limits.leave(caller)
-        for offset in self._blocks:
-            self._server.arena.free(offset)
+        # It may still be reading what it was told before: a block must not hold another's audio by then.
+        asyncio.get_running_loop().call_later(BLOCK_GRACE, self._server.free, frozenset(self._blocks))
         self._admissions.clear()
         self._entered.clear()
         self._blocks.clear()
@@ -183,6 +193,7 @@ class FrontConnection(asyncio.Protocol):
         if error := future.exception():
             if not isinstance(error, KokoroError):
                 log.error("a row failed error=%r", error, exc_info=error)
+            self._server.tell_status()  # it may have failed with its device: whoever is told of the one sees the other
             self.send(wire.failure(number, error))
         elif self._transport:
             outcome = future.result()

@@ -40,6 +40,12 @@ class Acceptor:
         self._watch()
 
     def close(self) -> None:
+        self._siblings.show(Cell.CLOSED, 1)
+        if self._siblings.fewest(Cell.CLOSED):  # the last front: who has connected is answered, who comes later refused
+            while self._accept():
+                pass
+            with contextlib.suppress(OSError):
+                self._listener.shutdown(socket.SHUT_RDWR)
         if self._timer:
             self._timer.cancel()
         self._loop.remove_reader(self._listener)
@@ -66,15 +72,16 @@ class Acceptor:
 
         self._timer = self._loop.call_later(seconds, resume)
 
-    def _accept(self) -> None:
+    def _accept(self) -> bool:
+        """Whether there was a connection."""
         try:
             connected, _ = self._listener.accept()
         except (BlockingIOError, ConnectionAbortedError):  # another front has taken it, or its client has gone
-            return
+            return False
         except OSError as error:
             log.warning("no connection can be accepted error=%s", error)
             self._pause(SHORTAGE)
-            return
+            return False
         connected.setblocking(False)
         with contextlib.suppress(OSError):
             connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -82,6 +89,7 @@ class Acceptor:
         task = self._loop.create_task(self._connect(connected))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        return True
 
     async def _connect(self, connected: socket.socket) -> None:
         try:

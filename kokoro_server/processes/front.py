@@ -93,6 +93,29 @@ class Front:
         return RemoteModel(tuple(facts["devices"]), voices, **texts, conditions=(self.queue.condition,))
 
 
+class ShownConnections(set[Any]):
+    """uvicorn's connections. The other fronts see at once how many there are: MAX_CONNECTIONS is for all together."""
+
+    def __init__(self, siblings: BoardSiblings) -> None:
+        super().__init__()
+        self._siblings = siblings
+
+    def add(self, connection: Any) -> None:
+        super().add(connection)
+        self._show()
+
+    def discard(self, connection: Any) -> None:
+        super().discard(connection)
+        self._show()
+
+    def remove(self, connection: Any) -> None:
+        super().remove(connection)
+        self._show()
+
+    def _show(self) -> None:
+        self._siblings.show(Cell.CONNECTIONS, len(self))
+
+
 class FrontServer(serving.Server):
     """Listens on a socket that it shares with the other fronts."""
 
@@ -102,6 +125,7 @@ class FrontServer(serving.Server):
         super().__init__(config, running)
         self._siblings = siblings
         self._on_ready = on_ready
+        self.server_state.connections = ShownConnections(siblings)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         assert sockets
@@ -117,15 +141,18 @@ class FrontServer(serving.Server):
         )
         return protocol
 
-    async def on_tick(self, counter: int) -> bool:
-        self._siblings.show(Cell.CONNECTIONS, len(self.server_state.connections))
-        return await super().on_tick(counter)
-
 
 async def serve(
     settings: Settings, number: int, board: Board, path: Path, listener: socket.socket, on_ready: Callable[[], None]
 ) -> None:
     """Answer requests until a signal."""
+    fronts = len(board.slots) - FIRST_FRONT
+    settings = settings.model_copy(update={"max_aac_encoders": share(settings.max_aac_encoders, number, fronts)})
     front = Front(settings, number, board, path)
     app = create_app(settings, front=front)
     await serving.serve(app, settings, partial(FrontServer, siblings=front.siblings, on_ready=on_ready), listener)
+
+
+def share(limit: int, number: int, fronts: int) -> int:
+    """A front's part of what all of them may have. Who waits in line does so in one process, so each has some."""
+    return max(1, (limit + fronts - 1 - number) // fronts)

@@ -84,6 +84,7 @@ class Supervisor:
             for number in range(self._fronts_wanted):
                 slot = board.slots[FIRST_FRONT + number]
                 self._workers.append(Worker(f"front-{number + 1}", spare.launch, slot, number=number))
+            stack.callback(listener.close)  # when the fronts have ended: who connects then would wait in vain
             stack.push_async_callback(_stop_all, self._workers[1:])
             publishing = asyncio.create_task(self._publish(board, g2p))
             stack.callback(publishing.cancel)

@@ -20,12 +20,13 @@ from typing import Any
 
 import httpx
 
-from tests.servers import Server, assert_same_audio
+from tests.servers import HAS_FRONTS, Server, assert_same_audio
 
 PATIENCE = 240  # seconds; two slow cores may be busy with other tests
 PAUSE = 0.02  # seconds between a neighbour's requests
 # Phonemes: a neighbour must be well also when G2P is not.
 NEIGHBOUR = {"phonemes": "ðə nˈAbəɹ hˈɪɹz nˈʌθɪŋ ʌv ɪt.", "format": "pcm", "sample_format": "pcm_f32le"}
+BROKEN = (httpx.ReadError, httpx.WriteError, httpx.RemoteProtocolError)  # a connection that its peer has left
 NUMBER_IN_USE = re.compile(r"^tts_requests_(?:running|waiting)(?:\{[^}]*\})? (\S+)$", re.MULTILINE)
 
 
@@ -33,7 +34,8 @@ NUMBER_IN_USE = re.compile(r"^tts_requests_(?:running|waiting)(?:\{[^}]*\})? (\S
 class Fault:
     """One row of the matrix while it happens. A request that is sent is answered, or its client leaves, or it is lost.
 
-    A test may replace `server` by the one that was started after the fault had ended it.
+    A test may replace `server` by the one that was started after the fault had ended it. Where connections break, as
+    one does with its front, the client asks again.
     """
 
     server: Server
@@ -43,6 +45,7 @@ class Fault:
     sent: int = 0
     answered: int = 0
     abandoned: int = 0
+    breaks: bool = False
     heard: list[bytes] = field(default_factory=list)  # the neighbour's clips
 
     async def post(self, path: str = "/tts", headers: dict[str, str] | None = None, **body: Any) -> httpx.Response:
@@ -55,6 +58,11 @@ class Fault:
         except asyncio.CancelledError:
             self.abandoned += 1
             raise
+        except BROKEN:
+            if not self.breaks:
+                raise
+            self.abandoned += 1
+            return await self.post(path, headers, **body)
         self.answered += 1
         return answer
 
@@ -66,7 +74,17 @@ class Fault:
             await asyncio.sleep(0.02)
 
     async def get(self, path: str) -> httpx.Response:
-        return await self.client.get(f"{self.server.url}{path}")
+        try:
+            return await self.client.get(f"{self.server.url}{path}")
+        except BROKEN:
+            if not self.breaks:
+                raise
+            return await self.get(path)
+
+    async def pids(self) -> dict[str, int]:
+        """The server's processes, if it has several."""
+        processes = (await self.get("/health")).json().get("processes", ())
+        return {each["name"]: each["pid"] for each in processes if each["state"] == "running"}
 
     async def idle(self) -> None:
         """Wait until the server holds nothing of anybody's."""
@@ -111,7 +129,7 @@ class Fault:
         counts = {"sent": self.sent, "answered": self.answered, "abandoned": self.abandoned, "lost": lost}
         if path := os.environ.get("FAULT_RESULTS"):
             with Path(path).open("a", encoding="utf-8") as file:
-                file.write(json.dumps({"fault": self.name, "how": self.how, **counts}) + "\n")
+                file.write(json.dumps({"fault": self.name, "how": self.how, "has_fronts": HAS_FRONTS, **counts}) + "\n")
         assert lost == 0, counts
 
 
@@ -143,6 +161,14 @@ async def injected(server: Server, name: str, how: str, *, neighbour: Collection
         for heard in others:
             assert_same_audio(heard, alone)
         fault.record()
+
+
+async def restarted(fault: Fault, name: str, before: int) -> None:
+    """Wait until a process of the server with another pid is in the place of this one, and all is well."""
+    deadline = time.monotonic() + PATIENCE
+    while (await fault.pids()).get(name, before) == before or (await fault.get("/health")).json()["status"] != "ok":
+        assert time.monotonic() < deadline, fault.server.lines()[-2000:]
+        await asyncio.sleep(0.1)
 
 
 async def leave(tasks: Iterable[asyncio.Task[Any]]) -> None:

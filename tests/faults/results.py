@@ -15,10 +15,19 @@ HEAD = """\
 Each row is a fault in a real server process, or beside one, and a test in this folder. After each the same four checks
 are made from outside (`checks.py`): every request was answered, `/metrics` shows nothing queued or running, the next
 good request is 200, and a neighbour who spoke at the same time got the audio that it gets alone. Requests are
-*answered* with audio or with an error that says what is wrong; *left* are those whose client went away first.
+*answered* with audio or with an error that says what is wrong; *left* are those whose client went away first, or the
+front that it was connected to.
 
 To repeat: `make test-faults`; a soak of everything at random: `make test-soak`.
 """
+
+
+def report(rows: list[dict[str, Any]]) -> str:
+    sections = [HEAD]
+    for title, has_fronts in (("One process", False), ("Two fronts and an engine process", True)):
+        if of_form := [row for row in rows if row["has_fronts"] == has_fronts]:
+            sections.append(f"## {title}\n\n{table(of_form)}")
+    return "\n".join(sections)
 
 
 def table(rows: list[dict[str, Any]]) -> str:
@@ -29,7 +38,7 @@ def table(rows: list[dict[str, Any]]) -> str:
     counted = ("sent", "answered", "abandoned", "lost")
     lines += [_line(row["fault"], row["how"], [row[name] for name in counted]) for row in rows]
     lines.append(_line("**all**", f"{len(rows)} faults", [sum(row[name] for row in rows) for name in counted]))
-    return "\n".join([HEAD, where, "", *lines]) + "\n"
+    return "\n".join([where, "", *lines]) + "\n"
 
 
 def _line(fault: str, how: str, counts: list[int]) -> str:
@@ -38,4 +47,4 @@ def _line(fault: str, how: str, counts: list[int]) -> str:
 
 if __name__ == "__main__":
     written = Path(sys.argv[1]).read_text(encoding="utf-8").splitlines()
-    sys.stdout.write(table([json.loads(line) for line in written]))
+    sys.stdout.write(report([json.loads(line) for line in written]))

@@ -23,16 +23,14 @@ LONG = "".join(f"Number {n}. [pause:10s]" for n in range(20))
 
 def encoders(server: Server) -> set[int]:
     """The server's AAC encoders that are running."""
-    found = set()
-    for process in Path("/proc").glob("[0-9]*"):
-        try:
-            parent = int((process / "stat").read_text().rpartition(")")[2].split()[1])
-            command = (process / "cmdline").read_bytes()
-        except (FileNotFoundError, ProcessLookupError):
-            continue
-        if parent == server.process.pid and b"kokoro_server.audio.aac" in command:
-            found.add(int(process.name))
-    return found
+    return {pid for pid in servers.family(server.process.pid) if b"kokoro_server.audio.aac" in command(pid)}
+
+
+def command(pid: int) -> bytes:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    except (FileNotFoundError, ProcessLookupError):  # it has ended
+        return b""
 
 
 def wait_for(condition: Callable[[], object]) -> None:

@@ -1,13 +1,16 @@
-"""Rows of the fault matrix: a device that is lost, or hangs. Most end the server, so each test has its own."""
+"""Rows of the fault matrix: a device that is lost, or hangs. Most end the server, or its engine process,
+so each test has its own."""
 
 from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 import pytest
 
-from tests.faults.checks import PATIENCE, Fault, injected
+from tests.faults.checks import PATIENCE, Fault, injected, restarted
 from tests.faults.conftest import Start
 from tests.servers import Server
 from tests.services.faulty import HANGS, HUNG, LOST
@@ -16,10 +19,18 @@ PAIR = {"KOKORO_DEVICES": "cpu,cpu"}
 IMPATIENT = {"ENGINE_TIMEOUT": "4"}
 
 
-async def ended(fault: Fault) -> None:
-    """See the process end with status 1, as its supervisor does, who starts another."""
-    assert await asyncio.to_thread(fault.server.process.wait, PATIENCE) == 1
+@asynccontextmanager
+async def replaced(fault: Fault, faulty: Server) -> AsyncIterator[None]:
+    """See the process that has the device end in the block, or soon after, and another one take its place."""
+    engine = (await fault.pids()).get("engine")
+    yield
+    if engine:
+        await restarted(fault, "engine", engine)
+    else:
+        assert await asyncio.to_thread(fault.server.process.wait, PATIENCE) == 1
     assert "the device is lost" in fault.server.lines()
+    if not engine:  # whoever restarts it is not here
+        fault.server = faulty
 
 
 @pytest.mark.parametrize("devices", [pytest.param({}, marks=pytest.mark.slow), PAIR], ids=["one", "two"])
@@ -28,21 +39,21 @@ async def test_a_sticky_error_ends_the_process_for_a_restart(
 ) -> None:
     """CUDA allows nothing else, and one device of two shares the process."""
     name, how = f"sticky device error, {len(devices) + 1} device(s)", "an illegal memory access; then another process"
-    async with injected(start(**devices), name, how, neighbour=(200, 503)) as fault:
+    async with injected(start(**devices), name, how, neighbour=(200, 503)) as fault, replaced(fault, faulty):
         answer = await fault.post(text="Hello there.", speed=LOST)
         assert answer.status_code == 503
         assert answer.headers["retry-after"]
-        await ended(fault)
-        fault.server = faulty
 
 
 async def test_a_hang_of_the_only_device_ends_the_process_for_a_restart(start: Start, faulty: Server) -> None:
     how = f"a pass of {HUNG:g} s with ENGINE_TIMEOUT=4; then another process"
-    async with injected(start(**IMPATIENT), "forward hangs, one device", how, neighbour=(200, 503, 504)) as fault:
+    server = start(**IMPATIENT)
+    async with (
+        injected(server, "forward hangs, one device", how, neighbour=(200, 503, 504)) as fault,
+        replaced(fault, faulty),
+    ):
         answer = await fault.post(text="Hello there.", speed=HANGS)
         assert (answer.status_code, answer.json()["error"]["code"]) == (504, "deadline_exceeded")
-        await ended(fault)
-        fault.server = faulty
 
 
 async def test_a_device_of_two_that_hangs_and_returns_is_used_again(start: Start) -> None:

@@ -401,3 +401,30 @@ async def test_a_front_that_dies_with_audio_in_its_hands_takes_no_memory_along(p
     assert pair.server.arena.used
     await front.stop()
     await until(lambda: pair.server.arena.used == 0)
+
+
+async def test_whoever_is_told_of_a_lost_device_sees_it_lost(pair: Pair) -> None:
+    def lose(_rows: object) -> None:
+        raise RuntimeError("CUDA error: an illegal memory access was encountered")
+
+    front = await pair.front()
+    pair.engine.before = lose
+    with pytest.raises(EngineUnavailable):
+        await front.submit(make_row(1), voice="af_heart")
+    assert front.device_states() == {"double": "lost"}
+    assert not front.ready
+
+
+async def test_blocks_of_a_link_that_ended_hold_no_other_audio_yet(pair: Pair) -> None:
+    one, two = await pair.front(), await pair.front()
+    assert one._link
+    one._link.send = lambda _message: None  # type: ignore[method-assign]
+    await one.submit(make_row(1), voice="af_heart")
+    (block,) = pair.server.arena._taken
+    await one.stop()
+    await until(lambda: len(pair.server.connections) == 1)
+    places = []
+    put = pair.server.arena.put
+    pair.server.arena.put = lambda result: places.append(put(result)) or places[-1]  # type: ignore[method-assign,func-returns-value]
+    await two.submit(make_row(2), voice="af_heart")
+    assert block not in places

@@ -163,12 +163,22 @@ def test_a_drain_answers_what_has_begun(server: Server) -> None:
     family = servers.family(server.process.pid)
     assert len(family) >= 4
     text = "What has begun is spoken to its end. " * 10
-    with concurrent.futures.ThreadPoolExecutor(4) as pool:
+
+    def ask_until_refused() -> set[int]:
+        statuses = set()
+        with contextlib.suppress(httpx.ConnectError):  # any other error is a connection that nobody has answered
+            while True:
+                statuses.add(httpx.get(f"{server.url}/health/ready", timeout=30).status_code)
+        return statuses
+
+    with concurrent.futures.ThreadPoolExecutor(5) as pool:
         waiting = [pool.submit(say, server, text) for _ in range(4)]
         until(lambda: httpx.get(f"{server.url}/health/batching").json()["queue_status"]["running_rows"])
         for pid in (server.process.pid, pids(server)["engine"]):  # a service manager may tell all at once
             os.kill(pid, signal.SIGTERM)
+        asking = pool.submit(ask_until_refused)
         assert {each.result().status_code for each in waiting} == {200}
+        assert asking.result() <= {200, 503}
     assert server.process.wait(PATIENCE) == 0
     assert not [pid for pid in family if alive(pid)]
     assert not re.search("Traceback", server.lines())
@@ -183,6 +193,28 @@ def test_limits_hold_over_all_fronts_and_nothing_outlives_a_killed_supervisor(tm
         server.process.kill()
         server.process.wait()
         assert all(gone_within(pid, PATIENCE) for pid in family)
+
+
+@pytest.mark.slow
+def test_nobody_is_let_in_when_the_fronts_have_ended(tmp_path: Path) -> None:
+    """A connection that nobody would answer is refused, also while the engine process takes its time to end."""
+    with running(TINY, tmp_path / "log", **FORM) as server:
+        engine = pids(server)["engine"]
+        os.kill(engine, signal.SIGSTOP)
+        server.process.send_signal(signal.SIGTERM)
+
+        def is_refused() -> bool:
+            try:
+                httpx.get(f"{server.url}/health/live", timeout=1)
+            except httpx.ConnectError:
+                return True
+            except httpx.TransportError:
+                pass
+            return False
+
+        until(is_refused)
+        assert alive(engine)
+        assert server.process.wait(PATIENCE) == 0
 
 
 @pytest.mark.parametrize("setting", ["LEXICON_PATH", "API_KEYS_FILE"])

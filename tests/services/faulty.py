@@ -1,7 +1,6 @@
 """A real server whose engine misbehaves on cue: a row's speed says how. `python -m tests.services.faulty`.
 
-What is not an engine's fault has a path of its own: `POST /test/kill-worker` and `POST /test/step-clock`; not where the
-server has several processes.
+What reaches into the event loop has a path of its own, where the server is one process: `POST /test/kill-worker`.
 """
 
 from __future__ import annotations
@@ -21,6 +20,7 @@ from tests.services import tiny
 
 RAISES, NAN, SILENT, LOST, LATE_FAILURE, HANGS = 1.01, 1.02, 1.03, 1.04, 1.05, 1.06
 OUT_OF_MEMORY, TOO_FEW, SLOW, THREAD_DIES, SLOW_ROW = 1.07, 1.08, 1.09, 1.11, 1.12
+CLOCK_STEPS = {1.13: -86_400, 1.14: 86_400}  # seconds by which the wall clock is moved while a row runs
 HUNG = 12.0  # seconds, after which a call that hangs returns
 SLOWNESS = 1.0  # seconds, a hundred times what a row of the tiny model takes
 ROW_SLOWNESS = 0.5  # seconds for each row
@@ -50,7 +50,9 @@ class Faulty:
             raise RuntimeError("a bad row")
         if HANGS in speeds:
             time.sleep(HUNG)
-        if SLOW in speeds:
+        for speed in speeds & CLOCK_STEPS.keys():
+            step_clock(CLOCK_STEPS[speed])
+        if SLOW in speeds or speeds & CLOCK_STEPS.keys():
             time.sleep(SLOWNESS)
         time.sleep(ROW_SLOWNESS * sum(row.speed == SLOW_ROW for row in rows))
         if LOST in speeds:
@@ -76,20 +78,19 @@ def load(settings: Settings, folder: str | None = None) -> LoadedModel:
     return dataclasses.replace(model, engines=tuple(map(Faulty, model.engines)))
 
 
-async def kill_worker() -> None:
-    (worker,) = (task for task in asyncio.all_tasks() if task.get_name() == "kokoro-batch-worker")
-    worker.cancel()
-
-
-async def step_clock(seconds: float) -> None:
+def step_clock(seconds: float) -> None:
     """Move the wall clock of this process, as a wrong time server or a resumed machine does."""
     real = time.time
     time.time = lambda: real() + seconds  # type: ignore[assignment]
 
 
+async def kill_worker() -> None:
+    (worker,) = (task for task in asyncio.all_tasks() if task.get_name() == "kokoro-batch-worker")
+    worker.cancel()
+
+
 def _add_routes(app: FastAPI) -> None:
     app.add_api_route("/test/kill-worker", kill_worker, methods=["POST"])
-    app.add_api_route("/test/step-clock", step_clock, methods=["POST"])
 
 
 if __name__ == "__main__":

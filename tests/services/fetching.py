@@ -7,31 +7,25 @@ from __future__ import annotations
 
 import os
 import sys
-import tempfile
 from pathlib import Path
 
-from kokoro_server import logs
-from kokoro_server.app import create_app
 from kokoro_server.assets import convert, library
 from kokoro_server.config import Settings
 from kokoro_server.engine.loader import LoadedModel
 from kokoro_server.errors import SetupError
-from kokoro_server.serving import run
-from tests import tiny
 from tests.assets.sandbox import Sandbox
+from tests.services import tiny
 
-if __name__ == "__main__":
-    settings = Settings.load(dotenv=None)
-    logs.configure(settings.log_level)
+
+def load(settings: Settings, folder: str | None = None) -> LoadedModel:
     sandbox = Sandbox(Path(os.environ["SANDBOX"]))
     convert.to_safetensors = sandbox.convert
-    with tempfile.TemporaryDirectory() as folder:
+    library.ensure(settings.cache_dir, settings.asset_source, settings.model_path, catalog=sandbox.catalog)
+    return tiny.load(settings, folder)
 
-        def load(settings: Settings) -> LoadedModel:
-            library.ensure(settings.cache_dir, settings.asset_source, settings.model_path, catalog=sandbox.catalog)
-            return tiny.load(Path(folder))
 
-        try:
-            run(create_app(settings, load=load), settings)
-        except SetupError as error:
-            sys.exit(str(error))
+if __name__ == "__main__":
+    try:
+        tiny.main("tests.services.fetching:load", load)
+    except SetupError as error:
+        sys.exit(str(error))

@@ -1,20 +1,15 @@
-"""A real server around the tiny model that notices silent peers in seconds. `python -m tests.services.impatient`."""
+"""A real server around the tiny model that notices silent peers in seconds. `python -m tests.services.impatient`.
+
+The listening socket is this process's in either form; fronts ping as seldom as they always do.
+"""
 
 from __future__ import annotations
 
-import tempfile
-from pathlib import Path
-
-from kokoro_server import listening, logs, serving
-from kokoro_server.app import create_app
-from kokoro_server.config import Settings
-from tests import tiny
+from kokoro_server import listening, serving
+from tests.services import tiny
 
 serving.PING_INTERVAL = 0.5
 listening.UNREAD_GRACE = 5.0
 
 if __name__ == "__main__":
-    settings = Settings.load(dotenv=None)
-    logs.configure(settings.log_level)
-    with tempfile.TemporaryDirectory() as folder:
-        serving.run(create_app(settings, load=lambda _: tiny.load(Path(folder), backend=settings.backend)), settings)
+    tiny.main("tests.services.tiny:load", tiny.load)

@@ -1,7 +1,7 @@
-"""A real server that tells about itself: `GET /test/runtime`. `python -m tests.services.soak`.
+"""A real server that tells about itself, unless it has several processes: `GET /test/runtime`.
 
-SOAK_MODEL says which model it has: tiny; random, which is one of the real size with random weights, and needs neither
-files nor a network; or real.
+`python -m tests.services.soak`. SOAK_MODEL says which model it has: tiny; random, which is one of the real size with
+random weights, and needs neither files nor a network; or real.
 """
 
 from __future__ import annotations
@@ -20,14 +20,12 @@ from typing import Any
 
 from fastapi import FastAPI
 
-from kokoro_server import logs
-from kokoro_server.app import create_app
 from kokoro_server.config import Settings
 from kokoro_server.engine import loader
 from kokoro_server.engine.loader import LoadedModel
 from kokoro_server.engine.voices import VoiceBook
-from kokoro_server.serving import run
-from tests import tiny
+from tests.services import tiny
+from tests.tiny import write_voices
 
 BEAT = 0.01  # seconds
 PITCH = 120.0  # Hz
@@ -67,12 +65,13 @@ class Heartbeat:
         return 0
 
 
-def load(folder: Path, settings: Settings) -> LoadedModel:
+def load(settings: Settings, folder: str | None = None) -> LoadedModel:
     kind = os.environ.get("SOAK_MODEL", "tiny")
     if kind == "real":
         return loader.load(settings)
+    folder = folder or tempfile.mkdtemp()
     if kind == "tiny":
-        return tiny.load(folder, 1, settings.backend)
+        return tiny.load(settings, folder)
     import torch
 
     from kokoro_server.engine import devices
@@ -92,7 +91,7 @@ def load(folder: Path, settings: Settings) -> LoadedModel:
     )
     engine = engine or TorchEngine.of(model, device)
     engine.warmup()
-    return LoadedModel((engine,), VoiceBook(tiny.write_voices(folder)), "fp32", "path", "torch")
+    return LoadedModel((engine,), VoiceBook(write_voices(Path(folder))), "fp32", "path", "torch")
 
 
 def device_memory() -> dict[str, int]:
@@ -121,16 +120,15 @@ def with_heartbeat(app: FastAPI, heart: Heartbeat) -> None:
     app.router.lifespan_context = lifespan
 
 
-if __name__ == "__main__":
-    settings = Settings.load(dotenv=None)
-    logs.configure(settings.log_level)
+def add_routes(app: FastAPI) -> None:
     heart = Heartbeat()
 
     async def runtime() -> dict[str, Any]:
         return {"lag_ms": heart.tell(), "device_memory": device_memory(), "tasks": len(asyncio.all_tasks())}
 
-    with tempfile.TemporaryDirectory() as folder:
-        app = create_app(settings, load=lambda settings: load(Path(folder), settings))
-        app.add_api_route("/test/runtime", runtime)
-        with_heartbeat(app, heart)
-        run(app, settings)
+    app.add_api_route("/test/runtime", runtime)
+    with_heartbeat(app, heart)
+
+
+if __name__ == "__main__":
+    tiny.main("tests.services.soak:load", load, add_routes)

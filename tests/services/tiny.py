@@ -22,7 +22,11 @@ def load(settings: Settings, folder: str | None = None) -> LoadedModel:
     return tiny.load(Path(folder or tempfile.mkdtemp()), len(settings.devices) or 1, settings.backend)
 
 
-def main(name: str, load: Callable[[Settings, str], LoadedModel], add_routes: Callable[[FastAPI], None]) -> None:
+def main(
+    name: str,
+    load: Callable[[Settings, str], LoadedModel],
+    add_routes: Callable[[FastAPI], None] = lambda _app: None,
+) -> None:
     """Serve with what `load` gives. `name` is its name, for processes other than this one."""
     settings = Settings.load(dotenv=None)
     logs.configure(settings.log_level)

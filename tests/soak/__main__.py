@@ -2,6 +2,7 @@
 
     python -m tests.soak --minutes 20
     python -m tests.soak --minutes 5 --clients 128 --model random --device cuda
+    SERVER_PROCESSES=2 python -m tests.soak --minutes 20
 
 Writes a JSON file with what was measured, prints a summary, and ends with status 1 if something is not as promised.
 Without the real G2P (`--g2p fake`, and wherever misaki is not installed) a service of the tests makes the phonemes.
@@ -39,6 +40,7 @@ LAG_MS = 20.0
 SAMPLE_EVERY = 2.0  # seconds
 KEPT_SAMPLES = 20
 WARM_UP = 300.0  # seconds, at most a quarter: after four minutes every pool and cache has been in use
+NOTHING_TOLD: dict[str, Any] = {"lag_ms": {}, "device_memory": {}}  # by a server of several processes
 SETTLE = 90.0  # seconds for threads, processes and descriptors to be given back
 
 
@@ -73,7 +75,7 @@ async def watch(server: Server, samples: list[dict[str, Any]]) -> None:
     started = time.monotonic()
     async with httpx.AsyncClient(base_url=server.url, timeout=60) as client:
         while True:
-            runtime = (await client.get("/test/runtime")).json()
+            runtime = NOTHING_TOLD if servers.HAS_FRONTS else (await client.get("/test/runtime")).json()
             at = round(time.monotonic() - started, 1)
             samples.append({"at": at, **asdict(usage(server.process.pid)), **runtime})
             await asyncio.sleep(SAMPLE_EVERY)
@@ -134,7 +136,9 @@ def result(tally: Tally, samples: list[dict[str, Any]], before: Usage, after: Us
             "under_load": round(statistics.median(memory[-fifth:]) - statistics.median(memory[fifth:][:fifth]), 1),
         },
         "left_over": left_over(before, after),
-        "lag_p99_ms": {"in_all": lags[-1]["p99_in_all"], "median of 2 s": lag[len(lag) // 2], "worst of 2 s": lag[-1]},
+        "lag_p99_ms": {"in_all": lags[-1]["p99_in_all"], "median of 2 s": lag[len(lag) // 2], "worst of 2 s": lag[-1]}
+        if lags
+        else {},
         "samples": samples,
     }
 
@@ -146,7 +150,7 @@ def violations(found: dict[str, Any]) -> list[str]:
         wrong.append("some requests are not accounted for")
     wrong += [f"memory grew by {mb} MB, {when}" for when, mb in found["memory_growth_mb"].items() if mb > GROWTH_MB]
     wrong += [f"not given back: {what}" for what in found["left_over"]]
-    if (lag := found["lag_p99_ms"]["in_all"]) > LAG_MS:
+    if (lag := found["lag_p99_ms"].get("in_all", 0)) > LAG_MS:
         wrong.append(f"event loop late by {lag} ms at p99, more than {LAG_MS:g}")
     wrong += found["errors_in_log"]
     return wrong

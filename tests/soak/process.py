@@ -5,21 +5,35 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+SERVES = b"kokoro_server.processes.child"
+
 
 @dataclass(frozen=True)
 class Usage:
-    memory_mb: float  # resident, of the process itself
+    memory_mb: float  # of the process itself; where there are fronts, of them, the engine process and the supervisor
     threads: int
     descriptors: int
     processes: int  # children, grandchildren and so on
 
 
 def usage(pid: int) -> Usage:
-    home = Path("/proc", str(pid))
-    fields = dict(line.split(":", 1) for line in (home / "status").read_text().splitlines() if ":" in line)
-    descriptors = len(list((home / "fd").iterdir()))
-    memory = int(fields["VmRSS"].split()[0]) / 1000
-    return Usage(round(memory, 1), int(fields["Threads"]), descriptors, len(descendants(pid)))
+    below = descendants(pid)
+    homes = [Path("/proc", str(each)) for each in (pid, *filter(_serves, below))]
+    memory = sum(_number(home / "smaps_rollup", "Pss") for home in homes) / 1000
+    threads = sum(_number(home / "status", "Threads") for home in homes)
+    return Usage(round(memory, 1), threads, sum(len(list((home / "fd").iterdir())) for home in homes), len(below))
+
+
+def _serves(pid: int) -> bool:
+    try:
+        return SERVES in Path("/proc", str(pid), "cmdline").read_bytes()
+    except OSError:  # it has ended meanwhile
+        return False
+
+
+def _number(file: Path, name: str) -> int:
+    fields = dict(line.split(":", 1) for line in file.read_text().splitlines() if ":" in line)
+    return int(fields[name].split()[0])
 
 
 def descendants(pid: int) -> list[int]:

@@ -1,0 +1,54 @@
+"""Rows of the fault matrix: a process of several that dies or hangs. The others live on."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+
+from tests.faults.checks import Fault, injected, restarted
+from tests.servers import Server, with_fronts
+from tests.services.faulty import SLOW
+
+pytestmark = with_fronts
+
+REQUESTS = 8
+
+
+async def test_a_killed_front_costs_its_own_connections(faulty: Server) -> None:
+    how = f"{REQUESTS} requests on all fronts; who was connected to the one that ends asks again"
+    async with injected(faulty, "front killed with -9", how) as fault:
+        fault.breaks = True
+        sent = [asyncio.create_task(fault.post(text=f"Row {n}.", speed=SLOW)) for n in range(REQUESTS)]
+        await fault.until(lambda status: status["running_rows"] > 0)
+        await end(fault, "front-1", signal.SIGKILL)
+        assert [(await task).status_code for task in sent] == [200] * REQUESTS
+
+
+async def test_a_killed_engine_process_is_told_to_all_who_wait(faulty: Server) -> None:
+    how = f"{REQUESTS} requests in the queue and on the device"
+    async with injected(faulty, "engine process killed with -9", how, neighbour=(200, 503)) as fault:
+        assert set(await statuses_when(fault, signal.SIGKILL)) == {503}
+
+
+async def test_an_engine_process_that_hangs_is_replaced(faulty: Server) -> None:
+    how = f"{REQUESTS} requests in the queue and on the device of a process that is stopped"
+    async with injected(faulty, "engine process hangs", how, neighbour=(200, 503)) as fault:
+        assert set(await statuses_when(fault, signal.SIGSTOP)) == {503}
+
+
+async def statuses_when(fault: Fault, number: int) -> list[int]:
+    """What those get who wait for the engine process when it gets a signal."""
+    sent = [asyncio.create_task(fault.post(text=f"Row {n}. " * 40, speed=SLOW)) for n in range(REQUESTS)]
+    await fault.until(lambda status: status["running_rows"] > 0)
+    await end(fault, "engine", number)
+    answers = [await task for task in sent]
+    assert all(int(answer.headers["retry-after"]) >= 1 for answer in answers if answer.status_code != 200)
+    return [answer.status_code for answer in answers]
+
+
+async def end(fault: Fault, name: str, number: int) -> None:
+    """Send a signal to a process that ends, or hangs until it is killed; returns when another has its place."""
+    pid = (await fault.pids())[name]
+    os.kill(pid, number)
+    await restarted(fault, name, pid)
