@@ -57,7 +57,7 @@ LONE = 10  # requests after a start, one after the other
 LONE_PATTERN = 4  # of `prose`, so that they are of about the same length
 SETTLE_SECONDS = 40  # at most; by then what is left is not worth waiting for
 START_SECONDS = 45  # that a server which has been started before may take
-FIRST_START_SECONDS = 130
+FIRST_START_SECONDS = 75
 QUICK = {"seconds": 2.0, "clients": (1, 64, 128), "parts": ("plain", "serve"), "endpoints": ENDPOINTS[:2]}
 
 
