@@ -12,7 +12,7 @@ from typing import Protocol
 from fastapi import FastAPI
 
 from kokoro_server import __version__
-from kokoro_server.access import is_loopback
+from kokoro_server.access import ApiKey, is_loopback
 from kokoro_server.api import batch, captioned, errors, health, monitoring, openai, reading, stream, tts, web, websocket
 from kokoro_server.api.access_log import AccessLog
 from kokoro_server.api.async_render import Renderers
@@ -134,6 +134,12 @@ def _sizes(settings: Settings) -> PieceSizes:
     )
 
 
+def warn_if_open(settings: Settings, keys: tuple[ApiKey, ...]) -> None:
+    """Said once for a server, however many processes it has."""
+    if not keys and not is_loopback(settings.host):
+        log.warning("anyone who can reach this server may use it (HOST=%s): API_KEYS limits it", settings.host)
+
+
 class FrontEnd(Protocol):
     """What an application uses of the other processes, where it is one of several fronts of a server."""
 
@@ -162,8 +168,8 @@ def create_app(
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        if not keys and not is_loopback(settings.host):
-            log.warning("anyone who can reach this server may use it (HOST=%s): API_KEYS limits it", settings.host)
+        if not front:
+            warn_if_open(settings, keys)
         parts = front.parts(app, metrics) if front else running_parts(settings, load, metrics, device_lost)
         async with parts as app.state.parts:
             yield

@@ -185,7 +185,9 @@ def test_a_drain_answers_what_has_begun(server: Server) -> None:
 
 
 def test_limits_hold_over_all_fronts_and_nothing_outlives_a_killed_supervisor(tmp_path: Path) -> None:
-    with running(TINY, tmp_path / "log", **FORM, RATE_LIMIT="5") as server:
+    with running(TINY, tmp_path / "log", **FORM, RATE_LIMIT="5", HOST="0.0.0.0") as server:
+        assert server.lines().count("API_KEYS limits it") == 1
+        server.url = server.url.replace("0.0.0.0", "127.0.0.1")
         answers = [say(server, "Hello.") for _ in range(9)]
         assert sorted(answer.status_code for answer in answers) == [200] * 5 + [429] * 4
         family = servers.family(server.process.pid)
