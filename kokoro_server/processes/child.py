@@ -46,8 +46,9 @@ def main() -> int:
     try:
         (_run_front if options.role == "front" else _run_engine)(settings, options, report)
     except KokoroError as error:
+        if report.closed:  # else the supervisor says why it does not start
+            sys.stderr.write(f"kokoro-server: {error.message}\n")
         _tell(report, {"error": error.message})
-        sys.stderr.write(f"kokoro-server: {error.message}\n")
         return 1
     return 0
 
