@@ -35,6 +35,7 @@ log = logging.getLogger(__name__)
 
 ADDRESS = "what is at G2P_SERVICE_URL"
 MAX_CALLS = 2  # in flight for a language that has one worker: one is worked on and one waits
+MAX_CALLS_EVER = 64
 MAX_WORKERS = 256  # whatever the service tells
 RETRY_AFTER = 1.0  # seconds; a child that died is back in two or three
 _INPUT_ERRORS: dict[str, type[KokoroError]] = {
@@ -55,8 +56,11 @@ class G2PClient:
         *,
         transport: httpx.AsyncBaseTransport | None = None,
         condition: Condition | None = None,
+        max_calls: int = MAX_CALLS_EVER,
     ) -> None:
+        """`max_calls` in flight at once, however many workers the service has."""
         self._condition = condition
+        self._max_calls = max_calls
         self._url = url if callable(url) else lambda: url
         # Requests go to the transport as they are: a client around it would take most of the time of an exchange.
         self._transport = transport or KeepAliveTransport()
@@ -102,7 +106,7 @@ class G2PClient:
             self._batchers[sharing] = MicroBatcher(self._post_batch, MAX_CALLS)
         batcher = self._batchers[sharing]
         if self._workers is not None and language in ENGLISH:
-            batcher.max_calls = self._workers + 1  # one for each worker, and one that waits
+            batcher.max_calls = min(self._max_calls, self._workers + 1)  # one for each worker, and one that waits
         return batcher
 
     async def _post_batch(self, texts: Sequence[Text]) -> list[G2PResult]:

@@ -20,7 +20,7 @@ from kokoro_server.errors import (
     UnknownLanguage,
 )
 from kokoro_server.g2p import languages
-from kokoro_server.g2p.client import G2PClient
+from kokoro_server.g2p.client import MAX_CALLS_EVER, G2PClient
 from kokoro_server.g2p.languages import Language
 from kokoro_server.g2p.result import G2PResult, Token
 
@@ -154,11 +154,11 @@ async def test_a_web_page_in_place_of_the_service_is_a_failure() -> None:
 class Counting:
     """A service that answers when it is `open` and keeps the bodies of its calls. `workers` is what it tells."""
 
-    def __init__(self, workers: str | None) -> None:
+    def __init__(self, workers: str | None, max_calls: int = MAX_CALLS_EVER) -> None:
         self.workers = workers
         self.bodies: list[dict[str, Any]] = []
         self.open = asyncio.Event()
-        self.client = G2PClient("http://g2p.test", 1, transport=httpx.MockTransport(self.answer))
+        self.client = G2PClient("http://g2p.test", 1, transport=httpx.MockTransport(self.answer), max_calls=max_calls)
 
     async def answer(self, request: httpx.Request) -> httpx.Response:
         body = json.loads(request.content)
@@ -188,6 +188,12 @@ async def test_both_kinds_of_english_share_calls_once_the_service_tells_its_work
     told = await service.ask_at_once(40, languages.EN_US, languages.EN_GB)
     assert len(told) == 4 + 1
     assert all(set(body["langs"]) == {"en-US", "en-GB"} for body in told)
+
+
+async def test_whoever_wants_few_calls_has_more_texts_in_each() -> None:
+    service = Counting("8", max_calls=3)
+    await service.ask_at_once(1, languages.EN_US)
+    assert [len(body["texts"]) for body in await service.ask_at_once(12, languages.EN_US)] == [4, 4, 4]
 
 
 async def test_languages_that_may_be_slow_have_calls_of_their_own() -> None:
