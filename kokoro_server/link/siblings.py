@@ -79,10 +79,10 @@ class SharedG2P:
     def __init__(self, board: Board) -> None:
         self.condition = Condition(Reason.G2P)
         self._supervisor = board.slots[SUPERVISOR]
-        self._restarts = 0
+        self._restarts: int | None = None  # by when it was last seen to run
 
     def notice_restart(self) -> None:
-        """End what was wrong with a service that has been started anew. Its next request may be far away."""
+        """End what was wrong with a service that has been started. Its next request may be far away."""
         if self.restarts != self._restarts and self.state == "running":
             self._restarts = self.restarts
             self.condition.clear()

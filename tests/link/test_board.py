@@ -178,7 +178,12 @@ def test_the_g2p_service_is_found_wherever_it_is(board: Board) -> None:
     g2p, supervisor = SharedG2P(board), board.slots[SUPERVISOR]
     with pytest.raises(G2PUnavailable, match="starting"):
         _ = g2p.url
+    g2p.condition.set("it is starting")
+    g2p.notice_restart()
+    assert g2p.condition.current
     supervisor.publish({"g2p": {"state": "running", "restarts": 0, "url": "http://127.0.0.1:1"}})
+    g2p.notice_restart()
+    assert g2p.condition.current is None
     assert g2p.url == "http://127.0.0.1:1"
     g2p.condition.set("it did not answer")
     supervisor.publish({"g2p": {"state": "restarting", "restarts": 1}})
