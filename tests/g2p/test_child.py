@@ -143,7 +143,7 @@ async def test_a_hung_child_is_restarted() -> None:
 
 async def test_a_child_that_cannot_start_tells_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "spacy.py").write_text("raise ImportError('spaCy is out of order')")
-    monkeypatch.setattr("kokoro_server.g2p.child._python_path", lambda: f"{tmp_path}:{SOURCE_TREE['PYTHONPATH']}")
+    monkeypatch.setattr("kokoro_server.g2p.child.python_path", lambda: f"{tmp_path}:{SOURCE_TREE['PYTHONPATH']}")
     child = G2PChild()
     with pytest.raises(SetupError, match="spaCy is out of order"):
         await child.start()
