@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from typing import Annotated, Any, Literal
 
 from pydantic import (
@@ -15,6 +16,7 @@ from pydantic import (
     WithJsonSchema,
     model_validator,
 )
+from pydantic_core import PydanticCustomError
 
 from kokoro_server.api.schemas import DEFAULT_VOICE, CaptionedRequest, ReadingFields, TTSRequest
 from kokoro_server.audio.encode import Format
@@ -42,14 +44,27 @@ VOICES = {
     "shimmer": "af_aoede",
     "verse": "am_puck",
 }
+MAX_VOICE = 500  # characters, of a blend
+_VOICE_SCHEMA = {"type": "string", "maxLength": MAX_VOICE}
+_VOICE = re.compile(rf"\b(?:{'|'.join(VOICES)})\b")
 
 # OpenAI's names for those of our fields that it calls otherwise.
 PARAMS = {"text": "input", "format": "response_format"}
 _TOO_LONG_OR_INVALID = (413, 422)
 
 
+def own_voice(spec: str) -> str:
+    """A voice or blend with our names in place of OpenAI's."""
+    return _VOICE.sub(lambda match: VOICES[match[0]], spec)
+
+
 def _voice_name(value: Any) -> Any:
-    return value["id"] if isinstance(value, dict) and "id" in value else value
+    name = value["id"] if isinstance(value, dict) and "id" in value else value
+    return own_voice(name) if isinstance(name, str) and len(name) <= MAX_VOICE else name
+
+
+# The length is that of our names, which are longer than OpenAI's.
+VoiceName = Annotated[str, BeforeValidator(_voice_name), Field(max_length=MAX_VOICE)]
 
 
 def _lowercase(value: Any) -> Any:
@@ -60,7 +75,8 @@ def _known_language(letter: str) -> str:
     try:
         return languages.parse(letter).code if letter else ""
     except UnknownLanguage as error:
-        raise ValueError(f"must be one of {' '.join(item.letter for item in languages.LANGUAGES)}") from error
+        letters = " ".join(language.letter for language in languages.LANGUAGES)
+        raise PydanticCustomError("language", "must be one of {letters}", {"letters": letters}) from error
 
 
 AnyCaseFormat = Annotated[Format, BeforeValidator(_lowercase)]
@@ -124,8 +140,8 @@ class KokoroFastAPIFields(BaseModel):
         ),
     ] = 1.0
     normalization_options: Annotated[
-        NormalizationOptions, Field(description="Kokoro-FastAPI's switches; beside them `normalize` counts too.")
-    ] = NormalizationOptions()
+        NormalizationOptions | None, Field(description="Kokoro-FastAPI's switches for `normalize`, which counts too.")
+    ] = None
     stream: Annotated[
         bool, Field(description="`false`: the whole file at once, with its length. Events are streamed anyway.")
     ] = True
@@ -179,9 +195,7 @@ class OpenAISpeechRequest(ReadingFields, KokoroFastAPIFields):
         ),
     ] = MODELS[0]
     voice: Annotated[
-        str,
-        BeforeValidator(_voice_name),
-        Field(max_length=500),
+        VoiceName,
         WithJsonSchema(
             {
                 "description": "A name of GET /v1/audio/voices, or a blend such as `af_bella(2)+af_sky(1)`; "
@@ -189,8 +203,8 @@ class OpenAISpeechRequest(ReadingFields, KokoroFastAPIFields):
                 + ", ".join(f"{theirs} {ours}" for theirs, ours in VOICES.items())
                 + ".",
                 "anyOf": [
-                    {"type": "string", "maxLength": 500},
-                    {"type": "object", "properties": {"id": {"type": "string", "maxLength": 500}}, "required": ["id"]},
+                    _VOICE_SCHEMA,
+                    {"type": "object", "properties": {"id": _VOICE_SCHEMA}, "required": ["id"]},
                 ],
                 "default": DEFAULT_VOICE,
                 "examples": ["alloy", DEFAULT_VOICE],
@@ -234,15 +248,16 @@ class OpenAISpeechRequest(ReadingFields, KokoroFastAPIFields):
     def _fields(self) -> dict[str, Any]:
         self.refuse_unsupported(self.response_format)
         reading = {name: getattr(self, name) for name in ReadingFields.model_fields}
+        options = self.normalization_options
         return {
             **reading,
             "text": self.input,
-            "voice": VOICES.get(self.voice, self.voice),
+            "voice": self.voice,
             "speed": self.speed,
             "format": self.response_format,
             "volume": min(max(20 * math.log10(self.volume_multiplier), MIN_DB), MAX_DB),
             "language": self.language or self.lang_code or None,
-            "normalize": self.normalization_options.left_of(self.normalize),
+            "normalize": options.left_of(self.normalize) if options else self.normalize,
         }
 
 

@@ -22,7 +22,7 @@ from kokoro_server.api.compat.kokoro_fastapi_schemas import (
     WordTimestamp,
 )
 from kokoro_server.api.disconnect import CancellableStreamingResponse, cancel_on_disconnect
-from kokoro_server.api.openai_schemas import PARAMS, VOICES, OpenAIErrorAnswer
+from kokoro_server.api.openai_schemas import PARAMS, OpenAIErrorAnswer, own_voice
 from kokoro_server.api.schemas import DEFAULT_VOICE, TTSRequest
 from kokoro_server.api.stream import STREAMING_HEADERS, as_text, open_renderer, start_synthesis
 from kokoro_server.api.tts import (
@@ -75,8 +75,7 @@ async def phonemize(body: PhonemizeRequest, request: Request) -> Phonemized:
 @router.post("/dev/generate_from_phonemes", response_class=Response, responses=ERRORS | WAV)
 async def generate_from_phonemes(body: PhonemesRequest, request: Request, timeout: RequestTimeout = None) -> Response:
     """Speak Kokoro's phonemes, as a WAV file."""
-    voice = VOICES.get(body.voice, body.voice)
-    return await tts.tts(TTSRequest(phonemes=body.phonemes, voice=voice), request, timeout)
+    return await tts.tts(TTSRequest(phonemes=body.phonemes, voice=body.voice), request, timeout)
 
 
 @router.post("/v1/audio/voices/combine", response_class=Response, responses=PACK)
@@ -90,7 +89,7 @@ async def combine(
 ) -> Response:
     """The pack of a blend, as a `.pt` file. To speak with it, name the blend in `voice`: nothing is kept here."""
     book = get_parts(request).model.voices
-    name = book.canonical(body if isinstance(body, str) else "+".join(body))
+    name = book.canonical(own_voice(body if isinstance(body, str) else "+".join(body)))
     content = await asyncio.to_thread(lambda: torch_writer.tensor(book.pack(name)[:, None]))
     headers = {"Content-Disposition": f"attachment; filename*=utf-8''{quote(name)}.pt"}
     return Response(content, media_type="application/octet-stream", headers=headers)
@@ -122,7 +121,7 @@ async def _whole(body: CaptionedSpeechRequest, request: Request, timeout: float 
 
 def _json(clip: Clip, content: list[bytes], media_type: str, *, timed: bool) -> list[bytes]:
     words = [WordTimestamp(word=word.text, start_time=word.start, end_time=word.end) for word in clip.words]
-    answer = CaptionedSpeech(audio="", audio_format=media_type, timestamps=words if timed else None)
+    answer = CaptionedSpeech(audio="", audio_format=media_type, timestamps=words if timed else [])
     return captioned.json_with_audio(answer, content)
 
 
@@ -148,7 +147,7 @@ async def _objects(events: AsyncGenerator[Event, None], media_type: str, *, time
                 yield {
                     "audio": event["audio"],
                     "audio_format": media_type,
-                    "timestamps": words if timed else None,
+                    "timestamps": words if timed else [],
                 }
 
 

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import BaseModel, Field
 
-from kokoro_server.api.openai_schemas import OpenAISpeechRequest
+from kokoro_server.api.openai_schemas import OpenAISpeechRequest, VoiceName
 from kokoro_server.api.schemas import DEFAULT_VOICE
 
 
@@ -26,7 +26,7 @@ class WordTimestamp(BaseModel):
 class CaptionedSpeech(BaseModel):
     audio: Annotated[str, Field(description="Base64.")]
     audio_format: Annotated[str, Field(examples=["audio/mpeg"])]
-    timestamps: list[WordTimestamp] | None
+    timestamps: list[WordTimestamp]
 
 
 class PhonemizeRequest(BaseModel):
@@ -41,4 +41,6 @@ class Phonemized(BaseModel):
 
 class PhonemesRequest(BaseModel):
     phonemes: Annotated[str, Field(description="As for POST /tts.", max_length=100_000, examples=["həlˈO wˈɜɹld."])]
-    voice: Annotated[str, Field(description="As for `/v1/audio/speech`.", max_length=500)] = DEFAULT_VOICE
+    voice: Annotated[VoiceName, Field(description="As for `/v1/audio/speech`.", examples=[DEFAULT_VOICE])] = (
+        DEFAULT_VOICE
+    )
