@@ -53,14 +53,12 @@ PARAMS = {"text": "input", "format": "response_format"}
 _TOO_LONG_OR_INVALID = (413, 422)
 
 
-def own_voice(spec: str) -> str:
-    """A voice or blend with our names in place of OpenAI's."""
-    return _VOICE.sub(lambda match: VOICES[match[0]], spec)
-
-
 def _voice_name(value: Any) -> Any:
+    """A voice or blend with our names in place of OpenAI's."""
     name = value["id"] if isinstance(value, dict) and "id" in value else value
-    return own_voice(name) if isinstance(name, str) and len(name) <= MAX_VOICE else name
+    if isinstance(name, str) and len(name) <= MAX_VOICE:
+        return _VOICE.sub(lambda match: VOICES[match[0]], name)
+    return name
 
 
 # The length is that of our names, which are longer than OpenAI's.

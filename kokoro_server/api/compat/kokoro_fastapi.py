@@ -9,11 +9,11 @@ from typing import Annotated, Any
 from urllib.parse import quote
 
 from fastapi import APIRouter, Body, Request, Response
-from pydantic import Field
 
 from kokoro_server.api import captioned, tts
 from kokoro_server.api.captioned import FRAMING, NDJSON, Event
 from kokoro_server.api.compat.kokoro_fastapi_schemas import (
+    Blend,
     CaptionedSpeech,
     CaptionedSpeechRequest,
     PhonemesRequest,
@@ -22,7 +22,7 @@ from kokoro_server.api.compat.kokoro_fastapi_schemas import (
     WordTimestamp,
 )
 from kokoro_server.api.disconnect import CancellableStreamingResponse, cancel_on_disconnect
-from kokoro_server.api.openai_schemas import PARAMS, OpenAIErrorAnswer, own_voice
+from kokoro_server.api.openai_schemas import PARAMS, OpenAIErrorAnswer
 from kokoro_server.api.schemas import DEFAULT_VOICE, TTSRequest
 from kokoro_server.api.stream import STREAMING_HEADERS, as_text, open_renderer, start_synthesis
 from kokoro_server.api.tts import (
@@ -42,7 +42,7 @@ from kokoro_server.text.reader import Reading
 
 router = APIRouter(tags=["Kokoro-FastAPI"])
 
-JSON = "application/json"
+LINES: dict[int | str, dict[str, Any]] = {200: {"description": "Audio and words", "content": {NDJSON: {}}}}
 WAV: dict[int | str, dict[str, Any]] = {200: {"description": "The clip", "content": {"audio/wav": {}}}}
 PACK: dict[int | str, dict[str, Any]] = {
     200: {"description": "A voice pack, as torch.save writes it", "content": {"application/octet-stream": {}}},
@@ -50,7 +50,7 @@ PACK: dict[int | str, dict[str, Any]] = {
 }
 
 
-@router.post("/dev/captioned_speech", response_model=CaptionedSpeech, responses=ERRORS)
+@router.post("/dev/captioned_speech", response_model=CaptionedSpeech, responses=ERRORS | LINES)
 async def captioned_speech(body: CaptionedSpeechRequest, request: Request, timeout: RequestTimeout = None) -> Response:
     """Speak a text and tell when each word is said.
 
@@ -79,17 +79,10 @@ async def generate_from_phonemes(body: PhonemesRequest, request: Request, timeou
 
 
 @router.post("/v1/audio/voices/combine", response_class=Response, responses=PACK)
-async def combine(
-    body: Annotated[
-        Annotated[str, Field(max_length=500)]
-        | Annotated[list[Annotated[str, Field(max_length=500)]], Field(max_length=8)],
-        Body(description="A blend, or voices of equal weight.", examples=["af_bella(2)+af_sky(1)"]),
-    ],
-    request: Request,
-) -> Response:
+async def combine(body: Annotated[Blend, Body()], request: Request) -> Response:
     """The pack of a blend, as a `.pt` file. To speak with it, name the blend in `voice`: nothing is kept here."""
     book = get_parts(request).model.voices
-    name = book.canonical(own_voice(body if isinstance(body, str) else "+".join(body)))
+    name = book.canonical(body)
     content = await asyncio.to_thread(lambda: torch_writer.tensor(book.pack(name)[:, None]))
     headers = {"Content-Disposition": f"attachment; filename*=utf-8''{quote(name)}.pt"}
     return Response(content, media_type="application/octet-stream", headers=headers)
@@ -116,7 +109,7 @@ async def _whole(body: CaptionedSpeechRequest, request: Request, timeout: float 
     clip = await captioned.speak(speech, request, timeout)
     content = await render(request, clip, rendering)
     parts = await asyncio.to_thread(_json, clip, content, rendering.output.media_type, timed=body.return_timestamps)
-    return PartsResponse(parts, media_type=JSON, headers=clip_headers(request, clip))
+    return PartsResponse(parts, media_type="application/json", headers=clip_headers(request, clip))
 
 
 def _json(clip: Clip, content: list[bytes], media_type: str, *, timed: bool) -> list[bytes]:
@@ -132,7 +125,7 @@ async def _stream(body: CaptionedSpeechRequest, request: Request, timeout: float
     events = captioned.audio_events(first, segments, await open_renderer(request, rendering))
     objects = _objects(events, rendering.output.media_type, timed=body.return_timestamps)
     lines = as_text(request, objects, FRAMING[NDJSON], _error)
-    return CancellableStreamingResponse(lines, JSON, STREAMING_HEADERS | skipped_header(first.skipped))
+    return CancellableStreamingResponse(lines, NDJSON, STREAMING_HEADERS | skipped_header(first.skipped))
 
 
 async def _objects(events: AsyncGenerator[Event, None], media_type: str, *, timed: bool) -> AsyncGenerator[Event, None]:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, BeforeValidator, Field, WithJsonSchema
+from pydantic_core import PydanticCustomError
 
 from kokoro_server.api.openai_schemas import OpenAISpeechRequest, VoiceName
 from kokoro_server.api.schemas import DEFAULT_VOICE
+from kokoro_server.engine.voices import MAX_PARTS
 
 
 class CaptionedSpeechRequest(OpenAISpeechRequest):
@@ -27,6 +29,28 @@ class CaptionedSpeech(BaseModel):
     audio: Annotated[str, Field(description="Base64.")]
     audio_format: Annotated[str, Field(examples=["audio/mpeg"])]
     timestamps: list[WordTimestamp]
+
+
+def _blend(value: Any) -> Any:
+    if isinstance(value, list) and len(value) <= MAX_PARTS and all(isinstance(name, str) for name in value):
+        return "+".join(value)
+    if isinstance(value, str):
+        return value
+    message = "must be a blend such as 'af_bella(2)+af_sky(1)', or a list of at most {limit} voices"
+    raise PydanticCustomError("blend", message, {"limit": MAX_PARTS})
+
+
+Blend = Annotated[
+    VoiceName,
+    BeforeValidator(_blend),
+    WithJsonSchema(
+        {
+            "description": "A blend, or voices of equal weight.",
+            "anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}, "maxItems": MAX_PARTS}],
+            "examples": ["af_bella(2)+af_sky(1)"],
+        }
+    ),
+]
 
 
 class PhonemizeRequest(BaseModel):

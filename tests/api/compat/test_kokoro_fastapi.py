@@ -149,6 +149,7 @@ def test_captions_as_they_are_made(tiny_server: Server) -> None:
     answer = post(tiny_server, "/dev/captioned_speech", body)
     lines = [json.loads(line) for line in answer.text.splitlines()]
     assert len(lines) > 1
+    assert answer.headers["content-type"].startswith("application/x-ndjson")
     assert all(set(line) == {"audio", "audio_format", "timestamps"} for line in lines)
     assert b"".join(base64.b64decode(line["audio"]) for line in lines) == speech(tiny_server, input=TEXT * 5).content
     words = [word for line in lines for word in line["timestamps"]]
@@ -203,7 +204,7 @@ def test_a_voice_is_taken_away(tiny_server: Server) -> None:
     assert speech(tiny_server, voice="af_bella-af_sky(0.3)").content != speech(tiny_server, voice="af_bella").content
 
 
-@pytest.mark.parametrize("voices", ["nobody", [], {"voices": 1}, "af_bella-"])
+@pytest.mark.parametrize("voices", ["nobody", [], [1], ["af_sky"] * 9, {"voices": 1}, "af_bella-", "af_sky+" * 100])
 def test_what_is_no_blend_is_refused(tiny_server: Server, voices: Any) -> None:
     answer = post(tiny_server, "/v1/audio/voices/combine", voices)
     assert answer.status_code == 400
