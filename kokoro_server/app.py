@@ -16,6 +16,7 @@ from kokoro_server.access import ApiKey, is_loopback
 from kokoro_server.api import batch, captioned, errors, health, monitoring, openai, reading, stream, tts, web, websocket
 from kokoro_server.api.access_log import AccessLog
 from kokoro_server.api.async_render import Renderers
+from kokoro_server.api.compat import kokoro_fastapi
 from kokoro_server.api.connections.connection_limit import ConnectionLimit
 from kokoro_server.api.connections.idle_limit import IdleLimit
 from kokoro_server.api.connections.places import StreamPlaces, StreamStats
@@ -203,7 +204,8 @@ def create_app(
     app.state.running = RunningRequests()
     app.state.places = StreamPlaces(settings.max_streams, metrics, siblings)
     app.state.renderers = Renderers(settings.max_aac_encoders, settings.queue_timeout)
-    routers = [m.router for m in (tts, stream, batch, captioned, reading, health, monitoring, openai, websocket, web)]
+    modules = (tts, stream, batch, captioned, reading, health, monitoring, openai, kokoro_fastapi, websocket, web)
+    routers = [module.router for module in modules]
     app.add_middleware(FastPath, routers=routers)
     app.add_middleware(GracefulShutdown, running=app.state.running)
     app.add_middleware(

@@ -5,7 +5,7 @@ KokoroError                   500  internal_error
 │   ├── UnknownVoice          400  unknown_voice
 │   ├── UnknownLanguage       400  unknown_language
 │   ├── LanguageNotInstalled  400  language_not_installed
-│   ├── UnknownModel          404  model_not_found     (below /v1)
+│   ├── NotSupported          400  not_supported       (of what other servers offer)
 │   └── InvalidInput          422  invalid_input
 │       ├── NothingToSay      422  nothing_to_say
 │       └── Unspeakable       422  unspeakable
@@ -65,9 +65,8 @@ class LanguageNotInstalled(BadRequest):
     code = "language_not_installed"
 
 
-class UnknownModel(BadRequest):
-    status = 404
-    code = "model_not_found"
+class NotSupported(BadRequest):
+    code = "not_supported"
 
 
 class InvalidInput(BadRequest):

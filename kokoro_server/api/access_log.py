@@ -19,6 +19,7 @@ log = logging.getLogger(__name__)
 
 ErrorHandler = Callable[[Request, Exception], Awaitable[Response]]
 
+UNPRINTABLE = re.compile(r"[^\w./:@+-]")  # in a name that a client made up
 VALID_REQUEST_ID = re.compile(r"[A-Za-z0-9._:-]{1,64}")
 CLIENT_CLOSED_REQUEST = 499  # nginx's status for a request whose client left before the response; only logged
 QUIET_PATHS = ("/health", "/metrics")  # polled every few seconds
@@ -93,9 +94,12 @@ class _ResponseRecorder:
         level = logging.DEBUG if path.startswith(QUIET_PATHS) else logging.INFO
         # The guard leaves the name here when keys are in use.
         caller = f" caller={scope['key_name']}" if "key_name" in scope else ""
+        # OpenAI's clients name a model. Any name will do, so only here can one see what they asked for.
+        model = f" model={UNPRINTABLE.sub('?', scope['model'])}" if "model" in scope else ""
+        about = caller + model
         method = scope.get("method", "WEBSOCKET")
         log.log(
-            level, "request method=%s path=%s status=%d ms=%.1f%s", method, path, self._status, seconds * 1000, caller
+            level, "request method=%s path=%s status=%d ms=%.1f%s", method, path, self._status, seconds * 1000, about
         )
         # Only paths of existing routes become labels: clients can ask for any number of other paths.
         endpoint = getattr(scope.get("route"), "path", "other")

@@ -12,10 +12,11 @@ from typing import Any
 
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import PlainTextResponse
+from pydantic import BaseModel
 
 from kokoro_server.api.async_render import AsyncRenderer
 from kokoro_server.api.disconnect import CancellableStreamingResponse, cancel_on_disconnect
-from kokoro_server.api.schemas import Captioned, CaptionedRequest, Word
+from kokoro_server.api.schemas import Captioned, CaptionedRequest, SpeechRequest, Word
 from kokoro_server.api.stream import STREAMING_HEADERS, as_text, open_renderer, start_synthesis
 from kokoro_server.api.tts import (
     ERRORS,
@@ -72,8 +73,7 @@ async def captioned(body: CaptionedRequest, request: Request, timeout: RequestTi
     if framing and not subtitles:
         return await _event_stream(body, request, timeout, framing)
     rendering = body.rendering("wav" if subtitles else _audio_format(body.format))
-    job = new_job(request, timeout)
-    clip = await cancel_on_disconnect(request.receive, get_parts(request).synthesizer.speak(body.speech(), job))
+    clip = await speak(body, request, timeout)
     headers = clip_headers(request, clip)
     if subtitles:
         media_type, write = subtitles
@@ -84,8 +84,13 @@ async def captioned(body: CaptionedRequest, request: Request, timeout: RequestTi
     return PartsResponse(content, media_type="application/json", headers=headers)
 
 
+async def speak(body: SpeechRequest, request: Request, timeout: float | None) -> Clip:
+    """The whole clip, unless its client leaves meanwhile."""
+    speaking = get_parts(request).synthesizer.speak(body.speech(), new_job(request, timeout))
+    return await cancel_on_disconnect(request.receive, speaking)
+
+
 def _captioned_json(clip: Clip, content: list[bytes], rendering: Rendering) -> list[bytes]:
-    """A `Captioned` as JSON, in parts: as a whole, an hour of it would keep the GIL for seconds."""
     captioned_clip = Captioned(
         audio="",
         format=rendering.output.format,
@@ -95,7 +100,15 @@ def _captioned_json(clip: Clip, content: list[bytes], rendering: Rendering) -> l
         words=[Word(**asdict(word)) for word in clip.words],
         skipped=clip.skipped,
     )
-    before, after = captioned_clip.model_dump_json().encode().split(b'""', 1)
+    return json_with_audio(captioned_clip, content)
+
+
+def json_with_audio(answer: BaseModel, content: list[bytes]) -> list[bytes]:
+    """`answer` as JSON, its first field, `audio`, being the content in base64.
+
+    It comes in parts: as a whole, an hour of it would keep the GIL for seconds.
+    """
+    before, after = answer.model_dump_json().encode().split(b'""', 1)
     return [before, b'"', *_base64(content), b'"', after]
 
 
@@ -119,7 +132,7 @@ async def _event_stream(body: CaptionedRequest, request: Request, timeout: float
     rendering = body.rendering(_audio_format(body.format))
     first, segments = await start_synthesis(request, body, timeout)
     renderer = await open_renderer(request, rendering)
-    lines = as_text(request, _events(first, segments, renderer), FRAMING[framing], _error_event)
+    lines = as_text(request, audio_events(first, segments, renderer), FRAMING[framing], _error_event)
     return CancellableStreamingResponse(lines, framing, STREAMING_HEADERS | skipped_header(first.skipped))
 
 
@@ -127,9 +140,10 @@ def _error_event(error: Exception) -> Event:
     return {"type": "error", "message": for_client(error).message}
 
 
-async def _events(
+async def audio_events(
     first: Segment, others: AsyncGenerator[Segment, None], renderer: AsyncRenderer
 ) -> AsyncGenerator[Event, None]:
+    """`audio` events, each with a stretch of the file and the words that begin in it, then `done`."""
     samples = skipped = 0
     async with aclosing(others):
         segment: Segment | None = first

@@ -1,7 +1,8 @@
 """`/v1`: the speech part of OpenAI's API, for OpenAI's clients and others that speak it.
 
-Point a client at `http://localhost:8880/v1`; any API key will do, unless API_KEYS is set. Errors below `/v1` have
-OpenAI's shape, and unknown fields are ignored. OpenAI has no `POST /v1/audio/speech/timestamps`: we added it.
+Point a client at `http://localhost:8880/v1`; any model name will do, and any API key, unless API_KEYS is set. Errors
+below `/v1` have OpenAI's shape, and unknown fields are ignored. OpenAI has no `POST /v1/audio/speech/timestamps`: we
+added it. `GET /v1/audio/models` and `/v1/audio/voices` are asked for by Open WebUI and others.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import Any
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import StreamingResponse
 
-from kokoro_server.api import captioned, stream
+from kokoro_server.api import captioned, stream, tts
 from kokoro_server.api.async_render import AsyncRenderer
 from kokoro_server.api.captioned import FRAMING, SSE, Event, event_audio
 from kokoro_server.api.disconnect import CancellableStreamingResponse
@@ -21,28 +22,29 @@ from kokoro_server.api.fast_path import FastPathRoute
 from kokoro_server.api.openai_schemas import (
     MODELS,
     VOICES,
+    OpenAIAudioModels,
     OpenAIErrorAnswer,
     OpenAIModel,
     OpenAIModels,
     OpenAISpeechRequest,
     OpenAIVoice,
+    OpenAIVoiceNames,
     OpenAIVoices,
     openai_error,
 )
 from kokoro_server.api.schemas import Captioned
 from kokoro_server.api.stream import STREAMING_HEADERS, as_text, open_renderer, start_synthesis
 from kokoro_server.api.tts import AUDIO, RequestTimeout, absent_languages, get_parts, skipped_header
-from kokoro_server.errors import UnknownModel, for_client
+from kokoro_server.errors import for_client
 from kokoro_server.g2p import languages
 from kokoro_server.synthesis import Segment
 
 router = APIRouter(prefix="/v1", tags=["OpenAI"], route_class=FastPathRoute)
 
 ERRORS: dict[int | str, dict[str, Any]] = {
-    "4XX": {"model": OpenAIErrorAnswer, "description": "A field is wrong (400), no such model (404), too busy (429)"},
+    "4XX": {"model": OpenAIErrorAnswer, "description": "A field is wrong (400), too busy (429)"},
     "5XX": {"model": OpenAIErrorAnswer, "description": "As for POST /tts"},
 }
-NO_MODEL: dict[int | str, dict[str, Any]] = {"4XX": {"model": OpenAIErrorAnswer, "description": "No such model"}}
 
 
 @router.post(
@@ -51,16 +53,18 @@ NO_MODEL: dict[int | str, dict[str, Any]] = {"4XX": {"model": OpenAIErrorAnswer,
     responses={200: {"description": "The audio, sent while it is made", "content": {**AUDIO, SSE: {}}}, **ERRORS},
 )
 async def speech(body: OpenAISpeechRequest, request: Request, timeout: RequestTimeout = None) -> Response:
-    """Speak a text, as OpenAI's `audio.speech.create` does, and send the audio as it is made.
+    """Speak a text, as OpenAI's `audio.speech.create` does, and send the audio as it is made; with `stream` `false`,
+    all of it at once.
 
     With `stream_format` `sse` it comes as events: `speech.audio.delta`, each with the next stretch of the file in
     base64, then `speech.audio.done` with the usage: `input_tokens` are phonemes, `output_tokens` are 25 ms of speech
     each. An `error` event may stand in its place, after which the connection breaks off.
     """
-    _require_model(body.model)
+    request.scope["model"] = body.model  # for the log
     if body.stream_format == "sse":
         return await _event_stream(body, request, timeout)
-    return await stream.stream(body.to_tts_request(), request, timeout)
+    answer = stream.stream if body.stream else tts.tts
+    return await answer(body.to_tts_request(), request, timeout)
 
 
 @router.post("/audio/speech/timestamps", response_model=Captioned, responses=ERRORS)
@@ -68,30 +72,37 @@ async def timestamps(body: OpenAISpeechRequest, request: Request, timeout: Reque
     """Speak a text and tell when each word is said. The body is as for `/v1/audio/speech`, `stream_format` aside;
     the answer as that of `/tts/captioned`.
     """
-    _require_model(body.model)
+    request.scope["model"] = body.model
     return await captioned.captioned(body.to_captioned_request(), request, timeout)
 
 
 @router.get("/models")
 async def models() -> OpenAIModels:
-    """The names by which the model may be asked for."""
-    return OpenAIModels(data=[OpenAIModel(id=name) for name in MODELS])
+    """Names by which the model may be asked for. Any other does as well."""
+    return OpenAIModels(data=_known_models())
 
 
-@router.get("/models/{name}", responses=NO_MODEL)
+@router.get("/models/{name:path}")
 async def model(name: str) -> OpenAIModel:
-    """One model, by its name."""
-    _require_model(name)
+    """The model, by whatever name."""
     return OpenAIModel(id=name)
 
 
+@router.get("/audio/models")
+async def audio_models() -> OpenAIAudioModels:
+    """The same names as of `/v1/models`."""
+    return OpenAIAudioModels(models=_known_models())
+
+
 @router.get("/audio/voices")
-async def voices(request: Request) -> OpenAIVoices:
-    """Every name that `voice` may have: OpenAI's, then our own."""
+async def voices(request: Request, legacy: bool = False) -> OpenAIVoices | OpenAIVoiceNames:
+    """Every name that `voice` may have: OpenAI's, then our own. With `legacy`, the bare names."""
     book = get_parts(request).model.voices
-    absent = await absent_languages(request)
     known = book.names()
     named = {theirs: ours for theirs, ours in VOICES.items() if ours in known} | {name: name for name in known}
+    if legacy:
+        return OpenAIVoiceNames(voices=list(named))
+    absent = await absent_languages(request)
     return OpenAIVoices(
         voices=[
             OpenAIVoice(
@@ -107,9 +118,8 @@ async def voices(request: Request) -> OpenAIVoices:
     )
 
 
-def _require_model(name: str) -> None:
-    if name not in MODELS:
-        raise UnknownModel(f"there is no model {name[:60]!r}; use one of {', '.join(MODELS)}", field="model")
+def _known_models() -> list[OpenAIModel]:
+    return [OpenAIModel(id=name) for name in MODELS]
 
 
 async def _event_stream(body: OpenAISpeechRequest, request: Request, timeout: float | None) -> Response:

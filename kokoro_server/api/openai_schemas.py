@@ -1,17 +1,32 @@
-"""The request and response bodies of OpenAI's API."""
+"""The request and response bodies of OpenAI's API, with the fields that Kokoro-FastAPI adds to it."""
 
 from __future__ import annotations
 
+import math
+import re
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema, model_validator
+from pydantic import (
+    AfterValidator,
+    AliasChoices,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    WithJsonSchema,
+    model_validator,
+)
+from pydantic_core import PydanticCustomError
 
 from kokoro_server.api.schemas import DEFAULT_VOICE, CaptionedRequest, ReadingFields, TTSRequest
 from kokoro_server.audio.encode import Format
+from kokoro_server.audio.limiter import MAX_DB, MIN_DB
+from kokoro_server.errors import NotSupported, UnknownLanguage
+from kokoro_server.g2p import languages
 
 PREFIX = "/v1/"  # errors on paths below it have OpenAI's shape
 
-MODELS = ("kokoro", "tts-1", "tts-1-hd", "gpt-4o-mini-tts")  # all of them are Kokoro-82M
+MODELS = ("kokoro", "tts-1", "tts-1-hd", "gpt-4o-mini-tts")  # those that are listed; any name is Kokoro-82M
 
 # OpenAI's voice names, and for each the voice of ours that comes nearest.
 VOICES = {
@@ -29,18 +44,137 @@ VOICES = {
     "shimmer": "af_aoede",
     "verse": "am_puck",
 }
+MAX_VOICE = 500  # characters, of a blend
+_VOICE_SCHEMA = {"type": "string", "maxLength": MAX_VOICE}
+_VOICE = re.compile(rf"\b(?:{'|'.join(VOICES)})\b")
 
 # OpenAI's names for those of our fields that it calls otherwise.
-_PARAMS = {"text": "input", "format": "response_format"}
+PARAMS = {"text": "input", "format": "response_format"}
 _TOO_LONG_OR_INVALID = (413, 422)
 
 
 def _voice_name(value: Any) -> Any:
-    return value["id"] if isinstance(value, dict) and "id" in value else value
+    """A voice or blend with our names in place of OpenAI's."""
+    name = value["id"] if isinstance(value, dict) and "id" in value else value
+    if isinstance(name, str) and len(name) <= MAX_VOICE:
+        return _VOICE.sub(lambda match: VOICES[match[0]], name)
+    return name
 
 
-class OpenAISpeechRequest(ReadingFields):
-    """A clip to be spoken, in OpenAI's words. `language` and what follows it are ours.
+# The length is that of our names, which are longer than OpenAI's.
+VoiceName = Annotated[str, BeforeValidator(_voice_name), Field(max_length=MAX_VOICE)]
+
+
+def _lowercase(value: Any) -> Any:
+    return value.lower() if isinstance(value, str) else value
+
+
+def _known_language(letter: str) -> str:
+    try:
+        return languages.parse(letter).code if letter else ""
+    except UnknownLanguage as error:
+        letters = " ".join(language.letter for language in languages.LANGUAGES)
+        raise PydanticCustomError("language", "must be one of {letters}", {"letters": letters}) from error
+
+
+AnyCaseFormat = Annotated[Format, BeforeValidator(_lowercase)]
+
+
+class NormalizationOptions(BaseModel):
+    """Kokoro-FastAPI's switches for what is put in words."""
+
+    normalize: bool = True
+    unit_normalization: bool = True
+    url_normalization: bool = True
+    email_normalization: bool = True
+    optional_pluralization_normalization: bool = True
+    phone_normalization: bool = True
+    replace_remaining_symbols: bool = True
+
+    def kinds_off(self) -> set[str]:
+        """Our kinds that are switched off. Raises NotSupported for what we have no switch for."""
+        if self.url_normalization != self.email_normalization:
+            raise NotSupported(
+                "normalization_options: url_normalization and email_normalization must be equal; both are `addresses`",
+                field="normalization_options",
+            )
+        if not self.optional_pluralization_normalization:
+            raise NotSupported(
+                "normalization_options: optional_pluralization_normalization cannot be switched off alone; "
+                "`normalize` false switches off all",
+                field="normalization_options",
+            )
+        switches = {
+            "units": self.unit_normalization,
+            "addresses": self.url_normalization,
+            "phones": self.phone_normalization,
+            "symbols": self.replace_remaining_symbols,
+        }
+        return {kind for kind, on in switches.items() if not on}
+
+    def left_of(self, kinds: list[str]) -> list[str]:
+        if not self.normalize:
+            return []
+        off = self.kinds_off()
+        return [kind for kind in kinds if kind not in off]
+
+
+class KokoroFastAPIFields(BaseModel):
+    """What Kokoro-FastAPI takes beyond OpenAI's fields."""
+
+    lang_code: Annotated[
+        str,
+        Field(description="Kokoro-FastAPI's name for `language`: a b e f h i j p z.", max_length=20, examples=["a"]),
+        AfterValidator(_known_language),
+    ] = ""
+    volume_multiplier: Annotated[
+        float,
+        Field(
+            description="Louder or softer: 2 is 6 dB more. Never clips.",
+            ge=10 ** (MIN_DB / 20),
+            le=10 ** (MAX_DB / 20),
+            allow_inf_nan=False,
+            examples=[1.0],
+        ),
+    ] = 1.0
+    normalization_options: Annotated[
+        NormalizationOptions | None, Field(description="Kokoro-FastAPI's switches for `normalize`, which counts too.")
+    ] = None
+    stream: Annotated[
+        bool, Field(description="`false`: the whole file at once, with its length. Events are streamed anyway.")
+    ] = True
+    return_timestamps: Annotated[
+        bool, Field(description="Refused for bare audio; see /dev/captioned_speech and /v1/audio/speech/timestamps.")
+    ] = False
+    download_format: Annotated[
+        AnyCaseFormat | None, Field(description="None but `response_format`: the answer is the download.")
+    ] = None
+    return_download_link: Annotated[bool, Field(description="Refused: no file is kept.")] = False
+    ssml: Annotated[bool, Field(description="Refused: SSML is not read.")] = False
+    allow_voice_tags: Annotated[bool, Field(description="Refused: voice tags are not read.")] = False
+    voice_aliases: Annotated[
+        dict[str, Any] | None, Field(description="Refused, unless empty: name voices and blends in `voice`.")
+    ] = None
+
+    def refuse_unsupported(self, format: Format) -> None:
+        """What would be promised and not done is an error."""
+        refused = {
+            "ssml": (self.ssml, "SSML is not supported; send plain text, where `[pause:1s]` is silence"),
+            "allow_voice_tags": (self.allow_voice_tags, "voice tags are not supported; send a request for each voice"),
+            "voice_aliases": (self.voice_aliases, "aliases are not supported; name the voice or blend in `voice`"),
+            "return_download_link": (self.return_download_link, "no file is kept; the answer is the file"),
+            "download_format": (
+                self.download_format not in (None, format),
+                "must be as response_format: the answer is the download",
+            ),
+        }
+        for field, (present, reason) in refused.items():
+            if present:
+                raise NotSupported(f"{field}: {reason}", field=field)
+
+
+class OpenAISpeechRequest(ReadingFields, KokoroFastAPIFields):
+    """A clip to be spoken, in OpenAI's words, in Kokoro-FastAPI's and in ours.
 
     Fields that are not named here are ignored, as nowhere else: OpenAI's clients keep sending new ones.
     """
@@ -53,13 +187,13 @@ class OpenAISpeechRequest(ReadingFields):
     model: Annotated[
         str,
         Field(
-            description=f"One of {', '.join(MODELS)}: the same model by any name.", max_length=200, examples=["tts-1"]
+            description="Any name: there is one model, and the log tells what it was called.",
+            max_length=200,
+            examples=["tts-1"],
         ),
     ] = MODELS[0]
     voice: Annotated[
-        str,
-        BeforeValidator(_voice_name),
-        Field(max_length=500),
+        VoiceName,
         WithJsonSchema(
             {
                 "description": "A name of GET /v1/audio/voices, or a blend such as `af_bella(2)+af_sky(1)`; "
@@ -67,8 +201,8 @@ class OpenAISpeechRequest(ReadingFields):
                 + ", ".join(f"{theirs} {ours}" for theirs, ours in VOICES.items())
                 + ".",
                 "anyOf": [
-                    {"type": "string", "maxLength": 500},
-                    {"type": "object", "properties": {"id": {"type": "string", "maxLength": 500}}, "required": ["id"]},
+                    _VOICE_SCHEMA,
+                    {"type": "object", "properties": {"id": _VOICE_SCHEMA}, "required": ["id"]},
                 ],
                 "default": DEFAULT_VOICE,
                 "examples": ["alloy", DEFAULT_VOICE],
@@ -76,7 +210,11 @@ class OpenAISpeechRequest(ReadingFields):
         ),
     ] = DEFAULT_VOICE
     response_format: Annotated[
-        Format, Field(description="`pcm` is bare 16-bit samples at 24 kHz; opus comes in Ogg, aac in ADTS.")
+        AnyCaseFormat,
+        Field(
+            description="`pcm` is bare 16-bit samples at 24 kHz; opus comes in Ogg, aac in ADTS. Or as `format`.",
+            validation_alias=AliasChoices("response_format", "format"),
+        ),
     ] = "mp3"
     speed: Annotated[
         float, Field(description="1 is the voice's own pace.", ge=0.25, le=4, allow_inf_nan=False, examples=[1.0])
@@ -94,15 +232,31 @@ class OpenAISpeechRequest(ReadingFields):
         return {key: value for key, value in data.items() if value is not None} if isinstance(data, dict) else data
 
     def to_tts_request(self) -> TTSRequest:
+        if self.return_timestamps:
+            raise NotSupported(
+                "return_timestamps: the answer is bare audio; POST /dev/captioned_speech has the times of words, "
+                "and so has POST /v1/audio/speech/timestamps",
+                field="return_timestamps",
+            )
         return TTSRequest(**self._fields())
 
     def to_captioned_request(self) -> CaptionedRequest:
         return CaptionedRequest(**self._fields())
 
     def _fields(self) -> dict[str, Any]:
+        self.refuse_unsupported(self.response_format)
         reading = {name: getattr(self, name) for name in ReadingFields.model_fields}
-        voice = VOICES.get(self.voice, self.voice)
-        return {"text": self.input, "voice": voice, "speed": self.speed, "format": self.response_format, **reading}
+        options = self.normalization_options
+        return {
+            **reading,
+            "text": self.input,
+            "voice": self.voice,
+            "speed": self.speed,
+            "format": self.response_format,
+            "volume": min(max(20 * math.log10(self.volume_multiplier), MIN_DB), MAX_DB),
+            "language": self.language or self.lang_code or None,
+            "normalize": options.left_of(self.normalize) if options else self.normalize,
+        }
 
 
 class OpenAIModel(BaseModel):
@@ -117,6 +271,10 @@ class OpenAIModels(BaseModel):
     data: list[OpenAIModel]
 
 
+class OpenAIAudioModels(BaseModel):
+    models: list[OpenAIModel]
+
+
 class OpenAIVoice(BaseModel):
     id: Annotated[str, Field(description="For `voice`.", examples=["alloy"])]
     name: Annotated[str, Field(description="The name to show people.", examples=["Alloy"])]
@@ -128,6 +286,10 @@ class OpenAIVoice(BaseModel):
 
 class OpenAIVoices(BaseModel):
     voices: list[OpenAIVoice]
+
+
+class OpenAIVoiceNames(BaseModel):
+    voices: Annotated[list[str], Field(examples=[["alloy", DEFAULT_VOICE]])]
 
 
 class OpenAIErrorBody(BaseModel):
@@ -150,5 +312,5 @@ def openai_error(status: int, code: str, message: str, field: str | None) -> tup
         kind = "server_error"
     elif status == 429:
         kind = "rate_limit_error"
-    param = _PARAMS.get(field, field) if field else None
+    param = PARAMS.get(field, field) if field else None
     return status, OpenAIErrorAnswer(error=OpenAIErrorBody(message=message, type=kind, param=param, code=code))

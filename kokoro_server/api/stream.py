@@ -52,6 +52,7 @@ async def stream(body: TTSRequest, request: Request, timeout: RequestTimeout = N
     parts = get_parts(request)
     headers = {
         **STREAMING_HEADERS,
+        "Content-Disposition": f"attachment; filename=tts_output.{body.format}",
         "X-Stream-ID": request_id.get(),
         "X-Streaming-Mode": f"bypass-first-{parts.bypass}-chunks",
         "X-Bypass-Chunks": str(parts.bypass),

@@ -1,7 +1,8 @@
 """Voices: style packs on disk, looked up by name or mixed.
 
 A pack has one style for each phoneme count from 1 to 510. A mix is written `af_bella+af_sky`, `af_bella(2)+af_sky(1)`
-or `af_bella:0.7,af_sky:0.3`.
+or `af_bella:0.7,af_sky:0.3`. In `af_bella-af_sky(0.3)` a voice is taken away, as Kokoro-FastAPI does it: the weights
+are divided by what they add up to without their signs.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ MAX_PARTS = 8  # of a mix
 CACHED_PACKS = 128  # half a megabyte each: enough for all the voices and as many mixes
 
 _NAME = re.compile(r"[a-z][fm]_\w+")  # language, gender, name
+_SIGN = re.compile(r"([-+,])(?![^()]*\))")  # between the parts of a mix, and not in a weight
 _PART = re.compile(r"(?P<name>[^\s():+,]+)\s*(?:\(\s*(?P<inner>[^)]*?)\s*\)|:\s*(?P<after>\S+))?")
 _WEIGHT = re.compile(r"\d{1,4}(\.\d{1,4})?|\.\d{1,4}")
 
@@ -85,9 +87,12 @@ class VoiceBook:
         if spec in self._files:
             return spec
         parts = self._parse(spec)
-        if len(set(parts.values())) == 1:
-            return "+".join(parts)
-        return "+".join(f"{name}({weight})" for name, weight in parts.items())
+        equal = len({abs(weight) for weight in parts.values()}) == 1
+        spelled = (
+            ("-" if weight < 0 else "+") + (name if equal else f"{name}({abs(weight)})")
+            for name, weight in parts.items()
+        )
+        return "".join(spelled)[1:]
 
     def pack(self, spec: str) -> Pack:
         """The styles of a voice or mix, read-only."""
@@ -99,14 +104,19 @@ class VoiceBook:
         return style
 
     def _parse(self, spec: str) -> dict[str, int]:
-        texts = [text.strip() for text in re.split(r"[+,]", spec)]
+        """The weight of each voice, the first of them above 0."""
+        first, *others = _SIGN.split(spec)
+        texts = [("+", first), *zip(others[::2], others[1::2], strict=True)]
         if len(texts) > MAX_PARTS:
             raise InvalidInput(f"voice mixes {len(texts)} voices; at most {MAX_PARTS} are allowed", field="voice")
         weights: dict[str, Fraction] = {}
-        for text in texts:
-            name, weight = _part(text, spec)
+        for sign, text in texts:
+            name, weight = _part(text.strip(), spec)
             self._require(name)
-            weights[name] = weights.get(name, Fraction(0)) + weight
+            before = weights.get(name, Fraction(0))
+            if before and (before < 0) != (sign == "-"):
+                raise InvalidInput(f"voice {spec!r} both adds {name} and takes it away; do one of them", field="voice")
+            weights[name] = before + (-weight if sign == "-" else weight)
         scale = math.lcm(*(weight.denominator for weight in weights.values()))
         whole = {name: int(weight * scale) for name, weight in weights.items()}
         shared = math.gcd(*whole.values())
@@ -120,7 +130,7 @@ class VoiceBook:
 
     def _load(self, canonical: str) -> Pack:
         parts = self._parse(canonical)
-        total = sum(parts.values())
+        total = sum(map(abs, parts.values()))
         mixed = np.zeros((MAX_TOKENS, STYLE_DIM), np.float64)
         for name, weight in parts.items():
             mixed += _read(self._files[name]).astype(np.float64) * (weight / total)

@@ -4,7 +4,7 @@ import { ServerError, getJson, send } from "./api.js";
 import { apiKey } from "./keys.js";
 import { fields, kindOf, resolve } from "./schema.js";
 
-const IN_EXAMPLES = ["text", "input", "model", "voice", "requests"]; // fields; the others are well as they are
+const IN_EXAMPLES = ["text", "input", "model", "voice", "requests"]; // fields, and those that are required; the others are well as they are
 const FILES = { "audio/wav": "speech.wav", "audio/mpeg": "speech.mp3", "application/zip": "speech.zip" };
 const PLAYABLE = ["audio/wav", "audio/mpeg", "audio/ogg", "audio/flac", "audio/aac"];
 
@@ -114,7 +114,9 @@ function answers(responses) {
 }
 
 function example(schema) {
-  const properties = Object.entries(schema.properties ?? {}).filter(([name]) => IN_EXAMPLES.includes(name));
+  if (!schema.properties) return schema.examples?.[0] ?? {};
+  const shown = [...IN_EXAMPLES, ...(schema.required ?? [])];
+  const properties = Object.entries(schema.properties).filter(([name]) => shown.includes(name));
   return Object.fromEntries(properties.map(([name, { examples, default: usual }]) => [name, examples?.[0] ?? usual]));
 }
 

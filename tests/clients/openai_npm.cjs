@@ -54,7 +54,6 @@ async function main() {
     models,
     failures: {
       voice: await failure({ voice: "nobody" }),
-      model: await failure({ model: "gpt-9" }),
     },
   };
 }

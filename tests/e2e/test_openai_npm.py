@@ -76,5 +76,4 @@ def test_errors_are_of_the_right_class(found: dict[str, Any]) -> None:
     kind = "invalid_request_error"
     assert found["failures"] == {
         "voice": {"name": "BadRequestError", "status": 400, "type": kind, "param": "voice", "code": "unknown_voice"},
-        "model": {"name": "NotFoundError", "status": 404, "type": kind, "param": "model", "code": "model_not_found"},
     }

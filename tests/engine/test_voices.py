@@ -60,6 +60,9 @@ def test_style_is_the_row_for_the_phoneme_count(book: VoiceBook) -> None:
         ("af_bella:0.7,af_sky:0.3", "af_bella(7)+af_sky(3)"),
         ("af_bella:.5,af_sky:0.25,bm_lewis:0.25", "af_bella(2)+af_sky(1)+bm_lewis(1)"),
         ("af_sky+af_bella+af_sky", "af_sky(2)+af_bella(1)"),
+        ("af_bella-af_sky", "af_bella-af_sky"),
+        ("af_bella - af_sky(0.3)", "af_bella(10)-af_sky(3)"),
+        ("af_bella(2)-af_sky-af_sky+bm_lewis(4)", "af_bella(1)-af_sky(1)+bm_lewis(2)"),
     ],
 )
 def test_canonical(book: VoiceBook, spec: str, canonical: str) -> None:
@@ -70,6 +73,13 @@ def test_canonical(book: VoiceBook, spec: str, canonical: str) -> None:
 def test_a_mix_is_the_weighted_mean(book: VoiceBook) -> None:
     bella, sky = book.pack("af_bella"), book.pack("af_sky")
     np.testing.assert_allclose(book.pack("af_bella:0.7,af_sky:0.3"), 0.7 * bella + 0.3 * sky, atol=1e-6)
+
+
+def test_a_voice_can_be_taken_away(book: VoiceBook) -> None:
+    bella, sky = book.pack("af_bella"), book.pack("af_sky")
+    np.testing.assert_allclose(book.pack("af_bella-af_sky(0.25)"), 0.8 * bella - 0.2 * sky, atol=1e-6)
+    with pytest.raises(InvalidInput, match="both adds af_bella and takes it away"):
+        book.pack("af_bella+af_sky-af_bella")
 
 
 def test_a_voice_alone_is_its_pack_to_the_bit_and_cannot_be_changed(book: VoiceBook) -> None:
@@ -92,6 +102,7 @@ def test_an_unknown_voice_is_named_with_its_nearest(book: VoiceBook) -> None:
 @pytest.mark.parametrize(
     "spec",
     ["", "+", "af_bella+", "af bella", "af_bella(", "af_bella()", "af_bella(0)", "af_bella(-1)", "af_bella(x)",
+     "-af_bella", "af_bella-",
      "af_bella:nan", "af_bella:1e9", "af_bella:inf", "+".join(["af_bella"] * 9)],
 )  # fmt: skip
 def test_a_bad_mix_is_refused(book: VoiceBook, spec: str) -> None:

@@ -105,7 +105,10 @@ BODIES = st.one_of(
     st.integers(1, 3000).map(lambda depth: b'{"text":' + b"[" * depth + b"]" * depth + b"}"),
     st.integers(1, 900).map(lambda depth: b'{"requests":[{"text":' + b"[" * depth + b"]" * depth + b"}]}"),
 )
-PATHS = ("/tts", "/tts/stream", "/tts/captioned", "/tts/batch", "/v1/audio/speech", "/v1/audio/speech/timestamps")
+PATHS = (
+    *("/tts", "/tts/stream", "/tts/captioned", "/tts/batch", "/v1/audio/speech", "/v1/audio/speech/timestamps"),
+    *("/dev/captioned_speech", "/dev/phonemize", "/dev/generate_from_phonemes", "/v1/audio/voices/combine"),
+)
 
 
 @given(body=BODIES, path=st.sampled_from(PATHS), timeout=st.sampled_from([None, "1", "-1", "nan", "x", "1" * 400]))

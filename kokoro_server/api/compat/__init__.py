@@ -1,0 +1,1 @@
+"""Protocols of other speech servers, for their clients: thin layers over the same synthesizer."""
