@@ -314,6 +314,7 @@ async def converse(server: Server, seed: int, lengths: dict[str, int]) -> int:
     return whole
 
 
+@pytest.mark.slow
 async def test_twenty_agents_at_once(log_file: Path) -> None:
     """Every sentence that is not cancelled is spoken once, whole and in order, whatever the others do."""
     # However slow the machine is, nobody is to be turned away.

@@ -122,6 +122,7 @@ async def test_a_reader_that_stops_reading_holds_up_nobody(faulty: Server) -> No
         assert [answer.status_code for answer in answers] == [200] * 8
 
 
+@pytest.mark.slow
 async def test_idle_connections_cost_nobody(faulty: Server) -> None:
     how = f"{IDLE} WebSockets that say nothing and {IDLE} streams that nobody reads"
     async with injected(faulty, "idle WebSockets and streams", how) as fault, AsyncExitStack() as stack:

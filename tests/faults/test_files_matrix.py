@@ -141,6 +141,7 @@ async def test_a_disk_that_is_too_small(faulty: Server, fetcher: Fetcher) -> Non
             assert await asyncio.to_thread(fetcher.speaks)
 
 
+@pytest.mark.slow
 async def test_disk_full_while_fetching(faulty: Server, fetcher: Fetcher) -> None:
     filler, holding = fetcher.cache / "filler", fetcher.sandbox.hold("tiny-b")
 

@@ -30,6 +30,7 @@ def built(assets: Assets, folder: Path, precision: CpuPrecision) -> OnnxEngine:
     return OnnxEngine(folder)
 
 
+@pytest.mark.slow
 def test_int8_is_nearer_to_single_precision_than_another_noise_is(assets: Assets, tmp_path: Path) -> None:
     exact, quantized = (built(assets, tmp_path / precision, precision) for precision in ("fp32", "int8"))
     assert (exact.precision, quantized.precision) == ("fp32", "int8")

@@ -159,6 +159,7 @@ def test_with_kmodels_f0_the_samples_are_kmodels_in_batches_of(
         assert kmodel.snr(alone.audio, audio[index, : len(alone.audio)]) > 60
 
 
+@pytest.mark.slow
 def test_end_to_end_it_is_far_nearer_to_kmodel_than_another_noise_is(
     engine: TorchEngine, plain: Any, spoken: list[tuple[Row, Spoken]]
 ) -> None:
