@@ -24,6 +24,8 @@ async def health(request: Request) -> dict[str, Any]:
     something works worse than it should: `degraded` lists what, and what to do about it.
     """
     parts = get_parts(request)
+    siblings: Siblings = request.app.state.siblings
+    await siblings.refresh()
     g2p = await _g2p(request)
     devices = parts.queue.device_states()
     worse = _degradations(request)
@@ -40,7 +42,7 @@ async def health(request: Request) -> dict[str, Any]:
         "voices": len(parts.model.voices.names()),
         "g2p": g2p,
         "degraded": worse,
-        **({"processes": processes} if (processes := request.app.state.siblings.processes()) else {}),
+        **({"processes": processes} if (processes := siblings.processes()) else {}),
     }
 
 

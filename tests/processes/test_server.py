@@ -149,7 +149,7 @@ def test_when_the_engine_is_killed_the_fronts_live_on(server: Server) -> None:
     until(lambda: httpx.get(f"{server.url}/health/ready").status_code == 200)
     assert say(server, "Speech resumes.").status_code == 200
     assert pids(server)["engine"] != engine
-    assert not health(server)["degraded"]
+    until(lambda: not health(server)["degraded"])  # each front finds it again by itself
 
 
 def test_a_g2p_service_that_dies_is_found_again_by_every_front(server: Server) -> None:
