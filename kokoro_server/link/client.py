@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from kokoro_server.batching.entry import Outcome, Priority
 from kokoro_server.batching.policy import BatchingOptions
@@ -20,7 +20,8 @@ from kokoro_server.engine.protocol import Row
 from kokoro_server.errors import EngineUnavailable, Expired
 from kokoro_server.link import wire
 from kokoro_server.link.arena import ArenaView
-from kokoro_server.link.wire import Frames, Kind, OutcomeHead, Submission
+from kokoro_server.link.connection import Connection
+from kokoro_server.link.wire import Kind, OutcomeHead, Submission
 
 CONNECT_INTERVAL = 0.1  # seconds between two attempts to reach the engine process
 CONNECT_TIMEOUT = 5.0
@@ -45,7 +46,7 @@ class RemoteQueue(SpeechQueue):
         self._path = path
         self._numbers = itertools.count(1)
         self._link: EngineConnection | None = None
-        self._status: dict[str, Any] = {"alive": True, "ready": False, "devices": {}, "real_time_factor": None}
+        self._status: dict[str, Any] = {"ready": False, "devices": {}, "real_time_factor": None}
         self._state: dict[str, Any] = {}  # as it was last told
         self.condition = Condition(Reason.ENGINE)
         self.publish: Callable[[], object] = lambda: None  # shows on the board what is true now
@@ -214,23 +215,19 @@ async def _readable(connected: socket.socket) -> None:
         loop.remove_reader(connected)
 
 
-class EngineConnection(asyncio.Protocol):
+class EngineConnection(Connection):
     """A connection to the engine process, and what waits for its answers."""
 
     def __init__(self, queue: RemoteQueue, view: ArenaView) -> None:
+        super().__init__()
         self._queue = queue
         self._view = view
-        self._frames = Frames()
         self._waiting: dict[int, tuple[Answer, float]] = {}  # with its deadline
-        self._transport: asyncio.Transport | None = None
         self.looks = 0  # at whether it says something, since it did
         self.closed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast(asyncio.Transport, transport)
-
-    def connection_lost(self, _error: Exception | None) -> None:
-        self._transport = None
+    def connection_lost(self, error: Exception | None) -> None:
+        super().connection_lost(error)
         waiting, self._waiting = self._waiting, {}
         for answer, _ in waiting.values():
             if not answer.done():
@@ -251,14 +248,6 @@ class EngineConnection(asyncio.Protocol):
             if answer := self._pop(number):
                 answer.set_exception(Expired("the engine process does not answer; try again later", retry_after=5.0))
                 self.send(wire.named(Kind.CANCEL, number))
-
-    def close(self) -> None:
-        if self._transport:
-            self._transport.close()
-
-    def send(self, message: bytes) -> None:
-        if self._transport:
-            self._transport.write(message)
 
     def request(self, number: int, message: bytes, deadline: float) -> Answer:
         """Send a message; the future is the answer with the same number. It is the other side that keeps deadlines."""

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from kokoro_server.batching.entry import Outcome
 from kokoro_server.batching.queue import BatchQueue
@@ -18,7 +18,8 @@ from kokoro_server.caller_limits import Limits
 from kokoro_server.errors import KokoroError
 from kokoro_server.link import wire
 from kokoro_server.link.arena import Arena
-from kokoro_server.link.wire import Frames, Kind, OutcomeHead, Submission
+from kokoro_server.link.connection import Connection
+from kokoro_server.link.wire import Kind, OutcomeHead, Submission
 
 log = logging.getLogger(__name__)
 
@@ -112,20 +113,18 @@ class LinkServer:
 
     def _status(self) -> dict[str, Any]:
         return {
-            "alive": self.queue.alive,
             "ready": self.queue.ready,
             "devices": self.queue.device_states(),
             "real_time_factor": self.queue.real_time_factor(),
         }
 
 
-class FrontConnection(asyncio.Protocol):
+class FrontConnection(Connection):
     """One front."""
 
     def __init__(self, server: LinkServer) -> None:
+        super().__init__()
         self._server = server
-        self._frames = Frames()
-        self._transport: asyncio.Transport | None = None
         self._rows: dict[int, asyncio.Future[Outcome]] = {}
         self._admissions: dict[int, AbstractContextManager[None]] = {}
         self._entered: dict[int, str] = {}  # requests that count for a caller's limits
@@ -144,7 +143,7 @@ class FrontConnection(asyncio.Protocol):
         }
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast(asyncio.Transport, transport)
+        super().connection_made(transport)
         self._server.connections.add(self)
         self.send(self._server.greeting())
 
@@ -152,10 +151,10 @@ class FrontConnection(asyncio.Protocol):
         for kind, body in self._frames.feed(data):
             self._handlers[kind](body)
 
-    def connection_lost(self, _error: Exception | None) -> None:
+    def connection_lost(self, error: Exception | None) -> None:
         """A front that ends, however it does, leaves nothing behind."""
+        super().connection_lost(error)
         self._server.connections.discard(self)
-        self._transport = None
         for future in list(self._rows.values()):
             future.cancel()
         for admission in self._admissions.values():
@@ -167,14 +166,6 @@ class FrontConnection(asyncio.Protocol):
         self._admissions.clear()
         self._entered.clear()
         self._blocks.clear()
-
-    def close(self) -> None:
-        if self._transport:
-            self._transport.close()
-
-    def send(self, message: bytes) -> None:
-        if self._transport:
-            self._transport.write(message)
 
     def _submit(self, body: bytes) -> None:
         row = Submission.decode(body)

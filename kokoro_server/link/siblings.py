@@ -32,8 +32,15 @@ class BoardSiblings(Siblings):
         self._others = [slot for slot in board.slots if slot is not self._own]
         self._fronts = [slot for slot in board.slots[FIRST_FRONT:] if slot is not self._own]
         self._supervisor = board.slots[SUPERVISOR]
+        self._refreshing: asyncio.Task[None] | None = None
 
     async def refresh(self) -> None:
+        # Whoever asks meanwhile shares it: all processes pay for each.
+        if self._refreshing is None or self._refreshing.done():
+            self._refreshing = asyncio.create_task(self._refresh())
+        await asyncio.shield(self._refreshing)
+
+    async def _refresh(self) -> None:
         awaited = {slot: slot.version for slot in self._others if slot is not self._supervisor}
         self._ask_for_refresh()
         started = time.monotonic()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import signal
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -21,7 +20,7 @@ from kokoro_server.event_loop import freeze_heap, trim_when_quiet
 from kokoro_server.link.board import ENGINE, Board
 from kokoro_server.link.server import LinkServer
 from kokoro_server.link.siblings import Publisher
-from kokoro_server.listening import SHUTDOWN_GRACE
+from kokoro_server.listening import SHUTDOWN_GRACE, SIGNALS
 from kokoro_server.metrics import Metrics
 
 log = logging.getLogger(__name__)
@@ -44,7 +43,7 @@ async def serve(
         lost.append(reason)
         stop.set()
 
-    for number in (signal.SIGINT, signal.SIGTERM):
+    for number in SIGNALS:
         loop.add_signal_handler(number, stop.set)
     loading = asyncio.create_task(_load(settings, load))
     stopping = asyncio.create_task(stop.wait())
