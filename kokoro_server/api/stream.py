@@ -56,7 +56,7 @@ async def stream(body: TTSRequest, request: Request, timeout: RequestTimeout = N
         "X-Stream-ID": request_id.get(),
         "X-Streaming-Mode": f"bypass-first-{parts.bypass}-chunks",
         "X-Bypass-Chunks": str(parts.bypass),
-        "X-Voice-Used": parts.model.voices.canonical(body.voice),
+        "X-Voice-Used": parts.synthesizer.voice(body.speech()),
         "X-Batching-Enabled": batching_enabled(request),
         **skipped_header(first.skipped),
     }

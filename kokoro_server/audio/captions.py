@@ -11,6 +11,7 @@ import regex
 from kokoro_server.text.markup import PRONUNCIATION_MARKUP
 from kokoro_server.text.pauses import PAUSE_MARKUP
 from kokoro_server.text.splitter import grapheme_ends, sentences
+from kokoro_server.text.voice_tags import VOICE_TAG, has_tags
 
 MAX_LINE = 42  # characters, the usual limit of subtitle guidelines
 MAX_SECONDS = 6.0  # a cue is shown no longer, unless a single word takes more
@@ -104,7 +105,8 @@ def _escape(text: str) -> str:
 def _display_text(text: str) -> tuple[str, list[int]]:
     """`text` without markup and with single spaces; and the offset in that of each character of `text`."""
     characters = list(BLANK.sub(" ", text))
-    for mark in PAUSE_MARKUP.finditer(text):
+    voices = VOICE_TAG.finditer(text) if has_tags(text) else ()
+    for mark in (*PAUSE_MARKUP.finditer(text), *voices):
         characters[mark.start() : mark.end()] = [" ", *[""] * (len(mark.group()) - 1)]
     for inline in PRONUNCIATION_MARKUP.finditer(text):
         for first, last in ((inline.start(), inline.start("word")), (inline.end("word"), inline.end())):

@@ -20,13 +20,14 @@ from kokoro_server.g2p.phoneme_map import to_model_symbols
 from kokoro_server.g2p.result import G2PResult, Token
 from kokoro_server.text import markup
 from kokoro_server.text.cut_points import find_cuts
+from kokoro_server.text.g2p_calls import group_into_calls
 from kokoro_server.text.lexicon import LanguageLexicon
 from kokoro_server.text.options import DEFAULT_OPTIONS
 from kokoro_server.text.pace import Pace
 from kokoro_server.text.pauses import split_pauses, total_silence
 from kokoro_server.text.phrase_alignment import PhraseAlignedSentence
 from kokoro_server.text.pieces import ClipPacker, PacedPacker, Packer, PieceSizes
-from kokoro_server.text.reader import _group_into_calls, _pack, _split_phonemes
+from kokoro_server.text.reader import _RunPacker, _split_phonemes
 from kokoro_server.text.sentence_buffer import SentenceBuffer
 from kokoro_server.text.splitter import Span, clauses, sentences
 from kokoro_server.text.traced import Traced
@@ -50,9 +51,8 @@ def appended(text: str) -> None:
 def read(language: languages.Language) -> Callable[[str], object]:
     def parse(text: str) -> object:
         markup.check_pronunciations(text)
-        return list(
-            _group_into_calls(WrittenText(list(split_pauses(text)), language, LEXICON, DEFAULT_OPTIONS).sentences())
-        )
+        written = WrittenText(list(split_pauses(text)), language, LEXICON, DEFAULT_OPTIONS)
+        return list(group_into_calls(written.sentences(), language))
 
     return parse
 
@@ -60,7 +60,7 @@ def read(language: languages.Language) -> Callable[[str], object]:
 def packed(packer: Callable[[int], Packer]) -> Callable[[str], object]:
     def parse(text: str) -> object:
         phonemes = re.sub(r"\s", " ", text)
-        return list(_pack(packer(len(phonemes)), list(_split_phonemes(phonemes)), more=False))
+        return list(_RunPacker(packer(len(phonemes))).pack(list(_split_phonemes(phonemes)), more=False))
 
     return parse
 
