@@ -6,8 +6,9 @@ import re
 from dataclasses import replace
 from itertools import pairwise
 
-from kokoro_server.errors import KokoroError
+from kokoro_server.errors import InvalidSSML, KokoroError
 from kokoro_server.text.script import Cast, Run
+from kokoro_server.text.traced import Traced
 
 # What a round bracket follows is a link, or a pronunciation of the word "voice".
 _OPENING = re.compile(r"\[voice:[^\[\]\n]*\](?!\()", re.IGNORECASE)
@@ -37,6 +38,13 @@ def split(run: Run, cast: Cast) -> list[Run]:
     spoken = [each for each in found if each.text.text.strip()]
     goes_on = [_goes_on(*pair) for pair in pairwise(spoken)] + [run.continues]
     return [replace(each, continues=continues) for each, continues in zip(spoken, goes_on, strict=False)]
+
+
+def refuse(text: Traced) -> None:
+    """Raises InvalidSSML if there is a tag in the text of an SSML document."""
+    if has_tags(text.text) and (match := _OPENING.search(text.text)):
+        place = text.starts[match.start()]
+        raise InvalidSSML(f'{match[0][:60]!r} at character {place}: write <voice name="…">', field="text")
 
 
 def _goes_on(run: Run, other: Run) -> bool:
