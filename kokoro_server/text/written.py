@@ -150,12 +150,16 @@ class WrittenScript:
                 yield part, written
 
     def items(self) -> Iterator[Item | None]:
-        """The sentences, and what is between them. A script that is one run is not named: there is no other."""
+        """The sentences, and what is between them. If there is only one run, it is not named."""
+        only = self._written[0] if len(self._written) == 1 else None
+        return only.sentences() if isinstance(only, WrittenText) else self._named_items()
+
+    def _named_items(self) -> Iterator[Item | None]:
         for part, written in zip(self._parts, self._written, strict=True):
             if isinstance(written, Pause):
                 yield written
                 continue
-            named = len(self._parts) == 1
+            named = False
             for item in written.sentences():
                 if item is not None and not named and isinstance(part, Run):
                     yield part
