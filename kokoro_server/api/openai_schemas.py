@@ -24,8 +24,6 @@ from kokoro_server.audio.limiter import MAX_DB, MIN_DB
 from kokoro_server.errors import NotSupported, UnknownLanguage
 from kokoro_server.g2p import languages
 
-PREFIX = "/v1/"  # errors on paths below it have OpenAI's shape
-
 MODELS = ("kokoro", "tts-1", "tts-1-hd", "gpt-4o-mini-tts")  # those that are listed; any name is Kokoro-82M
 
 # OpenAI's voice names, and for each the voice of ours that comes nearest.

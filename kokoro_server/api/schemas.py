@@ -151,7 +151,8 @@ class SpeechRequest(StrictRequest, ReadingFields):
         Field(description="Hz. Some formats hold only some rates.", ge=MIN_RATE, le=MAX_RATE, examples=[SAMPLE_RATE]),
     ] = SAMPLE_RATE
     sample_format: Annotated[
-        SampleFormat, Field(description="For wav and pcm: 16-bit whole numbers or 32-bit floats, little-endian.")
+        SampleFormat,
+        Field(description="For wav and pcm: 16-bit whole numbers, 32-bit floats, or telephony's 8-bit μ-law or A-law."),
     ] = "pcm_s16le"
     optimize_for_latency: Annotated[
         bool, Field(description="Take the bypass lane of streams: no waiting for others.", examples=[False])

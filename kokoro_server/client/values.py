@@ -92,6 +92,9 @@ class Voice:
     installed: bool = True  # whether the server can read its language
 
 
+SAMPLE_BYTES = {"pcm_f32le": 4, "pcm_mulaw": 1, "pcm_alaw": 1}  # other than two
+
+
 def join_chunks(chunks: list[bytes], body: Mapping[str, Any]) -> tuple[bytes, float | None]:
     """A stream's chunks as one file with a correct header, and its duration in seconds if that is known."""
     content = b"".join(chunks)
@@ -103,6 +106,6 @@ def join_chunks(chunks: list[bytes], body: Mapping[str, Any]) -> tuple[bytes, fl
         )
     if format not in ("wav", "pcm"):
         return content, None
-    width = 4 if body.get("sample_format") == "pcm_f32le" else 2
+    width = SAMPLE_BYTES.get(body.get("sample_format", ""), 2)
     samples = (len(content) - (HEADER_SIZE if format == "wav" else 0)) // width
     return content, samples / body.get("sample_rate", SAMPLE_RATE)

@@ -169,7 +169,7 @@ def test_a_wrong_field_of_captions_is_named(
     tiny_server: Server, stream: bool, fields: dict[str, Any], status: int, field: str
 ) -> None:
     answer = post(tiny_server, "/dev/captioned_speech", {"input": TEXT, "stream": stream, **fields})
-    assert (answer.status_code, answer.json()["error"]["field"]) == (status, field)
+    assert (answer.status_code, answer.json()["detail"]["field"]) == (status, field)
 
 
 def test_phonemes_of_a_text_and_back(tiny_server: Server) -> None:
@@ -180,7 +180,7 @@ def test_phonemes_of_a_text_and_back(tiny_server: Server) -> None:
     spoken = post(tiny_server, "/dev/generate_from_phonemes", body)
     assert spoken.headers["content-type"] == "audio/wav"
     assert spoken.content == post(tiny_server, "/tts", body).content
-    assert post(tiny_server, "/dev/phonemize", {"text": TEXT, "language": "x"}).json()["error"]["field"] == "language"
+    assert post(tiny_server, "/dev/phonemize", {"text": TEXT, "language": "x"}).json()["detail"]["field"] == "language"
 
 
 @pytest.mark.parametrize("voices", ["af_bella+af_sky", ["af_bella", "af_sky"]])
