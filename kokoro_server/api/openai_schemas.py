@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+import unicodedata
 from typing import Annotated, Any, Literal
 
 from pydantic import (
@@ -49,6 +50,8 @@ _VOICE = re.compile(rf"\b(?:{'|'.join(VOICES)})\b")
 # OpenAI's names for those of our fields that it calls otherwise.
 PARAMS = {"text": "input", "format": "response_format"}
 _TOO_LONG_OR_INVALID = (413, 422)
+SILENCE = "[pause:0.3s]"  # what punctuation alone sounds like
+MAX_PUNCTUATION = 100  # characters
 
 
 def _voice_name(value: Any) -> Any:
@@ -247,7 +250,7 @@ class OpenAISpeechRequest(ReadingFields, KokoroFastAPIFields):
         options = self.normalization_options
         return {
             **reading,
-            "text": self.input,
+            "text": SILENCE if _is_punctuation(self.input) else self.input,
             "voice": self.voice,
             "speed": self.speed,
             "format": self.response_format,
@@ -255,6 +258,12 @@ class OpenAISpeechRequest(ReadingFields, KokoroFastAPIFields):
             "language": self.language or self.lang_code or None,
             "normalize": options.left_of(self.normalize) if options else self.normalize,
         }
+
+
+def _is_punctuation(text: str) -> bool:
+    """Clients try a server out with a bare full stop, for which OpenAI answers with silence."""
+    marks = text[: MAX_PUNCTUATION + 1].strip()
+    return 0 < len(marks) <= MAX_PUNCTUATION and all(unicodedata.category(mark)[0] == "P" for mark in marks)
 
 
 class OpenAIModel(BaseModel):
