@@ -62,6 +62,16 @@ class OptimizedKokoroHandler:
     def is_server_running(self) -> bool:
         return self._client.is_ready()
 
+    def start_server(self) -> bool:
+        """Whether one runs. It is not started from here."""
+        running = self.is_server_running()
+        if not running:
+            log.error("no server at %s; start one with: kokoro-server serve", self.api_url)
+        return running
+
+    def stop_server(self) -> None:
+        """Does nothing: the server was not started from here."""
+
     def get_voices(self) -> dict[str, Any]:
         """Empty if the server does not answer."""
         try:

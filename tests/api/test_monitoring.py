@@ -92,7 +92,7 @@ async def test_a_clip_of_a_batch_that_is_wanted_early_does_not_wait_for_the_othe
         parts.queue.hold()
         answer = asyncio.create_task(client.post("/tts/batch", json={"requests": [*bulk, early]}))
         async with asyncio.timeout(60):
-            while sum((lanes := parts.queue.snapshot()["queue_status"]["by_priority"]).values()) < 3:
+            while sum((lanes := parts.queue.snapshot()["queue_status"]["by_priority"]).values()) < 3:  # noqa: ASYNC110
                 await asyncio.sleep(0.01)
         parts.queue.release()
         assert (await answer).headers["x-failed-requests"] == "0"

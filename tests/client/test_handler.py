@@ -37,6 +37,7 @@ def test_a_program_of_the_first_version(tiny_server: Server) -> None:
     called_back: list[tuple[str | None, str | None]] = []
     handler.on_audio_ready = ready.append
     try:
+        assert any(handler.start_server() for _ in range(20))  # it waits for half a second, which may be too short
         assert handler.get_performance_stats() == {}
         for text in (SHORT, LONG):
             result = handler.synthesize_sync(text, use_gpu=True, optimize_for_latency=True)
@@ -96,6 +97,7 @@ def test_a_failure_is_told_and_not_raised(audio_folder: Path) -> None:
     called_back: list[tuple[str | None, str | None]] = []
     handler.on_error = told.append
     assert not handler.is_server_running()
+    assert not handler.start_server()
     assert handler.get_voices() == {}
     assert handler.synthesize(SHORT) is None
     handler.synthesize_async(SHORT, callback=lambda *result: called_back.append(result)).result(60)
