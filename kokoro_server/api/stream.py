@@ -170,11 +170,18 @@ async def streaming(request: Request) -> dict[str, Any]:
         "bypass_chunks_config": parts.bypass,
         "batching_enabled": parts.queue.options.enabled,
         "streaming_mode": f"bypass-first-{parts.bypass}-chunks",
-        "batch_queue_stats": await parts.queue.state(),
+        "batch_queue_stats": _with_flat_counts(await parts.queue.state()),
         "streams": _sums([vars(stats), *request.app.state.siblings.streams()]),
         "places": {"taken": places.taken, "limit": places.limit},
         "pace": _pace(parts.pace),
     }
+
+
+def _with_flat_counts(state: dict[str, Any]) -> dict[str, Any]:
+    """The counts also where the first version had them, which did not nest them."""
+    queue, performance = state["queue_status"], state["performance"]
+    flat = {name: performance[name] for name in ("total_batches", "total_requests", "avg_batch_size")}
+    return state | flat | {"current_queue_size": queue["current_size"], "worker_running": queue["worker_running"]}
 
 
 def _sums(processes: Sequence[Mapping[str, int]]) -> dict[str, int]:

@@ -13,7 +13,7 @@ from starlette.types import Receive, Scope, Send
 from kokoro_server.api.async_render import Renderers
 from kokoro_server.api.disconnect import cancel_on_disconnect
 from kokoro_server.api.fast_path import FastPathRoute
-from kokoro_server.api.schemas import ErrorAnswer, TTSRequest, Voice, Voices
+from kokoro_server.api.schemas import ErrorAnswer, SpeechRequest, TTSRequest, Voice, Voices
 from kokoro_server.audio.encode import ENCODINGS
 from kokoro_server.audio.render import Rendering
 from kokoro_server.batching.entry import Priority
@@ -68,14 +68,19 @@ def new_job(request: Request, timeout: float | None, priority: Priority = Priori
 async def tts(body: TTSRequest, request: Request, timeout: RequestTimeout = None) -> Response:
     """Speak a text and answer with the whole clip."""
     rendering = body.rendering(body.format)
+    clip = await speak(body, request, timeout)
+    content = await render(request, clip, rendering)
+    headers = {"Content-Disposition": f"attachment; filename=tts_output.{body.format}"} | clip_headers(request, clip)
+    return PartsResponse(content, media_type=rendering.output.media_type, headers=headers)
+
+
+async def speak(body: SpeechRequest, request: Request, timeout: float | None) -> Clip:
+    """The whole clip, unless its client leaves meanwhile."""
     bypass = get_parts(request).clip_bypass if body.optimize_for_latency else 0
     job = new_job(request, timeout, bypass=bypass, urgent=bypass)
     cutting: Cutting = "short_start" if body.optimize_for_latency else "clip"
     speaking = get_parts(request).synthesizer.speak(body.speech(), job, cutting=cutting)
-    clip = await cancel_on_disconnect(request.receive, speaking)
-    content = await render(request, clip, rendering)
-    headers = {"Content-Disposition": f"attachment; filename=tts_output.{body.format}"} | clip_headers(request, clip)
-    return PartsResponse(content, media_type=rendering.output.media_type, headers=headers)
+    return await cancel_on_disconnect(request.receive, speaking)
 
 
 async def render(request: Request, clip: Clip, rendering: Rendering) -> list[bytes]:

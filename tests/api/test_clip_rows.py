@@ -41,6 +41,7 @@ class CountingEngine:
         ("/tts/captioned", {}, False),
         ("/tts/captioned", {"format": "srt"}, False),
         ("/tts/batch", {}, False),
+        ("/tts/batch", {"optimize_for_latency": True}, True),
         ("/tts/stream", {}, True),
     ],
 )

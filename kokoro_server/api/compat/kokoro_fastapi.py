@@ -106,7 +106,7 @@ def _their_field_names() -> Iterator[None]:
 async def _whole(body: CaptionedSpeechRequest, request: Request, timeout: float | None) -> Response:
     speech = body.to_captioned_request()
     rendering = speech.rendering(body.response_format)
-    clip = await captioned.speak(speech, request, timeout)
+    clip = await tts.speak(speech, request, timeout)
     content = await render(request, clip, rendering)
     parts = await asyncio.to_thread(_json, clip, content, rendering.output.media_type, timed=body.return_timestamps)
     return PartsResponse(parts, media_type="application/json", headers=clip_headers(request, clip))
