@@ -161,7 +161,8 @@ class _MessageLoop:
                 await asyncio.sleep(0)
         elif isinstance(message, Start):
             message.rendering(message.format)
-            language = languages.of_request(message.language, self._voices.canonical(message.voice))
+            voice = await self._voices.hold(message.voice)
+            language = languages.of_request(message.language, voice.language)
             await asyncio.to_thread(spoken.load, language)
             self._options = message
             self._buffer.language, self._buffer.options = language, message.reading_options()
