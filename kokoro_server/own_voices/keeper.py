@@ -71,14 +71,17 @@ class OwnVoices:
 
     def _check(self) -> None:
         with self._lock:
-            try:
-                versions = self._files.versions()
-                if versions != self._versions:
-                    self._load(versions)
-            except (OSError, ValueError, BadRequest) as error:
-                self.condition.set(f"VOICES_PATH is broken, and its last good version stays in use: {error}")
-            except Exception:
-                log.exception("the voices of VOICES_PATH could not be read")
+            self._load_if_changed()
+
+    def _load_if_changed(self) -> None:
+        try:
+            versions = self._files.versions()
+            if versions != self._versions:
+                self._load(versions)
+        except (OSError, ValueError, BadRequest) as error:
+            self.condition.set(f"VOICES_PATH is broken, and its last good version stays in use: {error}")
+        except Exception:
+            log.exception("the voices of VOICES_PATH could not be read")
 
     def _load(self, versions: dict[Path, FileVersion]) -> None:
         self._versions = versions  # first, so that what is broken is not read again before it changes
@@ -100,11 +103,11 @@ class OwnVoices:
 
     async def define(self, name: str, fields: Mapping[str, str]) -> None:
         """Write a voice into the file, in place of one of that name. Raises BadRequest for what is none."""
-        await asyncio.to_thread(self._define, name, fields)
+        await in_daemon_thread(lambda: self._define(name, fields))
 
     async def remove(self, name: str) -> None:
         """Raises NoSuchVoice, or Conflict if others are made of it."""
-        await asyncio.to_thread(self._remove, name)
+        await in_daemon_thread(lambda: self._remove(name))
 
     def _define(self, name: str, fields: Mapping[str, str]) -> None:
         with self._changing() as entries:
@@ -143,11 +146,13 @@ class OwnVoices:
             raise (Unavailable if error.errno in NO_SPACE else Forbidden)(reason) from error
 
     def _sound_entries(self) -> dict[str, Any]:
+        self._load_if_changed()
         try:
-            self._load(self._files.versions())
-            return self._files.entries()
+            entries = self._files.entries()
+            self._assembly(entries, self._packs).voices()
         except (ValueError, BadRequest) as error:
             raise Conflict(f"the file of voices is broken and must be mended first: {error}") from error
+        return entries
 
 
 def catalogued(settings: Settings) -> Voices:
