@@ -22,7 +22,7 @@ from kokoro_server.engine.voices import Gender
 from kokoro_server.errors import BadRequest, InvalidInput
 from kokoro_server.g2p import languages
 
-MAX_BYTES = 1_000_000  # of the file
+MAX_BYTES = 4_000_000  # of the file: more than so many definitions of the greatest length take
 MAX_DEFINITIONS = 1000
 NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$"  # ASCII, as it goes into a header
 NAMES = "a name has letters, digits, '_', '.' and '-', at most 64, and begins with a letter or digit"

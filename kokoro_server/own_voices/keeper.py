@@ -30,6 +30,7 @@ CHECK_EVERY = 1.0  # seconds
 PATIENCE = 1.0  # seconds that a request waits for the disk
 LOCK_TIMEOUT = 10.0  # seconds for another process that changes the file
 MAX_TOLD = 3  # files that are told of at once
+RETRY_AFTER = 30.0  # seconds, in which someone may have made room on a full disk
 NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
 
 
@@ -143,7 +144,9 @@ class OwnVoices:
         except OSError as error:
             log.warning("cannot change %s: %s", path, error)
             reason = f"the file of voices cannot be written: {error.strerror or type(error).__name__}"
-            raise (Unavailable if error.errno in NO_SPACE else Forbidden)(reason) from error
+            if error.errno in NO_SPACE:
+                raise Unavailable(reason, retry_after=RETRY_AFTER) from error
+            raise Forbidden(reason) from error
 
     def _sound_entries(self) -> dict[str, Any]:
         self._load_if_changed()
