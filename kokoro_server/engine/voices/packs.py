@@ -17,7 +17,7 @@ SUFFIXES = (".bin", ".pt")
 SHAPE = (MAX_TOKENS, STYLE_DIM)
 SAVED_SHAPES = (SHAPE, (MAX_TOKENS, 1, STYLE_DIM))
 MAX_BYTES = 4 * MAX_TOKENS * STYLE_DIM * 4  # of a file: twice what it is in double precision
-# In Kokoro's 54 packs the greatest magnitude is 3.2, and the smallest of a style's greatest 0.4.
+# In Kokoro's 54 packs the greatest magnitude is 3.2, and each style has one of 0.32 or more.
 MAX_MAGNITUDE = 10.0
 MIN_MAGNITUDE = 0.01
 
