@@ -19,7 +19,7 @@ from kokoro_server.batching.entry import Outcome
 from kokoro_server.batching.speech_queue import Job, SpeechQueue
 from kokoro_server.engine import timing, vocab
 from kokoro_server.engine.protocol import SAMPLE_RATE, SAMPLES_PER_FRAME, Audio, Pcm16, Result, Row
-from kokoro_server.engine.voices import VoiceBook
+from kokoro_server.engine.voices import HeldVoice, VoiceBook
 from kokoro_server.errors import InvalidInput, TextTooLong
 from kokoro_server.g2p import languages
 from kokoro_server.g2p.languages import Language
@@ -134,12 +134,13 @@ class Synthesizer:
 
     async def speak(self, speech: Speech, job: Job | None = None, *, cutting: Cutting = "clip") -> Clip:
         """The whole of `speech` as one clip; all of its text or an error."""
+        voice = (await self._voices.hold(speech.voice)).name
         async with aclosing(self.segments(speech, job, cutting=cutting, detached=False)) as source:
             segments = [segment async for segment in source]
         outcomes = [segment.outcome for segment in segments if segment.outcome]
         return Clip(
             sound=await _joined([segment.sound for segment in segments]),
-            voice=self._voices.canonical(speech.voice),
+            voice=voice,
             segments=segments,
             queue_ms=max((outcome.queue_ms for outcome in outcomes), default=0.0),
             # Pieces of one forward pass report the same time, to the last digit: a set counts each pass once.
@@ -154,10 +155,10 @@ class Synthesizer:
 
         `detached`: each segment may be held for any time.
         """
-        voice = self._voices.canonical(speech.voice)
+        voice = await self._voices.hold(speech.voice)
         job = job or self._queue.job()
         async with self._queue.admission(job):
-            items = self._items(speech, cutting)
+            items = self._items(speech, voice, cutting)
             first = await anext(items)
         spoken = deque[Item]()
         utterance = _Utterance(speech)
@@ -166,10 +167,12 @@ class Synthesizer:
             spoken.append(first)
             row = self._row(first, speech, voice)
             # In one expression: a variable would keep the batch's audio alive while the reader is at this segment.
-            yield _release(utterance.add(spoken, await self._queue.submit_only(row, voice, job)), detached=detached)
+            yield _release(
+                utterance.add(spoken, await self._queue.submit_only(row, voice.name, job)), detached=detached
+            )
             return
         rows = self._rows(first, items, spoken, speech, voice)
-        async with aclosing(self._queue.submit_job(rows, voice=voice, job=job)) as outcomes:
+        async with aclosing(self._queue.submit_job(rows, voice=voice.name, job=job)) as outcomes:
             async for outcome in outcomes:
                 for silence in utterance.long_silences(spoken):
                     yield silence
@@ -184,19 +187,24 @@ class Synthesizer:
     async def reading(self, speech: Speech) -> Reading:
         """What would be said of a text, and why."""
         self._check(speech)
-        return await self._reader.reading(speech.written, self.language(speech), speech.reading)
+        voice = await self._voices.hold(speech.voice)
+        return await self._reader.reading(speech.written, _language(speech, voice.language), speech.reading)
 
-    def _items(self, speech: Speech, cutting: Cutting) -> AsyncGenerator[Item, None]:
+    def _items(self, speech: Speech, voice: HeldVoice, cutting: Cutting) -> AsyncGenerator[Item, None]:
         self._check(speech)
         if speech.phonemes is not None:
             return self._reader.phoneme_pieces(speech.phonemes, speech.speed, cutting=cutting)
         return self._reader.pieces(
-            speech.written, self.language(speech), speech.speed, cutting=cutting, options=speech.reading
+            speech.written,
+            _language(speech, voice.language),
+            speech.speed,
+            cutting=cutting,
+            options=speech.reading,
         )
 
     def language(self, speech: Speech) -> Language:
         """The language in which it is said."""
-        return languages.of_request(speech.language, self._voices.canonical(speech.voice))
+        return _language(speech, self._voices.language(speech.voice))
 
     def _check(self, speech: Speech) -> None:
         if len(speech.written) > self._max_text:
@@ -212,7 +220,7 @@ class Synthesizer:
             )
 
     async def _rows(
-        self, first: Item, others: AsyncGenerator[Item, None], spoken: deque[Item], speech: Speech, voice: str
+        self, first: Item, others: AsyncGenerator[Item, None], spoken: deque[Item], speech: Speech, voice: HeldVoice
     ) -> AsyncGenerator[Row, None]:
         """A row for each piece. The pieces, and the pauses between them, are appended to `spoken`."""
         async with aclosing(others):
@@ -223,9 +231,9 @@ class Synthesizer:
                     yield self._row(item, speech, voice)
                 item = await anext(others, None)
 
-    def _row(self, piece: Piece, speech: Speech, voice: str) -> Row:
+    def _row(self, piece: Piece, speech: Speech, voice: HeldVoice) -> Row:
         tokens = vocab.tokenize(piece.phonemes)
-        return Row(tokens, self._voices.style(voice, len(tokens)), speech.speed, speech.pitch, speech.seed)
+        return Row(tokens, voice.style(len(tokens)), speech.speed, speech.pitch, speech.seed)
 
 
 class _Utterance:
@@ -289,6 +297,10 @@ class _Utterance:
             )
             for word in piece.words
         )
+
+
+def _language(speech: Speech, letter: str) -> Language:
+    return languages.of_request(speech.language, letter)
 
 
 def _release(segment: Segment, *, detached: bool) -> Segment:

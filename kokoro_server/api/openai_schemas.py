@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 import unicodedata
 from typing import Annotated, Any, Literal
 
@@ -22,30 +21,14 @@ from pydantic_core import PydanticCustomError
 from kokoro_server.api.schemas import DEFAULT_VOICE, CaptionedRequest, ReadingFields, TTSRequest
 from kokoro_server.audio.encode import Format
 from kokoro_server.audio.limiter import MAX_DB, MIN_DB
+from kokoro_server.engine.voices import OPENAI_VOICES
 from kokoro_server.errors import NotSupported, UnknownLanguage
 from kokoro_server.g2p import languages
 
 MODELS = ("kokoro", "tts-1", "tts-1-hd", "gpt-4o-mini-tts")  # those that are listed; any name is Kokoro-82M
 
-# OpenAI's voice names, and for each the voice of ours that comes nearest.
-VOICES = {
-    "alloy": "af_alloy",
-    "ash": "am_michael",
-    "ballad": "bm_george",
-    "cedar": "am_fenrir",
-    "coral": "af_bella",
-    "echo": "am_echo",
-    "fable": "bm_fable",
-    "marin": "af_heart",
-    "nova": "af_nova",
-    "onyx": "am_onyx",
-    "sage": "af_sarah",
-    "shimmer": "af_aoede",
-    "verse": "am_puck",
-}
 MAX_VOICE = 500  # characters, of a blend
 _VOICE_SCHEMA = {"type": "string", "maxLength": MAX_VOICE}
-_VOICE = re.compile(rf"\b(?:{'|'.join(VOICES)})\b")
 
 # OpenAI's names for those of our fields that it calls otherwise.
 PARAMS = {"text": "input", "format": "response_format"}
@@ -55,14 +38,9 @@ MAX_PUNCTUATION = 100  # characters
 
 
 def _voice_name(value: Any) -> Any:
-    """A voice or blend with our names in place of OpenAI's."""
-    name = value["id"] if isinstance(value, dict) and "id" in value else value
-    if isinstance(name, str) and len(name) <= MAX_VOICE:
-        return _VOICE.sub(lambda match: VOICES[match[0]], name)
-    return name
+    return value["id"] if isinstance(value, dict) and "id" in value else value
 
 
-# The length is that of our names, which are longer than OpenAI's.
 VoiceName = Annotated[str, BeforeValidator(_voice_name), Field(max_length=MAX_VOICE)]
 
 
@@ -199,7 +177,7 @@ class OpenAISpeechRequest(ReadingFields, KokoroFastAPIFields):
             {
                 "description": "A name of GET /v1/audio/voices, or a blend such as `af_bella(2)+af_sky(1)`; "
                 'or `{"id": name}`. OpenAI\'s names stand for voices of ours: '
-                + ", ".join(f"{theirs} {ours}" for theirs, ours in VOICES.items())
+                + ", ".join(f"{theirs} {ours}" for theirs, ours in OPENAI_VOICES.items())
                 + ".",
                 "anyOf": [
                     _VOICE_SCHEMA,

@@ -282,20 +282,6 @@ class Captioned(BaseModel):
     skipped: Annotated[int, Field(description="Characters left out, as the language cannot say them.")] = 0
 
 
-class Voice(BaseModel):
-    name: Annotated[str, Field(examples=[DEFAULT_VOICE])]
-    title: Annotated[str, Field(description="The name to show people.", examples=["Heart"])]
-    language: Annotated[str, Field(examples=["en-US"])]
-    gender: Annotated[Literal["female", "male"], Field(examples=["female"])]
-    grade: Annotated[str | None, Field(description="The model authors' own grade; A is the best.", examples=["A"])]
-    installed: Annotated[bool, Field(description="Whether this server can read its language.", examples=[True])] = True
-
-
-class Voices(BaseModel):
-    default: str = DEFAULT_VOICE
-    voices: list[Voice]
-
-
 class ErrorBody(BaseModel):
     code: Annotated[str, Field(description="Stable, for programs.", examples=["unknown_voice"])]
     message: Annotated[str, Field(description="For people: what was wrong and what is allowed.")]

@@ -48,15 +48,16 @@ async def stream(body: TTSRequest, request: Request, timeout: RequestTimeout = N
     ends as HTTP says it should is whole.
     """
     rendering = body.rendering(body.format)
-    first, segments = await start_synthesis(request, body, timeout, detached=False)
     parts = get_parts(request)
+    voice = await parts.model.voices.hold(body.voice)
+    first, segments = await start_synthesis(request, body, timeout, detached=False)
     headers = {
         **STREAMING_HEADERS,
         "Content-Disposition": f"attachment; filename=tts_output.{body.format}",
         "X-Stream-ID": request_id.get(),
         "X-Streaming-Mode": f"bypass-first-{parts.bypass}-chunks",
         "X-Bypass-Chunks": str(parts.bypass),
-        "X-Voice-Used": parts.model.voices.canonical(body.voice),
+        "X-Voice-Used": voice.name,
         "X-Batching-Enabled": batching_enabled(request),
         **skipped_header(first.skipped),
     }

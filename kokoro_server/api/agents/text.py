@@ -48,7 +48,8 @@ class AgentText:
     async def use(self, manner: Manner) -> None:
         """How to speak what comes from here on. Raises KokoroError if that is not possible."""
         manner.rendering(manner.format)
-        language = languages.of_request(manner.language, self._voices.canonical(manner.voice))
+        voice = await self._voices.hold(manner.voice)
+        language = languages.of_request(manner.language, voice.language)
         await asyncio.to_thread(spoken.load, language)
         self.manner = manner
         self._buffer.language, self._buffer.options = language, manner.reading_options()

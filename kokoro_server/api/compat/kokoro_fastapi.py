@@ -82,9 +82,9 @@ async def generate_from_phonemes(body: PhonemesRequest, request: Request, timeou
 async def combine(body: Annotated[Blend, Body()], request: Request) -> Response:
     """The pack of a blend, as a `.pt` file. To speak with it, name the blend in `voice`: nothing is kept here."""
     book = get_parts(request).model.voices
-    name = book.canonical(body)
-    content = await asyncio.to_thread(lambda: torch_writer.tensor(book.pack(name)[:, None]))
-    headers = {"Content-Disposition": f"attachment; filename*=utf-8''{quote(name)}.pt"}
+    voice = await book.hold(body)
+    content = await asyncio.to_thread(torch_writer.tensor, voice.pack[:, None])
+    headers = {"Content-Disposition": f"attachment; filename*=utf-8''{quote(voice.name)}.pt"}
     return Response(content, media_type="application/octet-stream", headers=headers)
 
 
