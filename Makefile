@@ -11,7 +11,7 @@ BIN     := $(VENV)/bin
 PIP     := $(BIN)/python -m pip --disable-pip-version-check
 TORCH   := torch==2.13.0
 ENGINE   = $(or $(BACKEND),$(shell nvidia-smi -L >/dev/null 2>&1 && echo torch || echo onnx))
-FAST    := not asr and not slow and not browser and not npm
+FAST    := not asr and not slow and not browser and not npm and not clients
 
 ifneq ($(filter-out torch onnx,$(BACKEND)),)
 $(error BACKEND=$(BACKEND): must be torch or onnx)
@@ -21,7 +21,7 @@ ifneq ($(filter-out ja zh,$(LANGUAGES)),)
 $(error LANGUAGES=$(LANGUAGES): must be of ja and zh)
 endif
 
-.PHONY: serve test test-backends test-asr test-browser test-npm test-slow test-faults test-soak lint types audit bench clean
+.PHONY: serve test test-backends test-asr test-browser test-npm test-clients test-slow test-faults test-soak lint types audit bench clean
 
 serve: $(VENV)/.$(ENGINE) $(LANGUAGES:%=$(VENV)/.%)
 	$(if $(BACKEND),KOKORO_BACKEND=$(BACKEND) )$(BIN)/kokoro-server serve
@@ -45,6 +45,12 @@ test-browser: $(VENV)/.dev
 
 test-npm: $(VENV)/.dev
 	$(BIN)/python -m pytest -m npm
+
+# Other services' own packages, in an environment of their own.
+test-clients: $(VENV)/.dev $(VENV)/.clients
+	$(BIN)/kokoro-server assets fetch
+	SERVER_PYTHON=$(CURDIR)/$(BIN)/python $(VENV)/clients/bin/python -m pytest -m clients -W default \
+		--confcutdir tests/clients tests/clients
 
 test-slow: $(VENV)/.dev
 	$(BIN)/kokoro-server assets fetch
@@ -110,6 +116,11 @@ $(VENV)/.ja $(VENV)/.zh: $(VENV)/.$(ENGINE)
 
 $(VENV)/.dev: $(VENV)/.torch
 	$(PIP) install -c constraints.txt -e '.[cpu,torch,g2p,ja,zh,dev]'
+	@touch $@
+
+$(VENV)/.clients: $(VENV)/.made tests/clients/requirements.txt
+	$(PYTHON) -m venv $(VENV)/clients
+	$(VENV)/clients/bin/python -m pip --disable-pip-version-check install -r tests/clients/requirements.txt
 	@touch $@
 
 $(VENV)/.asr: $(VENV)/.dev

@@ -24,6 +24,8 @@ from kokoro_server.api.fast_path import FastPath
 from kokoro_server.api.guard.middleware import Guard, configured_keys
 from kokoro_server.api.schemas import DEFAULT_VOICE
 from kokoro_server.api.shutdown import GracefulShutdown, RunningRequests
+from kokoro_server.api.voices import endpoints as voices
+from kokoro_server.assets.catalog import CATALOG
 from kokoro_server.audio import encode
 from kokoro_server.batching.policy import BatchingOptions
 from kokoro_server.batching.queue import BatchQueue
@@ -40,6 +42,7 @@ from kokoro_server.g2p.client import MAX_CALLS_EVER, G2PClient
 from kokoro_server.g2p.workers import default_worker_count
 from kokoro_server.http_limits.body import BodyLimit
 from kokoro_server.metrics import Metrics
+from kokoro_server.own_voices import OwnVoices
 from kokoro_server.parts import G2PProcess, Model, Parts
 from kokoro_server.siblings import Siblings
 from kokoro_server.synthesis import Speech, Synthesizer
@@ -67,8 +70,7 @@ async def running_parts(
 ) -> AsyncIterator[Parts]:
     """Start all parts. At the end, or if a later part fails to start, stop them in reverse order."""
     async with AsyncExitStack() as stack:
-        if settings.lexicon_path:
-            Lexicon.load(settings.lexicon_path)  # a mistake in it is told before anything slow happens
+        check_files(settings)
         child = g2p_child(settings)
         starting = asyncio.create_task(child.start()) if child else None
         if child and starting:
@@ -84,6 +86,14 @@ async def running_parts(
         yield await stack.enter_async_context(
             assembled(settings, model, queue, child, metrics, max_g2p_calls=G2P_CALLS)
         )
+
+
+def check_files(settings: Settings) -> None:
+    """Mistakes in the user's files are told before anything slow happens."""
+    if settings.lexicon_path:
+        Lexicon.load(settings.lexicon_path)
+    if settings.voices_path:
+        OwnVoices(settings.voices_path, CATALOG.voices)
 
 
 def g2p_child(settings: Settings) -> G2PChild | None:
@@ -106,19 +116,25 @@ async def assembled(
 ) -> AsyncIterator[Parts]:
     """What reads texts and makes speech of them with a running queue. Without `g2p_process` it is a remote service."""
     lexicon = Lexicon.load(settings.lexicon_path) if settings.lexicon_path else None
+    own_voices = OwnVoices(settings.voices_path, model.voices.built_in()) if settings.voices_path else None
     g2p_condition = g2p_process.condition if g2p_process else Condition(Reason.G2P)
     g2p_url = (lambda: g2p_process.url) if g2p_process else settings.g2p_url or ""
     g2p = G2PClient(g2p_url, settings.g2p_timeout, condition=g2p_condition, max_calls=max_g2p_calls)
+    watching = asyncio.create_task(own_voices.watch()) if own_voices else None
     try:
+        if own_voices:
+            model.voices.attach(own_voices)
         pace = CurrentPace(queue.real_time_factor)
         reader = Reader(g2p, _sizes(settings), lexicon, metrics.g2p_time.time, pace, settings.unspeakable)
         synthesizer = Synthesizer(reader, queue, model.voices, settings.max_text_length, settings.max_silence)
-        lexicons = (lexicon.condition,) if lexicon else ()
-        conditions = (*model.conditions, g2p_condition, *lexicons, _formats_condition())
+        files = tuple(file.condition for file in (lexicon, own_voices) if file)
+        conditions = (*model.conditions, g2p_condition, *files, _formats_condition())
         metrics.watch_conditions(conditions)
         await _warm_up(synthesizer)
-        yield Parts(settings, model, pace, queue, g2p, g2p_process, synthesizer, metrics, conditions)
+        yield Parts(settings, model, pace, queue, g2p, g2p_process, synthesizer, metrics, own_voices, conditions)
     finally:
+        if watching:
+            watching.cancel()
         await g2p.aclose()
 
 
@@ -204,8 +220,8 @@ def create_app(
     app.state.running = RunningRequests()
     app.state.places = StreamPlaces(settings.max_streams, metrics, siblings)
     app.state.renderers = Renderers(settings.max_aac_encoders, settings.queue_timeout)
-    modules = (tts, stream, batch, captioned, reading, health, monitoring, openai, kokoro_fastapi, websocket, web)
-    routers = [module.router for module in modules]
+    own = (tts, stream, batch, captioned, reading, voices, health, monitoring, websocket, web)
+    routers = [module.router for module in (*own, openai, kokoro_fastapi)]
     app.add_middleware(FastPath, routers=routers)
     app.add_middleware(GracefulShutdown, running=app.state.running)
     app.add_middleware(

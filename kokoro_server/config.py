@@ -174,6 +174,9 @@ class Settings(BaseSettings):
     where the lengths of pieces follow its speed, 100."""
     lexicon_path: FilePath | None = setting("LEXICON_PATH", None)
     """Words and how to say them: see README. Read again when it changes."""
+    voices_path: FilePath | None = setting("VOICES_PATH", None)
+    """Voices of your own: a folder with voice packs (.pt, .bin) and a file voices.json of named blends, or such a .json
+    file alone; see README. Read again when it changes. POST /voices and DELETE /voices/{name} write to the file."""
     min_tokens_per_chunk: Annotated[int, integer(1, 510)] = setting("MIN_TOKENS_PER_CHUNK", 100)
     """Long text is spoken in pieces of at least this many phonemes, where sentences allow."""
     max_tokens_per_chunk: Annotated[int, integer(10, 510)] = setting("MAX_TOKENS_PER_CHUNK", 400)

@@ -24,6 +24,7 @@ class Reason(StrEnum):
     ENGINE = "engine"  # the engine process is being restarted
     G2P = "g2p"  # text cannot be turned into phonemes
     LEXICON = "lexicon"  # the lexicon has been changed, but the new version cannot be used
+    VOICES = "voices"  # VOICES_PATH has been changed, but the new version cannot be used; or not all of it can
     FORMATS = "formats"  # an audio format cannot be written
 
 

@@ -14,6 +14,8 @@ KokoroError                   500  internal_error
 ├── Forbidden                 403  forbidden
 │   ├── HostNotAllowed        403  host_not_allowed
 │   └── OriginNotAllowed      403  origin_not_allowed
+├── NoSuchVoice               404  unknown_voice       (to be removed)
+├── Conflict                  409  conflict
 ├── TextTooLong               413  text_too_long
 ├── TooBusy                   429  too_busy            (Retry-After)
 │   ├── RateLimited           429  rate_limited
@@ -103,6 +105,16 @@ class HostNotAllowed(Forbidden):
 
 class OriginNotAllowed(Forbidden):
     code = "origin_not_allowed"
+
+
+class NoSuchVoice(KokoroError):
+    status = 404
+    code = "unknown_voice"
+
+
+class Conflict(KokoroError):
+    status = 409
+    code = "conflict"
 
 
 class TextTooLong(KokoroError):

@@ -12,6 +12,7 @@ from kokoro_server.degraded import Condition
 from kokoro_server.engine.voices import VoiceBook
 from kokoro_server.g2p.client import G2PClient
 from kokoro_server.metrics import Metrics
+from kokoro_server.own_voices import OwnVoices
 from kokoro_server.synthesis import Synthesizer
 from kokoro_server.text.pace import Pace
 
@@ -65,6 +66,7 @@ class Parts:
     child: G2PProcess | None  # the embedded G2P service, unless a remote one is used
     synthesizer: Synthesizer
     metrics: Metrics
+    own_voices: OwnVoices | None = None  # if there is VOICES_PATH
     conditions: tuple[Condition, ...] = ()  # what can be worse than it should, in any of the parts
 
     @property

@@ -16,9 +16,9 @@ from functools import partial
 import uvicorn
 from fastapi import FastAPI
 
+from kokoro_server.api.agents.sockets import MAX_MESSAGE
 from kokoro_server.api.connections.websocket_protocol import WebSocketProtocol
 from kokoro_server.api.shutdown import RunningRequests
-from kokoro_server.api.websocket import MAX_MESSAGE
 from kokoro_server.config import Settings
 from kokoro_server.errors import EngineUnavailable
 from kokoro_server.event_loop import freeze_heap, run_on_loop, trim_when_quiet

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from kokoro_server.errors import KokoroError
@@ -11,7 +11,7 @@ from kokoro_server.g2p import languages
 from kokoro_server.text import ssml, voice_tags
 from kokoro_server.text.options import DEFAULT_OPTIONS, ReadingOptions
 from kokoro_server.text.pauses import Pause
-from kokoro_server.text.script import Cast, Manner, Run, Script
+from kokoro_server.text.script import Cast, Manner, Run, Script, Voices
 from kokoro_server.text.traced import Traced
 
 BETWEEN_TURNS = "\n"  # the texts of turns are joined by it
@@ -67,12 +67,12 @@ class Speech:
         return "turns" if self.turns else "text" if self.phonemes is None else "phonemes"
 
 
-async def write_script(speech: Speech, canonical: Callable[[str], str]) -> Script:
-    """The script of a speech. `canonical` gives the one spelling of a voice, or raises an error.
+async def write_script(speech: Speech, voices: Voices) -> Script:
+    """The script of a speech.
 
     Raises an error that has the place of what is wrong: a tag, an attribute, a voice.
     """
-    cast = Cast(canonical, speech.language, speech.voice_aliases)
+    cast = Cast(voices, speech.language, speech.voice_aliases)
     if speech.turns:
         return _turns(speech, cast)
     voice = cast.voice(speech.voice)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from contextlib import aclosing, contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
@@ -12,7 +12,7 @@ from functools import cached_property, partial
 import numpy as np
 from numpy.typing import NDArray
 
-from kokoro_server.audio.captions import Cue, Timing, cues
+from kokoro_server.audio.captions import Cue, Timing, cues, script_cues
 from kokoro_server.audio.join import Joiner
 from kokoro_server.audio.limiter import scale
 from kokoro_server.audio.sound import Sound
@@ -20,8 +20,8 @@ from kokoro_server.batching.entry import Outcome
 from kokoro_server.batching.speech_queue import Job, SpeechQueue
 from kokoro_server.engine import timing, vocab
 from kokoro_server.engine.protocol import SAMPLE_RATE, SAMPLES_PER_FRAME, Audio, Pcm16, Result, Row
-from kokoro_server.engine.voices import VoiceBook
-from kokoro_server.errors import KokoroError, TextTooLong
+from kokoro_server.engine.voices import HeldVoice, VoiceBook
+from kokoro_server.errors import KokoroError, TextTooLong, UnknownVoice
 from kokoro_server.g2p import languages
 from kokoro_server.g2p.languages import Language
 from kokoro_server.speech import Speech, write_script
@@ -30,7 +30,7 @@ from kokoro_server.text.pauses import Pause
 from kokoro_server.text.phonemized import Word
 from kokoro_server.text.pieces import Cutting, Piece
 from kokoro_server.text.reader import Reader, Reading
-from kokoro_server.text.script import PlainText, Run, Script
+from kokoro_server.text.script import Run, Script
 
 __all__ = ["Clip", "Segment", "Speech", "Synthesizer"]
 
@@ -120,12 +120,13 @@ class Synthesizer:
 
     async def speak(self, speech: Speech, job: Job | None = None, *, cutting: Cutting = "clip") -> Clip:
         """The whole of `speech` as one clip; all of its text or an error."""
+        voice = (await self.voice(speech)).name
         async with aclosing(self.segments(speech, job, cutting=cutting, detached=False)) as source:
             segments = [segment async for segment in source]
         outcomes = [segment.outcome for segment in segments if segment.outcome]
         return Clip(
             sound=await _joined([segment.sound for segment in segments]),
-            voice=self.voice(speech),
+            voice=voice,
             segments=segments,
             queue_ms=max((outcome.queue_ms for outcome in outcomes), default=0.0),
             # Pieces of one forward pass report the same time, to the last digit: a set counts each pass once.
@@ -140,16 +141,19 @@ class Synthesizer:
 
         `detached`: each segment may be held for any time.
         """
-        self.voice(speech)  # one that there is not is told even when the queue is full
+        first_voice = await self.voice(speech)  # one that there is not is told even when the queue is full
         job = job or self._queue.job()
         async with self._queue.admission(job):
             parts = await self.script(speech)
+            held = {first_voice.name: first_voice}
+            for name in {run.manner.voice for run in script.runs(parts)} - held.keys():
+                held[name] = await self._voices.hold(name)
             items = self._items(speech, parts, cutting)
             with _field_named(speech):
                 first = await anext(items)
         spoken, voices = deque[Item](), list[str]()
         utterance = _Utterance(next(script.runs(parts), None))
-        rows = self._rows(first, items, spoken, utterance, speech.seed, voices)
+        rows = _rows(first, items, spoken, utterance, speech.seed, held, voices)
         if isinstance(first, Piece) and first.last:
             row = await anext(rows)
             await rows.aclose()
@@ -179,16 +183,21 @@ class Synthesizer:
         parts = await self.script(speech)
         if len(parts) == 1 and not speech.ssml:
             return await asyncio.to_thread(cues, clip.words, speech.written)
-        return await asyncio.to_thread(_cues_of_runs, clip, parts)
+        return await asyncio.to_thread(script_cues, clip.words, parts)
 
-    def voice(self, speech: Speech) -> str:
+    async def voice(self, speech: Speech) -> HeldVoice:
         """The voice that speaks, or begins to."""
-        return self._voices.canonical(speech.first_voice)
+        try:
+            return await self._voices.hold(speech.first_voice)
+        except KokoroError as error:
+            if speech.turns and speech.turns[0].voice:
+                error.field = "turns.0.voice"
+            raise
 
     def language(self, speech: Speech) -> Language:
         """The language in which it is said, or begun."""
         language = speech.turns[0].language if speech.turns else None
-        return languages.of_request(language or speech.language, self.voice(speech))
+        return languages.of_request(language or speech.language, self._voices.language(speech.first_voice))
 
     async def script(self, speech: Speech) -> Script:
         """What is said, by whom and how. Raises an error for more than is allowed, and for markup that is wrong."""
@@ -197,7 +206,11 @@ class Synthesizer:
                 f"text has {len(speech.written)} characters; at most {self._max_text} are allowed (MAX_TEXT_LENGTH)",
                 field="text",
             )
-        parts = await write_script(speech, self._voices.canonical)
+        try:
+            parts = await write_script(speech, self._voices.now)
+        except UnknownVoice:
+            await self._voices.refresh()  # it may have been made by another process just now
+            parts = await write_script(speech, self._voices.now)
         script.check(parts, self._max_silence, speech.subject)
         return parts
 
@@ -205,28 +218,6 @@ class Synthesizer:
         if speech.phonemes is not None:
             return self._reader.phoneme_pieces(speech.phonemes, speech.speed, cutting=cutting)
         return self._reader.script_pieces(parts, cutting=cutting, options=speech.reading)
-
-    async def _rows(
-        self,
-        first: Item,
-        others: AsyncGenerator[Item, None],
-        spoken: deque[Item],
-        utterance: _Utterance,
-        seed: int,
-        voices: list[str],
-    ) -> AsyncGenerator[Row, None]:
-        """A row for each piece; its voice is appended to `voices`, and pieces and pauses, in order, to `spoken`."""
-        async with aclosing(others):
-            item: Item | None = first
-            while item is not None:
-                spoken.append(item)
-                if isinstance(item, Piece):
-                    manner = utterance.run_of(item).manner
-                    voices.append(manner.voice)
-                    tokens = vocab.tokenize(item.phonemes)
-                    style = self._voices.style(manner.voice, len(tokens))
-                    yield Row(tokens, style, manner.speed, manner.pitch, seed)
-                item = await anext(others, None)
 
 
 class _Utterance:
@@ -289,6 +280,28 @@ class _Utterance:
         return Sound.join(parts)
 
 
+async def _rows(
+    first: Item,
+    others: AsyncGenerator[Item, None],
+    spoken: deque[Item],
+    utterance: _Utterance,
+    seed: int,
+    held: Mapping[str, HeldVoice],
+    voices: list[str],
+) -> AsyncGenerator[Row, None]:
+    """A row for each piece; its voice is appended to `voices`, and pieces and pauses, in order, to `spoken`."""
+    async with aclosing(others):
+        item: Item | None = first
+        while item is not None:
+            spoken.append(item)
+            if isinstance(item, Piece):
+                manner = utterance.run_of(item).manner
+                voices.append(manner.voice)
+                tokens = vocab.tokenize(item.phonemes)
+                yield Row(tokens, held[manner.voice].style(len(tokens)), manner.speed, manner.pitch, seed)
+            item = await anext(others, None)
+
+
 def _timings(piece: Piece, run: Run, durations: NDArray[np.int64], offset: int) -> tuple[Timing, ...]:
     frames = timing.starts(durations)[1:]  # of each phoneme: the first entry is the pad's
     begins = np.maximum(frames - EARLY_FRAMES, 0) * SAMPLES_PER_FRAME - offset
@@ -305,12 +318,6 @@ def _timings(piece: Piece, run: Run, durations: NDArray[np.int64], offset: int) 
         )
 
     return tuple(map(timed, piece.words))
-
-
-def _cues_of_runs(clip: Clip, parts: Script) -> list[Cue]:
-    plain = PlainText(parts)
-    located = ((word, plain.locate(word.char_start, word.char_end)) for word in clip.words)
-    return cues([replace(word, char_start=start, char_end=end) for word, (start, end) in located], plain.text)
 
 
 @contextmanager

@@ -18,6 +18,7 @@ import numpy as np
 import pytest
 
 ROOT = Path(__file__).parent.parent
+PYTHON = os.environ.get("SERVER_PYTHON", sys.executable)  # which runs the servers
 READY = re.compile(r"is ready at (http://\S+)")
 CHILD = re.compile(r"g2p child .*pid=(\d+)")
 START_TIMEOUT = 300  # seconds; a loaded machine with two cores can be slow
@@ -58,7 +59,7 @@ def spawn(arguments: tuple[str, ...], log: Path, **environ: str) -> subprocess.P
         clean["KOKORO_BACKEND"] = asked
     with log.open("wb") as stream:
         return subprocess.Popen(
-            [sys.executable, *arguments], cwd=ROOT, stderr=stream, stdout=stream, env=clean | {"PORT": "0"} | environ
+            [PYTHON, *arguments], cwd=ROOT, stderr=stream, stdout=stream, env=clean | {"PORT": "0"} | environ
         )
 
 

@@ -95,6 +95,22 @@ def test_voices_are_listed_by_language(capsys: pytest.CaptureFixture[str]) -> No
     assert set(british) < set(everyone)
 
 
+def test_voices_of_ones_own_are_listed_and_explained(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "voices.json").write_text('{"narrador": "ef_dora+bm_george"}')
+    monkeypatch.setenv("VOICES_PATH", str(tmp_path))
+    assert cli.main(["voices", "--language", "es"]) == 0
+    assert "narrador         es     female" in capsys.readouterr().out.splitlines()
+    assert cli.main(["say", "--explain", "--voice", "narrador", "5"]) == 0
+    assert capsys.readouterr().out.splitlines()[-1] == "cinco"
+    assert cli.main(["say", "--explain", "--voice", "narador", "5"]) == 1
+    assert "did you mean narrador" in capsys.readouterr().err
+    (tmp_path / "voices.json").write_text("{")
+    assert cli.main(["voices"]) == 1
+    assert f"VOICES_PATH={tmp_path}: voices.json: Expecting" in capsys.readouterr().err
+
+
 def test_voices_that_cannot_be_used_are_marked(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

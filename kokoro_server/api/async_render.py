@@ -98,6 +98,12 @@ class AsyncRenderer:
             return data
         return await asyncio.get_running_loop().run_in_executor(self._threads, self._write, audio, last)
 
+    async def finish(self) -> bytes:
+        """All remaining bytes, where it was not known which samples are the last."""
+        if self._renderer.plain:
+            return self._renderer.finish()
+        return await asyncio.get_running_loop().run_in_executor(self._threads, self._renderer.finish)
+
     async def close(self) -> None:
         if self._threads is None:
             self._renderer.close()

@@ -25,6 +25,7 @@ from kokoro_server.api.tts import ERRORS, RequestTimeout, batching_enabled, get_
 from kokoro_server.batching.entry import Priority
 from kokoro_server.batching.speech_queue import Job
 from kokoro_server.errors import BadRequest, InvalidInput, KokoroError
+from kokoro_server.text.pieces import Cutting
 
 router = APIRouter(tags=["speech"])
 
@@ -56,7 +57,8 @@ class ZipEntry:
 async def batch(body: BatchRequest, request: Request, timeout: RequestTimeout = None) -> Response:
     """Speak many texts, each with a voice, a speed and a format of its own, and answer with a zip file.
 
-    A clip that fails costs only itself: `error_002.txt` stands in its place and says why.
+    A clip that fails costs only itself: `error_002.txt` stands in its place and says why. One with
+    `optimize_for_latency` does not wait for the others; the answer comes when all are done.
     """
     limit = get_parts(request).settings.max_batch_clips
     if len(body.requests) > limit:
@@ -74,11 +76,29 @@ async def batch(body: BatchRequest, request: Request, timeout: RequestTimeout = 
     return StreamingResponse(_chunks(archive), media_type="application/zip", headers=headers)
 
 
+@dataclass(frozen=True, slots=True)
+class _Jobs:
+    """What clips of one request share: those in bulk, and those that are wanted early, which do not wait for them."""
+
+    bulk: Job
+    early: Job
+
+    def until(self, deadline: float) -> _Jobs:
+        return _Jobs(replace(self.bulk, first_deadline=deadline), replace(self.early, first_deadline=deadline))
+
+
+def _new_jobs(request: Request, timeout: float | None) -> _Jobs:
+    bypass = get_parts(request).clip_bypass
+    bulk = new_job(request, timeout, Priority.BULK)
+    early = new_job(request, timeout, bypass=bypass, urgent=bypass)
+    return _Jobs(bulk, early).until(bulk.first_deadline)
+
+
 async def _archive(request: Request, bodies: list[Any], timeout: float | None) -> tuple[IO[bytes], int]:
     """The whole zip file, and how many clips failed: `X-Failed-Requests` must be known before the file is sent."""
-    first = new_job(request, timeout, Priority.BULK)
+    first = _new_jobs(request, timeout)
     # The request's own timeout bounds the wait for the first clip: the others wait for those before them.
-    others = replace(first, first_deadline=get_parts(request).queue.later_deadline())
+    others = first.until(get_parts(request).queue.later_deadline())
     archive: IO[bytes] = tempfile.SpooledTemporaryFile(MAX_IN_MEMORY)  # noqa: SIM115 - closed when it has been sent
     manifest: list[dict[str, Any]] = []
     try:
@@ -113,11 +133,14 @@ def _write_manifest(file: zipfile.ZipFile, manifest: list[dict[str, Any]]) -> No
     file.writestr("manifest.json", content, zipfile.ZIP_DEFLATED)
 
 
-async def _clip(request: Request, number: int, body: Any, job: Job) -> ZipEntry:
+async def _clip(request: Request, number: int, body: Any, jobs: _Jobs) -> ZipEntry:
     try:
         parsed = _parse(body)
         rendering = parsed.rendering(parsed.format)
-        clip = await get_parts(request).synthesizer.speak(parsed.speech(), job)
+        early = parsed.optimize_for_latency
+        cutting: Cutting = "short_start" if early else "clip"
+        job = jobs.early if early else jobs.bulk
+        clip = await get_parts(request).synthesizer.speak(parsed.speech(), job, cutting=cutting)
         renderers: Renderers = request.app.state.renderers
         content = await renderers.render(clip.audio, rendering, clip.pcm16)
     except KokoroError as error:

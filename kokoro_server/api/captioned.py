@@ -15,8 +15,8 @@ from fastapi.responses import PlainTextResponse
 from pydantic import BaseModel
 
 from kokoro_server.api.async_render import AsyncRenderer
-from kokoro_server.api.disconnect import CancellableStreamingResponse, cancel_on_disconnect
-from kokoro_server.api.schemas import Captioned, CaptionedRequest, SpeechRequest, Word
+from kokoro_server.api.disconnect import CancellableStreamingResponse
+from kokoro_server.api.schemas import Captioned, CaptionedRequest, Word
 from kokoro_server.api.stream import STREAMING_HEADERS, as_text, open_renderer, start_synthesis
 from kokoro_server.api.tts import (
     ERRORS,
@@ -24,9 +24,9 @@ from kokoro_server.api.tts import (
     RequestTimeout,
     clip_headers,
     get_parts,
-    new_job,
     render,
     skipped_header,
+    speak,
 )
 from kokoro_server.audio import captions
 from kokoro_server.audio.encode import Format
@@ -83,12 +83,6 @@ async def captioned(body: CaptionedRequest, request: Request, timeout: RequestTi
         return PlainTextResponse(text, media_type=media_type, headers=headers)
     content = await asyncio.to_thread(_captioned_json, clip, await render(request, clip, rendering), rendering)
     return PartsResponse(content, media_type="application/json", headers=headers)
-
-
-async def speak(body: SpeechRequest, request: Request, timeout: float | None) -> Clip:
-    """The whole clip, unless its client leaves meanwhile."""
-    speaking = get_parts(request).synthesizer.speak(body.speech(), new_job(request, timeout))
-    return await cancel_on_disconnect(request.receive, speaking)
 
 
 def _captioned_json(clip: Clip, content: list[bytes], rendering: Rendering) -> list[bytes]:

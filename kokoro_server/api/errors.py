@@ -1,4 +1,4 @@
-"""Exceptions as HTTP responses. All have one JSON shape, `{"error": {code, message, field}}`; below `/v1`, OpenAI's."""
+"""Exceptions as HTTP responses. All have the JSON shape of their path: see `error_shapes`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, HTTPConnection
 
 from kokoro_server.access import CHALLENGE
-from kokoro_server.api import openai_schemas
+from kokoro_server.api import error_shapes
 from kokoro_server.api.access_log import CLIENT_CLOSED_REQUEST
 from kokoro_server.api.schemas import TEXT_OR_PHONEMES
 from kokoro_server.errors import InvalidInput, KokoroError, Unauthorized, for_client
@@ -36,10 +36,7 @@ def error_response(
     field: str | None = None,
     headers: Mapping[str, str] | None = None,
 ) -> JSONResponse:
-    body: dict[str, Any] = {"error": {"code": code, "message": message, "field": field}}
-    if request.url.path.startswith(openai_schemas.PREFIX):
-        status, openai_body = openai_schemas.openai_error(status, code, message, field)
-        body = openai_body.model_dump()
+    status, body = error_shapes.of_path(request.url.path)(status, code, message, field)
     return JSONResponse(body, status, headers=dict(headers) if headers else None)
 
 

@@ -21,7 +21,6 @@ from kokoro_server.api.disconnect import CancellableStreamingResponse
 from kokoro_server.api.fast_path import FastPathRoute
 from kokoro_server.api.openai_schemas import (
     MODELS,
-    VOICES,
     OpenAIAudioModels,
     OpenAIErrorAnswer,
     OpenAIModel,
@@ -34,7 +33,9 @@ from kokoro_server.api.openai_schemas import (
 )
 from kokoro_server.api.schemas import Captioned
 from kokoro_server.api.stream import STREAMING_HEADERS, as_text, open_renderer, start_synthesis
-from kokoro_server.api.tts import AUDIO, RequestTimeout, absent_languages, get_parts, skipped_header
+from kokoro_server.api.tts import AUDIO, RequestTimeout, get_parts, skipped_header
+from kokoro_server.api.voices.endpoints import absent_languages
+from kokoro_server.engine.voices import OPENAI_VOICES
 from kokoro_server.errors import for_client
 from kokoro_server.g2p import languages
 from kokoro_server.synthesis import Segment
@@ -98,8 +99,10 @@ async def audio_models() -> OpenAIAudioModels:
 async def voices(request: Request, legacy: bool = False) -> OpenAIVoices | OpenAIVoiceNames:
     """Every name that `voice` may have: OpenAI's, then our own. With `legacy`, the bare names."""
     book = get_parts(request).model.voices
-    known = book.names()
-    named = {theirs: ours for theirs, ours in VOICES.items() if ours in known} | {name: name for name in known}
+    await book.refresh()
+    now = book.now
+    known = now.names()
+    named = {theirs: ours for theirs, ours in OPENAI_VOICES.items() if ours in known} | {name: name for name in known}
     if legacy:
         return OpenAIVoiceNames(voices=list(named))
     absent = await absent_languages(request)
@@ -107,10 +110,10 @@ async def voices(request: Request, legacy: bool = False) -> OpenAIVoices | OpenA
         voices=[
             OpenAIVoice(
                 id=name,
-                name=name.title() if name in VOICES else book.info(ours).title,
+                name=name.title() if name != ours else now.info(ours).title,
                 voice=ours,
-                language=(language := languages.of_voice(ours).code),
-                gender=book.info(ours).gender,
+                language=(language := languages.of_voice(now.info(ours).language).code),
+                gender=now.info(ours).gender,
                 installed=language not in absent,
             )
             for name, ours in named.items()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+import unicodedata
 from typing import Annotated, Any, Literal
 
 from pydantic import (
@@ -22,48 +23,27 @@ from kokoro_server.api.fields.script import MAX_ALIASES
 from kokoro_server.api.schemas import DEFAULT_VOICE, CaptionedRequest, ReadingFields, TTSRequest
 from kokoro_server.audio.encode import Format
 from kokoro_server.audio.limiter import MAX_DB, MIN_DB
+from kokoro_server.engine.voices import OPENAI_VOICES
 from kokoro_server.errors import NotSupported, UnknownLanguage
 from kokoro_server.g2p import languages
 
-PREFIX = "/v1/"  # errors on paths below it have OpenAI's shape
-
 MODELS = ("kokoro", "tts-1", "tts-1-hd", "gpt-4o-mini-tts")  # those that are listed; any name is Kokoro-82M
 
-# OpenAI's voice names, and for each the voice of ours that comes nearest.
-VOICES = {
-    "alloy": "af_alloy",
-    "ash": "am_michael",
-    "ballad": "bm_george",
-    "cedar": "am_fenrir",
-    "coral": "af_bella",
-    "echo": "am_echo",
-    "fable": "bm_fable",
-    "marin": "af_heart",
-    "nova": "af_nova",
-    "onyx": "am_onyx",
-    "sage": "af_sarah",
-    "shimmer": "af_aoede",
-    "verse": "am_puck",
-}
 MAX_VOICE = 500  # characters, of a blend
 _VOICE_SCHEMA = {"type": "string", "maxLength": MAX_VOICE}
 _RATE_TAG = re.compile(r"\[rate:", re.IGNORECASE)
-_VOICE = re.compile(rf"\b(?:{'|'.join(VOICES)})\b")
 
 # OpenAI's names for those of our fields that it calls otherwise.
 PARAMS = {"text": "input", "format": "response_format"}
 _TOO_LONG_OR_INVALID = (413, 422)
+SILENCE = "[pause:0.3s]"  # what punctuation alone sounds like
+MAX_PUNCTUATION = 100  # characters
 
 
 def _voice_name(value: Any) -> Any:
-    """A voice or blend with our names in place of OpenAI's."""
-    name = value["id"] if isinstance(value, dict) and "id" in value else value
-    if isinstance(name, str) and len(name) <= MAX_VOICE:
-        return _VOICE.sub(lambda match: VOICES[match[0]], name)
-    return name
+    return value["id"] if isinstance(value, dict) and "id" in value else value
 
 
-# The length is that of our names, which are longer than OpenAI's.
 VoiceName = Annotated[str, BeforeValidator(_voice_name), Field(max_length=MAX_VOICE)]
 
 
@@ -158,7 +138,7 @@ class KokoroFastAPIFields(BaseModel):
     ] = False
     voice_aliases: Annotated[
         dict[Annotated[str, Field(max_length=100)], VoiceName] | None,
-        Field(description="Names of your own for voices and blends.", max_length=MAX_ALIASES - len(VOICES)),
+        Field(description="Names of your own for voices and blends.", max_length=MAX_ALIASES),
     ] = None
 
     def refuse_unsupported(self, format: Format) -> None:
@@ -200,7 +180,7 @@ class OpenAISpeechRequest(ReadingFields, KokoroFastAPIFields):
             {
                 "description": "A name of GET /v1/audio/voices, or a blend such as `af_bella(2)+af_sky(1)`; "
                 'or `{"id": name}`. OpenAI\'s names stand for voices of ours: '
-                + ", ".join(f"{theirs} {ours}" for theirs, ours in VOICES.items())
+                + ", ".join(f"{theirs} {ours}" for theirs, ours in OPENAI_VOICES.items())
                 + ".",
                 "anyOf": [
                     _VOICE_SCHEMA,
@@ -253,9 +233,9 @@ class OpenAISpeechRequest(ReadingFields, KokoroFastAPIFields):
         options = self.normalization_options
         return {
             **reading,
-            "text": self.input,
+            "text": SILENCE if _is_punctuation(self.input) and not self.ssml else self.input,
             "ssml": self.ssml,
-            "voice_aliases": {**VOICES, **(self.voice_aliases or {})},
+            "voice_aliases": self.voice_aliases,
             "voice": self.voice,
             "speed": self.speed,
             "format": self.response_format,
@@ -263,6 +243,12 @@ class OpenAISpeechRequest(ReadingFields, KokoroFastAPIFields):
             "language": self.language or self.lang_code or None,
             "normalize": options.left_of(self.normalize) if options else self.normalize,
         }
+
+
+def _is_punctuation(text: str) -> bool:
+    """Clients try a server out with a bare full stop, for which OpenAI answers with silence."""
+    marks = text[: MAX_PUNCTUATION + 1].strip()
+    return 0 < len(marks) <= MAX_PUNCTUATION and all(unicodedata.category(mark)[0] == "P" for mark in marks)
 
 
 class OpenAIModel(BaseModel):

@@ -121,7 +121,8 @@ class SpeechRequest(StrictRequest, ReadingFields, ScriptFields):
         Field(description="Hz. Some formats hold only some rates.", ge=MIN_RATE, le=MAX_RATE, examples=[SAMPLE_RATE]),
     ] = SAMPLE_RATE
     sample_format: Annotated[
-        SampleFormat, Field(description="For wav and pcm: 16-bit whole numbers or 32-bit floats, little-endian.")
+        SampleFormat,
+        Field(description="For wav and pcm: 16-bit whole numbers, 32-bit floats, or telephony's 8-bit μ-law or A-law."),
     ] = "pcm_s16le"
     optimize_for_latency: Annotated[
         bool, Field(description="Take the bypass lane of streams: no waiting for others.", examples=[False])
@@ -272,20 +273,6 @@ class Captioned(BaseModel):
     voice: str
     words: list[Word]
     skipped: Annotated[int, Field(description="Characters left out, as the language cannot say them.")] = 0
-
-
-class Voice(BaseModel):
-    name: Annotated[str, Field(examples=[DEFAULT_VOICE])]
-    title: Annotated[str, Field(description="The name to show people.", examples=["Heart"])]
-    language: Annotated[str, Field(examples=["en-US"])]
-    gender: Annotated[Literal["female", "male"], Field(examples=["female"])]
-    grade: Annotated[str | None, Field(description="The model authors' own grade; A is the best.", examples=["A"])]
-    installed: Annotated[bool, Field(description="Whether this server can read its language.", examples=[True])] = True
-
-
-class Voices(BaseModel):
-    default: str = DEFAULT_VOICE
-    voices: list[Voice]
 
 
 class ErrorBody(BaseModel):

@@ -48,15 +48,16 @@ async def stream(body: TTSRequest, request: Request, timeout: RequestTimeout = N
     ends as HTTP says it should is whole.
     """
     rendering = body.rendering(body.format)
-    first, segments = await start_synthesis(request, body, timeout, detached=False)
     parts = get_parts(request)
+    voice = await parts.synthesizer.voice(body.speech())
+    first, segments = await start_synthesis(request, body, timeout, detached=False)
     headers = {
         **STREAMING_HEADERS,
         "Content-Disposition": f"attachment; filename=tts_output.{body.format}",
         "X-Stream-ID": request_id.get(),
         "X-Streaming-Mode": f"bypass-first-{parts.bypass}-chunks",
         "X-Bypass-Chunks": str(parts.bypass),
-        "X-Voice-Used": parts.synthesizer.voice(body.speech()),
+        "X-Voice-Used": voice.name,
         "X-Batching-Enabled": batching_enabled(request),
         **skipped_header(first.skipped),
     }
@@ -170,11 +171,18 @@ async def streaming(request: Request) -> dict[str, Any]:
         "bypass_chunks_config": parts.bypass,
         "batching_enabled": parts.queue.options.enabled,
         "streaming_mode": f"bypass-first-{parts.bypass}-chunks",
-        "batch_queue_stats": await parts.queue.state(),
+        "batch_queue_stats": _with_flat_counts(await parts.queue.state()),
         "streams": _sums([vars(stats), *request.app.state.siblings.streams()]),
         "places": {"taken": places.taken, "limit": places.limit},
         "pace": _pace(parts.pace),
     }
+
+
+def _with_flat_counts(state: dict[str, Any]) -> dict[str, Any]:
+    """The counts also where the first version had them, which did not nest them."""
+    queue, performance = state["queue_status"], state["performance"]
+    flat = {name: performance[name] for name in ("total_batches", "total_requests", "avg_batch_size")}
+    return state | flat | {"current_queue_size": queue["current_size"], "worker_running": queue["worker_running"]}
 
 
 def _sums(processes: Sequence[Mapping[str, int]]) -> dict[str, int]:

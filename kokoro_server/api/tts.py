@@ -1,8 +1,7 @@
-"""`POST /tts` and `GET /voices`, and what all speech endpoints share."""
+"""`POST /tts`, and what all speech endpoints share."""
 
 from __future__ import annotations
 
-import asyncio
 import math
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
@@ -13,13 +12,11 @@ from starlette.types import Receive, Scope, Send
 from kokoro_server.api.async_render import Renderers
 from kokoro_server.api.disconnect import cancel_on_disconnect
 from kokoro_server.api.fast_path import FastPathRoute
-from kokoro_server.api.schemas import ErrorAnswer, TTSRequest, Voice, Voices
+from kokoro_server.api.schemas import ErrorAnswer, SpeechRequest, TTSRequest
 from kokoro_server.audio.encode import ENCODINGS
 from kokoro_server.audio.render import Rendering
 from kokoro_server.batching.entry import Priority
 from kokoro_server.batching.speech_queue import Job
-from kokoro_server.errors import KokoroError
-from kokoro_server.g2p import languages
 from kokoro_server.parts import Parts
 from kokoro_server.synthesis import Clip
 from kokoro_server.text.pieces import Cutting
@@ -39,8 +36,6 @@ ERRORS: dict[int | str, dict[str, Any]] = {
 AUDIO: dict[str, Any] = {
     encoding.media_type: {"schema": {"type": "string", "format": "binary"}} for encoding in ENCODINGS.values()
 }
-
-G2P_ANSWER = 2.0  # seconds that a list of voices waits to learn which can be used
 
 RequestTimeout = Annotated[
     float | None,
@@ -68,14 +63,19 @@ def new_job(request: Request, timeout: float | None, priority: Priority = Priori
 async def tts(body: TTSRequest, request: Request, timeout: RequestTimeout = None) -> Response:
     """Speak a text and answer with the whole clip."""
     rendering = body.rendering(body.format)
+    clip = await speak(body, request, timeout)
+    content = await render(request, clip, rendering)
+    headers = {"Content-Disposition": f"attachment; filename=tts_output.{body.format}"} | clip_headers(request, clip)
+    return PartsResponse(content, media_type=rendering.output.media_type, headers=headers)
+
+
+async def speak(body: SpeechRequest, request: Request, timeout: float | None) -> Clip:
+    """The whole clip, unless its client leaves meanwhile."""
     bypass = get_parts(request).clip_bypass if body.optimize_for_latency else 0
     job = new_job(request, timeout, bypass=bypass, urgent=bypass)
     cutting: Cutting = "short_start" if body.optimize_for_latency else "clip"
     speaking = get_parts(request).synthesizer.speak(body.speech(), job, cutting=cutting)
-    clip = await cancel_on_disconnect(request.receive, speaking)
-    content = await render(request, clip, rendering)
-    headers = {"Content-Disposition": f"attachment; filename=tts_output.{body.format}"} | clip_headers(request, clip)
-    return PartsResponse(content, media_type=rendering.output.media_type, headers=headers)
+    return await cancel_on_disconnect(request.receive, speaking)
 
 
 async def render(request: Request, clip: Clip, rendering: Rendering) -> list[bytes]:
@@ -119,31 +119,3 @@ def skipped_header(characters: int) -> dict[str, str]:
 
 def batching_enabled(request: Request) -> str:
     return str(get_parts(request).queue.options.enabled).lower()
-
-
-@router.get("/voices")
-async def voices(request: Request) -> Voices:
-    """Every voice, by name. One that is not `installed` speaks phonemes, and text of other languages."""
-    book = get_parts(request).model.voices
-    absent = await absent_languages(request)
-    return Voices(
-        voices=[
-            Voice(
-                name=info.name,
-                title=info.title,
-                language=(language := languages.of_voice(info.name).code),
-                gender=info.gender,
-                grade=info.grade,
-                installed=language not in absent,
-            )
-            for info in map(book.info, book.names())
-        ]
-    )
-
-
-async def absent_languages(request: Request) -> set[str]:
-    """The languages that text cannot be read in, as they are not installed. None, if the G2P service is down."""
-    try:
-        return await asyncio.wait_for(get_parts(request).g2p.not_installed(), G2P_ANSWER)
-    except (KokoroError, TimeoutError):
-        return set()

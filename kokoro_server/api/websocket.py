@@ -40,42 +40,23 @@ WebSockets are open, the handshake is answered with status 429.
 
 from __future__ import annotations
 
-import asyncio
-import logging
-from typing import Annotated, Literal
+from dataclasses import asdict
+from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, WebSocket, WebSocketDisconnect
-from fastapi.responses import JSONResponse
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
-from pydantic_core import from_json
+from fastapi import APIRouter, WebSocket
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
-from kokoro_server.api.agent_session import AgentSession, error_fields
-from kokoro_server.api.connections.places import StreamPlaces
-from kokoro_server.api.errors import validation_message
-from kokoro_server.api.schemas import TTSRequest
-from kokoro_server.api.shutdown import RunningRequests
-from kokoro_server.audio.encode import Format
-from kokoro_server.errors import BadRequest, InvalidInput, KokoroError, TextTooLong, TooBusy
-from kokoro_server.g2p import languages
-from kokoro_server.parts import Parts
-from kokoro_server.text import spoken
-from kokoro_server.text.sentence_buffer import SentenceBuffer
+from kokoro_server.api.agents import sockets
+from kokoro_server.api.agents.session import AgentSession, Sentence, agent_session
+from kokoro_server.api.agents.text import AgentText, Manner
+from kokoro_server.audio.captions import Timing
+from kokoro_server.errors import BadRequest, KokoroError
 
-log = logging.getLogger(__name__)
 router = APIRouter()
 
-MAX_MESSAGE = 16_384  # characters
-APPENDED_AT_ONCE = 500  # characters: to find the sentences in them takes up to 20 ms, and hostile ones ten times that
-APPENDED_ON_THE_LOOP = 200  # characters, with what is unspoken before them: as many as a sentence has
 
-
-class Start(TTSRequest):
-    """How to speak. The text comes in later messages."""
-
+class Start(Manner):
     type: Literal["start"] = "start"
-    text: Literal[""] = ""
-    phonemes: None = None
-    format: Format = "pcm"
 
 
 class Append(BaseModel):
@@ -92,128 +73,97 @@ class Command(BaseModel):
 
 
 ClientMessage = Start | Append | Command
-_MESSAGE: TypeAdapter[ClientMessage] = TypeAdapter(Annotated[ClientMessage, Field(discriminator="type")])
+MESSAGE: TypeAdapter[ClientMessage] = TypeAdapter(Annotated[ClientMessage, Field(discriminator="type")])
 
 
 @router.websocket("/tts/ws")
 async def websocket(socket: WebSocket) -> None:
     """The top of this module describes the protocol."""
-    places: StreamPlaces = socket.app.state.places
-    try:
-        places.take()
-    except TooBusy as error:
-        log.warning("agent refused message=%s", error.message)
-        headers = {"Retry-After": f"{error.retry_after:.0f}"}
-        await socket.send_denial_response(JSONResponse({"error": error_fields(error)}, error.status, headers))
-        return
-    try:
-        await socket.accept()
-        log.info("agent connected")
-        await _converse(socket, socket.app.state.parts)
-    except WebSocketDisconnect as end:
-        log.info("agent left code=%d", end.code)
-    finally:
-        places.release()
+
+    async def conversation() -> None:
+        events = _Events(socket)
+        async with agent_session(socket.app.state, events) as session:
+            await _MessageLoop(socket, session, AgentText(session, socket.app.state.parts), events).run()
+
+    await sockets.converse(socket, conversation)
 
 
-async def _converse(socket: WebSocket, parts: Parts) -> None:
-    session = AgentSession(socket, parts, socket.app.state.renderers)
-    running: RunningRequests = socket.app.state.running
-    running.speakers.add(session)
-    try:
-        await _MessageLoop(socket, session, parts).run()
-    finally:
-        running.speakers.discard(session)
-        await session.stop()
+class _Events:
+    """Tells the client what is spoken."""
+
+    def __init__(self, socket: WebSocket) -> None:
+        self._socket = socket
+
+    async def send(self, type: str, **fields: Any) -> None:
+        await sockets.send_json(self._socket, {"type": type, **fields})
+
+    async def send_error(self, error: KokoroError, **fields: Any) -> None:
+        await self.send("error", code=error.code, message=error.message, field=error.field, **fields)
+
+    async def on_start(self, sentence: Sentence) -> None:
+        await self.send("start", id=sentence.id, text=sentence.text)
+
+    async def on_words(self, sentence: Sentence, words: tuple[Timing, ...], _offset: float) -> None:
+        await self.send("words", id=sentence.id, words=[asdict(word) for word in words])
+
+    async def on_audio(self, data: bytes, seconds: float) -> None:
+        await sockets.send_audio(self._socket, data, seconds)
+
+    async def on_done(self, sentence: Sentence, seconds: float, skipped: int) -> None:
+        await self.send("done", id=sentence.id, duration=round(seconds, 4), skipped=skipped)
+
+    async def on_error(self, sentence: Sentence, error: KokoroError) -> None:
+        await self.send_error(error, id=sentence.id)
+
+    async def on_flushed(self) -> None:
+        await self.send("flushed")
+
+    async def on_end(self) -> None:
+        await sockets.close(self._socket)
+
+    async def on_failure(self) -> None:
+        await sockets.close(self._socket, 1011, sockets.INTERNAL_ERROR)
 
 
 class _MessageLoop:
     """Receives the client's messages and tells the session what to do."""
 
-    def __init__(self, socket: WebSocket, session: AgentSession, parts: Parts) -> None:
+    def __init__(self, socket: WebSocket, session: AgentSession, text: AgentText, events: _Events) -> None:
         self._socket = socket
         self._session = session
-        self._voices = parts.model.voices
-        self._max_text = parts.settings.max_text_length
-        self._buffer = SentenceBuffer()
-        self._options = Start()
+        self._text = text
+        self._events = events
 
     async def run(self) -> None:
         """Runs until the connection ends, which raises WebSocketDisconnect."""
         await self._ready()
-        while True:
-            received = await self._socket.receive()
-            if received["type"] == "websocket.disconnect":
-                raise WebSocketDisconnect(received.get("code", 1006))
+        async for message in sockets.messages(self._socket):
             try:
-                await self._handle(_parse(received.get("text")))
+                await self._handle(sockets.parsed(message, MESSAGE, tagged=True))
             except KokoroError as error:
-                await self._session.send_event("error", **error_fields(error))
-            await asyncio.sleep(0)  # messages that are there already are received without a turn of the loop
+                await self._events.send_error(error)
 
     async def _handle(self, message: ClientMessage) -> None:
         if self._session.closing and message.type != "cancel":
             raise BadRequest("the connection is closing; only cancel is still of use")
         if isinstance(message, Append):
-            self._refuse_if_full(len(message.text))
-            for start in range(0, len(message.text), APPENDED_AT_ONCE):
-                self._say(await self._append(message.text[start : start + APPENDED_AT_ONCE]))
-                await asyncio.sleep(0)
+            await self._text.append(message.text)
         elif isinstance(message, Start):
-            message.rendering(message.format)
-            language = languages.of_request(message.language, self._voices.canonical(message.voice))
-            await asyncio.to_thread(spoken.load, language)
-            self._options = message
-            self._buffer.language, self._buffer.options = language, message.reading_options()
+            await self._text.use(message)
             await self._ready()
         elif message.type == "cancel":
-            self._buffer = SentenceBuffer(self._buffer.language, self._buffer.options)
-            await self._session.send_event("cancelled", ids=await self._session.cancel())
+            await self._events.send("cancelled", ids=await self._text.cancel())
         else:
-            self._say(await asyncio.to_thread(self._buffer.flush))
-            self._session.flush()
+            await self._text.flush()
             if message.type == "close":
                 self._session.close()
 
-    async def _append(self, text: str) -> list[str]:
-        if len(self._buffer) + len(text) <= APPENDED_ON_THE_LOOP:
-            return self._buffer.append(text)
-        return await asyncio.to_thread(self._buffer.append, text)
-
-    def _say(self, sentences: list[str]) -> None:
-        for sentence in sentences:
-            self._session.say(self._options.model_copy(update={"text": sentence}))
-
-    def _refuse_if_full(self, more: int) -> None:
-        waiting = self._session.unsent_characters + len(self._buffer)
-        if waiting + more > self._max_text:
-            raise TextTooLong(
-                f"{waiting} characters wait to be spoken and {more} were to be added; at most {self._max_text} may "
-                "wait (MAX_TEXT_LENGTH)",
-                field="text",
-            )
-
     async def _ready(self) -> None:
-        options = self._options
-        await self._session.send_event(
+        manner = self._text.manner
+        await self._events.send(
             "ready",
-            voice=self._voices.canonical(options.voice),
-            format=options.format,
-            sample_rate=options.sample_rate,
-            sample_format=options.sample_format,
+            voice=self._text.voice,
+            format=manner.format,
+            sample_rate=manner.sample_rate,
+            sample_format=manner.sample_format,
         )
-
-
-def _parse(text: str | None) -> ClientMessage:
-    if text is None:
-        raise BadRequest("messages are JSON text, not binary")
-    if len(text) > MAX_MESSAGE:
-        raise TextTooLong(f"the message has {len(text)} characters; at most {MAX_MESSAGE} are allowed")
-    try:
-        return _MESSAGE.validate_python(from_json(text))
-    except ValidationError as error:
-        # The first part of a `loc` is the message's type.
-        message, field = validation_message([{**item, "loc": item["loc"][1:]} for item in error.errors()])
-        raise InvalidInput(message, field=field) from error
-    except ValueError as error:
-        raise BadRequest(f"the message is not JSON: {error}") from error

@@ -6,6 +6,7 @@ This reader allows the handful that rebuild tensors and refuses all others.
 
 from __future__ import annotations
 
+import math
 import pickle
 import zipfile
 from collections import OrderedDict
@@ -34,6 +35,7 @@ STORAGES = {
     "LongStorage": "i8",
     "ShortStorage": "i2",
 }
+MAX_SPREAD = 1_000_000  # numbers of a tensor that repeats those of its storage: a small file must not fill the memory
 CONTAINERS: dict[tuple[str, str], Callable[..., Any]] = {
     ("collections", "OrderedDict"): OrderedDict,
     ("torch", "Size"): tuple,
@@ -128,6 +130,8 @@ def _tensor(storage: Tensor, offset: int, shape: Sequence[int], strides: Sequenc
     last = offset + sum((size - 1) * stride for size, stride in zip(shape, strides, strict=True))
     if 0 not in shape and last >= len(storage):
         raise ValueError(f"a tensor reaches to number {last} of a storage of {len(storage)}")
+    if math.prod(shape) > max(len(storage), MAX_SPREAD):
+        raise ValueError(f"a tensor of shape {tuple(shape)} made of {len(storage)} numbers")
     if 0 in shape:
         return np.zeros(shape, storage.dtype)
     byte_strides = [stride * storage.itemsize for stride in strides]

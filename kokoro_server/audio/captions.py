@@ -10,6 +10,7 @@ import regex
 
 from kokoro_server.text.markup import PRONUNCIATION_MARKUP
 from kokoro_server.text.pauses import PAUSE_MARKUP
+from kokoro_server.text.script import PlainText, Script
 from kokoro_server.text.splitter import grapheme_ends, sentences
 from kokoro_server.text.voice_tags import VOICE_TAG, has_tags
 
@@ -77,6 +78,13 @@ def cues(timings: Sequence[Timing], text: str) -> list[Cue]:
     groups = [part for run in _runs(words) for part in _split(display, run)]
     lines = ["\n".join(_lines(display, group)) for group in groups]
     return [Cue(start, end, line) for (start, end), line in zip(_cue_times(groups), lines, strict=True)]
+
+
+def script_cues(timings: Sequence[Timing], script: Script) -> list[Cue]:
+    """As `cues`, for a script: its text alone, without the markup that it was in."""
+    plain = PlainText(script)
+    located = ((timing, plain.locate(timing.char_start, timing.char_end)) for timing in timings)
+    return cues([replace(timing, char_start=start, char_end=end) for timing, (start, end) in located], plain.text)
 
 
 def srt(cues: Iterable[Cue]) -> str:

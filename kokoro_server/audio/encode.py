@@ -16,7 +16,7 @@ from typing import Literal, get_args
 import soundfile
 
 from kokoro_server.audio.encoders import AacEncoder, Encoder, PcmEncoder, SoundfileEncoder, WavEncoder
-from kokoro_server.audio.wav import SampleFormat, header, pcm16, pcm32
+from kokoro_server.audio.wav import PACK, SampleFormat, header, pcm16
 from kokoro_server.engine.protocol import Audio
 from kokoro_server.errors import InvalidInput
 
@@ -116,8 +116,7 @@ def encode_parts(blocks: Iterable[Audio], output: Output) -> list[bytes]:
     if output.format == "aac":
         with closing(AacEncoder(output.sample_rate)) as aac:
             return [*(aac.write(block) for block in blocks), aac.finish()]
-    pack = pcm16 if output.sample_format == "pcm_s16le" else pcm32
-    parts = [pack(block) for block in blocks]
+    parts = [PACK[output.sample_format](block) for block in blocks]
     if output.format == "wav":
         parts.insert(0, header(output.sample_rate, output.sample_format, sum(map(len, parts))))
     return parts
@@ -125,7 +124,8 @@ def encode_parts(blocks: Iterable[Audio], output: Output) -> list[bytes]:
 
 def encode_plain(audio: Audio, output: Output, *, in_range: bool = False, streamed: bool = False) -> bytes:
     """A whole wav or pcm file. `in_range`: no sample lies outside ±1. `streamed`: as a streaming encoder gives it."""
-    data = pcm16(audio, in_range=in_range) if output.sample_format == "pcm_s16le" else pcm32(audio)
+    is_pcm16 = output.sample_format == "pcm_s16le"
+    data = pcm16(audio, in_range=in_range) if is_pcm16 else PACK[output.sample_format](audio)
     return with_header(data, output, streamed=streamed)
 
 

@@ -13,7 +13,7 @@ from typing import IO
 
 import soundfile
 
-from kokoro_server.audio.wav import SampleFormat, header, pcm16, pcm32
+from kokoro_server.audio.wav import PACK, SampleFormat, header, pcm32
 from kokoro_server.engine.protocol import Audio
 from kokoro_server.errors import EngineError
 
@@ -34,7 +34,7 @@ class Encoder(ABC):
 
 class PcmEncoder(Encoder):
     def __init__(self, sample_format: SampleFormat = "pcm_s16le") -> None:
-        self._pack = pcm16 if sample_format == "pcm_s16le" else pcm32
+        self._pack = PACK[sample_format]
 
     def write(self, audio: Audio) -> bytes:
         return self._pack(audio)

@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable
+from functools import cache
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 Audio = NDArray[np.float32]
-SampleFormat = Literal["pcm_s16le", "pcm_f32le"]
+SampleFormat = Literal["pcm_s16le", "pcm_f32le", "pcm_mulaw", "pcm_alaw"]
 
 UNKNOWN_SIZE = 0xFFFFFFFF  # the size in the header of a file that is sent while it is made
-FORMAT_PCM = 1
-FORMAT_FLOAT = 3
+# Bytes of a sample, and the tag of its format.
+_FORMATS: dict[SampleFormat, tuple[int, int]] = {
+    "pcm_s16le": (2, 1),
+    "pcm_f32le": (4, 3),
+    "pcm_alaw": (1, 6),
+    "pcm_mulaw": (1, 7),
+}
 
 
 def pcm16(audio: Audio, *, in_range: bool = False) -> bytes:
@@ -29,9 +36,54 @@ def pcm32(audio: Audio) -> bytes:
     return audio.astype("<f4", copy=False).tobytes()
 
 
+def mulaw(audio: Audio) -> bytes:
+    """The μ-law of telephony (G.711), eight bits a sample."""
+    return bytes(_mulaw_table()[np.frombuffer(pcm16(audio), "<u2") >> 2])
+
+
+def alaw(audio: Audio) -> bytes:
+    """The A-law of telephony (G.711), eight bits a sample."""
+    return bytes(_alaw_table()[np.frombuffer(pcm16(audio), "<u2") >> 3])
+
+
+@cache
+def _mulaw_table() -> NDArray[np.uint8]:
+    """The byte for each 14-bit sample, read as an unsigned number."""
+    samples = _two_complement(14)
+    magnitude = np.minimum(np.abs(samples) + 33, 0x1FFF)
+    segment = np.floor(np.log2(magnitude)).astype(np.int64) - 5
+    mantissa = (magnitude >> (segment + 1)) & 0x0F
+    code = np.where(samples < 0, 0x80, 0) | segment << 4 | mantissa
+    return np.asarray(~code & 0xFF, np.uint8)
+
+
+@cache
+def _alaw_table() -> NDArray[np.uint8]:
+    """The byte for each 13-bit sample, read as an unsigned number."""
+    samples = _two_complement(13)
+    magnitude = np.where(samples < 0, ~samples, samples)
+    segment = np.maximum(np.floor(np.log2(np.maximum(magnitude, 1))).astype(np.int64) - 4, 0)
+    mantissa = (magnitude >> np.maximum(segment, 1)) & 0x0F
+    code = np.where(samples < 0, 0, 0x80) | segment << 4 | mantissa
+    return np.asarray(code ^ 0x55, np.uint8)
+
+
+def _two_complement(bits: int) -> NDArray[np.int64]:
+    numbers = np.arange(1 << bits)
+    return np.where(numbers < 1 << (bits - 1), numbers, numbers - (1 << bits))
+
+
+PACK: dict[SampleFormat, Callable[[Audio], bytes]] = {
+    "pcm_s16le": pcm16,
+    "pcm_f32le": pcm32,
+    "pcm_mulaw": mulaw,
+    "pcm_alaw": alaw,
+}
+
+
 def header(sample_rate: int, sample_format: SampleFormat, data_bytes: int | None) -> bytes:
     """The 44-byte WAV header of mono samples. Without `data_bytes`, players read to the end of the stream."""
-    width, tag = (2, FORMAT_PCM) if sample_format == "pcm_s16le" else (4, FORMAT_FLOAT)
+    width, tag = _FORMATS[sample_format]
     data = UNKNOWN_SIZE if data_bytes is None else data_bytes
     riff = UNKNOWN_SIZE if data_bytes is None else 36 + data_bytes
     byte_rate = sample_rate * width

@@ -51,13 +51,22 @@ When something is wrong, the error says what:
     ...     print(error.status, error.code, error.field)
     422 invalid_input speed
 
-See how long it takes:
+See how long it takes, in seconds for a clip, in milliseconds for many:
 
+    >>> clip.latency.first_byte <= clip.latency.total
+    True
     >>> stats = client.get_performance_stats()
     >>> stats.count, stats.first_byte.p95 <= stats.total.max
     (4, True)
     >>> client.reset_performance_stats()
     >>> client.close()
+
+Give every request a voice, and set how many run in the background:
+
+    >>> with KokoroClient("http://127.0.0.1:8880", voice="bf_emma", workers=8, pool_size=8) as client:
+    ...     clips = client.synthesize_batch(["One.", "Two."], optimize_for_latency=True)
+    ...     [clip.voice for clip in clips]
+    ['bf_emma', 'bf_emma']
 
 Keep what is said often, on disk or in memory:
 
@@ -80,14 +89,24 @@ All of it for asyncio:
     ...         return len(clips), len(b"".join(received)) > 0
     >>> asyncio.run(main())
     (2, True)
+
+Programs for the first version of this server find its client by its old names:
+
+    >>> from kokoro_server.client import OptimizedKokoroHandler
+    >>> handler = OptimizedKokoroHandler(api_url="http://127.0.0.1:8880", voice="af_heart")
+    >>> result = handler.synthesize_sync("Hello.")
+    >>> result["success"], result["latency"] > 0, handler.get_performance_stats()["avg_first_byte_latency"] > 0
+    (True, True, True)
+    >>> handler.cleanup()
 """
 
 from kokoro_server.client.asynchronous import AsyncKokoroClient
 from kokoro_server.client.cache import Cache, FolderCache, MemoryCache
 from kokoro_server.client.errors import BrokenOff, ClientError, ClipFailed, ServerError, TimedOut, Unreachable
+from kokoro_server.client.handler import OptimizedKokoroHandler
 from kokoro_server.client.performance import PerformanceStats, Summary
 from kokoro_server.client.sync import KokoroClient
-from kokoro_server.client.values import AudioClip, CaptionedChunk, ReadSpan, ReadWord, TextReading, Voice, Word
+from kokoro_server.client.values import AudioClip, CaptionedChunk, Latency, ReadSpan, ReadWord, TextReading, Voice, Word
 from kokoro_server.client.wire import Retries, Timeouts
 
 __all__ = [
@@ -100,7 +119,9 @@ __all__ = [
     "ClipFailed",
     "FolderCache",
     "KokoroClient",
+    "Latency",
     "MemoryCache",
+    "OptimizedKokoroHandler",
     "PerformanceStats",
     "ReadSpan",
     "ReadWord",

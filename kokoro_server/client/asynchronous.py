@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Mapping, Sequence
-from contextlib import aclosing, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager, nullcontext
+from dataclasses import replace
 from typing import Any, Self, TypeVar
 
 import httpx
@@ -24,7 +25,10 @@ R = TypeVar("R")
 
 
 class AsyncKokoroClient:
-    """`KokoroClient` with coroutines. Its methods have the same names and meaning; use it on one event loop."""
+    """`KokoroClient` with coroutines. Its methods have the same names and meaning; use it on one event loop.
+
+    Without `workers`, any number of `synthesize_async` run at once.
+    """
 
     def __init__(
         self,
@@ -35,13 +39,25 @@ class AsyncKokoroClient:
         retries: Retries | None = None,
         cache: Cache | None = None,
         headers: Mapping[str, str] | None = None,
+        voice: str = DEFAULT_VOICE,
+        workers: int | None = None,
+        pool_size: int = wire.POOL_SIZE,
+        chunk_size: int | None = None,
     ) -> None:
+        for name, value in (("workers", workers), ("chunk_size", chunk_size)):
+            if value is not None:
+                wire.check_count(name, value)
         self.url = url.rstrip("/")
+        self.voice = voice
         self._timeouts = timeouts or Timeouts()
         self._retries = retries or Retries()
         self._cache = cache
+        self._chunk_size = chunk_size
         self._performance = Performance()
-        self._http = httpx.AsyncClient(headers=wire.headers(api_key, headers), limits=wire.LIMITS)
+        self._http = httpx.AsyncClient(headers=wire.headers(api_key, headers), limits=wire.limits(pool_size))
+        self._workers: AbstractAsyncContextManager[None] = (
+            nullcontext() if workers is None else asyncio.Semaphore(workers)
+        )
         self._background: set[asyncio.Task[Any]] = set()  # the loop itself holds tasks only weakly
 
     async def __aenter__(self) -> Self:
@@ -59,7 +75,14 @@ class AsyncKokoroClient:
 
     def warmup(self) -> asyncio.Task[bool]:
         """Open a connection in the background; the result tells whether the server is ready."""
-        return self._spawn(self._is_ready())
+        return self._spawn(self.is_ready())
+
+    async def is_ready(self) -> bool:
+        try:
+            await self._get("/health/ready", self._timeouts.health)
+        except ClientError:
+            return False
+        return True
 
     async def health(self) -> dict[str, Any]:
         return await self._get("/health", self._timeouts.health)
@@ -70,16 +93,17 @@ class AsyncKokoroClient:
     async def synthesize(
         self,
         text: str,
-        voice: str = DEFAULT_VOICE,
+        voice: str | None = None,
         *,
         use_streaming: bool | None = None,
         optimize_for_latency: bool = False,
         **fields: Any,
     ) -> AudioClip:
-        body = wire.body(text, voice, fields)
+        body = self._body(text, voice, fields)
         key = wire.cache_key(self.url, body)
+        stopwatch = Stopwatch()
         if self._cache and (found := await asyncio.to_thread(self._cache.get, key)):
-            return found
+            return replace(found, latency=stopwatch.latency())
         if wire.is_streamed(text, use_streaming):
             clip = await self._synthesize_streamed(body)
         else:
@@ -88,27 +112,28 @@ class AsyncKokoroClient:
             await asyncio.to_thread(self._cache.put, key, clip)
         return clip
 
-    async def reading(self, text: str, voice: str = DEFAULT_VOICE, **fields: Any) -> TextReading:
-        body = wire.body(text, voice, fields)
+    async def reading(self, text: str, voice: str | None = None, **fields: Any) -> TextReading:
+        body = self._body(text, voice, fields)
         async with self._post("/text/reading", body, self._timeouts.synthesis) as response:
             with wire.map_stream_errors(self.url):
                 await response.aread()
             return wire.text_reading(response)
 
-    async def stream(self, text: str, voice: str = DEFAULT_VOICE, **fields: Any) -> AsyncGenerator[bytes, None]:
+    async def stream(self, text: str, voice: str | None = None, **fields: Any) -> AsyncGenerator[bytes, None]:
         stopwatch = Stopwatch()
         async with (
-            self._post("/tts/stream", wire.body(text, voice, fields), self._timeouts.stream) as response,
+            self._post("/tts/stream", self._body(text, voice, fields), self._timeouts.stream) as response,
             aclosing(self._timed(response, response.aiter_bytes(), stopwatch)) as chunks,
         ):
             async for chunk in chunks:
-                yield chunk
+                for piece in wire.pieces(chunk, self._chunk_size):
+                    yield piece
 
     async def stream_captioned(
-        self, text: str, voice: str = DEFAULT_VOICE, **fields: Any
+        self, text: str, voice: str | None = None, **fields: Any
     ) -> AsyncGenerator[CaptionedChunk, None]:
         stopwatch = Stopwatch()
-        body = wire.body(text, voice, fields)
+        body = self._body(text, voice, fields)
         done = False
         async with (
             self._post("/tts/captioned", body, self._timeouts.stream, wire.NDJSON) as response,
@@ -122,16 +147,21 @@ class AsyncKokoroClient:
         if not done:
             raise BrokenOff(f"{self.url} ended a stream without saying that it is whole")
 
-    async def synthesize_batch(self, requests: Sequence[ClipRequest]) -> list[AudioClip | ClipFailed]:
-        async with self._post("/tts/batch", wire.batch_body(requests), self._timeouts.batch) as response:
+    async def synthesize_batch(
+        self, requests: Sequence[ClipRequest], *, optimize_for_latency: bool = False
+    ) -> list[AudioClip | ClipFailed]:
+        stopwatch = Stopwatch()
+        body = wire.batch_body(requests, self.voice, optimize_for_latency)
+        async with self._post("/tts/batch", body, self._timeouts.batch) as response:
+            stopwatch.saw_byte()
             with wire.map_stream_errors(self.url):
                 content = await response.aread()
-        return wire.batch(content)
+        return wire.batch(content, stopwatch.latency())
 
     def synthesize_async(
         self,
         text: str,
-        voice: str = DEFAULT_VOICE,
+        voice: str | None = None,
         *,
         on_ready: Callable[[AudioClip], object] | None = None,
         on_error: Callable[[ClientError], object] | None = None,
@@ -141,7 +171,8 @@ class AsyncKokoroClient:
 
         async def work() -> AudioClip:
             try:
-                clip = await self.synthesize(text, voice, **options)
+                async with self._workers:
+                    clip = await self.synthesize(text, voice, **options)
             except ClientError as error:
                 log.warning("synthesis in the background failed code=%s message=%s", error.code, error.message)
                 if on_error:
@@ -165,12 +196,8 @@ class AsyncKokoroClient:
         task.add_done_callback(self._background.discard)
         return task
 
-    async def _is_ready(self) -> bool:
-        try:
-            await self._get("/health/ready", self._timeouts.health)
-        except ClientError:
-            return False
-        return True
+    def _body(self, text: str, voice: str | None, fields: Mapping[str, Any]) -> Body:
+        return wire.body(text, self.voice if voice is None else voice, fields)
 
     async def _get(self, path: str, timeout: float) -> dict[str, Any]:
         with wire.map_request_errors(self.url):
@@ -185,14 +212,14 @@ class AsyncKokoroClient:
             with wire.map_stream_errors(self.url):
                 content = await response.aread()
         self._performance.add(stopwatch.sample(response))
-        return wire.clip(response, content, body, None)
+        return wire.clip(response, content, body, None, stopwatch.latency())
 
     async def _synthesize_streamed(self, body: Body) -> AudioClip:
         stopwatch = Stopwatch()
         async with self._post("/tts/stream", body, self._timeouts.stream) as response:
             chunks = [chunk async for chunk in self._timed(response, response.aiter_bytes(), stopwatch)]
         content, duration = join_chunks(chunks, body)
-        return wire.clip(response, content, body, duration)
+        return wire.clip(response, content, body, duration, stopwatch.latency())
 
     async def _timed(
         self, response: httpx.Response, parts: AsyncIterator[T], stopwatch: Stopwatch

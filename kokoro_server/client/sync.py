@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any, Self, TypeVar
 
 import httpx
@@ -22,7 +23,7 @@ log = logging.getLogger(__name__)
 
 T = TypeVar("T", bytes, str)
 
-BACKGROUND_THREADS = 4
+WORKERS = 4
 
 
 class KokoroClient:
@@ -32,6 +33,10 @@ class KokoroClient:
     sample_format. Every failure raises a `ClientError`. `api_key` is for a server that has keys; without it that of the
     environment is taken (KOKORO_API_KEY). `headers` are sent with every request, such as those that a proxy in front of
     the server asks for.
+
+    `voice` is that of requests that name none. `workers` is how many of `synthesize_async` run at once, `pool_size` how
+    many connections are kept open between requests, `chunk_size` the most bytes of a chunk of `stream`; without it they
+    are as they arrive.
     """
 
     def __init__(
@@ -43,14 +48,23 @@ class KokoroClient:
         retries: Retries | None = None,
         cache: Cache | None = None,
         headers: Mapping[str, str] | None = None,
+        voice: str = DEFAULT_VOICE,
+        workers: int = WORKERS,
+        pool_size: int = wire.POOL_SIZE,
+        chunk_size: int | None = None,
     ) -> None:
+        for name, value in (("workers", workers), ("chunk_size", chunk_size)):
+            if value is not None:
+                wire.check_count(name, value)
         self.url = url.rstrip("/")
+        self.voice = voice
         self._timeouts = timeouts or Timeouts()
         self._retries = retries or Retries()
         self._cache = cache
+        self._chunk_size = chunk_size
         self._performance = Performance()
-        self._http = httpx.Client(headers=wire.headers(api_key, headers), limits=wire.LIMITS)
-        self._background = ThreadPoolExecutor(BACKGROUND_THREADS, "kokoro-client")
+        self._http = httpx.Client(headers=wire.headers(api_key, headers), limits=wire.limits(pool_size))
+        self._background = ThreadPoolExecutor(workers, "kokoro-client")
 
     def __enter__(self) -> Self:
         return self
@@ -65,7 +79,15 @@ class KokoroClient:
 
     def warmup(self) -> Future[bool]:
         """Open a connection in the background; the result tells whether the server is ready."""
-        return self._background.submit(self._is_ready)
+        return self._background.submit(self.is_ready)
+
+    def is_ready(self) -> bool:
+        """Whether the server can be reached and takes requests."""
+        try:
+            self._get("/health/ready", self._timeouts.health)
+        except ClientError:
+            return False
+        return True
 
     def health(self) -> dict[str, Any]:
         return self._get("/health", self._timeouts.health)
@@ -76,7 +98,7 @@ class KokoroClient:
     def synthesize(
         self,
         text: str,
-        voice: str = DEFAULT_VOICE,
+        voice: str | None = None,
         *,
         use_streaming: bool | None = None,
         optimize_for_latency: bool = False,
@@ -87,10 +109,11 @@ class KokoroClient:
         With `use_streaming` None, texts over 50 characters are streamed: the timeout is then for each chunk, so that a
         long text takes the time it needs. `optimize_for_latency` lets a short text overtake others on the server.
         """
-        body = wire.body(text, voice, fields)
+        body = self._body(text, voice, fields)
         key = wire.cache_key(self.url, body)
+        stopwatch = Stopwatch()
         if self._cache and (found := self._cache.get(key)):
-            return found
+            return replace(found, latency=stopwatch.latency())
         if wire.is_streamed(text, use_streaming):
             clip = self._synthesize_streamed(body)
         else:
@@ -99,26 +122,27 @@ class KokoroClient:
             self._cache.put(key, clip)
         return clip
 
-    def reading(self, text: str, voice: str = DEFAULT_VOICE, **fields: Any) -> TextReading:
+    def reading(self, text: str, voice: str | None = None, **fields: Any) -> TextReading:
         """What would be said of a text, and why, without speaking it."""
-        with self._post("/text/reading", wire.body(text, voice, fields), self._timeouts.synthesis) as response:
+        with self._post("/text/reading", self._body(text, voice, fields), self._timeouts.synthesis) as response:
             with wire.map_stream_errors(self.url):
                 response.read()
             return wire.text_reading(response)
 
-    def stream(self, text: str, voice: str = DEFAULT_VOICE, **fields: Any) -> Iterator[bytes]:
+    def stream(self, text: str, voice: str | None = None, **fields: Any) -> Iterator[bytes]:
         """The bytes of one file, as they are synthesized. Raises BrokenOff if the file does not come to its end.
 
         The request is sent when the first chunk is asked for. Close the iterator to abandon the rest.
         """
         stopwatch = Stopwatch()
-        with self._post("/tts/stream", wire.body(text, voice, fields), self._timeouts.stream) as response:
-            yield from self._timed(response, response.iter_bytes(), stopwatch)
+        with self._post("/tts/stream", self._body(text, voice, fields), self._timeouts.stream) as response:
+            for chunk in self._timed(response, response.iter_bytes(), stopwatch):
+                yield from wire.pieces(chunk, self._chunk_size)
 
-    def stream_captioned(self, text: str, voice: str = DEFAULT_VOICE, **fields: Any) -> Iterator[CaptionedChunk]:
+    def stream_captioned(self, text: str, voice: str | None = None, **fields: Any) -> Iterator[CaptionedChunk]:
         """Like `stream`, with the time of each word."""
         stopwatch = Stopwatch()
-        body = wire.body(text, voice, fields)
+        body = self._body(text, voice, fields)
         done = False
         with self._post("/tts/captioned", body, self._timeouts.stream, wire.NDJSON) as response:
             for line in self._timed(response, wire.lines(response.iter_bytes()), stopwatch):
@@ -129,17 +153,24 @@ class KokoroClient:
         if not done:
             raise BrokenOff(f"{self.url} ended a stream without saying that it is whole")
 
-    def synthesize_batch(self, requests: Sequence[ClipRequest]) -> list[AudioClip | ClipFailed]:
-        """Many clips in one request, each a text or a mapping of fields. A clip that fails is an error in its place."""
-        post = self._post("/tts/batch", wire.batch_body(requests), self._timeouts.batch)
-        with post as response, wire.map_stream_errors(self.url):
+    def synthesize_batch(
+        self, requests: Sequence[ClipRequest], *, optimize_for_latency: bool = False
+    ) -> list[AudioClip | ClipFailed]:
+        """Many clips in one request, each a text or a mapping of fields. A clip that fails is an error in its place.
+
+        `optimize_for_latency` is for those that do not say it themselves: they overtake what the server does in bulk.
+        """
+        stopwatch = Stopwatch()
+        body = wire.batch_body(requests, self.voice, optimize_for_latency)
+        with self._post("/tts/batch", body, self._timeouts.batch) as response, wire.map_stream_errors(self.url):
+            stopwatch.saw_byte()
             content = response.read()
-        return wire.batch(content)
+        return wire.batch(content, stopwatch.latency())
 
     def synthesize_async(
         self,
         text: str,
-        voice: str = DEFAULT_VOICE,
+        voice: str | None = None,
         *,
         on_ready: Callable[[AudioClip], object] | None = None,
         on_error: Callable[[ClientError], object] | None = None,
@@ -168,12 +199,8 @@ class KokoroClient:
     def reset_performance_stats(self) -> None:
         self._performance.reset()
 
-    def _is_ready(self) -> bool:
-        try:
-            self._get("/health/ready", self._timeouts.health)
-        except ClientError:
-            return False
-        return True
+    def _body(self, text: str, voice: str | None, fields: Mapping[str, Any]) -> Body:
+        return wire.body(text, self.voice if voice is None else voice, fields)
 
     def _get(self, path: str, timeout: float) -> dict[str, Any]:
         with wire.map_request_errors(self.url):
@@ -188,14 +215,14 @@ class KokoroClient:
             with wire.map_stream_errors(self.url):
                 content = response.read()
         self._performance.add(stopwatch.sample(response))
-        return wire.clip(response, content, body, None)
+        return wire.clip(response, content, body, None, stopwatch.latency())
 
     def _synthesize_streamed(self, body: Body) -> AudioClip:
         stopwatch = Stopwatch()
         with self._post("/tts/stream", body, self._timeouts.stream) as response:
             chunks = list(self._timed(response, response.iter_bytes(), stopwatch))
         content, duration = join_chunks(chunks, body)
-        return wire.clip(response, content, body, duration)
+        return wire.clip(response, content, body, duration, stopwatch.latency())
 
     def _timed(self, response: httpx.Response, parts: Iterator[T], stopwatch: Stopwatch) -> Iterator[T]:
         with wire.map_stream_errors(self.url):

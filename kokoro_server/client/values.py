@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -15,13 +15,32 @@ SAMPLE_RATE = 24_000  # Hz, unless a request asks for another
 
 
 @dataclass(frozen=True, slots=True)
+class Latency:
+    """How long audio took to come, in seconds from when it was asked for: its first byte, and all of it."""
+
+    first_byte: float = 0.0
+    total: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
 class AudioClip:
-    """A whole audio file. `duration` is in seconds; None if it is unknown: a streamed clip in a compressed format."""
+    """A whole audio file. `duration` is in seconds; None if it is unknown: a streamed clip in a compressed format.
+
+    Clips that differ only in their latency are equal.
+    """
 
     content: bytes
     format: str
     voice: str
     duration: float | None
+    latency: Latency = field(default=Latency(), compare=False)
+
+    def __repr__(self) -> str:
+        duration = "unknown" if self.duration is None else f"{self.duration:.2f} s"
+        return (
+            f"<AudioClip {self.format} voice={self.voice} duration={duration} bytes={len(self.content)} "
+            f"first_byte={self.latency.first_byte:.3f} s total={self.latency.total:.3f} s>"
+        )
 
     def save(self, path: str | PathLike[str]) -> Path:
         target = Path(path)
@@ -45,7 +64,7 @@ class Word:
 class CaptionedChunk:
     """The next bytes of an audio file, and the words spoken in it."""
 
-    audio: bytes
+    audio: bytes = field(repr=False)
     words: tuple[Word, ...]
 
 
@@ -92,6 +111,9 @@ class Voice:
     installed: bool = True  # whether the server can read its language
 
 
+SAMPLE_BYTES = {"pcm_f32le": 4, "pcm_mulaw": 1, "pcm_alaw": 1}  # other than two
+
+
 def join_chunks(chunks: list[bytes], body: Mapping[str, Any]) -> tuple[bytes, float | None]:
     """A stream's chunks as one file with a correct header, and its duration in seconds if that is known."""
     content = b"".join(chunks)
@@ -103,6 +125,6 @@ def join_chunks(chunks: list[bytes], body: Mapping[str, Any]) -> tuple[bytes, fl
         )
     if format not in ("wav", "pcm"):
         return content, None
-    width = 4 if body.get("sample_format") == "pcm_f32le" else 2
+    width = SAMPLE_BYTES.get(body.get("sample_format", ""), 2)
     samples = (len(content) - (HEADER_SIZE if format == "wav" else 0)) // width
     return content, samples / body.get("sample_rate", SAMPLE_RATE)

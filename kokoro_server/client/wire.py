@@ -18,12 +18,12 @@ import httpx
 
 from kokoro_server.client.errors import BrokenOff, ClipFailed, ServerError, TimedOut, Unreachable
 from kokoro_server.client.performance import Sample
-from kokoro_server.client.values import AudioClip, CaptionedChunk, ReadSpan, ReadWord, TextReading, Voice, Word
+from kokoro_server.client.values import AudioClip, CaptionedChunk, Latency, ReadSpan, ReadWord, TextReading, Voice, Word
 
 DEFAULT_URL = "http://127.0.0.1:8880"
 DEFAULT_VOICE = "af_heart"
 STREAMING_THRESHOLD = 50  # characters: longer texts are streamed unless the caller says otherwise
-LIMITS = httpx.Limits(max_connections=None, max_keepalive_connections=32)  # the server decides how many are too many
+POOL_SIZE = 32
 NDJSON = {"Accept": "application/x-ndjson"}
 API_KEY_VARIABLE = "KOKORO_API_KEY"
 
@@ -71,12 +71,25 @@ def headers(api_key: str | None, others: Mapping[str, str] | None) -> dict[str, 
     return {"Authorization": f"Bearer {key}", **(others or {})}
 
 
+def check_count(name: str, value: int) -> None:
+    if value < 1:
+        raise ValueError(f"{name} is {value}; it must be at least 1")
+
+
+def limits(pool_size: int) -> httpx.Limits:
+    """Connections that are kept. More may be open: the server decides how many are too many."""
+    check_count("pool_size", pool_size)
+    return httpx.Limits(max_connections=None, max_keepalive_connections=pool_size)
+
+
 def body(text: str, voice: str, fields: Mapping[str, Any]) -> Body:
     return {"text": text, "voice": voice, **fields}
 
 
-def batch_body(requests: Sequence[ClipRequest]) -> Body:
-    return {"requests": [{"text": item} if isinstance(item, str) else dict(item) for item in requests]}
+def batch_body(requests: Sequence[ClipRequest], voice: str, optimize_for_latency: bool) -> Body:
+    defaults: Body = {"voice": voice} | ({"optimize_for_latency": True} if optimize_for_latency else {})
+    items = [{"text": item} if isinstance(item, str) else item for item in requests]
+    return {"requests": [{**defaults, **item} for item in items]}
 
 
 def is_streamed(text: str, use_streaming: bool | None) -> bool:
@@ -102,6 +115,10 @@ class Stopwatch:
         synthesis = sum(map(float, server_ms)) if all(server_ms) else None
         return Sample(total if self._first is None else self._first, total, synthesis)
 
+    def latency(self) -> Latency:
+        total = self._ms()
+        return Latency((total if self._first is None else self._first) / 1000, total / 1000)
+
     def _ms(self) -> float:
         return (time.perf_counter() - self._started) * 1000
 
@@ -126,6 +143,15 @@ def map_stream_errors(url: str) -> Iterator[None]:
         yield
     except httpx.HTTPError as error:
         raise BrokenOff(f"{url} broke off in the middle of the audio: {error or type(error).__name__}") from error
+
+
+def pieces(chunk: bytes, size: int | None) -> Iterator[bytes]:
+    """The chunk, in pieces of at most `size` bytes. Nothing is held back until a piece is full."""
+    if size is None:
+        yield chunk
+        return
+    for start in range(0, len(chunk), size):
+        yield chunk[start : start + size]
 
 
 class LineBuffer:
@@ -189,27 +215,28 @@ def json_object(response: httpx.Response) -> dict[str, Any]:
     return parsed
 
 
-def clip(response: httpx.Response, content: bytes, body: Body, duration: float | None) -> AudioClip:
+def clip(response: httpx.Response, content: bytes, body: Body, duration: float | None, latency: Latency) -> AudioClip:
     header = response.headers.get("x-audio-duration")
     return AudioClip(
         content=content,
         format=body.get("format", "wav"),
         voice=response.headers.get("x-voice-used", body["voice"]),
         duration=float(header) if header else duration,
+        latency=latency,
     )
 
 
-def batch(content: bytes) -> list[AudioClip | ClipFailed]:
-    """The clips of a zip file, in order."""
+def batch(content: bytes, latency: Latency) -> list[AudioClip | ClipFailed]:
+    """The clips of a zip file, in order. They came together."""
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
         manifest = json.loads(archive.read("manifest.json"))
-        return [_batch_clip(archive.read(entry["file"]), entry) for entry in manifest]
+        return [_batch_clip(archive.read(entry["file"]), entry, latency) for entry in manifest]
 
 
-def _batch_clip(content: bytes, entry: Mapping[str, Any]) -> AudioClip | ClipFailed:
+def _batch_clip(content: bytes, entry: Mapping[str, Any], latency: Latency) -> AudioClip | ClipFailed:
     if entry["status"] != "ok":
         return ClipFailed(entry["error"], code=content.decode().partition(":")[0])
-    return AudioClip(content, entry["file"].rpartition(".")[2], entry["voice"], entry["duration"])
+    return AudioClip(content, entry["file"].rpartition(".")[2], entry["voice"], entry["duration"], latency)
 
 
 def captioned_chunk(line: str) -> CaptionedChunk | None:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from kokoro_server.client import KokoroClient
 from kokoro_server.config import Settings
 from kokoro_server.g2p import languages
+from kokoro_server.own_voices import catalogued
 from kokoro_server.synthesis import Speech
 from kokoro_server.text import markup, spoken
 from kokoro_server.text.lexicon import Lexicon
@@ -29,7 +30,7 @@ def explain(settings: Settings, speech: Speech, url: str | None) -> str:
 
 def _local(settings: Settings, speech: Speech) -> list[Claim]:
     text = speech.written
-    language = languages.of_request(speech.language, speech.voice)
+    language = languages.of_request(speech.language, catalogued(settings).language(speech.voice))
     lexicon = Lexicon.load(settings.lexicon_path).now(language) if settings.lexicon_path else None
     markup.check_pronunciations(text)
     return list(WrittenText(list(split_pauses(text)), language, lexicon, ReadingOptions()).claims())

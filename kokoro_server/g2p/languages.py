@@ -56,7 +56,7 @@ def parse(code: str) -> Language:
 
 
 def of_voice(voice: str) -> Language:
-    """The language a voice was made for, by the first letter of its name."""
+    """The language of one of Kokoro's voices, by the first letter of its name; that letter alone will do."""
     try:
         return _BY_LETTER[voice[:1]]
     except KeyError:

@@ -157,12 +157,10 @@ def _checked(settings: Settings) -> G2PChild | None:
     What is imported here takes a second, in which the engine process is already at work.
     """
     from kokoro_server.api.guard.middleware import configured_keys
-    from kokoro_server.app import g2p_child, warn_if_open
-    from kokoro_server.text.lexicon import Lexicon
+    from kokoro_server.app import check_files, g2p_child, warn_if_open
 
     warn_if_open(settings, configured_keys(settings))
-    if settings.lexicon_path:
-        Lexicon.load(settings.lexicon_path)
+    check_files(settings)
     return g2p_child(settings)
 
 

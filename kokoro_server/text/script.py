@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
+from typing import Protocol
 
 from kokoro_server.errors import InvalidInput
 from kokoro_server.g2p import languages
@@ -43,19 +44,29 @@ class Run:
 Script = Sequence[Run | Pause]
 
 
+class Voices(Protocol):
+    """What a script needs to know of voices."""
+
+    def canonical(self, spec: str, /) -> str:
+        """The one spelling of a voice or mix. Raises an error for one that is none."""
+
+    def language(self, spec: str, /) -> str:
+        """Kokoro's letter for the language of a voice."""
+
+
 @dataclass(frozen=True, slots=True)
 class Cast:
     """Who may speak: finds the voice of a name, and the language that it speaks."""
 
-    canonical: Callable[[str], str]  # the one spelling of a voice; raises an error for one that is none
+    voices: Voices
     language: str | None = None  # of everything, if one was named
     aliases: Mapping[str, str] = field(default_factory=dict)  # other names for voices
 
     def voice(self, name: str) -> str:
-        return self.canonical(self.aliases.get(name, name))
+        return self.voices.canonical(self.aliases.get(name, name))
 
     def language_of(self, voice: str) -> Language:
-        return languages.of_request(self.language, voice)
+        return languages.of_request(self.language, self.voices.language(voice))
 
 
 def runs(script: Script) -> Iterator[Run]:

@@ -40,7 +40,9 @@ class CountingEngine:
         ("/tts", {"optimize_for_latency": True}, True),
         ("/tts/captioned", {}, False),
         ("/tts/captioned", {"format": "srt"}, False),
+        ("/tts/captioned", {"optimize_for_latency": True}, True),
         ("/tts/batch", {}, False),
+        ("/tts/batch", {"optimize_for_latency": True}, True),
         ("/tts/stream", {}, True),
     ],
 )

@@ -36,7 +36,8 @@ async def test_the_self_test_keeps_to_the_queues_size(tmp_path: Path) -> None:
         assert {answer.status_code for answer in others} == {429}
         assert all("retry-after" in answer.headers for answer in others)
         parts.queue.release()
-        assert (await first).json()["successful"] == 1
+        found = (await first).json()
+        assert (found["successful"], found["verdict"]) == (1, "needs_tuning")
 
 
 @pytest.mark.parametrize(("backend", "rows"), [("torch", 4), ("onnx", 1)])
@@ -53,7 +54,47 @@ async def test_it_says_how_many_rows_truly_shared_a_forward_pass(tmp_path: Path,
         health = (await client.get("/health/batching")).json()
         metrics = (await client.get("/metrics")).text
     assert (found["successful"], found["batch_sizes"], found["batching_efficiency"]) == (4, [rows] * 4, rows / 4)
+    assert found["verdict"] == "good"  # as many as the engine can
     assert [answer.headers["x-batch-size"] for answer in answers] == ["1", "1"]
     assert health["config"]["max_batch_size"] == rows
     assert health["performance"]["batch_sizes"] == ({"1": 6} if rows == 1 else {"1": 2, "4": 1})
     assert f"tts_batch_rows_count {6 if rows == 1 else 3}.0" in metrics
+
+
+async def test_without_batching_there_is_nothing_to_test(tmp_path: Path) -> None:
+    async with served(tmp_path, ENABLE_KOKORO_BATCHING="false") as (client, parts):
+        refused = await client.post("/test/batching")
+        assert parts.queue.snapshot()["performance"]["total_requests"] == 0
+    assert refused.status_code == 400
+    assert "ENABLE_KOKORO_BATCHING" in refused.json()["error"]["message"]
+
+
+async def test_streaming_health_has_the_counts_where_the_first_version_had_them(tmp_path: Path) -> None:
+    async with served(tmp_path) as (client, _parts):
+        await client.post("/tts/stream", json={"phonemes": "wˈʌn."})
+        found = (await client.get("/health/streaming")).json()["batch_queue_stats"]
+    flat = {
+        "total_batches": 1,
+        "total_requests": 1,
+        "avg_batch_size": 1,
+        "current_queue_size": 0,
+        "worker_running": True,
+    }
+    assert found.items() >= flat.items()
+    assert found["performance"]["total_requests"] == 1
+    assert found["queue_status"]["current_size"] == 0
+
+
+async def test_a_clip_of_a_batch_that_is_wanted_early_does_not_wait_for_the_others(tmp_path: Path) -> None:
+    bulk = [{"phonemes": "wˈʌn."}] * 5
+    early = {"phonemes": "tˈu.", "optimize_for_latency": True}
+    async with served(tmp_path, KOKORO_MAX_BATCH_SIZE="1") as (client, parts):
+        parts.queue.hold()
+        answer = asyncio.create_task(client.post("/tts/batch", json={"requests": [*bulk, early]}))
+        async with asyncio.timeout(60):
+            while sum((lanes := parts.queue.snapshot()["queue_status"]["by_priority"]).values()) < 3:  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+        parts.queue.release()
+        assert (await answer).headers["x-failed-requests"] == "0"
+    # Two batches' worth of those in bulk, and the early one, though it is the last.
+    assert (lanes["bypass"], lanes["bulk"]) == (1, 2)

@@ -8,14 +8,18 @@ from typing import Any
 
 import pytest
 from fastapi import WebSocketDisconnect
+from starlette.websockets import WebSocketState
 
-from kokoro_server.api.websocket import _MessageLoop
+from kokoro_server.api.agents.text import AgentText
+from kokoro_server.api.websocket import _Events, _MessageLoop
 
 MESSAGES = 500
 
 
 class Flood:
     """A WebSocket whose messages have all come already."""
+
+    application_state = WebSocketState.DISCONNECTED
 
     def __init__(self, text: str) -> None:
         self._left = MESSAGES
@@ -27,16 +31,13 @@ class Flood:
         return {"type": f"websocket.{kind}", "text": self._text}
 
 
-async def send_event(_type: str, **_fields: object) -> None:
-    pass
-
-
 @pytest.mark.parametrize("text", ['{"type": "append", "text": " "}', '{"type": "append"}', "", "[1]"])
 async def test_others_have_their_turn_after_each_message(text: str) -> None:
-    session = SimpleNamespace(send_event=send_event, closing=False, unsent_characters=0)
+    session = SimpleNamespace(closing=False, unsent_characters=0)
     voices = SimpleNamespace(canonical=str)
     parts = SimpleNamespace(model=SimpleNamespace(voices=voices), settings=SimpleNamespace(max_text_length=10_000))
-    loop = _MessageLoop(Flood(text), session, parts)  # type: ignore[arg-type]
+    socket: Any = Flood(text)
+    loop = _MessageLoop(socket, session, AgentText(session, parts), _Events(socket))  # type: ignore[arg-type]
     handling, turns = asyncio.create_task(loop.run()), 0
     while not handling.done():
         await asyncio.sleep(0)

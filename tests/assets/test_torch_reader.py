@@ -111,6 +111,12 @@ def test_a_tensor_cannot_reach_beyond_its_storage(path: Path) -> None:
             torch_reader.load(replaced(path, "data.pkl", pickled.replace(place, number)))
 
 
+def test_a_small_file_cannot_become_a_huge_tensor(path: Path) -> None:
+    torch.save(torch.zeros(1).expand(10**12), path)
+    with pytest.raises(AssetError, match="made of 1 numbers"):
+        torch_reader.load(path)
+
+
 def test_compressed_members_are_refused(path: Path) -> None:
     torch.save(torch.zeros(4), path)
     with pytest.raises(AssetError, match="is compressed"):

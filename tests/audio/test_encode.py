@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from kokoro_server.audio.encode import ENCODINGS, FORMATS, Format, Output, encode, encoder
 from kokoro_server.audio.encoders import AacEncoder
+from kokoro_server.audio.wav import SampleFormat
 from kokoro_server.errors import EngineError, InvalidInput
 from tests.audio_files import decode
 
@@ -50,6 +51,25 @@ def test_stream_decodes_like_the_whole_file(format: Format) -> None:
     assert abs(len(decoded) - len(decode(encode(audio, Output(format)), format))) <= LOSSY_DELAY.get(format, 0)
     assert len(decoded) >= len(audio), "the tail is lost"
     assert best_match(decoded, audio) > 0.99
+
+
+@pytest.mark.parametrize("sample_format", ["pcm_mulaw", "pcm_alaw"])
+def test_telephony_samples_are_those_that_libsndfile_writes(sample_format: SampleFormat) -> None:
+    audio = np.linspace(-1, 1, 65_535, dtype=np.float32)
+    data = encode(audio, Output("pcm", 8_000, sample_format))
+    theirs = io.BytesIO()
+    samples = np.frombuffer(encode(audio, Output("pcm")), "<i2")
+    subtype = {"pcm_mulaw": "ULAW", "pcm_alaw": "ALAW"}[sample_format]
+    soundfile.write(theirs, samples, 8_000, format="RAW", subtype=subtype)
+    decoded, expected = (
+        soundfile.read(io.BytesIO(raw), samplerate=8_000, channels=1, format="RAW", subtype=subtype, dtype="int16")[0]
+        for raw in (data, theirs.getvalue())
+    )
+    assert np.abs(decoded.astype(int) - samples).max() <= 1_024
+    assert (decoded == expected).mean() > 0.98  # they round differently at the edge of a step
+    heard, rate = soundfile.read(io.BytesIO(encode(audio, Output("wav", 8_000, sample_format))), dtype="int16")
+    assert rate == 8_000
+    assert np.array_equal(heard, decoded)
 
 
 @pytest.mark.parametrize("format", ["wav", "pcm", "mp3", "opus", "flac"])

@@ -27,6 +27,23 @@ OPEN_SOCKET = """([url, key]) => new Promise((resolve) => {
 FETCH_VOICES = """([url, key]) => fetch(url, { headers: { Authorization: `Bearer ${key}` } })
     .then((answer) => answer.headers.get("x-request-id") ? `${answer.status}` : "no id", () => "refused")"""
 
+# What a page of another origin does with OpenAI's API: it fetches speech, decodes it and plays it.
+SPEAK = """async ([url, key]) => {
+    const body = JSON.stringify({ model: "kokoro", voice: "af_heart", input: "Hello from another page." });
+    const headers = { Authorization: `Bearer ${key}`, "Content-Type": "application/json" };
+    try {
+        const answer = await fetch(`${url}/v1/audio/speech`, { method: "POST", headers, body });
+        const audio = new AudioContext();
+        const clip = await audio.decodeAudioData(await answer.arrayBuffer());
+        const source = new AudioBufferSourceNode(audio, { buffer: clip });
+        source.connect(audio.destination);
+        await new Promise((resolve) => { source.onended = resolve; source.start(); });
+        return clip.getChannelData(0).some((sample) => Math.abs(sample) > 0.001) ? "heard" : "silence";
+    } catch (error) {
+        return error instanceof TypeError ? "refused" : `${error}`;
+    }
+}"""
+
 
 @pytest.fixture
 def context(browser: Browser) -> Iterator[BrowserContext]:
@@ -101,6 +118,7 @@ def test_pages_of_other_origins(context: BrowserContext, locked: Server, origin:
     socket = page.evaluate(OPEN_SOCKET, [locked.url.replace("http", "ws") + "/tts/ws", KEY])
     assert socket == ("kokoro ready" if allowed else "refused")
     assert page.evaluate(FETCH_VOICES, [f"{locked.url}/voices", KEY]) == ("200" if allowed else "refused")
+    assert page.evaluate(SPEAK, [locked.url, KEY]) == ("heard" if allowed else "refused")
 
 
 def test_the_documentation_is_all_our_own_and_can_be_tried(context: BrowserContext, tiny_server: Server) -> None:

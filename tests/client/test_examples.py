@@ -5,6 +5,7 @@ from __future__ import annotations
 import doctest
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,7 @@ HEAVY = ("torch", "fastapi", "starlette", "numpy", "onnxruntime", "kokoro", "pyd
 
 def test_the_documented_examples_run(tiny_server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     text = kokoro_server.client.__doc__
     assert text is not None
     assert DEFAULT_URL in text

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import io
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -12,8 +14,10 @@ from kokoro_server.client import (
     AudioClip,
     BrokenOff,
     Cache,
+    CaptionedChunk,
     FolderCache,
     KokoroClient,
+    Latency,
     MemoryCache,
     Retries,
     ServerError,
@@ -25,6 +29,16 @@ from kokoro_server.client.performance import summary
 from tests.client.scripted import ScriptedResponse, ScriptedServer, busy
 
 SHORT = "Hello there."
+
+
+def _empty_batch() -> bytes:
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w") as archive:
+        archive.writestr("manifest.json", "[]")
+    return file.getvalue()
+
+
+EMPTY_BATCH = _empty_batch()
 
 
 def paths(server: ScriptedServer) -> list[str]:
@@ -143,6 +157,59 @@ def test_only_what_was_asked_for_is_sent(server: ScriptedServer) -> None:
     ]
 
 
+def test_a_client_has_a_voice_of_its_own(server: ScriptedServer) -> None:
+    server.responses += [ScriptedResponse()] * 2 + [ScriptedResponse(content=EMPTY_BATCH)]
+    with KokoroClient(server.url, voice="bf_emma") as client:
+        client.synthesize(SHORT)
+        client.synthesize(SHORT, "af_sky")
+        client.synthesize_batch(
+            [SHORT, {"text": SHORT, "voice": "af_sky", "optimize_for_latency": False}], optimize_for_latency=True
+        )
+    assert [body["voice"] for _, body in server.requests[:2]] == ["bf_emma", "af_sky"]
+    assert server.requests[2][1]["requests"] == [
+        {"text": SHORT, "voice": "bf_emma", "optimize_for_latency": True},
+        {"text": SHORT, "voice": "af_sky", "optimize_for_latency": False},
+    ]
+
+
+async def test_asyncio_client_has_a_voice_of_its_own(server: ScriptedServer) -> None:
+    server.responses += [ScriptedResponse(), ScriptedResponse(content=EMPTY_BATCH)]
+    async with AsyncKokoroClient(server.url, voice="bf_emma") as client:
+        await client.synthesize(SHORT)
+        await client.synthesize_batch([SHORT], optimize_for_latency=True)
+    assert server.requests[0][1]["voice"] == "bf_emma"
+    assert server.requests[1][1]["requests"] == [{"text": SHORT, "voice": "bf_emma", "optimize_for_latency": True}]
+
+
+async def test_chunks_are_as_large_as_was_asked_for(server: ScriptedServer) -> None:
+    content = bytes(range(250)) * 4
+    server.responses += [ScriptedResponse(content=content)] * 2
+    with KokoroClient(server.url, chunk_size=300) as client:
+        chunks = list(client.stream(SHORT))
+    async with AsyncKokoroClient(server.url, chunk_size=300) as client:
+        alike = [chunk async for chunk in client.stream(SHORT)]
+    for received in (chunks, alike):
+        assert b"".join(received) == content
+        assert len(received) >= 4
+        assert max(map(len, received)) <= 300
+
+
+async def test_no_more_workers_than_were_asked_for(server: ScriptedServer) -> None:
+    server.responses += [ScriptedResponse(delay=0.3)] * 2
+    async with AsyncKokoroClient(server.url, workers=1) as client:
+        first, second = client.synthesize_async(SHORT), client.synthesize_async(SHORT)
+        await first
+        assert not second.done()
+        await second
+
+
+@pytest.mark.parametrize("name", ["workers", "pool_size", "chunk_size"])
+@pytest.mark.parametrize("kind", [KokoroClient, AsyncKokoroClient])
+def test_settings_that_make_no_sense_are_refused(kind: type[KokoroClient | AsyncKokoroClient], name: str) -> None:
+    with pytest.raises(ValueError, match=f"{name} is 0; it must be at least 1"):
+        kind("http://127.0.0.1:9", **{name: 0})  # type: ignore[arg-type]
+
+
 async def test_asyncio_client_tries_again_and_gives_up_likewise(server: ScriptedServer) -> None:
     server.responses += [
         busy(),
@@ -187,6 +254,22 @@ def test_a_cached_clip_is_not_asked_for_again(server: ScriptedServer, cache: Cac
         assert client.synthesize(SHORT, optimize_for_latency=True) == first
         assert client.synthesize(SHORT, speed=1.1) != first
     assert len(server.requests) == 2
+
+
+def test_a_clip_tells_how_long_it_took(server: ScriptedServer, cache: Cache) -> None:
+    server.responses += [ScriptedResponse(delay=0.1)]
+    with KokoroClient(server.url, cache=cache) as client:
+        asked, kept = client.synthesize(SHORT), client.synthesize(SHORT)
+    assert 0.1 <= asked.latency.first_byte <= asked.latency.total
+    assert kept == asked
+    assert kept.latency != asked.latency
+
+
+def test_a_clip_is_printed_without_its_bytes() -> None:
+    shown = str(AudioClip(bytes(100_000), "wav", "af_heart", 1.25, Latency(0.1, 0.25)))
+    assert shown == ("<AudioClip wav voice=af_heart duration=1.25 s bytes=100000 first_byte=0.100 s total=0.250 s>")
+    assert "duration=unknown" in repr(AudioClip(b"", "mp3", "af_heart", None))
+    assert len(repr(CaptionedChunk(bytes(100_000), ()))) < 100
 
 
 def test_the_cache_keeps_to_its_size(cache: Cache) -> None:

@@ -33,6 +33,7 @@ def test_short_and_long_texts_give_the_same_kind_of_clip(tiny_server: Server) ->
             clip = client.synthesize(text, "am_adam", speed=1.2)
             info = soundfile.info(io.BytesIO(clip.content))
             assert clip.voice == "am_adam"
+            assert 0 < clip.latency.first_byte <= clip.latency.total
             assert clip.duration == pytest.approx(info.frames / RATE, abs=1e-3)
 
 
@@ -94,6 +95,8 @@ def test_a_batch_keeps_its_order_and_its_errors(tiny_server: Server) -> None:
     assert second.code == "invalid_input"
     assert "speed" in second.message
     assert isinstance(third, AudioClip)
+    assert first.latency == third.latency  # they came together
+    assert 0 < first.latency.first_byte <= first.latency.total
     assert (third.format, third.voice) == ("mp3", "bf_emma")
     assert len(decode(third.content, "mp3")) / RATE == pytest.approx(third.duration, abs=0.1)
 
@@ -166,7 +169,7 @@ async def test_asyncio_client(tiny_server: Server) -> None:
         assert {voice.name for voice in await client.voices()} >= {"af_heart", "bf_emma"}
         clip = await client.synthesize_async(LONG, "af_sky", on_ready=ready.append)
         assert ready == [clip]
-        assert await client.synthesize(LONG, "af_sky") is clip
+        assert await client.synthesize(LONG, "af_sky") == clip
         chunks = [chunk async for chunk in client.stream(LONG, "af_sky", format="pcm")]
         assert len(b"".join(chunks)) == len(clip.content) - 44
         words = [word async for chunk in client.stream_captioned(SHORT) for word in chunk.words]

@@ -219,7 +219,35 @@ def test_nobody_is_let_in_when_the_fronts_have_ended(tmp_path: Path) -> None:
         assert server.process.wait(PATIENCE) == 0
 
 
-@pytest.mark.parametrize("setting", ["LEXICON_PATH", "API_KEYS_FILE", "KOKORO_MODEL_PATH"])
+@pytest.mark.slow
+def test_a_voice_that_one_front_has_named_is_known_to_all(tmp_path: Path) -> None:
+    def say(voice: str) -> httpx.Response:
+        body = {"phonemes": "hˈIlO.", "voice": voice}
+        return httpx.post(f"{server.url}/tts", json=body, timeout=60)  # a connection of its own: any front takes it
+
+    folder = tmp_path / "voices"
+    folder.mkdir()
+    environ = {"VOICES_PATH": str(folder), "G2P_SERVICE_URL": "http://localhost:9", **FORM}
+    with running(TINY, tmp_path / "log", **environ) as server:
+        pairs = list[tuple[httpx.Response, httpx.Response]]()
+        for number in range(20):
+            name = f"narrator_{number}"
+            made = httpx.post(f"{server.url}/voices", json={"name": name, "voice": "af_sky+af_bella"}, timeout=60)
+            assert made.status_code == 201
+            answer = say(name)
+            assert (answer.status_code, answer.headers["x-voice-used"]) == (200, name)
+            pairs.append((made, answer))
+        until(lambda: pairs[-1][1].headers["x-request-id"] in server.lines())
+        assert any(front_of(made, server) != front_of(answer, server) for made, answer in pairs)
+        assert httpx.delete(f"{server.url}/voices/narrator_0", timeout=60).status_code == 204
+        until(lambda: {say("narrator_0").status_code for _ in range(8)} == {400})
+        (folder / "voices.json").write_text("{")
+        until(lambda: [each for each in health(server)["degraded"] if each["name"] == "voices"])
+        assert len([each for each in health(server)["degraded"] if each["name"] == "voices"]) == 1
+        assert say("narrator_1").status_code == 200
+
+
+@pytest.mark.parametrize("setting", ["LEXICON_PATH", "VOICES_PATH", "API_KEYS_FILE", "KOKORO_MODEL_PATH"])
 def test_what_is_missing_is_told_in_one_line(tmp_path: Path, setting: str) -> None:
     process = servers.spawn(REAL, tmp_path / "log", **FORM, **{setting: str(tmp_path / "no such file")})
     assert process.wait(PATIENCE) == 1

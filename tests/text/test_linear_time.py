@@ -10,8 +10,9 @@ from collections.abc import Callable
 import pytest
 
 from kokoro_server.api.access_log import VALID_REQUEST_ID
+from kokoro_server.api.agents.sockets import MAX_MESSAGE, parsed
 from kokoro_server.api.schemas import TTSRequest
-from kokoro_server.api.websocket import MAX_MESSAGE, _parse
+from kokoro_server.api.websocket import MESSAGE
 from kokoro_server.audio.captions import Timing, cues
 from kokoro_server.engine.voices import _part
 from kokoro_server.errors import KokoroError
@@ -102,7 +103,7 @@ PARSERS: dict[str, tuple[int, Callable[[str], object]]] = {
     "voice": (10_000, lambda text: _part(text, text)),
     "model symbols": (10_000, to_model_symbols),
     "body": (20_000, lambda text: TTSRequest(text=text, voice="a" * 500)),
-    "message": (MAX_MESSAGE // 3, lambda text: _parse(text.encode("utf-8", "replace").decode())),
+    "message": (MAX_MESSAGE // 3, lambda text: parsed(text.encode("utf-8", "replace").decode(), MESSAGE)),
     "request id": (50_000, VALID_REQUEST_ID.fullmatch),
 }
 MARKS = " .,!…\n\r\"'—–-_/\\[](){}<>:;@#+*%a1A¿。，、ー你か\u0301\xa0\x85\u2028"

@@ -82,9 +82,9 @@ async def generate_from_phonemes(body: PhonemesRequest, request: Request, timeou
 async def combine(body: Annotated[Blend, Body()], request: Request) -> Response:
     """The pack of a blend, as a `.pt` file. To speak with it, name the blend in `voice`: nothing is kept here."""
     book = get_parts(request).model.voices
-    name = book.canonical(body)
-    content = await asyncio.to_thread(lambda: torch_writer.tensor(book.pack(name)[:, None]))
-    headers = {"Content-Disposition": f"attachment; filename*=utf-8''{quote(name)}.pt"}
+    voice = await book.hold(body)
+    content = await asyncio.to_thread(torch_writer.tensor, voice.pack[:, None])
+    headers = {"Content-Disposition": f"attachment; filename*=utf-8''{quote(voice.name)}.pt"}
     return Response(content, media_type="application/octet-stream", headers=headers)
 
 
@@ -106,7 +106,7 @@ def _their_field_names() -> Iterator[None]:
 async def _whole(body: CaptionedSpeechRequest, request: Request, timeout: float | None) -> Response:
     speech = body.to_captioned_request()
     rendering = speech.rendering(body.response_format)
-    clip = await captioned.speak(speech, request, timeout)
+    clip = await tts.speak(speech, request, timeout)
     content = await render(request, clip, rendering)
     parts = await asyncio.to_thread(_json, clip, content, rendering.output.media_type, timed=body.return_timestamps)
     return PartsResponse(parts, media_type="application/json", headers=clip_headers(request, clip))

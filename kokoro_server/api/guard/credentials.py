@@ -1,7 +1,8 @@
 """Where a request carries its API key.
 
-In order: `X-API-Key`, `Authorization: Bearer`. A WebSocket, whose headers a browser does not let a page choose, may
-offer the subprotocols `kokoro, key.<the key in base64url>`, of which the server accepts the first; or say `?api_key=`.
+In order: `X-API-Key`, ElevenLabs' `xi-api-key`, `Authorization: Bearer` or Deepgram's `Token`. A WebSocket, whose
+headers a browser does not let a page choose, may offer the subprotocols `kokoro, key.<the key in base64url>`, of which
+the server accepts the first; or say `?api_key=`.
 """
 
 from __future__ import annotations
@@ -16,18 +17,17 @@ from starlette.types import Scope
 SUBPROTOCOL = "kokoro"
 KEY_SUBPROTOCOL = "key."
 KEY_PARAMETER = "api_key"
-BEARER = b"bearer "
+KEY_HEADERS = (b"x-api-key", b"xi-api-key")
+SCHEMES = (b"bearer", b"token")
 
 
 def take_key(scope: Scope, headers: Mapping[bytes, bytes]) -> bytes | None:
     """The key that the request carries. It is taken out of a WebSocket's URL and subprotocols, which may be logged."""
     in_socket = _take_from_socket(scope) if scope["type"] == "websocket" else None
-    if key := headers.get(b"x-api-key"):
+    if key := next((headers[name] for name in KEY_HEADERS if headers.get(name)), None):
         return key
-    authorization = headers.get(b"authorization", b"")
-    if authorization[: len(BEARER)].lower() == BEARER:
-        return authorization[len(BEARER) :].strip()
-    return in_socket
+    scheme, _, key = headers.get(b"authorization", b"").partition(b" ")
+    return key.strip() if scheme.lower() in SCHEMES else in_socket
 
 
 def _take_from_socket(scope: Scope) -> bytes | None:

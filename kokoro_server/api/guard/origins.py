@@ -97,7 +97,7 @@ async def answer_preflight(headers: Headers, send: Send) -> None:
     # Whatever header the page wants to send: none of ours means more to a browser than to another client.
     allowed = headers.get(b"access-control-request-headers", b"")
     answer = [
-        (b"access-control-allow-methods", b"GET, HEAD, POST"),
+        (b"access-control-allow-methods", b"GET, HEAD, POST, DELETE"),
         (b"access-control-allow-headers", allowed),
         (b"access-control-max-age", PREFLIGHT_SECONDS),
     ]

@@ -16,9 +16,11 @@ from tests.audio_files import decode
 from tests.servers import Server, say
 
 TEXT = "Hello there, world. It was late, and the lights were on; nobody knew why."
-# As Open WebUI, SillyTavern and AnythingLLM send them; then the examples of Kokoro-FastAPI's README.
+# As Open WebUI, SillyTavern, AnythingLLM and Home Assistant's openai_tts send them; then the examples of
+# Kokoro-FastAPI's README.
 RECORDED: list[dict[str, Any]] = [
     {"input": TEXT, "voice": "alloy", "model": "tts-1"},
+    {"model": "tts-1", "input": TEXT, "voice": "nova", "response_format": "mp3", "speed": 1.0, "instructions": "Calm."},
     {"input": TEXT, "response_format": "mp3", "voice": "af_heart", "speed": 1, "model": "tts-1"},
     {"model": "kokoro", "voice": "af_bella", "input": TEXT},
     {"model": "kokoro", "input": TEXT, "voice": "af_bella", "response_format": "mp3", "speed": 1.0},
@@ -62,12 +64,22 @@ def phonemes(server: Server, text: str) -> str:
 
 @pytest.mark.parametrize("body", RECORDED)
 def test_recorded_requests_are_spoken(tiny_server: Server, body: dict[str, Any]) -> None:
-    if body["voice"] == "alloy":
-        body = body | {"voice": "marin"}  # the tiny model has no voice for alloy
+    if body["voice"] in ("alloy", "nova"):
+        body = body | {"voice": "marin"}  # the tiny model has no voice for these
     answer = post(tiny_server, "/v1/audio/speech", body)
     assert answer.status_code == 200, answer.text
     assert answer.headers["content-type"] == "audio/mpeg"
     assert decode(answer.content, "mp3").any()
+
+
+@pytest.mark.parametrize("stream", [True, False])
+def test_punctuation_alone_is_silence(tiny_server: Server, stream: bool) -> None:
+    """Home Assistant's openai_tts asks for a full stop before it takes a server."""
+    answer = speech(tiny_server, input=".", stream=stream)
+    assert answer.status_code == 200, answer.text
+    assert set(answer.content) == {0}
+    assert 0.2 <= len(answer.content) / 48_000 <= 0.5
+    assert speech(tiny_server, input="").status_code == 400
 
 
 def test_a_whole_body_has_its_length(tiny_server: Server) -> None:
@@ -169,7 +181,7 @@ def test_a_wrong_field_of_captions_is_named(
     tiny_server: Server, stream: bool, fields: dict[str, Any], status: int, field: str
 ) -> None:
     answer = post(tiny_server, "/dev/captioned_speech", {"input": TEXT, "stream": stream, **fields})
-    assert (answer.status_code, answer.json()["error"]["field"]) == (status, field)
+    assert (answer.status_code, answer.json()["detail"]["field"]) == (status, field)
 
 
 def test_phonemes_of_a_text_and_back(tiny_server: Server) -> None:
@@ -180,7 +192,7 @@ def test_phonemes_of_a_text_and_back(tiny_server: Server) -> None:
     spoken = post(tiny_server, "/dev/generate_from_phonemes", body)
     assert spoken.headers["content-type"] == "audio/wav"
     assert spoken.content == post(tiny_server, "/tts", body).content
-    assert post(tiny_server, "/dev/phonemize", {"text": TEXT, "language": "x"}).json()["error"]["field"] == "language"
+    assert post(tiny_server, "/dev/phonemize", {"text": TEXT, "language": "x"}).json()["detail"]["field"] == "language"
 
 
 @pytest.mark.parametrize("voices", ["af_bella+af_sky", ["af_bella", "af_sky"]])

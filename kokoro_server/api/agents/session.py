@@ -1,0 +1,273 @@
+"""The sentences of one voice agent, synthesized ahead and told to its client in order."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator
+from contextlib import aclosing, asynccontextmanager
+from dataclasses import dataclass, field, replace
+from typing import Literal, Protocol
+
+from fastapi import WebSocketDisconnect
+from starlette.datastructures import State
+
+from kokoro_server.api.async_render import AsyncRenderer, Renderers
+from kokoro_server.api.schemas import TTSRequest
+from kokoro_server.api.shutdown import RunningRequests
+from kokoro_server.audio.captions import Timing
+from kokoro_server.audio.render import Rendering
+from kokoro_server.batching.speech_queue import Job
+from kokoro_server.engine.protocol import SAMPLE_RATE
+from kokoro_server.errors import KokoroError, NothingToSay, for_client
+from kokoro_server.parts import Parts
+from kokoro_server.synthesis import Segment
+from kokoro_server.text.pieces import Cutting
+
+log = logging.getLogger(__name__)
+
+LOOK_AHEAD = 2  # sentences that are synthesized while an earlier one is being sent
+SEGMENTS_AHEAD = 4  # of a sentence, synthesized and not yet sent
+
+Control = Literal["flushed", "close"]  # queued between sentences
+File = Literal["sentence", "turn"]
+
+
+class Listener(Protocol):
+    """The client's end of a session. It is told in order what is spoken, and holds up the rest while it takes it.
+
+    Where the client has left, it raises WebSocketDisconnect or ConnectionError.
+    """
+
+    async def on_start(self, sentence: Sentence) -> None:
+        """A sentence begins."""
+
+    async def on_words(self, sentence: Sentence, words: tuple[Timing, ...], offset: float) -> None:
+        """Words whose audio comes next, in seconds from the sentence's start; that is `offset` in all that is said."""
+
+    async def on_audio(self, data: bytes, seconds: float) -> None:
+        """The next bytes, which play so long."""
+
+    async def on_done(self, sentence: Sentence, seconds: float, skipped: int) -> None:
+        """The sentence is at its end. So many of its characters were left out, as they cannot be said."""
+
+    async def on_error(self, sentence: Sentence, error: KokoroError) -> None:
+        """The sentence has failed. The next one follows."""
+
+    async def on_flushed(self) -> None:
+        """All is said that came before a `flush`."""
+
+    async def on_end(self) -> None:
+        """All is said that came before `close`."""
+
+    async def on_failure(self) -> None:
+        """The session has failed, by a mistake of the server, and says no more."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Sentence:
+    id: int
+    request: TTSRequest
+    low_latency: bool  # takes the bypass lane
+    # Its segments as they are synthesized; at the end None, or the error that it failed with.
+    segments: asyncio.Queue[Segment | KokoroError | None] = field(default_factory=lambda: asyncio.Queue(SEGMENTS_AHEAD))
+
+    @property
+    def text(self) -> str:
+        return self.request.text or ""
+
+
+class AgentSession:
+    """Takes sentences, synthesizes a few of them ahead, and tells the listener of one after another.
+
+    The audio is one file for each sentence, or one from flush to flush (`file="turn"`), in which there is no gap
+    between sentences. It starts when it is created, and `stop` must be called.
+    """
+
+    def __init__(self, listener: Listener, parts: Parts, renderers: Renderers, file: File = "sentence") -> None:
+        self._listener = listener
+        self._parts = parts
+        self._renderers = renderers
+        self._file: File = file
+        self._last_id = 0
+        self.closing = False
+        self._start()
+
+    def _start(self) -> None:
+        self._pending: asyncio.Queue[Sentence | Control] = asyncio.Queue()
+        self._unsent: dict[int, Sentence] = {}
+        self._synthesizing: dict[int, asyncio.Task[None]] = {}
+        self._playback_end = 0.0  # when a client that plays at once will have played all that it was sent
+        self._samples = 0  # of audio that was sent
+        self._task = asyncio.create_task(self._run())
+
+    async def stop(self) -> None:
+        """Abandon everything, including what is in the batch queue."""
+        self._task.cancel()
+        await asyncio.wait((self._task,))
+
+    @property
+    def unsent_characters(self) -> int:
+        """Characters of the sentences that are not yet sent."""
+        return sum(len(sentence.text) for sentence in self._unsent.values())
+
+    def say(self, request: TTSRequest) -> None:
+        """Queue a sentence. It takes the bypass lane if the listener waits for it in silence."""
+        self._last_id += 1
+        silence = not self._unsent and self._parts.queue.now() >= self._playback_end
+        sentence = Sentence(self._last_id, request, low_latency=request.optimize_for_latency or silence)
+        self._unsent[sentence.id] = sentence
+        self._pending.put_nowait(sentence)
+
+    def flush(self) -> None:
+        """Tell the listener when the sentences queued so far are said. With `file="turn"` the file ends there."""
+        self._pending.put_nowait("flushed")
+
+    def close(self) -> None:
+        """Tell the listener of the end after the sentences queued so far."""
+        self.closing = True
+        self._pending.put_nowait("close")
+
+    async def cancel(self) -> list[int]:
+        """Drop everything that is not yet sent. Returns the ids of the sentences that were not sent to their end."""
+        await self.stop()
+        dropped = list(self._unsent)
+        self._start()
+        if self.closing:
+            self.close()
+        return dropped
+
+    async def _run(self) -> None:
+        try:
+            await self._tell_all()
+        except* (WebSocketDisconnect, ConnectionError):
+            pass  # whoever receives from the client finds it out too
+        except* Exception:
+            log.exception("the speaker of an agent failed")
+            await self._listener.on_failure()
+
+    async def _tell_all(self) -> None:
+        ahead: asyncio.Queue[Sentence | Control] = asyncio.Queue(LOOK_AHEAD)
+        async with aclosing(_Files(self._renderers)) as files, asyncio.TaskGroup() as group:
+            group.create_task(self._synthesize_ahead(group, ahead))
+            while (item := await ahead.get()) != "close":
+                if isinstance(item, Sentence):
+                    await self._tell(item, files)
+                else:
+                    await self._end_file(files)
+                    await self._listener.on_flushed()
+            await self._end_file(files)
+        await self._listener.on_end()
+
+    async def _synthesize_ahead(self, group: asyncio.TaskGroup, ahead: asyncio.Queue[Sentence | Control]) -> None:
+        item: Sentence | Control | None = None
+        while item != "close":
+            item = await self._pending.get()
+            if isinstance(item, Sentence):
+                self._synthesizing[item.id] = group.create_task(self._synthesize(item))
+            await ahead.put(item)
+
+    async def _synthesize(self, sentence: Sentence) -> None:
+        end: KokoroError | None = None
+        try:
+            cutting: Cutting = "stream" if sentence.low_latency else "short_start"
+            segments = self._parts.synthesizer.segments(sentence.request.speech(), self._job(sentence), cutting=cutting)
+            async with aclosing(segments):
+                async for segment in segments:
+                    await sentence.segments.put(segment)
+        except NothingToSay:
+            pass  # a language model may write a bare "—" or an emoji; that is no error
+        except KokoroError as error:
+            log.warning("sentence failed id=%d code=%s message=%s", sentence.id, error.code, error.message)
+            end = for_client(error)
+        except Exception as error:
+            log.exception("sentence failed id=%d", sentence.id)
+            end = for_client(error)
+        await sentence.segments.put(end)
+
+    def _job(self, sentence: Sentence) -> Job:
+        if sentence.low_latency:
+            return self._parts.queue.job(bypass=self._parts.bypass, urgent=self._parts.urgent)
+        # Like a later piece of a long text: once speech has begun, a longer wait is better than a refusal.
+        queue = self._parts.queue
+        return replace(queue.job(), first_deadline=queue.later_deadline())
+
+    async def _tell(self, sentence: Sentence, files: _Files) -> None:
+        await self._listener.on_start(sentence)
+        begin = self._samples
+        try:
+            rendering = sentence.request.rendering(sentence.request.format)
+            if files.rendering not in (None, rendering):
+                await self._end_file(files)
+            skipped = await self._tell_segments(sentence, await files.open(rendering))
+        except KokoroError as error:
+            await self._listener.on_error(sentence, error)
+        else:
+            seconds = (self._samples - begin) / SAMPLE_RATE
+            self._playback_end = max(self._playback_end, self._parts.queue.now()) + seconds
+            await self._listener.on_done(sentence, seconds, skipped)
+        finally:
+            self._synthesizing.pop(sentence.id).cancel()  # it has ended, unless it was not sent to its end
+            if self._file == "sentence":
+                await files.aclose()
+        del self._unsent[sentence.id]
+
+    async def _tell_segments(self, sentence: Sentence, renderer: AsyncRenderer) -> int:
+        """Returns how many characters were left out, as they cannot be said. Raises what the sentence failed with."""
+        skipped, begin, untold = 0, self._samples, 0
+        while isinstance(segment := await sentence.segments.get(), Segment):
+            self._samples += len(segment.audio)
+            untold += len(segment.audio)
+            skipped += segment.skipped
+            if segment.words:
+                await self._listener.on_words(sentence, segment.words, begin / SAMPLE_RATE)
+            ends_file = segment.last and self._file == "sentence"
+            if data := await renderer.write(segment.audio, pcm16=segment.pcm16, last=ends_file):
+                await self._listener.on_audio(data, untold / SAMPLE_RATE)
+                untold = 0
+        if segment is not None:
+            raise segment
+        return skipped
+
+    async def _end_file(self, files: _Files) -> None:
+        if data := await files.finish():
+            await self._listener.on_audio(data, 0.0)
+
+
+class _Files:
+    """The file that is being written, if there is one."""
+
+    def __init__(self, renderers: Renderers) -> None:
+        self._renderers = renderers
+        self._renderer: AsyncRenderer | None = None
+        self.rendering: Rendering | None = None
+
+    async def open(self, rendering: Rendering) -> AsyncRenderer:
+        if self._renderer is None:
+            self._renderer = await self._renderers.open(rendering)
+            self.rendering = rendering
+        return self._renderer
+
+    async def finish(self) -> bytes:
+        """The last bytes of the file."""
+        data = await self._renderer.finish() if self._renderer else b""
+        await self.aclose()
+        return data
+
+    async def aclose(self) -> None:
+        renderer, self._renderer, self.rendering = self._renderer, None, None
+        if renderer is not None:
+            await renderer.close()
+
+
+@asynccontextmanager
+async def agent_session(state: State, listener: Listener, file: File = "sentence") -> AsyncIterator[AgentSession]:
+    """A session that the server waits for when it is asked to stop; `state` is the application's."""
+    session = AgentSession(listener, state.parts, state.renderers, file)
+    running: RunningRequests = state.running
+    running.speakers.add(session)
+    try:
+        yield session
+    finally:
+        running.speakers.discard(session)
+        await session.stop()

@@ -1,0 +1,90 @@
+"""Text that an agent is still writing, given to its session sentence by sentence."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Literal
+
+from kokoro_server.api.agents.session import AgentSession
+from kokoro_server.api.schemas import TTSRequest
+from kokoro_server.audio.encode import Format
+from kokoro_server.errors import TextTooLong
+from kokoro_server.g2p import languages
+from kokoro_server.parts import Parts
+from kokoro_server.text import spoken
+from kokoro_server.text.sentence_buffer import SentenceBuffer
+
+APPENDED_AT_ONCE = 500  # characters: to find the sentences in them takes up to 20 ms, and hostile ones ten times that
+APPENDED_ON_THE_LOOP = 200  # characters, with what is unspoken before them: as many as a sentence has
+
+
+class Manner(TTSRequest):
+    """How to speak. The text comes later."""
+
+    text: Literal[""] = ""
+    phonemes: None = None
+    format: Format = "pcm"
+
+
+class AgentText:
+    """Appended in any pieces. A sentence is given to the session as soon as no further text can change it."""
+
+    def __init__(self, session: AgentSession, parts: Parts) -> None:
+        self._session = session
+        self._voices = parts.model.voices
+        self._max_text = parts.settings.max_text_length
+        self._buffer = SentenceBuffer()
+        self.manner = Manner()
+
+    @property
+    def voice(self) -> str:
+        return self._voices.canonical(self.manner.voice)
+
+    @property
+    def waiting(self) -> int:
+        """Characters that are not yet sent as speech."""
+        return self._session.unsent_characters + len(self._buffer)
+
+    async def use(self, manner: Manner) -> None:
+        """How to speak what comes from here on. Raises KokoroError if that is not possible."""
+        manner.rendering(manner.format)
+        voice = await self._voices.hold(manner.voice)
+        language = languages.of_request(manner.language, voice.language)
+        await asyncio.to_thread(spoken.load, language)
+        self.manner = manner
+        self._buffer.language, self._buffer.options = language, manner.reading_options()
+
+    async def append(self, text: str) -> None:
+        """Raises TextTooLong, having taken nothing, if too much waits."""
+        if self.waiting + len(text) > self._max_text:
+            raise TextTooLong(
+                f"{self.waiting} characters wait to be spoken and {len(text)} were to be added; at most "
+                f"{self._max_text} may wait (MAX_TEXT_LENGTH)",
+                field="text",
+            )
+        for start in range(0, len(text), APPENDED_AT_ONCE):
+            self._say(await self._sentences(text[start : start + APPENDED_AT_ONCE]))
+            await asyncio.sleep(0)
+
+    async def end_sentence(self) -> None:
+        """What was appended so far is whole: speak all of it."""
+        self._say(await asyncio.to_thread(self._buffer.flush))
+
+    async def flush(self) -> None:
+        """`end_sentence`, and tell the listener when all of it is said."""
+        await self.end_sentence()
+        self._session.flush()
+
+    async def cancel(self) -> list[int]:
+        """Drop everything that is not yet sent. Returns the ids of the sentences that were not sent to their end."""
+        self._buffer = SentenceBuffer(self._buffer.language, self._buffer.options)
+        return await self._session.cancel()
+
+    async def _sentences(self, text: str) -> list[str]:
+        if len(self._buffer) + len(text) <= APPENDED_ON_THE_LOOP:
+            return self._buffer.append(text)
+        return await asyncio.to_thread(self._buffer.append, text)
+
+    def _say(self, sentences: list[str]) -> None:
+        for sentence in sentences:
+            self._session.say(self.manner.model_copy(update={"text": sentence}))

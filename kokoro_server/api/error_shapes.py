@@ -1,0 +1,40 @@
+"""Error bodies by path: those that each protocol's clients expect."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
+
+from kokoro_server.api.openai_schemas import openai_error
+
+# From a status, a code, a message and a field to the status and the body.
+Shape = Callable[[int, str, str, str | None], tuple[int, dict[str, Any]]]
+
+
+def _own(status: int, code: str, message: str, field: str | None) -> tuple[int, dict[str, Any]]:
+    return status, {"error": {"code": code, "message": message, "field": field}}
+
+
+def _openai(status: int, code: str, message: str, field: str | None) -> tuple[int, dict[str, Any]]:
+    status, body = openai_error(status, code, message, field)
+    return status, body.model_dump()
+
+
+def _kokoro_fastapi(status: int, code: str, message: str, field: str | None) -> tuple[int, dict[str, Any]]:
+    kind = "server_error" if status >= 500 else "invalid_request_error"
+    return status, {"detail": {"error": code, "message": message, "type": kind, "field": field}}
+
+
+# The first that matches counts.
+_SHAPES: tuple[tuple[re.Pattern[str], Shape], ...] = (
+    (re.compile(r"/dev/"), _kokoro_fastapi),
+    (re.compile(r"/v1/"), _openai),
+)
+
+
+@lru_cache(1024)
+def of_path(path: str) -> Shape:
+    """The shape of the errors below a path."""
+    return next((shape for pattern, shape in _SHAPES if pattern.match(path)), _own)

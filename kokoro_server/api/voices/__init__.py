@@ -1,0 +1,1 @@
+"""Voices: listed, defined and removed."""

@@ -1,0 +1,86 @@
+"""`/voices`: the voices there are, and named blends of one's own."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Path, Request, Response
+
+from kokoro_server.api.schemas import ErrorAnswer
+from kokoro_server.api.tts import get_parts
+from kokoro_server.api.voices.schemas import Voice, VoiceDefinition, Voices
+from kokoro_server.engine.voices import VoiceInfo
+from kokoro_server.errors import Forbidden, KokoroError
+from kokoro_server.g2p import languages
+from kokoro_server.own_voices import OwnVoices
+
+router = APIRouter(tags=["voices"])
+
+G2P_ANSWER = 2.0  # seconds that a list of voices waits to learn which can be used
+ERRORS: dict[int | str, dict[str, Any]] = {
+    400: {"model": ErrorAnswer, "description": "It is made of a voice that there is not, or an unknown language"},
+    403: {"model": ErrorAnswer, "description": "This server keeps no voices (VOICES_PATH), or cannot write them"},
+    404: {"model": ErrorAnswer, "description": "There is no such voice to be removed"},
+    409: {"model": ErrorAnswer, "description": "Others are made of it, it is a voice pack, or the file is broken"},
+    422: {"model": ErrorAnswer, "description": "A field is missing, unknown or wrong; or it is made of itself"},
+    503: {"model": ErrorAnswer, "description": "The disk is full, or the file is being changed; Retry-After says when"},
+}
+
+
+@router.get("/voices")
+async def voices(request: Request) -> Voices:
+    """Every voice, by name. One that is not `installed` speaks phonemes, and text of other languages."""
+    book = get_parts(request).model.voices
+    await book.refresh()
+    absent = await absent_languages(request)
+    now = book.now
+    return Voices(voices=[_voice(info, absent) for info in map(now.info, now.names())])
+
+
+@router.post("/voices", status_code=201, responses={status: ERRORS[status] for status in (400, 403, 409, 422, 503)})
+async def define(body: VoiceDefinition, request: Request) -> Voice:
+    """Name a blend, or another voice, in place of one of that name. It is kept in the file of VOICES_PATH."""
+    await _own_voices(request).define(body.name, body.fields())
+    info = get_parts(request).model.voices.info(body.name)
+    return _voice(info, await absent_languages(request))
+
+
+@router.delete(
+    "/voices/{name}",
+    status_code=204,
+    response_class=Response,
+    responses={status: ERRORS[status] for status in (403, 404, 409, 503)},
+)
+async def remove(name: Annotated[str, Path(description="Of a named blend.")], request: Request) -> Response:
+    """Forget a named blend. What is being said with it is said to its end."""
+    await _own_voices(request).remove(name)
+    return Response(status_code=204)
+
+
+async def absent_languages(request: Request) -> set[str]:
+    """The languages that text cannot be read in, as they are not installed. None, if the G2P service is down."""
+    try:
+        return await asyncio.wait_for(get_parts(request).g2p.not_installed(), G2P_ANSWER)
+    except (KokoroError, TimeoutError):
+        return set()
+
+
+def _voice(info: VoiceInfo, absent: set[str]) -> Voice:
+    language = languages.of_voice(info.language).code
+    return Voice(
+        name=info.name,
+        title=info.title,
+        language=language,
+        gender=info.gender,
+        grade=info.grade,
+        blend=info.blend,
+        installed=language not in absent,
+    )
+
+
+def _own_voices(request: Request) -> OwnVoices:
+    own = get_parts(request).own_voices
+    if own is None:
+        raise Forbidden("this server keeps no voices: its setting VOICES_PATH must name a folder for them")
+    return own
