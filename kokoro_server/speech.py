@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from typing import ParamSpec
 
 from kokoro_server.errors import KokoroError
 from kokoro_server.g2p import languages
@@ -14,8 +15,11 @@ from kokoro_server.text.pauses import Pause
 from kokoro_server.text.script import Cast, Manner, Run, Script, Voices
 from kokoro_server.text.traced import Traced
 
+P = ParamSpec("P")
+
 BETWEEN_TURNS = "\n"  # the texts of turns are joined by it
 TURN_PAUSE = 0.4  # seconds
+SHORT_TEXT = 2_000  # characters, in which there cannot be many speakers: a longer one is looked at in a thread
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,15 +78,21 @@ async def write_script(speech: Speech, voices: Voices) -> Script:
     """
     cast = Cast(voices, speech.language, speech.voice_aliases)
     if speech.turns:
-        return _turns(speech, cast)
+        return await _written(len(speech.written), _turns, speech, cast)
     voice = cast.voice(speech.voice)
     manner = Manner(voice, cast.language_of(voice), speech.speed, speech.pitch)
     if speech.ssml:
         return await asyncio.to_thread(ssml.script, speech.written, manner, cast)
     run = Run(Traced.of(speech.written), manner)
     if speech.phonemes is None and voice_tags.has_tags(speech.written):
-        return voice_tags.split(run, cast)
+        return await _written(len(speech.written), voice_tags.split, run, cast)
     return [run]
+
+
+async def _written(characters: int, write: Callable[P, Script], *args: P.args, **kwargs: P.kwargs) -> Script:
+    if characters <= SHORT_TEXT:
+        return write(*args, **kwargs)
+    return await asyncio.to_thread(write, *args, **kwargs)
 
 
 def _turns(speech: Speech, cast: Cast) -> Script:

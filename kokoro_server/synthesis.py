@@ -211,7 +211,10 @@ class Synthesizer:
         except UnknownVoice:
             await self._voices.refresh()  # it may have been made by another process just now
             parts = await write_script(speech, self._voices.now)
-        script.check(parts, self._max_silence, speech.subject)
+        if len(parts) > 1:
+            await asyncio.to_thread(script.check, parts, self._max_silence, speech.subject)
+        else:
+            script.check(parts, self._max_silence, speech.subject)
         return parts
 
     def _items(self, speech: Speech, parts: Script, cutting: Cutting) -> AsyncGenerator[Item, None]:

@@ -143,7 +143,7 @@ class Reader:
         return Reading(sentences, claims, skipped)
 
     async def _written(self, parts: Script, options: ReadingOptions) -> WrittenScript:
-        lexicons = dict[Language, LanguageLexicon | None]()
+        lexicons, turn = dict[Language, LanguageLexicon | None](), Turn()
         written = list[WrittenText | Pause]()
         for part in parts:
             if isinstance(part, Pause):
@@ -154,6 +154,7 @@ class Reader:
                 lexicons[language] = await self._lexicon_for(language, options)
             markup.check_pronunciations(text, part.text.starts)
             stretches = list(split_pauses(text, origin=part.text.starts))
+            await turn.give_way()
             continues_at = len(text.rstrip()) if part.continues else None
             written.append(WrittenText(stretches, language, lexicons[language], options, part.claims, continues_at))
         return WrittenScript(parts, written)

@@ -90,7 +90,6 @@ def test_every_endpoint_takes_it(tiny_server: Server) -> None:
         ("/tts/stream", {"text": "Hello"}, 400, "text"),
         ("/text/reading", {"text": "<speak>a"}, 400, "text"),
         ("/v1/audio/speech", {"input": "<speak><foo/></speak>"}, 400, "input"),
-        ("/dev/captioned_speech", {"input": "<speak><foo/></speak>"}, 400, "input"),
         ("/tts", {"text": "<speak></speak>"}, 422, "text"),
         ("/tts", {"text": "<speak>[pause:x]</speak>"}, 422, "text"),
         ("/tts", {"text": "<speak>" + "<break time='30s'/>" * 30 + "</speak>"}, 422, "text"),
