@@ -65,7 +65,12 @@ class Parts:
     child: G2PProcess | None  # the embedded G2P service, unless a remote one is used
     synthesizer: Synthesizer
     metrics: Metrics
-    conditions: tuple[Condition, ...] = ()  # what can be worse than it should, in any of the parts
+    other_conditions: tuple[Condition, ...] = ()  # what can be worse than it should, beside the model
+
+    @property
+    def conditions(self) -> tuple[Condition, ...]:
+        """What can be worse than it should, in any of the parts. Those of the model change when it is loaded anew."""
+        return (*self.model.conditions, *self.other_conditions)
 
     @property
     def pace(self) -> Pace | None:
