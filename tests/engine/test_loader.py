@@ -90,6 +90,15 @@ def test_an_unloaded_model_can_be_loaded_again(machine: Any, monkeypatch: pytest
     assert {each.reason for each in degraded.current(model.conditions)} == {Reason.GPU_KERNELS, Reason.MODEL}
 
 
+def test_sessions_and_weights_of_a_cpu_are_freed(tmp_path: Path) -> None:
+    model = tiny.load(tmp_path, backend="onnx")
+    [engine] = model.engines
+    freed = [weakref.ref(each) for each in (engine._text, engine._decode)]  # type: ignore[attr-defined]
+    del engine
+    model.unload()
+    assert [each() for each in freed] == [None, None]
+
+
 def worse_engine() -> Any:
     engine = tiny_model.torch_engine()
     slow = Condition(Reason.GPU_KERNELS)

@@ -1,4 +1,4 @@
-"""A model that is unloaded gives its memory back, on the device and pinned on the host, and speaks again when loaded."""
+"""A model that is unloaded gives its memory back, on the device and on the host, and speaks again when loaded."""
 
 from __future__ import annotations
 
