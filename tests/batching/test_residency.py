@@ -242,9 +242,11 @@ async def test_a_poisoned_device_ends_the_process(world: World, submit: Submitte
     await world.start()
     await world.unload()
     world.model.error = RuntimeError("CUDA error: an illegal memory access was encountered")
-    await submit(world.queue, 1)
+    [task] = await submit(world.queue, 1)
     await until(lambda: bool(world.fatal))
     assert not world.queue.alive
+    with pytest.raises(EngineUnavailable):
+        await task
 
 
 async def test_a_load_that_hangs_ends_the_process(world: World, submit: Submitter) -> None:

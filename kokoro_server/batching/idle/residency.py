@@ -143,7 +143,7 @@ class Residency:
         if wanted:
             self._begin(State.LOADING, self._load())
 
-    async def _free(self, threads: Sequence[DeviceThread] = ()) -> None:
+    async def _free(self, threads: Sequence[DeviceThread]) -> None:
         def free() -> None:
             for thread in threads:
                 thread.join()  # it may be in a call of an engine
@@ -166,6 +166,7 @@ class Residency:
         if not failed:
             self._has_loaded(self._clock.now() - started)
         elif poisoned:
+            self._hooks.not_loaded()
             self._hooks.give_up("the device failed while the model was loaded again")
         else:
             await self._has_failed()
@@ -181,7 +182,7 @@ class Residency:
         self._look_at(self._loaded_at + self._idle_seconds)
 
     async def _has_failed(self) -> None:
-        await self._free()  # not where the error is at hand, whose frames hold what had been loaded
+        await self._free(self._engines.detach())  # not beside the error, whose frames hold what had been loaded
         self._cancel_timer()
         self.state = State.UNLOADED
         self._count("failed_load")
