@@ -228,6 +228,7 @@ def test_what_is_missing_is_told_in_one_line(tmp_path: Path, setting: str) -> No
     assert "Traceback" not in lines
 
 
+@pytest.mark.slow
 def test_the_engine_process_unloads_the_model_and_no_front_minds(tmp_path: Path) -> None:
     environ = FORM | {"KOKORO_IDLE_UNLOAD_S": "0.3", "KOKORO_DEVICES": "0,1"}
     with running(TINY, tmp_path / "log", **environ) as server:

@@ -117,7 +117,7 @@ class Residency:
         if worked + self._idle_seconds > now:
             self._look_at(worked + self._idle_seconds)
         else:
-            self._begin(State.UNLOADING, self._unload())
+            self._begin(State.UNLOADING, self._unload(self._engines.detach()))
 
     def _cancel_timer(self) -> None:
         if self._timer is not None:
@@ -133,8 +133,8 @@ class Residency:
     def _hangs(self) -> None:
         self._hooks.give_up(f"the model has been {self.state.value} for {TIMEOUT:g} s")
 
-    async def _unload(self) -> None:
-        await self._free(self._engines.detach())
+    async def _unload(self, threads: Sequence[DeviceThread]) -> None:
+        await self._free(threads)
         self._cancel_timer()
         self.state = State.UNLOADED
         self._count("unload")
