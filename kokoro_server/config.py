@@ -122,6 +122,9 @@ class Settings(BaseSettings):
     pinned_memory_mb: Annotated[int, integer(16, 1_000_000)] = setting("KOKORO_PINNED_MEMORY_MB", 2048)
     """On an NVIDIA GPU: megabytes of page-locked host memory for audio, at most. Beyond that, audio is copied into
     ordinary memory, more slowly."""
+    idle_unload: Annotated[float, number(0, 31_536_000)] = setting("KOKORO_IDLE_UNLOAD_S", 0.0)
+    """Seconds without a text to speak after which the model is unloaded: memory of the GPU and of the host becomes free
+    for others. The next request waits until it is loaded again, some seconds. 0: never."""
 
     g2p_url: Url | None = setting("G2P_SERVICE_URL", None)
     """A G2P service that already runs, such as http://127.0.0.1:5000. Empty: the server starts one of its own."""

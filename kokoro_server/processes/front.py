@@ -71,7 +71,7 @@ class Front:
             await self.queue.start()
             model = self._model(self.queue.facts)
             async with assembled(self._settings, model, self.queue, g2p, metrics) as parts:
-                publisher.conditions = parts.conditions
+                publisher.conditions = lambda: parts.conditions
                 self.queue.publish = publisher.publish
                 publishing = asyncio.create_task(publisher.run())
                 try:

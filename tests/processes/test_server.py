@@ -254,3 +254,21 @@ def test_what_is_missing_is_told_in_one_line(tmp_path: Path, setting: str) -> No
     lines = (tmp_path / "log").read_text()
     assert len([line for line in lines.splitlines() if "no such file" in line]) == 1
     assert "Traceback" not in lines
+
+
+@pytest.mark.slow
+def test_the_engine_process_unloads_the_model_and_no_front_minds(tmp_path: Path) -> None:
+    environ = FORM | {"KOKORO_IDLE_UNLOAD_S": "0.3", "KOKORO_DEVICES": "0,1"}
+    with running(TINY, tmp_path / "log", **environ) as server:
+        before = say(server, "Before it is unloaded.")
+        until(lambda: health(server)["model"]["state"] == "unloaded")
+        assert httpx.get(f"{server.url}/health/ready", timeout=30).status_code == 200
+        assert metric(server, "tts_model_loaded") == 0
+        with concurrent.futures.ThreadPoolExecutor(8) as pool:
+            answers = list(pool.map(lambda number: say(server, f"Text number {number}."), range(8)))
+        assert {answer.status_code for answer in (before, *answers)} == {200}
+        assert health(server)["model"]["loads"] >= 1
+        assert metric(server, 'tts_model_changes_total{change="failed_load"}') == 0
+        assert not [each for each in health(server)["degraded"] if each["name"] in ("engine", "model")]
+        until(lambda: health(server)["model"]["state"] == "unloaded")
+        assert server.stop() == 0
