@@ -200,6 +200,7 @@ def create_app(
     app.state.device_lost = None
     app.state.on_device_lost = lambda: None
     app.state.siblings = siblings
+    app.state.limits = limits
     app.state.streams = StreamStats()
     app.state.running = RunningRequests()
     app.state.places = StreamPlaces(settings.max_streams, metrics, siblings)

@@ -124,8 +124,13 @@ def batching_enabled(request: Request) -> str:
 @router.get("/voices")
 async def voices(request: Request) -> Voices:
     """Every voice, by name. One that is not `installed` speaks phonemes, and text of other languages."""
-    book = get_parts(request).model.voices
-    absent = await absent_languages(request)
+    return await list_voices(get_parts(request))
+
+
+async def list_voices(parts: Parts, seconds: float = G2P_ANSWER) -> Voices:
+    """`seconds`: to wait for the G2P service."""
+    book = parts.model.voices
+    absent = await absent_languages(parts, seconds)
     return Voices(
         voices=[
             Voice(
@@ -141,9 +146,9 @@ async def voices(request: Request) -> Voices:
     )
 
 
-async def absent_languages(request: Request) -> set[str]:
+async def absent_languages(parts: Parts, seconds: float = G2P_ANSWER) -> set[str]:
     """The languages that text cannot be read in, as they are not installed. None, if the G2P service is down."""
     try:
-        return await asyncio.wait_for(get_parts(request).g2p.not_installed(), G2P_ANSWER)
+        return await asyncio.wait_for(parts.g2p.not_installed(), seconds)
     except (KokoroError, TimeoutError):
         return set()
