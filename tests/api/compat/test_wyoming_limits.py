@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from fastapi import FastAPI
 from uvicorn.server import ServerState
-from wyoming.audio import AudioChunk
+from wyoming.audio import AudioChunk, AudioStop
 from wyoming.client import AsyncTcpClient
 from wyoming.error import Error
 from wyoming.event import Event, Eventable, async_write_event
@@ -113,7 +113,7 @@ async def test_a_client_that_says_nothing_or_half_a_word_is_let_go(tmp_path: Pat
         writer.close()
 
 
-async def test_a_client_that_takes_nothing_is_let_go(tmp_path: Path, g2p: str) -> None:
+async def test_a_client_that_takes_nothing_holds_up_nobody_and_is_let_go(tmp_path: Path, g2p: str) -> None:
     async with port(tmp_path, g2p, STREAM_IDLE_TIMEOUT="1", MAX_TEXT_LENGTH="1000000") as served:
         sock = socket.socket()
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
@@ -122,6 +122,11 @@ async def test_a_client_that_takes_nothing_is_let_go(tmp_path: Path, g2p: str) -
         _, writer = await asyncio.open_connection(sock=sock, limit=1024)
         for _ in range(20):
             await async_write_event(Synthesize(text=LONG).event(), writer)
+        async with served.client() as other:
+            await other.write_event(Synthesize(text="Hello.").event())
+            while (event := await other.read_event()) and not AudioStop.is_type(event.type):
+                assert not Error.is_type(event.type)
+        assert event
         await served.until(lambda: served.app.state.streams.stalled == 1)
         await served.until(lambda: not served.server.connections and not served.app.state.places.taken)
         writer.close()
