@@ -167,6 +167,8 @@ def warn_if_open(settings: Settings, keys: tuple[ApiKey, ...]) -> None:
     """Said once for a server, however many processes it has."""
     if not keys and not is_loopback(settings.host):
         log.warning("anyone who can reach this server may use it (HOST=%s): API_KEYS limits it", settings.host)
+    if settings.wyoming_port and not is_loopback(wyoming := settings.wyoming_host or settings.host):
+        log.warning("anyone who can reach the Wyoming port may use it, keys or not (WYOMING_HOST=%s)", wyoming)
 
 
 class FrontEnd(Protocol):
@@ -218,6 +220,7 @@ def create_app(
     app.state.device_lost = None
     app.state.on_device_lost = lambda: None
     app.state.siblings = siblings
+    app.state.limits = limits
     app.state.streams = StreamStats()
     app.state.running = RunningRequests()
     app.state.places = StreamPlaces(settings.max_streams, metrics, siblings)
