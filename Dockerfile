@@ -31,7 +31,7 @@ USER kokoro
 ARG KOKORO_ASSET_SOURCE=auto
 RUN if [ "$BACKEND" = torch ]; then kokoro-server assets fetch; else kokoro-server assets build; fi
 
-EXPOSE 8880
+EXPOSE 8880 10200
 HEALTHCHECK --start-period=300s --interval=10s --timeout=3s \
     CMD ["python", "-c", "import urllib.request; urllib.request.urlopen('http://127.0.0.1:8880/health/live', timeout=2)"]
 CMD ["kokoro-server", "serve"]

@@ -80,7 +80,8 @@ async def running_parts(
         if starting:
             await starting
         await in_daemon_thread(model.measure)  # not earlier: the child keeps a core busy while it starts
-        queue = BatchQueue(model.engines, BatchingOptions.of(settings), metrics=metrics, on_fatal=on_fatal)
+        options = BatchingOptions.of(settings)
+        queue = BatchQueue(model.engines, options, model=model.reloadable, metrics=metrics, on_fatal=on_fatal)
         await queue.start()
         stack.push_async_callback(queue.stop)
         yield await stack.enter_async_context(
@@ -128,10 +129,11 @@ async def assembled(
         reader = Reader(g2p, _sizes(settings), lexicon, metrics.g2p_time.time, pace, settings.unspeakable)
         synthesizer = Synthesizer(reader, queue, model.voices, settings.max_text_length, settings.max_silence)
         files = tuple(file.condition for file in (lexicon, own_voices) if file)
-        conditions = (*model.conditions, g2p_condition, *files, _formats_condition())
-        metrics.watch_conditions(conditions)
+        conditions = (g2p_condition, *files, _formats_condition())
+        parts = Parts(settings, model, pace, queue, g2p, g2p_process, synthesizer, metrics, own_voices, conditions)
+        metrics.watch_conditions(lambda: parts.conditions)
         await _warm_up(synthesizer)
-        yield Parts(settings, model, pace, queue, g2p, g2p_process, synthesizer, metrics, own_voices, conditions)
+        yield parts
     finally:
         if watching:
             watching.cancel()
@@ -165,6 +167,8 @@ def warn_if_open(settings: Settings, keys: tuple[ApiKey, ...]) -> None:
     """Said once for a server, however many processes it has."""
     if not keys and not is_loopback(settings.host):
         log.warning("anyone who can reach this server may use it (HOST=%s): API_KEYS limits it", settings.host)
+    if settings.wyoming_port and not is_loopback(wyoming := settings.wyoming_host or settings.host):
+        log.warning("anyone who can reach the Wyoming port may use it, keys or not (WYOMING_HOST=%s)", wyoming)
 
 
 class FrontEnd(Protocol):
@@ -216,6 +220,7 @@ def create_app(
     app.state.device_lost = None
     app.state.on_device_lost = lambda: None
     app.state.siblings = siblings
+    app.state.limits = limits
     app.state.streams = StreamStats()
     app.state.running = RunningRequests()
     app.state.places = StreamPlaces(settings.max_streams, metrics, siblings)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from importlib import import_module
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from kokoro_server import __version__, logs
 from kokoro_server.client.errors import ClientError
@@ -20,6 +21,7 @@ from kokoro_server.machine import thread_count
 log = logging.getLogger(__name__)
 
 SLOWEST, FASTEST = 0.25, 4.0
+WYOMING_PORT = 10200  # that of text to speech, by custom
 
 DESCRIPTION = """\
 Kokoro-82M text-to-speech on your own machine: a server for many requests at once, and a command that speaks a sentence
@@ -27,6 +29,7 @@ or a book without one."""
 EXAMPLES = """\
 examples:
   kokoro-server serve                                    speech over HTTP, by default on port 8880
+  kokoro-server wyoming --uri tcp://0.0.0.0:10200        the same, and for Home Assistant
   kokoro-server say "Hello there."                       hear it
   kokoro-server say "Bonjour !" -v ff_siwis -o hi.mp3    write a file
   kokoro-server say -f book.txt -o book.mp3 --subtitles book.srt
@@ -82,6 +85,20 @@ def _parser() -> argparse.ArgumentParser:
     serve.add_argument("--host", help="address to listen on (default: HOST)")
     serve.add_argument("--port", type=int, help="port to listen on, 0 for a free one (default: PORT)")
     serve.set_defaults(run=_serve)
+
+    wyoming = commands.add_parser(
+        "wyoming",
+        help="serve speech as 'serve' does, and beside it Wyoming, for Home Assistant",
+        description="What 'serve' does, with a port for the Wyoming protocol besides.",
+    )
+    wyoming.add_argument(
+        "--uri",
+        type=_tcp_address,
+        metavar="tcp://ADDRESS:PORT",
+        help=f"where to listen (default: WYOMING_HOST or HOST, and WYOMING_PORT or {WYOMING_PORT})",
+    )
+    wyoming.add_argument("--zeroconf", action="store_true", help="announce it in the local network")
+    wyoming.set_defaults(run=_wyoming)
 
     g2p = commands.add_parser("g2p", help="serve text to phonemes, for one or more speech servers")
     g2p.add_argument("--host", help="address to listen on (default: G2P_HOST)")
@@ -160,6 +177,16 @@ def _speed(text: str) -> float:
     return speed
 
 
+def _tcp_address(uri: str) -> tuple[str, int]:
+    try:
+        parts = urlsplit(uri)
+        if parts.scheme == "tcp" and parts.hostname and parts.port:
+            return parts.hostname, parts.port
+    except ValueError:  # the port is no number, or too large
+        pass
+    raise argparse.ArgumentTypeError(f"{uri!r} is not like tcp://0.0.0.0:{WYOMING_PORT}")
+
+
 def _command(name: str) -> Callable[[Settings, argparse.Namespace], int]:
     """What `kokoro_server.commands.<name>` runs. It is imported when it is called: some take seconds to import."""
     return lambda settings, options: import_module(f"kokoro_server.commands.{name}").run(settings, options)
@@ -171,6 +198,15 @@ def _serve(settings: Settings, options: argparse.Namespace) -> int:
     given = {name: getattr(options, name) for name in ("host", "port") if getattr(options, name) is not None}
     settings = settings.model_copy(update=given)
     run(settings)
+    return 0
+
+
+def _wyoming(settings: Settings, options: argparse.Namespace) -> int:
+    from kokoro_server.processes.run import run
+
+    host, port = options.uri or (settings.wyoming_host, settings.wyoming_port or WYOMING_PORT)
+    announced = options.zeroconf or settings.wyoming_zeroconf
+    run(settings.model_copy(update={"wyoming_host": host, "wyoming_port": port, "wyoming_zeroconf": announced}))
     return 0
 
 

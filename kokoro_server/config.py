@@ -60,6 +60,14 @@ class Settings(BaseSettings):
     """Address of the speech server. 0.0.0.0 accepts connections from other machines."""
     port: Port = setting("PORT", 8880)
     """Port of the speech server. 0 takes a free one."""
+    wyoming_port: Port = setting("WYOMING_PORT", 0)
+    """Port for Home Assistant and other clients of the Wyoming protocol, usually 10200. 0: none."""
+    wyoming_host: Text | None = setting("WYOMING_HOST", None)
+    """Address of that port. Empty: HOST. Wyoming knows no API keys: where there are some, and HOST lets other machines
+    in, it must be given, which says that all who can reach it may use it."""
+    wyoming_zeroconf: Flag = setting("WYOMING_ZEROCONF", False)
+    """Whether the Wyoming port is announced in the local network, so that Home Assistant finds it. Needs the package
+    zeroconf: pip install 'kokoro-server[zeroconf]'."""
     server_processes: Annotated[int, integer(0, 64)] = setting("SERVER_PROCESSES", 0)
     """Processes that answer requests: they read texts, call G2P, join and encode audio, and share the port. With two or
     more, the model and its queue are in a process of their own. 0: beside an NVIDIA GPU one for every four cores, else
@@ -122,6 +130,9 @@ class Settings(BaseSettings):
     pinned_memory_mb: Annotated[int, integer(16, 1_000_000)] = setting("KOKORO_PINNED_MEMORY_MB", 2048)
     """On an NVIDIA GPU: megabytes of page-locked host memory for audio, at most. Beyond that, audio is copied into
     ordinary memory, more slowly."""
+    idle_unload: Annotated[float, number(0, 31_536_000)] = setting("KOKORO_IDLE_UNLOAD_S", 0.0)
+    """Seconds without a text to speak after which the model is unloaded: memory of the GPU and of the host becomes free
+    for others. The next request waits until it is loaded again, some seconds. 0: never."""
 
     g2p_url: Url | None = setting("G2P_SERVICE_URL", None)
     """A G2P service that already runs, such as http://127.0.0.1:5000. Empty: the server starts one of its own."""

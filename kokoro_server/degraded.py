@@ -21,6 +21,7 @@ class Reason(StrEnum):
     GPU_GRAPHS = "gpu_graphs"  # steps of the model run without a CUDA graph
     GPU_MEMORY = "gpu_memory"  # others have taken memory, so batches are smaller
     CPU_KERNELS = "cpu_kernels"  # onnxruntime runs what our own kernels would run faster
+    MODEL = "model"  # it was unloaded while idle, and cannot be loaded again
     ENGINE = "engine"  # the engine process is being restarted
     G2P = "g2p"  # text cannot be turned into phonemes
     LEXICON = "lexicon"  # the lexicon has been changed, but the new version cannot be used

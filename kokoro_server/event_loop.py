@@ -49,15 +49,31 @@ def freeze_heap() -> None:
     gc.set_threshold(GC_THRESHOLD, 20, 20)
 
 
-async def trim_when_quiet(is_busy: Callable[[], bool]) -> None:
+def freeze_again() -> None:
+    """`freeze_heap`, in a process that has called it: there is more now that stays."""
+    if gc.get_freeze_count():
+        freeze_heap()
+
+
+def collect_all() -> None:
+    """Collect garbage among the frozen objects, too."""
+    frozen = gc.get_freeze_count()
+    gc.unfreeze()
+    gc.collect()
+    if frozen:
+        gc.freeze()
+
+
+def trim() -> None:
     """Give freed memory back to the system. glibc by itself keeps all that lies below a block still in use."""
-    try:
-        trim = ctypes.CDLL("libc.so.6").malloc_trim
-    except (OSError, AttributeError):  # another system, another libc
-        return
+    with contextlib.suppress(OSError, AttributeError):  # another system, another libc
+        ctypes.CDLL("libc.so.6").malloc_trim(0)
+
+
+async def trim_when_quiet(is_busy: Callable[[], bool]) -> None:
     quiet = QUIET
     while True:
         await asyncio.sleep(1)
         quiet = 0 if is_busy() else quiet + 1
         if quiet == QUIET:
-            await asyncio.to_thread(trim, 0)
+            await asyncio.to_thread(trim)

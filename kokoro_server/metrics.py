@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Counter, Gauge, Histogram, generate_latest
@@ -91,6 +91,11 @@ class Metrics:
         )
         self.device_running = self._gauge("tts_device_rows_running", "Rows on this device now", "device")
         self.device_up = self._gauge("tts_device_up", "1 while the device takes batches, 0 when it is lost", "device")
+        self.model_loaded = self._gauge("tts_model_loaded", "1 while the model is in memory, 0 while it is not")
+        self.model_changes = self._counter("tts_model_changes_total", "Unloads, loads and loads that failed", "change")
+        self.model_load_time = self._histogram(
+            "tts_model_load_seconds", "Loading the model again after it was unloaded"
+        )
         self.degraded = self._gauge("tts_degraded", "1 while it works worse than it should; see /health", "reason")
         self.streams_open = self._gauge("tts_streams_open", "Streams and WebSockets that are open now")
         self.stalled = self._counter("tts_connections_stalled_total", "Connections broken off as nobody read them")
@@ -118,11 +123,10 @@ class Metrics:
         """Call these at each scrape, too; RESOURCES says what becomes of what they tell."""
         self._devices.watch(name, busy_seconds, resources)
 
-    def watch_conditions(self, conditions: Sequence[Condition]) -> None:
+    def watch_conditions(self, conditions: Callable[[], Iterable[Condition]]) -> None:
         """Show at each scrape which of these are set. Every reason is shown, whether one of them can have it or not."""
         for reason in Reason:
-            mine = [condition for condition in conditions if condition.reason is reason]
-            self.degraded.labels(reason.value).set_function(partial(_any_set, mine))
+            self.degraded.labels(reason.value).set_function(partial(_is_set, reason, conditions))
 
     def families(self) -> list[Family]:
         """All values, as they can be sent to another process."""
@@ -199,5 +203,5 @@ def _together(sample: str) -> Callable[[float, float], float]:
     return min if sample in LOWEST or sample.endswith("_created") else operator.add
 
 
-def _any_set(conditions: Sequence[Condition]) -> float:
-    return float(bool(degraded.current(conditions)))
+def _is_set(reason: Reason, conditions: Callable[[], Iterable[Condition]]) -> float:
+    return float(any(each.reason is reason for each in degraded.current(conditions())))

@@ -67,7 +67,12 @@ class Parts:
     synthesizer: Synthesizer
     metrics: Metrics
     own_voices: OwnVoices | None = None  # if there is VOICES_PATH
-    conditions: tuple[Condition, ...] = ()  # what can be worse than it should, in any of the parts
+    other_conditions: tuple[Condition, ...] = ()  # what can be worse than it should, beside the model
+
+    @property
+    def conditions(self) -> tuple[Condition, ...]:
+        """What can be worse than it should, in any of the parts. Those of the model change when it is loaded anew."""
+        return (*self.model.conditions, *self.other_conditions)
 
     @property
     def pace(self) -> Pace | None:

@@ -9,7 +9,7 @@ import math
 import signal
 import socket
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
@@ -23,7 +23,7 @@ from kokoro_server.config import Settings
 from kokoro_server.errors import EngineUnavailable
 from kokoro_server.event_loop import freeze_heap, run_on_loop, trim_when_quiet
 from kokoro_server.http_limits.protocol import ConnectionLimits, LimitedServer, limited
-from kokoro_server.listening import SHUTDOWN_GRACE, SIGNALS, listen_socket, log_ready
+from kokoro_server.listening import SHUTDOWN_GRACE, SIGNALS, Listeners, listen, log_ready, log_wyoming
 from kokoro_server.machine import thread_count
 from kokoro_server.siblings import Cell, Siblings
 
@@ -74,22 +74,27 @@ def run(app: FastAPI, settings: Settings) -> None:
 
 
 async def serve(
-    app: FastAPI, settings: Settings, make_server: MakeServer = Server, listener: socket.socket | None = None
+    app: FastAPI, settings: Settings, make_server: MakeServer = Server, shared: Listeners | None = None
 ) -> None:
-    """Serve until a signal. Raises SetupError when something is missing, EngineUnavailable when the device is lost."""
+    """Serve until a signal. `shared`: what other processes listen on too.
+
+    Raises SetupError when something is missing, EngineUnavailable when the device is lost.
+    """
     # As many as asyncio would start by itself if it knew of a container's quota.
     threads = min(MAX_THREADS, thread_count() + 4)
     asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(threads, "server"))
     siblings: Siblings = app.state.siblings
-    with listener or listen_socket(settings) as sock:
-        elsewhere = partial(siblings.total, Cell.CONNECTIONS)
+    with contextlib.closing(shared or listen(settings)) as listeners:
+        limits = ConnectionLimits(
+            settings.max_connections, settings.read_timeout, partial(siblings.total, Cell.CONNECTIONS)
+        )
         config = uvicorn.Config(
             app,
             lifespan="off",
             log_config=None,
             access_log=False,
             timeout_graceful_shutdown=SHUTDOWN_GRACE,
-            http=limited(ConnectionLimits(settings.max_connections, settings.read_timeout, elsewhere)),
+            http=limited(limits),
             ws=WebSocketProtocol,
             ws_ping_interval=PING_INTERVAL,
             ws_ping_timeout=settings.stream_idle_timeout,
@@ -103,11 +108,28 @@ async def serve(
             async with app.router.lifespan_context(app):
                 freeze_heap()
                 trimming = asyncio.create_task(trim_when_quiet(lambda: app.state.running.busy))
-                await server.serve(sockets=[sock])
+                if listeners.wyoming and not shared:
+                    log_wyoming(listeners.wyoming)
+                async with _wyoming(app, settings, listeners.wyoming, server, limits):
+                    await server.serve(sockets=[listeners.http])
                 trimming.cancel()
                 log.info("stopping")
     if app.state.device_lost:
         raise EngineUnavailable(f"ended because the device is lost: {app.state.device_lost}")
+
+
+@contextlib.asynccontextmanager
+async def _wyoming(
+    app: FastAPI, settings: Settings, listener: socket.socket | None, server: Server, limits: ConnectionLimits
+) -> AsyncIterator[None]:
+    """Serve it meanwhile, if it is wanted. Who does not need not have its package."""
+    if listener is None:
+        yield
+        return
+    from kokoro_server.api.compat.wyoming.server import wyoming_served
+
+    async with wyoming_served(app.state, settings, listener, server.server_state, limits):
+        yield
 
 
 def _stop_on_signals(server: Server) -> Callable[[], None]:

@@ -51,7 +51,8 @@ def real_server(assets: Assets, tmp_path_factory: pytest.TempPathFactory) -> Ite
 @pytest.fixture(scope="session")
 def tiny_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """A real server process with the tiny model, shared by all tests that only ask it things."""
-    with servers.running(servers.TINY, tmp_path_factory.mktemp("tiny") / "log") as server:
+    log = tmp_path_factory.mktemp("tiny") / "log"
+    with servers.running(servers.TINY, log, WYOMING_PORT=str(servers.free_port())) as server:
         yield server
 
 

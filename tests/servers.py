@@ -6,6 +6,7 @@ import contextlib
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -20,6 +21,7 @@ import pytest
 ROOT = Path(__file__).parent.parent
 PYTHON = os.environ.get("SERVER_PYTHON", sys.executable)  # which runs the servers
 READY = re.compile(r"is ready at (http://\S+)")
+WYOMING = re.compile(r"Wyoming, for Home Assistant, is at (tcp://\S+)")
 CHILD = re.compile(r"g2p child .*pid=(\d+)")
 START_TIMEOUT = 300  # seconds; a loaded machine with two cores can be slow
 REAL = ("-m", "kokoro_server", "serve")
@@ -46,9 +48,20 @@ class Server:
         """The G2P child that runs now."""
         return int(CHILD.findall(self.lines())[-1])
 
+    @property
+    def wyoming(self) -> str:
+        """The address of its Wyoming port, where it has one."""
+        return WYOMING.findall(self.lines())[0]
+
     def stop(self, number: int = signal.SIGTERM) -> int:
         self.process.send_signal(number)
         return self.process.wait(timeout=60)
+
+
+def free_port() -> int:
+    """For a setting in which 0 does not mean a free one."""
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        return int(probe.getsockname()[1])
 
 
 def spawn(arguments: tuple[str, ...], log: Path, **environ: str) -> subprocess.Popen[bytes]:

@@ -38,7 +38,7 @@ def test_it_lasts_since_it_set_in() -> None:
 
 def test_the_metric_has_every_reason_and_shows_which_is_set() -> None:
     metrics, conditions = Metrics(), [Condition(Reason.GPU_GRAPHS) for _ in range(2)]
-    metrics.watch_conditions(conditions)
+    metrics.watch_conditions(lambda: conditions)
 
     def shown(reason: Reason) -> float | None:
         return metrics.registry.get_sample_value("tts_degraded", {"reason": reason.value})

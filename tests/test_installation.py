@@ -30,6 +30,7 @@ TORCH_ONLY = (
     "engine/cpu/traced_ops",
 )
 NOT_ON_A_CPU = {"torch", "kokoro", "triton"}
+ON_REQUEST = {"zeroconf", "zeroconf.asyncio"}  # of an extra of its own
 OF_LANGUAGES = {"misaki.cutlet", "misaki.zh", *(name for names in extras.MODULES.values() for name in names)}
 READS = """
 from kokoro_server.g2p import languages, phonemizers
@@ -62,7 +63,7 @@ def imported_names() -> set[str]:
             elif isinstance(node, ast.ImportFrom) and node.module:
                 found.add(node.module)
     others = {*sys.stdlib_module_names, *NOT_ON_A_CPU, "kokoro_server"}
-    return {name for name in found - OF_LANGUAGES if name.partition(".")[0] not in others}
+    return {name for name in found - OF_LANGUAGES - ON_REQUEST if name.partition(".")[0] not in others}
 
 
 def run(code: str, folder: Path) -> None:
@@ -79,7 +80,7 @@ def test_the_list_is_what_the_package_requires() -> None:
 def test_every_package_is_pinned() -> None:
     lines = (ROOT / "constraints.txt").read_text(encoding="utf-8").split()
     pinned = {normal(line.partition("==")[0]) for line in lines}
-    everything = cpu_requirements.needed(("cpu", "g2p", "ja", "zh"))
+    everything = cpu_requirements.needed(("cpu", "g2p", "ja", "zh", "zeroconf"))
     assert not everything.keys() - pinned
 
 

@@ -35,6 +35,7 @@ async def health(request: Request) -> dict[str, Any]:
         "version": __version__,
         "device": ", ".join(parts.model.devices),
         "devices": devices,
+        "model": parts.queue.model_state(),
         "backend": parts.model.backend,
         "compute": parts.model.compute,
         "kernels": parts.model.kernels,

@@ -105,7 +105,7 @@ async def voices(request: Request, legacy: bool = False) -> OpenAIVoices | OpenA
     named = {theirs: ours for theirs, ours in OPENAI_VOICES.items() if ours in known} | {name: name for name in known}
     if legacy:
         return OpenAIVoiceNames(voices=list(named))
-    absent = await absent_languages(request)
+    absent = await absent_languages(get_parts(request))
     return OpenAIVoices(
         voices=[
             OpenAIVoice(

@@ -25,7 +25,7 @@ class RunningRequests:
 
     def __init__(self) -> None:
         self.count = 0
-        self.speakers: set[Speaker] = set()  # of the WebSockets that are open
+        self.speakers: set[Speaker] = set()  # of the WebSockets and Wyoming connections that are open
         self.stopping = False
 
     @property
@@ -73,8 +73,11 @@ class GracefulShutdown:
             await _refuse(scope, receive, send)
 
 
+def shutting_down() -> EngineUnavailable:
+    return EngineUnavailable("the server is shutting down; try again", retry_after=RETRY_AFTER)
+
+
 async def _refuse(scope: Scope, receive: Receive, send: Send) -> None:
-    error = EngineUnavailable("the server is shutting down; try again", retry_after=RETRY_AFTER)
-    response = await errors.on_kokoro_error(HTTPConnection(scope), error)
+    response = await errors.on_kokoro_error(HTTPConnection(scope), shutting_down())
     response.headers["Connection"] = "close"
     await response(scope, receive, send)

@@ -16,12 +16,13 @@ from kokoro_server.batching.clock import Clock
 from kokoro_server.batching.cost import CostModel, LearnedCap, RealTimeFactor
 from kokoro_server.batching.entry import Entry, FireReason
 from kokoro_server.batching.faults import audio_faults
-from kokoro_server.batching.idle import IdleWork
+from kokoro_server.batching.idle.work import IdleWork
 from kokoro_server.batching.lanes import PriorityLanes
 from kokoro_server.batching.policy import Batch, BatchingOptions, Policy
 from kokoro_server.batching.runner import Report, Runner, ServiceTime
 from kokoro_server.batching.thread import DeviceThread
 from kokoro_server.engine.protocol import (
+    COUNTED_RESOURCES,
     SAMPLE_RATE,
     SAMPLES_PER_FRAME,
     Engine,
@@ -107,26 +108,47 @@ class Device:
         """`speed` is the engine's, if it may be slow; all devices on the engine share it."""
         self.name = name
         self.speed = speed
-        self.policy = Policy(options, engine.limits)
         self.costs = CostModel()
-        self.cap = LearnedCap(self.policy.max_padded_frames)
         self.crashes = CrashHistory()
         self.lost: str | None = None  # the reason, once it takes no batch any more
         self.batches = 0  # finished ones, as in the queue's totals
         self.rows = 0
-        service_time, calls = ServiceTime(), CallActivity(clock)
-        self._slots = [Slot(Runner(engine, clock, service_time, calls)) for _ in range(engine.limits.max_in_flight)]
-        self._activity: ReportsActivity = engine if isinstance(engine, ReportsActivity) else calls
         self._busy_share = BusyShare(clock.now())
+        self._busy_before = 0.0  # seconds, with engines that it has no more
+        self._resources_before: dict[str, float] = {}  # what those have counted; nothing of what they held
         self._gaps: deque[float] = deque(maxlen=RECENT_GAPS)  # seconds
         self._clock = clock
-        self._engine = engine
-        self._engine_timeout = options.engine_timeout
-        self._idle_work: IdleWork | None = None
-        if isinstance(engine, HasBackgroundWork):
-            self._idle_work = IdleWork(engine, clock, self._threads, lambda: self.idle and self.is_up())
+        self._options = options
+        self.attach(engine)
         self._work = 0.0  # seconds, decaying with HALF_LIFE
         self._created = self.last_worked = clock.now()
+
+    def attach(self, engine: Engine) -> None:
+        """Run batches on this engine from `start` on."""
+        self.policy = Policy(self._options, engine.limits)
+        self.cap = LearnedCap(self.policy.max_padded_frames)
+        service_time, calls = ServiceTime(), CallActivity(self._clock)
+        runners = [Runner(engine, self._clock, service_time, calls) for _ in range(engine.limits.max_in_flight)]
+        self._slots = [Slot(runner) for runner in runners]
+        self._engine: Engine | None = engine
+        self._activity: ReportsActivity | None = engine if isinstance(engine, ReportsActivity) else calls
+        self._idle_work: IdleWork | None = None
+        if isinstance(engine, HasBackgroundWork):
+            self._idle_work = IdleWork(engine, self._clock, self._threads, lambda: self.idle and self.is_up())
+
+    def detach(self) -> list[DeviceThread]:
+        """Let go of the engine, and take no batch until `attach`. To be called when it is idle.
+
+        Returns its threads, which end by themselves and may be in a call of the engine until then.
+        """
+        self.stop()
+        threads = [slot.thread for slot in self._slots if slot.thread is not None]
+        self._busy_before = self.busy_seconds()
+        self._resources_before = {
+            name: value if name in COUNTED_RESOURCES else 0.0 for name, value in self.resources().items()
+        }
+        self._slots, self._engine, self._activity, self._idle_work = [], None, None, None
+        return threads
 
     @property
     def running(self) -> list[RunningBatch]:
@@ -152,7 +174,7 @@ class Device:
         return sum(len(batch.entries) for batch in self.running)
 
     def available_at(self) -> float:
-        """From when it is predicted to take another batch: -inf if idle, inf if lost or if all its threads are busy."""
+        """From when it is predicted to take another batch: -inf if idle, inf if lost or if it has no free thread."""
         if not self.is_up() or all(slot.batch is not None for slot in self._slots):
             return math.inf
         if self.idle:
@@ -181,7 +203,7 @@ class Device:
 
     def form_batch(self, waiting: PriorityLanes, rows: int | None = None) -> Batch:
         """The best batch that this device can take, of at most `rows`."""
-        in_time = self._frames_within(TIMEOUT_SHARE * self._engine_timeout)
+        in_time = self._frames_within(TIMEOUT_SHARE * self._options.engine_timeout)
         cap = self.cap.frames if in_time >= self.cap.frames else int(in_time)
         return self.policy.form_batch(waiting, cap=cap, overhead=self.costs.overhead_frames, rows=rows)
 
@@ -197,7 +219,7 @@ class Device:
         slot.batch = batch
         self._busy_share.sample(batch.started, self.busy_seconds())
         done = slot.live_thread(self.name).call(partial(slot.runner.run, batch.entries))
-        timeout = max(self._engine_timeout, self.costs.batch_seconds(batch.cost) / TIMEOUT_SHARE)
+        timeout = max(self._options.engine_timeout, self.costs.batch_seconds(batch.cost) / TIMEOUT_SHARE)
         self._watch(done, slot.runner, batch.started + timeout, timeout)
         return done
 
@@ -213,6 +235,7 @@ class Device:
             check.add_done_callback(checked)
 
     def _check_row(self) -> None:
+        assert self._engine is not None
         [result] = self._engine.synthesize([warmup_row()])
         if (fault := audio_faults([warmup_row()], [result])[0]) is not None:
             raise BadAudio(f"{self.name} gives {fault}")
@@ -252,11 +275,14 @@ class Device:
 
     def busy_seconds(self) -> float:
         """The time that it has worked, in all, as the engine or its calls tell."""
-        return self._activity.busy_seconds()
+        return self._busy_before + (self._activity.busy_seconds() if self._activity else 0.0)
 
     def resources(self) -> dict[str, float]:
         """What its engine holds, if that tells."""
-        return self._engine.resources() if isinstance(self._engine, ReportsResources) else {}
+        before = self._resources_before
+        if not isinstance(self._engine, ReportsResources):
+            return before
+        return {name: value + before.get(name, 0.0) for name, value in self._engine.resources().items()}
 
     def load(self, now: float) -> float:
         """The share of the recent past in which it had a batch, by which devices are chosen.

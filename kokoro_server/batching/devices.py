@@ -10,6 +10,7 @@ from kokoro_server.batching.clock import Clock
 from kokoro_server.batching.cost import RealTimeFactor
 from kokoro_server.batching.device import Device, RunningBatch
 from kokoro_server.batching.policy import BatchingOptions
+from kokoro_server.batching.thread import DeviceThread
 from kokoro_server.engine.protocol import Engine, MeasuresSpeed
 
 
@@ -22,14 +23,31 @@ class Devices:
     def __init__(self, engines: Sequence[Engine], options: BatchingOptions, clock: Clock) -> None:
         parallel = [options.parallel_limit(engine.limits) for engine in engines]
         names = iter(_names([e.device for e, calls in zip(engines, parallel, strict=True) for _ in range(calls)]))
-        self._all: list[Device] = []
+        self._by_engine: list[list[Device]] = []
         for engine, calls in zip(engines, parallel, strict=True):
             speed = _measured_speed(engine)
-            self._all += (Device(next(names), engine, options, clock, speed) for _ in range(calls))
+            self._by_engine.append([Device(next(names), engine, options, clock, speed) for _ in range(calls)])
+        self._all = [device for devices in self._by_engine for device in devices]
         self._clock = clock
 
     def __iter__(self) -> Iterator[Device]:
         return iter(self._all)
+
+    def attach(self, engines: Sequence[Engine]) -> None:
+        """Give each device its engine again, and start it. There must be as many as at first."""
+        for devices, engine in zip(self._by_engine, engines, strict=True):
+            for device in devices:
+                device.attach(engine)
+                device.start()
+
+    def detach(self) -> list[DeviceThread]:
+        """Let go of all engines; see `Device.detach`."""
+        return [thread for device in self._all for thread in device.detach()]
+
+    @property
+    def last_worked(self) -> float:
+        """When the last batch ended."""
+        return max(device.last_worked for device in self._all)
 
     def free(self) -> list[Device]:
         """Devices that take a batch now: idle ones first, then the least busy, then the one that is idle longest."""

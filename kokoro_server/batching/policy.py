@@ -40,6 +40,7 @@ class BatchingOptions:
     queue_timeout: float = 30.0  # seconds that an interactive entry may wait
     job_timeout: float = 600.0  # seconds that a bulk entry or a later piece of a long text may wait
     engine_timeout: float = 60.0  # seconds that one forward pass may take
+    idle_unload: float = 0.0  # seconds without work after which a model that can be reloaded is unloaded; 0: never
 
     @classmethod
     def of(cls, settings: Settings) -> BatchingOptions:
@@ -55,6 +56,7 @@ class BatchingOptions:
             queue_timeout=settings.queue_timeout,
             job_timeout=settings.job_timeout,
             engine_timeout=settings.engine_timeout,
+            idle_unload=settings.idle_unload,
         )
 
     def row_limit(self, limits: Limits) -> int:

@@ -12,12 +12,13 @@ from kokoro_server.batching.admission import Admission
 from kokoro_server.batching.clock import Clock, LoopClock
 from kokoro_server.batching.devices import Devices
 from kokoro_server.batching.entry import Entry, Outcome, Priority
+from kokoro_server.batching.idle.residency import Hooks, Residency, State
 from kokoro_server.batching.lanes import PriorityLanes
 from kokoro_server.batching.policy import BatchingOptions
 from kokoro_server.batching.speech_queue import Job, SpeechQueue
 from kokoro_server.batching.stats import Stats
 from kokoro_server.batching.supervisor import Supervisor
-from kokoro_server.engine.protocol import Engine, Row
+from kokoro_server.engine.protocol import Engine, Reloadable, Row
 from kokoro_server.errors import EngineUnavailable, Expired, TooBusy
 from kokoro_server.metrics import Metrics
 
@@ -27,6 +28,8 @@ class BatchQueue(SpeechQueue):
 
     A device that hangs, or whose thread dies again and again, is given up; the others go on. A poisoned device needs a
     new process, as CUDA demands: `on_fatal` is called once, with the reason.
+
+    While `model`, which the engines are of, is unloaded, what arrives waits for it, and its deadline with it.
     """
 
     def __init__(
@@ -34,6 +37,7 @@ class BatchQueue(SpeechQueue):
         engines: Sequence[Engine],
         options: BatchingOptions | None = None,
         *,
+        model: Reloadable | None = None,
         clock: Clock | None = None,
         metrics: Metrics | None = None,
         on_fatal: Callable[[str], object] = lambda _reason: None,
@@ -47,6 +51,10 @@ class BatchQueue(SpeechQueue):
         self._supervisor = Supervisor(self._devices, self._waiting, self._stats, self._clock, on_fatal)
         self._worker = self._supervisor.worker
         self._numbers = itertools.count()
+        self._residency: Residency | None = None
+        if model is not None and self.options.idle_unload:
+            hooks = Hooks(self._may_unload, self._model_loaded, self._model_failed, self._supervisor.give_up)
+            self._residency = Residency(model, self.options.idle_unload, self._devices, hooks, self._clock, metrics)
         if metrics is not None:
             self._register(metrics)
 
@@ -76,9 +84,13 @@ class BatchQueue(SpeechQueue):
 
     async def start(self) -> None:
         self._supervisor.start()
+        if self._residency is not None:
+            self._residency.start()
 
     async def stop(self) -> None:
         """Fail what waits with EngineUnavailable; what is on the devices gets a few seconds to finish."""
+        if self._residency is not None:
+            self._residency.stop()
         await self._supervisor.stop()
 
     def hold(self) -> None:
@@ -113,6 +125,7 @@ class BatchQueue(SpeechQueue):
             self._stats.rejected += 1
             raise
         self._waiting.expect(owner)
+        self._want_model()
         try:
             yield
         finally:
@@ -129,6 +142,9 @@ class BatchQueue(SpeechQueue):
     def device_states(self) -> dict[str, str]:
         return {device.name: device.status for device in self._devices}
 
+    def model_state(self) -> dict[str, Any]:
+        return self._residency.snapshot() if self._residency is not None else {"state": State.LOADED.value}
+
     async def state(self) -> dict[str, Any]:
         return self.snapshot()
 
@@ -137,6 +153,7 @@ class BatchQueue(SpeechQueue):
         return {
             "batching_enabled": self.options.enabled,
             "status": self._status(),
+            "model": self.model_state(),
             "queue_status": {
                 "current_size": len(self._waiting),
                 "worker_running": self.ready,
@@ -177,6 +194,7 @@ class BatchQueue(SpeechQueue):
     def _register(self, metrics: Metrics) -> None:
         lanes = {lane.name.lower(): self._waiting.lane(lane).__len__ for lane in Priority}
         metrics.watch_queue(running=lambda: self._devices.running_rows, waiting=dict(lanes))
+        metrics.model_loaded.set_function(lambda: not self._is_away())
         for device in self._devices:
             metrics.watch_device(device.name, running=device.running_rows, up=device.is_up)
             metrics.watch_activity(device.name, busy_seconds=device.busy_seconds, resources=device.resources)
@@ -196,14 +214,41 @@ class BatchQueue(SpeechQueue):
         if deadline <= entry.arrival:
             self._expire(entry)
             return future
-        entry.timer = self._clock.call_at(deadline, lambda: self._expire(entry))
+        self._watch_deadline(entry)
         future.add_done_callback(lambda _: self._ended(entry))
         self._waiting.add(entry)
+        self._want_model()
         self._worker.wake()
         return future
 
+    def _is_away(self) -> bool:
+        return self._residency is not None and not self._residency.loaded
+
+    def _want_model(self) -> None:
+        if self._residency is not None:
+            self._residency.want()
+
+    def _may_unload(self) -> bool:
+        # A device that hangs still has its engine.
+        all_up = all(device.is_up() for device in self._devices)
+        return all_up and not self.busy and not self._waiting.expected
+
+    def _model_loaded(self) -> None:
+        """Give what waits back the time that it has waited for the model: all of it, as nothing waited before."""
+        for entry in self._waiting:
+            entry.deadline += self.now() - entry.arrival
+            entry.cancel_timer()
+            self._watch_deadline(entry)
+        self._worker.wake()
+
+    def _model_failed(self) -> None:
+        self._supervisor.fail_waiting("the model was unloaded and cannot be loaded again, see /health", retry_after=5.0)
+
+    def _watch_deadline(self, entry: Entry) -> None:
+        entry.timer = self._clock.call_at(entry.deadline, lambda: self._expire(entry))
+
     def _expire(self, entry: Entry) -> None:
-        if not entry.done:
+        if not entry.done and not self._is_away():
             self._stats.expired += 1
             waited = self.now() - entry.arrival
             entry.fail(Expired(f"not started within the {waited:.1f} s allowed; try again later", retry_after=1.0))

@@ -75,6 +75,10 @@ class SpeechQueue(ABC):
         """By device: healthy, degraded or lost."""
 
     @abstractmethod
+    def model_state(self) -> dict[str, Any]:
+        """Whether the model is in memory, or what becomes of it; the keys are part of the API."""
+
+    @abstractmethod
     async def state(self) -> dict[str, Any]:
         """The state of the queue for the health page; the keys are part of the API."""
 

@@ -18,6 +18,7 @@ from kokoro_server.errors import EngineUnavailable, Expired
 
 logger = logging.getLogger(__name__)
 
+RETRY_AFTER = 1.0  # seconds
 STOP_GRACE = 5.0  # seconds that the batches on the devices get to finish
 
 
@@ -54,7 +55,7 @@ class Supervisor:
     async def stop(self) -> None:
         """Fail what waits with EngineUnavailable; what is on the devices gets a few seconds to finish."""
         self._stopping = True
-        self._fail_waiting("the server is shutting down")
+        self.fail_waiting("the server is shutting down")
         task, self._task = self._task, None
         if task is not None:
             self.worker.stop()
@@ -71,13 +72,13 @@ class Supervisor:
             for batch in device.running:
                 _fail(batch.entries, "the synthesis worker stopped")
             device.drop_running()
-        self._fail_waiting("the synthesis worker stopped")
+        self.fail_waiting("the synthesis worker stopped")
         if self._stopping:
             return
         self.crashes.add(self._clock.now())
         logger.critical("batch worker died error=%r", error, exc_info=error)
         if self.crashes.too_many:
-            self._give_up(f"the batch worker died too often: {error!r}")
+            self.give_up(f"the batch worker died too often: {error!r}")
         else:
             self.start()
 
@@ -97,9 +98,9 @@ class Supervisor:
                 _fail(behind.entries, f"{device.name} stopped working")
         is_last = isinstance(error, DeviceLost) or not self._devices.up()
         if is_last or not self.alive or self._devices.up() == [device]:
-            self._fail_waiting(f"{device.name} stopped working")
+            self.fail_waiting(f"{device.name} stopped working")
         if is_last:
-            self._give_up(str(error))
+            self.give_up(str(error))
         elif isinstance(error, ForwardStuck):
             device.recheck(partial(self._device_recovered, device))
 
@@ -110,19 +111,20 @@ class Supervisor:
         logger.warning("device works again device=%s", device.name)
         self.worker.wake()
 
-    def _give_up(self, reason: str) -> None:
+    def give_up(self, reason: str) -> None:
+        """Nothing can be spoken any more in this process."""
         self.alive = False
         if not self._is_fatal:
             self._is_fatal = True  # reported once, though other devices may now fail too
             self._on_fatal(reason)
 
-    def _fail_waiting(self, why: str) -> None:
+    def fail_waiting(self, why: str, retry_after: float = RETRY_AFTER) -> None:
         entries = list(self._waiting)
         for entry in entries:
             self._waiting.discard(entry)
-        _fail(entries, why)
+        _fail(entries, why, retry_after)
 
 
-def _fail(entries: Sequence[Entry], why: str) -> None:
+def _fail(entries: Sequence[Entry], why: str, retry_after: float = RETRY_AFTER) -> None:
     for entry in entries:
-        entry.fail(EngineUnavailable(f"{why}; try again", retry_after=1.0))
+        entry.fail(EngineUnavailable(f"{why}; try again", retry_after=retry_after))

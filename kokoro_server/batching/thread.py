@@ -24,7 +24,8 @@ class DeviceThread:
         self._loop = loop
         self._calls: queue.SimpleQueue[Call | None] = queue.SimpleQueue()
         self.alive = True
-        threading.Thread(target=self._serve, name=f"kokoro-{name}", daemon=True).start()
+        self._thread = threading.Thread(target=self._serve, name=f"kokoro-{name}", daemon=True)
+        self._thread.start()
 
     def call(self, work: Callable[[], T]) -> asyncio.Future[T]:
         done: asyncio.Future[T] = self._loop.create_future()
@@ -34,6 +35,10 @@ class DeviceThread:
     def stop(self) -> None:
         """Let the thread end after the call it is in."""
         self._calls.put(None)
+
+    def join(self) -> None:
+        """Wait for its end. Blocks: not for the event loop."""
+        self._thread.join()
 
     def _serve(self) -> None:
         # The call lives in _serve_one's frame only: an idle thread keeps no audio alive.

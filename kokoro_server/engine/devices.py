@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from kokoro_server.engine.cuda.memory import explain_errors
+from kokoro_server.engine.cuda.memory import explain_errors, release
 from kokoro_server.engine.model import skeleton
 from kokoro_server.engine.rows import warmup_row
 from kokoro_server.engine.sticky import sticky_error
@@ -61,6 +61,15 @@ def load_all(
         else TorchEngine.of(model, device)
         for device in picked
     ]
+
+
+def free_memory(names: Iterable[str]) -> None:
+    """Give back what torch keeps of these devices' memory after everything on them has been dropped."""
+    for device in {torch.device(name) for name in names}:
+        if device.type == "cuda":
+            release(device)
+        elif device.type == "mps":
+            torch.mps.empty_cache()
 
 
 def _touch(device: torch.device) -> None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from kokoro_server.assets import library
@@ -14,8 +15,9 @@ from kokoro_server.config import Settings
 from kokoro_server.degraded import Condition, Reason
 from kokoro_server.engine import backends
 from kokoro_server.engine.cpu import build_cache
-from kokoro_server.engine.protocol import Engine, HasConditions, MeasuresSpeed
+from kokoro_server.engine.protocol import Closable, Engine, HasConditions, MeasuresSpeed
 from kokoro_server.engine.voices import VoiceBook
+from kokoro_server.event_loop import collect_all, freeze_again, trim
 from kokoro_server.machine import available_cores
 
 log = logging.getLogger(__name__)
@@ -27,13 +29,14 @@ INT8_WEIGHTS = (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class LoadedModel:
     """Engines, one for each device, their voices, and where the weights came from.
 
     `precision` is that of the model file that the weights were made from, `compute` that of the arithmetic, `kernels`
     what multiplies.
-    `conditions` are what may be worse than it should.
+    `conditions` are what may be worse than it should. Those of the engines are others after a `load`.
+    `make_engines` makes the engines anew; without it the model must not be unloaded.
     """
 
     engines: tuple[Engine, ...]
@@ -44,10 +47,49 @@ class LoadedModel:
     compute: str = "fp32"
     kernels: str = "torch"
     conditions: tuple[Condition, ...] = ()
+    make_engines: Callable[[], Sequence[Engine]] | None = None
+    devices: tuple[str, ...] = field(init=False)
+    _own_conditions: tuple[Condition, ...] = field(init=False)
+    _not_loaded: Condition = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.devices = tuple(engine.device for engine in self.engines)
+        of_engines = _conditions(self.engines)
+        self._not_loaded = Condition(Reason.MODEL)
+        self._own_conditions = (*(each for each in self.conditions if each not in of_engines), self._not_loaded)
+        self.conditions = (*self.conditions, self._not_loaded)
 
     @property
-    def devices(self) -> tuple[str, ...]:
-        return tuple(engine.device for engine in self.engines)
+    def reloadable(self) -> LoadedModel | None:
+        return self if self.make_engines else None
+
+    def unload(self) -> None:
+        """`protocol.Reloadable`."""
+        _close(self.engines)
+        self.engines = ()
+        collect_all()
+        if self.backend == "torch":
+            from kokoro_server.engine import devices
+
+            devices.free_memory(self.devices)
+        trim()
+
+    def load(self) -> Sequence[Engine]:
+        """`protocol.Reloadable`. `conditions` shows for how long it fails."""
+        assert self.make_engines is not None
+        try:
+            self.engines = tuple(self.make_engines())
+        except Exception as error:
+            why = f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
+            self._not_loaded.set(
+                f"the model was unloaded while idle and cannot be loaded again ({why}); each request tries again, "
+                "and is answered with 503 if that fails"
+            )
+            raise
+        self._not_loaded.clear()
+        self.conditions = (*self._own_conditions, *_conditions(self.engines))
+        freeze_again()
+        return self.engines
 
     def measure(self) -> None:
         """Let the engines that may be slow measure their speed. Takes about a second of all cores."""
@@ -67,9 +109,7 @@ def load(settings: Settings) -> LoadedModel:
     else:
         assets = library.ensure(settings.cache_dir, settings.asset_source, settings.model_path)
     started = time.perf_counter()
-    engines = _onnx_engines(settings, folder) if folder else _torch_engines(settings, assets)
-    for engine in engines:
-        engine.warmup()
+    engines = _engines(settings, assets, folder)
     compute, kernels = str(getattr(engines[0], "precision", "fp32")), str(getattr(engines[0], "kernels", "torch"))
     log.info(
         "model ready backend=%s device=%s compute=%s kernels=%s weights=%s source=%s seconds=%.1f",
@@ -83,7 +123,26 @@ def load(settings: Settings) -> LoadedModel:
     )
     conditions = (_weights_condition(settings, assets), _gpu_condition(settings, backend), *_conditions(engines))
     voices = VoiceBook(assets.voices)
-    return LoadedModel(tuple(engines), voices, assets.precision, assets.source, backend, compute, kernels, conditions)
+    facts = assets.precision, assets.source, backend, compute, kernels
+    return LoadedModel(tuple(engines), voices, *facts, conditions, partial(_engines_again, settings, assets, folder))
+
+
+def _engines(settings: Settings, assets: Assets, folder: Path | None) -> Sequence[Engine]:
+    """Engines that are ready to speak: of the graphs in `folder` or, without one, of the weights."""
+    engines = _onnx_engines(settings, folder) if folder else _torch_engines(settings, assets)
+    for engine in engines:
+        engine.warmup()
+    return engines
+
+
+def _engines_again(settings: Settings, assets: Assets, folder: Path | None) -> Sequence[Engine]:
+    """`_engines` of the same files, fetched and built again if they are there no more."""
+    if folder is not None:
+        intact = build_cache.find(settings.cache_dir, build_cache.key(assets.digest, settings.cpu_precision))
+        folder = intact or ensure_graphs(settings)[1]
+    elif not assets.weights.is_file():
+        assets = library.ensure(settings.cache_dir, settings.asset_source, settings.model_path)
+    return _engines(settings, assets, folder)
 
 
 def _weights_condition(settings: Settings, assets: Assets) -> Condition:
@@ -102,6 +161,12 @@ def _gpu_condition(settings: Settings, backend: str) -> Condition:
 
 def _conditions(engines: Sequence[Engine]) -> list[Condition]:
     return [condition for engine in engines if isinstance(engine, HasConditions) for condition in engine.conditions]
+
+
+def _close(engines: Sequence[Engine]) -> None:
+    for engine in engines:
+        if isinstance(engine, Closable):
+            engine.close()
 
 
 def _torch_engines(settings: Settings, assets: Assets) -> Sequence[Engine]:

@@ -17,6 +17,8 @@ SAMPLES_PER_FRAME = 600  # a duration frame: 25 ms
 MAX_TOKENS = 510  # phonemes in one model call: 512 positions less a pad at either end
 STYLE_DIM = 256  # half for the decoder, half for the predictor
 
+COUNTED_RESOURCES = ("graph_captures", "graph_evictions")  # of those that `ReportsResources` tells, these only grow
+
 Audio = NDArray[np.float32]
 Style = NDArray[np.float32]
 
@@ -114,6 +116,15 @@ class HasConditions(Protocol):
 
 
 @runtime_checkable
+class Closable(Protocol):
+    """An engine that has more to do than to be forgotten before its memory is free."""
+
+    def close(self) -> None:
+        """Free what it holds. No other call may follow, or be under way."""
+        ...
+
+
+@runtime_checkable
 class HasBackgroundWork(Protocol):
     """An engine that can do something for later calls while there are none."""
 
@@ -146,4 +157,16 @@ class ReportsResources(Protocol):
         """`graphs`, `graphs_pending`, `graph_captures`, `graph_evictions`; and in bytes `graph_bytes`, `device_bytes`,
         `device_reserved_bytes`, `pinned_bytes`. Cheap, and may be called from any thread.
         """
+        ...
+
+
+class Reloadable(Protocol):
+    """A model whose engines can be given up and made anew. Both calls block."""
+
+    def unload(self) -> None:
+        """Free the memory of the engines, which nobody else may refer to any more."""
+        ...
+
+    def load(self) -> Sequence[Engine]:
+        """Engines for the same devices, ready to speak. Takes seconds."""
         ...

@@ -46,7 +46,7 @@ class RemoteQueue(SpeechQueue):
         self._path = path
         self._numbers = itertools.count(1)
         self._link: EngineConnection | None = None
-        self._status: dict[str, Any] = {"ready": False, "devices": {}, "real_time_factor": None}
+        self._status: dict[str, Any] = {"ready": False, "devices": {}, "real_time_factor": None, "model": {}}
         self._state: dict[str, Any] = {}  # as it was last told
         self.condition = Condition(Reason.ENGINE)
         self.publish: Callable[[], object] = lambda: None  # shows on the board what is true now
@@ -86,6 +86,11 @@ class RemoteQueue(SpeechQueue):
     def device_states(self) -> dict[str, str]:
         devices: dict[str, str] = self._status["devices"]
         return devices if self._link and not self._link.silent else dict.fromkeys(devices, "lost")
+
+    def model_state(self) -> dict[str, Any]:
+        """As it was last told, but an engine process that has ended has no model."""
+        model: dict[str, Any] = self._status["model"]
+        return model if self._link else model | {"state": "unloaded"}
 
     async def state(self) -> dict[str, Any]:
         try:

@@ -116,6 +116,7 @@ class LinkServer:
             "ready": self.queue.ready,
             "devices": self.queue.device_states(),
             "real_time_factor": self.queue.real_time_factor(),
+            "model": self.queue.model_state(),
         }
 
 
@@ -239,6 +240,7 @@ class FrontConnection(Connection):
         self.send(wire.document(Kind.STATE, number, self._server.queue.snapshot()))
 
     def _refresh(self, _body: bytes) -> None:
+        self._server.tell_status()
         for connection in self._server.connections - {self}:
             connection.send(wire.named(Kind.REFRESH, 0))
         self._server.publish()

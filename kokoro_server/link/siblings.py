@@ -128,7 +128,7 @@ class Publisher:
     """
 
     def __init__(self, slot: Slot, metrics: Metrics, more: Callable[[], dict[str, Any]] = dict) -> None:
-        self.conditions: Iterable[Condition] = ()
+        self.conditions: Callable[[], Iterable[Condition]] = tuple
         self._slot = slot
         self._metrics = metrics
         self._more = more
@@ -143,7 +143,7 @@ class Publisher:
     def publish(self) -> None:
         conditions = [
             {"reason": each.reason, "message": each.message, "since": each.since}
-            for each in degraded.current(self.conditions)
+            for each in degraded.current(self.conditions())
         ]
         document = {
             "metrics": self._metrics.families(),

@@ -23,6 +23,7 @@ from kokoro_server.config import Settings
 from kokoro_server.errors import KokoroError
 from kokoro_server.event_loop import run_on_loop
 from kokoro_server.link.board import Board
+from kokoro_server.listening import Listeners
 
 LOADER = "kokoro_server.engine.loader:load"
 ORPHAN_GRACE = 15.0  # seconds that a process without a supervisor gets to end by itself
@@ -33,6 +34,7 @@ def main() -> int:
     parser.add_argument("role", choices=("engine", "front"))
     parser.add_argument("--board", type=int, required=True, help="descriptor of the board")
     parser.add_argument("--listener", type=int, help="descriptor of the socket that fronts listen on")
+    parser.add_argument("--wyoming", type=int, help="descriptor of the socket for Wyoming that fronts listen on")
     parser.add_argument("--link", type=Path, required=True, help="path of the engine process's socket")
     parser.add_argument("--load", default=LOADER, help="what loads the model")
     options = parser.parse_args()
@@ -62,9 +64,10 @@ def _run_front(settings: Settings, options: argparse.Namespace, report: TextIO) 
     number = int(line)
     logs.configure(settings.log_level, f"front-{number + 1}")
     _exit_with_supervisor()
-    listener = socket.socket(fileno=options.listener)
+    wyoming = None if options.wyoming is None else socket.socket(fileno=options.wyoming)
+    listeners = Listeners(socket.socket(fileno=options.listener), wyoming)
     told = partial(_tell, report, {"ready": True})
-    run_on_loop(front.serve(settings, number, Board(options.board), options.link, listener, told))
+    run_on_loop(front.serve(settings, number, Board(options.board), options.link, listeners, told))
 
 
 def _run_engine(settings: Settings, options: argparse.Namespace, report: TextIO) -> None:

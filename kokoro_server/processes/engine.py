@@ -52,11 +52,12 @@ async def serve(
         return
     model = loading.result()
     metrics = Metrics()
-    queue = BatchQueue(model.engines, BatchingOptions.of(settings), metrics=metrics, on_fatal=device_lost)
+    options = BatchingOptions.of(settings)
+    queue = BatchQueue(model.engines, options, model=model.reloadable, metrics=metrics, on_fatal=device_lost)
     await queue.start()
-    metrics.watch_conditions(model.conditions)
+    metrics.watch_conditions(lambda: model.conditions)
     publisher = Publisher(board.slots[ENGINE], metrics)
-    publisher.conditions = model.conditions
+    publisher.conditions = lambda: model.conditions
     limits = Limits(settings.rate_limit, settings.max_concurrent_requests)
     link = LinkServer(queue, limits, _facts(model, queue), publish=publisher.publish)
     freeze_heap()

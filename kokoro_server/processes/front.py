@@ -25,6 +25,7 @@ from kokoro_server.link.board import FIRST_FRONT, Board
 from kokoro_server.link.client import RemoteQueue, SharedLimits
 from kokoro_server.link.siblings import BoardSiblings, Publisher, SharedG2P
 from kokoro_server.link.wire import Kind
+from kokoro_server.listening import Listeners
 from kokoro_server.metrics import Metrics
 from kokoro_server.parts import Parts
 from kokoro_server.processes.acceptor import Acceptor
@@ -71,7 +72,7 @@ class Front:
             await self.queue.start()
             model = self._model(self.queue.facts)
             async with assembled(self._settings, model, self.queue, g2p, metrics) as parts:
-                publisher.conditions = parts.conditions
+                publisher.conditions = lambda: parts.conditions
                 self.queue.publish = publisher.publish
                 publishing = asyncio.create_task(publisher.run())
                 try:
@@ -143,14 +144,18 @@ class FrontServer(serving.Server):
 
 
 async def serve(
-    settings: Settings, number: int, board: Board, path: Path, listener: socket.socket, on_ready: Callable[[], None]
+    settings: Settings, number: int, board: Board, path: Path, listeners: Listeners, on_ready: Callable[[], None]
 ) -> None:
     """Answer requests until a signal."""
     fronts = len(board.slots) - FIRST_FRONT
-    settings = settings.model_copy(update={"max_aac_encoders": share(settings.max_aac_encoders, number, fronts)})
+    own = {
+        "max_aac_encoders": share(settings.max_aac_encoders, number, fronts),
+        "wyoming_zeroconf": settings.wyoming_zeroconf and number == 0,  # one announces what all of them serve
+    }
+    settings = settings.model_copy(update=own)
     front = Front(settings, number, board, path)
     app = create_app(settings, front=front)
-    await serving.serve(app, settings, partial(FrontServer, siblings=front.siblings, on_ready=on_ready), listener)
+    await serving.serve(app, settings, partial(FrontServer, siblings=front.siblings, on_ready=on_ready), listeners)
 
 
 def share(limit: int, number: int, fronts: int) -> int:

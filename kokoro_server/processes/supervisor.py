@@ -9,7 +9,7 @@ import signal
 import socket
 import tempfile
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, closing
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from kokoro_server.config import Settings
 from kokoro_server.errors import ConfigError, EngineUnavailable, KokoroError, SetupError
 from kokoro_server.link.board import ENGINE, FIRST_FRONT, SUPERVISOR, Board
-from kokoro_server.listening import SHUTDOWN_GRACE, SIGNALS, listen_socket, log_ready
+from kokoro_server.listening import SHUTDOWN_GRACE, SIGNALS, Listeners, listen, log_ready, log_wyoming
 from kokoro_server.processes.launch import Spare, launch
 from kokoro_server.processes.worker import Worker
 
@@ -52,10 +52,10 @@ class Supervisor:
         for number in SIGNALS:
             loop.add_signal_handler(number, self._on_signal, number)
         with (
-            listen_socket(self._settings) as listener,
+            closing(listen(self._settings)) as listeners,
             _socket_folder() as folder,
         ):
-            async with self._running(listener, Path(folder) / "engine"):
+            async with self._running(listeners, Path(folder) / "engine"):
                 await self._stop.wait()
                 log.info("stopping")
                 for worker in self._workers:
@@ -64,13 +64,16 @@ class Supervisor:
             raise self._failure
 
     @asynccontextmanager
-    async def _running(self, listener: socket.socket, link: Path) -> AsyncIterator[None]:
+    async def _running(self, listeners: Listeners, link: Path) -> AsyncIterator[None]:
         board = Board.create(FIRST_FRONT + self._fronts_wanted)
         arguments = ("--board", str(board.fd), "--link", str(link))
         launch_engine = partial(launch, "engine", (*arguments, "--load", self._load), (board.fd,), self._settings)
-        listening = ("--listener", str(listener.fileno()))
-        shared = (board.fd, listener.fileno())
-        spare = Spare(partial(launch, "front", (*arguments, *listening), shared, self._settings))
+        listening = ["--listener", str(listeners.http.fileno())]
+        shared = [board.fd, listeners.http.fileno()]
+        if listeners.wyoming:
+            listening += ["--wyoming", str(listeners.wyoming.fileno())]
+            shared.append(listeners.wyoming.fileno())
+        spare = Spare(partial(launch, "front", (*arguments, *listening), tuple(shared), self._settings))
         async with AsyncExitStack() as stack:
             stack.callback(board.close)
             engine = Worker("engine", launch_engine, board.slots[ENGINE], on_hopeless=self._give_up)
@@ -84,7 +87,7 @@ class Supervisor:
             for number in range(self._fronts_wanted):
                 slot = board.slots[FIRST_FRONT + number]
                 self._workers.append(Worker(f"front-{number + 1}", spare.launch, slot, number=number))
-            stack.callback(listener.close)  # when the fronts have ended: who connects then would wait in vain
+            stack.callback(listeners.close)  # when the fronts have ended: who connects then would wait in vain
             stack.push_async_callback(_stop_all, self._workers[1:])
             publishing = asyncio.create_task(self._publish(board, g2p))
             stack.callback(publishing.cancel)
@@ -92,7 +95,9 @@ class Supervisor:
                 for front in self._workers[1:]:
                     front.launch = spare.take
                 spare.fill()
-                log_ready(listener)
+                if listeners.wyoming:
+                    log_wyoming(listeners.wyoming)
+                log_ready(listeners.http)
             yield
 
     async def _start(self, g2p: G2PChild | None) -> bool:

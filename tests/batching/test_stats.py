@@ -14,7 +14,7 @@ from kokoro_server.metrics import Metrics
 
 async def test_the_fixed_keys_are_there(start):
     snapshot = (await start()).snapshot()
-    assert {"batching_enabled", "status", "queue_status", "devices", "performance", "config"} == set(snapshot)
+    assert {"batching_enabled", "status", "model", "queue_status", "devices", "performance", "config"} == set(snapshot)
     assert {"current_size", "worker_running"} <= set(snapshot["queue_status"])
     assert {"total_batches", "total_requests", "avg_batch_size"} <= set(snapshot["performance"])
     assert {"max_batch_size", "max_wait_ms", "min_wait_ms"} <= set(snapshot["config"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import weakref
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from kokoro_server.assets.library import Assets
 from kokoro_server.config import Settings
 from kokoro_server.degraded import Condition, Reason
 from kokoro_server.engine import backends, loader
+from kokoro_server.errors import AssetError
 from tests import tiny, tiny_model
 
 
@@ -25,12 +27,11 @@ def machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
     def described(precision: WeightPrecision, engine: Any = None) -> list[dict[str, Any]]:
         attempts: list[dict[str, Any]] = []
         assets = Assets(tmp_path / "weights", tiny.write_voices(tmp_path), precision, "pypi", "0" * 64)
-        engine = engine or tiny_model.torch_engine()
         monkeypatch.setattr(backends, "choose", lambda _settings: "torch")
         monkeypatch.setattr(backends, "unused_gpu", lambda *_: None)
         monkeypatch.setattr(library, "improve", lambda *_, **options: attempts.append(options))
         monkeypatch.setattr(library, "ensure", lambda *_: assets)
-        monkeypatch.setattr(loader, "_torch_engines", lambda *_: [engine])
+        monkeypatch.setattr(loader, "_torch_engines", lambda *_: [engine or tiny_model.torch_engine()])
         return attempts
 
     return described
@@ -63,11 +64,48 @@ def test_full_precision_is_fine(machine: Any) -> None:
 def test_what_an_engine_says_and_a_gpu_that_is_not_used_are_passed_on(
     machine: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    machine("fp32", worse_engine())
+    monkeypatch.setattr(backends, "unused_gpu", lambda *_: "install torch")
+    found = {each.reason: each.message for each in degraded.current(loader.load(Settings()).conditions)}
+    assert found == {Reason.GPU_KERNELS: "slow", Reason.GPU_UNUSED: "install torch"}
+
+
+def test_an_unloaded_model_can_be_loaded_again(machine: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    machine("fp32")
+    (tmp_path / "weights").touch()
+    model = loader.load(Settings())
+    alive = weakref.ref(model.engines[0])
+    monkeypatch.setattr(loader, "_torch_engines", lambda *_: [worse_engine()])
+    model.unload()
+    assert alive() is None
+    assert model.devices == ("cpu",)
+    monkeypatch.setattr(library, "ensure", lambda *_: pytest.fail("the weights are there"))
+    assert len(model.load()) == 1
+    assert [each.reason for each in degraded.current(model.conditions)] == [Reason.GPU_KERNELS]
+    model.unload()
+    (tmp_path / "weights").unlink()
+    monkeypatch.setattr(library, "ensure", _raise)
+    with pytest.raises(AssetError):
+        model.load()
+    assert {each.reason for each in degraded.current(model.conditions)} == {Reason.GPU_KERNELS, Reason.MODEL}
+
+
+def test_sessions_and_weights_of_a_cpu_are_freed(tmp_path: Path) -> None:
+    model = tiny.load(tmp_path, backend="onnx")
+    [engine] = model.engines
+    freed = [weakref.ref(each) for each in (engine._text, engine._decode)]  # type: ignore[attr-defined]
+    del engine
+    model.unload()
+    assert [each() for each in freed] == [None, None]
+
+
+def worse_engine() -> Any:
     engine = tiny_model.torch_engine()
     slow = Condition(Reason.GPU_KERNELS)
     slow.set("slow")
     engine.conditions = (slow,)
-    machine("fp32", engine)
-    monkeypatch.setattr(backends, "unused_gpu", lambda *_: "install torch")
-    found = {each.reason: each.message for each in degraded.current(loader.load(Settings()).conditions)}
-    assert found == {Reason.GPU_KERNELS: "slow", Reason.GPU_UNUSED: "install torch"}
+    return engine
+
+
+def _raise(*_: object) -> None:
+    raise AssetError("no source could be reached")

@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 import threading
+from functools import partial
 
 import pytest
 
@@ -133,7 +134,7 @@ def test_of_a_process_that_ended_only_what_it_counted_is_shown(board: Board) -> 
     broken = Condition(Reason.GPU_MEMORY)
     broken.set("little is free")
     publisher = Publisher(board.slots[ENGINE], metrics)
-    publisher.conditions = [broken]
+    publisher.conditions = lambda: [broken]
     publisher.publish()
     board.slots[ENGINE].cells[Cell.STREAMS] = 5
     retire(board.slots[ENGINE])
@@ -154,8 +155,8 @@ def test_one_scrape_shows_the_sum_of_all(board: Board) -> None:
         broken = Condition(Reason.LEXICON)
         if number:
             broken.set("cannot be read")
-        publisher.conditions = [broken]
-        metrics.watch_conditions([broken])
+        publisher.conditions = partial(list, [broken])
+        metrics.watch_conditions(publisher.conditions)
         publisher.publish()
     seen = BoardSiblings(board, FIRST_FRONT)
     text = fronts[0].render(seen.metrics()).decode()

@@ -9,6 +9,7 @@ import random
 import socket
 from collections.abc import AsyncIterator, Callable
 from contextlib import aclosing
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -22,7 +23,8 @@ from kokoro_server.link import client
 from kokoro_server.link.arena import Arena
 from kokoro_server.link.client import RemoteQueue, SharedLimits
 from kokoro_server.link.server import LinkServer
-from tests.batching.doubles import EchoEngine, make_result, make_row, name_of, names
+from tests.batching.doubles import EchoEngine, make_engines, make_result, make_row, name_of, names
+from tests.batching.test_residency import EchoModel
 
 OPTIONS = BatchingOptions(max_queue_size=6)
 PATIENCE = 10.0
@@ -43,8 +45,10 @@ class Pair:
         self.fronts: list[RemoteQueue] = []
         self.arena_bytes = 2**24
 
-    async def start_engine(self, limits: Limits | None = None) -> None:
-        self.queue = BatchQueue([self.engine], OPTIONS)
+    async def start_engine(self, limits: Limits | None = None, model: EchoModel | None = None) -> None:
+        """A `model` is unloaded as soon as it is idle."""
+        engines, options = (model.engines, replace(OPTIONS, idle_unload=0.05)) if model else ([self.engine], OPTIONS)
+        self.queue = BatchQueue(engines, options, model=model)
         await self.queue.start()
         facts = {"max_rows": self.queue.max_rows}
         self.server = LinkServer(self.queue, limits or Limits(0, 0), facts, arena=Arena(self.arena_bytes))
@@ -428,3 +432,21 @@ async def test_blocks_of_a_link_that_ended_hold_no_other_audio_yet(pair: Pair) -
     pair.server.arena.put = lambda result: places.append(put(result)) or places[-1]  # type: ignore[method-assign,func-returns-value]
     await two.submit(make_row(2), voice="af_heart")
     assert block not in places
+
+
+async def test_a_front_waits_for_a_model_that_was_unloaded(pair: Pair) -> None:
+    await pair.stop_engine()
+    model = EchoModel(lambda: make_engines(1))
+    await pair.start_engine(model=model)
+    front = await pair.front()
+    await until(lambda: front.model_state()["state"] == "unloaded")
+    assert front.ready
+    model.gate.clear()
+    async with front.admission():
+        outcome = asyncio.create_task(front.submit(make_row(7), voice="af_heart"))
+        await until(lambda: front.model_state()["state"] == "loading")
+    assert front.ready
+    model.gate.set()
+    assert names([await outcome]) == [7]
+    assert (await front.state())["model"]["loads"] == 1
+    await until(lambda: front.model_state()["unloads"] == 2)

@@ -16,6 +16,8 @@ from typing import Any
 import httpx
 import numpy as np
 import pytest
+from wyoming.client import AsyncClient
+from wyoming.info import Describe, Info
 
 from tests import servers
 from tests.audio_files import decode
@@ -28,7 +30,8 @@ OK = 'tts_requests_total{endpoint="/tts",outcome="ok"}'
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    with running(TINY, tmp_path_factory.mktemp("fronts") / "log", **FORM) as server:
+    log = tmp_path_factory.mktemp("fronts") / "log"
+    with running(TINY, log, **FORM, WYOMING_PORT=str(servers.free_port())) as server:
         yield server
 
 
@@ -128,6 +131,22 @@ def test_a_front_that_is_killed_costs_its_own_connections_alone(server: Server) 
     assert {say(server, "Hello again.").status_code for _ in range(6)} == {200}
     assert metric(server, OK) >= counted
     assert {each["restarts"] for each in health(server)["processes"] if each["name"] == "front-1"} == {1}
+
+
+def test_wyoming_outlives_any_front(server: Server) -> None:
+    async def describe() -> bool:
+        async with AsyncClient.from_uri(server.wyoming, read_timeout=PATIENCE) as client:
+            await client.write_event(Describe().event())
+            event = await client.read_event()
+            return event is not None and Info.is_type(event.type)
+
+    for name in ("front-1", "front-2"):
+        assert asyncio.run(describe())
+        doomed = pids(server)[name]
+        os.kill(doomed, signal.SIGKILL)
+        assert gone_within(doomed, PATIENCE)
+        assert asyncio.run(describe())
+        until(lambda name=name, doomed=doomed: pids(server)[name] not in (doomed, None))  # type: ignore[misc]
 
 
 def test_when_the_engine_is_killed_the_fronts_live_on(server: Server) -> None:
@@ -254,3 +273,21 @@ def test_what_is_missing_is_told_in_one_line(tmp_path: Path, setting: str) -> No
     lines = (tmp_path / "log").read_text()
     assert len([line for line in lines.splitlines() if "no such file" in line]) == 1
     assert "Traceback" not in lines
+
+
+@pytest.mark.slow
+def test_the_engine_process_unloads_the_model_and_no_front_minds(tmp_path: Path) -> None:
+    environ = FORM | {"KOKORO_IDLE_UNLOAD_S": "0.3", "KOKORO_DEVICES": "0,1"}
+    with running(TINY, tmp_path / "log", **environ) as server:
+        before = say(server, "Before it is unloaded.")
+        until(lambda: health(server)["model"]["state"] == "unloaded")
+        assert httpx.get(f"{server.url}/health/ready", timeout=30).status_code == 200
+        assert metric(server, "tts_model_loaded") == 0
+        with concurrent.futures.ThreadPoolExecutor(8) as pool:
+            answers = list(pool.map(lambda number: say(server, f"Text number {number}."), range(8)))
+        assert {answer.status_code for answer in (before, *answers)} == {200}
+        assert health(server)["model"]["loads"] >= 1
+        assert metric(server, 'tts_model_changes_total{change="failed_load"}') == 0
+        assert not [each for each in health(server)["degraded"] if each["name"] in ("engine", "model")]
+        until(lambda: health(server)["model"]["state"] == "unloaded")
+        assert server.stop() == 0

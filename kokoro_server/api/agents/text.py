@@ -56,15 +56,15 @@ class AgentText:
 
     async def append(self, text: str) -> None:
         """Raises TextTooLong, having taken nothing, if too much waits."""
-        if self.waiting + len(text) > self._max_text:
-            raise TextTooLong(
-                f"{self.waiting} characters wait to be spoken and {len(text)} were to be added; at most "
-                f"{self._max_text} may wait (MAX_TEXT_LENGTH)",
-                field="text",
-            )
+        self._check_room(text)
         for start in range(0, len(text), APPENDED_AT_ONCE):
             self._say(await self._sentences(text[start : start + APPENDED_AT_ONCE]))
             await asyncio.sleep(0)
+
+    def say(self, text: str) -> None:
+        """Speak a text that is whole, and cut as that of `/tts/stream`. Raises TextTooLong if too much waits."""
+        self._check_room(text)
+        self._say([text])
 
     async def end_sentence(self) -> None:
         """What was appended so far is whole: speak all of it."""
@@ -79,6 +79,14 @@ class AgentText:
         """Drop everything that is not yet sent. Returns the ids of the sentences that were not sent to their end."""
         self._buffer = SentenceBuffer(self._buffer.language, self._buffer.options)
         return await self._session.cancel()
+
+    def _check_room(self, text: str) -> None:
+        if self.waiting + len(text) > self._max_text:
+            raise TextTooLong(
+                f"{self.waiting} characters wait to be spoken and {len(text)} were to be added; at most "
+                f"{self._max_text} may wait (MAX_TEXT_LENGTH)",
+                field="text",
+            )
 
     async def _sentences(self, text: str) -> list[str]:
         if len(self._buffer) + len(text) <= APPENDED_ON_THE_LOOP:

@@ -96,7 +96,7 @@ class Guard:
 
     async def _identify(self, scope: Scope, headers: Mapping[bytes, bytes]) -> str:
         """Whom the request is counted for."""
-        address = ADDRESS + _network(scope["client"][0]) if scope.get("client") else "-"
+        address = caller_at(scope["client"][0]) if scope.get("client") else "-"
         key = take_key(scope, headers)
         if not self._keys:
             return address
@@ -126,6 +126,11 @@ class Guard:
 def _is_limited(scope: Scope) -> bool:
     """What makes speech: the page alone asks for other things every second."""
     return scope["type"] == "websocket" or bool(scope["method"] == "POST")
+
+
+def caller_at(address: str) -> str:
+    """Whom a request without a key is counted for."""
+    return ADDRESS + _network(address)
 
 
 @lru_cache(4096)

@@ -14,6 +14,7 @@ from kokoro_server.engine.voices import VoiceInfo
 from kokoro_server.errors import Forbidden, KokoroError
 from kokoro_server.g2p import languages
 from kokoro_server.own_voices import OwnVoices
+from kokoro_server.parts import Parts
 
 router = APIRouter(tags=["voices"])
 
@@ -31,19 +32,15 @@ ERRORS: dict[int | str, dict[str, Any]] = {
 @router.get("/voices")
 async def voices(request: Request) -> Voices:
     """Every voice, by name. One that is not `installed` speaks phonemes, and text of other languages."""
-    book = get_parts(request).model.voices
-    await book.refresh()
-    absent = await absent_languages(request)
-    now = book.now
-    return Voices(voices=[_voice(info, absent) for info in map(now.info, now.names())])
+    return await list_voices(get_parts(request))
 
 
 @router.post("/voices", status_code=201, responses={status: ERRORS[status] for status in (400, 403, 409, 422, 503)})
 async def define(body: VoiceDefinition, request: Request) -> Voice:
     """Name a blend, or another voice, in place of one of that name. It is kept in the file of VOICES_PATH."""
     await _own_voices(request).define(body.name, body.fields())
-    info = get_parts(request).model.voices.info(body.name)
-    return _voice(info, await absent_languages(request))
+    parts = get_parts(request)
+    return _voice(parts.model.voices.info(body.name), await absent_languages(parts))
 
 
 @router.delete(
@@ -58,10 +55,19 @@ async def remove(name: Annotated[str, Path(description="Of a named blend.")], re
     return Response(status_code=204)
 
 
-async def absent_languages(request: Request) -> set[str]:
+async def list_voices(parts: Parts, seconds: float = G2P_ANSWER) -> Voices:
+    """`seconds`: to wait for the G2P service."""
+    book = parts.model.voices
+    await book.refresh()
+    absent = await absent_languages(parts, seconds)
+    now = book.now
+    return Voices(voices=[_voice(info, absent) for info in map(now.info, now.names())])
+
+
+async def absent_languages(parts: Parts, seconds: float = G2P_ANSWER) -> set[str]:
     """The languages that text cannot be read in, as they are not installed. None, if the G2P service is down."""
     try:
-        return await asyncio.wait_for(get_parts(request).g2p.not_installed(), G2P_ANSWER)
+        return await asyncio.wait_for(parts.g2p.not_installed(), seconds)
     except (KokoroError, TimeoutError):
         return set()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib.util
 import logging
 import os
@@ -125,7 +126,7 @@ def _fused_stages(folder: Path, threads: int, graphs: Sequence[GraphStage], cond
 def _compiled(folder: Path, threads: int) -> list[Stage]:
     from kokoro_server.engine.cpu.fused.stage import FusedStage, Team
 
-    compiled, team = _kernels(_kernel_cache(folder)), Team(threads)
+    compiled, team = _shared_kernels(_kernel_cache(folder)), Team(threads)
     weights, slopes = fused_weights.load(folder / fused_weights.FILE)
     return [FusedStage(number, weights, slope, compiled, team) for number, slope in enumerate(slopes)]
 
@@ -138,6 +139,12 @@ def _kernel_cache(folder: Path) -> Path | None:
     except OSError:
         return None
     return cache if os.access(cache, os.W_OK) else None
+
+
+@functools.cache
+def _shared_kernels(cache: Path | None) -> Any:
+    """Those of all engines, also of a model that is loaded again: nothing frees what numba has compiled."""
+    return _kernels(cache)
 
 
 def _kernels(cache: Path | None) -> Any:

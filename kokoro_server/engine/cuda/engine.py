@@ -212,6 +212,21 @@ class CudaEngine(TorchEngine):
             torch.cuda.empty_cache()
             self._backlog.add([*self._shapes.first(), *self._shapes.common()])
 
+    def close(self) -> None:
+        """`protocol.Closable`: free its memory on the device and what is pinned on the host.
+
+        Graphs go first: what they were captured with must not be freed while they could run. Then it is torch that has
+        the memory, and `memory.release` gives it back.
+        """
+        with self._io_lock, self._on_stream():
+            self._stream.synchronize()
+            self._copy_stream.synchronize()
+            self._backlog.clear()
+            self._graphs.clear()
+            self._pinned.close()
+        self._audio_views.clear()
+        del self._audio, self._io, self._for_prosody, self._for_decoder, self._copy_done, self._activity, self.model
+
     def _run(self, rows: Sequence[Row]) -> list[Result]:
         parts = split_by_length([len(row.tokens) for row in rows], ROWS, PASS_OVERHEAD_TOKENS)
         results: dict[int, Result] = {}

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import torch
 
+from kokoro_server.engine.cuda import pinned_buffers
 from kokoro_server.engine.sticky import sticky_error
 from kokoro_server.errors import SetupError
 
@@ -54,6 +55,14 @@ def plan(device: torch.device, fraction: float, engines: int) -> MemoryPlan:
     free += torch.cuda.memory_reserved(device)  # an earlier engine of this process has taken that from the same share
     most = total * fraction
     return MemoryPlan(str(device), total, free, min(most, free - OUTSIDE_BYTES) / engines, most / engines)
+
+
+def release(device: torch.device) -> None:
+    """Give back what torch keeps for later: workspaces of cuBLAS, and freed memory of the device and of the host."""
+    with torch.cuda.device(device):  # else CUDA would set up the first device, which may be another's
+        torch._C._cuda_clearCublasWorkspaces()
+        torch.cuda.empty_cache()
+        pinned_buffers.empty_cache()
 
 
 @contextmanager

@@ -15,6 +15,7 @@ from torch import Tensor
 SMALLEST = 1 << 20  # samples
 SAMPLE_BYTES = 4
 LIMIT_BYTES = 2 * 2**30
+LEFT_BEHIND: deque[tuple[float, Tensor]] = deque()  # by buffers that were closed while somebody looked at them
 IDLE_SECONDS = 15.0  # after which a buffer that was not needed is given back: as many stay as a crowd needs at once
 
 
@@ -52,6 +53,7 @@ class PinnedBuffers:
         self._allocate = allocate
         self._empty_cache = empty_cache
         self._now = now
+        self._closed = False
         self._freed = False  # whether torch has got a buffer back that it may still keep
         # By size: when each was last in use, and the buffer, the latest last. That is taken first, so that those which
         # a crowd left behind grow old at the other end.
@@ -69,6 +71,12 @@ class PinnedBuffers:
         view: NDArray[np.float32] = buffer.numpy()
         weakref.finalize(view, self._release, free, whole)
         return buffer, view
+
+    def close(self) -> None:
+        """Give torch back all that is free. What is still looked at follows when any other buffers are acquired."""
+        self._closed = True
+        self._free.clear()
+        self.bytes = 0
 
     def _new(self, size: int) -> Tensor | None:
         """A new buffer, if need be in the place of others that are free; None if there is no room for it."""
@@ -92,7 +100,8 @@ class PinnedBuffers:
         self._freed = True
 
     def _release(self, free: deque[tuple[float, Tensor]], whole: Tensor) -> None:
-        free.append((self._now(), whole))  # in any thread: it must not free anything
+        # In any thread: it must not free anything.
+        (LEFT_BEHIND if self._closed else free).append((self._now(), whole))
 
     def _trim(self) -> None:
         """Give torch back what has not been used for some time, and the system what torch got the time before.
@@ -102,6 +111,9 @@ class PinnedBuffers:
         if self._freed:
             self._empty_cache()
             self._freed = False
+        if LEFT_BEHIND:
+            LEFT_BEHIND.clear()
+            self._freed = True
         before = self._now() - IDLE_SECONDS
         for free in self._free.values():
             while free and free[0][0] < before:

@@ -8,7 +8,7 @@ import threading
 import pytest
 import torch
 
-from kokoro_server.engine.cuda.pinned_buffers import IDLE_SECONDS, SMALLEST, PinnedBuffers
+from kokoro_server.engine.cuda.pinned_buffers import IDLE_SECONDS, LEFT_BEHIND, SMALLEST, PinnedBuffers
 
 
 class Host:
@@ -128,3 +128,27 @@ def test_what_is_given_back_does_not_count(host: Host) -> None:
     host.now += IDLE_SECONDS + 1
     buffers.acquire(4, SMALLEST)
     assert buffers.bytes == 4 * BLOCK_BYTES
+
+
+def test_what_is_closed_keeps_nothing_but_what_is_looked_at(host: Host) -> None:
+    buffers = host.buffers()
+    first, second = (buffers.acquire(2, 300)[1] for _ in range(2))
+    del first
+    gc.collect()
+    assert kept(buffers) == 1
+    buffers.close()
+    assert kept(buffers) == buffers.bytes == 0
+    second[0, 0] = 7.0
+    assert second[0, 0] == 7.0
+    thread = threading.Thread(target=lambda view: None, args=(second,))
+    del second
+    thread.start()
+    thread.join()
+    del thread
+    gc.collect()
+    assert len(LEFT_BEHIND) == 1  # not freed by whichever thread looked last
+    others = host.buffers()
+    others.acquire(1, 10)
+    assert len(LEFT_BEHIND) == 0
+    others.acquire(1, 10)
+    assert host.emptied == 1

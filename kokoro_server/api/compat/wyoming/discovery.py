@@ -1,0 +1,62 @@
+"""Announces the port in the local network by zeroconf (mDNS), so that Home Assistant offers it by itself."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from ipaddress import ip_address
+
+from zeroconf import Error
+from zeroconf.asyncio import AsyncServiceInfo, AsyncZeroconf
+
+log = logging.getLogger(__name__)
+
+SERVICE = "_wyoming._tcp.local."
+MDNS_ADDRESS = ("224.0.0.251", 5353)
+
+
+@asynccontextmanager
+async def announced(listener: socket.socket) -> AsyncIterator[None]:
+    """Announce it meanwhile. Where that is not possible the log says so, and nothing else."""
+    announcing = asyncio.create_task(_announce(listener))
+    try:
+        yield
+    finally:
+        announcing.cancel()
+        await asyncio.wait({announcing})
+
+
+async def _announce(listener: socket.socket) -> None:
+    """Until it is cancelled, and then take it back."""
+    try:
+        service = _service(listener)
+        network = AsyncZeroconf()
+    except OSError as error:
+        log.warning("not announced by zeroconf error=%s", error)
+        return
+    try:
+        await network.async_register_service(service)
+        log.info("announced by zeroconf name=%s addresses=%s", service.name, service.parsed_addresses())
+        await asyncio.Event().wait()
+    except (Error, OSError) as error:
+        log.warning("not announced by zeroconf name=%s error=%r", service.name, error)
+    finally:
+        with suppress(Error, OSError):
+            await network.async_close()  # tells others that the service has gone
+
+
+def _service(listener: socket.socket) -> AsyncServiceInfo:
+    host, port = listener.getsockname()[:2]
+    address = _own_address() if ip_address(host).is_unspecified else host
+    name = f"kokoro-server-{socket.gethostname().partition('.')[0]}"[:63]  # what a label may have
+    return AsyncServiceInfo(SERVICE, f"{name}.{SERVICE}", port=port, parsed_addresses=[address])
+
+
+def _own_address() -> str:
+    """The address by which the local network knows this machine. Nothing is sent to find it out."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        probe.connect(MDNS_ADDRESS)
+        return str(probe.getsockname()[0])

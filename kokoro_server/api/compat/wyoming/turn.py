@@ -1,0 +1,90 @@
+"""The audio that answers one text."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+from wyoming.audio import AudioChunk, AudioStart, AudioStop
+from wyoming.event import Eventable
+
+from kokoro_server.api.agents.session import Sentence
+from kokoro_server.api.agents.sockets import audio_parts
+from kokoro_server.api.compat.wyoming.wire import EventWriter
+from kokoro_server.audio.captions import Timing
+from kokoro_server.engine.protocol import SAMPLE_RATE
+from kokoro_server.errors import KokoroError, for_client
+from kokoro_server.metrics import Metrics
+
+WIDTH = 2  # bytes of a sample
+CHANNELS = 1
+
+
+class Turn:
+    """Listens to an AgentSession: sends one `audio-start`, audio as it is made, and one `audio-stop`.
+
+    A turn that fails has no `audio-stop`, so that what was sent of it does not pass for all of it.
+    """
+
+    def __init__(self, writer: EventWriter, metrics: Metrics) -> None:
+        self.has_all_text = False
+        self._writer = writer
+        self._metrics = metrics
+        self._created = time.perf_counter()
+        self._started = False
+        self._over = asyncio.Event()
+        self._error: Exception | None = None
+
+    async def wait(self) -> None:
+        """Returns at the end of the audio. Raises KokoroError if it failed, ConnectionError if the client has left."""
+        await self._over.wait()
+        if self._error:
+            raise self._error
+
+    def fail(self, error: Exception) -> None:
+        self._error = self._error or error
+        self._over.set()
+
+    async def on_start(self, sentence: Sentence) -> None:
+        pass
+
+    async def on_words(self, sentence: Sentence, words: tuple[Timing, ...], offset: float) -> None:
+        pass
+
+    async def on_audio(self, data: bytes, seconds: float) -> None:
+        if not self._started:
+            self._metrics.first_audio.observe(time.perf_counter() - self._created)
+        await self._start()
+        for part, _ in audio_parts(data, seconds):
+            await self._send(AudioChunk(rate=SAMPLE_RATE, width=WIDTH, channels=CHANNELS, audio=part))
+
+    async def on_done(self, sentence: Sentence, seconds: float, skipped: int) -> None:
+        pass
+
+    async def on_error(self, _sentence: Sentence, error: KokoroError) -> None:
+        self.fail(error)
+
+    async def on_flushed(self) -> None:
+        await self._start()  # where there was nothing to say
+        await self._send(AudioStop())
+        self._over.set()
+
+    async def on_end(self) -> None:
+        pass
+
+    async def on_failure(self) -> None:
+        self.fail(for_client(Exception()))
+
+    async def _start(self) -> None:
+        if not self._started:
+            self._started = True
+            await self._send(AudioStart(rate=SAMPLE_RATE, width=WIDTH, channels=CHANNELS))
+
+    async def _send(self, message: Eventable) -> None:
+        if self._over.is_set():  # it has failed, and nobody has stopped the session yet
+            return
+        try:
+            await self._writer.send(message)
+        except ConnectionError as error:
+            self.fail(error)
+            raise

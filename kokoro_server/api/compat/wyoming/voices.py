@@ -1,0 +1,70 @@
+"""What `describe` is answered with, and which of our voices a request means."""
+
+from __future__ import annotations
+
+from wyoming.info import Attribution, Info, TtsProgram, TtsVoice
+from wyoming.tts import SynthesizeVoice
+
+from kokoro_server import __version__
+from kokoro_server.api.agents.text import Manner
+from kokoro_server.api.schemas import DEFAULT_VOICE
+from kokoro_server.api.voices.endpoints import list_voices
+from kokoro_server.api.voices.schemas import Voice
+from kokoro_server.engine.voices import GRADES, VoiceBook
+from kokoro_server.errors import NotSupported, UnknownLanguage
+from kokoro_server.g2p import languages
+from kokoro_server.g2p.languages import Language
+from kokoro_server.parts import Parts
+
+G2P_ANSWER = 0.5  # seconds, to learn which languages are installed: Home Assistant waits one for the whole answer
+MODEL = Attribution(name="hexgrad", url="https://huggingface.co/hexgrad/Kokoro-82M")
+PLAIN_TEXT = "text"
+
+
+async def info(parts: Parts) -> Info:
+    """All voices. Home Assistant offers those that are installed, by their descriptions."""
+    listed = await list_voices(parts, G2P_ANSWER)
+    program = TtsProgram(
+        name="Kokoro",
+        attribution=MODEL,
+        installed=True,
+        description="Kokoro-82M, spoken by Kokoro Server",
+        version=__version__,
+        voices=[_voice(voice) for voice in listed.voices],
+        supports_synthesize_streaming=True,
+    )
+    return Info(tts=[program])
+
+
+def _voice(voice: Voice) -> TtsVoice:
+    grade = f", grade {voice.grade}" if voice.grade else ""
+    return TtsVoice(
+        name=voice.name,
+        attribution=MODEL,
+        installed=voice.installed,
+        description=f"{voice.title} ({voice.gender}{grade})",
+        version=None,
+        languages=[voice.language],
+    )
+
+
+def manner(voice: SynthesizeVoice | None, text_format: str | None, voices: VoiceBook) -> Manner:
+    """How to speak: by a voice's name, else by a language, else as we speak unasked. Raises KokoroError."""
+    if text_format not in (None, PLAIN_TEXT):
+        raise NotSupported(f"text_format {text_format[:40]!r} cannot be spoken; send plain text", field="text_format")
+    if voice is None:
+        return Manner()
+    if voice.speaker:
+        raise NotSupported(f"no voice here has speakers, such as {voice.speaker[:40]!r}", field="speaker")
+    if voice.name:
+        return Manner(voice=voices.canonical(voice.name))
+    return Manner(voice=_best_voice(languages.parse(voice.language), voices)) if voice.language else Manner()
+
+
+def _best_voice(language: Language, voices: VoiceBook) -> str:
+    now = voices.now
+    names = [name for name in now.names() if languages.of_voice(now.info(name).language) is language]
+    if not names:
+        raise UnknownLanguage(f"there is no voice for {language.code}", field="language")
+    # Grades are listed from the best one down.
+    return next(name for name in (DEFAULT_VOICE, *GRADES, *names) if name in names)

@@ -1,0 +1,195 @@
+"""Unloads the model when nothing has been spoken for some time, and loads it again for the next text."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import Any, Protocol
+
+from kokoro_server.batching.clock import Clock, Timer
+from kokoro_server.batching.thread import DeviceThread
+from kokoro_server.daemon_thread import in_daemon_thread
+from kokoro_server.engine.protocol import Engine, Reloadable
+from kokoro_server.engine.sticky import sticky_error
+from kokoro_server.metrics import Metrics
+
+logger = logging.getLogger(__name__)
+
+# Seconds that it may take to unload or to load the model. Ten are usual, but kernels may have to be compiled, or files
+# to be fetched. What takes longer hangs, and only a restart helps.
+TIMEOUT = 600.0
+
+
+class State(StrEnum):
+    """The names are part of the API."""
+
+    LOADED = "loaded"
+    UNLOADING = "unloading"
+    UNLOADED = "unloaded"
+    LOADING = "loading"
+
+
+class Engines(Protocol):
+    """`Devices`, as far as this concerns them."""
+
+    @property
+    def last_worked(self) -> float: ...
+
+    def attach(self, engines: Sequence[Engine]) -> None: ...
+
+    def detach(self) -> list[DeviceThread]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Hooks:
+    """What the queue knows and does."""
+
+    is_idle: Callable[[], bool]  # nothing is spoken, nothing waits, and no device is in trouble
+    loaded: Callable[[], object]
+    not_loaded: Callable[[], object]  # it could not be: who waits must be told
+    give_up: Callable[[str], object]  # only a new process helps, for this reason
+
+
+class Residency:
+    """Whether the model is in memory. Used on the event loop only; what takes long is done in a thread.
+
+    While it is not, devices take no batch, so that what arrives waits in the queue. What a device does in the
+    background counts as no work.
+    """
+
+    def __init__(
+        self,
+        model: Reloadable,
+        idle_seconds: float,
+        engines: Engines,
+        hooks: Hooks,
+        clock: Clock,
+        metrics: Metrics | None = None,
+    ) -> None:
+        self.state = State.LOADED
+        self._model = model
+        self._idle_seconds = idle_seconds
+        self._engines = engines
+        self._hooks = hooks
+        self._clock = clock
+        self._metrics = metrics
+        self._timer: Timer | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._wanted = False  # by a text that came while it was being unloaded
+        self._loaded_at = clock.now()
+        self._facts: dict[str, Any] = {"unloads": 0, "loads": 0, "failed_loads": 0}
+
+    @property
+    def loaded(self) -> bool:
+        return self.state is State.LOADED
+
+    def start(self) -> None:
+        self._look_at(self._clock.now() + self._idle_seconds)
+
+    def stop(self) -> None:
+        """What is under way in a thread ends by itself, and nobody waits for it."""
+        self._cancel_timer()
+        if self._task is not None:
+            self._task.cancel()
+
+    def want(self) -> None:
+        """A text is to be spoken, or is on its way."""
+        if self.state is State.UNLOADING:
+            self._wanted = True
+        elif self.state is State.UNLOADED:
+            self._begin(State.LOADING, self._load())
+
+    def snapshot(self) -> dict[str, Any]:
+        """For the health page; the keys are part of the API."""
+        return {"state": self.state.value, "unload_after_s": self._idle_seconds, **self._facts}
+
+    def _look_at(self, when: float) -> None:
+        self._cancel_timer()
+        self._timer = self._clock.call_at(when, self._look)
+
+    def _look(self) -> None:
+        now = self._clock.now()
+        worked = max(self._engines.last_worked, self._loaded_at) if self._hooks.is_idle() else now
+        if worked + self._idle_seconds > now:
+            self._look_at(worked + self._idle_seconds)
+        else:
+            self._begin(State.UNLOADING, self._unload(self._engines.detach()))
+
+    def _cancel_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _begin(self, state: State, change: Coroutine[Any, Any, None]) -> None:
+        self.state = state
+        self._cancel_timer()
+        self._timer = self._clock.call_at(self._clock.now() + TIMEOUT, self._hangs)
+        self._task = asyncio.get_running_loop().create_task(change, name="kokoro-residency")
+
+    def _hangs(self) -> None:
+        self._hooks.give_up(f"the model has been {self.state.value} for {TIMEOUT:g} s")
+
+    async def _unload(self, threads: Sequence[DeviceThread]) -> None:
+        await self._free(threads)
+        self._cancel_timer()
+        self.state = State.UNLOADED
+        self._count("unload")
+        logger.info("model unloaded idle_s=%g", self._idle_seconds)
+        wanted, self._wanted = self._wanted, False
+        if wanted:
+            self._begin(State.LOADING, self._load())
+
+    async def _free(self, threads: Sequence[DeviceThread]) -> None:
+        def free() -> None:
+            for thread in threads:
+                thread.join()  # it may be in a call of an engine
+            self._model.unload()
+
+        try:
+            await in_daemon_thread(free)
+        except Exception:  # if it matters, the next load fails
+            logger.exception("not all memory of the model could be freed")
+
+    async def _load(self) -> None:
+        started = self._clock.now()
+        try:
+            self._engines.attach(await in_daemon_thread(self._model.load))
+        except Exception as error:
+            logger.exception("the model could not be loaded again")
+            poisoned, failed = sticky_error(error) is not None, True
+        else:
+            poisoned = failed = False
+        if not failed:
+            self._has_loaded(self._clock.now() - started)
+        elif poisoned:
+            self._hooks.not_loaded()
+            self._hooks.give_up("the device failed while the model was loaded again")
+        else:
+            await self._has_failed()
+
+    def _has_loaded(self, seconds: float) -> None:
+        self.state, self._loaded_at = State.LOADED, self._clock.now()
+        self._count("load")
+        self._facts["last_load_s"] = round(seconds, 3)
+        if self._metrics is not None:
+            self._metrics.model_load_time.observe(seconds)
+        logger.info("model loaded seconds=%.1f", seconds)
+        self._hooks.loaded()
+        self._look_at(self._loaded_at + self._idle_seconds)
+
+    async def _has_failed(self) -> None:
+        await self._free(self._engines.detach())  # not beside the error, whose frames hold what had been loaded
+        self._cancel_timer()
+        self.state = State.UNLOADED
+        self._count("failed_load")
+        self._hooks.not_loaded()
+
+    def _count(self, what: str) -> None:
+        self._facts[f"{what}s"] += 1
+        self._facts[f"last_{what}"] = datetime.now(UTC).isoformat(timespec="seconds")
+        if self._metrics is not None:
+            self._metrics.model_changes.labels(what).inc()
