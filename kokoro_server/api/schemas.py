@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BaseModel, BeforeValidator, Field, WithJsonSchema, model_validator
 from pydantic_core import PydanticCustomError
 
-from kokoro_server.api.fields.script import LanguageCode, Pitch, ScriptFields, Speed, VoiceSpec, Volume
+from kokoro_server.api.fields.script import LANGUAGE, PITCH, SPEED, VOICE, VOLUME, ScriptFields
 from kokoro_server.api.fields.strict import MAX_FIELDS, StrictRequest
 from kokoro_server.audio.encode import Format, Output
 from kokoro_server.audio.render import Rendering
@@ -35,7 +35,7 @@ def _kinds(value: Any) -> Any:
 class ReadingFields(BaseModel):
     """How a text is put in words."""
 
-    language: LanguageCode | None = None
+    language: Annotated[str | None, LANGUAGE] = None
     normalize: Annotated[
         list[str],
         BeforeValidator(_kinds),
@@ -106,10 +106,10 @@ class SpeechRequest(StrictRequest, ReadingFields, ScriptFields):
         str | None,
         Field(description="Kokoro's phonemes, instead of `text`.", max_length=100_000, examples=["həlˈO wˈɜɹld."]),
     ] = None
-    voice: VoiceSpec = DEFAULT_VOICE
-    speed: Speed = 1.0
-    pitch: Pitch = 0.0
-    volume: Volume = 0.0
+    voice: Annotated[str, VOICE] = DEFAULT_VOICE
+    speed: Annotated[float, SPEED] = 1.0
+    pitch: Annotated[float, PITCH] = 0.0
+    volume: Annotated[float, VOLUME] = 0.0
     seed: Annotated[
         int,
         Field(

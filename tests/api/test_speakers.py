@@ -123,6 +123,7 @@ def test_aliases_name_voices(tiny_server: Server) -> None:
         ({"turns": [{"text": "Hi.", "speed": 9}]}, 422, "turns.0.speed", "4"),
         ({"turns": [{"text": "Hi.", "mood": "sad"}]}, 422, "turns.0.mood", "not permitted"),
         ({"turns": []}, 422, "turns", "at least 1"),
+        ({"turns": None}, 422, "text", "one of them"),
         ({"turns": [{"text": "a"}] * 1001}, 422, "turns", "at most 1000"),
         ({"turns": [{"text": "Hi."}], "text": "Ho."}, 422, "text", "one of them"),
         ({"turns": [{"text": "Hi [pause:x]"}]}, 422, "turns", "at character 3"),
