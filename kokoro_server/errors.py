@@ -6,6 +6,7 @@ KokoroError                   500  internal_error
 │   ├── UnknownLanguage       400  unknown_language
 │   ├── LanguageNotInstalled  400  language_not_installed
 │   ├── NotSupported          400  not_supported       (of what other servers offer)
+│   ├── InvalidSSML           400  invalid_ssml
 │   └── InvalidInput          422  invalid_input
 │       ├── NothingToSay      422  nothing_to_say
 │       └── Unspeakable       422  unspeakable
@@ -69,6 +70,10 @@ class LanguageNotInstalled(BadRequest):
 
 class NotSupported(BadRequest):
     code = "not_supported"
+
+
+class InvalidSSML(BadRequest):
+    code = "invalid_ssml"
 
 
 class InvalidInput(BadRequest):

@@ -4,55 +4,41 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
+from contextlib import aclosing, contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 
 import numpy as np
 from numpy.typing import NDArray
 
-from kokoro_server.audio.captions import Timing
+from kokoro_server.audio.captions import Cue, Timing, cues, script_cues
 from kokoro_server.audio.join import Joiner
+from kokoro_server.audio.limiter import scale
 from kokoro_server.audio.sound import Sound
 from kokoro_server.batching.entry import Outcome
 from kokoro_server.batching.speech_queue import Job, SpeechQueue
 from kokoro_server.engine import timing, vocab
 from kokoro_server.engine.protocol import SAMPLE_RATE, SAMPLES_PER_FRAME, Audio, Pcm16, Result, Row
 from kokoro_server.engine.voices import HeldVoice, VoiceBook
-from kokoro_server.errors import InvalidInput, TextTooLong
+from kokoro_server.errors import KokoroError, TextTooLong, UnknownVoice
 from kokoro_server.g2p import languages
 from kokoro_server.g2p.languages import Language
-from kokoro_server.text import pauses
-from kokoro_server.text.options import DEFAULT_OPTIONS, ReadingOptions
+from kokoro_server.speech import Speech, write_script
+from kokoro_server.text import script
 from kokoro_server.text.pauses import Pause
+from kokoro_server.text.phonemized import Word
 from kokoro_server.text.pieces import Cutting, Piece
 from kokoro_server.text.reader import Reader, Reading
+from kokoro_server.text.script import Run, Script
+
+__all__ = ["Clip", "Segment", "Speech", "Synthesizer"]
 
 # A sound is heard before its duration frames: by 40 to 80 ms, measured on six voices. KPipeline subtracts as much.
 EARLY_FRAMES = 3
 LONG_SILENCE = 30 * SAMPLE_RATE  # samples, at which a pause is a segment of its own: a stream's memory stays bounded
 LONG_CLIP = 60 * SAMPLE_RATE  # samples, from which a clip is put together in a thread
 Item = Piece | Pause
-
-
-@dataclass(frozen=True, slots=True)
-class Speech:
-    """What is to be said, as text or as phonemes, and how. Without `language` it is the voice's own."""
-
-    voice: str
-    text: str | None = None
-    phonemes: str | None = None
-    language: str | None = None
-    speed: float = 1.0
-    pitch: float = 0.0  # semitones
-    seed: int = 0
-    reading: ReadingOptions = DEFAULT_OPTIONS
-
-    @property
-    def written(self) -> str:
-        """The text that word timings refer to."""
-        return self.text if self.text is not None else self.phonemes or ""
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,7 +120,7 @@ class Synthesizer:
 
     async def speak(self, speech: Speech, job: Job | None = None, *, cutting: Cutting = "clip") -> Clip:
         """The whole of `speech` as one clip; all of its text or an error."""
-        voice = (await self._voices.hold(speech.voice)).name
+        voice = (await self.voice(speech)).name
         async with aclosing(self.segments(speech, job, cutting=cutting, detached=False)) as source:
             segments = [segment async for segment in source]
         outcomes = [segment.outcome for segment in segments if segment.outcome]
@@ -155,24 +141,26 @@ class Synthesizer:
 
         `detached`: each segment may be held for any time.
         """
-        voice = await self._voices.hold(speech.voice)
+        first_voice = await self.voice(speech)  # one that there is not is told even when the queue is full
         job = job or self._queue.job()
         async with self._queue.admission(job):
-            items = self._items(speech, voice, cutting)
-            first = await anext(items)
-        spoken = deque[Item]()
-        utterance = _Utterance(speech)
+            parts = await self.script(speech)
+            held = {first_voice.name: first_voice}
+            for name in {run.manner.voice for run in script.runs(parts)} - held.keys():
+                held[name] = await self._voices.hold(name)
+            items = self._items(speech, parts, cutting)
+            with _field_named(speech):
+                first = await anext(items)
+        spoken, voices = deque[Item](), list[str]()
+        utterance = _Utterance(next(script.runs(parts), None))
+        rows = _rows(first, items, spoken, utterance, speech.seed, held, voices)
         if isinstance(first, Piece) and first.last:
-            await items.aclose()
-            spoken.append(first)
-            row = self._row(first, speech, voice)
+            row = await anext(rows)
+            await rows.aclose()
             # In one expression: a variable would keep the batch's audio alive while the reader is at this segment.
-            yield _release(
-                utterance.add(spoken, await self._queue.submit_only(row, voice.name, job)), detached=detached
-            )
+            yield _release(utterance.add(spoken, await self._queue.submit_only(row, voices[0], job)), detached=detached)
             return
-        rows = self._rows(first, items, spoken, speech, voice)
-        async with aclosing(self._queue.submit_job(rows, voice=voice.name, job=job)) as outcomes:
+        async with aclosing(self._queue.submit_job(rows, voice=voices.__getitem__, job=job)) as outcomes:
             async for outcome in outcomes:
                 for silence in utterance.long_silences(spoken):
                     yield silence
@@ -186,66 +174,73 @@ class Synthesizer:
 
     async def reading(self, speech: Speech) -> Reading:
         """What would be said of a text, and why."""
-        self._check(speech)
-        voice = await self._voices.hold(speech.voice)
-        return await self._reader.reading(speech.written, _language(speech, voice.language), speech.reading)
+        parts = await self.script(speech)
+        with _field_named(speech):
+            return await self._reader.reading(parts, speech.reading)
 
-    def _items(self, speech: Speech, voice: HeldVoice, cutting: Cutting) -> AsyncGenerator[Item, None]:
-        self._check(speech)
-        if speech.phonemes is not None:
-            return self._reader.phoneme_pieces(speech.phonemes, speech.speed, cutting=cutting)
-        return self._reader.pieces(
-            speech.written,
-            _language(speech, voice.language),
-            speech.speed,
-            cutting=cutting,
-            options=speech.reading,
-        )
+    async def cues(self, speech: Speech, clip: Clip) -> list[Cue]:
+        """The subtitles of a clip of `speech`."""
+        parts = await self.script(speech)
+        if len(parts) == 1 and not speech.ssml:
+            return await asyncio.to_thread(cues, clip.words, speech.written)
+        return await asyncio.to_thread(script_cues, clip.words, parts)
+
+    async def voice(self, speech: Speech) -> HeldVoice:
+        """The voice that speaks, or begins to."""
+        try:
+            return await self._voices.hold(speech.first_voice)
+        except KokoroError as error:
+            if speech.turns and speech.turns[0].voice:
+                error.field = "turns.0.voice"
+            raise
 
     def language(self, speech: Speech) -> Language:
-        """The language in which it is said."""
-        return _language(speech, self._voices.language(speech.voice))
+        """The language in which it is said, or begun."""
+        language = speech.turns[0].language if speech.turns else None
+        return languages.of_request(language or speech.language, self._voices.language(speech.first_voice))
 
-    def _check(self, speech: Speech) -> None:
+    async def script(self, speech: Speech) -> Script:
+        """What is said, by whom and how. Raises an error for more than is allowed, and for markup that is wrong."""
         if len(speech.written) > self._max_text:
             raise TextTooLong(
                 f"text has {len(speech.written)} characters; at most {self._max_text} are allowed (MAX_TEXT_LENGTH)",
                 field="text",
             )
-        field = "text" if speech.phonemes is None else "phonemes"
-        if (silence := pauses.total_silence(speech.written, field)) > self._max_silence:
-            raise InvalidInput(
-                f"the pauses add up to {silence:g} s; at most {self._max_silence:g} s are allowed (MAX_SILENCE)",
-                field=field,
-            )
+        try:
+            parts = await write_script(speech, self._voices.now)
+        except UnknownVoice:
+            await self._voices.refresh()  # it may have been made by another process just now
+            parts = await write_script(speech, self._voices.now)
+        if len(parts) > 1:
+            await asyncio.to_thread(script.check, parts, self._max_silence, speech.subject)
+        else:
+            script.check(parts, self._max_silence, speech.subject)
+        return parts
 
-    async def _rows(
-        self, first: Item, others: AsyncGenerator[Item, None], spoken: deque[Item], speech: Speech, voice: HeldVoice
-    ) -> AsyncGenerator[Row, None]:
-        """A row for each piece. The pieces, and the pauses between them, are appended to `spoken`."""
-        async with aclosing(others):
-            item: Item | None = first
-            while item is not None:
-                spoken.append(item)
-                if isinstance(item, Piece):
-                    yield self._row(item, speech, voice)
-                item = await anext(others, None)
-
-    def _row(self, piece: Piece, speech: Speech, voice: HeldVoice) -> Row:
-        tokens = vocab.tokenize(piece.phonemes)
-        return Row(tokens, voice.style(len(tokens)), speech.speed, speech.pitch, speech.seed)
+    def _items(self, speech: Speech, parts: Script, cutting: Cutting) -> AsyncGenerator[Item, None]:
+        if speech.phonemes is not None:
+            return self._reader.phoneme_pieces(speech.phonemes, speech.speed, cutting=cutting)
+        return self._reader.script_pieces(parts, cutting=cutting, options=speech.reading)
 
 
 class _Utterance:
-    """Joins the audio of an utterance, piece by piece, and times its words."""
+    """Joins the audio of an utterance, piece by piece, and times its words.
 
-    def __init__(self, speech: Speech) -> None:
-        self._text = speech.written
-        self._joiner = Joiner(speech.speed)
+    `run` is that of the pieces that name none.
+    """
+
+    def __init__(self, run: Run | None) -> None:
+        self._run = run
+        self._joiner = Joiner()
         self._samples = 0  # of audio given out so far
         self._silence: list[Sound] = []  # of pauses, to be given out with the next segment
         self._silent_samples = 0  # in it
         self.finished = False
+
+    def run_of(self, piece: Piece) -> Run:
+        run = piece.run or self._run
+        assert run
+        return run
 
     def add(self, spoken: deque[Item], outcome: Outcome) -> Segment:
         """The audio of the next piece of `spoken`, after its `long_silences`, and what is left of the pauses before."""
@@ -253,12 +248,16 @@ class _Utterance:
         assert isinstance(piece, Piece)
         assert not self.finished
         self.finished = piece.last
+        run = self.run_of(piece)
         made = Sound(outcome.result.audio, outcome.result.pcm16)
+        if run.manner.volume:
+            made = Sound(scale(made.audio, run.manner.volume))  # a peak that is too high is limited with the volume
+        self._joiner.speed = run.manner.speed
         trimmed = self._joiner.add(made, ends=piece.ends, last=piece.last)
-        timings = partial(self._timings, piece, outcome.result.durations, trimmed.offset - self._samples)
+        timings = partial(_timings, piece, run, outcome.result.durations, trimmed.offset - self._samples)
         self._samples += len(trimmed.sound)
         sound = self._after_silence(trimmed.sound)
-        if sound is not made:
+        if sound.audio is not outcome.result.audio:
             outcome = _with_audio(outcome, sound.audio)
         return Segment(sound, outcome, piece.last, timings, piece.skipped)
 
@@ -283,24 +282,56 @@ class _Utterance:
         self._silent_samples = 0
         return Sound.join(parts)
 
-    def _timings(self, piece: Piece, durations: NDArray[np.int64], offset: int) -> tuple[Timing, ...]:
-        frames = timing.starts(durations)[1:]  # of each phoneme: the first entry is the pad's
-        begins = np.maximum(frames - EARLY_FRAMES, 0) * SAMPLES_PER_FRAME - offset
-        return tuple(
-            Timing(
-                text=self._text[word.start : word.end],
-                start=round(float(begins[word.phoneme_start]) / SAMPLE_RATE, 4),
-                end=round(float(begins[word.phoneme_end]) / SAMPLE_RATE, 4),
-                char_start=word.start,
-                char_end=word.end,
-                phrase=word.phrase,
-            )
-            for word in piece.words
+
+async def _rows(
+    first: Item,
+    others: AsyncGenerator[Item, None],
+    spoken: deque[Item],
+    utterance: _Utterance,
+    seed: int,
+    held: Mapping[str, HeldVoice],
+    voices: list[str],
+) -> AsyncGenerator[Row, None]:
+    """A row for each piece; its voice is appended to `voices`, and pieces and pauses, in order, to `spoken`."""
+    async with aclosing(others):
+        item: Item | None = first
+        while item is not None:
+            spoken.append(item)
+            if isinstance(item, Piece):
+                manner = utterance.run_of(item).manner
+                voices.append(manner.voice)
+                tokens = vocab.tokenize(item.phonemes)
+                yield Row(tokens, held[manner.voice].style(len(tokens)), manner.speed, manner.pitch, seed)
+            item = await anext(others, None)
+
+
+def _timings(piece: Piece, run: Run, durations: NDArray[np.int64], offset: int) -> tuple[Timing, ...]:
+    frames = timing.starts(durations)[1:]  # of each phoneme: the first entry is the pad's
+    begins = np.maximum(frames - EARLY_FRAMES, 0) * SAMPLES_PER_FRAME - offset
+
+    def timed(word: Word) -> Timing:
+        start, end = run.text.origin(word.start, word.end)
+        return Timing(
+            text=run.text.text[word.start : word.end],
+            start=round(float(begins[word.phoneme_start]) / SAMPLE_RATE, 4),
+            end=round(float(begins[word.phoneme_end]) / SAMPLE_RATE, 4),
+            char_start=start,
+            char_end=end,
+            phrase=word.phrase,
         )
 
+    return tuple(map(timed, piece.words))
 
-def _language(speech: Speech, letter: str) -> Language:
-    return languages.of_request(speech.language, letter)
+
+@contextmanager
+def _field_named(speech: Speech) -> Iterator[None]:
+    """An error about the text names the field that has it."""
+    try:
+        yield
+    except KokoroError as error:
+        if error.field == "text":
+            error.field = speech.subject
+        raise
 
 
 def _release(segment: Segment, *, detached: bool) -> Segment:

@@ -23,6 +23,7 @@ from kokoro_server.api.tts import (
     PartsResponse,
     RequestTimeout,
     clip_headers,
+    get_parts,
     render,
     skipped_header,
     speak,
@@ -76,7 +77,8 @@ async def captioned(body: CaptionedRequest, request: Request, timeout: RequestTi
     headers = clip_headers(request, clip)
     if subtitles:
         media_type, write = subtitles
-        text = await asyncio.to_thread(lambda: write(captions.cues(clip.words, body.speech().written)))
+        cues = await get_parts(request).synthesizer.cues(body.speech(), clip)
+        text = await asyncio.to_thread(write, cues)
         headers["Content-Disposition"] = f"attachment; filename=tts_output.{body.format}"
         return PlainTextResponse(text, media_type=media_type, headers=headers)
     content = await asyncio.to_thread(_captioned_json, clip, await render(request, clip, rendering), rendering)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import unicodedata
 from typing import Annotated, Any, Literal
 
@@ -18,6 +19,7 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
+from kokoro_server.api.fields.script import MAX_ALIASES
 from kokoro_server.api.schemas import DEFAULT_VOICE, CaptionedRequest, ReadingFields, TTSRequest
 from kokoro_server.audio.encode import Format
 from kokoro_server.audio.limiter import MAX_DB, MIN_DB
@@ -29,6 +31,7 @@ MODELS = ("kokoro", "tts-1", "tts-1-hd", "gpt-4o-mini-tts")  # those that are li
 
 MAX_VOICE = 500  # characters, of a blend
 _VOICE_SCHEMA = {"type": "string", "maxLength": MAX_VOICE}
+_RATE_TAG = re.compile(r"\[rate:", re.IGNORECASE)
 
 # OpenAI's names for those of our fields that it calls otherwise.
 PARAMS = {"text": "input", "format": "response_format"}
@@ -129,18 +132,18 @@ class KokoroFastAPIFields(BaseModel):
         AnyCaseFormat | None, Field(description="None but `response_format`: the answer is the download.")
     ] = None
     return_download_link: Annotated[bool, Field(description="Refused: no file is kept.")] = False
-    ssml: Annotated[bool, Field(description="Refused: SSML is not read.")] = False
-    allow_voice_tags: Annotated[bool, Field(description="Refused: voice tags are not read.")] = False
+    ssml: Annotated[bool, Field(description="The input is an SSML document, `<speak>…</speak>`.")] = False
+    allow_voice_tags: Annotated[
+        bool, Field(description="Not needed: `[voice:bm_george]` changes the voice anyway. `[rate:…]` is refused.")
+    ] = False
     voice_aliases: Annotated[
-        dict[str, Any] | None, Field(description="Refused, unless empty: name voices and blends in `voice`.")
+        dict[Annotated[str, Field(max_length=100)], VoiceName] | None,
+        Field(description="Names of your own for voices and blends.", max_length=MAX_ALIASES),
     ] = None
 
     def refuse_unsupported(self, format: Format) -> None:
         """What would be promised and not done is an error."""
         refused = {
-            "ssml": (self.ssml, "SSML is not supported; send plain text, where `[pause:1s]` is silence"),
-            "allow_voice_tags": (self.allow_voice_tags, "voice tags are not supported; send a request for each voice"),
-            "voice_aliases": (self.voice_aliases, "aliases are not supported; name the voice or blend in `voice`"),
             "return_download_link": (self.return_download_link, "no file is kept; the answer is the file"),
             "download_format": (
                 self.download_format not in (None, format),
@@ -224,11 +227,15 @@ class OpenAISpeechRequest(ReadingFields, KokoroFastAPIFields):
 
     def _fields(self) -> dict[str, Any]:
         self.refuse_unsupported(self.response_format)
+        if self.allow_voice_tags and _RATE_TAG.search(self.input):
+            raise NotSupported("allow_voice_tags: [rate:…] is not supported; [voice:…] is", field="allow_voice_tags")
         reading = {name: getattr(self, name) for name in ReadingFields.model_fields}
         options = self.normalization_options
         return {
             **reading,
-            "text": SILENCE if _is_punctuation(self.input) else self.input,
+            "text": SILENCE if _is_punctuation(self.input) and not self.ssml else self.input,
+            "ssml": self.ssml,
+            "voice_aliases": self.voice_aliases,
             "voice": self.voice,
             "speed": self.speed,
             "format": self.response_format,

@@ -30,7 +30,7 @@ async def reading(body: ReadingRequest, request: Request) -> Response:
     synthesizer = get_parts(request).synthesizer
     speech = body.speech()
     found = await cancel_on_disconnect(request.receive, synthesizer.reading(speech))
-    parts = await asyncio.to_thread(_json, found, body.text, synthesizer.language(speech).code)
+    parts = await asyncio.to_thread(_json, found, speech.written, synthesizer.language(speech).code)
     return PartsResponse(parts, media_type="application/json", headers={})
 
 

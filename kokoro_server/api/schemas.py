@@ -4,37 +4,23 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema, model_validator
+from pydantic import BaseModel, BeforeValidator, Field, WithJsonSchema, model_validator
 from pydantic_core import PydanticCustomError
 
+from kokoro_server.api.fields.script import LANGUAGE, PITCH, SPEED, VOICE, VOLUME, ScriptFields
+from kokoro_server.api.fields.strict import MAX_FIELDS, StrictRequest
 from kokoro_server.audio.encode import Format, Output
-from kokoro_server.audio.limiter import MAX_DB, MIN_DB
 from kokoro_server.audio.render import Rendering
 from kokoro_server.audio.resample import MAX_RATE, MIN_RATE
 from kokoro_server.audio.wav import SampleFormat
 from kokoro_server.engine.protocol import SAMPLE_RATE
-from kokoro_server.synthesis import Speech
+from kokoro_server.speech import Speech
 from kokoro_server.text.options import Code, OnUnspeakable, ReadingOptions
 from kokoro_server.text.spoken import KINDS
 
 DEFAULT_VOICE = "af_heart"
 TEXT_OR_PHONEMES = "text_or_phonemes"
-MAX_FIELDS = 100  # of a request, known or not
 MAX_LEXICON = 1_000  # entries
-
-
-class StrictRequest(BaseModel):
-    """A request in which a field that is not known is an error."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    @model_validator(mode="before")
-    @classmethod
-    def _few_fields(cls, data: Any) -> Any:
-        """A complaint about each of a million unknown fields would take the event loop ten seconds."""
-        if isinstance(data, dict) and len(data) > MAX_FIELDS:
-            raise PydanticCustomError("too_many_fields", "at most {limit} fields are allowed", {"limit": MAX_FIELDS})
-        return data
 
 
 def _kinds(value: Any) -> Any:
@@ -49,14 +35,7 @@ def _kinds(value: Any) -> Any:
 class ReadingFields(BaseModel):
     """How a text is put in words."""
 
-    language: Annotated[
-        str | None,
-        Field(
-            description="en-US, en-GB, es, fr-FR, hi, it, pt-BR, ja or zh. Absent: the voice's own language.",
-            max_length=20,
-            examples=["en-US"],
-        ),
-    ] = None
+    language: Annotated[str | None, LANGUAGE] = None
     normalize: Annotated[
         list[str],
         BeforeValidator(_kinds),
@@ -103,13 +82,23 @@ class ReadingFields(BaseModel):
         )
 
 
-class SpeechRequest(StrictRequest, ReadingFields):
+def _check_one_of(request: ScriptFields, *fields: str) -> None:
+    """Raises an error unless exactly one of the fields is given, and it is the text where there is SSML."""
+    if sum(getattr(request, name) is not None for name in fields) != 1:
+        allowed = f"{', '.join(fields[:-1])} or {fields[-1]}"
+        raise PydanticCustomError(TEXT_OR_PHONEMES, "give either {fields}, one of them", {"fields": allowed})
+    if request.ssml and getattr(request, fields[0]) is None:
+        raise PydanticCustomError(TEXT_OR_PHONEMES, "ssml is about text, which is not given")
+
+
+class SpeechRequest(StrictRequest, ReadingFields, ScriptFields):
     """What is to be said and how."""
 
     text: Annotated[
         str | None,
         Field(
-            description="What to say. `[pause:1.5s]` is silence; `[Kokoro](/kˈOkəɹO/)` tells how a word is said.",
+            description="What to say. `[pause:1.5s]` is silence; `[Kokoro](/kˈOkəɹO/)` tells how a word is said; from "
+            "`[voice:bm_george]` on another voice speaks, until `[/voice]`. With `ssml`, an SSML document.",
             examples=["Hello from Kokoro."],
         ),
     ] = None
@@ -117,29 +106,10 @@ class SpeechRequest(StrictRequest, ReadingFields):
         str | None,
         Field(description="Kokoro's phonemes, instead of `text`.", max_length=100_000, examples=["həlˈO wˈɜɹld."]),
     ] = None
-    voice: Annotated[
-        str,
-        Field(
-            description="A name of GET /voices, or a blend such as `af_bella(2)+af_sky(1)`.",
-            max_length=500,
-            examples=[DEFAULT_VOICE],
-        ),
-    ] = DEFAULT_VOICE
-    speed: Annotated[
-        float, Field(description="1 is the voice's own pace.", ge=0.25, le=4, allow_inf_nan=False, examples=[1.0])
-    ] = 1.0
-    pitch: Annotated[
-        float,
-        Field(
-            description="Semitones up or down; the timing stays.", ge=-12, le=12, allow_inf_nan=False, examples=[0.0]
-        ),
-    ] = 0.0
-    volume: Annotated[
-        float,
-        Field(
-            description="dB louder or softer; never clips.", ge=MIN_DB, le=MAX_DB, allow_inf_nan=False, examples=[0.0]
-        ),
-    ] = 0.0
+    voice: Annotated[str, VOICE] = DEFAULT_VOICE
+    speed: Annotated[float, SPEED] = 1.0
+    pitch: Annotated[float, PITCH] = 0.0
+    volume: Annotated[float, VOLUME] = 0.0
     seed: Annotated[
         int,
         Field(
@@ -160,12 +130,16 @@ class SpeechRequest(StrictRequest, ReadingFields):
 
     @model_validator(mode="after")
     def _one_of_text_and_phonemes(self) -> Self:
-        if (self.text is None) == (self.phonemes is None):
-            raise PydanticCustomError(TEXT_OR_PHONEMES, "give either text or phonemes, one of them")
+        _check_one_of(self, "text", "turns", "phonemes")
         return self
 
     def speech(self) -> Speech:
         return Speech(
+            ssml=self.ssml,
+            turns=self.spoken_turns(),
+            turn_pause=self.turn_pause,
+            volume=self.volume,
+            voice_aliases=self.voice_aliases or {},
             text=self.text,
             phonemes=self.phonemes,
             voice=self.voice,
@@ -217,21 +191,40 @@ class Word(BaseModel):
     text: str
     start: Annotated[float, Field(description="Seconds from the start of the audio.", examples=[0.325])]
     end: Annotated[float, Field(examples=[0.7])]
-    char_start: Annotated[int, Field(description="Its offset in the text that was sent.", examples=[0])]
+    char_start: Annotated[
+        int,
+        Field(
+            description="Its offset in the text that was sent, or in the texts of all turns, joined by line breaks.",
+            examples=[0],
+        ),
+    ]
     char_end: Annotated[int, Field(examples=[5])]
     phrase: Annotated[bool, Field(description="Whether this is a whole phrase.", examples=[False])]
 
 
-class ReadingRequest(StrictRequest, ReadingFields):
+class ReadingRequest(StrictRequest, ReadingFields, ScriptFields):
     """A text of which is told how it would be said."""
 
-    text: Annotated[str, Field(description="As for POST /tts.", examples=["Dr. Ng paid $5 on 3/4/2025."])]
+    text: Annotated[str | None, Field(description="As for POST /tts.", examples=["Dr. Ng paid $5 on 3/4/2025."])] = None
     voice: Annotated[
         str, Field(description="Its language is taken where none is given.", max_length=500, examples=[DEFAULT_VOICE])
     ] = DEFAULT_VOICE
 
+    @model_validator(mode="after")
+    def _one_of_text_and_turns(self) -> Self:
+        _check_one_of(self, "text", "turns")
+        return self
+
     def speech(self) -> Speech:
-        return Speech(text=self.text, voice=self.voice, language=self.language, reading=self.reading_options())
+        return Speech(
+            text=self.text,
+            ssml=self.ssml,
+            turns=self.spoken_turns(),
+            voice_aliases=self.voice_aliases or {},
+            voice=self.voice,
+            language=self.language,
+            reading=self.reading_options(),
+        )
 
 
 class ReadSpan(BaseModel):

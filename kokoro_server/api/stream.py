@@ -49,7 +49,7 @@ async def stream(body: TTSRequest, request: Request, timeout: RequestTimeout = N
     """
     rendering = body.rendering(body.format)
     parts = get_parts(request)
-    voice = await parts.model.voices.hold(body.voice)
+    voice = await parts.synthesizer.voice(body.speech())
     first, segments = await start_synthesis(request, body, timeout, detached=False)
     headers = {
         **STREAMING_HEADERS,

@@ -24,7 +24,10 @@ from kokoro_server.text.pieces import Cutting
 router = APIRouter(tags=["speech"], route_class=FastPathRoute)
 
 ERRORS: dict[int | str, dict[str, Any]] = {
-    400: {"model": ErrorAnswer, "description": "Unknown voice, unknown or absent language, or a body that is no JSON"},
+    400: {
+        "model": ErrorAnswer,
+        "description": "Unknown voice, unknown or absent language, SSML that is wrong, or no JSON",
+    },
     413: {"model": ErrorAnswer, "description": "Text or body too long"},
     422: {"model": ErrorAnswer, "description": "A field is missing, unknown or out of range; or nothing to say"},
     429: {"model": ErrorAnswer, "description": "Too busy; Retry-After says when to come back"},

@@ -10,7 +10,9 @@ import regex
 
 from kokoro_server.text.markup import PRONUNCIATION_MARKUP
 from kokoro_server.text.pauses import PAUSE_MARKUP
+from kokoro_server.text.script import PlainText, Script
 from kokoro_server.text.splitter import grapheme_ends, sentences
+from kokoro_server.text.voice_tags import VOICE_TAG, has_tags
 
 MAX_LINE = 42  # characters, the usual limit of subtitle guidelines
 MAX_SECONDS = 6.0  # a cue is shown no longer, unless a single word takes more
@@ -78,6 +80,13 @@ def cues(timings: Sequence[Timing], text: str) -> list[Cue]:
     return [Cue(start, end, line) for (start, end), line in zip(_cue_times(groups), lines, strict=True)]
 
 
+def script_cues(timings: Sequence[Timing], script: Script) -> list[Cue]:
+    """As `cues`, for a script: its text alone, without the markup that it was in."""
+    plain = PlainText(script)
+    located = ((timing, plain.locate(timing.char_start, timing.char_end)) for timing in timings)
+    return cues([replace(timing, char_start=start, char_end=end) for timing, (start, end) in located], plain.text)
+
+
 def srt(cues: Iterable[Cue]) -> str:
     """A SubRip file."""
     return "\n".join(
@@ -104,7 +113,8 @@ def _escape(text: str) -> str:
 def _display_text(text: str) -> tuple[str, list[int]]:
     """`text` without markup and with single spaces; and the offset in that of each character of `text`."""
     characters = list(BLANK.sub(" ", text))
-    for mark in PAUSE_MARKUP.finditer(text):
+    voices = VOICE_TAG.finditer(text) if has_tags(text) else ()
+    for mark in (*PAUSE_MARKUP.finditer(text), *voices):
         characters[mark.start() : mark.end()] = [" ", *[""] * (len(mark.group()) - 1)]
     for inline in PRONUNCIATION_MARKUP.finditer(text):
         for first, last in ((inline.start(), inline.start("word")), (inline.end("word"), inline.end())):

@@ -46,7 +46,7 @@ class Joiner:
     """
 
     def __init__(self, speed: float = 1.0) -> None:
-        self._speed = speed
+        self.speed = speed  # of the piece that is added next
         self._silence = Sound.silence(0)  # after the last piece's speech
         self._gap: int | None = None  # samples between that speech and the next; None before the first piece
 
@@ -62,7 +62,7 @@ class Joiner:
         else:
             played, offset = self._joined(sound.between(0, end), begin, self._gap), begin - self._gap
         self._silence = sound.between(end, len(sound)).copy()
-        self._gap = max(_samples(GAPS[ends] / self._speed), ONSET_MARGIN)
+        self._gap = max(_samples(GAPS[ends] / self.speed), ONSET_MARGIN)
         return Trimmed(played, offset)
 
     def pause(self, seconds: float) -> Sound:

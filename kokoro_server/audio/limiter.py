@@ -114,6 +114,11 @@ def apply_gain(audio: Audio, volume: float) -> Audio | None:
     return _scale(audio, factor) if _peak(audio) * factor <= CEILING else None
 
 
+def scale(audio: Audio, volume: float) -> Audio:
+    """A signal, `volume` dB louder, whatever its peaks become; silent at minus infinity."""
+    return _scale(audio, 10 ** (volume / 20))
+
+
 def _scale(audio: Audio, factor: float) -> Audio:
     return audio if factor == 1 else (audio.astype(np.float64) * factor).astype(np.float32)
 

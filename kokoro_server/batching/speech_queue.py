@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Any
@@ -130,8 +130,12 @@ class SpeechQueue(ABC):
             caller=caller.get(),
         )
 
-    def submit_job(self, rows: Rows, *, voice: str, job: Job | None = None) -> AsyncGenerator[Outcome, None]:
+    def submit_job(
+        self, rows: Rows, *, voice: str | Callable[[int], str], job: Job | None = None
+    ) -> AsyncGenerator[Outcome, None]:
         """The outcomes of a long text's rows, in order. Close the generator to abandon the rest.
+
+        `voice` is that of all rows, or tells it for the row of each number, counted from 0.
 
         Only about two batches' worth of a job's pieces, for every device, wait at once. The first must start within
         the queue timeout, each other within the job timeout of when it was enqueued.
@@ -139,8 +143,9 @@ class SpeechQueue(ABC):
         owner = job or self.job()
 
         def enqueue(index: int, row: Row) -> asyncio.Future[Outcome]:
+            spec = voice if isinstance(voice, str) else voice(index)
             # Pieces are held until those before them have been taken, which a slow reader does slowly.
-            return self.enqueue(row, voice, owner.lane(index), self._deadline(owner), owner.caller, detached=True)
+            return self.enqueue(row, spec, owner.lane(index), self._deadline(owner), owner.caller, detached=True)
 
         return in_order(rows, enqueue, owner.permits)
 

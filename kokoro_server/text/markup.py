@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import regex
@@ -56,12 +56,16 @@ class Pronunciation:
 Part = Traced | Pronunciation
 
 
-def check_pronunciations(text: str) -> None:
-    """Raises InvalidInput if a pronunciation in `text` has phonemes that the model does not know."""
+def check_pronunciations(text: str, origin: Sequence[int] | None = None) -> None:
+    """Raises InvalidInput if a pronunciation in `text` has phonemes that the model does not know.
+
+    Its place is that in the text, or the one that `origin` has for each character.
+    """
     for match in PRONUNCIATION_MARKUP.finditer(text):
         if vocab.unknown(match["phonemes"]):
+            place = origin[match.start()] if origin else match.start()
             raise InvalidInput(
-                f"{match[0][:80]!r} at character {match.start()}: {describe_unknown(match['phonemes'])}", field="text"
+                f"{match[0][:80]!r} at character {place}: {describe_unknown(match['phonemes'])}", field="text"
             )
 
 

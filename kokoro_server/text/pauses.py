@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from kokoro_server.errors import InvalidInput
@@ -19,19 +20,22 @@ class Pause:
     seconds: float
 
 
-def split_pauses(text: str, field: str = "text") -> Iterator[Span | Pause]:
-    """The text between the pauses, with its offsets, and the pauses, in order. Raises InvalidInput, naming `field`."""
+def split_pauses(text: str, field: str = "text", origin: Sequence[int] | None = None) -> Iterator[Span | Pause]:
+    """The text between the pauses, with its offsets, and the pauses, in order.
+
+    Raises InvalidInput, naming `field` and the place, which `origin` has for each character if it is another text's.
+    """
     start = 0
     for match in PAUSE_MARKUP.finditer(text):
         yield from _text(text, start, match.start())
-        yield Pause(_seconds(match, field))
+        yield Pause(_seconds(match, field, origin))
         start = match.end()
     yield from _text(text, start, len(text))
 
 
-def total_silence(text: str, field: str = "text") -> float:
-    """The seconds of all pauses in `text`."""
-    return sum(_seconds(match, field) for match in PAUSE_MARKUP.finditer(text))
+def total_silence(text: str, field: str = "text", origin: Sequence[int] | None = None) -> float:
+    """The seconds of all pauses in `text`. Raises as `split_pauses` does."""
+    return sum(_seconds(match, field, origin) for match in PAUSE_MARKUP.finditer(text))
 
 
 def _text(text: str, start: int, end: int) -> Iterator[Span]:
@@ -39,12 +43,19 @@ def _text(text: str, start: int, end: int) -> Iterator[Span]:
         yield Span(start, end, text[start:end])
 
 
-def _seconds(match: re.Match[str], field: str) -> float:
-    duration = _DURATION.fullmatch(match.group(1))
-    seconds = float(duration[1]) / (1000 if duration[2].lower() == "ms" else 1) if duration else -1.0
-    if not 0 <= seconds <= MAX_SECONDS:
+def parse_seconds(text: str) -> float | None:
+    """The seconds of `1.5s` or `300ms`; None if it is neither, or longer than a pause may be."""
+    duration = _DURATION.fullmatch(text)
+    seconds = float(duration[1]) / (1000 if duration[2].lower() == "ms" else 1) if duration else math.inf
+    return seconds if seconds <= MAX_SECONDS else None
+
+
+def _seconds(match: re.Match[str], field: str, origin: Sequence[int] | None) -> float:
+    seconds = parse_seconds(match.group(1))
+    if seconds is None:
+        place = origin[match.start()] if origin else match.start()
         raise InvalidInput(
-            f"{match.group()[:60]!r} at character {match.start()}: a pause is written [pause:1.5s] or [pause:300ms] "
+            f"{match.group()[:60]!r} at character {place}: a pause is written [pause:1.5s] or [pause:300ms] "
             f"and lasts at most {MAX_SECONDS:g} s",
             field=field,
         )

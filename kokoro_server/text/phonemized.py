@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from kokoro_server.text.splitter import Span, grapheme_ends
+from kokoro_server.text.traced import Traced
 
 _TAIL = re.compile(r"\S*\Z")
 _SOUNDLESS = frozenset("ˈˌːʰʲ")  # stress, length and other marks, which Unicode counts as letters
@@ -48,6 +49,18 @@ class PhonemizedSentence:
         They are computed on demand: most clients do not ask for them, and most sentences can be cut without them.
         """
         return self.find_words()
+
+    def traced_to(self, original: Traced) -> PhonemizedSentence:
+        """The same, with offsets in the text that this one's was made of."""
+        start, end = original.origin(self.span.start, self.span.end)
+
+        def find_words() -> tuple[Word, ...]:
+            return tuple(
+                Word(*original.origin(word.start, word.end), word.phoneme_start, word.phoneme_end, word.phrase)
+                for word in self.words
+            )
+
+        return PhonemizedSentence(replace(self.span, start=start, end=end), self.phonemes, find_words)
 
     def split_at(self, cuts: Sequence[int]) -> Iterator[PhonemizedSentence]:
         """The parts between these `cuts` of the phonemes, each with its words and its share of the text."""

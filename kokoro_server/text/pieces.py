@@ -11,6 +11,7 @@ from kokoro_server.errors import ConfigError
 from kokoro_server.text.cut_points import WordRanges, find_cut, find_cuts, find_first_cut
 from kokoro_server.text.pace import ENDLESS_PHONEMES, MAX_STALLED_PHONEMES, MIN_PHONEMES, Pace, PlaybackPlan
 from kokoro_server.text.phonemized import PhonemizedSentence, Word, has_sound
+from kokoro_server.text.script import Run
 
 Ending = Literal["sentence", "clause", "none"]
 # What a text is cut for. Nobody hears a clip before it is whole; with a short start it is still cut so that its first
@@ -55,6 +56,7 @@ class Piece:
     ends: Ending = "none"
     last: bool = False
     skipped: int = 0  # characters that cannot be said: in all of the text, if this is its first piece
+    run: Run | None = None  # whose text it is; None where a script has only one
 
     @cached_property
     def words(self) -> tuple[Word, ...]:

@@ -3,24 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 
 from kokoro_server.g2p import languages
 from kokoro_server.g2p.languages import Language
-from kokoro_server.text import markup, spoken
+from kokoro_server.text import markup, script, spoken
 from kokoro_server.text.lexicon import LanguageLexicon
 from kokoro_server.text.markup import Part, Pronunciation
 from kokoro_server.text.options import ReadingOptions
 from kokoro_server.text.pauses import Pause
 from kokoro_server.text.phrase_alignment import PhraseAlignedSentence
+from kokoro_server.text.script import Run, Script
 from kokoro_server.text.splitter import Span, sentences
 from kokoro_server.text.spoken import Claim, Readings
 from kokoro_server.text.word_alignment import WordAlignedSentence
 
 Sentence = WordAlignedSentence | PhraseAlignedSentence
+Item = Sentence | Pause | Run  # a run stands before its first sentence
 
 
 class WrittenText:
-    """The `stretches` of a text between its pauses."""
+    """The `stretches` of a text between its pauses. `told`: how parts of it are to be said, in order.
+
+    `continues_at`: a sentence that ends there goes on in another text.
+    """
 
     def __init__(
         self,
@@ -28,11 +34,15 @@ class WrittenText:
         language: Language,
         lexicon: LanguageLexicon | None,
         options: ReadingOptions,
+        told: Sequence[Claim] = (),
+        continues_at: int | None = None,
     ) -> None:
         self._stretches = stretches
         self._language = language
         self._lexicon = lexicon
         self._options = options
+        self._told = told
+        self._continues_at = continues_at
 
     def sentences(self) -> Iterator[Sentence | Pause | None]:
         """The sentences and the pauses; None for a sentence that has nothing to speak in it."""
@@ -47,7 +57,7 @@ class WrittenText:
         for passage in self._passages():
             if isinstance(passage, Pause):
                 continue
-            given = self._given(passage.text)
+            given = self._given(passage)
             for claim in sorted((*given, *self._claims(passage, given))):
                 yield claim._replace(start=passage.start + claim.start, end=passage.start + claim.end)
 
@@ -63,28 +73,51 @@ class WrittenText:
                 for start, end in spoken.passages(stretch.text):
                     yield Span(stretch.start + start, stretch.start + end, stretch.text[start:end])
 
-    def _given(self, text: str) -> list[Claim]:
-        """The pronunciations in a text, and those of the lexicon."""
+    def _given(self, passage: Span) -> list[Claim]:
+        """The pronunciations in a passage, and those of the lexicon."""
+        text = passage.text
         marked = markup.PRONUNCIATION_MARKUP.finditer(text)
         given = [Claim(*match.span(), f"/{match['phonemes']}/", "pronunciation") for match in marked]
         if self._lexicon:
             unmarked = markup.PRONUNCIATION_MARKUP.sub(lambda match: " " * len(match[0]), text)
-            given += (Claim(*each, "lexicon") for each in self._lexicon.readings(unmarked))
+            told = self._told_within(passage)
+            given += (
+                Claim(*each, "lexicon")
+                for each in self._lexicon.readings(unmarked)
+                if not any(claim.start < each[1] and each[0] < claim.end for claim in told)
+            )
         return given
 
+    def _told_within(self, passage: Span) -> list[Claim]:
+        """The claims that were told, on a passage. The words of one that begins before it were said there."""
+        return [
+            Claim(
+                max(claim.start - passage.start, 0),
+                min(claim.end, passage.end) - passage.start,
+                claim.words if claim.start >= passage.start else "",
+                claim.rule,
+            )
+            for claim in self._told
+            if claim.start < passage.end and passage.start < claim.end
+        ]
+
     def _claims(self, passage: Span, given: Iterable[Claim]) -> list[Claim]:
-        return spoken.claims(
+        told = self._told_within(passage)
+        found = spoken.claims(
             passage.text,
             self._language,
             kinds=self._options.kinds,
             code=self._options.code_blocks,
             code_spans=self._options.code_spans,
-            untouchable=[(claim.start, claim.end) for claim in given],
+            untouchable=[(claim.start, claim.end) for claim in (*given, *told)],
         )
+        return sorted((*found, *told)) if told else found
 
     def _sentences(self, passage: Span) -> Iterator[Sentence | None]:
-        readings = Readings(self._claims(passage, self._given(passage.text)), passage.start)
+        readings = Readings(self._claims(passage, self._given(passage)), passage.start)
         for span in sentences(passage.text, offset=passage.start, unbroken=readings.unbroken(passage.text)):
+            if span.end == self._continues_at:
+                span = replace(span, continues=True)
             parts = list(self._parts(span, readings))
             speakable = any(isinstance(part, Pronunciation) or markup.SPEAKABLE.search(part.text) for part in parts)
             yield self._sentence(span, parts) if speakable else None
@@ -100,3 +133,44 @@ class WrittenText:
         if self._language in languages.ENGLISH:
             return WordAlignedSentence(span, parts)
         return PhraseAlignedSentence(span, parts, self._language)
+
+
+class WrittenScript:
+    """A script whose runs are ready to be read."""
+
+    def __init__(self, parts: Script, written: Sequence[WrittenText | Pause]) -> None:
+        self._parts = parts
+        self._written = written
+        self.first = next(script.runs(parts), None)
+        self.language = self.first.manner.language if self.first else languages.EN_US
+
+    def runs(self) -> Iterator[tuple[Run, WrittenText]]:
+        for part, written in zip(self._parts, self._written, strict=True):
+            if isinstance(part, Run) and isinstance(written, WrittenText):
+                yield part, written
+
+    def items(self) -> Iterator[Item | None]:
+        """The sentences, and what is between them. If there is only one run, it is not named."""
+        only = self._written[0] if len(self._written) == 1 else None
+        return only.sentences() if isinstance(only, WrittenText) else self._named_items()
+
+    def _named_items(self) -> Iterator[Item | None]:
+        for part, written in zip(self._parts, self._written, strict=True):
+            if isinstance(written, Pause):
+                yield written
+                continue
+            named = False
+            for item in written.sentences():
+                if item is not None and not named and isinstance(part, Run):
+                    yield part
+                    named = True
+                yield item
+
+    def claims(self) -> list[Claim]:
+        """What is said in other words. Offsets are in the original."""
+        found = list[Claim]()
+        for run, written in self.runs():
+            for claim in written.claims():
+                start, end = run.text.origin(claim.start, claim.end)
+                found.append(claim._replace(start=start, end=end))
+        return found

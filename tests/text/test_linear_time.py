@@ -14,28 +14,32 @@ from kokoro_server.api.agents.sockets import MAX_MESSAGE, parsed
 from kokoro_server.api.schemas import TTSRequest
 from kokoro_server.api.websocket import MESSAGE
 from kokoro_server.audio.captions import Timing, cues
-from kokoro_server.engine.voices import _part
+from kokoro_server.engine.voices.mix import _part
 from kokoro_server.errors import KokoroError
 from kokoro_server.g2p import languages
 from kokoro_server.g2p.phoneme_map import to_model_symbols
 from kokoro_server.g2p.result import G2PResult, Token
-from kokoro_server.text import markup
+from kokoro_server.text import markup, ssml, voice_tags
 from kokoro_server.text.cut_points import find_cuts
+from kokoro_server.text.g2p_calls import group_into_calls
 from kokoro_server.text.lexicon import LanguageLexicon
 from kokoro_server.text.options import DEFAULT_OPTIONS
 from kokoro_server.text.pace import Pace
 from kokoro_server.text.pauses import split_pauses, total_silence
 from kokoro_server.text.phrase_alignment import PhraseAlignedSentence
 from kokoro_server.text.pieces import ClipPacker, PacedPacker, Packer, PieceSizes
-from kokoro_server.text.reader import _group_into_calls, _pack, _split_phonemes
+from kokoro_server.text.reader import _RunPacker, _split_phonemes
+from kokoro_server.text.script import Cast, Manner, Run
 from kokoro_server.text.sentence_buffer import SentenceBuffer
 from kokoro_server.text.splitter import Span, clauses, sentences
 from kokoro_server.text.traced import Traced
 from kokoro_server.text.word_alignment import WordAlignedSentence
 from kokoro_server.text.written import WrittenText
+from tests.text.test_script import AnyVoice
 
 WORST = 3.0  # times the cost for twice the input: 2 is linear, 4 quadratic
 ALLOWED = 0.03  # seconds: less harms nobody, and it is the clock that would be measured
+MANNER = Manner("af_heart", languages.EN_US)
 LEXICON = LanguageLexicon({"Kokoro": "/kˈOkəɹO/", "a": "ay", "a a a a": "aas", "nginx": "engine x", "你": "/ni/"})
 
 
@@ -51,9 +55,8 @@ def appended(text: str) -> None:
 def read(language: languages.Language) -> Callable[[str], object]:
     def parse(text: str) -> object:
         markup.check_pronunciations(text)
-        return list(
-            _group_into_calls(WrittenText(list(split_pauses(text)), language, LEXICON, DEFAULT_OPTIONS).sentences())
-        )
+        written = WrittenText(list(split_pauses(text)), language, LEXICON, DEFAULT_OPTIONS)
+        return list(group_into_calls(written.sentences(), language))
 
     return parse
 
@@ -61,7 +64,7 @@ def read(language: languages.Language) -> Callable[[str], object]:
 def packed(packer: Callable[[int], Packer]) -> Callable[[str], object]:
     def parse(text: str) -> object:
         phonemes = re.sub(r"\s", " ", text)
-        return list(_pack(packer(len(phonemes)), list(_split_phonemes(phonemes)), more=False))
+        return list(_RunPacker(packer(len(phonemes))).pack(list(_split_phonemes(phonemes)), more=False))
 
     return parse
 
@@ -83,6 +86,10 @@ def captioned(text: str) -> object:
     return cues(words, text)
 
 
+def tagged(text: str) -> object:
+    return voice_tags.has_tags(text) and voice_tags.split(Run(Traced.of(text), MANNER), Cast(AnyVoice()))
+
+
 PARSERS: dict[str, tuple[int, Callable[[str], object]]] = {
     "phonemes": (6_000, packed(lambda _length: ClipPacker(100, 400))),
     "phonemes of a stream": (6_000, packed(lambda _length: Packer(100, 400, 50))),
@@ -100,6 +107,8 @@ PARSERS: dict[str, tuple[int, Callable[[str], object]]] = {
     "words": (2_000, aligned_words),
     "phrases": (2_000, aligned_phrases),
     "captions": (2_000, captioned),
+    "voice tags": (10_000, tagged),
+    "SSML": (4_000, lambda text: ssml.script(f"<speak>{text}</speak>", MANNER, Cast(AnyVoice()))),
     "voice": (10_000, lambda text: _part(text, text)),
     "model symbols": (10_000, to_model_symbols),
     "body": (20_000, lambda text: TTSRequest(text=text, voice="a" * 500)),
@@ -111,6 +120,7 @@ INVISIBLE_AND_OTHERS = "\u200b\u200d\u202e\u0627\ud800\x00ˈː↓😀🇩🏽ᄀ
 PATTERNS = (
     *("a ", ". ", "A. ", "1. ", "a.", "a@", "a@b.c", "www.", "https://", "Dr. ", ", ", ": ", "!?", "……", " – ", '." '),
     *("\na", "か\n", "か \n ", "e\u0301", "👨\u200d👩\u200d", "☺\ufe0f", "[a](/a/)", "[a](/", "[a](", "[]", "[["),
+    *("[voice:", "[voice:a]", "<s/>", "&amp;"),
     *("[pause:", "[pause:1ms]", "a-", "a'", "- a\n", "12:30 "),
 )
 

@@ -17,6 +17,8 @@ from kokoro_server.text.lexicon import Lexicon
 from kokoro_server.text.options import ReadingOptions
 from kokoro_server.text.pieces import Piece, PieceSizes
 from kokoro_server.text.reader import Reader
+from kokoro_server.text.script import Manner, Run
+from kokoro_server.text.traced import Traced
 from tests.text.fake_g2p import FakeG2P
 
 
@@ -114,7 +116,8 @@ async def test_what_g2p_could_not_say_counts_too() -> None:
 
 async def test_a_reading_tells_what_is_said_and_why() -> None:
     text = "[pause:1s] Dr. [Ng](/ɪŋ/) paid $5."
-    reading = await Reader(FakeG2P(), PieceSizes()).reading(text, languages.EN_US)
+    script = [Run(Traced.of(text), Manner("", languages.EN_US))]
+    reading = await Reader(FakeG2P(), PieceSizes()).reading(script)
     found = [(text[claim.start : claim.end], claim.words, claim.rule) for claim in reading.claims]
     assert ("$5", "five dollars", "money") in found
     assert ("[Ng](/ɪŋ/)", "/ɪŋ/", "pronunciation") in found

@@ -122,9 +122,9 @@ def test_what_is_put_in_words_can_be_switched_off(
 @pytest.mark.parametrize(
     ("fields", "param"),
     [
-        ({"ssml": True}, "ssml"),
-        ({"allow_voice_tags": True}, "allow_voice_tags"),
-        ({"voice_aliases": {"me": "af_heart"}}, "voice_aliases"),
+        ({"allow_voice_tags": True, "input": "[rate:2]Hello."}, "allow_voice_tags"),
+        ({"voice_aliases": {"me": "nobody"}, "voice": "me"}, "voice"),
+        ({"voice_aliases": {"me": {"voice": "af_heart", "rate": 2}}}, "voice_aliases.me"),
         ({"return_download_link": True}, "return_download_link"),
         ({"download_format": "wav"}, "download_format"),
         ({"return_timestamps": True}, "return_timestamps"),
@@ -175,7 +175,7 @@ def test_captions_as_they_are_made(tiny_server: Server) -> None:
 @pytest.mark.parametrize("stream", [True, False])
 @pytest.mark.parametrize(
     ("fields", "status", "field"),
-    [({"input": ""}, 422, "input"), ({"ssml": True}, 400, "ssml"), ({"voice": "nobody"}, 400, "voice")],
+    [({"input": ""}, 422, "input"), ({"ssml": True}, 400, "input"), ({"voice": "nobody"}, 400, "voice")],
 )
 def test_a_wrong_field_of_captions_is_named(
     tiny_server: Server, stream: bool, fields: dict[str, Any], status: int, field: str

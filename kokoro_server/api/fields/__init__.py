@@ -1,0 +1,1 @@
+"""Fields that several request bodies have."""

@@ -1,0 +1,54 @@
+"""`[voice:bm_george]` in a text: from there on another voice speaks. `[/voice]` or `[voice:default]`: the first one."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from itertools import pairwise
+
+from kokoro_server.errors import InvalidSSML, KokoroError
+from kokoro_server.text.script import Cast, Run
+from kokoro_server.text.traced import Traced
+
+# What a round bracket follows is a link, or a pronunciation of the word "voice".
+_OPENING = re.compile(r"\[voice:[^\[\]\n]*\](?!\()", re.IGNORECASE)
+VOICE_TAG = re.compile(r"\[(?:voice(?::(?P<name>[^\[\]\n]*))?|/voice)\](?!\()", re.IGNORECASE)
+
+
+def has_tags(text: str) -> bool:
+    return "[" in text and _OPENING.search(text) is not None
+
+
+def split(run: Run, cast: Cast) -> list[Run]:
+    """The text between the tags of a run, each in its voice. Raises what the cast raises, with the tag's place."""
+    text, manner, found, start = run.text.text, run.manner, list[Run](), 0
+    for match in VOICE_TAG.finditer(text):
+        found.append(Run(run.text.between(start, match.start()), manner))
+        name = (match["name"] or "").strip()
+        manner = run.manner
+        if name and name.lower() != "default":
+            try:
+                voice = cast.voice(name)
+            except KokoroError as error:
+                place = run.text.starts[match.start()]
+                raise type(error)(f"{match[0][:60]!r} at character {place}: {error.message}", field="text") from None
+            manner = replace(manner, voice=voice, language=cast.language_of(voice))
+        start = match.end()
+    found.append(Run(run.text.between(start, len(text)), manner))
+    spoken = [each for each in found if each.text.text.strip()]
+    goes_on = [_goes_on(*pair) for pair in pairwise(spoken)] + [run.continues]
+    return [replace(each, continues=continues) for each, continues in zip(spoken, goes_on, strict=False)]
+
+
+def refuse(text: Traced) -> None:
+    """Raises InvalidSSML if there is a tag in the text of an SSML document."""
+    if has_tags(text.text) and (match := _OPENING.search(text.text)):
+        place = text.starts[match.start()]
+        raise InvalidSSML(f'{match[0][:60]!r} at character {place}: write <voice name="…">', field="text")
+
+
+def _goes_on(run: Run, other: Run) -> bool:
+    """Whether no line ends between them."""
+    text, following = run.text.text, other.text.text
+    gap = text[len(text.rstrip()) :] + following[: len(following) - len(following.lstrip())]
+    return "\n" not in gap
