@@ -19,14 +19,19 @@ def has_tags(text: str) -> bool:
     return "[" in text and _OPENING.search(text) is not None
 
 
+def voice_of(match: re.Match[str]) -> str | None:
+    """The name in a tag; None for the voice of the whole."""
+    name = (match["name"] or "").strip()
+    return name if name and name.lower() != "default" else None
+
+
 def split(run: Run, cast: Cast) -> list[Run]:
     """The text between the tags of a run, each in its voice. Raises what the cast raises, with the tag's place."""
     text, manner, found, start = run.text.text, run.manner, list[Run](), 0
     for match in VOICE_TAG.finditer(text):
         found.append(Run(run.text.between(start, match.start()), manner))
-        name = (match["name"] or "").strip()
-        manner = run.manner
-        if name and name.lower() != "default":
+        name, manner = voice_of(match), run.manner
+        if name is not None:
             try:
                 voice = cast.voice(name)
             except KokoroError as error:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import numpy as np
 import pytest
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
@@ -177,6 +178,26 @@ async def test_a_bad_message_is_answered_and_the_connection_stays(
         await it.send("flush")
         await it.until("flushed")
     assert it.spoken[1].duration > 0
+
+
+async def test_a_voice_in_the_text_speaks_until_the_next_or_a_flush(tiny_server: Server) -> None:
+    async with agent(tiny_server) as it:
+        await it.send("append", text="One. [voice:am_adam] Two. Three. ")
+        await it.send("append", text="Four [/voice] and five. Six.")
+        await it.send("flush")
+        await it.send("append", text="[voice:bf_emma] Seven.")
+        await it.send("flush")
+        await it.send("append", text="Eight.")
+        await it.send("flush")
+        for _ in range(3):
+            await it.until("flushed")
+    voices = {"Two.": "am_adam", "Three.": "am_adam", "Four": "am_adam", "Seven.": "bf_emma"}
+    texts = ["One.", "Two.", "Three.", "Four", "and five.", "Six.", "Seven.", "Eight."]
+    assert [spoken.text for spoken in it.spoken.values()] == texts
+    for spoken in it.spoken.values():
+        alone = say(tiny_server, spoken.text, voice=voices.get(spoken.text, "af_heart"), format="pcm").content
+        # To the last bit only where they were in the same batches.
+        np.testing.assert_allclose(np.frombuffer(spoken.audio, "<i2"), np.frombuffer(alone, "<i2"), atol=20)
 
 
 async def test_a_sentence_that_fails_costs_only_itself(tiny_server: Server) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
 from typing import Literal
 
 from kokoro_server.api.agents.session import AgentSession
@@ -11,7 +12,7 @@ from kokoro_server.audio.encode import Format
 from kokoro_server.errors import TextTooLong
 from kokoro_server.g2p import languages
 from kokoro_server.parts import Parts
-from kokoro_server.text import spoken
+from kokoro_server.text import spoken, voice_tags
 from kokoro_server.text.sentence_buffer import SentenceBuffer
 
 APPENDED_AT_ONCE = 500  # characters: to find the sentences in them takes up to 20 ms, and hostile ones ten times that
@@ -35,6 +36,7 @@ class AgentText:
         self._max_text = parts.settings.max_text_length
         self._buffer = SentenceBuffer()
         self.manner = Manner()
+        self._tagged: str | None = None  # the voice of the last `[voice:…]`
 
     @property
     def voice(self) -> str:
@@ -52,6 +54,7 @@ class AgentText:
         language = languages.of_request(manner.language, voice.language)
         await asyncio.to_thread(spoken.load, language)
         self.manner = manner
+        self._tagged = None
         self._buffer.language, self._buffer.options = language, manner.reading_options()
 
     async def append(self, text: str) -> None:
@@ -64,7 +67,7 @@ class AgentText:
     def say(self, text: str) -> None:
         """Speak a text that is whole, and cut as that of `/tts/stream`. Raises TextTooLong if too much waits."""
         self._check_room(text)
-        self._say([text])
+        self._session.say(self.manner.model_copy(update={"text": text}))
 
     async def end_sentence(self) -> None:
         """What was appended so far is whole: speak all of it."""
@@ -73,11 +76,13 @@ class AgentText:
     async def flush(self) -> None:
         """`end_sentence`, and tell the listener when all of it is said."""
         await self.end_sentence()
+        self._tagged = None
         self._session.flush()
 
     async def cancel(self) -> list[int]:
         """Drop everything that is not yet sent. Returns the ids of the sentences that were not sent to their end."""
         self._buffer = SentenceBuffer(self._buffer.language, self._buffer.options)
+        self._tagged = None
         return await self._session.cancel()
 
     def _check_room(self, text: str) -> None:
@@ -95,4 +100,20 @@ class AgentText:
 
     def _say(self, sentences: list[str]) -> None:
         for sentence in sentences:
-            self._session.say(self.manner.model_copy(update={"text": sentence}))
+            for text, voice in self._by_voice(sentence):
+                self._session.say(self.manner.model_copy(update={"text": text, "voice": voice}))
+
+    def _by_voice(self, sentence: str) -> Iterator[tuple[str, str]]:
+        """The parts of a sentence between its `[voice:…]` tags. The voice of the last one holds for the next ones."""
+        if self._tagged is None and not voice_tags.has_tags(sentence):
+            yield sentence, self.manner.voice
+            return
+        start = 0
+        for match in voice_tags.VOICE_TAG.finditer(sentence):
+            yield from self._part(sentence[start : match.start()])
+            self._tagged, start = voice_tags.voice_of(match), match.end()
+        yield from self._part(sentence[start:])
+
+    def _part(self, text: str) -> Iterator[tuple[str, str]]:
+        if text := text.strip():
+            yield text, self._tagged or self.manner.voice
