@@ -10,12 +10,13 @@ from urllib.parse import quote
 
 from fastapi import APIRouter, Body, Request, Response
 
-from kokoro_server.api import captioned, tts
+from kokoro_server.api import captioned, stream, tts
 from kokoro_server.api.captioned import FRAMING, NDJSON, Event
 from kokoro_server.api.compat.kokoro_fastapi_schemas import (
     Blend,
     CaptionedSpeech,
     CaptionedSpeechRequest,
+    DialogueRequest,
     PhonemesRequest,
     Phonemized,
     PhonemizeRequest,
@@ -26,6 +27,7 @@ from kokoro_server.api.openai_schemas import PARAMS, OpenAIErrorAnswer
 from kokoro_server.api.schemas import DEFAULT_VOICE, TTSRequest
 from kokoro_server.api.stream import STREAMING_HEADERS, as_text, open_renderer, start_synthesis
 from kokoro_server.api.tts import (
+    AUDIO,
     ERRORS,
     PartsResponse,
     RequestTimeout,
@@ -43,6 +45,7 @@ from kokoro_server.text.reader import Reading
 router = APIRouter(tags=["Kokoro-FastAPI"])
 
 LINES: dict[int | str, dict[str, Any]] = {200: {"description": "Audio and words", "content": {NDJSON: {}}}}
+CLIP: dict[int | str, dict[str, Any]] = {200: {"description": "The audio", "content": AUDIO}}
 WAV: dict[int | str, dict[str, Any]] = {200: {"description": "The clip", "content": {"audio/wav": {}}}}
 PACK: dict[int | str, dict[str, Any]] = {
     200: {"description": "A voice pack, as torch.save writes it", "content": {"application/octet-stream": {}}},
@@ -62,6 +65,15 @@ async def captioned_speech(body: CaptionedSpeechRequest, request: Request, timeo
         if body.stream:
             return await _stream(body, request, timeout)
         return await _whole(body, request, timeout)
+
+
+@router.post("/dev/dialogue", response_class=Response, responses=ERRORS | CLIP)
+async def dialogue(body: DialogueRequest, request: Request, timeout: RequestTimeout = None) -> Response:
+    """Speak a dialogue, each turn in its voice."""
+    request.scope["model"] = body.model
+    answer = stream.stream if body.stream else tts.tts
+    with _their_field_names():
+        return await answer(body.to_tts_request(), request, timeout)
 
 
 @router.post("/dev/phonemize", responses=ERRORS)

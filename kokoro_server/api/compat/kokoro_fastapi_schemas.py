@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, Field, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
+from kokoro_server.api.fields.script import TURN_PAUSE_FIELD, few_turns
 from kokoro_server.api.openai_schemas import OpenAISpeechRequest, VoiceName
 from kokoro_server.api.schemas import DEFAULT_VOICE
 from kokoro_server.engine.voices import MAX_PARTS
+from kokoro_server.speech import TURN_PAUSE
 
 
 class CaptionedSpeechRequest(OpenAISpeechRequest):
@@ -17,6 +19,23 @@ class CaptionedSpeechRequest(OpenAISpeechRequest):
 
     return_timestamps: Annotated[bool, Field(description="`false`: no times of words.")] = True
     stream: Annotated[bool, Field(description="`true`: an object a line, as the audio is made.")] = True
+
+
+class DialogueTurn(BaseModel):
+    voice: Annotated[VoiceName | None, Field(examples=["af_bella"])] = None
+    text: Annotated[str, Field(examples=["Did it land?"])]
+
+
+class DialogueRequest(OpenAISpeechRequest):
+    """As for `/v1/audio/speech`, with `turns` in place of `input`."""
+
+    input: Literal[""] = ""
+    turns: Annotated[list[DialogueTurn], Field(min_length=1), BeforeValidator(few_turns)]
+    pause_between_turns: Annotated[float, TURN_PAUSE_FIELD] = TURN_PAUSE
+
+    def _fields(self) -> dict[str, Any]:
+        turns = [turn.model_dump() for turn in self.turns]
+        return super()._fields() | {"text": None, "turns": turns, "turn_pause": self.pause_between_turns}
 
 
 class WordTimestamp(BaseModel):

@@ -33,6 +33,14 @@ VOLUME: Any = Field(
     description="dB louder or softer; never clips.", ge=MIN_DB, le=MAX_DB, allow_inf_nan=False, examples=[0.0]
 )
 
+TURN_PAUSE_FIELD: Any = Field(
+    description="Seconds of silence between two turns.",
+    ge=0,
+    le=MAX_SECONDS,
+    allow_inf_nan=False,
+    examples=[TURN_PAUSE],
+)
+
 
 class TurnRequest(StrictRequest):
     """What one speaker says. A field that is absent is as for the whole request."""
@@ -48,7 +56,7 @@ class TurnRequest(StrictRequest):
         return Turn(self.text, self.voice, self.language, self.speed, self.pitch, self.volume)
 
 
-def _few_turns(value: Any) -> Any:
+def few_turns(value: Any) -> Any:
     """Checked first: each of a million turns that are wrong would be complained about."""
     if isinstance(value, list) and len(value) > MAX_TURNS:
         raise PydanticCustomError("too_many_turns", "at most {limit} turns are allowed", {"limit": MAX_TURNS})
@@ -66,23 +74,14 @@ class ScriptFields(BaseModel):
         ),
     ] = False
     turns: Annotated[
-        Annotated[list[TurnRequest], Field(min_length=1), BeforeValidator(_few_turns)] | None,
+        Annotated[list[TurnRequest], Field(min_length=1), BeforeValidator(few_turns)] | None,
         Field(
             description="A dialogue, instead of `text`. Offsets of words are in the texts of all turns, joined by "
             "single line breaks.",
             examples=[[{"voice": "af_heart", "text": "Who is there?"}, {"voice": "bm_george", "text": "A friend."}]],
         ),
     ] = None
-    turn_pause: Annotated[
-        float,
-        Field(
-            description="Seconds of silence between two turns.",
-            ge=0,
-            le=MAX_SECONDS,
-            allow_inf_nan=False,
-            examples=[TURN_PAUSE],
-        ),
-    ] = TURN_PAUSE
+    turn_pause: Annotated[float, TURN_PAUSE_FIELD] = TURN_PAUSE
     voice_aliases: Annotated[
         dict[Annotated[str, Field(max_length=100)], Annotated[str, VOICE]] | None,
         Field(

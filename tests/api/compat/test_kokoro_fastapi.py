@@ -73,6 +73,20 @@ def test_recorded_requests_are_spoken(tiny_server: Server, body: dict[str, Any])
 
 
 @pytest.mark.parametrize("stream", [True, False])
+def test_dialogue(tiny_server: Server, stream: bool) -> None:
+    turns = [{"voice": "af_bella", "text": "Did it land?"}, {"voice": "am_adam", "text": "It did."}]
+    body = {"turns": turns, "pause_between_turns": 0.4, "response_format": "wav", "stream": stream}
+    spoken = post(tiny_server, "/dev/dialogue", body)
+    assert spoken.status_code == 200, spoken.text
+    path = "/tts/stream" if stream else "/tts"
+    assert spoken.content == post(tiny_server, path, {"turns": turns, "turn_pause": 0.4}).content
+    longer = post(tiny_server, "/dev/dialogue", body | {"pause_between_turns": 1.4})
+    assert len(longer.content) - len(spoken.content) == 48_000
+    wrong = post(tiny_server, "/dev/dialogue", {"turns": [turns[0], {"voice": "nobody", "text": "Hm."}]})
+    assert (wrong.status_code, wrong.json()["detail"]["field"]) == (400, "turns.1.voice")
+
+
+@pytest.mark.parametrize("stream", [True, False])
 def test_punctuation_alone_is_silence(tiny_server: Server, stream: bool) -> None:
     """Home Assistant's openai_tts asks for a full stop before it takes a server."""
     answer = speech(tiny_server, input=".", stream=stream)
