@@ -25,23 +25,33 @@ MAX_AUDIO_MESSAGE = 16_384  # bytes: a third of a second of 16-bit samples at 24
 INTERNAL_ERROR = for_client(Exception()).message
 
 
-async def converse(socket: WebSocket, conversation: Callable[[], Awaitable[None]]) -> None:
-    """Accept the socket, if there is a place for it, and run the conversation until it ends or the client leaves."""
+async def converse(
+    socket: WebSocket, conversation: Callable[[], Awaitable[None]], headers: Mapping[str, str] | None = None
+) -> None:
+    """Accept the socket, if there is a place for it, and run the conversation until it ends or the client leaves.
+
+    `headers`: of the answer to the handshake.
+    """
     places: StreamPlaces = socket.app.state.places
     try:
         places.take()
     except KokoroError as error:
-        log.warning("agent refused message=%s", error.message)
-        await socket.send_denial_response(await errors.on_kokoro_error(socket, error))
+        await refuse(socket, error)
         return
     try:
-        await socket.accept()
+        await socket.accept(headers=[(name.encode(), value.encode()) for name, value in (headers or {}).items()])
         log.info("agent connected")
         await conversation()
     except WebSocketDisconnect as end:
         log.info("agent left code=%d", end.code)
     finally:
         places.release()
+
+
+async def refuse(socket: WebSocket, error: KokoroError) -> None:
+    """Answer the handshake with an error."""
+    log.warning("agent refused message=%s", error.message)
+    await socket.send_denial_response(await errors.on_kokoro_error(socket, error))
 
 
 async def messages(socket: WebSocket) -> AsyncIterator[str | None]:

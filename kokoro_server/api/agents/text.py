@@ -8,8 +8,10 @@ from typing import Literal
 from kokoro_server.api.agents.session import AgentSession
 from kokoro_server.api.schemas import TTSRequest
 from kokoro_server.audio.encode import Format
+from kokoro_server.engine.voices import VoiceBook
 from kokoro_server.errors import TextTooLong
 from kokoro_server.g2p import languages
+from kokoro_server.g2p.languages import Language
 from kokoro_server.parts import Parts
 from kokoro_server.text import spoken
 from kokoro_server.text.sentence_buffer import SentenceBuffer
@@ -24,6 +26,11 @@ class Manner(TTSRequest):
     text: Literal[""] = ""
     phonemes: None = None
     format: Format = "pcm"
+
+    def check(self, voices: VoiceBook) -> Language:
+        """The language to speak in. Raises KokoroError if it is not possible to speak so."""
+        self.rendering(self.format)
+        return languages.of_request(self.language, voices.canonical(self.voice))
 
 
 class AgentText:
@@ -47,8 +54,7 @@ class AgentText:
 
     async def use(self, manner: Manner) -> None:
         """How to speak what comes from here on. Raises KokoroError if that is not possible."""
-        manner.rendering(manner.format)
-        language = languages.of_request(manner.language, self._voices.canonical(manner.voice))
+        language = manner.check(self._voices)
         await asyncio.to_thread(spoken.load, language)
         self.manner = manner
         self._buffer.language, self._buffer.options = language, manner.reading_options()
