@@ -38,10 +38,19 @@ def _deepgram(status: int, code: str, message: str, _field: str | None) -> tuple
     return status, {"err_code": code.upper(), "err_msg": message, "request_id": request_id.get()}
 
 
+def cartesia_error(status: int, code: str, message: str, field: str | None) -> tuple[int, dict[str, Any]]:
+    """Cartesia's."""
+    status = 400 if status == 422 else status
+    title = code.replace("_", " ").capitalize()
+    body = {"error_code": code, "title": title, "message": message, "field": field, "request_id": request_id.get()}
+    return status, body
+
+
 # The first that matches counts.
 _SHAPES: tuple[tuple[re.Pattern[str], Shape], ...] = (
     (re.compile(r"/dev/"), _kokoro_fastapi),
     (re.compile(r"/deepgram/|/v1/speak\b"), _deepgram),
+    (re.compile(r"/cartesia/|/tts/(?:bytes|sse|websocket)\b"), cartesia_error),
     (re.compile(r"/v1/"), _openai),
 )
 

@@ -71,14 +71,21 @@ def parsed(text: str | None, model: TypeAdapter[T], *, tagged: bool = False) -> 
     if len(text) > MAX_MESSAGE:
         raise TextTooLong(f"the message has {len(text)} characters; at most {MAX_MESSAGE} are allowed")
     try:
-        return model.validate_python(from_json(text))
+        value = from_json(text)
+    except ValueError as error:
+        raise BadRequest(f"the message is not JSON: {error}") from error
+    return validated(value, model, tagged=tagged)
+
+
+def validated(value: Any, model: TypeAdapter[T], *, tagged: bool = False) -> T:
+    """`parsed` of a message that is no text any more."""
+    try:
+        return model.validate_python(value)
     except ValidationError as error:
         # The first part of a `loc` is the tag.
         complaints = [{**item, "loc": item["loc"][1:] if tagged else item["loc"]} for item in error.errors()]
         message, field = errors.validation_message(complaints)
         raise InvalidInput(message, field=field) from error
-    except ValueError as error:
-        raise BadRequest(f"the message is not JSON: {error}") from error
 
 
 async def send_json(socket: WebSocket, message: Mapping[str, Any], seconds: float = 0.0) -> None:
