@@ -39,7 +39,7 @@ class SamplesFormat(BaseModel):
 class Mp3Format(BaseModel):
     container: Literal["mp3"]
     sample_rate: SampleRate
-    bit_rate: Annotated[int | None, Field(description="Bits a second.", examples=[128_000])] = None
+    bit_rate: Annotated[int | None, Field(description="Bits a second.", ge=1, examples=[128_000])] = None
 
 
 class GenerationConfig(BaseModel):
@@ -98,7 +98,7 @@ class Generation(BaseModel):
             "volume": round(20 * math.log10(config.volume), 6),
             "format": FORMATS[output.container],
             "sample_rate": output.sample_rate,
-            "sample_format": output.encoding if isinstance(output, SamplesFormat) else "pcm_s16le",
+            **_encoding(output),
             "normalize": self.normalization != "off",
         }
 
@@ -126,6 +126,10 @@ class Generation(BaseModel):
         emotion = self.generation_config and self.generation_config.emotion
         if emotion not in (None, "", "neutral"):
             raise NotSupported("generation_config: this server has no emotion but neutral", field="generation_config")
+
+
+def _encoding(output: SamplesFormat | Mp3Format) -> dict[str, Any]:
+    return {"sample_format": output.encoding} if isinstance(output, SamplesFormat) else {"bit_rate": output.bit_rate}
 
 
 class SocketCommand(BaseModel):

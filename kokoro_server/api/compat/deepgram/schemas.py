@@ -49,17 +49,11 @@ class Parameters(BaseModel):
         int | None, Field(description="Hz. Absent: 24000, of mulaw and alaw 8000.", ge=MIN_RATE, le=MAX_RATE)
     ] = None
     speed: Annotated[float, Field(ge=0.25, le=4, allow_inf_nan=False)] = 1.0
-    bit_rate: Annotated[float | None, Field(description="Cannot be chosen.")] = None
 
     @property
     def voice(self) -> str:
         """The voice of ours that is asked for."""
         return voices.ours(self.model)
-
-    def check(self) -> None:
-        """Raises KokoroError for what would change the sound and cannot be done."""
-        if self.bit_rate is not None:
-            raise NotSupported("bit_rate cannot be chosen on this server; leave it out", field="bit_rate")
 
     def rate(self, encoding: str) -> int:
         return self.sample_rate or (TELEPHONY_RATE if encoding in TELEPHONY else SAMPLE_RATE)
@@ -74,11 +68,11 @@ class FileParameters(Parameters):
         BeforeValidator(_lowercase),
         Field(description="Absent: wav for linear16, mulaw and alaw, ogg for opus."),
     ] = None
+    bit_rate: Annotated[int | None, Field(description="Bits a second, of mp3 and opus.", ge=1)] = None
     callback: Annotated[str | None, Field(description="Cannot be done.")] = None
 
     def to_tts_request(self, text: str) -> TTSRequest:
         """Raises KokoroError for what cannot be done."""
-        self.check()
         if self.callback is not None:
             raise NotSupported("callback is not possible on this server; the answer is the audio", field="callback")
         containers = FORMATS[self.encoding]
@@ -93,16 +87,19 @@ class FileParameters(Parameters):
             format=containers[container],
             sample_rate=self.rate(self.encoding),
             sample_format=SAMPLES.get(self.encoding, "pcm_s16le"),
+            bit_rate=self.bit_rate,
         )
 
 
 class SocketParameters(Parameters):
     encoding: Annotated[Literal["linear16", "mulaw", "alaw"], BeforeValidator(_lowercase)] = "linear16"
     container: Annotated[Literal["none"], BeforeValidator(_lowercase)] = "none"
+    bit_rate: int | None = None
 
     def manner(self) -> Manner:
         """Raises KokoroError for what cannot be done."""
-        self.check()
+        if self.bit_rate is not None:
+            raise NotSupported("bit_rate is for mp3 and opus, by HTTP; leave it out", field="bit_rate")
         return Manner(
             voice=self.voice,
             speed=self.speed,
