@@ -15,8 +15,10 @@ from kokoro_server.g2p.languages import Language
 from kokoro_server.parts import Parts
 from kokoro_server.text import spoken
 from kokoro_server.text.sentence_buffer import SentenceBuffer
+from kokoro_server.text.splitter import sentences
 
 APPENDED_AT_ONCE = 500  # characters: to find the sentences in them takes up to 20 ms, and hostile ones ten times that
+LOOKED_AT = 300  # characters at the end of a message
 APPENDED_ON_THE_LOOP = 200  # characters, with what is unspoken before them: as many as a sentence has
 
 
@@ -31,6 +33,14 @@ class Manner(TTSRequest):
         """The language to speak in. Raises KokoroError if it is not possible to speak so."""
         self.rendering(self.format)
         return languages.of_request(self.language, voices.canonical(self.voice))
+
+
+def _is_whole(text: str) -> bool:
+    """Whether several words end as a sentence does. Single words are the bits of a sentence that is being written."""
+    end = text[-LOOKED_AT:].strip()
+    if " " not in end:
+        return False
+    return all([*sentences(end + following)][-1].start > len(end) for following in (" Xo", " 5"))
 
 
 class AgentText:
@@ -70,6 +80,12 @@ class AgentText:
         for start in range(0, len(text), APPENDED_AT_ONCE):
             self._say(await self._sentences(text[start : start + APPENDED_AT_ONCE]))
             await asyncio.sleep(0)
+
+    async def append_message(self, text: str) -> None:
+        """`append` of what may be whole sentences, as some clients send them: the last then waits for no other text."""
+        await self.append(text)
+        if _is_whole(text):
+            await self.end_sentence()
 
     async def end_sentence(self) -> None:
         """What was appended so far is whole: speak all of it."""

@@ -221,7 +221,7 @@ async def test_text_that_stops_is_spoken(tiny_server: Server) -> None:
     async with agent(tiny_server) as it:
         await it.send("a", "Well", max_buffer_delay_ms=10)
         await it.until("chunk", "a")
-        await it.send("b", TEXT + " And so", max_buffer_delay_ms=None)
+        await it.send("b", SENTENCES[0], max_buffer_delay_ms=None)
         await it.until("chunk", "b")  # a whole sentence waits for nothing
 
 
@@ -284,6 +284,15 @@ async def test_errors_belong_to_their_context(tiny_server: Server) -> None:
         assert "context_id" in (await it.until("error", "ok"))["message"]
         await it.until("done", "ok")
         assert_spoken(tiny_server, it.audio["ok"], SENTENCES[:1])
+
+
+async def test_a_sentence_that_fails_ends_its_context(tiny_server: Server) -> None:
+    async with agent(tiny_server) as it:
+        await it.send("a", "你好。" + LONG, more=False)
+        assert (await it.until("error", "a"))["error_code"] == "unspeakable"
+        await it.send("a", SENTENCES[0], more=False)
+        await it.until("done", "a")
+        assert_spoken(tiny_server, it.audio["a"], SENTENCES[:1])
 
 
 async def test_a_thousand_contexts_are_not_kept(tiny_server: Server) -> None:

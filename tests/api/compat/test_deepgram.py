@@ -179,8 +179,28 @@ async def test_words_are_spoken_as_livekit_sends_them(tiny_server: Server) -> No
 async def test_whole_sentences_do_not_wait_for_the_flush(tiny_server: Server) -> None:
     async with agent(tiny_server) as it:
         await it.send("Speak", text=TEXT + " And then")
-        message = await asyncio.wait_for(it.connection.recv(), PATIENCE)
-        assert isinstance(message, bytes)
+        assert isinstance(await asyncio.wait_for(it.connection.recv(), PATIENCE), bytes)
+    async with agent(tiny_server) as it:
+        await it.send("Speak", text=SENTENCES[0] + " ")  # as pipecat sends them
+        assert isinstance(await asyncio.wait_for(it.connection.recv(), PATIENCE), bytes)
+        await it.send("Clear")
+        await it.until("Cleared")
+        for bit in ("I met ", "Dr. ", "Smith at No. ", "5 in the U.S. ", "Army"):
+            await it.send("Speak", text=bit)
+        await it.send("Flush")
+        it.audio = b""
+        await it.until("Flushed")
+        assert_spoken(tiny_server, it.audio, ["I met Dr. Smith at No. 5 in the U.S. Army"])
+
+
+async def test_a_sentence_that_fails_is_told_and_the_next_follows(tiny_server: Server) -> None:
+    async with agent(tiny_server) as it:
+        await it.send("Speak", text="你好。Yes.")
+        await it.send("Flush")
+        await it.until("Flushed")
+        assert [event["type"] for event in it.events[1:]] == ["Error", "Flushed"]
+        assert it.events[1]["code"] == "UNSPEAKABLE"
+        assert_spoken(tiny_server, it.audio, ["Yes."])
 
 
 async def test_each_flush_is_answered_once(tiny_server: Server) -> None:

@@ -76,7 +76,7 @@ class Context:
         async with self._turn:
             if command.transcript and not command.transcript.isspace():
                 await self._use(sockets.validated(message, GENERATION))
-            await self._text.append(command.transcript or "")
+            await self._text.append_message(command.transcript or "")
             if not command.continue_:
                 await self._text.end_sentence()
                 self._session.close()

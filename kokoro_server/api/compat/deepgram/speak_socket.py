@@ -3,7 +3,8 @@
 The client sends `Speak` with a text, `Flush`, `Clear` and `Close`. The server sends `Metadata`, then audio in binary
 messages; `Flushed` when all is sent up to a Flush; `Cleared` when all that was not yet sent is dropped, Flushes too;
 `Error` for a sentence that failed or a message that is wrong, and `Warning` for one that is not known. A sentence
-is spoken as soon as it is complete. `Close` speaks what is left, then closes the connection.
+is spoken as soon as it is complete: when text after it shows where it ends, or a Speak of several words ends with it.
+`Close` speaks what is left, then closes the connection.
 """
 
 from __future__ import annotations
@@ -137,7 +138,7 @@ class _MessageLoop:
         if message.type == "Speak":
             if message.text is None:
                 raise InvalidInput("text: Field required", field="text")
-            await self._text.append(message.text)
+            await self._text.append_message(message.text)
         elif message.type == "Flush":
             await self._text.flush()
         elif message.type == "Clear":
