@@ -21,7 +21,7 @@ from tests.audio_files import decode
 from tests.servers import Server, say
 
 PATIENCE = 120  # seconds
-SENTENCES = ["Hello there, world.", "It was late, and the lights were on."]
+SENTENCES = ["Hello, world.", "It was late."]
 TEXT = " ".join(SENTENCES)
 LONG = "It was late, and the lights were on; nobody knew why. " * 20
 RAW = {"container": "raw", "encoding": "pcm_s16le", "sample_rate": 24000}
@@ -238,7 +238,7 @@ async def test_flushes_are_numbered(tiny_server: Server) -> None:
 
 
 async def test_contexts_are_spoken_side_by_side(tiny_server: Server) -> None:
-    names = [str(n) for n in range(5)]
+    names = [str(n) for n in range(3)]
     async with agent(tiny_server) as it:
         for name in names:
             await it.send(name, SENTENCES[0], more=False)
