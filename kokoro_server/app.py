@@ -17,6 +17,11 @@ from kokoro_server.api import batch, captioned, errors, health, monitoring, open
 from kokoro_server.api.access_log import AccessLog
 from kokoro_server.api.async_render import Renderers
 from kokoro_server.api.compat import kokoro_fastapi
+from kokoro_server.api.compat.cartesia import socket as cartesia_socket
+from kokoro_server.api.compat.cartesia import speech as cartesia
+from kokoro_server.api.compat.cartesia import voices as cartesia_voices
+from kokoro_server.api.compat.deepgram import speak as deepgram
+from kokoro_server.api.compat.deepgram import speak_socket as deepgram_socket
 from kokoro_server.api.connections.connection_limit import ConnectionLimit
 from kokoro_server.api.connections.idle_limit import IdleLimit
 from kokoro_server.api.connections.places import StreamPlaces, StreamStats
@@ -242,4 +247,13 @@ def create_app(
     errors.install(app)
     for router in routers:
         app.include_router(router)
+    for prefix, module in (
+        ("/deepgram", deepgram),
+        ("/deepgram", deepgram_socket),
+        ("/cartesia", cartesia),
+        ("/cartesia", cartesia_socket),
+    ):
+        app.include_router(module.router, prefix=prefix)
+        app.include_router(module.router, include_in_schema=False)  # for clients that are told the host alone
+    app.include_router(cartesia_voices.router, prefix="/cartesia")
     return app

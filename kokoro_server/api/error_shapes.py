@@ -8,9 +8,14 @@ from functools import lru_cache
 from typing import Any
 
 from kokoro_server.api.openai_schemas import openai_error
+from kokoro_server.logs import request_id
 
 # From a status, a code, a message and a field to the status and the body.
 Shape = Callable[[int, str, str, str | None], tuple[int, dict[str, Any]]]
+
+
+MAX_REASON = 500  # characters, of a header
+_UNPRINTABLE = re.compile(r"[^ -~]")
 
 
 def _own(status: int, code: str, message: str, field: str | None) -> tuple[int, dict[str, Any]]:
@@ -27,9 +32,25 @@ def _kokoro_fastapi(status: int, code: str, message: str, field: str | None) -> 
     return status, {"detail": {"error": code, "message": message, "type": kind, "field": field}}
 
 
+def _deepgram(status: int, code: str, message: str, _field: str | None) -> tuple[int, dict[str, Any]]:
+    # Its SDK has an exception of its own for 400 alone.
+    status = 400 if status == 422 else status
+    return status, {"err_code": code.upper(), "err_msg": message, "request_id": request_id.get()}
+
+
+def cartesia_error(status: int, code: str, message: str, field: str | None) -> tuple[int, dict[str, Any]]:
+    """Cartesia's."""
+    status = 400 if status == 422 else status
+    title = code.replace("_", " ").capitalize()
+    body = {"error_code": code, "title": title, "message": message, "field": field, "request_id": request_id.get()}
+    return status, body
+
+
 # The first that matches counts.
 _SHAPES: tuple[tuple[re.Pattern[str], Shape], ...] = (
     (re.compile(r"/dev/"), _kokoro_fastapi),
+    (re.compile(r"/deepgram/|/v1/speak\b"), _deepgram),
+    (re.compile(r"/cartesia/|/tts/(?:bytes|sse|websocket)\b"), cartesia_error),
     (re.compile(r"/v1/"), _openai),
 )
 
@@ -38,3 +59,11 @@ _SHAPES: tuple[tuple[re.Pattern[str], Shape], ...] = (
 def of_path(path: str) -> Shape:
     """The shape of the errors below a path."""
     return next((shape for pattern, shape in _SHAPES if pattern.match(path)), _own)
+
+
+def headers(path: str, message: str) -> dict[str, str]:
+    """Headers that clients look for beside the body: Deepgram's, which see no body of a refused handshake."""
+    if of_path(path) is not _deepgram:
+        return {}
+    reason = message.encode("ascii", "backslashreplace").decode()[:MAX_REASON]
+    return {"dg-error": _UNPRINTABLE.sub(" ", reason), "dg-request-id": request_id.get()}

@@ -36,8 +36,9 @@ def error_response(
     field: str | None = None,
     headers: Mapping[str, str] | None = None,
 ) -> JSONResponse:
-    status, body = error_shapes.of_path(request.url.path)(status, code, message, field)
-    return JSONResponse(body, status, headers=dict(headers) if headers else None)
+    path = request.url.path
+    status, body = error_shapes.of_path(path)(status, code, message, field)
+    return JSONResponse(body, status, headers={**error_shapes.headers(path, message), **(headers or {})})
 
 
 async def on_kokoro_error(request: HTTPConnection, error: Exception) -> JSONResponse:
@@ -69,7 +70,7 @@ def validation_message(errors: Sequence[Mapping[str, Any]]) -> tuple[str, str | 
 def _describe(item: Mapping[str, Any]) -> tuple[str, str]:
     if item["type"] == "json_invalid":
         return "", f"the body is not valid JSON: {item['ctx']['error']} at character {item['loc'][-1]}"
-    field = ".".join(str(part) for part in item["loc"] if part != "body")
+    field = ".".join(str(part) for part in item["loc"] if part not in ("body", "query"))
     text = item["msg"]
     if item["type"] == TEXT_OR_PHONEMES:
         return "text", text

@@ -25,23 +25,33 @@ MAX_AUDIO_MESSAGE = 16_384  # bytes: a third of a second of 16-bit samples at 24
 INTERNAL_ERROR = for_client(Exception()).message
 
 
-async def converse(socket: WebSocket, conversation: Callable[[], Awaitable[None]]) -> None:
-    """Accept the socket, if there is a place for it, and run the conversation until it ends or the client leaves."""
+async def converse(
+    socket: WebSocket, conversation: Callable[[], Awaitable[None]], headers: Mapping[str, str] | None = None
+) -> None:
+    """Accept the socket, if there is a place for it, and run the conversation until it ends or the client leaves.
+
+    `headers`: of the answer to the handshake.
+    """
     places: StreamPlaces = socket.app.state.places
     try:
         places.take()
     except KokoroError as error:
-        log.warning("agent refused message=%s", error.message)
-        await socket.send_denial_response(await errors.on_kokoro_error(socket, error))
+        await refuse(socket, error)
         return
     try:
-        await socket.accept()
+        await socket.accept(headers=[(name.encode(), value.encode()) for name, value in (headers or {}).items()])
         log.info("agent connected")
         await conversation()
     except WebSocketDisconnect as end:
         log.info("agent left code=%d", end.code)
     finally:
         places.release()
+
+
+async def refuse(socket: WebSocket, error: KokoroError) -> None:
+    """Answer the handshake with an error."""
+    log.warning("agent refused message=%s", error.message)
+    await socket.send_denial_response(await errors.on_kokoro_error(socket, error))
 
 
 async def messages(socket: WebSocket) -> AsyncIterator[str | None]:
@@ -61,14 +71,21 @@ def parsed(text: str | None, model: TypeAdapter[T], *, tagged: bool = False) -> 
     if len(text) > MAX_MESSAGE:
         raise TextTooLong(f"the message has {len(text)} characters; at most {MAX_MESSAGE} are allowed")
     try:
-        return model.validate_python(from_json(text))
+        value = from_json(text)
+    except ValueError as error:
+        raise BadRequest(f"the message is not JSON: {error}") from error
+    return validated(value, model, tagged=tagged)
+
+
+def validated(value: Any, model: TypeAdapter[T], *, tagged: bool = False) -> T:
+    """`parsed` of a message that is no text any more."""
+    try:
+        return model.validate_python(value)
     except ValidationError as error:
         # The first part of a `loc` is the tag.
         complaints = [{**item, "loc": item["loc"][1:] if tagged else item["loc"]} for item in error.errors()]
         message, field = errors.validation_message(complaints)
         raise InvalidInput(message, field=field) from error
-    except ValueError as error:
-        raise BadRequest(f"the message is not JSON: {error}") from error
 
 
 async def send_json(socket: WebSocket, message: Mapping[str, Any], seconds: float = 0.0) -> None:

@@ -9,13 +9,17 @@ from typing import Literal
 from kokoro_server.api.agents.session import AgentSession
 from kokoro_server.api.schemas import TTSRequest
 from kokoro_server.audio.encode import Format
+from kokoro_server.engine.voices import VoiceBook
 from kokoro_server.errors import TextTooLong
 from kokoro_server.g2p import languages
+from kokoro_server.g2p.languages import Language
 from kokoro_server.parts import Parts
 from kokoro_server.text import spoken, voice_tags
 from kokoro_server.text.sentence_buffer import SentenceBuffer
+from kokoro_server.text.splitter import sentences
 
 APPENDED_AT_ONCE = 500  # characters: to find the sentences in them takes up to 20 ms, and hostile ones ten times that
+LOOKED_AT = 300  # characters at the end of a message
 APPENDED_ON_THE_LOOP = 200  # characters, with what is unspoken before them: as many as a sentence has
 
 
@@ -25,6 +29,20 @@ class Manner(TTSRequest):
     text: Literal[""] = ""
     phonemes: None = None
     format: Format = "pcm"
+
+    async def check(self, voices: VoiceBook) -> Language:
+        """The language to speak in. Raises KokoroError if it is not possible to speak so."""
+        self.rendering(self.format)
+        voice = await voices.hold(self.voice)
+        return languages.of_request(self.language, voice.language)
+
+
+def _is_whole(text: str) -> bool:
+    """Whether several words end as a sentence does. Single words are the bits of a sentence that is being written."""
+    end = text[-LOOKED_AT:].strip()
+    if " " not in end:
+        return False
+    return all([*sentences(end + following)][-1].start > len(end) for following in (" Xo", " 5"))
 
 
 class AgentText:
@@ -49,9 +67,7 @@ class AgentText:
 
     async def use(self, manner: Manner) -> None:
         """How to speak what comes from here on. Raises KokoroError if that is not possible."""
-        manner.rendering(manner.format)
-        voice = await self._voices.hold(manner.voice)
-        language = languages.of_request(manner.language, voice.language)
+        language = await manner.check(self._voices)
         await asyncio.to_thread(spoken.load, language)
         self.manner = manner
         self._tagged = None
@@ -68,6 +84,12 @@ class AgentText:
         """Speak a text that is whole, and cut as that of `/tts/stream`. Raises TextTooLong if too much waits."""
         self._check_room(text)
         self._session.say(self.manner.model_copy(update={"text": text}))
+
+    async def append_message(self, text: str) -> None:
+        """`append` of what may be whole sentences, as some clients send them: the last then waits for no other text."""
+        await self.append(text)
+        if _is_whole(text):
+            await self.end_sentence()
 
     async def end_sentence(self) -> None:
         """What was appended so far is whole: speak all of it."""

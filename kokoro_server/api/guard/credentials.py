@@ -1,8 +1,8 @@
 """Where a request carries its API key.
 
 In order: `X-API-Key`, ElevenLabs' `xi-api-key`, `Authorization: Bearer` or Deepgram's `Token`. A WebSocket, whose
-headers a browser does not let a page choose, may offer the subprotocols `kokoro, key.<the key in base64url>`, of which
-the server accepts the first; or say `?api_key=`.
+headers a browser does not let a page choose, may offer the subprotocols `kokoro, key.<the key in base64url>`, or as
+Deepgram has it `token, <the key>`, of which the server accepts the first; or say `?api_key=`.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from urllib.parse import parse_qsl, urlencode
 from starlette.types import Scope
 
 SUBPROTOCOL = "kokoro"
+KEY_FOLLOWS = ("token", "bearer")  # subprotocols after which the next is the key
 KEY_SUBPROTOCOL = "key."
 KEY_PARAMETER = "api_key"
 KEY_HEADERS = (b"x-api-key", b"xi-api-key")
@@ -34,10 +35,18 @@ def _take_from_socket(scope: Scope) -> bytes | None:
     offered: list[str] = scope.get("subprotocols", [])
     keys = [_decoded(name.removeprefix(KEY_SUBPROTOCOL)) for name in offered if name.startswith(KEY_SUBPROTOCOL)]
     scope["subprotocols"] = [name for name in offered if not name.startswith(KEY_SUBPROTOCOL)]
+    if len(offered) > 1 and offered[0].lower() in KEY_FOLLOWS:
+        scope["subprotocols"] = offered[:1]
+        keys.append(offered[1].encode())
     parameters = parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)
     keys += [value.encode() for name, value in parameters if name == KEY_PARAMETER]
     scope["query_string"] = urlencode([pair for pair in parameters if pair[0] != KEY_PARAMETER]).encode()
     return keys[0] if keys else None
+
+
+def accepted_subprotocol(scope: Scope) -> str | None:
+    """The one to answer with, where a key may have come with it."""
+    return next((name for name in scope.get("subprotocols", ()) if name.lower() in (SUBPROTOCOL, *KEY_FOLLOWS)), None)
 
 
 def _decoded(text: str) -> bytes:

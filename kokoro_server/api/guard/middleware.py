@@ -13,7 +13,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from kokoro_server import access
 from kokoro_server.access import ApiKey
 from kokoro_server.api import errors
-from kokoro_server.api.guard.credentials import SUBPROTOCOL, take_key
+from kokoro_server.api.guard.credentials import accepted_subprotocol, take_key
 from kokoro_server.api.guard.origins import Origins, answer_preflight, is_preflight, with_headers
 from kokoro_server.caller import caller
 from kokoro_server.caller_limits import CallerLimits
@@ -84,8 +84,8 @@ class Guard:
             return
         if name in self._key_requests:
             self._key_requests[name].inc()
-        if SUBPROTOCOL in scope.get("subprotocols", ()):
-            send = _with_subprotocol(send)
+        if subprotocol := accepted_subprotocol(scope):
+            send = _with_subprotocol(send, subprotocol)
         token = caller.set(name)
         try:
             await self.app(scope, receive, send)
@@ -147,12 +147,12 @@ def _network(address: str) -> str:
     return str(IPv6Network((parsed, IPV6_PREFIX), strict=False))
 
 
-def _with_subprotocol(send: Send) -> Send:
+def _with_subprotocol(send: Send, subprotocol: str) -> Send:
     """A browser drops a WebSocket whose subprotocols are all left unanswered."""
 
     async def send_with_subprotocol(message: Message) -> None:
         if message["type"] == "websocket.accept":
-            message = {**message, "subprotocol": SUBPROTOCOL}
+            message = {**message, "subprotocol": subprotocol}
         await send(message)
 
     return send_with_subprotocol

@@ -187,6 +187,8 @@ def subprotocol(key: bytes) -> str:
         ({"query": "a=1&api_key=alices-secret"}, None),
         ({"subprotocols": ("kokoro", subprotocol(ALICE))}, "kokoro"),
         ({"subprotocols": (subprotocol(ALICE),)}, None),
+        ({"subprotocols": ("token", "alices-secret")}, "token"),
+        ({"subprotocols": ("Bearer", "alices-secret")}, "Bearer"),
     ],
 )
 async def test_a_websocket_has_more_ways_to_send_a_key(options: dict[str, Any], chosen: str | None) -> None:
@@ -196,7 +198,7 @@ async def test_a_websocket_has_more_ways_to_send_a_key(options: dict[str, Any], 
     assert gate.callers == ["alice"]
     [scope] = gate.scopes
     assert "alice" not in str(scope["query_string"]) + str(scope["path"])
-    assert not any(name.startswith("key.") for name in scope["subprotocols"])
+    assert not any(name.startswith(("key.", "alices")) for name in scope["subprotocols"])
 
 
 @pytest.mark.parametrize(
@@ -207,6 +209,9 @@ async def test_a_websocket_has_more_ways_to_send_a_key(options: dict[str, Any], 
         {"query": "api_key=wrong-secret"},
         {"subprotocols": ("kokoro",)},
         {"subprotocols": ("kokoro", "key.")},
+        {"subprotocols": ("token",)},
+        {"subprotocols": ("token", "wrong-secret")},
+        {"subprotocols": ("kokoro", "alices-secret")},
         {"subprotocols": ("kokoro", "key.%%%")},
         {"subprotocols": ("kokoro", "key.alices-secret")},
     ],

@@ -1,0 +1,144 @@
+"""One context of a Cartesia WebSocket: the text of a turn, and what the client is told of it."""
+
+from __future__ import annotations
+
+import asyncio
+from base64 import b64encode
+from contextlib import AsyncExitStack
+from typing import Any
+
+from fastapi import WebSocket
+from pydantic import TypeAdapter
+
+from kokoro_server.api.agents import sockets
+from kokoro_server.api.agents.session import AgentSession, Sentence, agent_session
+from kokoro_server.api.agents.text import AgentText, Manner
+from kokoro_server.api.compat.cartesia import events
+from kokoro_server.api.compat.cartesia.events import Event, WrittenWords
+from kokoro_server.api.compat.cartesia.schemas import DEFAULT_BUFFER_DELAY, Generation, SocketCommand
+from kokoro_server.audio.captions import Timing
+from kokoro_server.errors import BadRequest, KokoroError
+from kokoro_server.parts import Parts
+
+GENERATION = TypeAdapter(Generation)
+
+
+class ContextFailed(ConnectionError):
+    """Raised to the session, which says no more: the client does not listen after an error."""
+
+
+class Context:
+    """`start` must be called first, and `stop` at last, which drops what is not yet sent."""
+
+    def __init__(self, socket: WebSocket, name: str) -> None:
+        self._socket = socket
+        self._name = name
+        self._parts: Parts = socket.app.state.parts
+        self._stack = AsyncExitStack()
+        self._turn = asyncio.Lock()  # of those who change the text: messages, and the timer
+        self._timer: asyncio.TimerHandle | None = None
+        self._rest: asyncio.Task[None] | None = None
+        self._manner: Manner | None = None
+        self._timed = False
+        self._flushes = 0  # that have been told
+        self._words = WrittenWords("")
+        self.ended = False
+
+    async def start(self) -> None:
+        listening = agent_session(self._socket.app.state, self, file="turn")
+        self._session: AgentSession = await self._stack.enter_async_context(listening)
+        self._text = AgentText(self._session, self._parts)
+
+    async def stop(self) -> None:
+        self.ended = True
+        if self._timer:
+            self._timer.cancel()
+        if self._rest:
+            self._rest.cancel()
+        await self._stack.aclose()
+
+    @property
+    def closing(self) -> bool:
+        """Whether its last message has come."""
+        return self._session.closing
+
+    @property
+    def idle(self) -> bool:
+        """Whether all that came has been spoken."""
+        return not self._text.waiting
+
+    async def take(self, command: SocketCommand, message: dict[str, Any]) -> None:
+        """Do what a message says. Raises KokoroError if it is wrong."""
+        if self.closing:
+            raise BadRequest(f"context {self._name!r} has been ended by its last message; take another context_id")
+        if self._timer:
+            self._timer.cancel()
+        async with self._turn:
+            if command.transcript and not command.transcript.isspace():
+                await self._use(sockets.validated(message, GENERATION))
+            await self._text.append_message(command.transcript or "")
+            if not command.continue_:
+                await self._text.end_sentence()
+                self._session.close()
+            elif command.flush:
+                await self._text.flush()
+            elif command.max_buffer_delay_ms == 0:
+                await self._text.end_sentence()
+        if command.continue_:
+            self._speak_rest_after(command.max_buffer_delay_ms)
+
+    async def _use(self, generation: Generation) -> None:
+        self._timed = bool(generation.add_timestamps)
+        manner = generation.manner(self._parts.model.voices)
+        if manner != self._manner:
+            await self._text.end_sentence()  # what came before is spoken as it was to be
+            await self._text.use(manner)
+            self._manner = manner
+
+    def _speak_rest_after(self, delay_ms: int | None) -> None:
+        seconds = (DEFAULT_BUFFER_DELAY if delay_ms is None else delay_ms) / 1000
+        self._timer = asyncio.get_running_loop().call_later(seconds, self._speak_rest)
+
+    def _speak_rest(self) -> None:
+        async def speak() -> None:
+            async with self._turn:
+                if not self.closing:
+                    await self._text.end_sentence()
+
+        self._rest = asyncio.create_task(speak())
+
+    async def _send(self, event: Event, seconds: float = 0.0) -> None:
+        await sockets.send_json(self._socket, event, seconds)
+
+    async def on_start(self, sentence: Sentence) -> None:
+        self._words = WrittenWords(sentence.text)
+
+    async def on_words(self, _sentence: Sentence, words: tuple[Timing, ...], offset: float) -> None:
+        if self._timed:
+            timed = self._words.timed(words, offset)
+            await self._send(events.timestamps(self._name, timed, flush_id=self._flushes + 1))
+
+    async def on_audio(self, data: bytes, seconds: float) -> None:
+        for part, part_seconds in sockets.audio_parts(data, seconds):
+            event = events.chunk(self._name, b64encode(part).decode(), flush_id=self._flushes + 1)
+            await self._send(event, part_seconds)
+
+    async def on_done(self, sentence: Sentence, seconds: float, skipped: int) -> None:
+        pass
+
+    async def on_error(self, _sentence: Sentence, error: KokoroError) -> None:
+        self.ended = True
+        await self._send(events.error(self._name, error))
+        raise ContextFailed
+
+    async def on_flushed(self) -> None:
+        self._flushes += 1
+        await self._send(events.flush_done(self._name, self._flushes))
+
+    async def on_end(self) -> None:
+        self.ended = True
+        await self._send(events.done(self._name))
+
+    async def on_failure(self) -> None:
+        self.ended = True
+        await self._send(events.error(self._name, KokoroError(sockets.INTERNAL_ERROR)))

@@ -1,0 +1,71 @@
+"""What Cartesia's clients are told, as events and over a WebSocket alike."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import chain, pairwise
+from typing import Any
+
+from kokoro_server.api.error_shapes import cartesia_error
+from kokoro_server.audio.captions import Timing
+from kokoro_server.errors import KokoroError
+
+Event = dict[str, Any]
+
+PARTIAL = 206  # HTTP's statuses, which every event has
+DONE = 200
+
+
+def chunk(context: str | None, audio: str, **fields: Any) -> Event:
+    """`audio` is in base64."""
+    return {**_event("chunk", context), "data": audio, "step_time": 0.0, **fields}
+
+
+def timestamps(context: str | None, words: list[tuple[str, float, float]], **fields: Any) -> Event:
+    names, starts, ends = zip(*words, strict=True)
+    told = {"words": names, "start": starts, "end": ends}
+    return {**_event("timestamps", context), "word_timestamps": told, **fields}
+
+
+def flush_done(context: str, number: int) -> Event:
+    return {**_event("flush_done", context), "flush_done": True, "flush_id": number}
+
+
+def done(context: str | None) -> Event:
+    return {"type": "done", "context_id": context, "status_code": DONE, "done": True}
+
+
+def error(context: str | None, error: KokoroError) -> Event:
+    """`done` is false: LiveKit's plugin would take it for the end, and not for an error."""
+    status, body = cartesia_error(error.status, error.code, error.message, error.field)
+    about = {"error": f"{body['title']}: {body['message']}", "done": False, "status_code": status}
+    return {"type": "error", "context_id": context, **body, **about}
+
+
+def _event(type: str, context: str | None) -> Event:
+    return {"type": type, "context_id": context, "status_code": PARTIAL, "done": False}
+
+
+class WrittenWords:
+    """The words of a text with the marks around them, so that they read like the text when they are joined."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._told = 0  # characters
+
+    def timed(self, words: Iterable[Timing], offset: float) -> list[tuple[str, float, float]]:
+        """Each with its start and end in seconds, `offset` later than in `words`."""
+        return [
+            (text, round(offset + word.start, 4), round(offset + word.end, 4)) for text, word in self._written(words)
+        ]
+
+    def _written(self, words: Iterable[Timing]) -> Iterator[tuple[str, Timing]]:
+        for word, following in pairwise(chain(words, [None])):
+            assert word is not None
+            start = self._text.rfind(" ", self._told, word.char_start) + 1 or self._told
+            end = word.char_end
+            limit = following.char_start if following else len(self._text)
+            while end < limit and not self._text[end].isspace():
+                end += 1
+            self._told = end
+            yield self._text[start:end].strip(), word

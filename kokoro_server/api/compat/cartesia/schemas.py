@@ -1,0 +1,143 @@
+"""The request bodies and messages of Cartesia's API."""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, Field
+
+from kokoro_server.api.agents.text import Manner
+from kokoro_server.api.openai_schemas import VoiceName
+from kokoro_server.api.schemas import TTSRequest
+from kokoro_server.audio.encode import Format
+from kokoro_server.audio.limiter import MAX_DB, MIN_DB
+from kokoro_server.audio.resample import MAX_RATE, MIN_RATE
+from kokoro_server.audio.wav import SampleFormat
+from kokoro_server.engine.voices import VoiceBook
+from kokoro_server.errors import InvalidInput, NotSupported, UnknownLanguage, UnknownVoice
+from kokoro_server.g2p import languages
+from kokoro_server.g2p.languages import Language
+
+SPEEDS = {"slow": 0.8, "normal": 1.0, "fast": 1.25}
+FORMATS: dict[str, Format] = {"raw": "pcm", "wav": "wav", "mp3": "mp3"}
+MAX_BUFFER_DELAY = 5_000  # ms
+DEFAULT_BUFFER_DELAY = 3_000  # ms
+
+_UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")  # the form of Cartesia's voice ids
+
+SampleRate = Annotated[int, Field(description="Hz.", ge=MIN_RATE, le=MAX_RATE, examples=[24_000])]
+
+
+class SamplesFormat(BaseModel):
+    container: Literal["raw", "wav"]
+    encoding: SampleFormat
+    sample_rate: SampleRate
+
+
+class Mp3Format(BaseModel):
+    container: Literal["mp3"]
+    sample_rate: SampleRate
+    bit_rate: Annotated[int | None, Field(description="Bits a second.", ge=1, examples=[128_000])] = None
+
+
+class GenerationConfig(BaseModel):
+    speed: Annotated[float, Field(ge=0.25, le=4, allow_inf_nan=False)] = 1.0
+    volume: Annotated[float, Field(ge=10 ** (MIN_DB / 20), le=10 ** (MAX_DB / 20), allow_inf_nan=False)] = 1.0
+    emotion: Annotated[str | None, Field(description="There is none but `neutral`.", max_length=100)] = None
+
+
+class Generation(BaseModel):
+    """A transcript and how it is to be spoken. What is not known is left aside."""
+
+    model_id: Annotated[str, Field(description="Any name will do.", max_length=200)] = "kokoro"
+    transcript: Annotated[str, Field(description="What to say, as for POST /tts.", examples=["Hello from Kokoro."])]
+    voice: Annotated[
+        VoiceName, Field(description='A name of GET /voices or a blend, or `{"id": …}` of one.', examples=["af_heart"])
+    ]
+    output_format: Annotated[SamplesFormat | Mp3Format, Field(discriminator="container")]
+    language: Annotated[str | None, Field(max_length=20, examples=["en"])] = None
+    locale: Annotated[str | None, Field(max_length=20)] = None
+    generation_config: GenerationConfig | None = None
+    speed: Literal["slow", "normal", "fast"] | None = None
+    normalization: Annotated[str | None, Field(description="`off`: nothing is put in words.", max_length=20)] = None
+    add_timestamps: Annotated[bool | None, Field(description="Tell when each word is said.")] = False
+    add_phoneme_timestamps: Annotated[bool | None, Field(description="Cannot be done.")] = False
+    use_normalized_timestamps: Annotated[bool | None, Field(description="Cannot be done.")] = False
+    pronunciation_dict_id: Annotated[str | None, Field(description="Cannot be done.")] = None
+    duration: Annotated[float | None, Field(description="Cannot be done.")] = None
+    save: Annotated[bool | None, Field(description="Cannot be done.")] = False
+    context_id: Annotated[str | None, Field(max_length=200)] = None
+
+    def to_tts_request(self, voices: VoiceBook) -> TTSRequest:
+        """Raises KokoroError for what cannot be done."""
+        return TTSRequest(text=self.transcript, **self._fields(voices))
+
+    def manner(self, voices: VoiceBook) -> Manner:
+        """How to speak in a conversation. Raises KokoroError for what cannot be done."""
+        self.require_raw()
+        return Manner(**self._fields(voices))
+
+    def require_raw(self) -> None:
+        """Where audio comes in messages, it is bare samples."""
+        if self.output_format.container != "raw":
+            raise InvalidInput("output_format: container must be raw here", field="output_format.container")
+
+    def _fields(self, voices: VoiceBook) -> dict[str, Any]:
+        self._refuse_unsupported()
+        if _UUID.fullmatch(self.voice) and self.voice not in voices.names():
+            # As a blend, which it would be with its dashes, its first part alone would be named.
+            raise UnknownVoice(f"there is no voice {self.voice!r}; GET /cartesia/voices lists them", field="voice")
+        config = self.generation_config or GenerationConfig()
+        output = self.output_format
+        return {
+            "voice": self.voice,
+            "language": self._language(languages.of_voice(voices.language(self.voice))).code,
+            "speed": SPEEDS[self.speed] if self.speed else config.speed,
+            "volume": round(20 * math.log10(config.volume), 6),
+            "format": FORMATS[output.container],
+            "sample_rate": output.sample_rate,
+            **_encoding(output),
+            "normalize": self.normalization != "off",
+        }
+
+    def _language(self, of_voice: Language) -> Language:
+        """A bare `en` is the voice's own English; a region that is not known is its language."""
+        code = (self.locale or self.language or of_voice.code).replace("_", "-")
+        base = code.partition("-")[0].lower()
+        if base != code.lower():
+            try:
+                return languages.parse(code)
+            except UnknownLanguage:
+                pass
+        return of_voice if of_voice.code.partition("-")[0] == base else languages.parse(base)
+
+    def _refuse_unsupported(self) -> None:
+        for field in (
+            "add_phoneme_timestamps",
+            "use_normalized_timestamps",
+            "pronunciation_dict_id",
+            "duration",
+            "save",
+        ):
+            if getattr(self, field):
+                raise NotSupported(f"{field} cannot be done by this server; leave it out", field=field)
+        emotion = self.generation_config and self.generation_config.emotion
+        if emotion not in (None, "", "neutral"):
+            raise NotSupported("generation_config: this server has no emotion but neutral", field="generation_config")
+
+
+def _encoding(output: SamplesFormat | Mp3Format) -> dict[str, Any]:
+    return {"sample_format": output.encoding} if isinstance(output, SamplesFormat) else {"bit_rate": output.bit_rate}
+
+
+class SocketCommand(BaseModel):
+    """What a message does, whatever it says and how."""
+
+    context_id: Annotated[str, Field(min_length=1, max_length=200)]
+    cancel: bool | None = False
+    transcript: str | None = ""
+    continue_: Annotated[bool | None, Field(alias="continue")] = False
+    flush: bool | None = False
+    max_buffer_delay_ms: Annotated[int | None, Field(ge=0, le=MAX_BUFFER_DELAY)] = DEFAULT_BUFFER_DELAY

@@ -1,0 +1,75 @@
+"""`GET /voices`, page by page. It is there below `/cartesia` alone: `/voices` is ours."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Query, Request
+
+from kokoro_server.api.tts import get_parts
+from kokoro_server.engine.voices import VoiceBook, VoiceInfo
+from kokoro_server.errors import InvalidInput
+from kokoro_server.g2p import languages
+
+router = APIRouter(tags=["Cartesia"])
+
+CREATED = "2025-01-27T00:00:00Z"  # when the voices of Kokoro-82M v1.0 were published
+GENDERS = {"female": "feminine", "male": "masculine"}
+
+
+@router.get("/voices")
+async def voices(
+    request: Request,
+    limit: Annotated[int, Query(ge=1, le=100)] = 10,
+    starting_after: str | None = None,
+    ending_before: str | None = None,
+    q: str | None = None,
+    gender: Literal["feminine", "masculine", "gender_neutral"] | None = None,
+    is_owner: bool = False,
+) -> dict[str, Any]:
+    """A page of the voices."""
+    book = get_parts(request).model.voices
+    found = [_voice(book.info(name)) for name in book.names()]
+    names = [voice["id"] for voice in found]
+    start = _place(names, starting_after, "starting_after") + 1 if starting_after else 0
+    end = _place(names, ending_before, "ending_before") if ending_before else len(names)
+    wanted = [voice for voice in found[start:end] if _matches(voice, q, gender) and not is_owner]  # nobody owns one
+    page = wanted[-limit:] if ending_before else wanted[:limit]
+    more = len(wanted) > len(page)
+    return {"data": page, "has_more": more, "next_page": page[-1]["id"] if more and not ending_before else None}
+
+
+@router.get("/voices/{name}")
+async def voice(name: str, request: Request) -> dict[str, Any]:
+    """A voice by its name."""
+    book: VoiceBook = get_parts(request).model.voices
+    return _voice(book.info(name))
+
+
+def _place(names: list[str], name: str, field: str) -> int:
+    if name not in names:
+        raise InvalidInput(f"{field}: there is no voice {name[:60]!r}", field=field)
+    return names.index(name)
+
+
+def _matches(voice: dict[str, Any], query: str | None, gender: str | None) -> bool:
+    named = not query or any(query.lower() in voice[field].lower() for field in ("id", "name", "description"))
+    return named and gender in (None, voice["gender"])
+
+
+def _voice(info: VoiceInfo) -> dict[str, Any]:
+    language = languages.of_voice(info.language)
+    return {
+        "id": info.name,
+        "name": info.title,
+        "tagline": "",
+        "description": f"{language.name}, {info.gender}",
+        "language": language.code.partition("-")[0],
+        "locales": [{"locale": language.code, "is_native": True}],
+        "gender": GENDERS[info.gender],
+        "created_at": CREATED,
+        "is_owner": False,
+        "is_public": True,
+        "access": "public",
+        "visibility": "all",
+    }

@@ -1,0 +1,119 @@
+"""The query parameters and the messages of Deepgram's `speak`."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, Field
+
+from kokoro_server.api.agents.text import Manner
+from kokoro_server.api.compat.deepgram import voices
+from kokoro_server.api.openai_schemas import VoiceName
+from kokoro_server.api.schemas import DEFAULT_VOICE, TTSRequest
+from kokoro_server.audio.encode import Format
+from kokoro_server.audio.resample import MAX_RATE, MIN_RATE
+from kokoro_server.audio.wav import SampleFormat
+from kokoro_server.engine.protocol import SAMPLE_RATE
+from kokoro_server.errors import InvalidInput, NotSupported
+
+SAMPLES: dict[str, SampleFormat] = {"linear16": "pcm_s16le", "mulaw": "pcm_mulaw", "alaw": "pcm_alaw"}
+TELEPHONY = ("mulaw", "alaw")
+TELEPHONY_RATE = 8_000  # Hz, where none is asked for
+
+# Which format an encoding in a container is. The first container of an encoding is the one that is meant without any.
+FORMATS: dict[str, dict[str, Format]] = {
+    "linear16": {"wav": "wav", "none": "pcm"},
+    "mulaw": {"wav": "wav", "none": "pcm"},
+    "alaw": {"wav": "wav", "none": "pcm"},
+    "mp3": {"none": "mp3"},
+    "opus": {"ogg": "opus"},
+    "flac": {"none": "flac"},
+    "aac": {"none": "aac"},
+}
+
+
+def _lowercase(value: Any) -> Any:
+    return value.lower() if isinstance(value, str) else value
+
+
+class Parameters(BaseModel):
+    """What both forms take. What is not known is left aside: `tag` and `mip_opt_out` mean nothing here."""
+
+    model: Annotated[
+        VoiceName,
+        Field(
+            description="A name of GET /voices, a blend, or one of Deepgram's, for which ours that is nearest speaks."
+        ),
+    ] = DEFAULT_VOICE
+    sample_rate: Annotated[
+        int | None, Field(description="Hz. Absent: 24000, of mulaw and alaw 8000.", ge=MIN_RATE, le=MAX_RATE)
+    ] = None
+    speed: Annotated[float, Field(ge=0.25, le=4, allow_inf_nan=False)] = 1.0
+
+    @property
+    def voice(self) -> str:
+        """The voice of ours that is asked for."""
+        return voices.ours(self.model)
+
+    def rate(self, encoding: str) -> int:
+        return self.sample_rate or (TELEPHONY_RATE if encoding in TELEPHONY else SAMPLE_RATE)
+
+
+class FileParameters(Parameters):
+    encoding: Annotated[
+        Literal["linear16", "mulaw", "alaw", "mp3", "opus", "flac", "aac"], BeforeValidator(_lowercase)
+    ] = "mp3"
+    container: Annotated[
+        Literal["none", "wav", "ogg"] | None,
+        BeforeValidator(_lowercase),
+        Field(description="Absent: wav for linear16, mulaw and alaw, ogg for opus."),
+    ] = None
+    bit_rate: Annotated[int | None, Field(description="Bits a second, of mp3 and opus.", ge=1)] = None
+    callback: Annotated[str | None, Field(description="Cannot be done.")] = None
+
+    def to_tts_request(self, text: str) -> TTSRequest:
+        """Raises KokoroError for what cannot be done."""
+        if self.callback is not None:
+            raise NotSupported("callback is not possible on this server; the answer is the audio", field="callback")
+        containers = FORMATS[self.encoding]
+        container: str = self.container or next(iter(containers))
+        if container not in containers:
+            allowed = " or ".join(containers)
+            raise InvalidInput(f"container must be {allowed} for {self.encoding}, not {container}", field="container")
+        return TTSRequest(
+            text=text,
+            voice=self.voice,
+            speed=self.speed,
+            format=containers[container],
+            sample_rate=self.rate(self.encoding),
+            sample_format=SAMPLES.get(self.encoding, "pcm_s16le"),
+            bit_rate=self.bit_rate,
+        )
+
+
+class SocketParameters(Parameters):
+    encoding: Annotated[Literal["linear16", "mulaw", "alaw"], BeforeValidator(_lowercase)] = "linear16"
+    container: Annotated[Literal["none"], BeforeValidator(_lowercase)] = "none"
+    bit_rate: int | None = None
+
+    def manner(self) -> Manner:
+        """Raises KokoroError for what cannot be done."""
+        if self.bit_rate is not None:
+            raise NotSupported("bit_rate is for mp3 and opus, by HTTP; leave it out", field="bit_rate")
+        return Manner(
+            voice=self.voice,
+            speed=self.speed,
+            sample_rate=self.rate(self.encoding),
+            sample_format=SAMPLES[self.encoding],
+        )
+
+
+class SpeakBody(BaseModel):
+    text: Annotated[str, Field(description="What to say, as for POST /tts.", examples=["Hello from Kokoro."])]
+
+
+class SocketMessage(BaseModel):
+    """`Speak` has a text. Types that are not known are told in a warning."""
+
+    type: Annotated[str, Field(max_length=100)]
+    text: str | None = None

@@ -1,0 +1,54 @@
+"""Deepgram's names for voices."""
+
+from __future__ import annotations
+
+import re
+
+from kokoro_server.errors import UnknownVoice
+
+# By language, our voices and the names of Deepgram's that they stand for: those of the same gender and, as far as there
+# are such, accent.
+_NAMES = {
+    "en": {
+        "af_heart": "andromeda asteria helena luna thalia",
+        "af_bella": "aurora callista hera stella vesta",
+        "af_sarah": "athena harmonia janus juno minerva",
+        "af_aoede": "cora electra iris selene",
+        "af_kore": "amalthea cordelia delia ophelia phoebe",
+        "bf_emma": "pandora",
+        "bf_isabella": "theia",
+        "am_michael": "apollo arcas neptune odysseus orion",
+        "am_fenrir": "atlas jupiter mars saturn zeus",
+        "am_puck": "aries hermes orpheus perseus pluto",
+        "bm_george": "draco helios",
+        "bm_fable": "angus hyperion",
+    },
+    "es": {
+        "ef_dora": "agustina antonia carina celeste diana estrella gloria olivia selena silvia",
+        "em_alex": "alvaro aquila javier luciano nestor sirio valerio",
+    },
+    "fr": {"ff_siwis": "agathe"},
+    "it": {"if_sara": "cinzia demetra livia maia melia", "im_nicola": "cesare dionisio elio flavio"},
+    "ja": {"jf_alpha": "ama izanami uzume", "jm_kumo": "ebisu fujin"},
+}
+NEAREST = {
+    f"{name}-{language}": ours
+    for language, voices in _NAMES.items()
+    for ours, names in voices.items()
+    for name in names.split()
+}
+_AURA = re.compile(r"aura-(?:\d+-)?(.+)")
+
+
+def ours(name: str) -> str:
+    """The voice for one of Deepgram's; a name that is not of its kind is returned as it is."""
+    match = _AURA.fullmatch(name.lower())
+    if match is None:
+        return name
+    if match[1] not in NEAREST:
+        raise UnknownVoice(
+            f"no voice here is like {name[:60]!r}; take one of this server's, such as model=af_heart: "
+            "GET /voices lists them",
+            field="model",
+        )
+    return NEAREST[match[1]]
