@@ -17,6 +17,7 @@ from kokoro_server.api import batch, captioned, errors, health, monitoring, open
 from kokoro_server.api.access_log import AccessLog
 from kokoro_server.api.async_render import Renderers
 from kokoro_server.api.compat import kokoro_fastapi
+from kokoro_server.api.compat.elevenlabs import routes as elevenlabs
 from kokoro_server.api.connections.connection_limit import ConnectionLimit
 from kokoro_server.api.connections.idle_limit import IdleLimit
 from kokoro_server.api.connections.places import StreamPlaces, StreamStats
@@ -205,7 +206,8 @@ def create_app(
     app.state.places = StreamPlaces(settings.max_streams, metrics, siblings)
     app.state.renderers = Renderers(settings.max_aac_encoders, settings.queue_timeout)
     modules = (tts, stream, batch, captioned, reading, health, monitoring, openai, kokoro_fastapi, websocket, web)
-    routers = [module.router for module in modules]
+    # Before OpenAI's, as it takes only those requests for its models that carry ElevenLabs' key.
+    routers = [elevenlabs.bare, elevenlabs.below_prefix, *(module.router for module in modules)]
     app.add_middleware(FastPath, routers=routers)
     app.add_middleware(GracefulShutdown, running=app.state.running)
     app.add_middleware(

@@ -154,6 +154,10 @@ class SpeechRequest(StrictRequest, ReadingFields):
         SampleFormat,
         Field(description="For wav and pcm: 16-bit whole numbers, 32-bit floats, or telephony's 8-bit μ-law or A-law."),
     ] = "pcm_s16le"
+    bit_rate: Annotated[
+        int | None,
+        Field(description="For mp3 (constant) and opus (on average): bits a second.", ge=1, examples=[128_000]),
+    ] = None
     optimize_for_latency: Annotated[
         bool, Field(description="Take the bypass lane of streams: no waiting for others.", examples=[False])
     ] = False
@@ -178,7 +182,7 @@ class SpeechRequest(StrictRequest, ReadingFields):
 
     def rendering(self, format: Format) -> Rendering:
         """How the samples are to be encoded. Raises InvalidInput for a sample rate that the format cannot hold."""
-        output = Output(format, self.sample_rate, self.sample_format)
+        output = Output(format, self.sample_rate, self.sample_format, self.bit_rate)
         output.check()
         return Rendering(output, self.volume)
 

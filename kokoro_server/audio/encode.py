@@ -15,6 +15,7 @@ from typing import Literal, get_args
 
 import soundfile
 
+from kokoro_server.audio.bit_rates import bit_rates, compression
 from kokoro_server.audio.encoders import AacEncoder, Encoder, PcmEncoder, SoundfileEncoder, WavEncoder
 from kokoro_server.audio.wav import PACK, SampleFormat, header, pcm16
 from kokoro_server.engine.protocol import Audio
@@ -52,6 +53,7 @@ class Output:
     format: Format = "wav"
     sample_rate: int = 24_000
     sample_format: SampleFormat = "pcm_s16le"
+    bit_rate: int | None = None  # bits a second, of mp3 and opus; None: as libsndfile has it
 
     @property
     def media_type(self) -> str:
@@ -67,6 +69,18 @@ class Output:
             )
         if self.sample_format != "pcm_s16le" and self.format not in ("wav", "pcm"):
             raise InvalidInput(f"sample_format is for wav and pcm, not {self.format}", field="sample_format")
+        self._check_bit_rate()
+
+    def _check_bit_rate(self) -> None:
+        if self.bit_rate is None:
+            return
+        if self.format not in ("mp3", "opus"):
+            raise InvalidInput(f"bit_rate is for mp3 and opus, not {self.format}", field="bit_rate")
+        allowed = bit_rates(self.format, self.sample_rate)
+        if self.bit_rate not in allowed:
+            either = f"from {allowed[0]} to {allowed[-1]}" if isinstance(allowed, range) else str(allowed).strip("()")
+            asked = f"bit_rate {self.bit_rate} is not possible in {self.format} at {self.sample_rate} Hz"
+            raise InvalidInput(f"{asked}; allowed: {either}", field="bit_rate")
 
 
 def missing_formats() -> dict[Format, str]:
@@ -87,10 +101,15 @@ def encoder(output: Output) -> Encoder:
         "pcm": lambda: PcmEncoder(output.sample_format),
         "aac": lambda: AacEncoder(output.sample_rate),
     }
+    return factories.get(output.format, lambda: SoundfileEncoder(lambda sink: _sound_file(sink, output)))()
+
+
+def _sound_file(sink: io.IOBase, output: Output) -> soundfile.SoundFile:
     encoding = ENCODINGS[output.format]
-    return factories.get(
-        output.format, lambda: SoundfileEncoder(output.sample_rate, encoding.container, encoding.subtype)
-    )()
+    compressed = compression(output.format, output.sample_rate, output.bit_rate) if output.bit_rate else {}
+    return soundfile.SoundFile(
+        sink, "w", output.sample_rate, 1, format=encoding.container, subtype=encoding.subtype, **compressed
+    )
 
 
 def encode(audio: Audio, output: Output) -> bytes:
@@ -104,12 +123,9 @@ def encode_parts(blocks: Iterable[Audio], output: Output) -> list[bytes]:
     A copy of some hundred megabytes keeps the GIL, and with it the event loop, however many threads there are: so the
     parts are not joined.
     """
-    encoding = ENCODINGS[output.format]
-    if encoding.container:
+    if ENCODINGS[output.format].container:
         buffer = io.BytesIO()
-        with soundfile.SoundFile(
-            buffer, "w", output.sample_rate, 1, format=encoding.container, subtype=encoding.subtype
-        ) as file:
+        with _sound_file(buffer, output) as file:
             for block in blocks:
                 file.write(block)
         return [buffer.getvalue()]

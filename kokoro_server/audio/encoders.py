@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import IO
 
 import soundfile
@@ -62,9 +63,10 @@ class WavEncoder(PcmEncoder):
 class SoundfileEncoder(Encoder):
     """mp3, opus and flac through libsndfile."""
 
-    def __init__(self, sample_rate: int, container: str, subtype: str) -> None:
+    def __init__(self, open_file: Callable[[io.RawIOBase], soundfile.SoundFile]) -> None:
+        """`open_file` opens a file to be written into the object that it is given."""
         self._sink = _Sink()
-        self._file = soundfile.SoundFile(self._sink, "w", sample_rate, 1, format=container, subtype=subtype)
+        self._file = open_file(self._sink)
 
     def write(self, audio: Audio) -> bytes:
         self._file.write(audio)

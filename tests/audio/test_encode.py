@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import io
 
+import av
 import numpy as np
 import pytest
 import soundfile
 from numpy.typing import NDArray
 
+from kokoro_server.audio.bit_rates import bit_rates
 from kokoro_server.audio.encode import ENCODINGS, FORMATS, Format, Output, encode, encoder
 from kokoro_server.audio.encoders import AacEncoder
 from kokoro_server.audio.wav import SampleFormat
@@ -120,3 +122,44 @@ def test_a_dead_aac_encoder_is_an_error_not_a_short_file() -> None:
     stream._process.kill()
     with pytest.raises(EngineError, match="aac encoder ended"):
         stream.finish()
+
+
+BIT_RATES = [(rate, bits) for rate in (44_100, 24_000, 22_050, 8_000) for bits in bit_rates("mp3", rate)]
+
+
+@pytest.mark.parametrize(("sample_rate", "bit_rate"), BIT_RATES)
+def test_every_frame_of_an_mp3_has_the_bit_rate(sample_rate: int, bit_rate: int) -> None:
+    output = Output("mp3", sample_rate, bit_rate=bit_rate)
+    output.check()
+    stream = encoder(output)
+    streamed = stream.write(tone(0.5)) + stream.write(tone(0.5)) + stream.finish()
+    for data in (encode(tone(0.5), output), streamed):
+        with av.open(io.BytesIO(data)) as container:
+            # The first frame holds no sound, and has room for a table at any bit rate.
+            sizes = [packet.size for packet in container.demux(audio=0) if packet.size][1:]
+            seconds = (1152 if sample_rate >= 32_000 else 576) / sample_rate
+            assert container.streams.audio[0].sample_rate == sample_rate
+        assert len(sizes) > 5
+        assert {abs(8 * size / seconds - bit_rate) <= 8 / seconds for size in sizes} == {True}
+
+
+@pytest.mark.parametrize("bit_rate", [32_000, 64_000, 128_000, 192_000])
+def test_opus_has_the_bit_rate_on_average(bit_rate: int) -> None:
+    noise = np.random.default_rng(0).normal(scale=0.1, size=4 * 48_000).astype(np.float32)
+    data = encode(noise, Output("opus", 48_000, bit_rate=bit_rate))
+    assert 8 * len(data) / 4 == pytest.approx(bit_rate, rel=0.1)
+
+
+@pytest.mark.parametrize(
+    ("output", "allowed"),
+    [
+        (Output("mp3", 44_100, bit_rate=33_000), "32000, 40000"),
+        (Output("mp3", 22_050, bit_rate=192_000), "160000"),
+        (Output("opus", 48_000, bit_rate=5_999), "from 6000 to 256000"),
+        (Output("wav", bit_rate=128_000), "mp3 and opus"),
+    ],
+)
+def test_a_bit_rate_that_is_not_possible_is_refused(output: Output, allowed: str) -> None:
+    with pytest.raises(InvalidInput, match=allowed) as error:
+        output.check()
+    assert error.value.field == "bit_rate"

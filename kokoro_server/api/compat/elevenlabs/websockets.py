@@ -1,0 +1,248 @@
+"""`/stream-input` and `/multi-stream-input`: speech for voice agents whose text is still being written.
+
+Both take texts in any pieces and send audio with the times of characters. A sentence is spoken as soon as it is
+complete; `flush`, or `auto_mode` in the query, says that a message ends one. `{"text": ""}` ends `/stream-input`, which
+closes when all is said, and is a sign of life on `/multi-stream-input`.
+
+There a socket has several contexts, which are spoken side by side. `close_context` ends one. What was flushed before
+is still spoken, then comes `isFinal`: so agents end a turn. Where text came after the last flush, or the context was
+closed already, the agent has been interrupted: all that is not yet sent is dropped, as ElevenLabs' own description has
+it. `close_socket` ends all contexts.
+
+What is wrong is told in a message, then the socket is closed with 1008. So is one whose client has sent nothing for
+`inactivity_timeout` seconds, in which nothing was spoken either.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+
+from fastapi import APIRouter, WebSocket
+from pydantic import TypeAdapter, ValidationError
+
+from kokoro_server.api import errors
+from kokoro_server.api.agents import sockets
+from kokoro_server.api.agents.session import agent_session
+from kokoro_server.api.agents.text import AgentText, Manner
+from kokoro_server.api.compat.elevenlabs import output_formats
+from kokoro_server.api.compat.elevenlabs.context import Context, ContextSpeech, refuse
+from kokoro_server.api.compat.elevenlabs.output_formats import OutputFormat
+from kokoro_server.api.compat.elevenlabs.schemas import SocketMessage, SocketQuery, request_fields
+from kokoro_server.errors import BadRequest, InvalidInput, KokoroError
+
+router = APIRouter()
+
+MESSAGE: TypeAdapter[SocketMessage] = TypeAdapter(SocketMessage)
+MAX_CONTEXTS = 20  # of a socket, with those that are closed and not yet spoken to their end
+
+
+@router.websocket("/v1/text-to-speech/{voice_id}/stream-input")
+async def stream_input(socket: WebSocket, voice_id: str) -> None:
+    """The top of this module describes the protocol."""
+    await _converse(socket, voice_id, single=True)
+
+
+@router.websocket("/v1/text-to-speech/{voice_id}/multi-stream-input")
+async def multi_stream_input(socket: WebSocket, voice_id: str) -> None:
+    """The top of this module describes the protocol."""
+    await _converse(socket, voice_id, single=False)
+
+
+async def _converse(socket: WebSocket, voice_id: str, *, single: bool) -> None:
+    async def conversation() -> None:
+        try:
+            query = _query(socket, voice_id)
+            contexts = _Contexts(socket, query, output_formats.parse(query.output_format))
+            handler = _StreamInput(contexts) if single else _MultiStreamInput(contexts)
+            async with contexts, _closed_when_idle(socket, contexts, query.inactivity_timeout) as clock:
+                async for message in sockets.messages(socket):
+                    clock.restart()
+                    await handler.handle(sockets.parsed(message, MESSAGE))
+        except KokoroError as error:
+            await refuse(socket, error)
+
+    await sockets.converse(socket, conversation)
+
+
+def _query(socket: WebSocket, voice_id: str) -> SocketQuery:
+    try:
+        return SocketQuery.model_validate({**socket.query_params, "voice_id": voice_id})
+    except ValidationError as error:
+        message, field = errors.validation_message(error.errors())
+        raise InvalidInput(message, field=field) from error
+
+
+class _Contexts:
+    """The contexts of a socket."""
+
+    def __init__(self, socket: WebSocket, query: SocketQuery, output: OutputFormat) -> None:
+        self._socket = socket
+        self._query = query
+        self._output = output
+        self._open: dict[str | None, _Held] = {}
+        self._closed: list[_Held] = []  # not yet spoken to their end
+        self._ended: list[_Held] = []
+        self.closing = False  # the socket, when all is said
+
+    async def __aenter__(self) -> _Contexts:
+        self._manner = await self._checked_manner()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        for held in (*self._open.values(), *self._closed, *self._ended):
+            await held.stack.aclose()
+
+    @property
+    def is_speaking(self) -> bool:
+        return any(held.context.is_speaking for held in (*self._open.values(), *self._closed))
+
+    async def of(self, message: SocketMessage) -> Context:
+        """The context of a message. It is opened if there is none."""
+        held = self._open.get(message.context_id) or await self._opened(message.context_id)
+        await held.context.adjust(message.voice_settings)
+        return held.context
+
+    async def add(self, message: SocketMessage) -> None:
+        context = await self.of(message)
+        await context.add(message.text or "", whole=self._query.auto_mode and bool(message.text))
+
+    async def flush(self, context_id: str | None) -> None:
+        if held := self._open.get(context_id):
+            await held.context.flush(ends_file=self._output.is_bare)
+
+    async def close(self, context_id: str | None) -> None:
+        if held := self._open.pop(context_id, None):
+            self._closed.append(held)
+            await held.context.close()
+            return
+        for held in [held for held in self._closed if held.context_id == context_id]:
+            await held.context.drop()
+
+    async def end_all(self) -> None:
+        """Close the socket when all is said."""
+        self.closing = True
+        for held in self._open.values():
+            self._closed.append(held)
+            await held.context.end()
+        self._open.clear()
+        await self._close_socket_at_end()
+
+    async def _opened(self, context_id: str | None) -> _Held:
+        await self._release_ended()
+        if len(self._open) + len(self._closed) >= MAX_CONTEXTS:
+            raise BadRequest(f"at most {MAX_CONTEXTS} contexts may be open at once; close one", field="context_id")
+        stack = AsyncExitStack()
+
+        async def on_end() -> None:
+            self._closed.remove(held)
+            self._ended.append(held)
+            await self._close_socket_at_end()
+
+        speech = ContextSpeech(self._socket, context_id, on_end, cumulative=self._query.sync_alignment)
+        session = await stack.enter_async_context(agent_session(self._socket.app.state, speech, file="turn"))
+        text = AgentText(session, self._socket.app.state.parts)
+        held = self._open[context_id] = _Held(context_id, Context(session, text, speech.characters), stack)
+        await text.use(self._manner)
+        return held
+
+    async def _close_socket_at_end(self) -> None:
+        if self.closing and not self._closed:
+            await sockets.close(self._socket)
+
+    async def _release_ended(self) -> None:
+        """A session cannot stop itself, so those that have ended are released by the next that begins."""
+        ended, self._ended = self._ended, []
+        for held in ended:
+            await held.stack.aclose()
+
+    async def _checked_manner(self) -> Manner:
+        voice = self._socket.app.state.parts.model.voices.canonical(self._query.voice_id)
+        manner = Manner(**request_fields(voice, self._query, None, self._output))
+        manner.speech()
+        return manner
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Held:
+    context_id: str | None
+    context: Context
+    stack: AsyncExitStack
+
+
+class _StreamInput:
+    """One context. An empty text ends it."""
+
+    def __init__(self, contexts: _Contexts) -> None:
+        self._contexts = contexts
+
+    async def handle(self, message: SocketMessage) -> None:
+        if self._contexts.closing:
+            if message.text:
+                raise BadRequest("the text had ended: no more can be said", field="text")
+            return
+        message.context_id = None
+        if message.text:
+            await self._contexts.add(message)
+        if message.flush:
+            await self._contexts.flush(None)
+        if message.text == "":
+            await self._contexts.end_all()
+
+
+class _MultiStreamInput:
+    """Contexts by their names. Without a name it is one as well."""
+
+    def __init__(self, contexts: _Contexts) -> None:
+        self._contexts = contexts
+
+    async def handle(self, message: SocketMessage) -> None:
+        if message.close_socket:
+            await self._contexts.end_all()
+        elif message.close_context:
+            await self._contexts.close(message.context_id)
+        elif self._contexts.closing:
+            if message.text:
+                raise BadRequest("the socket is closing: no more can be said", field="text")
+        else:
+            if message.text:
+                await self._contexts.add(message)
+            if message.flush:
+                await self._contexts.flush(message.context_id)
+
+
+@dataclass(slots=True)
+class _Clock:
+    timeout: float
+    end: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.restart()
+
+    def restart(self) -> None:
+        self.end = asyncio.get_running_loop().time() + self.timeout
+
+    @property
+    def left(self) -> float:
+        return self.end - asyncio.get_running_loop().time()
+
+
+@asynccontextmanager
+async def _closed_when_idle(socket: WebSocket, contexts: _Contexts, timeout: float) -> AsyncIterator[_Clock]:
+    """Close the socket when the clock, which messages and speech restart, has run down."""
+    clock = _Clock(timeout)
+
+    async def watch() -> None:
+        while (left := clock.left) > 0:
+            await asyncio.sleep(left)
+            if contexts.is_speaking:
+                clock.restart()
+        await refuse(socket, BadRequest(f"nothing was received for {timeout:g} seconds (inactivity_timeout)"))
+
+    watching = asyncio.create_task(watch())
+    try:
+        yield clock
+    finally:
+        watching.cancel()
