@@ -32,6 +32,7 @@ from kokoro_server.api.compat.elevenlabs.context import Context, ContextSpeech, 
 from kokoro_server.api.compat.elevenlabs.output_formats import OutputFormat
 from kokoro_server.api.compat.elevenlabs.schemas import SocketMessage, SocketQuery, request_fields
 from kokoro_server.errors import BadRequest, InvalidInput, KokoroError
+from kokoro_server.g2p import languages
 
 router = APIRouter()
 
@@ -82,13 +83,13 @@ class _Contexts:
         self._socket = socket
         self._query = query
         self._output = output
+        self._manner = self._checked_manner()
         self._open: dict[str | None, _Held] = {}
         self._closed: list[_Held] = []  # not yet spoken to their end
         self._ended: list[_Held] = []
         self.closing = False  # the socket, when all is said
 
     async def __aenter__(self) -> _Contexts:
-        self._manner = await self._checked_manner()
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -158,10 +159,10 @@ class _Contexts:
         for held in ended:
             await held.stack.aclose()
 
-    async def _checked_manner(self) -> Manner:
+    def _checked_manner(self) -> Manner:
         voice = self._socket.app.state.parts.model.voices.canonical(self._query.voice_id)
         manner = Manner(**request_fields(voice, self._query, None, self._output))
-        manner.speech()
+        languages.of_request(manner.language, voice)
         return manner
 
 
