@@ -11,7 +11,7 @@ BIN     := $(VENV)/bin
 PIP     := $(BIN)/python -m pip --disable-pip-version-check
 TORCH   := torch==2.13.0
 ENGINE   = $(or $(BACKEND),$(shell nvidia-smi -L >/dev/null 2>&1 && echo torch || echo onnx))
-FAST    := not asr and not slow and not browser and not npm
+FAST    := not asr and not slow and not browser and not npm and not clients
 
 ifneq ($(filter-out torch onnx,$(BACKEND)),)
 $(error BACKEND=$(BACKEND): must be torch or onnx)

@@ -116,7 +116,7 @@ class Context:
         self._session = session
         self._text = text
         self._characters = characters
-        self._is_flushed = True  # all text so far
+        self._is_whole = True  # the turn: no text came after the last flush
 
     @property
     def is_speaking(self) -> bool:
@@ -138,15 +138,15 @@ class Context:
         if whole:
             self._characters.end_word()
         if text:
-            self._is_flushed = False
+            self._is_whole = False
             await self._text.append(text)
         if whole:
             await self._text.end_sentence()
 
-    async def flush(self, *, ends_file: bool) -> None:
+    async def flush(self, *, ends_turn: bool, ends_file: bool) -> None:
         """Speak all of the text. With `ends_file`, no byte of it is kept back for the audio that comes next."""
         self._characters.end_word()
-        self._is_flushed = True
+        self._is_whole = self._is_whole or ends_turn
         if ends_file:
             await self._text.flush()
         else:
@@ -158,8 +158,8 @@ class Context:
         self._session.close()
 
     async def close(self) -> None:
-        """Tell the end of what was flushed. With text that was not, the client has been interrupted: drop all."""
-        if self._is_flushed:
+        """Tell the end of a turn that is whole. In the middle of one the client has been interrupted: drop the rest."""
+        if self._is_whole:
             await self.end()
         else:
             await self.drop()

@@ -4,10 +4,10 @@ Both take texts in any pieces and send audio with the times of characters. A sen
 complete; `flush`, or `auto_mode` in the query, says that a message ends one. `{"text": ""}` ends `/stream-input`, which
 closes when all is said, and is a sign of life on `/multi-stream-input`.
 
-There a socket has several contexts, which are spoken side by side. `close_context` ends one. What was flushed before
-is still spoken, then comes `isFinal`: so agents end a turn. Where text came after the last flush, or the context was
-closed already, the agent has been interrupted: all that is not yet sent is dropped, as ElevenLabs' own description has
-it. `close_socket` ends all contexts.
+There a socket has several contexts, which are spoken side by side. `close_context` ends one: after a flush, which ends
+a turn, all of it is still spoken, then comes `isFinal`. In the middle of a turn, or when the context was closed before,
+the agent has been interrupted, and all that is not yet sent is dropped. ElevenLabs' own description has it so, and so
+pipecat and LiveKit use it. `close_socket` speaks all contexts to their end.
 
 What is wrong is told in a message, then the socket is closed with 1008. So is one whose client has sent nothing for
 `inactivity_timeout` seconds, in which nothing was spoken either.
@@ -110,9 +110,11 @@ class _Contexts:
         context = await self.of(message)
         await context.add(message.text or "", whole=self._query.auto_mode and bool(message.text))
 
-    async def flush(self, context_id: str | None) -> None:
-        if held := self._open.get(context_id):
-            await held.context.flush(ends_file=self._output.is_bare)
+    async def flush(self, message: SocketMessage) -> None:
+        if held := self._open.get(message.context_id):
+            # With auto_mode each text is spoken anyway: LiveKit flushes each, and once more at the end of a turn.
+            ends_turn = not (self._query.auto_mode and message.text)
+            await held.context.flush(ends_turn=ends_turn, ends_file=self._output.is_bare)
 
     async def close(self, context_id: str | None) -> None:
         if held := self._open.pop(context_id, None):
@@ -188,7 +190,7 @@ class _StreamInput:
         if message.text:
             await self._contexts.add(message)
         if message.flush:
-            await self._contexts.flush(None)
+            await self._contexts.flush(message)
         if message.text == "":
             await self._contexts.end_all()
 
@@ -211,7 +213,7 @@ class _MultiStreamInput:
             if message.text:
                 await self._contexts.add(message)
             if message.flush:
-                await self._contexts.flush(message.context_id)
+                await self._contexts.flush(message)
 
 
 @dataclass(slots=True)
