@@ -41,7 +41,7 @@ OutputFormatName = Annotated[
 ]
 
 
-def _request(
+async def _request(
     voice_id: VoiceName, body: SpeechBody, request: Request, output_format: OutputFormatName = output_formats.DEFAULT
 ) -> TTSRequest:
     request.scope["model"] = body.model_id or "-"  # for the log
