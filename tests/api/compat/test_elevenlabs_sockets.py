@@ -214,6 +214,21 @@ async def test_a_new_context_does_not_wait_for_an_old_one(tiny_server: Server) -
         assert (heard["a"].characters + rest["a"].characters).count("sentence") == 10
 
 
+async def test_a_socket_closes_when_all_its_contexts_are_said(tiny_server: Server) -> None:
+    async with connected(tiny_server) as client:
+        for name in ("a", "b", "c"):
+            await client.send({"context_id": name, **INIT})
+        await client.send({"text": "The last one has", "context_id": "c"}, {"close_socket": True}, {"text": ""})
+        messages, code = await client.until_closed()
+    heard: dict[str, Heard] = defaultdict(Heard)
+    for message in messages:
+        heard[message["contextId"]].take(message)
+    assert code == 1000
+    assert {name for name, each in heard.items() if each.is_final} == {"a", "b", "c"}
+    assert heard["c"].characters == "The last one has"
+    assert heard["c"].seconds > 0
+
+
 async def test_a_name_may_be_used_again(tiny_server: Server) -> None:
     async with connected(tiny_server) as client:
         for _ in range(3 * MAX_CONTEXTS):

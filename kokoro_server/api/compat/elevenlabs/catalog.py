@@ -152,9 +152,9 @@ async def models(request: Request) -> list[TheirModel]:
 
 
 models_router = APIRouter(tags=["ElevenLabs"])
+models_router.add_api_route("/v1/models", models)
 keyed_models_router = APIRouter(route_class=KeyedRoute)
-for each in (models_router, keyed_models_router):
-    each.get("/v1/models")(models)
+keyed_models_router.add_api_route("/v1/models", models)
 
 
 def _all(request: Request) -> list[TheirVoice]:

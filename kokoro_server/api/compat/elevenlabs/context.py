@@ -11,7 +11,7 @@ from fastapi import WebSocket
 
 from kokoro_server.api.agents import sockets
 from kokoro_server.api.agents.session import AgentSession, Sentence
-from kokoro_server.api.agents.text import AgentText, Manner
+from kokoro_server.api.agents.text import AgentText
 from kokoro_server.api.compat.elevenlabs.alignment import Alignment, Characters
 from kokoro_server.api.compat.elevenlabs.schemas import VoiceSettings
 from kokoro_server.audio.captions import Timing
@@ -121,9 +121,6 @@ class Context:
     @property
     def is_speaking(self) -> bool:
         return self._session.unsent_characters > 0
-
-    async def use(self, manner: Manner) -> None:
-        await self._text.use(manner)
 
     async def adjust(self, settings: VoiceSettings | None) -> None:
         """Settings that came with a message."""

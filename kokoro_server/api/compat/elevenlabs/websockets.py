@@ -93,22 +93,19 @@ class _Contexts:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        for held in (*self._open.values(), *self._closed, *self._ended):
-            await held.stack.aclose()
+        async with AsyncExitStack() as stopping:
+            for held in (*self._open.values(), *self._closed, *self._ended):
+                stopping.push_async_exit(held.stack)
 
     @property
     def is_speaking(self) -> bool:
         return any(held.context.is_speaking for held in (*self._open.values(), *self._closed))
 
-    async def of(self, message: SocketMessage) -> Context:
-        """The context of a message. It is opened if there is none."""
+    async def add(self, message: SocketMessage) -> None:
+        """Add the text of a message to its context, which is opened if there is none."""
         held = self._open.get(message.context_id) or await self._opened(message.context_id)
         await held.context.adjust(message.voice_settings)
-        return held.context
-
-    async def add(self, message: SocketMessage) -> None:
-        context = await self.of(message)
-        await context.add(message.text or "", whole=self._query.auto_mode and bool(message.text))
+        await held.context.add(message.text or "", whole=self._query.auto_mode)
 
     async def flush(self, message: SocketMessage) -> None:
         if held := self._open.get(message.context_id):
@@ -122,15 +119,17 @@ class _Contexts:
             await held.context.close()
             return
         for held in [held for held in self._closed if held.context_id == context_id]:
-            await held.context.drop()
+            if held in self._closed:  # still, as another may have taken a while
+                await held.context.drop()
 
     async def end_all(self) -> None:
         """Close the socket when all is said."""
         self.closing = True
-        for held in self._open.values():
-            self._closed.append(held)
-            await held.context.end()
+        opened = list(self._open.values())
         self._open.clear()
+        self._closed += opened  # all at once: the socket is closed when there is none
+        for held in opened:
+            await held.context.end()
         await self._close_socket_at_end()
 
     async def _opened(self, context_id: str | None) -> _Held:
