@@ -239,11 +239,11 @@ async def test_a_name_may_be_used_again(tiny_server: Server) -> None:
 @pytest.mark.parametrize(
     ("query", "messages", "error", "named"),
     [
-        ({"voice": "hpp4J3VqNfWAUOO0d1Us"}, [], "voice_not_found", "GET /voices"),
-        ({"output_format": "mp3_44100_33"}, [], "invalid_input", "32000"),
-        ({"inactivity_timeout": 10_000}, [], "invalid_input", "inactivity_timeout"),
-        ({"enable_ssml_parsing": "true"}, [], "invalid_input", "enable_ssml_parsing"),
-        ({"language_code": "xx"}, [], "unknown_language", "xx"),
+        ({"voice": "hpp4J3VqNfWAUOO0d1Us"}, [json.dumps(INIT)], "voice_not_found", "GET /voices"),
+        ({"output_format": "mp3_44100_33"}, [json.dumps(INIT)], "invalid_input", "32000"),
+        ({"inactivity_timeout": 10_000}, [json.dumps(INIT)], "invalid_input", "inactivity_timeout"),
+        ({"enable_ssml_parsing": "true"}, [json.dumps(INIT)], "invalid_input", "enable_ssml_parsing"),
+        ({"language_code": "xx"}, [json.dumps(INIT)], "unknown_language", "xx"),
         ({"inactivity_timeout": 0.2}, [], "bad_request", "inactivity_timeout"),
         ({}, ["no JSON"], "bad_request", "JSON"),
         ({}, [b"\x00"], "bad_request", "binary"),

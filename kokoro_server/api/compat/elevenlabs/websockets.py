@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 
 from fastapi import APIRouter, WebSocket
@@ -29,8 +29,7 @@ from kokoro_server.api.agents.session import agent_session
 from kokoro_server.api.agents.text import AgentText, Manner
 from kokoro_server.api.compat.elevenlabs import output_formats
 from kokoro_server.api.compat.elevenlabs.context import Context, ContextSpeech, refuse
-from kokoro_server.api.compat.elevenlabs.output_formats import OutputFormat
-from kokoro_server.api.compat.elevenlabs.schemas import SocketMessage, SocketQuery, request_fields
+from kokoro_server.api.compat.elevenlabs.schemas import DEFAULT_INACTIVITY, SocketMessage, SocketQuery, request_fields
 from kokoro_server.errors import BadRequest, InvalidInput, KokoroError
 from kokoro_server.g2p import languages
 
@@ -55,10 +54,14 @@ async def multi_stream_input(socket: WebSocket, voice_id: str) -> None:
 async def _converse(socket: WebSocket, voice_id: str, *, single: bool) -> None:
     async def conversation() -> None:
         try:
-            query = _query(socket, voice_id)
-            contexts = _Contexts(socket, query, output_formats.parse(query.output_format))
-            handler = _StreamInput(contexts) if single else _MultiStreamInput(contexts)
-            async with contexts, _closed_when_idle(socket, contexts, query.inactivity_timeout) as clock:
+            contexts = _Contexts(socket, _query(socket, voice_id))
+        except KokoroError as error:
+            await _first_message(socket)
+            await refuse(socket, error)
+            return
+        handler = _StreamInput(contexts) if single else _MultiStreamInput(contexts)
+        try:
+            async with contexts, _closed_when_idle(socket, contexts) as clock:
                 async for message in sockets.messages(socket):
                     clock.restart()
                     await handler.handle(sockets.parsed(message, MESSAGE))
@@ -66,6 +69,13 @@ async def _converse(socket: WebSocket, voice_id: str, *, single: bool) -> None:
             await refuse(socket, error)
 
     await sockets.converse(socket, conversation)
+
+
+async def _first_message(socket: WebSocket) -> None:
+    """LiveKit waits for ever for what it says on a socket that was closed before it said anything."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(DEFAULT_INACTIVITY):
+            await anext(sockets.messages(socket))
 
 
 def _query(socket: WebSocket, voice_id: str) -> SocketQuery:
@@ -79,10 +89,11 @@ def _query(socket: WebSocket, voice_id: str) -> SocketQuery:
 class _Contexts:
     """The contexts of a socket."""
 
-    def __init__(self, socket: WebSocket, query: SocketQuery, output: OutputFormat) -> None:
+    def __init__(self, socket: WebSocket, query: SocketQuery) -> None:
         self._socket = socket
         self._query = query
-        self._output = output
+        self._output = output_formats.parse(query.output_format)
+        self.inactivity_timeout = query.inactivity_timeout
         self._manner = self._checked_manner()
         self._open: dict[str | None, _Held] = {}
         self._closed: list[_Held] = []  # not yet spoken to their end
@@ -232,16 +243,16 @@ class _Clock:
 
 
 @asynccontextmanager
-async def _closed_when_idle(socket: WebSocket, contexts: _Contexts, timeout: float) -> AsyncIterator[_Clock]:
+async def _closed_when_idle(socket: WebSocket, contexts: _Contexts) -> AsyncIterator[_Clock]:
     """Close the socket when the clock, which messages and speech restart, has run down."""
-    clock = _Clock(timeout)
+    clock = _Clock(contexts.inactivity_timeout)
 
     async def watch() -> None:
         while (left := clock.left) > 0:
             await asyncio.sleep(left)
             if contexts.is_speaking:
                 clock.restart()
-        await refuse(socket, BadRequest(f"nothing was received for {timeout:g} seconds (inactivity_timeout)"))
+        await refuse(socket, BadRequest(f"nothing was received for {clock.timeout:g} seconds (inactivity_timeout)"))
 
     watching = asyncio.create_task(watch())
     try:
