@@ -14,7 +14,7 @@ from tests.clients.agent_turns import PATIENCE, TURN
 from tests.servers import Server, say
 
 elevenlabs = pytest.importorskip("elevenlabs")
-pytestmark = [pytest.mark.clients, pytest.mark.filterwarnings("default")]
+pytestmark = [pytest.mark.clients, pytest.mark.timeout(300), pytest.mark.filterwarnings("default")]
 
 
 @pytest.fixture(params=["", "/elevenlabs"])

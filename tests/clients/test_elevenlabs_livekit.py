@@ -15,7 +15,7 @@ from tests.servers import Server
 plugin = pytest.importorskip("livekit.plugins.elevenlabs")
 aiohttp = pytest.importorskip("aiohttp")
 agents = pytest.importorskip("livekit.agents")
-pytestmark = [pytest.mark.clients, pytest.mark.filterwarnings("default")]
+pytestmark = [pytest.mark.clients, pytest.mark.timeout(300), pytest.mark.filterwarnings("default")]
 
 ONCE = agents.APIConnectOptions(max_retry=0, timeout=60)
 

@@ -14,7 +14,7 @@ services = pytest.importorskip("pipecat.services.elevenlabs.tts")
 frames = pytest.importorskip("pipecat.frames.frames")
 pipeline = pytest.importorskip("pipecat.tests.utils")
 aiohttp = pytest.importorskip("aiohttp")
-pytestmark = [pytest.mark.clients, pytest.mark.filterwarnings("default")]
+pytestmark = [pytest.mark.clients, pytest.mark.timeout(300), pytest.mark.filterwarnings("default")]
 
 TIME_TO_SPEAK = 10.0  # seconds: its pipelines are told when to end, not that speech has
 RATE = 24_000
