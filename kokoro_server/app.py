@@ -22,6 +22,7 @@ from kokoro_server.api.compat.cartesia import speech as cartesia
 from kokoro_server.api.compat.cartesia import voices as cartesia_voices
 from kokoro_server.api.compat.deepgram import speak as deepgram
 from kokoro_server.api.compat.deepgram import speak_socket as deepgram_socket
+from kokoro_server.api.compat.elevenlabs import routes as elevenlabs
 from kokoro_server.api.connections.connection_limit import ConnectionLimit
 from kokoro_server.api.connections.idle_limit import IdleLimit
 from kokoro_server.api.connections.places import StreamPlaces, StreamStats
@@ -231,7 +232,9 @@ def create_app(
     app.state.places = StreamPlaces(settings.max_streams, metrics, siblings)
     app.state.renderers = Renderers(settings.max_aac_encoders, settings.queue_timeout)
     own = (tts, stream, batch, captioned, reading, voices, health, monitoring, websocket, web)
-    routers = [module.router for module in (*own, openai, kokoro_fastapi)]
+    # ElevenLabs' before OpenAI's, as it takes only those requests for models that carry ElevenLabs' key.
+    others = (elevenlabs.bare, elevenlabs.below_prefix, openai.router, kokoro_fastapi.router)
+    routers = [*(module.router for module in own), *others]
     app.add_middleware(FastPath, routers=routers)
     app.add_middleware(GracefulShutdown, running=app.state.running)
     app.add_middleware(

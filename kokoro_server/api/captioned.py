@@ -153,7 +153,7 @@ async def audio_events(
     yield {"type": "done", "duration": round(samples / SAMPLE_RATE, 4), "skipped": skipped}
 
 
-def event_audio(data: bytes) -> Iterator[str]:
-    """`data` in base64, in bits for one event each; one that is empty, where there is no data."""
-    for start in range(0, max(len(data), 1), MAX_EVENT_AUDIO):
-        yield b64encode(data[start : start + MAX_EVENT_AUDIO]).decode()
+def event_audio(data: bytes, size: int = MAX_EVENT_AUDIO) -> Iterator[str]:
+    """`data` in base64, in bits of `size` bytes for one event each; one that is empty, where there is no data."""
+    for start in range(0, max(len(data), 1), size):
+        yield b64encode(data[start : start + size]).decode()

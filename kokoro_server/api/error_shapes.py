@@ -8,6 +8,7 @@ from functools import lru_cache
 from typing import Any
 
 from kokoro_server.api.openai_schemas import openai_error
+from kokoro_server.errors import UnknownVoice
 from kokoro_server.logs import request_id
 
 # From a status, a code, a message and a field to the status and the body.
@@ -46,11 +47,18 @@ def cartesia_error(status: int, code: str, message: str, field: str | None) -> t
     return status, body
 
 
+def _elevenlabs(status: int, code: str, message: str, _field: str | None) -> tuple[int, dict[str, Any]]:
+    if code == UnknownVoice.code:
+        status, code = 404, "voice_not_found"
+    return status, {"detail": {"status": code, "message": message}}
+
+
 # The first that matches counts.
 _SHAPES: tuple[tuple[re.Pattern[str], Shape], ...] = (
     (re.compile(r"/dev/"), _kokoro_fastapi),
     (re.compile(r"/deepgram/|/v1/speak\b"), _deepgram),
     (re.compile(r"/cartesia/|/tts/(?:bytes|sse|websocket)\b"), cartesia_error),
+    (re.compile(r"/elevenlabs/|/v1/text-to-speech/|/v[12]/voices(/|$)|/v1/user(/|$)"), _elevenlabs),
     (re.compile(r"/v1/"), _openai),
 )
 

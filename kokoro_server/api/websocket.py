@@ -9,9 +9,9 @@ Client:
     {"type": "cancel"}                drop everything not yet sent (the user has begun to speak)
     {"type": "close"}                 flush, and close the connection when all is spoken
     {"type": "start", "voice": …}     how to speak from here on: any of voice, language, speed, pitch, volume, seed,
-                                      format, sample_rate, sample_format, normalize, code_blocks, code_spans, lexicon,
-                                      unspeakable, as for POST /tts; the others are as at the beginning, where format is
-                                      pcm. Not needed if the defaults will do.
+                                      format, sample_rate, sample_format, bit_rate, normalize, code_blocks, code_spans,
+                                      lexicon, unspeakable, as for POST /tts; the others are as at the beginning, where
+                                      format is pcm. Not needed if the defaults will do.
 
 Server:
 

@@ -1,0 +1,183 @@
+"""Lists of voices and models, and the account that some clients ask for before they speak."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Query, Request
+from fastapi.routing import APIRoute
+from pydantic import BaseModel
+from starlette.routing import Match
+from starlette.types import Scope
+
+from kokoro_server.api.openai_schemas import VoiceName
+from kokoro_server.api.tts import get_parts
+from kokoro_server.engine.voices import VoiceInfo
+from kokoro_server.errors import InvalidInput
+from kokoro_server.g2p import languages
+
+router = APIRouter(tags=["ElevenLabs"])
+
+# Those that are listed; any name is Kokoro-82M.
+MODELS = ("kokoro", "eleven_flash_v2_5", "eleven_turbo_v2_5", "eleven_multilingual_v2")
+MAX_PAGE = 100
+UNLIMITED = 2**31 - 1  # characters
+
+
+class TheirVoice(BaseModel):
+    voice_id: str
+    name: str
+    category: Literal["premade"] = "premade"
+    labels: dict[str, str]
+    description: str
+    preview_url: None = None
+
+
+class TheirVoices(BaseModel):
+    voices: list[TheirVoice]
+
+
+class VoicePage(TheirVoices):
+    has_more: bool
+    total_count: int
+    next_page_token: str | None
+
+
+class ModelLanguage(BaseModel):
+    language_id: str
+    name: str
+
+
+class TheirModel(BaseModel):
+    model_id: str
+    name: str
+    description: str = "Kokoro-82M"
+    can_do_text_to_speech: bool = True
+    can_do_voice_conversion: bool = False
+    can_be_finetuned: bool = False
+    can_use_style: bool = False
+    can_use_speaker_boost: bool = False
+    maximum_text_length_per_request: int
+    languages: list[ModelLanguage]
+
+
+class Subscription(BaseModel):
+    """Nothing is counted and nothing is paid for."""
+
+    tier: str = "free"
+    status: str = "active"
+    character_count: int = 0
+    character_limit: int = UNLIMITED
+    can_extend_character_limit: bool = False
+    allowed_to_extend_character_limit: bool = False
+    voice_slots_used: int = 0
+    voice_limit: int = 0
+
+
+class User(BaseModel):
+    user_id: str = "local"
+    subscription: Subscription = Subscription()
+    is_new_user: bool = False
+
+
+class KeyedRoute(APIRoute):
+    """Only for requests that carry a key as ElevenLabs' clients do: OpenAI's ask for other things at the same path."""
+
+    def matches(self, scope: Scope) -> tuple[Match, Scope]:
+        if not any(name == b"xi-api-key" for name, _ in scope.get("headers", ())):
+            return Match.NONE, {}
+        return super().matches(scope)
+
+
+@router.get("/v1/voices")
+async def voices(request: Request) -> TheirVoices:
+    """Every voice."""
+    return TheirVoices(voices=await _all(request))
+
+
+@router.get("/v2/voices")
+async def voice_page(
+    request: Request,
+    search: Annotated[str, Query(max_length=200)] = "",
+    page_size: Annotated[int, Query(ge=1, le=MAX_PAGE)] = 10,
+    next_page_token: Annotated[str | None, Query(max_length=20)] = None,
+    category: Annotated[str | None, Query(max_length=50)] = None,
+    sort_direction: Literal["asc", "desc"] = "asc",
+    voice_ids: Annotated[list[str] | None, Query(max_length=MAX_PAGE)] = None,
+) -> VoicePage:
+    """The voices whose name or labels have all words of `search`, page by page."""
+    words = search.lower().split()
+    found = [
+        voice
+        for voice in await _all(request)
+        if all(word in _searched(voice) for word in words)
+        and category in (None, voice.category)
+        and (not voice_ids or voice.voice_id in voice_ids)
+    ]
+    if sort_direction == "desc":
+        found.reverse()
+    begin = _offset(next_page_token)
+    end = begin + page_size
+    more = end < len(found)
+    return VoicePage(
+        voices=found[begin:end], has_more=more, total_count=len(found), next_page_token=str(end) if more else None
+    )
+
+
+@router.get("/v1/voices/{voice_id}")
+async def voice(voice_id: VoiceName, request: Request) -> TheirVoice:
+    """One voice."""
+    return _voice(get_parts(request).model.voices.info(voice_id))
+
+
+@router.get("/v1/user")
+async def user() -> User:
+    """An account without limits."""
+    return User()
+
+
+@router.get("/v1/user/subscription")
+async def subscription() -> Subscription:
+    """A subscription without limits."""
+    return User().subscription
+
+
+async def models(request: Request) -> list[TheirModel]:
+    """Names by which the model may be asked for. Any other does as well."""
+    spoken = [ModelLanguage(language_id=known.code, name=known.name) for known in languages.LANGUAGES]
+    limit = get_parts(request).settings.max_text_length
+    return [
+        TheirModel(model_id=name, name=name, maximum_text_length_per_request=limit, languages=spoken) for name in MODELS
+    ]
+
+
+models_router = APIRouter(tags=["ElevenLabs"])
+models_router.add_api_route("/v1/models", models)
+keyed_models_router = APIRouter(route_class=KeyedRoute)
+keyed_models_router.add_api_route("/v1/models", models)
+
+
+async def _all(request: Request) -> list[TheirVoice]:
+    book = get_parts(request).model.voices
+    await book.refresh()
+    now = book.now
+    return [_voice(now.info(name)) for name in now.names()]
+
+
+def _voice(info: VoiceInfo) -> TheirVoice:
+    language = languages.of_voice(info.language)
+    labels = {"language": language.code.partition("-")[0], "accent": language.name, "gender": info.gender}
+    return TheirVoice(voice_id=info.name, name=info.title, labels=labels, description=f"{language.name}, {info.gender}")
+
+
+def _searched(voice: TheirVoice) -> str:
+    values: list[Any] = [voice.voice_id, voice.name, *voice.labels.values()]
+    return " ".join(values).lower()
+
+
+def _offset(token: str | None) -> int:
+    if token is None:
+        return 0
+    if not token.isascii() or not token.isdigit():
+        raise InvalidInput(f"unknown next_page_token {token!r}", field="next_page_token")
+    return int(token)

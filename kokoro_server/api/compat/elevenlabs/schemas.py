@@ -1,0 +1,123 @@
+"""What ElevenLabs' clients send, in queries, bodies and messages. Fields that are not here are ignored."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, Field
+from pydantic_core import PydanticCustomError
+
+from kokoro_server.api.compat.elevenlabs import output_formats
+from kokoro_server.api.openai_schemas import VoiceName
+from kokoro_server.engine.voices import HeldVoice
+from kokoro_server.g2p import languages
+from kokoro_server.text.spoken import KINDS
+
+MAX_NAME = 500  # characters
+DEFAULT_INACTIVITY = 20.0  # seconds
+MAX_INACTIVITY = 180.0
+
+
+def _no_dictionaries(value: Any) -> Any:
+    if value:
+        raise PydanticCustomError("dictionaries", "pronunciation dictionaries are not known here; use LEXICON_PATH")
+    return None
+
+
+def _no_ssml(value: Any) -> Any:
+    if value in (True, "true", "1"):
+        raise PydanticCustomError("ssml", "SSML is not known here; it must be false")
+    return False
+
+
+# What would change the sound and cannot be done is refused, unless it is empty.
+NoDictionaries = Annotated[None, BeforeValidator(_no_dictionaries)]
+NoSsml = Annotated[bool, BeforeValidator(_no_ssml)]
+Normalization = Literal["auto", "on", "off"]
+Seed = Annotated[int, Field(ge=0, le=2**63 - 1)]
+
+
+class VoiceSettings(BaseModel):
+    """Of ElevenLabs' settings, the one that Kokoro has."""
+
+    speed: Annotated[float | None, Field(ge=0.25, le=4, allow_inf_nan=False, examples=[1.0])] = None
+
+
+class SpeechBody(BaseModel):
+    """What to say, and how. `stability`, `previous_text` and other fields of theirs are accepted and change nothing."""
+
+    text: Annotated[str, Field(description="As for POST /tts.", examples=["Hello from Kokoro."])]
+    model_id: Annotated[str | None, Field(description="Any name will do.", max_length=MAX_NAME)] = None
+    language_code: Annotated[str | None, Field(max_length=20, examples=["en"])] = None
+    voice_settings: VoiceSettings | None = None
+    seed: Seed | None = None
+    apply_text_normalization: Annotated[Normalization | None, Field(description="`off`: `normalize` false.")] = None
+    pronunciation_dictionary_locators: NoDictionaries = None
+
+
+class SocketQuery(BaseModel):
+    """The query of a WebSocket."""
+
+    voice_id: VoiceName
+    model_id: Annotated[str | None, Field(max_length=MAX_NAME)] = None
+    output_format: str = output_formats.DEFAULT
+    language_code: Annotated[str | None, Field(max_length=20)] = None
+    seed: Seed | None = None
+    apply_text_normalization: Normalization | None = None
+    enable_ssml_parsing: NoSsml = False
+    sync_alignment: bool = False
+    auto_mode: bool = False
+    inactivity_timeout: Annotated[float, Field(gt=0, le=MAX_INACTIVITY, allow_inf_nan=False)] = DEFAULT_INACTIVITY
+
+
+class SocketMessage(BaseModel):
+    """A message of a client. The `text` of the first one is a space, and that of the last on `/stream-input` empty."""
+
+    text: str | None = None
+    context_id: Annotated[str | None, Field(max_length=MAX_NAME)] = None
+    flush: bool | None = None
+    close_context: bool | None = None
+    close_socket: bool | None = None
+    voice_settings: VoiceSettings | None = None
+    pronunciation_dictionary_locators: NoDictionaries = None
+
+
+def request_fields(
+    voice: HeldVoice,
+    asked: SpeechBody | SocketQuery,
+    settings: VoiceSettings | None,
+    output: output_formats.OutputFormat,
+) -> dict[str, Any]:
+    """The fields of a TTSRequest, but for the text."""
+    fields: dict[str, Any] = {
+        "voice": voice.name,
+        "language": _language(asked.language_code, voice),
+        "format": output.output.format,
+        "sample_rate": output.output.sample_rate,
+        "sample_format": output.output.sample_format,
+        "bit_rate": output.output.bit_rate,
+        "seed": asked.seed or 0,
+        "normalize": [] if asked.apply_text_normalization == "off" else list(KINDS),
+    }
+    if settings and settings.speed is not None:
+        fields["speed"] = settings.speed
+    return fields
+
+
+def _language(code: str | None, voice: HeldVoice) -> str | None:
+    """Theirs have no region: `en` of a British voice is British."""
+    if not code or languages.of_voice(voice.language).code.partition("-")[0] == code.lower():
+        return None
+    return code
+
+
+class CharacterAlignment(BaseModel):
+    characters: list[str]
+    character_start_times_seconds: list[float]
+    character_end_times_seconds: list[float]
+
+
+class AudioWithTimestamps(BaseModel):
+    audio_base64: str
+    alignment: CharacterAlignment | None
+    normalized_alignment: CharacterAlignment | None

@@ -1,0 +1,265 @@
+"""`/stream-input` and `/multi-stream-input`: speech for voice agents whose text is still being written.
+
+Both take texts in any pieces and send audio with the times of characters. A sentence is spoken as soon as it is
+complete; `flush`, or `auto_mode` in the query, says that a message ends one. `{"text": ""}` ends `/stream-input`, which
+closes when all is said, and is a sign of life on `/multi-stream-input`.
+
+There a socket has several contexts, which are spoken side by side. `close_context` ends one: after a flush, which ends
+a turn, all of it is still spoken, then comes `isFinal`. In the middle of a turn, or when the context was closed before,
+the agent has been interrupted, and all that is not yet sent is dropped. ElevenLabs' own description has it so, and so
+pipecat and LiveKit use it. `close_socket` speaks all contexts to their end.
+
+What is wrong is told in a message, then the socket is closed with 1008. So is one whose client has sent nothing for
+`inactivity_timeout` seconds, in which nothing was spoken either.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from dataclasses import dataclass, field
+
+from fastapi import APIRouter, WebSocket
+from pydantic import TypeAdapter, ValidationError
+
+from kokoro_server.api import errors
+from kokoro_server.api.agents import sockets
+from kokoro_server.api.agents.session import agent_session
+from kokoro_server.api.agents.text import AgentText, Manner
+from kokoro_server.api.compat.elevenlabs import output_formats
+from kokoro_server.api.compat.elevenlabs.context import Context, ContextSpeech, refuse
+from kokoro_server.api.compat.elevenlabs.schemas import DEFAULT_INACTIVITY, SocketMessage, SocketQuery, request_fields
+from kokoro_server.errors import BadRequest, InvalidInput, KokoroError
+
+router = APIRouter()
+
+MESSAGE: TypeAdapter[SocketMessage] = TypeAdapter(SocketMessage)
+MAX_CONTEXTS = 20  # of a socket, with those that are closed and not yet spoken to their end
+
+
+@router.websocket("/v1/text-to-speech/{voice_id}/stream-input")
+async def stream_input(socket: WebSocket, voice_id: str) -> None:
+    """The top of this module describes the protocol."""
+    await _converse(socket, voice_id, single=True)
+
+
+@router.websocket("/v1/text-to-speech/{voice_id}/multi-stream-input")
+async def multi_stream_input(socket: WebSocket, voice_id: str) -> None:
+    """The top of this module describes the protocol."""
+    await _converse(socket, voice_id, single=False)
+
+
+async def _manner(socket: WebSocket, query: SocketQuery) -> Manner:
+    """How to speak. Raises KokoroError if that is not possible."""
+    output = output_formats.parse(query.output_format)
+    voices = socket.app.state.parts.model.voices
+    manner = Manner(**request_fields(await voices.hold(query.voice_id), query, None, output))
+    await manner.check(voices)
+    return manner
+
+
+async def _converse(socket: WebSocket, voice_id: str, *, single: bool) -> None:
+    async def conversation() -> None:
+        try:
+            query = _query(socket, voice_id)
+            contexts = _Contexts(socket, query, await _manner(socket, query))
+        except KokoroError as error:
+            await _first_message(socket)
+            await refuse(socket, error)
+            return
+        handler = _StreamInput(contexts) if single else _MultiStreamInput(contexts)
+        try:
+            async with contexts, _closed_when_idle(socket, contexts) as clock:
+                async for message in sockets.messages(socket):
+                    clock.restart()
+                    await handler.handle(sockets.parsed(message, MESSAGE))
+        except KokoroError as error:
+            await refuse(socket, error)
+
+    await sockets.converse(socket, conversation)
+
+
+async def _first_message(socket: WebSocket) -> None:
+    """LiveKit waits for ever for what it says on a socket that was closed before it said anything."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(DEFAULT_INACTIVITY):
+            await anext(sockets.messages(socket))
+
+
+def _query(socket: WebSocket, voice_id: str) -> SocketQuery:
+    try:
+        return SocketQuery.model_validate({**socket.query_params, "voice_id": voice_id})
+    except ValidationError as error:
+        message, field = errors.validation_message(error.errors())
+        raise InvalidInput(message, field=field) from error
+
+
+class _Contexts:
+    """The contexts of a socket."""
+
+    def __init__(self, socket: WebSocket, query: SocketQuery, manner: Manner) -> None:
+        self._socket = socket
+        self._query = query
+        self._manner = manner
+        self.inactivity_timeout = query.inactivity_timeout
+        self._open: dict[str | None, _Held] = {}
+        self._closed: list[_Held] = []  # not yet spoken to their end
+        self._ended: list[_Held] = []
+        self.closing = False  # the socket, when all is said
+
+    async def __aenter__(self) -> _Contexts:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        async with AsyncExitStack() as stopping:
+            for held in (*self._open.values(), *self._closed, *self._ended):
+                stopping.push_async_exit(held.stack)
+
+    @property
+    def is_speaking(self) -> bool:
+        return any(held.context.is_speaking for held in (*self._open.values(), *self._closed))
+
+    async def add(self, message: SocketMessage) -> None:
+        """Add the text of a message to its context, which is opened if there is none."""
+        held = self._open.get(message.context_id) or await self._opened(message.context_id)
+        await held.context.adjust(message.voice_settings)
+        await held.context.add(message.text or "", whole=self._query.auto_mode)
+
+    async def flush(self, message: SocketMessage) -> None:
+        if held := self._open.get(message.context_id):
+            # With auto_mode each text is spoken anyway: LiveKit flushes each, and once more at the end of a turn.
+            ends_turn = not (self._query.auto_mode and message.text)
+            await held.context.flush(
+                ends_turn=ends_turn, ends_file=output_formats.parse(self._query.output_format).is_bare
+            )
+
+    async def close(self, context_id: str | None) -> None:
+        if held := self._open.pop(context_id, None):
+            self._closed.append(held)
+            await held.context.close()
+            return
+        for held in [held for held in self._closed if held.context_id == context_id]:
+            if held in self._closed:  # still, as another may have taken a while
+                await held.context.drop()
+
+    async def end_all(self) -> None:
+        """Close the socket when all is said."""
+        self.closing = True
+        opened = list(self._open.values())
+        self._open.clear()
+        self._closed += opened  # all at once: the socket is closed when there is none
+        for held in opened:
+            await held.context.end()
+        await self._close_socket_at_end()
+
+    async def _opened(self, context_id: str | None) -> _Held:
+        await self._release_ended()
+        if len(self._open) + len(self._closed) >= MAX_CONTEXTS:
+            raise BadRequest(f"at most {MAX_CONTEXTS} contexts may be open at once; close one", field="context_id")
+        stack = AsyncExitStack()
+
+        async def on_end() -> None:
+            self._closed.remove(held)
+            self._ended.append(held)
+            await self._close_socket_at_end()
+
+        speech = ContextSpeech(self._socket, context_id, on_end, cumulative=self._query.sync_alignment)
+        session = await stack.enter_async_context(agent_session(self._socket.app.state, speech, file="turn"))
+        text = AgentText(session, self._socket.app.state.parts)
+        held = self._open[context_id] = _Held(context_id, Context(session, text, speech.characters), stack)
+        await text.use(self._manner)
+        return held
+
+    async def _close_socket_at_end(self) -> None:
+        if self.closing and not self._closed:
+            await sockets.close(self._socket)
+
+    async def _release_ended(self) -> None:
+        """A session cannot stop itself, so those that have ended are released by the next that begins."""
+        ended, self._ended = self._ended, []
+        for held in ended:
+            await held.stack.aclose()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Held:
+    context_id: str | None
+    context: Context
+    stack: AsyncExitStack
+
+
+class _StreamInput:
+    """One context. An empty text ends it."""
+
+    def __init__(self, contexts: _Contexts) -> None:
+        self._contexts = contexts
+
+    async def handle(self, message: SocketMessage) -> None:
+        if self._contexts.closing:
+            if message.text:
+                raise BadRequest("the text had ended: no more can be said", field="text")
+            return
+        message.context_id = None
+        if message.text:
+            await self._contexts.add(message)
+        if message.flush:
+            await self._contexts.flush(message)
+        if message.text == "":
+            await self._contexts.end_all()
+
+
+class _MultiStreamInput:
+    """Contexts by their names. Without a name it is one as well."""
+
+    def __init__(self, contexts: _Contexts) -> None:
+        self._contexts = contexts
+
+    async def handle(self, message: SocketMessage) -> None:
+        if message.close_socket:
+            await self._contexts.end_all()
+        elif message.close_context:
+            await self._contexts.close(message.context_id)
+        elif self._contexts.closing:
+            if message.text:
+                raise BadRequest("the socket is closing: no more can be said", field="text")
+        else:
+            if message.text:
+                await self._contexts.add(message)
+            if message.flush:
+                await self._contexts.flush(message)
+
+
+@dataclass(slots=True)
+class _Clock:
+    timeout: float
+    end: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.restart()
+
+    def restart(self) -> None:
+        self.end = asyncio.get_running_loop().time() + self.timeout
+
+    @property
+    def left(self) -> float:
+        return self.end - asyncio.get_running_loop().time()
+
+
+@asynccontextmanager
+async def _closed_when_idle(socket: WebSocket, contexts: _Contexts) -> AsyncIterator[_Clock]:
+    """Close the socket when the clock, which messages and speech restart, has run down."""
+    clock = _Clock(contexts.inactivity_timeout)
+
+    async def watch() -> None:
+        while (left := clock.left) > 0:
+            await asyncio.sleep(left)
+            if contexts.is_speaking:
+                clock.restart()
+        await refuse(socket, BadRequest(f"nothing was received for {clock.timeout:g} seconds (inactivity_timeout)"))
+
+    watching = asyncio.create_task(watch())
+    try:
+        yield clock
+    finally:
+        watching.cancel()
