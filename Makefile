@@ -11,7 +11,7 @@ BIN     := $(VENV)/bin
 PIP     := $(BIN)/python -m pip --disable-pip-version-check
 TORCH   := torch==2.13.0
 ENGINE   = $(or $(BACKEND),$(shell nvidia-smi -L >/dev/null 2>&1 && echo torch || echo onnx))
-FAST    := not asr and not slow and not browser and not npm and not clients
+FAST    := not asr and not slow and not browser and not npm and not clients and not dashboards
 
 ifneq ($(filter-out torch onnx,$(BACKEND)),)
 $(error BACKEND=$(BACKEND): must be torch or onnx)
@@ -21,7 +21,7 @@ ifneq ($(filter-out ja zh,$(LANGUAGES)),)
 $(error LANGUAGES=$(LANGUAGES): must be of ja and zh)
 endif
 
-.PHONY: serve test test-backends test-asr test-browser test-npm test-clients test-slow test-faults test-soak lint types audit bench clean
+.PHONY: serve test test-backends test-asr test-browser test-npm test-clients test-dashboards test-slow test-faults test-soak lint types audit bench clean
 
 serve: $(VENV)/.$(ENGINE) $(LANGUAGES:%=$(VENV)/.%)
 	$(if $(BACKEND),KOKORO_BACKEND=$(BACKEND) )$(BIN)/kokoro-server serve
@@ -51,6 +51,10 @@ test-clients: $(VENV)/.dev $(VENV)/.clients
 	$(BIN)/kokoro-server assets fetch
 	SERVER_PYTHON=$(CURDIR)/$(BIN)/python $(VENV)/clients/bin/python -m pytest -m clients -W default \
 		--confcutdir tests/clients tests/clients
+
+# The dashboard and the alerts of deploy/, with a real Prometheus: the machine's, or one that apt fetches.
+test-dashboards: $(VENV)/.dev
+	$(BIN)/python -m pytest -m dashboards
 
 test-slow: $(VENV)/.dev
 	$(BIN)/kokoro-server assets fetch

@@ -43,6 +43,7 @@ from kokoro_server.degraded import Condition, Reason
 from kokoro_server.engine import backends, loader
 from kokoro_server.engine.loader import LoadedModel
 from kokoro_server.errors import KokoroError
+from kokoro_server.event_loop import watch_lag
 from kokoro_server.g2p.child import G2PChild
 from kokoro_server.g2p.client import MAX_CALLS_EVER, G2PClient
 from kokoro_server.g2p.workers import default_worker_count
@@ -127,7 +128,9 @@ async def assembled(
     g2p_condition = g2p_process.condition if g2p_process else Condition(Reason.G2P)
     g2p_url = (lambda: g2p_process.url) if g2p_process else settings.g2p_url or ""
     g2p = G2PClient(g2p_url, settings.g2p_timeout, condition=g2p_condition, max_calls=max_g2p_calls)
-    watching = asyncio.create_task(own_voices.watch()) if own_voices else None
+    watching = [asyncio.create_task(watch_lag(metrics.loop_lag.observe))]
+    if own_voices:
+        watching.append(asyncio.create_task(own_voices.watch()))
     try:
         if own_voices:
             model.voices.attach(own_voices)
@@ -138,11 +141,12 @@ async def assembled(
         conditions = (g2p_condition, *files, _formats_condition())
         parts = Parts(settings, model, pace, queue, g2p, g2p_process, synthesizer, metrics, own_voices, conditions)
         metrics.watch_conditions(lambda: parts.conditions)
+        metrics.ready.set_function(lambda: queue.ready)
         await _warm_up(synthesizer)
         yield parts
     finally:
-        if watching:
-            watching.cancel()
+        for task in watching:
+            task.cancel()
         await g2p.aclose()
 
 
@@ -181,6 +185,9 @@ class FrontEnd(Protocol):
     """What an application uses of the other processes, where it is one of several fronts of a server."""
 
     @property
+    def name(self) -> str: ...
+
+    @property
     def siblings(self) -> Siblings: ...
 
     @property
@@ -212,7 +219,7 @@ def create_app(
             yield
 
     keys = configured_keys(settings)
-    metrics = Metrics()
+    metrics = Metrics(front.name) if front else Metrics()
     siblings = front.siblings if front else Siblings()
     limits = front.limits if front else LocalLimits(Limits(settings.rate_limit, settings.max_concurrent_requests))
     app = FastAPI(

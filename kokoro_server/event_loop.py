@@ -7,6 +7,7 @@ import contextlib
 import ctypes
 import gc
 import sys
+import time
 from collections.abc import Callable, Coroutine
 from typing import Any
 
@@ -14,6 +15,7 @@ from typing import Any
 # in a batch, and the device is idle while it waits.
 SWITCH_INTERVAL = 0.0002
 GC_THRESHOLD = 10_000  # net new objects that start a collection of the youngest generation
+LAG_INTERVAL = 0.25  # seconds from one look at the loop's lag to the next
 QUIET = 5  # seconds without a request, after which freed memory is given back to the system
 
 
@@ -77,3 +79,11 @@ async def trim_when_quiet(is_busy: Callable[[], bool]) -> None:
         quiet = 0 if is_busy() else quiet + 1
         if quiet == QUIET:
             await asyncio.to_thread(trim)
+
+
+async def watch_lag(observe: Callable[[float], object]) -> None:
+    """Tell again and again by how many seconds the loop is late with what is due."""
+    while True:
+        due = time.perf_counter() + LAG_INTERVAL
+        await asyncio.sleep(LAG_INTERVAL)
+        observe(max(0.0, time.perf_counter() - due))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 
@@ -17,9 +18,10 @@ from kokoro_server.siblings import Family
 
 SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 ROWS = (1, 2, 4, 8, 16, 32, 48, 64, 96, 128)
-HIGHEST = ("tts_degraded", "tts_device_up")  # of several processes' values, the one that holds for all
+HIGHEST = ("tts_degraded", "tts_device_up", "tts_ready")  # of several processes' values, the one that holds for all
 LOWEST = ("process_start_time_seconds", "process_max_fds")
 RATIO = (1.0, 1.05, 1.1, 1.2, 1.35, 1.5, 2.0, 3.0, 5.0)
+LAGS = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0)  # seconds
 GAPS = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5)  # seconds
 
 # What an engine tells of its resources, as metrics of its device. Counters end in "_total".
@@ -55,6 +57,20 @@ class DeviceCollector(Collector):
                 yield _family(metric, documentation, told)
 
 
+class LoopCollector(Collector):
+    """The CPU time of the thread that collects, which in every process is the one that runs the event loop."""
+
+    def __init__(self, process: str) -> None:
+        self._process = process
+
+    def collect(self) -> Iterator[Metric]:
+        family = CounterMetricFamily(
+            "tts_loop_cpu_seconds_total", "CPU time of the event loop's thread", labels=["process"]
+        )
+        family.add_metric([self._process], time.thread_time())
+        yield family
+
+
 def _family(name: str, documentation: str, values: dict[str, float]) -> Metric:
     kind = CounterMetricFamily if name.endswith("_total") else GaugeMetricFamily
     family = kind(name, documentation, labels=["device"])
@@ -64,11 +80,14 @@ def _family(name: str, documentation: str, values: dict[str, float]) -> Metric:
 
 
 class Metrics:
-    """The service's metrics. Each app has its own object with its own registry; nothing is shared."""
+    """The service's metrics. Each app has its own object with its own registry; nothing is shared.
+
+    `process` is which one of the server's processes this is.
+    """
 
     content_type = CONTENT_TYPE_LATEST
 
-    def __init__(self) -> None:
+    def __init__(self, process: str = "server") -> None:
         self.registry = CollectorRegistry()
         self.before: Sequence[Family] = ()  # what was counted before this process took over
         self.requests = self._counter("tts_requests_total", "Requests answered", "endpoint", "outcome")
@@ -76,6 +95,9 @@ class Metrics:
         self.key_requests = self._counter("tts_key_requests_total", "Requests accepted, by the key's name", "key")
         self.running = self._gauge("tts_requests_running", "Rows on the devices now")
         self.waiting = self._gauge("tts_requests_waiting", "Entries in the batch queue now", "priority")
+        self.queued_audio = self._gauge(
+            "tts_queued_audio_seconds", "Audio of the entries in the batch queue, as predicted", "priority"
+        )
         self.first_audio = self._histogram("tts_time_to_first_audio_seconds", "From request to its first audio byte")
         self.queue_time = self._histogram("tts_queue_time_seconds", "An entry's wait for its batch to start")
         self.g2p_time = self._histogram("tts_g2p_time_seconds", "Text to phonemes, for one call")
@@ -89,6 +111,10 @@ class Metrics:
         self.device_gap = self._histogram(
             "tts_device_gap_seconds", "Idle time of a device before a batch whose rows were waiting", GAPS, "device"
         )
+        self.ready = self._gauge("tts_ready", "1 while requests are accepted, as /health/ready tells")
+        self.loop_lag = self._histogram(
+            "tts_loop_lag_seconds", "How late the event loop is with what is due", LAGS, "process"
+        ).labels(process)
         self.device_running = self._gauge("tts_device_rows_running", "Rows on this device now", "device")
         self.device_up = self._gauge("tts_device_up", "1 while the device takes batches, 0 when it is lost", "device")
         self.model_loaded = self._gauge("tts_model_loaded", "1 while the model is in memory, 0 while it is not")
@@ -102,13 +128,22 @@ class Metrics:
         self.audio_seconds = self._counter("tts_audio_seconds_total", "Seconds of audio made")
         self._devices = DeviceCollector()
         self.registry.register(self._devices)
+        self.registry.register(LoopCollector(process))
         ProcessCollector(registry=self.registry)
 
-    def watch_queue(self, *, running: Callable[[], float], waiting: dict[str, Callable[[], float]]) -> None:
-        """Call these at each scrape. `waiting` is by priority."""
+    def watch_queue(
+        self,
+        *,
+        running: Callable[[], float],
+        waiting: dict[str, Callable[[], float]],
+        audio: dict[str, Callable[[], float]],
+    ) -> None:
+        """Call these at each scrape. `waiting` and the seconds of `audio` are by priority."""
         self.running.set_function(running)
         for priority, size in waiting.items():
             self.waiting.labels(priority).set_function(size)
+        for priority, seconds in audio.items():
+            self.queued_audio.labels(priority).set_function(seconds)
 
     def watch_device(self, name: str, *, running: Callable[[], float], up: Callable[[], float]) -> None:
         """Call these at each scrape. The device is shown even before it has run a batch."""

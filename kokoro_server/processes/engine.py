@@ -16,7 +16,7 @@ from kokoro_server.config import Settings
 from kokoro_server.daemon_thread import in_daemon_thread
 from kokoro_server.engine.loader import LoadedModel
 from kokoro_server.errors import EngineUnavailable
-from kokoro_server.event_loop import freeze_heap, trim_when_quiet
+from kokoro_server.event_loop import freeze_heap, trim_when_quiet, watch_lag
 from kokoro_server.link.board import ENGINE, Board
 from kokoro_server.link.server import LinkServer
 from kokoro_server.link.siblings import Publisher
@@ -51,7 +51,7 @@ async def serve(
     if not loading.done():
         return
     model = loading.result()
-    metrics = Metrics()
+    metrics = Metrics("engine")
     options = BatchingOptions.of(settings)
     queue = BatchQueue(model.engines, options, model=model.reloadable, metrics=metrics, on_fatal=device_lost)
     await queue.start()
@@ -61,7 +61,8 @@ async def serve(
     limits = Limits(settings.rate_limit, settings.max_concurrent_requests)
     link = LinkServer(queue, limits, _facts(model, queue), publish=publisher.publish)
     freeze_heap()
-    tasks = [asyncio.create_task(publisher.run()), asyncio.create_task(trim_when_quiet(lambda: queue.busy))]
+    looks = publisher.run(), trim_when_quiet(lambda: queue.busy), watch_lag(metrics.loop_lag.observe)
+    tasks = [asyncio.create_task(each) for each in looks]
     link.start(path)
     on_ready()
     await stopping

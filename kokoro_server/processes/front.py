@@ -50,6 +50,7 @@ class Front:
     """`app.FrontEnd`. `number` counts from 0."""
 
     def __init__(self, settings: Settings, number: int, board: Board, path: Path) -> None:
+        self.name = f"front-{number + 1}"  # as the supervisor and the log call it
         self.queue = RemoteQueue(path, BatchingOptions.of(settings))
         self.siblings = BoardSiblings(board, FIRST_FRONT + number, self._refresh)
         limited = bool(settings.rate_limit or settings.max_concurrent_requests)

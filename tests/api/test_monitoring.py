@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -12,6 +13,8 @@ from kokoro_server.app import create_app
 from kokoro_server.config import Settings
 from kokoro_server.parts import Parts
 from tests import tiny
+
+LAGS = ("0.25", "+Inf")
 
 
 @asynccontextmanager
@@ -98,3 +101,30 @@ async def test_a_clip_of_a_batch_that_is_wanted_early_does_not_wait_for_the_othe
         assert (await answer).headers["x-failed-requests"] == "0"
     # Two batches' worth of those in bulk, and the early one, though it is the last.
     assert (lanes["bypass"], lanes["bulk"]) == (1, 2)
+
+
+async def test_metrics_tell_of_a_loop_that_was_held_up(tmp_path: Path) -> None:
+    def late(text: str) -> float:
+        counts = {edge: _value(text, f'tts_loop_lag_seconds_bucket{{le="{edge}",process="server"}}') for edge in LAGS}
+        return counts["+Inf"] - counts["0.25"]
+
+    async with served(tmp_path) as (client, _parts):
+        before = late((await client.get("/metrics")).text)
+        await asyncio.sleep(0.01)
+        time.sleep(1)  # noqa: ASYNC251
+        async with asyncio.timeout(60):
+            while late((await client.get("/metrics")).text) <= before:  # noqa: ASYNC110
+                await asyncio.sleep(0.05)
+
+
+async def test_metrics_tell_whether_requests_are_accepted(tmp_path: Path) -> None:
+    async with served(tmp_path) as (client, parts):
+        assert _value((await client.get("/metrics")).text, "tts_ready") == 1
+        await parts.queue.stop()
+        assert (await client.get("/health/ready")).status_code == 503
+        assert _value((await client.get("/metrics")).text, "tts_ready") == 0
+
+
+def _value(metrics: str, sample: str) -> float:
+    (line,) = (line for line in metrics.splitlines() if line.startswith(f"{sample} "))
+    return float(line.rpartition(" ")[2])

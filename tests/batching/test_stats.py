@@ -64,12 +64,16 @@ async def test_prometheus_sees_the_same(start, submit):
     queue.hold()
     tasks = await submit(queue, 0, 1, tokens=8)
     await submit(queue, 2, tokens=8, priority=Priority.BULK)
-    assert 'tts_requests_waiting{priority="normal"} 2.0' in metrics.render().decode()
+    text = metrics.render().decode()
+    assert 'tts_requests_waiting{priority="normal"} 2.0' in text
+    assert 'tts_queued_audio_seconds{priority="normal"} 2.0' in text  # 2 rows × 40 frames × 25 ms
+    assert 'tts_queued_audio_seconds{priority="bulk"} 1.0' in text
     queue.release()
     await asyncio.gather(*tasks, *submit.tasks)
     text = metrics.render().decode()
     assert 'tts_batches_total{fire_reason="device_free"} 1.0' in text
     assert 'tts_requests_waiting{priority="normal"} 0.0' in text
+    assert 'tts_queued_audio_seconds{priority="normal"} 0.0' in text
     assert "tts_requests_running 0.0" in text
     assert "tts_queue_time_seconds_count 3.0" in text
     assert "tts_batch_rows_sum 3.0" in text

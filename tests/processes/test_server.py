@@ -92,6 +92,10 @@ def test_one_scrape_and_one_health_for_all(server: Server) -> None:
         assert say(server, "Hello.").status_code == 200
     assert metric(server, OK) == before + 6
     assert metric(server, "tts_batches_total") > batches
+    assert metric(server, "tts_ready") == 1
+    for process in ("engine", "front-1", "front-2"):
+        assert metric(server, f'tts_loop_cpu_seconds_total{{process="{process}"}}') > 0
+        until(lambda: metric(server, f'tts_loop_lag_seconds_count{{process="{process}"}}') > 0)  # noqa: B023
     shown = health(server)
     assert shown["status"] == "ok"
     assert [each["name"] for each in shown["processes"]] == ["supervisor", "engine", "front-1", "front-2", "g2p"]

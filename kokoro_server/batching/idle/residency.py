@@ -22,6 +22,7 @@ logger = logging.getLogger(__name__)
 # Seconds that it may take to unload or to load the model. Ten are usual, but kernels may have to be compiled, or files
 # to be fetched. What takes longer hangs, and only a restart helps.
 TIMEOUT = 600.0
+CHANGES = ("unload", "load", "failed_load")
 
 
 class State(StrEnum):
@@ -81,7 +82,10 @@ class Residency:
         self._task: asyncio.Task[None] | None = None
         self._wanted = False  # by a text that came while it was being unloaded
         self._loaded_at = clock.now()
-        self._facts: dict[str, Any] = {"unloads": 0, "loads": 0, "failed_loads": 0}
+        self._facts: dict[str, Any] = {f"{change}s": 0 for change in CHANGES}
+        if metrics is not None:
+            for change in CHANGES:  # from the start: the first step of a counter that was not there is not seen
+                metrics.model_changes.labels(change)
 
     @property
     def loaded(self) -> bool:
