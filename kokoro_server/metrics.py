@@ -76,6 +76,9 @@ class Metrics:
         self.key_requests = self._counter("tts_key_requests_total", "Requests accepted, by the key's name", "key")
         self.running = self._gauge("tts_requests_running", "Rows on the devices now")
         self.waiting = self._gauge("tts_requests_waiting", "Entries in the batch queue now", "priority")
+        self.queued_audio = self._gauge(
+            "tts_queued_audio_seconds", "Audio that entries in the batch queue will become, as predicted", "priority"
+        )
         self.first_audio = self._histogram("tts_time_to_first_audio_seconds", "From request to its first audio byte")
         self.queue_time = self._histogram("tts_queue_time_seconds", "An entry's wait for its batch to start")
         self.g2p_time = self._histogram("tts_g2p_time_seconds", "Text to phonemes, for one call")
@@ -104,11 +107,19 @@ class Metrics:
         self.registry.register(self._devices)
         ProcessCollector(registry=self.registry)
 
-    def watch_queue(self, *, running: Callable[[], float], waiting: dict[str, Callable[[], float]]) -> None:
-        """Call these at each scrape. `waiting` is by priority."""
+    def watch_queue(
+        self,
+        *,
+        running: Callable[[], float],
+        waiting: dict[str, Callable[[], float]],
+        audio_seconds: dict[str, Callable[[], float]],
+    ) -> None:
+        """Call these at each scrape. `waiting` and `audio_seconds`, what will become of it, are by priority."""
         self.running.set_function(running)
         for priority, size in waiting.items():
             self.waiting.labels(priority).set_function(size)
+        for priority, seconds in audio_seconds.items():
+            self.queued_audio.labels(priority).set_function(seconds)
 
     def watch_device(self, name: str, *, running: Callable[[], float], up: Callable[[], float]) -> None:
         """Call these at each scrape. The device is shown even before it has run a batch."""

@@ -6,13 +6,15 @@ import asyncio
 import itertools
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
+from functools import partial
 from typing import Any
 
-from kokoro_server.batching.admission import Admission
+from kokoro_server.batching.admission import FRAME_SECONDS, Admission
 from kokoro_server.batching.clock import Clock, LoopClock
 from kokoro_server.batching.devices import Devices
 from kokoro_server.batching.entry import Entry, Outcome, Priority
 from kokoro_server.batching.idle.residency import Hooks, Residency, State
+from kokoro_server.batching.lane import Lane
 from kokoro_server.batching.lanes import PriorityLanes
 from kokoro_server.batching.policy import BatchingOptions
 from kokoro_server.batching.speech_queue import Job, SpeechQueue
@@ -192,8 +194,12 @@ class BatchQueue(SpeechQueue):
         return "healthy" if self.options.enabled else "disabled"
 
     def _register(self, metrics: Metrics) -> None:
-        lanes = {lane.name.lower(): self._waiting.lane(lane).__len__ for lane in Priority}
-        metrics.watch_queue(running=lambda: self._devices.running_rows, waiting=dict(lanes))
+        lanes = {lane.name.lower(): self._waiting.lane(lane) for lane in Priority}
+        metrics.watch_queue(
+            running=lambda: self._devices.running_rows,
+            waiting={name: lane.__len__ for name, lane in lanes.items()},
+            audio_seconds={name: partial(_audio_seconds, lane) for name, lane in lanes.items()},
+        )
         metrics.model_loaded.set_function(lambda: not self._is_away())
         for device in self._devices:
             metrics.watch_device(device.name, running=device.running_rows, up=device.is_up)
@@ -257,3 +263,7 @@ class BatchQueue(SpeechQueue):
         entry.cancel_timer()
         self._waiting.discard(entry)
         self._stats.cancelled += entry.future.cancelled()
+
+
+def _audio_seconds(lane: Lane) -> float:
+    return lane.frames * FRAME_SECONDS

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import logging
 
 import pytest
@@ -58,18 +59,26 @@ async def test_what_ran_is_counted(start, submit, engine, clock):
     assert recent["run_ms"]["p50"] == pytest.approx(500.0)
 
 
+def queued_audio(text: str, priority: str) -> float:
+    (value,) = re.findall(rf'tts_queued_audio_seconds{{priority="{priority}"}} (\S+)', text)
+    return float(value)
+
+
 async def test_prometheus_sees_the_same(start, submit):
     metrics = Metrics()
     queue = await start(metrics=metrics)
     queue.hold()
     tasks = await submit(queue, 0, 1, tokens=8)
     await submit(queue, 2, tokens=8, priority=Priority.BULK)
-    assert 'tts_requests_waiting{priority="normal"} 2.0' in metrics.render().decode()
+    text = metrics.render().decode()
+    assert 'tts_requests_waiting{priority="normal"} 2.0' in text
+    assert queued_audio(text, "normal") == 2 * queued_audio(text, "bulk") > 0
     queue.release()
     await asyncio.gather(*tasks, *submit.tasks)
     text = metrics.render().decode()
     assert 'tts_batches_total{fire_reason="device_free"} 1.0' in text
     assert 'tts_requests_waiting{priority="normal"} 0.0' in text
+    assert queued_audio(text, "normal") == 0
     assert "tts_requests_running 0.0" in text
     assert "tts_queue_time_seconds_count 3.0" in text
     assert "tts_batch_rows_sum 3.0" in text
@@ -84,6 +93,7 @@ def test_every_promised_metric_is_exposed():
         "tts_requests_total",
         "tts_requests_running",
         "tts_requests_waiting",
+        "tts_queued_audio_seconds",
         "tts_time_to_first_audio_seconds",
         "tts_queue_time_seconds",
         "tts_g2p_time_seconds",
