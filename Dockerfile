@@ -6,13 +6,15 @@
 # deploy/README.md tells how to run them. All are for amd64 and arm64, cuda for what PyPI has torch with CUDA for.
 
 FROM debian:trixie-slim AS python
-# hadolint ignore=DL3008  -- Debian's stable release changes for security alone, and those changes are wanted
+# Of Debian's packages no version is named: its stable release changes for security alone, and those changes are wanted.
+# hadolint ignore=DL3008
 RUN apt-get update \
  && apt-get install -y --no-install-recommends ca-certificates python3 \
  && rm -rf /var/lib/apt/lists/* \
  && useradd --uid 10001 --user-group --no-create-home --home-dir /tmp kokoro \
  && install -d -o kokoro -g kokoro /cache /opt/kokoro/cache
 ENV PATH=/opt/venv/bin:$PATH PYTHONUNBUFFERED=1
+COPY deploy/docker/check-health /usr/local/bin/
 
 
 FROM python AS build
@@ -44,36 +46,39 @@ FROM build-cpu AS build-all
 RUN pip install --ignore-requires-python -r g2p.txt av
 
 FROM build-server AS build-cuda
-# torch brings all that it needs; of kokoro only the model's classes are used, and misaki stays away.
+# torch brings all that it needs; of kokoro only the model's classes are used, and misaki stays away. The versions of
+# what is not named with one are in constraints.txt.
+# hadolint ignore=DL3013
 RUN PIP_NO_DEPS=0 pip install torch==2.13.0 && pip install --ignore-requires-python attrs kokoro loguru
 COPY . .
 RUN pip install .
 # hadolint ignore=DL3008
-RUN apt-get update && apt-get install -y --no-install-recommends gcc libc6-dev python3-dev \
- && gcc -shared -Wl,-soname,libcuda.so.1 -o /tmp/libcuda.so.1 -x c /dev/null \
- && TRITON_LIBCUDA_PATH=/tmp TRITON_CACHE_DIR=/opt/kokoro/cache/triton python deploy/docker/triton_driver.py
+RUN apt-get update \
+ && apt-get install -y --no-install-recommends gcc libc6-dev python3-dev \
+ && rm -rf /var/lib/apt/lists/* \
+ && LD_LIBRARY_PATH=/tmp TRITON_CACHE_DIR=/opt/kokoro/cache/triton python deploy/docker/triton_driver.py
 
 
 # The model travels in the image: a container starts without a network. What was built here for this class of processors
 # is used on others of its class; the first start on another builds anew, from the weights.
 FROM build-cpu AS model-cpu
 ARG KOKORO_ASSET_SOURCE=auto
-RUN KOKORO_CACHE_DIR=/opt/kokoro/cache kokoro-server assets build
+RUN KOKORO_CACHE_DIR=/opt/kokoro/cache kokoro-server assets build && rm /opt/kokoro/cache/.lock
 
 FROM build-cuda AS model-cuda
 ARG KOKORO_ASSET_SOURCE=auto
-RUN KOKORO_CACHE_DIR=/opt/kokoro/cache kokoro-server assets fetch
+RUN KOKORO_CACHE_DIR=/opt/kokoro/cache kokoro-server assets fetch && rm /opt/kokoro/cache/.lock
 
 
 # The root may be read-only: everything is written to /cache or /tmp.
 FROM python AS server
-COPY deploy/docker/entrypoint /usr/local/bin/entrypoint
+COPY deploy/docker/entrypoint /usr/local/bin/
 ENV HOST=0.0.0.0 KOKORO_CACHE_DIR=/cache
 USER 10001:10001
 VOLUME /cache
 EXPOSE 8880
 HEALTHCHECK --start-period=300s --interval=10s --timeout=3s \
-    CMD ["python3", "-c", "import urllib.request; urllib.request.urlopen('http://127.0.0.1:8880/health/live', timeout=2)"]
+    CMD ["check-health", "PORT", "8880", "/health/live"]
 ENTRYPOINT ["entrypoint"]
 CMD ["kokoro-server", "serve"]
 
@@ -88,7 +93,7 @@ COPY --from=build-g2p /opt/venv /opt/venv
 USER 10001:10001
 EXPOSE 5000
 HEALTHCHECK --start-period=60s --interval=10s --timeout=3s \
-    CMD ["python3", "-c", "import urllib.request; urllib.request.urlopen('http://127.0.0.1:5000/health', timeout=2)"]
+    CMD ["check-health", "G2P_PORT", "5000", "/health"]
 CMD ["kokoro-server", "g2p"]
 
 FROM server AS cpu

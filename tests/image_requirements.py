@@ -1,4 +1,4 @@
-"""`python -m tests.image_requirements`: write deploy/docker/*.txt, the packages of each image, from those installed here.
+"""`python -m tests.image_requirements`: write deploy/docker/*.txt, the packages of each image, of those installed here.
 
 The images of the speech server hold no GPL code, so each process has a list of its own.
 """
