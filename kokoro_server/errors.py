@@ -5,6 +5,7 @@ KokoroError                   500  internal_error
 │   ├── UnknownVoice          400  unknown_voice
 │   ├── UnknownLanguage       400  unknown_language
 │   ├── LanguageNotInstalled  400  language_not_installed
+│   ├── FormatNotInstalled    400  format_not_installed
 │   ├── NotSupported          400  not_supported       (of what other servers offer)
 │   ├── InvalidSSML           400  invalid_ssml
 │   └── InvalidInput          422  invalid_input
@@ -66,6 +67,10 @@ class UnknownLanguage(BadRequest):
 
 class LanguageNotInstalled(BadRequest):
     code = "language_not_installed"
+
+
+class FormatNotInstalled(BadRequest):
+    code = "format_not_installed"
 
 
 class NotSupported(BadRequest):

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import sys
 import tomllib
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from importlib import metadata
 from pathlib import Path
 
@@ -38,8 +38,8 @@ def project() -> dict[str, list[str]]:
     return {"": facts["dependencies"], **facts["optional-dependencies"]}
 
 
-def needed(extras: Iterable[str] = EXTRAS) -> dict[str, str]:
-    """The names of all packages, each with the condition under which it is needed."""
+def needed(extras: Iterable[str] = EXTRAS, without: Container[str] = ()) -> dict[str, str]:
+    """The names of all packages, each with the condition under which it is needed; `without` these and theirs."""
     found: dict[str, str] = {}
     known = project()
     todo = [("kokoro-server", line, "") for extra in ("", *extras) for line in known[extra]]
@@ -47,7 +47,7 @@ def needed(extras: Iterable[str] = EXTRAS) -> dict[str, str]:
         parent, line, condition = todo.pop()
         requirement = Requirement(line)
         name = normal(requirement.name)
-        if name in UNUSED.get(parent, ()) or not _applies(requirement):
+        if name in without or name in UNUSED.get(parent, ()) or not _applies(requirement):
             continue
         if parent == "kokoro-server" and requirement.marker:
             condition = f"; {requirement.marker}"

@@ -11,6 +11,7 @@ import io
 from collections.abc import Callable, Iterable
 from contextlib import closing
 from dataclasses import dataclass
+from functools import cache
 from typing import Literal, get_args
 
 import soundfile
@@ -19,7 +20,7 @@ from kokoro_server.audio.bit_rates import bit_rates, compression
 from kokoro_server.audio.encoders import AacEncoder, Encoder, PcmEncoder, SoundfileEncoder, WavEncoder
 from kokoro_server.audio.wav import PACK, SampleFormat, header, pcm16
 from kokoro_server.engine.protocol import Audio
-from kokoro_server.errors import InvalidInput
+from kokoro_server.errors import FormatNotInstalled, InvalidInput
 
 Format = Literal["wav", "pcm", "mp3", "opus", "flac", "aac"]
 FORMATS: tuple[Format, ...] = get_args(Format)
@@ -35,6 +36,7 @@ class Encoding:
     rates: tuple[int, ...] = ()
 
 
+AAC_ADVICE = "pip install av"
 MPEG_RATES = (8_000, 11_025, 12_000, 16_000, 22_050, 24_000, 32_000, 44_100, 48_000)
 ENCODINGS: dict[Format, Encoding] = {
     "wav": Encoding("audio/wav"),
@@ -60,6 +62,9 @@ class Output:
         return ENCODINGS[self.format].media_type
 
     def check(self) -> None:
+        if self.format == "aac" and not aac_is_installed():
+            others = " ".join(name for name in FORMATS if name != "aac")
+            raise FormatNotInstalled(f"this server cannot write aac ({AAC_ADVICE}); it can: {others}", field="format")
         rates = ENCODINGS[self.format].rates
         if rates and self.sample_rate not in rates:
             allowed = ", ".join(map(str, rates))
@@ -83,15 +88,20 @@ class Output:
             raise InvalidInput(f"{asked}; allowed: {either}", field="bit_rate")
 
 
+@cache
+def aac_is_installed() -> bool:
+    """Images without GPL code leave it out."""
+    return importlib.util.find_spec("av") is not None
+
+
 def missing_formats() -> dict[Format, str]:
-    """The formats that cannot be written here, and what to do about each."""
+    """The formats that every installation should write and this one cannot, and what to do about each."""
     known = soundfile.available_formats()
-    missing: dict[Format, str] = {
+    return {
         name: "pip install -U soundfile"
         for name, encoding in ENCODINGS.items()
         if encoding.container and encoding.container not in known
     }
-    return missing if importlib.util.find_spec("av") else {**missing, "aac": "pip install av"}
 
 
 def encoder(output: Output) -> Encoder:

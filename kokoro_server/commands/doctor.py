@@ -144,6 +144,8 @@ def encoders(_settings: Settings) -> Finding:
 
     if missing := encode.missing_formats():
         return Finding(f"cannot write {' '.join(missing)}", "; ".join(sorted(set(missing.values()))), wrong=True)
+    if not encode.aac_is_installed():
+        return Finding(" ".join(name for name in encode.FORMATS if name != "aac"), f"for aac: {encode.AAC_ADVICE}")
     return Finding(" ".join(encode.FORMATS))
 
 

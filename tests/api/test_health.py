@@ -67,9 +67,9 @@ async def test_voices_are_listed_while_the_g2p_service_is_down(tmp_path: Path) -
 
 
 async def test_a_format_that_cannot_be_written_is_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(encode, "missing_formats", lambda: {"aac": "pip install av"})
+    monkeypatch.setattr(encode, "missing_formats", lambda: {"mp3": "pip install -U soundfile"})
     async with client(tmp_path) as server:
-        assert (await degraded(server))["formats"]["message"] == "cannot write aac: pip install av"
+        assert (await degraded(server))["formats"]["message"] == "cannot write mp3: pip install -U soundfile"
 
 
 async def test_a_lexicon_that_breaks_is_shown_until_it_is_mended(tmp_path: Path) -> None:
@@ -100,5 +100,17 @@ def test_nothing_is_worse_on_a_server_as_it_should_be(tiny_server: Server) -> No
 def test_every_format_can_be_written_here(monkeypatch: pytest.MonkeyPatch) -> None:
     assert encode.missing_formats() == {}
     monkeypatch.setattr("soundfile.available_formats", lambda: {"WAV": "", "OGG": ""})
-    monkeypatch.setattr("importlib.util.find_spec", lambda _name: None)
-    assert list(encode.missing_formats()) == ["mp3", "flac", "aac"]
+    assert list(encode.missing_formats()) == ["mp3", "flac"]
+
+
+async def test_aac_is_refused_where_it_is_not_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(encode, "aac_is_installed", lambda: False)
+    async with client(tmp_path) as server:
+        refused = await server.post("/tts", json={"text": "Hello.", "format": "aac"})
+        error = refused.json()["error"]
+        assert (refused.status_code, error["code"], error["field"]) == (400, "format_not_installed", "format")
+        assert "pip install av" in error["message"]
+        assert "mp3" in error["message"]
+        openai = {"model": "tts-1", "voice": "alloy", "input": "Hello.", "response_format": "aac"}
+        assert (await server.post("/v1/audio/speech", json=openai)).status_code == 400
+        assert "formats" not in await degraded(server)

@@ -20,6 +20,7 @@ from kokoro_server.assets import files
 from kokoro_server.engine.cpu import build_cache
 from kokoro_server.engine.cpu.build import OnProgress
 from kokoro_server.engine.cpu.build_cache import Key
+from kokoro_server.engine.cpu.instructions import Instructions
 from kokoro_server.errors import AssetError
 from tests.assets.sandbox import REPOSITORY, wait_until
 
@@ -226,3 +227,20 @@ def test_a_named_file_that_is_missing_is_an_error(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(build_cache, "BUILDER_FILES", (*build_cache.BUILDER_FILES, "data/gone.npz"))
     with pytest.raises(FileNotFoundError, match=r"gone\.npz"):
         build_cache._builder_version.__wrapped__()
+
+
+def test_what_was_built_for_one_class_of_processors_is_not_used_on_another(
+    cache: Path, weights: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    export = Exporter()
+    here, *others = Instructions
+    monkeypatch.setattr(build_cache, "instructions", lambda: here)
+    folder = build_cache.ensure(cache, weights, build_cache.key("ab" * 32, "int8"), export)
+    for other in others:
+        monkeypatch.setattr(build_cache, "instructions", lambda other=other: other)
+        wanted = build_cache.key("ab" * 32, "int8")
+        assert build_cache.find(cache, wanted) is None
+        assert build_cache.ensure(cache, weights, wanted, export) != folder
+    assert export.calls == len(Instructions)
+    monkeypatch.setattr(build_cache, "instructions", lambda: here)
+    assert build_cache.find(cache, build_cache.key("ab" * 32, "int8")) == folder
