@@ -126,6 +126,8 @@ def test_words_without_spaces_between_them_are_told_once() -> None:
         ),
         ({"generation_config": {"speed": 1.2, "volume": 0.5, "emotion": "neutral"}}, {"speed": 1.2, "volume": -6.0206}),
         ({"normalization": "off", "transcript": "It is $5."}, {"normalize": False, "text": "It is $5."}),
+        # A voice in the text speaks its own language.
+        ({"transcript": "Hello. [voice:ff_siwis] Bonjour."}, {"text": "Hello. [voice:ff_siwis] Bonjour."}),
     ],
 )
 def test_bytes_are_those_of_our_stream(tiny_server: Server, fields: dict[str, Any], ours: dict[str, Any]) -> None:

@@ -91,7 +91,7 @@ class Generation(BaseModel):
         output = self.output_format
         return {
             "voice": voice.name,
-            "language": self._language(languages.of_voice(voice.language)).code,
+            "language": self._language(languages.of_voice(voice.language)),
             "speed": SPEEDS[self.speed] if self.speed else config.speed,
             "volume": round(20 * math.log10(config.volume), 6),
             "format": FORMATS[output.container],
@@ -110,7 +110,12 @@ class Generation(BaseModel):
             message = f"there is no voice {self.voice!r}; GET /cartesia/voices lists them"
             raise UnknownVoice(message, field="voice") from error
 
-    def _language(self, of_voice: Language) -> Language:
+    def _language(self, of_voice: Language) -> str | None:
+        """None for the voice's own, so that another voice in the text speaks its own too."""
+        asked = self._asked_language(of_voice)
+        return None if asked is of_voice else asked.code
+
+    def _asked_language(self, of_voice: Language) -> Language:
         """A bare `en` is the voice's own English; a region that is not known is its language."""
         code = (self.locale or self.language or of_voice.code).replace("_", "-")
         base = code.partition("-")[0].lower()

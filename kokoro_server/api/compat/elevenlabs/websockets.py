@@ -7,7 +7,8 @@ closes when all is said, and is a sign of life on `/multi-stream-input`.
 There a socket has several contexts, which are spoken side by side. `close_context` ends one: after a flush, which ends
 a turn, all of it is still spoken, then comes `isFinal`. In the middle of a turn, or when the context was closed before,
 the agent has been interrupted, and all that is not yet sent is dropped. ElevenLabs' own description has it so, and so
-pipecat and LiveKit use it. `close_socket` speaks all contexts to their end.
+pipecat and LiveKit use it. `close_socket` speaks all contexts to their end. A text that comes with either is the last
+one of its turn. A name may be used again at once: its new context is told after the one before.
 
 What is wrong is told in a message, then the socket is closed with 1008. So is one whose client has sent nothing for
 `inactivity_timeout` seconds, in which nothing was spoken either.
