@@ -8,9 +8,14 @@ import time
 from pathlib import Path
 from typing import Any
 
+import pytest
 from fastapi import FastAPI
 from starlette.testclient import TestClient
+from starlette.websockets import WebSocket
 
+from kokoro_server.api.agents.text import Manner
+from kokoro_server.api.compat.elevenlabs import websockets
+from kokoro_server.api.compat.elevenlabs.schemas import SocketQuery
 from kokoro_server.app import create_app
 from kokoro_server.config import Settings
 from tests import tiny
@@ -77,3 +82,24 @@ async def test_the_end_of_a_context_is_told_though_another_begins_meanwhile(tmp_
         received.put_nowait({"type": "websocket.disconnect", "code": 1000})
         await talking
     assert sent == [("done", "b"), ("done", "a")]
+
+
+async def test_a_socket_is_not_idle_right_after_it_spoke(monkeypatch: pytest.MonkeyPatch) -> None:
+    closed = asyncio.Event()
+    begin = time.monotonic()
+
+    async def send(message: Any) -> None:
+        if message["type"] == "websocket.close":
+            closed.set()
+
+    async def receive() -> Any:
+        return {"type": "websocket.connect"}
+
+    socket = WebSocket({"type": "websocket"}, receive, send)
+    await socket.accept()
+    contexts = websockets._Contexts(socket, SocketQuery(voice_id="af_heart", inactivity_timeout=1), Manner())
+    speaks = property(lambda _contexts: time.monotonic() < begin + 0.8)
+    monkeypatch.setattr(websockets._Contexts, "is_speaking", speaks)
+    async with asyncio.timeout(PATIENCE), websockets._closed_when_idle(socket, contexts):
+        await closed.wait()
+    assert time.monotonic() - begin > 1.3

@@ -36,6 +36,7 @@ from kokoro_server.errors import BadRequest, InvalidInput, KokoroError
 router = APIRouter()
 
 MESSAGE: TypeAdapter[SocketMessage] = TypeAdapter(SocketMessage)
+LOOKS = 10  # for speech, in the time after which a socket is idle
 MAX_CONTEXTS = 20  # of a socket, with those that are closed and not yet spoken to their end
 
 
@@ -257,7 +258,7 @@ async def _closed_when_idle(socket: WebSocket, contexts: _Contexts) -> AsyncIter
 
     async def watch() -> None:
         while (left := clock.left) > 0:
-            await asyncio.sleep(left)
+            await asyncio.sleep(min(left, clock.timeout / LOOKS))
             if contexts.is_speaking:
                 clock.restart()
         with suppress(WebSocketDisconnect):
