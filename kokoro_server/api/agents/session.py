@@ -108,8 +108,8 @@ class AgentSession:
 
     @property
     def unsent_characters(self) -> int:
-        """Characters of the sentences that are not yet sent."""
-        return sum(len(sentence.text) for sentence in self._unsent.values())
+        """Characters of the sentences that are still to be sent: none of a session that has failed."""
+        return 0 if self._task.done() else sum(len(sentence.text) for sentence in self._unsent.values())
 
     def say(self, request: TTSRequest) -> None:
         """Queue a sentence. It takes the bypass lane if the listener waits for it in silence."""

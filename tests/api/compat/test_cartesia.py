@@ -100,6 +100,15 @@ def test_words_have_the_marks_around_them() -> None:
     assert told[0][1:] == (1.0, 2.0)
 
 
+def test_words_without_spaces_between_them_are_told_once() -> None:
+    text = "你好，世界。今天很好。"
+    spans = [(0, 2), (3, 5), (6, 8), (8, 10)]
+    timings = [Timing(text[start:end], n, n + 1, start, end, True) for n, (start, end) in enumerate(spans)]
+    words = WrittenWords(text)
+    told = words.timed(timings[:2], 0.0) + words.timed(timings[2:], 0.0)
+    assert [word for word, _, _ in told] == ["你好，", "世界。", "今天", "很好。"]
+
+
 @pytest.mark.parametrize(
     ("fields", "ours"),
     [
@@ -117,6 +126,8 @@ def test_words_have_the_marks_around_them() -> None:
         ),
         ({"generation_config": {"speed": 1.2, "volume": 0.5, "emotion": "neutral"}}, {"speed": 1.2, "volume": -6.0206}),
         ({"normalization": "off", "transcript": "It is $5."}, {"normalize": False, "text": "It is $5."}),
+        # A voice in the text speaks its own language.
+        ({"transcript": "Hello. [voice:ff_siwis] Bonjour."}, {"text": "Hello. [voice:ff_siwis] Bonjour."}),
     ],
 )
 def test_bytes_are_those_of_our_stream(tiny_server: Server, fields: dict[str, Any], ours: dict[str, Any]) -> None:

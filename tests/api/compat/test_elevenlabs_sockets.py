@@ -66,7 +66,7 @@ class Client:
         message: dict[str, Any] = json.loads(await asyncio.wait_for(self.socket.recv(), PATIENCE))
         return message
 
-    async def until_final(self, *names: str, cumulative: bool = False) -> dict[str | None, Heard]:
+    async def until_final(self, *names: str | None, cumulative: bool = False) -> dict[str | None, Heard]:
         heard: dict[str | None, Heard] = defaultdict(Heard)
         while not all(heard[name].is_final for name in names):
             message = await self.receive()
@@ -234,6 +234,32 @@ async def test_a_name_may_be_used_again(tiny_server: Server) -> None:
         for _ in range(3 * MAX_CONTEXTS):
             await client.send({"context_id": "a", **INIT}, {"context_id": "a", "close_context": True})
             assert await client.receive() == {"isFinal": True, "contextId": "a"}
+
+
+async def test_a_name_that_is_used_again_at_once_is_spoken_after_the_first(tiny_server: Server) -> None:
+    async with connected(tiny_server) as client:
+        for n in range(2):
+            await client.send(*({"text": f"Number {n} says {m}. "} for m in range(5)))
+            await client.send({"flush": True}, {"close_context": True})
+        for n in range(2):
+            heard = (await client.until_final(None))[None]
+            check_times(heard, " ".join(f"Number {n} says {m}." for m in range(5)))
+        for n in range(2):
+            await client.send({"text": f"Number {n} says a lot. " * 20, "flush": True}, {"close_context": True})
+        await client.send({"close_context": True})  # both
+        for _ in range(2):
+            assert (await client.until_final(None))[None].characters.count("lot") < 20
+
+
+@pytest.mark.parametrize("auto_mode", ["true", "false"])
+async def test_a_last_text_may_come_with_the_end(tiny_server: Server, auto_mode: str) -> None:
+    async with connected(tiny_server, auto_mode=auto_mode) as client:
+        await client.send({"text": "Hello ", "context_id": "a"})
+        await client.send({"text": "there.", "context_id": "a", "close_context": True})
+        check_times((await client.until_final("a"))["a"], "Hello there.")
+        await client.send({"text": "Bye.", "context_id": "b", "close_socket": True})
+        check_times((await client.until_final("b"))["b"], "Bye.")
+        assert await client.until_closed() == ([], 1000)
 
 
 @pytest.mark.parametrize(

@@ -110,6 +110,24 @@ def test_a_websocket_takes_them_and_their_language(built_in: Path, folder: Path)
         assert reading.json()["error"]["code"] == "g2p_unavailable"
 
 
+def test_clients_of_other_servers_ask_for_them_by_their_names(built_in: Path, folder: Path) -> None:
+    """One may have the name of a voice of theirs, and another process may have made it just now."""
+    entries = {"aura-2-helena-en": "bf_emma", "aura-my-own": "bf_emma"}
+    raw = {"container": "raw", "encoding": "pcm_s16le", "sample_rate": 24000}
+    with TestClient(make_app(built_in, folder), base_url="http://localhost") as http:
+        (folder / "voices.json").write_text(json.dumps(entries))
+        for name in reversed(entries):
+            with http.websocket_connect(f"/v1/speak?model={name}") as socket:
+                assert socket.receive_json()["model_name"] == name
+        for n, path in enumerate(("/cartesia/voices", "/v2/voices", "/cartesia/voices/new-2", "/v1/voices/new-3")):
+            (folder / "voices.json").write_text(json.dumps(entries | {f"new-{n}": "bf_emma"}))
+            assert f"new-{n}" in http.get(path, params={"page_size": 100, "limit": 100}).text
+        assert http.get("/cartesia/voices/nobody").status_code == 404
+        (folder / "voices.json").write_text(json.dumps(entries | {"made-just-now": "bf_emma"}))
+        body = {"transcript": "x", "voice": "made-just-now", "output_format": raw}
+        assert http.post("/tts/bytes", json=body).json()["error_code"] == "g2p_unavailable"
+
+
 async def test_a_blend_is_defined_used_redefined_and_removed(built_in: Path, folder: Path) -> None:
     async with client(built_in, folder) as server:
         assert (await say(server, "narrator")).status_code == 400

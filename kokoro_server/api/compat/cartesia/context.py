@@ -42,7 +42,7 @@ class Context:
         self._timed = False
         self._flushes = 0  # that have been told
         self._words = WrittenWords("")
-        self.ended = False
+        self.ended = False  # and the client has been told: whoever finds it so may stop it
 
     async def start(self) -> None:
         listening = agent_session(self._socket.app.state, self, file="turn")
@@ -50,7 +50,6 @@ class Context:
         self._text = AgentText(self._session, self._parts)
 
     async def stop(self) -> None:
-        self.ended = True
         if self._timer:
             self._timer.cancel()
         if self._rest:
@@ -89,7 +88,7 @@ class Context:
 
     async def _use(self, generation: Generation) -> None:
         self._timed = bool(generation.add_timestamps)
-        manner = generation.manner(self._parts.model.voices)
+        manner = await generation.manner(self._parts.model.voices)
         if manner != self._manner:
             await self._text.end_sentence()  # what came before is spoken as it was to be
             await self._text.use(manner)
@@ -127,8 +126,8 @@ class Context:
         pass
 
     async def on_error(self, _sentence: Sentence, error: KokoroError) -> None:
-        self.ended = True
         await self._send(events.error(self._name, error))
+        self.ended = True
         raise ContextFailed
 
     async def on_flushed(self) -> None:
@@ -136,9 +135,9 @@ class Context:
         await self._send(events.flush_done(self._name, self._flushes))
 
     async def on_end(self) -> None:
-        self.ended = True
         await self._send(events.done(self._name))
+        self.ended = True
 
     async def on_failure(self) -> None:
-        self.ended = True
         await self._send(events.error(self._name, KokoroError(sockets.INTERNAL_ERROR)))
+        self.ended = True

@@ -65,7 +65,7 @@ class WrittenWords:
             start = self._text.rfind(" ", self._told, word.char_start) + 1 or self._told
             end = word.char_end
             limit = following.char_start if following else len(self._text)
-            while end < limit and not self._text[end].isspace():
+            while end < limit and not self._text[end].isspace() and (following or not self._text[end].isalnum()):
                 end += 1
             self._told = end
             yield self._text[start:end].strip(), word

@@ -15,7 +15,7 @@ from kokoro_server.audio.encode import Format
 from kokoro_server.audio.limiter import MAX_DB, MIN_DB
 from kokoro_server.audio.resample import MAX_RATE, MIN_RATE
 from kokoro_server.audio.wav import SampleFormat
-from kokoro_server.engine.voices import VoiceBook
+from kokoro_server.engine.voices import HeldVoice, VoiceBook
 from kokoro_server.errors import InvalidInput, NotSupported, UnknownLanguage, UnknownVoice
 from kokoro_server.g2p import languages
 from kokoro_server.g2p.languages import Language
@@ -70,30 +70,28 @@ class Generation(BaseModel):
     save: Annotated[bool | None, Field(description="Cannot be done.")] = False
     context_id: Annotated[str | None, Field(max_length=200)] = None
 
-    def to_tts_request(self, voices: VoiceBook) -> TTSRequest:
+    async def to_tts_request(self, voices: VoiceBook) -> TTSRequest:
         """Raises KokoroError for what cannot be done."""
-        return TTSRequest(text=self.transcript, **self._fields(voices))
+        return TTSRequest(text=self.transcript, **await self._fields(voices))
 
-    def manner(self, voices: VoiceBook) -> Manner:
+    async def manner(self, voices: VoiceBook) -> Manner:
         """How to speak in a conversation. Raises KokoroError for what cannot be done."""
         self.require_raw()
-        return Manner(**self._fields(voices))
+        return Manner(**await self._fields(voices))
 
     def require_raw(self) -> None:
         """Where audio comes in messages, it is bare samples."""
         if self.output_format.container != "raw":
             raise InvalidInput("output_format: container must be raw here", field="output_format.container")
 
-    def _fields(self, voices: VoiceBook) -> dict[str, Any]:
+    async def _fields(self, voices: VoiceBook) -> dict[str, Any]:
         self._refuse_unsupported()
-        if _UUID.fullmatch(self.voice) and self.voice not in voices.names():
-            # As a blend, which it would be with its dashes, its first part alone would be named.
-            raise UnknownVoice(f"there is no voice {self.voice!r}; GET /cartesia/voices lists them", field="voice")
+        voice = await self._voice(voices)
         config = self.generation_config or GenerationConfig()
         output = self.output_format
         return {
-            "voice": self.voice,
-            "language": self._language(languages.of_voice(voices.language(self.voice))).code,
+            "voice": voice.name,
+            "language": self._language(languages.of_voice(voice.language)),
             "speed": SPEEDS[self.speed] if self.speed else config.speed,
             "volume": round(20 * math.log10(config.volume), 6),
             "format": FORMATS[output.container],
@@ -102,7 +100,22 @@ class Generation(BaseModel):
             "normalize": self.normalization != "off",
         }
 
-    def _language(self, of_voice: Language) -> Language:
+    async def _voice(self, voices: VoiceBook) -> HeldVoice:
+        try:
+            return await voices.hold(self.voice)
+        except UnknownVoice as error:
+            if not _UUID.fullmatch(self.voice):
+                raise
+            # As a blend, which it would be with its dashes, its first part alone would be named.
+            message = f"there is no voice {self.voice!r}; GET /cartesia/voices lists them"
+            raise UnknownVoice(message, field="voice") from error
+
+    def _language(self, of_voice: Language) -> str | None:
+        """None for the voice's own, so that another voice in the text speaks its own too."""
+        asked = self._asked_language(of_voice)
+        return None if asked is of_voice else asked.code
+
+    def _asked_language(self, of_voice: Language) -> Language:
         """A bare `en` is the voice's own English; a region that is not known is its language."""
         code = (self.locale or self.language or of_voice.code).replace("_", "-")
         base = code.partition("-")[0].lower()

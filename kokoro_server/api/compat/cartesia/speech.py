@@ -38,7 +38,7 @@ ERRORS: dict[int | str, dict[str, Any]] = {
 async def speech_bytes(body: Generation, request: Request, timeout: RequestTimeout = None) -> Response:
     """Speak a transcript, as Cartesia's `tts.generate` does."""
     request.scope["model"] = body.model_id  # for the log
-    asked = body.to_tts_request(get_parts(request).model.voices)
+    asked = await body.to_tts_request(get_parts(request).model.voices)
     answer = tts.tts if asked.format == "wav" else stream.stream  # what is saved as a file has its length in its header
     return await answer(asked, request, timeout)
 
@@ -54,7 +54,7 @@ async def speech_events(body: Generation, request: Request, timeout: RequestTime
     """
     request.scope["model"] = body.model_id
     body.require_raw()
-    asked = body.to_tts_request(get_parts(request).model.voices)
+    asked = await body.to_tts_request(get_parts(request).model.voices)
     rendering = asked.rendering(asked.format)
     first, segments = await start_synthesis(request, asked, timeout)
     audio = captioned.audio_events(first, segments, await open_renderer(request, rendering))

@@ -8,7 +8,7 @@ from fastapi import APIRouter, Query, Request
 
 from kokoro_server.api.tts import get_parts
 from kokoro_server.engine.voices import VoiceBook, VoiceInfo
-from kokoro_server.errors import InvalidInput
+from kokoro_server.errors import InvalidInput, NoSuchVoice, UnknownVoice
 from kokoro_server.g2p import languages
 
 router = APIRouter(tags=["Cartesia"])
@@ -29,7 +29,9 @@ async def voices(
 ) -> dict[str, Any]:
     """A page of the voices."""
     book = get_parts(request).model.voices
-    found = [_voice(book.info(name)) for name in book.names()]
+    await book.refresh()
+    now = book.now
+    found = [_voice(now.info(name)) for name in now.names()]
     names = [voice["id"] for voice in found]
     start = _place(names, starting_after, "starting_after") + 1 if starting_after else 0
     end = _place(names, ending_before, "ending_before") if ending_before else len(names)
@@ -43,7 +45,11 @@ async def voices(
 async def voice(name: str, request: Request) -> dict[str, Any]:
     """A voice by its name."""
     book: VoiceBook = get_parts(request).model.voices
-    return _voice(book.info(name))
+    await book.refresh()
+    try:
+        return _voice(book.info(name))
+    except UnknownVoice as error:
+        raise NoSuchVoice(error.message, field="name") from error
 
 
 def _place(names: list[str], name: str, field: str) -> int:

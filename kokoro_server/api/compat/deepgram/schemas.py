@@ -14,6 +14,7 @@ from kokoro_server.audio.encode import Format
 from kokoro_server.audio.resample import MAX_RATE, MIN_RATE
 from kokoro_server.audio.wav import SampleFormat
 from kokoro_server.engine.protocol import SAMPLE_RATE
+from kokoro_server.engine.voices import VoiceBook
 from kokoro_server.errors import InvalidInput, NotSupported
 
 SAMPLES: dict[str, SampleFormat] = {"linear16": "pcm_s16le", "mulaw": "pcm_mulaw", "alaw": "pcm_alaw"}
@@ -50,11 +51,6 @@ class Parameters(BaseModel):
     ] = None
     speed: Annotated[float, Field(ge=0.25, le=4, allow_inf_nan=False)] = 1.0
 
-    @property
-    def voice(self) -> str:
-        """The voice of ours that is asked for."""
-        return voices.ours(self.model)
-
     def rate(self, encoding: str) -> int:
         return self.sample_rate or (TELEPHONY_RATE if encoding in TELEPHONY else SAMPLE_RATE)
 
@@ -71,7 +67,7 @@ class FileParameters(Parameters):
     bit_rate: Annotated[int | None, Field(description="Bits a second, of mp3 and opus.", ge=1)] = None
     callback: Annotated[str | None, Field(description="Cannot be done.")] = None
 
-    def to_tts_request(self, text: str) -> TTSRequest:
+    async def to_tts_request(self, text: str, book: VoiceBook) -> TTSRequest:
         """Raises KokoroError for what cannot be done."""
         if self.callback is not None:
             raise NotSupported("callback is not possible on this server; the answer is the audio", field="callback")
@@ -82,7 +78,7 @@ class FileParameters(Parameters):
             raise InvalidInput(f"container must be {allowed} for {self.encoding}, not {container}", field="container")
         return TTSRequest(
             text=text,
-            voice=self.voice,
+            voice=await voices.ours(self.model, book),
             speed=self.speed,
             format=containers[container],
             sample_rate=self.rate(self.encoding),
@@ -96,12 +92,12 @@ class SocketParameters(Parameters):
     container: Annotated[Literal["none"], BeforeValidator(_lowercase)] = "none"
     bit_rate: int | None = None
 
-    def manner(self) -> Manner:
+    async def manner(self, book: VoiceBook) -> Manner:
         """Raises KokoroError for what cannot be done."""
         if self.bit_rate is not None:
             raise NotSupported("bit_rate is for mp3 and opus, by HTTP; leave it out", field="bit_rate")
         return Manner(
-            voice=self.voice,
+            voice=await voices.ours(self.model, book),
             speed=self.speed,
             sample_rate=self.rate(self.encoding),
             sample_format=SAMPLES[self.encoding],

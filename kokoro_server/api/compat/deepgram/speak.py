@@ -34,9 +34,10 @@ async def speak(
 ) -> Response:
     """Speak a text, as Deepgram's `speak.v1.audio.generate` does, and send the audio as it is made."""
     request.scope["model"] = parameters.model  # for the log
-    asked = parameters.to_tts_request(body.text)
+    book = get_parts(request).model.voices
+    asked = await parameters.to_tts_request(body.text, book)
     response = await stream.stream(asked, request, timeout)
-    voice = get_parts(request).model.voices.canonical(asked.voice)
+    voice = book.canonical(asked.voice)
     response.headers.update(
         {
             "dg-request-id": request_id.get(),

@@ -37,7 +37,7 @@ async def speak_socket(socket: WebSocket) -> None:
     """The top of this module describes the protocol."""
     parts: Parts = socket.app.state.parts
     try:
-        manner = _parameters(socket).manner()
+        manner = await _parameters(socket).manner(parts.model.voices)
         await manner.check(parts.model.voices)
     except KokoroError as error:
         await sockets.refuse(socket, error)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from kokoro_server.engine.voices import VoiceBook
 from kokoro_server.errors import UnknownVoice
 
 # By language, our voices and the names of Deepgram's that they stand for: those of the same gender and, as far as there
@@ -40,15 +41,18 @@ NEAREST = {
 _AURA = re.compile(r"aura-(?:\d+-)?(.+)")
 
 
-def ours(name: str) -> str:
-    """The voice for one of Deepgram's; a name that is not of its kind is returned as it is."""
+async def ours(name: str, book: VoiceBook) -> str:
+    """The voice for one of Deepgram's; a name that is not of its kind, or one of the user's, is returned as it is."""
     match = _AURA.fullmatch(name.lower())
-    if match is None:
+    if match is None or name in book.names():
         return name
-    if match[1] not in NEAREST:
+    if match[1] in NEAREST:
+        return NEAREST[match[1]]
+    try:
+        return (await book.hold(name)).name
+    except UnknownVoice:
         raise UnknownVoice(
             f"no voice here is like {name[:60]!r}; take one of this server's, such as model=af_heart: "
             "GET /voices lists them",
             field="model",
-        )
-    return NEAREST[match[1]]
+        ) from None

@@ -127,7 +127,9 @@ async def voice_page(
 @router.get("/v1/voices/{voice_id}")
 async def voice(voice_id: VoiceName, request: Request) -> TheirVoice:
     """One voice."""
-    return _voice(get_parts(request).model.voices.info(voice_id))
+    book = get_parts(request).model.voices
+    await book.refresh()
+    return _voice(book.info(voice_id))
 
 
 @router.get("/v1/user")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from base64 import b64encode
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
@@ -43,13 +44,17 @@ class ContextSpeech:
         socket: WebSocket,
         context_id: str | None,
         on_end: Callable[[], Awaitable[None]],
+        before: asyncio.Event | None = None,
         *,
         cumulative: bool,
     ) -> None:
-        """`cumulative`: times are from the beginning of the context, not of each message."""
+        """`before`: nothing is told before it is set. `cumulative`: times are from the beginning of the context, not of
+        each message.
+        """
         self._socket = socket
         self._context_id = context_id
         self._after_end = on_end
+        self._before = before
         self._cumulative = cumulative
         self._sentence_place = 0  # in the text
         self._sentence_begin = 0.0  # seconds
@@ -57,6 +62,7 @@ class ContextSpeech:
         self.characters = Characters()
 
     async def on_start(self, sentence: Sentence) -> None:
+        await self._wait()
         self._sentence_place = self.characters.begin_sentence(sentence.text)
 
     async def on_words(self, _sentence: Sentence, words: tuple[Timing, ...], offset: float) -> None:
@@ -93,11 +99,16 @@ class ContextSpeech:
         pass  # ElevenLabs does not tell
 
     async def on_end(self) -> None:
+        await self._wait()
         await sockets.send_json(self._socket, {"isFinal": True} | named(self._context_id))
         await self._after_end()
 
     async def on_failure(self) -> None:
         await sockets.close(self._socket, INTERNAL_ERROR, sockets.INTERNAL_ERROR)
+
+    async def _wait(self) -> None:
+        if self._before:
+            await self._before.wait()
 
     async def _send(self, audio: bytes, alignment: Alignment | None, seconds: float = 0.0) -> None:
         told = alignment.milliseconds(cumulative=self._cumulative) if alignment else None

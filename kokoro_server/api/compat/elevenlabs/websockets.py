@@ -7,7 +7,8 @@ closes when all is said, and is a sign of life on `/multi-stream-input`.
 There a socket has several contexts, which are spoken side by side. `close_context` ends one: after a flush, which ends
 a turn, all of it is still spoken, then comes `isFinal`. In the middle of a turn, or when the context was closed before,
 the agent has been interrupted, and all that is not yet sent is dropped. ElevenLabs' own description has it so, and so
-pipecat and LiveKit use it. `close_socket` speaks all contexts to their end.
+pipecat and LiveKit use it. `close_socket` speaks all contexts to their end. A text that comes with either is the last
+one of its turn. A name may be used again at once: its new context is told after the one before.
 
 What is wrong is told in a message, then the socket is closed with 1008. So is one whose client has sent nothing for
 `inactivity_timeout` seconds, in which nothing was spoken either.
@@ -20,7 +21,7 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 
-from fastapi import APIRouter, WebSocket
+from fastapi import APIRouter, WebSocket, WebSocketDisconnect
 from pydantic import TypeAdapter, ValidationError
 
 from kokoro_server.api import errors
@@ -35,6 +36,7 @@ from kokoro_server.errors import BadRequest, InvalidInput, KokoroError
 router = APIRouter()
 
 MESSAGE: TypeAdapter[SocketMessage] = TypeAdapter(SocketMessage)
+LOOKS = 10  # for speech, in the time after which a socket is idle
 MAX_CONTEXTS = 20  # of a socket, with those that are closed and not yet spoken to their end
 
 
@@ -129,7 +131,7 @@ class _Contexts:
     async def flush(self, message: SocketMessage) -> None:
         if held := self._open.get(message.context_id):
             # With auto_mode each text is spoken anyway: LiveKit flushes each, and once more at the end of a turn.
-            ends_turn = not (self._query.auto_mode and message.text)
+            ends_turn = bool(message.close_context) or not (self._query.auto_mode and message.text)
             await held.context.flush(
                 ends_turn=ends_turn, ends_file=output_formats.parse(self._query.output_format).is_bare
             )
@@ -158,16 +160,20 @@ class _Contexts:
         if len(self._open) + len(self._closed) >= MAX_CONTEXTS:
             raise BadRequest(f"at most {MAX_CONTEXTS} contexts may be open at once; close one", field="context_id")
         stack = AsyncExitStack()
+        ended = asyncio.Event()
+        # Who hears both under one name cannot tell them apart, so they are told one after the other.
+        before = next((held.ended for held in reversed(self._closed) if held.context_id == context_id), None)
 
         async def on_end() -> None:
             self._closed.remove(held)
             self._ended.append(held)
+            ended.set()
             await self._close_socket_at_end()
 
-        speech = ContextSpeech(self._socket, context_id, on_end, cumulative=self._query.sync_alignment)
+        speech = ContextSpeech(self._socket, context_id, on_end, before, cumulative=self._query.sync_alignment)
         session = await stack.enter_async_context(agent_session(self._socket.app.state, speech, file="turn"))
         text = AgentText(session, self._socket.app.state.parts)
-        held = self._open[context_id] = _Held(context_id, Context(session, text, speech.characters), stack)
+        held = self._open[context_id] = _Held(context_id, Context(session, text, speech.characters), stack, ended)
         await text.use(self._manner)
         return held
 
@@ -187,6 +193,7 @@ class _Held:
     context_id: str | None
     context: Context
     stack: AsyncExitStack
+    ended: asyncio.Event
 
 
 class _StreamInput:
@@ -216,18 +223,16 @@ class _MultiStreamInput:
         self._contexts = contexts
 
     async def handle(self, message: SocketMessage) -> None:
+        if message.text:
+            if self._contexts.closing:
+                raise BadRequest("the socket is closing: no more can be said", field="text")
+            await self._contexts.add(message)
+        if message.flush or (message.text and message.close_context):  # the last text of a turn, which is then whole
+            await self._contexts.flush(message)
         if message.close_socket:
             await self._contexts.end_all()
         elif message.close_context:
             await self._contexts.close(message.context_id)
-        elif self._contexts.closing:
-            if message.text:
-                raise BadRequest("the socket is closing: no more can be said", field="text")
-        else:
-            if message.text:
-                await self._contexts.add(message)
-            if message.flush:
-                await self._contexts.flush(message)
 
 
 @dataclass(slots=True)
@@ -253,10 +258,11 @@ async def _closed_when_idle(socket: WebSocket, contexts: _Contexts) -> AsyncIter
 
     async def watch() -> None:
         while (left := clock.left) > 0:
-            await asyncio.sleep(left)
+            await asyncio.sleep(min(left, clock.timeout / LOOKS))
             if contexts.is_speaking:
                 clock.restart()
-        await refuse(socket, BadRequest(f"nothing was received for {clock.timeout:g} seconds (inactivity_timeout)"))
+        with suppress(WebSocketDisconnect):
+            await refuse(socket, BadRequest(f"nothing was received for {clock.timeout:g} seconds (inactivity_timeout)"))
 
     watching = asyncio.create_task(watch())
     try:

@@ -184,14 +184,14 @@ class Connection:
     async def _speak_whole(self, event: Event, turn: Turn, text: AgentText) -> None:
         turn.has_all_text = True
         request = content(event, SYNTHESIZE)
-        await text.use(voices.manner(request.voice, request.text_format, self._parts.model.voices))
+        await text.use(await voices.manner(request.voice, request.text_format, self._parts.model.voices))
         text.say(request.text)
         await text.flush()
         await turn.wait()
 
     async def _speak_stream(self, event: Event, turn: Turn, text: AgentText) -> None:
         start = content(event, START)
-        await text.use(voices.manner(start.voice, start.text_format, self._parts.model.voices))
+        await text.use(await voices.manner(start.voice, start.text_format, self._parts.model.voices))
         feeding = asyncio.create_task(self._feed(turn, text))
         try:
             await turn.wait()

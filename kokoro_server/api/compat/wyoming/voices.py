@@ -48,7 +48,7 @@ def _voice(voice: Voice) -> TtsVoice:
     )
 
 
-def manner(voice: SynthesizeVoice | None, text_format: str | None, voices: VoiceBook) -> Manner:
+async def manner(voice: SynthesizeVoice | None, text_format: str | None, voices: VoiceBook) -> Manner:
     """How to speak: by a voice's name, else by a language, else as we speak unasked. Raises KokoroError."""
     if text_format not in (None, PLAIN_TEXT):
         raise NotSupported(f"text_format {text_format[:40]!r} cannot be spoken; send plain text", field="text_format")
@@ -57,7 +57,7 @@ def manner(voice: SynthesizeVoice | None, text_format: str | None, voices: Voice
     if voice.speaker:
         raise NotSupported(f"no voice here has speakers, such as {voice.speaker[:40]!r}", field="speaker")
     if voice.name:
-        return Manner(voice=voices.canonical(voice.name))
+        return Manner(voice=(await voices.hold(voice.name)).name)
     return Manner(voice=_best_voice(languages.parse(voice.language), voices)) if voice.language else Manner()
 
 
