@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import json
 import logging
@@ -285,7 +286,7 @@ async def test_a_pack_whose_rights_change_is_read_again(at: Setup, monkeypatch: 
         path.write_bytes(make_pack().tobytes())
         await at.book.refresh()
         assert at.trouble()
-    time.sleep(0.05)  # the clock of a file system is coarse
+    await asyncio.sleep(0.05)  # the clock of a file system is coarse
     path.chmod(0o600)
     await at.book.refresh()
     assert (at.trouble(), list(at.own.voices)) == ("", ["granny"])
