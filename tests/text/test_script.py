@@ -77,6 +77,13 @@ def test_plain_text_has_no_tags() -> None:
     assert PlainText([]).text == ""
 
 
+def test_what_is_no_tag_is_text_and_what_is_one_is_none() -> None:
+    tagged = "[voice:bm_b]Say [voice] now, [/voice]not then."
+    assert PlainText(script(tagged)).text.split() == "Say [voice] now, not then.".split()
+    assert not voice_tags.has_tags("[voice] and [/voice](/vˈYs/)")
+    assert voice_tags.has_tags("Its end [/voice] alone.")  # in the next turn, or after a flush
+
+
 def test_a_tag_stays_with_its_sentence() -> None:
     buffer = SentenceBuffer()
     found = [*buffer.append("Hello. [voice:bm_b] He said so. "), *buffer.append("And she [voice:bm_b]did[/voice] too.")]
