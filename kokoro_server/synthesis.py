@@ -12,7 +12,7 @@ from functools import cached_property, partial
 import numpy as np
 from numpy.typing import NDArray
 
-from kokoro_server.audio.captions import Cue, Timing, cues, script_cues
+from kokoro_server.audio.captions import Timing
 from kokoro_server.audio.join import Joiner
 from kokoro_server.audio.limiter import scale
 from kokoro_server.audio.sound import Sound
@@ -80,6 +80,7 @@ class Clip:
 
     sound: Sound
     voice: str
+    script: Script  # what has been said, whatever has become of its voices since
     segments: Sequence[Segment]
     queue_ms: float
     inference_ms: float
@@ -121,12 +122,14 @@ class Synthesizer:
     async def speak(self, speech: Speech, job: Job | None = None, *, cutting: Cutting = "clip") -> Clip:
         """The whole of `speech` as one clip; all of its text or an error."""
         voice = (await self.voice(speech)).name
-        async with aclosing(self.segments(speech, job, cutting=cutting, detached=False)) as source:
-            segments = [segment async for segment in source]
+        said = list[Run | Pause]()
+        async with aclosing(self.segments(speech, job, cutting=cutting, detached=False, on_script=said.extend)) as made:
+            segments = [segment async for segment in made]
         outcomes = [segment.outcome for segment in segments if segment.outcome]
         return Clip(
             sound=await _joined([segment.sound for segment in segments]),
             voice=voice,
+            script=said,
             segments=segments,
             queue_ms=max((outcome.queue_ms for outcome in outcomes), default=0.0),
             # Pieces of one forward pass report the same time, to the last digit: a set counts each pass once.
@@ -135,7 +138,13 @@ class Synthesizer:
         )
 
     async def segments(
-        self, speech: Speech, job: Job | None = None, *, cutting: Cutting = "stream", detached: bool = True
+        self,
+        speech: Speech,
+        job: Job | None = None,
+        *,
+        cutting: Cutting = "stream",
+        detached: bool = True,
+        on_script: Callable[[Script], object] = lambda _script: None,
     ) -> AsyncGenerator[Segment, None]:
         """The segments of `speech`, each as soon as it is made. Close the generator to abandon the rest.
 
@@ -144,7 +153,7 @@ class Synthesizer:
         first_voice = await self.voice(speech)  # one that there is not is told even when the queue is full
         job = job or self._queue.job()
         async with self._queue.admission(job):
-            parts = await self.script(speech)
+            on_script(parts := await self.script(speech))
             held = {first_voice.name: first_voice}
             for name in {run.manner.voice for run in script.runs(parts)} - held.keys():
                 held[name] = await self._voices.hold(name)
@@ -177,13 +186,6 @@ class Synthesizer:
         parts = await self.script(speech)
         with _field_named(speech):
             return await self._reader.reading(parts, speech.reading)
-
-    async def cues(self, speech: Speech, clip: Clip) -> list[Cue]:
-        """The subtitles of a clip of `speech`."""
-        parts = await self.script(speech)
-        if len(parts) == 1 and not speech.ssml:
-            return await asyncio.to_thread(cues, clip.words, speech.written)
-        return await asyncio.to_thread(script_cues, clip.words, parts)
 
     async def voice(self, speech: Speech) -> HeldVoice:
         """The voice that speaks, or begins to."""

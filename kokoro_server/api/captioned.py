@@ -23,17 +23,17 @@ from kokoro_server.api.tts import (
     PartsResponse,
     RequestTimeout,
     clip_headers,
-    get_parts,
     render,
     skipped_header,
     speak,
 )
 from kokoro_server.audio import captions
+from kokoro_server.audio.captions import Cue
 from kokoro_server.audio.encode import Format
 from kokoro_server.audio.render import Rendering
 from kokoro_server.engine.protocol import SAMPLE_RATE
 from kokoro_server.errors import for_client
-from kokoro_server.synthesis import Clip, Segment
+from kokoro_server.synthesis import Clip, Segment, Speech
 
 router = APIRouter(tags=["speech"])
 
@@ -77,12 +77,18 @@ async def captioned(body: CaptionedRequest, request: Request, timeout: RequestTi
     headers = clip_headers(request, clip)
     if subtitles:
         media_type, write = subtitles
-        cues = await get_parts(request).synthesizer.cues(body.speech(), clip)
-        text = await asyncio.to_thread(write, cues)
+        text = await asyncio.to_thread(lambda: write(subtitle_cues(body.speech(), clip)))
         headers["Content-Disposition"] = f"attachment; filename=tts_output.{body.format}"
         return PlainTextResponse(text, media_type=media_type, headers=headers)
     content = await asyncio.to_thread(_captioned_json, clip, await render(request, clip, rendering), rendering)
     return PartsResponse(content, media_type="application/json", headers=headers)
+
+
+def subtitle_cues(speech: Speech, clip: Clip) -> list[Cue]:
+    """The subtitles of a clip of `speech`."""
+    if len(clip.script) == 1 and not speech.ssml:
+        return captions.cues(clip.words, speech.written)
+    return captions.script_cues(clip.words, clip.script)
 
 
 def _captioned_json(clip: Clip, content: list[bytes], rendering: Rendering) -> list[bytes]:

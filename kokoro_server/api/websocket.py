@@ -44,7 +44,8 @@ from dataclasses import asdict
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, WebSocket
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, field_validator
+from pydantic_core import PydanticCustomError
 
 from kokoro_server.api.agents import sockets
 from kokoro_server.api.agents.session import AgentSession, Sentence, agent_session
@@ -57,6 +58,13 @@ router = APIRouter()
 
 class Start(Manner):
     type: Literal["start"] = "start"
+
+    @field_validator("ssml")
+    @classmethod
+    def _no_ssml(cls, ssml: bool) -> bool:
+        if ssml:  # each sentence would have to be a document
+            raise PydanticCustomError("ssml", "text is spoken here sentence by sentence; send SSML to POST /tts/stream")
+        return ssml
 
 
 class Append(BaseModel):

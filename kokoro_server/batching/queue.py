@@ -251,10 +251,14 @@ class BatchQueue(SpeechQueue):
         self._supervisor.fail_waiting("the model was unloaded and cannot be loaded again, see /health", retry_after=5.0)
 
     def _watch_deadline(self, entry: Entry) -> None:
-        entry.timer = self._clock.call_at(entry.deadline, lambda: self._expire(entry))
+        entry.timer = self._clock.call_at(entry.deadline, lambda: self._is_due(entry))
+
+    def _is_due(self, entry: Entry) -> None:
+        if not self._is_away():  # otherwise it gets its time back, or is told that the model cannot be loaded
+            self._expire(entry)
 
     def _expire(self, entry: Entry) -> None:
-        if not entry.done and not self._is_away():
+        if not entry.done:
             self._stats.expired += 1
             waited = self.now() - entry.arrival
             entry.fail(Expired(f"not started within the {waited:.1f} s allowed; try again later", retry_after=1.0))

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 import httpx
 
-from kokoro_server.client.errors import BrokenOff, ClipFailed, ServerError, TimedOut, Unreachable
+from kokoro_server.client.errors import BrokenOff, ClientError, ClipFailed, ServerError, TimedOut, Unreachable
 from kokoro_server.client.performance import Sample
 from kokoro_server.client.values import AudioClip, CaptionedChunk, Latency, ReadSpan, ReadWord, TextReading, Voice, Word
 
@@ -134,6 +134,8 @@ def map_request_errors(url: str) -> Iterator[None]:
         raise Unreachable(
             f"{url} cannot be reached: {error or type(error).__name__}; is the server running?"
         ) from error
+    except ValueError as error:  # half of a surrogate pair in a text, or a number that is none
+        raise ClientError(f"the request cannot be written as JSON: {error}", code="invalid_input") from error
 
 
 @contextmanager

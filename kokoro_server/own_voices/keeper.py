@@ -48,7 +48,7 @@ class OwnVoices:
         self._built_in = built_in
         self._files = VoiceFiles(path, built_in)
         self._lock = threading.Lock()
-        self._versions: dict[Path, FileVersion] = {}
+        self._versions: dict[Path, FileVersion] | None = None  # None: to be read again, changed or not
         self._packs: dict[str, PackFile] = {}
         self._refreshing: asyncio.Task[None] | None = None
         try:
@@ -80,6 +80,8 @@ class OwnVoices:
             if versions != self._versions:
                 self._load(versions)
         except (OSError, ValueError, BadRequest) as error:
+            if isinstance(error, OSError):  # the disk, which may come back with nothing changed
+                self._versions = None
             self.condition.set(f"VOICES_PATH is broken, and its last good version stays in use: {error}")
         except Exception:
             log.exception("the voices of VOICES_PATH could not be read")

@@ -11,12 +11,11 @@ from kokoro_server.text.script import Cast, Run
 from kokoro_server.text.traced import Traced
 
 # What a round bracket follows is a link, or a pronunciation of the word "voice".
-_OPENING = re.compile(r"\[voice:[^\[\]\n]*\](?!\()", re.IGNORECASE)
-VOICE_TAG = re.compile(r"\[(?:voice(?::(?P<name>[^\[\]\n]*))?|/voice)\](?!\()", re.IGNORECASE)
+VOICE_TAG = re.compile(r"\[(?:voice:(?P<name>[^\[\]\n]*)|/voice)\](?!\()", re.IGNORECASE)
 
 
 def has_tags(text: str) -> bool:
-    return "[" in text and _OPENING.search(text) is not None
+    return "[" in text and VOICE_TAG.search(text) is not None
 
 
 def voice_of(match: re.Match[str]) -> str | None:
@@ -47,7 +46,7 @@ def split(run: Run, cast: Cast) -> list[Run]:
 
 def refuse(text: Traced) -> None:
     """Raises InvalidSSML if there is a tag in the text of an SSML document."""
-    if has_tags(text.text) and (match := _OPENING.search(text.text)):
+    if match := VOICE_TAG.search(text.text):
         place = text.starts[match.start()]
         raise InvalidSSML(f'{match[0][:60]!r} at character {place}: write <voice name="…">', field="text")
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from itertools import takewhile
 
 from kokoro_server.g2p import languages
 from kokoro_server.g2p.languages import Language
@@ -42,6 +44,7 @@ class WrittenText:
         self._lexicon = lexicon
         self._options = options
         self._told = told
+        self._told_ends = [claim.end for claim in told]
         self._continues_at = continues_at
 
     def sentences(self) -> Iterator[Sentence | Pause | None]:
@@ -90,6 +93,7 @@ class WrittenText:
 
     def _told_within(self, passage: Span) -> list[Claim]:
         """The claims that were told, on a passage. The words of one that begins before it were said there."""
+        later = range(bisect_right(self._told_ends, passage.start), len(self._told))
         return [
             Claim(
                 max(claim.start - passage.start, 0),
@@ -97,8 +101,7 @@ class WrittenText:
                 claim.words if claim.start >= passage.start else "",
                 claim.rule,
             )
-            for claim in self._told
-            if claim.start < passage.end and passage.start < claim.end
+            for claim in takewhile(lambda claim: claim.start < passage.end, map(self._told.__getitem__, later))
         ]
 
     def _claims(self, passage: Span, given: Iterable[Claim]) -> list[Claim]:

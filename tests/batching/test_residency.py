@@ -193,6 +193,19 @@ async def test_a_deadline_holds_again_once_it_is_loaded(world: World, submit: Su
         await task
 
 
+async def test_a_text_that_comes_too_late_is_told_so_at_once(world: World, submit: Submitter) -> None:
+    await world.start()
+    await world.unload()
+    world.model.gate.clear()
+    with world.queue.admit():  # its time is over before it has been read
+        await world.clock.advance(5)
+    [task] = await submit(world.queue, 1, deadline=world.queue.now())
+    await settle()
+    assert task.done()
+    with pytest.raises(Expired):
+        await task
+
+
 async def test_a_text_that_comes_while_it_is_unloaded_is_spoken(world: World, submit: Submitter) -> None:
     await world.start()
     world.model.gate.clear()

@@ -111,6 +111,20 @@ def test_a_failure_is_told_and_not_raised(audio_folder: Path) -> None:
     assert list(audio_folder.iterdir()) == []
 
 
+def test_a_text_that_cannot_be_sent_costs_only_itself(server: ScriptedServer) -> None:
+    server.responses += [ScriptedResponse()] * 2
+    handler = OptimizedKokoroHandler(server.url, pre_warm_models=False)
+    told: list[str] = []
+    handler.on_error = told.append
+    results = handler.synthesize_batch(["One.", "\ud800", "Three."])
+    assert [result["success"] for result in results] == [True, False, True]
+    assert "JSON" in results[1]["error"]
+    assert not handler.synthesize_sync("One.", speed=float("nan"))["success"]
+    assert not handler.synthesize_async("\ud800").result()["success"]
+    assert told == [results[1]["error"]]
+    handler.cleanup()
+
+
 def test_a_callback_that_fails_is_logged(server: ScriptedServer, caplog: pytest.LogCaptureFixture) -> None:
     server.responses.append(ScriptedResponse())
     handler = OptimizedKokoroHandler(server.url, pre_warm_models=False)

@@ -163,6 +163,8 @@ async def test_start_says_how_to_speak(tiny_server: Server) -> None:
         ('{"type": "start", "language": "tlh"}', "unknown_language", "tlh"),
         ('{"type": "start", "speed": 9}', "invalid_input", "speed: Input should be less than"),
         ('{"type": "start", "format": "opus", "sample_rate": 44100}', "invalid_input", "allowed: 8000"),
+        ('{"type": "start", "ssml": true}', "invalid_input", "send SSML to POST /tts/stream"),
+        ('{"type": "start", "turns": [{"text": "a"}]}', "invalid_input", "turns"),
         (json.dumps({"type": "append", "text": "a" * 20_000}), "text_too_long", "at most 16384"),
     ],
 )

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import json
 import logging
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +19,9 @@ from kokoro_server.assets import files
 from kokoro_server.engine.protocol import MAX_TOKENS, STYLE_DIM
 from kokoro_server.engine.voices import Pack, VoiceBook
 from kokoro_server.errors import ConfigError, Conflict, Forbidden, InvalidInput, NoSuchVoice, Unavailable, UnknownVoice
-from kokoro_server.own_voices import OwnVoices, keeper
+from kokoro_server.own_voices import OwnVoices, definitions, keeper
+from kokoro_server.own_voices import files as own_files
+from kokoro_server.own_voices.assembly import Assembly
 from tests import tiny
 
 SHAPE = (MAX_TOKENS, 1, STYLE_DIM)
@@ -249,6 +253,53 @@ async def test_the_path_must_be_there_and_may_be_a_file_alone(tmp_path: Path, bu
     await at.book.refresh()
     assert "stays in use" in at.trouble()
     assert list(at.own.voices) == ["narrator"]
+
+
+async def test_a_folder_that_comes_back_as_it_was_is_no_trouble_any_more(at: Setup) -> None:
+    away = at.folder.with_name("away")
+    for entries in ({}, {"narrator": "af_sky"}):
+        if entries:
+            at.write(**entries)
+            await at.book.refresh()
+        at.folder.rename(away)
+        await at.book.refresh()
+        assert "stays in use" in at.trouble()
+        away.rename(at.folder)
+        await at.book.refresh()
+        assert (at.trouble(), list(at.own.voices)) == ("", list(entries))
+
+
+async def test_a_file_that_may_be_read_again_is_read(at: Setup, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(at.own._files, "entries", lambda: (_ for _ in ()).throw(PermissionError(errno.EACCES, "no")))
+        at.write(narrator="af_sky")
+        await at.book.refresh()
+        assert "stays in use" in at.trouble()
+    await at.book.refresh()
+    assert (at.trouble(), list(at.own.voices)) == ("", ["narrator"])
+
+
+async def test_a_pack_whose_rights_change_is_read_again(at: Setup, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = at.folder / "granny.bin"
+    with monkeypatch.context() as patch:
+        patch.setattr(own_files, "read_pack", lambda _: (_ for _ in ()).throw(PermissionError(errno.EACCES, "no")))
+        path.write_bytes(make_pack().tobytes())
+        await at.book.refresh()
+        assert at.trouble()
+    await asyncio.sleep(0.05)  # the clock of a file system is coarse
+    path.chmod(0o600)
+    await at.book.refresh()
+    assert (at.trouble(), list(at.own.voices)) == ("", ["granny"])
+
+
+def test_hyphens_in_many_names_cost_little() -> None:
+    def seconds(hyphen: str) -> float:
+        entries = {f"aura{hyphen}{number}{hyphen}en": "af_sky(2)+af_bella" for number in range(400)}
+        started = time.perf_counter()
+        Assembly(definitions.parse(entries), {}, tiny.VOICES).voices()
+        return time.perf_counter() - started
+
+    assert min(seconds("-") for _ in range(3)) < 10 * min(seconds("_") for _ in range(3))  # once a hundred times
 
 
 async def test_a_voice_of_another_process_is_known_at_once(at: Setup, built_in: Path) -> None:

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+from collections import UserList
+from collections.abc import Iterator
+from typing import Any
+
 from kokoro_server.errors import UnknownVoice
 from kokoro_server.g2p import languages
 from kokoro_server.text import voice_tags
+from kokoro_server.text.options import DEFAULT_OPTIONS
 from kokoro_server.text.pace import Pace
-from kokoro_server.text.pauses import Pause
+from kokoro_server.text.pauses import Pause, split_pauses
 from kokoro_server.text.pieces import Piece, PieceSizes
 from kokoro_server.text.reader import Reader
 from kokoro_server.text.script import Cast, Manner, PlainText, Run, Script
 from kokoro_server.text.sentence_buffer import SentenceBuffer
+from kokoro_server.text.spoken import Claim
 from kokoro_server.text.traced import Traced
+from kokoro_server.text.written import WrittenText
 from tests.text.fake_g2p import FakeG2P
 
 TEXT = "One two. [voice:bm_b]Three [voice:ef_c]cuatro, cinco.\n[voice:bm_b]Six[/voice] seven."
@@ -68,6 +75,25 @@ async def test_pauses_stand_where_they_are() -> None:
     ]
 
 
+class Counted(UserList[Claim]):
+    looks = 0
+
+    def __getitem__(self, index: Any) -> Any:
+        self.looks += 1
+        return super().__getitem__(index)
+
+    def __iter__(self) -> Iterator[Claim]:
+        return (self[index] for index in range(len(self)))
+
+
+def test_what_is_told_of_other_passages_is_not_looked_at() -> None:
+    text = "a[pause:1ms]b " * 100
+    told = Counted(Claim(place, place + 1, "x", "sub") for place in range(0, len(text), 14))
+    written = WrittenText(list(split_pauses(text)), languages.EN_US, None, DEFAULT_OPTIONS, told)
+    assert [claim for claim in written.claims() if claim.rule == "sub"] == list(told.data)
+    assert told.looks < 10 * len(told)
+
+
 def test_plain_text_has_no_tags() -> None:
     plain = PlainText(script())
     assert plain.text.split() == "One two. Three cuatro, cinco. Six seven.".split()
@@ -75,6 +101,13 @@ def test_plain_text_has_no_tags() -> None:
         start, end = plain.locate(TEXT.index(word), TEXT.index(word) + len(word))
         assert plain.text[start:end] == word
     assert PlainText([]).text == ""
+
+
+def test_what_is_no_tag_is_text_and_what_is_one_is_none() -> None:
+    tagged = "[voice:bm_b]Say [voice] now, [/voice]not then."
+    assert PlainText(script(tagged)).text.split() == "Say [voice] now, not then.".split()
+    assert not voice_tags.has_tags("[voice] and [/voice](/vˈYs/)")
+    assert voice_tags.has_tags("Its end [/voice] alone.")  # in the next turn, or after a flush
 
 
 def test_a_tag_stays_with_its_sentence() -> None:

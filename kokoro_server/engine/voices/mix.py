@@ -55,10 +55,10 @@ def spell(parts: Mapping[str, int]) -> str:
 
 def _cut(spec: str, known: Collection[str]) -> list[str]:
     """The texts of a mix and the signs between them. A hyphen in the name of a voice is no sign."""
-    hyphened = sorted((name for name in known if "-" in name), key=len, reverse=True)
+    hyphened = [name for name in known if "-" in name and name in spec] if "-" in spec else []
     if not hyphened:
         return _SIGN.split(spec)
-    names = re.compile(rf"(?<![\w.])(?:{'|'.join(map(re.escape, hyphened))})(?![\w.])")
+    names = re.compile(rf"(?<![\w.])(?:{'|'.join(map(re.escape, sorted(hyphened, key=len, reverse=True)))})(?![\w.])")
     hidden = names.sub(lambda match: match[0].replace("-", _HYPHEN), spec)
     return [text.replace(_HYPHEN, "-") for text in _SIGN.split(hidden)]
 

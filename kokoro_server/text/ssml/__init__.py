@@ -9,7 +9,8 @@ from __future__ import annotations
 import re
 
 from kokoro_server.text import voice_tags
-from kokoro_server.text.pauses import MAX_SECONDS, Pause
+from kokoro_server.text.markup import PRONUNCIATION_MARKUP
+from kokoro_server.text.pauses import MAX_SECONDS, PAUSE_MARKUP, Pause
 from kokoro_server.text.script import Cast, Manner, Run, Script
 from kokoro_server.text.spoken import Claim
 from kokoro_server.text.ssml import elements, phonemes, say_as, values
@@ -111,6 +112,8 @@ class _Writer:
         if tag.name == "phoneme":
             self._write_phonemes(tag, text, position)
         elif text.text:
+            if PAUSE_MARKUP.search(text.text) or PRONUNCIATION_MARKUP.search(text.text):
+                raise tag.error("there is a pause or a pronunciation within it, which would be said in its place")
             start = len(self._buffer)
             self._buffer.extend(text)
             self._buffer.claims.append(Claim(start, len(self._buffer), self._words(tag, text.text), tag.name))

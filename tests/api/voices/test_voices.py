@@ -14,6 +14,7 @@ import pytest
 from fastapi import FastAPI
 from starlette.testclient import TestClient
 
+from kokoro_server.api.captioned import subtitle_cues
 from kokoro_server.app import create_app
 from kokoro_server.config import Settings
 from kokoro_server.errors import ConfigError
@@ -214,6 +215,16 @@ async def test_a_voice_that_is_removed_or_changed_meanwhile_speaks_to_the_end(bu
         expected = await spoken("bf_emma", removed=False)
         np.testing.assert_allclose(await spoken("narrator", removed=True), expected, atol=1e-4)
         assert (await say(server, "narrator")).status_code == 400
+
+
+async def test_a_voice_that_is_removed_meanwhile_has_subtitles(built_in: Path, folder: Path) -> None:
+    (folder / "voices.json").write_text('{"narrator": "af_sky"}')
+    async with client(built_in, folder) as server:
+        synthesizer = server.app.state.parts.synthesizer  # type: ignore[attr-defined]
+        speech = Speech("narrator", phonemes=PHONEMES)
+        clip = await synthesizer.speak(speech)
+        assert (await server.delete("/voices/narrator")).status_code == 204
+        assert [cue.text for cue in subtitle_cues(speech, clip)] == [PHONEMES]
 
 
 async def test_what_is_broken_is_shown_until_it_is_mended(built_in: Path, folder: Path) -> None:

@@ -238,6 +238,8 @@ async def test_words_are_where_they_are_in_the_markup() -> None:
         ('<speak><lang xml:lang="xx">a</lang></speak>', "xml:lang='xx' must be one of en-US"),
         ('<speak><sub alias="">a</sub></speak>', "alias="),
         ('<speak><sub alias="a"/></speak>', "no text"),
+        ('<speak><sub alias="a">b [pause:1s] c</sub></speak>', "a pause or a pronunciation within it"),
+        ('<speak><say-as interpret-as="characters">[b](/bˈi/)</say-as></speak>', "a pronunciation within it"),
         ('<speak><sub alias="a"><p>b</p></sub></speak>', "not allowed within <sub>"),
         ('<speak><say-as interpret-as="song">a</say-as></speak>', "interpret-as="),
         ('<speak><say-as interpret-as="date" format="x">a</say-as></speak>', "format="),
