@@ -28,7 +28,9 @@ def test_no_request_makes_the_server_fail(tiny_server: Server) -> None:
         )
         def answers(case: schemathesis.Case) -> None:
             response = case.call(timeout=120)
-            assert response.status_code < 500, response.text
+            # With a time limit of next to nothing, a busy machine answers that the time is over.
+            is_late = response.status_code == 504 and "X-Request-Timeout" in (case.headers or {})
+            assert response.status_code < 500 or is_late, response.text
             assert b"Traceback" not in response.content
 
         answers()
