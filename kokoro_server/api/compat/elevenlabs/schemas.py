@@ -26,7 +26,7 @@ def _no_dictionaries(value: Any) -> Any:
 
 def _no_ssml(value: Any) -> Any:
     if value in (True, "true", "1"):
-        raise PydanticCustomError("ssml", "SSML is not known here; it must be false")
+        raise PydanticCustomError("ssml", "must be false: SSML is for whole documents, as POST /tts takes them")
     return False
 
 
