@@ -56,6 +56,7 @@ async def test_a_hang_of_the_only_device_ends_the_process_for_a_restart(start: S
         assert (answer.status_code, answer.json()["error"]["code"]) == (504, "deadline_exceeded")
 
 
+@pytest.mark.slow
 async def test_a_device_of_two_that_hangs_and_returns_is_used_again(start: Start) -> None:
     how = f"a pass of {HUNG:g} s with ENGINE_TIMEOUT=4"
     async with injected(start(**IMPATIENT, **PAIR), "forward hangs, then returns", how, neighbour=(200, 503)) as fault:

@@ -64,6 +64,7 @@ async def test_bulk_flood_beside_a_stream(faulty: Server) -> None:
         assert [answer.headers["x-failed-requests"] for answer in answers] == ["0"] * 3
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="only there are all addresses of 127.0.0.0/8 this machine's own")
 async def test_one_clients_flood_beside_another_client(small: Server) -> None:
     """The one gets 429 for most of what it sends; the other is served as if it had come first."""

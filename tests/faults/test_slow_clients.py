@@ -116,6 +116,7 @@ def read_slowly(server: Server, path: str, body: dict[str, Any]) -> int:
     return received
 
 
+@pytest.mark.slow
 async def test_streams_read_for_many_times_the_job_timeout_arrive_whole(server: Server) -> None:
     openai = {"input": LONG, "model": "kokoro", "voice": "af_heart", "response_format": "pcm"}
     received = await asyncio.gather(
