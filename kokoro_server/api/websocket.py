@@ -48,7 +48,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, field_validator
 from pydantic_core import PydanticCustomError
 
 from kokoro_server.api.agents import sockets
-from kokoro_server.api.agents.session import AgentSession, Sentence, agent_session
+from kokoro_server.api.agents.session import AgentSession, Listener, Sentence, agent_session
 from kokoro_server.api.agents.text import AgentText, Manner
 from kokoro_server.audio.captions import Timing
 from kokoro_server.errors import BadRequest, KokoroError
@@ -96,7 +96,7 @@ async def websocket(socket: WebSocket) -> None:
     await sockets.converse(socket, conversation)
 
 
-class _Events:
+class _Events(Listener):
     """Tells the client what is spoken."""
 
     def __init__(self, socket: WebSocket) -> None:

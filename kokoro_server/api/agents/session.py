@@ -7,7 +7,7 @@ import logging
 from collections.abc import AsyncIterator
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, field, replace
-from typing import Literal, Protocol
+from typing import Literal
 
 from fastapi import WebSocketDisconnect
 from starlette.datastructures import State
@@ -33,10 +33,11 @@ Control = Literal["flushed", "close"]  # queued between sentences
 File = Literal["sentence", "turn"]
 
 
-class Listener(Protocol):
+class Listener:
     """The client's end of a session. It is told in order what is spoken, and holds up the rest while it takes it.
 
-    Where the client has left, it raises WebSocketDisconnect or ConnectionError.
+    What a protocol does not tell its client it leaves as it is here. Where the client has left, it raises
+    WebSocketDisconnect or ConnectionError.
     """
 
     async def on_start(self, sentence: Sentence) -> None:

@@ -11,7 +11,7 @@ from fastapi import WebSocket
 from pydantic import TypeAdapter
 
 from kokoro_server.api.agents import sockets
-from kokoro_server.api.agents.session import AgentSession, Sentence, agent_session
+from kokoro_server.api.agents.session import AgentSession, Listener, Sentence, agent_session
 from kokoro_server.api.agents.text import AgentText, Manner
 from kokoro_server.api.compat.cartesia import events
 from kokoro_server.api.compat.cartesia.events import Event, WrittenWords
@@ -27,7 +27,7 @@ class ContextFailed(ConnectionError):
     """Raised to the session, which says no more: the client does not listen after an error."""
 
 
-class Context:
+class Context(Listener):
     """`start` must be called first, and `stop` at last, which drops what is not yet sent."""
 
     def __init__(self, socket: WebSocket, name: str) -> None:
@@ -121,9 +121,6 @@ class Context:
         for part, part_seconds in sockets.audio_parts(data, seconds):
             event = events.chunk(self._name, b64encode(part).decode(), flush_id=self._flushes + 1)
             await self._send(event, part_seconds)
-
-    async def on_done(self, sentence: Sentence, seconds: float, skipped: int) -> None:
-        pass
 
     async def on_error(self, _sentence: Sentence, error: KokoroError) -> None:
         await self._send(events.error(self._name, error))

@@ -12,16 +12,14 @@ from __future__ import annotations
 from typing import Any
 
 from fastapi import APIRouter, WebSocket
-from pydantic import TypeAdapter, ValidationError
+from pydantic import TypeAdapter
 
 from kokoro_server import __version__
-from kokoro_server.api import errors
 from kokoro_server.api.agents import sockets
-from kokoro_server.api.agents.session import AgentSession, Sentence, agent_session
+from kokoro_server.api.agents.session import AgentSession, Listener, Sentence, agent_session
 from kokoro_server.api.agents.text import AgentText, Manner
 from kokoro_server.api.compat.deepgram.schemas import SocketMessage, SocketParameters
 from kokoro_server.api.compat.deepgram.speak import model_uuid
-from kokoro_server.audio.captions import Timing
 from kokoro_server.errors import BadRequest, InvalidInput, KokoroError
 from kokoro_server.logs import request_id
 from kokoro_server.parts import Parts
@@ -29,6 +27,7 @@ from kokoro_server.parts import Parts
 router = APIRouter()
 
 MESSAGE = TypeAdapter(SocketMessage)
+PARAMETERS = TypeAdapter(SocketParameters)
 HARMLESS = ("KeepAlive",)  # of Deepgram's other WebSockets, which clients send here too
 
 
@@ -37,7 +36,7 @@ async def speak_socket(socket: WebSocket) -> None:
     """The top of this module describes the protocol."""
     parts: Parts = socket.app.state.parts
     try:
-        manner = await _parameters(socket).manner(parts.model.voices)
+        manner = await sockets.validated(dict(socket.query_params), PARAMETERS).manner(parts.model.voices)
         await manner.check(parts.model.voices)
     except KokoroError as error:
         await sockets.refuse(socket, error)
@@ -51,15 +50,7 @@ async def speak_socket(socket: WebSocket) -> None:
     await sockets.converse(socket, conversation, {"dg-request-id": request_id.get()})
 
 
-def _parameters(socket: WebSocket) -> SocketParameters:
-    try:
-        return SocketParameters.model_validate(dict(socket.query_params))
-    except ValidationError as error:
-        message, field = errors.validation_message(error.errors())
-        raise InvalidInput(message, field=field) from error
-
-
-class _Answers:
+class _Answers(Listener):
     """Tells the client what is spoken."""
 
     def __init__(self, socket: WebSocket) -> None:
@@ -78,12 +69,6 @@ class _Answers:
 
     async def send_warning(self, code: str, text: str) -> None:
         await self.send("Warning", description=text, code=code, warn_code=code, warn_msg=text)
-
-    async def on_start(self, _sentence: Sentence) -> None:
-        pass
-
-    async def on_words(self, _sentence: Sentence, _words: tuple[Timing, ...], _offset: float) -> None:
-        pass
 
     async def on_audio(self, data: bytes, seconds: float) -> None:
         await sockets.send_audio(self._socket, data, seconds)

@@ -11,7 +11,7 @@ from typing import Any
 from fastapi import WebSocket
 
 from kokoro_server.api.agents import sockets
-from kokoro_server.api.agents.session import AgentSession, Sentence
+from kokoro_server.api.agents.session import AgentSession, Listener, Sentence
 from kokoro_server.api.agents.text import AgentText
 from kokoro_server.api.compat.elevenlabs.alignment import Alignment, Characters
 from kokoro_server.api.compat.elevenlabs.schemas import VoiceSettings
@@ -36,7 +36,7 @@ def named(context_id: str | None) -> dict[str, str]:
     return {} if context_id is None else {"contextId": context_id}
 
 
-class ContextSpeech:
+class ContextSpeech(Listener):
     """Tells the client what is spoken: the Listener of a context's session."""
 
     def __init__(
@@ -94,9 +94,6 @@ class ContextSpeech:
 
     async def on_error(self, _sentence: Sentence, error: KokoroError) -> None:
         await refuse(self._socket, error, self._context_id)
-
-    async def on_flushed(self) -> None:
-        pass  # ElevenLabs does not tell
 
     async def on_end(self) -> None:
         await self._wait()

@@ -22,20 +22,20 @@ from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 
 from fastapi import APIRouter, WebSocket, WebSocketDisconnect
-from pydantic import TypeAdapter, ValidationError
+from pydantic import TypeAdapter
 
-from kokoro_server.api import errors
 from kokoro_server.api.agents import sockets
 from kokoro_server.api.agents.session import agent_session
 from kokoro_server.api.agents.text import AgentText, Manner
 from kokoro_server.api.compat.elevenlabs import output_formats
 from kokoro_server.api.compat.elevenlabs.context import Context, ContextSpeech, refuse
 from kokoro_server.api.compat.elevenlabs.schemas import DEFAULT_INACTIVITY, SocketMessage, SocketQuery, request_fields
-from kokoro_server.errors import BadRequest, InvalidInput, KokoroError
+from kokoro_server.errors import BadRequest, KokoroError
 
 router = APIRouter()
 
 MESSAGE: TypeAdapter[SocketMessage] = TypeAdapter(SocketMessage)
+QUERY: TypeAdapter[SocketQuery] = TypeAdapter(SocketQuery)
 LOOKS = 10  # for speech, in the time after which a socket is idle
 MAX_CONTEXTS = 20  # of a socket, with those that are closed and not yet spoken to their end
 
@@ -64,7 +64,7 @@ async def _manner(socket: WebSocket, query: SocketQuery) -> Manner:
 async def _converse(socket: WebSocket, voice_id: str, *, single: bool) -> None:
     async def conversation() -> None:
         try:
-            query = _query(socket, voice_id)
+            query = sockets.validated({**socket.query_params, "voice_id": voice_id}, QUERY)
             contexts = _Contexts(socket, query, await _manner(socket, query))
         except KokoroError as error:
             await _first_message(socket)
@@ -89,14 +89,6 @@ async def _first_message(socket: WebSocket) -> None:
             await anext(sockets.messages(socket))
 
 
-def _query(socket: WebSocket, voice_id: str) -> SocketQuery:
-    try:
-        return SocketQuery.model_validate({**socket.query_params, "voice_id": voice_id})
-    except ValidationError as error:
-        message, field = errors.validation_message(error.errors())
-        raise InvalidInput(message, field=field) from error
-
-
 class _Contexts:
     """The contexts of a socket."""
 
@@ -104,6 +96,7 @@ class _Contexts:
         self._socket = socket
         self._query = query
         self._manner = manner
+        self._ends_files = output_formats.parse(query.output_format).is_bare
         self.inactivity_timeout = query.inactivity_timeout
         self._open: dict[str | None, _Held] = {}
         self._closed: list[_Held] = []  # not yet spoken to their end
@@ -132,9 +125,7 @@ class _Contexts:
         if held := self._open.get(message.context_id):
             # With auto_mode each text is spoken anyway: LiveKit flushes each, and once more at the end of a turn.
             ends_turn = bool(message.close_context) or not (self._query.auto_mode and message.text)
-            await held.context.flush(
-                ends_turn=ends_turn, ends_file=output_formats.parse(self._query.output_format).is_bare
-            )
+            await held.context.flush(ends_turn=ends_turn, ends_file=self._ends_files)
 
     async def close(self, context_id: str | None) -> None:
         if held := self._open.pop(context_id, None):

@@ -8,10 +8,9 @@ import time
 from wyoming.audio import AudioChunk, AudioStart, AudioStop
 from wyoming.event import Eventable
 
-from kokoro_server.api.agents.session import Sentence
+from kokoro_server.api.agents.session import Listener, Sentence
 from kokoro_server.api.agents.sockets import audio_parts
 from kokoro_server.api.compat.wyoming.wire import EventWriter
-from kokoro_server.audio.captions import Timing
 from kokoro_server.engine.protocol import SAMPLE_RATE
 from kokoro_server.errors import KokoroError, for_client
 from kokoro_server.metrics import Metrics
@@ -20,7 +19,7 @@ WIDTH = 2  # bytes of a sample
 CHANNELS = 1
 
 
-class Turn:
+class Turn(Listener):
     """Listens to an AgentSession: sends one `audio-start`, audio as it is made, and one `audio-stop`.
 
     A turn that fails has no `audio-stop`, so that what was sent of it does not pass for all of it.
@@ -45,21 +44,12 @@ class Turn:
         self._error = self._error or error
         self._over.set()
 
-    async def on_start(self, sentence: Sentence) -> None:
-        pass
-
-    async def on_words(self, sentence: Sentence, words: tuple[Timing, ...], offset: float) -> None:
-        pass
-
     async def on_audio(self, data: bytes, seconds: float) -> None:
         if not self._started:
             self._metrics.first_audio.observe(time.perf_counter() - self._created)
         await self._start()
         for part, _ in audio_parts(data, seconds):
             await self._send(AudioChunk(rate=SAMPLE_RATE, width=WIDTH, channels=CHANNELS, audio=part))
-
-    async def on_done(self, sentence: Sentence, seconds: float, skipped: int) -> None:
-        pass
 
     async def on_error(self, _sentence: Sentence, error: KokoroError) -> None:
         self.fail(error)
@@ -68,9 +58,6 @@ class Turn:
         await self._start()  # where there was nothing to say
         await self._send(AudioStop())
         self._over.set()
-
-    async def on_end(self) -> None:
-        pass
 
     async def on_failure(self) -> None:
         self.fail(for_client(Exception()))
