@@ -3,6 +3,7 @@
 #   all-in-one   speech and G2P in one container, for a CPU: docker build -t kokoro-server .
 #   cpu, cuda    the speech server alone, without GPL code; needs G2P_SERVICE_URL
 #   g2p          the G2P service, which has GPL-3 code
+#   cluster      cuda with Ray Serve, for several machines; has HAProxy, a program under the GPL-2
 # deploy/README.md tells how to run them. All are for amd64 and arm64, cuda for what PyPI has torch with CUDA for.
 
 FROM debian:trixie-slim AS python
@@ -58,6 +59,9 @@ RUN apt-get update \
  && rm -rf /var/lib/apt/lists/* \
  && LD_LIBRARY_PATH=/tmp TRITON_CACHE_DIR=/opt/kokoro/cache/triton python deploy/docker/triton_driver.py
 
+FROM build-cuda AS build-cluster
+RUN pip install -r cluster.txt
+
 
 # The model travels in the image: a container starts without a network. What was built here for this class of processors
 # is used on others of its class; the first start on another builds anew, from the weights.
@@ -73,7 +77,7 @@ RUN KOKORO_CACHE_DIR=/opt/kokoro/cache kokoro-server assets fetch && rm /opt/kok
 # The root may be read-only: everything is written to /cache or /tmp.
 FROM python AS server
 COPY deploy/docker/entrypoint /usr/local/bin/
-ENV HOST=0.0.0.0 KOKORO_CACHE_DIR=/cache
+ENV HOST=0.0.0.0 KOKORO_CACHE_DIR=/cache JOBS_PATH=/cache/jobs
 USER 10001:10001
 VOLUME /cache
 EXPOSE 8880 10200
@@ -86,6 +90,14 @@ FROM server AS cuda
 ENV TRITON_CACHE_DIR=/cache/triton NVIDIA_DRIVER_CAPABILITIES=compute,utility
 COPY --from=model-cuda /opt/kokoro/cache /opt/kokoro/cache
 COPY --from=build-cuda /opt/venv /opt/venv
+
+# Ray, which also writes to /tmp. Started as it is, a container is a cluster of one machine.
+FROM server AS cluster
+ENV TRITON_CACHE_DIR=/cache/triton NVIDIA_DRIVER_CAPABILITIES=compute,utility RAY_USAGE_STATS_ENABLED=0 JOBS_PATH=none
+COPY --from=model-cuda /opt/kokoro/cache /opt/kokoro/cache
+COPY --from=build-cluster /opt/venv /opt/venv
+EXPOSE 6379 8265 8900
+CMD ["kokoro-server", "cluster", "up"]
 
 FROM python AS g2p
 ENV G2P_HOST=0.0.0.0

@@ -11,7 +11,7 @@ BIN     := $(VENV)/bin
 PIP     := $(BIN)/python -m pip --disable-pip-version-check
 TORCH   := torch==2.13.0
 ENGINE   = $(or $(BACKEND),$(shell nvidia-smi -L >/dev/null 2>&1 && echo torch || echo onnx))
-FAST    := not asr and not slow and not browser and not npm and not clients and not dashboards
+FAST    := not asr and not slow and not browser and not npm and not clients and not dashboards and not cluster
 
 ifneq ($(filter-out torch onnx,$(BACKEND)),)
 $(error BACKEND=$(BACKEND): must be torch or onnx)
@@ -21,7 +21,7 @@ ifneq ($(filter-out ja zh,$(LANGUAGES)),)
 $(error LANGUAGES=$(LANGUAGES): must be of ja and zh)
 endif
 
-.PHONY: serve test test-backends test-asr test-browser test-npm test-clients test-dashboards test-slow test-faults test-soak lint types audit bench clean
+.PHONY: serve test test-backends test-asr test-browser test-npm test-clients test-dashboards test-cluster test-slow test-faults test-soak lint types audit bench clean
 
 serve: $(VENV)/.$(ENGINE) $(LANGUAGES:%=$(VENV)/.%)
 	$(if $(BACKEND),KOKORO_BACKEND=$(BACKEND) )$(BIN)/kokoro-server serve
@@ -55,6 +55,15 @@ test-clients: $(VENV)/.dev $(VENV)/.clients
 # The dashboard and the alerts of deploy/, with a real Prometheus: the machine's, or one that apt fetches.
 test-dashboards: $(VENV)/.dev
 	$(BIN)/python -m pytest -m dashboards
+
+# Ray Serve with two replicas on this machine, and the endpoints through it. Ray is in an environment of its own, which
+# also runs the tests that import it.
+test-cluster: $(VENV)/.dev $(VENV)/.cluster
+	$(BIN)/kokoro-server assets build
+	$(VENV)/cluster/bin/python -m pytest -m cluster -W default --disable-warnings \
+		--confcutdir tests/cluster tests/cluster
+	TEST_CLUSTER=1 SERVER_PYTHON=$(CURDIR)/$(VENV)/cluster/bin/python $(BIN)/python -m pytest \
+		-m "real and not slow and not asr" tests/e2e/test_speech.py tests/e2e/test_openai.py
 
 test-slow: $(VENV)/.dev
 	$(BIN)/kokoro-server assets fetch
@@ -125,6 +134,14 @@ $(VENV)/.dev: $(VENV)/.torch
 $(VENV)/.clients: $(VENV)/.made tests/clients/requirements.txt
 	$(PYTHON) -m venv $(VENV)/clients
 	$(VENV)/clients/bin/python -m pip --disable-pip-version-check install -r tests/clients/requirements.txt
+	@touch $@
+
+$(VENV)/.cluster: $(VENV)/.made pyproject.toml constraints.txt requirements-cpu.txt deploy/docker/cluster.txt
+	$(PYTHON) -m venv $(VENV)/cluster
+	$(VENV)/cluster/bin/python -m pip --disable-pip-version-check install --no-deps --ignore-requires-python \
+		-c constraints.txt -r requirements-cpu.txt -r deploy/docker/cluster.txt -e .
+	$(VENV)/cluster/bin/python -m pip --disable-pip-version-check install -c constraints.txt \
+		pytest pytest-asyncio pytest-timeout
 	@touch $@
 
 $(VENV)/.asr: $(VENV)/.dev

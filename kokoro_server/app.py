@@ -11,11 +11,12 @@ from typing import Protocol
 
 from fastapi import FastAPI
 
-from kokoro_server import __version__
+from kokoro_server import __version__, tracing
 from kokoro_server.access import ApiKey, is_loopback
 from kokoro_server.api import batch, captioned, errors, health, monitoring, openai, reading, stream, tts, web, websocket
 from kokoro_server.api.access_log import AccessLog
 from kokoro_server.api.async_render import Renderers
+from kokoro_server.api.bulk import endpoint as bulk
 from kokoro_server.api.compat import kokoro_fastapi
 from kokoro_server.api.compat.cartesia import socket as cartesia_socket
 from kokoro_server.api.compat.cartesia import speech as cartesia
@@ -28,6 +29,9 @@ from kokoro_server.api.connections.idle_limit import IdleLimit
 from kokoro_server.api.connections.places import StreamPlaces, StreamStats
 from kokoro_server.api.fast_path import FastPath
 from kokoro_server.api.guard.middleware import Guard, configured_keys
+from kokoro_server.api.jobs import endpoints as jobs
+from kokoro_server.api.jobs.lines import parse
+from kokoro_server.api.jobs.watching import Watches
 from kokoro_server.api.schemas import DEFAULT_VOICE
 from kokoro_server.api.shutdown import GracefulShutdown, RunningRequests
 from kokoro_server.api.voices import endpoints as voices
@@ -48,6 +52,7 @@ from kokoro_server.g2p.child import G2PChild
 from kokoro_server.g2p.client import MAX_CALLS_EVER, G2PClient
 from kokoro_server.g2p.workers import default_worker_count
 from kokoro_server.http_limits.body import BodyLimit
+from kokoro_server.jobs.service import running_jobs
 from kokoro_server.metrics import Metrics
 from kokoro_server.own_voices import OwnVoices
 from kokoro_server.parts import G2PProcess, Model, Parts
@@ -57,6 +62,7 @@ from kokoro_server.text.lexicon import Lexicon
 from kokoro_server.text.pace import CurrentPace
 from kokoro_server.text.pieces import FIRST_PIECE_PHONEMES, PieceSizes
 from kokoro_server.text.reader import Reader
+from kokoro_server.tracing.asgi import TracedRequests
 
 log = logging.getLogger(__name__)
 
@@ -110,7 +116,7 @@ def g2p_child(settings: Settings) -> G2PChild | None:
         return None
     beside_gpu = backends.expects_nvidia_gpu(settings)
     workers = settings.g2p_workers or default_worker_count(beside_gpu=beside_gpu)
-    return G2PChild(log_level=settings.log_level, workers=workers)
+    return G2PChild(log_level=settings.log_level, workers=workers, tracing=settings.tracing)
 
 
 @asynccontextmanager
@@ -215,8 +221,12 @@ def create_app(
         if not front:
             warn_if_open(settings, keys)
         parts = front.parts(app, metrics) if front else running_parts(settings, load, metrics, device_lost)
-        async with parts as app.state.parts:
-            yield
+        with tracing.configured(settings.tracing, front.name if front else "server"):
+            async with (
+                parts as app.state.parts,
+                running_jobs(settings, app.state.parts, parse, anyone=not keys) as app.state.jobs,
+            ):
+                yield
 
     keys = configured_keys(settings)
     metrics = Metrics(front.name) if front else Metrics()
@@ -236,9 +246,10 @@ def create_app(
     app.state.limits = limits
     app.state.streams = StreamStats()
     app.state.running = RunningRequests()
+    app.state.watches = Watches()
     app.state.places = StreamPlaces(settings.max_streams, metrics, siblings)
     app.state.renderers = Renderers(settings.max_aac_encoders, settings.queue_timeout)
-    own = (tts, stream, batch, captioned, reading, voices, health, monitoring, websocket, web)
+    own = (tts, stream, batch, bulk, captioned, reading, voices, jobs, health, monitoring, websocket, web)
     # ElevenLabs' before OpenAI's, as it takes only those requests for models that carry ElevenLabs' key.
     others = (elevenlabs.bare, elevenlabs.below_prefix, openai.router, kokoro_fastapi.router)
     routers = [*(module.router for module in own), *others]
@@ -249,11 +260,14 @@ def create_app(
         limit=settings.max_body_size,
         seconds=settings.read_timeout,
         max_marks=settings.max_text_length + OTHER_MARKS,
+        uploads=settings.max_upload_size,
     )
     app.add_middleware(ConnectionLimit, limit=settings.max_connections)
     app.add_middleware(Guard, settings=settings, keys=keys, metrics=metrics, limits=limits)
     app.add_middleware(IdleLimit, timeout=settings.stream_idle_timeout, stats=app.state.streams, metrics=metrics)
     app.add_middleware(AccessLog, metrics=metrics, on_unexpected=errors.on_unexpected)
+    if tracing.is_wanted(settings.tracing):
+        app.add_middleware(TracedRequests)
     errors.install(app)
     for router in routers:
         app.include_router(router)

@@ -9,18 +9,17 @@ import sys
 from collections.abc import Callable, Sequence
 from functools import partial
 from importlib import import_module
-from pathlib import Path
 from urllib.parse import urlsplit
 
-from kokoro_server import __version__, logs
+from kokoro_server import __version__, config, logs
 from kokoro_server.client.errors import ClientError
+from kokoro_server.commands import bulk_options, say_options
 from kokoro_server.config import Settings
 from kokoro_server.errors import ConfigError, KokoroError
 from kokoro_server.machine import thread_count
 
 log = logging.getLogger(__name__)
 
-SLOWEST, FASTEST = 0.25, 4.0
 WYOMING_PORT = 10200  # that of text to speech, by custom
 
 DESCRIPTION = """\
@@ -32,22 +31,12 @@ examples:
   kokoro-server wyoming --uri tcp://0.0.0.0:10200        the same, and for Home Assistant
   kokoro-server say "Hello there."                       hear it
   kokoro-server say "Bonjour !" -v ff_siwis -o hi.mp3    write a file
-  kokoro-server say -f book.txt -o book.mp3 --subtitles book.srt
+  kokoro-server say book.epub -o book.m4b                an audiobook; goes on where it was stopped
+  kokoro-server bulk texts.jsonl clips/                  a file for each line; goes on where it was stopped
   kokoro-server voices --language en-GB
   kokoro-server doctor                                   when something does not work
 
 Settings come from the environment and from .env; .env.example explains each. 'COMMAND --help' tells more."""
-SAY_EXAMPLES = """\
-examples:
-  kokoro-server say "Hello there."
-  kokoro-server say "Hello [pause:1.5s] there." -v "af_bella(2)+af_sky(1)" -s 1.1 -o hello.wav
-  kokoro-server say -f book.txt -o book.mp3 --subtitles book.vtt
-  pbpaste | kokoro-server say -f -
-  kokoro-server say "Spoken elsewhere." --url http://speech.local:8880
-  kokoro-server say --explain 'Dr. Ng paid $5 on 3/4/2025.'
-
-Without --url the model is loaded into this process, and fetched first if it is missing. A file has its name only when
-it is whole: a run that fails or is stopped leaves none, and the next one starts from the beginning."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -57,6 +46,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     os.environ.setdefault("OPENBLAS_NUM_THREADS", str(thread_count()))
     try:
         settings = Settings.load()
+        config.export_otel()
         logs.configure(settings.log_level)
         status: int = options.run(settings, options)
         return status
@@ -105,7 +95,9 @@ def _parser() -> argparse.ArgumentParser:
     g2p.add_argument("--port", type=int, help="port to listen on, 0 for a free one (default: G2P_PORT)")
     g2p.set_defaults(run=_g2p)
 
-    _add_say(commands)
+    say_options.add(commands, _command("say"))
+    bulk_options.add(commands, _command("bulk"))
+    _add_cluster(commands)
 
     voices = commands.add_parser("voices", help="list the voices: name, language, gender, grade")
     voices.add_argument("-l", "--language", metavar="LANG", help="only those of a language, such as en-GB or ja")
@@ -142,41 +134,6 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _add_say(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    say = commands.add_parser(
-        "say",
-        help="speak a text: through a player, or into a file",
-        description="Speaks a text through whatever player is installed, or into a file.",
-        epilog=SAY_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    what = say.add_mutually_exclusive_group(required=True)
-    what.add_argument("text", nargs="?", help="what to say; [pause:1.5s] is silence")
-    what.add_argument("-f", "--file", metavar="FILE", help="a UTF-8 text file to say, - for standard input")
-    say.add_argument(
-        "-v", "--voice", default="af_heart", help="a voice or a blend; see 'voices' (default: %(default)s)"
-    )
-    say.add_argument("-s", "--speed", type=_speed, default=1.0, help="0.25 to 4; 1 is the voice's own pace")
-    say.add_argument("-l", "--language", metavar="LANG", help="how to read the text (default: as the voice does)")
-    say.add_argument(
-        "-o", "--output", type=Path, metavar="FILE", help="write to a file: .wav .mp3 .opus .ogg .flac .aac or .pcm"
-    )
-    say.add_argument("--subtitles", type=Path, metavar="FILE", help="write subtitles too: .srt or .vtt")
-    say.add_argument("--url", help="let a running server speak, such as http://127.0.0.1:8880")
-    say.add_argument("--explain", action="store_true", help="do not speak: show what would be said, and why")
-    say.set_defaults(run=_command("say"))
-
-
-def _speed(text: str) -> float:
-    try:
-        speed = float(text)
-    except ValueError:
-        speed = 0.0
-    if not SLOWEST <= speed <= FASTEST:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number from {SLOWEST:g} to {FASTEST:g}")
-    return speed
-
-
 def _tcp_address(uri: str) -> tuple[str, int]:
     try:
         parts = urlsplit(uri)
@@ -187,26 +144,60 @@ def _tcp_address(uri: str) -> tuple[str, int]:
     raise argparse.ArgumentTypeError(f"{uri!r} is not like tcp://0.0.0.0:{WYOMING_PORT}")
 
 
+def _add_cluster(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    cluster = commands.add_parser("cluster", help="the server on several machines or GPUs, by Ray Serve")
+    actions = cluster.add_subparsers(title="actions", required=True, metavar="ACTION")
+    up = actions.add_parser(
+        "up",
+        help="serve with Ray on this machine, or deploy it on a Ray cluster that runs",
+        description="A replica is one device's whole server. For a cluster that stays, see deploy/ray-serve.yaml.",
+    )
+    up.add_argument("--replicas", type=int, default=1, metavar="N", help="default: %(default)s")
+    up.add_argument("--host", help="address to listen on (default: HOST)")
+    up.add_argument("--port", type=int, help="port to listen on, 0 for a free one (default: PORT)")
+    up.add_argument(
+        "--ingress", choices=("haproxy", "ray"), default="haproxy", help="what listens there (default: %(default)s)"
+    )
+    up.add_argument(
+        "--replica-port",
+        type=int,
+        default=8900,
+        metavar="PORT",
+        help="of the first replica itself, the others' follow (default: %(default)s)",
+    )
+    up.add_argument("--g2p-apart", action="store_true", help="one G2P service for all replicas")
+    up.add_argument(
+        "--cpus", type=float, metavar="N", help="of each replica (default: an equal part of this machine's)"
+    )
+    up.add_argument("--address", help="of a Ray cluster that runs, such as auto or ray://HOST:10001; returns when done")
+    up.set_defaults(run=_command("cluster"), action="up")
+    down = actions.add_parser("down", help="remove it from a Ray cluster")
+    down.add_argument("--address", default="auto", help="of the cluster (default: %(default)s)")
+    down.set_defaults(run=_command("cluster"), action="down")
+
+
 def _command(name: str) -> Callable[[Settings, argparse.Namespace], int]:
     """What `kokoro_server.commands.<name>` runs. It is imported when it is called: some take seconds to import."""
     return lambda settings, options: import_module(f"kokoro_server.commands.{name}").run(settings, options)
 
 
 def _serve(settings: Settings, options: argparse.Namespace) -> int:
+    from kokoro_server.jobs.service import with_default_folder
     from kokoro_server.processes.run import run
 
     given = {name: getattr(options, name) for name in ("host", "port") if getattr(options, name) is not None}
-    settings = settings.model_copy(update=given)
-    run(settings)
+    run(with_default_folder(settings.model_copy(update=given)))
     return 0
 
 
 def _wyoming(settings: Settings, options: argparse.Namespace) -> int:
+    from kokoro_server.jobs.service import with_default_folder
     from kokoro_server.processes.run import run
 
     host, port = options.uri or (settings.wyoming_host, settings.wyoming_port or WYOMING_PORT)
     announced = options.zeroconf or settings.wyoming_zeroconf
-    run(settings.model_copy(update={"wyoming_host": host, "wyoming_port": port, "wyoming_zeroconf": announced}))
+    given = {"wyoming_host": host, "wyoming_port": port, "wyoming_zeroconf": announced}
+    run(with_default_folder(settings.model_copy(update=given)))
     return 0
 
 
@@ -215,7 +206,7 @@ def _g2p(settings: Settings, options: argparse.Namespace) -> int:
 
     host = settings.g2p_host if options.host is None else options.host
     port = settings.g2p_port if options.port is None else options.port
-    service.run(host, port, settings.log_level, settings.g2p_workers)
+    service.run(host, port, settings.log_level, settings.g2p_workers, traces=settings.tracing)
     return 0
 
 

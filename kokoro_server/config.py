@@ -9,10 +9,8 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, Self, TypeVar
 from urllib.parse import urlsplit
 
-from dotenv import dotenv_values
 from platformdirs import user_cache_path
 from pydantic import AliasChoices, Field, ValidationError, model_validator
-from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from kokoro_server.errors import ConfigError
@@ -32,6 +30,7 @@ from kokoro_server.setting_kinds import (
     integer,
     number,
 )
+from kokoro_server.setting_sources import Variables, names_of, read
 
 log = logging.getLogger(__name__)
 
@@ -74,6 +73,11 @@ class Settings(BaseSettings):
     one. On Linux and macOS only."""
     log_level: Annotated[str, choice("debug", "info", "warning", "error")] = setting("LOG_LEVEL", "info")
     """debug, info, warning or error."""
+    tracing: Annotated[Literal["auto", "on", "off"], choice("auto", "on", "off")] = setting("TRACING", "auto")
+    """Whether requests are traced, for OpenTelemetry. auto: where OTEL_EXPORTER_OTLP_ENDPOINT is set, as
+    http://localhost:4318, which is also what on sends to without it. OpenTelemetry's other variables hold, too:
+    OTEL_SERVICE_NAME, OTEL_RESOURCE_ATTRIBUTES, OTEL_TRACES_SAMPLER, OTEL_EXPORTER_OTLP_HEADERS. Needs packages: pip
+    install 'kokoro-server[tracing]'."""
 
     api_keys: Keys = setting("API_KEYS", ())
     """Who may use the server: names and keys, such as alice=KEY1,bob=KEY2. A key has 8 characters or more. It is sent
@@ -171,7 +175,7 @@ class Settings(BaseSettings):
     """Seconds in which a client must send the headers of a request, and that its body may fall behind 1000 bytes a
     second; a slower one is answered with 408."""
     max_batch_clips: Annotated[int, integer(1, 10_000)] = setting("MAX_BATCH_SIZE", 50)
-    """Clips in one POST /tts/batch; more is answered with 400."""
+    """Clips in one POST /tts/batch or /tts/bulk; more is answered with 400."""
     first_chunk_tokens: Annotated[int, integer(1, 510)] | None = setting("FIRST_CHUNK_MAX_TOKENS", None)
     """The first piece of a stream is short, so that it starts early: it ends at the first sentence end, or before,
     at a clause mark, when the sentence has more phonemes than this. Empty: 50; but on a CPU what is streamed begins
@@ -188,6 +192,17 @@ class Settings(BaseSettings):
     voices_path: FilePath | None = setting("VOICES_PATH", None)
     """Voices of your own: a folder with voice packs (.pt, .bin) and a file voices.json of named blends, or such a .json
     file alone; see README. Read again when it changes. POST /voices and DELETE /voices/{name} write to the file."""
+    jobs_path: FilePath | None = setting("JOBS_PATH", None)
+    """A folder for books and lists that are made for POST /jobs: their files, and jobs.sqlite. Empty: the platform's
+    folder for data, such as ~/.local/share/kokoro-server/jobs. none: no jobs."""
+    max_jobs: Annotated[int, integer(1, 1_000_000)] = setting("MAX_JOBS", 20)
+    """Jobs that are kept for each key or client address, finished ones included; more are answered with 429."""
+    jobs_at_once: Annotated[int, integer(1, 1_000)] = setting("JOBS_AT_ONCE", 2)
+    """Jobs that are made at the same time, those of different clients first; the others wait."""
+    job_keep_hours: Annotated[float, number(0, 1_000_000)] = setting("JOB_KEEP_HOURS", 168.0)
+    """Hours after its end that a job is kept, with its files. 0: until it is deleted."""
+    max_upload_size: Annotated[int, integer(1_000, 10_000_000_000)] = setting("MAX_UPLOAD_SIZE", 200_000_000)
+    """Bytes that the upload of a job may have; more is answered with 413."""
     min_tokens_per_chunk: Annotated[int, integer(1, 510)] = setting("MIN_TOKENS_PER_CHUNK", 100)
     """Long text is spoken in pieces of at least this many phonemes, where sentences allow."""
     max_tokens_per_chunk: Annotated[int, integer(10, 510)] = setting("MAX_TOKENS_PER_CHUNK", 400)
@@ -254,13 +269,13 @@ class Settings(BaseSettings):
         """Read the environment over `.env` over the defaults. An empty value means the default."""
         environ = os.environ if environ is None else environ
         # A variable of the environment replaces that of the file also when it is empty.
-        in_file = {name: text for name, text in _read(dotenv).items() if name not in environ}
+        in_file = {name: text for name, text in read(dotenv).items() if name not in environ}
         sources = Variables(cls, environ), Variables(cls, in_file)
         try:
             settings = cls(**(sources[1]() | sources[0]()))
         except ValidationError as error:
             first = error.errors()[0]
-            field = next(field for field in cls.model_fields.values() if _names(field)[0] == first["loc"][0])
+            field = next(field for field in cls.model_fields.values() if names_of(field)[0] == first["loc"][0])
             found = (source.get_field_value(field, "") for source in sources)
             name = next(name for text, name, _ in found if text)  # the spelling that the user has written
             raise ConfigError(f"{name}={first['input']!r}: must be {first['ctx']['error']}") from None
@@ -279,7 +294,7 @@ class Settings(BaseSettings):
         shown: dict[str, Any] = {}
         for key, field in type(self).model_fields.items():
             value = getattr(self, key)
-            shown[_names(field)[0]] = value.name if isinstance(value, Path) else value
+            shown[names_of(field)[0]] = value.name if isinstance(value, Path) else value
         shown["API_KEYS"] = [key.name for key in self.api_keys]
         del shown["KOKORO_API_KEY"]
         if self.g2p_url:
@@ -287,26 +302,11 @@ class Settings(BaseSettings):
         return shown
 
 
-class Variables(PydanticBaseSettingsSource):
-    """The variables of the environment or of `.env`, as a source of settings. A blank one counts as not set.
-
-    The sources that pydantic-settings brings would keep the blanks around a value, would read variables that are named
-    like the fields (`port`), and would replace `${...}` in `.env`.
-    """
-
-    def __init__(self, settings_cls: type[BaseSettings], texts: Mapping[str, str]) -> None:
-        super().__init__(settings_cls)
-        self._texts = {name: text.strip() for name, text in texts.items() if text.strip()}
-
-    def get_field_value(self, field: FieldInfo, _field_name: str) -> tuple[str | None, str, bool]:
-        """The field's text, the variable that holds it, and False: it is no JSON."""
-        name = next((name for name in _names(field) if name in self._texts), "")
-        return self._texts.get(name), name, False
-
-    def __call__(self) -> dict[str, Any]:
-        fields = self.settings_cls.model_fields.items()
-        found = {_names(field)[0]: self.get_field_value(field, key)[0] for key, field in fields}
-        return {name: text for name, text in found.items() if text is not None}
+def export_otel(dotenv: Path = Path(".env")) -> None:
+    """Put OpenTelemetry's variables of `.env` into the environment, where its packages read them."""
+    for name, text in read(dotenv).items():
+        if name.startswith("OTEL_"):
+            os.environ.setdefault(name, text)
 
 
 def without_credentials(url: str) -> str:
@@ -316,19 +316,4 @@ def without_credentials(url: str) -> str:
 
 def variables() -> list[str]:
     """The name of every variable that is read, older spellings included."""
-    return [name for field in Settings.model_fields.values() for name in _names(field)]
-
-
-def _names(field: FieldInfo) -> list[str]:
-    """The variables that a field is read from: its name, then its older spellings."""
-    alias: Any = field.validation_alias
-    return list(alias.choices)
-
-
-def _read(dotenv: Path | None) -> dict[str, str]:
-    if dotenv is None or not dotenv.is_file():
-        return {}
-    try:
-        return {name: value or "" for name, value in dotenv_values(dotenv, interpolate=False).items()}
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{dotenv}: cannot be read ({error})") from error
+    return [name for field in Settings.model_fields.values() for name in names_of(field)]

@@ -10,17 +10,20 @@ KokoroError                   500  internal_error
 │   ├── InvalidSSML           400  invalid_ssml
 │   └── InvalidInput          422  invalid_input
 │       ├── NothingToSay      422  nothing_to_say
-│       └── Unspeakable       422  unspeakable
+│       ├── Unspeakable       422  unspeakable
+│       └── UnreadableDocument 422 unreadable_document (of which a book would be made)
 ├── Unauthorized              401  invalid_api_key     (WWW-Authenticate)
 ├── Forbidden                 403  forbidden
 │   ├── HostNotAllowed        403  host_not_allowed
 │   └── OriginNotAllowed      403  origin_not_allowed
 ├── NoSuchVoice               404  unknown_voice       (to be removed)
+├── NoSuchJob                 404  unknown_job
 ├── Conflict                  409  conflict
 ├── TextTooLong               413  text_too_long
 ├── TooBusy                   429  too_busy            (Retry-After)
 │   ├── RateLimited           429  rate_limited
-│   └── TooManyAtOnce         429  too_many_at_once
+│   ├── TooManyAtOnce         429  too_many_at_once
+│   └── TooManyJobs           429  too_many_jobs
 ├── EngineError               500  engine_error
 │   └── BadAudio              500  bad_audio
 ├── G2PFailed                 502  g2p_failed
@@ -31,6 +34,7 @@ KokoroError                   500  internal_error
 ├── SetupError                     setup_error         stops the start, never an HTTP response
 │   ├── ConfigError                config_error
 │   └── AssetError                 asset_error
+├── books.work_folder.CannotWrite   cannot_write        ends a book; what is spoken is kept
 └── commands.CommandFailed         command_failed      ends a command, never an HTTP response
 """
 
@@ -94,6 +98,10 @@ class Unspeakable(InvalidInput):
     code = "unspeakable"
 
 
+class UnreadableDocument(InvalidInput):
+    code = "unreadable_document"
+
+
 class Unauthorized(KokoroError):
     status = 401
     code = "invalid_api_key"
@@ -117,6 +125,11 @@ class NoSuchVoice(KokoroError):
     code = "unknown_voice"
 
 
+class NoSuchJob(KokoroError):
+    status = 404
+    code = "unknown_job"
+
+
 class Conflict(KokoroError):
     status = 409
     code = "conflict"
@@ -138,6 +151,10 @@ class RateLimited(TooBusy):
 
 class TooManyAtOnce(TooBusy):
     code = "too_many_at_once"
+
+
+class TooManyJobs(TooBusy):
+    code = "too_many_jobs"
 
 
 class EngineError(KokoroError):
@@ -188,3 +205,11 @@ def for_client(error: BaseException) -> KokoroError:
     if isinstance(error, KokoroError) and not isinstance(error, SetupError):
         return error
     return KokoroError("something went wrong on the server; its log has the details")
+
+
+def first_of(group: BaseExceptionGroup[BaseException]) -> BaseException:
+    """What went wrong first, without the groups around it."""
+    error: BaseException = group
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error

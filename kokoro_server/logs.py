@@ -7,7 +7,9 @@ import sys
 import time
 from contextvars import ContextVar
 
-FORMAT = "%(asctime)s %(levelname)-7s %(request)s %(name)s %(message)s"
+from kokoro_server import tracing
+
+FORMAT = "%(asctime)s %(levelname)-7s %(request)s%(trace)s %(name)s %(message)s"
 # Libraries that log every request or every download at INFO.
 NOISY_LOGGERS = ("httpx", "httpcore", "huggingface_hub", "filelock", "urllib3", "uvicorn.error")
 
@@ -15,8 +17,12 @@ request_id: ContextVar[str] = ContextVar("request_id", default="-")
 
 
 class RequestIdFilter(logging.Filter):
+    """Tells which request a record is of, and in which trace, if it is traced."""
+
     def filter(self, record: logging.LogRecord) -> bool:
+        span = tracing.current()
         record.request = request_id.get()
+        record.trace = f" trace_id={span.trace_id}" if span is not None else ""
         return True
 
 
@@ -40,6 +46,14 @@ def configure(level: str, process: str | None = None) -> None:
     logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False
     for name in NOISY_LOGGERS:
         logging.getLogger(name).setLevel(logging.WARNING)
+
+
+def configure_child(level: str) -> None:
+    """For a process whose parent writes its lines into a log of its own."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(logging.Formatter("%(levelname)s%(trace)s %(message)s"))
+    handler.addFilter(RequestIdFilter())
+    logging.basicConfig(level=level.upper(), handlers=[handler])
 
 
 class LogCadence:

@@ -124,6 +124,7 @@ class Metrics:
         )
         self.degraded = self._gauge("tts_degraded", "1 while it works worse than it should; see /health", "reason")
         self.streams_open = self._gauge("tts_streams_open", "Streams and WebSockets that are open now")
+        self.jobs = self._gauge("tts_jobs", "Jobs that are kept, by their state", "state")
         self.stalled = self._counter("tts_connections_stalled_total", "Connections broken off as nobody read them")
         self.audio_seconds = self._counter("tts_audio_seconds_total", "Seconds of audio made")
         self._devices = DeviceCollector()

@@ -12,6 +12,7 @@ from functools import cached_property, partial
 import numpy as np
 from numpy.typing import NDArray
 
+from kokoro_server import tracing
 from kokoro_server.audio.captions import Timing
 from kokoro_server.audio.join import Joiner
 from kokoro_server.audio.limiter import scale
@@ -66,9 +67,9 @@ class Segment:
         """The audio in 16-bit samples, if the engine made them."""
         return self.sound.pcm16
 
-    def detached(self) -> Segment:
+    def detached(self, wanted: bool = True) -> Segment:
         """A copy with its own memory. The engine's buffer is a whole batch's, which a slow client must not hold."""
-        if self.audio.base is None:
+        if not wanted or self.audio.base is None:
             return self
         sound = self.sound.copy()
         return replace(self, sound=sound, outcome=self.outcome and _with_audio(self.outcome, sound.audio))
@@ -152,14 +153,16 @@ class Synthesizer:
         """
         first_voice = await self.voice(speech)  # one that there is not is told even when the queue is full
         job = job or self._queue.job()
-        async with self._queue.admission(job):
-            on_script(parts := await self.script(speech))
-            held = {first_voice.name: first_voice}
-            for name in {run.manner.voice for run in script.runs(parts)} - held.keys():
-                held[name] = await self._voices.hold(name)
-            items = self._items(speech, parts, cutting)
-            with _field_named(speech):
-                first = await anext(items)
+        said: tracing.Attributes = {"kokoro.voice": first_voice.name, "kokoro.characters": len(speech.written)}
+        with tracing.step("text", said):
+            async with self._queue.admission(job):
+                on_script(parts := await self.script(speech))
+                held = {first_voice.name: first_voice}
+                for name in {run.manner.voice for run in script.runs(parts)} - held.keys():
+                    held[name] = await self._voices.hold(name)
+                items = self._items(speech, parts, cutting)
+                with _field_named(speech):
+                    first = await anext(items)
         spoken, voices = deque[Item](), list[str]()
         utterance = _Utterance(next(script.runs(parts), None))
         rows = _rows(first, items, spoken, utterance, speech.seed, held, voices)
@@ -167,7 +170,7 @@ class Synthesizer:
             row = await anext(rows)
             await rows.aclose()
             # In one expression: a variable would keep the batch's audio alive while the reader is at this segment.
-            yield _release(utterance.add(spoken, await self._queue.submit_only(row, voices[0], job)), detached=detached)
+            yield utterance.add(spoken, await self._queue.submit_only(row, voices[0], job)).detached(detached)
             return
         async with aclosing(self._queue.submit_job(rows, voice=voices.__getitem__, job=job)) as outcomes:
             async for outcome in outcomes:
@@ -334,10 +337,6 @@ def _field_named(speech: Speech) -> Iterator[None]:
         if error.field == "text":
             error.field = speech.subject
         raise
-
-
-def _release(segment: Segment, *, detached: bool) -> Segment:
-    return segment.detached() if detached else segment
 
 
 async def _joined(parts: list[Sound]) -> Sound:

@@ -10,7 +10,18 @@ from tests.cpu_requirements import ROOT, needed
 FOLDER = ROOT / "deploy" / "docker"
 GPL = {"av"}  # its wheels link x264 and x265
 # What the speech server alone uses of the requirements that every installation has.
-NOT_FOR_G2P = {"av", "huggingface-hub", "onnx", "safetensors", "soundfile", "soxr", "websockets", "wyoming"}
+NOT_FOR_G2P = {
+    "av",
+    "huggingface-hub",
+    "onnx",
+    "pypdf",
+    "python-multipart",
+    "safetensors",
+    "soundfile",
+    "soxr",
+    "websockets",
+    "wyoming",
+}
 HEAD = """\
 # {what}, pinned by constraints.txt and installed with --no-deps.
 # Made by `python -m tests.image_requirements`, and checked by tests/deploy/test_images.py.
@@ -19,9 +30,9 @@ HEAD = """\
 
 def lists() -> dict[str, list[str]]:
     """The packages by the name of their file."""
-    server = needed((), without=GPL)
-    cpu = needed(("cpu",), without=GPL)
-    g2p = needed(("g2p", "ja", "zh"), without=NOT_FOR_G2P)
+    server = needed(("tracing",), without=GPL)
+    cpu = needed(("cpu", "tracing"), without=GPL)
+    g2p = needed(("g2p", "ja", "zh", "tracing"), without=NOT_FOR_G2P)
     return {
         "server.txt": _lines(server),
         "cpu.txt": _lines({name: condition for name, condition in cpu.items() if name not in server}),

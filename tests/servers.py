@@ -20,11 +20,14 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 PYTHON = os.environ.get("SERVER_PYTHON", sys.executable)  # which runs the servers
-READY = re.compile(r"is ready at (http://\S+)")
+READY = re.compile(r"Server is ready at (http://\S+)")
 WYOMING = re.compile(r"Wyoming, for Home Assistant, is at (tcp://\S+)")
 CHILD = re.compile(r"g2p child .*pid=(\d+)")
 START_TIMEOUT = 300  # seconds; a loaded machine with two cores can be slow
 REAL = ("-m", "kokoro_server", "serve")
+CLUSTER = ("-m", "kokoro_server", "cluster", "up", "--replicas", "2", "--cpus", "1")
+if os.environ.get("TEST_CLUSTER"):  # the tests of the endpoints, through Ray Serve
+    REAL = CLUSTER
 TINY = ("-m", "tests.services.tiny")
 FAULTY = ("-m", "tests.services.faulty")
 SOAK = ("-m", "tests.services.soak")
@@ -70,10 +73,9 @@ def spawn(arguments: tuple[str, ...], log: Path, **environ: str) -> subprocess.P
         clean["KOKORO_CACHE_DIR"] = cache
     if asked := os.environ.get("TEST_BACKEND"):
         clean["KOKORO_BACKEND"] = asked
+    given = {"PORT": "0", "JOBS_PATH": str(log.parent / "jobs")} | environ
     with log.open("wb") as stream:
-        return subprocess.Popen(
-            [PYTHON, *arguments], cwd=ROOT, stderr=stream, stdout=stream, env=clean | {"PORT": "0"} | environ
-        )
+        return subprocess.Popen([PYTHON, *arguments], cwd=ROOT, stderr=stream, stdout=stream, env=clean | given)
 
 
 @contextlib.contextmanager

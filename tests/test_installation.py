@@ -30,7 +30,7 @@ TORCH_ONLY = (
     "engine/cpu/traced_ops",
 )
 NOT_ON_A_CPU = {"torch", "kokoro", "triton"}
-ON_REQUEST = {"zeroconf", "zeroconf.asyncio"}  # of an extra of its own
+ON_REQUEST = ("faster_whisper", "opentelemetry", "pyarrow", "ray", "zeroconf")  # of extras of their own
 OF_LANGUAGES = {"misaki.cutlet", "misaki.zh", *(name for names in extras.MODULES.values() for name in names)}
 READS = """
 from kokoro_server.g2p import languages, phonemizers
@@ -63,7 +63,7 @@ def imported_names() -> set[str]:
             elif isinstance(node, ast.ImportFrom) and node.module:
                 found.add(node.module)
     others = {*sys.stdlib_module_names, *NOT_ON_A_CPU, "kokoro_server"}
-    return {name for name in found - OF_LANGUAGES - ON_REQUEST if name.partition(".")[0] not in others}
+    return {name for name in found - OF_LANGUAGES if name.partition(".")[0] not in (*others, *ON_REQUEST)}
 
 
 def run(code: str, folder: Path) -> None:

@@ -22,8 +22,9 @@ WAV_HEADER = 44  # bytes
 LENGTH_TOLERANCE = 0.5  # of the length by the number of characters; voices differ in their pace
 PAUSE, PER_CHARACTER = 0.6, 0.06  # seconds of a sentence's speech: at its ends, and for each character
 READ = 1 << 18
+APART = 1.0  # seconds within which listeners begin
 
-Mode = Literal["closed", "poisson"]
+Mode = Literal["closed", "listeners", "poisson"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,8 +82,12 @@ class Fault(Exception):
     """An answer that must not count."""
 
 
+class Stale(Exception):
+    """The server had closed the connection, as it does with one that was idle for a while."""
+
+
 class Connection:
-    """One at a time; opened when first needed, and again after a fault."""
+    """One at a time; opened when first needed, and again after a fault or when it has become stale."""
 
     def __init__(self, url: str) -> None:
         parts = urlsplit(url)
@@ -91,7 +96,11 @@ class Connection:
 
     async def ask(self, path: str, question: Question, asked: float) -> Answer:
         try:
-            return await self._ask(path, question, asked)
+            try:
+                return await self._ask(path, question, asked)
+            except Stale:
+                self.close()
+                return await self._ask(path, question, asked)
         except (Fault, OSError, ValueError, asyncio.IncompleteReadError) as error:
             self.close()
             now = time.monotonic()
@@ -103,13 +112,19 @@ class Connection:
             self._streams = None
 
     async def _ask(self, path: str, question: Question, asked: float) -> Answer:
+        used = self._streams is not None
         if self._streams is None:
             self._streams = await asyncio.open_connection(self._host, self._port, limit=2 * READ)
         reader, writer = self._streams
         body = json.dumps(question.body).encode()
         head = f"POST {path} HTTP/1.1\r\nHost: {self._host}\r\nContent-Type: application/json\r\n"
         writer.write(head.encode() + f"Content-Length: {len(body)}\r\n\r\n".encode() + body)
-        status, headers = _head(await reader.readuntil(b"\r\n\r\n"))
+        try:
+            status, headers = _head(await reader.readuntil(b"\r\n\r\n"))
+        except (asyncio.IncompleteReadError, ConnectionError) as error:
+            if used and not getattr(error, "partial", b""):
+                raise Stale from error
+            raise
         counted = Counted()
         if headers.get("transfer-encoding") == "chunked":
             while size := int(await reader.readline(), 16):
@@ -176,18 +191,23 @@ async def _run(load: Load) -> list[Answer]:
     answers: list[Answer] = []
     questions = load.questions()
     await asyncio.sleep(load.begin - time.monotonic())
-    if load.mode == "closed":
-        await asyncio.gather(*(_closed(load, questions, answers) for _ in range(load.clients)))
+    if load.mode != "poisson":
+        await asyncio.gather(*(_closed(load, questions, answers, number) for number in range(load.clients)))
     else:
         await _poisson(load, questions, answers)
     return answers
 
 
-async def _closed(load: Load, questions: Iterator[Question], answers: list[Answer]) -> None:
-    """One client: the next question as soon as the last is answered."""
+async def _closed(load: Load, questions: Iterator[Question], answers: list[Answer], number: int) -> None:
+    """One client: the next question as soon as the last is answered; a listener's, when the answer has been played."""
     connection = Connection(load.url)
+    listens = load.mode == "listeners"
+    await asyncio.sleep(listens * APART * number / load.clients)
     while (now := time.monotonic()) < load.end:
-        answers.append(await connection.ask(load.path, next(questions), now))
+        answer = await connection.ask(load.path, next(questions), now)
+        answers.append(answer)
+        if listens:
+            await asyncio.sleep(min(answer.first + answer.seconds, load.end) - time.monotonic())
     connection.close()
 
 

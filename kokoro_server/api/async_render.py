@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TypeVar
 
+from kokoro_server import tracing
 from kokoro_server.audio.render import Renderer, Rendering, render, render_fast
 from kokoro_server.engine.protocol import Audio, Pcm16
 from kokoro_server.errors import TooBusy
@@ -32,6 +33,10 @@ class Renderers:
 
     async def render(self, audio: Audio, rendering: Rendering, pcm16: Pcm16 | None = None) -> list[bytes]:
         """A whole file, in parts."""
+        with tracing.step("encode"):
+            return await self._render(audio, rendering, pcm16)
+
+    async def _render(self, audio: Audio, rendering: Rendering, pcm16: Pcm16 | None) -> list[bytes]:
         content = render_fast(audio, rendering, pcm16=pcm16)
         if content is not None:
             return [content]
@@ -93,10 +98,11 @@ class AsyncRenderer:
 
     async def write(self, audio: Audio, *, pcm16: Pcm16 | None = None, last: bool = False) -> bytes:
         """The bytes that are ready; with the `last` samples, all remaining bytes."""
-        data = self._renderer.write_fast(audio, pcm16=pcm16, last=last)
-        if data is not None:
-            return data
-        return await asyncio.get_running_loop().run_in_executor(self._threads, self._write, audio, last)
+        with tracing.step("encode"):
+            data = self._renderer.write_fast(audio, pcm16=pcm16, last=last)
+            if data is not None:
+                return data
+            return await asyncio.get_running_loop().run_in_executor(self._threads, self._write, audio, last)
 
     async def finish(self) -> bytes:
         """All remaining bytes, where it was not known which samples are the last."""

@@ -60,11 +60,7 @@ async def batch(body: BatchRequest, request: Request, timeout: RequestTimeout = 
     A clip that fails costs only itself: `error_002.txt` stands in its place and says why. One with
     `optimize_for_latency` does not wait for the others; the answer comes when all are done.
     """
-    limit = get_parts(request).settings.max_batch_clips
-    if len(body.requests) > limit:
-        raise BadRequest(
-            f"requests has {len(body.requests)} clips; at most {limit} are allowed (MAX_BATCH_SIZE)", field="requests"
-        )
+    check_count(request, body)
     archive, failed = await cancel_on_disconnect(request.receive, _archive(request, body.requests, timeout))
     headers = {
         "Content-Disposition": "attachment; filename=tts_batch.zip",
@@ -74,6 +70,15 @@ async def batch(body: BatchRequest, request: Request, timeout: RequestTimeout = 
         "X-Batching-Enabled": batching_enabled(request),
     }
     return StreamingResponse(_chunks(archive), media_type="application/zip", headers=headers)
+
+
+def check_count(request: Request, body: BatchRequest) -> None:
+    """Raises BadRequest for more clips than are allowed."""
+    limit = get_parts(request).settings.max_batch_clips
+    if len(body.requests) > limit:
+        raise BadRequest(
+            f"requests has {len(body.requests)} clips; at most {limit} are allowed (MAX_BATCH_SIZE)", field="requests"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +140,7 @@ def _write_manifest(file: zipfile.ZipFile, manifest: list[dict[str, Any]]) -> No
 
 async def _clip(request: Request, number: int, body: Any, jobs: _Jobs) -> ZipEntry:
     try:
-        parsed = _parse(body)
+        parsed = parse(body)
         rendering = parsed.rendering(parsed.format)
         early = parsed.optimize_for_latency
         cutting: Cutting = "short_start" if early else "clip"
@@ -150,11 +155,13 @@ async def _clip(request: Request, number: int, body: Any, jobs: _Jobs) -> ZipEnt
     return ZipEntry(name, content, _manifest(number, name, body, facts))
 
 
-def _parse(body: Any) -> TTSRequest:
+def parse(body: Any) -> TTSRequest:
+    """One of the clips. Raises InvalidInput for one that is wrong."""
     try:
         return TTSRequest.model_validate(body)
     except ValidationError as error:
-        raise InvalidInput(validation_message(error.errors())[0]) from error
+        message, field = validation_message(error.errors())
+        raise InvalidInput(message, field=field) from error
 
 
 def _error_entry(number: int, body: Any, error: KokoroError) -> ZipEntry:

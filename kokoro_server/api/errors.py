@@ -23,7 +23,13 @@ from kokoro_server.errors import InvalidInput, KokoroError, Unauthorized, for_cl
 log = logging.getLogger(__name__)
 
 MAX_COMPLAINTS = 5  # about one request
-_CODES = {404: "not_found", 405: "method_not_allowed", 408: "request_timeout", 413: "body_too_large"}  # of HTTP's own
+_CODES = {  # of HTTP's own errors
+    400: "bad_request",
+    404: "not_found",
+    405: "method_not_allowed",
+    408: "request_timeout",
+    413: "body_too_large",
+}
 _BRIEF = reprlib.Repr()
 _BRIEF.maxother = _BRIEF.maxlong = 60
 
@@ -70,7 +76,7 @@ def validation_message(errors: Sequence[Mapping[str, Any]]) -> tuple[str, str | 
 def _describe(item: Mapping[str, Any]) -> tuple[str, str]:
     if item["type"] == "json_invalid":
         return "", f"the body is not valid JSON: {item['ctx']['error']} at character {item['loc'][-1]}"
-    field = ".".join(str(part) for part in item["loc"] if part not in ("body", "query"))
+    field = ".".join(str(part) for part in item["loc"] if part not in ("body", "path", "query"))
     text = item["msg"]
     if item["type"] == TEXT_OR_PHONEMES:
         return "text", text

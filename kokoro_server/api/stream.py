@@ -12,6 +12,7 @@ from fastapi import APIRouter, Request, Response
 from fastapi.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
+from kokoro_server import tracing
 from kokoro_server.api.async_render import AsyncRenderer, Renderers
 from kokoro_server.api.connections.idle_limit import Stalled
 from kokoro_server.api.connections.places import StreamPlaces, StreamStats, take_place
@@ -61,7 +62,10 @@ async def stream(body: TTSRequest, request: Request, timeout: RequestTimeout = N
         "X-Batching-Enabled": batching_enabled(request),
         **skipped_header(first.skipped),
     }
-    content = render_fast(first.audio, rendering, pcm16=first.pcm16, streamed=True) if first.last else None
+    content: bytes | None = None
+    if first.last:
+        with tracing.step("encode"):
+            content = render_fast(first.audio, rendering, pcm16=first.pcm16, streamed=True)
     if content is not None:
         return _CompleteStreamResponse(content, rendering.output.media_type, headers, request.app.state.streams)
     renderer = await open_renderer(request, rendering)

@@ -17,6 +17,7 @@ from kokoro_server.audio.encode import ENCODINGS
 from kokoro_server.audio.render import Rendering
 from kokoro_server.batching.entry import Priority
 from kokoro_server.batching.speech_queue import Job
+from kokoro_server.errors import InvalidInput
 from kokoro_server.parts import Parts
 from kokoro_server.synthesis import Clip
 from kokoro_server.text.pieces import Cutting
@@ -39,6 +40,8 @@ ERRORS: dict[int | str, dict[str, Any]] = {
 AUDIO: dict[str, Any] = {
     encoding.media_type: {"schema": {"type": "string", "format": "binary"}} for encoding in ENCODINGS.values()
 }
+
+PRIORITIES = {"normal": Priority.NORMAL, "bulk": Priority.BULK}  # by the header X-Priority
 
 RequestTimeout = Annotated[
     float | None,
@@ -64,7 +67,7 @@ def new_job(request: Request, timeout: float | None, priority: Priority = Priori
 
 @router.post("/tts", response_class=Response, responses={200: {"description": "The clip", "content": AUDIO}, **ERRORS})
 async def tts(body: TTSRequest, request: Request, timeout: RequestTimeout = None) -> Response:
-    """Speak a text and answer with the whole clip."""
+    """Speak a text and answer with the whole clip. With the header `X-Priority: bulk` it waits behind all others."""
     rendering = body.rendering(body.format)
     clip = await speak(body, request, timeout)
     content = await render(request, clip, rendering)
@@ -75,10 +78,17 @@ async def tts(body: TTSRequest, request: Request, timeout: RequestTimeout = None
 async def speak(body: SpeechRequest, request: Request, timeout: float | None) -> Clip:
     """The whole clip, unless its client leaves meanwhile."""
     bypass = get_parts(request).clip_bypass if body.optimize_for_latency else 0
-    job = new_job(request, timeout, bypass=bypass, urgent=bypass)
+    job = new_job(request, timeout, _priority(request), bypass=bypass, urgent=bypass)
     cutting: Cutting = "short_start" if body.optimize_for_latency else "clip"
     speaking = get_parts(request).synthesizer.speak(body.speech(), job, cutting=cutting)
     return await cancel_on_disconnect(request.receive, speaking)
+
+
+def _priority(request: Request) -> Priority:
+    asked = request.headers.get("x-priority", "normal").lower()
+    if asked not in PRIORITIES:
+        raise InvalidInput(f"X-Priority must be {' or '.join(PRIORITIES)} (got {asked[:20]!r})", field="X-Priority")
+    return PRIORITIES[asked]
 
 
 async def render(request: Request, clip: Clip, rendering: Rendering) -> list[bytes]:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
+from importlib.resources.abc import Traversable
 from pathlib import PurePath
 
 from fastapi import APIRouter, Request, Response
@@ -29,7 +31,7 @@ CONTENT_SECURITY_POLICY = "; ".join(
         "style-src 'self'",
         "img-src 'self'",
         "connect-src 'self'",
-        "media-src blob:",  # what the documentation's examples make is played where it arrived
+        "media-src blob:",  # chapters, and what the documentation's examples make, are played where they arrived
         "base-uri 'none'",
         "form-action 'none'",
         "frame-ancestors 'none'",
@@ -46,12 +48,16 @@ class WebFile:
 
 @cache
 def web_files() -> dict[str, WebFile]:
-    """Every file of the page by name, read once."""
-    return {
-        file.name: _read(file.name, file.read_bytes())
-        for file in (files("kokoro_server") / "web").iterdir()
-        if PurePath(file.name).suffix in MEDIA_TYPES
-    }
+    """Every file of the page by its path, read once."""
+    return dict(_read_folder(files("kokoro_server") / "web"))
+
+
+def _read_folder(folder: Traversable, prefix: str = "") -> Iterator[tuple[str, WebFile]]:
+    for entry in folder.iterdir():
+        if entry.is_dir():
+            yield from _read_folder(entry, f"{prefix}{entry.name}/")
+        elif PurePath(entry.name).suffix in MEDIA_TYPES:
+            yield prefix + entry.name, _read(entry.name, entry.read_bytes())
 
 
 def _read(name: str, content: bytes) -> WebFile:
@@ -69,7 +75,7 @@ def docs(request: Request) -> Response:
     return _file_response(request, DOCS)
 
 
-@router.api_route("/web/{name}", methods=["GET", "HEAD"])
+@router.api_route("/web/{name:path}", methods=["GET", "HEAD"])
 def web_file(request: Request, name: str) -> Response:
     return _file_response(request, name)
 

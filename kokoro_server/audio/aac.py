@@ -1,4 +1,4 @@
-"""`python -m kokoro_server.audio.aac RATE`: 32-bit float samples on stdin, AAC in ADTS on stdout.
+"""`python -m kokoro_server.audio.aac RATE BIT_RATE`: 32-bit float samples on stdin, AAC in ADTS on stdout.
 
 A program of its own, so that PyAV's GPL libraries are never in the speech server's process.
 """
@@ -12,12 +12,11 @@ import av
 import numpy as np
 
 CHUNK = 4096  # samples
-BIT_RATE = 96_000
 
 
-def encode(sample_rate: int) -> None:
+def encode(sample_rate: int, bit_rate: int) -> None:
     with av.open(sys.stdout.buffer, "w", format="adts") as container:
-        stream = container.add_stream("aac", rate=sample_rate, layout="mono", bit_rate=BIT_RATE)
+        stream = container.add_stream("aac", rate=sample_rate, layout="mono", bit_rate=bit_rate)
         while data := sys.stdin.buffer.read(CHUNK * 4):
             samples = np.frombuffer(data, "<f4").reshape(1, -1)
             frame = av.AudioFrame.from_ndarray(samples, format="fltp", layout="mono")
@@ -29,4 +28,4 @@ def encode(sample_rate: int) -> None:
 
 if __name__ == "__main__":
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the server that started this ends it
-    encode(int(sys.argv[1]))
+    encode(*map(int, sys.argv[1:]))

@@ -18,6 +18,8 @@ from kokoro_server.audio.wav import PACK, SampleFormat, header, pcm32
 from kokoro_server.engine.protocol import Audio
 from kokoro_server.errors import EngineError
 
+AAC_BIT_RATE = 96_000
+
 
 class Encoder(ABC):
     """Takes samples in order and gives the bytes that are ready."""
@@ -121,8 +123,8 @@ class _Sink(io.RawIOBase):
 class AacEncoder(Encoder):
     """AAC in ADTS, by a child process: see `kokoro_server.audio.encode` for why."""
 
-    def __init__(self, sample_rate: int) -> None:
-        command = [sys.executable, "-m", "kokoro_server.audio.aac", str(sample_rate)]
+    def __init__(self, sample_rate: int, bit_rate: int = AAC_BIT_RATE) -> None:
+        command = [sys.executable, "-m", "kokoro_server.audio.aac", str(sample_rate), str(bit_rate)]
         environ = os.environ | {"OPENBLAS_NUM_THREADS": "1"}  # numpy only carries samples there
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environ)
         assert self._process.stdin is not None

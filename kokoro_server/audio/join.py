@@ -54,7 +54,7 @@ class Joiner:
         """`ends` is how the text of this piece ends. The `last` piece comes with its end: nothing may follow."""
         if last and self._gap is None:
             return Trimmed(sound, 0)
-        begin, end = _speech_bounds(sound.audio)
+        begin, end = speech_bounds(sound.audio)
         if last:
             end = len(sound)
         if self._gap is None:
@@ -67,7 +67,7 @@ class Joiner:
 
     def pause(self, seconds: float) -> Sound:
         """The release margin of the piece before, faded out, and then exactly the silence asked for."""
-        edge = self._silence.replaced(_faded_out(self._silence.audio[:RELEASE_MARGIN]))
+        edge = self._silence.replaced(faded_out(self._silence.audio[:RELEASE_MARGIN]))
         self._silence, self._gap = Sound.silence(0), ONSET_MARGIN
         silence = Sound.silence(_samples(seconds))
         return Sound.join([edge, silence]) if len(edge) else silence
@@ -78,17 +78,17 @@ class Joiner:
 
     def _joined(self, sound: Sound, begin: int, gap: int) -> Sound:
         """The gap and the speech from `begin` on. The margins of both sides overlap in the gap."""
-        edge = _faded_out(self._silence.audio[: max(gap - ONSET_MARGIN, RELEASE_MARGIN)])
+        edge = faded_out(self._silence.audio[: max(gap - ONSET_MARGIN, RELEASE_MARGIN)])
         first = max(0, begin - ONSET_MARGIN)
         intact = min(max(first + FADE, begin + len(edge) - gap), len(sound))  # from here on it is as the model made it
-        onset = _faded_in(sound.audio[first:intact])
+        onset = faded_in(sound.audio[first:intact])
         seam = np.zeros(gap + intact - begin, np.float32)
         seam[: len(edge)] = edge
         seam[len(seam) - len(onset) :] += onset
         return Sound.join([sound.replaced(seam), sound.between(intact, len(sound))])
 
 
-def _speech_bounds(audio: Audio) -> tuple[int, int]:
+def speech_bounds(audio: Audio) -> tuple[int, int]:
     """Where speech begins and ends. Enough is left at the end to fade out."""
     whole = len(audio) // FRAME * FRAME
     frames = audio[:whole].reshape(-1, FRAME)
@@ -100,12 +100,12 @@ def _speech_bounds(audio: Audio) -> tuple[int, int]:
     return int(loud[0]), min(int(loud[-1]) + FRAME, last)
 
 
-def _faded_in(audio: Audio) -> Audio:
+def faded_in(audio: Audio) -> Audio:
     faded = audio.copy()
     length = min(FADE, len(faded))
     faded[:length] *= FADE_IN[:length]
     return faded
 
 
-def _faded_out(audio: Audio) -> Audio:
-    return _faded_in(audio[::-1])[::-1]
+def faded_out(audio: Audio) -> Audio:
+    return faded_in(audio[::-1])[::-1]

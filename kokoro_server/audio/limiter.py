@@ -90,7 +90,7 @@ class Limiter:
     def _gain(self, louder: Values) -> Values:
         """The gain that keeps each sample under the ceiling, for all but the last look-ahead of samples."""
         excess = np.log(np.maximum(np.abs(louder) / CEILING, 1.0))
-        reduction = self._released(_running_max(excess, self.look_ahead + 1))  # nepers
+        reduction = self._released(running_max(excess, self.look_ahead + 1))  # nepers
         gain = np.concatenate([self._recent, np.exp(-reduction)])
         self._recent = gain[len(reduction) :]
         self._unity = reduction[-1] == 0 and self._recent.min() == 1
@@ -128,7 +128,7 @@ def _peak(audio: Audio) -> float:
     return max(float(audio.max()), -float(audio.min()))
 
 
-def _running_max(values: Values, width: int) -> Values:
+def running_max(values: Values, width: int) -> Values:
     """The greatest of each `width` neighbours, by windows that double until they are wide enough."""
     have = 1
     while have < width:

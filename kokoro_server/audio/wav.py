@@ -93,3 +93,10 @@ def header(sample_rate: int, sample_format: SampleFormat, data_bytes: int | None
         *(b"fmt ", 16, tag, 1, sample_rate, byte_rate, width, 8 * width),
         *(b"data", data),
     )
+
+
+def floats(pcm: bytes) -> Audio:
+    """16-bit samples as the floats that they were made of."""
+    samples: Audio = np.frombuffer(pcm, "<i2").astype(np.float32)
+    samples /= 32767
+    return samples

@@ -9,8 +9,9 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from kokoro_server import tracing
 from kokoro_server.batching.activity import BusyShare, CallActivity, percentiles
 from kokoro_server.batching.clock import Clock
 from kokoro_server.batching.cost import CostModel, LearnedCap, RealTimeFactor
@@ -32,6 +33,9 @@ from kokoro_server.engine.protocol import (
 )
 from kokoro_server.engine.rows import warmup_row
 from kokoro_server.errors import BadAudio
+
+if TYPE_CHECKING:
+    from kokoro_server.tracing.otel import Span
 
 logger = logging.getLogger(__name__)
 
@@ -63,6 +67,7 @@ class RunningBatch:
     cost: float  # predicted
     reason: FireReason
     started: float
+    trace: Span | None = None  # if a row is traced
 
 
 @dataclass(slots=True, eq=False)
@@ -218,7 +223,7 @@ class Device:
         slot = next(slot for slot in self._slots if slot.batch is None)
         slot.batch = batch
         self._busy_share.sample(batch.started, self.busy_seconds())
-        done = slot.live_thread(self.name).call(partial(slot.runner.run, batch.entries))
+        done = slot.live_thread(self.name).call(tracing.within(batch.trace, partial(slot.runner.run, batch.entries)))
         timeout = max(self._options.engine_timeout, self.costs.batch_seconds(batch.cost) / TIMEOUT_SHARE)
         self._watch(done, slot.runner, batch.started + timeout, timeout)
         return done

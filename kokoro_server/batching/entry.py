@@ -5,10 +5,14 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass
 from enum import IntEnum, StrEnum
+from typing import TYPE_CHECKING
 
 from kokoro_server.batching.clock import Timer
 from kokoro_server.engine.protocol import Result, Row
 from kokoro_server.errors import KokoroError
+
+if TYPE_CHECKING:
+    from kokoro_server.tracing.otel import Span
 
 
 class Priority(IntEnum):
@@ -57,6 +61,7 @@ class Entry:
     future: asyncio.Future[Outcome]
     timer: Timer | None = None
     detached: bool = False  # whether its result may be held for long, and so needs memory of its own
+    trace: Span | None = None  # of the row, from its arrival to its end, if its request is traced
     overtaken: int = 0  # batches that took a later entry of its lane and not this one
 
     @property

@@ -44,6 +44,7 @@ class PriorityLanes:
         self._shares: dict[str, Share] = {}  # of those callers alone that have something here
         self.voices: Counter[str] = Counter()
         self.last_activity = float("-inf")  # when an entry last arrived, or a request ceased to be on its way
+        self.last_stream = float("-inf")  # when the first piece of a stream last arrived
         self.expected = 0  # requests admitted whose entries are not yet here
 
     def __len__(self) -> int:
@@ -88,6 +89,8 @@ class PriorityLanes:
         share.entries += 1
         share.frames += entry.frames
         self.last_activity = entry.arrival
+        if entry.priority is Priority.BYPASS:
+            self.last_stream = entry.arrival
 
     def discard(self, entry: Entry) -> bool:
         """Whether the entry was still waiting."""

@@ -20,6 +20,11 @@ BYPASS_BATCH_FACTOR = 1.75
 # entries, with a tolerance that is smaller the more padding costs. Simulated as above, a crowd's 95th percentile is
 # lower by a twentieth, as nobody waits long for a better fit, and the throughput by a hundredth.
 LENGTH_TOLERANCE = 0.5
+# While streams come and go, bulk fills a batch only so far: up to so many times its fixed cost. Without that, a first
+# piece waits for full batches of it. Simulated with an H200's times, 16 streams that ask again at once beside endless
+# bulk have a 95th percentile of 50 ms instead of 98 (34 alone), and the device makes a tenth less.
+BULK_BESIDE_STREAMS = 6.0
+STREAM_MEMORY = 5.0  # seconds after the first piece of a stream in which another one is to be expected
 Grouping = Literal["mixed", "voice"]
 
 
@@ -107,7 +112,8 @@ class Policy:
         Rows join a bypass leader only as far as they at most double the fixed cost, for it is there for its latency.
         Where many bypass entries wait, the batch may be BYPASS_BATCH_FACTOR times the one with the least mean wait. (m
         rows of f frames in batches of n wait on average (m/n + 1)/2 batches of `overhead` + nf, which is least at nf =
-        √(overhead·mf).) Rows that fill up a row bucket go along, as the engine computes the whole bucket anyway.
+        √(overhead·mf).) Rows that fill up a row bucket go along, as the engine computes the whole bucket anyway. Bulk
+        rows join any batch only as far as those who stream can bear.
         """
         leader = waiting.leader()
         max_rows = min(self.max_rows, rows or self.max_rows)
@@ -115,6 +121,9 @@ class Policy:
         if leader.priority is Priority.BYPASS:
             bypass_frames = waiting.lane(Priority.BYPASS).frames
             budget = max(leader.frames + overhead, BYPASS_BATCH_FACTOR * math.sqrt(overhead * bypass_frames))
+        bulk_budget = budget
+        if overhead and waiting.last_activity - waiting.last_stream < STREAM_MEMORY:
+            bulk_budget = min(budget, BULK_BESIDE_STREAMS * overhead)
         limits = self._limits
         chosen, longest, frames, tokens = [leader], leader.frames, leader.frames, leader.tokens
         cost = limits.cost(1, longest, frames)
@@ -122,12 +131,13 @@ class Policy:
         barriers: dict[Priority, int] = {}  # by lane: place of an entry that found no room and may not be overtaken
         for place, entry in self._ranked_candidates(leader, waiting):
             count, grown, total = len(chosen) + 1, max(longest, entry.frames), frames + entry.frames
+            room = bulk_budget if entry.priority is Priority.BULK else budget
             if (
                 count <= max_rows
                 and grown * count <= max_padded
                 and tokens + entry.tokens <= self._max_tokens
                 and place < barriers.get(entry.priority, place + 1)
-                and (limits.weighted_frames(grown * count, total) <= budget or limits.cost(count, grown, total) == cost)
+                and (limits.weighted_frames(grown * count, total) <= room or limits.cost(count, grown, total) == cost)
             ):
                 chosen.append(entry)
                 longest, frames, tokens = grown, total, tokens + entry.tokens

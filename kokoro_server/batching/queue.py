@@ -7,8 +7,9 @@ import itertools
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from kokoro_server.batching import traces
 from kokoro_server.batching.admission import FRAME_SECONDS, Admission
 from kokoro_server.batching.clock import Clock, LoopClock
 from kokoro_server.batching.devices import Devices
@@ -23,6 +24,9 @@ from kokoro_server.batching.supervisor import Supervisor
 from kokoro_server.engine.protocol import Engine, Reloadable, Row
 from kokoro_server.errors import EngineUnavailable, Expired, TooBusy
 from kokoro_server.metrics import Metrics
+
+if TYPE_CHECKING:
+    from kokoro_server.tracing.otel import Span
 
 
 class BatchQueue(SpeechQueue):
@@ -161,6 +165,7 @@ class BatchQueue(SpeechQueue):
                 "worker_running": self.ready,
                 "held": self._worker.held,
                 "on_their_way": self._waiting.expected,
+                "queued_audio_s": round(sum(_seconds(self._waiting.lane(lane)) for lane in Priority), 3),
                 "callers": self._waiting.callers,
                 "running_rows": self._devices.running_rows,
                 "by_priority": {lane.name.lower(): len(self._waiting.lane(lane)) for lane in Priority},
@@ -210,7 +215,15 @@ class BatchQueue(SpeechQueue):
             raise EngineUnavailable("the synthesis engine is not running; see /health", retry_after=5.0)
 
     def enqueue(
-        self, row: Row, voice: str, priority: Priority, deadline: float, owner: str, *, detached: bool = False
+        self,
+        row: Row,
+        voice: str,
+        priority: Priority,
+        deadline: float,
+        owner: str,
+        *,
+        detached: bool = False,
+        trace: Span | None = None,
     ) -> asyncio.Future[Outcome]:
         self._refuse_if_closed()
         future: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
@@ -220,6 +233,8 @@ class BatchQueue(SpeechQueue):
         if deadline <= entry.arrival:
             self._expire(entry)
             return future
+        if trace is not None:
+            entry.trace = traces.row_arrived(entry, trace)
         self._watch_deadline(entry)
         future.add_done_callback(lambda _: self._ended(entry))
         self._waiting.add(entry)
@@ -267,6 +282,8 @@ class BatchQueue(SpeechQueue):
         entry.cancel_timer()
         self._waiting.discard(entry)
         self._stats.cancelled += entry.future.cancelled()
+        if entry.trace is not None:
+            traces.row_ended(entry.future, entry.trace)
 
 
 def _seconds(lane: Lane) -> float:

@@ -8,13 +8,17 @@ from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Callable
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from kokoro_server import tracing
 from kokoro_server.batching.entry import Outcome, Priority
 from kokoro_server.batching.jobs import Rows, in_order
 from kokoro_server.batching.policy import BatchingOptions
 from kokoro_server.caller import caller
 from kokoro_server.engine.protocol import Row
+
+if TYPE_CHECKING:
+    from kokoro_server.tracing.otel import Span
 
 JOB_BATCHES = 2  # batches' worth of its pieces that a job keeps in the queue
 
@@ -29,6 +33,7 @@ class Job:
     first_deadline: float  # of the first piece alone: the clock of a later one starts when it is enqueued
     permits: asyncio.Semaphore  # one for each piece in the queue, or made and not yet taken
     caller: str  # whose turns its pieces take
+    trace: Span | None = None  # the step that its pieces are part of
     admitted: bool = False  # whether one of its texts has been
     begun: bool = False  # whether the first piece has been enqueued
 
@@ -93,9 +98,20 @@ class SpeechQueue(ABC):
 
     @abstractmethod
     def enqueue(
-        self, row: Row, voice: str, priority: Priority, deadline: float, owner: str, *, detached: bool = False
+        self,
+        row: Row,
+        voice: str,
+        priority: Priority,
+        deadline: float,
+        owner: str,
+        *,
+        detached: bool = False,
+        trace: Span | None = None,
     ) -> asyncio.Future[Outcome]:
-        """Take a row of the caller `owner`. `detached`: its result may be held for long."""
+        """Take a row of the caller `owner`. `detached`: its result may be held for long.
+
+        `trace` is what it is part of, if that is traced.
+        """
 
     async def submit(
         self, row: Row, *, voice: str, priority: Priority = Priority.NORMAL, deadline: float | None = None
@@ -103,7 +119,7 @@ class SpeechQueue(ABC):
         """Wait for the row's audio. `voice` is its canonical spec, by which entries are grouped."""
         allowed = self._default_deadline(priority)
         until = allowed if deadline is None else min(allowed, deadline)
-        return await self.enqueue(row, voice, priority, until, caller.get())
+        return await self.enqueue(row, voice, priority, until, caller.get(), trace=tracing.current())
 
     def job(
         self,
@@ -128,6 +144,7 @@ class SpeechQueue(ABC):
             first_deadline=min(latest, self._default_deadline(priority)),
             permits=asyncio.Semaphore(ahead or JOB_BATCHES * self.max_rows),
             caller=caller.get(),
+            trace=tracing.current(),
         )
 
     def submit_job(
@@ -145,14 +162,16 @@ class SpeechQueue(ABC):
         def enqueue(index: int, row: Row) -> asyncio.Future[Outcome]:
             spec = voice if isinstance(voice, str) else voice(index)
             # Pieces are held until those before them have been taken, which a slow reader does slowly.
-            return self.enqueue(row, spec, owner.lane(index), self._deadline(owner), owner.caller, detached=True)
+            return self.enqueue(
+                row, spec, owner.lane(index), self._deadline(owner), owner.caller, detached=True, trace=owner.trace
+            )
 
         return in_order(rows, enqueue, owner.permits)
 
     async def submit_only(self, row: Row, voice: str, job: Job) -> Outcome:
         """`submit_job` for a text that is a single row."""
         async with job.permits:
-            return await self.enqueue(row, voice, job.lane(0), self._deadline(job), job.caller)
+            return await self.enqueue(row, voice, job.lane(0), self._deadline(job), job.caller, trace=job.trace)
 
     def later_deadline(self) -> float:
         """The deadline of a later piece that is enqueued now."""

@@ -30,6 +30,17 @@ class BatchRecord:
     def padding(self) -> float:
         return self.padded / self.frames if self.frames else 1.0
 
+    @property
+    def attributes(self) -> dict[str, str | int | float]:
+        """What its span tells of a batch."""
+        return {
+            "kokoro.rows": self.rows,
+            "kokoro.padding": self.padding,
+            "kokoro.device": self.device,
+            "kokoro.fire_reason": self.reason.value,
+            "kokoro.audio_seconds": self.frames * SAMPLES_PER_FRAME / SAMPLE_RATE,
+        }
+
 
 class Stats:
     """Counts for the health page and, where given, for Prometheus."""

@@ -8,6 +8,8 @@ import math
 from collections.abc import Callable
 from functools import partial
 
+from kokoro_server import tracing
+from kokoro_server.batching import traces
 from kokoro_server.batching.clock import Clock
 from kokoro_server.batching.cost import ForwardPass, FrameEstimate
 from kokoro_server.batching.device import Device, RunningBatch
@@ -112,7 +114,8 @@ class Worker:
         self._waiting.take(batch.entries)
         for entry in batch.entries:
             entry.cancel_timer()
-        running = RunningBatch(batch.entries, batch.cost, reason, now)
+        trace = traces.batch_started(batch.entries, now)
+        running = RunningBatch(batch.entries, batch.cost, reason, now, trace)
         device.run(running).add_done_callback(partial(self._ended, device, running))
 
     def _ended(self, device: Device, batch: RunningBatch, done: asyncio.Future[Report]) -> None:
@@ -128,6 +131,10 @@ class Worker:
                 raise DeviceLost(f"{device.name}: {report.device_lost}")
         except Exception as error:
             self._on_fault(device, batch, error)
+            if batch.trace is not None:
+                batch.trace.fail(tracing.reason(error))
+        if batch.trace is not None:
+            batch.trace.end()
         if self._waiting or self._stopping:
             self.wake()
 
@@ -139,6 +146,8 @@ class Worker:
         for entry, error in report.failures:
             entry.fail(error)
         record = self._stats.record(batch, report, device=device.name, seconds=seconds)
+        if batch.trace is not None:
+            batch.trace.set(record.attributes)
         if logger.isEnabledFor(logging.INFO):
             _log(batch, record, device)
 
@@ -150,7 +159,7 @@ def _outcome(entry: Entry, result: Result, forward: ForwardPass, batch: RunningB
 
 def _log(batch: RunningBatch, record: BatchRecord, device: Device) -> None:
     logger.info(
-        "batch rows=%d voices=%d padding=%.2f wait_ms=%.1f run_ms=%.1f reason=%s device=%s",
+        "batch rows=%d voices=%d padding=%.2f wait_ms=%.1f run_ms=%.1f reason=%s device=%s%s",
         record.rows,
         len({entry.voice for entry in batch.entries}),
         record.padding,
@@ -158,4 +167,5 @@ def _log(batch: RunningBatch, record: BatchRecord, device: Device) -> None:
         1000 * record.seconds,
         record.reason.value,
         device.name,
+        traces.ids(batch.entries) if batch.trace is not None else "",
     )

@@ -106,7 +106,17 @@ from kokoro_server.client.errors import BrokenOff, ClientError, ClipFailed, Serv
 from kokoro_server.client.handler import OptimizedKokoroHandler
 from kokoro_server.client.performance import PerformanceStats, Summary
 from kokoro_server.client.sync import KokoroClient
-from kokoro_server.client.values import AudioClip, CaptionedChunk, Latency, ReadSpan, ReadWord, TextReading, Voice, Word
+from kokoro_server.client.values import (
+    AudioClip,
+    CaptionedChunk,
+    CaptionedClip,
+    Latency,
+    ReadSpan,
+    ReadWord,
+    TextReading,
+    Voice,
+    Word,
+)
 from kokoro_server.client.wire import Retries, Timeouts
 
 __all__ = [
@@ -115,6 +125,7 @@ __all__ = [
     "BrokenOff",
     "Cache",
     "CaptionedChunk",
+    "CaptionedClip",
     "ClientError",
     "ClipFailed",
     "FolderCache",

@@ -15,7 +15,7 @@ from kokoro_server.client import wire
 from kokoro_server.client.cache import Cache
 from kokoro_server.client.errors import BrokenOff, ClientError, ClipFailed
 from kokoro_server.client.performance import Performance, PerformanceStats
-from kokoro_server.client.values import AudioClip, CaptionedChunk, TextReading, Voice, join_chunks
+from kokoro_server.client.values import AudioClip, CaptionedChunk, CaptionedClip, TextReading, Voice, join_chunks
 from kokoro_server.client.wire import DEFAULT_URL, DEFAULT_VOICE, Body, ClipRequest, Retries, Stopwatch, Timeouts
 
 log = logging.getLogger(__name__)
@@ -118,6 +118,13 @@ class AsyncKokoroClient:
             with wire.map_stream_errors(self.url):
                 await response.aread()
             return wire.text_reading(response)
+
+    async def captioned(self, text: str, voice: str | None = None, **fields: Any) -> CaptionedClip:
+        body = self._body(text, voice, fields)
+        async with self._post("/tts/captioned", body, self._timeouts.batch) as response:
+            with wire.map_stream_errors(self.url):
+                await response.aread()
+            return await asyncio.to_thread(wire.captioned_clip, response)
 
     async def stream(self, text: str, voice: str | None = None, **fields: Any) -> AsyncGenerator[bytes, None]:
         stopwatch = Stopwatch()

@@ -16,7 +16,7 @@ from kokoro_server.client import wire
 from kokoro_server.client.cache import Cache
 from kokoro_server.client.errors import BrokenOff, ClientError, ClipFailed
 from kokoro_server.client.performance import Performance, PerformanceStats
-from kokoro_server.client.values import AudioClip, CaptionedChunk, TextReading, Voice, join_chunks
+from kokoro_server.client.values import AudioClip, CaptionedChunk, CaptionedClip, TextReading, Voice, join_chunks
 from kokoro_server.client.wire import DEFAULT_URL, DEFAULT_VOICE, Body, ClipRequest, Retries, Stopwatch, Timeouts
 
 log = logging.getLogger(__name__)
@@ -128,6 +128,13 @@ class KokoroClient:
             with wire.map_stream_errors(self.url):
                 response.read()
             return wire.text_reading(response)
+
+    def captioned(self, text: str, voice: str | None = None, **fields: Any) -> CaptionedClip:
+        """The whole of a text, with the time of each word."""
+        with self._post("/tts/captioned", self._body(text, voice, fields), self._timeouts.batch) as response:
+            with wire.map_stream_errors(self.url):
+                response.read()
+            return wire.captioned_clip(response)
 
     def stream(self, text: str, voice: str | None = None, **fields: Any) -> Iterator[bytes]:
         """The bytes of one file, as they are synthesized. Raises BrokenOff if the file does not come to its end.

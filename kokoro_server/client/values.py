@@ -69,6 +69,16 @@ class CaptionedChunk:
 
 
 @dataclass(frozen=True, slots=True)
+class CaptionedClip:
+    """A whole audio file, its seconds, and the words spoken in it. `skipped` counts characters that cannot be said."""
+
+    audio: bytes = field(repr=False)
+    duration: float
+    words: tuple[Word, ...]
+    skipped: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class ReadSpan:
     """A span of a text that is not said as it is written: `source == sent[start:end]`. Without `words` it is silent."""
 

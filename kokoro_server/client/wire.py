@@ -18,7 +18,17 @@ import httpx
 
 from kokoro_server.client.errors import BrokenOff, ClientError, ClipFailed, ServerError, TimedOut, Unreachable
 from kokoro_server.client.performance import Sample
-from kokoro_server.client.values import AudioClip, CaptionedChunk, Latency, ReadSpan, ReadWord, TextReading, Voice, Word
+from kokoro_server.client.values import (
+    AudioClip,
+    CaptionedChunk,
+    CaptionedClip,
+    Latency,
+    ReadSpan,
+    ReadWord,
+    TextReading,
+    Voice,
+    Word,
+)
 
 DEFAULT_URL = "http://127.0.0.1:8880"
 DEFAULT_VOICE = "af_heart"
@@ -249,6 +259,12 @@ def captioned_chunk(line: str) -> CaptionedChunk | None:
     if event["type"] == "error":
         raise BrokenOff(event["message"])
     return CaptionedChunk(b64decode(event["audio"]), tuple(_from_json(Word, word) for word in event["words"]))
+
+
+def captioned_clip(response: httpx.Response) -> CaptionedClip:
+    answer = json_object(response)
+    words = tuple(_from_json(Word, word) for word in answer["words"])
+    return CaptionedClip(b64decode(answer["audio"]), answer["duration"], words, answer.get("skipped", 0))
 
 
 def voices(listing: Mapping[str, Any]) -> list[Voice]:

@@ -15,7 +15,8 @@ from pathlib import Path
 from kokoro_server import logs
 from kokoro_server.audio import captions
 from kokoro_server.audio.captions import Cue, Timing
-from kokoro_server.commands import CommandFailed, sinks, sources
+from kokoro_server.client.wire import DEFAULT_VOICE
+from kokoro_server.commands import CommandFailed, audiobook, sinks, sources
 from kokoro_server.commands.explain import explain
 from kokoro_server.commands.progress import SpeechProgress, clock
 from kokoro_server.commands.sources import BYTES_PER_SECOND, SpeechChunk
@@ -39,7 +40,11 @@ class SpeechSummary:
 
 def run(settings: Settings, options: argparse.Namespace, load: Callable[[Settings], LoadedModel] = loader.load) -> int:
     """Run the command. `load` makes the model if no server is used; tests pass a small one."""
-    speech = Speech(options.voice, _text(options), language=options.language, speed=options.speed)
+    document = audiobook.document(options)
+    if audiobook.is_wanted(options, document):
+        return audiobook.run(settings, options, document, load)
+    text = audiobook.plain_text(document) if document else _text(options)
+    speech = Speech(options.voice or DEFAULT_VOICE, text, language=options.language, speed=options.speed)
     if options.explain:
         sys.stdout.write(explain(settings, speech, options.url) + "\n")
         return 0

@@ -13,14 +13,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-import numpy as np
 import soundfile
 
 from kokoro_server.audio.encode import ENCODINGS, Format
 from kokoro_server.audio.encoders import AacEncoder
-from kokoro_server.audio.wav import header
+from kokoro_server.audio.wav import floats, header
 from kokoro_server.commands import CommandFailed
-from kokoro_server.engine.protocol import SAMPLE_RATE, Audio
+from kokoro_server.engine.protocol import SAMPLE_RATE
 from kokoro_server.errors import EngineError
 
 Write = Callable[[bytes], object]
@@ -108,18 +107,12 @@ def _aac(path: Path, _format: Format) -> Iterator[Write]:
     encoder = AacEncoder(SAMPLE_RATE)
     try:
         with path.open("wb") as file:
-            yield lambda pcm: file.write(encoder.write(_samples(pcm)))
+            yield lambda pcm: file.write(encoder.write(floats(pcm)))
             file.write(encoder.finish())
     except BaseException:
         with contextlib.suppress(OSError, EngineError):
             encoder.finish()  # ends the encoder's process
         raise
-
-
-def _samples(pcm: bytes) -> Audio:
-    samples: Audio = np.frombuffer(pcm, "<i2").astype(np.float32)
-    samples /= 32767
-    return samples
 
 
 @contextmanager

@@ -48,18 +48,10 @@ async def embedded(
 
     `streamed` means that the audio is heard while it is made, so the first of it should come soon.
     """
-    alone = settings.model_copy(
-        update={
-            "max_text_length": len(speech.written),
-            "max_silence": UNLIMITED_S,
-            "queue_timeout": UNLIMITED_S,
-            "job_timeout": UNLIMITED_S,
-            "engine_timeout": max(settings.engine_timeout, CHUNK_TIMEOUT_S),
-        }
-    )
+    alone = unlimited(settings, len(speech.written))
     renderer = Renderer(Rendering(Output("pcm")))
     async with (
-        running_parts(alone, load, Metrics(), _device_lost) as parts,
+        running_parts(alone, load, Metrics(), device_lost) as parts,
         aclosing(_segments(parts, speech, streamed=streamed)) as segments,
     ):
         async for segment in segments:
@@ -67,12 +59,25 @@ async def embedded(
         yield SpeechChunk(await asyncio.to_thread(renderer.finish), ())
 
 
+def unlimited(settings: Settings, characters: int) -> Settings:
+    """The settings of a model that works for one command alone, on texts of so many characters at most."""
+    return settings.model_copy(
+        update={
+            "max_text_length": characters,
+            "max_silence": UNLIMITED_S,
+            "queue_timeout": UNLIMITED_S,
+            "job_timeout": UNLIMITED_S,
+            "engine_timeout": max(settings.engine_timeout, CHUNK_TIMEOUT_S),
+        }
+    )
+
+
 def _segments(parts: Parts, speech: Speech, *, streamed: bool) -> AsyncGenerator[Segment, None]:
     job = parts.queue.job(bypass=parts.bypass if streamed else 0, urgent=parts.urgent)
     return parts.synthesizer.segments(speech, job, cutting="stream" if streamed else "clip")
 
 
-def _device_lost(reason: str) -> None:
+def device_lost(reason: str) -> None:
     log.critical("the device is lost reason=%s", reason)
 
 

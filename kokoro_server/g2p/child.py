@@ -39,17 +39,26 @@ class SupervisorPolicy:
 
 
 class G2PChild:
-    """Runs the G2P service on a free loopback port; the port changes when it is restarted.
+    """Runs the G2P service on a free port, of the loopback interface by default; it changes with each restart.
 
     The child reads its standard input, a pipe from this process, and exits when that ends: so it ends with its parent,
     even one that is killed. It has a session of its own, so a Ctrl-C in the terminal reaches only the parent.
     """
 
-    def __init__(self, *, log_level: str = "info", workers: int = 1, policy: SupervisorPolicy | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        log_level: str = "info",
+        workers: int = 1,
+        tracing: str = "auto",
+        policy: SupervisorPolicy | None = None,
+        host: str = "127.0.0.1",
+    ) -> None:
         self.state: State = "stopped"
         self.restarts = 0
         self.condition = Condition(Reason.G2P)
-        self._options = ("--log-level", log_level, "--workers", str(workers))
+        self._options = ("--log-level", log_level, "--workers", str(workers), "--host", host, "--tracing", tracing)
+        self._host = f"[{host}]" if ":" in host else host
         self._policy = policy or SupervisorPolicy()
         self._port = 0
         self._process: Process | None = None
@@ -63,7 +72,7 @@ class G2PChild:
         """The child's present address; raises G2PUnavailable while it has none."""
         if self.state != "running":
             raise G2PUnavailable(f"the G2P service is {self.state}", retry_after=RETRY_AFTER)
-        return f"http://127.0.0.1:{self._port}"
+        return f"http://{self._host}:{self._port}"
 
     @property
     def pid(self) -> int | None:
@@ -156,7 +165,7 @@ class G2PChild:
         try:
             while not ended.done() and misses < self._policy.max_health_misses:
                 await asyncio.wait({ended}, timeout=self._policy.health_interval)
-                misses = 0 if ended.done() or await _is_healthy(client) else misses + 1
+                misses = 0 if ended.done() or await is_healthy(client) else misses + 1
         finally:
             ended.cancel()
         if misses:
@@ -193,11 +202,11 @@ class G2PChild:
             log.log(level_number or logging.WARNING, "g2p | %s", message if level_number else text)
 
 
-async def _is_healthy(client: G2PClient) -> bool:
+async def is_healthy(client: G2PClient) -> bool:
     try:
         await client.health()
     except KokoroError as error:
-        log.warning("g2p child is not healthy error=%s", error)
+        log.warning("g2p service is not healthy error=%s", error)
         return False
     return True
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import httpx
 
+from kokoro_server import tracing
 from kokoro_server.config import without_credentials
 from kokoro_server.degraded import Condition
 from kokoro_server.errors import (
@@ -78,8 +79,9 @@ class G2PClient:
     async def convert(self, texts: Sequence[str], language: Language) -> list[G2PResult]:
         """The phonemes of each text, in order; all of them or an error."""
         results: list[G2PResult] = []
-        for start in range(0, len(texts), MAX_BATCH_TEXTS):
-            results += await self._batcher(language).convert(texts[start : start + MAX_BATCH_TEXTS], language)
+        with tracing.step("g2p", {"kokoro.texts": len(texts), "kokoro.language": language.code}):
+            for start in range(0, len(texts), MAX_BATCH_TEXTS):
+                results += await self._batcher(language).convert(texts[start : start + MAX_BATCH_TEXTS], language)
         return results
 
     async def health(self) -> dict[str, Any]:
@@ -161,6 +163,8 @@ class G2PClient:
 
     async def _send(self, method: str, path: str, body: dict[str, Any] | None) -> httpx.Response:
         url, headers = _target(self._url().rstrip("/") + path)
+        if (span := tracing.current()) is not None:
+            headers = headers | span.headers()
         content = None if body is None else json.dumps(body, ensure_ascii=False).encode()
         request = httpx.Request(method, url, headers=headers, content=content, extensions=self._extensions)
         response = await self._transport.handle_async_request(request)

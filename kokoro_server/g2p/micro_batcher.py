@@ -8,11 +8,16 @@ import itertools
 import math
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
+from kokoro_server import tracing
 from kokoro_server.caller import caller
 from kokoro_server.errors import G2PUnavailable, KokoroError
 from kokoro_server.g2p.languages import Language
 from kokoro_server.g2p.result import G2PResult
+
+if TYPE_CHECKING:
+    from kokoro_server.tracing.otel import Span
 
 MAX_TEXTS_PER_CALL = 16  # of several requests: the response comes when all of them are done
 
@@ -26,6 +31,7 @@ class _Request:
     turn: int
     texts: Sequence[Text]
     future: asyncio.Future[list[G2PResult]]
+    trace: Span | None
 
 
 class MicroBatcher:
@@ -51,7 +57,7 @@ class MicroBatcher:
         name = caller.get()
         # A caller's requests have one turn after another. One that comes only now is not before those who have waited.
         turn = self._last_turns[name] = max(self._turn, self._last_turns.get(name, 0)) + 1
-        request = _Request(name, turn, [(text, language) for text in texts], future)
+        request = _Request(name, turn, [(text, language) for text in texts], future, tracing.current())
         heapq.heappush(self._waiting, (turn, next(self._arrivals), request))
         self._waiting_texts += len(texts)
         self._start_call()
@@ -119,7 +125,8 @@ class MicroBatcher:
     async def _resolve(self, batch: list[_Request]) -> None:
         texts = [text for request in batch for text in request.texts]
         try:
-            results = await self._convert(texts) if texts else []
+            with tracing.shared_step("g2p call", (request.trace for request in batch)):
+                results = await self._convert(texts) if texts else []
         except G2PUnavailable as error:
             _fail(batch, error)
         except KokoroError as error:

@@ -21,7 +21,7 @@ import uvicorn
 from fastapi import FastAPI, Request
 from fastapi.responses import JSONResponse, Response
 
-from kokoro_server import __version__
+from kokoro_server import __version__, logs, tracing
 from kokoro_server.errors import InvalidInput, NothingToSay, SetupError, TextTooLong, UnknownLanguage
 from kokoro_server.g2p import error_handlers, languages, schemas
 from kokoro_server.g2p.converter import Converter
@@ -29,6 +29,7 @@ from kokoro_server.g2p.languages import Language
 from kokoro_server.g2p.workers import default_worker_count
 from kokoro_server.http_limits.body import BodyLimit
 from kokoro_server.http_limits.protocol import ConnectionLimits, LimitedServer, limited
+from kokoro_server.tracing.asgi import TracedRequests
 
 log = logging.getLogger(__name__)
 
@@ -75,6 +76,7 @@ def create_app(converter: Converter | None = None, *, max_text_length: int = sch
         `X-G2P-Workers` tells how many texts are converted at once.
         """
         texts = list(zip(request.texts, _languages(request), strict=True))
+        log.debug("converting texts=%d", len(texts))
         for index, text in enumerate(request.texts):
             _check_text(text, f"texts.{index}", max_text_length)
         conversions = await _unless_left(http, await converter.submit(texts))
@@ -132,7 +134,13 @@ def _check_text(text: str, field: str, limit: int) -> None:
 
 
 def run(
-    host: str, port: int, log_level: str, workers: int = 0, *, on_ready: Callable[[int], None] = lambda _port: None
+    host: str,
+    port: int,
+    log_level: str,
+    workers: int = 0,
+    *,
+    traces: tracing.Mode = "auto",
+    on_ready: Callable[[int], None] = lambda _port: None,
 ) -> None:
     """Serve until SIGTERM or SIGINT. Raises SetupError if the port is taken or English cannot be loaded.
 
@@ -145,8 +153,11 @@ def run(
     with _listen(host, port) as listener, contextlib.redirect_stdout(sys.stderr):
         converter.start_workers(workers or default_worker_count(), listener)
         bound: int = listener.getsockname()[1]
+        app = create_app(converter)
+        if tracing.is_wanted(traces):
+            app.add_middleware(TracedRequests, roots=False)
         config = uvicorn.Config(
-            create_app(converter),
+            app,
             http=limited(ConnectionLimits(MAX_CONNECTIONS, READ_SECONDS)),
             log_config=None,
             log_level=max(logging.WARNING, logging.getLevelName(log_level.upper())),
@@ -158,7 +169,8 @@ def run(
         shown = f"[{host}]" if ":" in host else host
         log.info("g2p service ready url=http://%s:%d workers=%d", shown, bound, converter.workers)
         # uvicorn raises the signal that stopped it again when it is done.
-        with contextlib.suppress(KeyboardInterrupt):
+        # Traces have a thread, which no worker must inherit.
+        with contextlib.suppress(KeyboardInterrupt), tracing.configured(traces, "g2p", "kokoro-g2p"):
             LimitedServer(config).run(sockets=[listener])
 
 
@@ -197,13 +209,15 @@ def _exit_with_parent() -> None:
 
 
 def main() -> None:
-    """The service as a child of another process: on a free loopback port, told on standard output."""
+    """The service as a child of another process: on a free port, told on standard output."""
     parser = argparse.ArgumentParser(prog="python -m kokoro_server.g2p.service", description=main.__doc__)
     parser.add_argument("--log-level", default="info")
     parser.add_argument("--workers", type=int, default=0, help="0: as many as suit the machine")
+    parser.add_argument("--host", default="127.0.0.1")
+    parser.add_argument("--tracing", choices=("auto", "on", "off"), default="auto")
     options = parser.parse_args()
     _exit_with_parent()
-    logging.basicConfig(level=options.log_level.upper(), format="%(levelname)s %(message)s", stream=sys.stderr)
+    logs.configure_child(options.log_level)
     # Only the port may appear on standard output, whatever a library prints there.
     report = os.fdopen(os.dup(sys.stdout.fileno()), "w")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
@@ -213,7 +227,7 @@ def main() -> None:
             report.write(f"{port}\n")
 
     try:
-        run("127.0.0.1", 0, options.log_level, options.workers, on_ready=announce)
+        run(options.host, 0, options.log_level, options.workers, traces=options.tracing, on_ready=announce)
     except SetupError as error:
         sys.exit(f"ERROR {error.message}")
 

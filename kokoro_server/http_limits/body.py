@@ -8,6 +8,7 @@ from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 MIN_BYTES_PER_SECOND = 1_000
+UPLOADS = ("/jobs", "/jobs/preview")  # paths that take files
 
 
 class BodyLimit:
@@ -15,11 +16,13 @@ class BodyLimit:
 
     One that falls `seconds` behind MIN_BYTES_PER_SECOND is answered with 408. One with more than `max_marks` commas and
     opening brackets is answered with 413 too: in JSON there is one for each value, and ten megabytes of `[],` would
-    take the parser, and with it the event loop, five seconds.
+    take the parser, and with it the event loop, five seconds. Forms with files, to the paths that take them, may have
+    `uploads` bytes of any kind.
     """
 
-    def __init__(self, app: ASGIApp, limit: int, seconds: float, max_marks: int) -> None:
+    def __init__(self, app: ASGIApp, limit: int, seconds: float, max_marks: int, uploads: int = 0) -> None:
         self.app = app
+        self._uploads = uploads
         self._limit = limit
         self._seconds = seconds
         self._max_marks = max_marks
@@ -28,7 +31,10 @@ class BodyLimit:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        header = dict(scope["headers"]).get(b"content-length", b"0")
+        headers = dict(scope["headers"])
+        is_upload = bool(self._uploads) and _is_upload(scope["path"], headers.get(b"content-type", b""))
+        limit = self._uploads if is_upload else self._limit
+        header = headers.get(b"content-length", b"0")
         content_length = int(header) if header.isdigit() else 0
         deadline = asyncio.get_running_loop().time() + self._seconds
         received, marks, whole = 0, 0, False
@@ -37,8 +43,8 @@ class BodyLimit:
             nonlocal received, marks, whole
             if whole:  # what is waited for now is the client's leaving
                 return await receive()
-            if content_length > self._limit:
-                raise self._too_large()
+            if content_length > limit:
+                raise _too_large(limit, is_upload=is_upload)
             try:
                 async with asyncio.timeout_at(deadline + received / MIN_BYTES_PER_SECOND):
                     message = await receive()
@@ -46,9 +52,10 @@ class BodyLimit:
                 raise self._too_slow() from None
             body = message.get("body", b"")
             received += len(body)
-            marks += body.count(b",") + body.count(b"[") + body.count(b"{")
-            if received > self._limit:
-                raise self._too_large()
+            if not is_upload:
+                marks += body.count(b",") + body.count(b"[") + body.count(b"{")
+            if received > limit:
+                raise _too_large(limit, is_upload=is_upload)
             if marks > self._max_marks:
                 raise HTTPException(
                     413, f"the body has more than the {self._max_marks} commas and opening brackets allowed"
@@ -58,9 +65,6 @@ class BodyLimit:
 
         await self.app(scope, limited_receive, send)
 
-    def _too_large(self) -> HTTPException:
-        return HTTPException(413, f"the body is longer than the {self._limit} bytes allowed (MAX_BODY_SIZE)")
-
     def _too_slow(self) -> HTTPException:
         return HTTPException(
             408,
@@ -68,3 +72,12 @@ class BodyLimit:
             "(READ_TIMEOUT)",
             headers={"Connection": "close"},
         )
+
+
+def _is_upload(path: str, content_type: bytes) -> bool:
+    return path in UPLOADS and content_type.lower().startswith(b"multipart/form-data")
+
+
+def _too_large(limit: int, *, is_upload: bool) -> HTTPException:
+    setting = "MAX_UPLOAD_SIZE" if is_upload else "MAX_BODY_SIZE"
+    return HTTPException(413, f"the body is longer than the {limit} bytes allowed ({setting})")

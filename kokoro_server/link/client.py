@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kokoro_server.batching.entry import Outcome, Priority
 from kokoro_server.batching.policy import BatchingOptions
@@ -22,6 +22,9 @@ from kokoro_server.link import wire
 from kokoro_server.link.arena import ArenaView
 from kokoro_server.link.connection import Connection
 from kokoro_server.link.wire import Kind, OutcomeHead, Submission
+
+if TYPE_CHECKING:
+    from kokoro_server.tracing.otel import Span
 
 CONNECT_INTERVAL = 0.1  # seconds between two attempts to reach the engine process
 CONNECT_TIMEOUT = 5.0
@@ -126,10 +129,13 @@ class RemoteQueue(SpeechQueue):
         owner: str,
         *,
         detached: bool = False,  # noqa: ARG002 (what arrives is a copy of its own in any case)
+        trace: Span | None = None,
     ) -> asyncio.Future[Outcome]:
         link = self._connected()
         number = next(self._numbers)
-        future = link.request(number, Submission(number, row, voice, priority, deadline, owner).encode(), deadline)
+        carrier = "" if trace is None else trace.carrier
+        message = Submission(number, row, voice, priority, deadline, owner, carrier).encode()
+        future = link.request(number, message, deadline)
         future.add_done_callback(partial(link.cancel_if_abandoned, number))
         return future
 

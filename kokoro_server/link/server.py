@@ -12,6 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from kokoro_server import tracing
 from kokoro_server.batching.entry import Outcome
 from kokoro_server.batching.queue import BatchQueue
 from kokoro_server.caller_limits import Limits
@@ -171,7 +172,9 @@ class FrontConnection(Connection):
     def _submit(self, body: bytes) -> None:
         row = Submission.decode(body)
         try:
-            future = self._server.queue.enqueue(row.row, row.voice, row.priority, row.deadline, row.caller)
+            future = self._server.queue.enqueue(
+                row.row, row.voice, row.priority, row.deadline, row.caller, trace=tracing.received(row.trace)
+            )
         except KokoroError as error:
             self.send(wire.failure(row.id, error))
             return

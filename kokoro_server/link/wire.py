@@ -83,6 +83,7 @@ class Submission:
     priority: Priority
     deadline: float
     caller: str
+    trace: str = ""  # the `carrier` of the span that it is part of, if it is traced
 
     def encode(self) -> bytes:
         row, voice, caller = self.row, self.voice.encode(), self.caller.encode()
@@ -97,7 +98,8 @@ class Submission:
             len(caller),
             self.priority,
         )
-        return frame(Kind.SUBMIT, fixed, array("H", row.tokens).tobytes(), row.style.tobytes(), voice, caller)
+        tokens, style, trace = array("H", row.tokens).tobytes(), row.style.tobytes(), self.trace.encode()
+        return frame(Kind.SUBMIT, fixed, tokens, style, voice, caller, trace)
 
     @classmethod
     def decode(cls, body: bytes) -> Submission:
@@ -107,7 +109,8 @@ class Submission:
         ids = array("H", body[ROW.size : style])
         row = Row(tuple(ids), np.frombuffer(body, np.float32, STYLE_DIM, style), speed, pitch, seed)
         named, owner = body[text : text + voice].decode(), body[text + voice : text + voice + caller].decode()
-        return cls(number, row, named, Priority(priority), deadline, owner)
+        trace = body[text + voice + caller :].decode()
+        return cls(number, row, named, Priority(priority), deadline, owner, trace)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

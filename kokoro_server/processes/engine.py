@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from kokoro_server import tracing
 from kokoro_server.batching.policy import BatchingOptions
 from kokoro_server.batching.queue import BatchQueue
 from kokoro_server.caller_limits import Limits
@@ -34,6 +35,13 @@ async def serve(
     settings: Settings, load: Callable[[Settings], LoadedModel], board: Board, path: Path, on_ready: Callable[[], None]
 ) -> None:
     """Serve fronts until a signal. Raises SetupError when something is missing, EngineUnavailable for a lost device."""
+    with tracing.configured(settings.tracing, "engine"):
+        await _serve(settings, load, board, path, on_ready)
+
+
+async def _serve(
+    settings: Settings, load: Callable[[Settings], LoadedModel], board: Board, path: Path, on_ready: Callable[[], None]
+) -> None:
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     lost: list[str] = []

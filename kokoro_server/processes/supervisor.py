@@ -12,10 +12,10 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager, closing
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from kokoro_server.config import Settings
-from kokoro_server.errors import ConfigError, EngineUnavailable, KokoroError, SetupError
+from kokoro_server.errors import ConfigError, EngineUnavailable, KokoroError, SetupError, first_of
 from kokoro_server.link.board import ENGINE, FIRST_FRONT, SUPERVISOR, Board
 from kokoro_server.listening import SHUTDOWN_GRACE, SIGNALS, Listeners, listen, log_ready, log_wyoming
 from kokoro_server.processes.launch import Spare, launch
@@ -32,18 +32,36 @@ ENGINE_GRACE = 10.0
 MAX_FOLDER = 70  # bytes of its name: with what is added, a socket's path has fewer than the 104 that macOS allows
 
 
-class Supervisor:
-    """A server of `fronts` fronts. `load` names what loads the model, as `module:function`."""
+class G2PService(Protocol):
+    """What fronts are told of it. `G2PChild` is one."""
 
-    def __init__(self, settings: Settings, fronts: int, load: str) -> None:
-        if not hasattr(socket, "AF_UNIX") or not hasattr(socket, "send_fds"):
-            raise ConfigError("SERVER_PROCESSES: this system can have only one; set SERVER_PROCESSES=1")
+    @property
+    def state(self) -> str: ...
+    @property
+    def restarts(self) -> int: ...
+    @property
+    def url(self) -> str: ...
+    @property
+    def pid(self) -> int | None: ...
+    async def start(self) -> None: ...
+    async def stop(self) -> None: ...
+
+
+class Supervisor:
+    """A server of `fronts` fronts. `load` names what loads the model, as `module:function`.
+
+    The board has a place for each process, and may have more. `link` is where the engine process will listen.
+    """
+
+    def __init__(self, settings: Settings, fronts: int, load: str, board: Board, link: Path) -> None:
         self._settings = settings
         self._load = load
         self._fronts_wanted = fronts
+        self._board = board
+        self._link = link
         self._signals = 0
         self._stop = asyncio.Event()
-        self._failure: KokoroError | None = None
+        self.failure: KokoroError | None = None  # that nothing here helps against
         self._workers: list[Worker] = []
 
     async def run(self) -> None:
@@ -51,22 +69,22 @@ class Supervisor:
         loop = asyncio.get_running_loop()
         for number in SIGNALS:
             loop.add_signal_handler(number, self._on_signal, number)
-        with (
-            closing(listen(self._settings)) as listeners,
-            _socket_folder() as folder,
-        ):
-            async with self._running(listeners, Path(folder) / "engine"):
+        with closing(listen(self._settings)) as listeners:
+            async with self.running(listeners):
+                if not self._stop.is_set():
+                    log_ready(listeners.http)
                 await self._stop.wait()
                 log.info("stopping")
                 for worker in self._workers:
                     worker.restart_no_more()
-        if self._failure:
-            raise self._failure
+        if self.failure:
+            raise self.failure
 
     @asynccontextmanager
-    async def _running(self, listeners: Listeners, link: Path) -> AsyncIterator[None]:
-        board = Board.create(FIRST_FRONT + self._fronts_wanted)
-        arguments = ("--board", str(board.fd), "--link", str(link))
+    async def running(self, listeners: Listeners, g2p: G2PService | None = None) -> AsyncIterator[None]:
+        """All processes run within, and `g2p`; without that, the G2P service that the settings ask for."""
+        board = self._board
+        arguments = ("--board", str(board.fd), "--link", str(self._link))
         launch_engine = partial(launch, "engine", (*arguments, "--load", self._load), (board.fd,), self._settings)
         listening = ["--listener", str(listeners.http.fileno())]
         shared = [board.fd, listeners.http.fileno()]
@@ -75,13 +93,12 @@ class Supervisor:
             shared.append(listeners.wyoming.fileno())
         spare = Spare(partial(launch, "front", (*arguments, *listening), tuple(shared), self._settings))
         async with AsyncExitStack() as stack:
-            stack.callback(board.close)
             engine = Worker("engine", launch_engine, board.slots[ENGINE], on_hopeless=self._give_up)
             stack.push_async_callback(engine.stop, ENGINE_GRACE)
             self._workers = [engine]
             await engine.spawn()  # the model takes longest; what this process imports below, it imports meanwhile
-            g2p = _checked(self._settings)
-            if g2p:
+            own_g2p = _checked(self._settings)
+            if g2p := g2p or own_g2p:
                 stack.push_async_callback(g2p.stop)
             stack.push_async_callback(spare.stop)
             for number in range(self._fronts_wanted):
@@ -97,10 +114,9 @@ class Supervisor:
                 spare.fill()
                 if listeners.wyoming:
                     log_wyoming(listeners.wyoming)
-                log_ready(listeners.http)
             yield
 
-    async def _start(self, g2p: G2PChild | None) -> bool:
+    async def _start(self, g2p: G2PService | None) -> bool:
         """Start everything at once. False if a signal came before it was done."""
         starting = asyncio.create_task(_start_all(g2p, self._workers))
         stopping = asyncio.create_task(self._stop.wait())
@@ -122,10 +138,10 @@ class Supervisor:
 
     def _give_up(self, reason: str) -> None:
         log.critical("giving up: %s", reason)
-        self._failure = EngineUnavailable(reason)
+        self.failure = EngineUnavailable(reason)
         self._stop.set()
 
-    async def _publish(self, board: Board, g2p: G2PChild | None) -> None:
+    async def _publish(self, board: Board, g2p: G2PService | None) -> None:
         """Show the fronts where the G2P service is, and whom else there is."""
         shown: dict[str, Any] = {}
         while True:
@@ -135,7 +151,7 @@ class Supervisor:
                 shown = state
             await asyncio.sleep(POLL_INTERVAL)
 
-    def _state(self, g2p: G2PChild | None) -> dict[str, Any]:
+    def _state(self, g2p: G2PService | None) -> dict[str, Any]:
         own = {"name": "supervisor", "pid": os.getpid(), "state": "running", "restarts": 0}
         state: dict[str, Any] = {"processes": [own, *(worker.facts() for worker in self._workers)]}
         if g2p:
@@ -146,7 +162,7 @@ class Supervisor:
         return state
 
 
-def _socket_folder() -> tempfile.TemporaryDirectory[str]:
+def socket_folder() -> tempfile.TemporaryDirectory[str]:
     """Where the engine process listens. The path of a socket must be short, whatever TMPDIR is."""
     try:
         usual = tempfile.gettempdir()
@@ -169,7 +185,7 @@ def _checked(settings: Settings) -> G2PChild | None:
     return g2p_child(settings)
 
 
-async def _start_all(g2p: G2PChild | None, workers: list[Worker]) -> None:
+async def _start_all(g2p: G2PService | None, workers: list[Worker]) -> None:
     """Start everything at once. If one fails, the others are not waited for."""
     async with asyncio.TaskGroup() as group:
         if g2p:
@@ -184,12 +200,12 @@ async def _stop_all(fronts: list[Worker]) -> None:
 
 def _raise_first(task: asyncio.Task[None]) -> None:
     """What a task group failed with, without the group around it."""
-    error = task.exception()
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    if error:
-        raise error
+    if error := task.exception():
+        raise first_of(error) if isinstance(error, BaseExceptionGroup) else error
 
 
 async def serve(settings: Settings, fronts: int, load: str) -> None:
-    await Supervisor(settings, fronts, load).run()
+    if not hasattr(socket, "AF_UNIX") or not hasattr(socket, "send_fds"):
+        raise ConfigError("SERVER_PROCESSES: this system can have only one; set SERVER_PROCESSES=1")
+    with socket_folder() as folder, closing(Board.create(FIRST_FRONT + fronts)) as board:
+        await Supervisor(settings, fronts, load, board, Path(folder) / "engine").run()

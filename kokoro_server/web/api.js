@@ -1,12 +1,19 @@
 // Talks to the server that served this page, and puts what goes wrong into words.
 
 import { apiKey, askForKey, authorization } from "./keys.js";
+import { upload } from "./upload.js";
 
 export const BROKEN_OFF = "The connection broke off before the end. What you heard is not the whole text.";
 export const UNREACHABLE = "The server cannot be reached. Check that it is running, then try again.";
+const NOT_SENT = "The file could not be sent. Either the server cannot be reached, or it takes no file of this size.";
 
-/** Something went wrong, and `message` says what, for people. */
-export class ServerError extends Error {}
+/** Something went wrong, and `message` says what, for people. `status` and `field` are the server's, if it said. */
+export class ServerError extends Error {
+  constructor(message, { status = null, field = null } = {}) {
+    super(message);
+    Object.assign(this, { status, field });
+  }
+}
 
 /** The server wants a key, and there is none that it takes. */
 export class KeyNeeded extends ServerError {}
@@ -20,19 +27,22 @@ export async function getJson(path) {
 
 /** Like `getJson`, for what nobody waits for: it does not ask for a key. */
 export async function getJsonQuietly(path) {
-  if (apiKey() === refused) throw new KeyNeeded();
-  const response = await authorized(path, { cache: "no-store" });
-  if (!response.ok) throw response.status === 401 ? new KeyNeeded() : new ServerError(await refusal(response));
+  const response = await requestQuietly(path, { cache: "no-store" });
   return response.json();
 }
 
 /** Like `getJsonQuietly`, for a request with a body. */
 export async function postQuietly(path, body, signal) {
-  if (apiKey() === refused) throw new KeyNeeded();
   const headers = { "Content-Type": "application/json" };
-  const response = await authorized(path, { method: "POST", headers, body: JSON.stringify(body), signal });
-  if (!response.ok) throw response.status === 401 ? new KeyNeeded() : new ServerError(await refusal(response));
+  const response = await requestQuietly(path, { method: "POST", headers, body: JSON.stringify(body), signal });
   return response.json();
+}
+
+export async function requestQuietly(path, options) {
+  if (apiKey() === refused) throw new KeyNeeded();
+  const response = await authorized(path, options);
+  if (!response.ok) throw response.status === 401 ? new KeyNeeded() : await refusal(response);
+  return response;
 }
 
 /** Ask for a file; its content and the name the server gives it. */
@@ -71,9 +81,10 @@ function post(path, body, { headers = {}, signal }) {
   });
 }
 
-async function request(path, options) {
+/** The server's answer, if it is a success. With `onUpload`, that is told how much of the body has been sent. */
+export async function request(path, options) {
   const response = await send(path, options);
-  if (!response.ok) throw new ServerError(await refusal(response));
+  if (!response.ok) throw await refusal(response);
   return response;
 }
 
@@ -88,13 +99,14 @@ export async function send(path, options) {
 
 async function authorized(path, options) {
   const key = apiKey();
+  const transport = options.onUpload ? upload : fetch;
   try {
-    const response = await fetch(path, { ...options, headers: { ...options.headers, ...authorization() } });
+    const response = await transport(path, { ...options, headers: { ...options.headers, ...authorization() } });
     if (response.status === 401) refused = key;
     return response;
   } catch (error) {
     if (options.signal?.aborted) throw error;
-    throw new ServerError(UNREACHABLE);
+    throw new ServerError(options.onUpload ? NOT_SENT : UNREACHABLE);
   }
 }
 
@@ -102,15 +114,25 @@ async function refusal(response) {
   const answer = await response.json().catch(() => null);
   const message = answer?.error?.message ?? `The server answered with status ${response.status}.`;
   const seconds = response.headers.get("Retry-After");
-  return sentence(message) + (seconds ? ` Try again in ${seconds} s.` : "");
+  const words = sentence(message) + (seconds ? ` Try again in ${seconds} s.` : "");
+  return new ServerError(words, { status: response.status, field: answer?.error?.field });
 }
 
-function sentence(text) {
-  const begun = text.charAt(0).toUpperCase() + text.slice(1);
+/** What went wrong, for people. */
+export function inWords(error) {
+  if (error instanceof ServerError) return error.message;
+  console.error(error);
+  return `Something went wrong on this page: ${error.message}`;
+}
+
+export function sentence(text) {
+  // A first word with a mark after it is the name of a field or a file, and stays as it is.
+  const begun = /^\p{Ll}[\p{L}']* /u.test(text) ? text.charAt(0).toUpperCase() + text.slice(1) : text;
   return /[.!?…]$/.test(begun) ? begun : `${begun}.`;
 }
 
-async function* lines(response, signal) {
+/** The lines of an answer as they come. */
+export async function* lines(response, signal) {
   const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
   let rest = "";
   try {

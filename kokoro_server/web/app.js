@@ -1,13 +1,17 @@
 // The page: what the buttons do.
 
-import { ServerError, getJson, postForFile, speak } from "./api.js";
+import { getJson, inWords, postForFile, speak } from "./api.js";
+import { BookTab } from "./book/tab.js";
+import { save } from "./dom.js";
 import { Editor, Words } from "./editor.js";
 import { Monitor } from "./monitor.js";
 import { Player } from "./player.js";
 import { Readings } from "./readings.js";
 import { Settings } from "./settings.js";
+import { Tabs } from "./tabs.js";
 import { VoicePicker } from "./voices.js";
 import { Waveform } from "./waveform.js";
+import { clock } from "./words.js";
 
 const READ_AHEAD = 60; // seconds of sound kept ready; the server makes no more than is listened to
 const CHARACTERS_PER_SECOND = 14; // about; only the first guess at a length
@@ -20,6 +24,7 @@ const monitor = new Monitor();
 const player = new Player();
 const settings = new Settings();
 const voices = new VoicePicker();
+const book = new BookTab(offerVoices);
 
 const readings = new Readings(editor, find("#text"), find("#reading"), (text) =>
   voices.voice ? { text, voice: voices.voice, unspeakable: "skip" } : null,
@@ -144,14 +149,6 @@ async function download(format, button) {
   }
 }
 
-function save(name, content) {
-  const link = document.createElement("a");
-  link.href = URL.createObjectURL(content);
-  link.download = name;
-  link.click();
-  setTimeout(() => URL.revokeObjectURL(link.href), 60_000); // some browsers read it only after a while
-}
-
 function announce(words) {
   find("#status").textContent = words;
 }
@@ -162,17 +159,6 @@ function complain(words) {
   box.hidden = !words;
 }
 
-function inWords(error) {
-  if (error instanceof ServerError) return error.message;
-  console.error(error);
-  return `Something went wrong on this page: ${error.message}`;
-}
-
-function clock(seconds) {
-  const whole = Math.floor(seconds);
-  return `${Math.floor(whole / 60)}:${String(whole % 60).padStart(2, "0")}`;
-}
-
 function pause(milliseconds) {
   return new Promise((resolve) => setTimeout(resolve, milliseconds));
 }
@@ -180,7 +166,9 @@ function pause(milliseconds) {
 /** Whether there are voices to choose from. */
 async function offerVoices() {
   try {
-    voices.offer(await getJson("voices"));
+    const offered = await getJson("voices");
+    voices.offer(offered);
+    book.offer(offered.voices);
     readings.refresh();
     return true;
   } catch (error) {
@@ -202,6 +190,7 @@ find("#downloads").addEventListener("click", ({ target }) => {
   if (target.dataset.format) download(target.dataset.format, target);
 });
 document.addEventListener("keydown", (event) => {
+  if (tabs.shown !== "text") return;
   if (event.key === "Escape") stop();
   if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) {
     event.preventDefault(); // or the form would be submitted too
@@ -210,5 +199,6 @@ document.addEventListener("keydown", (event) => {
 });
 addEventListener("pagehide", stop);
 
+const tabs = new Tabs((shown) => book.show(shown === "book"));
 offerVoices();
 monitor.run();

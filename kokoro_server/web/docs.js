@@ -59,13 +59,17 @@ function describe(document_, path, method, operation) {
 }
 
 function inside(document_, path, method, operation, paragraphs) {
-  const schema = resolve(document_, operation.requestBody?.content["application/json"]?.schema);
+  const body = operation.requestBody?.content ?? {};
+  const schema = resolve(document_, body["application/json"]?.schema);
+  const form = body["multipart/form-data"]?.schema;
   return element(
     "div",
     { className: "inside" },
     ...paragraphs.map((text) => element("p", {}, text)),
     parameterTable(document_, operation.parameters ?? []),
-    schema ? element("h3", {}, "Body") : null,
+    form ? element("h3", {}, "Form") : null,
+    form ? fieldTable(fields(document_, form)) : null,
+    schema ? element("h3", {}, form ? "Or a body in JSON" : "Body") : null,
     schema ? fieldTable(fields(document_, schema)) : null,
     new Trial(path, method, operation, schema).element,
     element("h3", {}, "Answers"),

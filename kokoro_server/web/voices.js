@@ -61,7 +61,8 @@ export class VoicePicker {
   }
 }
 
-function groups(voices) {
+/** The voices as choices of a `select`, by language. */
+export function groups(voices) {
   return Object.entries(Object.groupBy(voices, (voice) => voice.language)).map(([language, members]) => {
     const group = document.createElement("optgroup");
     const name = LANGUAGES[language]?.name ?? language;

@@ -43,6 +43,7 @@ class CountingEngine:
         ("/tts/captioned", {"optimize_for_latency": True}, True),
         ("/tts/batch", {}, False),
         ("/tts/batch", {"optimize_for_latency": True}, True),
+        ("/tts/bulk", {"optimize_for_latency": True}, False),
         ("/tts/stream", {}, True),
     ],
 )
@@ -59,7 +60,7 @@ async def test_only_what_is_wanted_early_begins_with_a_short_row(
         app.router.lifespan_context(app),
         httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://test") as client,
     ):
-        answer = await client.post(path, json={"requests": [speech]} if path == "/tts/batch" else speech)
+        answer = await client.post(path, json={"requests": [speech]} if path in ("/tts/batch", "/tts/bulk") else speech)
     assert answer.status_code == 200, answer.text
     if short_start:
         assert min(engine.lengths) <= 50

@@ -79,11 +79,11 @@ async def post(app: Any, path: str, body: dict[str, Any], accept: bytes = b"*/*"
     return sizes, first
 
 
-@pytest.mark.parametrize("path", ["/tts", "/tts/captioned", "/tts/batch"])
+@pytest.mark.parametrize("path", ["/tts", "/tts/captioned", "/tts/batch", "/tts/bulk"])
 async def test_a_long_clip_does_not_hold_up_the_event_loop(tmp_path: Path, path: str) -> None:
     app = create_app(SETTINGS, load=lambda _settings: tiny.load(tmp_path))
     clip = {"phonemes": PHONEMES}
-    body = {"requests": [clip]} if path == "/tts/batch" else clip
+    body = {"requests": [clip]} if path in ("/tts/batch", "/tts/bulk") else clip
     allowed, longest = stall_of_the_whole() / 5, math.inf
     async with app.router.lifespan_context(app):
         for _ in range(10):  # on a busy machine the loop may be held up by others

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 import re
 
 import pytest
@@ -22,7 +23,7 @@ def test_the_page_and_everything_it_names_is_served(client: TestClient) -> None:
     page = client.get("/")
     assert page.headers["content-type"] == "text/html; charset=utf-8"
     named = set(re.findall(r'(?:src|href)="(web/[^"]+)"', page.text))
-    assert {"web/app.js", "web/style.css", "web/icon.svg"} <= named
+    assert {"web/app.js", "web/style.css", "web/book/jobs.css", "web/icon.svg"} <= named
     for path in named:
         assert client.get(f"/{path}").status_code == 200
 
@@ -35,8 +36,9 @@ def test_every_module_that_is_imported_is_served_as_a_script(client: TestClient)
         assert answer.status_code == 200
         assert answer.headers["content-type"].startswith("text/javascript")
         found.add(name)
-        new |= set(re.findall(r'from "\./([^"]+)"', answer.text)) - found
-    assert len(found) > 3
+        imported = re.findall(r'from "(\.[^"]+)"', answer.text)
+        new |= {posixpath.normpath(posixpath.join(posixpath.dirname(name), path)) for path in imported} - found
+    assert {"api.js", "book/tab.js", "book/card.js"} < found
 
 
 @pytest.mark.parametrize("path", ["/", "/docs", "/web/app.js", "/web/docs.js", "/web/style.css"])
@@ -68,6 +70,8 @@ def test_head_tells_the_size_alone(client: TestClient) -> None:
     assert answer.headers["content-length"] == str(len(client.get("/").content))
 
 
-@pytest.mark.parametrize("path", ["/web/none.js", "/web/..%2Fapp.py", "/web/%2E%2E/app.py", "/web/"])
+@pytest.mark.parametrize(
+    "path", ["/web/none.js", "/web/..%2Fapp.py", "/web/%2E%2E/app.py", "/web/", "/web/book", "/web/book/../../app.py"]
+)
 def test_nothing_else_is_served(client: TestClient, path: str) -> None:
     assert client.get(path).status_code == 404

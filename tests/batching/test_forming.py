@@ -85,6 +85,20 @@ async def test_a_crowd_of_first_pieces_is_larger_where_padding_costs_little(star
     assert sizes[0] < sizes[1]
 
 
+@pytest.mark.parametrize(("seconds", "full"), [(1.0, False), (60.0, True)])
+async def test_bulk_fills_no_batch_while_streams_come_and_go(start, submit, engine, clock, seconds, full):
+    engine.limits = Limits(510, 16, 100_000)
+    queue = await start()
+    await asyncio.gather(*await submit(queue, 100, tokens=20, priority=Priority.BYPASS))
+    learn_overhead(queue, fixed=60)
+    await clock.advance(seconds)
+    queue.hold()
+    await submit(queue, *range(32), tokens=20, priority=Priority.BULK)
+    queue.release()
+    await asyncio.gather(*submit.tasks)
+    assert (len(engine.calls[1]) == 16) == full
+
+
 def test_what_a_batch_costs():
     assert Limits(510, 16, 100_000).cost(rows=3, longest=50, frames=100) == 150
     assert (

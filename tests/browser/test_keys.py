@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -11,7 +12,7 @@ pytest.importorskip("playwright", reason="playwright is not installed")
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 
 from tests import servers
-from tests.browser.pages import Watch, new_context, until
+from tests.browser.pages import PATIENCE, Watch, new_context, until
 from tests.servers import Server
 
 pytestmark = pytest.mark.browser
@@ -99,6 +100,25 @@ def test_whoever_declines_is_asked_again_when_they_speak(context: BrowserContext
     page.get_by_role("button", name="Speak").click()
     give(page, KEY)
     until(page, ENDED)
+
+
+def test_a_book_is_made_and_fetched_with_the_key(context: BrowserContext, locked: Server) -> None:
+    page = context.new_page()
+    watch = Watch(page)
+    page.goto(f"{locked.url}/#book")
+    give(page, KEY)
+    book = {"name": "note.txt", "mimeType": "text/plain", "buffer": b"It was late."}
+    page.set_input_files("#book-file", book)
+    page.get_by_role("button", name="Make audiobook").click()
+    page.get_by_role("button", name="Play").click(timeout=1000 * PATIENCE)
+    until(page, "document.querySelector('#listening audio').duration > 0")
+    with page.expect_download() as download:
+        page.get_by_role("link", name=".m4b").click()
+    assert download.value.suggested_filename == "note.m4b"
+    assert Path(download.value.path()).read_bytes()[4:8] == b"ftyp"
+    page.reload()
+    expect(page.get_by_role("link", name=".m4b")).to_be_visible()
+    assert not any(KEY in url for url in watch.requests)
 
 
 def test_a_page_opens_a_websocket_with_a_key(context: BrowserContext, locked: Server) -> None:

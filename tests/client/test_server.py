@@ -77,11 +77,15 @@ def test_an_abandoned_stream_frees_its_connection(tiny_server: Server) -> None:
 def test_captions_follow_the_text(tiny_server: Server) -> None:
     with KokoroClient(tiny_server.url) as client:
         chunks = list(client.stream_captioned(LONG, format="pcm"))
+        clip = client.captioned(LONG, format="pcm")
         assert client.get_performance_stats().count == 1
     words = [word for chunk in chunks for word in chunk.words]
     assert [word.text for word in words] == LONG.replace(".", "").split()
     assert all(LONG[word.char_start : word.char_end] == word.text for word in words)
     assert sum(len(chunk.audio) for chunk in chunks) / 2 / RATE == pytest.approx(words[-1].end, abs=1.0)
+    assert [word.text for word in clip.words] == [word.text for word in words]
+    assert len(clip.audio) / 2 / RATE == pytest.approx(clip.duration, abs=0.01)
+    assert clip.skipped == 0
 
 
 def test_a_batch_keeps_its_order_and_its_errors(tiny_server: Server) -> None:

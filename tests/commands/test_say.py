@@ -58,6 +58,8 @@ def options(**given: Any) -> Namespace:
     defaults: dict[str, Any] = {
         "text": None, "file": None, "voice": "af_heart", "speed": 1.0, "language": None,
         "output": None, "subtitles": None, "url": None, "explain": False,
+        "dry_run": False, "chapters": None, "dialogue_voice": None, "voice_of": [], "loudness": None,
+        "read_along": None, "format": None, "keep_work": False,
     }  # fmt: skip
     return Namespace(**defaults | given)
 

@@ -20,7 +20,7 @@ from tests.image_requirements import FOLDER
 TEXT = (ROOT / "Dockerfile").read_text(encoding="utf-8")
 LINES = re.sub(r"\\\n", " ", re.sub(r"(?m)^#.*\n", "", TEXT)).splitlines()
 # Of other programs.
-OTHERS = {"PATH", "PYTHONUNBUFFERED", "TRITON_CACHE_DIR", "NVIDIA_DRIVER_CAPABILITIES"}
+OTHERS = {"PATH", "PYTHONUNBUFFERED", "TRITON_CACHE_DIR", "NVIDIA_DRIVER_CAPABILITIES", "RAY_USAGE_STATS_ENABLED"}
 LOADS_THE_MODEL = """
 from kokoro_server.engine import devices, torch_engine
 from kokoro_server.engine.model import skeleton
@@ -65,6 +65,7 @@ def test_every_package_of_an_image_is_pinned() -> None:
         normal(name) for name in re.findall(r"--ignore-requires-python (?:-r \S+ )?([a-z ]+)$", "\n".join(LINES), re.M)
     }
     assert listed("server.txt", "cpu.txt", "g2p.txt") | {word for words in named for word in words.split()} <= pinned
+    assert {name for name in listed("cluster.txt") if "==" not in name} <= pinned
     torch = re.search(r"TORCH +:= (torch==\S+)", (ROOT / "Makefile").read_text(encoding="utf-8"))
     assert torch is not None
     assert f"pip install {torch[1]} " in TEXT
@@ -86,7 +87,7 @@ def licence(package: str) -> str:
     return " ".join([*said, *(each for each in facts.get_all("Classifier") or () if each.startswith("License"))])
 
 
-@pytest.mark.parametrize("target", ["cpu", "cuda", "g2p", "all-in-one"])
+@pytest.mark.parametrize("target", ["cpu", "cuda", "cluster", "g2p", "all-in-one"])
 def test_every_target_runs_as_nobody_in_particular_and_is_checked(target: str) -> None:
     instructions = list(lineage(target))
     assert next(line for line in instructions if line.startswith("USER")) == "USER 10001:10001"

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
-from kokoro_server import __version__
+from kokoro_server import __version__, tracing
 from kokoro_server.config import variables
 from kokoro_server.metrics import Metrics
 from tests.cpu_requirements import ROOT
@@ -58,7 +58,7 @@ def test_settings_that_are_given_exist() -> None:
         named |= {*values.get("settings", ()), *values["g2p"].get("settings", ())}
     named |= set(re.findall(r"- name: ([A-Z]\w+)", (CHART / "templates" / "server.yaml").read_text(encoding="utf-8")))
     assert "G2P_SERVICE_URL" in named
-    assert named <= {*variables()}
+    assert named <= {*variables(), *tracing.ENDPOINTS}
 
 
 def test_the_chart_is_of_this_version_and_names_targets() -> None:

@@ -7,10 +7,10 @@ the same time got the audio that it gets alone.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import json
 import os
 import re
+import secrets
 import time
 from collections.abc import AsyncIterator, Callable, Collection, Iterable
 from contextlib import asynccontextmanager
@@ -105,8 +105,8 @@ class Fault:
         }
         return {what: number for what, number in found.items() if number}
 
-    async def neighbour(self, accepted: Collection[int] = (200,)) -> None:
-        answer = await self.post(**NEIGHBOUR)
+    async def neighbour(self, accepted: Collection[int] = (200,), headers: dict[str, str] | None = None) -> None:
+        answer = await self.post(headers=headers, **NEIGHBOUR)
         assert answer.status_code in accepted, answer.text
         if answer.status_code == 200:
             self.heard.append(answer.content)
@@ -115,13 +115,17 @@ class Fault:
 
     async def keep_speaking(self, accepted: Collection[int], done: asyncio.Event) -> None:
         server = self.server
-        with contextlib.suppress(httpx.ConnectError):
+        identity = ""
+        try:
             while not done.is_set():
-                await self.neighbour(accepted)
+                identity = secrets.token_hex(8)
+                await self.neighbour(accepted, {"X-Request-ID": identity})
                 await asyncio.sleep(PAUSE)
-            return
-        self.sent -= 1  # a request that nobody listened for was not sent
-        await asyncio.to_thread(server.process.wait, PATIENCE)
+        except (httpx.ConnectError, *BROKEN):
+            await asyncio.to_thread(server.process.wait, PATIENCE)
+            # A server that ends closes the connections that wait for a request: this one may have been on its way.
+            assert identity not in server.lines()
+            self.sent -= 1  # a request that nobody listened for was not sent
 
     def record(self) -> None:
         """Add a line to the file that `tests.faults.results` makes a table of."""

@@ -89,3 +89,13 @@ def test_what_is_no_error_for_clients_stays_in_the_log() -> None:
 def test_an_admission_arrives() -> None:
     _, body = only(wire.admit(5, 17.5, Priority.BYPASS, "alice", admitted=True))
     assert wire.read_admit(body) == (5, 17.5, Priority.BYPASS, True, "alice")
+
+
+def test_only_a_row_that_is_traced_takes_room_for_it() -> None:
+    row = Row((1, 2), np.zeros(STYLE_DIM, np.float32))
+    plain = Submission(1, row, "af_heart", Priority.NORMAL, 0.0, "alice")
+    carrier = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01\nvendor=1"
+    traced = Submission(1, row, "af_heart", Priority.NORMAL, 0.0, "alice", carrier)
+    assert Submission.decode(only(traced.encode())[1]).trace == carrier
+    assert Submission.decode(only(plain.encode())[1]).trace == ""
+    assert len(traced.encode()) == len(plain.encode()) + len(carrier)

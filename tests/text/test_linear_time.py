@@ -125,7 +125,12 @@ PATTERNS = (
 )
 
 
-@pytest.mark.parametrize("parser", PARSERS)
+SLOW = ("appended",)  # by far the longest
+
+
+@pytest.mark.parametrize(
+    "parser", [pytest.param(name, marks=pytest.mark.slow) if name in SLOW else name for name in PARSERS]
+)
 def test_twice_the_input_costs_about_twice(parser: str) -> None:
     size, parse = PARSERS[parser]
 

@@ -12,6 +12,7 @@ from typing import Literal
 from fastapi import WebSocketDisconnect
 from starlette.datastructures import State
 
+from kokoro_server import tracing
 from kokoro_server.api.async_render import AsyncRenderer, Renderers
 from kokoro_server.api.schemas import TTSRequest
 from kokoro_server.api.shutdown import RunningRequests
@@ -169,6 +170,14 @@ class AgentSession:
             await ahead.put(item)
 
     async def _synthesize(self, sentence: Sentence) -> None:
+        with tracing.step("sentence", {"kokoro.sentence": sentence.id}) as span:
+            end = await self._synthesize_segments(sentence)
+            if span is not None and end is not None:
+                span.fail(end.code)
+            await sentence.segments.put(end)
+
+    async def _synthesize_segments(self, sentence: Sentence) -> KokoroError | None:
+        """Returns what it failed with."""
         end: KokoroError | None = None
         try:
             cutting: Cutting = "stream" if sentence.low_latency else "short_start"
@@ -184,7 +193,7 @@ class AgentSession:
         except Exception as error:
             log.exception("sentence failed id=%d", sentence.id)
             end = for_client(error)
-        await sentence.segments.put(end)
+        return end
 
     def _job(self, sentence: Sentence) -> Job:
         if sentence.low_latency:
@@ -224,7 +233,8 @@ class AgentSession:
                 await self._listener.on_words(sentence, segment.words, begin / SAMPLE_RATE)
             ends_file = segment.last and self._file == "sentence"
             if data := await renderer.write(segment.audio, pcm16=segment.pcm16, last=ends_file):
-                await self._listener.on_audio(data, untold / SAMPLE_RATE)
+                with tracing.step("send"):
+                    await self._listener.on_audio(data, untold / SAMPLE_RATE)
                 untold = 0
         if segment is not None:
             raise segment

@@ -27,6 +27,7 @@ from wyoming.info import Describe
 from wyoming.ping import Ping, Pong
 from wyoming.tts import Synthesize, SynthesizeChunk, SynthesizeStart, SynthesizeStop, SynthesizeStopped
 
+from kokoro_server import tracing
 from kokoro_server.api.access_log import CLIENT_CLOSED_REQUEST, new_request_id, outcome
 from kokoro_server.api.agents.session import agent_session
 from kokoro_server.api.agents.text import AgentText
@@ -156,7 +157,12 @@ class Connection:
         raise Ended
 
     async def _answer(self, event: Event, speak: Speak) -> None:
-        """One request, from its place among the others to its line in the log."""
+        with tracing.root_step(f"WYOMING {event.type}") as span:
+            if (error := await self._answer_one(event, speak)) and span is not None:
+                span.fail(error.code)
+
+    async def _answer_one(self, event: Event, speak: Speak) -> KokoroError | None:
+        """One request, from its place among the others to its line in the log. Returns what it failed with."""
         self._stay()
         started, status = time.perf_counter(), CLIENT_CLOSED_REQUEST
         request_id.set(new_request_id())
@@ -170,9 +176,11 @@ class Connection:
         except KokoroError as error:
             status = error.status
             await self._tell(error)
+            return error
         finally:
             self._turn = None
             self._record(event.type, status, time.perf_counter() - started)
+        return None
 
     async def _take_place(self, stack: AsyncExitStack) -> None:
         if self._state.running.stopping:

@@ -8,6 +8,7 @@ import time
 from wyoming.audio import AudioChunk, AudioStart, AudioStop
 from wyoming.event import Eventable
 
+from kokoro_server import tracing
 from kokoro_server.api.agents.session import Listener, Sentence
 from kokoro_server.api.agents.sockets import audio_parts
 from kokoro_server.api.compat.wyoming.wire import EventWriter
@@ -29,6 +30,7 @@ class Turn(Listener):
         self.has_all_text = False
         self._writer = writer
         self._metrics = metrics
+        self._trace = tracing.current()  # the request that it answers
         self._created = time.perf_counter()
         self._started = False
         self._over = asyncio.Event()
@@ -47,6 +49,8 @@ class Turn(Listener):
     async def on_audio(self, data: bytes, seconds: float) -> None:
         if not self._started:
             self._metrics.first_audio.observe(time.perf_counter() - self._created)
+            if self._trace is not None:
+                self._trace.event("first_audio")
         await self._start()
         for part, _ in audio_parts(data, seconds):
             await self._send(AudioChunk(rate=SAMPLE_RATE, width=WIDTH, channels=CHANNELS, audio=part))

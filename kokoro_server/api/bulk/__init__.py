@@ -1,0 +1,1 @@
+"""Many clips in one answer, as `kokoro-server bulk` asks for them."""

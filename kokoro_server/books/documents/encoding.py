@@ -1,0 +1,55 @@
+"""Bytes to text: by its byte order mark, what it declares, UTF-8, and else as Windows wrote it in the west."""
+
+from __future__ import annotations
+
+import codecs
+import re
+
+from kokoro_server.errors import UnreadableDocument
+
+_MARKS = (
+    (codecs.BOM_UTF8, "utf-8"),
+    (codecs.BOM_UTF32_LE, "utf-32"),
+    (codecs.BOM_UTF32_BE, "utf-32"),
+    (codecs.BOM_UTF16_LE, "utf-16"),
+    (codecs.BOM_UTF16_BE, "utf-16"),
+)
+_DECLARED = re.compile(
+    rb"""<(?:\?xml|meta)\b[^>]{0,500}?(?:encoding|charset)\s*=\s*["']?\s*([A-Za-z0-9_.:-]{2,40})""", re.I
+)
+_HEAD = 4096  # bytes in which an encoding is declared
+# Codecs of Python that are no encodings of text, or that may make much of little.
+_TEXT = re.compile(r"(?:utf|ascii|us-ascii|iso|latin|cp|windows|koi8|mac|big5|gb|hz|shift|sjis|euc|johab|ks|tis)", re.I)
+
+
+def decode(content: bytes, *, declared: bool = False) -> tuple[str, str | None]:
+    """The text, and the encoding that was guessed, if none was told and it is not UTF-8."""
+    for mark, encoding in _MARKS:
+        if content.startswith(mark):
+            return _checked(content.decode(encoding, "replace").removeprefix("\ufeff")), None
+    if declared and (match := _DECLARED.search(content[:_HEAD])):
+        encoding = match[1].decode("ascii")
+        if _TEXT.match(encoding) and not encoding.lower().startswith(("utf-16", "utf-32", "utf_16")):
+            try:
+                return _checked(content.decode("cp1252" if _is_latin(encoding) else encoding)), None
+            except (LookupError, UnicodeDecodeError):
+                pass
+    try:
+        return _checked(content.decode("utf-8")), None
+    except UnicodeDecodeError:
+        pass
+    try:
+        return _checked(content.decode("cp1252")), "Windows-1252"
+    except UnicodeDecodeError:
+        return _checked(content.decode("latin-1")), "ISO 8859-1"
+
+
+def _is_latin(encoding: str) -> bool:
+    """As browsers do: what says Latin-1 is mostly Windows-1252, which has more characters."""
+    return encoding.lower().replace("_", "-") in ("iso-8859-1", "latin-1", "latin1", "us-ascii", "ascii")
+
+
+def _checked(text: str) -> str:
+    if text.count("\0") > len(text) // 1000:
+        raise UnreadableDocument("it is not text: it has zero bytes; texts may be in UTF-8, UTF-16 or Windows-1252")
+    return text.replace("\0", "")

@@ -1,0 +1,136 @@
+"""The input of a bulk run: JSON lines, CSV or Parquet, read line by line and never as a whole."""
+
+from __future__ import annotations
+
+import csv
+import json
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from kokoro_server.errors import InvalidInput, KokoroError, SetupError
+
+MAX_ID = 1_000  # characters
+TEXT_FIELDS = ("id", "text", "phonemes", "voice", "language")  # of a CSV file: all others are read as JSON if they are
+PARQUET_ROWS = 1_000  # read at once
+SUFFIXES = (".jsonl", ".ndjson", ".csv", ".parquet")
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """What one line asks for. `fields` is a request without its id; `error` is what is wrong with the line."""
+
+    number: int  # in the file, from 1; of Parquet, the row
+    id: str
+    fields: dict[str, Any]
+    error: KokoroError | None = None
+
+    @property
+    def characters(self) -> int:
+        text = self.fields.get("text") or self.fields.get("phonemes")
+        return len(text) if isinstance(text, str) else 1
+
+
+def read(path: Path) -> Iterator[Line]:
+    """The lines of a file, in order, bad ones with their error. Raises SetupError where the file cannot be read."""
+    readers = {".csv": _csv, ".parquet": _parquet, ".jsonl": _json_lines, ".ndjson": _json_lines}
+    reader = readers.get(path.suffix.lower())
+    if reader is None:
+        raise SetupError(f"{path}: the input is a file of {' '.join(SUFFIXES)}, or - for JSON lines")
+    try:
+        yield from reader(path)
+    except OSError as error:
+        raise SetupError(f"{path}: cannot be read: {error.strerror or error}") from error
+
+
+def _json_lines(path: Path) -> Iterator[Line]:
+    with path.open("rb") as file:
+        for number, line in enumerate(file, 1):
+            text = line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line
+            if text.strip():
+                yield _json_line(number, text)
+
+
+def _json_line(number: int, text: bytes) -> Line:
+    try:
+        fields = json.loads(text)
+    except UnicodeDecodeError as error:
+        return _bad(number, f"is no UTF-8 text (byte {error.start})")
+    except (ValueError, RecursionError) as error:
+        return _bad(number, f"is not valid JSON: {error}")
+    if not isinstance(fields, dict):
+        return _bad(number, "is no JSON object")
+    return _line(number, fields)
+
+
+def _csv(path: Path) -> Iterator[Line]:
+    csv.field_size_limit(sys.maxsize)
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        rows = csv.reader(file)
+        try:
+            header = [name.strip() for name in next(rows, [])]
+            if "id" not in header or len(set(header)) < len(header):
+                raise SetupError(f"{path}: the first line must name the fields, each once, among them id and text")
+            before = rows.line_num
+            for row in rows:
+                number, before = before + 1, rows.line_num  # a quoted cell may go over several lines
+                if not row:
+                    continue
+                if len(row) > len(header):
+                    yield _bad(number, f"has {len(row)} cells; the first line names {len(header)}")
+                    continue
+                cells = zip(header, row, strict=False)
+                yield _line(number, {name: _cell(name, cell) for name, cell in cells if cell})
+        except (UnicodeDecodeError, csv.Error) as error:
+            raise SetupError(f"{path}: line {rows.line_num + 1} cannot be read: {error}") from error
+
+
+def _cell(name: str, text: str) -> Any:
+    if name in TEXT_FIELDS:
+        return text
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+
+
+def _parquet(path: Path) -> Iterator[Line]:
+    try:
+        from pyarrow import ArrowException
+        from pyarrow.parquet import ParquetFile
+    except ImportError as error:
+        raise SetupError(f"{path}: Parquet needs pyarrow: pip install 'kokoro-server[parquet]'") from error
+    try:
+        with ParquetFile(path) as file:
+            number = 0
+            for batch in file.iter_batches(PARQUET_ROWS):
+                for row in batch.to_pylist():
+                    number += 1
+                    yield _line(number, {name: value for name, value in row.items() if value is not None})
+    except ArrowException as error:
+        raise SetupError(f"{path}: cannot be read as Parquet: {error}") from error
+
+
+def _line(number: int, fields: dict[str, Any]) -> Line:
+    id = fields.pop("id", None)
+    if isinstance(id, int) and not isinstance(id, bool):
+        id = str(id)
+    if not isinstance(id, str) or not 0 < len(id) <= MAX_ID:
+        return _bad(number, f"id: must be a text of 1 to {MAX_ID} characters, or a whole number", "id")
+    if not _is_unicode(id):
+        return _bad(number, "id: holds half of a surrogate pair", "id")
+    return Line(number, id, fields)
+
+
+def _is_unicode(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _bad(number: int, complaint: str, field: str | None = None) -> Line:
+    return Line(number, f"line-{number}", {}, InvalidInput(complaint, field=field))

@@ -1,0 +1,1 @@
+"""The server on several machines, by Ray Serve."""

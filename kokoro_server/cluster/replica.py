@@ -1,0 +1,122 @@
+"""One device's whole server as a replica of Ray Serve: an engine process, fronts, and a front in Ray's own process.
+
+What Ray sends is answered by the front in its process, which reaches the engine as all fronts do: a request makes one
+hop, and no row any. The other fronts listen on a port of the replica's own, for a load balancer that knows it.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import AsyncIterator
+from contextlib import ExitStack, asynccontextmanager, closing
+from pathlib import Path
+from typing import Any
+
+from fastapi import FastAPI
+from ray import serve
+from ray.serve.handle import DeploymentHandle
+
+from kokoro_server import logs
+from kokoro_server.app import create_app
+from kokoro_server.cluster.g2p import G2PElsewhere
+from kokoro_server.cluster.options import ClusterOptions
+from kokoro_server.config import Settings
+from kokoro_server.errors import ConfigError, EngineUnavailable, SetupError
+from kokoro_server.link.board import FIRST_FRONT, Board
+from kokoro_server.listening import Listeners, listen
+from kokoro_server.metrics import Metrics
+from kokoro_server.parts import Parts
+from kokoro_server.processes.child import LOADER
+from kokoro_server.processes.front import Front
+from kokoro_server.processes.supervisor import Supervisor, socket_folder
+
+log = logging.getLogger(__name__)
+
+PORTS_TRIED = 100  # replicas on one node have ports in a row
+
+
+class ReplicaFront(Front):
+    """The front in Ray's process. The rest of the server starts before it and ends after it."""
+
+    def __init__(self, settings: Settings, options: ClusterOptions, g2p: G2PElsewhere | None) -> None:
+        fronts = options.front_count
+        self._resources = ExitStack()
+        folder = Path(self._resources.enter_context(socket_folder()))
+        board = self._resources.enter_context(closing(Board.create(FIRST_FRONT + fronts + 1)))
+        super().__init__(settings, fronts, board, folder / "engine")
+        self._supervisor = Supervisor(settings, fronts, LOADER, board, folder / "engine")
+        self._listeners = self._resources.enter_context(closing(listen_on_next_free(settings)))
+        self._g2p = g2p
+
+    @property
+    def port(self) -> int:
+        return int(self._listeners.http.getsockname()[1])
+
+    @property
+    def failure(self) -> str | None:
+        """Why this replica will not come back by itself."""
+        return self._supervisor.failure.message if self._supervisor.failure else None
+
+    @asynccontextmanager
+    async def parts(self, app: FastAPI, metrics: Metrics) -> AsyncIterator[Parts]:
+        with self._resources:
+            async with self._supervisor.running(self._listeners, self._g2p), super().parts(app, metrics) as parts:
+                yield parts
+
+
+def listen_on_next_free(settings: Settings) -> Listeners:
+    """The port of the settings or, if another replica on this node has it, one of the next."""
+    for port in range(settings.port, settings.port + PORTS_TRIED):
+        try:
+            return listen(settings.model_copy(update={"port": port}))
+        except SetupError as error:
+            refused = error
+    raise refused
+
+
+@serve.ingress()
+class SpeechReplica:
+    """Ray Serve's side of a replica. Ray makes it, asks it how it is, and ends it when what runs has been answered."""
+
+    def __init__(self, arguments: dict[str, Any], g2p: DeploymentHandle | None = None) -> None:
+        options = ClusterOptions.model_validate(arguments)
+        settings = settings_of(options)
+        logs.configure(settings.log_level, "replica")
+        self._front = ReplicaFront(settings, options, G2PElsewhere(g2p) if g2p else None)
+        self._app = create_app(settings, front=self._front)
+        self._looks = 0
+        log.info("replica's own port: %d", self._front.port)
+
+    def __serve_build_asgi_app__(self) -> FastAPI:
+        return self._app
+
+    def check_health(self) -> None:
+        """Ray replaces a replica that raises. An engine process that ended is restarted within the replica."""
+        if self._front.failure:
+            raise EngineUnavailable(self._front.failure)
+
+    async def record_routing_stats(self) -> dict[str, Any]:
+        """For `QueuedAudioRouter`."""
+        self._looks += 1
+        return {
+            "look": self._looks,
+            "ready": self._front.queue.ready,
+            "queued_s": await self._queued_seconds(),
+        }
+
+    async def record_autoscaling_stats(self) -> dict[str, float]:
+        """For `ScaleByQueuedAudio`."""
+        return {"queued_s": await self._queued_seconds()}
+
+    async def _queued_seconds(self) -> float:
+        state = await self._front.queue.state()
+        return float(state["queue_status"].get("queued_audio_s", 0.0))
+
+
+def settings_of(options: ClusterOptions) -> Settings:
+    """Those of the node's environment, over which go those of the cluster."""
+    settings = Settings.load(os.environ | options.environ(), dotenv=None)
+    if settings.wyoming_port:
+        raise ConfigError("WYOMING_PORT: not in a cluster, whose requests come over HTTP; use kokoro-server wyoming")
+    return settings.model_copy(update={"port": options.port})

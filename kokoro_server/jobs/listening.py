@@ -1,0 +1,58 @@
+"""A chapter of a book to listen to, while the others are still being made."""
+
+from __future__ import annotations
+
+import json
+import secrets
+import shutil
+from pathlib import Path
+from typing import Any
+
+from kokoro_server.audio.loudness import LoudnessMeter
+from kokoro_server.books.assembly import Segment, add, gain_to, sound
+from kokoro_server.books.audio_files import write_audio
+from kokoro_server.books.containers.tags import Tags
+from kokoro_server.books.options import BookFormat
+from kokoro_server.books.work_folder import MANIFEST, WorkFolder
+from kokoro_server.errors import Conflict, NoSuchJob
+from kokoro_server.jobs.folders import JobFolder
+
+
+def chapter_file(folder: JobFolder, number: int, title: str, loudness: float | None, format: BookFormat) -> Path:
+    """The file of a chapter, which is made when it is first asked for. Takes a while: call it in a thread."""
+    path = folder.listen / f"{number}.{format}"
+    if path.exists():
+        return path
+    stretches = _stretches(folder, number)
+    work = WorkFolder(folder.work)
+    segments, meter = list[Segment](), LoudnessMeter()
+    for stretch in stretches:
+        kept = work.get(stretch["key"])
+        if kept is None:
+            raise _not_yet()
+        add(segments, stretch["key"], kept, stretch["gap"], meter)
+    gain = gain_to(loudness, meter.integrated)  # of the chapter alone: the book's is not known before all is spoken
+    scratch = folder.listen / secrets.token_hex(8)  # two may ask for it at once
+    scratch.mkdir(parents=True)
+    try:
+        made = scratch / path.name
+        write_audio(made, format, sound(segments, work, gain, lambda: None), Tags(title, title), scratch)
+        made.replace(path)
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+    return path
+
+
+def _stretches(folder: JobFolder, number: int) -> list[dict[str, Any]]:
+    try:
+        manifest = json.loads((folder.work / MANIFEST).read_bytes())
+    except FileNotFoundError:
+        raise _not_yet() from None
+    stretches = [each for each in manifest["stretches"] if each["chapter"] == number]
+    if not stretches:
+        raise NoSuchJob(f"nothing is read in a chapter {number}", field="number")
+    return stretches
+
+
+def _not_yet() -> Conflict:
+    return Conflict("this chapter is not spoken yet", field="number")

@@ -1,0 +1,136 @@
+// Listening to the chapters of an audiobook, one after the other, also while the others are still being made.
+
+import { inWords } from "../api.js";
+import { getFile } from "./requests.js";
+
+const UNPLAYABLE = "This browser cannot play the chapter.";
+const NOT_MADE = "This chapter has not been made.";
+
+export class Listening {
+  onChange = () => {};
+
+  #bar = document.querySelector("#listening");
+  #audio = this.#bar.querySelector("audio");
+  #title = this.#bar.querySelector(".title");
+  #state = this.#bar.querySelector(".state");
+  #card = null;
+  #number = null; // of the chapter
+  #phase = "paused"; // or "loading", "playing", "waiting" for a chapter that is being made
+  #control = new AbortController();
+
+  constructor() {
+    this.#audio.addEventListener("play", () => this.#enter("playing"));
+    this.#audio.addEventListener("pause", () => this.#enter("paused"));
+    this.#audio.addEventListener("ended", () => this.#step(1));
+    this.#audio.addEventListener("error", () => this.#enter("paused", UNPLAYABLE));
+    this.#bar.querySelector(".before").addEventListener("click", () => this.#step(-1));
+    this.#bar.querySelector(".next").addEventListener("click", () => this.#step(1));
+    this.#bar.querySelector(".close").addEventListener("click", () => this.#close());
+  }
+
+  /** Whether something is heard, or will be without a click. */
+  get isActive() {
+    return this.#phase !== "paused";
+  }
+
+  /** Play a chapter, or pause it if it is the one that is heard. */
+  toggle(card, number) {
+    if (card !== this.#card || number !== this.#number || !this.#audio.src) this.#play(card, number);
+    else if (this.#audio.paused) this.#resume();
+    else this.#audio.pause();
+  }
+
+  /** A job has changed: the chapter that is waited for may be there. */
+  refresh(card) {
+    if (card !== this.#card) return;
+    card.mark(this.#number, this.#phase === "waiting" ? "loading" : this.#phase);
+    if (this.#phase !== "waiting") return;
+    if (this.#chapter?.done) this.#play(card, this.#number);
+    else if (!card.isActive) this.#enter("paused", NOT_MADE);
+  }
+
+  /** A job is gone. */
+  forget(card) {
+    if (card === this.#card) this.#close();
+  }
+
+  get #chapters() {
+    return this.#card?.job.chapters ?? [];
+  }
+
+  get #chapter() {
+    return this.#chapters.find(({ number }) => number === this.#number);
+  }
+
+  async #play(card, number) {
+    this.#silence();
+    this.#choose(card, number);
+    this.#enter("loading", "Loading…");
+    this.#control = new AbortController();
+    const { signal } = this.#control;
+    try {
+      const content = await getFile(`jobs/${card.id}/chapters/${number}?format=mp3`, signal);
+      if (signal.aborted) return;
+      this.#audio.src = URL.createObjectURL(content);
+      await this.#resume();
+    } catch (error) {
+      if (!signal.aborted) this.#enter("paused", inWords(error));
+    }
+  }
+
+  async #resume() {
+    await this.#audio.play().catch(({ name }) => {
+      if (name === "NotSupportedError") this.#enter("paused", UNPLAYABLE);
+      if (name === "NotAllowedError") this.#enter("paused"); // it wants another click, for which there are its controls
+    });
+  }
+
+  #step(by) {
+    const place = this.#chapters.findIndex(({ number }) => number === this.#number) + by;
+    const chapter = this.#chapters[place];
+    if (!chapter) return;
+    if (chapter.done) {
+      this.#play(this.#card, chapter.number);
+      return;
+    }
+    this.#silence();
+    this.#choose(this.#card, chapter.number);
+    if (this.#card.isActive) this.#enter("waiting", "Being made. It is played as soon as it is ready.");
+    else this.#enter("paused", NOT_MADE);
+  }
+
+  #choose(card, number) {
+    if (card !== this.#card) this.#card?.mark(null);
+    this.#card = card;
+    this.#number = number;
+    this.#bar.hidden = false;
+    this.#title.textContent = this.#chapter?.title ?? `${number}`;
+    const place = this.#chapters.indexOf(this.#chapter);
+    this.#bar.querySelector(".before").disabled = place <= 0;
+    this.#bar.querySelector(".next").disabled = place === this.#chapters.length - 1;
+  }
+
+  #enter(phase, words = this.#card?.title) {
+    if (!this.#card) return;
+    this.#phase = phase;
+    this.#state.textContent = words;
+    this.#card.mark(this.#number, phase === "waiting" ? "loading" : phase);
+    this.onChange();
+  }
+
+  #silence() {
+    this.#control.abort();
+    if (!this.#audio.src) return;
+    URL.revokeObjectURL(this.#audio.src);
+    this.#audio.removeAttribute("src");
+    this.#audio.load(); // stops it, and tells so
+  }
+
+  #close() {
+    this.#silence();
+    this.#enter("paused");
+    this.#card?.mark(null);
+    this.#card = this.#number = null;
+    this.#bar.hidden = true;
+  }
+}

@@ -1,0 +1,51 @@
+// The jobs of the server: what the Book tab asks it.
+
+import { getJson, lines, request, requestQuietly } from "../api.js";
+
+export function getJob(id) {
+  return getJson(`jobs/${id}`);
+}
+
+/** What would become of a file. `onUpload` is told how much of it has been sent. */
+export async function preview(file, { signal, onUpload }) {
+  const body = new FormData();
+  body.append("file", file);
+  const response = await request("jobs/preview", { method: "POST", body, signal, onUpload });
+  return response.json();
+}
+
+/** The new job. */
+export async function createJob(body, { signal, onUpload }) {
+  const response = await request("jobs", { method: "POST", body, signal, onUpload });
+  return response.json();
+}
+
+export async function resumeJob(id) {
+  const response = await request(`jobs/${id}/resume`, { method: "POST" });
+  return response.json();
+}
+
+export async function deleteJob(id) {
+  await request(`jobs/${id}`, { method: "DELETE" });
+}
+
+export async function getFile(path, signal) {
+  const response = await request(path, { signal });
+  return response.blob();
+}
+
+/** Yields `{event, data}` as the job changes, until it has ended. Does not ask for a key. */
+export async function* jobEvents(id, signal) {
+  // An EventSource could not send the key.
+  const response = await requestQuietly(`jobs/${id}/events`, { cache: "no-store", signal });
+  let [event, data] = ["message", ""];
+  for await (const line of lines(response, signal)) {
+    const [, field, value] = /^([^:]*):? ?(.*)$/.exec(line.trimEnd());
+    if (field === "event") event = value;
+    else if (field === "data") data += value;
+    else if (!field && !value && data) {
+      yield { event, data: JSON.parse(data) };
+      [event, data] = ["message", ""];
+    }
+  }
+}

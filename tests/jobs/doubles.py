@@ -1,0 +1,75 @@
+"""Jobs without a server: a folder, a store, and a runner whose speaker needs no model."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from kokoro_server.api.jobs.lines import parse
+from kokoro_server.api.jobs.schemas import BookRequest
+from kokoro_server.books import stored
+from kokoro_server.books.book import Book
+from kokoro_server.jobs.folders import JobFolder, new_id
+from kokoro_server.jobs.job import Job
+from kokoro_server.jobs.runner import JobRunner
+from kokoro_server.jobs.store import JobStore, now
+from tests.books.doubles import Tones
+
+PATIENCE = 60  # seconds
+
+
+@contextmanager
+def stored_in(root: Path) -> Iterator[JobStore]:
+    store = JobStore(root)
+    try:
+        yield store
+    finally:
+        store.close()
+
+
+def runner(root: Path, store: JobStore, speaker: Tones, **options: Any) -> JobRunner:
+    return JobRunner(root, store, lambda: speaker, parse, **{"at_once": 1, "keep_hours": 0.0} | options)
+
+
+def add_book(root: Path, store: JobStore, book: Book, caller: str = "ann", **options: Any) -> Job:
+    folder = JobFolder(root, new_id())
+    folder.path.mkdir(parents=True)
+    folder.book.write_text(stored.to_json(book))
+    asked = BookRequest.model_validate({"format": "flac"} | options).model_dump()
+    chapters = [
+        {"number": number, "title": chapter.title, "level": 1, "characters": chapter.characters, "seconds": 1.0}
+        for number, chapter in enumerate(book.chapters, 1)
+    ]
+    about = {"title": book.title, "chapters": chapters, "remarks": [], "notes": [], "characters": 1}
+    job = Job(folder.path.name, caller, "book", "ships.epub", asked, about, now())
+    store.add(job, 100)
+    return job
+
+
+def add_list(root: Path, store: JobStore, *lines: dict[str, Any], **options: Any) -> Job:
+    folder = JobFolder(root, new_id())
+    folder.path.mkdir(parents=True)
+    folder.upload("x.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    asked = {"voice": "af_heart", "format": "wav", "shards": None} | options
+    about = {"remarks": [], "notes": [], "characters": 1}
+    job = Job(folder.path.name, "ann", "list", "x.jsonl", asked, about, now())
+    store.add(job, 100)
+    return job
+
+
+async def until(reached: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + PATIENCE
+    while not reached():
+        assert time.monotonic() < deadline
+        await asyncio.sleep(0.02)
+
+
+def got(store: JobStore, job: Job) -> Job:
+    found = store.get(job.id)
+    assert found
+    return found

@@ -1,0 +1,89 @@
+"""`kokoro-server bulk` with the tiny model, or with a speaker that needs none: `python -m tests.services.bulk …`.
+
+With BULK_SPEAKER=double in the environment nothing is loaded, and a text is a tone as long as it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+import tempfile
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from kokoro_server import cli, logs
+from kokoro_server.api.jobs.lines import parse
+from kokoro_server.audio.captions import Timing
+from kokoro_server.bulk.maker import SpeakerMaker
+from kokoro_server.commands import bulk
+from kokoro_server.config import Settings
+from kokoro_server.engine.loader import LoadedModel
+from kokoro_server.errors import EngineError, KokoroError, NothingToSay
+from kokoro_server.speaker import Spoken
+from kokoro_server.speech import Speech
+
+SAMPLES_PER_CHARACTER = 400
+
+
+class DoubleSpeaker:
+    """A tone for a text: its pitch by the voice and the seed. Some texts fail, always or at first."""
+
+    version = "1"
+    parallel = 8
+
+    def __init__(self, seconds: float = 0.0) -> None:
+        self.spoken: list[str] = []
+        self._seconds = seconds
+
+    async def speak(self, speech: Speech) -> Spoken:
+        text = speech.written
+        await asyncio.sleep(self._seconds)
+        self.spoken.append(text)
+        if text.startswith("silence"):
+            raise NothingToSay("the text holds nothing that can be spoken", field="text")
+        if text.startswith("broken") or (text.startswith("flaky") and self.spoken.count(text) == 1):
+            raise EngineError("the model failed on this text")
+        times = np.arange(len(text) * SAMPLES_PER_CHARACTER) / 24_000
+        pitch = 200 + 7 * (speech.seed % 20) + sum(speech.voice.encode()) % 50
+        pcm = (8_000 * np.sin(2 * np.pi * pitch * times)).astype("<i2").tobytes()
+        return Spoken(pcm, (Timing(text, 0.0, round(len(times) / 24_000, 4), 0, len(text), phrase=False),))
+
+
+@asynccontextmanager
+async def open_double() -> AsyncIterator[SpeakerMaker]:
+    yield SpeakerMaker(DoubleSpeaker(), parse)
+
+
+def load_tiny(settings: Settings) -> LoadedModel:
+    from tests import tiny
+
+    return tiny.load(Path(tempfile.mkdtemp()), 1, settings.backend)
+
+
+def main(arguments: list[str], speaker: DoubleSpeaker | None = None) -> int:
+    """The command in this process. With a speaker, no model is loaded."""
+    options = cli._parser().parse_args(["bulk", *arguments])
+    settings = Settings.load(dotenv=None)
+    if speaker:
+
+        @asynccontextmanager
+        async def maker(*_: Any) -> AsyncIterator[SpeakerMaker]:
+            yield SpeakerMaker(speaker, parse)
+
+        bulk._maker = maker
+    return bulk.run(settings, options, load_tiny)
+
+
+if __name__ == "__main__":
+    logs.configure("info")
+    double = DoubleSpeaker(0.002) if os.environ.get("BULK_SPEAKER") == "double" else None
+    try:
+        sys.exit(main(sys.argv[1:], double))
+    except KokoroError as error:
+        sys.stderr.write(f"kokoro-server: {error.message}\n")
+        sys.exit(1)
