@@ -63,11 +63,24 @@ class JobStore:
             self._connection = sqlite3.connect(path, timeout=BUSY_S, isolation_level=None, check_same_thread=False)
             self._connection.row_factory = sqlite3.Row
             with self._lock:
-                self._connection.execute("PRAGMA journal_mode=WAL")
+                self._write_ahead()
                 self._connection.execute("PRAGMA synchronous=FULL")
                 self._prepare(path)
         except (OSError, sqlite3.Error) as error:
             raise SetupError(f"JOBS_PATH={folder}: jobs cannot be kept there: {error}") from error
+
+    def _write_ahead(self) -> None:
+        """Of several processes that start, one changes the file: SQLite refuses that to the others without waiting."""
+        until = time.monotonic() + BUSY_S
+        while True:
+            try:
+                self._connection.execute("PRAGMA journal_mode=WAL")
+            except sqlite3.OperationalError as error:
+                if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() > until:
+                    raise
+                time.sleep(0.01)
+            else:
+                return
 
     def _prepare(self, path: Path) -> None:
         self._connection.execute("BEGIN IMMEDIATE")  # of several processes that start, one makes the table

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Callable
 from functools import partial
 from typing import Annotated, Any, Literal, get_args
+from urllib.parse import quote
 
 from fastapi import APIRouter, Path, Query, Request, Response
 from fastapi.responses import FileResponse, StreamingResponse
@@ -31,6 +33,7 @@ from kokoro_server.jobs.work import MEDIA_TYPES
 
 router = APIRouter(prefix="/jobs", tags=["jobs"])
 
+NOT_PLAIN = re.compile(r'[^ -~]|["\\%]')
 BINARY = {"schema": {"type": "string", "format": "binary"}}
 FORMAT = (
     f"Of a book: {', '.join(get_args(BookFormat))}; absent, m4b. "
@@ -182,8 +185,8 @@ async def chapter(
     loudness = job.options["loudness"]
     path = await asyncio.to_thread(chapter_file, jobs.folder(job), number, found["title"], loudness, format)
     name = f"{number:02} {file_stem(found['title'])}".strip() + f".{format}"
-    headers = {"Cache-Control": "no-cache"}  # a chapter that was spoken anew sounds different
-    return FileResponse(path, media_type=MEDIA_TYPES[path.suffix], filename=name, headers=headers)
+    headers = _named(name) | {"Cache-Control": "no-cache"}  # a chapter that was spoken anew sounds different
+    return FileResponse(path, media_type=MEDIA_TYPES[path.suffix], headers=headers)
 
 
 @router.get(
@@ -223,7 +226,13 @@ async def _result(id: str, name: str | None, request: Request) -> Response:
     path, file = jobs.result_file(await jobs.get(id, caller.get()), name)
     if not await asyncio.to_thread(path.is_file):
         raise Conflict("the file has been removed from the server's disk", field="id")
-    return FileResponse(path, media_type=file["media_type"], filename=file["name"])
+    return FileResponse(path, media_type=file["media_type"], headers=_named(file["name"]))
+
+
+def _named(name: str) -> dict[str, str]:
+    """As browsers read it, and for curl and wget, which know the old form alone."""
+    plain = NOT_PLAIN.sub("_", name)
+    return {"Content-Disposition": f"attachment; filename=\"{plain}\"; filename*=utf-8''{quote(name, safe='')}"}
 
 
 @router.post("/{id}/resume", status_code=202, response_model=JobAnswer, responses=errors(403, 404, 409))

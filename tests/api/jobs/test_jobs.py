@@ -90,6 +90,7 @@ def test_from_an_upload_to_an_audiobook(tiny_server: Server) -> None:
     assert httpx.get(tiny_server.url + done["result"]["files"][1]["url"]).text.startswith("WEBVTT")
     chapter = httpx.get(f"{tiny_server.url}/jobs/{job['id']}/chapters/2?format=flac")
     assert soundfile.info(io.BytesIO(chapter.content)).duration > 0.5
+    assert 'filename="02 ' in chapter.headers["content-disposition"]
     assert re.search(r'^tts_jobs{state="done"} [1-9]', httpx.get(f"{tiny_server.url}/metrics").text, re.MULTILINE)
     listed = httpx.get(f"{tiny_server.url}/jobs").json()["jobs"]
     assert job["id"] in [each["id"] for each in listed]
