@@ -6,7 +6,7 @@ import shutil
 import time
 from urllib.parse import urlsplit
 
-from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, Playwright
+from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, Playwright, expect
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 FLAGS = [
@@ -41,6 +41,7 @@ class Watch:
 
 
 def launch(playwright: Playwright) -> Browser:
+    expect.set_options(timeout=1000 * PATIENCE)
     return playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
 
 

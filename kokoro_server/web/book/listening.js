@@ -1,8 +1,9 @@
 // Listening to the chapters of an audiobook, one after the other, also while the others are still being made.
 
 import { inWords } from "../api.js";
-import { getFile } from "./requests.js";
+import { getFile, getFileQuietly } from "./requests.js";
 
+const AHEAD = 30; // seconds before its end, the next chapter is fetched: the server encodes it when it is asked for
 const UNPLAYABLE = "This browser cannot play the chapter.";
 const NOT_MADE = "This chapter has not been made.";
 
@@ -16,12 +17,14 @@ export class Listening {
   #card = null;
   #number = null; // of the chapter
   #phase = "paused"; // or "loading", "playing", "waiting" for a chapter that is being made
+  #ahead = null; // the next chapter: its path, and a promise of its content
   #control = new AbortController();
 
   constructor() {
     this.#audio.addEventListener("play", () => this.#enter("playing"));
     this.#audio.addEventListener("pause", () => this.#enter("paused"));
     this.#audio.addEventListener("ended", () => this.#step(1));
+    this.#audio.addEventListener("timeupdate", () => this.#fetchAhead());
     this.#audio.addEventListener("error", () => this.#enter("paused", UNPLAYABLE));
     this.#bar.querySelector(".before").addEventListener("click", () => this.#step(-1));
     this.#bar.querySelector(".next").addEventListener("click", () => this.#step(1));
@@ -68,14 +71,26 @@ export class Listening {
     this.#enter("loading", "Loading…");
     this.#control = new AbortController();
     const { signal } = this.#control;
+    const path = pathOf(card, number);
+    const ahead = this.#ahead?.path === path ? this.#ahead.content : null;
+    this.#ahead = null;
     try {
-      const content = await getFile(`jobs/${card.id}/chapters/${number}?format=mp3`, signal);
+      const content = (await ahead) ?? (await getFile(path, signal));
       if (signal.aborted) return;
       this.#audio.src = URL.createObjectURL(content);
       await this.#resume();
     } catch (error) {
       if (!signal.aborted) this.#enter("paused", inWords(error));
     }
+  }
+
+  #fetchAhead() {
+    const left = this.#audio.duration - this.#audio.currentTime;
+    const next = this.#chapters[this.#chapters.indexOf(this.#chapter) + 1];
+    if (!next?.done || !(left < AHEAD)) return;
+    const path = pathOf(this.#card, next.number);
+    if (this.#ahead?.path === path) return;
+    this.#ahead = { path, content: getFileQuietly(path).catch(() => null) }; // it is asked for again when it is due
   }
 
   async #resume() {
@@ -128,9 +143,14 @@ export class Listening {
 
   #close() {
     this.#silence();
+    this.#ahead = null;
     this.#enter("paused");
     this.#card?.mark(null);
     this.#card = this.#number = null;
     this.#bar.hidden = true;
   }
+}
+
+function pathOf(card, number) {
+  return `jobs/${card.id}/chapters/${number}?format=mp3`;
 }

@@ -34,6 +34,12 @@ export async function getFile(path, signal) {
   return response.blob();
 }
 
+/** The same, without asking for a key. */
+export async function getFileQuietly(path) {
+  const response = await requestQuietly(path, {});
+  return response.blob();
+}
+
 /** Yields `{event, data}` as the job changes, until it has ended. Does not ask for a key. */
 export async function* jobEvents(id, signal) {
   // An EventSource could not send the key.

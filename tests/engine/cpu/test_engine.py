@@ -9,6 +9,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import onnx
+import onnx.numpy_helper
 import pytest
 
 from kokoro_server.engine.cpu import build, export
@@ -95,7 +97,26 @@ def test_it_takes_a_row_a_call_and_several_calls_where_that_is_faster(
 
 def test_the_templates_in_the_package_are_what_the_code_gives() -> None:
     for name, fresh in export.templates(reference.blank()).items():
-        assert build.templates()[name] == fresh, "run: python -m kokoro_server.engine.cpu.export"
+        ours = build.templates()[name]
+        # The last bit of a cosine is not the same on all processors.
+        for one, other in zip(take_constants(ours), take_constants(fresh), strict=True):
+            np.testing.assert_allclose(one, other, rtol=0, atol=1e-6)
+        assert ours == fresh, "run: python -m kokoro_server.engine.cpu.export"
+
+
+def take_constants(model: onnx.ModelProto) -> list[np.ndarray]:
+    """The constants in floating point, which the model is then without."""
+    held = [
+        attribute
+        for node in model.graph.node
+        if node.op_type == "Constant"
+        for attribute in node.attribute
+        if attribute.t.data_type in (onnx.TensorProto.FLOAT, onnx.TensorProto.DOUBLE)
+    ]
+    values = [onnx.numpy_helper.to_array(attribute.t) for attribute in held]
+    for attribute in held:
+        attribute.t.raw_data = b""
+    return values
 
 
 def test_a_file_that_is_no_weights_file_is_refused(tmp_path: Path) -> None:
