@@ -19,7 +19,7 @@ from tests.engine.rows import bounded, longest_row, random_row, random_rows
 
 STYLE = np.zeros(STYLE_DIM, np.float32)
 SAME = 80.0  # dB; rounding leaves about 110
-ALIKE = 15.0  # dB between backends: F0 rounded otherwise and summed into phase leaves about 20 in a random model
+ALIKE = 8.0  # dB between backends: F0 rounded otherwise and summed into phase leaves 12 to 20, and other noise -2
 
 
 def assert_same(one: Result, other: Result) -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from kokoro_server.g2p.languages import EN_US, Language
 from kokoro_server.text.spoken import claims
+from tests.growth import is_at_most
 
 PLAIN = (
     "The old baker had been awake for hours. He kneaded the dough, humming a tune that nobody else remembered, while "
@@ -57,4 +58,4 @@ def test_twice_the_text_costs_about_twice(unit: str) -> None:
     claims(unit * 10, EN_US)
     once, twice = unit * (2_000 // len(unit)), unit * (4_000 // len(unit))
     # Below five hundredths of a second it is the clock that is measured; so little harms nobody.
-    assert best_cost(twice) < max(WORST * best_cost(once), 0.05)
+    assert is_at_most(WORST, lambda: claims(once, EN_US), lambda: claims(twice, EN_US), harmless=0.05)
