@@ -24,6 +24,7 @@ from kokoro_server.errors import (
     KokoroError,
     NothingToSay,
     NotSupported,
+    SetupError,
     TooBusy,
     Unauthorized,
     Unavailable,
@@ -135,7 +136,8 @@ class RemoteSpeaker:
             url, api_key=api_key, timeouts=REMOTE_TIMEOUTS, headers=REMOTE_HEADERS, retries=Retries(tries=1)
         ) as client:
             health = await client.health()
-            yield cls(client, _server_version(health), REMOTE_GPU if "cuda" in health["device"] else REMOTE_CPU)
+            version = _server_version(health)
+            yield cls(client, version, REMOTE_GPU if "cuda" in str(health.get("device")) else REMOTE_CPU)
 
     async def voices(self) -> Sequence[Voice]:
         return await self._client.voices()
@@ -172,8 +174,11 @@ class RemoteSpeaker:
 
 
 def _server_version(health: dict[str, Any]) -> str:
-    weights = health["weights"]
-    facts = (health["version"], weights["source"], weights["precision"], *map(health.get, HEALTH_FACTS))
+    try:
+        weights = health["weights"]
+        facts = (health["version"], weights["source"], weights["precision"], *map(health.get, HEALTH_FACTS))
+    except (KeyError, TypeError) as error:
+        raise SetupError("the server does not tell its version and weights; is it a Kokoro Server?") from error
     return " ".join(map(str, facts))
 
 

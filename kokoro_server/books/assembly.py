@@ -93,15 +93,14 @@ def survey(plan: Plan, keys: Sequence[str], folder: WorkFolder, step: Step) -> R
     meter, skipped = LoudnessMeter(), dict[int, int]()
     chapters, start, remaining = list[SpokenChapter](), 0, iter(keys)
     for planned in plan.chapters:
-        segments, words = list[Segment](), list[Timing]()
+        segments, words, samples = list[Segment](), list[Timing](), 0
         text = chapter_text(planned.chapter)
         for stretch in planned.stretches:
             key = next(remaining)
             kept = folder.need(key)
             skipped[planned.number] = skipped.get(planned.number, 0) + kept.skipped
-            before = sum(segment.samples + segment.silence for segment in segments) / SAMPLE_RATE
-            words += (_later(stretch.in_chapter(word, text), before) for word in kept.words)
-            add(segments, key, kept, stretch.gap, meter)
+            words += (_later(stretch.in_chapter(word, text), samples / SAMPLE_RATE) for word in kept.words)
+            samples += add(segments, key, kept, stretch.gap, meter)
             step()
         if segments:
             chapters.append(_spoken(planned, start, segments, words))
@@ -109,15 +108,22 @@ def survey(plan: Plan, keys: Sequence[str], folder: WorkFolder, step: Step) -> R
     return Recording(tuple(chapters), meter.integrated, {n: count for n, count in skipped.items() if count})
 
 
-def add(segments: list[Segment], key: str, kept: Kept, gap: float, meter: LoudnessMeter) -> None:
-    """One more stretch of a chapter. One in which nothing can be said is but the gap after it."""
+def add(segments: list[Segment], key: str, kept: Kept, gap: float, meter: LoudnessMeter) -> int:
+    """One more stretch of a chapter, and by how many samples that is longer now.
+
+    A stretch in which nothing can be said is but the gap after it.
+    """
     silence = max(0, round((gap - MARGINS) * SAMPLE_RATE))
     if kept.samples:
         segments.append(Segment(key, kept.samples, silence))
         meter.add(floats(kept.pcm))
         meter.add(np.zeros(silence, np.float32))
-    elif segments:
-        segments[-1] = replace(segments[-1], silence=max(segments[-1].silence, silence))
+        return kept.samples + silence
+    if not segments:
+        return 0
+    last = segments[-1]
+    segments[-1] = replace(last, silence=max(last.silence, silence))
+    return segments[-1].silence - last.silence
 
 
 def _spoken(planned: PlannedChapter, start: int, segments: list[Segment], words: list[Timing]) -> SpokenChapter:

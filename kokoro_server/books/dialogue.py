@@ -123,7 +123,7 @@ class Dialogue:
         self._heard: set[str] = set()
         self._going_on: str | None = None  # who speaks on, if the next paragraph begins with a quotation
         names = "|".join(r"\s+".join(map(re.escape, name.split())) for name in sorted(cast, key=len, reverse=True))
-        who = rf"{_TITLE}({names or '(?!)'})\b(?!['’]s\b)"
+        who = rf"{_TITLE}({names or '(?!)'})(?!\w|['’]s\b)"
         self._after = re.compile(rf"{_BREAK}(?:(?:{VERBS}){_ADVERB}\s+{who}|{who}{_ADVERB}\s+(?:{VERBS})\b)", re.I)
         self._before = re.compile(
             rf"(?:^|[\s—–(]){who}(?:\s+\w+){{0,4}}?\s+(?:{VERBS})\b[^.!?“”\"]{{0,80}}[,:]\s*\Z", re.I

@@ -17,6 +17,14 @@ _ALONE = re.compile(rf"\s*{_NAMES}{_STAGE}(?P<mark>[.:：]?){_STAGE}\s*")
 _STAGE_DIRECTION = re.compile(r"[\[(][^\[\]()]{0,300}[\])]")
 _SHORT = 5  # letters of a name that was cut short
 _SOMEBODY = ""  # who is none of the cast
+# What is said with a dot after it, and no name: "Good.", "No. I was not."
+_NO_NAMES = frozenset(
+    "adieu agreed ah alas always amen and ay aye bravo but certainly come enough exactly farewell fine gone good"
+    " hark he here him ho how hush i indeed it it’s it's me most my nay never no none not nothing now o of off oh"
+    " on once over peace perhaps please precisely quick quickly quiet quite ready right she silence sir so softly"
+    " soon stay still stop strange sure surely thanks that then there they this thus true truly tomorrow up very"
+    " wait we welcome well what when where who why wrong yea yes yet you".split()
+)
 
 Spoken = list[tuple[int, int, str | None]]
 
@@ -30,6 +38,7 @@ class Play:
         self._going_on = False  # what has no name before it is said by who spoke last
         self._named = False  # a name alone has just been read
         self._speaker = _SOMEBODY
+        self._in_capitals: bool | None = None  # all names of the cast so far were; None: there was none yet
         self.heard: set[str] = set()  # names of the cast who have spoken
 
     def end_scene(self) -> None:
@@ -77,8 +86,9 @@ class Play:
             return None
         name, is_marked = label["name"], bool(label["mark"])
         if (is_marked or name.isupper()) and (character := self._character(name, verse)):
+            self._in_capitals = name.isupper() and self._in_capitals is not False
             return character
-        return _SOMEBODY if anybody and is_marked else None
+        return _SOMEBODY if anybody and is_marked and self._may_be_name(name) else None
 
     def _dot(self, text: str, anybody: bool) -> tuple[str, int] | None:
         label = _DOT.match(text)
@@ -86,9 +96,16 @@ class Play:
             return None
         name = label["name"]
         if character := self._character(name, verse=False):
+            self._in_capitals = name.isupper() and self._in_capitals is not False
             return character, label.end()
-        is_name = anybody and (name.isupper() or len(name) <= _SHORT)
+        is_name = anybody and (name.isupper() or len(name) <= _SHORT) and self._may_be_name(name)
         return (_SOMEBODY, label.end()) if is_name else None
+
+    def _may_be_name(self, name: str) -> bool:
+        """Whether it is written as other names of the play are, and is no word that people say."""
+        if self._in_capitals and not name.isupper():
+            return False
+        return _folded(name) not in _NO_NAMES
 
     def _character(self, name: str, verse: bool) -> str | None:
         """Who of the cast is meant. In prose a whole name in small letters is none: stories have such sentences."""

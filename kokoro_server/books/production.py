@@ -23,7 +23,7 @@ from kokoro_server.books.plan import Plan, make_plan
 from kokoro_server.books.read_along import write_read_along
 from kokoro_server.books.speaking import Phase, Progress, Report, Speaking
 from kokoro_server.books.subtitles import write_subtitles
-from kokoro_server.books.work_folder import WorkFolder, new_file, os_errors
+from kokoro_server.books.work_folder import WorkFolder, check_writable, new_file, os_errors
 from kokoro_server.engine.protocol import SAMPLE_RATE
 from kokoro_server.errors import NothingToSay
 from kokoro_server.speaker import Speaker
@@ -62,6 +62,7 @@ async def produce(
     """
     if outputs.audio and outputs.format == "m4b":
         Output("aac").check()
+    await asyncio.to_thread(_check, outputs)
     voices = await speaker.voices()
     plan = await asyncio.to_thread(make_plan, book, options, voices)
     version = speaker.version
@@ -83,6 +84,18 @@ async def produce(
         spoken=speaking.spoken,
         kept=len(set(keys)) - speaking.spoken,
     )
+
+
+def _check(outputs: Outputs) -> None:
+    """That the files can be made, before anything is spoken for them."""
+    audio = outputs.audio
+    if audio and outputs.by_chapter:
+        with os_errors(audio):
+            audio.mkdir(parents=True, exist_ok=True)
+        audio = None
+    for path in (audio, outputs.subtitles, outputs.read_along):
+        if path:
+            check_writable(path)
 
 
 async def interruptible(work: Callable[[threading.Event], T]) -> T:
@@ -158,8 +171,6 @@ class _Making:
         if not self._outputs.by_chapter:
             write_audio(path, format, self._sound(chapters), book_tags(self._book, chapters), self._work.path)
             return [path]
-        with os_errors(path):
-            path.mkdir(parents=True, exist_ok=True)
         files: list[Path] = []
         for number, chapter in enumerate(chapters, 1):
             files.append(path / chapter_name(chapter, len(self._book.chapters), format))

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from hashlib import sha256
+from operator import itemgetter
 
 import regex
 
@@ -179,10 +180,10 @@ def _ranges(text: str) -> Iterator[tuple[int, int]]:
 
 def _within(marks: list[tuple[int, str]], first: int, last: int) -> Iterator[tuple[int, str]]:
     """The tags of a range. One that is in force where the range begins is at its beginning."""
-    before = [tag for place, tag in marks if place <= first]
-    if before and before[-1] != Casting.END:
-        yield first, before[-1]
-    yield from ((place, tag) for place, tag in marks if first < place < last)
+    begin = bisect_right(marks, first, key=itemgetter(0))
+    if begin and marks[begin - 1][1] != Casting.END:
+        yield first, marks[begin - 1][1]
+    yield from marks[begin : bisect_left(marks, last, key=itemgetter(0))]
 
 
 def _stretch(number: int, parts: list[_Part], speed: float) -> Stretch:

@@ -28,7 +28,7 @@ from kokoro_server.engine.protocol import SAMPLE_RATE
 from kokoro_server.errors import Conflict, KokoroError
 
 UNFINISHED = ".unfinished"
-MANIFEST = "manifest.json"
+MANIFEST, LOCK = "manifest.json", "lock"
 
 
 class CannotWrite(KokoroError):
@@ -62,7 +62,7 @@ class WorkFolder:
         """Makes the folder. Only one process at a time is in it."""
         with os_errors(self.path):
             self._stretches.mkdir(parents=True, exist_ok=True)
-            lock = FileLock(self.path / "lock", thread_local=False)
+            lock = FileLock(self.path / LOCK, thread_local=False)
             try:
                 lock.acquire(timeout=0)
             except Timeout:
@@ -75,7 +75,12 @@ class WorkFolder:
             lock.release()
 
     def remove(self) -> None:
-        shutil.rmtree(self.path, ignore_errors=True)
+        """What was put there. Somebody else's files, in a folder that only has the name, stay."""
+        shutil.rmtree(self._stretches, ignore_errors=True)
+        with contextlib.suppress(OSError):
+            for name in (MANIFEST, LOCK):
+                (self.path / name).unlink(missing_ok=True)
+            self.path.rmdir()
 
     def write_manifest(self, manifest: dict[str, Any]) -> None:
         write(self.path / MANIFEST, json.dumps(manifest, ensure_ascii=False, indent=1).encode())
@@ -119,6 +124,18 @@ def os_errors(path: Path) -> Iterator[None]:
         raise CannotWrite(f"{path}: cannot be written: {error.strerror or error}{advice}") from error
     except soundfile.SoundFileError as error:
         raise CannotWrite(f"{path}: cannot be written: {error}; is the disk full?") from error
+
+
+def check_writable(path: Path) -> None:
+    """Make the folder of a file that will be written; tell now what would be told after hours of work."""
+    with os_errors(path):
+        if path.parent.is_file():
+            raise OSError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if path.is_dir():
+            raise OSError(errno.EISDIR, os.strerror(errno.EISDIR))
+        if not os.access(path.parent, os.W_OK):
+            raise OSError(errno.EACCES, os.strerror(errno.EACCES))
 
 
 @contextmanager

@@ -68,7 +68,7 @@ def _json_line(number: int, text: bytes) -> Line:
 def _csv(path: Path) -> Iterator[Line]:
     csv.field_size_limit(sys.maxsize)
     with path.open(encoding="utf-8-sig", newline="") as file:
-        rows = csv.reader(file)
+        rows = csv.reader(file, strict=True)  # a quote that is never closed would hold all that comes after it
         try:
             header = [name.strip() for name in next(rows, [])]
             if "id" not in header or len(set(header)) < len(header):
@@ -83,7 +83,10 @@ def _csv(path: Path) -> Iterator[Line]:
                     continue
                 cells = zip(header, row, strict=False)
                 yield _line(number, {name: _cell(name, cell) for name, cell in cells if cell})
-        except (UnicodeDecodeError, csv.Error) as error:
+        except UnicodeDecodeError as error:  # somewhat ahead of the line that is read
+            byte = f"byte 0x{error.object[error.start]:02x}"
+            raise SetupError(f"{path}: is no UTF-8 text: it has the {byte} after line {rows.line_num}") from error
+        except csv.Error as error:
             raise SetupError(f"{path}: line {rows.line_num + 1} cannot be read: {error}") from error
 
 

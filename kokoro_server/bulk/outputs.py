@@ -129,7 +129,7 @@ class Shards:
     def _assemble(self, file: str, records: Sequence[dict[str, Any]]) -> None:
         path = self._out / file
         with contextlib.ExitStack() as stack:
-            old = stack.enter_context(tarfile.open(path)) if path.exists() else None
+            old = stack.enter_context(tarfile.open(path)) if self._keys(file) else None
             whole = stack.enter_context(atomically(path, self._out, durable=True))
             shard = stack.enter_context(tarfile.open(fileobj=whole, mode="w", format=tarfile.PAX_FORMAT))
             for record in records:
@@ -148,10 +148,14 @@ class Shards:
 
     @staticmethod
     def _list(path: Path) -> dict[str, str]:
+        """Of a shard that is damaged, nothing is there: it is made anew."""
         if not path.exists():
             return {}
-        with tarfile.open(path) as shard:
-            facts = [json.loads(_member(shard, member)) for member in shard if member.name.endswith(".json")]
+        try:
+            with tarfile.open(path) as shard:
+                facts = [json.loads(_member(shard, member)) for member in shard if member.name.endswith(".json")]
+        except (tarfile.TarError, ValueError):
+            return {}
         return {record["member"]: record["key"] for record in facts}
 
     def _part(self, key: str) -> Path:

@@ -53,11 +53,14 @@ async def reach(url: str, api_key: str | None) -> Reached:
             health = wire.json_object(await client.get(f"{url}/health"))
             if (await client.get(url + PATH)).status_code == httpx.codes.NOT_FOUND:
                 raise SetupError(
-                    f"{url}: this server, of version {health['version']}, has no POST {PATH}: update it, or run the "
-                    "command of its version"
+                    f"{url}: this server, of version {health.get('version')}, has no POST {PATH}: update it, or run "
+                    "the command of its version"
                 )
-    facts = [health[name] for name in ("version", "backend", "compute", "kernels", "weights")]
-    parallel = PARALLEL_GPU if "cuda" in health["device"] else PARALLEL_CPU
+    try:
+        facts = [health[name] for name in ("version", "backend", "compute", "kernels", "weights")]
+        parallel = PARALLEL_GPU if "cuda" in health["device"] else PARALLEL_CPU
+    except (KeyError, TypeError) as error:
+        raise SetupError(f"{url}: does not tell its version, weights and device; is it a Kokoro Server?") from error
     return Reached(url, json.dumps(facts, sort_keys=True), parallel)
 
 

@@ -125,7 +125,7 @@ def _outputs(options: argparse.Namespace) -> Outputs:
         raise CommandFailed("--format is for a folder of chapters; a file's suffix tells its format")
     if subtitles and by_chapter:
         raise CommandFailed("--subtitles are for a book in one file, not for a folder of chapters")
-    if read_along and read_along.exists() and options.text and read_along.samefile(options.file or options.text):
+    if read_along and read_along.exists() and read_along.samefile(options.file or options.text):
         raise CommandFailed(f"{read_along}: is the document itself; give the new file another name")
     format = (options.format or "mp3") if by_chapter else FORMATS[output.suffix.lower()] if output else "mp3"
     return Outputs(output, format, by_chapter, subtitles, read_along)

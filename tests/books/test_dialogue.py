@@ -123,7 +123,8 @@ PLAY = [
     ("He.", None),
     ("Ham.", None),
     ("Seems, madam! Nay, it is.", "am_adam"),
-    ("Good.", None),  # as a name is written, and so taken for one
+    ("Good.", "am_adam"),
+    ("No. I was not.", "am_adam"),
     ("HAMLET. [Aside.]", None),
     ("Ay.", "am_adam"),
     ("[Exit.]", None),
@@ -149,6 +150,19 @@ def test_names_before_lines_of_verse() -> None:
     dialogue.end_scene()
     assert dialogue.turns("Enter the Queen.", verse=True)[0].voice is None
     assert dialogue.unheard(["Hamlet", "Horatio"]) == ["Horatio"]
+
+
+def test_where_names_are_in_capitals_other_words_are_none() -> None:
+    dialogue = Dialogue({"HAMLET": "am_adam"})
+    for line, voice in (("HAMLET.", None), ("I am.", "am_adam"), ("Denmark.", "am_adam"), ("Rome. Or not.", "am_adam")):
+        assert [turn.voice for turn in dialogue.turns(line, verse=True)] == [voice], line
+    assert dialogue.turns("GHOST.", verse=True)[0].voice is None
+    assert dialogue.turns("Mark me.", verse=True)[0].voice is None
+
+
+def test_a_name_that_ends_with_a_dot() -> None:
+    assert turns("“Come,” said John Jr. at last.", {"John Jr.": "am_adam"})[0].voice == "am_adam"
+    assert turns("“Come,” said Annabel.", {"Ann": "af_bella"})[0].voice is None
 
 
 def test_names_before_paragraphs() -> None:

@@ -229,6 +229,29 @@ async def test_a_folder_that_cannot_be_made_is_told(tmp_path: Path) -> None:
         await make(book(), tmp_path / "file" / "book.flac")
 
 
+async def test_what_cannot_be_written_is_told_before_anything_is_spoken(tmp_path: Path) -> None:
+    (tmp_path / "folder.mp3").mkdir()
+    (tmp_path / "file").touch()
+    speaker, output = Tones(), tmp_path / "book.mp3"
+    with pytest.raises(CannotWrite, match=r"folder\.mp3: cannot be written: Is a directory"):
+        await make(book(), tmp_path / "folder.mp3", speaker)
+    with pytest.raises(CannotWrite, match=r"file/a\.srt: cannot be written"):
+        await make(book(), output, speaker, subtitles=tmp_path / "file" / "a.srt")
+    with pytest.raises(CannotWrite, match="file: cannot be written: File exists"):
+        await make(book(), tmp_path / "file", speaker, format="mp3", by_chapter=True)
+    assert speaker.spoken == []
+    await make(book(), output, speaker, subtitles=tmp_path / "new" / "a.srt")
+    assert names(tmp_path / "new") == ["a.srt"]
+
+
+async def test_somebody_elses_files_in_the_work_folder_stay(tmp_path: Path) -> None:
+    work = tmp_path / "book.mp3.work"
+    work.mkdir()
+    (work / "thesis.txt").write_text("mine")
+    await make(book(), tmp_path / "book.mp3")
+    assert names(work) == ["thesis.txt"]
+
+
 async def test_what_has_nothing_to_say_does_not_fail_the_book(tmp_path: Path) -> None:
     silent = Chapter("Ornaments", paragraphs("* * *", "❦"))
     strange = Chapter("Strange", (Passage("жжж", language="fr"), Passage("Two words.")))

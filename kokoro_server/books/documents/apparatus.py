@@ -16,6 +16,7 @@ COPYRIGHT = "copyright page"
 HIDDEN = "hidden text"
 INDEX = "index"
 NAVIGATION = "navigation"
+RUBY = "ruby annotation"
 
 # epub:type and role, whose names begin with "doc-".
 _TYPES = {
@@ -37,9 +38,9 @@ _NAMES = {
     "style": "style sheet",
     "template": "script",
     "nav": NAVIGATION,
-    "rt": "ruby annotation",
-    "rp": "ruby annotation",
-    "head": "head",
+    "rt": RUBY,
+    "rp": RUBY,
+    **dict.fromkeys(("annotation", "annotation-xml"), "source of a formula"),
     **dict.fromkeys(("audio", "video", "canvas", "iframe", "object"), "text instead of media"),
     **dict.fromkeys(("desc", "metadata"), "description of a picture"),
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import posixpath
 import struct
+import unicodedata
 import zipfile
 import zlib
 from io import BytesIO
@@ -26,12 +27,15 @@ class Archive:
         except _BROKEN as error:
             raise UnreadableDocument(f"it is not an archive as EPUB and .docx are, or broken: {error}") from error
         self._members = {member.filename: member for member in self._zip.infolist()}
-        self._folded = {name.casefold(): name for name in reversed(self._members)}
+        self._folded = {_folded(name): name for name in reversed(self._members)}
+        for name in reversed(self._members):
+            if utf8 := _as_utf8(name):
+                self._folded.setdefault(_folded(utf8), name)
         self._text_left = MAX_TEXT
 
     def find(self, name: str) -> str | None:
         """How the archive spells the name of that file; None if it is not there."""
-        return name if name in self._members else self._folded.get(name.casefold())
+        return name if name in self._members else self._folded.get(_folded(name))
 
     def names(self) -> list[str]:
         return list(self._members)
@@ -66,6 +70,21 @@ class Archive:
             f"{name!r} in it is too large, or far larger than its compressed form: at most {MAX_TEXT // MIB} MiB of"
             f" text are read ({at_most // MIB} MiB were left), and files of at most {MAX_RATIO} times that form"
         )
+
+
+def _folded(name: str) -> str:
+    """The same for names that a reader takes as one, as accents may be spelled in two ways."""
+    return unicodedata.normalize("NFC", name).casefold()
+
+
+def _as_utf8(name: str) -> str | None:
+    """A name that is in UTF-8 without the flag that says so, and was read in the encoding of old archives."""
+    if name.isascii():
+        return None
+    try:
+        return name.encode("cp437").decode()
+    except UnicodeError:
+        return None
 
 
 def resolve(reference: str, base: str) -> tuple[str, str]:

@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from kokoro_server.books.book import Book, Kind
-from kokoro_server.books.documents.apparatus import HIDDEN
-from kokoro_server.books.documents.archive import Archive
+from kokoro_server.books.documents.apparatus import HIDDEN, RUBY
+from kokoro_server.books.documents.archive import Archive, resolve
 from kokoro_server.books.documents.elements import Budget, Element, parse
 from kokoro_server.books.documents.encoding import decode
 from kokoro_server.books.documents.flow import BREAK, CONTENTS, FOOTNOTE, About, Flow, book, starts_from_headings
-from kokoro_server.books.documents.hypertext import BREAK_MARK
+from kokoro_server.books.documents.hypertext import BREAK_MARK, raised
 from kokoro_server.errors import UnreadableDocument
 
 _DOCUMENT = "word/document.xml"
@@ -21,6 +21,8 @@ _QUOTES = ("quote", "intense quote", "block text")
 _HEADS = re.compile(r"word/(?:header|footer)\d*\.xml")
 _NOTES = {"w:footnoteReference": "word/footnotes.xml", "w:endnoteReference": "word/endnotes.xml"}
 _SIGNS = {"w:tab": " ", "w:br": "\n", "w:cr": "\n", "w:noBreakHyphen": "-", "w:ptab": " "}
+_TEXTS = ("w:t", "m:t")  # the second of formulas
+_MAIN = "/officeDocument"  # how the type of the relationship to the text ends
 _SKIPPED = frozenset(("w:instrText", "w:rPr", "w:pPr", "w:tblPr", "w:sectPr", "mc:Fallback", "w:delInstrText"))
 
 
@@ -33,7 +35,7 @@ class _Style:
 
 def read(content: bytes, title: str) -> Book:
     archive = Archive(content)
-    if not archive.find(_DOCUMENT):
+    if not archive.find(_document(archive)):
         raise UnreadableDocument(f"it is not a .docx: {_DOCUMENT} is missing in it")
     return _Docx(archive).read(title)
 
@@ -62,10 +64,11 @@ class _Docx:
             for element in core.walk()
             if element.local in ("title", "creator", "language")
         }
-        self._walk(self._part(_DOCUMENT))
+        self._walk(self._part(_document(self._archive)))
         heads = (name for name in self._archive.names() if _HEADS.fullmatch(name))
         for text in dict.fromkeys(_all_text(self._part(name)) for name in heads):
             self._flow.leave("running head", text)
+        self._flow.leave("comment", _all_text(self._part("word/comments.xml")))
         authors = tuple(filter(None, (name.strip() for name in told.get("creator", "").split(";"))))
         about = About(told.get("title") or title, authors, told.get("language") or self._language)
         return book(starts_from_headings(self._flow.items), about)
@@ -101,8 +104,12 @@ class _Docx:
         """Takes the text of a paragraph; yields text boxes in it, which have paragraphs of their own."""
         for child in element.elements():
             name = child.name
-            if name == "w:t":
-                self._pieces.append(child.raw_text())
+            if name in _TEXTS:
+                text = child.raw_text()
+                is_high = name == "w:t" and _is_high(element)
+                self._pieces.append(raised(text, "".join(self._pieces[-2:])) if is_high else text)
+            elif name == "w:rt":
+                self._left.append((RUBY, _all_text(child)))
             elif name in _SIGNS:
                 if child.get("w:type") != "page":
                     self._pieces.append(_SIGNS[name])
@@ -161,6 +168,15 @@ class _Docx:
         return name, 2 + outline if outline is not None and outline < 9 else 0
 
 
+def _document(archive: Archive) -> str:
+    """The part with the text. Some programs call it otherwise than Word does at first."""
+    if archive.find(_DOCUMENT) or not archive.find("_rels/.rels"):
+        return _DOCUMENT
+    relations = parse(decode(archive.text("_rels/.rels"), declared=True)[0], Budget(), is_html=False)
+    targets = (each.get("target") for each in relations.all("Relationship") if each.get("type").endswith(_MAIN))
+    return resolve(next(targets, _DOCUMENT), "")[0]
+
+
 def _style(style: Element) -> _Style:
     def value(local: str) -> str:
         found = style.first(local)
@@ -190,6 +206,11 @@ def _has(run: Element, name: str) -> bool:
     return found is not None and found.get("w:val") not in ("0", "false", "off")
 
 
+def _is_high(run: Element) -> bool:
+    align = run.first("vertAlign")
+    return align is not None and align.get("w:val") == "superscript"
+
+
 def _is_contents(block: Element) -> bool:
     gallery = block.first("docPartGallery")
     return gallery is not None and gallery.get("w:val") == "Table of Contents"
@@ -198,7 +219,7 @@ def _is_contents(block: Element) -> bool:
 def _all_text(element: Element) -> str:
     pieces = []
     for child in element.walk():
-        if child.name in ("w:t", "w:delText"):
+        if child.name in (*_TEXTS, "w:delText"):
             pieces.append(child.raw_text())
         elif child.name in ("w:p", *_SIGNS):
             pieces.append(" ")

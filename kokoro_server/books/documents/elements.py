@@ -30,6 +30,8 @@ _ENDS: dict[str, tuple[frozenset[str], frozenset[str]]] = {
     "tr": (frozenset(("tr",)), frozenset(("table",))),
     "option": (frozenset(("option",)), frozenset(("select",))),
 }
+# What a head may have. Anything else begins the body, whose tag, as that which ends the head, may be left out.
+_HEAD = frozenset("base basefont bgsound head link meta noscript script style template title".split())
 _BEGINNING = 80  # characters
 _NAME = re.compile(r"[A-Za-z][^\s/>]*")
 _ATTRIBUTE = re.compile(r"""([^\s=/"'<>]+)(?:\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s"'>]+)))?""")
@@ -130,6 +132,7 @@ class _Parser:
         self._root = Element("")
         self._open = [self._root]
         self._tag = _TAG
+        self._in_head = False
         self._endless: set[str] = set()  # what is not found any more need not be looked for again
 
     def parse(self) -> Element:
@@ -212,6 +215,10 @@ class _Parser:
 
     def _start(self, name: str, body: str, attributes_from: int, end: int) -> int:
         self._budget.take()
+        if self._in_head and name not in _HEAD:
+            self._end("head")
+            self._in_head = False
+        self._in_head = self._in_head or (self._is_html and name == "head")
         if self._is_html and name in _ENDS:
             self._close(*_ENDS[name])
         element = Element(name, _attributes(body, attributes_from), self._open[-1])
@@ -236,6 +243,7 @@ class _Parser:
         for index in range(len(self._open) - 1, 0, -1):
             if self._open[index].name == name:
                 del self._open[index:]
+                self._in_head = self._in_head and name != "head"
                 return
 
     def _close(self, names: frozenset[str], scopes: frozenset[str]) -> None:

@@ -17,6 +17,7 @@ _MARKS = (
 _DECLARED = re.compile(
     rb"""<(?:\?xml|meta)\b[^>]{0,500}?(?:encoding|charset)\s*=\s*["']?\s*([A-Za-z0-9_.:-]{2,40})""", re.I
 )
+_ESCAPED = re.compile("[\udc80-\udcff]")  # bytes that are no UTF-8
 _HEAD = 4096  # bytes in which an encoding is declared
 # Codecs of Python that are no encodings of text, or that may make much of little.
 _TEXT = re.compile(r"(?:utf|ascii|us-ascii|iso|latin|cp|windows|koi8|mac|big5|gb|hz|shift|sjis|euc|johab|ks|tis)", re.I)
@@ -38,10 +39,24 @@ def decode(content: bytes, *, declared: bool = False) -> tuple[str, str | None]:
         return _checked(content.decode("utf-8")), None
     except UnicodeDecodeError:
         pass
+    if (mostly := _mostly_utf8(content)) is not None:
+        return _checked(mostly), "UTF-8 and, where it is none, Windows-1252"
     try:
         return _checked(content.decode("cp1252")), "Windows-1252"
     except UnicodeDecodeError:
         return _checked(content.decode("latin-1")), "ISO 8859-1"
+
+
+def _mostly_utf8(content: bytes) -> str | None:
+    """UTF-8 but for a few bytes, which are of Windows-1252; in a text of that, hardly any bytes look like UTF-8."""
+    text = content.decode("utf-8", "surrogateescape")
+    broken = len(_ESCAPED.findall(text))
+    whole = len(text) - broken - len(text.encode("ascii", "ignore"))
+    return _ESCAPED.sub(_as_windows, text) if whole > broken else None
+
+
+def _as_windows(match: re.Match[str]) -> str:
+    return match[0].encode("utf-8", "surrogateescape").decode("cp1252", "replace")
 
 
 def _is_latin(encoding: str) -> bool:

@@ -13,7 +13,7 @@ from kokoro_server.books.documents.encoding import decode
 from kokoro_server.books.documents.epub_contents import Entry
 from kokoro_server.books.documents.flow import CONTENTS, About, Flow, book, starts_from_headings
 from kokoro_server.books.documents.hypertext import Walker
-from kokoro_server.books.documents.limits import MAX_COVER
+from kokoro_server.books.documents.limits import MAX_COVER, MIB
 from kokoro_server.errors import UnreadableDocument
 
 _CONTAINER = "META-INF/container.xml"
@@ -22,11 +22,13 @@ _LOCKS = ("META-INF/license.lcpl", "META-INF/sinf.xml")
 # Obfuscated fonts are no lock: the text is open.
 _FONTS = ("http://www.idpf.org/2008/embedding", "http://ns.adobe.com/pdf/enc#RC")
 _HYPERTEXT = ("application/xhtml+xml", "text/html", "application/xml", "text/x-oeb1-document", "text/xml")
+_HYPERTEXT_SUFFIXES = (".xhtml", ".html", ".htm", ".xml", ".svg")
 _PICTURES = ("image/jpeg", "image/png", "image/gif", "image/webp")
 # Of the guide of EPUB 2.
 _GUIDE = {"cover": apparatus.COVER, "toc": CONTENTS, "index": apparatus.INDEX, "copyright-page": apparatus.COPYRIGHT}
 _OUTSIDE = "text outside the reading order"
 _MISSING = "file that is missing"
+_NO_TEXT = "file that is no text"
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +38,11 @@ class _Item:
     name: str
     media_type: str
     properties: tuple[str, ...]
+
+    @property
+    def is_hypertext(self) -> bool:
+        """What is called by a wrong type, or by none, is known by its name."""
+        return self.media_type in _HYPERTEXT or self.name.lower().endswith(_HYPERTEXT_SUFFIXES)
 
 
 def read(content: bytes, title: str) -> Book:
@@ -62,7 +69,9 @@ class _Epub:
 
     def read(self) -> Book:
         spine = list(self._spine())
-        files = {item.name: self._html(item.name) for item, _ in spine if self._archive.find(item.name)}
+        files = {
+            item.name: self._html(item.name) for item, _ in spine if item.is_hypertext and self._archive.find(item.name)
+        }
         if not files:
             raise UnreadableDocument("there is no text in its reading order (the spine of the package)")
         entries = self._entries()
@@ -75,7 +84,7 @@ class _Epub:
                 kind = omitted.get(item.name) if linear else _OUTSIDE
                 walker.walk(root, starts.get(item.name, {}), kind)
             else:
-                flow.leave(_MISSING, item.name)
+                flow.leave(_NO_TEXT if self._archive.find(item.name) else _MISSING, item.name)
         items = gutenberg.without_licence(flow.items)
         about = About(
             self._told("title") or self._fallback_title,
@@ -116,22 +125,29 @@ class _Epub:
     def _spine(self) -> Iterator[tuple[_Item, bool]]:
         """The files of the text, and whether they are in the reading order. None comes twice."""
         references = [
-            (self._manifest.get(item.get("idref")), item.get("linear") != "no") for item in self._package.all("itemref")
+            (self._item(item.get("idref")), item.get("linear") != "no") for item in self._package.all("itemref")
         ]
         any_linear = any(linear for _, linear in references)
         seen: set[str] = set()
         for item, linear in references:
-            if item and item.media_type in _HYPERTEXT and item.name not in seen:
+            if item.name not in seen:
                 seen.add(item.name)
                 yield item, linear or not any_linear
+
+    def _item(self, id: str) -> _Item:
+        """What the manifest does not have is missing, by that name."""
+        return self._manifest.get(id) or _Item(id, "", ())
 
     def _entries(self) -> list[Entry]:
         for item in self._manifest.values():
             is_nav = "nav" in item.properties and self._archive.find(item.name)
             if is_nav and (entries := epub_contents.from_nav(self._html(item.name), item.name)):
                 return entries
+        spine = self._package.first("spine")
+        told = self._manifest.get(spine.get("toc")) if spine is not None else None
         for item in self._manifest.values():
-            if item.media_type == "application/x-dtbncx+xml" and self._archive.find(item.name):
+            is_ncx = item is told or item.media_type == "application/x-dtbncx+xml"
+            if is_ncx and self._archive.find(item.name):
                 return epub_contents.from_ncx(self._xml(item.name), item.name)
         return []
 
@@ -170,8 +186,11 @@ class _Epub:
             if item is None or not self._archive.find(name):
                 continue
             if item.media_type in _PICTURES:
-                return Picture(item.media_type, self._archive.read(name, MAX_COVER))
-            if item.media_type.startswith("image/"):
+                try:
+                    return Picture(item.media_type, self._archive.read(name, MAX_COVER))
+                except UnreadableDocument:  # the book is not worse without it
+                    self._remarks.append(f"its cover is left out: it is larger than {MAX_COVER // MIB} MiB, or broken")
+            elif item.media_type.startswith("image/"):
                 self._remarks.append(f"its cover is left out: {item.media_type} is no picture that players show")
         return None
 

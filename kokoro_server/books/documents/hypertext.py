@@ -26,6 +26,9 @@ _VERSE = frozenset(("verse", "poem", "poetry", "stanza", "linegroup"))
 _LINE = 80  # characters: lines of verse, addresses and inscriptions are shorter
 _SPACE = re.compile(r"[^\S\n]+")
 _INVISIBLE = dict.fromkeys(map(ord, "\u00ad\u200b\ufeff\u2060"))
+_SUPERSCRIPTS = str.maketrans("0123456789+-−", "⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻⁻")
+_POWER = re.compile(r"[+−-]?\d{1,3}")
+_RAISED = re.compile(r"(?:[\d)]|(?<![^\W\d_])[^\W\d_]{1,2})\Z")  # a number, a variable or a unit, but no word
 BREAK_MARK = re.compile(r"(?:[*•·~∗⁂※☙❦❧#_=+–—-]\s*){1,20}")
 
 
@@ -57,14 +60,15 @@ class Walker:
         """A file whose chapters start where `starts` has fragments, "" for its beginning; all of it may be left out."""
         self._starts = starts
         self._rules = apparatus.Rules(root)
-        body = root.first("body") or root
-        html = root.first("html")
-        context = _in(body, _in(html, _Context(self._language)) if html else _Context(self._language))
+        context = _Context(self._language)
+        for outermost in (root.first("html"), root.first("body")):
+            context = _in(outermost, context) if outermost is not None else context
         self._start(starts.get("", ()), context)
-        if kind := omit or self._rules.kind(body):
-            self._leave(body, kind, context)
+        if omit:
+            for body in _bodies(root):
+                self._leave(body, omit, context)
         else:
-            self._children(body, context)
+            self._children(root, context)
         self._flush(context)
 
     def _children(self, element: Element, context: _Context) -> None:
@@ -75,6 +79,8 @@ class Walker:
                 self._element(child, context)
 
     def _element(self, element: Element, context: _Context) -> None:
+        if element.local == "head":
+            return
         within = _in(element, context)
         is_block = element.local in _BLOCKS
         if is_block:
@@ -85,6 +91,8 @@ class Walker:
         self._start(self._starts_at(element), within)
         if element.name == "br":
             self._pieces.append(("\n", None))
+        elif element.name == "sup" and self._pieces and not element.elements():
+            self._text(raised(element.raw_text(), self._pieces[-1][0]), within)
         elif element.name == "hr":
             self._flow.leave(BREAK, "")
         else:
@@ -145,6 +153,19 @@ class Walker:
                 self._flow.leave(BREAK, line)
             else:
                 self._flow.text(line, kind, language, context.rank)
+
+
+def raised(text: str, before: str) -> str:
+    """What is set high. As a power it is written with letters for that: 10 and a high 6 are not 106."""
+    is_power = _POWER.fullmatch(text.strip()) and _RAISED.search(before[-4:])
+    return text.strip().translate(_SUPERSCRIPTS) if is_power else text
+
+
+def _bodies(root: Element) -> list[Element]:
+    """What a file has but its head. Broken ones have something beside their body, or several."""
+    return [
+        each for html in (root, *root.all("html")) for each in html.elements() if each.local not in ("head", "html")
+    ]
 
 
 def _in(element: Element, context: _Context) -> _Context:

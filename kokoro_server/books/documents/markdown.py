@@ -19,19 +19,24 @@ _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
 _HEADING = re.compile(r" {0,3}(#{1,6})(?:\s+|$)")
 _UNDERLINE = re.compile(r" {0,3}(=+|-+)\s*")
 _RULE = re.compile(r" {0,3}(?:(?:\*\s*){3,}|(?:-\s*){3,}|(?:_\s*){3,})")
-_ITEM = re.compile(r"\s*(?:[-*+]|\d{1,9}[.)])\s+(?:\[[ xX]\]\s+)?")
+_ITEM = re.compile(r"\s*(?:[-*+]|\d{1,3}[.)])\s+(?:\[[ xX]\]\s+)?")  # a longer number is a year
+_INTERRUPTING = re.compile(r"\s*(?:[-*+]|1[.)])\s+\S")  # another number at the start of a line is of the text
 _NOTE = re.compile(r" {0,3}\[\^([^\]\s]{1,60})\]:\s*")
 _TARGET = re.compile(r" {0,3}\[([^\]]{1,300})\]:\s*\S+(?:\s+[\"'(].*)?\s*")
 _QUOTE = re.compile(r" {0,3}> ?")
 _ROW = re.compile(r"\s*\|.*\|\s*")
+_RULED = re.compile(r"\s*:?-+:?\s*(?:\|\s*:?-+:?\s*)+")  # between the head and the body of a table
 _FACT = re.compile(r"(title|author|authors|creator|lang|language)\s*:\s*(.{1,300})", re.I)
 _DEEPEST = 8  # quotations within each other
 
 _ESCAPED = re.compile(r"\\([!-/:-@\[-`{-~])")
 _CODE = re.compile(r"(?<!`)(`{1,3})(?!`)([^`\n]{1,1000})\1(?!`)")
 _IMAGE = re.compile(r"!\[[^\[\]]{0,500}\](?:\([^()\n]{0,1000}\)|\[[^\[\]]{0,300}\])")
-_LINK = re.compile(r"\[([^\[\]]{0,500})\](?:\((?!/[^()\n]{1,510}/\))[^()\n]{0,1000}\)|\[[^\[\]]{0,300}\])")
-_ADDRESS = re.compile(r"<((?:https?://|mailto:)[^<>\s]{1,1000})>")
+_LINK = re.compile(
+    r"\[([^\[\]]{0,500})\]"
+    r"(?:\((?!/[^()\n]{1,510}/\))[^()\n]{0,1000}(?:\([^()\n]{0,300}\)[^()\n]{0,300})?\)|\[[^\[\]]{0,300}\])"
+)
+_ADDRESS = re.compile(r"<((?:[a-z][a-z\d+.-]{1,31}:[^<>\s]{1,1000})|[\w.+-]{1,64}@[\w.-]{1,255})>", re.I)
 _REFERENCE = re.compile(r"\[\^([^\]\s]{1,60})\]")
 _EMPHASIS = re.compile(r"(?<![\w*])(\*{1,3})(?=[^\s*])([^*]{1,1000})(?<=[^\s*])\1(?![\w*])")
 _UNDERSCORES = re.compile(r"(?<!\w)(_{1,3})(?=[^\s_])([^_]{1,1000})(?<=[^\s_])\1(?!\w)")
@@ -106,15 +111,23 @@ class _Writer:
             elif _TARGET.fullmatch(line):
                 self.out.append(f'<div hidden="">{html.escape(line)}</div>')
                 number += 1
+            elif "|" in line and number + 1 < len(lines) and _RULED.fullmatch(lines[number + 1]):
+                end = _while(lines, number, lambda line: "|" in line)
+                for row in (line, *lines[number + 2 : end]):
+                    self._row(row)
+                number = end
             elif _ITEM.match(line):
                 number = self._item(lines, number)
             elif _ROW.fullmatch(line):
-                if not {*line} <= {*" |:-"}:
-                    for cell in re.split(r"(?<!\\)\|", line.strip().strip("|")):
-                        self._element("li", cell)
+                self._row(line)
                 number += 1
             else:
                 number = self._paragraph(lines, number)
+
+    def _row(self, line: str) -> None:
+        if not {*line} <= {*" |:-"}:
+            for cell in re.split(r"(?<!\\)\|", line.strip().strip("|")):
+                self._element("li", cell)
 
     def _fenced(self, lines: Sequence[str], number: int, fence: str) -> int:
         end = _while(lines, number, lambda line: not line.strip().startswith(fence))
@@ -128,7 +141,11 @@ class _Writer:
         return end
 
     def _paragraph(self, lines: Sequence[str], number: int) -> int:
-        end = _while(lines, number + 1, lambda line: bool(line.strip()) and not _begins_block(line))
+        end = _while(
+            lines,
+            number + 1,
+            lambda line: bool(line.strip()) and (not _begins_block(line) or _is_number(line)),
+        )
         if end < len(lines) and (underline := _UNDERLINE.fullmatch(lines[end])):
             self._element("h1" if underline[1].startswith("=") else "h2", "\n".join(lines[number:end]))
             return end + 1
@@ -172,6 +189,11 @@ def _begins_block(line: str) -> bool:
     return any(pattern.match(line) for pattern in (_FENCE, _HEADING, _QUOTE, _NOTE, _ITEM, _ROW)) or bool(
         _RULE.fullmatch(line) or _UNDERLINE.fullmatch(line)
     )
+
+
+def _is_number(line: str) -> bool:
+    """Whether its first number only looks like an item's: within a paragraph, a list begins at 1."""
+    return _ITEM.match(line) is not None and not _INTERRUPTING.match(line) and line.lstrip()[:1].isdigit()
 
 
 def _while(lines: Sequence[str], number: int, holds: Callable[[str], bool]) -> int:

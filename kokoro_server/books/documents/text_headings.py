@@ -14,14 +14,18 @@ _CHAPTERS = (
     "chapter|chap\\.|scene|letter|stave|canto|section|chapitre|scène|cap[ií]tulo|escena|capitolo|scena|kapitel|szene"
 )
 _NUMBER = (
-    r"(?:[ivxlcdm]+|\d{1,4}|the (?:first|second|third|fourth|fifth|last)|first|second|third|one|two|three|four|five|six"
-    r"|seven|eight|nine|ten|eleven|twelve|thirteen|fourteen|fifteen|sixteen|seventeen|eighteen|nineteen|twenty(?:-\w+)?"
+    r"(?:[ivxlcdm]+|\d{1,4}"
+    r"|(?:the )?(?:first|second|third|fourth|fifth|sixth|seventh|eighth|ninth|tenth|eleventh|twelfth|\w{3,6}teenth"
+    r"|\w{3,5}tieth|(?:twenty|thirty|forty|fifty|sixty|seventy|eighty|ninety)-\w{4,7}|last)"
+    r"|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|thirteen|fourteen|fifteen|sixteen|seventeen"
+    r"|eighteen|nineteen|(?:twenty|thirty|forty|fifty|sixty|seventy|eighty|ninety)(?:-\w+)?"
     r"|premi[eè]re?|primer[oa]?|prim[oa]|erster?|erstes)"
 )
 _NUMBERED = re.compile(rf"(?:(?P<part>{_PARTS})|(?:{_CHAPTERS}))\s+{_NUMBER}(?=[.:,;)—–-]|\s|$)(?P<rest>.*)", re.I)
 _NAMED = re.compile(
     r"(?:prologue|epilogue|preface|foreword|introduction|introductory|conclusion|afterword|appendix|dedication|finale"
-    r"|prologo|prólogo|epílogo|epilogo|préface|vorwort|nachwort|einleitung|the end|etymology|extracts)\b[.:]?.{0,60}",
+    r"|prologo|prólogo|epílogo|epilogo|préface|vorwort|nachwort|einleitung|the end|etymology|extracts"
+    r"|interlude|prelude|acknowledge?ments|author['’]s note)\b[.:]?.{0,60}",
     re.I,
 )
 _CJK = re.compile(r"第\s*[一二三四五六七八九十百千零〇\d]+\s*(?P<what>[章回節节話话部卷篇]).{0,40}|[序终終]章.{0,20}")

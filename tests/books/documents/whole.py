@@ -8,6 +8,7 @@ from html.parser import HTMLParser
 from kokoro_server.books.book import Book
 
 IGNORED = {*"\u00ad\u200b\ufeff\u2060"}
+POWERS = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻", "0123456789+-")  # as which numbers that are set high are read
 
 
 class _Text(HTMLParser):
@@ -35,7 +36,9 @@ def html_text(markup: str) -> str:
 
 
 def letters(text: str) -> str:
-    return "".join(character for character in text if not character.isspace() and character not in IGNORED)
+    return "".join(
+        character for character in text.translate(POWERS) if not character.isspace() and character not in IGNORED
+    )
 
 
 def read_aloud(book: Book) -> str:
