@@ -169,19 +169,19 @@ class _Making:
         if path is None:
             return []
         if not self._outputs.by_chapter:
-            write_audio(path, format, self._sound(chapters), book_tags(self._book, chapters), self._work.path)
+            write_audio(path, format, self._sound(chapters), book_tags(self._book, chapters), self._work.scratch)
             return [path]
         files: list[Path] = []
         for number, chapter in enumerate(chapters, 1):
             files.append(path / chapter_name(chapter, len(self._book.chapters), format))
             tags = chapter_tags(self._book, chapter, number, len(chapters))
-            write_audio(files[-1], format, self._sound([chapter]), tags, self._work.path)
+            write_audio(files[-1], format, self._sound([chapter]), tags, self._work.scratch)
         return files
 
     def _read_along(self, path: Path, chapters: Sequence[SpokenChapter]) -> None:
-        sounds = [self._work.path / f"{chapter.number}.mp3" for chapter in chapters]
+        sounds = [self._work.scratch / f"{chapter.number}.mp3" for chapter in chapters]
         for chapter, each in zip(chapters, sounds, strict=True):
-            write_audio(each, "mp3", self._sound([chapter]), Tags(chapter.title, self._book.title), self._work.path)
+            write_audio(each, "mp3", self._sound([chapter]), Tags(chapter.title, self._book.title), self._work.scratch)
         with new_file(path) as unfinished:
             write_read_along(unfinished, self._book, chapters, sounds)
         for each in sounds:

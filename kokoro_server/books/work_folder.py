@@ -56,12 +56,14 @@ class WorkFolder:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._stretches = path / "stretches"
+        self.scratch = path / "scratch"  # for what is not needed once the files are made
 
     @contextmanager
     def opened(self) -> Iterator[WorkFolder]:
         """Makes the folder. Only one process at a time is in it."""
         with os_errors(self.path):
-            self._stretches.mkdir(parents=True, exist_ok=True)
+            for folder in (self._stretches, self.scratch):
+                folder.mkdir(parents=True, exist_ok=True)
             lock = FileLock(self.path / LOCK, thread_local=False)
             try:
                 lock.acquire(timeout=0)
@@ -76,7 +78,8 @@ class WorkFolder:
 
     def remove(self) -> None:
         """What was put there. Somebody else's files, in a folder that only has the name, stay."""
-        shutil.rmtree(self._stretches, ignore_errors=True)
+        for folder in (self._stretches, self.scratch):
+            shutil.rmtree(folder, ignore_errors=True)
         with contextlib.suppress(OSError):
             for name in (MANIFEST, LOCK):
                 (self.path / name).unlink(missing_ok=True)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
 
 from kokoro_server.books.dialogue import Dialogue, quotations, turns
+from tests.growth import is_at_most
 
 CAST = {"Alice": "af_bella", "Hatter": "bm_george", "White Rabbit": "bm_lewis"}
 
@@ -185,13 +184,6 @@ def test_without_a_cast_all_is_narration() -> None:
     "unit", ["'a ", "'a b' ", "“", "“a” ", "„“", '" "', "'s’ ", "ALICE (", "said Alice, ", "the old "]
 )
 def test_linear(unit: str) -> None:
-    def cost(count: int) -> float:
-        text, best = unit * count, 9.0
-        for _ in range(3):
-            begin = time.perf_counter()
-            Dialogue(CAST, "am_adam").turns(text)
-            best = min(best, time.perf_counter() - begin)
-        return best
-
-    short, long = cost(700), cost(2_800)
-    assert long < max(12 * short, 0.1)
+    short, long = unit * 700, unit * 2_800
+    turns = Dialogue(CAST, "am_adam").turns
+    assert is_at_most(12, lambda: turns(short), lambda: turns(long), harmless=0.1)  # 4 is linear, 16 quadratic

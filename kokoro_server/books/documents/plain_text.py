@@ -14,6 +14,7 @@ from kokoro_server.books.documents.flow import (
     CONTENTS,
     FOOTNOTE,
     ILLUSTRATION,
+    PAGE_NUMBER,
     REFERENCE,
     About,
     Flow,
@@ -31,6 +32,7 @@ _PAGE = re.compile(
     r"\[(?:Pg|Page|p\.)\s*(?:\d{1,4}|[ivxlc]{1,8})\]\s?|\{(?:Pg\.?\s?|Page\s|p\.\s?)?(?:\d{1,4}|[ivxlc]{1,8})\}\s?",
     re.I,
 )
+_PAGE_LINE = re.compile(r"([-–—])\s*\d{1,4}\s*\1")
 _EMPHASIS = re.compile(r"(?<![^\W_])_(?=[^\s_])([^_]{1,2000})(?<=[^\s_])_(?![^\W_])")
 _ILLUSTRATION = re.compile(r"\[\s*(?:Illustration|Frontispiece)\b[:.]?\s*(.*?)\]?", re.I | re.S)
 _FOOTNOTE = re.compile(r"\[Footnote\s*([^\s:\]]{1,8})?\s*:", re.I)
@@ -91,6 +93,8 @@ class _Reader:
                 self._flow.leave(CONTENTS, " ".join(block.lines))
             elif heading:
                 number += self._heading(number, heading)
+            elif len(block.lines) == 1 and _PAGE_LINE.fullmatch(block.lines[0]):
+                self._flow.leave(PAGE_NUMBER, block.lines[0])
             elif block.is_break:
                 self._flow.leave(BREAK, block.lines[0])
             elif taken := self._footnote(number):

@@ -174,6 +174,12 @@ def test_a_broken_byte_does_not_make_all_of_a_text_another_encoding() -> None:
     assert texts(book) == ["Élan, café, naïve."]
 
 
+def test_page_numbers_between_dashes() -> None:
+    book = read_document("a.txt", b"One.\n\n- 12 -\n\nTwo, 3 - 4.\n\n-- 5 --\n")
+    assert texts(book) == ["One.", "Two, 3 - 4.", "-- 5 --"]
+    assert [each.text for each in book.omissions] == ["- 12 -"]
+
+
 @pytest.mark.parametrize(
     "heading",
     ["CHAPTER THIRTY", "Chapter Forty-Two. The End", "CHAPTER THE SIXTH", "Book Fourth", "Interlude", "Author’s Note"],

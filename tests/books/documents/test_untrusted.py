@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import io
-import time
 import zipfile
 from pathlib import Path
 
@@ -16,6 +15,7 @@ from kokoro_server.errors import UnreadableDocument
 from tests.books.documents.test_docx import docx, paragraph
 from tests.books.documents.whole import read_aloud
 from tests.books.library import CONTAINER, epub, package, page, zipped
+from tests.growth import is_at_most
 
 METADATA = "<dc:title>T</dc:title><dc:language>en</dc:language>"
 SPINE = '<spine><itemref idref="a"/></spine>'
@@ -198,15 +198,9 @@ def test_what_is_deep_is_read() -> None:
     ],
 )
 def test_linear(name: str, unit: str) -> None:
-    def cost(count: int) -> float:
-        content, best = (unit * count).encode(), 99.0
-        for _ in range(2):
-            begin = time.perf_counter()
-            with contextlib.suppress(UnreadableDocument):
-                read_document(name, content)
-            best = min(best, time.perf_counter() - begin)
-        return best
+    def read(count: int) -> None:
+        with contextlib.suppress(UnreadableDocument):
+            read_document(name, (unit * count).encode())
 
     count = 12_000 // len(unit)
-    short, long = cost(count), cost(4 * count)
-    assert long < max(11 * short, 0.2)  # 4 is linear, 16 quadratic
+    assert is_at_most(11, lambda: read(count), lambda: read(4 * count), harmless=0.2)  # 4 is linear, 16 quadratic
