@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from filelock import FileLock, Timeout
 
@@ -139,12 +140,23 @@ class JobRunner:
         await asyncio.wait([running.task])
         self._running.pop(running.job.id, None)
 
-    async def _put_off(self, job: Job, seconds: float, error: KokoroError) -> None:
+    async def _try_later(self, job: Job, error: KokoroError) -> None:
+        running = self._running[job.id]
+        attempts = 0 if running.has_gained else job.attempts + 1
+        if attempts < MAX_ATTEMPTS:
+            await self._put_off(job, RETRY_S * 2 ** max(attempts - 1, 0), error, attempts=attempts)
+        else:
+            message = f"it was tried {attempts} times without getting on, the last time: {error.message}"
+            await self._end(job, error={"code": error.code, "message": message, "field": None})
+
+    async def _put_off(self, job: Job, seconds: float, error: KokoroError, **changes: Any) -> None:
         log.warning("job waits id=%s s=%.0f error=%s", job.id, seconds, error.message)
         self._not_before[job.id] = time.monotonic() + seconds
+        running = self._running.get(job.id)
         stored = await self._store.use(self._store.get, job.id)
-        progress = (stored.progress if stored else {}) | {"waiting": error.message}
-        await self._store.use(self._store.update, job.id, state="queued", progress=progress)
+        latest = (running.progress if running else None) or (stored.progress if stored else {})
+        progress = latest | {"waiting": error.message}
+        await self._store.use(self._store.update, job.id, state="queued", progress=progress, **changes)
 
     def _next(self, jobs: list[Waiting]) -> list[Waiting]:
         """Those to be started now: of the callers who have the fewest running, the oldest."""
@@ -162,7 +174,7 @@ class JobRunner:
     async def _start(self, job: Job) -> None:
         self._not_before.pop(job.id, None)
         if job.attempts >= MAX_ATTEMPTS:
-            message = f"it was tried {job.attempts} times without getting on: the server ended, or could not speak"
+            message = f"it was tried {job.attempts} times without getting on: the server ended each time"
             await self._end(job, error={"code": "internal_error", "message": message, "field": None})
             return
         try:
@@ -187,7 +199,7 @@ class JobRunner:
                 await asyncio.shield(self._store.use(self._store.update, job.id, attempts=0))
             raise
         except (Unavailable, Expired) as error:
-            await self._put_off(job, RETRY_S * 2**job.attempts, error)
+            await self._try_later(job, error)
         except Exception as error:
             if not isinstance(error, KokoroError):
                 log.exception("job failed in an unforeseen way id=%s", job.id)

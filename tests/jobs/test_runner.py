@@ -182,7 +182,9 @@ async def test_what_cannot_be_spoken_now_is_tried_again_and_can_be_resumed(
         await until(lambda: got(store, other).state == "failed")
         error = got(store, other).error
         assert error
+        assert error["code"] == "g2p_unavailable"
         assert "tried 5 times" in error["message"]
+        assert "G2P is away" in error["message"]
         store.resume(other.id)
         await until(lambda: got(store, other).state == "done")
 
@@ -231,6 +233,35 @@ async def test_a_list(tmp_path: Path, store: JobStore) -> None:
     assert failed.error
     assert failed.error["code"] == "invalid_input"
     assert "line 1" in failed.error["message"]
+
+
+@pytest.mark.parametrize("options", [{}, {"shards": 2, "format": "flac"}])
+async def test_lines_that_nobody_was_there_to_speak_are_tried_again(
+    tmp_path: Path, store: JobStore, monkeypatch: pytest.MonkeyPatch, options: dict[str, object]
+) -> None:
+    monkeypatch.setattr("kokoro_server.bulk.maker.RETRY_AFTER", 0.01)
+    speaker = Tones()
+    speaker.failures = [G2PUnavailable("G2P is away") for _ in range(9)]
+    lines = [{"id": str(number), "text": f"Line {number}."} for number in range(5)]
+    job = add_list(tmp_path, store, *lines, {"id": "wrong", "speed": 9}, **options)
+    async with running(runner(tmp_path, store, speaker)):
+        await until(lambda: got(store, job).has_ended)
+    done = got(store, job)
+    assert done.result, done.error
+    assert done.result["notes"] == ["1 of 6 lines could not be made: failures.jsonl in the result says why"]
+    with zipfile.ZipFile(JobFolder(tmp_path, job.id).result / "x.zip") as archive:
+        assert len(archive.read("manifest.jsonl").splitlines()) == 5
+    away = add_list(tmp_path, store, *lines)
+    speaker.failures = [G2PUnavailable("G2P is away") for _ in range(2 * 5 * runners.MAX_ATTEMPTS)]
+    async with running(runner(tmp_path, store, speaker)):
+        await until(lambda: got(store, away).has_ended)
+        failed = got(store, away)
+        assert failed.error
+        assert failed.error["code"] == "unavailable"
+        assert "5 of 5 lines could not be spoken yet: G2P is away" in failed.error["message"]
+        assert (failed.progress["done"], failed.progress["failed"], failed.progress["fraction"]) == (0, 0, 0.0)
+        store.resume(away.id)
+        await until(lambda: got(store, away).state == "done")
 
 
 async def test_a_list_whose_end_cannot_be_stored_is_not_spoken_again(
