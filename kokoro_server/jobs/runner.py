@@ -80,12 +80,16 @@ class JobRunner:
             except OSError as error:  # a folder that nobody may write to for a while
                 log.error("jobs are not made now: %s", error)
                 await asyncio.sleep(FULL_S)
+        told: str | None = None
         try:
             while True:
                 try:
                     await self._look()
-                except Exception:  # a disk that is full for a while must not end it
-                    log.exception("jobs cannot be looked after now")
+                    told = None
+                except Exception as error:  # a disk that is full for a while must not end it
+                    if repr(error) != told:  # nor fill what is left of it with the same line twice a second
+                        log.exception("jobs cannot be looked after now")
+                    told = repr(error)
                 await asyncio.sleep(LOOK_S)
         finally:
             tasks = [running.task for running in self._running.values()]

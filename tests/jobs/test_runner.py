@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
+import threading
 import zipfile
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
@@ -71,7 +73,7 @@ async def test_a_book_is_made_and_its_chapters_can_be_heard_before(tmp_path: Pat
     speaker, folder = Held(3), JobFolder(tmp_path, job.id)
     async with running(runner(tmp_path, store, speaker)):
         await until(lambda: got(store, job).progress.get("chapters") == [0])
-        first = chapter_file(folder, 1, "One", None, "flac")
+        first = chapter_file(folder, 1, "One", None, "flac", threading.Event())
         assert got(store, job).state == "running"
         assert 0 < got(store, job).progress["fraction"] < 1
         for _ in range(10):
@@ -326,3 +328,18 @@ async def test_a_disk_that_is_nearly_full_is_left_to_others(
         for _ in range(10):
             speaker._let.release()
         await until(lambda: got(store, job).state == "done")
+
+
+async def test_what_cannot_be_looked_after_is_told_once(
+    tmp_path: Path, store: JobStore, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def broken() -> list[str]:
+        looks.append(1)
+        raise Unavailable("the store is away")
+
+    looks = list[int]()
+    monkeypatch.setattr(store, "deleted", broken)
+    with caplog.at_level(logging.ERROR):
+        async with running(runner(tmp_path, store, Tones())):
+            await until(lambda: len(looks) > 5)
+    assert len(caplog.records) == 1
