@@ -63,6 +63,7 @@ class JobRunner:
         self._running: dict[str, _Running] = {}
         self._counts: dict[str, int] = {}  # of jobs by their states
         self._cleaned = -CLEAN_S
+        self._has_begun = False
         self._not_before: dict[str, float] = {}  # when a job may be tried again, on the clock of time.monotonic()
 
     def count(self, state: str) -> int:
@@ -99,6 +100,9 @@ class JobRunner:
             lock.release()
 
     async def _look(self) -> None:
+        if not self._has_begun:
+            await self._store.use(self._store.requeue)
+            self._has_begun = True
         for running in list(self._running.values()):
             await self._tend(running)
         for id in await self._store.use(self._store.deleted):
