@@ -45,6 +45,9 @@ class Progress:
     done: int = 0
     failed: int = 0
     done_characters: int = 0
+    absent: int = 0  # of those that failed, lines that nobody was there to speak
+    absent_characters: int = 0
+    absence: str = ""  # why, of the last of them
     kept: int = 0  # lines that an earlier run has made
     kept_characters: int = 0
     seconds: float = 0.0  # of audio made by this run
@@ -184,6 +187,10 @@ class BulkRun:
             offset = self._journal.append("-", number_of(task.name), task.key, _failure(task, outcome))
             await asyncio.to_thread(self._outputs.discard, task.file)
             self._progress.failed += 1
+            if outcome.absent:
+                self._progress.absent += 1
+                self._progress.absent_characters += task.characters
+                self._progress.absence = outcome.message
             self._give_up_if_hopeless(outcome)
         await self._ended(task, offset)
 
@@ -265,7 +272,7 @@ def _record(task: Task, made: Made) -> dict[str, Any]:
 
 def _failure(task: Task, failed: Failed) -> dict[str, Any]:
     told = asdict(failed)
-    del told["lasting"]
+    del told["lasting"], told["absent"]
     message = f"line {task.number}: {failed.message}"
     return {"line": task.number, "id": task.id, **told, "message": message, "text": task.fields.get("text")}
 

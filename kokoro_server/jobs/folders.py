@@ -14,6 +14,8 @@ from __future__ import annotations
 import re
 import secrets
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path, PurePath
 
 from kokoro_server.books.names import NOT_IN_NAMES, file_stem
@@ -54,7 +56,18 @@ def safe_name(name: str, default: str) -> str:
     return file_stem(path.stem) + path.suffix[:20]
 
 
+@contextmanager
+def writable() -> Iterator[None]:
+    """What the disk refuses for a while is told as such: it is no fault of ours, nor of who asks."""
+    try:
+        yield
+    except OSError as error:
+        raise Unavailable(f"jobs cannot be kept now: {error.strerror or error}", retry_after=RETRY_AFTER) from error
+
+
 def check_space(root: Path) -> None:
     """Raises Unavailable where the disk is nearly full."""
-    if shutil.disk_usage(root).free < LEAST_FREE:
+    with writable():
+        free = shutil.disk_usage(root).free
+    if free < LEAST_FREE:
         raise Unavailable("the disk for jobs is nearly full; delete some, or try again later", retry_after=RETRY_AFTER)

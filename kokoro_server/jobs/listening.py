@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import secrets
 import shutil
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +14,21 @@ from kokoro_server.books.assembly import Segment, add, gain_to, sound
 from kokoro_server.books.audio_files import write_audio
 from kokoro_server.books.containers.tags import Tags
 from kokoro_server.books.options import BookFormat
-from kokoro_server.books.work_folder import MANIFEST, WorkFolder
+from kokoro_server.books.production import Stopped
+from kokoro_server.books.work_folder import MANIFEST, CannotWrite, WorkFolder
 from kokoro_server.errors import Conflict, NoSuchJob
 from kokoro_server.jobs.folders import JobFolder
 
 
-def chapter_file(folder: JobFolder, number: int, title: str, loudness: float | None, format: BookFormat) -> Path:
+def chapter_file(
+    folder: JobFolder, number: int, title: str, loudness: float | None, format: BookFormat, stop: threading.Event
+) -> Path:
     """The file of a chapter, which is made when it is first asked for. Takes a while: call it in a thread."""
+
+    def step() -> None:
+        if stop.is_set():
+            raise Stopped
+
     path = folder.listen / f"{number}.{format}"
     if path.exists():
         return path
@@ -31,13 +40,19 @@ def chapter_file(folder: JobFolder, number: int, title: str, loudness: float | N
         if kept is None:
             raise _not_yet()
         add(segments, stretch["key"], kept, stretch["gap"], meter)
+        step()
     gain = gain_to(loudness, meter.integrated)  # of the chapter alone: the book's is not known before all is spoken
     scratch = folder.listen / secrets.token_hex(8)  # two may ask for it at once
-    scratch.mkdir(parents=True)
     try:
+        folder.listen.mkdir(exist_ok=True)  # not with its parents: a job that is deleted stays so
+        scratch.mkdir()
         made = scratch / path.name
-        write_audio(made, format, sound(segments, work, gain, lambda: None), Tags(title, title), scratch)
+        write_audio(made, format, sound(segments, work, gain, step), Tags(title, title), scratch)
         made.replace(path)
+    except (CannotWrite, FileNotFoundError):
+        if scratch.exists():
+            raise
+        raise _not_yet() from None  # meanwhile the job was deleted, or is made once more
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
     return path

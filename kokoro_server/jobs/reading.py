@@ -22,6 +22,7 @@ from kokoro_server.books.speakers import speakers
 from kokoro_server.bulk import lines
 from kokoro_server.client import Voice
 from kokoro_server.errors import KokoroError, NothingToSay, SetupError, UnreadableDocument
+from kokoro_server.jobs.folders import writable
 from kokoro_server.jobs.options import book_options
 
 CPU_SECONDS = 300
@@ -57,7 +58,8 @@ def read(request: dict[str, Any]) -> dict[str, Any]:
     options = book_options(request["options"], book)
     plan = make_plan(book, options, [Voice(**voice) for voice in request["voices"]])
     if target := request["target"]:
-        Path(target).write_text(stored.to_json(book), encoding="utf-8")
+        with writable():
+            Path(target).write_text(stored.to_json(book), encoding="utf-8")
     chapters: list[dict[str, Any]] = [
         {
             "number": planned.number + 1,

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from filelock import FileLock, Timeout
 
@@ -62,6 +63,7 @@ class JobRunner:
         self._running: dict[str, _Running] = {}
         self._counts: dict[str, int] = {}  # of jobs by their states
         self._cleaned = -CLEAN_S
+        self._has_begun = False
         self._not_before: dict[str, float] = {}  # when a job may be tried again, on the clock of time.monotonic()
 
     def count(self, state: str) -> int:
@@ -79,12 +81,16 @@ class JobRunner:
             except OSError as error:  # a folder that nobody may write to for a while
                 log.error("jobs are not made now: %s", error)
                 await asyncio.sleep(FULL_S)
+        told: str | None = None
         try:
             while True:
                 try:
                     await self._look()
-                except Exception:  # a disk that is full for a while must not end it
-                    log.exception("jobs cannot be looked after now")
+                    told = None
+                except Exception as error:  # a disk that is full for a while must not end it
+                    if repr(error) != told:  # nor fill what is left of it with the same line twice a second
+                        log.exception("jobs cannot be looked after now")
+                    told = repr(error)
                 await asyncio.sleep(LOOK_S)
         finally:
             tasks = [running.task for running in self._running.values()]
@@ -94,6 +100,9 @@ class JobRunner:
             lock.release()
 
     async def _look(self) -> None:
+        if not self._has_begun:
+            await self._store.use(self._store.requeue)
+            self._has_begun = True
         for running in list(self._running.values()):
             await self._tend(running)
         for id in await self._store.use(self._store.deleted):
@@ -139,12 +148,23 @@ class JobRunner:
         await asyncio.wait([running.task])
         self._running.pop(running.job.id, None)
 
-    async def _put_off(self, job: Job, seconds: float, error: KokoroError) -> None:
+    async def _try_later(self, job: Job, error: KokoroError) -> None:
+        running = self._running[job.id]
+        attempts = 0 if running.has_gained else job.attempts + 1
+        if attempts < MAX_ATTEMPTS:
+            await self._put_off(job, RETRY_S * 2 ** max(attempts - 1, 0), error, attempts=attempts)
+        else:
+            message = f"it was tried {attempts} times without getting on, the last time: {error.message}"
+            await self._end(job, error={"code": error.code, "message": message, "field": None})
+
+    async def _put_off(self, job: Job, seconds: float, error: KokoroError, **changes: Any) -> None:
         log.warning("job waits id=%s s=%.0f error=%s", job.id, seconds, error.message)
         self._not_before[job.id] = time.monotonic() + seconds
+        running = self._running.get(job.id)
         stored = await self._store.use(self._store.get, job.id)
-        progress = (stored.progress if stored else {}) | {"waiting": error.message}
-        await self._store.use(self._store.update, job.id, state="queued", progress=progress)
+        latest = (running.progress if running else None) or (stored.progress if stored else {})
+        progress = latest | {"waiting": error.message}
+        await self._store.use(self._store.update, job.id, state="queued", progress=progress, **changes)
 
     def _next(self, jobs: list[Waiting]) -> list[Waiting]:
         """Those to be started now: of the callers who have the fewest running, the oldest."""
@@ -162,7 +182,7 @@ class JobRunner:
     async def _start(self, job: Job) -> None:
         self._not_before.pop(job.id, None)
         if job.attempts >= MAX_ATTEMPTS:
-            message = f"it was tried {job.attempts} times without getting on: the server ended, or could not speak"
+            message = f"it was tried {job.attempts} times without getting on: the server ended each time"
             await self._end(job, error={"code": "internal_error", "message": message, "field": None})
             return
         try:
@@ -187,7 +207,7 @@ class JobRunner:
                 await asyncio.shield(self._store.use(self._store.update, job.id, attempts=0))
             raise
         except (Unavailable, Expired) as error:
-            await self._put_off(job, RETRY_S * 2**job.attempts, error)
+            await self._try_later(job, error)
         except Exception as error:
             if not isinstance(error, KokoroError):
                 log.exception("job failed in an unforeseen way id=%s", job.id)

@@ -14,11 +14,14 @@ from typing import get_args
 
 from platformdirs import user_data_path
 
+from kokoro_server.books.options import BookFormat
+from kokoro_server.books.production import interruptible
 from kokoro_server.bulk.maker import Parse
 from kokoro_server.config import Settings
 from kokoro_server.errors import Conflict, NoSuchJob, SetupError
-from kokoro_server.jobs.folders import JobFolder, check_space, is_id, new_id
+from kokoro_server.jobs.folders import JobFolder, check_space, is_id, new_id, writable
 from kokoro_server.jobs.job import Facts, Job, Kind, State
+from kokoro_server.jobs.listening import chapter_file
 from kokoro_server.jobs.runner import JobRunner
 from kokoro_server.jobs.store import JobStore, now, too_many
 from kokoro_server.jobs.uploads import DocumentReader
@@ -28,6 +31,7 @@ from kokoro_server.speaker import PartsSpeaker, voices_of
 log = logging.getLogger(__name__)
 
 OFF = Path("none")  # of JOBS_PATH
+CHAPTERS_AT_ONCE = 2  # that are put together for listeners
 
 
 def with_default_folder(settings: Settings) -> Settings:
@@ -60,6 +64,7 @@ class Jobs:
         self._limit = settings.max_jobs
         self.keep_s = settings.job_keep_hours * 3600
         self._reader = DocumentReader()
+        self._listening = asyncio.Semaphore(CHAPTERS_AT_ONCE)
 
     async def admit(self, caller: str) -> None:
         """Raises an error for what need not be uploaded, as no job could be made of it."""
@@ -72,7 +77,8 @@ class Jobs:
         """A place for a file. Its folder stays if a job has been made of it by the end of the block."""
         await asyncio.to_thread(check_space, self._root)
         folder = JobFolder(self._root, id := new_id())
-        await asyncio.to_thread(folder.path.mkdir)
+        with writable():
+            await asyncio.to_thread(folder.path.mkdir)
         try:
             yield Upload(id, folder.upload(name), name)
         finally:
@@ -113,8 +119,12 @@ class Jobs:
         await self.get(id, caller)
         await self._store.use(self._store.delete, id)
 
-    def folder(self, job: Job) -> JobFolder:
-        return JobFolder(self._root, job.id)
+    async def chapter(self, job: Job, number: int, title: str, format: BookFormat) -> Path:
+        """The file of a chapter that is spoken. May be cancelled."""
+        async with self._listening:  # who listens to many chapters leaves threads and cores to others
+            return await interruptible(
+                partial(chapter_file, JobFolder(self._root, job.id), number, title, job.options["loudness"], format)
+            )
 
     def result_file(self, job: Job, name: str | None) -> tuple[Path, Facts]:
         """A file of the result: the first, or the one of that name."""
@@ -123,7 +133,7 @@ class Jobs:
             raise Conflict(f"the job has no result: it is {job.state}{error}", field="id")
         for file in job.result["files"]:
             if name in (None, file["name"]):
-                return self.folder(job).result / file["name"], file
+                return JobFolder(self._root, job.id).result / file["name"], file
         names = ", ".join(file["name"] for file in job.result["files"])
         raise NoSuchJob(f"the result has no such file; it has {names}", field="name")
 

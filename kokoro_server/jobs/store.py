@@ -193,6 +193,13 @@ class JobStore:
             if not connection.execute(statement, (id,)).rowcount:
                 raise Conflict("only a job that has failed can be resumed")
 
+    def requeue(self) -> None:
+        """What a process was making that has ended waits again."""
+        with self._using() as connection:
+            connection.execute(
+                "UPDATE jobs SET state = 'queued', version = version + 1 WHERE state = 'running' AND deleted = 0"
+            )
+
     def delete(self, id: str) -> None:
         """Nobody sees it any more. `forget` follows, when its files are removed."""
         with self._using() as connection:

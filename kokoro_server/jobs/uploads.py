@@ -12,7 +12,7 @@ from typing import Any
 
 from kokoro_server.child_environment import python_path
 from kokoro_server.client import Voice
-from kokoro_server.errors import KokoroError, TooBusy, UnreadableDocument
+from kokoro_server.errors import KokoroError, TooBusy, Unavailable, UnreadableDocument
 
 TIMEOUT_S = 120.0
 MAX_WAITING = 8
@@ -76,6 +76,8 @@ class DocumentReader:
 
 def _error(told: dict[str, Any]) -> KokoroError:
     """As it was raised in the process that has read the document."""
+    if told["code"] == Unavailable.code:
+        return Unavailable(told["message"], retry_after=RETRY_AFTER)
     for kind in _all_kinds(KokoroError):
         if kind.code == told["code"] and kind.status < 500:
             return kind(told["message"], field=told["field"] or "file")

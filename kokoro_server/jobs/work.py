@@ -17,7 +17,7 @@ from kokoro_server.books.work_folder import new_file
 from kokoro_server.bulk import run as bulk
 from kokoro_server.bulk.maker import Parse, SpeakerMaker
 from kokoro_server.bulk.outputs import WORK, outputs
-from kokoro_server.errors import InvalidInput
+from kokoro_server.errors import InvalidInput, Unavailable
 from kokoro_server.jobs.folders import JobFolder
 from kokoro_server.jobs.job import Facts, Job
 from kokoro_server.jobs.options import book_options, book_outputs
@@ -82,15 +82,16 @@ async def make_list(job: Job, folder: JobFolder, speaker: Speaker, parse: Parse,
     """The result: a zip file of the clips or shards, with their manifest."""
 
     def tell(progress: bulk.Progress) -> None:
+        done = progress.done_characters - progress.absent_characters
         report(
             {
                 "phase": "speaking",
-                "fraction": round(SPEAKING * progress.done_characters / max(progress.characters, 1), 4),
+                "fraction": round(SPEAKING * done / max(progress.characters, 1), 4),
                 "seconds_left": None if progress.seconds_left is None else round(progress.seconds_left, 1),
                 "audio_seconds": round(progress.seconds, 1),
                 "lines": progress.lines,
-                "done": progress.done,
-                "failed": progress.failed,
+                "done": progress.done - progress.absent,
+                "failed": progress.failed - progress.absent,
             }
         )
 
@@ -106,6 +107,8 @@ async def make_list(job: Job, folder: JobFolder, speaker: Speaker, parse: Parse,
             show=tell,
         )
         done = await work.run()
+        if done.absent:
+            raise Unavailable(f"{done.absent} of {done.lines} lines could not be spoken yet: {done.absence}")
         if done.failed == done.lines:
             first = await asyncio.to_thread(_first_failure, out)
             raise InvalidInput(f"none of the {done.lines} lines could be made; {first}", field="file")

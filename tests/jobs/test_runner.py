@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
+import threading
 import zipfile
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
@@ -71,7 +73,7 @@ async def test_a_book_is_made_and_its_chapters_can_be_heard_before(tmp_path: Pat
     speaker, folder = Held(3), JobFolder(tmp_path, job.id)
     async with running(runner(tmp_path, store, speaker)):
         await until(lambda: got(store, job).progress.get("chapters") == [0])
-        first = chapter_file(folder, 1, "One", None, "flac")
+        first = chapter_file(folder, 1, "One", None, "flac", threading.Event())
         assert got(store, job).state == "running"
         assert 0 < got(store, job).progress["fraction"] < 1
         for _ in range(10):
@@ -182,7 +184,9 @@ async def test_what_cannot_be_spoken_now_is_tried_again_and_can_be_resumed(
         await until(lambda: got(store, other).state == "failed")
         error = got(store, other).error
         assert error
+        assert error["code"] == "g2p_unavailable"
         assert "tried 5 times" in error["message"]
+        assert "G2P is away" in error["message"]
         store.resume(other.id)
         await until(lambda: got(store, other).state == "done")
 
@@ -231,6 +235,35 @@ async def test_a_list(tmp_path: Path, store: JobStore) -> None:
     assert failed.error
     assert failed.error["code"] == "invalid_input"
     assert "line 1" in failed.error["message"]
+
+
+@pytest.mark.parametrize("options", [{}, {"shards": 2, "format": "flac"}])
+async def test_lines_that_nobody_was_there_to_speak_are_tried_again(
+    tmp_path: Path, store: JobStore, monkeypatch: pytest.MonkeyPatch, options: dict[str, object]
+) -> None:
+    monkeypatch.setattr("kokoro_server.bulk.maker.RETRY_AFTER", 0.01)
+    speaker = Tones()
+    speaker.failures = [G2PUnavailable("G2P is away") for _ in range(9)]
+    lines = [{"id": str(number), "text": f"Line {number}."} for number in range(5)]
+    job = add_list(tmp_path, store, *lines, {"id": "wrong", "speed": 9}, **options)
+    async with running(runner(tmp_path, store, speaker)):
+        await until(lambda: got(store, job).has_ended)
+    done = got(store, job)
+    assert done.result, done.error
+    assert done.result["notes"] == ["1 of 6 lines could not be made: failures.jsonl in the result says why"]
+    with zipfile.ZipFile(JobFolder(tmp_path, job.id).result / "x.zip") as archive:
+        assert len(archive.read("manifest.jsonl").splitlines()) == 5
+    away = add_list(tmp_path, store, *lines)
+    speaker.failures = [G2PUnavailable("G2P is away") for _ in range(2 * 5 * runners.MAX_ATTEMPTS)]
+    async with running(runner(tmp_path, store, speaker)):
+        await until(lambda: got(store, away).has_ended)
+        failed = got(store, away)
+        assert failed.error
+        assert failed.error["code"] == "unavailable"
+        assert "5 of 5 lines could not be spoken yet: G2P is away" in failed.error["message"]
+        assert (failed.progress["done"], failed.progress["failed"], failed.progress["fraction"]) == (0, 0, 0.0)
+        store.resume(away.id)
+        await until(lambda: got(store, away).state == "done")
 
 
 async def test_a_list_whose_end_cannot_be_stored_is_not_spoken_again(
@@ -295,3 +328,18 @@ async def test_a_disk_that_is_nearly_full_is_left_to_others(
         for _ in range(10):
             speaker._let.release()
         await until(lambda: got(store, job).state == "done")
+
+
+async def test_what_cannot_be_looked_after_is_told_once(
+    tmp_path: Path, store: JobStore, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def broken() -> list[str]:
+        looks.append(1)
+        raise Unavailable("the store is away")
+
+    looks = list[int]()
+    monkeypatch.setattr(store, "deleted", broken)
+    with caplog.at_level(logging.ERROR):
+        async with running(runner(tmp_path, store, Tones())):
+            await until(lambda: len(looks) > 5)
+    assert len(caplog.records) == 1

@@ -27,7 +27,6 @@ from kokoro_server.books.options import BookFormat
 from kokoro_server.caller import caller
 from kokoro_server.errors import Conflict, Forbidden, NoSuchJob
 from kokoro_server.jobs.job import Facts, Job
-from kokoro_server.jobs.listening import chapter_file
 from kokoro_server.jobs.service import Jobs
 from kokoro_server.jobs.work import MEDIA_TYPES
 
@@ -182,8 +181,7 @@ async def chapter(
     found = next((each for each in job.about.get("chapters", ()) if each["number"] == number), None)
     if found is None:
         raise NoSuchJob(f"the job has no chapter {number}", field="number")
-    loudness = job.options["loudness"]
-    path = await asyncio.to_thread(chapter_file, jobs.folder(job), number, found["title"], loudness, format)
+    path = await cancel_on_disconnect(request.receive, jobs.chapter(job, number, found["title"], format))
     name = f"{number:02} {file_stem(found['title'])}".strip() + f".{format}"
     headers = _named(name) | {"Cache-Control": "no-cache"}  # a chapter that was spoken anew sounds different
     return FileResponse(path, media_type=MEDIA_TYPES[path.suffix], headers=headers)

@@ -6,7 +6,7 @@ import asyncio
 import json
 import shutil
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePath
 from typing import IO, Any, TypeVar
@@ -24,7 +24,7 @@ from kokoro_server.books.documents import SUFFIXES
 from kokoro_server.bulk import lines
 from kokoro_server.errors import InvalidInput, KokoroError
 from kokoro_server.g2p import languages
-from kokoro_server.jobs.folders import safe_name
+from kokoro_server.jobs.folders import safe_name, writable
 from kokoro_server.jobs.job import Facts, Kind
 from kokoro_server.parts import Parts
 
@@ -48,7 +48,8 @@ class Sent:
     items: list[dict[str, Any]] | None = None
 
     async def save(self, path: Path) -> None:
-        await asyncio.to_thread(self._write, path)
+        with writable():
+            await asyncio.to_thread(self._write, path)
 
     def _write(self, path: Path) -> None:
         with path.open("wb") as target:
@@ -67,7 +68,10 @@ async def sent(request: Request, parts: Parts) -> AsyncIterator[Sent]:
         yield await _json(request, parts)
         return
     _check_charset(request.headers["content-type"])
-    async with request.form(max_files=1, max_fields=MAX_FIELDS, max_part_size=MAX_FIELD_BYTES) as form:
+    form_of = request.form(max_files=1, max_fields=MAX_FIELDS, max_part_size=MAX_FIELD_BYTES)
+    async with AsyncExitStack() as stack:
+        with writable():  # a large file is kept in the system's folder for such, which may be full
+            form = await stack.enter_async_context(form_of)
         fields: dict[str, Any] = {}
         upload: UploadFile | None = None
         for name, value in form.multi_items():
