@@ -99,10 +99,11 @@ def _unsigned_graphs(weights: Path) -> Path:
     from safetensors.numpy import load_file
 
     from kokoro_server.engine.cpu import build
+    from kokoro_server.engine.cpu.quantization import Form
 
     folder = Path(tempfile.mkdtemp(prefix="kokoro-unsigned-"))
     atexit.register(shutil.rmtree, folder)
-    build.assemble(build.templates(), load_file(weights), folder, "int8", build.channel_amax(), signed=False)
+    build.assemble(build.templates(), load_file(weights), folder, "int8", build.channel_amax(), form=Form.UNSIGNED)
     return folder
 
 

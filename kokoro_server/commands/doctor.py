@@ -101,7 +101,7 @@ def _cpu_kernels(settings: Settings) -> tuple[str, str]:
 
     if settings.cpu_precision != "int8":
         return "", ""
-    if not instructions().exact:
+    if not instructions().has_kernels:
         return " without fused kernels: this processor has no exact product of bytes (VNNI, dot product)", ""
     if importlib.util.find_spec("numba") is None:
         return " without fused kernels", decode.NO_NUMBA
