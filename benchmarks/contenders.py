@@ -87,12 +87,19 @@ def onnx_engine(weights: Path, precision: str, threads: int | None = None, use_k
 
 
 def onnx_variant(weights: Path, variant: str) -> tuple[Engine, Path]:
-    """An engine and its graphs: fp32, int8, int8-graphs (without kernels), int8-unsigned (as where bytes saturate)."""
+    """An engine and its graphs: fp32, int8, int8-graphs (without kernels), int8-unsigned (for any processor)."""
     from kokoro_server.engine.cpu.engine import OnnxEngine
 
     precision, _, kind = variant.partition("-")
     folder = _unsigned_graphs(weights) if kind == "unsigned" else onnx_graphs(weights, precision)
     return OnnxEngine(folder, use_kernels=not kind), folder
+
+
+def unsigned_engine(weights: Path, threads: int) -> Engine:
+    """What processors without VNNI had before there were kernels for them."""
+    from kokoro_server.engine.cpu.engine import OnnxEngine
+
+    return OnnxEngine(_unsigned_graphs(weights), threads, use_kernels=False)
 
 
 def _unsigned_graphs(weights: Path) -> Path:
@@ -172,6 +179,7 @@ CONTENDERS: dict[str, Callable[[Place], Speak]] = {
     "ours-torch": torch_engine,
     "ours-onnx-fp32": lambda place: _ours(onnx_engine(place.weights, "fp32", place.threads)),
     "ours-onnx-int8": lambda place: _ours(onnx_engine(place.weights, "int8", place.threads)),
+    "ours-onnx-int8-unsigned": lambda place: _ours(unsigned_engine(place.weights, place.threads)),
     "ours-onnx-int8-graphs": lambda place: _ours(onnx_engine(place.weights, "int8", place.threads, use_kernels=False)),
 }
 

@@ -32,6 +32,7 @@ NAMES = {
     "kokoro-onnx-int8": "`kokoro-onnx` package, int8 export",
     "ours-torch": "ours, torch",
     "ours-onnx-fp32": "**ours, ONNX fp32**",
+    "ours-onnx-int8-unsigned": "ours, ONNX int8 with unsigned weights, as before there were kernels for it",
     "ours-onnx-int8-graphs": "ours, ONNX int8, without the fused kernels",
     "ours-onnx-int8": "**ours, ONNX int8**",
 }
@@ -275,6 +276,7 @@ SECTIONS: dict[str, Callable[[Found, str], str]] = {
     "engine_cuda.json": engine_cuda,
     "serve_cuda.json": serve,
     "engine_cpu_x86.json": engine_cpu,
+    "engine_cpu_avx512bw.json": engine_cpu,
     "engine_cpu.json": engine_cpu,
     "fidelity_cuda.json": fidelity_cuda,
     "fidelity_cpu.json": fidelity_cpu,

@@ -50,9 +50,9 @@ SHAPES = {
     Instructions.AVX_VNNI: Shape("llvm.x86.avx512.vpdpbusd.256", 8, 6, 2, False, 4),
     Instructions.ARM_DOTPROD: Shape("llvm.aarch64.neon.sdot.v4i32.v16i8", 4, 4, 4, True, 16),
     Instructions.AVX512_BW: Shape(
-        "llvm.x86.avx512.pmaddubs.w.512", 16, 8, 2, False, 4 * GROUP_QUADS, "llvm.x86.avx512.pmaddw.d.512"
+        "llvm.x86.avx512.pmaddubs.w.512", 16, 4, 4, False, 4 * GROUP_QUADS, "llvm.x86.avx512.pmaddw.d.512"
     ),
-    Instructions.AVX2: Shape("llvm.x86.avx2.pmadd.ub.sw", 8, 6, 2, False, 4 * GROUP_QUADS, "llvm.x86.avx2.pmadd.wd"),
+    Instructions.AVX2: Shape("llvm.x86.avx2.pmadd.ub.sw", 8, 4, 2, False, 4 * GROUP_QUADS, "llvm.x86.avx2.pmadd.wd"),
 }
 
 
@@ -195,9 +195,10 @@ def _add_in_16_bits(
         place = builder.add(at, offset)
         signals = [_load(builder, place, 4 * quad, I32, 1) for quad in quads]
         everywhere = [_broadcast(builder, signal, 0, sums, bytes_) for signal in signals]
+        weights_here = _another_name(builder, weights)
         for vector in range(shape.vectors):
             columns = [
-                _load(builder, weights, 4 * shape.width * (quad * shape.vectors + vector), bytes_, 4 * shape.width)
+                _load(builder, weights_here, 4 * shape.width * (quad * shape.vectors + vector), bytes_, 4 * shape.width)
                 for quad in quads
             ]
             products = [builder.call(multiply, each) for each in zip(everywhere, columns, strict=True)]
@@ -205,6 +206,14 @@ def _add_in_16_bits(
             widened = builder.call(widen, [functools.reduce(builder.add, products), ones])
             added[number] = builder.add(added[number], widened)
     return builder.add(weights, I64(shape.columns * shape.channels)), added
+
+
+def _another_name(builder: Any, address: Any) -> Any:
+    """The same address, but LLVM does not know it.
+
+    Else it would load the weights once for all rows, into registers that the sums need, and put these on the stack.
+    """
+    return builder.asm(ir.FunctionType(I64, [I64]), "", "=r,0", [address], True)
 
 
 def _broadcast(builder: Any, signal: Any, quad: int, sums: Any, bytes_: Any) -> Any:
