@@ -87,7 +87,7 @@ def onnx_engine(weights: Path, precision: str, threads: int | None = None, use_k
 
 
 def onnx_variant(weights: Path, variant: str) -> tuple[Engine, Path]:
-    """An engine and its graphs: fp32, int8, int8-graphs (without kernels), int8-unsigned (as where bytes saturate)."""
+    """An engine and its graphs: fp32, int8, int8-graphs (without kernels), int8-unsigned (for any processor)."""
     from kokoro_server.engine.cpu.engine import OnnxEngine
 
     precision, _, kind = variant.partition("-")
@@ -95,14 +95,22 @@ def onnx_variant(weights: Path, variant: str) -> tuple[Engine, Path]:
     return OnnxEngine(folder, use_kernels=not kind), folder
 
 
+def unsigned_engine(weights: Path, threads: int) -> Engine:
+    """What processors without VNNI had before there were kernels for them."""
+    from kokoro_server.engine.cpu.engine import OnnxEngine
+
+    return OnnxEngine(_unsigned_graphs(weights), threads, use_kernels=False)
+
+
 def _unsigned_graphs(weights: Path) -> Path:
     from safetensors.numpy import load_file
 
     from kokoro_server.engine.cpu import build
+    from kokoro_server.engine.cpu.quantization import Form
 
     folder = Path(tempfile.mkdtemp(prefix="kokoro-unsigned-"))
     atexit.register(shutil.rmtree, folder)
-    build.assemble(build.templates(), load_file(weights), folder, "int8", build.channel_amax(), signed=False)
+    build.assemble(build.templates(), load_file(weights), folder, "int8", build.channel_amax(), form=Form.UNSIGNED)
     return folder
 
 
@@ -171,6 +179,7 @@ CONTENDERS: dict[str, Callable[[Place], Speak]] = {
     "ours-torch": torch_engine,
     "ours-onnx-fp32": lambda place: _ours(onnx_engine(place.weights, "fp32", place.threads)),
     "ours-onnx-int8": lambda place: _ours(onnx_engine(place.weights, "int8", place.threads)),
+    "ours-onnx-int8-unsigned": lambda place: _ours(unsigned_engine(place.weights, place.threads)),
     "ours-onnx-int8-graphs": lambda place: _ours(onnx_engine(place.weights, "int8", place.threads, use_kernels=False)),
 }
 

@@ -35,6 +35,9 @@ def parse() -> argparse.Namespace:
     cpu.add_argument("--clips", type=words, default=["short", "medium", "long"], help="short,medium,long or some")
     cpu.add_argument("--batches", type=numbers, default=[1, 4, 8], help="rows at once, such as 1,4,8; '' for none")
     cpu.add_argument("--only", type=words, help="these contenders and no others")
+    cpu.add_argument(
+        "--hide-avx512", action="store_true", help="for our kernels and torch, as if there were AVX2 alone"
+    )
     cuda = parser.add_argument_group("on a GPU")
     cuda.add_argument("--precisions", type=words, default=["fp16", "tf32", "bf16", "fp32"], help="the first in detail")
     return parser.parse_args()

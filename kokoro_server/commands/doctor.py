@@ -101,8 +101,8 @@ def _cpu_kernels(settings: Settings) -> tuple[str, str]:
 
     if settings.cpu_precision != "int8":
         return "", ""
-    if not instructions().exact:
-        return " without fused kernels: this processor has no exact product of bytes (VNNI, dot product)", ""
+    if not instructions().has_kernels:
+        return " without fused kernels: this processor has no instructions for them (AVX2, VNNI, Arm dotprod)", ""
     if importlib.util.find_spec("numba") is None:
         return " without fused kernels", decode.NO_NUMBA
     try:

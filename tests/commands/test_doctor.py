@@ -40,7 +40,7 @@ def test_a_device_that_is_not_there_is_wrong(settings: Settings) -> None:
     assert not doctor.device(settings).wrong
 
 
-@pytest.mark.skipif(not instructions().exact, reason="no kernels for this processor")
+@pytest.mark.skipif(not instructions().has_kernels, reason="no kernels for this processor")
 def test_a_numba_that_cannot_be_imported_is_told(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(name: str) -> None:
         raise ImportError("Numba needs NumPy 2.4 or less")

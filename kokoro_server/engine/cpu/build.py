@@ -25,7 +25,8 @@ from kokoro_server.engine.cpu.graph import fold_constants
 from kokoro_server.engine.cpu.instructions import instructions
 from kokoro_server.engine.cpu.lowering import lower
 from kokoro_server.engine.cpu.numerics import Array
-from kokoro_server.engine.cpu.saturation import signed_products_are_exact
+from kokoro_server.engine.cpu.quantization import Form
+from kokoro_server.engine.cpu.saturation import best_form
 from kokoro_server.engine.cpu.stages import Decode
 from kokoro_server.errors import AssetError
 
@@ -57,14 +58,14 @@ def assemble(
     precision: CpuPrecision,
     channel_amax: Mapping[str, Array] = MappingProxyType({}),
     on_progress: OnProgress = lambda _: None,
-    signed: bool | None = None,
+    form: Form | None = None,
 ) -> None:
     """Write the graphs with the tensors of `state`; for `channel_amax` see `lowering.lower`.
 
-    int8 weights are `signed` where this machine multiplies them exactly, unless it is said otherwise.
+    int8 weights have the best form that this machine multiplies exactly, unless it is said otherwise.
     """
-    if signed is None:
-        signed = precision == "fp32" or signed_products_are_exact()
+    if form is None:
+        form = Form.SIGNED if precision == "fp32" else best_form()
     for name, template in templates.items():
         on_progress(f"building the {name} graph")
         folded, constants = fold_constants(template, required_tensors(template, state))
@@ -72,11 +73,12 @@ def assemble(
         if precision == "int8" and decode.divisible:
             for part, graph in decode.parts().items():
                 on_progress(f"building the {name} graph: {part}")
-                onnx.save(lower(graph, constants, precision, channel_amax, signed), folder / f"{part}.onnx")
-            if instructions().exact:
-                weights.save(folder / weights.FILE, decode.weights(channel_amax), decode.slopes())
+                onnx.save(lower(graph, constants, precision, channel_amax, form), folder / f"{part}.onnx")
+            if (which := instructions()).has_kernels:
+                of_stages = decode.weights(channel_amax, which.adds_in_16_bits)
+                weights.save(folder / weights.FILE, of_stages, decode.slopes())
         else:
-            lowered = lower(folded, constants, precision if name == "decode" else "fp32", channel_amax, signed)
+            lowered = lower(folded, constants, precision if name == "decode" else "fp32", channel_amax, form)
             onnx.save(lowered, folder / f"{name}.onnx")
 
 

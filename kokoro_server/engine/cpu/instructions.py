@@ -21,11 +21,23 @@ class Instructions(StrEnum):
     AVX512_VNNI = "avx512vnni"  # four products of u8 and s8 added to 32 bits, exactly; 512-bit vectors
     AVX_VNNI = "avxvnni"  # the same with 256-bit vectors
     ARM_DOTPROD = "dotprod"  # four products of s8 and s8 added to 32 bits, exactly; 128-bit vectors
-    OTHER = "other"  # where sums of two products of u8 and s8 may saturate at 16 bits, as with AVX2
+    AVX512_BW = "avx512bw"  # two products of u8 and s8 added in 16 bits, where they may saturate; 512-bit vectors
+    AVX2 = "avx2"  # the same with 256-bit vectors
+    OTHER = "other"  # none that our kernels use
 
     @property
     def exact(self) -> bool:
         """Whether sums of products with signed bytes are exact, whatever the bytes are."""
+        return self in {Instructions.AVX512_VNNI, Instructions.AVX_VNNI, Instructions.ARM_DOTPROD}
+
+    @property
+    def adds_in_16_bits(self) -> bool:
+        """Whether kernels need weights whose products cannot leave 16 bits; see `quantization.quantize_in_groups`."""
+        return self in {Instructions.AVX512_BW, Instructions.AVX2}
+
+    @property
+    def has_kernels(self) -> bool:
+        """Whether there are kernels of our own for it."""
         return self is not Instructions.OTHER
 
 
@@ -41,7 +53,11 @@ def classify(machine: str, flags: Set[str]) -> Instructions:
         return Instructions.ARM_DOTPROD if "asimddp" in flags else Instructions.OTHER
     if {"avx512_vnni", "avx512bw", "avx512vl"} <= flags:
         return Instructions.AVX512_VNNI
-    return Instructions.AVX_VNNI if "avx_vnni" in flags else Instructions.OTHER
+    if "avx_vnni" in flags:
+        return Instructions.AVX_VNNI
+    if {"avx512f", "avx512bw"} <= flags:
+        return Instructions.AVX512_BW
+    return Instructions.AVX2 if {"avx2", "fma"} <= flags else Instructions.OTHER
 
 
 def _flags() -> frozenset[str]:

@@ -1,8 +1,8 @@
 """Lowers the nodes of the domain `kokoro` to operators that onnxruntime has.
 
 Signals are channels-last: (1, time, channels). In int8 a convolution of the decoder quantizes its input to 8 bits with
-the range of this signal, gathers the taps side by side and is one product of bytes. Its weights are signed where that
-is exact, else unsigned like its input. In single precision it is onnxruntime's own Conv, which wants channels-first,
+the range of this signal, gathers the taps side by side and is one product of bytes. Its weights have the `Form`
+that makes it exact. In single precision it is onnxruntime's own Conv, which wants channels-first,
 (1, channels, time): signals between convolutions stay channels-first there.
 """
 
@@ -21,7 +21,7 @@ from kokoro_server.config import CpuPrecision
 from kokoro_server.engine.cpu import quantization
 from kokoro_server.engine.cpu.graph import MICROSOFT, GraphBuilder
 from kokoro_server.engine.cpu.numerics import EPSILON, SINE_SQUARED, SNAKE_GAIN, SNAKE_TURNS, Array
-from kokoro_server.engine.cpu.quantization import EDGE_STEPS, SEGMENTED, SEGMENTS, TWO_BYTE, QuantizedWeights
+from kokoro_server.engine.cpu.quantization import EDGE_STEPS, SEGMENTED, SEGMENTS, TWO_BYTE, Form, QuantizedWeights
 
 ELEMENTWISE = {"Add", "Sub", "Mul", "Div", "LeakyRelu"}
 
@@ -31,15 +31,15 @@ def lower(
     constants: Mapping[str, Array],
     precision: CpuPrecision,
     channel_amax: Mapping[str, Array] = MappingProxyType({}),
-    signed: bool = True,
+    form: Form = Form.SIGNED,
 ) -> onnx.ModelProto:
     """`channel_amax` has the greatest magnitude of each channel of a convolution's input, by the convolution's name.
 
-    `signed` is whether int8 weights are, rather than unsigned.
+    `form` is that of int8 weights.
     """
     used = {name for node in model.graph.node for name in node.input}
     graph = GraphBuilder(model.graph, {name: value for name, value in constants.items() if name in used})
-    lowering = Lowering(graph, precision, channel_amax, signed)
+    lowering = Lowering(graph, precision, channel_amax, form)
     for node in model.graph.node:
         lowering.node(node)
     opsets = [helper.make_opsetid("", 17), helper.make_opsetid(MICROSOFT, 1)]
@@ -58,9 +58,9 @@ class Lowering:
     """Lowers node after node. The dictionaries keep, by the name of a tensor, the names of what was derived from it."""
 
     def __init__(
-        self, graph: GraphBuilder, precision: CpuPrecision, channel_amax: Mapping[str, Array], signed: bool
+        self, graph: GraphBuilder, precision: CpuPrecision, channel_amax: Mapping[str, Array], form: Form
     ) -> None:
-        self.graph, self.precision, self._channel_amax, self._signed = graph, precision, channel_amax, signed
+        self.graph, self.precision, self._channel_amax, self._form = graph, precision, channel_amax, form
         self._lengths: dict[str, str] = {}  # the number of steps of a signal
         self._averages: dict[str, str] = {}  # the vector that averages over that many steps
         self._indices: dict[tuple[str, int, int], str] = {}  # by length, taps, dilation
@@ -151,7 +151,7 @@ class Lowering:
             scales = quantization.smoothquant_scales(self._channel_amax[label], w, alpha)
             x, w = op("Mul", [x, 1 / scales]), w * scales[:, None]
         matrix = quantization.tap_matrix(w)
-        weights = QuantizedWeights(*quantization.quantize_weights(matrix, self._signed), b, taps, dilation)
+        weights = QuantizedWeights(*quantization.quantize_weights(matrix, self._form), b, taps, dilation)
         if not label.startswith(SEGMENTED):
             self._int8_conv(x, weights, (padding, padding), length, two_byte, [output])
             return

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from typing import NamedTuple
 
 import numpy as np
@@ -26,6 +27,20 @@ TWO_BYTE = (
 # SmoothQuant's migration strength: 1 favours the quantization of the signals, 0 that of the weights.
 ALPHA = 0.7
 TWO_BYTE_ALPHA = 0.4  # where signals have 16 bits
+
+
+# Without an exact product, a processor adds products in 16 bits. The bytes of a signal are 255 at most: no sum leaves
+# these if neither the positive weights that are added there nor the negative ones come to more than this.
+GROUP_LIMIT = 128
+GROUP_QUADS = 4  # of channels: our kernels add the first two of each, and the last two
+
+
+class Form(StrEnum):
+    """What bytes the weights of a graph are; see `saturation.best_form`."""
+
+    SIGNED = "signed"
+    PAIRED = "paired"  # signed, and any two that are added in 16 bits keep to GROUP_LIMIT
+    UNSIGNED = "unsigned"
 
 
 class QuantizedWeights(NamedTuple):
@@ -60,13 +75,45 @@ def tap_matrix(w: Array) -> Array:
     return w.transpose(2, 1, 0).reshape(w.shape[1] * w.shape[2], -1)
 
 
-def quantize_weights(matrix: Array, signed: bool) -> tuple[Array, Array, Array | None]:
-    """A matrix in 8 bits, with a scale and, where it is not `signed`, a zero point for each column."""
-    if signed:
+def quantize_weights(matrix: Array, form: Form) -> tuple[Array, Array, Array | None]:
+    """A matrix in 8 bits, with a scale and, where it is unsigned, a zero point for each column."""
+    if form is Form.SIGNED:
         scales = np.maximum(np.abs(matrix).max(0) / 127, 1e-12).astype(np.float32)
         return np.round(matrix / scales).astype(np.int8), scales, None
+    if form is Form.PAIRED:
+        return *quantize_in_groups(matrix, 1), None
     low, high = np.minimum(matrix.min(0), 0), np.maximum(matrix.max(0), 0)
     scales = np.maximum((high - low) / 255, 1e-12).astype(np.float32)
     zero_points = np.round(-low / scales)
     quantized = np.clip(np.round(matrix / scales) + zero_points, 0, 255).astype(np.uint8)
     return quantized, scales, zero_points.astype(np.uint8)
+
+
+def quantize_in_groups(matrix: Array, quads: int) -> tuple[Array, Array]:
+    """A matrix in signed bytes whose groups (see `group_sums`) keep to GROUP_LIMIT, with a scale for each column.
+
+    Large weights seldom stand in the same group, so this costs less than a bit of all of them would.
+    """
+    scales = np.maximum(np.abs(matrix).max(0) / 127, group_sums(matrix, quads) / GROUP_LIMIT)
+    scales = np.maximum(scales, 1e-12).astype(np.float32)
+    while True:
+        quantized = np.round(matrix / scales)
+        sums = group_sums(quantized, quads)
+        if (sums <= GROUP_LIMIT).all():
+            return quantized.astype(np.int8), scales
+        # Rounding has made them larger than they were.
+        scales = np.where(sums > GROUP_LIMIT, scales * (sums / GROUP_LIMIT * 1.001), scales).astype(np.float32)
+
+
+def group_sums(matrix: Array, quads: int) -> Array:
+    """For each column the greatest sum that the positive or the negative weights of a group have.
+
+    Of so many quads of rows, the first two of each are a group, and the last two.
+    """
+    depth, columns = matrix.shape
+    whole = np.pad(matrix, ((0, -depth % (4 * quads)), (0, 0)))
+    groups = whole.reshape(-1, quads, 2, 2, columns)
+    kind = np.int16 if matrix.dtype == np.int8 else matrix.dtype
+    positive = np.maximum(groups, 0).sum((1, 3), kind).max((0, 1))
+    negative = np.minimum(groups, 0).sum((1, 3), kind).min((0, 1))
+    return np.asarray(np.maximum(positive, -negative))

@@ -1,4 +1,4 @@
-"""Whether onnxruntime multiplies unsigned bytes by signed ones exactly on this machine, found out by doing it."""
+"""Which weights onnxruntime multiplies unsigned bytes by exactly on this machine, found out by doing it."""
 
 from __future__ import annotations
 
@@ -8,22 +8,46 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
+from kokoro_server.engine.cpu.numerics import Array
+from kokoro_server.engine.cpu.quantization import GROUP_LIMIT, Form
 from kokoro_server.engine.cpu.sessions import session
 
 DEPTHS = (64, 4096)  # of the product: kernels differ by size
+ROWS = (1, 7, 64)
+COLUMNS = 64
+
+
+@cache
+def best_form() -> Form:
+    """Signed weights are faster than unsigned ones, and any are the best of them.
+
+    An x86 processor without VNNI adds pairs of products in 16 bits, which 255 * 127 * 2 exceeds.
+    """
+    if signed_products_are_exact():
+        return Form.SIGNED
+    return Form.PAIRED if paired_products_are_exact() else Form.UNSIGNED
 
 
 @cache
 def signed_products_are_exact() -> bool:
-    """Whether no sum of products saturates, even of the greatest bytes there are.
-
-    An x86 processor without VNNI adds pairs of products in 16 bits, which 255 * 127 * 2 exceeds.
-    """
-    return all(_exact(depth, weight) for depth in DEPTHS for weight in (127, -128))
+    """Whether no sum of products saturates, even of the greatest bytes there are."""
+    return all(_exact(np.full((depth, COLUMNS), weight, np.int8)) for depth in DEPTHS for weight in (127, -128))
 
 
-def _exact(depth: int, weight: int) -> bool:
-    matrix = np.full((depth, 64), weight, np.int8)
+@cache
+def paired_products_are_exact() -> bool:
+    """Whether none does if every two weights of a column, from the first on, keep to GROUP_LIMIT."""
+    return all(_exact(_pairs(depth) * sign) for depth in DEPTHS for sign in (1, -1))
+
+
+def _pairs(depth: int) -> Array:
+    """Weights of one sign, as great as pairs may be; but those of other pairs would saturate."""
+    first = np.random.default_rng(0).integers(1, GROUP_LIMIT, (depth // 2, COLUMNS))
+    return np.stack([first, GROUP_LIMIT - first], 1).reshape(depth, COLUMNS).astype(np.int8)
+
+
+def _exact(matrix: Array) -> bool:
+    depth = len(matrix)
     node = helper.make_node("MatMulInteger", ["x", "matrix"], ["y"])
     graph = helper.make_graph(
         [node],
@@ -33,5 +57,6 @@ def _exact(depth: int, weight: int) -> bool:
         [numpy_helper.from_array(matrix, "matrix")],
     )
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
-    [sums] = session(model.SerializeToString(), 1).run(None, {"x": np.full((7, depth), 255, np.uint8)})
-    return bool((sums == 255 * weight * depth).all())
+    product, wanted = session(model.SerializeToString(), 1), 255 * matrix.sum(0, dtype=np.int64)
+    results = [product.run(None, {"x": np.full((rows, depth), 255, np.uint8)})[0] for rows in ROWS]
+    return all(bool((sums == wanted).all()) for sums in results)

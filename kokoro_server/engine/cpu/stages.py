@@ -71,18 +71,25 @@ class Decode:
         ends = [self._made[self._signals(number)[2]] for number in range(len(BLOCKS))]
         return np.array([_attributes(node)["alpha"] for node in ends], np.float32)
 
-    def weights(self, channel_amax: Mapping[str, Array]) -> dict[str, ConvolutionWeights]:
-        """Those of the stages' convolutions in signed bytes, as `lowering` quantizes them."""
-        return {key: self._quantized(label, channel_amax) for label, key in _labels()}
+    def weights(self, channel_amax: Mapping[str, Array], in_groups: bool) -> dict[str, ConvolutionWeights]:
+        """Those of the stages' convolutions in signed bytes, as `lowering` quantizes them.
 
-    def _quantized(self, label: str, channel_amax: Mapping[str, Array]) -> ConvolutionWeights:
+        `in_groups` is whether their kernels add products in 16 bits.
+        """
+        return {key: self._quantized(label, channel_amax, in_groups) for label, key in _labels()}
+
+    def _quantized(self, label: str, channel_amax: Mapping[str, Array], in_groups: bool) -> ConvolutionWeights:
         node = self._convolutions[label]
         w = self._weight(label) * np.float32(SNAKE_GAIN)
         shrink: Array = np.ones(w.shape[1], np.float32)
         if label in channel_amax:
             smooth = quantization.smoothquant_scales(channel_amax[label], w, quantization.ALPHA)
             shrink, w = 1 / smooth, w * smooth[:, None]
-        matrix, scales, _ = quantization.quantize_weights(quantization.tap_matrix(w), signed=True)
+        matrix = quantization.tap_matrix(w)
+        if in_groups:
+            matrix, scales = quantization.quantize_in_groups(matrix, quantization.GROUP_QUADS)
+        else:
+            matrix, scales, _ = quantization.quantize_weights(matrix, quantization.Form.SIGNED)
         given, offsets, snake = _attributes(node), self._offsets(), self._made[node.input[0]]
         geometry = w.shape[2], given["dilation"], given["padding"], offsets[snake.input[1]], offsets[snake.input[2]]
         return ConvolutionWeights(

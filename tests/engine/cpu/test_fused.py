@@ -13,34 +13,30 @@ import pytest
 from numpy.typing import NDArray
 
 from kokoro_server.degraded import Condition, Reason
-from kokoro_server.engine.cpu import decode, saturation
+from kokoro_server.engine.cpu import decode
 from kokoro_server.engine.cpu.fused import kernels, tile
 from kokoro_server.engine.cpu.fused.kernels import Kernels
 from kokoro_server.engine.cpu.fused.stage import Convolution, FusedStage, Team, block_steps
 from kokoro_server.engine.cpu.fused.weights import BLOCKS, CONVOLUTIONS, ConvolutionWeights, load, save
 from kokoro_server.engine.cpu.instructions import Instructions, classify, instructions
 from kokoro_server.engine.cpu.numerics import EPSILON, SNAKE_TURNS
+from kokoro_server.engine.cpu.quantization import GROUP_QUADS, quantize_in_groups
 
 Signal = NDArray[np.float32]
-needs_kernels = pytest.mark.skipif(not instructions().exact, reason="no kernels for this processor")
+needs_kernels = pytest.mark.skipif(not instructions().has_kernels, reason="no kernels for this processor")
 
-# Those that this processor can run: one with the wider vectors has the narrower ones too, more often than not.
-NARROWER = {Instructions.AVX512_VNNI: [Instructions.AVX_VNNI]}
-RUNNABLE = [which for which in (instructions(), *NARROWER.get(instructions(), [])) if which in tile.SHAPES]
 CHANNELS = 64
 
 
-@pytest.fixture(scope="module", params=RUNNABLE, ids=str)
-def compiled(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Kernels:
-    return kernels.compile_all(request.param, tmp_path_factory.mktemp("kernels"))
-
-
-def weights(random: np.random.Generator, taps: int, dilation: int) -> ConvolutionWeights:
-    """Random ones; the norm's scales and shifts are the first styles."""
+def weights(random: np.random.Generator, taps: int, dilation: int, in_groups: bool) -> ConvolutionWeights:
+    """Random ones, whose groups keep to their limit if asked for; the norm's scales and shifts are the first styles."""
     depth = taps * CHANNELS
+    matrix = random.integers(-127, 128, (depth, CHANNELS)).astype(np.int8)
+    if in_groups:
+        matrix, _ = quantize_in_groups(matrix.astype(np.float64), GROUP_QUADS)
     return ConvolutionWeights(
-        matrix=random.integers(-127, 128, (depth, CHANNELS)).astype(np.int8),
-        scales=random.uniform(0.5, 1.5, CHANNELS).astype(np.float32) / (74 * np.sqrt(depth)).astype(np.float32),
+        matrix=matrix,
+        scales=random.uniform(0.5, 1.5, CHANNELS).astype(np.float32) / np.float32(matrix.std() * np.sqrt(depth)),
         bias=random.standard_normal(CHANNELS, np.float32) / 10,
         shrink=random.uniform(0.5, 2, CHANNELS).astype(np.float32),
         geometry=np.array([taps, dilation, (taps - 1) * dilation // 2, 0, CHANNELS]),
@@ -71,31 +67,11 @@ def statistics(x: Signal, threads: int) -> NDArray[np.float64]:
 
 
 @needs_kernels
-@pytest.mark.parametrize("extreme", [127, -128])
-def test_sums_of_the_greatest_bytes_are_exact(compiled: Kernels, extreme: int) -> None:
-    import numba
-
-    shape = compiled.shape
-    number, multiply = tile.number(shape), tile.multiply
-    taps, channels, columns, rows = 11, 256, shape.columns, shape.rows
-
-    @numba.njit
-    def product(a: int, weights: int, out: int) -> None:
-        multiply(number, a, channels, channels, taps, channels, weights, out, columns * 4)
-
-    signal = np.full((rows + taps, channels), -128 if shape.signed else 255, np.int8 if shape.signed else np.uint8)
-    packed = tile.pack(np.full((taps * channels, columns), extreme, np.int8), shape)
-    out = np.zeros((rows, columns), np.int32)
-    product(signal.ctypes.data, packed.ctypes.data, out.ctypes.data)
-    assert (out == int(signal[0, 0]) * extreme * taps * channels).all()
-
-
-@needs_kernels
 @pytest.mark.parametrize(("taps", "dilation"), [(3, 1), (7, 3), (11, 5)])
 @pytest.mark.parametrize("steps", [1, 5, 191, 193, 700])
 def test_a_convolution_is_what_double_precision_gives(compiled: Kernels, taps: int, dilation: int, steps: int) -> None:
     random = np.random.default_rng(steps)
-    given, team = weights(random, taps, dilation), Team(2)
+    given, team = weights(random, taps, dilation, bool(compiled.shape.widening)), Team(2)
     x, base = (random.standard_normal((steps, CHANNELS), np.float32) for _ in range(2))
     styles = random.standard_normal(2 * CHANNELS, np.float32)
     y = np.empty_like(x)
@@ -108,7 +84,8 @@ def test_a_convolution_is_what_double_precision_gives(compiled: Kernels, taps: i
 def test_a_stage_is_its_blocks_in_double_precision_whatever_the_number_of_threads(compiled: Kernels) -> None:
     random = np.random.default_rng(0)
     names = [f"{block}.{convolution}" for block in BLOCKS[0] for convolution in CONVOLUTIONS]
-    given = {name: weights(random, 3 + 4 * (index % 3), 1 + index % 3) for index, name in enumerate(names)}
+    in_groups = bool(compiled.shape.widening)
+    given = {name: weights(random, 3 + 4 * (index % 3), 1 + index % 3, in_groups) for index, name in enumerate(names)}
     source, addend = (random.standard_normal((500, CHANNELS), np.float32) for _ in range(2))
     styles = random.standard_normal(2 * CHANNELS, np.float32)
 
@@ -139,7 +116,7 @@ def test_blocks_are_as_many_for_every_thread() -> None:
 def test_weights_come_back_from_their_file(tmp_path: Path) -> None:
     random = np.random.default_rng(0)
     names = [f"{block}.{convolution}" for blocks in BLOCKS for block in blocks for convolution in CONVOLUTIONS]
-    written: Mapping[str, ConvolutionWeights] = {name: weights(random, 3, 1) for name in names}
+    written: Mapping[str, ConvolutionWeights] = {name: weights(random, 3, 1, False) for name in names}
     save(tmp_path / "kernels.npz", written, np.array([0.1, 0.01], np.float32))
     read, slopes = load(tmp_path / "kernels.npz")
     assert slopes.tolist() == pytest.approx([0.1, 0.01])
@@ -151,14 +128,12 @@ def test_processors_are_told_apart() -> None:
     avx512 = {"avx2", "avx512bw", "avx512vl", "avx512_vnni", "avx_vnni"}
     assert classify("x86_64", avx512) is Instructions.AVX512_VNNI
     assert classify("amd64", {"avx2", "avx_vnni"}) is Instructions.AVX_VNNI
-    assert classify("x86_64", {"avx2", "avx512bw", "avx512vl"}) is Instructions.OTHER
+    assert classify("x86_64", {"avx2", "fma", "avx512f", "avx512bw", "avx512vl"}) is Instructions.AVX512_BW
+    assert classify("x86_64", {"avx2", "fma", "avx512f"}) is Instructions.AVX2
+    assert classify("x86_64", {"avx2", "fma", "avx"}) is Instructions.AVX2
+    assert classify("x86_64", {"avx", "sse4_1"}) is Instructions.OTHER
     assert classify("aarch64", {"asimd", "asimddp"}) is Instructions.ARM_DOTPROD
     assert classify("aarch64", {"asimd"}) is Instructions.OTHER
-
-
-def test_onnxruntime_is_exact_wherever_the_processor_is() -> None:
-    """Where it is not, a build has unsigned weights."""
-    assert saturation.signed_products_are_exact() or not instructions().exact
 
 
 @needs_kernels

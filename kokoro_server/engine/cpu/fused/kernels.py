@@ -28,6 +28,8 @@ FEATURES = {
     Instructions.AVX512_VNNI: "+avx512vnni",
     Instructions.AVX_VNNI: "+avxvnni",
     Instructions.ARM_DOTPROD: "+dotprod",
+    Instructions.AVX512_BW: "+avx512bw",
+    Instructions.AVX2: "+avx2",
 }
 
 

@@ -7,6 +7,7 @@ Taps are a loop over shifted rows, so nothing is gathered. A tile's sums stay in
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -19,8 +20,9 @@ from numba.extending import intrinsic
 from numpy.typing import NDArray
 
 from kokoro_server.engine.cpu.instructions import Instructions
+from kokoro_server.engine.cpu.quantization import GROUP_LIMIT, GROUP_QUADS, group_sums
 
-I8, I32, I64 = ir.IntType(8), ir.IntType(32), ir.IntType(64)
+I8, I16, I32, I64 = ir.IntType(8), ir.IntType(16), ir.IntType(32), ir.IntType(64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +35,7 @@ class Shape:
     vectors: int  # of sums, for each row
     signed: bool  # whether the signal's bytes are signed too
     channels: int
+    widening: str = ""  # where `intrinsic` gives sums of two products in 16 bits: what adds two of these in 32 bits
 
     @property
     def columns(self) -> int:
@@ -40,11 +43,16 @@ class Shape:
 
 
 # As many sums as registers can hold, beside the weights and a row. ARM's instruction takes four channels out of any
-# quarter of a register, so there sixteen channels are loaded at once.
+# quarter of a register, so there sixteen channels are loaded at once. Where sums have 16 bits first, those of sixteen
+# channels are added before they get 32, in one row after the other: its bytes are in registers, the weights in memory.
 SHAPES = {
     Instructions.AVX512_VNNI: Shape("llvm.x86.avx512.vpdpbusd.512", 16, 6, 4, False, 4),
     Instructions.AVX_VNNI: Shape("llvm.x86.avx512.vpdpbusd.256", 8, 6, 2, False, 4),
     Instructions.ARM_DOTPROD: Shape("llvm.aarch64.neon.sdot.v4i32.v16i8", 4, 4, 4, True, 16),
+    Instructions.AVX512_BW: Shape(
+        "llvm.x86.avx512.pmaddubs.w.512", 16, 4, 4, False, 4 * GROUP_QUADS, "llvm.x86.avx512.pmaddw.d.512"
+    ),
+    Instructions.AVX2: Shape("llvm.x86.avx2.pmadd.ub.sw", 8, 4, 2, False, 4 * GROUP_QUADS, "llvm.x86.avx2.pmadd.wd"),
 }
 
 
@@ -53,6 +61,8 @@ def pack(matrix: NDArray[np.int8], shape: Shape) -> NDArray[np.int8]:
 
     A panel has the columns of one tile, of which there must be a whole number.
     """
+    if shape.widening and (group_sums(matrix, GROUP_QUADS) > GROUP_LIMIT).any():
+        raise ValueError("weights whose sums of products may leave 16 bits")
     depth, columns = matrix.shape
     panels = columns // shape.columns
     quads = matrix.reshape(depth // 4, 4, panels, shape.vectors, shape.width)
@@ -129,7 +139,8 @@ def _generate(shape: Shape, context: Any, builder: Any, arguments: Sequence[Any]
     row, panel, *begun = over_taps.variables
     over_channels = _Loop(builder, turns, [row, panel, *begun])
     at, weights_at, *so_far = over_channels.variables
-    weights_after, added = _add_products(builder, shape, at, row_offsets, weights_at, so_far)
+    add_products = _add_in_16_bits if shape.widening else _add_products
+    weights_after, added = add_products(builder, shape, at, row_offsets, weights_at, so_far)
     over_channels.end([builder.add(at, I64(shape.channels)), weights_after, *added])
     over_taps.end([builder.add(row, dilated), weights_after, *added])
     for number, value in enumerate(added):
@@ -163,6 +174,46 @@ def _add_products(
                 operands = [column, everywhere] if shape.signed else [everywhere, column]
                 added[number] = builder.call(multiply, [added[number], *operands])
     return builder.add(weights, I64(4 * shape.width * shape.vectors * quads)), added
+
+
+def _add_in_16_bits(
+    builder: Any, shape: Shape, at: Any, row_offsets: Sequence[Any], weights: Any, so_far: Sequence[Any]
+) -> tuple[Any, list[Any]]:
+    """The same with an instruction that adds two products in 16 bits: those of all quads are added before they widen.
+
+    No sum leaves 16 bits, because `pack` takes only weights that see to it.
+    """
+    sums, bytes_ = ir.VectorType(I32, shape.width), ir.VectorType(I8, 4 * shape.width)
+    pairs = ir.VectorType(I16, 2 * shape.width)
+    module = builder.module
+    multiply = cgutils.get_or_insert_function(module, ir.FunctionType(pairs, [bytes_, bytes_]), shape.intrinsic)
+    widen = cgutils.get_or_insert_function(module, ir.FunctionType(sums, [pairs, pairs]), shape.widening)
+    ones = ir.Constant(pairs, [I16(1)] * pairs.count)
+    quads = range(shape.channels // 4)
+    added = list(so_far)
+    for row, offset in enumerate(row_offsets):
+        place = builder.add(at, offset)
+        signals = [_load(builder, place, 4 * quad, I32, 1) for quad in quads]
+        everywhere = [_broadcast(builder, signal, 0, sums, bytes_) for signal in signals]
+        weights_here = _another_name(builder, weights)
+        for vector in range(shape.vectors):
+            columns = [
+                _load(builder, weights_here, 4 * shape.width * (quad * shape.vectors + vector), bytes_, 4 * shape.width)
+                for quad in quads
+            ]
+            products = [builder.call(multiply, each) for each in zip(everywhere, columns, strict=True)]
+            number = row * shape.vectors + vector
+            widened = builder.call(widen, [functools.reduce(builder.add, products), ones])
+            added[number] = builder.add(added[number], widened)
+    return builder.add(weights, I64(shape.columns * shape.channels)), added
+
+
+def _another_name(builder: Any, address: Any) -> Any:
+    """The same address, but LLVM does not know it.
+
+    Else it would load the weights once for all rows, into registers that the sums need, and put these on the stack.
+    """
+    return builder.asm(ir.FunctionType(I64, [I64]), "", "=r,0", [address], True)
 
 
 def _broadcast(builder: Any, signal: Any, quad: int, sums: Any, bytes_: Any) -> Any:
