@@ -229,19 +229,6 @@ def engine_cpu(found: Found, link: str) -> str:
     return f"{intro}\n\n{table(head, lines, link)}"
 
 
-def engine_cpu_busy(found: Found, link: str) -> str:
-    """Of a machine that others used too: what a core's own time came to, and not the clock's."""
-    clips = found["clips"]
-    names = [name for name in NAMES if any(name in clip["contenders"] for clip in clips)]
-    lines = [
-        [NAMES[name], *(number(1 / clip["contenders"][name]["cpu_s_per_audio_s"]) for clip in clips)] for name in names
-    ]
-    head = ["audio-seconds for a second of one core, clip of", *(f"{clip['audio_seconds']:.1f} s" for clip in clips)]
-    place = f"{found['machine']['cpu']}, {found['instructions']}; threads: {found['threads']}"
-    intro = f"On a CPU without VNNI that others used too ({place}), contenders in turns:"
-    return f"{intro}\n\n{table(head, lines, link)}"
-
-
 def spoken(clip: Found, name: str) -> str:
     return number(clip["contenders"][name]["audio_s_per_s"]) if name in clip["contenders"] else ""
 
@@ -289,7 +276,7 @@ SECTIONS: dict[str, Callable[[Found, str], str]] = {
     "engine_cuda.json": engine_cuda,
     "serve_cuda.json": serve,
     "engine_cpu_x86.json": engine_cpu,
-    "engine_cpu_avx512bw.json": engine_cpu_busy,
+    "engine_cpu_avx512bw.json": engine_cpu,
     "engine_cpu.json": engine_cpu,
     "fidelity_cuda.json": fidelity_cuda,
     "fidelity_cpu.json": fidelity_cpu,
