@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import re
 from collections.abc import Callable
 from functools import partial
 from typing import Annotated, Any, Literal, get_args
-from urllib.parse import quote
 
 from fastapi import APIRouter, Path, Query, Request, Response
 from fastapi.responses import FileResponse, StreamingResponse
@@ -16,6 +14,7 @@ from pydantic import BaseModel
 from kokoro_server.api.connections.places import take_place
 from kokoro_server.api.disconnect import cancel_on_disconnect
 from kokoro_server.api.jobs import forms
+from kokoro_server.api.jobs.files import file_response
 from kokoro_server.api.jobs.schemas import BookRequest, ItemsRequest, JobAnswer, JobList, ListRequest, Preview, answer
 from kokoro_server.api.jobs.watching import Watches
 from kokoro_server.api.schemas import ErrorAnswer
@@ -25,14 +24,13 @@ from kokoro_server.audio.encode import FORMATS
 from kokoro_server.books.names import file_stem
 from kokoro_server.books.options import BookFormat
 from kokoro_server.caller import caller
-from kokoro_server.errors import Conflict, Forbidden, NoSuchJob
+from kokoro_server.errors import Forbidden, NoSuchJob
 from kokoro_server.jobs.job import Facts, Job
 from kokoro_server.jobs.service import Jobs
 from kokoro_server.jobs.work import MEDIA_TYPES
 
 router = APIRouter(prefix="/jobs", tags=["jobs"])
 
-NOT_PLAIN = re.compile(r'[^ -~]|["\\%]')
 BINARY = {"schema": {"type": "string", "format": "binary"}}
 FORMAT = (
     f"Of a book: {', '.join(get_args(BookFormat))}; absent, m4b. "
@@ -183,8 +181,8 @@ async def chapter(
         raise NoSuchJob(f"the job has no chapter {number}", field="number")
     path = await cancel_on_disconnect(request.receive, jobs.chapter(job, number, found["title"], format))
     name = f"{number:02} {file_stem(found['title'])}".strip() + f".{format}"
-    headers = _named(name) | {"Cache-Control": "no-cache"}  # a chapter that was spoken anew sounds different
-    return FileResponse(path, media_type=MEDIA_TYPES[path.suffix], headers=headers)
+    headers = {"Cache-Control": "no-cache"}  # a chapter that was spoken anew sounds different
+    return await file_response(request, path, name, MEDIA_TYPES[path.suffix], headers)
 
 
 @router.get(
@@ -222,15 +220,7 @@ router.add_api_route("/{id}/chapters/{number}", chapter, methods=["HEAD"], inclu
 async def _result(id: str, name: str | None, request: Request) -> Response:
     jobs = get_jobs(request)
     path, file = jobs.result_file(await jobs.get(id, caller.get()), name)
-    if not await asyncio.to_thread(path.is_file):
-        raise Conflict("the file has been removed from the server's disk", field="id")
-    return FileResponse(path, media_type=file["media_type"], headers=_named(file["name"]))
-
-
-def _named(name: str) -> dict[str, str]:
-    """As browsers read it, and for curl and wget, which know the old form alone."""
-    plain = NOT_PLAIN.sub("_", name)
-    return {"Content-Disposition": f"attachment; filename=\"{plain}\"; filename*=utf-8''{quote(name, safe='')}"}
+    return await file_response(request, path, file["name"], file["media_type"])
 
 
 @router.post("/{id}/resume", status_code=202, response_model=JobAnswer, responses=errors(403, 404, 409))

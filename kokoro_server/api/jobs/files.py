@@ -1,0 +1,37 @@
+"""Files of jobs, as answers."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from urllib.parse import quote
+
+from fastapi import Request
+from fastapi.responses import FileResponse
+
+from kokoro_server.errors import Conflict
+
+OPEN_FILES = Path("/dev/fd")
+NOT_PLAIN = re.compile(r'[^ -~]|["\\%]')
+
+
+async def file_response(
+    request: Request, path: Path, name: str, media_type: str, headers: Mapping[str, str] | None = None
+) -> FileResponse:
+    """A file under that name. It is opened at once: whoever deletes the job then takes nothing of the answer away."""
+    try:
+        file = await asyncio.to_thread(path.open, "rb")
+    except FileNotFoundError:
+        raise Conflict("the file has been removed from the server's disk", field="id") from None
+    request.scope["on_end"].callback(file.close)
+    opened = OPEN_FILES / str(file.fileno())
+    content = opened if opened.exists() else path
+    return FileResponse(content, media_type=media_type, headers={**_named(name), **(headers or {})})
+
+
+def _named(name: str) -> dict[str, str]:
+    """As browsers read it, and for curl and wget, which know the old form alone."""
+    plain = NOT_PLAIN.sub("_", name)
+    return {"Content-Disposition": f"attachment; filename=\"{plain}\"; filename*=utf-8''{quote(name, safe='')}"}

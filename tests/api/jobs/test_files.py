@@ -1,0 +1,52 @@
+"""Files of jobs that are deleted while they are read."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fastapi import Request
+
+from kokoro_server.api.jobs.files import file_response
+from kokoro_server.errors import Conflict
+
+
+def remove(path: Path) -> None:
+    path.unlink()
+
+
+async def receive() -> dict[str, Any]:
+    """Nothing: the client stays."""
+    await asyncio.Event().wait()
+    raise AssertionError
+
+
+async def answered(request: Request, path: Path) -> dict[str, Any]:
+    """What is sent of a file that is removed before the answer begins."""
+    response = await file_response(request, path, "Köln – 2.mp3", "audio/mpeg")
+    remove(path)
+    sent: list[Any] = []
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    await response(request.scope, receive, send)
+    headers = {name.decode(): value.decode() for name, value in sent[0]["headers"]}
+    return {"body": b"".join(each.get("body", b"") for each in sent[1:]), **headers}
+
+
+async def test_an_answer_is_whole_though_its_file_is_removed(tmp_path: Path) -> None:
+    path = tmp_path / "a.mp3"
+    path.write_bytes(b"abc" * 100_000)
+    async with AsyncExitStack() as on_end:
+        request = Request({"type": "http", "method": "GET", "headers": [], "on_end": on_end})
+        answer = await answered(request, path)
+        assert answer["body"] == b"abc" * 100_000
+        assert answer["content-length"] == "300000"
+        named = "attachment; filename=\"K_ln _ 2.mp3\"; filename*=utf-8''K%C3%B6ln%20%E2%80%93%202.mp3"
+        assert answer["content-disposition"] == named
+        with pytest.raises(Conflict, match="removed"):
+            await file_response(request, path, "a.mp3", "audio/mpeg")
