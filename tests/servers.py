@@ -74,8 +74,6 @@ def spawn(arguments: tuple[str, ...], log: Path, **environ: str) -> subprocess.P
     if asked := os.environ.get("TEST_BACKEND"):
         clean["KOKORO_BACKEND"] = asked
     given = {"PORT": "0", "JOBS_PATH": str(log.parent / "jobs")} | environ
-    if arguments != REAL:
-        clean.setdefault("OMP_NUM_THREADS", "1")  # for so small a model, threads that wait for each other take longer
     with log.open("wb") as stream:
         return subprocess.Popen([PYTHON, *arguments], cwd=ROOT, stderr=stream, stdout=stream, env=clean | given)
 
