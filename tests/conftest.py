@@ -3,6 +3,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+import hypothesis
 import pytest
 
 from kokoro_server.assets import library as asset_store
@@ -11,6 +12,10 @@ from kokoro_server.config import Settings
 from kokoro_server.engine.protocol import Engine
 from tests import backends, servers, tiny_model
 from tests.servers import Server
+
+# How long an example takes is the machine's business.
+hypothesis.settings.register_profile("unhurried", deadline=None)
+hypothesis.settings.load_profile("unhurried")
 
 
 @pytest.fixture(scope="session")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from itertools import count, pairwise
@@ -43,6 +44,7 @@ class Gpu:
 
 @pytest.fixture
 def gpu(monkeypatch: pytest.MonkeyPatch) -> Gpu:
+    gc.collect()  # graphs of tests before would be given back in the midst of this one
     gpu = Gpu()
     monkeypatch.setattr(torch.cuda, "graph_pool_handle", lambda: next(gpu.pools))
     monkeypatch.setattr(torch.cuda, "current_device", lambda: 0)
