@@ -6,7 +6,7 @@ import asyncio
 import logging
 import math
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -15,8 +15,8 @@ from kokoro_server import tracing
 from kokoro_server.batching.activity import BusyShare, CallActivity, percentiles
 from kokoro_server.batching.clock import Clock
 from kokoro_server.batching.cost import CostModel, LearnedCap, RealTimeFactor
-from kokoro_server.batching.entry import Entry, FireReason
-from kokoro_server.batching.faults import audio_faults
+from kokoro_server.batching.entry import ALL, Entry, FireReason, Priority
+from kokoro_server.batching.faults import CrashHistory, audio_faults
 from kokoro_server.batching.idle.work import IdleWork
 from kokoro_server.batching.lanes import PriorityLanes
 from kokoro_server.batching.policy import Batch, BatchingOptions, Policy
@@ -39,8 +39,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-MAX_CRASHES = 3  # within CRASH_WINDOW: another restart would not help
-CRASH_WINDOW = 60.0  # seconds
 HALF_LIFE = 10.0  # seconds after which a device's work counts half as much for its load
 RECENT_GAPS = 256
 
@@ -82,23 +80,6 @@ class Slot:
         if self.thread is None or not self.thread.alive:
             self.thread = DeviceThread(asyncio.get_running_loop(), name)
         return self.thread
-
-
-class CrashHistory:
-    """When something crashed, and whether it does so too often."""
-
-    def __init__(self) -> None:
-        self._times: deque[float] = deque(maxlen=MAX_CRASHES)
-
-    def add(self, now: float) -> None:
-        self._times.append(now)
-
-    def recent(self, now: float) -> bool:
-        return any(now - crash < CRASH_WINDOW for crash in self._times)
-
-    @property
-    def too_many(self) -> bool:
-        return len(self._times) == MAX_CRASHES and self._times[-1] - self._times[0] < CRASH_WINDOW
 
 
 class Device:
@@ -175,12 +156,21 @@ class Device:
     def is_up(self) -> bool:
         return self.lost is None
 
+    @property
+    def has_room(self) -> bool:
+        """Whether a thread of it is free."""
+        return self.is_up() and any(slot.batch is None for slot in self._slots)
+
+    @property
+    def runs_bulk(self) -> bool:
+        return any(entry.priority is Priority.BULK for batch in self.running for entry in batch.entries)
+
     def running_rows(self) -> int:
         return sum(len(batch.entries) for batch in self.running)
 
     def available_at(self) -> float:
         """From when it is predicted to take another batch: -inf if idle, inf if lost or if it has no free thread."""
-        if not self.is_up() or all(slot.batch is not None for slot in self._slots):
+        if not self.has_room:
             return math.inf
         if self.idle:
             return -math.inf
@@ -206,11 +196,11 @@ class Device:
         for slot in self._slots:
             slot.batch = None
 
-    def form_batch(self, waiting: PriorityLanes, rows: int | None = None) -> Batch:
-        """The best batch that this device can take, of at most `rows`."""
+    def form_batch(self, waiting: PriorityLanes, rows: int | None = None, of: Container[Priority] = ALL) -> Batch:
+        """The best batch of these lanes that this device can take, of at most `rows`."""
         in_time = self._frames_within(TIMEOUT_SHARE * self._options.engine_timeout)
         cap = self.cap.frames if in_time >= self.cap.frames else int(in_time)
-        return self.policy.form_batch(waiting, cap=cap, overhead=self.costs.overhead_frames, rows=rows)
+        return self.policy.form_batch(waiting, cap=cap, overhead=self.costs.overhead_frames, rows=rows, of=of)
 
     def _frames_within(self, seconds: float) -> float:
         """The cost of a batch that takes so long, as its batches show or, before the first, by the engine's speed."""

@@ -4,20 +4,26 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
+from typing import Any
 
 from kokoro_server.batching.clock import Clock
 from kokoro_server.batching.cost import RealTimeFactor
 from kokoro_server.batching.device import Device, RunningBatch
+from kokoro_server.batching.entry import ALL, Priority
+from kokoro_server.batching.lanes import PriorityLanes
 from kokoro_server.batching.policy import BatchingOptions
 from kokoro_server.batching.thread import DeviceThread
-from kokoro_server.engine.protocol import Engine, MeasuresSpeed
+from kokoro_server.engine.protocol import Engine, HasExpress, MeasuresSpeed
+
+EXPRESS_BATCHES = 2  # that may wait for an express device before others help
 
 
 class Devices:
     """All devices of a queue, in the order of the engines.
 
-    An engine that computes calls side by side counts as so many devices, each of which does one at a time.
+    An engine that computes calls side by side counts as so many devices, each of which does one at a time. One that has
+    an express engine has a device for that beside its own: while its own is at work on bulk, that takes all else.
     """
 
     def __init__(self, engines: Sequence[Engine], options: BatchingOptions, clock: Clock) -> None:
@@ -28,7 +34,24 @@ class Devices:
             speed = _measured_speed(engine)
             self._by_engine.append([Device(next(names), engine, options, clock, speed) for _ in range(calls)])
         self._all = [device for devices in self._by_engine for device in devices]
+        self._express: dict[Device, Device] = {}
+        self._options = options
         self._clock = clock
+        self._attach_express(engines)
+
+    def _attach_express(self, engines: Sequence[Engine]) -> None:
+        for [device, *_], engine in zip(self._by_engine, engines, strict=True):
+            express = engine.express if isinstance(engine, HasExpress) and self._options.enabled else None
+            if express is None:
+                self._express.pop(device, None)
+            elif device in self._express:
+                self._express[device].attach(express)
+            else:
+                self._express[device] = Device(f"{device.name} express", express, self._options, self._clock)
+
+    def every(self) -> list[Device]:
+        """With those for express engines."""
+        return [*self._all, *self._express.values()]
 
     def __iter__(self) -> Iterator[Device]:
         return iter(self._all)
@@ -38,36 +61,64 @@ class Devices:
         for devices, engine in zip(self._by_engine, engines, strict=True):
             for device in devices:
                 device.attach(engine)
-                device.start()
+        self._attach_express(engines)
+        for device in self.every():
+            device.start()
 
     def detach(self) -> list[DeviceThread]:
         """Let go of all engines; see `Device.detach`."""
-        return [thread for device in self._all for thread in device.detach()]
+        return [thread for device in self.every() for thread in device.detach()]
 
     @property
     def last_worked(self) -> float:
         """When the last batch ended."""
-        return max(device.last_worked for device in self._all)
+        return max(device.last_worked for device in self.every())
 
-    def free(self) -> list[Device]:
+    def free_express(self, waiting: PriorityLanes) -> Device | None:
+        """One for an express engine that takes a batch now, beside bulk. None while another device is idle."""
+        if not waiting.urgent or any(device.idle and device.is_up() for device in self._all):
+            return None
+        beside = (express for device, express in self._express.items() if device.is_up() and device.runs_bulk)
+        return next((express for express in beside if express.has_room), None)
+
+    def lanes(self, device: Device, waiting: PriorityLanes) -> Container[Priority]:
+        """Those that it takes a batch from."""
+        return (Priority.BULK,) if self._is_for_bulk(device, waiting) else ALL
+
+    def _is_for_bulk(self, device: Device, waiting: PriorityLanes) -> bool:
+        """Whether all else is for the express device beside it. A crowd is not: it would wait longer for that."""
+        express = self._express.get(device)
+        if express is None or not express.is_up() or not device.runs_bulk:
+            return False
+        return waiting.urgent <= EXPRESS_BATCHES * express.policy.max_rows
+
+    def free(self, waiting: PriorityLanes) -> list[Device]:
         """Devices that take a batch now: idle ones first, then the least busy, then the one that is idle longest."""
         now = self._clock.now()
-        free = [device for device in self._all if device.available_at() <= now]
+        free = [device for device in self._all if self._available_at(device, waiting) <= now]
         if len(free) > 1:
             free.sort(key=lambda device: (not device.idle, round(device.load(now), 2), device.last_worked))
         return free
 
-    def available_at(self) -> float | None:
+    def available_at(self, waiting: PriorityLanes) -> float | None:
         """When the next device will take a batch, if that can be predicted."""
-        soonest = min(device.available_at() for device in self._all)
+        soonest = min(self._available_at(device, waiting) for device in self._all)
         return soonest if math.isfinite(soonest) else None
+
+    def _available_at(self, device: Device, waiting: PriorityLanes) -> float:
+        if not self._is_for_bulk(device, waiting):
+            return device.available_at()
+        bulk = len(waiting.lane(Priority.BULK))
+        if bulk >= device.policy.max_rows and device.has_room:
+            return -math.inf  # a full batch of bulk gets no better by waiting
+        return device.available_at() if bulk else math.inf
 
     def up(self) -> list[Device]:
         return [device for device in self._all if device.is_up()]
 
     @property
     def idle(self) -> bool:
-        return all(device.idle for device in self._all)
+        return all(device.idle for device in self.every())
 
     @property
     def max_rows(self) -> int:
@@ -76,7 +127,14 @@ class Devices:
 
     @property
     def running_rows(self) -> int:
-        return sum(device.running_rows() for device in self._all)
+        return sum(device.running_rows() for device in self.every())
+
+    def snapshots(self) -> list[dict[str, Any]]:
+        """For the health page; the keys are part of the API."""
+        return [
+            device.snapshot() | ({"express": self._express[device].snapshot()} if device in self._express else {})
+            for device in self._all
+        ]
 
     @property
     def real_time_factor(self) -> float | None:

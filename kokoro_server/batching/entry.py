@@ -24,6 +24,10 @@ class Priority(IntEnum):
     BULK = 3
 
 
+ALL = tuple(Priority)
+URGENT = (Priority.BYPASS, Priority.NEXT, Priority.NORMAL)  # somebody waits for each of these alone
+
+
 class FireReason(StrEnum):
     """Why a batch went to the device when it did."""
 

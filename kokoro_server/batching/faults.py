@@ -1,8 +1,11 @@
-"""What can be wrong with a forward pass: the error it raised, or the audio it returned. Imports no torch."""
+"""What can be wrong with a forward pass: the error it raised, or the audio it returned; and how often something was.
+Imports no torch.
+"""
 
 from __future__ import annotations
 
 import math
+from collections import deque
 from collections.abc import Sequence
 from enum import Enum, auto
 
@@ -12,6 +15,8 @@ from kokoro_server.engine.protocol import SAMPLES_PER_FRAME, Audio, Result, Row
 from kokoro_server.engine.sticky import sticky_error
 from kokoro_server.errors import EngineError, EngineUnavailable, KokoroError
 
+MAX_CRASHES = 3  # within CRASH_WINDOW: another restart would not help
+CRASH_WINDOW = 60.0  # seconds
 OUT_OF_MEMORY = ("out of memory", "failed to allocate memory", "alloc_failed")
 
 
@@ -99,3 +104,20 @@ def _bounds(rows: Sequence[Audio]) -> list[int] | None:
             return None
         bounds += (start, start + len(row))
     return bounds
+
+
+class CrashHistory:
+    """When something crashed, and whether it does so too often."""
+
+    def __init__(self) -> None:
+        self._times: deque[float] = deque(maxlen=MAX_CRASHES)
+
+    def add(self, now: float) -> None:
+        self._times.append(now)
+
+    def recent(self, now: float) -> bool:
+        return any(now - crash < CRASH_WINDOW for crash in self._times)
+
+    @property
+    def too_many(self) -> bool:
+        return len(self._times) == MAX_CRASHES and self._times[-1] - self._times[0] < CRASH_WINDOW

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 from dataclasses import dataclass
 
-from kokoro_server.batching.entry import Entry, Priority
+from kokoro_server.batching.entry import ALL, Entry, Priority
 from kokoro_server.batching.lane import Lane
 
 # The first entries, in batches' worth, among which a batch is formed. With more candidates, more entries are overtaken
@@ -102,24 +102,32 @@ class PriorityLanes:
     def oldest_arrival(self) -> float:
         return min(lane.oldest.arrival for lane in self._lanes.values() if lane)
 
-    def leader(self) -> Entry:
-        """The entry that the next batch is formed around: the head of a starved lane, else of the highest priority."""
-        lanes = [lane for lane in self._lanes.values() if lane]
+    @property
+    def urgent(self) -> int:
+        """The entries that are not bulk."""
+        return self._size - len(self._lanes[Priority.BULK])
+
+    def leader(self, of: Container[Priority] = ALL) -> Entry:
+        """The entry that the next batch is formed around: the head of a starved lane, else of the highest priority.
+
+        Only of these lanes, in one of which something must wait.
+        """
+        lanes = [lane for priority, lane in self._lanes.items() if lane and priority in of]
         starved = max(lanes, key=lambda lane: lane.skipped)
         if starved.skipped >= LANE_SKIP_LIMIT:
             return starved.head
         first, following = lanes[0].head, self._lanes[Priority.NEXT]
-        if not following or following.head.arrival + NEXT_AGEING >= first.arrival:
+        if following not in lanes or following.head.arrival + NEXT_AGEING >= first.arrival:
             return first
         # A crowd of old NEXT entries delays another caller's first piece by one batch and no more.
         others_turn = lanes[0].skipped and following.head.caller != first.caller
         return first if others_turn else following.head
 
-    def candidates(self, size: int) -> list[Entry]:
-        """The entries that a batch may be formed from: at most `size`, by lane, in order of turns."""
+    def candidates(self, size: int, of: Container[Priority] = ALL) -> list[Entry]:
+        """The entries of these lanes that a batch may be formed from: at most `size`, by lane, in order of turns."""
         found: list[Entry] = []
-        for lane in self._lanes.values():
-            if lane and len(found) < size:
+        for priority, lane in self._lanes.items():
+            if lane and priority in of and len(found) < size:
                 found.extend(itertools.islice(lane, size - len(found)))
         return found
 

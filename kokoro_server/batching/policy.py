@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Container
 from dataclasses import dataclass
 from typing import Literal
 
-from kokoro_server.batching.entry import Entry, FireReason, Priority
+from kokoro_server.batching.entry import ALL, Entry, FireReason, Priority
 from kokoro_server.batching.lanes import CANDIDATE_BATCHES, OVERTAKE_LIMIT, PriorityLanes
 from kokoro_server.config import Settings
 from kokoro_server.engine.protocol import Limits
@@ -103,8 +104,16 @@ class Policy:
         self._min_wait = options.min_wait_ms / 1000
         self._max_wait = options.max_wait_ms / 1000
 
-    def form_batch(self, waiting: PriorityLanes, *, cap: int, overhead: float, rows: int | None = None) -> Batch:
-        """The best batch of what waits now: its leader, and the entries nearest to it in length.
+    def form_batch(
+        self,
+        waiting: PriorityLanes,
+        *,
+        cap: int,
+        overhead: float,
+        rows: int | None = None,
+        of: Container[Priority] = ALL,
+    ) -> Batch:
+        """The best batch of what waits now in these lanes: its leader, and the entries nearest to it in length.
 
         `cap` is the padded frames that are known to fit, `overhead` the fixed cost of a batch in frames, and `rows`,
         where it is given, the most rows to take. The leader goes even where it breaks a limit alone.
@@ -115,21 +124,21 @@ class Policy:
         √(overhead·mf).) Rows that fill up a row bucket go along, as the engine computes the whole bucket anyway. Bulk
         rows join any batch only as far as those who stream can bear.
         """
-        leader = waiting.leader()
+        leader = waiting.leader(of)
         max_rows = min(self.max_rows, rows or self.max_rows)
         max_padded = budget = float(min(self.max_padded_frames, cap))
         if leader.priority is Priority.BYPASS:
             bypass_frames = waiting.lane(Priority.BYPASS).frames
             budget = max(leader.frames + overhead, BYPASS_BATCH_FACTOR * math.sqrt(overhead * bypass_frames))
         bulk_budget = budget
-        if overhead and waiting.last_activity - waiting.last_stream < STREAM_MEMORY:
+        if overhead and Priority.BYPASS in of and waiting.last_activity - waiting.last_stream < STREAM_MEMORY:
             bulk_budget = min(budget, BULK_BESIDE_STREAMS * overhead)
         limits = self._limits
         chosen, longest, frames, tokens = [leader], leader.frames, leader.frames, leader.tokens
         cost = limits.cost(1, longest, frames)
         overflow = False
         barriers: dict[Priority, int] = {}  # by lane: place of an entry that found no room and may not be overtaken
-        for place, entry in self._ranked_candidates(leader, waiting):
+        for place, entry in self._ranked_candidates(leader, waiting, of):
             count, grown, total = len(chosen) + 1, max(longest, entry.frames), frames + entry.frames
             room = bulk_budget if entry.priority is Priority.BULK else budget
             if (
@@ -164,13 +173,15 @@ class Policy:
 
         return max([len(chosen), *(rows for rows in self._limits.row_buckets if rows < len(chosen))], key=throughput)
 
-    def _ranked_candidates(self, leader: Entry, waiting: PriorityLanes) -> list[tuple[int, Entry]]:
+    def _ranked_candidates(
+        self, leader: Entry, waiting: PriorityLanes, of: Container[Priority]
+    ) -> list[tuple[int, Entry]]:
         """Who may go with the leader, best first: by lane; there those overtaken too often, by turn; then by length.
 
         Entries of about the leader's length go by turn where their latency counts or padding costs little. Otherwise,
         at equal lengths, those of the leader's voice come first. Each comes with its place in the order of turns.
         """
-        candidates = waiting.candidates(CANDIDATE_BATCHES * self.max_rows)
+        candidates = waiting.candidates(CANDIDATE_BATCHES * self.max_rows, of)
         others = (candidate for candidate in enumerate(candidates) if candidate[1] is not leader)
         if self._by_voice:
             others = (candidate for candidate in others if candidate[1].voice == leader.voice)

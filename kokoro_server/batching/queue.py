@@ -172,7 +172,7 @@ class BatchQueue(SpeechQueue):
                 "voice_groups": dict(self._waiting.voices),
                 "predicted_wait_ms": round(1000 * self.predicted_wait(), 3),
             },
-            "devices": [device.snapshot() for device in self._devices],
+            "devices": self._devices.snapshots(),
             "performance": self._stats.performance(),
             "config": {
                 "max_batch_size": self.max_batch_size,
@@ -193,7 +193,7 @@ class BatchQueue(SpeechQueue):
         overloaded = (
             len(self._waiting) >= self.options.max_queue_size or self.predicted_wait() > self.options.queue_timeout
         )
-        impaired = any(device.status != "healthy" for device in self._devices)
+        impaired = any(device.status != "healthy" for device in self._devices.every())
         if overloaded or impaired or self._supervisor.crashes.recent(self.now()):
             return "degraded"
         return "healthy" if self.options.enabled else "disabled"
@@ -206,7 +206,7 @@ class BatchQueue(SpeechQueue):
             audio={name: partial(_seconds, lane) for name, lane in lanes.items()},
         )
         metrics.model_loaded.set_function(lambda: not self._is_away())
-        for device in self._devices:
+        for device in self._devices.every():
             metrics.watch_device(device.name, running=device.running_rows, up=device.is_up)
             metrics.watch_activity(device.name, busy_seconds=device.busy_seconds, resources=device.resources)
 
@@ -251,7 +251,7 @@ class BatchQueue(SpeechQueue):
 
     def _may_unload(self) -> bool:
         # A device that hangs still has its engine.
-        all_up = all(device.is_up() for device in self._devices)
+        all_up = all(device.is_up() for device in self._devices.every())
         return all_up and not self.busy and not self._waiting.expected
 
     def _model_loaded(self) -> None:

@@ -8,9 +8,10 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from kokoro_server.batching.clock import Clock
-from kokoro_server.batching.device import CrashHistory, Device, ForwardStuck, RunningBatch
+from kokoro_server.batching.device import Device, ForwardStuck, RunningBatch
 from kokoro_server.batching.devices import Devices
 from kokoro_server.batching.entry import Entry
+from kokoro_server.batching.faults import CrashHistory
 from kokoro_server.batching.lanes import PriorityLanes
 from kokoro_server.batching.stats import Stats
 from kokoro_server.batching.worker import DeviceLost, Worker
@@ -47,7 +48,7 @@ class Supervisor:
         return self.alive and not self._stopping and self._task is not None and not self._task.done()
 
     def start(self) -> None:
-        for device in self._devices:
+        for device in self._devices.every():
             device.start()
         self._task = asyncio.get_running_loop().create_task(self.worker.run(), name="kokoro-batch-worker")
         self._task.add_done_callback(self._worker_ended)
@@ -62,13 +63,13 @@ class Supervisor:
             timer = self._clock.call_at(self._clock.now() + STOP_GRACE, task.cancel)
             await asyncio.wait({task})
             timer.cancel()
-        for device in self._devices:
+        for device in self._devices.every():
             device.stop()
 
     def _worker_ended(self, task: asyncio.Task[None]) -> None:
         """Fail every entry, whatever the worker died of: nobody waits in vain. Then start it anew."""
         error = None if task.cancelled() else task.exception()
-        for device in self._devices:
+        for device in self._devices.every():
             for batch in device.running:
                 _fail(batch.entries, "the synthesis worker stopped")
             device.drop_running()

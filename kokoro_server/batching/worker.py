@@ -14,7 +14,7 @@ from kokoro_server.batching.clock import Clock
 from kokoro_server.batching.cost import ForwardPass, FrameEstimate
 from kokoro_server.batching.device import Device, RunningBatch
 from kokoro_server.batching.devices import Devices
-from kokoro_server.batching.entry import Entry, FireReason, Outcome
+from kokoro_server.batching.entry import URGENT, Entry, FireReason, Outcome
 from kokoro_server.batching.lanes import PriorityLanes
 from kokoro_server.batching.policy import Batch
 from kokoro_server.batching.runner import Report
@@ -84,11 +84,17 @@ class Worker:
         """Give each free device a batch, if it is time. Returns when to look again, if nothing happens before."""
         shared: FireReason | None = None  # why the first batch fired: all free devices share what waited then
         while self._waiting and not self.held and not self._stopping:
-            free = self._devices.free()
+            now = self._clock.now()
+            if express := self._devices.free_express(self._waiting):
+                batch = express.form_batch(self._waiting, of=URGENT)
+                self._start(express, batch, FireReason.BYPASS, now)
+                continue
+            free = self._devices.free(self._waiting)
             if not free:
-                return self._devices.available_at()
-            device, now = free[0], self._clock.now()
-            batch = device.form_batch(self._waiting)
+                return self._devices.available_at(self._waiting)
+            device = free[0]
+            lanes = self._devices.lanes(device, self._waiting)
+            batch = device.form_batch(self._waiting, of=lanes)
             overhead = device.costs.overhead_seconds
             backlog = self._backlog or not device.idle
             decision = device.policy.fire_or_wait(batch, self._waiting, now=now, backlog=backlog, overhead=overhead)
@@ -98,7 +104,7 @@ class Worker:
             if reason is not FireReason.BYPASS:
                 shared = reason
                 if len(free) > 1:
-                    batch = device.form_batch(self._waiting, self._rows_per_device(free))
+                    batch = device.form_batch(self._waiting, self._rows_per_device(free), lanes)
             self._start(device, batch, reason, now)
         if not self._waiting:
             self._backlog = False
@@ -119,7 +125,7 @@ class Worker:
         device.run(running).add_done_callback(partial(self._ended, device, running))
 
     def _ended(self, device: Device, batch: RunningBatch, done: asyncio.Future[Report]) -> None:
-        self._backlog = bool(self._waiting) and (self._backlog or not self._devices.free())
+        self._backlog = bool(self._waiting) and (self._backlog or not self._devices.free(self._waiting))
         seconds = device.finish(batch)
         try:
             report = done.result()

@@ -125,6 +125,16 @@ class Closable(Protocol):
 
 
 @runtime_checkable
+class HasExpress(Protocol):
+    """An engine that may have another one on its device, for what cannot wait while it is at work on a large batch.
+
+    Both may be called at the same time.
+    """
+
+    express: Engine | None
+
+
+@runtime_checkable
 class HasBackgroundWork(Protocol):
     """An engine that can do something for later calls while there are none."""
 

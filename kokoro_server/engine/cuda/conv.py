@@ -10,6 +10,7 @@ from torch import Tensor
 
 from kokoro_server.engine.cuda import triton_kernels as kernels
 from kokoro_server.engine.cuda.card import Card
+from kokoro_server.engine.cuda.gate import checkpoint
 from kokoro_server.engine.cuda.linear import split_activations, split_fp16
 from kokoro_server.engine.cuda.norm import FusedInstanceNorm
 from kokoro_server.engine.model.layers import Conv, InstanceNorm, fuse_weight_norm
@@ -45,6 +46,7 @@ class PaddedConv(Conv):
             self.bias = F.pad(self.bias, (0, outputs - len(self.bias)))
 
     def __call__(self, x: Tensor, lengths: Lengths) -> Tensor:
+        checkpoint()
         return super().__call__(F.pad(x, (0, self.inputs - x.shape[2])) if x.shape[2] < self.inputs else x, lengths)
 
 
@@ -95,6 +97,7 @@ class FusedConv(Conv):
         rows, time, channels = x.shape
         if channels % 8:
             x = F.pad(x, (0, aligned(channels) - channels))
+        checkpoint()
         y = x.new_empty(rows, time, self.outputs, dtype=self.output)
         blocks = self.weight.shape[1] // self.width
         steps, stages = tiling(self.card, rows * -(-time // TILE_STEPS) * blocks)

@@ -2,40 +2,24 @@
 
 from __future__ import annotations
 
-import logging
-import threading
-import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from kokoro_server.degraded import Condition, Reason
-from kokoro_server.engine.cuda import memory, output_buffer
-from kokoro_server.engine.cuda.activity import StreamActivity
-from kokoro_server.engine.cuda.backlog import CaptureBacklog
+from kokoro_server.engine.cuda import express, memory
 from kokoro_server.engine.cuda.card import Card
-from kokoro_server.engine.cuda.compiling import only_compiling
-from kokoro_server.engine.cuda.graph_cache import CudaGraphCache
-from kokoro_server.engine.cuda.length_split import split_by_length
-from kokoro_server.engine.cuda.ops import CudaOps, gaussian_noise
-from kokoro_server.engine.cuda.pinned_buffers import PinnedBuffers
-from kokoro_server.engine.cuda.shapes import FRAMES, MAX_ROWS, ROWS, Shape, Shapes
-from kokoro_server.engine.cuda.static_io import POSITIONS, StaticIO
-from kokoro_server.engine.model.kokoro import BatchedKokoro, TextFeatures
-from kokoro_server.engine.model.lengths import DeviceLengths
-from kokoro_server.engine.protocol import MAX_TOKENS, SAMPLES_PER_FRAME, STYLE_DIM, Gap, Limits, Result, Row
-from kokoro_server.engine.rows import warmup_row
-from kokoro_server.engine.torch_engine import TorchEngine, fp32_precision
-from kokoro_server.machine import thread_count
-
-log = logging.getLogger(__name__)
+from kokoro_server.engine.cuda.express import ExpressEngine
+from kokoro_server.engine.cuda.gate import Gate
+from kokoro_server.engine.cuda.ops import CudaOps
+from kokoro_server.engine.cuda.shapes import MAX_ROWS, ROWS
+from kokoro_server.engine.cuda.stream_engine import StreamEngine
+from kokoro_server.engine.model.kokoro import BatchedKokoro
+from kokoro_server.engine.protocol import MAX_TOKENS, Limits
 
 MAX_GRAPHS = 384  # kept at most, unless the settings say otherwise: some megabytes each, on host and device
 MAX_PINNED_BYTES = 2 * 2**30  # of host memory for audio, likewise
-RUNS_TO_CAPTURE = 2  # one to choose kernels, one to capture
 
 # Peak memory of one padded frame beyond the weights, in tensors of the generator's last stage. On an H200 the pool that
 # all steps share takes 13.6 for the largest of them, and does not grow any more.
@@ -43,31 +27,19 @@ TENSORS_PER_FRAME = 14
 LAST_STAGE = 120 * 128  # steps per frame × channels
 MIN_PADDED_FRAMES = 2048  # the longest row at the usual speed
 MAX_PADDED_FRAMES = 40_960  # 17 minutes of audio: a larger batch would only make its rows wait
+EXPRESS_SHARE = 0.25  # of the frames that fit, at most, for an express engine
 
 # The share of a batch's time on an H200, without its fixed part, that grows with its padded frames; the rest grows with
 # its real ones. Our convolutions leave padding out, the other kernels do not. Fitted to 1 to 64 rows, alike and mixed:
 # 3 % off, 6 % at most.
 PADDING_WEIGHT = 0.27
-COMPILE_THREADS = 32  # at most: each takes a core and some hundred megabytes for seconds
-PASS_OVERHEAD_TOKENS = 3000  # padded tokens that take as long as another pass does beside a busy event loop
-
-# Held around every step that is not replayed. It may be captured, which nothing that waits for the whole device must
-# disturb, and it sets torch's fp32 precision, which is one for the whole process. So of several engines, only one at a
-# time may run such a step.
-CAPTURE_LOCK = threading.Lock()
+GATED_ROWS = 12  # from so many on, a batch takes so long that another may stop it
 
 PRECISIONS = {"fp16": torch.float16, "bf16": torch.bfloat16, "tf32": torch.float32, "fp32": torch.float32}
 
 
-class CudaEngine(TorchEngine):
-    """`protocol.Engine`. The rows of a batch share one host buffer: it lives as long as any row's audio does.
-
-    Two calls may be in flight. While one waits for its audio, the other's rows are staged and its kernels queued behind
-    those of the first, so that the device does not wait for the host. The text step of the second overlaps with copying
-    out the audio of the first.
-    """
-
-    kernels = "triton"
+class CudaEngine(StreamEngine):
+    """`protocol.Engine`, and `protocol.HasExpress` where there is memory for it and no other engine on the device."""
 
     def __init__(
         self,
@@ -93,250 +65,42 @@ class CudaEngine(TorchEngine):
         self.precision = precision
         card = card or Card.of(device)
         ops = CudaOps(card, split=precision != "fp32")
+        hidden = reference.text_encoder.embedding.embedding_dim
         with torch.cuda.device(device):
-            super().__init__(BatchedKokoro(reference, device, dtype, torch.float32, ops=ops), MAX_ROWS)
-            self._stream, self._copy_stream = torch.cuda.Stream(), torch.cuda.Stream()  # type: ignore[no-untyped-call]
-            self._activity = StreamActivity(self._stream)
-            self._copy_done: torch.cuda.Event | None = None  # after it, `_audio` may be written again
-            self._io_lock = threading.Lock()  # held by a batch until all of its work on the buffers is queued
-            self._graphs = CudaGraphCache(max_graphs)
-            self._pinned = PinnedBuffers(max_pinned_bytes)
-            self._io = StaticIO(MAX_ROWS, device)
-            hidden = reference.text_encoder.embedding.embedding_dim
-            self._for_prosody = torch.zeros(MAX_ROWS, POSITIONS, hidden + STYLE_DIM // 2, device=device)
-            self._for_decoder = torch.zeros(MAX_ROWS, POSITIONS, hidden, device=device)
+            model = BatchedKokoro(reference, device, dtype, torch.float32, ops=ops)
+            super().__init__(model, MAX_ROWS, hidden, max_graphs, max_pinned_bytes)
+            self._gate = Gate(device)
         own = torch.cuda.memory_allocated(device) - others
         frame = TENSORS_PER_FRAME * LAST_STAGE * dtype.itemsize  # bytes
-        fitting = plan.frames(own, frame, MAX_PADDED_FRAMES, MIN_PADDED_FRAMES)
+        fitting = plan.frames(own, frame, MAX_PADDED_FRAMES + express.PADDED_FRAMES, MIN_PADDED_FRAMES)
+        has_express = engines_on_device == 1 and EXPRESS_SHARE * fitting >= express.PADDED_FRAMES
         shared = Condition(Reason.GPU_MEMORY)
         if shortage := plan.shortage(own, frame, MAX_PADDED_FRAMES):
             shared.set(shortage)
-        self.conditions = (self._graphs.condition, shared)
-        self._limits = Limits(
+        limits = Limits(
             max_tokens=MAX_TOKENS,
             max_rows=MAX_ROWS,
-            max_padded_frames=fitting,
+            max_padded_frames=min(MAX_PADDED_FRAMES, fitting - has_express * express.PADDED_FRAMES),
             row_buckets=tuple(ROWS.sizes),
             padding_weight=PADDING_WEIGHT if dtype.itemsize == 2 and card.has_descriptors else 1.0,
             max_in_flight=2,
         )
-        self._shapes = Shapes(fitting, self._limits.padding_weight)
-        self._backlog = CaptureBacklog(self._shapes, self._graphs)
-        self._warm_threads: set[int] = set()
-        room = output_buffer.line_width(self._limits.max_padded_frames) + output_buffer.line_width(0) * MAX_ROWS
-        self._audio = torch.zeros(room, device=device)
-        self._audio_views: dict[tuple[int, int], Tensor] = {}  # of `_audio`, for each shape of the decode step
-
-    def warmup(self) -> None:
-        """Capture graphs for ordinary requests; `background_step` captures the others. Takes seconds."""
-        started = time.perf_counter()
-        super().warmup()
-        with memory.explain_errors(self.model.placement.device), torch.inference_mode(), self._on_stream():
-            try:
-                for shape in self._shapes.first():
-                    for _ in range(RUNS_TO_CAPTURE):
-                        self._run_dummies(shape)
-                self._backlog.add(self._shapes.common())
-            except torch.cuda.OutOfMemoryError:
-                self.free_memory()
-                log.warning("too little memory for the graphs of all usual shapes; each is recorded when it is needed")
-        log.info("graphs recorded=%d seconds=%.1f", len(self._graphs), time.perf_counter() - started)
-
-    def compile_kernels(self) -> None:
-        """Compile the kernels of ordinary requests beside each other. Those found in Triton's cache take no time."""
-        with torch.inference_mode(), self._on_stream(), only_compiling(min(COMPILE_THREADS, thread_count())):
-            for shape in self._shapes.to_compile():
-                self._run_dummies(shape, captured=False)
-            self._stream.synchronize()
-
-    def background_step(self) -> bool:
-        """`protocol.HasBackgroundWork`: capture what is missing, one run of one step at a time."""
-        if threading.get_ident() not in self._warm_threads:
-            self._warm_threads.add(threading.get_ident())
-            self.synthesize([warmup_row()])
-            return len(self._backlog) > 0
-        with torch.inference_mode(), self._on_stream(), self._io_lock:
-            shape = self._backlog.next()
-            if shape is None:
-                return False
-            try:
-                self._run_dummies(shape)
-                self._stream.synchronize()
-            except torch.cuda.OutOfMemoryError:
-                self._backlog.clear()
-                log.warning("too little memory for the graphs of all usual shapes; each is recorded when it is needed")
-        return len(self._backlog) > 0
-
-    def _run_dummies(self, shape: Shape, *, captured: bool = True) -> None:
-        """Run a step on rows of nothing; with `captured`, as any step: the second time it is captured."""
-        kind, rows, size = shape
-        if self._copy_done is not None:
-            self._stream.wait_event(self._copy_done)
-        if kind == "text":
-            self._io.stage([], rows)
-        else:
-            self._io.frames.fill_(1)
-        if not captured:
-            step = self._text_step if kind == "text" else self._decode_step
-            self._graphs.run_eagerly(lambda: step(rows, size))
-        elif kind == "text":
-            self._run_text(rows, size)
-        else:
-            self._run_decode(rows, size)
-
-    def resources(self) -> dict[str, float]:
-        """`protocol.ReportsResources`."""
-        device = self.model.placement.device
-        return {
-            "graphs": len(self._graphs),
-            "graphs_pending": len(self._backlog),
-            "graph_captures": self._graphs.captures,
-            "graph_evictions": self._graphs.evictions,
-            "graph_bytes": self._graphs.pool_bytes,
-            "device_bytes": torch.cuda.memory_allocated(device),
-            "device_reserved_bytes": torch.cuda.memory_reserved(device),
-            "pinned_bytes": self._pinned.bytes,
-        }
-
-    def busy_seconds(self) -> float:
-        return self._activity.busy_seconds()
-
-    def take_gaps(self) -> list[Gap]:
-        return self._activity.take_gaps()
+        with torch.cuda.device(device):
+            self.set_limits(limits)
+            self.express = ExpressEngine(self, self._gate) if has_express else None
+        self.conditions = (*self.conditions, shared, *(self.express.conditions if self.express else ()))
 
     def free_memory(self) -> None:
-        """Give back what is not in use: captured graphs and cached blocks."""
-        with self._io_lock, self._on_stream():
-            self._stream.synchronize()
-            self._graphs.clear()
-            torch.cuda.empty_cache()
-            self._backlog.add([*self._shapes.first(), *self._shapes.common()])
+        if self.express is not None:
+            self.express.free_memory()
+        super().free_memory()
 
     def close(self) -> None:
-        """`protocol.Closable`: free its memory on the device and what is pinned on the host.
+        if self.express is not None:
+            self.express.close()
+            self.express = None
+        super().close()
+        del self._gate
 
-        Graphs go first: what they were captured with must not be freed while they could run. Then it is torch that has
-        the memory, and `memory.release` gives it back.
-        """
-        with self._io_lock, self._on_stream():
-            self._stream.synchronize()
-            self._copy_stream.synchronize()
-            self._backlog.clear()
-            self._graphs.clear()
-            self._pinned.close()
-        self._audio_views.clear()
-        del self._audio, self._io, self._for_prosody, self._for_decoder, self._copy_done, self._activity, self.model
-
-    def _run(self, rows: Sequence[Row]) -> list[Result]:
-        parts = split_by_length([len(row.tokens) for row in rows], ROWS, PASS_OVERHEAD_TOKENS)
-        results: dict[int, Result] = {}
-        with torch.inference_mode(), self._on_stream():
-            launched = [(part, self._launch([rows[i] for i in part])) for part in parts]
-            for part, finish in launched:
-                results.update(zip(part, finish(), strict=True))
-        return [results[i] for i in range(len(rows))]
-
-    def _launch(self, rows: Sequence[Row]) -> Callable[[], list[Result]]:
-        """Queue all work of a pass on the device. The function returned waits for its results."""
-        io = self._io
-        with self._io_lock:
-            shape = self._shape("text", len(rows), max(len(row.tokens) for row in rows) + 2)
-            io.stage(rows, shape.rows)
-            with self._activity.step(first=True):
-                self._run_text(shape.rows, shape.size)
-            io.fetch()
-            if self._copy_done is not None:
-                self._stream.wait_event(self._copy_done)
-            self._stream.synchronize()  # how many frames there are decides what comes next
-            counts, durations = io.host_frames[: len(rows)].tolist(), io.host_durations[: len(rows)].copy()
-            shape = self._shape("decode", len(rows), max(counts))
-            with self._activity.step():
-                buffer = self._run_decode(shape.rows, shape.size)
-            pinned, host = self._pinned.acquire(len(rows), buffer.shape[1])
-            copy_done = self._copy_done = self._copy_out(buffer, pinned)
-
-        def finish() -> list[Result]:
-            copy_done.synchronize()
-            self._activity.collect()
-            results = zip(rows, output_buffer.unpack(host, counts), durations, strict=True)
-            return [Result(audio, spoken[: len(row.tokens) + 2].copy(), pcm) for row, (audio, pcm), spoken in results]
-
-        return finish
-
-    def _copy_out(self, buffer: Tensor, pinned: Tensor) -> torch.cuda.Event:
-        """Queue a copy to the host. The event is its end."""
-        self._copy_stream.wait_stream(self._stream)
-        with torch.cuda.stream(self._copy_stream):
-            pinned.copy_(buffer[: len(pinned)], non_blocking=True)
-            copy_done: torch.cuda.Event = self._copy_stream.record_event()
-        return copy_done
-
-    def _shape(self, kind: str, rows: int, size: int) -> Shape:
-        """The shape to compute a step in. Where it is not the right one, that is captured when the device is idle."""
-        # A step whose capture is to be tried again counts as captured: else a larger one would always do its work.
-        shape, good = self._shapes.choose(
-            kind, rows, size, lambda shape: shape in self._graphs or self._graphs.is_due(shape)
-        )
-        if not good:
-            self._backlog.ask_for(self._shapes.fitting(kind, rows, size))
-        return shape
-
-    def _run_text(self, rows: int, tokens: int) -> None:
-        self._run_step(Shape("text", rows, tokens), lambda: self._text_step(rows, tokens))
-
-    def _run_decode(self, rows: int, frames: int) -> Tensor:
-        """The buffer that the audio will be in. For shapes with buckets it is the same each time, as graphs require."""
-        if frames not in FRAMES or rows * output_buffer.line_width(frames) > len(self._audio):
-            buffer = torch.empty(rows, output_buffer.line_width(frames), device=self._audio.device)
-            buffer.record_stream(self._copy_stream)
-            with CAPTURE_LOCK:
-                self._graphs.run_eagerly(lambda: self._decode_step(rows, frames, buffer))
-            return buffer
-        self._run_step(Shape("decode", rows, frames), lambda: self._decode_step(rows, frames))
-        return self._static_audio(rows, frames)
-
-    def _static_audio(self, rows: int, frames: int) -> Tensor:
-        if (rows, frames) not in self._audio_views:
-            width = output_buffer.line_width(frames)
-            self._audio_views[rows, frames] = self._audio[: rows * width].view(rows, width)
-        return self._audio_views[rows, frames]
-
-    def _run_step(self, shape: Shape, step: Callable[[], None]) -> None:
-        with nullcontext() if shape in self._graphs else CAPTURE_LOCK:
-            self._graphs.run(shape, step)
-
-    def _text_step(self, rows: int, tokens: int) -> None:
-        io = self._io
-        lengths = DeviceLengths(io.counts[:rows], tokens, self.model.predictor_placement)
-        ids = io.tokens[:rows, :tokens].contiguous()
-        with fp32_precision("ieee", "ieee", "ieee"):
-            features = self.model.encode(ids, io.style[:rows], io.speed[:rows], lengths)
-        # The rows beyond these too: the decode step may have more.
-        io.durations.zero_()
-        io.durations[:rows, :tokens] = features.durations
-        io.frames.fill_(1)
-        io.frames[:rows] = features.durations.sum(1)
-        self._for_prosody[:rows, :tokens] = features.for_prosody
-        self._for_decoder[:rows, :tokens] = features.for_decoder
-
-    def _decode_step(self, rows: int, frames: int, buffer: Tensor | None = None) -> None:
-        io, model = self._io, self.model
-        lengths = DeviceLengths(io.frames[:rows], frames, model.predictor_placement)
-        text = TextFeatures(io.durations[:rows], self._for_prosody[:rows], self._for_decoder[:rows])
-        features = text.aligned(io.style[:rows], lengths)
-        with fp32_precision("ieee", "ieee", "ieee"):  # F0, like durations, never goes through TF32
-            prosody = model.prosody(features)
-            prosody = prosody.transposed(model.voiced(prosody), io.semitones[:rows])
-        with self.fp32_mode():
-            audio = model.audio(features, prosody, gaussian_noise(io.seeds[:rows], frames * SAMPLES_PER_FRAME))
-        output_buffer.pack(self._static_audio(rows, frames) if buffer is None else buffer, audio, io.frames[:rows])
-
-    @contextmanager
-    def _on_stream(self) -> Iterator[None]:
-        """Work in here goes to this engine's device and stream."""
-        with torch.cuda.device(self.model.placement.device), torch.cuda.stream(self._stream):
-            yield
-
-    def fp32_mode(self) -> AbstractContextManager[None]:
-        """How torch computes with single precision in the decoder: in TF32 only where that was asked for."""
-        return fp32_precision("ieee", "tf32" if self.precision == "tf32" else "ieee", "ieee")
+    def _checked(self, rows: int) -> AbstractContextManager[None]:
+        return self._gate.checked() if rows >= GATED_ROWS and self.express is not None else nullcontext()

@@ -44,15 +44,16 @@ class Shape(NamedTuple):
 
 
 class Shapes:
-    def __init__(self, max_padded_frames: int, padding_weight: float) -> None:
-        """`padding_weight` is that of `Limits`."""
+    def __init__(self, max_padded_frames: int, padding_weight: float, max_rows: int = MAX_ROWS) -> None:
+        """They are those of `Limits`."""
         self._max_padded_frames = max_padded_frames
         self._padding_weight = padding_weight
+        self._max_rows = max_rows
 
     def first(self) -> list[Shape]:
         """What warm-up captures, the largest first: all others fit into the memory that it takes."""
-        sizes = [size for size in FRAMES.sizes if size * MAX_ROWS <= self._max_padded_frames]
-        largest = Shape("decode", MAX_ROWS, sizes[-1]) if sizes else None
+        sizes = [size for size in FRAMES.sizes if size * self._max_rows <= self._max_padded_frames]
+        largest = Shape("decode", self._max_rows, sizes[-1]) if sizes else None
         shapes = {*self._all(FIRST_ROWS, FIRST), *([largest] if largest else [])}
         return sorted(shapes, key=lambda shape: (shape.load, shape), reverse=True)
 
@@ -68,7 +69,8 @@ class Shapes:
         return sorted(self._all(ROWS.sizes, COMMON), key=lambda shape: (shape.load, shape))
 
     def _all(self, row_counts: Sequence[int], sizes: Mapping[str, tuple[int, ...]]) -> list[Shape]:
-        shapes = [Shape(kind, rows, size) for rows in row_counts for kind in sizes for size in sizes[kind]]
+        counts = [rows for rows in row_counts if rows <= self._max_rows]
+        shapes = [Shape(kind, rows, size) for rows in counts for kind in sizes for size in sizes[kind]]
         most = COMMON_LOAD | {"decode": min(COMMON_LOAD["decode"], self._max_padded_frames)}
         return [shape for shape in shapes if shape.load <= most[shape.kind]]
 

@@ -313,3 +313,12 @@ def gaussian_noise(seeds, y, samples, BLOCK: tl.constexpr):
     row = tl.program_id(1)
     s = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     tl.store(y + row.to(tl.int64) * samples + s, tl.randn(tl.load(seeds + row), s), mask=s < samples)
+
+
+@kernel()
+def pass_gate(gate, most):
+    """Wait while the first word of `gate` is not 0, for so many looks at it at most; the second word counts them."""
+    left = most
+    while (tl.load(gate, volatile=True) != 0) & (left > 0):
+        left -= 1
+    tl.store(gate + 1, most - left)

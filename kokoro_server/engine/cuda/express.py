@@ -1,0 +1,60 @@
+"""An engine for what cannot wait, beside the one that is at work on a large batch: on the same device, with the same
+weights.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from kokoro_server.engine.cuda.gate import Gate, PauseBudget
+from kokoro_server.engine.cuda.shapes import Shape
+from kokoro_server.engine.cuda.stream_engine import StreamEngine
+from kokoro_server.engine.protocol import Limits, Result, Row
+
+ROWS = 16
+PADDED_FRAMES = 4096  # 16 rows of 6 s
+PRIORITY = -1  # of its stream; that of others is 0
+MAX_GRAPHS = 128
+MAX_PINNED_BYTES = 256 * 2**20
+
+
+class ExpressEngine(StreamEngine):
+    """While a batch of it runs, what the other engine has queued stops at `gate`, as far as the budget allows that.
+
+    Its graphs are captured in the background alone.
+    """
+
+    def __init__(self, other: StreamEngine, gate: Gate) -> None:
+        super().__init__(other.model, ROWS, other.hidden, MAX_GRAPHS, MAX_PINNED_BYTES, PRIORITY)
+        self.precision = other.precision
+        self._gate = gate
+        self._budget = PauseBudget()
+        self._pausing = False
+        self.set_limits(limits(other.limits))
+        self._backlog.add(self._usual_shapes())
+
+    def warmup(self) -> None:
+        """Nothing: it would put off the first request, which the other engine answers."""
+
+    def _usual_shapes(self) -> list[Shape]:
+        return self._shapes.first()
+
+    def _run(self, rows: Sequence[Row]) -> list[Result]:
+        with self._budget.taken() as self._pausing:
+            return super()._run(rows)
+
+    def _launch(self, rows: Sequence[Row]) -> Callable[[], list[Result]]:
+        if not self._pausing:
+            return super()._launch(rows)
+        self._gate.close()
+        try:
+            return super()._launch(rows)
+        finally:
+            self._gate.open()
+
+
+def limits(other: Limits) -> Limits:
+    """Those of an express engine beside one with these."""
+    buckets = tuple(rows for rows in other.row_buckets if rows <= ROWS)
+    return replace(other, max_rows=ROWS, max_padded_frames=PADDED_FRAMES, row_buckets=buckets, max_in_flight=1)

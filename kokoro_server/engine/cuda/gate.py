@@ -1,0 +1,80 @@
+"""A gate on the device: work that is queued on one stream waits there while another stream's is under way.
+
+Kernels of a stream with a higher priority are begun first, but not before those that run have ended: beside full
+batches, every kernel of a short one waits a little, and the whole takes two or three times as long. A batch whose
+kernels pass a gate instead stops between two of them, and the other has the device for itself.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import torch
+
+from kokoro_server.engine.cuda import triton_kernels as kernels
+
+# How often a gate is looked at before it is passed though it is closed: some 20 ms on an H200. So nothing that the
+# other stream waits for, such as a lock which the thread of this one holds, can stop both for good.
+MOST_LOOKS = 32_768
+
+PAUSED_SHARE = 0.1  # of the time, in which others may be paused: their work goes on whatever comes
+PAUSED_AT_ONCE = 0.25  # seconds of it that may be saved up
+
+_checked = threading.local()
+
+
+class Gate:
+    """To be made, opened and closed on the device that it is for, on the stream that others are to wait for."""
+
+    def __init__(self, device: torch.device) -> None:
+        self._closed = torch.zeros(2, dtype=torch.int32, device=device)  # whether it is; and how often it was looked at
+
+    def close(self) -> None:
+        """From here on in the order of the current stream."""
+        self._closed[:1].fill_(1)
+
+    def open(self) -> None:
+        self._closed[:1].zero_()
+
+    @contextmanager
+    def checked(self) -> Iterator[None]:
+        """What this thread queues in here waits at each `checkpoint` as long as the gate is closed."""
+        _checked.gate = self
+        try:
+            yield
+        finally:
+            _checked.gate = None
+
+    def wait(self) -> None:
+        kernels.pass_gate[(1,)](self._closed, MOST_LOOKS, num_warps=1)
+
+
+def checkpoint() -> None:
+    """Wait on the device for the gate that the thread is to check, if there is one."""
+    gate: Gate | None = getattr(_checked, "gate", None)
+    if gate is not None:
+        gate.wait()
+
+
+class PauseBudget:
+    """How long others may still be paused. Used by one thread at a time."""
+
+    def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
+        self._now = now
+        self._left = PAUSED_AT_ONCE
+        self._at = now()
+
+    @contextmanager
+    def taken(self) -> Iterator[bool]:
+        """Whether they may be paused in here."""
+        started = self._now()
+        self._left = min(PAUSED_AT_ONCE, self._left + PAUSED_SHARE * (started - self._at))
+        self._at, allowed = started, self._left > 0
+        try:
+            yield allowed
+        finally:
+            if allowed:
+                self._left -= self._now() - started

@@ -1,0 +1,301 @@
+"""An engine on a stream of its own: its buffers on the device, its CUDA graphs, its passes."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+
+import torch
+from torch import Tensor
+
+from kokoro_server.engine.cuda import memory, output_buffer
+from kokoro_server.engine.cuda.activity import StreamActivity
+from kokoro_server.engine.cuda.backlog import CaptureBacklog
+from kokoro_server.engine.cuda.compiling import only_compiling
+from kokoro_server.engine.cuda.graph_cache import CudaGraphCache
+from kokoro_server.engine.cuda.length_split import split_by_length
+from kokoro_server.engine.cuda.ops import gaussian_noise
+from kokoro_server.engine.cuda.pinned_buffers import PinnedBuffers
+from kokoro_server.engine.cuda.shapes import FRAMES, ROWS, Shape, Shapes
+from kokoro_server.engine.cuda.static_io import POSITIONS, StaticIO
+from kokoro_server.engine.model.kokoro import BatchedKokoro, TextFeatures
+from kokoro_server.engine.model.lengths import DeviceLengths
+from kokoro_server.engine.protocol import SAMPLES_PER_FRAME, STYLE_DIM, Gap, Limits, Result, Row
+from kokoro_server.engine.rows import warmup_row
+from kokoro_server.engine.torch_engine import TorchEngine, fp32_precision
+from kokoro_server.machine import thread_count
+
+log = logging.getLogger(__name__)
+
+RUNS_TO_CAPTURE = 2  # one to choose kernels, one to capture
+COMPILE_THREADS = 32  # at most: each takes a core and some hundred megabytes for seconds
+PASS_OVERHEAD_TOKENS = 3000  # padded tokens that take as long as another pass does beside a busy event loop
+
+# Held around every step that is not replayed. It may be captured, which nothing that waits for the whole device must
+# disturb, and it sets torch's fp32 precision, which is one for the whole process. So of several engines, only one at a
+# time may run such a step.
+CAPTURE_LOCK = threading.Lock()
+
+
+class StreamEngine(TorchEngine):
+    """`protocol.Engine`. The rows of a batch share one host buffer: it lives as long as any row's audio does.
+
+    Two calls may be in flight. While one waits for its audio, the other's rows are staged and its kernels queued behind
+    those of the first, so that the device does not wait for the host. The text step of the second overlaps with copying
+    out the audio of the first.
+    """
+
+    kernels = "triton"
+
+    def __init__(
+        self, model: BatchedKokoro, rows: int, hidden: int, max_graphs: int, max_pinned_bytes: int, priority: int = 0
+    ) -> None:
+        """To be called on the device, and before `set_limits`. The lower `priority`, the sooner it is served."""
+        super().__init__(model, rows)
+        device = model.placement.device
+        self._stream = torch.cuda.Stream(priority=priority)  # type: ignore[no-untyped-call]
+        self._copy_stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
+        self._activity = StreamActivity(self._stream)
+        self._copy_done: torch.cuda.Event | None = None  # after it, `_audio` may be written again
+        self._io_lock = threading.Lock()  # held by a batch until all of its work on the buffers is queued
+        self._graphs = CudaGraphCache(max_graphs)
+        self._pinned = PinnedBuffers(max_pinned_bytes)
+        self._warm_threads: set[int] = set()
+        self.conditions = (self._graphs.condition,)
+        self.hidden = hidden
+        self._io = StaticIO(rows, device)
+        self._for_prosody = torch.zeros(rows, POSITIONS, hidden + STYLE_DIM // 2, device=device)
+        self._for_decoder = torch.zeros(rows, POSITIONS, hidden, device=device)
+
+    def set_limits(self, limits: Limits) -> None:
+        self._limits = limits
+        self._shapes = Shapes(limits.max_padded_frames, limits.padding_weight, limits.max_rows)
+        self._backlog = CaptureBacklog(self._shapes, self._graphs)
+        room = output_buffer.line_width(limits.max_padded_frames) + output_buffer.line_width(0) * limits.max_rows
+        self._audio = torch.zeros(room, device=self.model.placement.device)
+        self._audio_views: dict[tuple[int, int], Tensor] = {}  # of `_audio`, for each shape of the decode step
+
+    def warmup(self) -> None:
+        """Capture graphs for ordinary requests; `background_step` captures the others. Takes seconds."""
+        started = time.perf_counter()
+        super().warmup()
+        with memory.explain_errors(self.model.placement.device), torch.inference_mode(), self._on_stream():
+            try:
+                for shape in self._shapes.first():
+                    for _ in range(RUNS_TO_CAPTURE):
+                        self._run_dummies(shape)
+                self._backlog.add(self._shapes.common())
+            except torch.cuda.OutOfMemoryError:
+                self.free_memory()
+                log.warning("too little memory for the graphs of all usual shapes; each is recorded when it is needed")
+        log.info("graphs recorded=%d seconds=%.1f", len(self._graphs), time.perf_counter() - started)
+
+    def compile_kernels(self) -> None:
+        """Compile the kernels of ordinary requests beside each other. Those found in Triton's cache take no time."""
+        with torch.inference_mode(), self._on_stream(), only_compiling(min(COMPILE_THREADS, thread_count())):
+            for shape in self._shapes.to_compile():
+                self._run_dummies(shape, captured=False)
+            self._stream.synchronize()
+
+    def background_step(self) -> bool:
+        """`protocol.HasBackgroundWork`: capture what is missing, one run of one step at a time."""
+        if threading.get_ident() not in self._warm_threads:
+            self._warm_threads.add(threading.get_ident())
+            self.synthesize([warmup_row()])
+            return len(self._backlog) > 0
+        with torch.inference_mode(), self._on_stream(), self._io_lock:
+            shape = self._backlog.next()
+            if shape is None:
+                return False
+            try:
+                self._run_dummies(shape)
+                self._stream.synchronize()
+            except torch.cuda.OutOfMemoryError:
+                self._backlog.clear()
+                log.warning("too little memory for the graphs of all usual shapes; each is recorded when it is needed")
+        return len(self._backlog) > 0
+
+    def _run_dummies(self, shape: Shape, *, captured: bool = True) -> None:
+        """Run a step on rows of nothing; with `captured`, as any step: the second time it is captured."""
+        kind, rows, size = shape
+        if self._copy_done is not None:
+            self._stream.wait_event(self._copy_done)
+        if kind == "text":
+            self._io.stage([], rows)
+        else:
+            self._io.frames.fill_(1)
+        if not captured:
+            step = self._text_step if kind == "text" else self._decode_step
+            self._graphs.run_eagerly(lambda: step(rows, size))
+        elif kind == "text":
+            self._run_text(rows, size)
+        else:
+            self._run_decode(rows, size)
+
+    def resources(self) -> dict[str, float]:
+        """`protocol.ReportsResources`."""
+        device = self.model.placement.device
+        return {
+            "graphs": len(self._graphs),
+            "graphs_pending": len(self._backlog),
+            "graph_captures": self._graphs.captures,
+            "graph_evictions": self._graphs.evictions,
+            "graph_bytes": self._graphs.pool_bytes,
+            "device_bytes": torch.cuda.memory_allocated(device),
+            "device_reserved_bytes": torch.cuda.memory_reserved(device),
+            "pinned_bytes": self._pinned.bytes,
+        }
+
+    def busy_seconds(self) -> float:
+        return self._activity.busy_seconds()
+
+    def take_gaps(self) -> list[Gap]:
+        return self._activity.take_gaps()
+
+    def free_memory(self) -> None:
+        """Give back what is not in use: captured graphs and cached blocks."""
+        with self._io_lock, self._on_stream():
+            self._stream.synchronize()
+            self._graphs.clear()
+            torch.cuda.empty_cache()
+            self._backlog.add(self._usual_shapes())
+
+    def close(self) -> None:
+        """`protocol.Closable`: free its memory on the device and what is pinned on the host.
+
+        Graphs go first: what they were captured with must not be freed while they could run. Then it is torch that has
+        the memory, and `memory.release` gives it back.
+        """
+        with self._io_lock, self._on_stream():
+            self._stream.synchronize()
+            self._copy_stream.synchronize()
+            self._backlog.clear()
+            self._graphs.clear()
+            self._pinned.close()
+        self._audio_views.clear()
+        del self._audio, self._io, self._for_prosody, self._for_decoder, self._copy_done, self._activity, self.model
+
+    def _usual_shapes(self) -> list[Shape]:
+        """What is worth a graph before a batch has asked for it."""
+        return [*self._shapes.first(), *self._shapes.common()]
+
+    def _run(self, rows: Sequence[Row]) -> list[Result]:
+        parts = split_by_length([len(row.tokens) for row in rows], ROWS, PASS_OVERHEAD_TOKENS)
+        results: dict[int, Result] = {}
+        with torch.inference_mode(), self._on_stream():
+            launched = [(part, self._launch([rows[i] for i in part])) for part in parts]
+            for part, finish in launched:
+                results.update(zip(part, finish(), strict=True))
+        return [results[i] for i in range(len(rows))]
+
+    def _launch(self, rows: Sequence[Row]) -> Callable[[], list[Result]]:
+        """Queue all work of a pass on the device. The function returned waits for its results."""
+        io = self._io
+        with self._io_lock:
+            shape = self._shape("text", len(rows), max(len(row.tokens) for row in rows) + 2)
+            io.stage(rows, shape.rows)
+            with self._activity.step(first=True):
+                self._run_text(shape.rows, shape.size)
+            io.fetch()
+            if self._copy_done is not None:
+                self._stream.wait_event(self._copy_done)
+            self._stream.synchronize()  # how many frames there are decides what comes next
+            counts, durations = io.host_frames[: len(rows)].tolist(), io.host_durations[: len(rows)].copy()
+            shape = self._shape("decode", len(rows), max(counts))
+            with self._activity.step():
+                buffer = self._run_decode(shape.rows, shape.size)
+            pinned, host = self._pinned.acquire(len(rows), buffer.shape[1])
+            copy_done = self._copy_done = self._copy_out(buffer, pinned)
+
+        def finish() -> list[Result]:
+            copy_done.synchronize()
+            self._activity.collect()
+            results = zip(rows, output_buffer.unpack(host, counts), durations, strict=True)
+            return [Result(audio, spoken[: len(row.tokens) + 2].copy(), pcm) for row, (audio, pcm), spoken in results]
+
+        return finish
+
+    def _copy_out(self, buffer: Tensor, pinned: Tensor) -> torch.cuda.Event:
+        """Queue a copy to the host. The event is its end."""
+        self._copy_stream.wait_stream(self._stream)
+        with torch.cuda.stream(self._copy_stream):
+            pinned.copy_(buffer[: len(pinned)], non_blocking=True)
+            copy_done: torch.cuda.Event = self._copy_stream.record_event()
+        return copy_done
+
+    def _shape(self, kind: str, rows: int, size: int) -> Shape:
+        """The shape to compute a step in. Where it is not the right one, that is captured when the device is idle."""
+        # A step whose capture is to be tried again counts as captured: else a larger one would always do its work.
+        shape, good = self._shapes.choose(
+            kind, rows, size, lambda shape: shape in self._graphs or self._graphs.is_due(shape)
+        )
+        if not good:
+            self._backlog.ask_for(self._shapes.fitting(kind, rows, size))
+        return shape
+
+    def _run_text(self, rows: int, tokens: int) -> None:
+        self._run_step(Shape("text", rows, tokens), lambda: self._text_step(rows, tokens))
+
+    def _run_decode(self, rows: int, frames: int) -> Tensor:
+        """The buffer that the audio will be in. For shapes with buckets it is the same each time, as graphs require."""
+        if frames not in FRAMES or rows * output_buffer.line_width(frames) > len(self._audio):
+            buffer = torch.empty(rows, output_buffer.line_width(frames), device=self._audio.device)
+            buffer.record_stream(self._copy_stream)
+            with CAPTURE_LOCK:
+                self._graphs.run_eagerly(lambda: self._decode_step(rows, frames, buffer))
+            return buffer
+        self._run_step(Shape("decode", rows, frames), lambda: self._decode_step(rows, frames))
+        return self._static_audio(rows, frames)
+
+    def _static_audio(self, rows: int, frames: int) -> Tensor:
+        if (rows, frames) not in self._audio_views:
+            width = output_buffer.line_width(frames)
+            self._audio_views[rows, frames] = self._audio[: rows * width].view(rows, width)
+        return self._audio_views[rows, frames]
+
+    def _run_step(self, shape: Shape, step: Callable[[], None]) -> None:
+        with nullcontext() if shape in self._graphs else CAPTURE_LOCK:
+            self._graphs.run(shape, step)
+
+    def _checked(self, rows: int) -> AbstractContextManager[None]:  # noqa: ARG002
+        """Around the kernels of a step of so many rows, where they are to stop for others."""
+        return nullcontext()
+
+    def _text_step(self, rows: int, tokens: int) -> None:
+        io = self._io
+        lengths = DeviceLengths(io.counts[:rows], tokens, self.model.predictor_placement)
+        ids = io.tokens[:rows, :tokens].contiguous()
+        with self._checked(rows), fp32_precision("ieee", "ieee", "ieee"):
+            features = self.model.encode(ids, io.style[:rows], io.speed[:rows], lengths)
+        # The rows beyond these too: the decode step may have more.
+        io.durations.zero_()
+        io.durations[:rows, :tokens] = features.durations
+        io.frames.fill_(1)
+        io.frames[:rows] = features.durations.sum(1)
+        self._for_prosody[:rows, :tokens] = features.for_prosody
+        self._for_decoder[:rows, :tokens] = features.for_decoder
+
+    def _decode_step(self, rows: int, frames: int, buffer: Tensor | None = None) -> None:
+        io, model = self._io, self.model
+        lengths = DeviceLengths(io.frames[:rows], frames, model.predictor_placement)
+        text = TextFeatures(io.durations[:rows], self._for_prosody[:rows], self._for_decoder[:rows])
+        features = text.aligned(io.style[:rows], lengths)
+        with self._checked(rows), fp32_precision("ieee", "ieee", "ieee"):  # F0, like durations, never goes through TF32
+            prosody = model.prosody(features)
+            prosody = prosody.transposed(model.voiced(prosody), io.semitones[:rows])
+        with self._checked(rows), self.fp32_mode():
+            audio = model.audio(features, prosody, gaussian_noise(io.seeds[:rows], frames * SAMPLES_PER_FRAME))
+        output_buffer.pack(self._static_audio(rows, frames) if buffer is None else buffer, audio, io.frames[:rows])
+
+    @contextmanager
+    def _on_stream(self) -> Iterator[None]:
+        """Work in here goes to this engine's device and stream."""
+        with torch.cuda.device(self.model.placement.device), torch.cuda.stream(self._stream):
+            yield
+
+    def fp32_mode(self) -> AbstractContextManager[None]:
+        """How torch computes with single precision in the decoder: in TF32 only where that was asked for."""
+        return fp32_precision("ieee", "tf32" if self.precision == "tf32" else "ieee", "ieee")
