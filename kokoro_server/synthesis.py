@@ -160,7 +160,7 @@ class Synthesizer:
                 held = {first_voice.name: first_voice}
                 for name in {run.manner.voice for run in script.runs(parts)} - held.keys():
                     held[name] = await self._voices.hold(name)
-                items = self._items(speech, parts, cutting)
+                items = self._items(speech, parts, cutting, bulk=job.bulk)
                 with _field_named(speech):
                     first = await anext(items)
         spoken, voices = deque[Item](), list[str]()
@@ -222,10 +222,10 @@ class Synthesizer:
             script.check(parts, self._max_silence, speech.subject)
         return parts
 
-    def _items(self, speech: Speech, parts: Script, cutting: Cutting) -> AsyncGenerator[Item, None]:
+    def _items(self, speech: Speech, parts: Script, cutting: Cutting, *, bulk: bool) -> AsyncGenerator[Item, None]:
         if speech.phonemes is not None:
             return self._reader.phoneme_pieces(speech.phonemes, speech.speed, cutting=cutting)
-        return self._reader.script_pieces(parts, cutting=cutting, options=speech.reading)
+        return self._reader.script_pieces(parts, cutting=cutting, options=speech.reading, bulk=bulk)
 
 
 class _Utterance:

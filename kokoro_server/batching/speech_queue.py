@@ -37,6 +37,11 @@ class Job:
     admitted: bool = False  # whether one of its texts has been
     begun: bool = False  # whether the first piece has been enqueued
 
+    @property
+    def bulk(self) -> bool:
+        """Whether even its first piece goes behind all others: so does its text, while it is read."""
+        return self.lane(0) is Priority.BULK
+
     def lane(self, index: int) -> Priority:
         """The lane of the piece of that number, counted from 0, of one of its texts."""
         if index < self.bypass:

@@ -7,7 +7,7 @@ import json
 import logging
 from base64 import b64encode
 from collections.abc import Callable, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import httpx
@@ -30,7 +30,7 @@ from kokoro_server.g2p.http_transport import KeepAliveTransport, ResponseTooLarg
 from kokoro_server.g2p.languages import ENGLISH, Language
 from kokoro_server.g2p.micro_batcher import MicroBatcher, Text
 from kokoro_server.g2p.result import G2PResult, Token
-from kokoro_server.g2p.schemas import MAX_BATCH_TEXTS, WORKERS_HEADER
+from kokoro_server.g2p.schemas import MAX_BATCH_TEXTS, PRIORITY_HEADER, WORKERS_HEADER
 
 log = logging.getLogger(__name__)
 
@@ -39,6 +39,9 @@ MAX_CALLS = 2  # in flight for a language that has one worker: one is worked on 
 MAX_CALLS_EVER = 64
 MAX_WORKERS = 256  # whatever the service tells
 RETRY_AFTER = 1.0  # seconds; a child that died is back in two or three
+Headers = dict[str, str]
+NORMAL: Headers = {}
+BULK: Headers = {PRIORITY_HEADER: "bulk"}
 _INPUT_ERRORS: dict[str, type[KokoroError]] = {
     error.code: error for error in (UnknownLanguage, LanguageNotInstalled, InvalidInput, NothingToSay, TextTooLong)
 }
@@ -68,7 +71,8 @@ class G2PClient:
         self._extensions = {"timeout": httpx.Timeout(timeout).as_dict()}
         # Texts that may share a call: both kinds of English, once the service has told that it takes them together.
         # Other languages have few readers, and take their time to load: nobody else's texts should wait for them.
-        self._batchers: dict[Sequence[Language], MicroBatcher] = {}
+        # Those in bulk share none with others, which would have to wait for all of them.
+        self._batchers: dict[tuple[Sequence[Language], bool], MicroBatcher] = {}
         self._workers: int | None = None  # for English, if the service tells
 
     @property
@@ -76,12 +80,13 @@ class G2PClient:
         """The service's present address; raises G2PUnavailable while it has none."""
         return self._url()
 
-    async def convert(self, texts: Sequence[str], language: Language) -> list[G2PResult]:
-        """The phonemes of each text, in order; all of them or an error."""
+    async def convert(self, texts: Sequence[str], language: Language, *, bulk: bool = False) -> list[G2PResult]:
+        """The phonemes of each text, in order; all of them or an error. `bulk`: behind all other texts."""
         results: list[G2PResult] = []
         with tracing.step("g2p", {"kokoro.texts": len(texts), "kokoro.language": language.code}):
             for start in range(0, len(texts), MAX_BATCH_TEXTS):
-                results += await self._batcher(language).convert(texts[start : start + MAX_BATCH_TEXTS], language)
+                batcher = self._batcher(language, bulk)
+                results += await batcher.convert(texts[start : start + MAX_BATCH_TEXTS], language)
         return results
 
     async def health(self) -> dict[str, Any]:
@@ -102,21 +107,25 @@ class G2PClient:
             await batcher.aclose()
         await self._transport.aclose()
 
-    def _batcher(self, language: Language) -> MicroBatcher:
-        sharing = ENGLISH if self._workers is not None and language in ENGLISH else (language,)
-        if sharing not in self._batchers:
-            self._batchers[sharing] = MicroBatcher(self._post_batch, MAX_CALLS)
-        batcher = self._batchers[sharing]
+    def _batcher(self, language: Language, bulk: bool) -> MicroBatcher:
+        sharing: Sequence[Language] = (language,)
+        max_calls = MAX_CALLS
         if self._workers is not None and language in ENGLISH:
-            batcher.max_calls = min(self._max_calls, self._workers + 1)  # one for each worker, and one that waits
+            sharing = ENGLISH
+            max_calls = min(self._max_calls, self._workers + 1)  # one for each worker, and one that waits
+        if (sharing, bulk) not in self._batchers:
+            self._batchers[sharing, bulk] = MicroBatcher(partial(self._post_batch, bulk=bulk), max_calls)
+        batcher = self._batchers[sharing, bulk]
+        # Calls in bulk take no place from the others. They are fewer, for services that do not tell them apart.
+        batcher.max_calls = max(1, max_calls - 1) if bulk else max_calls
         return batcher
 
-    async def _post_batch(self, texts: Sequence[Text]) -> list[G2PResult]:
+    async def _post_batch(self, texts: Sequence[Text], *, bulk: bool) -> list[G2PResult]:
         body: dict[str, Any] = {"texts": [text for text, _ in texts]}
         codes = [language.code for _, language in texts]
         # Services of old know nothing but `lang`.
         body |= {"lang": codes[0]} if len(set(codes)) == 1 else {"langs": codes}
-        response = await self._request("POST", "/convert/batch", body)
+        response = await self._request("POST", "/convert/batch", body, BULK if bulk else NORMAL)
         _raise_for_status(response)
         try:
             results = [_parse_result(result) for result in _json_object(response)["results"]]
@@ -127,9 +136,11 @@ class G2PClient:
         self._workers = _workers(response)
         return results
 
-    async def _request(self, method: str, path: str, body: dict[str, Any] | None = None) -> httpx.Response:
+    async def _request(
+        self, method: str, path: str, body: dict[str, Any] | None = None, headers: Headers = NORMAL
+    ) -> httpx.Response:
         try:
-            response = await self._request_once_more(method, path, body)
+            response = await self._request_once_more(method, path, body, headers)
         except G2PUnavailable as error:
             if self._condition:
                 self._condition.set(
@@ -140,16 +151,18 @@ class G2PClient:
             self._condition.clear()
         return response
 
-    async def _request_once_more(self, method: str, path: str, body: dict[str, Any] | None) -> httpx.Response:
+    async def _request_once_more(
+        self, method: str, path: str, body: dict[str, Any] | None, headers: Headers
+    ) -> httpx.Response:
         try:
             try:
-                return await self._send(method, path, body)
+                return await self._send(method, path, body, headers)
             except httpx.TransportError as error:
                 if isinstance(error, httpx.TimeoutException):
                     raise
                 # A kept connection that the service has closed fails like this. A request may safely be sent twice.
                 log.debug("g2p connection failed, trying once more error=%r", error)
-                return await self._send(method, path, body)
+                return await self._send(method, path, body, headers)
         except httpx.TimeoutException as error:
             raise G2PUnavailable("the G2P service did not answer in time", retry_after=RETRY_AFTER) from error
         except ResponseTooLarge as error:
@@ -161,8 +174,9 @@ class G2PClient:
             log.warning("g2p cannot be reached url=%s error=%s", without_credentials(self._url()), error)
             raise G2PUnavailable("the G2P service cannot be reached", retry_after=RETRY_AFTER) from error
 
-    async def _send(self, method: str, path: str, body: dict[str, Any] | None) -> httpx.Response:
-        url, headers = _target(self._url().rstrip("/") + path)
+    async def _send(self, method: str, path: str, body: dict[str, Any] | None, headers: Headers) -> httpx.Response:
+        url, standing = _target(self._url().rstrip("/") + path)
+        headers = standing | headers if headers else standing
         if (span := tracing.current()) is not None:
             headers = headers | span.headers()
         content = None if body is None else json.dumps(body, ensure_ascii=False).encode()

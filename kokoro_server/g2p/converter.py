@@ -62,11 +62,14 @@ class Converter:
         """How many texts are converted at once."""
         return self._pool.count if self._pool else 1
 
-    async def submit(self, texts: Sequence[tuple[str, Language]]) -> asyncio.Future[list[bytes]]:
-        """The texts' conversions as JSON, in order. What is not under way when the future is cancelled is not begun."""
+    async def submit(self, texts: Sequence[tuple[str, Language]], *, bulk: bool = False) -> asyncio.Future[list[bytes]]:
+        """The texts' conversions as JSON, in order. What is not under way when the future is cancelled is not begun.
+
+        `bulk`: behind the texts of all other calls.
+        """
         for language in {language for _, language in texts}:
             await self._load_once(language)
-        batch, jobs = Batch(len(texts)), defaultdict[Lane, list[Job]](list)
+        batch, jobs = Batch(len(texts), bulk=bulk), defaultdict[Lane, list[Job]](list)
         for index, (text, language) in enumerate(texts):
             jobs[self._lane(language)].append(Job(batch, index, text, language))
         for lane, its_jobs in jobs.items():

@@ -1,4 +1,4 @@
-"""The texts that wait for G2P: of all calls, in turns. One begins as soon as there is room; there are no rounds."""
+"""The texts that wait for G2P: calls take turns, bulk is behind the others. One begins as soon as there is room."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import re
 import time
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 TEXTS_PER_TURN = 8  # a call that has no more is answered sooner than if others had their turn in the middle of it
+BULK_SKIP_LIMIT = 4  # texts in a row that may go before one in bulk that waits
 Outcome = bytes | str  # a conversion as JSON, or why there is none
 _CONTROL_CHARACTERS = re.compile(r"[\x00-\x08\x0e-\x1f\x7f]")  # espeak takes \x00 for the end of the text
 
@@ -40,7 +41,8 @@ def run_phonemizer(phonemizer: Phonemizer, language: Language, text: str) -> Out
 class Batch:
     """A call's texts. `answer` has their conversions in order, as JSON, or the first failure; it may be cancelled."""
 
-    def __init__(self, size: int) -> None:
+    def __init__(self, size: int, *, bulk: bool = False) -> None:
+        self.bulk = bulk
         self.answer: asyncio.Future[list[bytes]] = asyncio.get_running_loop().create_future()
         self._conversions = [b""] * size
         self._missing = size
@@ -66,22 +68,65 @@ class Job:
     language: Language
 
 
-class Lane(ABC):
-    """Converts texts, of which so many are under way at once. Calls take turns: a long one holds up no other.
+class Turns:
+    """Calls that wait. They take turns: a long one holds up no other.
 
-    What nobody waits for any more, and what is left of a call that has failed, is not begun.
+    What nobody waits for any more, and what is left of a call that has failed, is dropped.
     """
+
+    def __init__(self) -> None:
+        self._calls: deque[deque[Job]] = deque()  # the texts of each, in order of turns
+        self._taken = 0  # of the first call, in its present turn
+
+    def __bool__(self) -> bool:
+        return bool(self._calls)
+
+    def __iter__(self) -> Iterator[Job]:
+        return itertools.chain.from_iterable(self._calls)
+
+    def add(self, jobs: deque[Job]) -> None:
+        self._calls.append(jobs)
+
+    def put_back(self, job: Job) -> None:
+        self._calls.appendleft(deque([job]))
+
+    def clear(self) -> None:
+        self._calls.clear()
+
+    def take(self) -> Job | None:
+        while self._calls:
+            jobs = self._calls[0]
+            if jobs[0].batch.answer.done():
+                self._end_turn(keep=False)
+                continue
+            job = jobs.popleft()
+            self._taken += 1
+            if not jobs or self._taken == TEXTS_PER_TURN:
+                self._end_turn(keep=bool(jobs))
+            return job
+        return None
+
+    def _end_turn(self, *, keep: bool) -> None:
+        self._taken = 0
+        jobs = self._calls.popleft()
+        if keep:
+            self._calls.append(jobs)
+
+
+class Lane(ABC):
+    """Converts texts, of which so many are under way at once. Those in bulk go when no others wait, or now and then."""
 
     def __init__(self, room: int) -> None:
         self._room = room
-        self._waiting: deque[deque[Job]] = deque()  # the texts of each call, in order of turns
-        self._taken = 0  # of the first call, in its present turn
+        self._waiting, self._bulk = Turns(), Turns()
+        self._went_before = 0  # texts in a row that went before one in bulk
         self._under_way: dict[int, tuple[Job, float]] = {}  # with the time when it was sent, the oldest first
         self._numbers = itertools.count()
 
     def add(self, jobs: Iterable[Job]) -> None:
         """Take on texts of one call, at least one."""
-        self._waiting.append(deque(jobs))
+        call = deque(jobs)
+        self._turns(call[0]).add(call)
         self._fill()
 
     @property
@@ -107,10 +152,11 @@ class Lane(ABC):
 
     def _fail_all(self, error: KokoroError) -> None:
         under_way = [job for job, _ in self._under_way.values()]
-        for job in itertools.chain(under_way, *self._waiting):
+        for job in itertools.chain(under_way, self._waiting, self._bulk):
             job.batch.fail(error)
         self._under_way.clear()
         self._waiting.clear()
+        self._bulk.clear()
 
     def _fill(self) -> None:
         while len(self._under_way) < self._room and (job := self._take()):
@@ -118,27 +164,17 @@ class Lane(ABC):
             self._under_way[number] = job, time.monotonic()
             if not self._send(number, job):
                 del self._under_way[number]
-                self._waiting.appendleft(deque([job]))
+                self._turns(job).put_back(job)
                 return
+            self._went_before = self._went_before + 1 if self._bulk and not job.batch.bulk else 0
 
     def _take(self) -> Job | None:
-        while self._waiting:
-            jobs = self._waiting[0]
-            if jobs[0].batch.answer.done():
-                self._end_turn(keep=False)
-                continue
-            job = jobs.popleft()
-            self._taken += 1
-            if not jobs or self._taken == TEXTS_PER_TURN:
-                self._end_turn(keep=bool(jobs))
+        if self._went_before >= BULK_SKIP_LIMIT and (job := self._bulk.take()):
             return job
-        return None
+        return self._waiting.take() or self._bulk.take()
 
-    def _end_turn(self, *, keep: bool) -> None:
-        self._taken = 0
-        jobs = self._waiting.popleft()
-        if keep:
-            self._waiting.append(jobs)
+    def _turns(self, job: Job) -> Turns:
+        return self._bulk if job.batch.bulk else self._waiting
 
 
 class ThreadLane(Lane):

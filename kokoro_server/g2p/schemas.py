@@ -13,7 +13,9 @@ from kokoro_server.g2p.result import G2PResult
 MAX_TEXT_LENGTH = 10_000  # characters in one text
 MAX_BATCH_TEXTS = 256  # texts in one request
 
-
+# In a request: whether its texts go behind all others. A header, which services that do not know it ignore.
+PRIORITY_HEADER = "X-Priority"
+PRIORITIES = ("normal", "bulk")
 # In the answer to a batch: how many texts the service converts at once. One that tells it takes `langs`.
 WORKERS_HEADER = "X-G2P-Workers"
 

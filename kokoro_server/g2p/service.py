@@ -61,11 +61,12 @@ def create_app(converter: Converter | None = None, *, max_text_length: int = sch
     async def convert(request: schemas.ConvertRequest, http: Request) -> Response:
         """The phonemes of one text; for English also its tokens.
 
-        `dropped` lists the characters that the model has no symbol for.
+        `dropped` lists the characters that the model has no symbol for. With the header `X-Priority: bulk` it waits
+        behind all others.
         """
         language = _language(request.lang, "lang")
         _check_text(request.text, "text", max_text_length)
-        conversions = await _unless_left(http, await converter.submit([(request.text, language)]))
+        conversions = await _unless_left(http, await converter.submit([(request.text, language)], bulk=_is_bulk(http)))
         return Response(b"".join(conversions), media_type=JSON)
 
     @app.post("/convert/batch", response_class=Response, responses={200: {"model": schemas.BatchConversion}})
@@ -73,13 +74,14 @@ def create_app(converter: Converter | None = None, *, max_text_length: int = sch
         """The phonemes of several texts, in order: of one language, or of a language for each.
 
         All or nothing: a text that cannot be accepted makes this a 4xx that names it, such as `texts.3`. The header
-        `X-G2P-Workers` tells how many texts are converted at once.
+        `X-G2P-Workers` tells how many texts are converted at once. With `X-Priority: bulk` in the request, its texts
+        wait behind those of all others.
         """
         texts = list(zip(request.texts, _languages(request), strict=True))
         log.debug("converting texts=%d", len(texts))
         for index, text in enumerate(request.texts):
             _check_text(text, f"texts.{index}", max_text_length)
-        conversions = await _unless_left(http, await converter.submit(texts))
+        conversions = await _unless_left(http, await converter.submit(texts, bulk=_is_bulk(http)))
         headers = {schemas.WORKERS_HEADER: str(converter.workers)}
         return Response(schemas.encode_batch(conversions), headers=headers, media_type=JSON)
 
@@ -105,6 +107,14 @@ async def _unless_left(http: Request, answer: asyncio.Future[list[bytes]]) -> li
         return []
     finally:
         leaving.cancel()
+
+
+def _is_bulk(http: Request) -> bool:
+    asked = http.headers.get(schemas.PRIORITY_HEADER, "normal").lower()
+    if asked not in schemas.PRIORITIES:
+        message = f"X-Priority must be {' or '.join(schemas.PRIORITIES)} (got {asked[:20]!r})"
+        raise InvalidInput(message, field=schemas.PRIORITY_HEADER)
+    return asked == "bulk"
 
 
 def _languages(request: schemas.BatchRequest) -> list[Language]:

@@ -42,7 +42,7 @@ _NAMED = 10  # letters at most, in the error about those that cannot be said
 class G2P(Protocol):
     """What the reader needs of a G2PClient."""
 
-    async def convert(self, texts: Sequence[str], language: Language, /) -> list[G2PResult]: ...
+    async def convert(self, texts: Sequence[str], language: Language, /, *, bulk: bool) -> list[G2PResult]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,10 +92,16 @@ class Reader:
         return self.script_pieces([run], cutting=cutting, options=options)
 
     async def script_pieces(
-        self, parts: Script, *, cutting: Cutting = "clip", options: ReadingOptions = DEFAULT_OPTIONS
+        self,
+        parts: Script,
+        *,
+        cutting: Cutting = "clip",
+        options: ReadingOptions = DEFAULT_OPTIONS,
+        bulk: bool = False,
     ) -> AsyncGenerator[Piece | Pause, None]:
         """The pieces of a script and the pauses between them, in order. No piece has text of two runs.
 
+        `bulk`: G2P takes its texts behind all others.
         Raises InvalidInput, before the first piece, for a bad pause or pronunciation anywhere in the text, and
         Unspeakable, unless the `options` say otherwise. Raises NothingToSay if there is neither speech nor a pause.
         """
@@ -105,7 +111,7 @@ class Reader:
         limits = CALL_LIMITS[1:] if cutting == "clip" else CALL_LIMITS
         calls = group_into_calls(written.items(), written.language, limits)
         async for call in in_turns(calls, in_thread=_takes_time(parts, options)):
-            sentences, dropped = await self._phonemize(call.items, call.language)
+            sentences, dropped = await self._phonemize(call.items, call.language, bulk=bulk)
             skipped += len(self._skip(dropped, call.language, options))
             for item in packer.pack(sentences, more=call.more):
                 silent = False
@@ -227,14 +233,14 @@ class Reader:
         return Packer(sizes.shortest, sizes.longest, sizes.first)
 
     async def _phonemize(
-        self, items: Sequence[Item], language: Language
+        self, items: Sequence[Item], language: Language, *, bulk: bool = False
     ) -> tuple[list[PhonemizedSentence | Pause | Run], str]:
         """The items with their phonemes, without those that have no sound; and the letters that G2P could not say."""
         texts = [text for item in items if not isinstance(item, Pause | Run) for text in item.texts]
         converted: Sequence[G2PResult] = ()
         if texts:
             with self._g2p_timer():
-                converted = await self._g2p.convert(texts, language)
+                converted = await self._g2p.convert(texts, language, bulk=bulk)
         dropped = "".join(each for result in converted for each in result.dropped if each.isalnum())
         results = iter(converted)
         phonemized: list[PhonemizedSentence | Pause | Run] = []

@@ -151,29 +151,39 @@ async def test_a_web_page_in_place_of_the_service_is_a_failure() -> None:
         await client.health()
 
 
+async def settle() -> None:
+    for _ in range(100):
+        await asyncio.sleep(0)
+
+
 class Counting:
     """A service that answers when it is `open` and keeps the bodies of its calls. `workers` is what it tells."""
 
     def __init__(self, workers: str | None, max_calls: int = MAX_CALLS_EVER) -> None:
         self.workers = workers
         self.bodies: list[dict[str, Any]] = []
+        self.priorities: list[str | None] = []
         self.open = asyncio.Event()
         self.client = G2PClient("http://g2p.test", 1, transport=httpx.MockTransport(self.answer), max_calls=max_calls)
 
     async def answer(self, request: httpx.Request) -> httpx.Response:
         body = json.loads(request.content)
         self.bodies.append(body)
+        self.priorities.append(request.headers.get("x-priority"))
         await self.open.wait()
         headers = {"X-G2P-Workers": self.workers} if self.workers else {}
         return httpx.Response(200, json={"results": [{"phonemes": text} for text in body["texts"]]}, headers=headers)
 
-    async def ask_at_once(self, count: int, *spoken: Language) -> list[dict[str, Any]]:
+    def close(self) -> None:
+        """Answer no more, and forget the calls of before."""
+        self.bodies, self.priorities, self.open = [], [], asyncio.Event()
+
+    async def ask_at_once(self, count: int, *spoken: Language, bulk: bool = False) -> list[dict[str, Any]]:
         """The calls that are made of so many requests for each language before any of them is answered."""
-        self.bodies, self.open = [], asyncio.Event()
+        self.close()
         asked = [(str(number), language) for number in range(count) for language in spoken]
-        requests = [asyncio.create_task(self.client.convert([text], language)) for text, language in asked]
-        for _ in range(100):
-            await asyncio.sleep(0)
+        requests = [asyncio.create_task(self.client.convert([text], language, bulk=bulk)) for text, language in asked]
+        await settle()
         bodies = list(self.bodies)
         self.open.set()
         assert [result[0].phonemes for result in await asyncio.gather(*requests)] == [text for text, _ in asked]
@@ -228,6 +238,41 @@ async def test_a_service_that_no_longer_takes_languages_together_costs_no_reques
     await service.ask_at_once(10, languages.EN_US, languages.EN_GB)
     bodies = await service.ask_at_once(10, languages.EN_US, languages.EN_GB)
     assert {body["lang"] for body in bodies} == {"en-US", "en-GB"}
+
+
+@pytest.mark.parametrize(("workers", "calls"), [("4", 4), ("1", 1), (None, 1)])
+async def test_bulk_has_calls_of_its_own_which_are_marked_and_fewer(workers: str | None, calls: int) -> None:
+    service = Counting(workers)
+    await service.ask_at_once(1, languages.EN_US)
+    assert service.priorities == [None]
+    bodies = await service.ask_at_once(100, languages.EN_US, bulk=True)
+    assert len(bodies) == calls
+    assert set(service.priorities) == {"bulk"}
+    assert all(body.keys() == {"texts", "lang"} for body in bodies)  # which services of old take, too
+
+
+async def test_where_one_call_is_allowed_bulk_has_one() -> None:
+    service = Counting("8", max_calls=1)
+    await service.ask_at_once(1, languages.EN_US)
+    assert len(await service.ask_at_once(40, languages.EN_US, bulk=True)) == 1
+
+
+async def test_other_texts_do_not_wait_for_bulk() -> None:
+    service = Counting("2")
+    await service.ask_at_once(1, languages.EN_US)
+    service.close()
+    flood = [asyncio.create_task(service.client.convert(["bulk"], languages.EN_US, bulk=True)) for _ in range(200)]
+    await settle()
+    assert service.priorities == ["bulk"] * 2
+    others = []
+    for number in range(3):
+        others.append(asyncio.create_task(service.client.convert([str(number)], languages.EN_US)))
+        await settle()
+    assert [body["texts"] for body in service.bodies[2:]] == [["0"], ["1"], ["2"]]
+    assert service.priorities[2:] == [None] * 3
+    service.open.set()
+    await asyncio.gather(*flood, *others)
+    assert all(len(set(body["texts"])) == 1 for body in service.bodies)
 
 
 async def test_a_name_and_password_in_the_address_are_sent() -> None:

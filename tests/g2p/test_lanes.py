@@ -1,4 +1,4 @@
-"""Whose text is next: calls take turns, and what nobody waits for is not begun."""
+"""Whose text is next: calls take turns, bulk goes behind the others, and what nobody waits for is not begun."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import json
 
 import pytest
 
-from kokoro_server.errors import G2PFailed
-from kokoro_server.g2p.lanes import TEXTS_PER_TURN, Batch, Job, Lane, ThreadLane
+from kokoro_server.errors import G2PFailed, G2PUnavailable, KokoroError
+from kokoro_server.g2p.lanes import BULK_SKIP_LIMIT, TEXTS_PER_TURN, Batch, Job, Lane, ThreadLane
 from kokoro_server.g2p.languages import EN_US
 from kokoro_server.g2p.result import G2PResult
 
@@ -21,8 +21,8 @@ class RecordingLane(Lane):
         self.begun: list[str] = []
         self.has_room = True
 
-    def call(self, *texts: str) -> asyncio.Future[list[bytes]]:
-        batch = Batch(len(texts))
+    def call(self, *texts: str, bulk: bool = False) -> asyncio.Future[list[bytes]]:
+        batch = Batch(len(texts), bulk=bulk)
         self.add(Job(batch, index, text, EN_US) for index, text in enumerate(texts))
         return batch.answer
 
@@ -32,6 +32,9 @@ class RecordingLane(Lane):
     def finish_all(self) -> None:
         while self._under_way:
             self.finish_oldest()
+
+    def fail_all(self, error: KokoroError) -> None:
+        self._fail_all(error)
 
     def close(self) -> None:
         pass
@@ -95,6 +98,72 @@ async def test_what_finds_no_room_is_sent_later_and_first() -> None:
     lane.finish_all()
     assert lane.begun == ["a", "b", "c"]
     await asyncio.gather(first, answer)
+
+
+async def test_bulk_goes_behind_all_others_however_late_they_come() -> None:
+    lane = RecordingLane()
+    lane.call("first", "second", "third", bulk=True)
+    lane.call("bulk", bulk=True)
+    lane.call("a", "b")
+    lane.finish_oldest()
+    lane.call("c")
+    lane.finish_all()
+    assert lane.begun == ["first", "a", "b", "c", "second", "third", "bulk"]
+
+
+async def test_bulk_that_waits_has_a_text_now_and_then() -> None:
+    lane = RecordingLane()
+    lane.call("other")
+    first, second = lane.call("bulk 1", "bulk 2", bulk=True), lane.call("bulk 3", bulk=True)
+    lane.call(*["other"] * 100)
+    lane.finish_all()
+    others = ["other"] * BULK_SKIP_LIMIT
+    # The first went when no bulk waited.
+    assert lane.begun[1:] == [*others, "bulk 1", *others, "bulk 2", *others, "bulk 3", *["other"] * 88]
+    await asyncio.gather(first, second)
+
+
+async def test_calls_in_bulk_take_turns() -> None:
+    lane = RecordingLane()
+    lane.call(*["long"] * 100, bulk=True)
+    lane.call("short", bulk=True)
+    lane.finish_all()
+    assert lane.begun.index("short") == TEXTS_PER_TURN
+
+
+async def test_bulk_whose_client_has_gone_takes_nobodys_turn() -> None:
+    lane = RecordingLane()
+    lane.call("other")
+    gone = lane.call("gone", "gone", bulk=True)
+    lane.call(*["other"] * 10)
+    gone.cancel()
+    lane.finish_all()
+    assert lane.begun == ["other"] * 11
+
+
+async def test_bulk_that_finds_no_room_keeps_its_turn() -> None:
+    lane = RecordingLane()
+    lane.call("other")
+    lane.call("bulk", bulk=True)
+    lane.call(*["other"] * 10)
+    for _ in range(BULK_SKIP_LIMIT):
+        lane.finish_oldest()
+    lane.has_room = False
+    lane.finish_oldest()
+    lane.has_room = True
+    lane.call("late")
+    assert lane.begun == ["other"] * (BULK_SKIP_LIMIT + 1) + ["bulk"]
+
+
+async def test_all_that_waits_fails_with_the_lane() -> None:
+    lane = RecordingLane()
+    answers = [lane.call("under way", "waits"), lane.call("waits"), lane.call("waits", bulk=True)]
+    lane.fail_all(G2PUnavailable("ended"))
+    lane.call("next")
+    assert lane.begun == ["under way", "next"]
+    for answer in answers:
+        with pytest.raises(G2PUnavailable):
+            await answer
 
 
 async def test_the_longest_busy_text_is_told() -> None:

@@ -6,13 +6,19 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
+from collections.abc import Sequence
 from typing import Any
 
 import httpx
 import pytest
 
-from kokoro_server.g2p import languages
+from kokoro_server.g2p import languages, phonemizers
 from kokoro_server.g2p.client import G2PClient
+from kokoro_server.g2p.converter import Converter
+from kokoro_server.g2p.languages import Language
+from kokoro_server.g2p.result import G2PResult
+from kokoro_server.g2p.service import create_app
 
 from .conftest import SOURCE_TREE
 
@@ -89,6 +95,58 @@ def test_what_is_refused(
     error = response.json()["error"]
     assert (error["code"], error["field"]) == (code, field)
     assert 0 < len(error["message"]) < 300
+
+
+@pytest.mark.parametrize(("path", "body"), [("/convert", {"text": "Hi!"}), ("/convert/batch", {"texts": ["Hi!"]})])
+def test_texts_may_wait_behind_all_others(http: httpx.Client, path: str, body: dict[str, Any]) -> None:
+    answers = [http.post(path, json=body, headers={"X-Priority": asked}) for asked in ("bulk", "Bulk", "normal")]
+    assert [answer.status_code for answer in answers] == [200] * 3
+    assert len({answer.content for answer in answers}) == 1
+    refused = http.post(path, json=body, headers={"X-Priority": "first"})
+    assert refused.status_code == 422
+    error = refused.json()["error"]
+    assert (error["code"], error["field"]) == ("invalid_input", "X-Priority")
+    assert "normal or bulk" in error["message"]
+
+
+class Observed(Converter):
+    """Tells when it has taken calls on."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.taken_on = asyncio.Queue[None]()
+
+    async def submit(self, texts: Sequence[tuple[str, Language]], *, bulk: bool = False) -> asyncio.Future[list[bytes]]:
+        answer = await super().submit(texts, bulk=bulk)
+        self.taken_on.put_nowait(None)
+        return answer
+
+
+async def test_bulk_that_has_not_begun_waits_for_those_who_come_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    converter, begun, go_on = Observed(), list[str](), threading.Event()
+
+    def phonemize(text: str) -> G2PResult:
+        go_on.wait(30)
+        begun.append(text)
+        return G2PResult(text)
+
+    monkeypatch.setattr(phonemizers, "load", lambda *_: phonemize)
+    app = create_app(converter)
+    async with (
+        app.router.lifespan_context(app),
+        httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://g2p.test") as http,
+        asyncio.TaskGroup() as calls,
+    ):
+        for path, body, headers in (
+            ("/convert/batch", {"texts": ["1", "2", "3", "4"]}, {"X-Priority": "bulk"}),
+            ("/convert/batch", {"texts": ["a", "b"]}, {"X-Priority": "normal"}),
+            ("/convert", {"text": "5"}, {"X-Priority": "bulk"}),
+            ("/convert", {"text": "c"}, {}),
+        ):
+            calls.create_task(http.post(path, json=body, headers=headers))
+            await converter.taken_on.get()
+        go_on.set()
+    assert begun == ["1", "2", "a", "b", "c", "3", "4", "5"]  # one is under way and one is next when the others come
 
 
 @pytest.mark.parametrize("body", [b"{", b"\xff", b'{"text": "\\ud800"}'])

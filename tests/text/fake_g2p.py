@@ -26,7 +26,7 @@ class FakeG2P:
     def __init__(self) -> None:
         self.calls: list[list[str]] = []
 
-    async def convert(self, texts: Sequence[str], language: Language) -> list[G2PResult]:
+    async def convert(self, texts: Sequence[str], language: Language, *, bulk: bool = False) -> list[G2PResult]:
         self.calls.append(list(texts))
         english = language in (languages.EN_US, languages.EN_GB)
         return [self._english(text) if english else G2PResult(self._other(text)) for text in texts]

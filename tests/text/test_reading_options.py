@@ -29,8 +29,8 @@ class Dropping(FakeG2P):
         super().__init__()
         self._dropped = dropped
 
-    async def convert(self, texts: Sequence[str], language: Language) -> list[G2PResult]:
-        results = await super().convert(texts, language)
+    async def convert(self, texts: Sequence[str], language: Language, *, bulk: bool = False) -> list[G2PResult]:
+        results = await super().convert(texts, language, bulk=bulk)
         return [replace(result, dropped=self._dropped) for result in results]
 
 
