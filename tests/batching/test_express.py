@@ -10,7 +10,7 @@ from kokoro_server.batching import Priority
 from kokoro_server.engine.protocol import Limits
 from kokoro_server.errors import EngineUnavailable
 from kokoro_server.metrics import Metrics
-from tests.batching.doubles import EchoEngine, make_engines, names, settle, shut, until
+from tests.batching.doubles import EchoEngine, learn_overhead, make_engines, names, settle, shut, until
 
 
 class PairedEngine(EchoEngine):
@@ -94,6 +94,7 @@ async def test_a_device_at_bulk_takes_no_more_than_bulk(at_bulk, submit, engine,
 
 async def test_a_batch_of_bulk_that_is_not_full_waits_for_more_as_any(at_bulk, submit, engine):
     queue, _ = await at_bulk()
+    learn_overhead(queue, 100)  # so that the end of the running batch is known to be some time away
     await submit(queue, 10, 11, 12, priority=Priority.BULK)
     await settle()
     assert engine.calls == [[0]]
