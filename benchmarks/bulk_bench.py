@@ -1,12 +1,12 @@
 """A bulk run beside interactive streams, on one server: what each gets of it, alone and together.
 
-    python -m benchmarks.bulk_bench [--streams 16] [--seconds 8] [--out FILE]
+    python -m benchmarks.bulk_bench [--streams 16] [--seconds 8] [--listener-seconds 24] [--out FILE]
 
 A real server with its own G2P; the real `kokoro-server bulk --url` with as many lines as it wants, none of them twice;
 and clients of `/tts/stream`, in processes of their own. They are `closed` (each asks for its next sentence as soon as
 it has the last byte of the one before, so that 16 take most of a GPU by themselves) or `listeners`, who ask when what
 they got has been played. Five windows, one after the other: bulk alone; streams alone, and beside bulk; listeners
-alone, and beside bulk. With a GPU it takes about three minutes.
+alone, and beside bulk, in longer windows, as they ask for little. With a GPU it takes about four minutes.
 
 `engine`: the audio that the engine makes in a second of the same sentences in full batches, with nothing around it,
 measured before the server starts (`serving/engine_speed.py`); `share` is what bulk and streams get together by that.
@@ -73,6 +73,7 @@ def main() -> None:
         "model": options.model,
         "streams": options.streams,
         "window_seconds": options.seconds,
+        "listener_window_seconds": options.listener_seconds,
         "settings": options.env,
         "starts": [{}],
         "windows": {},
@@ -95,6 +96,8 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--model", choices=tuple(TARGETS), default="real", help="double: only the time of an H200")
     parser.add_argument("--streams", type=int, default=16)
     parser.add_argument("--seconds", type=float, default=8.0, help="that each window lasts")
+    parser.add_argument("--listener-seconds", type=float, default=24.0, help="that each window of listeners lasts")
+    parser.add_argument("--kinds", default="streams,listeners", help="of those beside bulk, with commas between them")
     parser.add_argument("--lines", type=int, default=60_000, help="of a bulk run; one that ends early is an error")
     parser.add_argument("--engine-lines", type=int, default=2_048, help="whose audio the engine itself makes")
     parser.add_argument("--bulk-processes", type=int, help="that ask for bulk (default: as kokoro-server bulk has it)")
@@ -117,13 +120,16 @@ def engine_speed(bench: Bench, settings: dict[str, str]) -> dict[str, Any]:
 def measure(bench: Bench, server: Server) -> None:
     with bulk(bench, server):  # what is compiled or recorded for new shapes is so by now
         streams(bench, server, WARM, paced=False)
-    for name, with_bulk, paced in (
-        ("bulk", True, None),
-        ("streams", False, False),
-        ("both", True, False),
-        ("listeners", False, True),
-        ("bulk_and_listeners", True, True),
+    kinds = bench.options.kinds.split(",")
+    for name, kind, with_bulk, paced in (
+        ("bulk", None, True, None),
+        ("streams", "streams", False, False),
+        ("both", "streams", True, False),
+        ("listeners", "listeners", False, True),
+        ("bulk_and_listeners", "listeners", True, True),
     ):
+        if kind is not None and kind not in kinds:
+            continue
         drain(server)
         found = window(bench, server, with_bulk=with_bulk, paced=paced)
         bench.results["windows"][name] = common.show(name, found)
@@ -148,7 +154,7 @@ def window(bench: Bench, server: Server, *, with_bulk: bool, paced: bool | None)
 
 def measured(bench: Bench, server: Server, out: Path | None, *, paced: bool | None) -> dict[str, Any]:
     """What is made in a window, after a ramp."""
-    seconds = bench.options.seconds
+    seconds = bench.options.listener_seconds if paced else bench.options.seconds
     begin = time.monotonic() + 0.1
     start, end = begin + RAMP, begin + RAMP + seconds
     asking = [] if paced is None else ask(bench, server, begin, end, paced=paced)
@@ -248,6 +254,8 @@ class Made:
 def ratios(windows: dict[str, Any], engine: float) -> dict[str, float | None]:
     found: dict[str, float | None] = {"bulk_by_engine": round(windows["bulk"]["bulk_audio_per_second"] / engine, 3)}
     for kind, together in (("streams", "both"), ("listeners", "bulk_and_listeners")):
+        if together not in windows:
+            continue
         made = windows[together]["bulk_audio_per_second"]
         total = made + windows[together]["streams"]["audio_per_second"]
         waits = [windows[name]["streams"]["first_audio_ms"]["p95"] for name in (together, kind)]

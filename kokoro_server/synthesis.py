@@ -25,6 +25,7 @@ from kokoro_server.engine.voices import HeldVoice, VoiceBook
 from kokoro_server.errors import KokoroError, TextTooLong, UnknownVoice
 from kokoro_server.g2p import languages
 from kokoro_server.g2p.languages import Language
+from kokoro_server.loop_turns import LoopTurns
 from kokoro_server.speech import Speech, write_script
 from kokoro_server.text import script
 from kokoro_server.text.pauses import Pause
@@ -119,9 +120,14 @@ class Synthesizer:
         self._voices = voices
         self._max_text = max_text
         self._max_silence = max_silence
+        self._turns = LoopTurns()
 
     async def speak(self, speech: Speech, job: Job | None = None, *, cutting: Cutting = "clip") -> Clip:
-        """The whole of `speech` as one clip; all of its text or an error."""
+        """The whole of `speech` as one clip; all of its text or an error. Bulk takes turns on the event loop."""
+        work = self._speak(speech, job, cutting)
+        return await (self._turns.paced(work) if job is not None and job.bulk else work)
+
+    async def _speak(self, speech: Speech, job: Job | None, cutting: Cutting) -> Clip:
         voice = (await self.voice(speech)).name
         said = list[Run | Pause]()
         async with aclosing(self.segments(speech, job, cutting=cutting, detached=False, on_script=said.extend)) as made:

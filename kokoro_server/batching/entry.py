@@ -77,6 +77,10 @@ class Entry:
         """Whether it was answered, expired or cancelled: nobody waits for it. Safe to ask from the device thread."""
         return self.future.done()
 
+    def resolve(self, outcome: Outcome) -> None:
+        if not self.done:
+            self.future.set_result(outcome)
+
     def cancel_timer(self) -> None:
         if self.timer is not None:
             self.timer.cancel()

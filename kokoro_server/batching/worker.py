@@ -14,12 +14,13 @@ from kokoro_server.batching.clock import Clock
 from kokoro_server.batching.cost import ForwardPass, FrameEstimate
 from kokoro_server.batching.device import Device, RunningBatch
 from kokoro_server.batching.devices import Devices
-from kokoro_server.batching.entry import URGENT, Entry, FireReason, Outcome
+from kokoro_server.batching.entry import URGENT, Entry, FireReason, Outcome, Priority
 from kokoro_server.batching.lanes import PriorityLanes
 from kokoro_server.batching.policy import Batch
 from kokoro_server.batching.runner import Report
 from kokoro_server.batching.stats import BatchRecord, Stats
 from kokoro_server.engine.protocol import Result
+from kokoro_server.loop_turns import LoopTurns
 
 logger = logging.getLogger(__name__)
 
@@ -47,6 +48,7 @@ class Worker:
         self.held = False  # whether `hold` is in force
         self._backlog = False  # whether what waits gathered while every device was busy
         self._stopping = False
+        self._turns = LoopTurns()  # of bulk that has been made, to be handed over
         self.estimate = FrameEstimate()
 
     def hold(self) -> None:
@@ -147,8 +149,11 @@ class Worker:
     def _deliver(self, device: Device, batch: RunningBatch, seconds: float, report: Report) -> None:
         for entry, result, forward in report.results:
             self.estimate.learn(entry.row, int(result.durations.sum()))
-            if not entry.done:
-                entry.future.set_result(_outcome(entry, result, forward, batch))
+            outcome = _outcome(entry, result, forward, batch)
+            if entry.priority is Priority.BULK:
+                self._turns.call(partial(entry.resolve, outcome))
+            else:
+                entry.resolve(outcome)
         for entry, error in report.failures:
             entry.fail(error)
         record = self._stats.record(batch, report, device=device.name, seconds=seconds)

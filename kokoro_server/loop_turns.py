@@ -1,0 +1,73 @@
+"""Turns on the event loop. Bulk comes in crowds: a batch ends, and a hundred tasks have something to do. If all of them
+did it in one round of the loop, whoever else is to be answered would wait for all of them, and again at the next step.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable, Coroutine, Generator
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+
+class LoopTurns:
+    """In each round of the event loop, one of those who wait for a turn has it."""
+
+    def __init__(self) -> None:
+        self._waiting: deque[Callable[[], object]] = deque()
+        self._taken = False  # whether somebody has had a turn in this round
+
+    def call(self, function: Callable[[], object]) -> None:
+        """Call it when it is its turn: soon, but not at once."""
+        self._waiting.append(function)
+        if not self._taken:
+            self._taken = True
+            asyncio.get_running_loop().call_soon(self._next)
+
+    def paced(self, work: Coroutine[Any, Any, T]) -> Awaitable[T]:
+        """To be awaited in the place of `work`. Each of its steps, from one wait to the next, is a turn."""
+        return _Paced(self, work)
+
+    def take(self) -> asyncio.Future[None]:
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.call(lambda: None if turn.done() else turn.set_result(None))
+        return turn
+
+    def _next(self) -> None:
+        self._taken = bool(self._waiting)
+        if self._taken:
+            asyncio.get_running_loop().call_soon(self._next)  # in the next round, behind what is caused by this one
+            self._waiting.popleft()()
+
+
+class _Paced(Awaitable[T]):
+    def __init__(self, turns: LoopTurns, work: Coroutine[Any, Any, T]) -> None:
+        self._turns = turns
+        self._work = work
+
+    def __await__(self) -> Generator[Any, None, T]:
+        error: BaseException | None = None
+        try:
+            while True:
+                try:
+                    yield from self._turns.take()
+                except GeneratorExit:
+                    raise
+                except BaseException as raised:  # its task was cancelled
+                    error = raised
+                try:
+                    awaited = self._work.send(None) if error is None else self._work.throw(error)
+                except StopIteration as end:
+                    result: T = end.value
+                    return result
+                error = None
+                try:
+                    yield awaited
+                except GeneratorExit:
+                    raise
+                except BaseException as raised:
+                    error = raised
+        finally:
+            self._work.close()
