@@ -157,7 +157,7 @@ def _serve(app: FastAPI, settings: Settings) -> None:
     with listening.bind(settings.host, settings.port) as sock:
         config = uvicorn.Config(app, log_config=None, access_log=False)
         sock.listen(1024)
-        logging.getLogger(__name__).warning("is ready at http://%s:%d", *sock.getsockname()[:2])
+        logging.getLogger(__name__).warning("Server is ready at http://%s:%d", *sock.getsockname()[:2])
         uvicorn.Server(config).run(sockets=[sock])
 
 

@@ -89,9 +89,18 @@ class Device:
     """
 
     def __init__(
-        self, name: str, engine: Engine, options: BatchingOptions, clock: Clock, speed: RealTimeFactor | None = None
+        self,
+        name: str,
+        engine: Engine,
+        options: BatchingOptions,
+        clock: Clock,
+        speed: RealTimeFactor | None = None,
+        beside: Device | None = None,
     ) -> None:
-        """`speed` is the engine's, if it may be slow; all devices on the engine share it."""
+        """`speed` is the engine's, if it may be slow, which all devices on it share. `beside` is another one on its card:
+        while that has a batch, nothing is done in the background.
+        """
+        self._beside = beside
         self.name = name
         self.speed = speed
         self.costs = CostModel()
@@ -120,7 +129,7 @@ class Device:
         self._activity: ReportsActivity | None = engine if isinstance(engine, ReportsActivity) else calls
         self._idle_work: IdleWork | None = None
         if isinstance(engine, HasBackgroundWork):
-            self._idle_work = IdleWork(engine, self._clock, self._threads, lambda: self.idle and self.is_up())
+            self._idle_work = IdleWork(engine, self._clock, self._threads, self._may_work_ahead)
 
     def detach(self) -> list[DeviceThread]:
         """Let go of the engine, and take no batch until `attach`. To be called when it is idle.
@@ -145,6 +154,9 @@ class Device:
     @property
     def idle(self) -> bool:
         return all(slot.batch is None for slot in self._slots)
+
+    def _may_work_ahead(self) -> bool:
+        return self.idle and self.is_up() and (self._beside is None or self._beside.idle)
 
     @property
     def status(self) -> str:

@@ -47,7 +47,8 @@ class Devices:
             elif device in self._express:
                 self._express[device].attach(express)
             else:
-                self._express[device] = Device(f"{device.name} express", express, self._options, self._clock)
+                name = f"{device.name} express"
+                self._express[device] = Device(name, express, self._options, self._clock, beside=device)
 
     def every(self) -> list[Device]:
         """With those for express engines."""
@@ -109,7 +110,7 @@ class Devices:
         if not self._is_for_bulk(device, waiting):
             return device.available_at()
         bulk = len(waiting.lane(Priority.BULK))
-        if bulk >= device.policy.max_rows and device.has_room:
+        if bulk >= device.policy.bulk_rows(waiting) and device.has_room:
             return -math.inf  # a full batch of bulk gets no better by waiting
         return device.available_at() if bulk else math.inf
 

@@ -7,6 +7,7 @@ import asyncio
 import pytest
 
 from kokoro_server.batching import Priority
+from kokoro_server.batching.policy import STREAM_MEMORY
 from kokoro_server.engine.protocol import Limits
 from kokoro_server.errors import EngineUnavailable
 from kokoro_server.metrics import Metrics
@@ -84,9 +85,9 @@ async def test_a_device_at_bulk_takes_no_more_than_bulk(at_bulk, submit, engine,
     await submit(queue, 1, priority=Priority.BYPASS)
     await until(express.entered.is_set)
     waiting = await submit(queue, 2, 3)
-    await submit(queue, *range(10, 14), priority=Priority.BULK)  # a full batch, so that it need not wait
+    await submit(queue, 10, 11, 12, 13, priority=Priority.BULK)
     await until(lambda: len(engine.calls) == 2)
-    assert engine.calls[1] == [10, 11, 12, 13]
+    assert engine.calls[1] == [10, 11]  # half of a batch, as there is a stream; it is full, and need not wait
     express.gate.set()
     assert names(await asyncio.gather(*waiting)) == [2, 3]
     assert express.calls == [[1], [2, 3]]
@@ -100,6 +101,35 @@ async def test_a_batch_of_bulk_that_is_not_full_waits_for_more_as_any(at_bulk, s
     assert engine.calls == [[0]]
     await submit(queue, 13, priority=Priority.BULK)
     await until(lambda: len(engine.calls) == 2)
+
+
+async def test_while_there_are_no_streams_batches_of_bulk_are_full(at_bulk, submit, engine, express, clock):
+    queue, _ = await at_bulk()
+    [stream] = await submit(queue, 1, priority=Priority.BYPASS)
+    await stream
+    await clock.advance(STREAM_MEMORY + 1)
+    await submit(queue, 10, 11, 12, 13, priority=Priority.BULK)
+    await until(lambda: len(engine.calls) == 2)
+    assert engine.calls[1] == [10, 11, 12, 13]
+
+
+async def test_nothing_is_done_in_the_background_beside_bulk(start, submit, engine, express, clock):
+    steps = []
+    express.background_step = lambda: steps.append(1) or True  # type: ignore[attr-defined]
+    queue = await start()
+    await until(lambda: steps)
+    shut(engine)
+    queue.hold()
+    [bulk] = await submit(queue, 0, priority=Priority.BULK)
+    queue.release()
+    await until(engine.entered.is_set)
+    await clock.advance(0.1)
+    before = len(steps)
+    await clock.advance(30)
+    assert len(steps) == before
+    engine.gate.set()
+    await bulk
+    await clock.keep_going(until(lambda: len(steps) > before))
 
 
 async def test_a_crowd_has_the_device_too(at_bulk, submit, engine, express, clock):

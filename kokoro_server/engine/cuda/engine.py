@@ -90,6 +90,11 @@ class CudaEngine(StreamEngine):
             self.express = ExpressEngine(self, self._gate) if has_express else None
         self.conditions = (*self.conditions, shared, *(self.express.conditions if self.express else ()))
 
+    def warmup(self) -> None:
+        super().warmup()
+        if self.express is not None:
+            self.express.warmup()
+
     def free_memory(self) -> None:
         if self.express is not None:
             self.express.free_memory()

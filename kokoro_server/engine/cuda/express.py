@@ -7,7 +7,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from kokoro_server.engine.cuda.gate import Gate, PauseBudget
+from kokoro_server.engine.cuda.gate import Gate
+from kokoro_server.engine.cuda.pause_budget import PauseBudget
 from kokoro_server.engine.cuda.shapes import Shape
 from kokoro_server.engine.cuda.stream_engine import StreamEngine
 from kokoro_server.engine.protocol import Limits, Result, Row
@@ -20,10 +21,7 @@ MAX_PINNED_BYTES = 256 * 2**20
 
 
 class ExpressEngine(StreamEngine):
-    """While a batch of it runs, what the other engine has queued stops at `gate`, as far as the budget allows that.
-
-    Its graphs are captured in the background alone.
-    """
+    """While a batch of it runs, what the other engine has queued stops at `gate`, as far as the budget allows that."""
 
     def __init__(self, other: StreamEngine, gate: Gate) -> None:
         super().__init__(other.model, ROWS, other.hidden, MAX_GRAPHS, MAX_PINNED_BYTES, PRIORITY)
@@ -32,10 +30,6 @@ class ExpressEngine(StreamEngine):
         self._budget = PauseBudget()
         self._pausing = False
         self.set_limits(limits(other.limits))
-        self._backlog.add(self._usual_shapes())
-
-    def warmup(self) -> None:
-        """Nothing: it would put off the first request, which the other engine answers."""
 
     def _usual_shapes(self) -> list[Shape]:
         return self._shapes.first()
@@ -45,12 +39,20 @@ class ExpressEngine(StreamEngine):
             return super()._run(rows)
 
     def _launch(self, rows: Sequence[Row]) -> Callable[[], list[Result]]:
-        if not self._pausing:
-            return super()._launch(rows)
-        self._gate.close()
         try:
             return super()._launch(rows)
         finally:
+            if self._pausing:
+                self._gate.open()
+
+    def _before_replay(self) -> None:
+        if self._pausing:
+            self._gate.close()
+
+    def _before_launch(self) -> None:
+        # It has to wait for a thread of the other engine that launches kernels. That waits for room in its stream,
+        # which there is not while the gate is closed.
+        if self._pausing:
             self._gate.open()
 
 

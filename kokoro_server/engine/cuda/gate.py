@@ -8,8 +8,7 @@ kernels pass a gate instead stops between two of them, and the other has the dev
 from __future__ import annotations
 
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 import torch
@@ -19,9 +18,6 @@ from kokoro_server.engine.cuda import triton_kernels as kernels
 # How often a gate is looked at before it is passed though it is closed: some 20 ms on an H200. So nothing that the
 # other stream waits for, such as a lock which the thread of this one holds, can stop both for good.
 MOST_LOOKS = 32_768
-
-PAUSED_SHARE = 0.1  # of the time, in which others may be paused: their work goes on whatever comes
-PAUSED_AT_ONCE = 0.25  # seconds of it that may be saved up
 
 _checked = threading.local()
 
@@ -57,24 +53,3 @@ def checkpoint() -> None:
     gate: Gate | None = getattr(_checked, "gate", None)
     if gate is not None:
         gate.wait()
-
-
-class PauseBudget:
-    """How long others may still be paused. Used by one thread at a time."""
-
-    def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
-        self._now = now
-        self._left = PAUSED_AT_ONCE
-        self._at = now()
-
-    @contextmanager
-    def taken(self) -> Iterator[bool]:
-        """Whether they may be paused in here."""
-        started = self._now()
-        self._left = min(PAUSED_AT_ONCE, self._left + PAUSED_SHARE * (started - self._at))
-        self._at, allowed = started, self._left > 0
-        try:
-            yield allowed
-        finally:
-            if allowed:
-                self._left -= self._now() - started

@@ -87,7 +87,7 @@ class StreamEngine(TorchEngine):
                 for shape in self._shapes.first():
                     for _ in range(RUNS_TO_CAPTURE):
                         self._run_dummies(shape)
-                self._backlog.add(self._shapes.common())
+                self._backlog.add(self._usual_shapes())
             except torch.cuda.OutOfMemoryError:
                 self.free_memory()
                 log.warning("too little memory for the graphs of all usual shapes; each is recorded when it is needed")
@@ -244,6 +244,7 @@ class StreamEngine(TorchEngine):
         if frames not in FRAMES or rows * output_buffer.line_width(frames) > len(self._audio):
             buffer = torch.empty(rows, output_buffer.line_width(frames), device=self._audio.device)
             buffer.record_stream(self._copy_stream)
+            self._before_launch()
             with CAPTURE_LOCK:
                 self._graphs.run_eagerly(lambda: self._decode_step(rows, frames, buffer))
             return buffer
@@ -257,8 +258,19 @@ class StreamEngine(TorchEngine):
         return self._audio_views[rows, frames]
 
     def _run_step(self, shape: Shape, step: Callable[[], None]) -> None:
-        with nullcontext() if shape in self._graphs else CAPTURE_LOCK:
+        if shape in self._graphs:
+            self._before_replay()
             self._graphs.run(shape, step)
+            return
+        self._before_launch()
+        with CAPTURE_LOCK:
+            self._graphs.run(shape, step)
+
+    def _before_replay(self) -> None:
+        """A step is about to be replayed."""
+
+    def _before_launch(self) -> None:
+        """A step is about to be launched kernel by kernel, for which CAPTURE_LOCK must be had."""
 
     def _checked(self, rows: int) -> AbstractContextManager[None]:  # noqa: ARG002
         """Around the kernels of a step of so many rows, where they are to stop for others."""
