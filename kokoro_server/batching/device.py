@@ -97,8 +97,8 @@ class Device:
         speed: RealTimeFactor | None = None,
         beside: Device | None = None,
     ) -> None:
-        """`speed` is the engine's, if it may be slow, which all devices on it share. `beside` is another one on its card:
-        while that has a batch, nothing is done in the background.
+        """`speed` is the engine's, if it may be slow, which all devices on it share. `beside` is another one on its
+        card: while that has a batch, nothing is done in the background.
         """
         self._beside = beside
         self.name = name
