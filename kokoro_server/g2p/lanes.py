@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 TEXTS_PER_TURN = 8  # a call that has no more is answered sooner than if others had their turn in the middle of it
+URGENT_MEMORY = 5.0  # seconds after a text that is not bulk, in which another is to be expected
 BULK_SKIP_LIMIT = 4  # texts in a row that may go before one in bulk that waits
 Outcome = bytes | str  # a conversion as JSON, or why there is none
 _CONTROL_CHARACTERS = re.compile(r"[\x00-\x08\x0e-\x1f\x7f]")  # espeak takes \x00 for the end of the text
@@ -114,10 +115,16 @@ class Turns:
 
 
 class Lane(ABC):
-    """Converts texts, of which so many are under way at once. Those in bulk go when no others wait, or now and then."""
+    """Converts texts, of which so many are under way at once. Those in bulk go when no others wait, or now and then.
 
-    def __init__(self, room: int) -> None:
+    While others come, so much room is `kept_free` of bulk: what is under way does not stop for them.
+    """
+
+    def __init__(self, room: int, kept_free: int = 0) -> None:
         self._room = room
+        self._kept_free = kept_free
+        self._bulk_under_way = 0
+        self._last_urgent = float("-inf")  # when a text came that is not bulk
         self._waiting, self._bulk = Turns(), Turns()
         self._went_before = 0  # texts in a row that went before one in bulk
         self._under_way: dict[int, tuple[Job, float]] = {}  # with the time when it was sent, the oldest first
@@ -127,6 +134,8 @@ class Lane(ABC):
         """Take on texts of one call, at least one."""
         call = deque(jobs)
         self._turns(call[0]).add(call)
+        if not call[0].batch.bulk:
+            self._last_urgent = time.monotonic()
         self._fill()
 
     @property
@@ -143,6 +152,7 @@ class Lane(ABC):
 
     def _finish(self, number: int, outcome: Outcome) -> None:
         job, _ = self._under_way.pop(number)
+        self._bulk_under_way -= job.batch.bulk
         if isinstance(outcome, bytes):
             job.batch.set_conversion(job.index, outcome)
         else:
@@ -155,6 +165,7 @@ class Lane(ABC):
         for job in itertools.chain(under_way, self._waiting, self._bulk):
             job.batch.fail(error)
         self._under_way.clear()
+        self._bulk_under_way = 0
         self._waiting.clear()
         self._bulk.clear()
 
@@ -162,16 +173,20 @@ class Lane(ABC):
         while len(self._under_way) < self._room and (job := self._take()):
             number = next(self._numbers)
             self._under_way[number] = job, time.monotonic()
+            self._bulk_under_way += job.batch.bulk
             if not self._send(number, job):
                 del self._under_way[number]
+                self._bulk_under_way -= job.batch.bulk
                 self._turns(job).put_back(job)
                 return
             self._went_before = self._went_before + 1 if self._bulk and not job.batch.bulk else 0
 
     def _take(self) -> Job | None:
-        if self._went_before >= BULK_SKIP_LIMIT and (job := self._bulk.take()):
+        kept_free = self._kept_free if time.monotonic() - self._last_urgent < URGENT_MEMORY else 0
+        has_room = self._bulk_under_way < self._room - kept_free
+        if has_room and self._went_before >= BULK_SKIP_LIMIT and (job := self._bulk.take()):
             return job
-        return self._waiting.take() or self._bulk.take()
+        return self._waiting.take() or (self._bulk.take() if has_room else None)
 
     def _turns(self, job: Job) -> Turns:
         return self._bulk if job.batch.bulk else self._waiting

@@ -28,6 +28,7 @@ WARMUP_TEXT = "The first text takes longer than the others."
 CORES_PER_WORKER = 4  # one for the worker, the others for synthesis
 CORES_PER_WORKER_BESIDE_GPU = 2  # the other for HTTP: a GPU speaks as much as three workers or four can read
 MAX_WORKERS = 8
+MANY_WORKERS = 4  # of so many, one can be kept free of bulk
 _REQUEST = struct.Struct("=QB")  # the text's number and that of its language; the text follows, in UTF-8
 _REPLY = struct.Struct("=QBI")  # the text's number, whether it has failed, and how many bytes follow
 _MAX_REQUEST = _REQUEST.size + 4 * schemas.MAX_TEXT_LENGTH
@@ -56,7 +57,8 @@ class WorkerPool(Lane):
     """
 
     def __init__(self, count: int, phonemizers: Mapping[Language, Phonemizer], *inherited: Closeable) -> None:
-        super().__init__(room=count + (count + 1) // 2)
+        ahead = (count + 1) // 2
+        super().__init__(room=count + ahead, kept_free=ahead + 1 if count >= MANY_WORKERS else 0)
         self.count = count
         self._languages = tuple(phonemizers)
         self._closed = False

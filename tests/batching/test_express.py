@@ -140,8 +140,7 @@ async def test_a_crowd_has_the_device_too(at_bulk, submit, engine, express, cloc
     crowd = await submit(queue, *range(2, 7))  # more than two batches of the express engine
     await submit(queue, 10, 11, 12, 13, priority=Priority.BULK)
     engine.gate.set()
-    await until(lambda: len(engine.calls) > 2)
-    assert [2, 3, 4, 5] in engine.calls
+    await until(lambda: [2, 3, 4, 5] in engine.calls)
     express.gate.set()
     await asyncio.gather(*crowd)
 

@@ -8,6 +8,7 @@ import json
 import pytest
 
 from kokoro_server.errors import G2PFailed, G2PUnavailable, KokoroError
+from kokoro_server.g2p import lanes
 from kokoro_server.g2p.lanes import BULK_SKIP_LIMIT, TEXTS_PER_TURN, Batch, Job, Lane, ThreadLane
 from kokoro_server.g2p.languages import EN_US
 from kokoro_server.g2p.result import G2PResult
@@ -16,8 +17,8 @@ from kokoro_server.g2p.result import G2PResult
 class RecordingLane(Lane):
     """Converts a text when the test says so."""
 
-    def __init__(self, room: int = 1) -> None:
-        super().__init__(room)
+    def __init__(self, room: int = 1, kept_free: int = 0) -> None:
+        super().__init__(room, kept_free)
         self.begun: list[str] = []
         self.has_room = True
 
@@ -121,6 +122,23 @@ async def test_bulk_that_waits_has_a_text_now_and_then() -> None:
     # The first went when no bulk waited.
     assert lane.begun[1:] == [*others, "bulk 1", *others, "bulk 2", *others, "bulk 3", *["other"] * 88]
     await asyncio.gather(first, second)
+
+
+async def test_while_others_come_bulk_leaves_room_for_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    lane = RecordingLane(room=4, kept_free=2)
+    lane.call(*["bulk"] * 100, bulk=True)
+    assert lane.begun == ["bulk"] * 4
+    lane.call("other")
+    lane.finish_oldest()
+    assert lane.begun[4:] == ["other"]
+    for _ in range(10):
+        lane.finish_oldest()
+    assert len(lane._under_way) == 2
+    lane.call("another")
+    assert lane.begun[-1] == "another"  # at once
+    monkeypatch.setattr(lanes, "URGENT_MEMORY", 0.0)
+    lane.finish_oldest()
+    assert len(lane._under_way) == 4
 
 
 async def test_calls_in_bulk_take_turns() -> None:

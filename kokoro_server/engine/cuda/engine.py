@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
@@ -33,6 +34,7 @@ EXPRESS_SHARE = 0.25  # of the frames that fit, at most, for an express engine
 # its real ones. Our convolutions leave padding out, the other kernels do not. Fitted to 1 to 64 rows, alike and mixed:
 # 3 % off, 6 % at most.
 PADDING_WEIGHT = 0.27
+EXPRESS_REST = 5.0  # seconds after its last batch, in which another is to be expected
 GATED_ROWS = 12  # from so many on, a batch takes so long that another may stop it
 
 PRECISIONS = {"fp16": torch.float16, "bf16": torch.bfloat16, "tf32": torch.float32, "fp32": torch.float32}
@@ -106,6 +108,9 @@ class CudaEngine(StreamEngine):
             self.express = None
         super().close()
         del self._gate
+
+    def _may_free_host_memory(self) -> bool:
+        return self.express is None or time.monotonic() - self.express.last_used > EXPRESS_REST
 
     def _checked(self, rows: int) -> AbstractContextManager[None]:
         return self._gate.checked() if rows >= GATED_ROWS and self.express is not None else nullcontext()

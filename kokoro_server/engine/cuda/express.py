@@ -4,8 +4,11 @@ weights.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+
+from torch import Tensor
 
 from kokoro_server.engine.cuda.gate import Gate
 from kokoro_server.engine.cuda.pause_budget import PauseBudget
@@ -29,6 +32,7 @@ class ExpressEngine(StreamEngine):
         self._gate = gate
         self._budget = PauseBudget()
         self._pausing = False
+        self.last_used = float("-inf")  # as time.monotonic() tells it
         self.set_limits(limits(other.limits))
 
     def _usual_shapes(self) -> list[Shape]:
@@ -39,11 +43,21 @@ class ExpressEngine(StreamEngine):
             return super()._run(rows)
 
     def _launch(self, rows: Sequence[Row]) -> Callable[[], list[Result]]:
+        self.last_used = time.monotonic()
         try:
             return super()._launch(rows)
         finally:
             if self._pausing:
                 self._gate.open()
+
+    def _run_decode(self, rows: int, frames: int) -> Tensor:
+        buffer = super()._run_decode(rows, frames)
+        if self._pausing:
+            self._gate.open()  # before anything else: memory for the audio may have to wait for the other engine
+        return buffer
+
+    def _may_free_host_memory(self) -> bool:
+        return False  # it is little
 
     def _before_replay(self) -> None:
         if self._pausing:

@@ -62,7 +62,7 @@ class StreamEngine(TorchEngine):
         self._copy_done: torch.cuda.Event | None = None  # after it, `_audio` may be written again
         self._io_lock = threading.Lock()  # held by a batch until all of its work on the buffers is queued
         self._graphs = CudaGraphCache(max_graphs)
-        self._pinned = PinnedBuffers(max_pinned_bytes)
+        self._pinned = PinnedBuffers(max_pinned_bytes, may_free=self._may_free_host_memory)
         self._warm_threads: set[int] = set()
         self.conditions = (self._graphs.condition,)
         self.hidden = hidden
@@ -265,6 +265,10 @@ class StreamEngine(TorchEngine):
         self._before_launch()
         with CAPTURE_LOCK:
             self._graphs.run(shape, step)
+
+    def _may_free_host_memory(self) -> bool:
+        """Whether it matters to nobody that the device does all it has to do before."""
+        return True
 
     def _before_replay(self) -> None:
         """A step is about to be replayed."""
