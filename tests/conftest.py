@@ -26,8 +26,9 @@ def assets() -> Assets:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def tiny_templates() -> None:
-    """Trace the tiny model before any server that runs it on onnxruntime: the servers read what this process wrote."""
+def tiny_files() -> None:
+    """Make the tiny model before any server that runs it: the servers read what this process wrote."""
+    tiny_model.weights()
     if backends.ASKED == "onnx":
         tiny_model.templates()
 
