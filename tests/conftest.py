@@ -3,6 +3,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+import httpx
 import hypothesis
 import pytest
 
@@ -60,6 +61,24 @@ def tiny_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     log = tmp_path_factory.mktemp("tiny") / "log"
     with servers.running(servers.TINY, log, WYOMING_PORT=str(servers.free_port())) as server:
         yield server
+
+
+@pytest.fixture(scope="session")
+def faulty(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """A server whose engine misbehaves on cue, shared by the faults that it outlives.
+
+    Its timeouts are long, so that nobody is turned away because the machine is slow.
+    """
+    log = tmp_path_factory.mktemp("faulty") / "log"
+    with servers.running(servers.FAULTY, log, QUEUE_TIMEOUT="600", JOB_TIMEOUT="600") as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def shared_g2p(tiny_server: Server) -> str:
+    """The address of a G2P service for servers that need not start one of their own: another server's child."""
+    url: str = httpx.get(f"{tiny_server.url}/health", timeout=60).json()["g2p"]["url"]
+    return url
 
 
 @pytest.fixture

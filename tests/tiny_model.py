@@ -58,11 +58,16 @@ def build(seed: int = 0) -> Any:
 
 
 def torch_engine(seed: int = 0) -> TorchEngine:
-    """As a server has it: of modules that are made without `transformers`, whose import takes seconds."""
+    return TorchEngine.of(_modules(seed), torch.device("cpu"))
+
+
+@cache
+def _modules(seed: int) -> Any:
+    """As a server has them: made without `transformers`, whose import takes seconds. Engines may share them."""
     model = skeleton.build(configuration())
     with reference.quiet():
         shrink(model.decoder)
-    return TorchEngine.of(reference.load_strictly(model, weights(seed), assign=True), torch.device("cpu"))
+    return reference.load_strictly(model, weights(seed), assign=True)
 
 
 def weights(seed: int = 0) -> Path:

@@ -91,8 +91,8 @@ def test_metrics_name_what_happened(tiny_server: Server) -> None:
 
 
 async def test_the_loop_answers_while_the_engine_works(tiny_server: Server) -> None:
-    """Sixteen long texts keep the engine busy; health is asked all the while and never waits for it."""
-    texts = ["The quick brown fox jumps over the lazy dog, again and again. " * 40] * 4
+    """Four long texts keep the engine busy; health is asked all the while and never waits for it."""
+    texts = ["The quick brown fox jumps over the lazy dog, again and again. " * 10] * 4
     work = asyncio.create_task(say_many(tiny_server, texts))
     asked = 0
     async with httpx.AsyncClient(timeout=10) as client:
@@ -126,6 +126,7 @@ async def test_clients_that_leave_are_dropped_from_the_queue(tiny_server: Server
     assert say(tiny_server, "Still here.").status_code == 200
 
 
+@pytest.mark.slow  # tests/faults/test_load_matrix.py fills a queue too
 async def test_a_full_queue_is_a_429_that_says_when_to_come_back(log_file: Path) -> None:
     with servers.running(servers.TINY, log_file, MAX_QUEUE_SIZE="4") as server:
         text = "The quick brown fox jumps over the lazy dog, again and again. "
@@ -150,8 +151,8 @@ def test_a_client_may_ask_for_less_time(tiny_server: Server) -> None:
         assert "x-request-timeout" in refused.json()["error"]["message"].lower()
 
 
-def test_without_batching_the_answer_is_the_same(tiny_server: Server, log_file: Path) -> None:
-    with servers.running(servers.TINY, log_file, ENABLE_BATCHING="false") as server:
+def test_without_batching_the_answer_is_the_same(tiny_server: Server, shared_g2p: str, log_file: Path) -> None:
+    with servers.running(servers.TINY, log_file, ENABLE_BATCHING="false", G2P_SERVICE_URL=shared_g2p) as server:
         assert snapshot(server)["status"] == "disabled"
         response = say(server, "Hello there.")
         assert response.headers["x-batching-enabled"] == "false"
