@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import httpx
@@ -24,6 +25,16 @@ def assets() -> Assets:
     """The real weights and voices, fetched once into the user's cache."""
     settings = Settings.load(dotenv=None)
     return asset_store.ensure(settings.cache_dir, settings.asset_source, settings.model_path)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def one_tls_context() -> Iterator[None]:
+    """Each client of httpx reads all certificates of the machine, for plain HTTP too. The tests make thousands of
+    clients, and the certificates take nearly all of the time of a short request.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("httpx._transports.default.create_ssl_context", cache(httpx.create_ssl_context))
+        yield
 
 
 @pytest.fixture(scope="session", autouse=True)

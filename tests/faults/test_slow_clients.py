@@ -158,7 +158,9 @@ async def test_an_agent_that_reads_at_once_is_not_held_up(server: Server) -> Non
     assert received / RATE > 3 * (time.monotonic() - started)
 
 
-@pytest.mark.parametrize("text", ["", LONG], ids=["idle", "spoken to"])
+@pytest.mark.parametrize(
+    "text", [pytest.param("", id="idle", marks=pytest.mark.slow), pytest.param(LONG, id="spoken to")]
+)
 async def test_an_agent_that_answers_nothing_is_noticed(server: Server, text: str) -> None:
     left = server.lines().count("agent left")
     async with agent(server) as connection:

@@ -67,9 +67,9 @@ def predicted(plain: Any, voices: VoiceBook) -> list[tuple[Row, Spoken]]:
 
 @pytest.fixture(scope="module")
 def some_predicted(plain: Any, voices: VoiceBook) -> list[tuple[Row, Spoken]]:
-    """For every fifth sentence, in the order of their lengths."""
+    """For every tenth sentence, in the order of their lengths."""
     order = sorted(range(len(SENTENCES)), key=lambda index: len(SENTENCES[index]["phonemes"]))
-    return predictions(plain, voices, order[::5])
+    return predictions(plain, voices, order[::10])
 
 
 def predictions(plain: Any, voices: VoiceBook, indices: Iterable[int]) -> list[tuple[Row, Spoken]]:
