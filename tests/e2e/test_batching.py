@@ -18,6 +18,13 @@ def snapshot(server: Server) -> dict[str, dict[str, object]]:
     return found
 
 
+async def nothing_left(server: Server) -> None:
+    deadline = time.monotonic() + 30
+    while any(snapshot(server)["queue_status"][name] for name in ("on_their_way", "current_size", "running_rows")):
+        assert time.monotonic() < deadline
+        await asyncio.sleep(0.05)
+
+
 async def say_many(server: Server, texts: list[str], **fields: object) -> list[httpx.Response]:
     async with httpx.AsyncClient(timeout=300) as client:
         return await asyncio.gather(
@@ -36,6 +43,7 @@ def test_health_batching_has_its_fixed_keys(tiny_server: Server) -> None:
 
 @pytest.mark.skipif(backends.ASKED == "onnx", reason="there, each row is a forward pass of its own")
 async def test_requests_that_come_together_are_spoken_together(tiny_server: Server) -> None:
+    await nothing_left(tiny_server)  # of tests before this one
     before = snapshot(tiny_server)["performance"]
     answers = await say_many(tiny_server, [f"This is number {n}." for n in range(16)])
     assert [answer.status_code for answer in answers] == [200] * 16
@@ -116,12 +124,7 @@ async def test_clients_that_leave_are_dropped_from_the_queue(tiny_server: Server
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-    deadline = time.monotonic() + 30
-    while (
-        snapshot(tiny_server)["queue_status"]["current_size"] or snapshot(tiny_server)["queue_status"]["running_rows"]
-    ):
-        assert time.monotonic() < deadline
-        await asyncio.sleep(0.05)
+    await nothing_left(tiny_server)
     assert snapshot(tiny_server)["performance"]["cancelled"] > before  # type: ignore[operator]
     assert say(tiny_server, "Still here.").status_code == 200
 
