@@ -1,8 +1,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
+import httpx
 import hypothesis
 import pytest
 
@@ -26,8 +28,19 @@ def assets() -> Assets:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def tiny_templates() -> None:
-    """Trace the tiny model before any server that runs it on onnxruntime: the servers read what this process wrote."""
+def one_tls_context() -> Iterator[None]:
+    """Each client of httpx reads all certificates of the machine, for plain HTTP too. The tests make thousands of
+    clients, and the certificates take nearly all of the time of a short request.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("httpx._transports.default.create_ssl_context", cache(httpx.create_ssl_context))
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def tiny_files() -> None:
+    """Make the tiny model before any server that runs it: the servers read what this process wrote."""
+    tiny_model.weights()
     if backends.ASKED == "onnx":
         tiny_model.templates()
 
@@ -59,6 +72,24 @@ def tiny_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     log = tmp_path_factory.mktemp("tiny") / "log"
     with servers.running(servers.TINY, log, WYOMING_PORT=str(servers.free_port())) as server:
         yield server
+
+
+@pytest.fixture(scope="session")
+def faulty(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """A server whose engine misbehaves on cue, shared by the faults that it outlives.
+
+    Its timeouts are long, so that nobody is turned away because the machine is slow.
+    """
+    log = tmp_path_factory.mktemp("faulty") / "log"
+    with servers.running(servers.FAULTY, log, QUEUE_TIMEOUT="600", JOB_TIMEOUT="600") as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def shared_g2p(tiny_server: Server) -> str:
+    """The address of a G2P service for servers that need not start one of their own: another server's child."""
+    url: str = httpx.get(f"{tiny_server.url}/health", timeout=60).json()["g2p"]["url"]
+    return url
 
 
 @pytest.fixture

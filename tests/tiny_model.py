@@ -13,6 +13,8 @@ from typing import Any
 
 import onnx
 import torch
+from safetensors.numpy import load_file
+from safetensors.torch import save
 from torch import Tensor, nn
 
 from kokoro_server import engine
@@ -20,7 +22,7 @@ from kokoro_server.engine import vocab
 from kokoro_server.engine.cpu import build as graphs
 from kokoro_server.engine.cpu import export
 from kokoro_server.engine.cpu.engine import OnnxEngine
-from kokoro_server.engine.model import reference
+from kokoro_server.engine.model import reference, skeleton
 from kokoro_server.engine.torch_engine import TorchEngine
 
 HIDDEN = 32  # of the text side and the predictor
@@ -56,25 +58,51 @@ def build(seed: int = 0) -> Any:
 
 
 def torch_engine(seed: int = 0) -> TorchEngine:
-    return TorchEngine.of(build(seed), torch.device("cpu"))
+    return TorchEngine.of(_modules(seed), torch.device("cpu"))
+
+
+@cache
+def _modules(seed: int) -> Any:
+    """As a server has them: made without `transformers`, whose import takes seconds. Engines may share them."""
+    model = skeleton.build(configuration())
+    with reference.quiet():
+        shrink(model.decoder)
+    return reference.load_strictly(model, weights(seed), assign=True)
+
+
+def weights(seed: int = 0) -> Path:
+    """Those of `build`, made once."""
+    path = _folder() / f"{seed}.safetensors"
+    if not path.exists():
+        _write(path, save({name: tensor.contiguous() for name, tensor in build(seed).state_dict().items()}))
+    return path
 
 
 @cache
 def templates() -> dict[str, onnx.ModelProto]:
-    """The tiny model's graphs without weights: traced once, kept in files that the tests' servers read too."""
-    folder = Path(tempfile.gettempdir()) / f"kokoro-server-tests-{getpass.getuser()}" / _templates_key()
-    paths = {name: folder / f"{name}.onnx" for name in graphs.GRAPHS}
+    """The tiny model's graphs without weights, traced once."""
+    paths = {name: _folder() / f"{name}.onnx" for name in graphs.GRAPHS}
     if not all(path.exists() for path in paths.values()):
-        folder.mkdir(parents=True, exist_ok=True)
         for name, graph in export.templates(build()).items():
-            with tempfile.NamedTemporaryFile(dir=folder, delete=False) as unfinished:
-                unfinished.write(graph.SerializeToString())
-            Path(unfinished.name).replace(paths[name])  # another process sees the whole file or none
+            _write(paths[name], graph.SerializeToString())
     return {name: onnx.load(path) for name, path in paths.items()}
 
 
-def _templates_key() -> str:
-    """Changes with everything that decides what the templates look like."""
+def _write(path: Path, content: bytes) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as unfinished:
+        unfinished.write(content)
+    Path(unfinished.name).replace(path)  # another process sees the whole file or none
+
+
+@cache
+def _folder() -> Path:
+    """Of files that the tests' servers read too."""
+    return Path(tempfile.gettempdir()) / f"kokoro-server-tests-{getpass.getuser()}" / _key()
+
+
+def _key() -> str:
+    """Changes with everything that decides what the weights and the templates look like."""
     sources = [path for path in Path(engine.__file__).parent.rglob("*") if path.suffix in {".py", ".json"}]
     versions = [metadata.version(name) for name in ("kokoro", "onnx", "torch", "transformers")]
     content = b"".join(path.read_bytes() for path in [Path(__file__), *sorted(sources)])
@@ -82,7 +110,7 @@ def _templates_key() -> str:
 
 
 def onnx_engine(seed: int = 0) -> OnnxEngine:
-    state = {name: tensor.numpy() for name, tensor in build(seed).state_dict().items()}
+    state = load_file(weights(seed))
     with tempfile.TemporaryDirectory() as folder:
         graphs.assemble(templates(), state, Path(folder), "fp32")
         return OnnxEngine(Path(folder))

@@ -25,7 +25,7 @@ from tests import backends, tiny
 from tests.batching.doubles import until
 
 ONE_PIECE = {"phonemes": "həlˈO wˈɜɹld."}
-SEVERAL_PIECES = {"phonemes": "ðə kwˈɪk bɹˈWn fˈɑks ʤˈʌmps ˈOvəɹ ðə lˈAzi dˈɔɡ, wˌIl sˈɛvən wˈɪzəɹdz wˈɑʧ. " * 5}
+SEVERAL_PIECES = {"phonemes": "ðə kwˈɪk bɹˈWn fˈɑks ʤˈʌmps ˈOvəɹ ðə lˈAzi dˈɔɡ, wˌIl sˈɛvən wˈɪzəɹdz wˈɑʧ. " * 2}
 PATHS = ("/tts", "/tts/stream")
 SENTINEL = 1234  # a value that no other conversion to 16 bits gives
 
@@ -59,7 +59,7 @@ class Pcm16Engine:
 
 def make_app(engine: Pcm16Engine, folder: Path) -> FastAPI:
     return create_app(
-        Settings.load({"G2P_SERVICE_URL": "http://localhost:9"}, dotenv=None),
+        Settings.load({"G2P_SERVICE_URL": "http://localhost:9", "MAX_TOKENS_PER_CHUNK": "100"}, dotenv=None),
         load=lambda _settings: LoadedModel((engine,), tiny.load(folder).voices, "fp32", "path"),
     )
 

@@ -18,7 +18,6 @@ from kokoro_server.client import (
     ServerError,
     Timeouts,
 )
-from tests import servers
 from tests.audio_files import RATE, decode
 from tests.servers import Server
 from tests.services.faulty import LATE_FAILURE
@@ -149,11 +148,8 @@ def test_background_work_calls_back(tiny_server: Server, tmp_path: Path) -> None
     assert failed == ["unknown_voice"]
 
 
-def test_a_stream_that_breaks_off_raises(log_file: Path) -> None:
-    with (
-        servers.running(("-m", "tests.services.faulty"), log_file) as server,
-        KokoroClient(server.url) as client,
-    ):
+def test_a_stream_that_breaks_off_raises(faulty: Server) -> None:
+    with KokoroClient(faulty.url) as client:
         text = "It was late. " + LONG
         received: list[bytes] = []
         with pytest.raises(BrokenOff):

@@ -28,7 +28,7 @@ from tests import tiny
 from tests.batching.doubles import EchoEngine
 from tests.servers import Server
 
-BOOK_LENGTH = 50_000
+BOOK_LENGTH = 30_000
 STAMP = re.compile(r"(\d+):(\d+):(\d+)[,.](\d+) --> (\d+):(\d+):(\d+)[,.](\d+)")
 
 

@@ -18,6 +18,13 @@ def snapshot(server: Server) -> dict[str, dict[str, object]]:
     return found
 
 
+async def nothing_left(server: Server) -> None:
+    deadline = time.monotonic() + 30
+    while any(snapshot(server)["queue_status"][name] for name in ("on_their_way", "current_size", "running_rows")):
+        assert time.monotonic() < deadline
+        await asyncio.sleep(0.05)
+
+
 async def say_many(server: Server, texts: list[str], **fields: object) -> list[httpx.Response]:
     async with httpx.AsyncClient(timeout=300) as client:
         return await asyncio.gather(
@@ -36,6 +43,7 @@ def test_health_batching_has_its_fixed_keys(tiny_server: Server) -> None:
 
 @pytest.mark.skipif(backends.ASKED == "onnx", reason="there, each row is a forward pass of its own")
 async def test_requests_that_come_together_are_spoken_together(tiny_server: Server) -> None:
+    await nothing_left(tiny_server)  # of tests before this one
     before = snapshot(tiny_server)["performance"]
     answers = await say_many(tiny_server, [f"This is number {n}." for n in range(16)])
     assert [answer.status_code for answer in answers] == [200] * 16
@@ -91,8 +99,8 @@ def test_metrics_name_what_happened(tiny_server: Server) -> None:
 
 
 async def test_the_loop_answers_while_the_engine_works(tiny_server: Server) -> None:
-    """Sixteen long texts keep the engine busy; health is asked all the while and never waits for it."""
-    texts = ["The quick brown fox jumps over the lazy dog, again and again. " * 40] * 4
+    """Four long texts keep the engine busy; health is asked all the while and never waits for it."""
+    texts = ["The quick brown fox jumps over the lazy dog, again and again. " * 10] * 4
     work = asyncio.create_task(say_many(tiny_server, texts))
     asked = 0
     async with httpx.AsyncClient(timeout=10) as client:
@@ -116,16 +124,12 @@ async def test_clients_that_leave_are_dropped_from_the_queue(tiny_server: Server
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-    deadline = time.monotonic() + 30
-    while (
-        snapshot(tiny_server)["queue_status"]["current_size"] or snapshot(tiny_server)["queue_status"]["running_rows"]
-    ):
-        assert time.monotonic() < deadline
-        await asyncio.sleep(0.05)
+    await nothing_left(tiny_server)
     assert snapshot(tiny_server)["performance"]["cancelled"] > before  # type: ignore[operator]
     assert say(tiny_server, "Still here.").status_code == 200
 
 
+@pytest.mark.slow  # tests/faults/test_load_matrix.py fills a queue too
 async def test_a_full_queue_is_a_429_that_says_when_to_come_back(log_file: Path) -> None:
     with servers.running(servers.TINY, log_file, MAX_QUEUE_SIZE="4") as server:
         text = "The quick brown fox jumps over the lazy dog, again and again. "
@@ -150,8 +154,8 @@ def test_a_client_may_ask_for_less_time(tiny_server: Server) -> None:
         assert "x-request-timeout" in refused.json()["error"]["message"].lower()
 
 
-def test_without_batching_the_answer_is_the_same(tiny_server: Server, log_file: Path) -> None:
-    with servers.running(servers.TINY, log_file, ENABLE_BATCHING="false") as server:
+def test_without_batching_the_answer_is_the_same(tiny_server: Server, shared_g2p: str, log_file: Path) -> None:
+    with servers.running(servers.TINY, log_file, ENABLE_BATCHING="false", G2P_SERVICE_URL=shared_g2p) as server:
         assert snapshot(server)["status"] == "disabled"
         response = say(server, "Hello there.")
         assert response.headers["x-batching-enabled"] == "false"

@@ -21,8 +21,9 @@ LONG = "The quick brown fox jumps over the lazy dog, again and again. " * 20
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    with servers.running(servers.TINY, tmp_path_factory.mktemp("pair") / "log", KOKORO_DEVICES="cpu,cpu") as running:
+def server(tmp_path_factory: pytest.TempPathFactory, shared_g2p: str) -> Iterator[Server]:
+    environ = {"KOKORO_DEVICES": "cpu,cpu", "G2P_SERVICE_URL": shared_g2p}
+    with servers.running(servers.TINY, tmp_path_factory.mktemp("pair") / "log", **environ) as running:
         yield running
 
 
@@ -91,20 +92,21 @@ async def test_clients_that_leave_cost_the_others_nothing(server: Server) -> Non
     assert status["current_size"] == 0
 
 
-async def test_stopping_answers_what_both_are_working_on(tmp_path_factory: pytest.TempPathFactory) -> None:
-    log = tmp_path_factory.mktemp("stop") / "log"
-    with servers.running(servers.TINY, log, KOKORO_DEVICES="cpu,cpu") as running:
-        async with httpx.AsyncClient(timeout=60) as client:
-            url = f"{running.url}/tts"
-            tasks = [asyncio.create_task(client.post(url, json={"text": f"Number {n}."})) for n in range(24)]
-            while "batch rows=" not in running.lines():  # noqa: ASYNC110 (the log of another process)
-                await asyncio.sleep(0.01)
-            assert await asyncio.to_thread(running.stop) == 0
-            answers = await asyncio.gather(*tasks, return_exceptions=True)
-        assert {answer.status_code for answer in answers if isinstance(answer, httpx.Response)} <= {200, 503}
-        assert "Traceback" not in running.lines()
+async def test_stopping_answers_what_both_are_working_on(server: Server) -> None:
+    """The last one on this server."""
+    before = server.lines().count("batch rows=")
+    async with httpx.AsyncClient(timeout=60) as client:
+        url = f"{server.url}/tts"
+        tasks = [asyncio.create_task(client.post(url, json={"text": f"Number {n}."})) for n in range(24)]
+        while server.lines().count("batch rows=") == before:  # noqa: ASYNC110 (the log of another process)
+            await asyncio.sleep(0.01)
+        assert await asyncio.to_thread(server.stop) == 0
+        answers = await asyncio.gather(*tasks, return_exceptions=True)
+    assert {answer.status_code for answer in answers if isinstance(answer, httpx.Response)} <= {200, 503}
+    assert "Traceback" not in server.lines()
 
 
+@pytest.mark.slow  # tests/engine/test_devices.py has the message, tests/e2e/test_server.py a start that ends so
 def test_devices_that_are_not_there_stop_the_start_with_one_line(tmp_path_factory: pytest.TempPathFactory) -> None:
     log = tmp_path_factory.mktemp("absent") / "log"
     process = servers.spawn(servers.REAL, log, KOKORO_BACKEND="torch", KOKORO_DEVICES="cuda:98,cuda:99")

@@ -29,12 +29,12 @@ BEARER = {"Authorization": f"Bearer {ALICE}"}
 
 
 @pytest.fixture(scope="module")
-def locked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+def locked(tmp_path_factory: pytest.TempPathFactory, shared_g2p: str) -> Iterator[Server]:
     """A server with two keys, one of them in a file, that logs all it can. At its end the log must hold no key."""
     folder = tmp_path_factory.mktemp("locked")
     (folder / "keys").write_text(f"# the kitchen radio\nbob={BOB}\n")
     environ = {"API_KEYS": f"alice={ALICE}", "API_KEYS_FILE": str(folder / "keys"), "LOG_LEVEL": "debug"}
-    with servers.running(servers.TINY, folder / "log", **environ) as server:
+    with servers.running(servers.TINY, folder / "log", **environ, G2P_SERVICE_URL=shared_g2p) as server:
         yield server
     assert "caller=alice" in server.lines()
     for key in (ALICE, BOB, WRONG):
@@ -170,8 +170,8 @@ def test_on_loopback_a_foreign_page_gets_nothing(tiny_server: Server) -> None:
     assert "CORS_ORIGINS" in foreign.json()["error"]["message"]
 
 
-def test_without_keys_a_server_that_others_can_reach_says_so_once(tmp_path: Path) -> None:
-    environ = {"HOST": "0.0.0.0", "RATE_LIMIT": "2", "MAX_CONCURRENT_REQUESTS": "1"}
+def test_without_keys_a_server_that_others_can_reach_says_so_once(tmp_path: Path, shared_g2p: str) -> None:
+    environ = {"HOST": "0.0.0.0", "RATE_LIMIT": "2", "MAX_CONCURRENT_REQUESTS": "1", "G2P_SERVICE_URL": shared_g2p}
     with servers.running(servers.TINY, tmp_path / "log", **environ) as server:
         url = server.url.replace("0.0.0.0", "127.0.0.1")
         assert server.lines().count("API_KEYS") == 1

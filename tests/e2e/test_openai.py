@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any, Literal
 
 import httpx
@@ -14,7 +13,6 @@ import pytest
 
 from kokoro_server.audio.encode import FORMATS
 from kokoro_server.engine.voices import GRADES, OPENAI_VOICES
-from tests import servers
 from tests.audio_files import decode
 from tests.servers import Server, say
 from tests.services.faulty import LATE_FAILURE, RAISES
@@ -196,9 +194,9 @@ def test_a_wait_that_is_too_long_is_a_rate_limit(client: openai.OpenAI) -> None:
     assert int(failure.value.response.headers["retry-after"]) >= 1
 
 
-def test_a_failure_midway_is_an_event_and_breaks_off(log_file: Path) -> None:
+def test_a_failure_midway_is_an_event_and_breaks_off(faulty: Server) -> None:
     text = "It was late. " + "Seven wizards watch the quick brown fox jump over the lazy dog, from the hill. " * 9
-    with servers.running(("-m", "tests.services.faulty"), log_file) as server, connect(server) as client:
+    with connect(faulty) as client:
         with pytest.raises(openai.InternalServerError) as failure:
             client.audio.speech.create(model="tts-1", voice="af_heart", input="Hi.", speed=RAISES)
         assert (failure.value.type, failure.value.code) == ("server_error", "engine_error")

@@ -20,7 +20,7 @@ def test_no_request_makes_the_server_fail(tiny_server: Server) -> None:
 
         @given(case=operation.as_strategy())
         @settings(
-            max_examples=int(EXAMPLES or 12),
+            max_examples=int(EXAMPLES or 8),
             derandomize=not EXAMPLES,
             database=None,
             deadline=None,

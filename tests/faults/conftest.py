@@ -14,17 +14,6 @@ Start = Callable[..., Server]
 
 
 @pytest.fixture(scope="session")
-def faulty(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """A server whose engine misbehaves on cue, shared by the faults that it outlives.
-
-    Its timeouts are long, so that nobody is turned away because the machine is slow.
-    """
-    log = tmp_path_factory.mktemp("faulty") / "log"
-    with servers.running(servers.FAULTY, log, QUEUE_TIMEOUT="600", JOB_TIMEOUT="600") as server:
-        yield server
-
-
-@pytest.fixture(scope="session")
 def quick_g2p() -> Iterator[str]:
     """The address of a G2P service for servers that are started only to fail: they need not start one of their own."""
     with fake_g2p.running() as url:

@@ -56,8 +56,9 @@ async def barge_in(server: Server) -> int:
     return most
 
 
-async def test_barge_ins_leave_no_encoder_and_neither_does_the_servers_death(log_file: Path) -> None:
-    with servers.running(servers.TINY, log_file, MAX_AAC_ENCODERS=str(LIMIT), QUEUE_TIMEOUT="60") as server:
+async def test_barge_ins_leave_no_encoder_and_neither_does_the_servers_death(log_file: Path, shared_g2p: str) -> None:
+    environ = {"MAX_AAC_ENCODERS": str(LIMIT), "QUEUE_TIMEOUT": "60", "G2P_SERVICE_URL": shared_g2p}
+    with servers.running(servers.TINY, log_file, **environ) as server:
         most = await asyncio.gather(*(barge_in(server) for _ in range(5)))
         assert max(most) <= LIMIT
         await asyncio.to_thread(wait_for, lambda: not encoders(server))

@@ -19,7 +19,7 @@ from tests.faults.checks import Fault, injected, leave
 from tests.servers import Server
 from tests.services.faulty import SLOW
 
-REQUESTS = int(os.environ.get("FAULT_REQUESTS", "150"))
+REQUESTS = int(os.environ.get("FAULT_REQUESTS", "100"))
 IDLE = int(os.environ.get("FAULT_IDLE", "50"))
 AT_ONCE = 40
 PHONEMES = "ðə kwˈɪk bɹˈWn fˈɑks ʤˈʌmps ˌOvəɹ ðə lˈAzi dˈɔɡ. "

@@ -94,7 +94,7 @@ async def test_damaged_weights_and_voices(faulty: Server, fetcher: Fetcher, dama
         assert await asyncio.to_thread(fetcher.speaks)
 
 
-@pytest.mark.parametrize("damage", DAMAGE)
+@pytest.mark.parametrize("damage", MOSTLY_SLOW)
 async def test_damaged_graphs(faulty: Server, tmp_path: Path, quick_g2p: str, damage: str) -> None:
     """Without the weights they cannot be made anew, and a damaged one is not used."""
     settings = Settings.load(dotenv=None)

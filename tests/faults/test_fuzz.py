@@ -80,7 +80,7 @@ TEXTS = st.one_of(
 
 
 @given(text=TEXTS, voice=st.sampled_from(VOICES), path=st.sampled_from(["/tts", "/tts/stream", "/tts/captioned"]))
-@examples(40)
+@examples(25)
 def test_any_text_is_spoken_or_refused(tiny_server: Server, text: str, voice: str, path: str) -> None:
     body = json.dumps({"text": text, "voice": voice, "speed": 4})  # ASCII: JSON has an escape for a lone surrogate
     headers = {"Content-Type": "application/json"}
@@ -121,7 +121,7 @@ def message_of(response: httpx.Response) -> str:
 
 
 @given(body=BODIES, path=st.sampled_from(PATHS), timeout=st.sampled_from([None, "1", "-1", "nan", "x", "1" * 400]))
-@examples(150)
+@examples(100)
 def test_any_body_is_answered(tiny_server: Server, body: bytes, path: str, timeout: str | None) -> None:
     headers = {"Content-Type": "application/json"} | ({"X-Request-Timeout": timeout} if timeout else {})
     response = httpx.post(f"{tiny_server.url}{path}", content=body, headers=headers, timeout=PATIENCE)

@@ -22,16 +22,16 @@ REQUESTS = [
     ("/tts", BODY),
     ("/tts/stream", BODY),
     ("/tts/batch", {"requests": [{"text": f"Number {n}.", "speed": SLOW_ROW} for n in range(PIECES)]}),
-    ("/tts/captioned", BODY),
+    pytest.param("/tts/captioned", BODY, marks=pytest.mark.slow),
     ("/v1/audio/speech", OPENAI),
-    ("/v1/audio/speech", OPENAI | {"stream_format": "sse"}),
+    pytest.param("/v1/audio/speech", OPENAI | {"stream_format": "sse"}, marks=pytest.mark.slow),
 ]
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+def server(tmp_path_factory: pytest.TempPathFactory, quick_g2p: str) -> Iterator[Server]:
     log = tmp_path_factory.mktemp("slow") / "log"
-    with servers.running(FAULTY, log, KOKORO_MAX_BATCH_SIZE="1") as running:
+    with servers.running(FAULTY, log, KOKORO_MAX_BATCH_SIZE="1", G2P_SERVICE_URL=quick_g2p) as running:
         yield running
 
 

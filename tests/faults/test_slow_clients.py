@@ -34,11 +34,12 @@ SHORTER = LONG[: len(LONG) // 3]
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+def server(tmp_path_factory: pytest.TempPathFactory, shared_g2p: str) -> Iterator[Server]:
     settings = {
         "STREAM_IDLE_TIMEOUT": f"{IDLE_TIMEOUT}",
         "JOB_TIMEOUT": f"{JOB_TIMEOUT}",
         "MAX_STREAMS": f"{MAX_STREAMS}",
+        "G2P_SERVICE_URL": shared_g2p,
     }
     with servers.running(IMPATIENT, tmp_path_factory.mktemp("impatient") / "log", **settings) as running:
         yield running
@@ -133,7 +134,7 @@ async def test_an_agent_that_reads_as_it_plays_stays_and_a_cancel_finds_little_o
         await connection.send(json.dumps({"type": "append", "text": LONG}))
         await connection.send(json.dumps({"type": "flush"}))
         received = 0
-        while received < 120 * RATE:
+        while received < 80 * RATE:
             message = await connection.recv()
             if isinstance(message, bytes):
                 received += len(message)
@@ -157,7 +158,9 @@ async def test_an_agent_that_reads_at_once_is_not_held_up(server: Server) -> Non
     assert received / RATE > 3 * (time.monotonic() - started)
 
 
-@pytest.mark.parametrize("text", ["", LONG], ids=["idle", "spoken to"])
+@pytest.mark.parametrize(
+    "text", [pytest.param("", id="idle", marks=pytest.mark.slow), pytest.param(LONG, id="spoken to")]
+)
 async def test_an_agent_that_answers_nothing_is_noticed(server: Server, text: str) -> None:
     left = server.lines().count("agent left")
     async with agent(server) as connection:

@@ -199,8 +199,9 @@ def test_a_document_from_a_stranger(tiny_server: Server) -> None:
 
 
 @pytest.fixture(scope="module")
-def limited(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+def limited(tmp_path_factory: pytest.TempPathFactory, shared_g2p: str) -> Iterator[Server]:
     settings = {"MAX_JOBS": "2", "MAX_UPLOAD_SIZE": "20000", "SERVER_PROCESSES": "2", "MAX_BODY_SIZE": "5000"}
+    settings["G2P_SERVICE_URL"] = shared_g2p
     with running(TINY, tmp_path_factory.mktemp("limited") / "log", **KEYS, **settings) as server:
         yield server
 
@@ -227,7 +228,7 @@ def test_a_job_is_its_callers(limited: Server) -> None:
     assert (too_large.status_code, "MAX_UPLOAD_SIZE" in too_large.text) == (413, True)
 
 
-def test_jobs_outlive_a_server_that_is_killed(limited: Server, tmp_path: Path) -> None:
+def test_jobs_outlive_a_server_that_is_killed(limited: Server, tmp_path: Path, shared_g2p: str) -> None:
     """The last one on this server."""
     ann = {"X-API-Key": "key-of-ann"}
     chapters = [f"CHAPTER {n}\n\n" + f"This is what was told on day {n} by everybody. " * 4 for n in range(1, 5)]
@@ -238,7 +239,8 @@ def test_jobs_outlive_a_server_that_is_killed(limited: Server, tmp_path: Path) -
         assert time.monotonic() < deadline
         time.sleep(0.05)
     limited.stop(signal.SIGKILL)
-    with running(TINY, tmp_path / "log", **KEYS, JOBS_PATH=str(limited.log.parent / "jobs")) as server:
+    settings = {"JOBS_PATH": str(limited.log.parent / "jobs"), "G2P_SERVICE_URL": shared_g2p}
+    with running(TINY, tmp_path / "log", **KEYS, **settings) as server:
         other = send(server, "\n\n".join(chapters), **asked).json()["id"]
         killed, undisturbed = until_ended(server, id, ann), until_ended(server, other, ann)
         assert killed["state"] == "done", killed["error"]
