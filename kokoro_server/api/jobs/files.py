@@ -11,9 +11,10 @@ from urllib.parse import quote
 from fastapi import Request
 from fastapi.responses import FileResponse
 
-from kokoro_server.errors import Conflict
+from kokoro_server.errors import BadRequest, Conflict
 
 OPEN_FILES = Path("/dev/fd")
+RANGES = re.compile(r"\s*bytes\s*=\s*(\d+-\d*|-\d+)(\s*,\s*(\d+-\d*|-\d+))*\s*", re.IGNORECASE)
 NOT_PLAIN = re.compile(r'[^ -~]|["\\%]')
 
 
@@ -21,6 +22,9 @@ async def file_response(
     request: Request, path: Path, name: str, media_type: str, headers: Mapping[str, str] | None = None
 ) -> FileResponse:
     """A file under that name. It is opened at once: whoever deletes the job then takes nothing of the answer away."""
+    wanted = request.headers.get("range")
+    if wanted is not None and not RANGES.fullmatch(wanted):
+        raise BadRequest("Range must be such as bytes=0-499, bytes=500- or bytes=-500", field="Range")
     try:
         file = await asyncio.to_thread(path.open, "rb")
     except FileNotFoundError:

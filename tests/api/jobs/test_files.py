@@ -11,7 +11,7 @@ import pytest
 from fastapi import Request
 
 from kokoro_server.api.jobs.files import file_response
-from kokoro_server.errors import Conflict
+from kokoro_server.errors import BadRequest, Conflict
 
 
 def remove(path: Path) -> None:
@@ -50,3 +50,34 @@ async def test_an_answer_is_whole_though_its_file_is_removed(tmp_path: Path) -> 
         assert answer["content-disposition"] == named
         with pytest.raises(Conflict, match="removed"):
             await file_response(request, path, "a.mp3", "audio/mpeg")
+
+
+@pytest.mark.parametrize(
+    "wanted", ["bytes", "bytes=", "bytes=-", "bytes=a-b", "items=0-1", "bytes=0-1,", "bytes=0-1;2-3"]
+)
+async def test_a_range_that_is_none_is_told(tmp_path: Path, wanted: str) -> None:
+    path = tmp_path / "a.mp3"
+    path.write_bytes(b"abc")
+    async with AsyncExitStack() as on_end:
+        headers = [(b"range", wanted.encode())]
+        request = Request({"type": "http", "method": "GET", "headers": headers, "on_end": on_end})
+        with pytest.raises(BadRequest, match="bytes=0-499") as told:
+            await file_response(request, path, "a.mp3", "audio/mpeg")
+        assert told.value.field == "Range"
+
+
+@pytest.mark.parametrize("wanted", ["bytes=0-0", "bytes=1-", "bytes=-2", "Bytes = 0-0 , 2-2"])
+async def test_ranges_are_served(tmp_path: Path, wanted: str) -> None:
+    path = tmp_path / "a.mp3"
+    path.write_bytes(b"abc")
+    async with AsyncExitStack() as on_end:
+        headers = [(b"range", wanted.encode())]
+        request = Request({"type": "http", "method": "GET", "headers": headers, "on_end": on_end})
+        response = await file_response(request, path, "a.mp3", "audio/mpeg")
+        sent: list[Any] = []
+
+        async def send(message: Any) -> None:
+            sent.append(message)
+
+        await response(request.scope, receive, send)
+        assert sent[0]["status"] == 206
