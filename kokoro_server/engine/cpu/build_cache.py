@@ -26,7 +26,7 @@ from typing import Any
 from kokoro_server.assets import files
 from kokoro_server.assets.cache import Cache
 from kokoro_server.config import CpuPrecision
-from kokoro_server.engine.cpu.instructions import instructions
+from kokoro_server.engine.cpu.instructions import Instructions, instructions
 from kokoro_server.errors import AssetError, ConfigError
 
 log = logging.getLogger(__name__)
@@ -65,8 +65,9 @@ class Key:
     def outdates(self, other: Key) -> bool:
         """Whether `other` is for this machine, but by another exporter or for another onnxruntime."""
         ours, theirs = ((key.exporter, key.onnxruntime) for key in (self, other))
-        # Older versions named the architecture alone.
-        return ours != theirs and other.machine in {self.machine, self.machine.partition("-")[0]}
+        # Older versions named the architecture alone, or knew fewer kinds of it.
+        architecture = self.machine.partition("-")[0]
+        return ours != theirs and other.machine in {self.machine, architecture, f"{architecture}-{Instructions.OTHER}"}
 
 
 @dataclass(frozen=True, slots=True)

@@ -99,6 +99,15 @@ def test_what_this_version_cannot_use_is_removed(
     assert old.exists() == (left == 2)
 
 
+def test_a_build_for_no_kernels_goes_when_there_are_some(cache: Path, weights: Path) -> None:
+    without = dataclasses.replace(KEY, machine="x86-other")
+    old = build_cache.ensure(cache, weights, without, Exporter())
+    build_cache.ensure(cache, weights, dataclasses.replace(KEY, machine="x86-avx2"), Exporter())
+    assert old.exists()  # of the same version: another machine may use this cache, too
+    build_cache.ensure(cache, weights, dataclasses.replace(KEY, machine="x86-avx2", exporter="2"), Exporter())
+    assert not old.exists()
+
+
 def test_a_build_that_fails_leaves_nothing(cache: Path, weights: Path) -> None:
     def fails(_weights: Path, folder: Path, _precision: str, _on_progress: OnProgress) -> None:
         (folder / "text.onnx").write_bytes(b"half")
