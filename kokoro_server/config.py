@@ -134,6 +134,9 @@ class Settings(BaseSettings):
     pinned_memory_mb: Annotated[int, integer(16, 1_000_000)] = setting("KOKORO_PINNED_MEMORY_MB", 2048)
     """On an NVIDIA GPU: megabytes of page-locked host memory for audio, at most. Beyond that, audio is copied into
     ordinary memory, more slowly."""
+    gpu_express: Flag = setting("KOKORO_GPU_EXPRESS", True)
+    """On an NVIDIA GPU with 12 GB or more: whether streams and clips have a way of their own past bulk, for which its
+    batches stop. It takes 2 GB of the GPU's memory."""
     idle_unload: Annotated[float, number(0, 31_536_000)] = setting("KOKORO_IDLE_UNLOAD_S", 0.0)
     """Seconds without a text to speak after which the model is unloaded: memory of the GPU and of the host becomes free
     for others. The next request waits until it is loaded again, some seconds. 0: never."""

@@ -34,6 +34,7 @@ class CudaOptions:
     memory_fraction: float = 0.9  # what this process may take of a device's memory
     max_graphs: int = 384  # kept by an engine
     max_pinned_bytes: int = 2 * 2**30  # of host memory, for the audio of an engine
+    express: bool = True  # whether an engine has another one beside it for what cannot wait
 
 
 def load(weights: Path, device: str = "auto", options: CudaOptions | None = None) -> TorchEngine:
@@ -88,7 +89,7 @@ def on_cuda(model: Any, device: torch.device, options: CudaOptions, engines_on_d
     log.info("preparing the GPU; the first time its kernels are compiled, which can take a minute")
     with explain_errors(device):
         wanted = "fp16" if precision == "auto" else precision
-        limits = options.max_graphs, options.max_pinned_bytes
+        limits = options.max_graphs, options.max_pinned_bytes, options.express
         engine = CudaEngine(model, device, wanted, options.memory_fraction, engines_on_device, *limits)
         try:
             _compile_ahead(engine)

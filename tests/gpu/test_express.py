@@ -100,6 +100,12 @@ def test_two_engines_on_a_gpu_have_none(model: Any) -> None:
     assert CudaEngine(model, DEVICE, engines_on_device=2).express is None
 
 
+def test_it_can_be_done_without(model: Any) -> None:
+    engine = CudaEngine(model, DEVICE, with_express=False)
+    assert engine.express is None
+    assert len(engine.synthesize(BULK)) == len(BULK)
+
+
 def test_a_card_with_little_memory_has_none(model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(express_engine, "PADDED_FRAMES", 20_000)
     assert CudaEngine(model, DEVICE).express is None

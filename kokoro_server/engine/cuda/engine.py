@@ -52,10 +52,12 @@ class CudaEngine(StreamEngine):
         engines_on_device: int = 1,
         max_graphs: int = MAX_GRAPHS,
         max_pinned_bytes: int = MAX_PINNED_BYTES,
+        with_express: bool = True,
         card: Card | None = None,
     ) -> None:
         """`memory_fraction` is what this process may take of the device, for `engines_on_device` engines.
 
+        `with_express`: with another engine beside it for what cannot wait, if there is memory for that and no other engine.
         `card` is what the device has, where it is to be used as if it had less.
         """
         if device.index is None:
@@ -75,7 +77,7 @@ class CudaEngine(StreamEngine):
         own = torch.cuda.memory_allocated(device) - others
         frame = TENSORS_PER_FRAME * LAST_STAGE * dtype.itemsize  # bytes
         fitting = plan.frames(own, frame, MAX_PADDED_FRAMES + express.PADDED_FRAMES, MIN_PADDED_FRAMES)
-        has_express = engines_on_device == 1 and EXPRESS_SHARE * fitting >= express.PADDED_FRAMES
+        has_express = with_express and engines_on_device == 1 and EXPRESS_SHARE * fitting >= express.PADDED_FRAMES
         shared = Condition(Reason.GPU_MEMORY)
         if shortage := plan.shortage(own, frame, MAX_PADDED_FRAMES):
             shared.set(shortage)
