@@ -57,7 +57,7 @@ class CudaEngine(StreamEngine):
     ) -> None:
         """`memory_fraction` is what this process may take of the device, for `engines_on_device` engines.
 
-        `with_express`: with another engine beside it for what cannot wait, if there is memory for that and no other engine.
+        `with_express`: with another one beside it for what cannot wait, where there is memory for that.
         `card` is what the device has, where it is to be used as if it had less.
         """
         if device.index is None:
