@@ -78,6 +78,7 @@ async def test_disconnect_mid_stream(faulty: Server, path: str, headers: dict[st
 
 async def test_thousands_of_requests_half_of_which_leave(faulty: Server) -> None:
     how = f"{REQUESTS} requests, {AT_ONCE} at a time; half leave after 0 to 0.5 s"
+    logged = len(faulty.lines())  # by tests before, some of which break streams off
     async with injected(faulty, "requests that leave at random moments", how) as fault:
         chance, left = random.Random(1), iter(range(REQUESTS))
 
@@ -91,7 +92,7 @@ async def test_thousands_of_requests_half_of_which_leave(faulty: Server) -> None
                     assert request.result().status_code == 200
 
         await asyncio.gather(*(client() for _ in range(AT_ONCE)))
-    assert "Exception in ASGI" not in faulty.lines()
+    assert "Exception in ASGI" not in faulty.lines()[logged:]
 
 
 @asynccontextmanager
