@@ -10,7 +10,7 @@ from typing import Any
 from kokoro_server.batching.clock import Clock
 from kokoro_server.batching.cost import RealTimeFactor
 from kokoro_server.batching.device import Device, RunningBatch
-from kokoro_server.batching.entry import ALL, Priority
+from kokoro_server.batching.entry import ALL, URGENT, Priority
 from kokoro_server.batching.lanes import PriorityLanes
 from kokoro_server.batching.policy import BatchingOptions
 from kokoro_server.batching.thread import DeviceThread
@@ -80,7 +80,7 @@ class Devices:
         if not waiting.urgent or any(device.idle and device.is_up() for device in self._all):
             return None
         beside = (express for device, express in self._express.items() if device.is_up() and device.runs_bulk)
-        return next((express for express in beside if express.has_room), None)
+        return next((express for express in beside if express.has_room and _has_work(express, waiting)), None)
 
     def lanes(self, device: Device, waiting: PriorityLanes) -> Container[Priority]:
         """Those that it takes a batch from."""
@@ -90,6 +90,8 @@ class Devices:
         """Whether all else is for the express device beside it. A crowd is not: it would wait longer for that."""
         express = self._express.get(device)
         if express is None or not express.is_up() or not device.runs_bulk:
+            return False
+        if waiting.urgent and not _has_work(express, waiting):
             return False
         return waiting.urgent <= EXPRESS_BATCHES * express.policy.max_rows
 
@@ -164,6 +166,11 @@ class Devices:
         known = [seconds for seconds in alone if seconds]  # the others are assumed to be as fast
         together = len(known) / len(up) / sum(1 / seconds for seconds in known) if known else 0.0
         return together + min(device.remaining_seconds(self._clock.now()) for device in up)
+
+
+def _has_work(express: Device, waiting: PriorityLanes) -> bool:
+    """Whether it has the memory for what is next of what is urgent, which must wait."""
+    return waiting.leader(URGENT).frames <= express.policy.max_padded_frames
 
 
 def _measured_speed(engine: Engine) -> RealTimeFactor | None:

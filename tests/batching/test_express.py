@@ -145,6 +145,18 @@ async def test_a_crowd_has_the_device_too(at_bulk, submit, engine, express, cloc
     await asyncio.gather(*crowd)
 
 
+async def test_what_is_too_long_for_it_waits_for_the_device(at_bulk, submit, engine, express):
+    express.limits = Limits(510, 2, 100)
+    queue, bulk = await at_bulk()
+    [long] = await submit(queue, 1, priority=Priority.BYPASS, tokens=100)
+    await until(lambda: [1] in engine.calls)  # behind the one that runs
+    [short] = await submit(queue, 2)
+    assert names([await short]) == [2]
+    assert express.calls == [[2]]
+    engine.gate.set()
+    assert names(await asyncio.gather(bulk, long)) == [0, 1]
+
+
 async def test_a_device_with_nothing_to_do_comes_first(start, submit):
     busy, idle = PairedEngine(), make_engines(2)[1]
     assert busy.express

@@ -40,7 +40,14 @@ class ExpressEngine(StreamEngine):
 
     def _run(self, rows: Sequence[Row]) -> list[Result]:
         with self._budget.taken() as self._pausing:
-            return super()._run(rows)
+            try:
+                return super()._run(rows)
+            finally:
+                self._pausing = False
+
+    def resources(self) -> dict[str, float]:
+        """What the process holds of the device is told by the other engine."""
+        return super().resources() | {"device_bytes": 0.0, "device_reserved_bytes": 0.0}
 
     def _launch(self, rows: Sequence[Row]) -> Callable[[], list[Result]]:
         self.last_used = time.monotonic()

@@ -47,24 +47,25 @@ class PinnedBuffers:
         allocate: Callable[[int], Tensor] = allocate,
         empty_cache: Callable[[], None] = empty_cache,
         now: Callable[[], float] = time.monotonic,
-        may_free: Callable[[], bool] = lambda: True,
     ) -> None:
-        """`may_free` tells whether memory may be given back now, which waits for all that the device has to do."""
         self.bytes = 0
         self._limit = limit
         self._allocate = allocate
         self._empty_cache = empty_cache
         self._now = now
-        self._may_free = may_free
         self._closed = False
         self._freed = False  # whether torch has got a buffer back that it may still keep
         # By size: when each was last in use, and the buffer, the latest last. That is taken first, so that those which
         # a crowd left behind grow old at the other end.
         self._free: defaultdict[int, deque[tuple[float, Tensor]]] = defaultdict(deque)
 
-    def acquire(self, rows: int, samples: int) -> tuple[Tensor, NDArray[np.float32]]:
-        """A buffer as torch and as numpy see it. It is free again when the last view of the numpy array is gone."""
-        self._trim()
+    def acquire(self, rows: int, samples: int, *, may_free: bool = True) -> tuple[Tensor, NDArray[np.float32]]:
+        """A buffer as torch and as numpy see it. It is free again when the last view of the numpy array is gone.
+
+        `may_free`: memory may be given back now, which waits for all that the device has to do.
+        """
+        if may_free:
+            self._trim()
         size = max(SMALLEST, 1 << (rows * samples - 1).bit_length())
         free = self._free[size]
         whole = free.pop()[1] if free else self._new(size)
@@ -78,7 +79,6 @@ class PinnedBuffers:
     def close(self) -> None:
         """Give torch back all that is free. What is still looked at follows when any other buffers are acquired."""
         self._closed = True
-        self._may_free = lambda: True  # what it was may hold an engine
         self._free.clear()
         self.bytes = 0
 
@@ -112,8 +112,6 @@ class PinnedBuffers:
 
         Torch waits for the device to have passed the point at which a buffer was freed: by the next batch, it has.
         """
-        if not self._may_free():
-            return
         if self._freed:
             self._empty_cache()
             self._freed = False

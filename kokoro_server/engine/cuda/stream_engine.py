@@ -62,7 +62,7 @@ class StreamEngine(TorchEngine):
         self._copy_done: torch.cuda.Event | None = None  # after it, `_audio` may be written again
         self._io_lock = threading.Lock()  # held by a batch until all of its work on the buffers is queued
         self._graphs = CudaGraphCache(max_graphs)
-        self._pinned = PinnedBuffers(max_pinned_bytes, may_free=self._may_free_host_memory)
+        self._pinned = PinnedBuffers(max_pinned_bytes)
         self._warm_threads: set[int] = set()
         self.conditions = (self._graphs.condition,)
         self.hidden = hidden
@@ -207,7 +207,8 @@ class StreamEngine(TorchEngine):
             shape = self._shape("decode", len(rows), max(counts))
             with self._activity.step():
                 buffer = self._run_decode(shape.rows, shape.size)
-            pinned, host = self._pinned.acquire(len(rows), buffer.shape[1])
+            may_free = self._may_free_host_memory()
+            pinned, host = self._pinned.acquire(len(rows), buffer.shape[1], may_free=may_free)
             copy_done = self._copy_done = self._copy_out(buffer, pinned)
 
         def finish() -> list[Result]:

@@ -155,16 +155,14 @@ def test_what_is_closed_keeps_nothing_but_what_is_looked_at(host: Host) -> None:
 
 
 def test_nothing_is_given_back_while_somebody_would_have_to_wait_for_it(host: Host) -> None:
-    free = False
-    buffers = PinnedBuffers(2**30, host.allocate, host.empty_cache, lambda: host.now, lambda: free)
+    buffers = host.buffers()
     for _ in range(2):
         buffers.acquire(1, SMALLEST)
     gc.collect()
     host.now += 10 * IDLE_SECONDS
-    buffers.acquire(1, 2 * SMALLEST)
-    buffers.acquire(1, 2 * SMALLEST)
+    for _ in range(2):
+        buffers.acquire(1, 2 * SMALLEST, may_free=False)
     assert (kept(buffers), host.emptied) == (2, 0)
-    free = True
-    buffers.acquire(1, 2 * SMALLEST)
-    buffers.acquire(1, 2 * SMALLEST)
+    for _ in range(2):
+        buffers.acquire(1, 2 * SMALLEST)
     assert host.emptied == 1
