@@ -48,6 +48,7 @@ class World:
     options: BatchingOptions
     devices: int
     at_once: int  # calls that each takes
+    express: bool  # whether each has an express engine beside it
     clock: FakeClock = field(default_factory=FakeClock)
     calls: list[list[int]] = field(default_factory=list)  # of all engines
     tasks: dict[int, asyncio.Task[Outcome]] = field(default_factory=dict)
@@ -56,11 +57,17 @@ class World:
     names: int = 0
 
     def __post_init__(self) -> None:
-        self.engines = [EchoEngine() for _ in range(self.devices)]
-        for engine in self.engines:
+        devices = [EchoEngine() for _ in range(self.devices)]
+        self.engines = list(devices)
+        for engine in devices:
             engine.limits = Limits(510, ROWS, 300, max_in_flight=self.at_once)
+            if self.express:
+                beside = EchoEngine(max_rows=2, max_padded_frames=150)
+                engine.express = beside  # type: ignore[attr-defined]
+                self.engines.append(beside)
+        for engine in self.engines:
             engine.calls = self.calls
-        self.queue = BatchQueue(self.engines, self.options, clock=self.clock)
+        self.queue = BatchQueue(devices, self.options, clock=self.clock)
 
     async def do(self, action: str, *details: Any) -> None:
         await getattr(self, f"_{action}")(*details)
@@ -103,10 +110,10 @@ class World:
         self.queue.release()
 
     async def _busy(self, device: int) -> None:
-        self.engines[device % self.devices].gate.clear()
+        self.engines[device % len(self.engines)].gate.clear()
 
     async def _free(self, device: int) -> None:
-        self.engines[device % self.devices].gate.set()
+        self.engines[device % len(self.engines)].gate.set()
 
     async def _trouble(self, device: int, kind: str) -> None:
         def before(rows):
@@ -119,16 +126,16 @@ class World:
             if kind == "device":
                 raise RuntimeError("CUDA error: unspecified launch failure")
 
-        engine = self.engines[device % self.devices]
+        engine = self.engines[device % len(self.engines)]
         engine.before = before
         engine.after = lambda results: results[1:] if kind == "count" else results
 
 
 async def live(
-    options: BatchingOptions, devices: int, at_once: int, script: list[tuple[Any, ...]], *, drain: bool
+    options: BatchingOptions, devices: tuple[int, int, bool], script: list[tuple[Any, ...]], *, drain: bool
 ) -> World:
     """Play the script, then either let everything finish or stop in the middle of it."""
-    world = World(options, devices, at_once)
+    world = World(options, *devices)
     await world.queue.start()
     for step in script:
         await world.do(*step)
@@ -162,7 +169,7 @@ def check_overtaking(world: World) -> None:
 
     Batches that went to several devices, or threads, at the same moment may start in any order.
     """
-    most = (OVERTAKE_LIMIT + world.devices * world.at_once - 1) * ROWS
+    most = (OVERTAKE_LIMIT + world.devices * (world.at_once + world.express) - 1) * ROWS
     started = {name: turn for turn, call in reversed([*enumerate(world.calls)]) for name in call}
     for lane in set(world.lanes.values()):
         mine = [name for name in world.tasks if world.lanes[name] == lane and name in started]
@@ -171,7 +178,11 @@ def check_overtaking(world: World) -> None:
             assert len(ahead) <= most
 
 
-@pytest.mark.parametrize(("devices", "at_once"), [(1, 1), (2, 1), (3, 1), (1, 2), (2, 2)])
+# Their number, the calls that each takes, whether each has an express engine.
+DEVICES = [(1, 1, False), (2, 1, False), (3, 1, False), (1, 2, False), (2, 2, False), (1, 2, True), (2, 2, True)]
+
+
+@pytest.mark.parametrize("devices", DEVICES)
 @settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     script=st.lists(actions, max_size=40),
@@ -180,9 +191,9 @@ def check_overtaking(world: World) -> None:
     grouping=st.sampled_from(["mixed", "voice"]),
     engine_timeout=st.sampled_from([1.0, 60.0]),
 )
-def test_every_future_resolves(devices, at_once, script, drain, enabled, grouping, engine_timeout):
+def test_every_future_resolves(devices, script, drain, enabled, grouping, engine_timeout):
     options = BatchingOptions(enabled=enabled, grouping=grouping, engine_timeout=engine_timeout)
-    world = asyncio.run(live(options, devices, at_once, script, drain=drain))
+    world = asyncio.run(live(options, devices, script, drain=drain))
     check(world)
     check_overtaking(world)
 
@@ -193,13 +204,13 @@ crowds = st.lists(
 )
 
 
-@pytest.mark.parametrize(("devices", "at_once"), [(1, 1), (2, 1), (3, 1), (1, 2), (2, 2)])
+@pytest.mark.parametrize("devices", DEVICES)
 @settings(max_examples=30, deadline=None)
 @given(crowd=crowds, grouping=st.sampled_from(["mixed", "voice"]), alone=st.booleans())
-def test_nobody_in_a_crowd_starves(devices, at_once, crowd, grouping, alone):
+def test_nobody_in_a_crowd_starves(devices, crowd, grouping, alone):
     arrivals = [(*entry, None, "x" if alone else caller) for *entry, caller in crowd]
     script = [("hold",), *(("submit", *arrival) for arrival in arrivals)]
-    world = asyncio.run(live(BatchingOptions(grouping=grouping), devices, at_once, script, drain=True))
+    world = asyncio.run(live(BatchingOptions(grouping=grouping), devices, script, drain=True))
     check(world)
     check_overtaking(world)
     assert all(task.exception() is None for task in world.tasks.values())
