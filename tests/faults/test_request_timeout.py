@@ -13,8 +13,8 @@ from tests.servers import Server
 from tests.services.faulty import ROW_SLOWNESS, SLOW_ROW
 
 FAULTY = ("-m", "tests.services.faulty")
-TIMEOUT = 2.0  # seconds
-PIECES = 5
+TIMEOUT = 3.0  # seconds
+PIECES = 7
 TEXT = "[pause:10ms]".join(f"Number {n}." for n in range(PIECES))
 BODY: dict[str, Any] = {"text": TEXT, "speed": SLOW_ROW}
 OPENAI: dict[str, Any] = {"input": TEXT, "speed": SLOW_ROW, "model": "kokoro", "voice": "af_heart"}
