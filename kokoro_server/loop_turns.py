@@ -38,7 +38,7 @@ class LoopTurns:
     def _next(self) -> None:
         self._taken = bool(self._waiting)
         if self._taken:
-            asyncio.get_running_loop().call_soon(self._next)  # in the next round, behind what is caused by this one
+            asyncio.get_running_loop().call_soon(self._next)  # first: one that raises costs nobody else a turn
             self._waiting.popleft()()
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import AsyncExitStack
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -52,28 +53,27 @@ async def test_an_answer_is_whole_though_its_file_is_removed(tmp_path: Path) -> 
             await file_response(request, path, "a.mp3", "audio/mpeg")
 
 
-@pytest.mark.parametrize(
-    "wanted", ["bytes", "bytes=", "bytes=-", "bytes=a-b", "items=0-1", "bytes=0-1,", "bytes=0-1;2-3"]
-)
-async def test_a_range_that_is_none_is_told(tmp_path: Path, wanted: str) -> None:
-    path = tmp_path / "a.mp3"
+@asynccontextmanager
+async def asked_for(path: Path, wanted: str) -> AsyncIterator[Request]:
+    """A request for a range of a file of three bytes."""
     path.write_bytes(b"abc")
     async with AsyncExitStack() as on_end:
         headers = [(b"range", wanted.encode())]
-        request = Request({"type": "http", "method": "GET", "headers": headers, "on_end": on_end})
+        yield Request({"type": "http", "method": "GET", "headers": headers, "on_end": on_end})
+
+
+@pytest.mark.parametrize("wanted", ["bytes", "bytes=", "bytes=-", "bytes=a-b", "items=0-1", "bytes=0-1,", "bytes=0;2"])
+async def test_a_range_that_is_none_is_told(tmp_path: Path, wanted: str) -> None:
+    async with asked_for(tmp_path / "a.mp3", wanted) as request:
         with pytest.raises(BadRequest, match="bytes=0-499") as told:
-            await file_response(request, path, "a.mp3", "audio/mpeg")
+            await file_response(request, tmp_path / "a.mp3", "a.mp3", "audio/mpeg")
         assert told.value.field == "Range"
 
 
 @pytest.mark.parametrize("wanted", ["bytes=0-0", "bytes=1-", "bytes=-2", "Bytes = 0-0 , 2-2"])
 async def test_ranges_are_served(tmp_path: Path, wanted: str) -> None:
-    path = tmp_path / "a.mp3"
-    path.write_bytes(b"abc")
-    async with AsyncExitStack() as on_end:
-        headers = [(b"range", wanted.encode())]
-        request = Request({"type": "http", "method": "GET", "headers": headers, "on_end": on_end})
-        response = await file_response(request, path, "a.mp3", "audio/mpeg")
+    async with asked_for(tmp_path / "a.mp3", wanted) as request:
+        response = await file_response(request, tmp_path / "a.mp3", "a.mp3", "audio/mpeg")
         sent: list[Any] = []
 
         async def send(message: Any) -> None:
