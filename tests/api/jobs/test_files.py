@@ -54,9 +54,8 @@ async def test_an_answer_is_whole_though_its_file_is_removed(tmp_path: Path) -> 
 
 
 @asynccontextmanager
-async def asked_for(path: Path, wanted: str) -> AsyncIterator[Request]:
-    """A request for a range of a file of three bytes."""
-    path.write_bytes(b"abc")
+async def asking_for(wanted: str) -> AsyncIterator[Request]:
+    """A request for a range."""
     async with AsyncExitStack() as on_end:
         headers = [(b"range", wanted.encode())]
         yield Request({"type": "http", "method": "GET", "headers": headers, "on_end": on_end})
@@ -64,16 +63,20 @@ async def asked_for(path: Path, wanted: str) -> AsyncIterator[Request]:
 
 @pytest.mark.parametrize("wanted", ["bytes", "bytes=", "bytes=-", "bytes=a-b", "items=0-1", "bytes=0-1,", "bytes=0;2"])
 async def test_a_range_that_is_none_is_told(tmp_path: Path, wanted: str) -> None:
-    async with asked_for(tmp_path / "a.mp3", wanted) as request:
+    path = tmp_path / "a.mp3"
+    path.write_bytes(b"abc")
+    async with asking_for(wanted) as request:
         with pytest.raises(BadRequest, match="bytes=0-499") as told:
-            await file_response(request, tmp_path / "a.mp3", "a.mp3", "audio/mpeg")
+            await file_response(request, path, "a.mp3", "audio/mpeg")
         assert told.value.field == "Range"
 
 
 @pytest.mark.parametrize("wanted", ["bytes=0-0", "bytes=1-", "bytes=-2", "Bytes = 0-0 , 2-2"])
 async def test_ranges_are_served(tmp_path: Path, wanted: str) -> None:
-    async with asked_for(tmp_path / "a.mp3", wanted) as request:
-        response = await file_response(request, tmp_path / "a.mp3", "a.mp3", "audio/mpeg")
+    path = tmp_path / "a.mp3"
+    path.write_bytes(b"abc")
+    async with asking_for(wanted) as request:
+        response = await file_response(request, path, "a.mp3", "audio/mpeg")
         sent: list[Any] = []
 
         async def send(message: Any) -> None:
