@@ -10,7 +10,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -119,9 +119,10 @@ def family(pid: int) -> list[int]:
     """The processes that this one has started, and those that they have."""
     found = [pid]
     for parent in found:
-        for task in Path(f"/proc/{parent}/task").glob("*/children"):
-            with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # it has ended
-                found += map(int, task.read_text().split())
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # it has ended
+            for task in list(Path(f"/proc/{parent}/task").iterdir()):
+                with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # a thread that has
+                    found += map(int, (task / "children").read_text().split())
     return found[1:]
 
 
@@ -132,6 +133,14 @@ def gone_within(pid: int, seconds: float) -> bool:
             return False
         time.sleep(0.05)
     return True
+
+
+def wait_for(condition: Callable[[], object], seconds: float = 120.0) -> None:
+    """For what comes to be true by itself."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
 
 
 def say(server: Server, text: str, **fields: object) -> httpx.Response:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import signal
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import httpx
@@ -33,13 +31,6 @@ def command(pid: int) -> bytes:
         return b""
 
 
-def wait_for(condition: Callable[[], object]) -> None:
-    deadline = time.monotonic() + PATIENCE
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
-
-
 async def barge_in(server: Server) -> int:
     """Returns the most encoders that were seen."""
     most = 0
@@ -61,7 +52,7 @@ async def test_barge_ins_leave_no_encoder_and_neither_does_the_servers_death(log
     with servers.running(servers.TINY, log_file, **environ) as server:
         most = await asyncio.gather(*(barge_in(server) for _ in range(5)))
         assert max(most) <= LIMIT
-        await asyncio.to_thread(wait_for, lambda: not encoders(server))
+        await asyncio.to_thread(servers.wait_for, lambda: not encoders(server))
         body = {"text": LONG, "format": "aac"}
         async with (
             httpx.AsyncClient(timeout=PATIENCE) as client,
@@ -72,4 +63,4 @@ async def test_barge_ins_leave_no_encoder_and_neither_does_the_servers_death(log
             assert len(left) == 1
             server.process.send_signal(signal.SIGKILL)
             server.process.wait()
-        await asyncio.to_thread(wait_for, lambda: not any(map(servers.alive, left)))
+        await asyncio.to_thread(servers.wait_for, lambda: not any(map(servers.alive, left)))
