@@ -26,10 +26,11 @@ endif
 serve: $(VENV)/.$(ENGINE) $(LANGUAGES:%=$(VENV)/.%)
 	$(if $(BACKEND),KOKORO_BACKEND=$(BACKEND) )$(BIN)/kokoro-server serve
 
-# Threads of torch that wait for each other do so without spinning: a busy machine has other work for their cores.
+# In two processes: most tests wait for a server, which leaves a core to others. Threads of torch that wait for each other
+# do so without spinning, for the same reason.
 test: $(VENV)/.dev
 	$(BIN)/kokoro-server assets build
-	OMP_WAIT_POLICY=passive $(BIN)/python -m pytest -m "$(FAST)" --durations 15
+	OMP_WAIT_POLICY=passive $(BIN)/python -m pytest -m "$(FAST)" --durations 15 -n 2 -p tests.side_by_side
 
 # Everything twice, the servers that tests start included.
 test-backends: $(VENV)/.dev

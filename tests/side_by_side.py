@@ -1,0 +1,23 @@
+"""Which tests run in the same process of `pytest -n`, one after the other.
+
+Those that share servers do, as each process would start them again; so do those of one folder.
+"""
+
+from __future__ import annotations
+
+import pytest
+from xdist.remote import Producer
+from xdist.scheduler import LoadScopeScheduling
+
+SERVERS = "api", "client", "commands", "faults", "jobs", "processes", "tracing"  # folders whose tests mostly wait
+
+
+class ByFolder(LoadScopeScheduling):
+    def _split_scope(self, nodeid: str) -> str:
+        folder = nodeid.partition("::")[0].split("/")[1]
+        return "servers" if folder in SERVERS else folder
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> ByFolder:
+    config.option.loadscopereorder = False  # what takes longest comes first as it is
+    return ByFolder(config, log)
