@@ -24,7 +24,18 @@ def figures(answers: Sequence[Answer], seconds: float) -> dict[str, Any]:
         "clip_seconds": round(statistics.mean(answer.seconds for answer in good), 2) if good else None,
         "first_audio_ms": percentiles([1000 * (answer.first - answer.asked) for answer in good]),
         "total_ms": percentiles([1000 * (answer.ended - answer.asked) for answer in good]),
+        "server_ms": steps(good),
     }
+
+
+def steps(answers: Sequence[Answer]) -> dict[str, Any]:
+    """Where the time until the answer began went, by the server; `rest` is what it does besides."""
+    told = [answer.server_ms for answer in answers if "total" in answer.server_ms]
+    rest = [2 * each["total"] - sum(each.values()) for each in told]
+    names = dict.fromkeys(name for each in told for name in each)
+    return {name: percentiles([each[name] for each in told if name in each]) for name in names} | (
+        {"rest": percentiles(rest)} if told else {}
+    )
 
 
 def percentiles(values: Sequence[float]) -> dict[str, float | None]:

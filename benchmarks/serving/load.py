@@ -9,8 +9,8 @@ import json
 import random
 import time
 from collections import deque
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Literal
 from urllib.parse import urlsplit
 
@@ -76,6 +76,7 @@ class Answer:
     ended: float
     seconds: float  # of audio
     fault: str = ""
+    server_ms: Mapping[str, float] = field(default_factory=dict)  # by the steps that the server tells
 
 
 class Fault(Exception):
@@ -138,7 +139,7 @@ class Connection:
             raise Fault(f"status {status} {counted.beginning.decode(errors='replace')}")
         seconds = (counted.size - WAV_HEADER) / SAMPLE_BYTES / SAMPLE_RATE
         _check(seconds, headers, question)
-        return Answer(asked, counted.first, ended, seconds)
+        return Answer(asked, counted.first, ended, seconds, server_ms=_server_ms(headers.get("server-timing", "")))
 
 
 class Counted:
@@ -163,8 +164,16 @@ class Counted:
 
 def _head(data: bytes) -> tuple[int, dict[str, str]]:
     first, *lines = data.decode("latin-1").rstrip().split("\r\n")
-    headers = (line.split(":", 1) for line in lines)
-    return int(first.split(" ", 2)[1]), {name.lower(): value.strip() for name, value in headers}
+    headers: dict[str, str] = {}
+    for line in lines:
+        name, _, value = line.partition(":")
+        headers[name.lower()] = ",".join([*filter(None, [headers.get(name.lower())]), value.strip()])
+    return int(first.split(" ", 2)[1]), headers
+
+
+def _server_ms(header: str) -> dict[str, float]:
+    steps = (step.strip().partition(";dur=") for step in header.split(",") if ";dur=" in step)
+    return {name: float(duration) for name, _, duration in steps}
 
 
 def _check(seconds: float, headers: dict[str, str], question: Question) -> None:

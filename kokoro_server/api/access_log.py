@@ -80,6 +80,10 @@ class _ResponseRecorder:
             self._status, self.started = message["status"], True
             headers = [*message["headers"], (b"x-request-id", self._identity.encode())]
             self._awaits_audio = self._status == 200 and dict(headers).get(b"content-type", b"").startswith(b"audio/")
+            if self._awaits_audio:
+                headers.append(
+                    (b"server-timing", f"total;dur={1000 * (time.perf_counter() - self._started):.1f}".encode())
+                )
             message = {**message, "headers": headers}
         elif self._awaits_audio and message.get("body"):
             self._awaits_audio = False

@@ -19,7 +19,16 @@ from kokoro_server.api.connections.places import StreamPlaces, StreamStats, take
 from kokoro_server.api.disconnect import CancellableStreamingResponse, cancel_on_disconnect
 from kokoro_server.api.fast_path import FastPathRoute
 from kokoro_server.api.schemas import SpeechRequest, TTSRequest
-from kokoro_server.api.tts import AUDIO, ERRORS, RequestTimeout, batching_enabled, get_parts, new_job, skipped_header
+from kokoro_server.api.tts import (
+    AUDIO,
+    ERRORS,
+    RequestTimeout,
+    batching_enabled,
+    get_parts,
+    new_job,
+    server_timing,
+    skipped_header,
+)
 from kokoro_server.audio.render import Rendering, render_fast
 from kokoro_server.logs import request_id
 from kokoro_server.synthesis import Segment
@@ -60,6 +69,7 @@ async def stream(body: TTSRequest, request: Request, timeout: RequestTimeout = N
         "X-Bypass-Chunks": str(parts.bypass),
         "X-Voice-Used": voice.name,
         "X-Batching-Enabled": batching_enabled(request),
+        **first_timing(first),
         **skipped_header(first.skipped),
     }
     content: bytes | None = None
@@ -71,6 +81,12 @@ async def stream(body: TTSRequest, request: Request, timeout: RequestTimeout = N
     renderer = await open_renderer(request, rendering)
     chunks = _encode(_tracked(request, first.detached(), segments), renderer)
     return CancellableStreamingResponse(chunks, rendering.output.media_type, headers)
+
+
+def first_timing(first: Segment) -> dict[str, str]:
+    """Where the time until the first audio went, if that is speech."""
+    made = first.outcome
+    return {"Server-Timing": server_timing(first.text_ms, made.queue_ms, made.inference_ms)} if made else {}
 
 
 class _CompleteStreamResponse(Response):

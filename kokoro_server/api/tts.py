@@ -121,8 +121,14 @@ def clip_headers(request: Request, clip: Clip) -> dict[str, str]:
         "X-Queue-Time-Ms": f"{clip.queue_ms:.1f}",
         "X-Inference-Time-Ms": f"{clip.inference_ms:.1f}",
         "X-Batch-Size": str(clip.batch_size),
+        "Server-Timing": server_timing(clip.text_ms, clip.queue_ms, clip.inference_ms),
         **skipped_header(clip.skipped),
     }
+
+
+def server_timing(text_ms: float, queue_ms: float, inference_ms: float) -> str:
+    """Where the time went, as browsers show it. What there is between these, the access log adds as a total."""
+    return f"text;dur={text_ms:.1f}, queue;dur={queue_ms:.1f}, inference;dur={inference_ms:.1f}"
 
 
 def skipped_header(characters: int) -> dict[str, str]:

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from benchmarks import common
-from benchmarks.serving.figures import percentiles, ratios
-from benchmarks.serving.load import Connection, question
+from benchmarks.serving.figures import percentiles, ratios, steps
+from benchmarks.serving.load import Answer, Connection, question
 from benchmarks.serving.prose import PATTERNS, combinations, sentence
 from benchmarks.serving.usage import Process, all_processes, family_of, role
 
@@ -128,6 +128,13 @@ async def test_a_bad_answer_is_an_error(answer: bytes, fault: str) -> None:
         found = await connection.ask("/tts", asked, time.monotonic())
         connection.close()
     assert fault in found.fault
+
+
+def test_steps_of_a_server_and_what_is_left_between_them() -> None:
+    answer = Answer(0.0, 0.02, 0.02, 1.0, server_ms={"text": 5.0, "queue": 1.0, "total": 9.0})
+    found = {name: told["p50"] for name, told in steps([answer, Answer(0.0, 1.0, 1.0, 1.0)]).items()}
+    assert found == {"text": 5.0, "queue": 1.0, "total": 9.0, "rest": 3.0}
+    assert steps([]) == {}
 
 
 def test_percentiles_are_of_what_was_seen() -> None:

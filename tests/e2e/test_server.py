@@ -26,6 +26,20 @@ def samples(response: httpx.Response) -> int:
     return len(data)
 
 
+def told_where_the_time_went(response: httpx.Response) -> None:
+    steps = dict(step.split(";dur=") for step in response.headers["server-timing"].split(", "))
+    text, queue, inference, total = (float(steps[name]) for name in ("text", "queue", "inference", "total"))
+    assert min(text, inference) > 0
+    assert total >= text + queue + inference - 0.2  # they are rounded
+
+
+def test_a_stream_tells_where_the_time_until_its_first_audio_went(tiny_server: Server) -> None:
+    for text in ("Hello there.", "This is the first sentence. " * 5):
+        response = httpx.post(f"{tiny_server.url}/tts/stream", json={"text": text}, timeout=300)
+        assert response.status_code == 200
+        told_where_the_time_went(response)
+
+
 def test_a_clip_has_the_headers_it_promises(tiny_server: Server) -> None:
     response = say(tiny_server, "Hello there.", voice="am_adam")
     assert response.status_code == 200
@@ -36,6 +50,7 @@ def test_a_clip_has_the_headers_it_promises(tiny_server: Server) -> None:
     assert int(response.headers["x-batch-size"]) >= 1
     assert float(response.headers["x-queue-time-ms"]) >= 0
     assert float(response.headers["x-inference-time-ms"]) > 0
+    told_where_the_time_went(response)
     assert float(response.headers["x-audio-duration"]) == pytest.approx(samples(response) / SAMPLE_RATE, abs=1e-3)
 
 
