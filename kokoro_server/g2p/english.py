@@ -8,8 +8,7 @@ import unicodedata
 from bisect import bisect_left
 from collections import deque
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
-from functools import cache
+from functools import cache, lru_cache
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -18,8 +17,10 @@ import spacy
 from misaki import en  # type: ignore[import-untyped]
 from misaki.espeak import EspeakFallback  # type: ignore[import-untyped]
 
-from kokoro_server.g2p.english_lexicon import APHERESES, EnglishLexicon
+from kokoro_server.g2p.english_lexicon import APHERESES, EnglishLexicon, Found
+from kokoro_server.g2p.english_tagger import Tags, tags_of
 from kokoro_server.g2p.latin_letters import to_latin
+from kokoro_server.g2p.light_misaki import make_light
 from kokoro_server.g2p.phoneme_map import to_model_symbols
 from kokoro_server.g2p.result import G2PResult, Token
 
@@ -34,6 +35,7 @@ _MAX_PARTS = 12  # a word of more parts is cut
 _PARTS_OF_CUT_WORD = 4  # into words of so many
 _MAX_WORD_CHARACTERS = 45  # or after so many characters
 _CUT = "\v"  # the white space after a word that was cut
+_WORDS_KEPT = 8_192  # that espeak has been asked for
 _APOSTROPHES = ("'", "’", "‘", "ʼ")
 
 
@@ -80,7 +82,8 @@ class _Misaki(en.G2P):  # type: ignore[misc]
         """As misaki's own, except for the spaCy model, which misaki would try to download."""
         self.version = None
         self.british = british
-        self.nlp = _spacy_model()
+        make_light()
+        self.nlp, self._tags = _spacy_model()
         self.lexicon = EnglishLexicon(british)
         self.fallback = _Espeak(british)
         self.unk = ""  # misaki's mark for an unknown word; without it, such a word is known by its empty phonemes
@@ -117,8 +120,9 @@ class _Misaki(en.G2P):  # type: ignore[misc]
         cuts, passed = list(_long_word_cuts(text, links)), 0
         cut_text = " ".join(text[start:end] for start, end in pairwise((0, *cuts, len(text))))
         opening: int | None = None  # where an apostrophe is that belongs to the next token: 'tis
-        tokens = list(self.nlp(cut_text))
-        for token, following in zip(tokens, (*tokens[1:], None), strict=True):
+        document = self.nlp.make_doc(cut_text)
+        tokens = list(document)
+        for token, following, tag in zip(tokens, (*tokens[1:], None), self._tags(document), strict=True):
             while passed < len(cuts) and token.idx > cuts[passed] + passed:
                 passed += 1
             start = token.idx - passed
@@ -127,7 +131,7 @@ class _Misaki(en.G2P):  # type: ignore[misc]
                 opening = start
                 continue
             whitespace = _CUT if passed < len(cuts) and end == cuts[passed] else token.whitespace_
-            yield start if opening is None else opening, end, token.tag_, whitespace
+            yield start if opening is None else opening, end, tag, whitespace
             opening = None
 
 
@@ -160,9 +164,13 @@ class _Espeak(EspeakFallback):  # type: ignore[misc]
             language_switch="remove-flags",
         )
         self.backend.logger.setLevel(logging.ERROR)  # it warns of every foreign word, though it reads it well
+        self._found = lru_cache(_WORDS_KEPT)(self._ask)  # names come again and again in a book
 
-    def __call__(self, token: Any) -> tuple[str | None, int | None]:
-        found: tuple[str | None, int | None] = super().__call__(replace(token, text=to_latin(token.text)))
+    def __call__(self, token: Any) -> Found:
+        return self._found(to_latin(token.text))
+
+    def _ask(self, text: str) -> Found:
+        found: Found = super().__call__(en.MToken(text, "", ""))
         return found
 
     def spell(self, text: str) -> str:
@@ -172,11 +180,13 @@ class _Espeak(EspeakFallback):  # type: ignore[misc]
 
 
 @cache
-def _spacy_model() -> Any:
+def _spacy_model() -> tuple[Any, Tags]:
+    """spaCy's model, whose tokenizer alone is used, and its tagger."""
     # spaCy imports all registered plug-ins when it loads a model; the one for transformers brings PyTorch with it.
     spacy.util.registry._entry_point_factories.entry_points = False
     name = next((name for name in _SPACY_MODELS if spacy.util.is_package(name)), _SPACY_MODELS[-1])
-    return spacy.load(name, enable=["tok2vec", "tagger"])
+    nlp = spacy.load(name, enable=["tok2vec", "tagger"])
+    return nlp, tags_of(nlp)
 
 
 def _take_links(text: str) -> tuple[str, list[str], list[_Link]]:
