@@ -88,7 +88,9 @@ class Worker:
         while self._waiting and not self.held and not self._stopping:
             now = self._clock.now()
             if express := self._devices.free_express(self._waiting):
-                batch = express.form_batch(self._waiting, of=URGENT)
+                # The next piece of a stream may come with its first one, whose audio it would delay.
+                first = self._waiting.leader(URGENT).priority is Priority.BYPASS
+                batch = express.form_batch(self._waiting, of=(Priority.BYPASS,) if first else URGENT)
                 self._start(express, batch, FireReason.BYPASS, now)
                 continue
             free = self._devices.free(self._waiting)

@@ -93,6 +93,18 @@ async def test_a_device_at_bulk_takes_no_more_than_bulk(at_bulk, submit, engine,
     assert express.calls == [[1], [2, 3]]
 
 
+async def test_first_pieces_go_without_the_next_ones(at_bulk, submit, engine, express):
+    queue, _ = await at_bulk()
+    shut(express)
+    await submit(queue, 1, priority=Priority.BYPASS)
+    await until(express.entered.is_set)
+    following = await submit(queue, 4, priority=Priority.NEXT)
+    first = await submit(queue, 2, priority=Priority.BYPASS)
+    express.gate.set()
+    assert names(await asyncio.gather(*following, *first)) == [4, 2]
+    assert express.calls == [[1], [2], [4]]
+
+
 async def test_a_batch_of_bulk_that_is_not_full_waits_for_more_as_any(at_bulk, submit, engine):
     queue, _ = await at_bulk()
     learn_overhead(queue, 100)  # so that the end of the running batch is known to be some time away
