@@ -31,6 +31,7 @@ class Report:
     failures: list[tuple[Entry, KokoroError]] = field(default_factory=list)
     forwards: list[ForwardPass] = field(default_factory=list)
     retries: int = 0
+    tried_again: list[Entry] = field(default_factory=list)  # alone, as memory had run out for it alone
     oom_frames: int | None = None  # fewest predicted padded frames for which memory ran out
     device_lost: str | None = None
     gaps: list[float] = field(default_factory=list)  # seconds that the device idled before it, while a row waited
@@ -99,10 +100,13 @@ class Runner:
         if fault is Fault.MEMORY:
             padded = len(group) * max(entry.frames for entry in group)
             report.oom_frames = min(padded, report.oom_frames or padded)
-        if len(group) == 1:
-            report.failures.append((group[0], row_error(error, group[0].row)))
-            return []
-        return halves(group)
+        if len(group) > 1:
+            return halves(group)
+        if fault is Fault.MEMORY and group[0] not in report.tried_again:
+            report.tried_again.append(group[0])  # when all memory that can be freed has been
+            return [group]
+        report.failures.append((group[0], row_error(error, group[0].row)))
+        return []
 
     def _returned(self, results: list[Result], group: list[Entry], seconds: float, report: Report) -> list[list[Entry]]:
         if len(results) != len(group):

@@ -172,6 +172,15 @@ async def test_a_row_that_never_fits_fails_alone(start, submit, engine):
     outcomes = await submit.held(queue, 0, 1)
     assert isinstance(outcomes[1], EngineUnavailable)
     assert name_of(outcomes[0].result) == 0
+    assert engine.calls == [[0, 1], [0], [1], [1]]
+
+
+async def test_a_row_that_fits_once_memory_was_freed_is_spoken(start, submit, engine):
+    queue = await start()
+    engine.before = choke_on(0, error=OutOfMemoryError)
+    engine.free_memory = lambda: setattr(engine, "before", lambda _rows: None)
+    [outcome] = await submit.held(queue, 0)
+    assert name_of(outcome.result) == 0
 
 
 def spoil(*names: int, **changes):
