@@ -6,12 +6,13 @@ import asyncio
 import io
 import os
 import re
+import threading
 from collections import deque
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from functools import cache, partial
+from functools import cache
 from importlib.util import find_spec
-from multiprocessing import get_context
+from multiprocessing import get_context, parent_process
 from typing import Any
 
 import soundfile
@@ -41,7 +42,7 @@ class Listener:
         self._waiting = deque[int]()
         self._changed = asyncio.Event()
         self._ended = False
-        self._process = ProcessPoolExecutor(1, get_context("spawn"), initializer=partial(os.nice, NICENESS))
+        self._process = ProcessPoolExecutor(1, get_context("spawn"), initializer=_begin)
 
     def __enter__(self) -> Listener:
         return self
@@ -73,6 +74,18 @@ class Listener:
             return await loop.run_in_executor(self._process, hear, self.model, content, record)
         except BrokenProcessPool as error:
             raise SetupError("--verify: the process that hears has ended; is there enough memory?") from error
+
+
+def _begin() -> None:
+    os.nice(NICENESS)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    """A killed run tells nobody of its end, and a worker of a pool would wait for it with the model in its memory."""
+    if parent := parent_process():
+        parent.join()
+    os._exit(1)
 
 
 def hear(model: str, content: bytes, record: dict[str, Any]) -> dict[str, Any]:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -104,3 +108,16 @@ def test_words_of_scripts() -> None:
     assert words("नमस्ते आप") == ["नमस्ते", "आप"]
     assert words("カードは3枚") == ["カ", "ー", "ド", "は", "3", "枚"]
     assert words("It's U.S.-made, isn’t it?") == ["its", "us", "made", "isnt", "it"]
+
+
+def test_nobody_hears_on_when_a_run_is_killed(tmp_path: Path, heard: Path) -> None:
+    script = (
+        "import os, signal; from kokoro_server.bulk.verify import Listener; listener = Listener('small');"
+        "print(listener._process.submit(os.getpid).result()); os.kill(os.getpid(), signal.SIGKILL)"
+    )
+    paths = os.pathsep.join([str(tmp_path / "packages"), *filter(None, sys.path)])
+    command = [sys.executable, "-u", "-c", script]
+    # It returns when nobody holds its outputs any more.
+    done = subprocess.run(command, env=os.environ | {"PYTHONPATH": paths}, capture_output=True, timeout=120)
+    assert done.returncode == -signal.SIGKILL
+    assert done.stdout.strip().isdigit()
