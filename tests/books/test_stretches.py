@@ -10,6 +10,7 @@ from kokoro_server.books.casting import Casting, Manner
 from kokoro_server.books.options import Options
 from kokoro_server.books.plan import make_plan
 from kokoro_server.books.stretches import CHAPTER_GAP, LIMIT, SCENE_GAP, SENTENCE_GAP, chapter_text, cut
+from kokoro_server.errors import KokoroError
 from tests.books.doubles import VOICES, book, paragraphs
 
 MARKUP = re.compile(r"\[[^\]]*\]")
@@ -84,6 +85,21 @@ def test_what_characters_say_has_their_voice() -> None:
     assert first == "[voice:af_bella]“Who are you?”[/voice] said Alice."
     assert second == "[voice:bf_emma]“I,”[/voice] said the Cat, [voice:bf_emma]“am mad.”[/voice] (He grinned.)"
     assert MARKUP.sub("", text).split() == chapter_text(chapter).split()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"voice": "nosuch"}, "there is no voice 'nosuch'"),
+        ({"dialogue_voice": "bf_ema"}, "did you mean bf_emma"),
+        ({"cast": {"Alice": "af_bella+nosuch"}}, "there is no voice 'nosuch'"),
+        ({"language": "xx"}, "unknown language 'xx'"),
+    ],
+)
+def test_a_voice_or_language_that_there_is_not_is_told_at_once(options: dict[str, object], message: str) -> None:
+    """And not hours later, where somebody first speaks with it."""
+    with pytest.raises(KokoroError, match=message):
+        make_plan(book(), Options(**options), VOICES)  # type: ignore[arg-type]
 
 
 def test_each_language_has_its_voice() -> None:
