@@ -176,7 +176,7 @@ async def _dry_run(settings: Settings, options: argparse.Namespace, book: Book, 
         for line in describe(book, plan, wanted.speed):
             sys.stdout.write(line + "\n")
         sys.stdout.flush()
-        seconds = await estimated_time(book, plan, speaker, wanted.speed)
+        seconds = await estimated_time(plan, speaker, wanted.speed)
     sys.stdout.write(f"making it takes about {clock(seconds)} here, measured just now\n")
 
 
