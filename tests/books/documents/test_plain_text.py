@@ -155,6 +155,16 @@ def test_lines_that_are_not_wrapped_are_paragraphs() -> None:
     assert [passage.text for passage in book.chapters[0].passages] == [line.strip()] * 3
 
 
+def test_paragraphs_that_only_their_first_lines_tell_apart() -> None:
+    page = "    It was a day as any other,\nand nobody came.\n    “Hello?”\n    “Who is it?” he said, and\nwaited.\n"
+    said = ["It was a day as any other, and nobody came.", "“Hello?”", "“Who is it?” he said, and waited."]
+    assert [passage.text for passage in read(page * 2).chapters[0].passages] == said * 2
+    verse = (
+        "How doth the crocodile\n  Improve his shining tail,\nAnd pour the waters of the Nile\n  On all of it!\n"
+    )
+    assert [passage.text for passage in read(verse).chapters[0].passages] == [" ".join(verse.split())]
+
+
 def test_encodings() -> None:
     assert read_aloud(read("Café".encode("utf-16"))) == "Café"
     assert read_aloud(read(b"\xef\xbb\xbfCaf\xc3\xa9")) == "Café"
