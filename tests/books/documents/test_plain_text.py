@@ -159,9 +159,7 @@ def test_paragraphs_that_only_their_first_lines_tell_apart() -> None:
     page = "    It was a day as any other,\nand nobody came.\n    “Hello?”\n    “Who is it?” he said, and\nwaited.\n"
     said = ["It was a day as any other, and nobody came.", "“Hello?”", "“Who is it?” he said, and waited."]
     assert [passage.text for passage in read(page * 2).chapters[0].passages] == said * 2
-    verse = (
-        "How doth the crocodile\n  Improve his shining tail,\nAnd pour the waters of the Nile\n  On all of it!\n"
-    )
+    verse = "How doth the crocodile\n  Improve his shining tail,\nAnd pour the waters of the Nile\n  On all of it!\n"
     assert [passage.text for passage in read(verse).chapters[0].passages] == [" ".join(verse.split())]
 
 
