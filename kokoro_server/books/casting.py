@@ -10,7 +10,7 @@ from kokoro_server.books.book import Passage
 from kokoro_server.books.dialogue import Dialogue
 from kokoro_server.books.options import Options
 from kokoro_server.client import Voice
-from kokoro_server.engine.voices import OPENAI_VOICES
+from kokoro_server.engine.voices import OPENAI_VOICES, mix
 from kokoro_server.errors import UnknownLanguage
 from kokoro_server.g2p import languages
 from kokoro_server.g2p.languages import Language
@@ -34,6 +34,7 @@ class Casting:
         self._options = options
         self._voices = voices
         self._narrator = options.voice or DEFAULT_VOICE
+        self._check(options)
         self._own = self._language_of(self._narrator)
         self._manners: dict[str | None, Manner] = {}
         self._dialogue = Dialogue(options.cast, options.dialogue_voice)
@@ -90,6 +91,14 @@ class Casting:
             return Manner(self._narrator)
         self.notes.append(f"{found.name} reads what is in {language.name}")
         return Manner(found.name)
+
+    def _check(self, options: Options) -> None:
+        """Raises an error for what would fail a book only where it is first used, which may be hours later."""
+        known = {voice.name for voice in self._voices}
+        for spec in filter(None, (options.voice, options.dialogue_voice, *options.cast.values())):
+            mix.parse(spec, known)
+        if options.language:
+            languages.parse(options.language)
 
     def _language_of(self, spec: str) -> Language:
         """That of a voice, or of the first of a mix."""

@@ -6,6 +6,8 @@ import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import regex
+
 from kokoro_server.books.book import Book, Chapter
 from kokoro_server.books.casting import Casting
 from kokoro_server.books.options import Options
@@ -15,7 +17,7 @@ from kokoro_server.errors import InvalidInput, NothingToSay
 
 CHARACTERS_PER_SECOND = 14.5  # of English at speed 1, with its pauses
 CJK_CHARACTERS_PER_SECOND = 5.0
-CJK = ("ja", "zh")
+CJK = regex.compile(r"[\p{Han}\p{Hiragana}\p{Katakana}ー]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +71,8 @@ def make_plan(book: Book, options: Options, voices: Sequence[Voice]) -> Plan:
     return plan
 
 
-def estimated_seconds(book: Book, planned: PlannedChapter, speed: float) -> float:
+def estimated_seconds(planned: PlannedChapter, speed: float) -> float:
     """About how long a chapter will be."""
-    language = (planned.chapter.language or book.language or "").lower()
-    pace = CJK_CHARACTERS_PER_SECOND if language.startswith(CJK) else CHARACTERS_PER_SECOND
-    return planned.characters / pace / speed + sum(stretch.gap for stretch in planned.stretches[-1:])
+    dense = sum(len(CJK.findall(stretch.text)) for stretch in planned.stretches)
+    seconds = dense / CJK_CHARACTERS_PER_SECOND + (planned.characters - dense) / CHARACTERS_PER_SECOND
+    return seconds / speed + sum(stretch.gap for stretch in planned.stretches[-1:])

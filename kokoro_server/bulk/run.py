@@ -207,7 +207,7 @@ class BulkRun:
         self._offsets[task.index] = offset
         self._progress.done += 1
         self._progress.done_characters += task.characters
-        if self._listener and self._journal.is_made(offset) and self._journal.heard(task.key) is None:
+        if self._listener and self._journal.is_made(offset) and self._heard(task.key) is None:
             self._listener.put(task.index)
         if (block := self._outputs.block(task.index)) is not None:
             await self._complete_if_last(block, task.file)
@@ -228,7 +228,15 @@ class BulkRun:
             record = self._journal.read(self._offsets[index])
             content = await asyncio.to_thread(self._outputs.read, record)
             heard = await listener.hear(content, record)
-            self._journal.append("?", 0, int(record["key"], 16), heard)
+            self._journal.append("?", 0, self._heard_key(int(record["key"], 16)), heard)
+
+    def _heard(self, key: int) -> dict[str, Any] | None:
+        """What this run's model has heard of what that request has made."""
+        return self._journal.heard(self._heard_key(key)) if self._listener else None
+
+    def _heard_key(self, key: int) -> int:
+        assert self._listener
+        return number_of(f"{key:016x} {self._listener.model}")
 
     async def _sync(self) -> None:
         while True:
@@ -245,7 +253,7 @@ class BulkRun:
             for offset in self._offsets:
                 record = self._journal.read(offset)
                 if self._journal.is_made(offset):
-                    heard = self._listener and self._journal.heard(int(record["key"], 16))
+                    heard = self._heard(int(record["key"], 16))
                     manifest.write(_json_line(record | (heard or {})))
                     files.append(number_of(record["file"]))
                 else:

@@ -103,7 +103,8 @@ def _only_for_books(options: argparse.Namespace) -> bool:
 
 
 def _is_folder(path: Path) -> bool:
-    return path.is_dir() or not path.suffix
+    """What is after a dot and a space, as in "Vol. 1", is no suffix."""
+    return path.is_dir() or not path.suffix or " " in path.suffix
 
 
 def _is_other_audio(path: Path) -> bool:
@@ -165,7 +166,8 @@ async def _produce(
 ) -> Result:
     target = outputs.audio or outputs.read_along
     assert target is not None
-    folder = target.with_suffix(".work")  # the same one for every format
+    stem = target.name if outputs.by_chapter else target.stem  # "Vol. 1" and "Vol. 2" are two books
+    folder = target.with_name(f"{stem}.work")  # the same one for every format
     async with _speaker(settings, options.url, load) as speaker:
         return await produce(book, wanted, outputs, speaker, folder, progress.show, keep_work=options.keep_work)
 
@@ -176,7 +178,7 @@ async def _dry_run(settings: Settings, options: argparse.Namespace, book: Book, 
         for line in describe(book, plan, wanted.speed):
             sys.stdout.write(line + "\n")
         sys.stdout.flush()
-        seconds = await estimated_time(book, plan, speaker, wanted.speed)
+        seconds = await estimated_time(plan, speaker, wanted.speed)
     sys.stdout.write(f"making it takes about {clock(seconds)} here, measured just now\n")
 
 

@@ -31,14 +31,14 @@ def describe(book: Book, plan: Plan, speed: float) -> Iterator[str]:
     width = min(MAX_TITLE, max(len(_title(each.chapter.title)) + 2 * each.chapter.level for each in plan.chapters))
     for planned in plan.chapters:
         title = "  " * (planned.chapter.level - 1) + _title(planned.chapter.title)
-        seconds = clock(estimated_seconds(book, planned, speed))
+        seconds = clock(estimated_seconds(planned, speed))
         yield f"{planned.number + 1:4}  {title:{width}}  {planned.characters:>9,} characters  about {seconds:>8}"
-    yield f"in all {plan.characters:,} characters, about {clock(_seconds(book, plan, speed))} of audio"
+    yield f"in all {plan.characters:,} characters, about {clock(_seconds(plan, speed))} of audio"
     yield f"left out: {_omissions(book, plan)}"
     yield from (f"note: {note}" for note in plan.notes)
 
 
-async def estimated_time(book: Book, plan: Plan, speaker: Speaker, speed: float) -> float:
+async def estimated_time(plan: Plan, speaker: Speaker, speed: float) -> float:
     """Seconds that all of it takes, by how long a few sentences take: as many at once as a book is spoken with."""
     voice = plan.stretches[0].manner
     reading = ReadingOptions(unspeakable="skip")
@@ -54,11 +54,11 @@ async def estimated_time(book: Book, plan: Plan, speaker: Speaker, speed: float)
     except NothingToSay:  # in a script that the language does not have
         return 0.0
     audio = sum(len(each.pcm) for each in spoken) / 2 / SAMPLE_RATE
-    return _seconds(book, plan, speed) * (time.monotonic() - started) / audio
+    return _seconds(plan, speed) * (time.monotonic() - started) / audio
 
 
-def _seconds(book: Book, plan: Plan, speed: float) -> float:
-    return sum(estimated_seconds(book, planned, speed) for planned in plan.chapters)
+def _seconds(plan: Plan, speed: float) -> float:
+    return sum(estimated_seconds(planned, speed) for planned in plan.chapters)
 
 
 def _title(title: str) -> str:

@@ -66,7 +66,7 @@ def read(request: dict[str, Any]) -> dict[str, Any]:
             "title": planned.chapter.title[:MAX_TITLE] or f"Chapter {planned.number + 1}",
             "level": planned.chapter.level,
             "characters": planned.characters,
-            "seconds": round(estimated_seconds(book, planned, options.speed), 1),
+            "seconds": round(estimated_seconds(planned, options.speed), 1),
         }
         for planned in plan.chapters
     ]

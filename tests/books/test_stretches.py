@@ -8,8 +8,9 @@ from kokoro_server.audio.captions import Timing
 from kokoro_server.books.book import Book, Chapter, Passage
 from kokoro_server.books.casting import Casting, Manner
 from kokoro_server.books.options import Options
-from kokoro_server.books.plan import make_plan
+from kokoro_server.books.plan import estimated_seconds, make_plan
 from kokoro_server.books.stretches import CHAPTER_GAP, LIMIT, SCENE_GAP, SENTENCE_GAP, chapter_text, cut
+from kokoro_server.errors import KokoroError
 from tests.books.doubles import VOICES, book, paragraphs
 
 MARKUP = re.compile(r"\[[^\]]*\]")
@@ -86,6 +87,21 @@ def test_what_characters_say_has_their_voice() -> None:
     assert MARKUP.sub("", text).split() == chapter_text(chapter).split()
 
 
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"voice": "nosuch"}, "there is no voice 'nosuch'"),
+        ({"dialogue_voice": "bf_ema"}, "did you mean bf_emma"),
+        ({"cast": {"Alice": "af_bella+nosuch"}}, "there is no voice 'nosuch'"),
+        ({"language": "xx"}, "unknown language 'xx'"),
+    ],
+)
+def test_a_voice_or_language_that_there_is_not_is_told_at_once(options: dict[str, object], message: str) -> None:
+    """And not hours later, where somebody first speaks with it."""
+    with pytest.raises(KokoroError, match=message):
+        make_plan(book(), Options(**options), VOICES)  # type: ignore[arg-type]
+
+
 def test_each_language_has_its_voice() -> None:
     def manner(tag: str | None, **options: object) -> tuple[Manner, list[str]]:
         casting = Casting(Options(**options), VOICES)  # type: ignore[arg-type]
@@ -127,3 +143,13 @@ def test_a_paragraph_of_dialogue_as_long_as_a_book() -> None:
         quotation for stretch in made for quotation in re.findall(r"\[voice:af_bella\]([^\[]*)\[/voice\]", stretch)
     ]
     assert quoted == [f'"Come here, {number},"' for number in range(count)]
+
+
+def test_what_is_written_without_letters_takes_longer() -> None:
+    """Whether or not the document tells its language."""
+
+    def seconds(text: str) -> float:
+        one = Book("B", (Chapter("C", paragraphs(text)),))
+        return estimated_seconds(make_plan(one, Options(), VOICES).chapters[0], 1.0)
+
+    assert seconds("吾輩は猫である。" * 10) > 2 * seconds("Eight of." * 10)

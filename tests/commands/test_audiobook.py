@@ -135,6 +135,13 @@ def test_chapters_and_cast_are_as_asked_for(page: Path, speaker: Tones, tmp_path
         run("ships.html", "-o", "b.m4b", "--chapters", "3")
 
 
+def test_folders_whose_names_have_dots_are_books_of_their_own(page: Path, speaker: Tones, tmp_path: Path) -> None:
+    for name in ("Vol. 1", "Vol. 2"):
+        assert run("ships.html", "-o", name, "--format", "flac", "--keep-work") == 0
+        assert len([*(tmp_path / name).glob("*.flac")]) == 2
+    assert {path.name for path in tmp_path.glob("*.work")} == {"Vol. 1.work", "Vol. 2.work"}
+
+
 def test_a_server_speaks_a_book_and_what_is_kept_is_used_again(
     page: Path, tiny_server: Server, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -23,6 +23,10 @@ _NOTES = {"w:footnoteReference": "word/footnotes.xml", "w:endnoteReference": "wo
 _SIGNS = {"w:tab": " ", "w:br": "\n", "w:cr": "\n", "w:noBreakHyphen": "-", "w:ptab": " "}
 _TEXTS = ("w:t", "m:t")  # the second of formulas
 _MAIN = "/officeDocument"  # how the type of the relationship to the text ends
+_NAMESPACE = re.compile(
+    r"""\sxmlns(?::([A-Za-z]\w{0,40}))?=["']http://(?:schemas\.openxmlformats\.org|purl\.oclc\.org/ooxml)/wordprocessingml/"""
+)
+_HEAD = 20_000  # characters in which namespaces are declared
 _SKIPPED = frozenset(("w:instrText", "w:rPr", "w:pPr", "w:tblPr", "w:sectPr", "mc:Fallback", "w:delInstrText"))
 
 
@@ -76,7 +80,8 @@ class _Docx:
     def _part(self, name: str) -> Element:
         if not self._archive.find(name):
             return Element("")
-        return parse(decode(self._archive.text(name), declared=True)[0], self._budget, is_html=False)
+        markup = decode(self._archive.text(name), declared=True)[0]
+        return parse(_with_usual_prefix(markup), self._budget, is_html=False)
 
     def _walk(self, element: Element) -> None:
         """Depth is bounded by the parser."""
@@ -166,6 +171,16 @@ class _Docx:
             outline = style.outline if outline is None else outline
             key = style.based_on
         return name, 2 + outline if outline is not None and outline < 9 else 0
+
+
+def _with_usual_prefix(markup: str) -> str:
+    """Programs that rewrite XML may call the namespace of Word's elements otherwise, or make it the default one."""
+    found = _NAMESPACE.search(markup[:_HEAD])
+    if found is None or found[1] == "w":
+        return markup
+    if found[1] is None:
+        return re.sub(r"(</?)(?=[A-Za-z]\w*[\s/>])", r"\1w:", markup)
+    return re.sub(rf"(</?|\s){found[1]}:(?=[A-Za-z])", r"\1w:", markup)
 
 
 def _document(archive: Archive) -> str:

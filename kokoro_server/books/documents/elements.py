@@ -133,6 +133,7 @@ class _Parser:
         self._open = [self._root]
         self._tag = _TAG
         self._in_head = False
+        self._begun = not is_html  # the head or the body, whose tags may both be left out
         self._endless: set[str] = set()  # what is not found any more need not be looked for again
 
     def parse(self) -> Element:
@@ -215,6 +216,10 @@ class _Parser:
 
     def _start(self, name: str, body: str, attributes_from: int, end: int) -> int:
         self._budget.take()
+        if not self._begun and name != "html":
+            self._begun = True
+            if name in ("title", "meta", "base", "link"):
+                self._start("head", "head", 4, end)
         if self._in_head and name not in _HEAD:
             self._end("head")
             self._in_head = False

@@ -1,4 +1,4 @@
-"""Bytes to text: by its byte order mark, what it declares, UTF-8, and else as Windows wrote it in the west."""
+"""Bytes to text: by a byte order mark, what it declares, as UTF-8, as East Asia wrote it, or as Windows in the west."""
 
 from __future__ import annotations
 
@@ -18,6 +18,10 @@ _DECLARED = re.compile(
     rb"""<(?:\?xml|meta)\b[^>]{0,500}?(?:encoding|charset)\s*=\s*["']?\s*([A-Za-z0-9_.:-]{2,40})""", re.I
 )
 _ESCAPED = re.compile("[\udc80-\udcff]")  # bytes that are no UTF-8
+_ASCII, _SPACE = bytes(range(128)), b" \t\r\n"
+_HIRAGANA = re.compile("[\u3041-\u3096]")
+_PAIR = re.compile(rb"[\x81-\xfe][\x40-\xfe]")
+_TEXT_PER_ZERO = 1000  # characters: what has more zero bytes is no text
 _HEAD = 4096  # bytes in which an encoding is declared
 # Codecs of Python that are no encodings of text, or that may make much of little.
 _TEXT = re.compile(r"(?:utf|ascii|us-ascii|iso|latin|cp|windows|koi8|mac|big5|gb|hz|shift|sjis|euc|johab|ks|tis)", re.I)
@@ -35,16 +39,51 @@ def decode(content: bytes, *, declared: bool = False) -> tuple[str, str | None]:
                 return _checked(content.decode("cp1252" if _is_latin(encoding) else encoding)), None
             except (LookupError, UnicodeDecodeError):
                 pass
+    if byte_order := _utf_16(content):
+        return _checked(content.decode(byte_order, "replace")), "UTF-16"
     try:
         return _checked(content.decode("utf-8")), None
     except UnicodeDecodeError:
         pass
     if (mostly := _mostly_utf8(content)) is not None:
         return _checked(mostly), "UTF-8 and, where it is none, Windows-1252"
+    if eastern := _eastern(content):
+        return _checked(eastern[0]), eastern[1]
     try:
         return _checked(content.decode("cp1252")), "Windows-1252"
     except UnicodeDecodeError:
         return _checked(content.decode("latin-1")), "ISO 8859-1"
+
+
+def _utf_16(content: bytes) -> str | None:
+    """Which UTF-16 it is, of what is no other text: on one side of all pairs of bytes there are zeros."""
+    if content.count(0) <= len(content) // _TEXT_PER_ZERO:
+        return None
+    even, odd = content[::2].count(0), content[1::2].count(0)
+    return "utf-16-le" if odd > 10 * even else "utf-16-be" if even > 10 * odd else None
+
+
+def _eastern(content: bytes) -> tuple[str, str] | None:
+    """Japanese, by its hiragana, or Chinese; and the name of the encoding. In western ones, most bytes are ASCII."""
+    if 3 * len(content.translate(None, _ASCII)) < len(content.translate(None, _SPACE)):
+        return None
+    for encoding, name in (("cp932", "Shift JIS"), ("euc_jp", "EUC-JP")):
+        text = _strictly(content, encoding)
+        if text and len(_HIRAGANA.findall(text)) > len(text) // 10:
+            return text, name
+    pairs = _PAIR.findall(content)
+    # Of GB, the usual characters have two bytes of this kind; of Big5, some half of them have.
+    is_gb = sum(pair[1] > 0xA0 for pair in pairs) > 0.9 * len(pairs)
+    encoding, name = ("gb18030", "GB 18030") if is_gb else ("cp950", "Big5")
+    text = _strictly(content, encoding)
+    return (text, name) if text else None
+
+
+def _strictly(content: bytes, encoding: str) -> str | None:
+    try:
+        return content.decode(encoding)
+    except UnicodeDecodeError:
+        return None
 
 
 def _mostly_utf8(content: bytes) -> str | None:
@@ -65,6 +104,6 @@ def _is_latin(encoding: str) -> bool:
 
 
 def _checked(text: str) -> str:
-    if text.count("\0") > len(text) // 1000:
+    if text.count("\0") > len(text) // _TEXT_PER_ZERO:
         raise UnreadableDocument("it is not text: it has zero bytes; texts may be in UTF-8, UTF-16 or Windows-1252")
     return text.replace("\0", "")

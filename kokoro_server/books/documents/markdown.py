@@ -26,7 +26,8 @@ _TARGET = re.compile(r" {0,3}\[([^\]]{1,300})\]:\s*\S+(?:\s+[\"'(].*)?\s*")
 _QUOTE = re.compile(r" {0,3}> ?")
 _ROW = re.compile(r"\s*\|.*\|\s*")
 _RULED = re.compile(r"\s*:?-+:?\s*(?:\|\s*:?-+:?\s*)+")  # between the head and the body of a table
-_FACT = re.compile(r"(title|author|authors|creator|lang|language)\s*:\s*(.{1,300})", re.I)
+_FRONT = {"---": (":", ("---", "...")), "+++": ("=", ("+++",))}  # a sign that its lines have, and how it may end
+_FACT = re.compile(r"(title|author|authors|creator|lang|language)\s*[:=]\s*(.{1,300})", re.I)
 _DEEPEST = 8  # quotations within each other
 
 _ESCAPED = re.compile(r"\\([!-/:-@\[-`{-~])")
@@ -67,11 +68,13 @@ def read(content: bytes, title: str) -> Book:
 
 
 def _front_matter(lines: Sequence[str]) -> tuple[dict[str, str], Sequence[str]]:
-    """What is told of the text between two lines of dashes before it."""
-    if not lines or lines[0].strip() != "---":
+    """What is told of the text between two lines of dashes (YAML) or plus signs (TOML) before it."""
+    opening = lines[0].strip() if lines else ""
+    if opening not in _FRONT:
         return {}, lines
-    end = next((number for number, line in enumerate(lines[1:200], 1) if line.strip() in ("---", "...")), None)
-    if end is None or not all(":" in line or not line.strip() or line[0] in " -#" for line in lines[1:end]):
+    sign, closing = _FRONT[opening]
+    end = next((number for number, line in enumerate(lines[1:200], 1) if line.strip() in closing), None)
+    if end is None or not all(sign in line or not line.strip() or line[0] in " -#[]" for line in lines[1:end]):
         return {}, lines
     matches = (_FACT.fullmatch(line.strip()) for line in lines[1:end])
     return {match[1].lower(): match[2].strip(" \"'") for match in matches if match}, lines[end + 1 :]

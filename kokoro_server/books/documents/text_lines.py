@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from kokoro_server.books.documents.hypertext import BREAK_MARK
 
 _LONG = 160  # characters: a line that is not wrapped
 _SPARE = 10  # characters that a full line may leave free beside the word that did not fit
+_INDENT = re.compile(r" {2}|\u3000")
+_SENTENCE_END = re.compile(r"[.!?:…。！？—-][\"'”’»)\]_」』]*$")
 _HYPHENATED = re.compile(r"([^\W\d_]+)-$")
 _WORD_START = re.compile(r"[^\W\d_]+")
 _WORDS = re.compile(r"[^\W\d_]+(?:-[^\W\d_]+)*")
@@ -40,7 +43,9 @@ def blocks(text: str) -> list[Block]:
             empty = 0
             continue
         if lines:
-            found.append(_block(lines, space))
+            for paragraph in _paragraphs(lines):
+                found.append(_block(paragraph, space))
+                space = 0
             lines = []
         if line.strip():
             found.append(_block([line], empty))
@@ -48,6 +53,17 @@ def blocks(text: str) -> list[Block]:
         else:
             empty += 1
     return found
+
+
+def _paragraphs(lines: list[str]) -> Iterator[list[str]]:
+    """Cut where lines are indented, if only the first lines of paragraphs are. In verse, others are as well."""
+    starts = [number for number, line in enumerate(lines) if _INDENT.match(line)]
+    inner = [number for number in starts if number]
+    if inner and len(starts) < len(lines) and all(_SENTENCE_END.search(lines[number - 1]) for number in inner):
+        for start, end in pairwise((0, *inner, len(lines))):
+            yield lines[start:end]
+    else:
+        yield lines
 
 
 def _block(lines: list[str], space: int) -> Block:

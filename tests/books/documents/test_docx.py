@@ -93,3 +93,17 @@ def test_a_book() -> None:
 def test_another_archive_is_no_docx() -> None:
     with pytest.raises(UnreadableDocument, match=r"book\.docx: it is not a \.docx"):
         read_document("book.docx", zipped({"a.txt": "a"}))
+
+
+@pytest.mark.parametrize("prefix", ["ns0:", ""])
+def test_word_s_namespace_under_another_name(prefix: str) -> None:
+    """As Python's ElementTree writes it, and others."""
+    name = f"xmlns:{prefix[:-1]}" if prefix else "xmlns"
+    markup = (
+        f'<document {name}="http://schemas.openxmlformats.org/wordprocessingml/2006/main"><body><p><r><t>One.</t></r></p>'
+        "<p><r><t>Two.</t><br/><t>Three a: b.</t></r></p></body></document>"
+    )
+    if prefix:
+        markup = markup.replace("</", "\0").replace("<", f"<{prefix}").replace("\0", f"</{prefix}")
+    book = read_document("book.docx", zipped({"word/document.xml": markup}))
+    assert [passage.text for passage in book.chapters[0].passages] == ["One.", "Two.", "Three a: b."]

@@ -80,3 +80,11 @@ def test_a_book() -> None:
     told = {(omission.kind, omission.text) for omission in book.omissions}
     assert ("footnote", "The note. And more of it.") in told
     assert ("footnote reference", "[^1]") in told
+
+
+def test_facts_before_the_text_in_toml() -> None:
+    book = read_document("a.md", b'+++\ntitle = "A Book"\nauthor = "Jane Doe"\n[extra]\ndraft = true\n+++\n\nText.\n')
+    assert (book.title, book.authors) == ("A Book", ("Jane Doe",))
+    assert [passage.text for passage in book.chapters[0].passages] == ["Text."]
+    unclosed = read_document("a.md", b'+++\ntitle = "A Book"\n\nText.\n')
+    assert [passage.text for passage in unclosed.chapters[0].passages] == ['+++ title = "A Book"', "Text."]

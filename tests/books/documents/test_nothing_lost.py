@@ -187,3 +187,17 @@ def test_page_numbers_between_dashes() -> None:
 def test_headings_in_words(heading: str) -> None:
     source = f"CHAPTER ONE\n\nIt was a long day, and it ended.\n\n\n{heading}\n\nIt was over, and all went home.\n"
     assert read_document("a.txt", source.encode()).chapters[-1].title == heading
+
+
+@pytest.mark.parametrize("opening", ["", "<!DOCTYPE html>\n<html>", "<html>\n<head>"])
+def test_the_tags_of_the_head_of_a_page_may_be_left_out(opening: str) -> None:
+    page = f"{opening}\n<meta name=author content='Jane Doe'><title>A Book</title><link href=x><p>Text.</p><p>More."
+    book = read_document("page.html", page.encode())
+    assert (book.title, book.authors) == ("A Book", ("Jane Doe",))
+    assert [passage.text for passage in book.chapters[0].passages] == ["Text.", "More."]
+
+
+def test_a_title_within_the_body_is_text() -> None:
+    book = read_document("page.html", b"<p>Text.</p><title>Not of the book</title>")
+    assert book.title == "page"
+    assert [passage.text for passage in book.chapters[0].passages] == ["Text.", "Not of the book"]

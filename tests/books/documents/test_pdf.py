@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 
+import pypdf
 import pytest
 
 from kokoro_server.books.documents import read_document
@@ -20,6 +21,7 @@ PAGES = [
     ["A SMALL BOOK", "The 4 of us", "left.", "4"],
 ]
 FACTS = "/Title (A Small Book) /Author (Jane Doe)"
+LOCKED = "/Encrypt << /Filter /Standard /V 1 /R 2 /P -4 /O (" + "a" * 32 + ") /U (" + "b" * 32 + ") >> /ID [(a) (a)]"
 ALL = "\n".join(line for page in PAGES for line in page)
 
 
@@ -86,8 +88,25 @@ def test_a_broken_one_is_read_or_refused(content: bytes) -> None:
 
 @pytest.mark.filterwarnings("ignore")
 def test_an_encrypted_one_is_refused() -> None:
-    locked = (
-        "/Encrypt << /Filter /Standard /V 1 /R 2 /P -4 /O (" + "a" * 32 + ") /U (" + "b" * 32 + ") >> /ID [(a) (a)]"
-    )
     with pytest.raises(UnreadableDocument, match="encrypted"):
-        read_document("book.pdf", pdf(PAGES, more=locked))
+        read_document("book.pdf", pdf(PAGES, more=LOCKED))
+
+
+def test_what_is_encrypted_with_aes_needs_a_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Many open without a password, and only forbid to print."""
+
+    def decrypt(_reader: object, _password: str) -> None:
+        raise pypdf.errors.DependencyError("cryptography>=3.1 is required for AES algorithm")
+
+    monkeypatch.setattr(pypdf.PdfReader, "decrypt", decrypt)
+    with pytest.raises(UnreadableDocument, match=r"AES.*pip install cryptography"):
+        read_document("book.pdf", pdf(PAGES, more=LOCKED))
+
+
+def test_what_the_parser_finds_amiss_is_one_remark(caplog: pytest.LogCaptureFixture) -> None:
+    book = read_document("book.pdf", b"junk before it\n" * 10 + pdf(PAGES))
+    assert [chapter.title for chapter in book.chapters] == ["Chapter One", "Chapter Two"]
+    (remark,) = book.remarks
+    assert "some of its text may be missing: invalid pdf header" in remark
+    assert not caplog.records
+    assert read_document("book.pdf", pdf(PAGES)).remarks == ()

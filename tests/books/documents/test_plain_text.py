@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from kokoro_server.books.book import Book
 from kokoro_server.books.documents import read_document
 from tests.books.documents.whole import check, read_aloud
@@ -153,6 +155,14 @@ def test_lines_that_are_not_wrapped_are_paragraphs() -> None:
     assert [passage.text for passage in book.chapters[0].passages] == [line.strip()] * 3
 
 
+def test_paragraphs_that_only_their_first_lines_tell_apart() -> None:
+    page = "    It was a day as any other,\nand nobody came.\n    “Hello?”\n    “Who is it?” he said, and\nwaited.\n"
+    said = ["It was a day as any other, and nobody came.", "“Hello?”", "“Who is it?” he said, and waited."]
+    assert [passage.text for passage in read(page * 2).chapters[0].passages] == said * 2
+    verse = "How doth the crocodile\n  Improve his shining tail,\nAnd pour the waters of the Nile\n  On all of it!\n"
+    assert [passage.text for passage in read(verse).chapters[0].passages] == [" ".join(verse.split())]
+
+
 def test_encodings() -> None:
     assert read_aloud(read("Café".encode("utf-16"))) == "Café"
     assert read_aloud(read(b"\xef\xbb\xbfCaf\xc3\xa9")) == "Café"
@@ -160,3 +170,26 @@ def test_encodings() -> None:
     assert read_aloud(book) == "“Café”"
     assert book.remarks == ("it is not UTF-8: read as Windows-1252",)
     assert read_document("a.html", b'<meta charset="iso-8859-2"><p>\xb1').chapters[0].passages[0].text == "ą"
+
+
+@pytest.mark.parametrize(
+    ("text", "encoding", "name"),
+    [
+        ("吾輩は猫である。名前はまだ無い。", "cp932", "Shift JIS"),
+        ("吾輩は猫である。名前はまだ無い。", "euc_jp", "EUC-JP"),
+        ("今天天气很好，我有三个苹果。", "gbk", "GB 18030"),
+        ("今天天氣很好，我有三個蘋果。", "big5", "Big5"),
+        ("Plain text, without a mark — as some have it.", "utf-16-le", "UTF-16"),
+        ("नमस्ते, आप कैसे हैं?", "utf-16-be", "UTF-16"),
+        ("ÀÉÎ ÄÖÜ äöü", "cp1252", "Windows-1252"),
+    ],
+)
+def test_encodings_that_nothing_tells(text: str, encoding: str, name: str) -> None:
+    book = read(text.encode(encoding))
+    assert read_aloud(book) == text
+    assert book.remarks == (f"it is not UTF-8: read as {name}",)
+
+
+def test_a_broken_character_does_not_make_chinese_another_encoding() -> None:
+    text = "今天天气很好，我有三个苹果。" * 5
+    assert read_aloud(read(text.encode() + b"\xe4\xbb")).startswith(text)

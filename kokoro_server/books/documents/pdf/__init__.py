@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
+from contextlib import contextmanager
 from io import BytesIO
 from itertools import islice
 from typing import TYPE_CHECKING, Any
@@ -21,29 +23,62 @@ if TYPE_CHECKING:
 
 _DEEPEST = 6  # levels of an outline
 _MOST_MARKS = 20_000
+_LONGEST_COMPLAINT = 200  # characters
 
 
 def read(content: bytes, title: str) -> Book:
     import pypdf  # half a second that other documents need not wait for
 
     try:
-        reader = pypdf.PdfReader(BytesIO(content))
-        locked = reader.is_encrypted and not reader.decrypt("")
-        return _read(reader, title) if not locked else _refuse_locked()
+        with _complaints() as complaints:
+            reader = pypdf.PdfReader(BytesIO(content))
+            if reader.is_encrypted and not reader.decrypt(""):
+                raise UnreadableDocument("it is encrypted with a password; only open documents can be read")
+            return _read(reader, title, complaints)
     except (UnreadableDocument, MemoryError):
         raise
     except pypdf.errors.DependencyError:
-        return _refuse_locked()
+        raise UnreadableDocument(
+            "it is encrypted with AES; to read it, if it opens without a password: pip install cryptography"
+        ) from None
     # Whatever a stranger's bytes make of a parser of this size.
     except Exception as error:
         raise UnreadableDocument(f"it is not a PDF, or broken: {type(error).__name__}: {error}"[:300]) from error
 
 
-def _refuse_locked() -> Book:
-    raise UnreadableDocument("it is encrypted with a password; only open documents can be read")
+class _Complaints(logging.Handler):
+    """What the parser finds amiss: thousands of lines, for some files."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self.first = ""
+        self.count = 0
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.first = self.first or record.getMessage()[:_LONGEST_COMPLAINT]
+        self.count += 1
+
+    def remarks(self) -> tuple[str, ...]:
+        if not self.count:
+            return ()
+        more = f" (and {self.count - 1:,} more)" if self.count > 1 else ""
+        return (f"it is not as a PDF should be, and some of its text may be missing: {self.first}{more}",)
 
 
-def _read(reader: PdfReader, title: str) -> Book:
+@contextmanager
+def _complaints() -> Iterator[_Complaints]:
+    """They are told as one remark, and not in the log."""
+    log, handler = logging.getLogger("pypdf"), _Complaints()
+    propagated, log.propagate = log.propagate, False
+    log.addHandler(handler)
+    try:
+        yield handler
+    finally:
+        log.removeHandler(handler)
+        log.propagate = propagated
+
+
+def _read(reader: PdfReader, title: str, complaints: _Complaints) -> Book:
     if len(reader.pages) > MAX_PAGES:
         raise UnreadableDocument(f"it has more than {MAX_PAGES} pages")
     pages = without_notes(list(_pages(reader)))
@@ -64,7 +99,12 @@ def _read(reader: PdfReader, title: str) -> Book:
     author = " ".join(str(metadata.author or "").split()) if metadata else ""
     told = " ".join(str(metadata.title or "").split()) if metadata else ""
     language = reader.root_object.get("/Lang")
-    about = About(told or title, (author,) if author else (), str(language) if language else None)
+    about = About(
+        told or title,
+        (author,) if author else (),
+        str(language) if language else None,
+        remarks=complaints.remarks(),
+    )
     items = gutenberg.without_licence(flow.items)
     return book(items if marks else starts_from_headings(items), about)
 
