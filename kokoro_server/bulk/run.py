@@ -31,7 +31,7 @@ from kokoro_server.bulk.verify import Listener
 from kokoro_server.errors import InvalidInput, SetupError, Unavailable, first_of
 
 MANIFEST, FAILURES = "manifest.jsonl", "failures.jsonl"
-READ_AT_ONCE = 256  # lines
+READ_AT_ONCE = 32  # lines, each of which may take megabytes
 SYNC_S = 1.0  # seconds between two calls that wait for the disk
 GIVE_UP_AFTER = 200  # lines in a row that failed, none of them by itself
 
