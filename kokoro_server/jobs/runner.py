@@ -258,9 +258,9 @@ class JobRunner:
     def _clean(self) -> None:
         """What is kept no longer, and folders that belong to no job."""
         if self._keep_s:
-            for job in self._store.ended_before(now() - self._keep_s):
-                log.info("job expired id=%s", job.id)
-                self._store.delete(job.id)
+            for id in self._store.ended_before(now() - self._keep_s):
+                log.info("job expired id=%s", id)
+                self._store.delete(id)
         known = self._store.ids()
         for path in self._root.iterdir():
             is_left_over = path.is_dir() and is_id(path.name) and path.name not in known

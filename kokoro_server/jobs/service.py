@@ -107,6 +107,7 @@ class Jobs:
         return await self._store.use(self._store.version, id)
 
     async def all(self, caller: str) -> list[Job]:
+        """The newest first, without their chapters."""
         return await self._store.use(self._store.of_caller, caller)
 
     async def resume(self, id: str, caller: str) -> Job:

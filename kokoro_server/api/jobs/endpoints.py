@@ -129,7 +129,7 @@ async def list_jobs(request: Request) -> Response:
     """The caller's jobs, the newest first, without their chapters."""
     jobs = get_jobs(request)
     found = await jobs.all(caller.get())
-    return await _json(lambda: JobList(jobs=[answer(job, jobs.keep_s, with_chapters=False) for job in found]))
+    return await _json(lambda: JobList(jobs=[answer(job, jobs.keep_s) for job in found]))
 
 
 @router.get("/{id}", response_model=JobAnswer, responses=errors(403, 404))
