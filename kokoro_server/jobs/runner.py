@@ -20,7 +20,7 @@ from kokoro_server.bulk.maker import Parse
 from kokoro_server.caller import caller
 from kokoro_server.errors import Expired, KokoroError, SetupError, Unavailable, for_client
 from kokoro_server.jobs.folders import JobFolder, check_space, is_id
-from kokoro_server.jobs.job import Facts, Job
+from kokoro_server.jobs.job import Facts, Job, Kind
 from kokoro_server.jobs.store import JobStore, Waiting, now
 from kokoro_server.jobs.work import make_book, make_list
 from kokoro_server.speaker import Speaker
@@ -32,7 +32,9 @@ TAKE_OVER_S = 2.0  # seconds between two tries to become the one that makes jobs
 CLEAN_S = 60.0
 MAX_ATTEMPTS = 5  # in a row that ended with the process, and made nothing
 FULL_S = 60.0  # seconds until a full disk is looked at again
-RETRY_S = 30.0  # seconds until a job is tried again that could not be spoken; doubled by each try
+# Seconds until a job is tried again that nobody was there to speak; doubled by each try. Either kind is given up after
+# half an hour: a book waits for most of it in the tries of its stretches.
+RETRY_S: dict[Kind, float] = {"book": 30.0, "list": 120.0}
 HOUR = 3600.0
 LEFT_OVER_S = 24 * HOUR
 
@@ -152,7 +154,7 @@ class JobRunner:
         running = self._running[job.id]
         attempts = 0 if running.has_gained else job.attempts + 1
         if attempts < MAX_ATTEMPTS:
-            await self._put_off(job, RETRY_S * 2 ** max(attempts - 1, 0), error, attempts=attempts)
+            await self._put_off(job, RETRY_S[job.kind] * 2 ** max(attempts - 1, 0), error, attempts=attempts)
         else:
             message = f"it was tried {attempts} times without getting on, the last time: {error.message}"
             await self._end(job, error={"code": error.code, "message": message, "field": None})

@@ -44,7 +44,7 @@ def quickly(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kokoro_server.books.stretches.LIMIT", LIMIT)
     monkeypatch.setattr(runners, "LOOK_S", 0.02)
     monkeypatch.setattr(runners, "TAKE_OVER_S", 0.02)
-    monkeypatch.setattr(runners, "RETRY_S", 0.01)
+    monkeypatch.setattr(runners, "RETRY_S", {"book": 0.01, "list": 0.01})
 
 
 @pytest.fixture
