@@ -18,6 +18,7 @@ from filelock import FileLock, Timeout
 from kokoro_server.books.work_folder import CannotWrite
 from kokoro_server.bulk.maker import Parse
 from kokoro_server.caller import caller
+from kokoro_server.degraded import Condition
 from kokoro_server.errors import Expired, KokoroError, SetupError, Unavailable, for_client
 from kokoro_server.jobs.folders import JobFolder, check_space, is_id
 from kokoro_server.jobs.job import Facts, Job, Kind
@@ -56,11 +57,13 @@ class JobRunner:
         store: JobStore,
         speaker: Callable[[], Speaker],
         parse: Parse,
+        condition: Condition,
         *,
         at_once: int,
         keep_hours: float,
     ) -> None:
         self._root, self._store, self._speaker, self._parse = root, store, speaker, parse
+        self._condition = condition
         self._at_once, self._keep_s = at_once, keep_hours * HOUR
         self._running: dict[str, _Running] = {}
         self._counts: dict[str, int] = {}  # of jobs by their states
@@ -81,7 +84,7 @@ class JobRunner:
             except Timeout:
                 await asyncio.sleep(TAKE_OVER_S)
             except OSError as error:  # a folder that nobody may write to for a while
-                log.error("jobs are not made now: %s", error)
+                self._tell(error)
                 await asyncio.sleep(FULL_S)
         told: str | None = None
         try:
@@ -89,10 +92,12 @@ class JobRunner:
                 try:
                     await self._look()
                     told = None
+                    self._condition.clear()
                 except Exception as error:  # a disk that is full for a while must not end it
                     if repr(error) != told:  # nor fill what is left of it with the same line twice a second
                         log.exception("jobs cannot be looked after now")
                     told = repr(error)
+                    self._tell(error)
                 await asyncio.sleep(LOOK_S)
         finally:
             tasks = [running.task for running in self._running.values()]
@@ -100,6 +105,9 @@ class JobRunner:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
             lock.release()
+
+    def _tell(self, error: Exception) -> None:
+        self._condition.set(f"jobs are not made now: {error}; look at the folder that JOBS_PATH names")
 
     async def _look(self) -> None:
         if not self._has_begun:

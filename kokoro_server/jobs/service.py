@@ -150,7 +150,8 @@ async def running_jobs(settings: Settings, parts: Parts, parse: Parse, *, anyone
 
     speaker = partial(PartsSpeaker, parts)
     at_once, keep_hours = settings.jobs_at_once, settings.job_keep_hours
-    runner = JobRunner(root, store, speaker, parse, at_once=at_once, keep_hours=keep_hours)
+    condition = parts.jobs_condition
+    runner = JobRunner(root, store, speaker, parse, condition, at_once=at_once, keep_hours=keep_hours)
     for state in get_args(State):
         parts.metrics.jobs.labels(state).set_function(partial(runner.count, state))
     running = asyncio.create_task(runner.run())
