@@ -179,7 +179,8 @@ async def chapter(
     found = next((each for each in job.about.get("chapters", ()) if each["number"] == number), None)
     if found is None:
         raise NoSuchJob(f"the job has no chapter {number}", field="number")
-    path = await cancel_on_disconnect(request.receive, jobs.chapter(job, number, found["title"], format))
+    made = jobs.chapter(job, caller.get(), number, found["title"], format)
+    path = await cancel_on_disconnect(request.receive, made)
     name = f"{number:02} {file_stem(found['title'])}".strip() + f".{format}"
     headers = {"Cache-Control": "no-cache"}  # a chapter that was spoken anew sounds different
     return await file_response(request, path, name, MEDIA_TYPES[path.suffix], headers)
