@@ -228,10 +228,12 @@ class Settings(BaseSettings):
     """mixed: different voices may share a forward pass. voice: only one voice in each."""
     max_queue_size: Annotated[int, integer(1, 1_000_000)] = setting("MAX_QUEUE_SIZE", 1000)
     """Pieces of text that may wait; more is answered with 429 and Retry-After. Where one client (by API key or address)
-    has filled the queue, another is let in while it has less there than its share: this number by that of clients."""
+    has filled the queue, another is let in while it has less there than its share: this number by that of clients.
+    Jobs and bulk count apart."""
     max_queued_seconds: Annotated[float, number(0, 10_000_000)] = setting("MAX_QUEUED_SECONDS", 0.0)
     """Seconds of one client's audio that may wait, as predicted: once there are as many, its next request is answered
-    with 429 and Retry-After. A long text counts by the few pieces of it that wait at a time. 0: no limit."""
+    with 429 and Retry-After. A long text counts by the few pieces of it that wait at a time. Jobs and bulk count
+    apart. 0: no limit."""
     queue_timeout: Annotated[float, number(0.1, 86_400)] = setting("QUEUE_TIMEOUT", 30.0)
     """Seconds: a request that has not been started by then is answered with 504."""
     job_timeout: Annotated[float, number(0.1, 86_400)] = setting("JOB_TIMEOUT", 600.0)

@@ -27,6 +27,7 @@ class Reason(StrEnum):
     LEXICON = "lexicon"  # the lexicon has been changed, but the new version cannot be used
     VOICES = "voices"  # VOICES_PATH has been changed, but the new version cannot be used; or not all of it can
     FORMATS = "formats"  # an audio format cannot be written
+    JOBS = "jobs"  # jobs wait, as their folder cannot be read or written
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from kokoro_server.batching.speech_queue import SpeechQueue
 from kokoro_server.config import Settings
-from kokoro_server.degraded import Condition
+from kokoro_server.degraded import Condition, Reason
 from kokoro_server.engine.voices import VoiceBook
 from kokoro_server.g2p.client import G2PClient
 from kokoro_server.metrics import Metrics
@@ -67,12 +67,13 @@ class Parts:
     synthesizer: Synthesizer
     metrics: Metrics
     own_voices: OwnVoices | None = None  # if there is VOICES_PATH
-    other_conditions: tuple[Condition, ...] = ()  # what can be worse than it should, beside the model
+    other_conditions: tuple[Condition, ...] = ()  # what can be worse than it should, beside the model and jobs
+    jobs_condition: Condition = field(default_factory=lambda: Condition(Reason.JOBS))
 
     @property
     def conditions(self) -> tuple[Condition, ...]:
         """What can be worse than it should, in any of the parts. Those of the model change when it is loaded anew."""
-        return (*self.model.conditions, *self.other_conditions)
+        return (*self.model.conditions, *self.other_conditions, self.jobs_condition)
 
     @property
     def pace(self) -> Pace | None:

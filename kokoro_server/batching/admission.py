@@ -7,7 +7,7 @@ import math
 from kokoro_server.batching.clock import Clock
 from kokoro_server.batching.devices import Devices
 from kokoro_server.batching.entry import Priority
-from kokoro_server.batching.lanes import PriorityLanes
+from kokoro_server.batching.lanes import PriorityLanes, Share, Shares
 from kokoro_server.batching.policy import BatchingOptions
 from kokoro_server.engine.protocol import SAMPLE_RATE, SAMPLES_PER_FRAME
 from kokoro_server.errors import TooBusy
@@ -20,7 +20,8 @@ class Admission:
 
     One caller alone may fill the queue. Another is then let in all the same while it has less there than its share, the
     size of the queue by the number of callers. So n callers have at most 1 + 1/2 + … + 1/n times the size waiting: at a
-    size of 1000 that is less than eightfold, as beyond 1000 callers the share is nothing.
+    size of 1000 that is less than eightfold, as beyond 1000 callers the share is nothing. Bulk counts apart from all
+    else, and against nobody else: a caller's job that runs for hours does not turn its other requests away.
     """
 
     def __init__(self, options: BatchingOptions, waiting: PriorityLanes, devices: Devices, clock: Clock) -> None:
@@ -41,8 +42,9 @@ class Admission:
         """Raise TooBusy, with the time to retry after, if a text of this caller's must not join the queue."""
         wait = self.predicted_wait(priority, caller)
         allowed = deadline - self._clock.now()
-        if self._full_for(caller):
-            size, most = len(self._waiting) + self._waiting.expected, self._options.max_queue_size
+        shares = self._waiting.shares(priority)
+        if self._full_for(caller, shares):
+            size, most = shares.total.size, self._options.max_queue_size
             _refuse(f"{size} texts are waiting, the most allowed is {most}", wait)
         if wait > allowed:
             _refuse(f"the wait would be about {wait:.1f} s, more than the {allowed:.1f} s allowed", wait - allowed)
@@ -50,23 +52,22 @@ class Admission:
     def check_queued_audio(self, caller: str, priority: Priority) -> None:
         """Raise TooBusy if as much of this caller's audio waits as is allowed. What it will add does not count."""
         limit = self._options.max_queued_seconds
-        if limit and (queued := self._queued_seconds(caller)) >= limit:
+        if limit and (queued := self._queued_seconds(self._waiting.shares(priority).of(caller))) >= limit:
             wait = self.predicted_wait(priority, caller)
             _refuse(
                 f"about {queued:.0f} s of your audio are waiting, at most {limit:g} s are allowed (MAX_QUEUED_SECONDS)",
                 wait * (1 - limit / queued),
             )
 
-    def _full_for(self, caller: str) -> bool:
+    def _full_for(self, caller: str, shares: Shares) -> bool:
         most = self._options.max_queue_size
-        if len(self._waiting) + self._waiting.expected < most:
+        if shares.total.size < most:
             return False
-        own = self._waiting.share(caller).size
-        return own >= most // (self._waiting.callers + (not own))
+        own = shares.of(caller).size
+        return own >= most // (len(shares) + (not own))
 
-    def _queued_seconds(self, caller: str) -> float:
-        """Audio of the caller's that waits, as predicted; a request whose text is still being read counts as usual."""
-        share = self._waiting.share(caller)
+    def _queued_seconds(self, share: Share) -> float:
+        """Audio of a caller's that waits, as predicted; a request whose text is still being read counts as usual."""
         usual = max(device.costs.row_frames for device in self._devices) if share.expected else 0.0
         return (share.frames + share.expected * usual) * FRAME_SECONDS
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Callable, Container, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator, Set
 from dataclasses import dataclass
 
 from kokoro_server.batching.entry import ALL, Entry, Priority
@@ -22,7 +22,7 @@ NEXT_AGEING = 0.3
 
 @dataclass(slots=True, eq=False)
 class Share:
-    """What one caller has in the queue."""
+    """What a caller, or all of them, have in the queue."""
 
     entries: int = 0
     frames: int = 0
@@ -33,19 +33,55 @@ class Share:
         return self.entries + self.expected
 
 
+class Shares:
+    """What all callers have in some of the lanes."""
+
+    def __init__(self) -> None:
+        self._by_caller: dict[str, Share] = {}  # of those alone that have something here
+        self.total = Share()
+
+    def __len__(self) -> int:
+        return len(self._by_caller)
+
+    @property
+    def callers(self) -> Set[str]:
+        return self._by_caller.keys()
+
+    def of(self, caller: str) -> Share:
+        """Not to be kept."""
+        return self._by_caller.get(caller) or Share()
+
+    def add(self, caller: str, *, entries: int = 0, frames: int = 0, expected: int = 0) -> None:
+        """Or take away, where the numbers are less than nothing."""
+        own = self._by_caller.setdefault(caller, Share())
+        for share in (own, self.total):
+            share.entries += entries
+            share.frames += frames
+            share.expected += expected
+        if not own.size:
+            del self._by_caller[caller]
+
+    def ahead_of(self, caller: str) -> int:
+        """The requests on their way that one of this caller's would wait for, about: callers take turns."""
+        own, others = self.of(caller).expected, len(self) - (caller in self._by_caller)
+        return min(self.total.expected, own + others * (own + 1))
+
+
 class PriorityLanes:
-    """All lanes, and the count of requests that are on their way into them."""
+    """All lanes, and the count of requests that are on their way into them.
+
+    What callers have in bulk is counted apart: it goes behind all else, so that nobody is refused for it who waits.
+    """
 
     def __init__(self, *, by_voice: bool = False) -> None:
         """`by_voice`: only entries of the same voice overtake each other, as other voices cannot share their batch."""
         self._group: Callable[[Entry], str] = (lambda entry: entry.voice) if by_voice else (lambda _: "")
         self._lanes = {priority: Lane() for priority in Priority}
         self._size = 0
-        self._shares: dict[str, Share] = {}  # of those callers alone that have something here
+        self._urgent, self._bulk = Shares(), Shares()
         self.voices: Counter[str] = Counter()
         self.last_activity = float("-inf")  # when an entry last arrived, or a request ceased to be on its way
         self.last_stream = float("-inf")  # when the first piece of a stream last arrived
-        self.expected = 0  # requests admitted whose entries are not yet here
 
     def __len__(self) -> int:
         return self._size
@@ -61,33 +97,33 @@ class PriorityLanes:
     @property
     def callers(self) -> int:
         """Those with an entry that waits or a request on its way."""
-        return len(self._shares)
+        return len(self._urgent.callers | self._bulk.callers)
+
+    @property
+    def expected(self) -> int:
+        """Requests admitted whose entries are not yet here."""
+        return self._urgent.total.expected + self._bulk.total.expected
 
     def lane(self, priority: Priority) -> Lane:
         return self._lanes[priority]
 
-    def share(self, caller: str) -> Share:
-        """What the caller has here now; not to be kept."""
-        return self._shares.get(caller) or Share()
+    def shares(self, priority: Priority) -> Shares:
+        """In bulk, or in all other lanes."""
+        return self._bulk if priority == Priority.BULK else self._urgent
 
-    def expect(self, caller: str) -> None:
+    def expect(self, caller: str, priority: Priority) -> None:
         """A request was admitted; `arrived` must follow."""
-        self.expected += 1
-        self._shares.setdefault(caller, Share()).expected += 1
+        self.shares(priority).add(caller, expected=1)
 
-    def arrived(self, caller: str, now: float) -> None:
-        self.expected -= 1
-        self._shares[caller].expected -= 1
-        self._drop_if_empty(caller)
+    def arrived(self, caller: str, priority: Priority, now: float) -> None:
+        self.shares(priority).add(caller, expected=-1)
         self.last_activity = now  # its entry is about to arrive, if in a task not yet started
 
     def add(self, entry: Entry) -> None:
         self._lanes[entry.priority].add(entry)
         self._size += 1
         self.voices[entry.voice] += 1
-        share = self._shares.setdefault(entry.caller, Share())
-        share.entries += 1
-        share.frames += entry.frames
+        self.shares(entry.priority).add(entry.caller, entries=1, frames=entry.frames)
         self.last_activity = entry.arrival
         if entry.priority is Priority.BYPASS:
             self.last_stream = entry.arrival
@@ -146,11 +182,12 @@ class PriorityLanes:
         Without `caller` it is everything of its priority and above.
         """
         lanes = [self._lanes[lane] for lane in Priority if lane <= priority]
+        shares = [self._urgent, self._bulk] if priority == Priority.BULK else [self._urgent]
         if caller is None:
-            return sum(map(len, lanes)), sum(lane.frames for lane in lanes), self.expected
+            expected = sum(each.total.expected for each in shares)
+            return sum(map(len, lanes)), sum(lane.frames for lane in lanes), expected
         ahead = [lane.ahead_of(caller) for lane in lanes]
-        share, others = self.share(caller), self.callers - (caller in self._shares)
-        expected = min(self.expected, share.expected + others * (share.expected + 1))
+        expected = sum(each.ahead_of(caller) for each in shares)
         return sum(rows for rows, _ in ahead), sum(frames for _, frames in ahead), expected
 
     def _uncount(self, entry: Entry) -> None:
@@ -158,11 +195,4 @@ class PriorityLanes:
         self.voices[entry.voice] -= 1
         if not self.voices[entry.voice]:
             del self.voices[entry.voice]
-        share = self._shares[entry.caller]
-        share.entries -= 1
-        share.frames -= entry.frames
-        self._drop_if_empty(entry.caller)
-
-    def _drop_if_empty(self, caller: str) -> None:
-        if not self._shares[caller].size:
-            del self._shares[caller]
+        self.shares(entry.priority).add(entry.caller, entries=-1, frames=-entry.frames)

@@ -130,12 +130,12 @@ class BatchQueue(SpeechQueue):
         except TooBusy:
             self._stats.rejected += 1
             raise
-        self._waiting.expect(owner)
+        self._waiting.expect(owner, priority)
         self._want_model()
         try:
             yield
         finally:
-            self._waiting.arrived(owner, self.now())
+            self._waiting.arrived(owner, priority, self.now())
             self._worker.wake()
 
     def predicted_wait(self, priority: Priority = Priority.NORMAL) -> float:
@@ -191,7 +191,7 @@ class BatchQueue(SpeechQueue):
         if not self.ready:
             return "unhealthy"
         overloaded = (
-            len(self._waiting) >= self.options.max_queue_size or self.predicted_wait() > self.options.queue_timeout
+            self._waiting.urgent >= self.options.max_queue_size or self.predicted_wait() > self.options.queue_timeout
         )
         impaired = any(device.status != "healthy" for device in self._devices.every())
         if overloaded or impaired or self._supervisor.crashes.recent(self.now()):

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import csv
 import json
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from kokoro_server.errors import InvalidInput, KokoroError, SetupError
 
 MAX_ID = 1_000  # characters
+MAX_LINE = 20_000_000  # bytes; of CSV, characters
+MAX_MARKS = 150_000  # commas and opening brackets: JSON has one for each value, and each takes 60 bytes or more
 TEXT_FIELDS = ("id", "text", "phonemes", "voice", "language")  # of a CSV file: all others are read as JSON if they are
 PARQUET_ROWS = 1_000  # read at once
 SUFFIXES = (".jsonl", ".ndjson", ".csv", ".parquet")
@@ -47,13 +48,25 @@ def read(path: Path) -> Iterator[Line]:
 
 def _json_lines(path: Path) -> Iterator[Line]:
     with path.open("rb") as file:
-        for number, line in enumerate(file, 1):
+        for number, line in enumerate(_bounded(file), 1):
             text = line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line
             if text.strip():
                 yield _json_line(number, text)
 
 
+def _bounded(file: IO[bytes]) -> Iterator[bytes]:
+    """Its lines; of one that is longer than MAX_LINE, the beginning."""
+    while line := file.readline(MAX_LINE + 1):
+        yield line
+        while len(line) > MAX_LINE and not line.endswith(b"\n"):
+            line = file.readline(MAX_LINE + 1)
+
+
 def _json_line(number: int, text: bytes) -> Line:
+    if len(text) > MAX_LINE:
+        return _bad(number, f"is longer than {MAX_LINE} bytes")
+    if _marks(text) > MAX_MARKS:
+        return _bad(number, f"has more than {MAX_MARKS} commas and opening brackets")
     try:
         fields = json.loads(text)
     except UnicodeDecodeError as error:
@@ -65,17 +78,23 @@ def _json_line(number: int, text: bytes) -> Line:
     return _line(number, fields)
 
 
+def _marks(text: bytes) -> int:
+    return text.count(b",") + text.count(b"[") + text.count(b"{")
+
+
 def _csv(path: Path) -> Iterator[Line]:
-    csv.field_size_limit(sys.maxsize)
+    csv.field_size_limit(MAX_LINE)
     with path.open(encoding="utf-8-sig", newline="") as file:
-        rows = csv.reader(file, strict=True)  # a quote that is never closed would hold all that comes after it
+        row_text = _RowText(file)
+        rows = csv.reader(row_text, strict=True)  # a quote that is never closed would hold all that comes after it
         try:
             header = [name.strip() for name in next(rows, [])]
             if "id" not in header or len(set(header)) < len(header):
                 raise SetupError(f"{path}: the first line must name the fields, each once, among them id and text")
-            before = rows.line_num
+            before, row_text.taken = rows.line_num, 0
             for row in rows:
-                number, before = before + 1, rows.line_num  # a quoted cell may go over several lines
+                number = before + 1
+                before, row_text.taken = rows.line_num, 0  # a quoted cell may go over several lines
                 if not row:
                     continue
                 if len(row) > len(header):
@@ -90,8 +109,23 @@ def _csv(path: Path) -> Iterator[Line]:
             raise SetupError(f"{path}: line {rows.line_num + 1} cannot be read: {error}") from error
 
 
+class _RowText:
+    """The lines of a CSV file, of which one row takes MAX_LINE characters at most."""
+
+    def __init__(self, file: IO[str]) -> None:
+        self._file = file
+        self.taken = 0  # for the row
+
+    def __iter__(self) -> Iterator[str]:
+        while line := self._file.readline(MAX_LINE + 1 - self.taken):
+            self.taken += len(line)
+            if self.taken > MAX_LINE:
+                raise csv.Error(f"it is longer than {MAX_LINE} characters")
+            yield line
+
+
 def _cell(name: str, text: str) -> Any:
-    if name in TEXT_FIELDS:
+    if name in TEXT_FIELDS or _marks(text.encode()) > MAX_MARKS:
         return text
     try:
         return json.loads(text)

@@ -31,7 +31,7 @@ from kokoro_server.bulk.verify import Listener
 from kokoro_server.errors import InvalidInput, SetupError, Unavailable, first_of
 
 MANIFEST, FAILURES = "manifest.jsonl", "failures.jsonl"
-READ_AT_ONCE = 256  # lines
+READ_AT_ONCE = 32  # lines, each of which may take megabytes
 SYNC_S = 1.0  # seconds between two calls that wait for the disk
 GIVE_UP_AFTER = 200  # lines in a row that failed, none of them by itself
 
@@ -109,7 +109,7 @@ class BulkRun:
     async def run(self) -> Progress:
         """Raises SetupError for what no line can be made without."""
         names, self._progress = await asyncio.to_thread(self._survey)
-        self._journal = journal = Journal(self._out / WORK / "journal")
+        self._journal = journal = await asyncio.to_thread(Journal, self._out / WORK / "journal")
         self._offsets = array("Q", bytes(8 * self._progress.lines))
         try:
             async with asyncio.TaskGroup() as group:
@@ -219,9 +219,11 @@ class BulkRun:
         if self._blocks[block.start] < last - block.start:
             return
         del self._blocks[block.start]
-        made = [offset for offset in self._offsets[block.start : last] if self._journal.is_made(offset)]
-        records = [self._journal.read(offset) for offset in made]
-        await asyncio.to_thread(self._outputs.complete, file, records)
+        await asyncio.to_thread(self._complete, file, self._offsets[block.start : last])
+
+    def _complete(self, file: str, offsets: array[int]) -> None:
+        records = [self._journal.read(offset) for offset in offsets if self._journal.is_made(offset)]
+        self._outputs.complete(file, records)
 
     async def _hear(self, listener: Listener) -> None:
         while (index := await listener.get()) is not None:

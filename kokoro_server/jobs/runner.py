@@ -18,9 +18,10 @@ from filelock import FileLock, Timeout
 from kokoro_server.books.work_folder import CannotWrite
 from kokoro_server.bulk.maker import Parse
 from kokoro_server.caller import caller
+from kokoro_server.degraded import Condition
 from kokoro_server.errors import Expired, KokoroError, SetupError, Unavailable, for_client
 from kokoro_server.jobs.folders import JobFolder, check_space, is_id
-from kokoro_server.jobs.job import Facts, Job
+from kokoro_server.jobs.job import Facts, Job, Kind
 from kokoro_server.jobs.store import JobStore, Waiting, now
 from kokoro_server.jobs.work import make_book, make_list
 from kokoro_server.speaker import Speaker
@@ -32,7 +33,9 @@ TAKE_OVER_S = 2.0  # seconds between two tries to become the one that makes jobs
 CLEAN_S = 60.0
 MAX_ATTEMPTS = 5  # in a row that ended with the process, and made nothing
 FULL_S = 60.0  # seconds until a full disk is looked at again
-RETRY_S = 30.0  # seconds until a job is tried again that could not be spoken; doubled by each try
+# Seconds until a job is tried again that nobody was there to speak; doubled by each try. Either kind is given up after
+# half an hour: a book waits for most of it in the tries of its stretches.
+RETRY_S: dict[Kind, float] = {"book": 30.0, "list": 120.0}
 HOUR = 3600.0
 LEFT_OVER_S = 24 * HOUR
 
@@ -54,11 +57,13 @@ class JobRunner:
         store: JobStore,
         speaker: Callable[[], Speaker],
         parse: Parse,
+        condition: Condition,
         *,
         at_once: int,
         keep_hours: float,
     ) -> None:
         self._root, self._store, self._speaker, self._parse = root, store, speaker, parse
+        self._condition = condition
         self._at_once, self._keep_s = at_once, keep_hours * HOUR
         self._running: dict[str, _Running] = {}
         self._counts: dict[str, int] = {}  # of jobs by their states
@@ -79,7 +84,7 @@ class JobRunner:
             except Timeout:
                 await asyncio.sleep(TAKE_OVER_S)
             except OSError as error:  # a folder that nobody may write to for a while
-                log.error("jobs are not made now: %s", error)
+                self._tell(error)
                 await asyncio.sleep(FULL_S)
         told: str | None = None
         try:
@@ -87,10 +92,12 @@ class JobRunner:
                 try:
                     await self._look()
                     told = None
+                    self._condition.clear()
                 except Exception as error:  # a disk that is full for a while must not end it
                     if repr(error) != told:  # nor fill what is left of it with the same line twice a second
                         log.exception("jobs cannot be looked after now")
                     told = repr(error)
+                    self._tell(error)
                 await asyncio.sleep(LOOK_S)
         finally:
             tasks = [running.task for running in self._running.values()]
@@ -98,6 +105,9 @@ class JobRunner:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
             lock.release()
+
+    def _tell(self, error: Exception) -> None:
+        self._condition.set(f"jobs are not made now: {error}; look at the folder that JOBS_PATH names")
 
     async def _look(self) -> None:
         if not self._has_begun:
@@ -152,7 +162,7 @@ class JobRunner:
         running = self._running[job.id]
         attempts = 0 if running.has_gained else job.attempts + 1
         if attempts < MAX_ATTEMPTS:
-            await self._put_off(job, RETRY_S * 2 ** max(attempts - 1, 0), error, attempts=attempts)
+            await self._put_off(job, RETRY_S[job.kind] * 2 ** max(attempts - 1, 0), error, attempts=attempts)
         else:
             message = f"it was tried {attempts} times without getting on, the last time: {error.message}"
             await self._end(job, error={"code": error.code, "message": message, "field": None})
@@ -258,9 +268,9 @@ class JobRunner:
     def _clean(self) -> None:
         """What is kept no longer, and folders that belong to no job."""
         if self._keep_s:
-            for job in self._store.ended_before(now() - self._keep_s):
-                log.info("job expired id=%s", job.id)
-                self._store.delete(job.id)
+            for id in self._store.ended_before(now() - self._keep_s):
+                log.info("job expired id=%s", id)
+                self._store.delete(id)
         known = self._store.ids()
         for path in self._root.iterdir():
             is_left_over = path.is_dir() and is_id(path.name) and path.name not in known

@@ -22,6 +22,7 @@ from kokoro_server.errors import Conflict, NoSuchJob, SetupError
 from kokoro_server.jobs.folders import JobFolder, check_space, is_id, new_id, writable
 from kokoro_server.jobs.job import Facts, Job, Kind, State
 from kokoro_server.jobs.listening import chapter_file
+from kokoro_server.jobs.places import Places
 from kokoro_server.jobs.runner import JobRunner
 from kokoro_server.jobs.store import JobStore, now, too_many
 from kokoro_server.jobs.uploads import DocumentReader
@@ -64,7 +65,7 @@ class Jobs:
         self._limit = settings.max_jobs
         self.keep_s = settings.job_keep_hours * 3600
         self._reader = DocumentReader()
-        self._listening = asyncio.Semaphore(CHAPTERS_AT_ONCE)
+        self._listening = Places(CHAPTERS_AT_ONCE)
 
     async def admit(self, caller: str) -> None:
         """Raises an error for what need not be uploaded, as no job could be made of it."""
@@ -107,6 +108,7 @@ class Jobs:
         return await self._store.use(self._store.version, id)
 
     async def all(self, caller: str) -> list[Job]:
+        """The newest first, without their chapters."""
         return await self._store.use(self._store.of_caller, caller)
 
     async def resume(self, id: str, caller: str) -> Job:
@@ -119,9 +121,9 @@ class Jobs:
         await self.get(id, caller)
         await self._store.use(self._store.delete, id)
 
-    async def chapter(self, job: Job, number: int, title: str, format: BookFormat) -> Path:
+    async def chapter(self, job: Job, caller: str, number: int, title: str, format: BookFormat) -> Path:
         """The file of a chapter that is spoken. May be cancelled."""
-        async with self._listening:  # who listens to many chapters leaves threads and cores to others
+        async with self._listening.taken(caller):  # who listens to many chapters leaves threads and cores to others
             return await interruptible(
                 partial(chapter_file, JobFolder(self._root, job.id), number, title, job.options["loudness"], format)
             )
@@ -149,7 +151,8 @@ async def running_jobs(settings: Settings, parts: Parts, parse: Parse, *, anyone
 
     speaker = partial(PartsSpeaker, parts)
     at_once, keep_hours = settings.jobs_at_once, settings.job_keep_hours
-    runner = JobRunner(root, store, speaker, parse, at_once=at_once, keep_hours=keep_hours)
+    condition = parts.jobs_condition
+    runner = JobRunner(root, store, speaker, parse, condition, at_once=at_once, keep_hours=keep_hours)
     for state in get_args(State):
         parts.metrics.jobs.labels(state).set_function(partial(runner.count, state))
     running = asyncio.create_task(runner.run())

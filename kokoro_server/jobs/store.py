@@ -40,6 +40,10 @@ INDEX = "CREATE INDEX IF NOT EXISTS jobs_by_state ON jobs (deleted, state, calle
 COLUMNS = [field.name for field in fields(Job)]
 AS_JSON = ("options", "about", "progress", "result", "error")
 SELECT = f"SELECT {', '.join(COLUMNS)} FROM jobs"  # noqa: S608, the names are ours
+# A book may have thousands of chapters. SQLite leaves them out in a tenth of the time that Python takes to read them.
+OF_CHAPTERS = {"about": "$.chapters", "progress": "$.chapters", "result": "$.starts"}
+SHORT = [f"json_remove({name}, '{OF_CHAPTERS[name]}')" if name in OF_CHAPTERS else name for name in COLUMNS]
+SELECT_SHORT = f"SELECT {', '.join(SHORT)} FROM jobs"  # noqa: S608
 
 
 class Waiting(NamedTuple):
@@ -133,11 +137,11 @@ class JobStore:
         return int(number)
 
     def get(self, id: str) -> Job | None:
-        return next(iter(self._select("WHERE id = ? AND deleted = 0", id)), None)
+        return next(iter(self._select(SELECT, "WHERE id = ? AND deleted = 0", id)), None)
 
     def of_caller(self, caller: str) -> list[Job]:
-        """The newest first."""
-        return self._select("WHERE caller = ? AND deleted = 0 ORDER BY created DESC", caller)
+        """The newest first, without their chapters."""
+        return self._select(SELECT_SHORT, "WHERE caller = ? AND deleted = 0 ORDER BY created DESC", caller)
 
     def version(self, id: str) -> int | None:
         with self._using() as connection:
@@ -168,12 +172,15 @@ class JobStore:
         with self._using() as connection:
             return {row[0] for row in connection.execute("SELECT id FROM jobs")}
 
-    def ended_before(self, when: float) -> list[Job]:
-        return self._select("WHERE state IN ('done', 'failed') AND finished < ? AND deleted = 0", when)
-
-    def _select(self, condition: str, *values: Any) -> list[Job]:
+    def ended_before(self, when: float) -> list[str]:
+        statement = "SELECT id FROM jobs WHERE state IN ('done', 'failed') AND finished < ? AND deleted = 0"
         with self._using() as connection:
-            return [_job(row) for row in connection.execute(f"{SELECT} {condition}", values)]
+            return [row[0] for row in connection.execute(statement, (when,))]
+
+    def _select(self, select: str, condition: str, *values: Any) -> list[Job]:
+        with self._using() as connection:
+            rows = connection.execute(f"{select} {condition}", values).fetchall()
+        return [_job(row) for row in rows]
 
     def update(self, id: str, **changes: Any) -> bool:
         """Change a job; whether it is still there."""

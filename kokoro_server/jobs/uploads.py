@@ -10,28 +10,29 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from kokoro_server.caller import caller
 from kokoro_server.child_environment import python_path
 from kokoro_server.client import Voice
 from kokoro_server.errors import KokoroError, TooBusy, Unavailable, UnreadableDocument
+from kokoro_server.jobs.places import Places
 
 TIMEOUT_S = 120.0
-MAX_WAITING = 8
+MAX_WAITING = 8  # documents of one caller
 RETRY_AFTER = 10.0
 
 
 class DocumentReader:
-    """Reads uploads in processes of their own, a few at a time."""
+    """Reads uploads in processes of their own, a few at a time. One caller's do not hold off another's."""
 
     def __init__(self, at_once: int = 2) -> None:
-        self._free = asyncio.Semaphore(at_once)
-        self._waiting = 0
+        self._places = Places(at_once)
 
     async def read(
         self, path: Path, name: str, options: dict[str, Any], voices: list[Voice], target: Path | None
     ) -> dict[str, Any]:
         """What the file is. A book is written to `target`, if that is given. Raises UnreadableDocument and others."""
-        if self._waiting >= MAX_WAITING:
-            raise TooBusy("too many documents are being read; try again later", retry_after=RETRY_AFTER)
+        if self._places.wanted_by(caller.get()) >= MAX_WAITING:
+            raise TooBusy(f"{MAX_WAITING} of your documents are being read; try again later", retry_after=RETRY_AFTER)
         request = {
             "path": str(path),
             "name": name,
@@ -39,12 +40,8 @@ class DocumentReader:
             "voices": [asdict(voice) for voice in voices],
             "target": str(target) if target else None,
         }
-        self._waiting += 1
-        try:
-            async with self._free:
-                about = await self._run(json.dumps(request).encode(), name)
-        finally:
-            self._waiting -= 1
+        async with self._places.taken(caller.get()):
+            about = await self._run(json.dumps(request).encode(), name)
         if error := about.get("error"):
             raise _error(error)
         return about

@@ -13,11 +13,12 @@ from pathlib import Path, PurePath
 from typing import Any
 
 from kokoro_server.books import production, speaking, stored
+from kokoro_server.books.book import Book
 from kokoro_server.books.work_folder import new_file
 from kokoro_server.bulk import run as bulk
 from kokoro_server.bulk.maker import Parse, SpeakerMaker
 from kokoro_server.bulk.outputs import WORK, outputs
-from kokoro_server.errors import InvalidInput, Unavailable
+from kokoro_server.errors import InvalidInput, SetupError, Unavailable
 from kokoro_server.jobs.folders import JobFolder
 from kokoro_server.jobs.job import Facts, Job
 from kokoro_server.jobs.options import book_options, book_outputs
@@ -57,7 +58,7 @@ async def make_book(job: Job, folder: JobFolder, speaker: Speaker, report: Repor
         report(told)
 
     latest: Facts = {}
-    book = await asyncio.to_thread(lambda: stored.from_json(folder.book.read_bytes()))
+    book = await asyncio.to_thread(_read_book, folder.book)
     await asyncio.to_thread(shutil.rmtree, folder.listen, ignore_errors=True)
     await asyncio.to_thread(folder.result.mkdir, exist_ok=True)
     wanted = book_outputs(job.options, folder.result, PurePath(job.name).stem)
@@ -76,6 +77,13 @@ async def make_book(job: Job, folder: JobFolder, speaker: Speaker, report: Repor
         "starts": {number + 1: round(start, 3) for number, (_, start) in zip(made.numbers, made.chapters, strict=True)},
         "notes": list(made.notes),
     }
+
+
+def _read_book(path: Path) -> Book:
+    try:
+        return stored.from_json(path.read_bytes())
+    except OSError as error:
+        raise SetupError(f"{path}: cannot be read: {error.strerror or error}") from error
 
 
 async def make_list(job: Job, folder: JobFolder, speaker: Speaker, parse: Parse, report: Report) -> Facts:

@@ -133,13 +133,36 @@ async def test_the_texts_of_one_request_are_let_in_together(start, submit, engin
     job = queue.job(priority=Priority.BULK)
     queue.hold()
     with queue.admit(job), queue.admit(job), queue.admit(job):
-        assert not admitted(queue, "-")
+        assert not admitted(queue, "-", priority=Priority.BULK)
     first = asyncio.create_task(queue.submit_only(make_row(0, tokens=100), "a", job))
     await settle()
     with queue.admit(job):
         pass
     queue.release()
     await clock.keep_going(first)
+
+
+@pytest.mark.parametrize("limit", [{"max_queue_size": 4}, {"max_queued_seconds": 1.0}])
+async def test_what_a_caller_has_in_bulk_turns_none_of_its_other_requests_away(start, submit, limit):
+    queue = await start(**limit)
+    queue.hold()
+    await submit(queue, *range(4), priority=Priority.BULK)
+    assert not admitted(queue, "-", priority=Priority.BULK)
+    assert admitted(queue, "-")
+    assert queue.snapshot()["status"] == "healthy"
+    await submit(queue, *range(4, 8))
+    assert not admitted(queue, "-")
+
+
+async def test_bulk_that_is_on_its_way_is_not_waited_for(start, submit, engine, clock):
+    queue = await start(max_batch_size=1, queue_timeout=30)
+    await teach(queue, submit, engine, clock, seconds=2.0)
+    with ExitStack() as requests:
+        for _ in range(10):
+            requests.enter_context(queue.admit(queue.job(priority=Priority.BULK)))
+        soon = queue.now() + 5
+        assert admitted(queue, "-", deadline=soon)
+        assert not admitted(queue, "-", priority=Priority.BULK, deadline=soon)
 
 
 async def _count(outcomes) -> int:

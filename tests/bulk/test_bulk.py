@@ -4,12 +4,15 @@ import io
 import json
 import logging
 import tarfile
+import threading
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import soundfile
 
+from kokoro_server.bulk.journal import Journal
 from kokoro_server.bulk.run import folder
 from kokoro_server.commands import CommandFailed
 from kokoro_server.errors import KokoroError, SetupError
@@ -168,6 +171,23 @@ def test_shards_are_tars_of_audio_and_facts_in_the_order_of_the_input(bulk: Bulk
     assert found == records(out / "manifest.jsonl")
     assert [record["id"] for record in found] == [line["id"] for n, line in enumerate(lines) if n != 12]
     assert not (out / ".bulk" / "parts").exists()
+
+
+@pytest.mark.parametrize("method", ["_load", "read"])
+def test_the_journal_of_any_number_of_lines_is_not_read_on_the_event_loop(
+    bulk: Bulk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, method: str
+) -> None:
+    def watched(journal: Journal, given: Any) -> Any:
+        threads.add(threading.current_thread())
+        return called(journal, given)
+
+    threads, called = set[threading.Thread](), getattr(Journal, method)
+    monkeypatch.setattr(Journal, method, watched)
+    source, out = write(tmp_path / "in.jsonl", texts(20)), tmp_path / "out"
+    for _ in range(2):  # of which the second finds all of it made
+        bulk.run(source, out, "--shards", "10")
+    assert threads
+    assert threading.main_thread() not in threads
 
 
 def test_csv_has_names_in_its_first_line_and_texts_of_several_lines(bulk: Bulk, tmp_path: Path) -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from kokoro_server.api.jobs.lines import parse
 from kokoro_server.api.jobs.schemas import BookRequest
 from kokoro_server.books import stored
 from kokoro_server.books.book import Book
+from kokoro_server.degraded import Condition, Reason
 from kokoro_server.jobs.folders import JobFolder, new_id
 from kokoro_server.jobs.job import Job
 from kokoro_server.jobs.runner import JobRunner
@@ -32,8 +33,21 @@ def stored_in(root: Path) -> Iterator[JobStore]:
         store.close()
 
 
-def runner(root: Path, store: JobStore, speaker: Tones, **options: Any) -> JobRunner:
-    return JobRunner(root, store, lambda: speaker, parse, **{"at_once": 1, "keep_hours": 0.0} | options)
+def runner(
+    root: Path, store: JobStore, speaker: Tones, condition: Condition | None = None, **options: Any
+) -> JobRunner:
+    given = {"at_once": 1, "keep_hours": 0.0} | options
+    return JobRunner(root, store, lambda: speaker, parse, condition or Condition(Reason.JOBS), **given)
+
+
+@asynccontextmanager
+async def running(runner: JobRunner) -> AsyncIterator[None]:
+    task = asyncio.create_task(runner.run())
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.wait([task])
 
 
 def add_book(root: Path, store: JobStore, book: Book, caller: str = "ann", **options: Any) -> Job:

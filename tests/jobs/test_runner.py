@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import os
 import threading
 import zipfile
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -19,12 +17,11 @@ from kokoro_server.errors import G2PUnavailable, Unavailable
 from kokoro_server.jobs import runner as runners
 from kokoro_server.jobs.folders import JobFolder, new_id
 from kokoro_server.jobs.listening import chapter_file
-from kokoro_server.jobs.runner import JobRunner
 from kokoro_server.jobs.store import JobStore
 from kokoro_server.speaker import Spoken
 from kokoro_server.speech import Speech
 from tests.books.doubles import LIMIT, Tones, book
-from tests.jobs.doubles import add_book, add_list, got, runner, stored_in, until
+from tests.jobs.doubles import add_book, add_list, got, runner, running, stored_in, until
 
 
 class Held(Tones):
@@ -44,23 +41,13 @@ def quickly(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kokoro_server.books.stretches.LIMIT", LIMIT)
     monkeypatch.setattr(runners, "LOOK_S", 0.02)
     monkeypatch.setattr(runners, "TAKE_OVER_S", 0.02)
-    monkeypatch.setattr(runners, "RETRY_S", 0.01)
+    monkeypatch.setattr(runners, "RETRY_S", {"book": 0.01, "list": 0.01})
 
 
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[JobStore]:
     with stored_in(tmp_path) as store:
         yield store
-
-
-@asynccontextmanager
-async def running(runner: JobRunner) -> AsyncIterator[None]:
-    task = asyncio.create_task(runner.run())
-    try:
-        yield
-    finally:
-        task.cancel()
-        await asyncio.wait([task])
 
 
 def kept_in(stretches: Path) -> int:
@@ -328,18 +315,3 @@ async def test_a_disk_that_is_nearly_full_is_left_to_others(
         for _ in range(10):
             speaker._let.release()
         await until(lambda: got(store, job).state == "done")
-
-
-async def test_what_cannot_be_looked_after_is_told_once(
-    tmp_path: Path, store: JobStore, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    def broken() -> list[str]:
-        looks.append(1)
-        raise Unavailable("the store is away")
-
-    looks = list[int]()
-    monkeypatch.setattr(store, "deleted", broken)
-    with caplog.at_level(logging.ERROR):
-        async with running(runner(tmp_path, store, Tones())):
-            await until(lambda: len(looks) > 5)
-    assert len(caplog.records) == 1

@@ -59,6 +59,29 @@ def test_what_is_stored(tmp_path: Path) -> None:
         assert store.ids() == {"job-number-2"}
 
 
+def test_many_books_are_listed_without_their_chapters(tmp_path: Path) -> None:
+    about = {"title": "“Ä\ud800”", "chapters": [{"number": 1}], "characters": 1}
+    book = Job("job-of-a-book", "ann", "book", "x.txt", {"chapters": "1"}, about, 2.0)
+    with stored_in(tmp_path) as store:
+        store.add(job(1), 2)
+        store.add(book, 2)
+        assert [each.id for each in store.of_caller("ann")] == [book.id, "job-number-1"]
+        store.update(
+            book.id, progress={"fraction": 0.5, "chapters": [0]}, result={"seconds": 1.5, "starts": {"1": 0.0}}
+        )
+        [listed, _] = store.of_caller("ann")
+        assert listed.about == {"title": about["title"], "characters": 1}
+        assert (listed.options, listed.progress, listed.result) == (
+            {"chapters": "1"},
+            {"fraction": 0.5},
+            {"seconds": 1.5},
+        )
+        whole = store.get(book.id)
+        assert whole
+        assert whole.about == about
+        assert whole.result == {"seconds": 1.5, "starts": {"1": 0.0}}
+
+
 def test_a_file_that_is_no_store_stops_the_start(tmp_path: Path) -> None:
     (tmp_path / FILE).write_bytes(b"something else" * 100)
     with pytest.raises(SetupError, match="JOBS_PATH"):

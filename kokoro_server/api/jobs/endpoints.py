@@ -129,7 +129,7 @@ async def list_jobs(request: Request) -> Response:
     """The caller's jobs, the newest first, without their chapters."""
     jobs = get_jobs(request)
     found = await jobs.all(caller.get())
-    return await _json(lambda: JobList(jobs=[answer(job, jobs.keep_s, with_chapters=False) for job in found]))
+    return await _json(lambda: JobList(jobs=[answer(job, jobs.keep_s) for job in found]))
 
 
 @router.get("/{id}", response_model=JobAnswer, responses=errors(403, 404))
@@ -179,7 +179,8 @@ async def chapter(
     found = next((each for each in job.about.get("chapters", ()) if each["number"] == number), None)
     if found is None:
         raise NoSuchJob(f"the job has no chapter {number}", field="number")
-    path = await cancel_on_disconnect(request.receive, jobs.chapter(job, number, found["title"], format))
+    made = jobs.chapter(job, caller.get(), number, found["title"], format)
+    path = await cancel_on_disconnect(request.receive, made)
     name = f"{number:02} {file_stem(found['title'])}".strip() + f".{format}"
     headers = {"Cache-Control": "no-cache"}  # a chapter that was spoken anew sounds different
     return await file_response(request, path, name, MEDIA_TYPES[path.suffix], headers)

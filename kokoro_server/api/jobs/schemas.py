@@ -200,7 +200,7 @@ class JobList(BaseModel):
     jobs: list[JobAnswer]
 
 
-def answer(job: Job, keep_s: float, *, with_chapters: bool = True) -> JobAnswer:
+def answer(job: Job, keep_s: float) -> JobAnswer:
     about, result = job.about, job.result
     return JobAnswer(
         id=job.id,
@@ -219,7 +219,7 @@ def answer(job: Job, keep_s: float, *, with_chapters: bool = True) -> JobAnswer:
         error=JobError(**job.error) if job.error else None,
         title=about.get("title"),
         author=about.get("author"),
-        chapters=_chapter_answers(job) if with_chapters and job.kind == "book" else None,
+        chapters=_chapter_answers(job) if "chapters" in about else None,
         omissions=about.get("omissions"),
     )
 
