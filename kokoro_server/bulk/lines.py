@@ -83,7 +83,7 @@ def _marks(text: bytes) -> int:
 
 
 def _csv(path: Path) -> Iterator[Line]:
-    csv.field_size_limit(MAX_LINE)
+    csv.field_size_limit(max(MAX_LINE, csv.field_size_limit()))  # the whole process has one
     with path.open(encoding="utf-8-sig", newline="") as file:
         row_text = _RowText(file)
         rows = csv.reader(row_text, strict=True)  # a quote that is never closed would hold all that comes after it
