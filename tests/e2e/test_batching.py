@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from tests import backends, servers
-from tests.servers import Server, say
+from tests.servers import Server, say, wait_for
 
 
 def snapshot(server: Server) -> dict[str, dict[str, object]]:
@@ -120,7 +120,7 @@ async def test_clients_that_leave_are_dropped_from_the_queue(tiny_server: Server
         tasks = [
             asyncio.create_task(client.post(f"{tiny_server.url}/tts", json={"text": f"{n}. {text}"})) for n in range(12)
         ]
-        await asyncio.sleep(0.3)
+        await asyncio.to_thread(wait_for, lambda: snapshot(tiny_server)["queue_status"]["current_size"])
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
