@@ -56,7 +56,8 @@ async def test_a_killed_worker_is_started_anew(faulty: Server) -> None:
     how = "cancelled with a batch on the device and rows waiting"
     async with injected(faulty, "worker task killed", how, neighbour=(200, 503)) as fault, asyncio.TaskGroup() as group:
         sent = [group.create_task(fault.post(text=f"Row {n}.", speed=SLOW)) for n in range(12)]
-        await asyncio.sleep(0.3)
+        while not (await fault.get("/health/batching")).json()["queue_status"]["current_size"]:  # noqa: ASYNC110
+            await asyncio.sleep(0.05)
         assert (await fault.post("/test/kill-worker")).status_code == 200
         answers = [await task for task in sent]
         assert {answer.status_code for answer in answers} <= {200, 503}
