@@ -6,7 +6,7 @@ import math
 import time
 from collections.abc import Callable
 
-FEWEST, MOST = 2, 10  # tries
+FEWEST, MOST = 2, 40  # tries
 
 
 def is_at_most(times: float, short: Callable[[], object], long: Callable[[], object], harmless: float) -> bool:
