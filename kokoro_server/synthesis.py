@@ -96,7 +96,7 @@ class Synthesizer:
             voice=voice,
             script=said,
             segments=segments,
-            text_ms=segments[0].text_ms,
+            text_ms=max(segment.text_ms for segment in segments),  # the first may be silence
             queue_ms=max((outcome.queue_ms for outcome in outcomes), default=0.0),
             # Pieces of one forward pass report the same time, to the last digit: a set counts each pass once.
             inference_ms=sum({outcome.inference_ms for outcome in outcomes}),

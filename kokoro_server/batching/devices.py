@@ -169,7 +169,7 @@ class Devices:
 
 
 def _has_work(express: Device, waiting: PriorityLanes) -> bool:
-    """Whether it has the memory for what is next of what is urgent, which must wait."""
+    """Whether it has the memory for what is next of what is urgent; something must be."""
     return waiting.leader(URGENT).frames <= express.policy.max_padded_frames
 
 

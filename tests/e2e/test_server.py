@@ -40,6 +40,10 @@ def test_a_stream_tells_where_the_time_until_its_first_audio_went(tiny_server: S
         told_where_the_time_went(response)
 
 
+def test_a_clip_that_begins_with_silence_tells_what_its_text_took(tiny_server: Server) -> None:
+    told_where_the_time_went(say(tiny_server, "[pause:30s] Hello there."))
+
+
 def test_a_clip_has_the_headers_it_promises(tiny_server: Server) -> None:
     response = say(tiny_server, "Hello there.", voice="am_adam")
     assert response.status_code == 200
