@@ -51,6 +51,8 @@ class ExpressEngine(StreamEngine):
 
     def _launch(self, rows: Sequence[Row]) -> Callable[[], list[Result]]:
         self.last_used = time.monotonic()
+        if self._pausing:
+            self._gate.close()  # so that the other engine comes to a stop while the rows are sent
         try:
             return super()._launch(rows)
         finally:

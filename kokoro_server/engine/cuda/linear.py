@@ -7,6 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from kokoro_server.engine.cuda import triton_kernels as kernels
+from kokoro_server.engine.cuda.gate import checkpoint
 from kokoro_server.engine.model.layers import Linear
 from kokoro_server.engine.model.lengths import Placement
 
@@ -25,6 +26,7 @@ class SplitLinear(Linear):
         self.stacked = torch.cat([high, high, low, bias], 1).t()  # (3 * in + BIAS_COLUMNS, out)
 
     def __call__(self, x: Tensor) -> Tensor:
+        checkpoint()
         parts = split_activations(x, 3, x.shape[-1], len(self.stacked))
         return torch.mm(parts.flatten(0, -2), self.stacked, out_dtype=torch.float32).view(*x.shape[:-1], -1)
 

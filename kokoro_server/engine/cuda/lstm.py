@@ -15,6 +15,7 @@ from torch import Tensor
 
 from kokoro_server.engine.cuda import triton_lstm as kernels
 from kokoro_server.engine.cuda.card import Card
+from kokoro_server.engine.cuda.gate import checkpoint
 from kokoro_server.engine.cuda.linear import SplitLinear, split_fp16
 from kokoro_server.engine.model.layers import BiLSTM, Linear
 from kokoro_server.engine.model.lengths import Lengths, Placement
@@ -52,6 +53,7 @@ class FusedLSTM(BiLSTM):
         if len(x) > max_rows and self.split:
             layer, max_rows = self._many, self._groups(GROUP_UNITS[-1]) * GROUP
         gates = self.input(self.flagged(x, lengths))
+        checkpoint()
         return in_parts(layer, gates, max_rows) if len(x) <= max_rows * LAUNCHES else self._stepwise(gates)
 
     def _max_rows(self, units: int) -> int:

@@ -18,6 +18,7 @@ from torch import Tensor
 from kokoro_server.engine.cuda import triton_kernels as kernels
 from kokoro_server.engine.cuda.card import Card
 from kokoro_server.engine.cuda.conv import FusedConv, PaddedConv, SplitConv
+from kokoro_server.engine.cuda.gate import checkpoint
 from kokoro_server.engine.cuda.linear import SplitLinear
 from kokoro_server.engine.cuda.lstm import FusedLSTM
 from kokoro_server.engine.cuda.norm import FusedInstanceNorm
@@ -30,6 +31,7 @@ from kokoro_server.engine.protocol import SAMPLES_PER_FRAME
 
 class FusedUpsample(Upsample):
     def __call__(self, x: Tensor, base: Tensor, extra: int, lengths: Lengths) -> Tensor:
+        checkpoint()
         taps, y = x @ self.weight, torch.empty_like(base)
         kernels.overlap_add[(-(-y.shape[1] // 32), len(y))](
             taps, base, self.bias, y, *kernel_args(lengths), x.shape[1], y.shape[1], self.padding, extra,

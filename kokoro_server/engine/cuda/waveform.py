@@ -11,6 +11,7 @@ from torch import Tensor
 
 from kokoro_server.engine.cuda import triton_kernels as kernels
 from kokoro_server.engine.cuda.conv import aligned
+from kokoro_server.engine.cuda.gate import checkpoint
 from kokoro_server.engine.model.harmonic_source import (
     BINS,
     EDGE,
@@ -36,6 +37,7 @@ class FusedHarmonicSource(HarmonicSource):
     def __call__(self, f0: Tensor, noise: Tensor) -> Tensor:
         if noise.dim() != 2:
             return super().__call__(f0, noise)
+        checkpoint()
         rows, steps = f0.shape
         cycles = (f0.to(self.harmonics.dtype)[..., None] * self.harmonics[:, 0] / SAMPLE_RATE) % 1  # per sample
         turns = cycles.cumsum(1) * STEP
@@ -57,6 +59,7 @@ class FusedSTFT(STFT):
         self.tables = [F.pad(part, (0, TABLE - BINS)).contiguous() for part in (real, imaginary)]
 
     def __call__(self, signal: Tensor, lengths: Lengths) -> Tensor:
+        checkpoint()
         rows, samples = signal.shape
         width = aligned(2 * BINS) if self.placement.dtype.itemsize == 2 else 2 * BINS
         y = signal.new_empty(rows, samples // HOP + 1, width, dtype=self.placement.dtype)
@@ -75,6 +78,7 @@ class FusedInverseSTFT(InverseSTFT):
         self.window = F.pad(self.envelope.view(OVERLAP, HOP), (0, TABLE - HOP)).float().contiguous()
 
     def __call__(self, x: Tensor, lengths: Lengths) -> Tensor:
+        checkpoint()
         rows, time, width = x.shape
         samples = (time + OVERLAP - 1) * HOP - 2 * EDGE
         y = x.new_empty(rows, samples, dtype=torch.float32)
