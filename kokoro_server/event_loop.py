@@ -13,7 +13,7 @@ from typing import Any
 
 # Seconds that the event loop may keep the GIL when the device's thread asks for it. That thread asks some twenty times
 # in a batch, and the device is idle while it waits.
-SWITCH_INTERVAL = 0.0002
+SWITCH_INTERVAL = 0.00005
 GC_THRESHOLD = 10_000  # net new objects that start a collection of the youngest generation
 LAG_INTERVAL = 0.25  # seconds from one look at the loop's lag to the next
 QUIET = 5  # seconds without a request, after which freed memory is given back to the system

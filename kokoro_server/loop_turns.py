@@ -9,7 +9,11 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Generator
 from typing import Any, TypeVar
 
+from kokoro_server.pause_budget import PauseBudget
+
 T = TypeVar("T")
+
+MOST_HELD = 0.02  # seconds
 
 
 class LoopTurns:
@@ -18,13 +22,28 @@ class LoopTurns:
     def __init__(self) -> None:
         self._waiting: deque[Callable[[], object]] = deque()
         self._taken = False  # whether somebody has had a turn in this round
+        self._budget = PauseBudget()
+        self._holding: asyncio.TimerHandle | None = None  # while nobody has a turn
 
     def call(self, function: Callable[[], object]) -> None:
         """Call it when it is its turn: soon, but not at once."""
         self._waiting.append(function)
-        if not self._taken:
-            self._taken = True
-            asyncio.get_running_loop().call_soon(self._next)
+        self._go_on()
+
+    def hold(self) -> None:
+        """Give nobody a turn until `release`, for MOST_HELD at most, and for a small share of the time."""
+        self.release()
+        if self._budget.begin():
+            self._holding = asyncio.get_running_loop().call_later(MOST_HELD, self.release)
+
+    def release(self) -> None:
+        if self._holding is None:
+            return
+        self._holding.cancel()
+        self._holding = None
+        self._budget.end()
+        if self._waiting:
+            self._go_on()
 
     def paced(self, work: Coroutine[Any, Any, T]) -> Awaitable[T]:
         """To be awaited in the place of `work`. Each of its steps, from one wait to the next, is a turn."""
@@ -35,8 +54,13 @@ class LoopTurns:
         self.call(lambda: None if turn.done() else turn.set_result(None))
         return turn
 
+    def _go_on(self) -> None:
+        if not self._taken and self._holding is None:
+            self._taken = True
+            asyncio.get_running_loop().call_soon(self._next)
+
     def _next(self) -> None:
-        self._taken = bool(self._waiting)
+        self._taken = bool(self._waiting) and self._holding is None
         if self._taken:
             asyncio.get_running_loop().call_soon(self._next)  # first: one that raises costs nobody else a turn
             self._waiting.popleft()()

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from kokoro_server.loop_turns import LoopTurns
+from kokoro_server.loop_turns import MOST_HELD, LoopTurns
 
 
 class Rounds:
@@ -44,6 +44,39 @@ async def test_one_call_in_each_round(rounds):
     turns.call(lambda: when.append(rounds.number))  # there are turns again after nobody wanted one
     await asyncio.sleep(0.001)
     assert len(when) == 6
+
+
+async def test_nobody_has_a_turn_while_they_are_held():
+    turns, done = LoopTurns(), list[int]()
+    turns.call(lambda: done.append(1))
+    turns.hold()
+    turns.call(lambda: done.append(2))
+    for _ in range(10):
+        await asyncio.sleep(0)
+    assert not done
+    turns.release()
+    await asyncio.sleep(0.001)
+    assert done == [1, 2]
+
+
+async def test_turns_that_nobody_releases_go_on():
+    turns, done = LoopTurns(), list[int]()
+    turns.hold()
+    turns.call(lambda: done.append(1))
+    await asyncio.sleep(2 * MOST_HELD)
+    assert done == [1]
+
+
+async def test_turns_are_not_held_all_the_time():
+    turns, done = LoopTurns(), list[int]()
+    for _ in range(100):  # 2 s, if each were held as long as may be
+        turns.call(lambda: done.append(1))
+        turns.hold()
+        await asyncio.sleep(0.004)
+    assert len(done) > 20
+    turns.release()
+    await asyncio.sleep(0.05)
+    assert len(done) == 100
 
 
 async def test_steps_of_work_that_wakes_at_once_go_one_by_one(rounds):

@@ -169,6 +169,10 @@ class Device:
         return self.lost is None
 
     @property
+    def is_express(self) -> bool:
+        return self._beside is not None
+
+    @property
     def has_room(self) -> bool:
         """Whether a thread of it is free."""
         return self.is_up() and any(slot.batch is None for slot in self._slots)

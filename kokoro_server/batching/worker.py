@@ -49,6 +49,7 @@ class Worker:
         self._backlog = False  # whether what waits gathered while every device was busy
         self._stopping = False
         self._turns = LoopTurns()  # of bulk that has been made, to be handed over
+        self._express_running = 0  # batches
         self.estimate = FrameEstimate()
 
     def hold(self) -> None:
@@ -127,8 +128,12 @@ class Worker:
         trace = traces.batch_started(batch.entries, now)
         running = RunningBatch(batch.entries, batch.cost, reason, now, trace)
         device.run(running).add_done_callback(partial(self._ended, device, running))
+        if device.is_express:
+            self._express_started()
 
     def _ended(self, device: Device, batch: RunningBatch, done: asyncio.Future[Report]) -> None:
+        if device.is_express:
+            self._express_ended()
         self._backlog = bool(self._waiting) and (self._backlog or not self._devices.free(self._waiting))
         seconds = device.finish(batch)
         try:
@@ -150,12 +155,11 @@ class Worker:
 
     def _deliver(self, device: Device, batch: RunningBatch, seconds: float, report: Report) -> None:
         for entry, result, forward in report.results:
-            self.estimate.learn(entry.row, int(result.durations.sum()))
             outcome = _outcome(entry, result, forward, batch)
             if entry.priority is Priority.BULK:
-                self._turns.call(partial(entry.resolve, outcome))
+                self._turns.call(partial(self._hand_over, entry, outcome))
             else:
-                entry.resolve(outcome)
+                self._hand_over(entry, outcome)
         for entry, error in report.failures:
             entry.fail(error)
         record = self._stats.record(batch, report, device=device.name, seconds=seconds)
@@ -163,6 +167,21 @@ class Worker:
             batch.trace.set(record.attributes)
         if logger.isEnabledFor(logging.INFO):
             _log(batch, record, device)
+
+    def _hand_over(self, entry: Entry, outcome: Outcome) -> None:
+        self.estimate.learn(entry.row, int(outcome.result.durations.sum()))
+        entry.resolve(outcome)
+
+    def _express_started(self) -> None:
+        """What is to be done for bulk meanwhile would take the interpreter lock from the thread of that batch."""
+        self._express_running += 1
+        if self._express_running == 1:
+            self._turns.hold()
+
+    def _express_ended(self) -> None:
+        self._express_running -= 1
+        if not self._express_running:
+            self._turns.release()
 
 
 def _outcome(entry: Entry, result: Result, forward: ForwardPass, batch: RunningBatch) -> Outcome:

@@ -34,6 +34,7 @@ EXPRESS_SHARE = 0.25  # of the frames that fit, at most, for an express engine
 # its real ones. Our convolutions leave padding out, the other kernels do not. Fitted to 1 to 64 rows, alike and mixed:
 # 3 % off, 6 % at most.
 PADDING_WEIGHT = 0.27
+EXPRESS_HOST = 0.02  # seconds for which the host does nothing for other rows at most, while those of express are made
 EXPRESS_REST = 5.0  # seconds after its last batch, in which another is to be expected
 GATED_ROWS = 12  # from so many on, a batch takes so long that another may stop it
 
@@ -113,6 +114,10 @@ class CudaEngine(StreamEngine):
 
     def _may_free_host_memory(self) -> bool:
         return self.express is None or time.monotonic() - self.express.last_used > EXPRESS_REST
+
+    def _before_host_work(self) -> None:
+        if self.express is not None:
+            self.express.pauses_nobody.wait(EXPRESS_HOST)
 
     def _checked(self, rows: int) -> AbstractContextManager[None]:
         return self._gate.checked() if rows >= GATED_ROWS and self.express is not None else nullcontext()

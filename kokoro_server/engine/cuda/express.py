@@ -4,17 +4,19 @@ weights.
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+import torch
 from torch import Tensor
 
 from kokoro_server.engine.cuda.gate import Gate
-from kokoro_server.engine.cuda.pause_budget import PauseBudget
 from kokoro_server.engine.cuda.shapes import Shape
 from kokoro_server.engine.cuda.stream_engine import StreamEngine
 from kokoro_server.engine.protocol import Limits, Result, Row
+from kokoro_server.pause_budget import PauseBudget
 
 ROWS = 16
 PADDED_FRAMES = 4096  # 16 rows of 6 s
@@ -31,7 +33,10 @@ class ExpressEngine(StreamEngine):
         self.precision = other.precision
         self._gate = gate
         self._budget = PauseBudget()
-        self._pausing = False
+        self._pausing = False  # whether the other engine may be stopped
+        self._closed = False  # whether it is
+        self.pauses_nobody = threading.Event()
+        self.pauses_nobody.set()
         self.last_used = float("-inf")  # as time.monotonic() tells it
         self.set_limits(limits(other.limits))
 
@@ -41,9 +46,12 @@ class ExpressEngine(StreamEngine):
     def _run(self, rows: Sequence[Row]) -> list[Result]:
         with self._budget.taken() as self._pausing:
             try:
+                if self._pausing:
+                    self.pauses_nobody.clear()
                 return super()._run(rows)
             finally:
                 self._pausing = False
+                self.pauses_nobody.set()
 
     def resources(self) -> dict[str, float]:
         """What the process holds of the device is told by the other engine."""
@@ -51,32 +59,43 @@ class ExpressEngine(StreamEngine):
 
     def _launch(self, rows: Sequence[Row]) -> Callable[[], list[Result]]:
         self.last_used = time.monotonic()
-        if self._pausing:
-            self._gate.close()  # so that the other engine comes to a stop while the rows are sent
+        self._close()  # so that the other engine comes to a stop while the rows are sent
         try:
             return super()._launch(rows)
         finally:
-            if self._pausing:
-                self._gate.open()
+            self._open()
 
     def _run_decode(self, rows: int, frames: int) -> Tensor:
         buffer = super()._run_decode(rows, frames)
-        if self._pausing:
-            self._gate.open()  # before anything else: memory for the audio may have to wait for the other engine
+        self._open()  # before anything else: memory for the audio may have to wait for the other engine
         return buffer
+
+    def _copy_out(self, buffer: Tensor, pinned: Tensor) -> torch.cuda.Event:
+        # On the stream of the kernels: no other call of this engine could use it meanwhile.
+        pinned.copy_(buffer[: len(pinned)], non_blocking=True)
+        copy_done: torch.cuda.Event = self._stream.record_event()
+        return copy_done
 
     def _may_free_host_memory(self) -> bool:
         return False  # it is little
 
     def _before_replay(self) -> None:
-        if self._pausing:
-            self._gate.close()
+        self._close()
 
     def _before_launch(self) -> None:
         # It has to wait for a thread of the other engine that launches kernels. That waits for room in its stream,
         # which there is not while the gate is closed.
-        if self._pausing:
+        self._open()
+
+    def _close(self) -> None:
+        if self._pausing and not self._closed:
+            self._gate.close()
+            self._closed = True
+
+    def _open(self) -> None:
+        if self._closed:
             self._gate.open()
+            self._closed = False
 
 
 def limits(other: Limits) -> Limits:

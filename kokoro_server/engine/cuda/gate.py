@@ -27,13 +27,14 @@ class Gate:
 
     def __init__(self, device: torch.device) -> None:
         self._closed = torch.zeros(2, dtype=torch.int32, device=device)  # whether it is; and how often it was looked at
+        self._flag = self._closed[:1]
 
     def close(self) -> None:
         """From here on in the order of the current stream."""
-        self._closed[:1].fill_(1)
+        self._flag.fill_(1)
 
     def open(self) -> None:
-        self._closed[:1].zero_()
+        self._flag.zero_()
 
     @contextmanager
     def checked(self) -> Iterator[None]:

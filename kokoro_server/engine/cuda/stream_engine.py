@@ -15,6 +15,7 @@ from kokoro_server.engine.cuda import memory, output_buffer
 from kokoro_server.engine.cuda.activity import StreamActivity
 from kokoro_server.engine.cuda.backlog import CaptureBacklog
 from kokoro_server.engine.cuda.compiling import only_compiling
+from kokoro_server.engine.cuda.gate import checkpoint
 from kokoro_server.engine.cuda.graph_cache import CudaGraphCache
 from kokoro_server.engine.cuda.length_split import split_by_length
 from kokoro_server.engine.cuda.ops import gaussian_noise
@@ -195,6 +196,7 @@ class StreamEngine(TorchEngine):
         """Queue all work of a pass on the device. The function returned waits for its results."""
         io = self._io
         with self._io_lock:
+            self._before_host_work()
             shape = self._shape("text", len(rows), max(len(row.tokens) for row in rows) + 2)
             io.stage(rows, shape.rows)
             with self._activity.step(first=True):
@@ -203,6 +205,7 @@ class StreamEngine(TorchEngine):
             if self._copy_done is not None:
                 self._stream.wait_event(self._copy_done)
             self._stream.synchronize()  # how many frames there are decides what comes next
+            self._before_host_work()
             counts, durations = io.host_frames[: len(rows)].tolist(), io.host_durations[: len(rows)].copy()
             shape = self._shape("decode", len(rows), max(counts))
             with self._activity.step():
@@ -213,6 +216,7 @@ class StreamEngine(TorchEngine):
 
         def finish() -> list[Result]:
             copy_done.synchronize()
+            self._before_host_work()
             self._activity.collect()
             results = zip(rows, output_buffer.unpack(host, counts), durations, strict=True)
             return [Result(audio, spoken[: len(row.tokens) + 2].copy(), pcm) for row, (audio, pcm), spoken in results]
@@ -271,6 +275,9 @@ class StreamEngine(TorchEngine):
         """Whether it matters to nobody that the device does all it has to do before."""
         return True
 
+    def _before_host_work(self) -> None:
+        """Rows are about to be sent or looked at, which takes the interpreter lock."""
+
     def _before_replay(self) -> None:
         """A step is about to be replayed."""
 
@@ -305,6 +312,7 @@ class StreamEngine(TorchEngine):
             prosody = prosody.transposed(model.voiced(prosody), io.semitones[:rows])
         with self._checked(rows), self.fp32_mode():
             audio = model.audio(features, prosody, gaussian_noise(io.seeds[:rows], frames * SAMPLES_PER_FRAME))
+            checkpoint()
         output_buffer.pack(self._static_audio(rows, frames) if buffer is None else buffer, audio, io.frames[:rows])
 
     @contextmanager

@@ -1,10 +1,10 @@
-"""How long an engine may keep another one waiting."""
+"""How long some may keep others waiting."""
 
 from __future__ import annotations
 
 import pytest
 
-from kokoro_server.engine.cuda.pause_budget import PAUSED_AT_ONCE, PAUSED_SHARE, PAUSED_TOO_LONG, PauseBudget
+from kokoro_server.pause_budget import PAUSED_AT_ONCE, PAUSED_SHARE, PAUSED_TOO_LONG, PauseBudget
 
 
 class Clock:
