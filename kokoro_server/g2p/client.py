@@ -38,6 +38,7 @@ ADDRESS = "what is at G2P_SERVICE_URL"
 MAX_CALLS = 2  # in flight for a language that has one worker: one is worked on and one waits
 MAX_CALLS_EVER = 64
 MAX_WORKERS = 256  # whatever the service tells
+BULK_GATHER = 0.05  # seconds that a text in bulk waits for others: a call costs the service as much as six texts do
 RETRY_AFTER = 1.0  # seconds; a child that died is back in two or three
 Headers = dict[str, str]
 NORMAL: Headers = {}
@@ -114,7 +115,8 @@ class G2PClient:
             sharing = ENGLISH
             max_calls = min(self._max_calls, self._workers + 1)  # one for each worker, and one that waits
         if (sharing, bulk) not in self._batchers:
-            self._batchers[sharing, bulk] = MicroBatcher(partial(self._post_batch, bulk=bulk), max_calls)
+            convert, gather = partial(self._post_batch, bulk=bulk), BULK_GATHER if bulk else 0.0
+            self._batchers[sharing, bulk] = MicroBatcher(convert, max_calls, gather)
         batcher = self._batchers[sharing, bulk]
         # Calls in bulk take no place from the others. They are fewer, for services that do not tell them apart.
         batcher.max_calls = max(1, max_calls - 1) if bulk else max_calls

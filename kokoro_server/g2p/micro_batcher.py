@@ -1,4 +1,4 @@
-"""Batches the texts of many requests into few calls to G2P. A lone request waits for nobody, and callers take turns."""
+"""Batches the texts of many requests into few calls to G2P. Callers take turns."""
 
 from __future__ import annotations
 
@@ -37,12 +37,17 @@ class _Request:
 class MicroBatcher:
     """A text that G2P refuses fails only its own request. Texts that nobody waits for any more are not sent.
 
-    What waits is spread over the calls that are free: the fewer texts a call has, the sooner it is answered.
+    A lone request waits for nobody. What waits is spread over the calls that are free: the fewer texts a call has, the
+    sooner it is answered. With `gather` it is the other way round: a call that is not full begins so many seconds after
+    the one before, as the fewer calls there are, the less they cost.
     """
 
-    def __init__(self, convert: Convert, max_calls: int) -> None:
+    def __init__(self, convert: Convert, max_calls: int, gather: float = 0.0) -> None:
         self.max_calls = max_calls  # in flight at once
         self._convert = convert
+        self._gather = gather
+        self._gathering: asyncio.TimerHandle | None = None
+        self._last_call = float("-inf")  # when it began, as the event loop tells it
         self._waiting: list[tuple[int, int, _Request]] = []  # a heap, by turn and arrival
         self._waiting_texts = 0
         self._arrivals = itertools.count()
@@ -64,18 +69,34 @@ class MicroBatcher:
         return await future
 
     async def aclose(self) -> None:
-        """Fail the calls in flight."""
+        """Fail the calls in flight, and what waits for others to share its call."""
+        if self._gathering is not None:
+            self._gathering.cancel()
+            self._gathering = None
+            while self._waiting:
+                _fail([self._take()], _broken_off())
         for call in self._calls:
             call.cancel()
         if self._calls:
             await asyncio.wait(self._calls)
 
     def _start_call(self) -> None:
-        if self._waiting and not self._forming and len(self._calls) < self.max_calls:
-            self._forming = True
-            call = asyncio.create_task(self._call())
-            self._calls.add(call)
-            call.add_done_callback(self._on_call_done)
+        if not self._waiting or self._forming or len(self._calls) >= self.max_calls:
+            return
+        loop = asyncio.get_running_loop()
+        if self._waiting_texts < MAX_TEXTS_PER_CALL and loop.time() < self._last_call + self._gather:
+            if self._gathering is None:
+                self._gathering = loop.call_at(self._last_call + self._gather, self._gathered)
+            return
+        self._last_call = loop.time()
+        self._forming = True
+        call = asyncio.create_task(self._call())
+        self._calls.add(call)
+        call.add_done_callback(self._on_call_done)
+
+    def _gathered(self) -> None:
+        self._gathering = None
+        self._start_call()
 
     def _on_call_done(self, call: asyncio.Task[None]) -> None:
         self._calls.discard(call)
@@ -83,7 +104,7 @@ class MicroBatcher:
 
     def _take_batch(self) -> list[_Request]:
         """The next requests in order of turns: this call's share of them."""
-        free_calls = max(1, self.max_calls - len(self._calls) + 1)
+        free_calls = 1 if self._gather else max(1, self.max_calls - len(self._calls) + 1)
         room = min(MAX_TEXTS_PER_CALL, math.ceil(self._waiting_texts / free_calls))
         batch = [self._take()]
         room -= len(batch[0].texts)
@@ -120,7 +141,7 @@ class MicroBatcher:
             for request in batch:
                 request.future.remove_done_callback(cancel_if_abandoned)
                 if not request.future.done():
-                    request.future.set_exception(G2PUnavailable("the call to G2P was broken off", retry_after=1.0))
+                    request.future.set_exception(_broken_off())
 
     async def _resolve(self, batch: list[_Request]) -> None:
         texts = [text for request in batch for text in request.texts]
@@ -144,6 +165,10 @@ class MicroBatcher:
                 if not request.future.done():
                     request.future.set_result(results[start:end])
                 start = end
+
+
+def _broken_off() -> G2PUnavailable:
+    return G2PUnavailable("the call to G2P was broken off", retry_after=1.0)
 
 
 def _fail(batch: Sequence[_Request], error: Exception) -> None:

@@ -8,14 +8,19 @@ from kokoro_server.event_loop import run_on_loop
 from kokoro_server.machine import available_cores
 from kokoro_server.processes.child import LOADER, loader_named
 
-CORES_PER_FRONT = 4  # the others are for the engine process and for G2P
+# The others are for the engine process and for G2P. Fronts are half idle even so: what is asked of one that has much to
+# do for bulk waits for that.
+CORES_PER_FRONT = 2
+MAX_FRONTS = 8
 
 
 def front_count(settings: Settings) -> int:
     """How many processes answer requests. One that does has the model too."""
     if settings.server_processes:
         return settings.server_processes
-    return max(1, int(available_cores() / CORES_PER_FRONT)) if backends.expects_nvidia_gpu(settings) else 1
+    if not backends.expects_nvidia_gpu(settings):
+        return 1
+    return max(1, min(MAX_FRONTS, int(available_cores() / CORES_PER_FRONT)))
 
 
 def run(settings: Settings, load: str = LOADER) -> None:

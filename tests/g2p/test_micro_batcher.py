@@ -71,6 +71,36 @@ async def test_few_requests_are_spread_over_the_free_calls() -> None:
     assert await asyncio.gather(*requests) == [[str(n)] for n in range(7)]
 
 
+async def test_with_time_to_gather_requests_that_come_one_by_one_share_a_call() -> None:
+    service = FakeService()
+    service.open.set()
+    batcher = MicroBatcher(service.convert, MAX_CALLS, gather=0.05)
+    requests = []
+    for n in range(5):
+        requests.append(asyncio.create_task(ask(batcher, str(n))))
+        await settle()
+    assert await asyncio.gather(*requests) == [[str(n)] for n in range(5)]
+    assert service.calls == [["0"], ["1", "2", "3", "4"]]
+    await asyncio.sleep(0.06)
+    later = asyncio.create_task(ask(batcher, "later"))
+    await settle()
+    assert service.calls[2:] == [["later"]]  # at once, as no call has begun of late
+    assert await later == ["LATER"]
+
+
+async def test_a_call_that_is_full_does_not_wait_for_more() -> None:
+    service = FakeService()
+    batcher = MicroBatcher(service.convert, MAX_CALLS, gather=60.0)
+    requests = [asyncio.create_task(ask(batcher, str(n))) for n in range(2 * MAX_TEXTS_PER_CALL + 1)]
+    await settle()
+    assert [len(texts) for texts in service.calls] == [MAX_TEXTS_PER_CALL] * 2
+    service.open.set()
+    await asyncio.gather(*requests[:-1])
+    await batcher.aclose()  # what still waits for others is told so
+    with pytest.raises(G2PUnavailable):
+        await requests[-1]
+
+
 async def test_a_lone_request_is_sent_at_once_and_a_later_one_does_not_wait_for_it() -> None:
     service = FakeService()
     batcher = MicroBatcher(service.convert, MAX_CALLS)
