@@ -219,6 +219,37 @@ def latency(run: Found | None, rank: str) -> str:
     return f"{number(run['first_audio_ms'][rank])} ms" if run else ""
 
 
+def bulk(found: Found, link: str) -> str:
+    """What a bulk run gets beside others, and what they notice of it."""
+    windows, engine, count = found["windows"], found["engine"]["audio_per_second"], found["streams"]
+    names = {
+        "listeners": f"{count} listeners, who ask again when what they got has been played",
+        "streams": f"{count} streams that ask again at once",
+    }
+    made = windows["bulk"]["bulk_audio_per_second"]
+    lines = [["nobody", number(made), f"{made / engine:.0%}".replace("%", " %"), "", ""]]
+    for alone, together in (("listeners", "bulk_and_listeners"), ("streams", "both")):
+        if together not in windows:
+            continue
+        beside = windows[together]
+        both = beside["bulk_audio_per_second"] + beside["streams"]["audio_per_second"]
+        waits = [
+            ", ".join(f"{number(each['streams']['first_audio_ms'][rank])} ms" for rank in ("p50", "p95"))
+            for each in (windows[alone], beside)
+        ]
+        share = f"{both / engine:.0%}".replace("%", " %")
+        lines.append([names[alone], number(beside["bulk_audio_per_second"]), share, *waits])
+    head = [
+        "beside `kokoro-server bulk`",
+        "bulk: audio-seconds per second",
+        "bulk and they, of what the engine makes",
+        "their first audio without bulk: p50, p95",
+        "beside it",
+    ]
+    intro = f"A bulk run and others on one server with one {found['device']}:"
+    return f"{intro}\n\n{table(head, lines, link)}"
+
+
 def engine_cpu(found: Found, link: str) -> str:
     clips = found["clips"]
     names = [name for name in NAMES if any(name in clip["contenders"] for clip in clips)]
@@ -275,6 +306,7 @@ def heard(found: Found, names: dict[str, str]) -> list[list[str]]:
 SECTIONS: dict[str, Callable[[Found, str], str]] = {
     "engine_cuda.json": engine_cuda,
     "serve_cuda.json": serve,
+    "bulk_cuda.json": bulk,
     "engine_cpu_x86.json": engine_cpu,
     "engine_cpu_avx512bw.json": engine_cpu,
     "engine_cpu.json": engine_cpu,

@@ -69,8 +69,8 @@ class Settings(BaseSettings):
     zeroconf: pip install 'kokoro-server[zeroconf]'."""
     server_processes: Annotated[int, integer(0, 64)] = setting("SERVER_PROCESSES", 0)
     """Processes that answer requests: they read texts, call G2P, join and encode audio, and share the port. With two or
-    more, the model and its queue are in a process of their own. 0: beside an NVIDIA GPU one for every four cores, else
-    one. On Linux and macOS only."""
+    more, the model and its queue are in a process of their own. 0: beside an NVIDIA GPU one for every two cores, at
+    most eight, else one. On Linux and macOS only."""
     log_level: Annotated[str, choice("debug", "info", "warning", "error")] = setting("LOG_LEVEL", "info")
     """debug, info, warning or error."""
     tracing: Annotated[Literal["auto", "on", "off"], choice("auto", "on", "off")] = setting("TRACING", "auto")

@@ -124,6 +124,22 @@ def test_several_forms_the_busy_share_and_the_starts(home: Path) -> None:
     assert "3,100" not in picture
 
 
+def test_bulk_beside_others(home: Path) -> None:
+    waits = {"first_audio_ms": {"p50": 10.0, "p95": 20.0}, "audio_per_second": 100.0}
+    windows = {
+        "bulk": {"bulk_audio_per_second": 4_800.0},
+        "listeners": {"streams": waits},
+        "bulk_and_listeners": {"bulk_audio_per_second": 4_400.0, "streams": waits},
+    }
+    found = {"device": "NVIDIA H200", "streams": 16, "engine": {"audio_per_second": 5_000.0}, "windows": windows}
+    (home / "benchmarks" / "results" / "bulk_cuda.json").write_text(json.dumps(found))
+    assert run(home) == 0
+    text = (home / "README.md").read_text()
+    assert "| nobody | 4,800 | 96 % |  |  | [json](benchmarks/results/bulk_cuda.json) |" in text
+    assert "| 4,400 | 90 % | 10 ms, 20 ms | 10 ms, 20 ms | [json](benchmarks/results/bulk_cuda.json) |" in text
+    assert "ask again at once" not in text  # which was not measured
+
+
 def test_written_twice_is_written_once(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run(home)
     before = (home / "README.md").read_text(), (home / "benchmarks" / "results" / "serve.svg").read_text()
