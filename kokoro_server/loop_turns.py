@@ -45,6 +45,12 @@ class LoopTurns:
         if self._waiting:
             self._go_on()
 
+    def finish(self) -> None:
+        """Let all who wait have their turns now."""
+        self.release()
+        while self._waiting:
+            self._waiting.popleft()()
+
     def paced(self, work: Coroutine[Any, Any, T]) -> Awaitable[T]:
         """To be awaited in the place of `work`. Each of its steps, from one wait to the next, is a turn."""
         return _Paced(self, work)

@@ -64,6 +64,7 @@ class Worker:
     def stop(self) -> None:
         """End `run` after the batches on the devices."""
         self._stopping = True
+        self._turns.finish()
         self.wake()
 
     def wake(self) -> None:
@@ -154,9 +155,11 @@ class Worker:
             self.wake()
 
     def _deliver(self, device: Device, batch: RunningBatch, seconds: float, report: Report) -> None:
+        # What is made when the process is about to end might never have its turn, or be taken for lost with the device.
+        has_turns = not self._stopping and report.device_lost is None
         for entry, result, forward in report.results:
             outcome = _outcome(entry, result, forward, batch)
-            if entry.priority is Priority.BULK:
+            if entry.priority is Priority.BULK and has_turns:
                 self._turns.call(partial(self._hand_over, entry, outcome))
             else:
                 self._hand_over(entry, outcome)

@@ -55,9 +55,12 @@ class MicroBatcher:
         self._last_turns: dict[str, int] = {}  # of each caller that has a request waiting
         self._calls: set[asyncio.Task[None]] = set()
         self._forming = False  # the newest call has not chosen its requests yet
+        self._is_closed = False
 
     async def convert(self, texts: Sequence[str], language: Language) -> list[G2PResult]:
         """The phonemes of each text, in order."""
+        if self._is_closed:
+            raise _broken_off()
         future: asyncio.Future[list[G2PResult]] = asyncio.get_running_loop().create_future()
         name = caller.get()
         # A caller's requests have one turn after another. One that comes only now is not before those who have waited.
@@ -69,12 +72,13 @@ class MicroBatcher:
         return await future
 
     async def aclose(self) -> None:
-        """Fail the calls in flight, and what waits for others to share its call."""
+        """Fail the calls in flight, and what waits for one."""
+        self._is_closed = True
         if self._gathering is not None:
             self._gathering.cancel()
             self._gathering = None
-            while self._waiting:
-                _fail([self._take()], _broken_off())
+        while self._waiting:
+            _fail([self._take()], _broken_off())
         for call in self._calls:
             call.cancel()
         if self._calls:

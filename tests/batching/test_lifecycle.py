@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import threading
 
 import pytest
@@ -10,7 +11,7 @@ import pytest
 from kokoro_server.batching import BatchQueue, Priority
 from kokoro_server.engine.protocol import Limits
 from kokoro_server.errors import EngineUnavailable, Expired
-from tests.batching.doubles import PATIENCE, name_of, settle, until
+from tests.batching.doubles import PATIENCE, make_row, name_of, names, settle, until
 
 
 async def test_a_poisoned_device_ends_everything(start, submit, engine):
@@ -143,6 +144,31 @@ async def test_stop_resolves_everything(start, submit, engine):
         await late
 
 
+@pytest.mark.parametrize("is_made_before", [False, True])
+async def test_bulk_that_is_made_has_its_turn_before_the_queue_has_stopped(start, engine, is_made_before):
+    engine.limits = Limits(510, 50, 100_000)
+    queue = await start()
+    engine.gate.clear()
+    queue.hold()
+    bulk = [queue.enqueue(make_row(name), "a", Priority.BULK, math.inf, "-") for name in range(50)]
+    queue.release()
+    await until(engine.entered.is_set)
+    stopping = asyncio.create_task(queue.stop()) if not is_made_before else None
+    await settle()
+    engine.gate.set()
+    await until_in_rounds(lambda: queue.snapshot()["performance"]["total_batches"])
+    await (stopping or queue.stop())
+    assert all(future.done() for future in bulk)
+    assert names([future.result() for future in bulk]) == list(range(50))
+
+
+async def until_in_rounds(condition) -> None:
+    """Not by the clock: few rounds of the event loop pass after it."""
+    async with asyncio.timeout(PATIENCE):
+        while not condition():  # noqa: ASYNC110
+            await asyncio.sleep(0)
+
+
 async def test_stop_does_not_wait_for_ever(start, submit, engine, clock):
     queue = await start()
     engine.gate.clear()
@@ -161,7 +187,8 @@ async def test_nothing_is_taken_before_the_start(submit, engine, clock):
         await task
 
 
-async def test_what_was_made_before_the_device_was_lost_is_answered(start, submit, engine):
+@pytest.mark.parametrize("priority", [Priority.NORMAL, Priority.BULK])
+async def test_what_was_made_before_the_device_was_lost_is_answered(start, submit, engine, priority):
     engine.limits = Limits(510, 12, 100_000)
     queue = await start()
 
@@ -173,7 +200,7 @@ async def test_what_was_made_before_the_device_was_lost_is_answered(start, submi
 
     engine.before = fail
     queue.hold()
-    tasks = await submit(queue, *range(12))
+    tasks = await submit(queue, *range(12), priority=priority)
     queue.release()
     outcomes = await asyncio.gather(*tasks, return_exceptions=True)
     assert [name_of(outcome.result) for outcome in outcomes[:6]] == list(range(6))

@@ -165,6 +165,24 @@ async def test_closing_fails_the_calls_in_flight() -> None:
         await request
 
 
+@pytest.mark.parametrize("rounds", [0, 1, 5])
+@pytest.mark.parametrize("gather", [0.0, 0.05, 60.0])
+async def test_closing_fails_what_waits_for_a_call_too(gather: float, rounds: int) -> None:
+    service = FakeService()
+    batcher = MicroBatcher(service.convert, 1, gather)
+    requests = [asyncio.create_task(ask(batcher, *[str(n)] * 10)) for n in range(3)]
+    for _ in range(rounds):
+        await asyncio.sleep(0)
+    sent = len(service.calls)
+    await batcher.aclose()
+    async with asyncio.timeout(10):
+        outcomes = await asyncio.gather(*requests, return_exceptions=True)
+    assert [type(outcome) for outcome in outcomes] == [G2PUnavailable] * 3
+    await settle()
+    assert len(service.calls) == sent  # nothing is sent by what was closed
+    assert asyncio.all_tasks() == {asyncio.current_task()}
+
+
 async def test_callers_take_turns() -> None:
     service = FakeService()
     batcher = MicroBatcher(service.convert, MAX_CALLS)
