@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
+from kokoro_server.bulk import parquet
 from kokoro_server.errors import InvalidInput, KokoroError, SetupError
 
 MAX_ID = 1_000  # characters
 MAX_LINE = 20_000_000  # bytes; of CSV, characters
 MAX_MARKS = 150_000  # commas and opening brackets: JSON has one for each value, and each takes 60 bytes or more
 TEXT_FIELDS = ("id", "text", "phonemes", "voice", "language")  # of a CSV file: all others are read as JSON if they are
-PARQUET_ROWS = 1_000  # read at once
 SUFFIXES = (".jsonl", ".ndjson", ".csv", ".parquet")
 
 
@@ -134,20 +134,8 @@ def _cell(name: str, text: str) -> Any:
 
 
 def _parquet(path: Path) -> Iterator[Line]:
-    try:
-        from pyarrow import ArrowException
-        from pyarrow.parquet import ParquetFile
-    except ImportError as error:
-        raise SetupError(f"{path}: Parquet needs pyarrow: pip install 'kokoro-server[parquet]'") from error
-    try:
-        with ParquetFile(path) as file:
-            number = 0
-            for batch in file.iter_batches(PARQUET_ROWS):
-                for row in batch.to_pylist():
-                    number += 1
-                    yield _line(number, {name: value for name, value in row.items() if value is not None})
-    except ArrowException as error:
-        raise SetupError(f"{path}: cannot be read as Parquet: {error}") from error
+    for number, row in enumerate(parquet.rows(path, MAX_LINE, MAX_MARKS), 1):
+        yield _line(number, row) if isinstance(row, dict) else _bad(number, row.message, row.field)
 
 
 def _line(number: int, fields: dict[str, Any]) -> Line:

@@ -19,7 +19,7 @@ from kokoro_server.books import stored
 from kokoro_server.books.documents import read_document
 from kokoro_server.books.plan import estimated_seconds, make_plan
 from kokoro_server.books.speakers import speakers
-from kokoro_server.bulk import lines
+from kokoro_server.bulk import lines, parquet
 from kokoro_server.client import Voice
 from kokoro_server.errors import KokoroError, NothingToSay, SetupError, UnreadableDocument
 from kokoro_server.jobs.folders import writable
@@ -27,6 +27,7 @@ from kokoro_server.jobs.options import book_options
 
 CPU_SECONDS = 300
 MEMORY = 6 << 30  # bytes of addresses, of which a process has many that it never uses
+PARQUET_MEMORY = 512 << 20  # bytes
 NICE = 10  # those who wait for speech come first
 MAX_REMARKS = 20
 MAX_CHAPTERS = 10_000  # the Bible has 1,189
@@ -92,6 +93,8 @@ def _list(path: Path) -> dict[str, Any]:
         characters += line.characters
         if line.error and len(wrong) < MAX_REMARKS:
             wrong.append(f"line {line.number}: {line.error.message}")
+        if parquet.memory_taken() > PARQUET_MEMORY:  # the process that speaks it would need as much
+            raise UnreadableDocument("to read some of its rows takes too much memory", field="file")
     if not count:
         raise NothingToSay("there is no line in it", field="file")
     return {"kind": "list", "lines": count, "characters": characters, "remarks": wrong, "notes": []}
