@@ -23,7 +23,8 @@ from kokoro_server.errors import Unavailable
 
 LEAST_FREE = 1 << 30  # bytes of the disk that are left to others
 RETRY_AFTER = 60.0
-_ID = re.compile(r"[A-Za-z0-9_-]{10,40}")
+_UPLOAD = re.compile(r"upload(\.|$)")
+_ID = re.compile(r"[A-Za-z0-9_-]{16}")
 
 
 class JobFolder:
@@ -36,6 +37,15 @@ class JobFolder:
 
     def upload(self, name: str) -> Path:
         return self.path / f"upload{PurePath(name).suffix.lower()}"
+
+    def is_left_over(self, before: float) -> bool:
+        """Whether there is nothing in it but what jobs have, since that time. Others may keep folders beside it."""
+        ours = {self.book.name, self.work.name, self.listen.name, self.result.name}
+        try:
+            found = [path.name for path in self.path.iterdir()]
+            return self.path.stat().st_mtime < before and all(name in ours or _UPLOAD.match(name) for name in found)
+        except OSError:  # an upload that was refused just now, a file, or what we may not read
+            return False
 
     def remove(self) -> None:
         shutil.rmtree(self.path, ignore_errors=True)

@@ -66,6 +66,7 @@ class JobRunner:
         self._condition = condition
         self._at_once, self._keep_s = at_once, keep_hours * HOUR
         self._running: dict[str, _Running] = {}
+        self._removing: dict[str, asyncio.Task[None]] = {}  # deleted jobs
         self._counts: dict[str, int] = {}  # of jobs by their states
         self._cleaned = -CLEAN_S
         self._has_begun = False
@@ -100,7 +101,7 @@ class JobRunner:
                     self._tell(error)
                 await asyncio.sleep(LOOK_S)
         finally:
-            tasks = [running.task for running in self._running.values()]
+            tasks = [*(running.task for running in self._running.values()), *self._removing.values()]
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
@@ -116,10 +117,8 @@ class JobRunner:
         for running in list(self._running.values()):
             await self._tend(running)
         for id in await self._store.use(self._store.deleted):
-            if id not in self._running:
-                await asyncio.to_thread(JobFolder(self._root, id).remove)
-                await self._store.use(self._store.forget, id)
-                self._not_before.pop(id, None)
+            if id not in self._running and id not in self._removing:
+                self._removing[id] = asyncio.create_task(self._remove(id))
         for waiting in self._next(await self._store.use(self._store.unfinished)):
             if job := await self._store.use(self._store.get, waiting.id):
                 await self._start(job)
@@ -127,6 +126,17 @@ class JobRunner:
         if time.monotonic() - self._cleaned >= CLEAN_S:
             self._cleaned = time.monotonic()
             await asyncio.to_thread(self._clean)
+
+    async def _remove(self, id: str) -> None:
+        """A list may have a million files: no other job waits for them."""
+        try:
+            await asyncio.to_thread(JobFolder(self._root, id).remove)
+            await self._store.use(self._store.forget, id)
+        except KokoroError as error:  # it is looked at again
+            log.warning("a deleted job cannot be forgotten yet id=%s error=%s", id, error.message)
+        finally:
+            self._not_before.pop(id, None)
+            del self._removing[id]
 
     async def _tend(self, running: _Running) -> None:
         """Store how far it is; stop it if it was deleted."""
@@ -272,7 +282,7 @@ class JobRunner:
                 log.info("job expired id=%s", id)
                 self._store.delete(id)
         known = self._store.ids()
-        for path in self._root.iterdir():
-            is_left_over = path.is_dir() and is_id(path.name) and path.name not in known
-            if is_left_over and path.stat().st_mtime < now() - LEFT_OVER_S:  # not an upload that is still coming
-                JobFolder(self._root, path.name).remove()
+        for name in [path.name for path in self._root.iterdir() if is_id(path.name) and path.name not in known]:
+            folder = JobFolder(self._root, name)
+            if folder.is_left_over(before=now() - LEFT_OVER_S):  # not an upload that is still coming
+                folder.remove()

@@ -29,7 +29,7 @@ def book(chapters: int, **fields: Any) -> Job:
     ]
     about = {"title": "x", "chapters": listed, "remarks": [], "notes": [], "characters": 9}
     options = BookRequest.model_validate({}).model_dump()
-    return Job("a-job-of-anns", "ann", "book", "x.txt", options, about, 1.0, **fields)
+    return Job("a-job-of-anns-01", "ann", "book", "x.txt", options, about, 1.0, **fields)
 
 
 @pytest.fixture
