@@ -70,6 +70,9 @@ class JobRunner:
         self._counts: dict[str, int] = {}  # of jobs by their states
         self._cleaned = -CLEAN_S
         self._has_begun = False
+        # When this process has ended a job, on the clock of time.monotonic(): the system's is wrong on some machines
+        # until they have a network, and a job that was made before that would be years old.
+        self._ended: dict[str, float] = {}
         self._not_before: dict[str, float] = {}  # when a job may be tried again, on the clock of time.monotonic()
 
     def count(self, state: str) -> int:
@@ -136,6 +139,7 @@ class JobRunner:
             log.warning("a deleted job cannot be forgotten yet id=%s error=%s", id, error.message)
         finally:
             self._not_before.pop(id, None)
+            self._ended.pop(id, None)
             del self._removing[id]
 
     async def _tend(self, running: _Running) -> None:
@@ -255,6 +259,7 @@ class JobRunner:
 
     async def _end(self, job: Job, *, result: Facts | None = None, error: Facts | None = None) -> None:
         state = "failed" if error else "done"
+        self._ended[job.id] = time.monotonic()
         running = self._running.get(job.id)
         changes: Facts = {"state": state, "finished": now(), "result": result, "error": error}
         if running and running.progress:
@@ -278,9 +283,12 @@ class JobRunner:
     def _clean(self) -> None:
         """What is kept no longer, and folders that belong to no job."""
         if self._keep_s:
-            for id in self._store.ended_before(now() - self._keep_s):
+            before = now() - self._keep_s
+            for id in self._store.ended_before(before):
+                if time.monotonic() - self._ended.get(id, float("-inf")) < self._keep_s:
+                    continue
                 log.info("job expired id=%s", id)
-                self._store.delete(id)
+                self._store.delete(id, ended_before=before)
         known = self._store.ids()
         for name in [path.name for path in self._root.iterdir() if is_id(path.name) and path.name not in known]:
             folder = JobFolder(self._root, name)

@@ -207,10 +207,14 @@ class JobStore:
                 "UPDATE jobs SET state = 'queued', version = version + 1 WHERE state = 'running' AND deleted = 0"
             )
 
-    def delete(self, id: str) -> None:
-        """Nobody sees it any more. `forget` follows, when its files are removed."""
+    def delete(self, id: str, ended_before: float | None = None) -> None:
+        """Nobody sees it any more. `forget` follows, when its files are removed.
+
+        `ended_before`: only if it has ended, and was not resumed meanwhile.
+        """
+        statement = "UPDATE jobs SET deleted = 1, version = version + 1 WHERE id = ? AND (? IS NULL OR finished < ?)"
         with self._using() as connection:
-            connection.execute("UPDATE jobs SET deleted = 1, version = version + 1 WHERE id = ?", (id,))
+            connection.execute(statement, (id, ended_before, ended_before))
 
     def forget(self, id: str) -> None:
         with self._using() as connection:

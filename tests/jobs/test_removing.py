@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -65,3 +66,29 @@ async def test_a_job_is_made_while_the_many_files_of_another_are_removed(
         await until(lambda: not store.deleted())
     assert not JobFolder(tmp_path, old.id).path.exists()
     assert got(store, new).state == "done"
+
+
+async def test_a_clock_that_is_set_right_costs_no_job_that_was_just_made(
+    tmp_path: Path, store: JobStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runners, "CLEAN_S", 0.0)
+    monkeypatch.setattr(runners, "now", lambda: 1000.0)
+    made = add_list(tmp_path, store, {"id": "a", "text": "Sea."})
+    old = add_list(tmp_path, store, {"id": "a", "text": "Sea."})
+    store.update(old.id, state="done", finished=1000.0)  # by a process before
+    async with running(runner(tmp_path, store, Tones(), keep_hours=1.0)):
+        await until(lambda: got(store, made).has_ended)
+        monkeypatch.setattr(runners, "now", time.time)
+        await until(lambda: not JobFolder(tmp_path, old.id).path.exists())
+        assert got(store, made).finished == 1000.0
+
+
+def test_what_is_resumed_while_it_expires_is_kept(tmp_path: Path, store: JobStore) -> None:
+    job = add_list(tmp_path, store, {"id": "a", "text": "Sea."})
+    store.update(job.id, state="failed", finished=1.0)
+    assert store.ended_before(2.0) == [job.id]
+    store.resume(job.id)
+    store.delete(job.id, ended_before=2.0)
+    assert got(store, job).state == "queued"
+    store.delete(job.id)
+    assert store.get(job.id) is None
