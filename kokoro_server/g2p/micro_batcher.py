@@ -159,7 +159,8 @@ class MicroBatcher:
                 _fail(batch, error)
                 return
             for request in batch:
-                await self._resolve([request])
+                if not request.future.done():
+                    await self._resolve([request])
         except Exception as error:
             _fail(batch, error)
         else:

@@ -141,6 +141,18 @@ async def test_a_refused_text_fails_only_its_own_request() -> None:
     assert "texts.0" in bad.message
 
 
+async def test_what_nobody_waits_for_is_not_sent_again_for_anothers_refused_text() -> None:
+    service = FakeService()
+    batcher = MicroBatcher(service.convert, 1)
+    requests = [asyncio.create_task(ask(batcher, text)) for text in ("bad", "1", "2")]
+    await settle()
+    requests[1].cancel()
+    await settle()
+    service.open.set()
+    await asyncio.gather(*requests, return_exceptions=True)
+    assert service.calls == [["bad", "1", "2"], ["bad"], ["2"]]
+
+
 async def test_a_call_that_nobody_waits_for_is_cancelled() -> None:
     service = FakeService()
     batcher = MicroBatcher(service.convert, MAX_CALLS)
