@@ -8,7 +8,7 @@ import logging
 import shutil
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -66,7 +66,7 @@ class JobRunner:
         self._condition = condition
         self._at_once, self._keep_s = at_once, keep_hours * HOUR
         self._running: dict[str, _Running] = {}
-        self._removing: dict[str, asyncio.Task[None]] = {}  # deleted jobs
+        self._removing: asyncio.Task[None] | None = None  # the files of deleted jobs
         self._counts: dict[str, int] = {}  # of jobs by their states
         self._cleaned = -CLEAN_S
         self._has_begun = False
@@ -104,7 +104,9 @@ class JobRunner:
                     self._tell(error)
                 await asyncio.sleep(LOOK_S)
         finally:
-            tasks = [*(running.task for running in self._running.values()), *self._removing.values()]
+            tasks = [running.task for running in self._running.values()]
+            if self._removing:
+                tasks.append(self._removing)
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
@@ -119,9 +121,10 @@ class JobRunner:
             self._has_begun = True
         for running in list(self._running.values()):
             await self._tend(running)
-        for id in await self._store.use(self._store.deleted):
-            if id not in self._running and id not in self._removing:
-                self._removing[id] = asyncio.create_task(self._remove(id))
+        if self._removing is None or self._removing.done():
+            deleted = await self._store.use(self._store.deleted)
+            if ended := [id for id in deleted if id not in self._running]:
+                self._removing = asyncio.create_task(self._remove(ended))
         for waiting in self._next(await self._store.use(self._store.unfinished)):
             if job := await self._store.use(self._store.get, waiting.id):
                 await self._start(job)
@@ -130,17 +133,16 @@ class JobRunner:
             self._cleaned = time.monotonic()
             await asyncio.to_thread(self._clean)
 
-    async def _remove(self, id: str) -> None:
-        """A list may have a million files: no other job waits for them."""
-        try:
-            await asyncio.to_thread(JobFolder(self._root, id).remove)
-            await self._store.use(self._store.forget, id)
-        except KokoroError as error:  # it is looked at again
-            log.warning("a deleted job cannot be forgotten yet id=%s error=%s", id, error.message)
-        finally:
+    async def _remove(self, deleted: Sequence[str]) -> None:
+        """One after the other, beside all else: a list may have a million files, and no other job waits for them."""
+        for id in deleted:
+            try:
+                await asyncio.to_thread(JobFolder(self._root, id).remove)
+                await self._store.use(self._store.forget, id)
+            except KokoroError as error:  # it is looked at again
+                log.warning("a deleted job cannot be forgotten yet id=%s error=%s", id, error.message)
             self._not_before.pop(id, None)
             self._ended.pop(id, None)
-            del self._removing[id]
 
     async def _tend(self, running: _Running) -> None:
         """Store how far it is; stop it if it was deleted."""
