@@ -199,7 +199,7 @@ class BulkRun:
         if self._streak >= GIVE_UP_AFTER:
             raise Unavailable(
                 f"{self._streak} lines in a row could not be spoken, the last as {failed.message}; "
-                "when that is put right, the same command goes on where this one has stopped"
+                "what was made is kept, and when it is run again it goes on from there"
             )
 
     async def _ended(self, task: Task, offset: int) -> None:
