@@ -109,6 +109,10 @@ def number(value: float) -> str:
     return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 
+def percent(share: float) -> str:
+    return f"{100 * share:.0f} %"
+
+
 def engine_cuda(found: Found, link: str) -> str:
     by_rows = {entry["rows"]: entry for entry in found["rows"]}
     shown = [count for count in SHOWN_ROWS if count in by_rows]
@@ -212,7 +216,7 @@ def speed(run: Found | None) -> str:
 
 
 def busy(run: Found | None) -> str:
-    return f"{100 * run['device_busy']:.0f} %" if run and run.get("device_busy") is not None else ""
+    return percent(run["device_busy"]) if run and run.get("device_busy") is not None else ""
 
 
 def latency(run: Found | None, rank: str) -> str:
@@ -221,23 +225,20 @@ def latency(run: Found | None, rank: str) -> str:
 
 def bulk(found: Found, link: str) -> str:
     """What a bulk run gets beside others, and what they notice of it."""
-    windows, engine, count = found["windows"], found["engine"]["audio_per_second"], found["streams"]
+    windows, ratios, count = found["windows"], found["ratios"], found["streams"]
     names = {
         "listeners": f"{count} listeners, who ask again when what they got has been played",
         "streams": f"{count} streams that ask again at once",
     }
-    made = windows["bulk"]["bulk_audio_per_second"]
-    lines = [["nobody", number(made), f"{made / engine:.0%}".replace("%", " %"), "", ""]]
+    lines = [["nobody", number(windows["bulk"]["bulk_audio_per_second"]), percent(ratios["bulk_by_engine"]), "", ""]]
     for alone, together in (("listeners", "bulk_and_listeners"), ("streams", "both")):
         if together not in windows:
             continue
         beside = windows[together]
-        both = beside["bulk_audio_per_second"] + beside["streams"]["audio_per_second"]
         waits = [
-            ", ".join(f"{number(each['streams']['first_audio_ms'][rank])} ms" for rank in ("p50", "p95"))
-            for each in (windows[alone], beside)
+            ", ".join(latency(each["streams"], rank) for rank in ("p50", "p95")) for each in (windows[alone], beside)
         ]
-        share = f"{both / engine:.0%}".replace("%", " %")
+        share = percent(ratios[f"share_beside_{alone}"])
         lines.append([names[alone], number(beside["bulk_audio_per_second"]), share, *waits])
     head = [
         "beside `kokoro-server bulk`",

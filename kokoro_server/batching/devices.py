@@ -124,6 +124,10 @@ class Devices:
         return all(device.idle for device in self.every())
 
     @property
+    def express_idle(self) -> bool:
+        return all(express.idle for express in self._express.values())
+
+    @property
     def max_rows(self) -> int:
         """The rows that all devices together can run at once."""
         return sum(device.policy.max_rows for device in self._all)

@@ -49,7 +49,6 @@ class Worker:
         self._backlog = False  # whether what waits gathered while every device was busy
         self._stopping = False
         self._turns = LoopTurns()  # of bulk that has been made, to be handed over
-        self._express_running = 0  # batches
         self.estimate = FrameEstimate()
 
     def hold(self) -> None:
@@ -130,13 +129,14 @@ class Worker:
         running = RunningBatch(batch.entries, batch.cost, reason, now, trace)
         device.run(running).add_done_callback(partial(self._ended, device, running))
         if device.is_express:
-            self._express_started()
+            # What is to be done for bulk meanwhile would take the interpreter lock from the thread of that batch.
+            self._turns.hold()
 
     def _ended(self, device: Device, batch: RunningBatch, done: asyncio.Future[Report]) -> None:
-        if device.is_express:
-            self._express_ended()
         self._backlog = bool(self._waiting) and (self._backlog or not self._devices.free(self._waiting))
         seconds = device.finish(batch)
+        if device.is_express and self._devices.express_idle:
+            self._turns.release()
         try:
             report = done.result()
             device.learn(batch, report, alone=self._devices.ran_alone(device, batch))
@@ -174,17 +174,6 @@ class Worker:
     def _hand_over(self, entry: Entry, outcome: Outcome) -> None:
         self.estimate.learn(entry.row, int(outcome.result.durations.sum()))
         entry.resolve(outcome)
-
-    def _express_started(self) -> None:
-        """What is to be done for bulk meanwhile would take the interpreter lock from the thread of that batch."""
-        self._express_running += 1
-        if self._express_running == 1:
-            self._turns.hold()
-
-    def _express_ended(self) -> None:
-        self._express_running -= 1
-        if not self._express_running:
-            self._turns.release()
 
 
 def _outcome(entry: Entry, result: Result, forward: ForwardPass, batch: RunningBatch) -> Outcome:

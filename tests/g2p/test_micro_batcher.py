@@ -74,14 +74,14 @@ async def test_few_requests_are_spread_over_the_free_calls() -> None:
 async def test_with_time_to_gather_requests_that_come_one_by_one_share_a_call() -> None:
     service = FakeService()
     service.open.set()
-    batcher = MicroBatcher(service.convert, MAX_CALLS, gather=0.05)
+    batcher = MicroBatcher(service.convert, MAX_CALLS, gather=0.5)
     requests = []
     for n in range(5):
         requests.append(asyncio.create_task(ask(batcher, str(n))))
         await settle()
     assert await asyncio.gather(*requests) == [[str(n)] for n in range(5)]
     assert service.calls == [["0"], ["1", "2", "3", "4"]]
-    await asyncio.sleep(0.06)
+    await asyncio.sleep(0.6)
     later = asyncio.create_task(ask(batcher, "later"))
     await settle()
     assert service.calls[2:] == [["later"]]  # at once, as no call has begun of late
