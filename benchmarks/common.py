@@ -73,7 +73,7 @@ def find(weights: Path | None, voices: Path | None) -> tuple[Path, Path]:
     """A weights file and a folder of voices: those given, else those of the cache, fetched if they are missing."""
     if weights is None or voices is None:
         from kokoro_server.assets import library
-        from kokoro_server.config import Settings
+        from kokoro_server.config.settings import Settings
 
         settings = Settings.load(dotenv=None)
         found = library.ensure(settings.cache_dir, settings.asset_source, settings.model_path)

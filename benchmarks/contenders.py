@@ -19,11 +19,11 @@ import numpy as np
 
 from kokoro_server.assets import files, sources
 from kokoro_server.assets.catalog import CATALOG
-from kokoro_server.config import Settings
+from kokoro_server.config.settings import Settings
 from kokoro_server.engine.cpu import build_cache
 from kokoro_server.engine.protocol import STYLE_DIM, Engine, Row
-from kokoro_server.engine.voices import VoiceBook
 from kokoro_server.errors import KokoroError
+from kokoro_server.voices import VoiceBook
 
 PUBLIC = {"fp32": "npm", "int8": "pypi"}  # where each public export comes from
 

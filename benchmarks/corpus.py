@@ -12,7 +12,7 @@ from functools import cache
 from benchmarks import common
 from kokoro_server.engine import vocab
 from kokoro_server.engine.protocol import Row
-from kokoro_server.engine.voices import VoiceBook
+from kokoro_server.voices import VoiceBook
 
 PATH = common.ROOT / "benchmarks" / "data" / "sentences.json"
 BASIC = 56

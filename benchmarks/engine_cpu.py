@@ -22,7 +22,7 @@ from benchmarks import common, corpus
 from benchmarks.contenders import CONTENDERS, Clip, Place, Speak, ready
 from kokoro_server.engine.cpu.instructions import instructions
 from kokoro_server.engine.protocol import SAMPLE_RATE
-from kokoro_server.engine.voices import VoiceBook
+from kokoro_server.voices import VoiceBook
 
 VOICE = "af_heart"
 PHONEMES = {"short": 32, "medium": 75, "long": 145}

@@ -29,7 +29,7 @@ from kokoro_server.engine.cuda.engine import CudaEngine
 from kokoro_server.engine.cuda.graph_cache import Buckets
 from kokoro_server.engine.model import reference
 from kokoro_server.engine.protocol import SAMPLE_RATE, Row
-from kokoro_server.engine.voices import VoiceBook
+from kokoro_server.voices import VoiceBook
 
 ALL_ROWS = (*range(1, 17), 24, 32, 48, 64, 96, 128)
 SOME_ROWS = (1, 4, 16, 64)

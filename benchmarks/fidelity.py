@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from benchmarks import common, corpus, listening
 from kokoro_server.engine.protocol import Engine, Result, Row
-from kokoro_server.engine.voices import VoiceBook
+from kokoro_server.voices import VoiceBook
 
 OTHER_NOISE = 1_000_000  # added to a seed
 REFERENCE = "torch-fp32"  # on a CPU

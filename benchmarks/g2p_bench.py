@@ -68,7 +68,7 @@ def measure(kind: str, texts: int) -> tuple[float, list[str]]:
 
 
 def _ours() -> Callable[[str], str]:
-    from kokoro_server.g2p.english import English
+    from kokoro_server.g2p.service.english import English
 
     english = English(british=False)
     return lambda text: english(text).phonemes
@@ -80,7 +80,7 @@ def _misaki() -> Callable[[str], str]:
     from misaki import en  # type: ignore[import-untyped]
     from misaki.espeak import EspeakFallback  # type: ignore[import-untyped]
 
-    from kokoro_server.g2p.english import SPACY_MODELS
+    from kokoro_server.g2p.service.english import SPACY_MODELS
 
     name = next(name for name in SPACY_MODELS if spacy.util.is_package(name))
     g2p: Any = en.G2P.__new__(en.G2P)

@@ -17,10 +17,11 @@ from typing import Any
 
 from benchmarks import common, corpus
 from kokoro_server.batching import BatchingOptions, BatchQueue
-from kokoro_server.config import Settings
+from kokoro_server.config.settings import Settings
 from kokoro_server.engine import loader
 from kokoro_server.engine.loader import LoadedModel
-from kokoro_server.event_loop import freeze_heap
+from kokoro_server.runtime.event_loop import freeze_heap
+from kokoro_server.voices import VoiceBook
 
 VOICE = "af_heart"
 POLL = 0.05  # seconds
@@ -68,9 +69,9 @@ async def measure(settings: Settings, cycles: int, rows: int, settle: float) -> 
     finally:
         await queue.stop()
     return {
-        "backend": model.backend,
-        "compute": model.compute,
-        "kernels": model.kernels,
+        "backend": model.facts.backend,
+        "compute": model.facts.compute,
+        "kernels": model.facts.kernels,
         "first_load_s": round(first_load, 2),
         "request_s": {"loaded": round(warm, 3), "unloaded": [round(wait, 3) for wait in waits]},
         "queue": queue.model_state(),
@@ -80,7 +81,7 @@ async def measure(settings: Settings, cycles: int, rows: int, settle: float) -> 
 
 async def speak(queue: BatchQueue, model: LoadedModel, rows: int) -> float:
     """The seconds until all are spoken."""
-    spoken = [corpus.row(model.voices, index, VOICE, seed=index) for index in range(rows)]
+    spoken = [corpus.row(VoiceBook(model.facts.voices), index, VOICE, seed=index) for index in range(rows)]
     started = time.perf_counter()
     await asyncio.gather(*(queue.submit(row, voice=VOICE) for row in spoken))
     return time.perf_counter() - started

@@ -26,7 +26,7 @@ import numpy as np
 from benchmarks import common
 from kokoro_server.batching import BatchingOptions, BatchQueue, Priority
 from kokoro_server.batching.activity import percentiles
-from kokoro_server.engine.protocol import SAMPLES_PER_FRAME, STYLE_DIM, Limits, Result, Row
+from kokoro_server.engine.protocol import SAMPLES_PER_FRAME, STYLE_DIM, EngineLimits, Result, Row
 
 FIXED = 0.020  # seconds a batch
 PER_FRAME = 2e-5  # seconds a padded frame
@@ -43,7 +43,7 @@ Submit = Callable[[Row, str], Awaitable[Any]]
 
 class SleepingEngine:
     device = "double"
-    limits = Limits(max_tokens=510, max_rows=MAX_ROWS, max_padded_frames=1_000_000)
+    limits = EngineLimits(max_tokens=510, max_rows=MAX_ROWS, max_padded_frames=1_000_000)
 
     def __init__(self, fixed: float = FIXED, per_frame: float = PER_FRAME) -> None:
         self._fixed = fixed
@@ -61,7 +61,7 @@ class SleepingEngine:
 
 class InstantEngine:
     device = "double"
-    limits = Limits(max_tokens=510, max_rows=64, max_padded_frames=1_000_000)
+    limits = EngineLimits(max_tokens=510, max_rows=64, max_padded_frames=1_000_000)
 
     def __init__(self, result: Result) -> None:
         self._result = result

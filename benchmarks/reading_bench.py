@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import common
-from kokoro_server.g2p import languages
+from kokoro_server import languages
 from kokoro_server.text import spoken
 from tests.text.spoken.readings import FILES, Case, load
 

@@ -2,6 +2,6 @@
 
 import sys
 
-from kokoro_server.cli import main
+from kokoro_server.cli.main import main
 
 sys.exit(main())

@@ -34,13 +34,15 @@ KokoroError                   500  internal_error
 ├── SetupError                     setup_error         stops the start, never an HTTP response
 │   ├── ConfigError                config_error
 │   └── AssetError                 asset_error
-├── books.work_folder.CannotWrite   cannot_write        ends a book; what is spoken is kept
-└── commands.CommandFailed         command_failed      ends a command, never an HTTP response
+├── longform.books.work_folder.CannotWrite  cannot_write        ends a book; what is spoken is kept
+└── cli.CommandFailed              command_failed      ends a command, never an HTTP response
 """
 
 from __future__ import annotations
 
 from typing import ClassVar
+
+CLIENT_CLOSED_REQUEST = 499  # nginx's status for a request whose client left before the response; only logged
 
 
 class KokoroError(Exception):

@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 
 from kokoro_server.assets.library import Assets
-from kokoro_server.config import Settings
+from kokoro_server.config.settings import Settings
 from kokoro_server.engine import devices
 from kokoro_server.engine.cpu import build_cache
 from kokoro_server.engine.cpu.engine import OnnxEngine

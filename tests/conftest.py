@@ -10,7 +10,7 @@ import pytest
 
 from kokoro_server.assets import library as asset_store
 from kokoro_server.assets.library import Assets
-from kokoro_server.config import Settings
+from kokoro_server.config.settings import Settings
 from kokoro_server.engine.protocol import Engine
 from tests import backends, servers, tiny_model
 from tests.servers import Server

@@ -17,7 +17,7 @@ from packaging.requirements import Requirement
 ROOT = Path(__file__).parents[1]
 FILE = ROOT / "requirements-cpu.txt"
 EXTRAS = ("cpu", "g2p")
-# What each of these requires and is never used of it here. Where it is imported, kokoro_server/g2p/stubs.py stands in.
+# What each of these requires and nothing here uses. Where it is imported, kokoro_server/g2p/service/stubs.py stands in.
 UNUSED = {
     "huggingface-hub": {"hf-xet"},  # another protocol for downloads
     "kokoro-server": {"pip"},  # every virtual environment has it

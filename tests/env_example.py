@@ -10,7 +10,7 @@ from pathlib import Path
 
 from pydantic import AliasChoices
 
-from kokoro_server.config import Settings
+from kokoro_server.config.settings import Settings
 
 HEADER = """\
 # Kokoro Server: every setting, with its default. Copy to .env and change what you need.

@@ -9,12 +9,13 @@ import pytest
 from xdist.remote import Producer
 from xdist.scheduler import LoadScopeScheduling
 
-SERVERS = "api", "client", "commands", "faults", "jobs", "processes", "tracing"  # folders whose tests mostly wait
+SERVERS = "api", "cli", "client", "faults", "longform/jobs", "observability", "server"  # whose tests mostly wait
 
 
 class ByFolder(LoadScopeScheduling):
     def _split_scope(self, nodeid: str) -> str:
-        folder = nodeid.partition("::")[0].split("/")[1]
+        first, *others = nodeid.partition("::")[0].split("/")[1:-1] or ["."]
+        folder = "/".join([first, *others[:1]]) if first == "longform" else first
         return "servers" if folder in SERVERS else folder
 
 

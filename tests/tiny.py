@@ -6,9 +6,9 @@ from pathlib import Path
 
 import numpy as np
 
+from kokoro_server.engine.facts import ModelFacts
 from kokoro_server.engine.loader import LoadedModel
 from kokoro_server.engine.protocol import MAX_TOKENS, STYLE_DIM, Engine
-from kokoro_server.engine.voices import VoiceBook
 
 VOICES = ("af_heart", "af_bella", "af_sky", "am_adam", "bf_emma", "ef_dora", "ff_siwis", "jf_alpha", "zf_xiaobei")
 
@@ -27,4 +27,4 @@ def load(folder: Path, engines: int = 1, backend: str = "torch") -> LoadedModel:
     def make() -> tuple[Engine, ...]:
         return tuple(backends.tiny(backend) for _ in range(engines))
 
-    return LoadedModel(make(), VoiceBook(write_voices(folder)), "fp32", "path", backend, make_engines=make)
+    return LoadedModel(make(), ModelFacts(write_voices(folder), "fp32", "path", backend), make_engines=make)

@@ -16,12 +16,13 @@ from typing import Any
 
 from benchmarks.serving.prose import sentence
 from benchmarks.serving.targets import load_double
-from kokoro_server.config import Settings
+from kokoro_server import languages
+from kokoro_server.config.settings import Settings
 from kokoro_server.engine import loader, vocab
 from kokoro_server.engine.loader import LoadedModel
 from kokoro_server.engine.protocol import SAMPLE_RATE, Engine, Row
-from kokoro_server.g2p import languages
 from kokoro_server.g2p.client import G2PClient
+from kokoro_server.voices import VoiceBook
 from tests.services import tiny
 
 PACKED_FROM = 512  # rows of which those of about one length share a batch, as in the queue of a bulk run
@@ -55,13 +56,14 @@ def _load(model: str, settings: Settings, folder: Path) -> LoadedModel:
 async def _rows(model: LoadedModel, voices: Sequence[str], sentences: int, url: str) -> list[Row]:
     """As bulk asks for them: each with its voice."""
     g2p, rows = G2PClient(url, timeout=60), list[Row]()
+    book = VoiceBook(model.facts.voices)
     try:
         for number, voice in enumerate(voices):
             texts = [sentence(each) for each in range(number, sentences, len(voices))]
             for start in range(0, len(texts), TEXTS_PER_CALL):
                 read = await g2p.convert(texts[start : start + TEXTS_PER_CALL], languages.of_voice(voice))
                 spoken = [vocab.tokenize(each.phonemes) for each in read]
-                rows += [Row(tokens, model.voices.style(voice, len(tokens)), 1.0, 0.0, 0) for tokens in spoken]
+                rows += [Row(tokens, book.style(voice, len(tokens)), 1.0, 0.0, 0) for tokens in spoken]
     finally:
         await g2p.aclose()
     return rows

@@ -19,7 +19,7 @@ SHORTEST = 68  # characters, so that the mean is that of the sentences that serv
 
 
 def measure(model_name: str) -> dict[str, Any]:
-    from kokoro_server.config import Settings
+    from kokoro_server.config.settings import Settings
 
     ordered = sorted((entry for entry in sentences() if len(entry["text"]) >= SHORTEST), key=lambda e: len(e["text"]))
     calls = CALLS[model_name]

@@ -26,21 +26,27 @@ from fastapi.responses import StreamingResponse
 from numpy.typing import NDArray
 
 from benchmarks import common
-from kokoro_server import listening, logs, serving
-from kokoro_server.api.openai_schemas import OpenAISpeechRequest
-from kokoro_server.api.schemas import TTSRequest
-from kokoro_server.app import create_app
+from kokoro_server import languages
+from kokoro_server.api.compat.openai.schemas import OpenAISpeechRequest
+from kokoro_server.api.schemas.speech import TTSRequest
 from kokoro_server.audio.encode import Output, encode
 from kokoro_server.audio.wav import header, pcm16
-from kokoro_server.config import Settings
+from kokoro_server.config.settings import Settings
 from kokoro_server.engine import vocab
+from kokoro_server.engine.facts import ModelFacts
 from kokoro_server.engine.loader import LoadedModel
-from kokoro_server.engine.protocol import SAMPLES_PER_FRAME, Limits, Pcm16, Result, Row
-from kokoro_server.engine.voices import VoiceBook
-from kokoro_server.g2p import languages
+from kokoro_server.engine.protocol import SAMPLES_PER_FRAME, EngineLimits, Pcm16, Result, Row
 from kokoro_server.g2p.client import G2PClient
+from kokoro_server.observability import logs
+from kokoro_server.runtime import sockets as listening
+from kokoro_server.server import serving
+from kokoro_server.server.app import create_app
+from kokoro_server.voices import VoiceBook
 
-DOUBLE_SECONDS = (0.0041, 4.25e-6)  # a batch on an H200, and each frame of `Limits.cost`: fitted to engine_cuda.json
+DOUBLE_SECONDS = (
+    0.0041,
+    4.25e-6,
+)  # a batch on an H200, and each frame of `EngineLimits.cost`: fitted to engine_cuda.json
 DOUBLE_ROWS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)  # rows that it computes with
 
 
@@ -48,7 +54,7 @@ class Double:
     """An engine that takes the time an H200 would and gives a hum of the right length."""
 
     device = "double"
-    limits = Limits(
+    limits = EngineLimits(
         max_tokens=510,
         max_rows=64,
         max_padded_frames=40_960,
@@ -80,7 +86,7 @@ class Double:
 def load_double(scratch: Path) -> LoadedModel:
     from tests import tiny
 
-    return LoadedModel((Double(),), VoiceBook(tiny.write_voices(scratch)), "none", "double")
+    return LoadedModel((Double(),), ModelFacts(tiny.write_voices(scratch), "none", "double"))
 
 
 def plain_model(model: str, settings: Settings, scratch: Path) -> tuple[Any, VoiceBook]:

@@ -8,10 +8,10 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TypeVar
 
-from kokoro_server import tracing
 from kokoro_server.audio.render import Renderer, Rendering, render, render_fast
 from kokoro_server.engine.protocol import Audio, Pcm16
 from kokoro_server.errors import TooBusy
+from kokoro_server.observability import tracing
 
 T = TypeVar("T")
 

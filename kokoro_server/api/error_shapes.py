@@ -7,14 +7,14 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
-from kokoro_server.api.openai_schemas import openai_error
 from kokoro_server.errors import UnknownVoice
-from kokoro_server.logs import request_id
+from kokoro_server.observability.logs import request_id
 
 # From a status, a code, a message and a field to the status and the body.
-Shape = Callable[[int, str, str, str | None], tuple[int, dict[str, Any]]]
+ErrorShape = Callable[[int, str, str, str | None], tuple[int, dict[str, Any]]]
 
 
+OPENAI_FIELDS = {"text": "input", "format": "response_format"}  # OpenAI's names of our fields
 MAX_REASON = 500  # characters, of a header
 _UNPRINTABLE = re.compile(r"[^ -~]")
 
@@ -23,9 +23,13 @@ def _own(status: int, code: str, message: str, field: str | None) -> tuple[int, 
     return status, {"error": {"code": code, "message": message, "field": field}}
 
 
-def _openai(status: int, code: str, message: str, field: str | None) -> tuple[int, dict[str, Any]]:
-    status, body = openai_error(status, code, message, field)
-    return status, body.model_dump()
+def openai_error(status: int, code: str, message: str, field: str | None) -> tuple[int, dict[str, Any]]:
+    """OpenAI's. Its status for any bad field is 400."""
+    if status in (413, 422):
+        status = 400
+    kind = "server_error" if status >= 500 else "rate_limit_error" if status == 429 else "invalid_request_error"
+    param = OPENAI_FIELDS.get(field, field) if field else None
+    return status, {"error": {"message": message, "type": kind, "param": param, "code": code}}
 
 
 def _kokoro_fastapi(status: int, code: str, message: str, field: str | None) -> tuple[int, dict[str, Any]]:
@@ -54,17 +58,17 @@ def _elevenlabs(status: int, code: str, message: str, _field: str | None) -> tup
 
 
 # The first that matches counts.
-_SHAPES: tuple[tuple[re.Pattern[str], Shape], ...] = (
+_SHAPES: tuple[tuple[re.Pattern[str], ErrorShape], ...] = (
     (re.compile(r"/dev/"), _kokoro_fastapi),
     (re.compile(r"/deepgram/|/v1/speak\b"), _deepgram),
     (re.compile(r"/cartesia/|/tts/(?:bytes|sse|websocket)\b"), cartesia_error),
     (re.compile(r"/elevenlabs/|/v1/text-to-speech/|/v[12]/voices(/|$)|/v1/user(/|$)"), _elevenlabs),
-    (re.compile(r"/v1/"), _openai),
+    (re.compile(r"/v1/"), openai_error),
 )
 
 
 @lru_cache(1024)
-def of_path(path: str) -> Shape:
+def of_path(path: str) -> ErrorShape:
     """The shape of the errors below a path."""
     return next((shape for pattern, shape in _SHAPES if pattern.match(path)), _own)
 

@@ -14,11 +14,10 @@ from fastapi.responses import JSONResponse, Response
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, HTTPConnection
 
-from kokoro_server.access import CHALLENGE
 from kokoro_server.api import error_shapes
-from kokoro_server.api.access_log import CLIENT_CLOSED_REQUEST
-from kokoro_server.api.schemas import TEXT_OR_PHONEMES
-from kokoro_server.errors import InvalidInput, KokoroError, Unauthorized, for_client
+from kokoro_server.api.schemas.speech import TEXT_OR_PHONEMES
+from kokoro_server.config.access import CHALLENGE
+from kokoro_server.errors import CLIENT_CLOSED_REQUEST, InvalidInput, KokoroError, Unauthorized, for_client
 
 log = logging.getLogger(__name__)
 

@@ -54,7 +54,7 @@ class Manifest:
     voices: dict[str, dict[str, object]]  # name -> size, sha256
 
 
-class Cache:
+class AssetCache:
     def __init__(self, directory: Path) -> None:
         self.directory = directory.absolute()  # download clients run in a working directory of their own
         self.voices = self.directory / "voices"

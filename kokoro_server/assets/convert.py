@@ -21,9 +21,9 @@ from kokoro_server.assets import onnx_reader, torch_reader
 from kokoro_server.assets.catalog import PublishedModel
 from kokoro_server.errors import AssetError
 
-Array = NDArray[np.float32]
-State = dict[str, Array]
-Shapes = Mapping[str, tuple[int, ...]]
+Tensor = NDArray[np.float32]
+StateDict = dict[str, Tensor]
+TensorShapes = Mapping[str, tuple[int, ...]]
 
 # Parameters that no published file holds, and the value that each must have. AdaIN's instance norm has an affine part
 # only to please the ONNX exporter. ALBERT's pooler is never used.
@@ -36,7 +36,7 @@ DATA_PARALLEL_PREFIX = "module."  # in the names of a model that was saved insid
 
 
 @cache
-def state_shapes() -> Shapes:
+def state_shapes() -> TensorShapes:
     """The shape of every tensor of KModel's state."""
     shapes = json.loads(Path(__file__).with_name("data").joinpath("state_shapes.json").read_text(encoding="utf-8"))
     return MappingProxyType({name: tuple(shape) for name, shape in shapes.items()})
@@ -52,7 +52,7 @@ def to_safetensors(raw: Path, model: PublishedModel, destination: Path, metadata
         raise AssetError(f"cannot write {destination}: {error}") from error
 
 
-def from_onnx(path: Path, shapes: Shapes) -> State:
+def from_onnx(path: Path, shapes: TensorShapes) -> StateDict:
     """The state of an ONNX export. A parameter that KModel does not have is an error."""
     state, unused = to_state(onnx_reader.read(path), shapes)
     if unused:
@@ -60,7 +60,7 @@ def from_onnx(path: Path, shapes: Shapes) -> State:
     return state
 
 
-def from_checkpoint(path: Path, shapes: Shapes) -> State:
+def from_checkpoint(path: Path, shapes: TensorShapes) -> StateDict:
     """The state of the official checkpoint, {submodule: state}. Parameters that KModel does not have are ignored."""
     checkpoint = torch_reader.load(path)
     try:
@@ -75,7 +75,7 @@ def from_checkpoint(path: Path, shapes: Shapes) -> State:
     return state
 
 
-def to_state(parameters: Mapping[str, Array], shapes: Shapes) -> tuple[State, set[str]]:
+def to_state(parameters: Mapping[str, Tensor], shapes: TensorShapes) -> tuple[StateDict, set[str]]:
     """A state with the keys and shapes of `shapes`, and the names of the parameters that it did not need."""
     state, used = {}, set()
     for key, shape in shapes.items():
@@ -89,7 +89,7 @@ def to_state(parameters: Mapping[str, Array], shapes: Shapes) -> tuple[State, se
     return state, set(parameters) - used
 
 
-def _value(key: str, parameters: Mapping[str, Array], shape: tuple[int, ...]) -> tuple[str, Array]:
+def _value(key: str, parameters: Mapping[str, Tensor], shape: tuple[int, ...]) -> tuple[str, Tensor]:
     """The value for a key of KModel's state, and the name of the parameter that it was made from."""
     if key in parameters:
         return key, parameters[key]
@@ -103,7 +103,7 @@ def _value(key: str, parameters: Mapping[str, Array], shape: tuple[int, ...]) ->
     raise AssetError(f"{key}: the model file has no such parameter")
 
 
-def unfuse_weight_norm(weight: Array) -> tuple[Array, Array]:
+def unfuse_weight_norm(weight: Tensor) -> tuple[Tensor, Tensor]:
     """The magnitude g and direction v of a weight norm, such that g · v / |v| is `weight`.
 
     Rows that int8 rounded to zero have no direction. 0 / 0 would make the audio NaN, so they get g = 0 and v = 1.

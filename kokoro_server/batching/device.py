@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from kokoro_server import tracing
 from kokoro_server.batching.activity import BusyShare, CallActivity, percentiles
 from kokoro_server.batching.clock import Clock
 from kokoro_server.batching.cost import CostModel, LearnedCap, RealTimeFactor
@@ -20,7 +19,7 @@ from kokoro_server.batching.faults import CrashHistory, audio_faults
 from kokoro_server.batching.idle.work import IdleWork
 from kokoro_server.batching.lanes import PriorityLanes
 from kokoro_server.batching.policy import Batch, BatchingOptions, Policy
-from kokoro_server.batching.runner import Report, Runner, ServiceTime
+from kokoro_server.batching.runner import BatchReport, Runner, ServiceTime
 from kokoro_server.batching.thread import DeviceThread
 from kokoro_server.engine.protocol import (
     COUNTED_RESOURCES,
@@ -33,9 +32,10 @@ from kokoro_server.engine.protocol import (
 )
 from kokoro_server.engine.rows import warmup_row
 from kokoro_server.errors import BadAudio
+from kokoro_server.observability import tracing
 
 if TYPE_CHECKING:
-    from kokoro_server.tracing.otel import Span
+    from kokoro_server.observability.tracing.otel import Span
 
 logger = logging.getLogger(__name__)
 
@@ -69,7 +69,7 @@ class RunningBatch:
 
 
 @dataclass(slots=True, eq=False)
-class Slot:
+class CallSlot:
     """A thread that calls the engine, and the batch it runs."""
 
     runner: Runner
@@ -124,7 +124,7 @@ class Device:
         self.cap = LearnedCap(self.policy.max_padded_frames)
         service_time, calls = ServiceTime(), CallActivity(self._clock)
         runners = [Runner(engine, self._clock, service_time, calls) for _ in range(engine.limits.max_in_flight)]
-        self._slots = [Slot(runner) for runner in runners]
+        self._slots = [CallSlot(runner) for runner in runners]
         self._engine: Engine | None = engine
         self._activity: ReportsActivity | None = engine if isinstance(engine, ReportsActivity) else calls
         self._idle_work: IdleWork | None = None
@@ -224,7 +224,7 @@ class Device:
             return self.costs.frames_within(seconds)
         return seconds / (self.speed.value * SAMPLES_PER_FRAME / SAMPLE_RATE)
 
-    def run(self, batch: RunningBatch) -> asyncio.Future[Report]:
+    def run(self, batch: RunningBatch) -> asyncio.Future[BatchReport]:
         """Start it on a free thread. The future may raise ForwardStuck or DeviceThreadDied."""
         slot = next(slot for slot in self._slots if slot.batch is None)
         slot.batch = batch
@@ -267,7 +267,7 @@ class Device:
     def _threads(self) -> list[DeviceThread]:
         return [slot.live_thread(self.name) for slot in self._slots]
 
-    def learn(self, batch: RunningBatch, report: Report, *, alone: bool) -> None:
+    def learn(self, batch: RunningBatch, report: BatchReport, *, alone: bool) -> None:
         """`alone`: no other device worked while it ran the batch."""
         self.batches += 1
         self.rows += len(batch.entries)

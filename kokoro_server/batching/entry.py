@@ -12,7 +12,7 @@ from kokoro_server.engine.protocol import Result, Row
 from kokoro_server.errors import KokoroError
 
 if TYPE_CHECKING:
-    from kokoro_server.tracing.otel import Span
+    from kokoro_server.observability.tracing.otel import Span
 
 
 class Priority(IntEnum):

@@ -14,11 +14,11 @@ from kokoro_server.batching.entry import Entry
 _turn = attrgetter("turn")
 
 # An entry whose turn it may be: when, its flow's number, the entry, and those of its flow that follow.
-Turn = tuple[float, int, Entry, Iterator[Entry]]
+QueuedTurn = tuple[float, int, Entry, Iterator[Entry]]
 
 
 @dataclass(slots=True, eq=False)
-class Flow:
+class CallerQueue:
     """The entries of one caller, oldest first."""
 
     turn: tuple[float, int]  # virtual time of its next turn, and the number of its first entry ever: it decides a tie
@@ -40,8 +40,8 @@ class Lane:
 
     def __init__(self) -> None:
         self._entries: OrderedDict[int, Entry] = OrderedDict()  # in order of arrival
-        self._flows: dict[str, Flow] = {}
-        self._turns: list[Flow] = []  # the same, sorted by turn
+        self._flows: dict[str, CallerQueue] = {}
+        self._turns: list[CallerQueue] = []  # the same, sorted by turn
         self._time = 0.0  # virtual
         self.frames = 0
         self.skipped = 0  # batches in a row that took nothing from here while something waited
@@ -65,7 +65,7 @@ class Lane:
         flow = self._flows.get(entry.caller)
         if flow is None:
             self._time = max(self._time, self._turns[0].turn[0]) if self._turns else 0.0
-            flow = Flow((self._time, entry.number))
+            flow = CallerQueue((self._time, entry.number))
             self._join(entry.caller, flow)
         flow.entries[entry.number] = self._entries[entry.number] = entry
         flow.frames += entry.frames
@@ -126,26 +126,26 @@ class Lane:
                 flow.turn = time + frames, number
                 self._join(caller, flow)
 
-    def _remove(self, entry: Entry) -> Flow:
+    def _remove(self, entry: Entry) -> CallerQueue:
         flow = self._flows[entry.caller]
         del self._entries[entry.number], flow.entries[entry.number]
         flow.frames -= entry.frames
         self.frames -= entry.frames
         return flow
 
-    def _join(self, caller: str, flow: Flow) -> None:
+    def _join(self, caller: str, flow: CallerQueue) -> None:
         self._flows[caller] = flow
         insort(self._turns, flow, key=_turn)
 
-    def _drop(self, caller: str) -> Flow:
+    def _drop(self, caller: str) -> CallerQueue:
         flow = self._flows.pop(caller)
         del self._turns[bisect_left(self._turns, flow.turn, key=_turn)]
         return flow
 
 
-def _merged(flows: Iterable[Flow]) -> Iterator[Entry]:
+def _merged(flows: Iterable[CallerQueue]) -> Iterator[Entry]:
     """The entries of flows that are sorted by turn. One behind another of its flow is later by the frames of that."""
-    turns: list[Turn] = []
+    turns: list[QueuedTurn] = []
     for flow in flows:
         while turns and turns[0] < flow.turn:
             yield _next(turns)
@@ -155,7 +155,7 @@ def _merged(flows: Iterable[Flow]) -> Iterator[Entry]:
         yield _next(turns)
 
 
-def _next(turns: list[Turn]) -> Entry:
+def _next(turns: list[QueuedTurn]) -> Entry:
     time, number, entry, others = turns[0]
     following = next(others, None)
     if following is None:

@@ -9,8 +9,8 @@ from typing import Literal
 
 from kokoro_server.batching.entry import ALL, Entry, FireReason, Priority
 from kokoro_server.batching.lanes import CANDIDATE_BATCHES, OVERTAKE_LIMIT, PriorityLanes
-from kokoro_server.config import Settings
-from kokoro_server.engine.protocol import Limits
+from kokoro_server.config.settings import Settings
+from kokoro_server.engine.protocol import EngineLimits
 
 NEARLY_FULL = 0.8  # of the rows or of the budget: not worth waiting for more
 # How many times larger a batch of first pieces may be than the one that gives them the least mean wait if nobody else
@@ -65,18 +65,18 @@ class BatchingOptions:
             idle_unload=settings.idle_unload,
         )
 
-    def row_limit(self, limits: Limits) -> int:
+    def row_limit(self, limits: EngineLimits) -> int:
         if not self.enabled:
             return 1
         return min(self.max_batch_size or limits.max_rows, limits.max_rows)
 
-    def parallel_limit(self, limits: Limits) -> int:
+    def parallel_limit(self, limits: EngineLimits) -> int:
         """Calls that an engine gets at once. Where each has one row, `max_batch_size` limits their number."""
         if not self.enabled:
             return 1
         return min(self.max_batch_size or limits.parallel_calls, limits.parallel_calls)
 
-    def padded_frame_limit(self, limits: Limits) -> int:
+    def padded_frame_limit(self, limits: EngineLimits) -> int:
         return min(self.max_padded_frames or limits.max_padded_frames, limits.max_padded_frames)
 
 
@@ -85,14 +85,14 @@ class Batch:
     """Entries to run together; the first is the leader that the others were picked to go with."""
 
     entries: list[Entry]
-    cost: float  # predicted, as `Limits.cost`
+    cost: float  # predicted, as `EngineLimits.cost`
     fill: float  # share of the tightest limit that is used; 1 also when something that waits found no room
 
 
 class Policy:
     """Forms batches under the limits of the options and the engine."""
 
-    def __init__(self, options: BatchingOptions, limits: Limits) -> None:
+    def __init__(self, options: BatchingOptions, limits: EngineLimits) -> None:
         self.max_rows = options.row_limit(limits)
         self._limits = limits
         self.max_padded_frames = options.padded_frame_limit(limits)

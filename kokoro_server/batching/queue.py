@@ -14,19 +14,19 @@ from kokoro_server.batching.admission import FRAME_SECONDS, Admission
 from kokoro_server.batching.clock import Clock, LoopClock
 from kokoro_server.batching.devices import Devices
 from kokoro_server.batching.entry import Entry, Outcome, Priority
-from kokoro_server.batching.idle.residency import Hooks, Residency, State
+from kokoro_server.batching.idle.residency import Hooks, IdleUnloader, ModelState
 from kokoro_server.batching.lane import Lane
 from kokoro_server.batching.lanes import PriorityLanes
 from kokoro_server.batching.policy import BatchingOptions
-from kokoro_server.batching.speech_queue import Job, SpeechQueue
+from kokoro_server.batching.speech_queue import SpeechQueue, Ticket
 from kokoro_server.batching.stats import Stats
-from kokoro_server.batching.supervisor import Supervisor
+from kokoro_server.batching.supervisor import WorkerSupervisor
 from kokoro_server.engine.protocol import Engine, Reloadable, Row
 from kokoro_server.errors import EngineUnavailable, Expired, TooBusy
-from kokoro_server.metrics import Metrics
+from kokoro_server.observability.metrics import Metrics
 
 if TYPE_CHECKING:
-    from kokoro_server.tracing.otel import Span
+    from kokoro_server.observability.tracing.otel import Span
 
 
 class BatchQueue(SpeechQueue):
@@ -54,13 +54,13 @@ class BatchQueue(SpeechQueue):
         self._waiting = PriorityLanes(by_voice=self.options.grouping == "voice")
         self._stats = Stats(metrics)
         self._admission = Admission(self.options, self._waiting, self._devices, self._clock)
-        self._supervisor = Supervisor(self._devices, self._waiting, self._stats, self._clock, on_fatal)
+        self._supervisor = WorkerSupervisor(self._devices, self._waiting, self._stats, self._clock, on_fatal)
         self._worker = self._supervisor.worker
         self._numbers = itertools.count()
-        self._residency: Residency | None = None
+        self._residency: IdleUnloader | None = None
         if model is not None and self.options.idle_unload:
             hooks = Hooks(self._may_unload, self._model_loaded, self._model_failed, self._supervisor.give_up)
-            self._residency = Residency(model, self.options.idle_unload, self._devices, hooks, self._clock, metrics)
+            self._residency = IdleUnloader(model, self.options.idle_unload, self._devices, hooks, self._clock, metrics)
         if metrics is not None:
             self._register(metrics)
 
@@ -107,12 +107,12 @@ class BatchQueue(SpeechQueue):
         self._worker.release()
 
     @asynccontextmanager
-    async def admission(self, job: Job | None = None) -> AsyncIterator[None]:
+    async def admission(self, job: Ticket | None = None) -> AsyncIterator[None]:
         with self.admit(job):
             yield
 
     @contextmanager
-    def admit(self, job: Job | None = None) -> Iterator[None]:
+    def admit(self, job: Ticket | None = None) -> Iterator[None]:
         """`admission`, where nothing needs to be awaited."""
         job = job or self.job()
         with self.admit_text(job.caller, job.priority, job.first_deadline, admitted=job.admitted):
@@ -149,7 +149,7 @@ class BatchQueue(SpeechQueue):
         return {device.name: device.status for device in self._devices}
 
     def model_state(self) -> dict[str, Any]:
-        return self._residency.snapshot() if self._residency is not None else {"state": State.LOADED.value}
+        return self._residency.snapshot() if self._residency is not None else {"state": ModelState.LOADED.value}
 
     async def state(self) -> dict[str, Any]:
         return self.snapshot()

@@ -20,11 +20,11 @@ from kokoro_server.errors import BadAudio, KokoroError
 
 logger = logging.getLogger(__name__)
 
-Sample = TypeVar("Sample", np.float32, np.int16)
+SampleT = TypeVar("SampleT", np.float32, np.int16)
 
 
 @dataclass(slots=True, eq=False)
-class Report:
+class BatchReport:
     """Unless the device is lost, every entry of the batch is in `results`, in `failures`, or was already done."""
 
     results: list[tuple[Entry, Result, ForwardPass]] = field(default_factory=list)
@@ -61,8 +61,8 @@ class Runner:
         self._activity: ReportsActivity = engine if isinstance(engine, ReportsActivity) else calls
         self.forward_started: float | None = None
 
-    def run(self, entries: Sequence[Entry]) -> Report:
-        report = Report()
+    def run(self, entries: Sequence[Entry]) -> BatchReport:
+        report = BatchReport()
         groups = [list(entries)]
         while groups and report.device_lost is None:
             group = [entry for entry in groups.pop() if not entry.done]
@@ -72,7 +72,7 @@ class Runner:
         report.gaps = [gap.seconds for gap in self._activity.take_gaps() if waiting_since < gap.since]
         return report
 
-    def _attempt(self, group: list[Entry], report: Report) -> list[list[Entry]]:
+    def _attempt(self, group: list[Entry], report: BatchReport) -> list[list[Entry]]:
         """Run one forward pass. If it fails, returns the smaller groups to try in its place."""
         fault: Fault | None = None
         started = self.forward_started = self._clock.now()
@@ -92,7 +92,7 @@ class Runner:
         report.retries += bool(smaller)
         return smaller
 
-    def _failed(self, error: Exception, fault: Fault, group: list[Entry], report: Report) -> list[list[Entry]]:
+    def _failed(self, error: Exception, fault: Fault, group: list[Entry], report: BatchReport) -> list[list[Entry]]:
         logger.warning("forward failed rows=%d fault=%s", len(group), fault.name.lower(), exc_info=error)
         if fault is Fault.DEVICE:
             report.device_lost = f"{type(error).__name__}: {error}"
@@ -108,7 +108,9 @@ class Runner:
         report.failures.append((group[0], row_error(error, group[0].row)))
         return []
 
-    def _returned(self, results: list[Result], group: list[Entry], seconds: float, report: Report) -> list[list[Entry]]:
+    def _returned(
+        self, results: list[Result], group: list[Entry], seconds: float, report: BatchReport
+    ) -> list[list[Entry]]:
         if len(results) != len(group):
             logger.error("forward returned rows=%d of=%d", len(results), len(group))
             if len(group) > 1:
@@ -156,7 +158,7 @@ def detached(result: Result) -> Result:
     return Result(_copied(result.audio), result.durations, pcm16)
 
 
-def _copied(samples: NDArray[Sample]) -> NDArray[Sample]:
+def _copied(samples: NDArray[SampleT]) -> NDArray[SampleT]:
     copy = np.empty_like(samples)
     copy.data[:] = samples.data
     return copy

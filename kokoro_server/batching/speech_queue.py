@@ -10,21 +10,21 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from kokoro_server import tracing
 from kokoro_server.batching.entry import Outcome, Priority
 from kokoro_server.batching.jobs import Rows, in_order
 from kokoro_server.batching.policy import BatchingOptions
-from kokoro_server.caller import caller
+from kokoro_server.callers.current import caller
 from kokoro_server.engine.protocol import Row
+from kokoro_server.observability import tracing
 
 if TYPE_CHECKING:
-    from kokoro_server.tracing.otel import Span
+    from kokoro_server.observability.tracing.otel import Span
 
 JOB_BATCHES = 2  # batches' worth of its pieces that a job keeps in the queue
 
 
 @dataclass(slots=True, eq=False)
-class Job:
+class Ticket:
     """Pieces that belong to one request: they share its priority, its first deadline and its part of the queue."""
 
     priority: Priority
@@ -93,7 +93,7 @@ class SpeechQueue(ABC):
         """The state of the queue for the health page; the keys are part of the API."""
 
     @abstractmethod
-    def admission(self, job: Job | None = None) -> AbstractAsyncContextManager[None]:
+    def admission(self, job: Ticket | None = None) -> AbstractAsyncContextManager[None]:
         """Enter before any work on a text; leave when its first row is ready to submit.
 
         Raises TooBusy, with the time to retry after, when the queue is full, the predicted wait is past the deadline,
@@ -134,7 +134,7 @@ class SpeechQueue(ABC):
         urgent: int = 1,
         deadline: float | None = None,
         ahead: int | None = None,
-    ) -> Job:
+    ) -> Ticket:
         """A request of one or more texts, to be given to each `submit_job`: together they keep to one job's limit.
 
         The first `bypass` pieces of each text have no waiting window, and the first `urgent` of those go before all
@@ -142,7 +142,7 @@ class SpeechQueue(ABC):
         for every device.
         """
         latest = math.inf if deadline is None else deadline
-        return Job(
+        return Ticket(
             priority,
             bypass,
             urgent,
@@ -153,7 +153,7 @@ class SpeechQueue(ABC):
         )
 
     def submit_job(
-        self, rows: Rows, *, voice: str | Callable[[int], str], job: Job | None = None
+        self, rows: Rows, *, voice: str | Callable[[int], str], job: Ticket | None = None
     ) -> AsyncGenerator[Outcome, None]:
         """The outcomes of a long text's rows, in order. Close the generator to abandon the rest.
 
@@ -173,7 +173,7 @@ class SpeechQueue(ABC):
 
         return in_order(rows, enqueue, owner.permits)
 
-    async def submit_only(self, row: Row, voice: str, job: Job) -> Outcome:
+    async def submit_only(self, row: Row, voice: str, job: Ticket) -> Outcome:
         """`submit_job` for a text that is a single row."""
         async with job.permits:
             return await self.enqueue(row, voice, job.lane(0), self._deadline(job), job.caller, trace=job.trace)
@@ -182,7 +182,7 @@ class SpeechQueue(ABC):
         """The deadline of a later piece that is enqueued now."""
         return self._default_deadline(Priority.BULK)
 
-    def _deadline(self, job: Job) -> float:
+    def _deadline(self, job: Ticket) -> float:
         """The deadline of the job's next piece. Its client may have listened for an hour since the first one."""
         if job.begun:
             return self.later_deadline()

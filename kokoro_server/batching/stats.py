@@ -9,9 +9,9 @@ from typing import Any
 from kokoro_server.batching.activity import percentiles
 from kokoro_server.batching.device import RunningBatch
 from kokoro_server.batching.entry import FireReason, Priority
-from kokoro_server.batching.runner import Report
+from kokoro_server.batching.runner import BatchReport
 from kokoro_server.engine.protocol import SAMPLE_RATE, SAMPLES_PER_FRAME
-from kokoro_server.metrics import Metrics
+from kokoro_server.observability.metrics import Metrics
 
 RECENT_BATCHES = 256
 RECENT_ENTRIES = 2048
@@ -56,7 +56,7 @@ class Stats:
         self.cancelled = self.expired = self.rejected = 0
         self.failed = self.retried = self.isolated = 0
 
-    def record(self, batch: RunningBatch, report: Report, *, device: str, seconds: float) -> BatchRecord:
+    def record(self, batch: RunningBatch, report: BatchReport, *, device: str, seconds: float) -> BatchRecord:
         """Take note of a batch that has run."""
         entries = batch.entries
         frames = sum(forward.frames for forward in report.forwards)

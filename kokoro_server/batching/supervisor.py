@@ -14,7 +14,7 @@ from kokoro_server.batching.entry import Entry
 from kokoro_server.batching.faults import CrashHistory
 from kokoro_server.batching.lanes import PriorityLanes
 from kokoro_server.batching.stats import Stats
-from kokoro_server.batching.worker import DeviceLost, Worker
+from kokoro_server.batching.worker import DeviceLost, Dispatcher
 from kokoro_server.errors import EngineUnavailable, Expired
 
 logger = logging.getLogger(__name__)
@@ -23,7 +23,7 @@ RETRY_AFTER = 1.0  # seconds
 STOP_GRACE = 5.0  # seconds that the batches on the devices get to finish
 
 
-class Supervisor:
+class WorkerSupervisor:
     """Starts and stops the worker and the devices' threads, and decides what their failures mean.
 
     `alive` is false when only a restart of the process can help; `on_fatal` is then called, once, with the reason.
@@ -34,7 +34,7 @@ class Supervisor:
     ) -> None:
         self.alive = True
         self.crashes = CrashHistory()  # of the worker
-        self.worker = Worker(devices, waiting, stats, clock, self._device_failed)
+        self.worker = Dispatcher(devices, waiting, stats, clock, self._device_failed)
         self._devices = devices
         self._waiting = waiting
         self._clock = clock

@@ -11,12 +11,12 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from kokoro_server import tracing
 from kokoro_server.batching.entry import Entry, Outcome
 from kokoro_server.engine.protocol import SAMPLE_RATE
+from kokoro_server.observability import tracing
 
 if TYPE_CHECKING:
-    from kokoro_server.tracing.otel import Span
+    from kokoro_server.observability.tracing.otel import Span
 
 
 def row_arrived(entry: Entry, parent: Span) -> Span:

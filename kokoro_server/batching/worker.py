@@ -8,7 +8,6 @@ import math
 from collections.abc import Callable
 from functools import partial
 
-from kokoro_server import tracing
 from kokoro_server.batching import traces
 from kokoro_server.batching.clock import Clock
 from kokoro_server.batching.cost import ForwardPass, FrameEstimate
@@ -17,10 +16,11 @@ from kokoro_server.batching.devices import Devices
 from kokoro_server.batching.entry import URGENT, Entry, FireReason, Outcome, Priority
 from kokoro_server.batching.lanes import PriorityLanes
 from kokoro_server.batching.policy import Batch
-from kokoro_server.batching.runner import Report
+from kokoro_server.batching.runner import BatchReport
 from kokoro_server.batching.stats import BatchRecord, Stats
 from kokoro_server.engine.protocol import Result
-from kokoro_server.loop_turns import LoopTurns
+from kokoro_server.observability import tracing
+from kokoro_server.runtime.loop_turns import LoopTurns
 
 logger = logging.getLogger(__name__)
 
@@ -31,7 +31,7 @@ class DeviceLost(Exception):
     """The device is poisoned: no further call in this process can succeed."""
 
 
-class Worker:
+class Dispatcher:
     """Dispatches batches to free devices. `run` ends by itself only when stopping; what it raises is for its owner.
 
     No batch is formed before a device can use it: until then, arrivals can make it better. `on_fault` is called with a
@@ -132,7 +132,7 @@ class Worker:
             # What is to be done for bulk meanwhile would take the interpreter lock from the thread of that batch.
             self._turns.hold()
 
-    def _ended(self, device: Device, batch: RunningBatch, done: asyncio.Future[Report]) -> None:
+    def _ended(self, device: Device, batch: RunningBatch, done: asyncio.Future[BatchReport]) -> None:
         self._backlog = bool(self._waiting) and (self._backlog or not self._devices.free(self._waiting))
         seconds = device.finish(batch)
         if device.is_express and self._devices.express_idle:
@@ -154,7 +154,7 @@ class Worker:
         if self._waiting or self._stopping:
             self.wake()
 
-    def _deliver(self, device: Device, batch: RunningBatch, seconds: float, report: Report) -> None:
+    def _deliver(self, device: Device, batch: RunningBatch, seconds: float, report: BatchReport) -> None:
         # What is made when the process is about to end might never have its turn, or be taken for lost with the device.
         has_turns = not self._stopping and report.device_lost is None
         for entry, result, forward in report.results:

@@ -17,7 +17,7 @@ from kokoro_server.client.wire import DEFAULT_URL, DEFAULT_VOICE
 
 log = logging.getLogger(__name__)
 
-Result = dict[str, Any]
+HandlerResult = dict[str, Any]
 
 
 class OptimizedKokoroHandler:
@@ -37,7 +37,7 @@ class OptimizedKokoroHandler:
         chunk_size: int = 512,
         pre_warm_models: bool = True,
     ) -> None:
-        self.on_audio_ready: Callable[[Result], object] | None = None  # of `synthesize_async`, with its result
+        self.on_audio_ready: Callable[[HandlerResult], object] | None = None  # of `synthesize_async`, with its result
         self.on_error: Callable[[str], object] | None = None
         self._client = KokoroClient(api_url, voice=voice, pool_size=connection_pool_size, chunk_size=chunk_size)
         self._workers = ThreadPoolExecutor(max_workers, "kokoro-handler")
@@ -100,7 +100,7 @@ class OptimizedKokoroHandler:
         use_streaming: bool | None = None,
         optimize_for_latency: bool = True,
         **fields: Any,
-    ) -> Result:
+    ) -> HandlerResult:
         started = time.perf_counter()
         options = {"use_streaming": use_streaming, "optimize_for_latency": optimize_for_latency, "format": "mp3"}
         try:
@@ -111,7 +111,7 @@ class OptimizedKokoroHandler:
 
     def synthesize_streaming(
         self, text: str, voice: str | None = None, chunk_callback: Callable[[bytes], object] | None = None
-    ) -> Result:
+    ) -> HandlerResult:
         """Calls back with each chunk as it arrives. Here `audio_data` are the bytes of the whole file."""
         started = time.perf_counter()
         first: float | None = None
@@ -143,10 +143,10 @@ class OptimizedKokoroHandler:
         callback: Callable[[str | None, str | None], object] | None = None,
         optimize_for_latency: bool = True,
         use_streaming: bool | None = True,
-    ) -> Future[Result]:
+    ) -> Future[HandlerResult]:
         """In a thread of its own, in which it calls `on_audio_ready` or `on_error`, and `callback(path, error)`."""
 
-        def work() -> Result:
+        def work() -> HandlerResult:
             result = self.synthesize_sync(
                 text, voice, use_streaming=use_streaming, optimize_for_latency=optimize_for_latency
             )
@@ -163,7 +163,7 @@ class OptimizedKokoroHandler:
 
     def synthesize_batch(
         self, texts: Sequence[str], voice: str | None = None, optimize_for_latency: bool = True
-    ) -> list[Result]:
+    ) -> list[HandlerResult]:
         """A result for each text, in their order; `max_workers` of them at a time."""
         futures = [
             self._workers.submit(self.synthesize_sync, text, voice, optimize_for_latency=optimize_for_latency)
@@ -188,14 +188,14 @@ class OptimizedKokoroHandler:
         self._workers.shutdown()
         self._client.close()
 
-    def _report(self, result: Result) -> None:
+    def _report(self, result: HandlerResult) -> None:
         if result["success"] and self.on_audio_ready:
             self.on_audio_ready(result)
         elif not result["success"] and self.on_error:
             self.on_error(result["error"])
 
 
-def _success(clip: AudioClip) -> Result:
+def _success(clip: AudioClip) -> HandlerResult:
     with tempfile.NamedTemporaryFile(prefix="kokoro-", suffix=f".{clip.format}", delete=False) as file:
         file.write(clip.content)
     return {
@@ -209,7 +209,7 @@ def _success(clip: AudioClip) -> Result:
     }
 
 
-def _failure(error: ClientError | OSError, started: float) -> Result:
+def _failure(error: ClientError | OSError, started: float) -> HandlerResult:
     _log_failure(error)
     latency = time.perf_counter() - started
     return {"success": False, "audio_data": None, "error": str(error), "format": None, "latency": latency}

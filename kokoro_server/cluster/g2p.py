@@ -16,12 +16,12 @@ from ray.exceptions import RayError
 from ray.serve.exceptions import RayServeException
 from ray.serve.handle import DeploymentHandle
 
-from kokoro_server import logs
 from kokoro_server.cluster.options import ClusterOptions
-from kokoro_server.config import Settings
+from kokoro_server.config.settings import Settings
 from kokoro_server.errors import G2PUnavailable, SetupError
 from kokoro_server.g2p.child import G2PChild, is_healthy
 from kokoro_server.g2p.client import RETRY_AFTER, G2PClient
+from kokoro_server.observability import logs
 
 log = logging.getLogger(__name__)
 

@@ -17,33 +17,33 @@ from fastapi import FastAPI
 from ray import serve
 from ray.serve.handle import DeploymentHandle
 
-from kokoro_server import logs
-from kokoro_server.app import create_app
 from kokoro_server.cluster.g2p import G2PElsewhere
 from kokoro_server.cluster.options import ClusterOptions
-from kokoro_server.config import Settings
+from kokoro_server.config.settings import Settings
 from kokoro_server.errors import ConfigError, EngineUnavailable, SetupError
-from kokoro_server.link.board import FIRST_FRONT, Board
-from kokoro_server.listening import Listeners, listen
-from kokoro_server.metrics import Metrics
-from kokoro_server.parts import Parts
-from kokoro_server.processes.child import LOADER
-from kokoro_server.processes.front import Front
-from kokoro_server.processes.supervisor import Supervisor, socket_folder
+from kokoro_server.observability import logs
+from kokoro_server.observability.metrics import Metrics
+from kokoro_server.runtime.sockets import Listeners, listen
+from kokoro_server.server.app import create_app
+from kokoro_server.server.ipc.shared_state import FIRST_FRONT, SharedState
+from kokoro_server.server.processes.child import LOADER
+from kokoro_server.server.processes.front import ApiWorker
+from kokoro_server.server.processes.supervisor import Supervisor, socket_folder
+from kokoro_server.synthesis.services import Services
 
 log = logging.getLogger(__name__)
 
 PORTS_TRIED = 100  # replicas on one node have ports in a row
 
 
-class ReplicaFront(Front):
+class ReplicaApiWorker(ApiWorker):
     """The front in Ray's process. The rest of the server starts before it and ends after it."""
 
     def __init__(self, settings: Settings, options: ClusterOptions, g2p: G2PElsewhere | None) -> None:
         fronts = options.front_count
         self._resources = ExitStack()
         folder = Path(self._resources.enter_context(socket_folder()))
-        board = self._resources.enter_context(closing(Board.create(FIRST_FRONT + fronts + 1)))
+        board = self._resources.enter_context(closing(SharedState.create(FIRST_FRONT + fronts + 1)))
         super().__init__(settings, fronts, board, folder / "engine")
         self._supervisor = Supervisor(settings, fronts, LOADER, board, folder / "engine")
         self._listeners = self._resources.enter_context(closing(listen_on_next_free(settings)))
@@ -59,10 +59,10 @@ class ReplicaFront(Front):
         return self._supervisor.failure.message if self._supervisor.failure else None
 
     @asynccontextmanager
-    async def parts(self, app: FastAPI, metrics: Metrics) -> AsyncIterator[Parts]:
+    async def services(self, app: FastAPI, metrics: Metrics) -> AsyncIterator[Services]:
         with self._resources:
-            async with self._supervisor.running(self._listeners, self._g2p), super().parts(app, metrics) as parts:
-                yield parts
+            async with self._supervisor.running(self._listeners, self._g2p), super().services(app, metrics) as services:
+                yield services
 
 
 def listen_on_next_free(settings: Settings) -> Listeners:
@@ -83,7 +83,7 @@ class SpeechReplica:
         options = ClusterOptions.model_validate(arguments)
         settings = settings_of(options)
         logs.configure(settings.log_level, "replica")
-        self._front = ReplicaFront(settings, options, G2PElsewhere(g2p) if g2p else None)
+        self._front = ReplicaApiWorker(settings, options, G2PElsewhere(g2p) if g2p else None)
         self._app = create_app(settings, front=self._front)
         self._looks = 0
         log.info("replica's own port: %d", self._front.port)

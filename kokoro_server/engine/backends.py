@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from importlib import metadata
 from typing import Literal
 
-from kokoro_server.config import Settings
+from kokoro_server.config.settings import Settings
 from kokoro_server.errors import ConfigError
 
 Backend = Literal["torch", "onnx"]

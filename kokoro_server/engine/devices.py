@@ -18,7 +18,7 @@ from kokoro_server.engine.rows import warmup_row
 from kokoro_server.engine.sticky import sticky_error
 from kokoro_server.engine.torch_engine import TorchEngine
 from kokoro_server.errors import ConfigError, SetupError
-from kokoro_server.machine import thread_count
+from kokoro_server.runtime.machine import thread_count
 
 if TYPE_CHECKING:
     from kokoro_server.engine.cuda.engine import CudaEngine

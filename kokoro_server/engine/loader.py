@@ -5,20 +5,20 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
 from kokoro_server.assets import library
 from kokoro_server.assets.library import Assets
-from kokoro_server.config import Settings
-from kokoro_server.degraded import Condition, Reason
+from kokoro_server.config.settings import Settings
 from kokoro_server.engine import backends
 from kokoro_server.engine.cpu import build_cache
+from kokoro_server.engine.facts import ModelFacts
 from kokoro_server.engine.protocol import Closable, Engine, HasConditions, MeasuresSpeed
-from kokoro_server.engine.voices import VoiceBook
-from kokoro_server.event_loop import collect_all, freeze_again, trim
-from kokoro_server.machine import available_cores
+from kokoro_server.observability.conditions import Condition, Reason
+from kokoro_server.runtime.event_loop import collect_all, freeze_again, trim
+from kokoro_server.runtime.machine import available_cores
 
 log = logging.getLogger(__name__)
 
@@ -31,29 +31,21 @@ INT8_WEIGHTS = (
 
 @dataclass(slots=True)
 class LoadedModel:
-    """Engines, one for each device, their voices, and where the weights came from.
+    """Engines, one for each device, and the facts about them.
 
-    `precision` is that of the model file that the weights were made from, `compute` that of the arithmetic, `kernels`
-    what multiplies.
-    `conditions` are what may be worse than it should. Those of the engines are others after a `load`.
-    `make_engines` makes the engines anew; without it the model must not be unloaded.
+    `conditions` says what works worse than it should. A `load` replaces those of the engines.
+    `make_engines` makes the engines again; without it the model must not be unloaded.
     """
 
     engines: tuple[Engine, ...]
-    voices: VoiceBook
-    precision: str
-    source: str
-    backend: str = "torch"
-    compute: str = "fp32"
-    kernels: str = "torch"
+    facts: ModelFacts
     conditions: tuple[Condition, ...] = ()
     make_engines: Callable[[], Sequence[Engine]] | None = None
-    devices: tuple[str, ...] = field(init=False)
     _own_conditions: tuple[Condition, ...] = field(init=False)
     _not_loaded: Condition = field(init=False)
 
     def __post_init__(self) -> None:
-        self.devices = tuple(engine.device for engine in self.engines)
+        self.facts = replace(self.facts, devices=tuple(engine.device for engine in self.engines))
         of_engines = _conditions(self.engines)
         self._not_loaded = Condition(Reason.MODEL)
         self._own_conditions = (*(each for each in self.conditions if each not in of_engines), self._not_loaded)
@@ -68,10 +60,10 @@ class LoadedModel:
         _close(self.engines)
         self.engines = ()
         collect_all()
-        if self.backend == "torch":
+        if self.facts.backend == "torch":
             from kokoro_server.engine import devices
 
-            devices.free_memory(self.devices)
+            devices.free_memory(self.facts.devices)
         trim()
 
     def load(self) -> Sequence[Engine]:
@@ -122,9 +114,8 @@ def load(settings: Settings) -> LoadedModel:
         time.perf_counter() - started,
     )
     conditions = (_weights_condition(settings, assets), _gpu_condition(settings, backend), *_conditions(engines))
-    voices = VoiceBook(assets.voices)
-    facts = assets.precision, assets.source, backend, compute, kernels
-    return LoadedModel(tuple(engines), voices, *facts, conditions, partial(_engines_again, settings, assets, folder))
+    facts = ModelFacts(assets.voices, assets.precision, assets.source, backend, compute, kernels)
+    return LoadedModel(tuple(engines), facts, conditions, partial(_engines_again, settings, assets, folder))
 
 
 def _engines(settings: Settings, assets: Assets, folder: Path | None) -> Sequence[Engine]:

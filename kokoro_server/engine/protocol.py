@@ -10,7 +10,7 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from kokoro_server.degraded import Condition
+from kokoro_server.observability.conditions import Condition
 
 SAMPLE_RATE = 24_000  # Hz
 SAMPLES_PER_FRAME = 600  # a duration frame: 25 ms
@@ -52,7 +52,7 @@ class Result:
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class EngineLimits:
     """What one `synthesize` call may be asked for."""
 
     max_tokens: int  # per row
@@ -92,7 +92,7 @@ class Engine(Protocol):
     def device(self) -> str: ...
 
     @property
-    def limits(self) -> Limits: ...
+    def limits(self) -> EngineLimits: ...
 
     def warmup(self) -> None: ...
 

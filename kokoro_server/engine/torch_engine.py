@@ -12,11 +12,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from kokoro_server.degraded import Condition, Reason
 from kokoro_server.engine import noise
 from kokoro_server.engine.model.kokoro import BatchedKokoro, TokenBatch
-from kokoro_server.engine.protocol import MAX_TOKENS, SAMPLES_PER_FRAME, Limits, Result, Row
+from kokoro_server.engine.protocol import MAX_TOKENS, SAMPLES_PER_FRAME, EngineLimits, Result, Row
 from kokoro_server.engine.rows import check, empty_result, warmup_row
+from kokoro_server.observability.conditions import Condition, Reason
 
 log = logging.getLogger(__name__)
 
@@ -40,7 +40,7 @@ class TorchEngine:
 
     def __init__(self, model: BatchedKokoro, max_rows: int = CPU_ROWS) -> None:
         self.model = model
-        self._limits = Limits(MAX_TOKENS, max_rows, BATCH_BYTES // BYTES_PER_PADDED_FRAME)
+        self._limits = EngineLimits(MAX_TOKENS, max_rows, BATCH_BYTES // BYTES_PER_PADDED_FRAME)
 
     @classmethod
     def of(cls, model: Any, device: torch.device) -> TorchEngine:
@@ -68,7 +68,7 @@ class TorchEngine:
         return str(self.model.placement.device)
 
     @property
-    def limits(self) -> Limits:
+    def limits(self) -> EngineLimits:
         return self._limits
 
     def warmup(self) -> None:

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from tempfile import TemporaryDirectory
 from typing import Literal
 
-from kokoro_server.child_environment import python_path
-from kokoro_server.degraded import Condition, Reason
 from kokoro_server.errors import G2PUnavailable, KokoroError, SetupError
 from kokoro_server.g2p.client import RETRY_AFTER, G2PClient
+from kokoro_server.observability.conditions import Condition, Reason
+from kokoro_server.runtime.subprocesses import python_path
 
 log = logging.getLogger(__name__)
 

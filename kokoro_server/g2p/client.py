@@ -12,9 +12,7 @@ from typing import Any
 
 import httpx
 
-from kokoro_server import tracing
-from kokoro_server.config import without_credentials
-from kokoro_server.degraded import Condition
+from kokoro_server.config.settings import without_credentials
 from kokoro_server.errors import (
     G2PFailed,
     G2PUnavailable,
@@ -27,10 +25,12 @@ from kokoro_server.errors import (
 )
 from kokoro_server.g2p.extras import NOT_INSTALLED
 from kokoro_server.g2p.http_transport import KeepAliveTransport, ResponseTooLarge
-from kokoro_server.g2p.languages import ENGLISH, Language
-from kokoro_server.g2p.micro_batcher import MicroBatcher, Text
+from kokoro_server.g2p.micro_batcher import MicroBatcher, PendingText
 from kokoro_server.g2p.result import G2PResult, Token
 from kokoro_server.g2p.schemas import MAX_BATCH_TEXTS, PRIORITY_HEADER, WORKERS_HEADER
+from kokoro_server.languages import ENGLISH, Language
+from kokoro_server.observability import tracing
+from kokoro_server.observability.conditions import Condition
 
 log = logging.getLogger(__name__)
 
@@ -40,9 +40,9 @@ MAX_CALLS_EVER = 64
 MAX_WORKERS = 256  # whatever the service tells
 BULK_GATHER = 0.05  # seconds that a text in bulk waits for others: a call costs the service as much as six texts do
 RETRY_AFTER = 1.0  # seconds; a child that died is back in two or three
-Headers = dict[str, str]
-NORMAL: Headers = {}
-BULK: Headers = {PRIORITY_HEADER: "bulk"}
+HttpHeaders = dict[str, str]
+NORMAL: HttpHeaders = {}
+BULK: HttpHeaders = {PRIORITY_HEADER: "bulk"}
 _INPUT_ERRORS: dict[str, type[KokoroError]] = {
     error.code: error for error in (UnknownLanguage, LanguageNotInstalled, InvalidInput, NothingToSay, TextTooLong)
 }
@@ -122,7 +122,7 @@ class G2PClient:
         batcher.max_calls = max(1, max_calls - 1) if bulk else max_calls
         return batcher
 
-    async def _post_batch(self, texts: Sequence[Text], *, bulk: bool) -> list[G2PResult]:
+    async def _post_batch(self, texts: Sequence[PendingText], *, bulk: bool) -> list[G2PResult]:
         body: dict[str, Any] = {"texts": [text for text, _ in texts]}
         codes = [language.code for _, language in texts]
         # Services of old know nothing but `lang`.
@@ -139,7 +139,7 @@ class G2PClient:
         return results
 
     async def _request(
-        self, method: str, path: str, body: dict[str, Any] | None = None, headers: Headers = NORMAL
+        self, method: str, path: str, body: dict[str, Any] | None = None, headers: HttpHeaders = NORMAL
     ) -> httpx.Response:
         try:
             response = await self._request_once_more(method, path, body, headers)
@@ -154,7 +154,7 @@ class G2PClient:
         return response
 
     async def _request_once_more(
-        self, method: str, path: str, body: dict[str, Any] | None, headers: Headers
+        self, method: str, path: str, body: dict[str, Any] | None, headers: HttpHeaders
     ) -> httpx.Response:
         try:
             try:
@@ -176,7 +176,7 @@ class G2PClient:
             log.warning("g2p cannot be reached url=%s error=%s", without_credentials(self._url()), error)
             raise G2PUnavailable("the G2P service cannot be reached", retry_after=RETRY_AFTER) from error
 
-    async def _send(self, method: str, path: str, body: dict[str, Any] | None, headers: Headers) -> httpx.Response:
+    async def _send(self, method: str, path: str, body: dict[str, Any] | None, headers: HttpHeaders) -> httpx.Response:
         url, standing = _target(self._url().rstrip("/") + path)
         headers = standing | headers if headers else standing
         if (span := tracing.current()) is not None:

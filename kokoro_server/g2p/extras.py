@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import importlib.util
 
+from kokoro_server import languages
 from kokoro_server.errors import LanguageNotInstalled
-from kokoro_server.g2p import languages
-from kokoro_server.g2p.languages import Language
+from kokoro_server.languages import Language
 
 # What the extra installs that has the language's code for its name.
 MODULES = {

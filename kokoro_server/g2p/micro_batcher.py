@@ -10,26 +10,26 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from kokoro_server import tracing
-from kokoro_server.caller import caller
+from kokoro_server.callers.current import caller
 from kokoro_server.errors import G2PUnavailable, KokoroError
-from kokoro_server.g2p.languages import Language
 from kokoro_server.g2p.result import G2PResult
+from kokoro_server.languages import Language
+from kokoro_server.observability import tracing
 
 if TYPE_CHECKING:
-    from kokoro_server.tracing.otel import Span
+    from kokoro_server.observability.tracing.otel import Span
 
 MAX_TEXTS_PER_CALL = 16  # of several requests: the response comes when all of them are done
 
-Text = tuple[str, Language]
-Convert = Callable[[Sequence[Text]], Awaitable[list[G2PResult]]]
+PendingText = tuple[str, Language]
+Convert = Callable[[Sequence[PendingText]], Awaitable[list[G2PResult]]]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Request:
     caller: str
     turn: int
-    texts: Sequence[Text]
+    texts: Sequence[PendingText]
     future: asyncio.Future[list[G2PResult]]
     trace: Span | None
 

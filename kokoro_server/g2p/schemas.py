@@ -7,8 +7,8 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from kokoro_server.g2p.languages import Language
 from kokoro_server.g2p.result import G2PResult
+from kokoro_server.languages import Language
 
 MAX_TEXT_LENGTH = 10_000  # characters in one text
 MAX_BATCH_TEXTS = 256  # texts in one request
@@ -27,7 +27,7 @@ class ConvertRequest(BaseModel):
     lang: str = "en-US"
 
 
-class BatchRequest(BaseModel):
+class ConvertBatchRequest(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     texts: list[str] = Field(min_length=1, max_length=MAX_BATCH_TEXTS)

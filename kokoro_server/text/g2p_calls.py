@@ -8,10 +8,10 @@ import time
 from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from kokoro_server.g2p.languages import Language
+from kokoro_server.languages import Language
 from kokoro_server.text.options import ReadingOptions
 from kokoro_server.text.script import Run
-from kokoro_server.text.written import Item, Sentence
+from kokoro_server.text.written import AlignedSentence, WrittenItem
 
 # The most characters and sentences in the first call to G2P, the second and so on: few at first, so that synthesis can
 # start early. A clip, which nobody hears before it is whole, begins with the second.
@@ -27,12 +27,12 @@ _LONGEST_TURN = 0.005  # seconds that a text may hold the event loop, about
 class G2PCall:
     """The sentences that are sent to G2P at once, and what is between them. `more`: other calls follow."""
 
-    items: Sequence[Item]
+    items: Sequence[WrittenItem]
     language: Language
     more: bool
 
 
-class Turn:
+class LoopShare:
     """Keeps a long text from holding the event loop."""
 
     def __init__(self) -> None:
@@ -56,7 +56,7 @@ async def in_turns(calls: Iterator[G2PCall | None], *, in_thread: bool) -> Async
         while call := await asyncio.to_thread(next, found, None):
             yield call
         return
-    turn = Turn()
+    turn = LoopShare()
     for each in calls:
         if each is None:
             await turn.give_way()
@@ -65,19 +65,19 @@ async def in_turns(calls: Iterator[G2PCall | None], *, in_thread: bool) -> Async
 
 
 def group_into_calls(
-    items: Iterable[Item | None], language: Language, limits: Sequence[tuple[int, int]] = CALL_LIMITS
+    items: Iterable[WrittenItem | None], language: Language, limits: Sequence[tuple[int, int]] = CALL_LIMITS
 ) -> Iterator[G2PCall | None]:
     """The calls, each in one language; None in between, as each of the `items` may have taken a while.
 
     `language` is that of the sentences before the first run.
     """
-    group, characters, count, calls = list[Item](), 0, 0, 0
+    group, characters, count, calls = list[WrittenItem](), 0, 0, 0
     for item in items:
         yield None
         if item is None:
             continue
         changes = isinstance(item, Run) and item.manner.language != language
-        length = sum(map(len, item.texts)) if isinstance(item, Sentence) else 0
+        length = sum(map(len, item.texts)) if isinstance(item, AlignedSentence) else 0
         max_characters, max_count = limits[min(calls, len(limits) - 1)]
         if count and (changes or count == max_count or characters + length > max_characters):
             yield G2PCall(group, language, more=True)

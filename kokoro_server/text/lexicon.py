@@ -30,11 +30,11 @@ from pathlib import Path
 
 import regex
 
-from kokoro_server.degraded import Condition, Reason
+from kokoro_server import languages
 from kokoro_server.engine import vocab
 from kokoro_server.errors import ConfigError, InvalidInput, UnknownLanguage
-from kokoro_server.g2p import languages
-from kokoro_server.g2p.languages import LANGUAGES, Language
+from kokoro_server.languages import LANGUAGES, Language
+from kokoro_server.observability.conditions import Condition, Reason
 from kokoro_server.text.markup import CJK, Part, Pronunciation, clean, describe_unknown
 from kokoro_server.text.phonemized import has_sound
 from kokoro_server.text.spoken import unspeakable
@@ -42,7 +42,7 @@ from kokoro_server.text.traced import Traced
 
 log = logging.getLogger(__name__)
 
-Table = Mapping[str, str]
+LexiconEntries = Mapping[str, str]
 
 _LETTER = rf"[[\w\p{{M}}]--[{CJK}]]"
 _ADDRESS = (
@@ -56,7 +56,7 @@ _WORD_END = regex.compile(rf"(?V1)(?:(?<!{_LETTER})|(?!{_LETTER}))(?!'(?:t|ll|re
 class LanguageLexicon:
     """The lexicon for one language. Its own entries go before those of `base`."""
 
-    def __init__(self, entries: Table, base: LanguageLexicon | None = None) -> None:
+    def __init__(self, entries: LexiconEntries, base: LanguageLexicon | None = None) -> None:
         self._base = base
         self._case_sensitive = {word: reading for word, reading in entries.items() if word != word.lower()}
         self._case_insensitive = {word: reading for word, reading in entries.items() if word == word.lower()}
@@ -114,7 +114,7 @@ def _apart(reading: str, text: str, start: int, end: int) -> str:
     return f"{before}{reading}{' ' if text[end : end + 1].isalnum() else ''}"
 
 
-def request_lexicon(entries: Table, language: Language, base: LanguageLexicon | None) -> LanguageLexicon:
+def request_lexicon(entries: LexiconEntries, language: Language, base: LanguageLexicon | None) -> LanguageLexicon:
     """The lexicon of a request. Raises InvalidInput for an entry that is none, or that `language` cannot say."""
     try:
         parsed = {_parse_word("lexicon", word): _parse_reading("lexicon", word, entries[word]) for word in entries}
@@ -186,14 +186,14 @@ def _load(path: Path) -> dict[Language, LanguageLexicon]:
     return lexicons
 
 
-def _entries(tables: Mapping[str, Table], language: Language) -> Table:
+def _entries(tables: Mapping[str, LexiconEntries], language: Language) -> LexiconEntries:
     """The entries of all tables that apply to a language. A particular table goes before a more general one."""
     names = ("*", "en", language.code) if language in languages.ENGLISH else ("*", language.code)
     return {word: reading for name in names for word, reading in tables.get(name, {}).items()}
 
 
-def _parse_tables(content: Mapping[str, object]) -> dict[str, Table]:
-    tables: dict[str, Table] = {}
+def _parse_tables(content: Mapping[str, object]) -> dict[str, LexiconEntries]:
+    tables: dict[str, LexiconEntries] = {}
     for name, table in content.items():
         if not isinstance(table, dict):
             raise ValueError(f'{name!r} is outside of a table; words belong below a language, such as [en], or ["*"]')

@@ -8,7 +8,7 @@ from typing import Literal
 
 from kokoro_server.text import spoken
 
-Code = Literal["speak", "skip", "announce"]
+CodeReading = Literal["speak", "skip", "announce"]
 OnUnspeakable = Literal["refuse", "skip"]
 
 
@@ -17,8 +17,8 @@ class ReadingOptions:
     """`lexicon`: readings by word, which go before those of the lexicon file."""
 
     kinds: frozenset[str] = frozenset(spoken.KINDS)  # of what is put in words; without any, G2P gets the bare text
-    code_blocks: Code = "speak"
-    code_spans: Code = "speak"
+    code_blocks: CodeReading = "speak"
+    code_spans: CodeReading = "speak"
     lexicon: Mapping[str, str] | None = None
     unspeakable: OnUnspeakable | None = (
         None  # what is done about letters that cannot be said; None: the server's setting

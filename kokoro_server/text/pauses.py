@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from kokoro_server.errors import InvalidInput
-from kokoro_server.text.splitter import Span
+from kokoro_server.text.splitter import TextSpan
 
 PAUSE_MARKUP = re.compile(r"\[pause:([^\[\]\n]*)\]", re.IGNORECASE)
 _DURATION = re.compile(r"\s*([0-9]{1,6}(?:\.[0-9]{1,6})?|\.[0-9]{1,6})\s*(ms|s)\s*", re.IGNORECASE)
@@ -20,7 +20,7 @@ class Pause:
     seconds: float
 
 
-def split_pauses(text: str, field: str = "text", origin: Sequence[int] | None = None) -> Iterator[Span | Pause]:
+def split_pauses(text: str, field: str = "text", origin: Sequence[int] | None = None) -> Iterator[TextSpan | Pause]:
     """The text between the pauses, with its offsets, and the pauses, in order.
 
     Raises InvalidInput, naming `field` and the place, which `origin` has for each character if it is another text's.
@@ -38,9 +38,9 @@ def total_silence(text: str, field: str = "text", origin: Sequence[int] | None =
     return sum(_seconds(match, field, origin) for match in PAUSE_MARKUP.finditer(text))
 
 
-def _text(text: str, start: int, end: int) -> Iterator[Span]:
+def _text(text: str, start: int, end: int) -> Iterator[TextSpan]:
     if text[start:end].strip():
-        yield Span(start, end, text[start:end])
+        yield TextSpan(start, end, text[start:end])
 
 
 def parse_seconds(text: str) -> float | None:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from kokoro_server.text.splitter import Span, grapheme_ends
+from kokoro_server.text.splitter import TextSpan, grapheme_ends
 from kokoro_server.text.traced import Traced
 
 _TAIL = re.compile(r"\S*\Z")
@@ -16,7 +16,7 @@ _NEAR = 100  # characters around a cut in which the end of a grapheme is looked 
 
 
 @dataclass(frozen=True, slots=True)
-class Word:
+class PhonemizedWord:
     """`original[start:end]` is pronounced as `phonemes[phoneme_start:phoneme_end]`.
 
     A `phrase` is several words whose phonemes cannot be told apart.
@@ -28,22 +28,22 @@ class Word:
     phoneme_end: int
     phrase: bool = False
 
-    def shifted(self, by: int) -> Word:
+    def shifted(self, by: int) -> PhonemizedWord:
         """The same word, with its phonemes `by` positions further on."""
-        return Word(self.start, self.end, self.phoneme_start + by, self.phoneme_end + by, self.phrase)
+        return PhonemizedWord(self.start, self.end, self.phoneme_start + by, self.phoneme_end + by, self.phrase)
 
 
-FindWords = Callable[[], tuple[Word, ...]]
+FindWords = Callable[[], tuple[PhonemizedWord, ...]]
 
 
 @dataclass(frozen=True, eq=False)
 class PhonemizedSentence:
-    span: Span
+    span: TextSpan
     phonemes: str
     find_words: FindWords = tuple
 
     @cached_property
-    def words(self) -> tuple[Word, ...]:
+    def words(self) -> tuple[PhonemizedWord, ...]:
         """The words in order. They do not overlap, neither in the text nor in the phonemes.
 
         They are computed on demand: most clients do not ask for them, and most sentences can be cut without them.
@@ -54,9 +54,11 @@ class PhonemizedSentence:
         """The same, with offsets in the text that this one's was made of."""
         start, end = original.origin(self.span.start, self.span.end)
 
-        def find_words() -> tuple[Word, ...]:
+        def find_words() -> tuple[PhonemizedWord, ...]:
             return tuple(
-                Word(*original.origin(word.start, word.end), word.phoneme_start, word.phoneme_end, word.phrase)
+                PhonemizedWord(
+                    *original.origin(word.start, word.end), word.phoneme_start, word.phoneme_end, word.phrase
+                )
                 for word in self.words
             )
 
@@ -79,9 +81,9 @@ class PhonemizedSentence:
             yield PhonemizedSentence(self.span.between(text_start, text_stop), body.strip(), known_words(shifted))
             start, text_start = stop, text_stop
 
-    def _take_words(self, stop: int, remaining: list[Word]) -> list[Word]:
+    def _take_words(self, stop: int, remaining: list[PhonemizedWord]) -> list[PhonemizedWord]:
         """Takes the words that begin before `stop` off the end of `remaining`."""
-        words: list[Word] = []
+        words: list[PhonemizedWord] = []
         while remaining and remaining[-1].phoneme_start < stop:
             word = remaining.pop()
             if word.phoneme_end > stop:
@@ -90,7 +92,7 @@ class PhonemizedSentence:
             words.append(word)
         return words
 
-    def _split_word(self, word: Word, stop: int) -> list[Word]:
+    def _split_word(self, word: PhonemizedWord, stop: int) -> list[PhonemizedWord]:
         """The two parts of a word too long for one piece. Its characters are divided about as its phonemes are."""
         phonemes_before = self.phonemes[word.phoneme_start : stop].rstrip()
         phonemes_after = self.phonemes[stop : word.phoneme_end].lstrip()
@@ -102,7 +104,7 @@ class PhonemizedSentence:
         after = replace(word, start=word.end - len(text_after), phoneme_start=word.phoneme_end - len(phonemes_after))
         return [before, after] if text_after else [before]
 
-    def _text_cut(self, remaining: Sequence[Word], low: int) -> int:
+    def _text_cut(self, remaining: Sequence[PhonemizedWord], low: int) -> int:
         """Where in the text to cut before the next word. An opening quote goes with that word."""
         if not remaining:
             return self.span.end
@@ -112,7 +114,7 @@ class PhonemizedSentence:
         return high - len(tail[0]) if tail and len(tail[0]) < len(gap) else high
 
 
-def known_words(words: tuple[Word, ...]) -> FindWords:
+def known_words(words: tuple[PhonemizedWord, ...]) -> FindWords:
     return lambda: words
 
 

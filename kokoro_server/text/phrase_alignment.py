@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from kokoro_server.g2p import languages
-from kokoro_server.g2p.languages import Language
+from kokoro_server import languages
 from kokoro_server.g2p.result import G2PResult
+from kokoro_server.languages import Language
 from kokoro_server.text.markup import SPEAKABLE, Part, Pronunciation
-from kokoro_server.text.phonemized import PhonemizedSentence, Word, has_sound, known_words
-from kokoro_server.text.splitter import Span, clauses
+from kokoro_server.text.phonemized import PhonemizedSentence, PhonemizedWord, has_sound, known_words
+from kokoro_server.text.splitter import TextSpan, clauses
 from kokoro_server.text.traced import Traced
 
 _UNSPACED = (languages.JA, languages.ZH)
@@ -20,7 +20,7 @@ _NO_SPACE_BEFORE = frozenset(",.;:!?…)”")  # marks that are written without 
 class PhraseAlignedSentence:
     """A sentence made of pronunciations and the clauses between them, whose phonemes are joined."""
 
-    def __init__(self, span: Span, parts: Sequence[Part], language: Language) -> None:
+    def __init__(self, span: TextSpan, parts: Sequence[Part], language: Language) -> None:
         self._span = span
         self._spaced = language not in _UNSPACED
         self._parts = [part for whole in parts for part in _clauses(whole)]
@@ -28,7 +28,7 @@ class PhraseAlignedSentence:
 
     def with_phonemes(self, results: Sequence[G2PResult]) -> PhonemizedSentence:
         """The sentence with the phonemes of its texts, which come in order."""
-        phonemes, words = "", list[Word]()
+        phonemes, words = "", list[PhonemizedWord]()
         space = False
         for part, sound in self._parts_with_phonemes(results):
             text = part.word if isinstance(part, Pronunciation) else part
@@ -50,14 +50,14 @@ class PhraseAlignedSentence:
                 yield part, next(following).phonemes.strip() if part.text.strip() else ""
 
 
-def as_phrase(text: Traced, phonemes: str, *, is_word: bool = False) -> tuple[Word, ...]:
+def as_phrase(text: Traced, phonemes: str, *, is_word: bool = False) -> tuple[PhonemizedWord, ...]:
     """All of `text` as one phrase, or one word if `is_word`, without the marks around it; none if it has no sound."""
     if not has_sound(phonemes):
         return ()
     spoken = [i for i, character in enumerate(text.text) if SPEAKABLE.match(character)] or [0, len(text.text) - 1]
     phoneme_start = len(phonemes) - len(phonemes.lstrip(_MARKS))
     phoneme_end = len(phonemes.rstrip(_MARKS))
-    return (Word(*text.origin(spoken[0], spoken[-1] + 1), phoneme_start, phoneme_end, phrase=not is_word),)
+    return (PhonemizedWord(*text.origin(spoken[0], spoken[-1] + 1), phoneme_start, phoneme_end, phrase=not is_word),)
 
 
 def _clauses(part: Part) -> Iterator[Part]:

@@ -10,7 +10,7 @@ from kokoro_server.engine.protocol import MAX_TOKENS
 from kokoro_server.errors import ConfigError
 from kokoro_server.text.cut_points import WordRanges, find_cut, find_cuts, find_first_cut
 from kokoro_server.text.pace import ENDLESS_PHONEMES, MAX_STALLED_PHONEMES, MIN_PHONEMES, Pace, PlaybackPlan
-from kokoro_server.text.phonemized import PhonemizedSentence, Word, has_sound
+from kokoro_server.text.phonemized import PhonemizedSentence, PhonemizedWord, has_sound
 from kokoro_server.text.script import Run
 
 Ending = Literal["sentence", "clause", "none"]
@@ -59,7 +59,7 @@ class Piece:
     run: Run | None = None  # whose text it is; None where a script has only one
 
     @cached_property
-    def words(self) -> tuple[Word, ...]:
+    def words(self) -> tuple[PhonemizedWord, ...]:
         return tuple(word.shifted(offset) for part, offset in self.parts for word in part.words)
 
 

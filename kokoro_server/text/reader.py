@@ -11,24 +11,24 @@ from functools import partial
 from itertools import chain, islice
 from typing import Any, Protocol
 
+from kokoro_server import languages
 from kokoro_server.engine import vocab
 from kokoro_server.errors import InvalidInput, NothingToSay, Unspeakable
-from kokoro_server.g2p import languages
-from kokoro_server.g2p.languages import Language
 from kokoro_server.g2p.result import G2PResult
+from kokoro_server.languages import Language
 from kokoro_server.text import markup, script, spoken
-from kokoro_server.text.g2p_calls import CALL_LIMITS, Turn, group_into_calls, in_turns, takes_time
+from kokoro_server.text.g2p_calls import CALL_LIMITS, LoopShare, group_into_calls, in_turns, takes_time
 from kokoro_server.text.lexicon import LanguageLexicon, Lexicon, request_lexicon
 from kokoro_server.text.options import DEFAULT_OPTIONS, OnUnspeakable, ReadingOptions
 from kokoro_server.text.pace import Pace
 from kokoro_server.text.pauses import Pause, split_pauses
-from kokoro_server.text.phonemized import PhonemizedSentence, Word, has_sound
+from kokoro_server.text.phonemized import PhonemizedSentence, PhonemizedWord, has_sound
 from kokoro_server.text.pieces import ClipPacker, Cutting, PacedPacker, Packer, Piece, PieceSizes
-from kokoro_server.text.script import Manner, Run, Script
-from kokoro_server.text.splitter import Span, split_long
+from kokoro_server.text.script import Delivery, Run, Script
+from kokoro_server.text.splitter import TextSpan, split_long
 from kokoro_server.text.spoken import Claim
 from kokoro_server.text.traced import Traced
-from kokoro_server.text.written import Item, WrittenScript, WrittenText
+from kokoro_server.text.written import WrittenItem, WrittenScript, WrittenText
 
 _PHONEMES_PER_CHARACTER = {languages.JA: 2.7, languages.ZH: 4.0}  # about
 _PHONEMES_PER_LETTER = 1.2  # about, in the other languages
@@ -88,7 +88,7 @@ class Reader:
         options: ReadingOptions = DEFAULT_OPTIONS,
     ) -> AsyncGenerator[Piece | Pause, None]:
         """As `script_pieces`, for a bare text."""
-        run = Run(Traced.of(text), Manner("", language, speed))
+        run = Run(Traced.of(text), Delivery("", language, speed))
         return self.script_pieces([run], cutting=cutting, options=options)
 
     async def script_pieces(
@@ -149,7 +149,7 @@ class Reader:
         return Reading(sentences, claims, skipped)
 
     async def _written(self, parts: Script, options: ReadingOptions) -> WrittenScript:
-        lexicons, turn = dict[Language, LanguageLexicon | None](), Turn()
+        lexicons, turn = dict[Language, LanguageLexicon | None](), LoopShare()
         written = list[WrittenText | Pause]()
         for part in parts:
             if isinstance(part, Pause):
@@ -202,7 +202,7 @@ class Reader:
 
         Raises InvalidInput that names the phonemes that the model does not know.
         """
-        turn, items = Turn(), list[PhonemizedSentence | Pause | Run]()
+        turn, items = LoopShare(), list[PhonemizedSentence | Pause | Run]()
         for found in _split_phonemes(re.sub(r"\s", " ", phonemes)):
             items.append(found)
             await turn.give_way()
@@ -233,7 +233,7 @@ class Reader:
         return Packer(sizes.shortest, sizes.longest, sizes.first)
 
     async def _phonemize(
-        self, items: Sequence[Item], language: Language, *, bulk: bool = False
+        self, items: Sequence[WrittenItem], language: Language, *, bulk: bool = False
     ) -> tuple[list[PhonemizedSentence | Pause | Run], str]:
         """The items with their phonemes, without those that have no sound; and the letters that G2P could not say."""
         texts = [text for item in items if not isinstance(item, Pause | Run) for text in item.texts]
@@ -291,7 +291,7 @@ class _RunPacker:
 
 def _split_phonemes(phonemes: str) -> Iterator[PhonemizedSentence | Pause]:
     stretches = list(split_pauses(phonemes, field="phonemes"))
-    spoken = "".join(stretch.text for stretch in stretches if isinstance(stretch, Span))
+    spoken = "".join(stretch.text for stretch in stretches if isinstance(stretch, TextSpan))
     if vocab.unknown(spoken):
         raise InvalidInput(markup.describe_unknown(spoken), field="phonemes")
     for stretch in stretches:
@@ -301,7 +301,7 @@ def _split_phonemes(phonemes: str) -> Iterator[PhonemizedSentence | Pause]:
             yield from (sentence for sentence in _phoneme_sentences(stretch) if has_sound(sentence.phonemes))
 
 
-def _phoneme_sentences(stretch: Span) -> Iterator[PhonemizedSentence]:
+def _phoneme_sentences(stretch: TextSpan) -> Iterator[PhonemizedSentence]:
     start = 0
     ends = (match.end() for match in _PHONEME_SENTENCE_END.finditer(stretch.text))
     for end in chain(ends, (len(stretch.text),)):
@@ -312,6 +312,8 @@ def _phoneme_sentences(stretch: Span) -> Iterator[PhonemizedSentence]:
         start = end
 
 
-def _phoneme_words(span: Span) -> tuple[Word, ...]:
+def _phoneme_words(span: TextSpan) -> tuple[PhonemizedWord, ...]:
     matches = _PHONEME_WORD.finditer(span.text)
-    return tuple(Word(span.start + match.start(), span.start + match.end(), *match.span()) for match in matches)
+    return tuple(
+        PhonemizedWord(span.start + match.start(), span.start + match.end(), *match.span()) for match in matches
+    )

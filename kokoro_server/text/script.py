@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Protocol
 
+from kokoro_server import languages
 from kokoro_server.errors import InvalidInput
-from kokoro_server.g2p import languages
-from kokoro_server.g2p.languages import Language
+from kokoro_server.languages import Language
 from kokoro_server.text import pauses
 from kokoro_server.text.pauses import Pause
 from kokoro_server.text.spoken import Claim
@@ -21,7 +21,7 @@ MAX_VOICES = 32  # different ones: the styles of a mix are half a megabyte
 
 
 @dataclass(frozen=True, slots=True)
-class Manner:
+class Delivery:
     """How a run is said."""
 
     voice: str  # in its one spelling
@@ -36,7 +36,7 @@ class Run:
     """Text that is said in one manner. Word times refer to where the characters of `text` came from."""
 
     text: Traced
-    manner: Manner
+    manner: Delivery
     claims: Sequence[Claim] = ()  # what somebody has told about how parts of it are said, in order
     continues: bool = False  # its last sentence goes on in the next run
 
@@ -44,7 +44,7 @@ class Run:
 Script = Sequence[Run | Pause]
 
 
-class Voices(Protocol):
+class KnownVoices(Protocol):
     """What a script needs to know of voices."""
 
     def canonical(self, spec: str, /) -> str:
@@ -58,7 +58,7 @@ class Voices(Protocol):
 class Cast:
     """Who may speak: finds the voice of a name, and the language that it speaks."""
 
-    voices: Voices
+    voices: KnownVoices
     language: str | None = None  # of everything, if one was named
     aliases: Mapping[str, str] = field(default_factory=dict)  # other names for voices
 

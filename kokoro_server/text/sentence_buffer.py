@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from kokoro_server.g2p import languages
-from kokoro_server.g2p.languages import Language
+from kokoro_server import languages
+from kokoro_server.languages import Language
 from kokoro_server.text import spoken
 from kokoro_server.text.options import DEFAULT_OPTIONS, ReadingOptions
-from kokoro_server.text.splitter import WRAPPED_LINE_COLUMNS, Span, sentences
+from kokoro_server.text.splitter import WRAPPED_LINE_COLUMNS, TextSpan, sentences
 from kokoro_server.text.traced import Traced
 
 # Text that may come next. A sentence end is certain if it stands whichever of these follows: then it is no dot of a
@@ -80,21 +80,23 @@ class SentenceBuffer:
         self._text, self._emitted, self._look_again = "", 0, 0
         return left
 
-    def _new_sentences(self, text: str) -> Iterator[Span]:
+    def _new_sentences(self, text: str) -> Iterator[TextSpan]:
         for span in sentences(text):
             if span.end > self._emitted:
                 yield span if span.start >= self._emitted else span.between(self._emitted, span.end)
 
     @staticmethod
-    def _common_prefix(first: list[Span], *others: list[Span]) -> list[Span]:
+    def _common_prefix(first: list[TextSpan], *others: list[TextSpan]) -> list[TextSpan]:
         length = next(
             (n for n, span in enumerate(first) if any(other[n : n + 1] != [span] for other in others)), len(first)
         )
         return first[:length]
 
-    def _groups(self, spans: Sequence[Span], readings: spoken.Readings) -> tuple[list[list[Span]], list[Span]]:
+    def _groups(
+        self, spans: Sequence[TextSpan], readings: spoken.Readings
+    ) -> tuple[list[list[TextSpan]], list[TextSpan]]:
         """The fewest spans at a time that are read alone as in the whole, and last those that are not."""
-        groups, rest = list[list[Span]](), list[Span]()
+        groups, rest = list[list[TextSpan]](), list[TextSpan]()
         look_again = 0.0  # the length at which the rest is looked at again
         for span in spans:
             rest = [*rest, span]
@@ -112,8 +114,8 @@ class SentenceBuffer:
         return groups, rest
 
     def _without_open(
-        self, groups: list[list[Span]], kept: list[Span], readings: spoken.Readings
-    ) -> tuple[list[list[Span]], list[Span]]:
+        self, groups: list[list[TextSpan]], kept: list[TextSpan], readings: spoken.Readings
+    ) -> tuple[list[list[TextSpan]], list[TextSpan]]:
         """Keeps back also what is read otherwise with the text after it, as it is or as it may yet be."""
         if groups and not kept and not self._is_read_alone(groups[-1][-1].end, len(self._text), readings):
             kept = groups.pop()
@@ -149,10 +151,10 @@ class SentenceBuffer:
             text, self.language, kinds=chosen.kinds, code=chosen.code_blocks, code_spans=chosen.code_spans
         )
 
-    def _joined(self, group: Sequence[Span]) -> str:
+    def _joined(self, group: Sequence[TextSpan]) -> str:
         return self._text[group[0].start : group[-1].end]
 
-    def _trim(self, emitted: list[Span]) -> None:
+    def _trim(self, emitted: list[TextSpan]) -> None:
         """Drops the text of the sentences that were returned, except for the context of what follows."""
         start = max((span.start for span in emitted if span.start <= self._emitted - _CONTEXT), default=0)
         self._text, self._emitted = self._text[start:], self._emitted - start

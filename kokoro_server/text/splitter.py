@@ -53,7 +53,7 @@ WRAPPED_LINE_COLUMNS = 50  # a longer line that ends mid-sentence was wrapped, a
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class TextSpan:
     """A range of the original text: `text == original[start:end]`."""
 
     start: int
@@ -61,12 +61,12 @@ class Span:
     text: str
     continues: bool = False  # the sentence goes on in the next span
 
-    def between(self, start: int, end: int) -> Span:
+    def between(self, start: int, end: int) -> TextSpan:
         """The part from `start` to `end`, offsets in the original, without the space around it."""
         body = self.text[start - self.start : end - self.start]
         inner = body.strip()
         start += len(body) - len(body.lstrip()) if inner else 0
-        return Span(start, start + len(inner), inner)
+        return TextSpan(start, start + len(inner), inner)
 
 
 def sentences(
@@ -74,7 +74,7 @@ def sentences(
     limit: int = MAX_SENTENCE_CHARACTERS,
     offset: int = 0,
     unbroken: Sequence[tuple[int, int]] = (),
-) -> Iterator[Span]:
+) -> Iterator[TextSpan]:
     """The sentences of `text`, in order, stripped and none empty. `offset` is where `text` begins in the original.
 
     A sentence longer than `limit` comes in several spans. No sentence ends within one of the `unbroken` ranges, which
@@ -91,7 +91,7 @@ def sentences(
             inner = body.strip()
             if inner:
                 position = offset + first + len(body) - len(body.lstrip())
-                yield Span(position, position + len(inner), inner, continues=last < end)
+                yield TextSpan(position, position + len(inner), inner, continues=last < end)
         start = end
 
 

@@ -10,9 +10,9 @@ from functools import cached_property
 
 from kokoro_server.g2p.result import G2PResult, Token
 from kokoro_server.text.markup import Part, Pronunciation
-from kokoro_server.text.phonemized import PhonemizedSentence, Word, has_sound
+from kokoro_server.text.phonemized import PhonemizedSentence, PhonemizedWord, has_sound
 from kokoro_server.text.phrase_alignment import as_phrase
-from kokoro_server.text.splitter import Span, split_long
+from kokoro_server.text.splitter import TextSpan, split_long
 from kokoro_server.text.traced import Traced
 
 _MAX_TEXT = 2_000  # characters sent to G2P at once: a sentence may be all signs, each of which is said in words
@@ -25,7 +25,7 @@ _PLAIN_QUOTES = str.maketrans("‘’“”", "''\"\"")
 class WordAlignedSentence:
     """Pronunciations stay in the text that G2P gets, in misaki's own notation: so it knows what is around them."""
 
-    def __init__(self, span: Span, parts: Sequence[Part]) -> None:
+    def __init__(self, span: TextSpan, parts: Sequence[Part]) -> None:
         self._span = span
         sent, read, position = "", list[Traced](), 0
         self._pronunciations: dict[tuple[int, int], str] = {}  # phonemes by their range in the text that misaki reads
@@ -59,7 +59,7 @@ class WordAlignedSentence:
         phonemes = self._align(tokens)[0] if self._pronunciations else _join_phonemes(tokens)
         return PhonemizedSentence(self._span, phonemes, lambda: self._words(tokens, phonemes))
 
-    def _words(self, tokens: Sequence[Token], phonemes: str) -> tuple[Word, ...]:
+    def _words(self, tokens: Sequence[Token], phonemes: str) -> tuple[PhonemizedWord, ...]:
         drafts = _cover(self._text.text, _attach_unlocated(self._align(tokens)[1]))
         return tuple(_merge_drafts(self._text, drafts)) or as_phrase(self._text, phonemes)
 
@@ -163,19 +163,19 @@ def _belongs_to_word(character: str) -> bool:
     return character.isalnum() or unicodedata.category(character) == "Sc"
 
 
-def _merge_drafts(text: Traced, drafts: Sequence[_Draft]) -> Iterator[Word]:
+def _merge_drafts(text: Traced, drafts: Sequence[_Draft]) -> Iterator[PhonemizedWord]:
     """The words of the original. G2P may read a respelled word as several, and so "Kokoro's" if it is in a lexicon."""
-    word: Word | None = None
+    word: PhonemizedWord | None = None
     end = 0
     for draft in drafts:
         start, stop = text.origin(draft.start, draft.end)
         suffix = draft.start <= end + 1 and text.text[end] in "'’-"
         if word and (start < word.end or (suffix and start <= word.end + 1)):
-            word = Word(word.start, max(stop, word.end), word.phoneme_start, draft.phoneme_end)
+            word = PhonemizedWord(word.start, max(stop, word.end), word.phoneme_start, draft.phoneme_end)
         else:
             if word:
                 yield word
-            word = Word(start, stop, draft.phoneme_start, draft.phoneme_end)
+            word = PhonemizedWord(start, stop, draft.phoneme_start, draft.phoneme_end)
         end = draft.end
     if word:
         yield word

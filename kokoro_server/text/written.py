@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import takewhile
 
-from kokoro_server.g2p import languages
-from kokoro_server.g2p.languages import Language
+from kokoro_server import languages
+from kokoro_server.languages import Language
 from kokoro_server.text import markup, script, spoken
 from kokoro_server.text.lexicon import LanguageLexicon
 from kokoro_server.text.markup import Part, Pronunciation
@@ -16,12 +16,12 @@ from kokoro_server.text.options import ReadingOptions
 from kokoro_server.text.pauses import Pause
 from kokoro_server.text.phrase_alignment import PhraseAlignedSentence
 from kokoro_server.text.script import Run, Script
-from kokoro_server.text.splitter import Span, sentences
+from kokoro_server.text.splitter import TextSpan, sentences
 from kokoro_server.text.spoken import Claim, Readings
 from kokoro_server.text.word_alignment import WordAlignedSentence
 
-Sentence = WordAlignedSentence | PhraseAlignedSentence
-Item = Sentence | Pause | Run  # a run stands before its first sentence
+AlignedSentence = WordAlignedSentence | PhraseAlignedSentence
+WrittenItem = AlignedSentence | Pause | Run  # a run stands before its first sentence
 
 
 class WrittenText:
@@ -32,7 +32,7 @@ class WrittenText:
 
     def __init__(
         self,
-        stretches: Sequence[Span | Pause],
+        stretches: Sequence[TextSpan | Pause],
         language: Language,
         lexicon: LanguageLexicon | None,
         options: ReadingOptions,
@@ -47,7 +47,7 @@ class WrittenText:
         self._told_ends = [claim.end for claim in told]
         self._continues_at = continues_at
 
-    def sentences(self) -> Iterator[Sentence | Pause | None]:
+    def sentences(self) -> Iterator[AlignedSentence | Pause | None]:
         """The sentences and the pauses; None for a sentence that has nothing to speak in it."""
         for passage in self._passages():
             if isinstance(passage, Pause):
@@ -68,15 +68,15 @@ class WrittenText:
         """What this language cannot say."""
         return [claim for claim in self.claims() if claim.rule == spoken.unspeakable.NAME]
 
-    def _passages(self) -> Iterator[Span | Pause]:
+    def _passages(self) -> Iterator[TextSpan | Pause]:
         for stretch in self._stretches:
             if isinstance(stretch, Pause):
                 yield stretch
             else:
                 for start, end in spoken.passages(stretch.text):
-                    yield Span(stretch.start + start, stretch.start + end, stretch.text[start:end])
+                    yield TextSpan(stretch.start + start, stretch.start + end, stretch.text[start:end])
 
-    def _given(self, passage: Span) -> list[Claim]:
+    def _given(self, passage: TextSpan) -> list[Claim]:
         """The pronunciations in a passage, and those of the lexicon."""
         text = passage.text
         marked = markup.PRONUNCIATION_MARKUP.finditer(text)
@@ -91,7 +91,7 @@ class WrittenText:
             )
         return given
 
-    def _told_within(self, passage: Span) -> list[Claim]:
+    def _told_within(self, passage: TextSpan) -> list[Claim]:
         """The claims that were told, on a passage. The words of one that begins before it were said there."""
         later = range(bisect_right(self._told_ends, passage.start), len(self._told))
         return [
@@ -104,7 +104,7 @@ class WrittenText:
             for claim in takewhile(lambda claim: claim.start < passage.end, map(self._told.__getitem__, later))
         ]
 
-    def _claims(self, passage: Span, given: Iterable[Claim]) -> list[Claim]:
+    def _claims(self, passage: TextSpan, given: Iterable[Claim]) -> list[Claim]:
         told = self._told_within(passage)
         found = spoken.claims(
             passage.text,
@@ -116,7 +116,7 @@ class WrittenText:
         )
         return sorted((*found, *told)) if told else found
 
-    def _sentences(self, passage: Span) -> Iterator[Sentence | None]:
+    def _sentences(self, passage: TextSpan) -> Iterator[AlignedSentence | None]:
         readings = Readings(self._claims(passage, self._given(passage)), passage.start)
         for span in sentences(passage.text, offset=passage.start, unbroken=readings.unbroken(passage.text)):
             if span.end == self._continues_at:
@@ -125,14 +125,14 @@ class WrittenText:
             speakable = any(isinstance(part, Pronunciation) or markup.SPEAKABLE.search(part.text) for part in parts)
             yield self._sentence(span, parts) if speakable else None
 
-    def _parts(self, span: Span, readings: Readings) -> Iterator[Part]:
+    def _parts(self, span: TextSpan, readings: Readings) -> Iterator[Part]:
         for part in markup.split_pronunciations(span.text, span.start, readings.read):
             if self._lexicon and not isinstance(part, Pronunciation):
                 yield from self._lexicon.apply(part)
             else:
                 yield part
 
-    def _sentence(self, span: Span, parts: Sequence[Part]) -> Sentence:
+    def _sentence(self, span: TextSpan, parts: Sequence[Part]) -> AlignedSentence:
         if self._language in languages.ENGLISH:
             return WordAlignedSentence(span, parts)
         return PhraseAlignedSentence(span, parts, self._language)
@@ -152,12 +152,12 @@ class WrittenScript:
             if isinstance(part, Run) and isinstance(written, WrittenText):
                 yield part, written
 
-    def items(self) -> Iterator[Item | None]:
+    def items(self) -> Iterator[WrittenItem | None]:
         """The sentences, and what is between them. If there is only one run, it is not named."""
         only = self._written[0] if len(self._written) == 1 else None
         return only.sentences() if isinstance(only, WrittenText) else self._named_items()
 
-    def _named_items(self) -> Iterator[Item | None]:
+    def _named_items(self) -> Iterator[WrittenItem | None]:
         for part, written in zip(self._parts, self._written, strict=True):
             if isinstance(written, Pause):
                 yield written

@@ -13,11 +13,11 @@ import pytest
 
 from kokoro_server.api import async_render
 from kokoro_server.api.async_render import Renderers
-from kokoro_server.app import create_app
 from kokoro_server.audio.encode import Output
 from kokoro_server.audio.render import Rendering
-from kokoro_server.config import Settings
+from kokoro_server.config.settings import Settings
 from kokoro_server.errors import TooBusy
+from kokoro_server.server.app import create_app
 from tests import tiny
 
 AAC = Rendering(Output("aac"))

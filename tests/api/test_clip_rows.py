@@ -9,10 +9,11 @@ from typing import Any
 import httpx
 import pytest
 
-from kokoro_server.app import create_app
-from kokoro_server.config import Settings
+from kokoro_server.config.settings import Settings
+from kokoro_server.engine.facts import ModelFacts
 from kokoro_server.engine.loader import LoadedModel
 from kokoro_server.engine.protocol import Result, Row
+from kokoro_server.server.app import create_app
 from tests import backends, tiny
 
 SENTENCE = "ðə kwˈɪk bɹˈWn fˈɑks ʤˈʌmps ˈOvəɹ ðə lˈAzi dˈɔɡ, wˌIl sˈɛvən wˈɪzəɹdz wˈɑʧ. "  # 78 phonemes
@@ -53,7 +54,7 @@ async def test_only_what_is_wanted_early_begins_with_a_short_row(
     engine = CountingEngine()
     app = create_app(
         Settings.load({"G2P_SERVICE_URL": "http://localhost:9"}, dotenv=None),
-        load=lambda _settings: LoadedModel((engine,), tiny.load(tmp_path).voices, "fp32", "path"),
+        load=lambda _settings: LoadedModel((engine,), ModelFacts(tiny.load(tmp_path).facts.voices, "fp32", "path")),
     )
     speech = {"phonemes": SENTENCE * 2, **body}
     async with (

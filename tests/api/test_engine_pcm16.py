@@ -16,11 +16,12 @@ import numpy as np
 import pytest
 from fastapi import FastAPI
 
-from kokoro_server.app import create_app
 from kokoro_server.audio.wav import pcm16
-from kokoro_server.config import Settings
+from kokoro_server.config.settings import Settings
+from kokoro_server.engine.facts import ModelFacts
 from kokoro_server.engine.loader import LoadedModel
-from kokoro_server.engine.protocol import Limits, Pcm16, Result, Row
+from kokoro_server.engine.protocol import EngineLimits, Pcm16, Result, Row
+from kokoro_server.server.app import create_app
 from tests import backends, tiny
 from tests.batching.doubles import until
 
@@ -34,7 +35,7 @@ class Pcm16Engine:
     """The tiny model, as loud as speech. The rows of a batch share one buffer, which the test watches."""
 
     device = "cpu"
-    limits = Limits(510, 8, 100_000)
+    limits = EngineLimits(510, 8, 100_000)
 
     def __init__(self, *, honest: bool) -> None:
         self._engine = backends.tiny("torch")
@@ -60,7 +61,7 @@ class Pcm16Engine:
 def make_app(engine: Pcm16Engine, folder: Path) -> FastAPI:
     return create_app(
         Settings.load({"G2P_SERVICE_URL": "http://localhost:9", "MAX_TOKENS_PER_CHUNK": "100"}, dotenv=None),
-        load=lambda _settings: LoadedModel((engine,), tiny.load(folder).voices, "fp32", "path"),
+        load=lambda _settings: LoadedModel((engine,), ModelFacts(tiny.load(folder).facts.voices, "fp32", "path")),
     )
 
 
@@ -149,7 +150,7 @@ async def test_a_stream_that_nobody_reads_keeps_no_batch_in_memory(
     async with app.router.lifespan_context(app):
         answer = asyncio.create_task(app(scope, receive, send))
         await stopped.wait()
-        queue = app.state.parts.queue
+        queue = app.state.services.queue
         await until(lambda: not len(queue._waiting) and not queue._devices.running_rows, patience=60)
         await until(lambda: gc.collect() >= 0 and all(buffer() is None for buffer in engine.buffers), patience=60)
         assert engine.buffers

@@ -10,12 +10,13 @@ import httpx
 import pytest
 from fastapi import FastAPI
 
-from kokoro_server.api import captioned, openai
-from kokoro_server.app import create_app
+from kokoro_server.api.compat.openai import routes as openai
+from kokoro_server.api.routes import captioned
 from kokoro_server.batching.faults import row_error
-from kokoro_server.config import Settings
+from kokoro_server.config.settings import Settings
 from kokoro_server.engine.protocol import Row
 from kokoro_server.errors import AssetError, UnknownVoice
+from kokoro_server.server.app import create_app
 from tests import tiny
 
 G2P = "http://user:hunter2@localhost:9"

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from kokoro_server.app import create_app
-from kokoro_server.config import Settings
+from kokoro_server.config.settings import Settings
+from kokoro_server.server.app import create_app
 from tests import tiny
 
 SETTINGS = Settings.load({"G2P_SERVICE_URL": "http://localhost:9", "MAX_SILENCE": "3600"}, dotenv=None)

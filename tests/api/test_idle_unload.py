@@ -12,9 +12,9 @@ from typing import Any
 import httpx
 import pytest
 
-from kokoro_server.app import create_app
-from kokoro_server.config import Settings
+from kokoro_server.config.settings import Settings
 from kokoro_server.engine.loader import LoadedModel
+from kokoro_server.server.app import create_app
 from tests import backends, tiny
 
 PATIENCE = 60.0  # seconds

@@ -9,10 +9,11 @@ from pathlib import Path
 
 import httpx
 
-from kokoro_server.app import create_app
-from kokoro_server.config import Settings
+from kokoro_server.config.settings import Settings
+from kokoro_server.engine.facts import ModelFacts
 from kokoro_server.engine.loader import LoadedModel
-from kokoro_server.engine.protocol import Limits, Result, Row
+from kokoro_server.engine.protocol import EngineLimits, Result, Row
+from kokoro_server.server.app import create_app
 from tests import backends, tiny
 from tests.servers import assert_same_audio
 
@@ -34,7 +35,7 @@ class SlowEngine:
         self.real_time_factor: float | None = None
 
     @property
-    def limits(self) -> Limits:
+    def limits(self) -> EngineLimits:
         return self._engine.limits
 
     def warmup(self) -> None: ...
@@ -50,7 +51,9 @@ class SlowEngine:
 async def served(folder: Path, measured: float = 0.4, **environ: str) -> AsyncIterator[httpx.AsyncClient]:
     app = create_app(
         Settings.load({"G2P_SERVICE_URL": "http://localhost:9", **environ}, dotenv=None),
-        load=lambda _settings: LoadedModel((SlowEngine(measured),), tiny.load(folder).voices, "fp32", "path"),
+        load=lambda _settings: LoadedModel(
+            (SlowEngine(measured),), ModelFacts(tiny.load(folder).facts.voices, "fp32", "path")
+        ),
     )
     async with (
         app.router.lifespan_context(app),

@@ -10,10 +10,11 @@ from pathlib import Path
 
 import httpx
 
-from kokoro_server.app import create_app
-from kokoro_server.config import Settings
+from kokoro_server.config.settings import Settings
+from kokoro_server.engine.facts import ModelFacts
 from kokoro_server.engine.loader import LoadedModel
-from kokoro_server.engine.protocol import Limits, Result, Row
+from kokoro_server.engine.protocol import EngineLimits, Result, Row
+from kokoro_server.server.app import create_app
 from tests import backends, tiny
 from tests.batching.doubles import until
 
@@ -32,7 +33,7 @@ class StepwiseEngine:
         self.rows: list[int] = []  # seeds of those that were begun
 
     @property
-    def limits(self) -> Limits:
+    def limits(self) -> EngineLimits:
         return self._engine.limits
 
     def warmup(self) -> None: ...
@@ -48,7 +49,9 @@ class StepwiseEngine:
 async def served(folder: Path, engine: StepwiseEngine) -> AsyncIterator[httpx.AsyncClient]:
     app = create_app(
         Settings.load({"G2P_SERVICE_URL": "http://localhost:9"}, dotenv=None),
-        load=lambda _settings: LoadedModel((engine,), tiny.load(folder).voices, "fp32", "path", "onnx"),
+        load=lambda _settings: LoadedModel(
+            (engine,), ModelFacts(tiny.load(folder).facts.voices, "fp32", "path", "onnx")
+        ),
     )
     transport = httpx.ASGITransport(app)
     async with app.router.lifespan_context(app), httpx.AsyncClient(transport=transport, base_url="http://x") as client:

@@ -57,7 +57,7 @@ def kmodel() -> Any:
     return model
 
 
-def shapes_of(model: Any) -> convert.Shapes:
+def shapes_of(model: Any) -> convert.TensorShapes:
     return {key: tuple(value.shape) for key, value in model.state_dict().items()}
 
 

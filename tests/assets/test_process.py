@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from kokoro_server.assets import library, process, sources
-from kokoro_server.assets.cache import Cache
-from kokoro_server.assets.process import Stalled
+from kokoro_server.assets.cache import AssetCache
+from kokoro_server.assets.process import ProcessStalled
 from kokoro_server.errors import AssetError
 from tests.assets.sandbox import FP32, PATIENCE_S, Sandbox, wait_until, weights_of
 from tests.servers import gone_within
@@ -35,7 +35,7 @@ print("done")
 
 
 def test_a_client_that_hangs_is_ended_with_its_own_processes(tmp_path: Path) -> None:
-    with pytest.raises(Stalled, match="no progress for 2 s"):
+    with pytest.raises(ProcessStalled, match="no progress for 2 s"):
         process.run([sys.executable, "-c", HANGS], tmp_path, {}, stall_s=2.0)
     assert gone_within(int((tmp_path / "sleeper").read_text()), PATIENCE_S)
 
@@ -81,10 +81,10 @@ def test_waiting_is_said_again_and_again(
     caplog.set_level("INFO")
 
     def wait() -> None:
-        with Cache(cache).locked("waiting"):
+        with AssetCache(cache).locked("waiting"):
             pass
 
-    with Cache(cache).locked("building the model"):
+    with AssetCache(cache).locked("building the model"):
         waiting = threading.Thread(target=wait)
         waiting.start()
         wait_until(lambda: len([line for line in caplog.messages if "building the model since" in line]) >= 3)

@@ -16,7 +16,7 @@ from kokoro_server.audio.join import GAPS, ONSET_MARGIN, RELEASE_MARGIN, Ending,
 from kokoro_server.audio.sound import Sound
 from kokoro_server.engine import devices, vocab
 from kokoro_server.engine.protocol import SAMPLE_RATE, Pcm16, Row
-from kokoro_server.engine.voices import VoiceBook
+from kokoro_server.voices import VoiceBook
 
 Audio = NDArray[np.float32]
 

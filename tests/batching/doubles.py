@@ -14,8 +14,8 @@ import numpy as np
 
 from kokoro_server.batching import BatchQueue, Outcome
 from kokoro_server.batching.cost import ForwardPass
-from kokoro_server.caller import caller
-from kokoro_server.engine.protocol import SAMPLES_PER_FRAME, STYLE_DIM, Limits, Result, Row
+from kokoro_server.callers.current import caller
+from kokoro_server.engine.protocol import SAMPLES_PER_FRAME, STYLE_DIM, EngineLimits, Result, Row
 
 T = TypeVar("T")
 STYLE = np.zeros(STYLE_DIM, dtype=np.float32)
@@ -53,7 +53,7 @@ class EchoEngine:
     device = "double"
 
     def __init__(self, max_rows: int = 4, max_padded_frames: int = 100_000) -> None:
-        self.limits = Limits(max_tokens=510, max_rows=max_rows, max_padded_frames=max_padded_frames)
+        self.limits = EngineLimits(max_tokens=510, max_rows=max_rows, max_padded_frames=max_padded_frames)
         self.calls: list[list[int]] = []
         self.gate = threading.Event()
         self.gate.set()

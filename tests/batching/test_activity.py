@@ -10,7 +10,7 @@ import pytest
 
 from kokoro_server.batching.activity import WINDOW, BusyShare
 from kokoro_server.engine.protocol import Gap
-from kokoro_server.metrics import Metrics
+from kokoro_server.observability.metrics import Metrics
 from tests.batching.doubles import PATIENCE, EchoEngine, FakeClock
 
 HELD = {"graphs": 3.0, "graph_captures": 5.0, "device_bytes": 2e9}

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from kokoro_server.engine.protocol import Limits
+from kokoro_server.engine.protocol import EngineLimits
 from kokoro_server.engine.rows import warmup_row
 from kokoro_server.errors import EngineError, EngineUnavailable, Expired
 from tests.batching.doubles import OutOfMemoryError, name_of, names, settle, shut, until
@@ -91,7 +91,7 @@ async def test_a_device_that_fails_its_check_stays_lost(start, submit, clock, pa
 
 
 async def test_a_device_must_pass_the_check_on_each_of_its_threads(start, submit, clock, pair):
-    pair[0].limits = Limits(510, 4, 100_000, max_in_flight=2)
+    pair[0].limits = EngineLimits(510, 4, 100_000, max_in_flight=2)
     queue = await start(engines=pair, engine_timeout=60)
     await hang(queue, submit, clock, pair[0])
     failures = iter([RuntimeError("this thread is still broken")])

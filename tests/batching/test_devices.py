@@ -8,19 +8,9 @@ import logging
 import pytest
 
 from kokoro_server.batching import Priority
-from kokoro_server.engine.protocol import Limits
-from kokoro_server.metrics import Metrics
-from tests.batching.doubles import (
-    EchoEngine,
-    make_engines,
-    make_result,
-    make_row,
-    name_of,
-    names,
-    settle,
-    shut,
-    until,
-)
+from kokoro_server.engine.protocol import EngineLimits
+from kokoro_server.observability.metrics import Metrics
+from tests.batching.doubles import EchoEngine, make_engines, make_result, make_row, name_of, names, settle, shut, until
 
 
 async def collect(outcomes) -> list[int]:
@@ -174,8 +164,8 @@ async def test_bypass_entries_go_to_different_devices(start, submit, pair):
 
 
 async def test_a_batch_fits_the_device_that_takes_it(start, submit, pair):
-    pair[0].limits = Limits(510, 1, 100_000)
-    pair[1].limits = Limits(510, 4, 100)  # two rows of 45 frames
+    pair[0].limits = EngineLimits(510, 1, 100_000)
+    pair[1].limits = EngineLimits(510, 4, 100)  # two rows of 45 frames
     queue = await start(engines=pair)
     assert names(await submit.held(queue, *range(30))) == list(range(30))
     assert {len(call) for call in pair[0].calls} == {1}

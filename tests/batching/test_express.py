@@ -8,9 +8,9 @@ import pytest
 
 from kokoro_server.batching import Priority
 from kokoro_server.batching.policy import STREAM_MEMORY
-from kokoro_server.engine.protocol import Limits
+from kokoro_server.engine.protocol import EngineLimits
 from kokoro_server.errors import EngineUnavailable
-from kokoro_server.metrics import Metrics
+from kokoro_server.observability.metrics import Metrics
 from tests.batching.doubles import EchoEngine, learn_overhead, make_engines, names, settle, shut, until
 
 
@@ -21,7 +21,7 @@ class PairedEngine(EchoEngine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.limits = Limits(510, 4, 100_000, max_in_flight=2)
+        self.limits = EngineLimits(510, 4, 100_000, max_in_flight=2)
         self.express: EchoEngine | None = EchoEngine(max_rows=2)
 
 
@@ -158,7 +158,7 @@ async def test_a_crowd_has_the_device_too(at_bulk, submit, engine, express, cloc
 
 
 async def test_what_is_too_long_for_it_waits_for_the_device(at_bulk, submit, engine, express):
-    express.limits = Limits(510, 2, 100)
+    express.limits = EngineLimits(510, 2, 100)
     queue, bulk = await at_bulk()
     [long] = await submit(queue, 1, priority=Priority.BYPASS, tokens=100)
     await until(lambda: [1] in engine.calls)  # behind the one that runs

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from kokoro_server.batching import Priority
-from kokoro_server.engine.protocol import Limits
+from kokoro_server.engine.protocol import EngineLimits
 from tests.batching.doubles import name_of, reasons, until
 
 
@@ -91,14 +91,14 @@ async def test_the_window_is_no_longer_than_a_batch_costs_at_least(start, submit
 
 
 async def test_four_fifths_full_is_full_enough(start, submit, engine):
-    engine.limits = Limits(510, 10, 100_000)
+    engine.limits = EngineLimits(510, 10, 100_000)
     queue = await start()
     assert await reasons(await submit(queue, *range(8))) == ["nearly_full"] * 8
     assert engine.calls == [list(range(8))]
 
 
 async def test_four_fifths_of_the_budget_is_full_enough(start, submit, engine):
-    engine.limits = Limits(510, 100, 225)  # ten phonemes are predicted to last 45 frames
+    engine.limits = EngineLimits(510, 100, 225)  # ten phonemes are predicted to last 45 frames
     queue = await start()
     assert await reasons(await submit(queue, *range(4))) == ["nearly_full"] * 4
 

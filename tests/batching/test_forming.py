@@ -8,7 +8,7 @@ import pytest
 
 from kokoro_server.batching import Priority
 from kokoro_server.batching.cost import ForwardPass
-from kokoro_server.engine.protocol import Limits
+from kokoro_server.engine.protocol import EngineLimits
 from tests.batching.doubles import learn_overhead, name_of, reasons, until
 
 
@@ -58,7 +58,7 @@ async def test_first_pieces_of_about_the_same_length_go_by_age(start, submit, en
 
 @pytest.mark.parametrize("priority", [Priority.BYPASS, Priority.NORMAL])
 async def test_where_padding_costs_little_age_counts_more_than_length(start, submit, engine, priority):
-    engine.limits = Limits(510, 4, 100_000, padding_weight=0.25)
+    engine.limits = EngineLimits(510, 4, 100_000, padding_weight=0.25)
     queue = await start()
     learn_overhead(queue, fixed=10_000)
     queue.hold()
@@ -73,7 +73,7 @@ async def test_a_crowd_of_first_pieces_is_larger_where_padding_costs_little(star
     sizes = []
     for padding in (1.0, 0.25):
         engine.calls.clear()
-        engine.limits = Limits(510, 16, 100_000, padding_weight=padding)
+        engine.limits = EngineLimits(510, 16, 100_000, padding_weight=padding)
         queue = await start()
         learn_overhead(queue, fixed=45)
         queue.hold()
@@ -87,7 +87,7 @@ async def test_a_crowd_of_first_pieces_is_larger_where_padding_costs_little(star
 
 @pytest.mark.parametrize(("seconds", "full"), [(1.0, False), (60.0, True)])
 async def test_bulk_fills_no_batch_while_streams_come_and_go(start, submit, engine, clock, seconds, full):
-    engine.limits = Limits(510, 16, 100_000)
+    engine.limits = EngineLimits(510, 16, 100_000)
     queue = await start()
     await asyncio.gather(*await submit(queue, 100, tokens=20, priority=Priority.BYPASS))
     learn_overhead(queue, fixed=60)
@@ -100,9 +100,10 @@ async def test_bulk_fills_no_batch_while_streams_come_and_go(start, submit, engi
 
 
 def test_what_a_batch_costs():
-    assert Limits(510, 16, 100_000).cost(rows=3, longest=50, frames=100) == 150
+    assert EngineLimits(510, 16, 100_000).cost(rows=3, longest=50, frames=100) == 150
     assert (
-        Limits(510, 16, 100_000, row_buckets=(4,), padding_weight=0.25).cost(rows=3, longest=50, frames=100) == 50 + 75
+        EngineLimits(510, 16, 100_000, row_buckets=(4,), padding_weight=0.25).cost(rows=3, longest=50, frames=100)
+        == 50 + 75
     )
 
 
@@ -118,7 +119,7 @@ async def test_a_late_entry_is_not_in_the_window(start, submit, engine):
 
 
 async def test_no_entry_is_overtaken_by_more_than_four_batches(start, submit, engine):
-    engine.limits = Limits(510, 8, 100_000)
+    engine.limits = EngineLimits(510, 8, 100_000)
     queue = await start()
     queue.hold()
     lengths = range(10, 410, 50)

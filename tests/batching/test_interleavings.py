@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from kokoro_server.batching import BatchingOptions, BatchQueue, Outcome, Priority
 from kokoro_server.batching.lanes import OVERTAKE_LIMIT
-from kokoro_server.engine.protocol import Limits
+from kokoro_server.engine.protocol import EngineLimits
 from kokoro_server.errors import KokoroError
 from tests.batching.doubles import EchoEngine, FakeClock, OutOfMemoryError, as_caller, make_row, name_of, settle
 
@@ -60,7 +60,7 @@ class World:
         devices = [EchoEngine() for _ in range(self.devices)]
         self.engines = list(devices)
         for engine in devices:
-            engine.limits = Limits(510, ROWS, 300, max_in_flight=self.at_once)
+            engine.limits = EngineLimits(510, ROWS, 300, max_in_flight=self.at_once)
             if self.express:
                 beside = EchoEngine(max_rows=2, max_padded_frames=150)
                 engine.express = beside  # type: ignore[attr-defined]

@@ -9,7 +9,7 @@ import threading
 import pytest
 
 from kokoro_server.batching import BatchQueue, Priority
-from kokoro_server.engine.protocol import Limits
+from kokoro_server.engine.protocol import EngineLimits
 from kokoro_server.errors import EngineUnavailable, Expired
 from tests.batching.doubles import PATIENCE, make_row, name_of, names, settle, until
 
@@ -146,7 +146,7 @@ async def test_stop_resolves_everything(start, submit, engine):
 
 @pytest.mark.parametrize("is_made_before", [False, True])
 async def test_bulk_that_is_made_has_its_turn_before_the_queue_has_stopped(start, engine, is_made_before):
-    engine.limits = Limits(510, 50, 100_000)
+    engine.limits = EngineLimits(510, 50, 100_000)
     queue = await start()
     engine.gate.clear()
     queue.hold()
@@ -186,7 +186,7 @@ async def test_nothing_is_taken_before_the_start(submit, engine, clock):
 
 @pytest.mark.parametrize("priority", [Priority.NORMAL, Priority.BULK])
 async def test_what_was_made_before_the_device_was_lost_is_answered(start, submit, engine, priority):
-    engine.limits = Limits(510, 12, 100_000)
+    engine.limits = EngineLimits(510, 12, 100_000)
     queue = await start()
 
     def fail(rows):

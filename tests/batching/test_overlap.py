@@ -12,7 +12,7 @@ import pytest
 from kokoro_server.batching import BatchQueue, Outcome, Priority
 from kokoro_server.batching.device import FORM_AHEAD
 from kokoro_server.batching.runner import ServiceTime
-from kokoro_server.engine.protocol import Limits, Result, Row
+from kokoro_server.engine.protocol import EngineLimits, Result, Row
 from kokoro_server.errors import EngineUnavailable, Expired
 from tests.batching.doubles import EchoEngine, learn_overhead, name_of, settle, until
 
@@ -25,7 +25,7 @@ class TwoCallEngine(EchoEngine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.limits = Limits(510, 4, 100_000, max_in_flight=2)
+        self.limits = EngineLimits(510, 4, 100_000, max_in_flight=2)
         self._turn = threading.Lock()
         self.inside = self.most = 0
 
@@ -108,7 +108,7 @@ async def test_there_is_one_batch_behind_at_most(one_behind, submit, engine, clo
 
 
 async def test_an_engine_that_takes_one_call_gets_one(running, submit, engine, clock):
-    engine.limits = Limits(510, 4, 100_000)
+    engine.limits = EngineLimits(510, 4, 100_000)
     queue, first = await running()
     others = await submit(queue, 1)
     await clock.advance(10)
@@ -205,7 +205,7 @@ def test_service_time_does_not_count_an_overlap_twice():
     assert service_time.measure(14.0, 15.0) == 1.0
 
 
-BUCKETED = Limits(510, 16, 100_000, row_buckets=(1, 2, 4, 8, 16))
+BUCKETED = EngineLimits(510, 16, 100_000, row_buckets=(1, 2, 4, 8, 16))
 
 
 @pytest.fixture
@@ -217,7 +217,7 @@ def bucketed() -> EchoEngine:
 
 def test_rows_are_padded_to_the_next_bucket():
     assert [BUCKETED.bucketed_rows(rows) for rows in (1, 2, 3, 5, 9, 16, 17)] == [1, 2, 4, 8, 16, 16, 17]
-    assert Limits(510, 16, 100_000).bucketed_rows(5) == 5
+    assert EngineLimits(510, 16, 100_000).bucketed_rows(5) == 5
 
 
 async def test_rows_just_past_a_bucket_wait_for_the_next_batch(start, submit, bucketed):

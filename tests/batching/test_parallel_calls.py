@@ -10,11 +10,11 @@ import pytest
 
 from kokoro_server.batching import Priority
 from kokoro_server.batching.cost import ForwardPass
-from kokoro_server.engine.protocol import Limits, Result, Row
+from kokoro_server.engine.protocol import EngineLimits, Result, Row
 from kokoro_server.errors import Expired
 from tests.batching.doubles import PATIENCE, EchoEngine, name_of, settle, until
 
-ALONE = Limits(510, 1, 100_000)
+ALONE = EngineLimits(510, 1, 100_000)
 
 
 class RowEngine(EchoEngine):
@@ -22,7 +22,7 @@ class RowEngine(EchoEngine):
 
     def __init__(self, parallel_calls: int) -> None:
         super().__init__()
-        self.limits = Limits(510, 1, 100_000, parallel_calls=parallel_calls)
+        self.limits = EngineLimits(510, 1, 100_000, parallel_calls=parallel_calls)
         self.inside: set[int] = set()
         self._allowed: dict[int, threading.Event] = {}
 

@@ -15,7 +15,7 @@ from kokoro_server.batching import BatchingOptions, BatchQueue
 from kokoro_server.batching.idle import residency
 from kokoro_server.engine.protocol import Gap
 from kokoro_server.errors import EngineUnavailable, Expired, TooBusy
-from kokoro_server.metrics import Metrics
+from kokoro_server.observability.metrics import Metrics
 from tests.batching.conftest import Submitter
 from tests.batching.doubles import PATIENCE, EchoEngine, FakeClock, make_engines, names, settle, shut, until
 from tests.batching.test_idle import BusyBee

@@ -8,7 +8,7 @@ import threading
 import pytest
 
 from kokoro_server.batching.cost import MEASURED_ROWS, RECENT_ROWS, ForwardPass, RealTimeFactor
-from kokoro_server.engine.protocol import SAMPLE_RATE, Limits
+from kokoro_server.engine.protocol import SAMPLE_RATE, EngineLimits
 from kokoro_server.text.pace import CurrentPace, Pace
 from tests.batching.doubles import EchoEngine, make_result, until
 
@@ -18,7 +18,7 @@ class TimedEngine(EchoEngine):
 
     def __init__(self, clock, measured: float, true_factor: float, parallel_calls: int = 1) -> None:
         super().__init__()
-        self.limits = Limits(510, 1, 100_000, parallel_calls=parallel_calls)
+        self.limits = EngineLimits(510, 1, 100_000, parallel_calls=parallel_calls)
         self.real_time_factor = measured
         self.true_factor = true_factor
         self.before = lambda rows: clock.pass_time(

@@ -9,7 +9,7 @@ import pytest
 
 from kokoro_server.batching import Priority
 from kokoro_server.batching.activity import percentiles
-from kokoro_server.metrics import Metrics
+from kokoro_server.observability.metrics import Metrics
 
 
 async def test_the_fixed_keys_are_there(start):

@@ -10,7 +10,7 @@ import pytest
 
 from benchmarks import contenders, engine_batches, engine_bench, engine_cpu
 from benchmarks.contenders import Place, Speak
-from kokoro_server.engine.voices import VoiceBook
+from kokoro_server.voices import VoiceBook
 from tests import tiny, tiny_model
 
 

@@ -11,7 +11,8 @@ import pytest
 
 from benchmarks import plot, report
 from benchmarks.report import BEGIN, END
-from kokoro_server import cli, logs
+from kokoro_server.cli import main as cli
+from kokoro_server.observability import logs
 
 PIECES = {"equal": {"audio_s": 4.65, "ms": 4.79, "audio_s_per_s": 971}, "packed": {"ms": 4.57, "audio_s_per_s": 882}}
 ENGINE = {

@@ -90,7 +90,7 @@ def test_every_process_of_a_server_is_found_and_named() -> None:
 
     commands = {
         1: process(1, 0, "python -m kokoro_server serve"),
-        2: process(2, 1, "python -P -m kokoro_server.processes.child engine"),
+        2: process(2, 1, "python -P -m kokoro_server.server.processes.child engine"),
         3: process(3, 1, "python -m kokoro_server.g2p.service --port 1"),
         4: process(4, 3, "python -c from multiprocessing.spawn import spawn_main; spawn_main()"),
         5: process(5, 3, "python -c from multiprocessing.resource_tracker import main"),

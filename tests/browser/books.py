@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.books import library
+from tests.longform.books import library
 
 
 def small_book() -> bytes:

@@ -9,9 +9,9 @@ from typing import Literal
 
 from playwright.sync_api import Browser, Page, sync_playwright
 
-from tests.books import library
 from tests.browser.books import small_book
 from tests.browser.pages import PATIENCE, launch, opened, until
+from tests.longform.books import library
 
 WIDE = {"width": 1200, "height": 900}
 PHONE = {"width": 390, "height": 844}

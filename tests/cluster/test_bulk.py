@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from kokoro_server.commands import CommandFailed, bulk
-from tests.bulk.runs import records, texts, tree, write
+from kokoro_server.cli import CommandFailed, bulk
+from tests.longform.bulk.runs import records, texts, tree, write
 from tests.services.bulk import DoubleSpeaker, main, open_double
 
 
@@ -17,7 +17,7 @@ from tests.services.bulk import DoubleSpeaker, main, open_double
 def test_a_cluster_makes_what_one_process_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ray = pytest.importorskip("ray")
     pytest.importorskip("pyarrow")
-    from kokoro_server.cluster.bulk import RayMaker
+    from kokoro_server.longform.bulk.makers.ray import RayMaker
 
     monkeypatch.setattr(bulk, "_maker", bulk._maker)  # restored at the end
     lines = texts(600)

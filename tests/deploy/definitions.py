@@ -8,7 +8,7 @@ from typing import Any
 
 import yaml
 
-from kokoro_server.metrics import RESOURCES
+from kokoro_server.observability.metrics import RESOURCES
 from tests.servers import ROOT
 
 GRAFANA = ROOT / "deploy" / "grafana"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import yaml
 
-from tests.api.test_monitoring import served
+from tests.api.routes.test_monitoring import served
 from tests.deploy import definitions
 from tests.deploy.definitions import GRAFANA, PROMETHEUS
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from kokoro_server.config import variables
+from kokoro_server.config.settings import variables
 from tests import hidden_modules, image_requirements
 from tests.cpu_requirements import ROOT, normal
 from tests.image_requirements import FOLDER

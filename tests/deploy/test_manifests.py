@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 import yaml
 
-from kokoro_server import __version__, tracing
-from kokoro_server.config import variables
-from kokoro_server.metrics import Metrics
+from kokoro_server import __version__
+from kokoro_server.config.settings import variables
+from kokoro_server.observability import tracing
+from kokoro_server.observability.metrics import Metrics
 from tests.cpu_requirements import ROOT
 
 DEPLOY = ROOT / "deploy"

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from kokoro_server.config import variables
+from kokoro_server.config.settings import variables
 from tests.cpu_requirements import ROOT
 from tests.deploy.test_manifests import DEPLOY, TARGETS
 

@@ -93,7 +93,7 @@ for name in BANNED:
 
 import httpx
 from kokoro_server import app as application, cli, commands, serving
-from kokoro_server.commands import doctor, say, voices
+from kokoro_server.cli import doctor, say, voices
 from kokoro_server.config import Settings
 
 async def main():

@@ -12,7 +12,7 @@ import openai
 import pytest
 
 from kokoro_server.audio.encode import FORMATS
-from kokoro_server.engine.voices import GRADES, OPENAI_VOICES
+from kokoro_server.voices import GRADES, OPENAI_VOICES
 from tests.audio_files import decode
 from tests.servers import Server, say
 from tests.services.faulty import LATE_FAILURE, RAISES

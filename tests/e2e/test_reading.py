@@ -11,7 +11,7 @@ import httpx
 import pytest
 from websockets.sync.client import connect
 
-from kokoro_server.api.schemas import TextReading
+from kokoro_server.api.schemas.speech import ReadingAnswer
 from tests.servers import Server
 
 TOKYO = "Tokyo (東京) is large."
@@ -46,7 +46,7 @@ def test_a_reading_says_what_is_said_and_why(tiny_server: Server) -> None:
 def test_a_long_text_is_read_whole(tiny_server: Server) -> None:
     text = "Item 12 costs $3.50 (10% off) since 3/4/2025; see **page 7**.\n" * 400
     answer = reading(tiny_server, text)
-    TextReading.model_validate(answer)
+    ReadingAnswer.model_validate(answer)
     assert len(answer["sentences"]) == 400
     assert sum(span["rule"] == "money" for span in answer["readings"]) == 400
 

@@ -25,7 +25,7 @@ from kokoro_server.audio.encode import FORMATS, Format
 from kokoro_server.engine import vocab
 from kokoro_server.engine.model import reference
 from kokoro_server.engine.protocol import SAMPLE_RATE
-from kokoro_server.engine.voices import VoiceBook
+from kokoro_server.voices import VoiceBook
 from tests.audio_files import decode as decode_file
 from tests.servers import ROOT, Server, assert_same_audio, say
 

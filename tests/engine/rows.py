@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from kokoro_server.engine import vocab
 from kokoro_server.engine.protocol import MAX_TOKENS, STYLE_DIM, Row
-from kokoro_server.engine.voices import VoiceBook
+from kokoro_server.voices import VoiceBook
 
 SENTENCES: list[dict[str, str]] = json.loads(
     (Path(__file__).parents[1] / "data" / "sentences.json").read_text(encoding="utf-8")

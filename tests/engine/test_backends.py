@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kokoro_server.config import Settings
+from kokoro_server.config.settings import Settings
 from kokoro_server.engine import backends
 from kokoro_server.errors import ConfigError
 

@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from kokoro_server import degraded
 from kokoro_server.assets import library
 from kokoro_server.assets.catalog import WeightPrecision
 from kokoro_server.assets.library import Assets
-from kokoro_server.config import Settings
-from kokoro_server.degraded import Condition, Reason
+from kokoro_server.config.settings import Settings
 from kokoro_server.engine import backends, loader
 from kokoro_server.errors import AssetError
+from kokoro_server.observability import conditions as degraded
+from kokoro_server.observability.conditions import Condition, Reason
 from tests import tiny, tiny_model
 
 
@@ -78,7 +78,7 @@ def test_an_unloaded_model_can_be_loaded_again(machine: Any, monkeypatch: pytest
     monkeypatch.setattr(loader, "_torch_engines", lambda *_: [worse_engine()])
     model.unload()
     assert alive() is None
-    assert model.devices == ("cpu",)
+    assert model.facts.devices == ("cpu",)
     monkeypatch.setattr(library, "ensure", lambda *_: pytest.fail("the weights are there"))
     assert len(model.load()) == 1
     assert [each.reason for each in degraded.current(model.conditions)] == [Reason.GPU_KERNELS]

@@ -15,7 +15,7 @@ import httpx
 import pytest
 
 from kokoro_server.assets import library
-from kokoro_server.config import Settings
+from kokoro_server.config.settings import Settings
 from kokoro_server.engine.cpu import build_cache
 from tests import servers
 from tests.assets.sandbox import Sandbox, wait_until

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from kokoro_server import languages
 from kokoro_server.errors import G2PUnavailable, SetupError
-from kokoro_server.g2p import languages
 from kokoro_server.g2p.child import G2PChild, SupervisorPolicy
 from kokoro_server.g2p.client import G2PClient
 

@@ -10,6 +10,7 @@ from typing import Any
 import httpx
 import pytest
 
+from kokoro_server import languages
 from kokoro_server.errors import (
     G2PFailed,
     G2PUnavailable,
@@ -19,10 +20,9 @@ from kokoro_server.errors import (
     TextTooLong,
     UnknownLanguage,
 )
-from kokoro_server.g2p import languages
 from kokoro_server.g2p.client import MAX_CALLS_EVER, G2PClient
-from kokoro_server.g2p.languages import Language
 from kokoro_server.g2p.result import G2PResult, Token
+from kokoro_server.languages import Language
 
 from .conftest import SOURCE_TREE
 

@@ -11,8 +11,8 @@ import httpx
 import pytest
 import uvloop
 
+from kokoro_server import languages
 from kokoro_server.errors import G2PFailed
-from kokoro_server.g2p import languages
 from kokoro_server.g2p.client import G2PClient
 from kokoro_server.g2p.http_transport import KeepAliveTransport
 

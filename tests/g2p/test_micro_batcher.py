@@ -7,11 +7,11 @@ from collections.abc import Sequence
 
 import pytest
 
-from kokoro_server.caller import caller
+from kokoro_server.callers.current import caller
 from kokoro_server.errors import G2PUnavailable, InvalidInput
-from kokoro_server.g2p.languages import EN_GB, EN_US, Language
-from kokoro_server.g2p.micro_batcher import MAX_TEXTS_PER_CALL, MicroBatcher, Text
+from kokoro_server.g2p.micro_batcher import MAX_TEXTS_PER_CALL, MicroBatcher, PendingText
 from kokoro_server.g2p.result import G2PResult
+from kokoro_server.languages import EN_GB, EN_US, Language
 
 MAX_CALLS = 3
 
@@ -25,7 +25,7 @@ class FakeService:
         self.cancelled = 0
         self.open = asyncio.Event()
 
-    async def convert(self, texts: Sequence[Text]) -> list[G2PResult]:
+    async def convert(self, texts: Sequence[PendingText]) -> list[G2PResult]:
         words = [text for text, _ in texts]
         self.calls.append(words)
         self.languages += (language for _, language in texts)

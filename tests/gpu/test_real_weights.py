@@ -27,7 +27,7 @@ pytest.importorskip("triton")
 from kokoro_server.engine.cuda.engine import CudaEngine  # noqa: E402
 from kokoro_server.engine.model import skeleton  # noqa: E402
 from kokoro_server.engine.protocol import Result, Row  # noqa: E402
-from kokoro_server.engine.voices import VoiceBook  # noqa: E402
+from kokoro_server.voices import VoiceBook  # noqa: E402
 from tests.engine.rows import SENTENCES, sentence_row  # noqa: E402
 from tests.gpu.test_cuda_engine import CARDS, DEVICE, snr  # noqa: E402
 

@@ -15,11 +15,11 @@ import torch
 from kokoro_server.batching import BatchingOptions, BatchQueue
 from kokoro_server.engine import devices
 from kokoro_server.engine.devices import CudaOptions
+from kokoro_server.engine.facts import ModelFacts
 from kokoro_server.engine.loader import LoadedModel
 from kokoro_server.engine.protocol import Result
 from kokoro_server.engine.rows import warmup_row
 from kokoro_server.engine.torch_engine import TorchEngine
-from kokoro_server.engine.voices import VoiceBook
 from tests import tiny
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an NVIDIA GPU")
@@ -63,7 +63,7 @@ def make(model: Any) -> Callable[[], list[TorchEngine]]:
 
 def loaded(model: Any, folder: Path) -> LoadedModel:
     again = make(model)
-    return LoadedModel(tuple(again()), VoiceBook(tiny.write_voices(folder)), "fp32", "path", make_engines=again)
+    return LoadedModel(tuple(again()), ModelFacts(tiny.write_voices(folder), "fp32", "path"), make_engines=again)
 
 
 def speak(engines: Sequence[Any], rows: int = 1) -> list[Result]:

@@ -16,16 +16,17 @@ from typing import Any
 
 import numpy as np
 
-from kokoro_server import cli, logs
-from kokoro_server.api.jobs.lines import parse
-from kokoro_server.audio.captions import Timing
-from kokoro_server.bulk.maker import SpeakerMaker
-from kokoro_server.commands import bulk
-from kokoro_server.config import Settings
+from kokoro_server.api.routes.jobs.lines import parse
+from kokoro_server.cli import bulk
+from kokoro_server.cli import main as cli
+from kokoro_server.config.settings import Settings
 from kokoro_server.engine.loader import LoadedModel
 from kokoro_server.errors import EngineError, KokoroError, NothingToSay
-from kokoro_server.speaker import Spoken
-from kokoro_server.speech import Speech
+from kokoro_server.longform.bulk.makers.local import SpeakerMaker
+from kokoro_server.observability import logs
+from kokoro_server.synthesis.captions import Timing
+from kokoro_server.synthesis.speech import Speech
+from kokoro_server.synthesis.speech_backend import Spoken
 
 SAMPLES_PER_CHARACTER = 400
 

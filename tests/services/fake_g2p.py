@@ -15,7 +15,7 @@ from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-from kokoro_server.g2p import languages
+from kokoro_server import languages
 from kokoro_server.g2p.result import G2PResult
 from tests.text.fake_g2p import FakeG2P
 

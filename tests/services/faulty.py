@@ -13,9 +13,9 @@ from collections.abc import Sequence
 import numpy as np
 from fastapi import FastAPI
 
-from kokoro_server.config import Settings
+from kokoro_server.config.settings import Settings
 from kokoro_server.engine.loader import LoadedModel
-from kokoro_server.engine.protocol import Engine, Limits, Result, Row
+from kokoro_server.engine.protocol import Engine, EngineLimits, Result, Row
 from tests.services import tiny
 
 RAISES, NAN, SILENT, LOST, LATE_FAILURE, HANGS = 1.01, 1.02, 1.03, 1.04, 1.05, 1.06
@@ -37,7 +37,7 @@ class Faulty:
         return self._engine.device
 
     @property
-    def limits(self) -> Limits:
+    def limits(self) -> EngineLimits:
         return self._engine.limits
 
     def warmup(self) -> None:

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 from kokoro_server.assets import convert, library
-from kokoro_server.config import Settings
+from kokoro_server.config.settings import Settings
 from kokoro_server.engine.loader import LoadedModel
 from kokoro_server.errors import SetupError
 from tests.assets.sandbox import Sandbox

@@ -6,11 +6,11 @@ import json
 import sys
 import time
 
-from kokoro_server.g2p.service import _limit_libraries
+from kokoro_server.g2p.service.app import _limit_libraries
 
 _limit_libraries()
 
-from kokoro_server.g2p.english import English  # noqa: E402
+from kokoro_server.g2p.service.english import English  # noqa: E402
 
 
 def cost(english: English, text: str) -> float:

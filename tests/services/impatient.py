@@ -5,7 +5,8 @@ The listening socket is this process's in either form; fronts ping as seldom as 
 
 from __future__ import annotations
 
-from kokoro_server import listening, serving
+from kokoro_server.runtime import sockets as listening
+from kokoro_server.server import serving
 from tests.services import tiny
 
 serving.PING_INTERVAL = 0.5

@@ -14,13 +14,14 @@ from pathlib import Path
 
 import numpy as np
 
-from kokoro_server import cli, logs
-from kokoro_server.books import stretches
-from kokoro_server.commands import say
-from kokoro_server.config import Settings
+from kokoro_server.cli import main as cli
+from kokoro_server.cli import say
+from kokoro_server.config.settings import Settings
+from kokoro_server.engine.facts import ModelFacts
 from kokoro_server.engine.loader import LoadedModel
-from kokoro_server.engine.protocol import SAMPLES_PER_FRAME, Limits, Result, Row
-from kokoro_server.engine.voices import VoiceBook
+from kokoro_server.engine.protocol import SAMPLES_PER_FRAME, EngineLimits, Result, Row
+from kokoro_server.longform.books import passages as stretches
+from kokoro_server.observability import logs
 from tests import tiny
 
 FRAMES_PER_TOKEN = 1
@@ -30,7 +31,7 @@ class NoisyEngine:
     """Every phoneme is a noise of its own: the same row is always the same samples."""
 
     device = "double"
-    limits = Limits(max_tokens=510, max_rows=2, max_padded_frames=100_000)
+    limits = EngineLimits(max_tokens=510, max_rows=2, max_padded_frames=100_000)
 
     def __init__(self) -> None:
         self._slowness = float(os.environ.get("SAY_SLOWNESS", "0"))
@@ -54,7 +55,7 @@ def load(settings: Settings) -> LoadedModel:
     folder = Path(tempfile.mkdtemp())
     if os.environ.get("SAY_ENGINE") == "tiny":
         return tiny.load(folder, 1, settings.backend)
-    return LoadedModel((NoisyEngine(),), VoiceBook(tiny.write_voices(folder)), "fp32", "path")
+    return LoadedModel((NoisyEngine(),), ModelFacts(tiny.write_voices(folder), "fp32", "path"))
 
 
 def main(arguments: Sequence[str]) -> int:

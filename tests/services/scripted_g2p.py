@@ -9,10 +9,11 @@ import os
 import time
 from pathlib import Path
 
-from kokoro_server.g2p import converter, phonemizers, service
-from kokoro_server.g2p.languages import Language
-from kokoro_server.g2p.phonemizers import Phonemizer
 from kokoro_server.g2p.result import G2PResult
+from kokoro_server.g2p.service import app as service
+from kokoro_server.g2p.service import converter, phonemizers
+from kokoro_server.g2p.service.phonemizers import Phonemizer
+from kokoro_server.languages import Language
 
 STUCK_AFTER = 0.5  # seconds
 

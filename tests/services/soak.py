@@ -20,10 +20,10 @@ from typing import Any
 
 from fastapi import FastAPI
 
-from kokoro_server.config import Settings
+from kokoro_server.config.settings import Settings
 from kokoro_server.engine import loader
+from kokoro_server.engine.facts import ModelFacts
 from kokoro_server.engine.loader import LoadedModel
-from kokoro_server.engine.voices import VoiceBook
 from tests.services import tiny
 from tests.tiny import write_voices
 
@@ -91,7 +91,7 @@ def load(settings: Settings, folder: str | None = None) -> LoadedModel:
     )
     engine = engine or TorchEngine.of(model, device)
     engine.warmup()
-    return LoadedModel((engine,), VoiceBook(write_voices(Path(folder))), "fp32", "path", "torch")
+    return LoadedModel((engine,), ModelFacts(write_voices(Path(folder)), "fp32", "path", "torch"))
 
 
 def device_memory() -> dict[str, int]:

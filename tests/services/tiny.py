@@ -9,11 +9,12 @@ from pathlib import Path
 
 from fastapi import FastAPI
 
-from kokoro_server import logs, serving
-from kokoro_server.app import create_app
-from kokoro_server.config import Settings
+from kokoro_server.config.settings import Settings
 from kokoro_server.engine.loader import LoadedModel
-from kokoro_server.processes.run import front_count, run
+from kokoro_server.observability import logs
+from kokoro_server.server import serving
+from kokoro_server.server.app import create_app
+from kokoro_server.server.processes.run import front_count, run
 from tests import tiny
 
 

@@ -26,7 +26,7 @@ from typing import Any
 
 import httpx
 
-from kokoro_server.event_loop import QUIET
+from kokoro_server.runtime.event_loop import QUIET
 from tests import servers
 from tests.faults.machine import described
 from tests.servers import Server

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-SERVES = b"kokoro_server.processes.child"
+SERVES = b"kokoro_server.server.processes.child"
 
 
 @dataclass(frozen=True)

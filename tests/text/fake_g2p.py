@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from kokoro_server.g2p import languages
-from kokoro_server.g2p.languages import Language
+from kokoro_server import languages
 from kokoro_server.g2p.result import G2PResult, Token
+from kokoro_server.languages import Language
 
 SOUNDS = "abdefhijklmnopstuvwz"
 MARKS = ';:,.!?—…()“”"'

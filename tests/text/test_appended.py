@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from kokoro_server.g2p.languages import EN_GB, EN_US, Language
+from kokoro_server.languages import EN_GB, EN_US, Language
 from kokoro_server.text.options import ReadingOptions
 from kokoro_server.text.pauses import Pause, split_pauses
 from kokoro_server.text.sentence_buffer import SentenceBuffer

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from kokoro_server import languages
 from kokoro_server.errors import ConfigError
-from kokoro_server.g2p import languages
-from kokoro_server.g2p.languages import Language
+from kokoro_server.languages import Language
 from kokoro_server.text.lexicon import Lexicon
 from kokoro_server.text.markup import Pronunciation
 from kokoro_server.text.traced import Traced

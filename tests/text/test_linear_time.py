@@ -8,16 +8,15 @@ from collections.abc import Callable
 
 import pytest
 
-from kokoro_server.api.access_log import VALID_REQUEST_ID
+from kokoro_server import languages
 from kokoro_server.api.agents.sockets import MAX_MESSAGE, parsed
-from kokoro_server.api.schemas import TTSRequest
-from kokoro_server.api.websocket import MESSAGE
-from kokoro_server.audio.captions import Timing, cues
-from kokoro_server.engine.voices.mix import _part
+from kokoro_server.api.middleware.access_log import VALID_REQUEST_ID
+from kokoro_server.api.routes.websocket import MESSAGE
+from kokoro_server.api.schemas.speech import TTSRequest
 from kokoro_server.errors import KokoroError
-from kokoro_server.g2p import languages
 from kokoro_server.g2p.phoneme_map import to_model_symbols
 from kokoro_server.g2p.result import G2PResult, Token
+from kokoro_server.synthesis.captions import Timing, cues
 from kokoro_server.text import markup, ssml, voice_tags
 from kokoro_server.text.cut_points import find_cuts
 from kokoro_server.text.g2p_calls import group_into_calls
@@ -28,18 +27,19 @@ from kokoro_server.text.pauses import split_pauses, total_silence
 from kokoro_server.text.phrase_alignment import PhraseAlignedSentence
 from kokoro_server.text.pieces import ClipPacker, PacedPacker, Packer, PieceSizes
 from kokoro_server.text.reader import _RunPacker, _split_phonemes
-from kokoro_server.text.script import Cast, Manner, Run
+from kokoro_server.text.script import Cast, Delivery, Run
 from kokoro_server.text.sentence_buffer import SentenceBuffer
-from kokoro_server.text.splitter import Span, clauses, sentences
+from kokoro_server.text.splitter import TextSpan, clauses, sentences
 from kokoro_server.text.traced import Traced
 from kokoro_server.text.word_alignment import WordAlignedSentence
 from kokoro_server.text.written import WrittenText
+from kokoro_server.voices.mix import _part
 from tests.growth import is_at_most
 from tests.text.test_script import AnyVoice
 
 WORST = 3.0  # times the cost for twice the input: 2 is linear, 4 quadratic
 HARMLESS = 0.1  # seconds: less harms nobody, and it is the clock that would be measured
-MANNER = Manner("af_heart", languages.EN_US)
+MANNER = Delivery("af_heart", languages.EN_US)
 LEXICON = LanguageLexicon({"Kokoro": "/kˈOkəɹO/", "a": "ay", "a a a a": "aas", "nginx": "engine x", "你": "/ni/"})
 
 
@@ -71,13 +71,13 @@ def packed(packer: Callable[[int], Packer]) -> Callable[[str], object]:
 
 def aligned_words(text: str) -> object:
     tokens = tuple(Token(word, " ", "a") for word in text[:10_000].split())
-    span = Span(0, len(text), text)
+    span = TextSpan(0, len(text), text)
     result = G2PResult("".join(token.phonemes + token.whitespace for token in tokens), tokens)
     return WordAlignedSentence(span, [Traced.of(text)]).with_phonemes([result]).words
 
 
 def aligned_phrases(text: str) -> object:
-    sentence = PhraseAlignedSentence(Span(0, len(text), text), [Traced.of(text)], languages.ES)
+    sentence = PhraseAlignedSentence(TextSpan(0, len(text), text), [Traced.of(text)], languages.ES)
     return sentence.with_phonemes([G2PResult("a" * len(part)) for part in sentence.texts]).words
 
 

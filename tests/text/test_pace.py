@@ -10,7 +10,7 @@ from kokoro_server.text import pace
 from kokoro_server.text.pace import Pace
 from kokoro_server.text.phonemized import PhonemizedSentence, has_sound
 from kokoro_server.text.pieces import PacedPacker, Piece, PieceSizes
-from kokoro_server.text.splitter import Span
+from kokoro_server.text.splitter import TextSpan
 
 WORD = "abcde"
 
@@ -23,7 +23,7 @@ def sentence(words: int, commas: int = 0) -> str:
 
 def pack(texts: list[str], engine_pace: Pace, sizes: PieceSizes | None = None) -> list[Piece]:
     packer = PacedPacker(sizes or PieceSizes(), engine_pace, length(texts))
-    sentences = [PhonemizedSentence(Span(i * 10, i * 10 + 9, "x" * 9), text) for i, text in enumerate(texts)]
+    sentences = [PhonemizedSentence(TextSpan(i * 10, i * 10 + 9, "x" * 9), text) for i, text in enumerate(texts)]
     return [piece for each in sentences for piece in packer.add(each)] + packer.finish()
 
 
@@ -131,11 +131,11 @@ def test_a_short_sentence_is_not_parted_from_its_last_word() -> None:
 
 
 def test_a_pause_is_time_to_synthesize_more() -> None:
-    long = [PhonemizedSentence(Span(0, 9, "x" * 9), sentence(60))]
+    long = [PhonemizedSentence(TextSpan(0, 9, "x" * 9), sentence(60))]
     sizes = []
     for seconds in (0.0, 5.0):
         packer = PacedPacker(PieceSizes(), Pace(0.4))
-        packer.add(PhonemizedSentence(Span(0, 9, "x" * 9), sentence(4)))
+        packer.add(PhonemizedSentence(TextSpan(0, 9, "x" * 9), sentence(4)))
         packer.finish()
         packer.add_pause(seconds)
         sizes.append(len((packer.add(long[0]) + packer.finish())[0].phonemes))

@@ -4,17 +4,17 @@ import pytest
 
 from kokoro_server.errors import InvalidInput
 from kokoro_server.text.pauses import Pause, split_pauses
-from kokoro_server.text.splitter import Span
+from kokoro_server.text.splitter import TextSpan
 
 
 def test_text_and_pauses_come_in_order_with_their_offsets() -> None:
     text = "One.[pause:1.5s] Two.[PAUSE: 300 ms]"
-    assert list(split_pauses(text)) == [Span(0, 4, "One."), Pause(1.5), Span(16, 21, " Two."), Pause(0.3)]
+    assert list(split_pauses(text)) == [TextSpan(0, 4, "One."), Pause(1.5), TextSpan(16, 21, " Two."), Pause(0.3)]
 
 
 def test_other_brackets_are_text() -> None:
     text = "[a] [pausing] [Kokoro](/kˈOkəɹO/)"
-    assert list(split_pauses(text)) == [Span(0, len(text), text)]
+    assert list(split_pauses(text)) == [TextSpan(0, len(text), text)]
 
 
 @pytest.mark.parametrize("length", ["-1s", "1h", "31s", "30001ms", "", "1", "s", "1e3s", "nan s", "１s "])

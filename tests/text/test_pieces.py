@@ -5,13 +5,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kokoro_server.errors import ConfigError
-from kokoro_server.text.phonemized import PhonemizedSentence, Word, has_sound
+from kokoro_server.text.phonemized import PhonemizedSentence, PhonemizedWord, has_sound
 from kokoro_server.text.pieces import ClipPacker, Packer, Piece, PieceSizes
-from kokoro_server.text.splitter import Span
+from kokoro_server.text.splitter import TextSpan
 
 
 def phonemized(*phonemes: str) -> list[PhonemizedSentence]:
-    return [PhonemizedSentence(Span(i * 10, i * 10 + 9, "x" * 9), text) for i, text in enumerate(phonemes)]
+    return [PhonemizedSentence(TextSpan(i * 10, i * 10 + 9, "x" * 9), text) for i, text in enumerate(phonemes)]
 
 
 def pack(sentences: list[PhonemizedSentence], shortest: int, longest: int, first: int | None = None) -> list[Piece]:
@@ -95,14 +95,19 @@ def test_a_heading_gets_the_full_stop_that_it_needs_before_a_sentence() -> None:
 
 def test_a_sentence_that_was_too_long_for_one_span_gets_none() -> None:
     first, second = phonemized("aa", "bb.")
-    first = PhonemizedSentence(Span(0, 9, "x" * 9, continues=True), "aa")
+    first = PhonemizedSentence(TextSpan(0, 9, "x" * 9, continues=True), "aa")
     assert [piece.phonemes for piece in pack([first, second], 10, 20)] == ["aa bb."]
 
 
 def test_words_follow_their_phonemes_into_the_pieces() -> None:
     text = 'one two, "three" four'
-    words = (Word(0, 3, 0, 3), Word(4, 7, 4, 7), Word(10, 15, 10, 13), Word(17, 21, 15, 18))
-    pieces = pack([PhonemizedSentence(Span(0, len(text), text), "aaa bbb, “ccc” ddd", lambda: words)], 10, 10)
+    words = (
+        PhonemizedWord(0, 3, 0, 3),
+        PhonemizedWord(4, 7, 4, 7),
+        PhonemizedWord(10, 15, 10, 13),
+        PhonemizedWord(17, 21, 15, 18),
+    )
+    pieces = pack([PhonemizedSentence(TextSpan(0, len(text), text), "aaa bbb, “ccc” ddd", lambda: words)], 10, 10)
     pairs = [(text[piece.start : piece.end], piece.phonemes) for piece in pieces]
     assert pairs == [("one two,", "aaa bbb,"), ('"three" four', "“ccc” ddd")]
     assert [[piece.phonemes[word.phoneme_start : word.phoneme_end] for word in piece.words] for piece in pieces] == [
@@ -113,8 +118,8 @@ def test_words_follow_their_phonemes_into_the_pieces() -> None:
 
 def test_a_word_too_long_for_a_piece_is_shared_out() -> None:
     text = "one two three four"
-    phrase = Word(0, len(text), 0, 15, phrase=True)
-    pieces = pack([PhonemizedSentence(Span(0, len(text), text), "aaa bbb ccc ddd", lambda: (phrase,))], 8, 8)
+    phrase = PhonemizedWord(0, len(text), 0, 15, phrase=True)
+    pieces = pack([PhonemizedSentence(TextSpan(0, len(text), text), "aaa bbb ccc ddd", lambda: (phrase,))], 8, 8)
     assert [text[piece.start : piece.end] for piece in pieces] == ["one two", "three four"]
     assert [(word.phoneme_start, word.phoneme_end) for piece in pieces for word in piece.words] == [(0, 7), (0, 7)]
 

@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kokoro_server import languages
 from kokoro_server.errors import InvalidInput, NothingToSay, Unspeakable
-from kokoro_server.g2p import languages
-from kokoro_server.g2p.languages import Language
+from kokoro_server.languages import Language
 from kokoro_server.text.lexicon import Lexicon
 from kokoro_server.text.pauses import Pause
 from kokoro_server.text.pieces import Cutting, Piece, PieceSizes

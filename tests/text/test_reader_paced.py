@@ -8,8 +8,8 @@ from typing import get_args
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kokoro_server import languages
 from kokoro_server.errors import NothingToSay, Unspeakable
-from kokoro_server.g2p import languages
 from kokoro_server.text.pace import MIN_PHONEMES, Pace
 from kokoro_server.text.pauses import Pause
 from kokoro_server.text.pieces import Cutting, Piece, PieceSizes

@@ -10,12 +10,12 @@ from typing import get_args
 import pytest
 import pytest_asyncio
 
-from kokoro_server.audio.captions import Timing, cues
+from kokoro_server import languages
 from kokoro_server.engine import vocab
-from kokoro_server.g2p import languages
 from kokoro_server.g2p.child import G2PChild
 from kokoro_server.g2p.client import G2PClient
-from kokoro_server.g2p.languages import Language
+from kokoro_server.languages import Language
+from kokoro_server.synthesis.captions import Timing, cues
 from kokoro_server.text.pauses import Pause
 from kokoro_server.text.pieces import Cutting, Piece, PieceSizes
 from kokoro_server.text.reader import Reader

@@ -9,15 +9,15 @@ from typing import Any
 
 import pytest
 
+from kokoro_server import languages
 from kokoro_server.errors import InvalidInput, NothingToSay, Unspeakable
-from kokoro_server.g2p import languages
-from kokoro_server.g2p.languages import Language
 from kokoro_server.g2p.result import G2PResult
+from kokoro_server.languages import Language
 from kokoro_server.text.lexicon import Lexicon
 from kokoro_server.text.options import ReadingOptions
 from kokoro_server.text.pieces import Piece, PieceSizes
 from kokoro_server.text.reader import Reader
-from kokoro_server.text.script import Manner, Run
+from kokoro_server.text.script import Delivery, Run
 from kokoro_server.text.traced import Traced
 from tests.text.fake_g2p import FakeG2P
 
@@ -116,7 +116,7 @@ async def test_what_g2p_could_not_say_counts_too() -> None:
 
 async def test_a_reading_tells_what_is_said_and_why() -> None:
     text = "[pause:1s] Dr. [Ng](/ɪŋ/) paid $5."
-    script = [Run(Traced.of(text), Manner("", languages.EN_US))]
+    script = [Run(Traced.of(text), Delivery("", languages.EN_US))]
     reading = await Reader(FakeG2P(), PieceSizes()).reading(script)
     found = [(text[claim.start : claim.end], claim.words, claim.rule) for claim in reading.claims]
     assert ("$5", "five dollars", "money") in found

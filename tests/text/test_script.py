@@ -6,15 +6,15 @@ from collections import UserList
 from collections.abc import Iterator
 from typing import Any
 
+from kokoro_server import languages
 from kokoro_server.errors import UnknownVoice
-from kokoro_server.g2p import languages
 from kokoro_server.text import voice_tags
 from kokoro_server.text.options import DEFAULT_OPTIONS
 from kokoro_server.text.pace import Pace
 from kokoro_server.text.pauses import Pause, split_pauses
 from kokoro_server.text.pieces import Piece, PieceSizes
 from kokoro_server.text.reader import Reader
-from kokoro_server.text.script import Cast, Manner, PlainText, Run, Script
+from kokoro_server.text.script import Cast, Delivery, PlainText, Run, Script
 from kokoro_server.text.sentence_buffer import SentenceBuffer
 from kokoro_server.text.spoken import Claim
 from kokoro_server.text.traced import Traced
@@ -35,7 +35,7 @@ class AnyVoice:
 
 
 def script(text: str = TEXT) -> list[Run]:
-    return voice_tags.split(Run(Traced.of(text), Manner("af_a", languages.EN_US)), Cast(AnyVoice()))
+    return voice_tags.split(Run(Traced.of(text), Delivery("af_a", languages.EN_US)), Cast(AnyVoice()))
 
 
 async def pieces(parts: Script, g2p: FakeG2P | None = None, **reader: object) -> list[Piece | Pause]:
@@ -57,7 +57,7 @@ async def test_one_call_to_g2p_is_in_one_language() -> None:
     await pieces(script(), g2p)
     assert [len(call) for call in g2p.calls] == [1, 1, 2, 1, 1]  # the Spanish sentence is two clauses
     g2p = FakeG2P()
-    turns = [Run(Traced.of(f"Turn {n}.", 10 * n), Manner(f"af_{n}", languages.EN_US)) for n in range(6)]
+    turns = [Run(Traced.of(f"Turn {n}.", 10 * n), Delivery(f"af_{n}", languages.EN_US)) for n in range(6)]
     await pieces([part for turn in turns for part in (turn, Pause(0.1))], g2p)
     assert len(g2p.calls) < 4
 

@@ -7,8 +7,8 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from kokoro_server import languages
 from kokoro_server.errors import NothingToSay
-from kokoro_server.g2p import languages
 from kokoro_server.text.pace import Pace
 from kokoro_server.text.pieces import PieceSizes
 from kokoro_server.text.reader import Reader

@@ -12,17 +12,17 @@ from typing import Literal
 from fastapi import WebSocketDisconnect
 from starlette.datastructures import State
 
-from kokoro_server import tracing
 from kokoro_server.api.async_render import AsyncRenderer, Renderers
-from kokoro_server.api.schemas import TTSRequest
-from kokoro_server.api.shutdown import RunningRequests
-from kokoro_server.audio.captions import Timing
+from kokoro_server.api.middleware.shutdown import RunningRequests
+from kokoro_server.api.schemas.speech import TTSRequest
 from kokoro_server.audio.render import Rendering
-from kokoro_server.batching.speech_queue import Job
+from kokoro_server.batching.speech_queue import Ticket
 from kokoro_server.engine.protocol import SAMPLE_RATE
 from kokoro_server.errors import KokoroError, NothingToSay, for_client
-from kokoro_server.parts import Parts
-from kokoro_server.synthesis import Segment
+from kokoro_server.observability import tracing
+from kokoro_server.synthesis.captions import Timing
+from kokoro_server.synthesis.services import Services
+from kokoro_server.synthesis.synthesizer import Segment
 from kokoro_server.text.pieces import Cutting
 
 log = logging.getLogger(__name__)
@@ -34,26 +34,26 @@ Control = Literal["flushed", "close"]  # queued between sentences
 File = Literal["sentence", "turn"]
 
 
-class Listener:
+class SessionListener:
     """The client's end of a session. It is told in order what is spoken, and holds up the rest while it takes it.
 
     What a protocol does not tell its client it leaves as it is here. Where the client has left, it raises
     WebSocketDisconnect or ConnectionError.
     """
 
-    async def on_start(self, sentence: Sentence) -> None:
+    async def on_start(self, sentence: SessionSentence) -> None:
         """A sentence begins."""
 
-    async def on_words(self, sentence: Sentence, words: tuple[Timing, ...], offset: float) -> None:
+    async def on_words(self, sentence: SessionSentence, words: tuple[Timing, ...], offset: float) -> None:
         """Words whose audio comes next, in seconds from the sentence's start; that is `offset` in all that is said."""
 
     async def on_audio(self, data: bytes, seconds: float) -> None:
         """The next bytes, which play so long."""
 
-    async def on_done(self, sentence: Sentence, seconds: float, skipped: int) -> None:
+    async def on_done(self, sentence: SessionSentence, seconds: float, skipped: int) -> None:
         """The sentence is at its end. So many of its characters were left out, as they cannot be said."""
 
-    async def on_error(self, sentence: Sentence, error: KokoroError) -> None:
+    async def on_error(self, sentence: SessionSentence, error: KokoroError) -> None:
         """The sentence has failed. The next one follows."""
 
     async def on_flushed(self) -> None:
@@ -67,7 +67,7 @@ class Listener:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Sentence:
+class SessionSentence:
     id: int
     request: TTSRequest
     low_latency: bool  # takes the bypass lane
@@ -86,9 +86,11 @@ class AgentSession:
     between sentences. It starts when it is created, and `stop` must be called.
     """
 
-    def __init__(self, listener: Listener, parts: Parts, renderers: Renderers, file: File = "sentence") -> None:
+    def __init__(
+        self, listener: SessionListener, services: Services, renderers: Renderers, file: File = "sentence"
+    ) -> None:
         self._listener = listener
-        self._parts = parts
+        self._services = services
         self._renderers = renderers
         self._file: File = file
         self._last_id = 0
@@ -96,8 +98,8 @@ class AgentSession:
         self._start()
 
     def _start(self) -> None:
-        self._pending: asyncio.Queue[Sentence | Control] = asyncio.Queue()
-        self._unsent: dict[int, Sentence] = {}
+        self._pending: asyncio.Queue[SessionSentence | Control] = asyncio.Queue()
+        self._unsent: dict[int, SessionSentence] = {}
         self._synthesizing: dict[int, asyncio.Task[None]] = {}
         self._playback_end = 0.0  # when a client that plays at once will have played all that it was sent
         self._samples = 0  # of audio that was sent
@@ -116,8 +118,8 @@ class AgentSession:
     def say(self, request: TTSRequest) -> None:
         """Queue a sentence. It takes the bypass lane if the listener waits for it in silence."""
         self._last_id += 1
-        silence = not self._unsent and self._parts.queue.now() >= self._playback_end
-        sentence = Sentence(self._last_id, request, low_latency=request.optimize_for_latency or silence)
+        silence = not self._unsent and self._services.queue.now() >= self._playback_end
+        sentence = SessionSentence(self._last_id, request, low_latency=request.optimize_for_latency or silence)
         self._unsent[sentence.id] = sentence
         self._pending.put_nowait(sentence)
 
@@ -149,11 +151,11 @@ class AgentSession:
             await self._listener.on_failure()
 
     async def _tell_all(self) -> None:
-        ahead: asyncio.Queue[Sentence | Control] = asyncio.Queue(LOOK_AHEAD)
+        ahead: asyncio.Queue[SessionSentence | Control] = asyncio.Queue(LOOK_AHEAD)
         async with aclosing(_Files(self._renderers)) as files, asyncio.TaskGroup() as group:
             group.create_task(self._synthesize_ahead(group, ahead))
             while (item := await ahead.get()) != "close":
-                if isinstance(item, Sentence):
+                if isinstance(item, SessionSentence):
                     await self._tell(item, files)
                 else:
                     await self._end_file(files)
@@ -161,27 +163,31 @@ class AgentSession:
             await self._end_file(files)
         await self._listener.on_end()
 
-    async def _synthesize_ahead(self, group: asyncio.TaskGroup, ahead: asyncio.Queue[Sentence | Control]) -> None:
-        item: Sentence | Control | None = None
+    async def _synthesize_ahead(
+        self, group: asyncio.TaskGroup, ahead: asyncio.Queue[SessionSentence | Control]
+    ) -> None:
+        item: SessionSentence | Control | None = None
         while item != "close":
             item = await self._pending.get()
-            if isinstance(item, Sentence):
+            if isinstance(item, SessionSentence):
                 self._synthesizing[item.id] = group.create_task(self._synthesize(item))
             await ahead.put(item)
 
-    async def _synthesize(self, sentence: Sentence) -> None:
+    async def _synthesize(self, sentence: SessionSentence) -> None:
         with tracing.step("sentence", {"kokoro.sentence": sentence.id}) as span:
             end = await self._synthesize_segments(sentence)
             if span is not None and end is not None:
                 span.fail(end.code)
             await sentence.segments.put(end)
 
-    async def _synthesize_segments(self, sentence: Sentence) -> KokoroError | None:
+    async def _synthesize_segments(self, sentence: SessionSentence) -> KokoroError | None:
         """Returns what it failed with."""
         end: KokoroError | None = None
         try:
             cutting: Cutting = "stream" if sentence.low_latency else "short_start"
-            segments = self._parts.synthesizer.segments(sentence.request.speech(), self._job(sentence), cutting=cutting)
+            segments = self._services.synthesizer.segments(
+                sentence.request.speech(), self._job(sentence), cutting=cutting
+            )
             async with aclosing(segments):
                 async for segment in segments:
                     await sentence.segments.put(segment)
@@ -195,14 +201,14 @@ class AgentSession:
             end = for_client(error)
         return end
 
-    def _job(self, sentence: Sentence) -> Job:
+    def _job(self, sentence: SessionSentence) -> Ticket:
         if sentence.low_latency:
-            return self._parts.queue.job(bypass=self._parts.bypass, urgent=self._parts.urgent)
+            return self._services.queue.job(bypass=self._services.bypass, urgent=self._services.urgent)
         # Like a later piece of a long text: once speech has begun, a longer wait is better than a refusal.
-        queue = self._parts.queue
+        queue = self._services.queue
         return replace(queue.job(), first_deadline=queue.later_deadline())
 
-    async def _tell(self, sentence: Sentence, files: _Files) -> None:
+    async def _tell(self, sentence: SessionSentence, files: _Files) -> None:
         await self._listener.on_start(sentence)
         begin = self._samples
         try:
@@ -214,7 +220,7 @@ class AgentSession:
             await self._listener.on_error(sentence, error)
         else:
             seconds = (self._samples - begin) / SAMPLE_RATE
-            self._playback_end = max(self._playback_end, self._parts.queue.now()) + seconds
+            self._playback_end = max(self._playback_end, self._services.queue.now()) + seconds
             await self._listener.on_done(sentence, seconds, skipped)
         finally:
             self._synthesizing.pop(sentence.id).cancel()  # it has ended, unless it was not sent to its end
@@ -222,7 +228,7 @@ class AgentSession:
                 await files.aclose()
         del self._unsent[sentence.id]
 
-    async def _tell_segments(self, sentence: Sentence, renderer: AsyncRenderer) -> int:
+    async def _tell_segments(self, sentence: SessionSentence, renderer: AsyncRenderer) -> int:
         """Returns how many characters were left out, as they cannot be said. Raises what the sentence failed with."""
         skipped, begin, untold = 0, self._samples, 0
         while isinstance(segment := await sentence.segments.get(), Segment):
@@ -272,9 +278,11 @@ class _Files:
 
 
 @asynccontextmanager
-async def agent_session(state: State, listener: Listener, file: File = "sentence") -> AsyncIterator[AgentSession]:
+async def agent_session(
+    state: State, listener: SessionListener, file: File = "sentence"
+) -> AsyncIterator[AgentSession]:
     """A session that the server waits for when it is asked to stop; `state` is the application's."""
-    session = AgentSession(listener, state.parts, state.renderers, file)
+    session = AgentSession(listener, state.services, state.renderers, file)
     running: RunningRequests = state.running
     running.speakers.add(session)
     try:

@@ -14,7 +14,7 @@ from pydantic_core import from_json
 from starlette.websockets import WebSocketState
 
 from kokoro_server.api import errors
-from kokoro_server.api.connections.places import StreamPlaces
+from kokoro_server.api.middleware.stream_slots import StreamPlaces
 from kokoro_server.errors import BadRequest, InvalidInput, KokoroError, TextTooLong, for_client
 
 log = logging.getLogger(__name__)

@@ -6,24 +6,24 @@ import asyncio
 from collections.abc import Iterator
 from typing import Literal
 
+from kokoro_server import languages
 from kokoro_server.api.agents.session import AgentSession
-from kokoro_server.api.schemas import TTSRequest
+from kokoro_server.api.schemas.speech import TTSRequest
 from kokoro_server.audio.encode import Format
-from kokoro_server.engine.voices import VoiceBook
 from kokoro_server.errors import TextTooLong
-from kokoro_server.g2p import languages
-from kokoro_server.g2p.languages import Language
-from kokoro_server.parts import Parts
+from kokoro_server.languages import Language
+from kokoro_server.synthesis.services import Services
 from kokoro_server.text import spoken, voice_tags
 from kokoro_server.text.sentence_buffer import SentenceBuffer
 from kokoro_server.text.splitter import sentences
+from kokoro_server.voices import VoiceBook
 
 APPENDED_AT_ONCE = 500  # characters: to find the sentences in them takes up to 20 ms, and hostile ones ten times that
 LOOKED_AT = 300  # characters at the end of a message
 APPENDED_ON_THE_LOOP = 200  # characters, with what is unspoken before them: as many as a sentence has
 
 
-class Manner(TTSRequest):
+class DeliveryOptions(TTSRequest):
     """How to speak. The text comes later."""
 
     text: Literal[""] = ""
@@ -48,12 +48,12 @@ def _is_whole(text: str) -> bool:
 class AgentText:
     """Appended in any pieces. A sentence is given to the session as soon as no further text can change it."""
 
-    def __init__(self, session: AgentSession, parts: Parts) -> None:
+    def __init__(self, session: AgentSession, services: Services) -> None:
         self._session = session
-        self._voices = parts.model.voices
-        self._max_text = parts.settings.max_text_length
+        self._voices = services.voices
+        self._max_text = services.settings.max_text_length
         self._buffer = SentenceBuffer()
-        self.manner = Manner()
+        self.manner = DeliveryOptions()
         self._tagged: str | None = None  # the voice of the last `[voice:…]`
 
     @property
@@ -65,7 +65,7 @@ class AgentText:
         """Characters that are not yet sent as speech."""
         return self._session.unsent_characters + len(self._buffer)
 
-    async def use(self, manner: Manner) -> None:
+    async def use(self, manner: DeliveryOptions) -> None:
         """How to speak what comes from here on. Raises KokoroError if that is not possible."""
         language = await manner.check(self._voices)
         await asyncio.to_thread(spoken.load, language)

@@ -12,10 +12,10 @@ from typing import Any, Protocol
 
 from kokoro_server.batching.clock import Clock, Timer
 from kokoro_server.batching.thread import DeviceThread
-from kokoro_server.daemon_thread import in_daemon_thread
 from kokoro_server.engine.protocol import Engine, Reloadable
 from kokoro_server.engine.sticky import sticky_error
-from kokoro_server.metrics import Metrics
+from kokoro_server.observability.metrics import Metrics
+from kokoro_server.runtime.threads import in_daemon_thread
 
 logger = logging.getLogger(__name__)
 
@@ -25,7 +25,7 @@ TIMEOUT = 600.0
 CHANGES = ("unload", "load", "failed_load")
 
 
-class State(StrEnum):
+class ModelState(StrEnum):
     """The names are part of the API."""
 
     LOADED = "loaded"
@@ -55,7 +55,7 @@ class Hooks:
     give_up: Callable[[str], object]  # only a new process helps, for this reason
 
 
-class Residency:
+class IdleUnloader:
     """Whether the model is in memory. Used on the event loop only; what takes long is done in a thread.
 
     While it is not, devices take no batch, so that what arrives waits in the queue. What a device does in the
@@ -71,7 +71,7 @@ class Residency:
         clock: Clock,
         metrics: Metrics | None = None,
     ) -> None:
-        self.state = State.LOADED
+        self.state = ModelState.LOADED
         self._model = model
         self._idle_seconds = idle_seconds
         self._engines = engines
@@ -89,7 +89,7 @@ class Residency:
 
     @property
     def loaded(self) -> bool:
-        return self.state is State.LOADED
+        return self.state is ModelState.LOADED
 
     def start(self) -> None:
         self._look_at(self._clock.now() + self._idle_seconds)
@@ -102,10 +102,10 @@ class Residency:
 
     def want(self) -> None:
         """A text is to be spoken, or is on its way."""
-        if self.state is State.UNLOADING:
+        if self.state is ModelState.UNLOADING:
             self._wanted = True
-        elif self.state is State.UNLOADED:
-            self._begin(State.LOADING, self._load())
+        elif self.state is ModelState.UNLOADED:
+            self._begin(ModelState.LOADING, self._load())
 
     def snapshot(self) -> dict[str, Any]:
         """For the health page; the keys are part of the API."""
@@ -121,14 +121,14 @@ class Residency:
         if worked + self._idle_seconds > now:
             self._look_at(worked + self._idle_seconds)
         else:
-            self._begin(State.UNLOADING, self._unload(self._engines.detach()))
+            self._begin(ModelState.UNLOADING, self._unload(self._engines.detach()))
 
     def _cancel_timer(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
 
-    def _begin(self, state: State, change: Coroutine[Any, Any, None]) -> None:
+    def _begin(self, state: ModelState, change: Coroutine[Any, Any, None]) -> None:
         self.state = state
         self._cancel_timer()
         self._timer = self._clock.call_at(self._clock.now() + TIMEOUT, self._hangs)
@@ -140,12 +140,12 @@ class Residency:
     async def _unload(self, threads: Sequence[DeviceThread]) -> None:
         await self._free(threads)
         self._cancel_timer()
-        self.state = State.UNLOADED
+        self.state = ModelState.UNLOADED
         self._count("unload")
         logger.info("model unloaded idle_s=%g", self._idle_seconds)
         wanted, self._wanted = self._wanted, False
         if wanted:
-            self._begin(State.LOADING, self._load())
+            self._begin(ModelState.LOADING, self._load())
 
     async def _free(self, threads: Sequence[DeviceThread]) -> None:
         def free() -> None:
@@ -176,7 +176,7 @@ class Residency:
             await self._has_failed()
 
     def _has_loaded(self, seconds: float) -> None:
-        self.state, self._loaded_at = State.LOADED, self._clock.now()
+        self.state, self._loaded_at = ModelState.LOADED, self._clock.now()
         self._count("load")
         self._facts["last_load_s"] = round(seconds, 3)
         if self._metrics is not None:
@@ -188,7 +188,7 @@ class Residency:
     async def _has_failed(self) -> None:
         await self._free(self._engines.detach())  # not beside the error, whose frames hold what had been loaded
         self._cancel_timer()
-        self.state = State.UNLOADED
+        self.state = ModelState.UNLOADED
         self._count("failed_load")
         self._hooks.not_loaded()
 

@@ -19,7 +19,7 @@ import onnx
 from safetensors import SafetensorError
 from safetensors.numpy import load_file
 
-from kokoro_server.config import CpuPrecision
+from kokoro_server.config.settings import CpuPrecision
 from kokoro_server.engine.cpu.fused import weights
 from kokoro_server.engine.cpu.graph import fold_constants
 from kokoro_server.engine.cpu.instructions import instructions
@@ -27,7 +27,7 @@ from kokoro_server.engine.cpu.lowering import lower
 from kokoro_server.engine.cpu.numerics import Array
 from kokoro_server.engine.cpu.quantization import Form
 from kokoro_server.engine.cpu.saturation import best_form
-from kokoro_server.engine.cpu.stages import Decode
+from kokoro_server.engine.cpu.stages import DecodeGraph
 from kokoro_server.errors import AssetError
 
 DATA = Path(__file__).with_name("data")
@@ -69,7 +69,7 @@ def assemble(
     for name, template in templates.items():
         on_progress(f"building the {name} graph")
         folded, constants = fold_constants(template, required_tensors(template, state))
-        decode = Decode(folded, constants)
+        decode = DecodeGraph(folded, constants)
         if precision == "int8" and decode.divisible:
             for part, graph in decode.parts().items():
                 on_progress(f"building the {name} graph: {part}")

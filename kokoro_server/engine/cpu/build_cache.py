@@ -24,8 +24,8 @@ from pathlib import Path
 from typing import Any
 
 from kokoro_server.assets import files
-from kokoro_server.assets.cache import Cache
-from kokoro_server.config import CpuPrecision
+from kokoro_server.assets.cache import AssetCache
+from kokoro_server.config.settings import CpuPrecision
 from kokoro_server.engine.cpu.instructions import Instructions, instructions
 from kokoro_server.errors import AssetError, ConfigError
 
@@ -120,7 +120,7 @@ def ensure(cache_dir: Path, weights: Path, wanted: Key, build: Build | None = No
         from kokoro_server.engine.cpu.build import build as build_graphs
 
         build = build_graphs
-    store = Cache(cache_dir)
+    store = AssetCache(cache_dir)
     folder = store.directory / FOLDER / wanted.name
     with files.explain_os_errors(cache_dir), store.locked("building the model"):
         # Another process may have built them while this one waited for the lock.
@@ -132,7 +132,7 @@ def ensure(cache_dir: Path, weights: Path, wanted: Key, build: Build | None = No
 def find(cache_dir: Path, wanted: Key) -> Path | None:
     """The folder of intact graphs for `wanted`, if they have been built."""
     with files.explain_os_errors(cache_dir):
-        folder = Cache(cache_dir).directory / FOLDER / wanted.name
+        folder = AssetCache(cache_dir).directory / FOLDER / wanted.name
         return folder if _intact(folder, wanted) else None
 
 
@@ -143,7 +143,7 @@ def made_from(cache_dir: Path, weights: str) -> bool:
 
 def listing(cache_dir: Path) -> list[CachedBuild]:
     """All builds in the cache, of any key. Nothing is hashed."""
-    home = Cache(cache_dir).directory / FOLDER
+    home = AssetCache(cache_dir).directory / FOLDER
     with files.explain_os_errors(cache_dir):
         folders = sorted(path for path in home.iterdir() if path.is_dir()) if home.is_dir() else []
         return [build for folder in folders if (build := _read(folder))]
@@ -167,7 +167,7 @@ def _read(folder: Path) -> CachedBuild | None:
         return None
 
 
-def _build(store: Cache, weights: Path, wanted: Key, folder: Path, build: Build) -> None:
+def _build(store: AssetCache, weights: Path, wanted: Key, folder: Path, build: Build) -> None:
     """Build into `folder`. The caller holds the lock."""
     if folder.exists():
         log.warning("built graphs are damaged, making them anew path=%s", folder)
@@ -223,7 +223,7 @@ def _write_manifest(folder: Path, wanted: Key) -> None:
     files.atomic_write(folder / MANIFEST, content.encode())
 
 
-def _remove_outdated(store: Cache, wanted: Key) -> None:
+def _remove_outdated(store: AssetCache, wanted: Key) -> None:
     for build in listing(store.directory):
         if wanted.outdates(build.key):
             log.info("removing an outdated build path=%s", build.folder)

@@ -1,27 +1,17 @@
 """Measures how loud each channel gets before the convolutions that int8 quantizes: once, for the table in `data`.
 
-    python -m kokoro_server.engine.cpu.calibration WEIGHTS VOICES SENTENCES
-
-measures anew, with a weights file, a folder of voices, and a JSON list of objects with `phonemes`. Quantization takes
-its range from the signal at hand, so other weights or voices than these lose a little fidelity and nothing else.
+`python -m benchmarks.calibration` measures it again. Quantization takes its range from the signal at hand, so other
+weights or voices lose a little fidelity and nothing else.
 """
 
 from __future__ import annotations
 
-import json
-import sys
 from collections.abc import Mapping
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import onnx
 import onnxruntime
-from safetensors.numpy import load_file
 
-from kokoro_server import __version__
-from kokoro_server.assets import files
-from kokoro_server.engine import vocab
 from kokoro_server.engine.cpu import build
 from kokoro_server.engine.cpu.engine import decode_inputs
 from kokoro_server.engine.cpu.graph import fold_constants
@@ -30,8 +20,7 @@ from kokoro_server.engine.cpu.numerics import SNAKE_GAIN, Array
 from kokoro_server.engine.cpu.quantization import EDGE_STEPS, SEGMENTED, is_quantizable
 from kokoro_server.engine.cpu.sessions import session
 from kokoro_server.engine.protocol import Row
-from kokoro_server.engine.voices import VoiceBook
-from kokoro_server.machine import thread_count
+from kokoro_server.runtime.machine import thread_count
 
 VOICES = (
     "af_bella", "am_adam", "bf_isabella", "bm_lewis", "ef_dora", "ff_siwis", "hf_alpha", "if_sara", "jm_kumo",
@@ -70,31 +59,3 @@ def _observed_session(template: onnx.ModelProto, state: Mapping[str, Array]) -> 
             model.graph.node.append(onnx.helper.make_node("Mul", [node.input[0], f"{label}.gain"], [label]))
             model.graph.output.append(onnx.ValueInfoProto(name=label))
     return session(lower(model, constants, "fp32").SerializeToString(), thread_count())
-
-
-def main() -> None:
-    weights, voices, sentences = map(Path, sys.argv[1:])
-    book = VoiceBook(voices)
-    texts = sorted((entry["phonemes"] for entry in json.loads(sentences.read_text(encoding="utf-8"))), key=len)
-    rows = []
-    for number, voice in enumerate(VOICES):
-        tokens = vocab.tokenize(texts[5 + 2 * number])
-        rows.append(Row(tokens, book.style(voice, len(tokens)), seed=number))
-    table = measure_channel_amax(build.templates(), load_file(weights), rows)
-    entries: dict[str, Any] = {name: amax.astype(np.float16) for name, amax in table.items()}
-    entries[build.PROVENANCE] = json.dumps(provenance(weights, voices, sentences))
-    np.savez_compressed(build.CHANNEL_AMAX, **entries)
-
-
-def provenance(weights: Path, voices: Path, sentences: Path) -> dict[str, Any]:
-    """What a table is measured with."""
-    return {
-        "weights": files.sha256(weights),
-        "sentences": files.sha256(sentences),
-        "voices": {name: files.sha256(voices / f"{name}.bin") for name in VOICES},
-        "versions": {"kokoro-server": __version__, "onnxruntime": onnxruntime.__version__},
-    }
-
-
-if __name__ == "__main__":
-    main()

@@ -15,10 +15,10 @@ import numpy as np
 import onnxruntime
 from numpy.typing import NDArray
 
-from kokoro_server.degraded import Condition
 from kokoro_server.engine.cpu.fused import weights as fused_weights
 from kokoro_server.engine.cpu.instructions import instructions
 from kokoro_server.engine.cpu.sessions import session, shrinking
+from kokoro_server.observability.conditions import Condition
 
 log = logging.getLogger(__name__)
 

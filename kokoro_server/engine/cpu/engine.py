@@ -13,13 +13,13 @@ import numpy as np
 import onnxruntime
 from numpy.typing import NDArray
 
-from kokoro_server.degraded import Condition, Reason
 from kokoro_server.engine import noise
 from kokoro_server.engine.cpu import decode
 from kokoro_server.engine.cpu.sessions import session
-from kokoro_server.engine.protocol import MAX_TOKENS, SAMPLE_RATE, Limits, Result, Row
+from kokoro_server.engine.protocol import MAX_TOKENS, SAMPLE_RATE, EngineLimits, Result, Row
 from kokoro_server.engine.rows import check, empty_result, warmup_row
-from kokoro_server.machine import thread_count
+from kokoro_server.observability.conditions import Condition, Reason
+from kokoro_server.runtime.machine import thread_count
 
 log = logging.getLogger(__name__)
 
@@ -57,8 +57,8 @@ class OnnxEngine:
         self._side_by_side = 1
 
     @property
-    def limits(self) -> Limits:
-        return Limits(MAX_TOKENS, 1, BATCH_BYTES // BYTES_PER_FRAME, parallel_calls=self._side_by_side)
+    def limits(self) -> EngineLimits:
+        return EngineLimits(MAX_TOKENS, 1, BATCH_BYTES // BYTES_PER_FRAME, parallel_calls=self._side_by_side)
 
     def warmup(self) -> None:
         self._speak(warmup_row())

@@ -17,7 +17,7 @@ import numpy as np
 import onnx
 from onnx import helper
 
-from kokoro_server.config import CpuPrecision
+from kokoro_server.config.settings import CpuPrecision
 from kokoro_server.engine.cpu import quantization
 from kokoro_server.engine.cpu.graph import MICROSOFT, GraphBuilder
 from kokoro_server.engine.cpu.numerics import EPSILON, SINE_SQUARED, SNAKE_GAIN, SNAKE_TURNS, Array

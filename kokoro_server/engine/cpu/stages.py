@@ -27,7 +27,7 @@ from kokoro_server.engine.cpu.numerics import SNAKE_GAIN, Array
 GENERATOR = "decoder.generator."
 
 
-class Decode:
+class DecodeGraph:
     """A decode graph. `constants` are the values that it needs besides its inputs."""
 
     def __init__(self, model: onnx.ModelProto, constants: Mapping[str, Array]) -> None:

@@ -17,7 +17,7 @@ MOST_GAPS = 64  # kept for a thread that does not take them
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Step:
+class StreamStep:
     """Work on the stream between two events."""
 
     start: torch.cuda.Event
@@ -35,7 +35,7 @@ class StreamActivity:
 
     def __init__(self, stream: torch.cuda.Stream) -> None:
         self._stream = stream
-        self._queued: deque[Step] = deque()
+        self._queued: deque[StreamStep] = deque()
         self._spare: list[torch.cuda.Event] = []
         self._last_end: torch.cuda.Event | None = None
         self._busy_ms = 0.0
@@ -47,7 +47,7 @@ class StreamActivity:
         """Measure what is queued in here, one step at a time. `first`: it is the first step of a pass."""
         start, queued = self._record(), time.monotonic()
         yield
-        self._queued.append(Step(start, self._record(), queued, self._my_gaps() if first else None))
+        self._queued.append(StreamStep(start, self._record(), queued, self._my_gaps() if first else None))
 
     def collect(self) -> None:
         """Add up the steps that have ended. To be called now and then, best when a pass has just ended."""
@@ -66,7 +66,7 @@ class StreamActivity:
         mine.clear()
         return gaps
 
-    def _add(self, step: Step) -> None:
+    def _add(self, step: StreamStep) -> None:
         self._busy_ms += step.start.elapsed_time(step.end)
         if self._last_end is not None:
             if step.gaps is not None:

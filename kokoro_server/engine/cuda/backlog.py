@@ -6,7 +6,7 @@ from collections import OrderedDict
 from collections.abc import Iterable
 
 from kokoro_server.engine.cuda.graph_cache import CudaGraphCache
-from kokoro_server.engine.cuda.shapes import Shape, Shapes
+from kokoro_server.engine.cuda.shapes import GraphShape, GraphShapes
 
 ATTEMPTS = 2  # runs of a step that a thread needs to capture it; if it is not captured then, a batch may ask again
 
@@ -17,20 +17,20 @@ class CaptureBacklog:
     What is usual is captured only as long as no other graph has to go for it.
     """
 
-    def __init__(self, shapes: Shapes, graphs: CudaGraphCache) -> None:
+    def __init__(self, shapes: GraphShapes, graphs: CudaGraphCache) -> None:
         self._shapes = shapes
         self._graphs = graphs
-        self._asked: OrderedDict[Shape, int] = OrderedDict()  # attempts so far
-        self._usual: OrderedDict[Shape, int] = OrderedDict()
+        self._asked: OrderedDict[GraphShape, int] = OrderedDict()  # attempts so far
+        self._usual: OrderedDict[GraphShape, int] = OrderedDict()
 
     def __len__(self) -> int:
         return len(self._asked) + len(self._usual)
 
-    def ask_for(self, shape: Shape) -> None:
+    def ask_for(self, shape: GraphShape) -> None:
         """A batch could have used it."""
         self._asked.setdefault(shape, 0)
 
-    def add(self, shapes: Iterable[Shape]) -> None:
+    def add(self, shapes: Iterable[GraphShape]) -> None:
         """These are usual."""
         self._usual.update((shape, 0) for shape in shapes if shape not in self._graphs)
 
@@ -38,7 +38,7 @@ class CaptureBacklog:
         self._asked.clear()
         self._usual.clear()
 
-    def next(self) -> Shape | None:
+    def next(self) -> GraphShape | None:
         """The shape to run a step in now. It comes again until it is captured, or has been often enough."""
         if len(self._graphs) >= self._graphs.limit:
             self._usual.clear()
@@ -51,6 +51,6 @@ class CaptureBacklog:
                 del waiting[shape]
         return None
 
-    def _is_served(self, shape: Shape, waiting: OrderedDict[Shape, int]) -> bool:
+    def _is_served(self, shape: GraphShape, waiting: OrderedDict[GraphShape, int]) -> bool:
         """Whether a batch that asked for it does well enough now with another."""
         return waiting is self._asked and self._shapes.choose(*shape, self._graphs.__contains__)[1]

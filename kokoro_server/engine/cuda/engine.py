@@ -8,7 +8,6 @@ from typing import Any
 
 import torch
 
-from kokoro_server.degraded import Condition, Reason
 from kokoro_server.engine.cuda import express, memory
 from kokoro_server.engine.cuda.card import Card
 from kokoro_server.engine.cuda.express import ExpressEngine
@@ -17,7 +16,8 @@ from kokoro_server.engine.cuda.ops import CudaOps
 from kokoro_server.engine.cuda.shapes import MAX_ROWS, ROWS
 from kokoro_server.engine.cuda.stream_engine import StreamEngine
 from kokoro_server.engine.model.kokoro import BatchedKokoro
-from kokoro_server.engine.protocol import MAX_TOKENS, Limits
+from kokoro_server.engine.protocol import MAX_TOKENS, EngineLimits
+from kokoro_server.observability.conditions import Condition, Reason
 
 MAX_GRAPHS = 384  # kept at most, unless the settings say otherwise: some megabytes each, on host and device
 MAX_PINNED_BYTES = 2 * 2**30  # of host memory for audio, likewise
@@ -82,7 +82,7 @@ class CudaEngine(StreamEngine):
         shared = Condition(Reason.GPU_MEMORY)
         if shortage := plan.shortage(own, frame, MAX_PADDED_FRAMES):
             shared.set(shortage)
-        limits = Limits(
+        limits = EngineLimits(
             max_tokens=MAX_TOKENS,
             max_rows=MAX_ROWS,
             max_padded_frames=min(MAX_PADDED_FRAMES, fitting - has_express * express.PADDED_FRAMES),

@@ -13,10 +13,10 @@ import torch
 from torch import Tensor
 
 from kokoro_server.engine.cuda.gate import Gate
-from kokoro_server.engine.cuda.shapes import Shape
+from kokoro_server.engine.cuda.shapes import GraphShape
 from kokoro_server.engine.cuda.stream_engine import StreamEngine
-from kokoro_server.engine.protocol import Limits, Result, Row
-from kokoro_server.pause_budget import PauseBudget
+from kokoro_server.engine.protocol import EngineLimits, Result, Row
+from kokoro_server.runtime.pause_budget import PauseBudget
 
 ROWS = 16
 PADDED_FRAMES = 4096  # 16 rows of 6 s
@@ -40,7 +40,7 @@ class ExpressEngine(StreamEngine):
         self.last_used = float("-inf")  # as time.monotonic() tells it
         self.set_limits(limits(other.limits))
 
-    def _usual_shapes(self) -> list[Shape]:
+    def _usual_shapes(self) -> list[GraphShape]:
         return self._shapes.first()
 
     def _run(self, rows: Sequence[Row]) -> list[Result]:
@@ -98,7 +98,7 @@ class ExpressEngine(StreamEngine):
             self._closed = False
 
 
-def limits(other: Limits) -> Limits:
+def limits(other: EngineLimits) -> EngineLimits:
     """Those of an express engine beside one with these."""
     buckets = tuple(rows for rows in other.row_buckets if rows <= ROWS)
     return replace(other, max_rows=ROWS, max_padded_frames=PADDED_FRAMES, row_buckets=buckets, max_in_flight=1)

@@ -12,8 +12,8 @@ from typing import Any
 
 import torch
 
-from kokoro_server.degraded import Condition, Reason
 from kokoro_server.engine.sticky import sticky_error
+from kokoro_server.observability.conditions import Condition, Reason
 
 log = logging.getLogger(__name__)
 

@@ -33,7 +33,7 @@ BUCKET_SLACK = 0.135  # how much longer a captured shape may take than the one t
 EAGER_COST = {"text": 8000, "decode": 4000}
 
 
-class Shape(NamedTuple):
+class GraphShape(NamedTuple):
     kind: str  # "text" or "decode"
     rows: int
     size: int  # tokens or frames
@@ -43,43 +43,43 @@ class Shape(NamedTuple):
         return self.rows * self.size
 
 
-class Shapes:
+class GraphShapes:
     def __init__(self, max_padded_frames: int, padding_weight: float, max_rows: int = MAX_ROWS) -> None:
         """They are those of `Limits`."""
         self._max_padded_frames = max_padded_frames
         self._padding_weight = padding_weight
         self._max_rows = max_rows
 
-    def first(self) -> list[Shape]:
+    def first(self) -> list[GraphShape]:
         """What warm-up captures, the largest first: all others fit into the memory that it takes."""
         sizes = [size for size in FRAMES.sizes if size * self._max_rows <= self._max_padded_frames]
-        largest = Shape("decode", self._max_rows, sizes[-1]) if sizes else None
+        largest = GraphShape("decode", self._max_rows, sizes[-1]) if sizes else None
         shapes = {*self._all(FIRST_ROWS, FIRST), *([largest] if largest else [])}
         return sorted(shapes, key=lambda shape: (shape.load, shape), reverse=True)
 
-    def to_compile(self) -> list[Shape]:
+    def to_compile(self) -> list[GraphShape]:
         """Few shapes that together need all kernels of the others, the largest first."""
         first = self.first()
         largest = [next(shape for shape in first if shape.kind == kind) for kind in BUCKETS]
-        smallest = [Shape(kind, rows, FIRST[kind][0]) for rows in COMPILE_ROWS for kind in BUCKETS]
+        smallest = [GraphShape(kind, rows, FIRST[kind][0]) for rows in COMPILE_ROWS for kind in BUCKETS]
         return largest + [shape for shape in smallest if shape in first]
 
-    def common(self) -> list[Shape]:
+    def common(self) -> list[GraphShape]:
         """What is worth a graph before a batch has asked for it, small ones first."""
         return sorted(self._all(ROWS.sizes, COMMON), key=lambda shape: (shape.load, shape))
 
-    def _all(self, row_counts: Sequence[int], sizes: Mapping[str, tuple[int, ...]]) -> list[Shape]:
+    def _all(self, row_counts: Sequence[int], sizes: Mapping[str, tuple[int, ...]]) -> list[GraphShape]:
         counts = [rows for rows in row_counts if rows <= self._max_rows]
-        shapes = [Shape(kind, rows, size) for rows in counts for kind in sizes for size in sizes[kind]]
+        shapes = [GraphShape(kind, rows, size) for rows in counts for kind in sizes for size in sizes[kind]]
         most = COMMON_LOAD | {"decode": min(COMMON_LOAD["decode"], self._max_padded_frames)}
         return [shape for shape in shapes if shape.load <= most[shape.kind]]
 
     @staticmethod
-    def fitting(kind: str, rows: int, size: int) -> Shape:
+    def fitting(kind: str, rows: int, size: int) -> GraphShape:
         """The buckets that fit best."""
-        return Shape(kind, ROWS.round_up(rows), BUCKETS[kind].round_up(size))
+        return GraphShape(kind, ROWS.round_up(rows), BUCKETS[kind].round_up(size))
 
-    def choose(self, kind: str, rows: int, size: int, usable: Callable[[Shape], bool]) -> tuple[Shape, bool]:
+    def choose(self, kind: str, rows: int, size: int, usable: Callable[[GraphShape], bool]) -> tuple[GraphShape, bool]:
         """The shape to compute a batch in, and whether it is good enough for ever.
 
         That is the bucket that fits, or one a little larger where only that is `usable`. A much larger one, of more
@@ -101,6 +101,6 @@ class Shapes:
             for count in ROWS.sizes
             if count >= rows
             for bucket in buckets.sizes
-            if bucket >= size and count * bucket <= most and usable(shape := Shape(kind, count, bucket))
+            if bucket >= size and count * bucket <= most and usable(shape := GraphShape(kind, count, bucket))
         ]
         return min(larger, key=lambda shape: shape.load, default=fitting), False

@@ -20,14 +20,14 @@ from kokoro_server.engine.cuda.graph_cache import CudaGraphCache
 from kokoro_server.engine.cuda.length_split import split_by_length
 from kokoro_server.engine.cuda.ops import gaussian_noise
 from kokoro_server.engine.cuda.pinned_buffers import PinnedBuffers
-from kokoro_server.engine.cuda.shapes import FRAMES, ROWS, Shape, Shapes
+from kokoro_server.engine.cuda.shapes import FRAMES, ROWS, GraphShape, GraphShapes
 from kokoro_server.engine.cuda.static_io import POSITIONS, StaticIO
 from kokoro_server.engine.model.kokoro import BatchedKokoro, TextFeatures
 from kokoro_server.engine.model.lengths import DeviceLengths
-from kokoro_server.engine.protocol import SAMPLES_PER_FRAME, STYLE_DIM, Gap, Limits, Result, Row
+from kokoro_server.engine.protocol import SAMPLES_PER_FRAME, STYLE_DIM, EngineLimits, Gap, Result, Row
 from kokoro_server.engine.rows import warmup_row
 from kokoro_server.engine.torch_engine import TorchEngine, fp32_precision
-from kokoro_server.machine import thread_count
+from kokoro_server.runtime.machine import thread_count
 
 log = logging.getLogger(__name__)
 
@@ -71,9 +71,9 @@ class StreamEngine(TorchEngine):
         self._for_prosody = torch.zeros(rows, POSITIONS, hidden + STYLE_DIM // 2, device=device)
         self._for_decoder = torch.zeros(rows, POSITIONS, hidden, device=device)
 
-    def set_limits(self, limits: Limits) -> None:
+    def set_limits(self, limits: EngineLimits) -> None:
         self._limits = limits
-        self._shapes = Shapes(limits.max_padded_frames, limits.padding_weight, limits.max_rows)
+        self._shapes = GraphShapes(limits.max_padded_frames, limits.padding_weight, limits.max_rows)
         self._backlog = CaptureBacklog(self._shapes, self._graphs)
         room = output_buffer.line_width(limits.max_padded_frames) + output_buffer.line_width(0) * limits.max_rows
         self._audio = torch.zeros(room, device=self.model.placement.device)
@@ -119,7 +119,7 @@ class StreamEngine(TorchEngine):
                 log.warning("too little memory for the graphs of all usual shapes; each is recorded when it is needed")
         return len(self._backlog) > 0
 
-    def _run_dummies(self, shape: Shape, *, captured: bool = True) -> None:
+    def _run_dummies(self, shape: GraphShape, *, captured: bool = True) -> None:
         """Run a step on rows of nothing; with `captured`, as any step: the second time it is captured."""
         kind, rows, size = shape
         if self._copy_done is not None:
@@ -179,7 +179,7 @@ class StreamEngine(TorchEngine):
         self._audio_views.clear()
         del self._audio, self._io, self._for_prosody, self._for_decoder, self._copy_done, self._activity, self.model
 
-    def _usual_shapes(self) -> list[Shape]:
+    def _usual_shapes(self) -> list[GraphShape]:
         """What is worth a graph before a batch has asked for it."""
         return [*self._shapes.first(), *self._shapes.common()]
 
@@ -231,7 +231,7 @@ class StreamEngine(TorchEngine):
             copy_done: torch.cuda.Event = self._copy_stream.record_event()
         return copy_done
 
-    def _shape(self, kind: str, rows: int, size: int) -> Shape:
+    def _shape(self, kind: str, rows: int, size: int) -> GraphShape:
         """The shape to compute a step in. Where it is not the right one, that is captured when the device is idle."""
         # A step whose capture is to be tried again counts as captured: else a larger one would always do its work.
         shape, good = self._shapes.choose(
@@ -242,7 +242,7 @@ class StreamEngine(TorchEngine):
         return shape
 
     def _run_text(self, rows: int, tokens: int) -> None:
-        self._run_step(Shape("text", rows, tokens), lambda: self._text_step(rows, tokens))
+        self._run_step(GraphShape("text", rows, tokens), lambda: self._text_step(rows, tokens))
 
     def _run_decode(self, rows: int, frames: int) -> Tensor:
         """The buffer that the audio will be in. For shapes with buckets it is the same each time, as graphs require."""
@@ -253,7 +253,7 @@ class StreamEngine(TorchEngine):
             with CAPTURE_LOCK:
                 self._graphs.run_eagerly(lambda: self._decode_step(rows, frames, buffer))
             return buffer
-        self._run_step(Shape("decode", rows, frames), lambda: self._decode_step(rows, frames))
+        self._run_step(GraphShape("decode", rows, frames), lambda: self._decode_step(rows, frames))
         return self._static_audio(rows, frames)
 
     def _static_audio(self, rows: int, frames: int) -> Tensor:
@@ -262,7 +262,7 @@ class StreamEngine(TorchEngine):
             self._audio_views[rows, frames] = self._audio[: rows * width].view(rows, width)
         return self._audio_views[rows, frames]
 
-    def _run_step(self, shape: Shape, step: Callable[[], None]) -> None:
+    def _run_step(self, shape: GraphShape, step: Callable[[], None]) -> None:
         if shape in self._graphs:
             self._before_replay()
             self._graphs.run(shape, step)

@@ -6,11 +6,11 @@ import importlib
 from collections.abc import Collection, Iterable
 from functools import cache
 
-from kokoro_server.g2p import languages
-from kokoro_server.g2p.languages import Language
+from kokoro_server import languages
+from kokoro_server.languages import Language
 from kokoro_server.text.spoken import english, markdown, unspeakable
 from kokoro_server.text.spoken.apply import apply
-from kokoro_server.text.spoken.engine import Claim, Dialect, Rules, Ruleset, find_claims
+from kokoro_server.text.spoken.matching import Claim, Dialect, Rules, Ruleset, find_claims
 from kokoro_server.text.spoken.passages import Readings, passages
 from kokoro_server.text.traced import Traced
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 import regex
 
-from kokoro_server.text.spoken.engine import Claim
+from kokoro_server.text.spoken.matching import Claim
 from kokoro_server.text.traced import Traced
 
 _HAN = regex.compile(r"\p{Han}")

@@ -10,7 +10,7 @@ from typing import Any
 import regex
 
 from kokoro_server.text.spoken.emoji import emoji
-from kokoro_server.text.spoken.engine import Dialect, Reading, Rule, Where, rule
+from kokoro_server.text.spoken.matching import Dialect, Rule, SpokenWords, Where, rule
 from kokoro_server.text.spoken.patterns import DIGITS, any_of
 
 WIDE_DIGITS = DIGITS + "０１２３４５６７８９"
@@ -79,7 +79,7 @@ def _to_roman(number: int) -> str:
 def addresses(marks: Mapping[str, str], digits: Callable[[str], str]) -> list[Rule]:
     """Addresses and names of files. Their words are left as they are, `marks` are the names of the marks between."""
 
-    def spelled(match: Any, _dialect: Dialect) -> Reading:
+    def spelled(match: Any, _dialect: Dialect) -> SpokenWords:
         claims = list[tuple[Where, str]]()
         start = match.start("address")
         if match.start() < start:
@@ -148,11 +148,11 @@ PICTURES = [
 def last(digits: Callable[[str], str], signs: Mapping[str, str], letters: Mapping[str, str]) -> list[Rule]:
     """The rules for whatever is left: no digit and no sign is passed on. A sign without a name is an ornament."""
 
-    def numeral(match: Any, _dialect: Dialect) -> Reading:
+    def numeral(match: Any, _dialect: Dialect) -> SpokenWords:
         known = "".join(str(unicodedata.digit(each, "")) for each in match[0])
         return digits(known) if known else " "  # `regex` knows digits of a later Unicode
 
-    def sign(match: Any, _dialect: Dialect) -> Reading:
+    def sign(match: Any, _dialect: Dialect) -> SpokenWords:
         found = match[0]
         if found in signs:
             return signs[found]

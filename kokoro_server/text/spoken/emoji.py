@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from kokoro_server.text.spoken.engine import Rule, rule
+from kokoro_server.text.spoken.matching import Rule, rule
 
 _PICTURES = r"\p{Extended_Pictographic}\p{Emoji_Modifier}\p{Regional_Indicator}"
 _NAMED = "©®™‼⁉ℹ↔←→↑↓"  # these are said

@@ -11,7 +11,7 @@ from typing import Any
 
 import regex
 
-from kokoro_server.text.spoken.engine import Dialect, Read, Reading, Rule, Where, rule
+from kokoro_server.text.spoken.matching import Dialect, ReadMatch, Rule, SpokenWords, Where, rule
 from kokoro_server.text.spoken.patterns import DIGITS, any_of
 
 _LINES = regex.MULTILINE
@@ -37,11 +37,11 @@ _FENCE = (
 _CLOSED = r"(?P<close>^[ ]{0,3}(?P=fence)[`~]*+[ \t]*+$)"
 
 
-def _marks(_match: Any, _dialect: Dialect) -> Reading:
+def _marks(_match: Any, _dialect: Dialect) -> SpokenWords:
     return [("open", ""), ("close", "")]
 
 
-def _row(match: Any, _dialect: Dialect) -> Reading:
+def _row(match: Any, _dialect: Dialect) -> SpokenWords:
     """The bars of a row: a pause after each cell that has text, a longer one after the last."""
     claims, cell_start = list[tuple[Where, str]](), match.start()
     bars = [match.start() + index for index, character in enumerate(match[0]) if character == "|"]
@@ -53,10 +53,10 @@ def _row(match: Any, _dialect: Dialect) -> Reading:
     return claims
 
 
-def _entities(number: Callable[[str, Dialect], str], words: Mapping[str, str]) -> Read:
+def _entities(number: Callable[[str, Dialect], str], words: Mapping[str, str]) -> ReadMatch:
     words = {**words, **_ENTITIES}
 
-    def read(match: Any, dialect: Dialect) -> Reading:
+    def read(match: Any, dialect: Dialect) -> SpokenWords:
         text = html.unescape(match[0])
         if text == match[0]:
             return None
@@ -67,11 +67,11 @@ def _entities(number: Callable[[str, Dialect], str], words: Mapping[str, str]) -
     return read
 
 
-def _tag(match: Any, _dialect: Dialect) -> Reading:
+def _tag(match: Any, _dialect: Dialect) -> SpokenWords:
     return " " if match["block"] else ""
 
 
-def _reference(match: Any, dialect: Dialect) -> Reading:
+def _reference(match: Any, dialect: Dialect) -> SpokenWords:
     """A link whose target stands elsewhere. Where it does not, these are words in brackets."""
     label = (match["label"] or match["text"]).lower()
     defined = (found["label"].lower() for found in _DEFINITION.finditer(match.string))

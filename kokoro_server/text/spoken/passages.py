@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from kokoro_server.text.spoken.apply import apply
-from kokoro_server.text.spoken.engine import Claim
+from kokoro_server.text.spoken.matching import Claim
 from kokoro_server.text.traced import Traced
 
 _SHORTEST = 2_000  # characters, but for the last

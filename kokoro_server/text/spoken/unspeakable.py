@@ -6,9 +6,9 @@ from typing import Any
 
 import regex
 
-from kokoro_server.g2p import languages
-from kokoro_server.g2p.languages import Language
-from kokoro_server.text.spoken.engine import Rule, rule
+from kokoro_server import languages
+from kokoro_server.languages import Language
+from kokoro_server.text.spoken.matching import Rule, rule
 
 NAME = "unspeakable"
 # espeak reads words in these scripts, or at least names their letters.

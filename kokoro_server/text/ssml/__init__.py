@@ -11,7 +11,7 @@ import re
 from kokoro_server.text import voice_tags
 from kokoro_server.text.markup import PRONUNCIATION_MARKUP
 from kokoro_server.text.pauses import MAX_SECONDS, PAUSE_MARKUP, Pause
-from kokoro_server.text.script import Cast, Manner, Run, Script
+from kokoro_server.text.script import Cast, Delivery, Run, Script
 from kokoro_server.text.spoken import Claim
 from kokoro_server.text.ssml import elements, phonemes, say_as, values
 from kokoro_server.text.ssml.buffer import TextBuffer
@@ -24,7 +24,7 @@ _BRACKETS = str.maketrans("[]", "()")
 _LONGEST_WORD = 200  # characters that may be given phonemes
 
 
-def script(markup: str, manner: Manner, cast: Cast) -> Script:
+def script(markup: str, manner: Delivery, cast: Cast) -> Script:
     """The script of a document, of which all is said in that manner, unless it says otherwise.
 
     Takes a while for a long one: call it in a thread. Raises InvalidSSML.
@@ -37,7 +37,7 @@ def script(markup: str, manner: Manner, cast: Cast) -> Script:
 class _Writer:
     """Writes a script while a document is parsed."""
 
-    def __init__(self, manner: Manner, cast: Cast) -> None:
+    def __init__(self, manner: Delivery, cast: Cast) -> None:
         self.parts: list[Run | Pause] = []
         self._cast = cast
         self._manners = [manner]  # of the elements that are open, the innermost last

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
+from kokoro_server import languages
 from kokoro_server.errors import KokoroError, UnknownLanguage
-from kokoro_server.g2p import languages
-from kokoro_server.g2p.languages import Language
-from kokoro_server.text.script import Cast, Manner
+from kokoro_server.languages import Language
+from kokoro_server.text.script import Cast, Delivery
 from kokoro_server.text.ssml import values
 from kokoro_server.text.ssml.document import Tag
 
@@ -60,7 +60,7 @@ def wrong(tag: Tag, name: str, allowed: str) -> KokoroError:
     return tag.error(f"{name}={tag.attributes[name][:40]!r} must be {allowed}")
 
 
-def manner(tag: Tag, outer: Manner, cast: Cast) -> Manner:
+def manner(tag: Tag, outer: Delivery, cast: Cast) -> Delivery:
     """How the text of an element is said, within one that is said in the `outer` manner."""
     if tag.name == "prosody":
         return _prosody(tag, outer)
@@ -75,7 +75,7 @@ def manner(tag: Tag, outer: Manner, cast: Cast) -> Manner:
     return replace(outer, language=_language(tag)) if LANGUAGE in tag.attributes else outer
 
 
-def _prosody(tag: Tag, outer: Manner) -> Manner:
+def _prosody(tag: Tag, outer: Delivery) -> Delivery:
     rate = value(tag, "rate", values.rate, f"{' '.join(values.RATES)}, or as 80%, +20% or 0.8")
     pitch = value(tag, "pitch", values.pitch, f"{' '.join(values.PITCHES)}, or as +2st or -10%")
     volume = value(tag, "volume", values.volume, f"{' '.join(values.VOLUMES)}, as +6dB, or from 0 to 100")
@@ -88,7 +88,7 @@ def _prosody(tag: Tag, outer: Manner) -> Manner:
     return _bounded(tag, inner)
 
 
-def _bounded(tag: Tag, inner: Manner) -> Manner:
+def _bounded(tag: Tag, inner: Delivery) -> Delivery:
     """Raises InvalidSSML for what the model cannot do. What is around an element counts too."""
     if not MIN_SPEED <= inner.speed <= MAX_SPEED:
         raise tag.error(f"the speed is {inner.speed:g} in all; {MIN_SPEED:g} to {MAX_SPEED:g} are possible")
@@ -99,7 +99,7 @@ def _bounded(tag: Tag, inner: Manner) -> Manner:
     return inner
 
 
-def _voice(tag: Tag, outer: Manner, cast: Cast) -> Manner:
+def _voice(tag: Tag, outer: Delivery, cast: Cast) -> Delivery:
     """A voice speaks its own language, whatever the elements around it say: most documents name one at their top."""
     try:
         voice = cast.voice(tag.attributes["name"].strip())

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 
+from kokoro_server import languages
 from kokoro_server.engine import vocab
-from kokoro_server.g2p import languages
-from kokoro_server.g2p.languages import Language
 from kokoro_server.g2p.phoneme_map import to_model_symbols
+from kokoro_server.languages import Language
 from kokoro_server.text.phonemized import has_sound
 
 ALPHABETS = ("ipa", "kokoro")

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from kokoro_server.g2p import languages
-from kokoro_server.g2p.languages import Language
+from kokoro_server import languages
+from kokoro_server.languages import Language
 from kokoro_server.text import spoken
-from kokoro_server.text.spoken.engine import Dialect
 from kokoro_server.text.spoken.english import words as english
+from kokoro_server.text.spoken.matching import Dialect
 from kokoro_server.text.traced import Traced
 
 FORMATS = {
@@ -31,7 +31,7 @@ _DECIMAL = re.compile(r"(?P<sign>[-−+]?)\s?(?P<number>[0-9]{1,3}(?:,[0-9]{3})*
 _NUMBERS = re.compile(r"[0-9]+")
 _LONGEST = 1_000  # characters of what is read so
 
-Read = Callable[[str, Language], str | None]
+ReadAs = Callable[[str, Language], str | None]
 
 
 def say(text: str, kind: str, format: str, language: Language) -> str | None:
@@ -124,7 +124,7 @@ def _dialect(language: Language) -> Dialect:
     return Dialect(british=language == languages.EN_GB)
 
 
-def _by_rules(kind: str) -> Read:
+def _by_rules(kind: str) -> ReadAs:
     """What the rules of that kind say. They must know the text: otherwise it is not of that kind."""
 
     def read(text: str, language: Language) -> str | None:
@@ -140,7 +140,7 @@ def _telephone(text: str, language: Language) -> str | None:
     return _by_rules("phones")(text, language) if text[:1] == "+" else _digits(text, language)
 
 
-KINDS: dict[str, Read] = {
+KINDS: dict[str, ReadAs] = {
     "characters": _spell,
     "spell-out": _spell,
     "verbatim": _spell,

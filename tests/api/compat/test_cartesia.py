@@ -15,8 +15,8 @@ import pytest
 from websockets.asyncio.client import ClientConnection, connect
 
 from kokoro_server.api.compat.cartesia.events import WrittenWords
-from kokoro_server.api.compat.cartesia.socket import MAX_CONTEXTS
-from kokoro_server.audio.captions import Timing
+from kokoro_server.api.compat.cartesia.websocket import MAX_CONTEXTS
+from kokoro_server.synthesis.captions import Timing
 from tests.audio_files import assert_same_samples, decode
 from tests.servers import Server, say
 

@@ -13,11 +13,11 @@ from fastapi import FastAPI
 from starlette.testclient import TestClient
 from starlette.websockets import WebSocket
 
-from kokoro_server.api.agents.text import Manner
+from kokoro_server.api.agents.text import DeliveryOptions
 from kokoro_server.api.compat.elevenlabs import websockets
 from kokoro_server.api.compat.elevenlabs.schemas import SocketQuery
-from kokoro_server.app import create_app
-from kokoro_server.config import Settings
+from kokoro_server.config.settings import Settings
+from kokoro_server.server.app import create_app
 from tests import tiny
 
 PATIENCE = 20  # seconds
@@ -97,7 +97,7 @@ async def test_a_socket_is_not_idle_right_after_it_spoke(monkeypatch: pytest.Mon
 
     socket = WebSocket({"type": "websocket"}, receive, send)
     await socket.accept()
-    contexts = websockets._Contexts(socket, SocketQuery(voice_id="af_heart", inactivity_timeout=1), Manner())
+    contexts = websockets._Contexts(socket, SocketQuery(voice_id="af_heart", inactivity_timeout=1), DeliveryOptions())
     speaks = property(lambda _contexts: time.monotonic() < begin + 0.8)
     monkeypatch.setattr(websockets._Contexts, "is_speaking", speaks)
     async with asyncio.timeout(PATIENCE), websockets._closed_when_idle(socket, contexts):

@@ -15,7 +15,7 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.typing import Subprotocol
 
 from kokoro_server.api.compat.deepgram.voices import NEAREST
-from kokoro_server.engine.voices import GRADES
+from kokoro_server.voices import GRADES
 from tests.audio_files import assert_same_samples, decode
 from tests.servers import Server, say
 

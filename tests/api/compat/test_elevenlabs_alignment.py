@@ -9,7 +9,7 @@ from itertools import pairwise
 import pytest
 
 from kokoro_server.api.compat.elevenlabs.alignment import Alignment, Characters
-from kokoro_server.audio.captions import Timing
+from kokoro_server.synthesis.captions import Timing
 
 
 def words_of(text: str, begin: float = 0.0, place: int = 0, pause: float = 0.1) -> list[Timing]:

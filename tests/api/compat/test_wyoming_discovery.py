@@ -10,7 +10,7 @@ import pytest
 from zeroconf import NonUniqueNameException
 
 from kokoro_server.api.compat.wyoming import discovery
-from kokoro_server.listening import bind
+from kokoro_server.runtime.sockets import bind
 
 
 class Network:

@@ -22,12 +22,13 @@ from wyoming.event import Event, Eventable, async_write_event
 from wyoming.info import Describe
 from wyoming.tts import Synthesize, SynthesizeChunk, SynthesizeStart, SynthesizeStop
 
-from kokoro_server import cli, listening
 from kokoro_server.api.compat.wyoming.server import wyoming_served
-from kokoro_server.app import create_app
-from kokoro_server.config import Settings
+from kokoro_server.cli import main as cli
+from kokoro_server.config.settings import Settings
 from kokoro_server.errors import ConfigError, SetupError
-from kokoro_server.http_limits.protocol import ConnectionLimits
+from kokoro_server.http.protocol import ConnectionLimits
+from kokoro_server.runtime import sockets as listening
+from kokoro_server.server.app import create_app
 from tests import tiny
 from tests.services import fake_g2p
 
@@ -134,7 +135,7 @@ async def test_a_client_that_takes_nothing_holds_up_nobody_and_is_let_go(tmp_pat
 
 async def test_what_was_asked_for_is_finished_when_the_server_stops(tmp_path: Path, g2p: str) -> None:
     async with port(tmp_path, g2p) as served:
-        served.app.state.parts.queue.hold()
+        served.app.state.services.queue.hold()
         asked = asyncio.create_task(served.ask(Synthesize(text="Hello there.")))
         writing = asyncio.create_task(served.ask(SynthesizeStart(), SynthesizeChunk(text="Hello ")))
         idle = asyncio.create_task(served.ask())
@@ -147,7 +148,7 @@ async def test_what_was_asked_for_is_finished_when_the_server_stops(tmp_path: Pa
             connection.shutdown()
         assert error(await writing).code == "engine_unavailable"
         assert await idle == []
-        served.app.state.parts.queue.release()
+        served.app.state.services.queue.release()
         kinds = [event.type for event in await asked]
         assert (kinds[0], kinds[-1], set(kinds[1:-1])) == ("audio-start", "audio-stop", {"audio-chunk"})
         await served.until(lambda: not served.server.connections)
@@ -161,7 +162,7 @@ async def test_a_sentence_that_fails_ends_its_stream_and_leaves_the_queue(tmp_pa
         assert kinds[-1] == "error"
         assert "audio-stop" not in kinds
         assert Error.from_event(found[-1]).code == "g2p_failed"
-        assert served.app.state.parts.queue.snapshot()["queue_status"]["current_size"] == 0
+        assert served.app.state.services.queue.snapshot()["queue_status"]["current_size"] == 0
         assert sum(len(event.payload or b"") for event in found if AudioChunk.is_type(event.type)) < 24_000 * 2 * 60
 
 
@@ -207,7 +208,7 @@ def test_the_command_serves_wyoming(
     arguments: tuple[str, ...], expected: tuple[str, int, bool], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     given: list[Settings] = []
-    monkeypatch.setattr("kokoro_server.processes.run.run", given.append)
+    monkeypatch.setattr("kokoro_server.server.processes.run.run", given.append)
     monkeypatch.setenv("WYOMING_HOST", "127.0.0.1")
     assert cli.main(["wyoming", *arguments]) == 0
     [settings] = given
@@ -222,5 +223,7 @@ def test_the_command_refuses_another_address(uri: str, capsys: pytest.CaptureFix
 
 
 def test_a_server_without_the_port_does_not_need_the_package() -> None:
-    code = "import sys, kokoro_server.cli, kokoro_server.processes.front; assert 'wyoming' not in sys.modules"
+    code = (
+        "import sys, kokoro_server.cli.main, kokoro_server.server.processes.front; assert 'wyoming' not in sys.modules"
+    )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=300)

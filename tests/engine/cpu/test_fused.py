@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from kokoro_server.degraded import Condition, Reason
 from kokoro_server.engine.cpu import decode
 from kokoro_server.engine.cpu.fused import kernels, tile
 from kokoro_server.engine.cpu.fused.kernels import Kernels
@@ -21,6 +20,7 @@ from kokoro_server.engine.cpu.fused.weights import BLOCKS, CONVOLUTIONS, Convolu
 from kokoro_server.engine.cpu.instructions import Instructions, classify, instructions
 from kokoro_server.engine.cpu.numerics import EPSILON, SNAKE_TURNS
 from kokoro_server.engine.cpu.quantization import GROUP_QUADS, quantize_in_groups
+from kokoro_server.observability.conditions import Condition, Reason
 
 Signal = NDArray[np.float32]
 needs_kernels = pytest.mark.skipif(not instructions().has_kernels, reason="no kernels for this processor")

@@ -9,14 +9,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from kokoro_server import degraded
 from kokoro_server.assets.library import Assets
-from kokoro_server.config import CpuPrecision, Settings
+from kokoro_server.config.settings import CpuPrecision, Settings
 from kokoro_server.engine.cpu import build, build_cache
 from kokoro_server.engine.cpu.engine import OnnxEngine
 from kokoro_server.engine.cpu.instructions import instructions
 from kokoro_server.engine.protocol import SAMPLES_PER_FRAME, Row
-from kokoro_server.engine.voices import VoiceBook
+from kokoro_server.observability import conditions as degraded
+from kokoro_server.voices import VoiceBook
 from tests.engine.kmodel import log_mel_distance
 from tests.engine.rows import SENTENCES, sentence_row
 

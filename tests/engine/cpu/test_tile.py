@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from kokoro_server.engine.cpu.fused import tile
 from kokoro_server.engine.cpu.fused.kernels import Kernels
-from kokoro_server.engine.cpu.fused.tile import Shape
+from kokoro_server.engine.cpu.fused.tile import TileShape
 from kokoro_server.engine.cpu.instructions import Instructions
 from kokoro_server.engine.cpu.quantization import GROUP_LIMIT, GROUP_QUADS, quantize_in_groups
 from tests.assets.sandbox import REPOSITORY
@@ -27,7 +27,7 @@ TAPS, CHANNELS = 11, 256
 needs_kernels = pytest.mark.skipif(not RUNNABLE, reason="no kernels for this processor")
 
 
-def products(shape: Shape, signal: NDArray[np.generic], matrix: Bytes, dilation: int) -> NDArray[np.int32]:
+def products(shape: TileShape, signal: NDArray[np.generic], matrix: Bytes, dilation: int) -> NDArray[np.int32]:
     """A tile's sums."""
     packed, out = tile.pack(matrix, shape), np.zeros((shape.rows, shape.columns), np.int32)
     compiled_product(shape)(signal.ctypes.data, packed.ctypes.data, out.ctypes.data, dilation * CHANNELS)
@@ -35,7 +35,7 @@ def products(shape: Shape, signal: NDArray[np.generic], matrix: Bytes, dilation:
 
 
 @functools.cache
-def compiled_product(shape: Shape) -> Callable[[int, int, int, int], None]:
+def compiled_product(shape: TileShape) -> Callable[[int, int, int, int], None]:
     number, multiply, columns = tile.number(shape), tile.multiply, shape.columns
 
     @numba.njit
@@ -46,7 +46,7 @@ def compiled_product(shape: Shape) -> Callable[[int, int, int, int], None]:
     return compiled
 
 
-def numpys(shape: Shape, signal: NDArray[np.generic], matrix: Bytes, dilation: int) -> NDArray[np.int64]:
+def numpys(shape: TileShape, signal: NDArray[np.generic], matrix: Bytes, dilation: int) -> NDArray[np.int64]:
     taps = matrix.astype(np.int64).reshape(TAPS, CHANNELS, -1)
     wide = signal.astype(np.int64)
     return np.asarray(sum(wide[tap * dilation :][: shape.rows] @ taps[tap] for tap in range(TAPS)))

@@ -27,7 +27,7 @@ from kokoro_server.engine.model import reference
 from kokoro_server.engine.model.kokoro import BatchedKokoro, Prosody
 from kokoro_server.engine.protocol import SAMPLE_RATE, SAMPLES_PER_FRAME, Engine, Result, Row
 from kokoro_server.engine.torch_engine import TorchEngine
-from kokoro_server.engine.voices import VoiceBook
+from kokoro_server.voices import VoiceBook
 from tests.engine import kmodel
 from tests.engine.kmodel import Spoken
 from tests.engine.rows import SENTENCES, VOICES, bounded, sentence_row

@@ -10,7 +10,7 @@ from kokoro_server.assets.library import Assets
 from kokoro_server.engine import devices
 from kokoro_server.engine.model import reference
 from kokoro_server.engine.protocol import SAMPLE_RATE
-from kokoro_server.engine.voices import VoiceBook
+from kokoro_server.voices import VoiceBook
 from tests.asr import transcribe, word_errors
 from tests.engine import kmodel
 from tests.engine.rows import SENTENCES, sentence_row

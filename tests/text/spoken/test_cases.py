@@ -6,8 +6,8 @@ from collections import defaultdict
 
 import pytest
 
-from kokoro_server.g2p import languages
-from kokoro_server.g2p.languages import EN_GB, EN_US
+from kokoro_server import languages
+from kokoro_server.languages import EN_GB, EN_US
 from kokoro_server.text.spoken import apply, claims, passages, speak
 from kokoro_server.text.traced import Traced
 from tests.text.spoken.readings import FILES, Case, bare, load

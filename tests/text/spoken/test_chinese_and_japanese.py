@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kokoro_server.g2p.languages import JA, ZH, Language
+from kokoro_server.languages import JA, ZH, Language
 from kokoro_server.text.spoken import KINDS, apply, chinese, claims, japanese, passages, speak
 from kokoro_server.text.spoken.cjk import roman_value
 from kokoro_server.text.spoken.japanese.counters import COUNTERS

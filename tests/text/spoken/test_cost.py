@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from kokoro_server.g2p.languages import EN_US, Language
+from kokoro_server.languages import EN_US, Language
 from kokoro_server.text.spoken import claims
 from tests.growth import is_at_most
 

@@ -7,7 +7,7 @@ import regex
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from kokoro_server.g2p.languages import EN_GB, EN_US, ENGLISH, LANGUAGES, Language
+from kokoro_server.languages import EN_GB, EN_US, ENGLISH, LANGUAGES, Language
 from kokoro_server.text.spoken import apply, claims
 from kokoro_server.text.traced import Traced
 from tests.text.spoken.readings import FILES, load

@@ -13,18 +13,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kokoro_server import languages
 from kokoro_server.errors import InvalidSSML, UnknownVoice
-from kokoro_server.g2p import languages
-from kokoro_server.speech import Speech, write_script
+from kokoro_server.synthesis.speech import Speech, write_script
 from kokoro_server.text import ssml
 from kokoro_server.text.pauses import Pause
 from kokoro_server.text.pieces import Piece, PieceSizes
 from kokoro_server.text.reader import Reader
-from kokoro_server.text.script import Cast, Manner, Run, Script, runs
+from kokoro_server.text.script import Cast, Delivery, Run, Script, runs
 from tests.growth import is_at_most
 from tests.text.fake_g2p import FakeG2P
 
-MANNER = Manner("af_heart", languages.EN_US)
+MANNER = Delivery("af_heart", languages.EN_US)
 
 
 class Three:
@@ -39,7 +39,7 @@ class Three:
         return name[0]
 
 
-def parse(markup: str, manner: Manner = MANNER, language: str | None = None) -> Script:
+def parse(markup: str, manner: Delivery = MANNER, language: str | None = None) -> Script:
     return ssml.script(markup, manner, Cast(Three(), language, {"narrator": "bm_george"}))
 
 
@@ -48,7 +48,7 @@ def said(markup: str) -> list[str | float]:
     return [part.seconds if isinstance(part, Pause) else part.text.text for part in parse(f"<speak>{markup}</speak>")]
 
 
-def manner(markup: str, **fields: Any) -> Manner:
+def manner(markup: str, **fields: Any) -> Delivery:
     """How the only word X is said."""
     [run] = [run for run in runs(parse(f"<speak>a {markup} b</speak>", **fields)) if "X" in run.text.text]
     return run.manner
@@ -113,7 +113,7 @@ def test_prosody(attributes: str, speed: float, pitch: float, volume: float) -> 
 def test_nested_prosody_multiplies_and_adds() -> None:
     inner = '<prosody rate="50%" pitch="+1st" volume="-3dB">X</prosody>'
     outer = f'<prosody rate="1.5" pitch="+2st" volume="-6dB">{inner}</prosody>'
-    found = manner(outer, manner=Manner("af_heart", languages.EN_US, 2.0, -1.0))
+    found = manner(outer, manner=Delivery("af_heart", languages.EN_US, 2.0, -1.0))
     assert (found.speed, found.pitch, found.volume) == (1.5, 2.0, -9.0)
 
 
@@ -127,11 +127,11 @@ def test_emphasis_is_slower_and_louder() -> None:
 
 
 def test_voices_speak_their_own_language_unless_another_is_named() -> None:
-    assert manner('<voice name="bm_george">X</voice>') == Manner("bm_george", languages.EN_GB)
+    assert manner('<voice name="bm_george">X</voice>') == Delivery("bm_george", languages.EN_GB)
     assert manner('<voice name="narrator">X</voice>').voice == "bm_george"
     assert manner('<voice name="ff_siwis" xml:lang="en-US">X</voice>').language is languages.EN_US
     assert manner('<voice name="ff_siwis">X</voice>', language="es").language is languages.ES
-    assert manner('<lang xml:lang="fr-FR">X</lang>') == Manner("af_heart", languages.FR)
+    assert manner('<lang xml:lang="fr-FR">X</lang>') == Delivery("af_heart", languages.FR)
     [run] = runs(parse('<speak version="1.1" xmlns="http://www.w3.org/2001/10/synthesis" xml:lang="it">X</speak>'))
     assert run.manner.language is languages.IT
 
@@ -175,7 +175,7 @@ def test_every_language_says_numbers_as_it_is_told(language: languages.Language)
             "currency": "$5", "fraction": "1/2", "unit": "10 kg"}  # fmt: skip
     told_dates = '<say-as interpret-as="date" format="dmy">3.4.2025</say-as>'
     markup = " ".join(f'<say-as interpret-as="{kind}">{text}</say-as>' for kind, text in told.items())
-    [run] = runs(parse(f"<speak>{markup} {told_dates}</speak>", Manner("af_heart", language)))
+    [run] = runs(parse(f"<speak>{markup} {told_dates}</speak>", Delivery("af_heart", language)))
     assert len(run.claims) == len(told) + 1
     assert not any(character.isdigit() for claim in run.claims for character in claim.words)
 
@@ -259,7 +259,7 @@ async def test_words_are_where_they_are_in_the_markup() -> None:
 def test_what_cannot_be_done_is_refused_with_its_place(markup: str, told: str) -> None:
     if not told:  # English only
         with pytest.raises(InvalidSSML, match="cannot be read as date md in French"):
-            parse(markup, Manner("ff_siwis", languages.FR))
+            parse(markup, Delivery("ff_siwis", languages.FR))
         return
     with pytest.raises(InvalidSSML, match=re.escape(told)) as raised:
         parse(markup)

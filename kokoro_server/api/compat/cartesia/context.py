@@ -11,14 +11,14 @@ from fastapi import WebSocket
 from pydantic import TypeAdapter
 
 from kokoro_server.api.agents import sockets
-from kokoro_server.api.agents.session import AgentSession, Listener, Sentence, agent_session
-from kokoro_server.api.agents.text import AgentText, Manner
+from kokoro_server.api.agents.session import AgentSession, SessionListener, SessionSentence, agent_session
+from kokoro_server.api.agents.text import AgentText, DeliveryOptions
 from kokoro_server.api.compat.cartesia import events
-from kokoro_server.api.compat.cartesia.events import Event, WrittenWords
+from kokoro_server.api.compat.cartesia.events import CartesiaEvent, WrittenWords
 from kokoro_server.api.compat.cartesia.schemas import DEFAULT_BUFFER_DELAY, Generation, SocketCommand
-from kokoro_server.audio.captions import Timing
 from kokoro_server.errors import BadRequest, KokoroError
-from kokoro_server.parts import Parts
+from kokoro_server.synthesis.captions import Timing
+from kokoro_server.synthesis.services import Services
 
 GENERATION = TypeAdapter(Generation)
 
@@ -27,18 +27,18 @@ class ContextFailed(ConnectionError):
     """Raised to the session, which says no more: the client does not listen after an error."""
 
 
-class Context(Listener):
+class CartesiaContext(SessionListener):
     """`start` must be called first, and `stop` at last, which drops what is not yet sent."""
 
     def __init__(self, socket: WebSocket, name: str) -> None:
         self._socket = socket
         self._name = name
-        self._parts: Parts = socket.app.state.parts
+        self._services: Services = socket.app.state.services
         self._stack = AsyncExitStack()
         self._turn = asyncio.Lock()  # of those who change the text: messages, and the timer
         self._timer: asyncio.TimerHandle | None = None
         self._rest: asyncio.Task[None] | None = None
-        self._manner: Manner | None = None
+        self._manner: DeliveryOptions | None = None
         self._timed = False
         self._flushes = 0  # that have been told
         self._words = WrittenWords("")
@@ -47,7 +47,7 @@ class Context(Listener):
     async def start(self) -> None:
         listening = agent_session(self._socket.app.state, self, file="turn")
         self._session: AgentSession = await self._stack.enter_async_context(listening)
-        self._text = AgentText(self._session, self._parts)
+        self._text = AgentText(self._session, self._services)
 
     async def stop(self) -> None:
         if self._timer:
@@ -88,7 +88,7 @@ class Context(Listener):
 
     async def _use(self, generation: Generation) -> None:
         self._timed = bool(generation.add_timestamps)
-        manner = await generation.manner(self._parts.model.voices)
+        manner = await generation.manner(self._services.voices)
         if manner != self._manner:
             await self._text.end_sentence()  # what came before is spoken as it was to be
             await self._text.use(manner)
@@ -106,13 +106,13 @@ class Context(Listener):
 
         self._rest = asyncio.create_task(speak())
 
-    async def _send(self, event: Event, seconds: float = 0.0) -> None:
+    async def _send(self, event: CartesiaEvent, seconds: float = 0.0) -> None:
         await sockets.send_json(self._socket, event, seconds)
 
-    async def on_start(self, sentence: Sentence) -> None:
+    async def on_start(self, sentence: SessionSentence) -> None:
         self._words = WrittenWords(sentence.text)
 
-    async def on_words(self, _sentence: Sentence, words: tuple[Timing, ...], offset: float) -> None:
+    async def on_words(self, _sentence: SessionSentence, words: tuple[Timing, ...], offset: float) -> None:
         if self._timed:
             timed = self._words.timed(words, offset)
             await self._send(events.timestamps(self._name, timed, flush_id=self._flushes + 1))
@@ -122,7 +122,7 @@ class Context(Listener):
             event = events.chunk(self._name, b64encode(part).decode(), flush_id=self._flushes + 1)
             await self._send(event, part_seconds)
 
-    async def on_error(self, _sentence: Sentence, error: KokoroError) -> None:
+    async def on_error(self, _sentence: SessionSentence, error: KokoroError) -> None:
         await self._send(events.error(self._name, error))
         self.ended = True
         raise ContextFailed

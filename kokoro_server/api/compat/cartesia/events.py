@@ -7,42 +7,42 @@ from itertools import chain, pairwise
 from typing import Any
 
 from kokoro_server.api.error_shapes import cartesia_error
-from kokoro_server.audio.captions import Timing
 from kokoro_server.errors import KokoroError
+from kokoro_server.synthesis.captions import Timing
 
-Event = dict[str, Any]
+CartesiaEvent = dict[str, Any]
 
 PARTIAL = 206  # HTTP's statuses, which every event has
 DONE = 200
 
 
-def chunk(context: str | None, audio: str, **fields: Any) -> Event:
+def chunk(context: str | None, audio: str, **fields: Any) -> CartesiaEvent:
     """`audio` is in base64."""
     return {**_event("chunk", context), "data": audio, "step_time": 0.0, **fields}
 
 
-def timestamps(context: str | None, words: list[tuple[str, float, float]], **fields: Any) -> Event:
+def timestamps(context: str | None, words: list[tuple[str, float, float]], **fields: Any) -> CartesiaEvent:
     names, starts, ends = zip(*words, strict=True)
     told = {"words": names, "start": starts, "end": ends}
     return {**_event("timestamps", context), "word_timestamps": told, **fields}
 
 
-def flush_done(context: str, number: int) -> Event:
+def flush_done(context: str, number: int) -> CartesiaEvent:
     return {**_event("flush_done", context), "flush_done": True, "flush_id": number}
 
 
-def done(context: str | None) -> Event:
+def done(context: str | None) -> CartesiaEvent:
     return {"type": "done", "context_id": context, "status_code": DONE, "done": True}
 
 
-def error(context: str | None, error: KokoroError) -> Event:
+def error(context: str | None, error: KokoroError) -> CartesiaEvent:
     """`done` is false: LiveKit's plugin would take it for the end, and not for an error."""
     status, body = cartesia_error(error.status, error.code, error.message, error.field)
     about = {"error": f"{body['title']}: {body['message']}", "done": False, "status_code": status}
     return {"type": "error", "context_id": context, **body, **about}
 
 
-def _event(type: str, context: str | None) -> Event:
+def _event(type: str, context: str | None) -> CartesiaEvent:
     return {"type": type, "context_id": context, "status_code": PARTIAL, "done": False}
 
 

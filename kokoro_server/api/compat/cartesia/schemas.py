@@ -8,17 +8,17 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, Field
 
-from kokoro_server.api.agents.text import Manner
-from kokoro_server.api.openai_schemas import VoiceName
-from kokoro_server.api.schemas import TTSRequest
+from kokoro_server import languages
+from kokoro_server.api.agents.text import DeliveryOptions
+from kokoro_server.api.compat.openai.schemas import VoiceName
+from kokoro_server.api.schemas.speech import TTSRequest
 from kokoro_server.audio.encode import Format
 from kokoro_server.audio.limiter import MAX_DB, MIN_DB
 from kokoro_server.audio.resample import MAX_RATE, MIN_RATE
 from kokoro_server.audio.wav import SampleFormat
-from kokoro_server.engine.voices import HeldVoice, VoiceBook
 from kokoro_server.errors import InvalidInput, NotSupported, UnknownLanguage, UnknownVoice
-from kokoro_server.g2p import languages
-from kokoro_server.g2p.languages import Language
+from kokoro_server.languages import Language
+from kokoro_server.voices import HeldVoice, VoiceBook
 
 SPEEDS = {"slow": 0.8, "normal": 1.0, "fast": 1.25}
 FORMATS: dict[str, Format] = {"raw": "pcm", "wav": "wav", "mp3": "mp3"}
@@ -74,10 +74,10 @@ class Generation(BaseModel):
         """Raises KokoroError for what cannot be done."""
         return TTSRequest(text=self.transcript, **await self._fields(voices))
 
-    async def manner(self, voices: VoiceBook) -> Manner:
+    async def manner(self, voices: VoiceBook) -> DeliveryOptions:
         """How to speak in a conversation. Raises KokoroError for what cannot be done."""
         self.require_raw()
-        return Manner(**await self._fields(voices))
+        return DeliveryOptions(**await self._fields(voices))
 
     def require_raw(self) -> None:
         """Where audio comes in messages, it is bare samples."""

@@ -6,10 +6,10 @@ from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query, Request
 
-from kokoro_server.api.tts import get_parts
-from kokoro_server.engine.voices import VoiceBook, VoiceInfo
+from kokoro_server import languages
+from kokoro_server.api.routes.tts import get_services
 from kokoro_server.errors import InvalidInput, NoSuchVoice, UnknownVoice
-from kokoro_server.g2p import languages
+from kokoro_server.voices import VoiceBook, VoiceInfo
 
 router = APIRouter(tags=["Cartesia"])
 
@@ -28,7 +28,7 @@ async def voices(
     is_owner: bool = False,
 ) -> dict[str, Any]:
     """A page of the voices."""
-    book = get_parts(request).model.voices
+    book = get_services(request).voices
     await book.refresh()
     now = book.now
     found = [_voice(now.info(name)) for name in now.names()]
@@ -44,7 +44,7 @@ async def voices(
 @router.get("/voices/{name}")
 async def voice(name: str, request: Request) -> dict[str, Any]:
     """A voice by its name."""
-    book: VoiceBook = get_parts(request).model.voices
+    book: VoiceBook = get_services(request).voices
     await book.refresh()
     try:
         return _voice(book.info(name))

@@ -6,16 +6,16 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, Field
 
-from kokoro_server.api.agents.text import Manner
+from kokoro_server.api.agents.text import DeliveryOptions
 from kokoro_server.api.compat.deepgram import voices
-from kokoro_server.api.openai_schemas import VoiceName
-from kokoro_server.api.schemas import DEFAULT_VOICE, TTSRequest
+from kokoro_server.api.compat.openai.schemas import VoiceName
+from kokoro_server.api.schemas.speech import DEFAULT_VOICE, TTSRequest
 from kokoro_server.audio.encode import Format
 from kokoro_server.audio.resample import MAX_RATE, MIN_RATE
 from kokoro_server.audio.wav import SampleFormat
 from kokoro_server.engine.protocol import SAMPLE_RATE
-from kokoro_server.engine.voices import VoiceBook
 from kokoro_server.errors import InvalidInput, NotSupported
+from kokoro_server.voices import VoiceBook
 
 SAMPLES: dict[str, SampleFormat] = {"linear16": "pcm_s16le", "mulaw": "pcm_mulaw", "alaw": "pcm_alaw"}
 TELEPHONY = ("mulaw", "alaw")
@@ -37,7 +37,7 @@ def _lowercase(value: Any) -> Any:
     return value.lower() if isinstance(value, str) else value
 
 
-class Parameters(BaseModel):
+class SpeakParameters(BaseModel):
     """What both forms take. What is not known is left aside: `tag` and `mip_opt_out` mean nothing here."""
 
     model: Annotated[
@@ -55,7 +55,7 @@ class Parameters(BaseModel):
         return self.sample_rate or (TELEPHONY_RATE if encoding in TELEPHONY else SAMPLE_RATE)
 
 
-class FileParameters(Parameters):
+class FileParameters(SpeakParameters):
     encoding: Annotated[
         Literal["linear16", "mulaw", "alaw", "mp3", "opus", "flac", "aac"], BeforeValidator(_lowercase)
     ] = "mp3"
@@ -87,16 +87,16 @@ class FileParameters(Parameters):
         )
 
 
-class SocketParameters(Parameters):
+class SocketParameters(SpeakParameters):
     encoding: Annotated[Literal["linear16", "mulaw", "alaw"], BeforeValidator(_lowercase)] = "linear16"
     container: Annotated[Literal["none"], BeforeValidator(_lowercase)] = "none"
     bit_rate: int | None = None
 
-    async def manner(self, book: VoiceBook) -> Manner:
+    async def manner(self, book: VoiceBook) -> DeliveryOptions:
         """Raises KokoroError for what cannot be done."""
         if self.bit_rate is not None:
             raise NotSupported("bit_rate is for mp3 and opus, by HTTP; leave it out", field="bit_rate")
-        return Manner(
+        return DeliveryOptions(
             voice=await voices.ours(self.model, book),
             speed=self.speed,
             sample_rate=self.rate(self.encoding),
@@ -108,7 +108,7 @@ class SpeakBody(BaseModel):
     text: Annotated[str, Field(description="What to say, as for POST /tts.", examples=["Hello from Kokoro."])]
 
 
-class SocketMessage(BaseModel):
+class DeepgramMessage(BaseModel):
     """`Speak` has a text. Types that are not known are told in a warning."""
 
     type: Annotated[str, Field(max_length=100)]

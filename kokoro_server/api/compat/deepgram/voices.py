@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from kokoro_server.engine.voices import VoiceBook
 from kokoro_server.errors import UnknownVoice
+from kokoro_server.voices import VoiceBook
 
 # By language, our voices and the names of Deepgram's that they stand for: those of the same gender and, as far as there
 # are such, accent.

@@ -9,7 +9,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from kokoro_server.audio.captions import Timing
+from kokoro_server.synthesis.captions import Timing
 
 _MARKS = re.compile(r"[^\w\s]*")  # with the white space after them, they go with the word before them
 _SPACE = re.compile(r"\s*")

@@ -10,11 +10,11 @@ from pydantic import BaseModel
 from starlette.routing import Match
 from starlette.types import Scope
 
-from kokoro_server.api.openai_schemas import VoiceName
-from kokoro_server.api.tts import get_parts
-from kokoro_server.engine.voices import VoiceInfo
+from kokoro_server import languages
+from kokoro_server.api.compat.openai.schemas import VoiceName
+from kokoro_server.api.routes.tts import get_services
 from kokoro_server.errors import InvalidInput
-from kokoro_server.g2p import languages
+from kokoro_server.voices import VoiceInfo
 
 router = APIRouter(tags=["ElevenLabs"])
 
@@ -127,7 +127,7 @@ async def voice_page(
 @router.get("/v1/voices/{voice_id}")
 async def voice(voice_id: VoiceName, request: Request) -> TheirVoice:
     """One voice."""
-    book = get_parts(request).model.voices
+    book = get_services(request).voices
     await book.refresh()
     return _voice(book.info(voice_id))
 
@@ -147,7 +147,7 @@ async def subscription() -> Subscription:
 async def models(request: Request) -> list[TheirModel]:
     """Names by which the model may be asked for. Any other does as well."""
     spoken = [ModelLanguage(language_id=known.code, name=known.name) for known in languages.LANGUAGES]
-    limit = get_parts(request).settings.max_text_length
+    limit = get_services(request).settings.max_text_length
     return [
         TheirModel(model_id=name, name=name, maximum_text_length_per_request=limit, languages=spoken) for name in MODELS
     ]
@@ -160,7 +160,7 @@ keyed_models_router.add_api_route("/v1/models", models)
 
 
 async def _all(request: Request) -> list[TheirVoice]:
-    book = get_parts(request).model.voices
+    book = get_services(request).voices
     await book.refresh()
     now = book.now
     return [_voice(now.info(name)) for name in now.names()]

@@ -11,12 +11,12 @@ from typing import Any
 from fastapi import WebSocket
 
 from kokoro_server.api.agents import sockets
-from kokoro_server.api.agents.session import AgentSession, Listener, Sentence
+from kokoro_server.api.agents.session import AgentSession, SessionListener, SessionSentence
 from kokoro_server.api.agents.text import AgentText
 from kokoro_server.api.compat.elevenlabs.alignment import Alignment, Characters
 from kokoro_server.api.compat.elevenlabs.schemas import VoiceSettings
-from kokoro_server.audio.captions import Timing
 from kokoro_server.errors import KokoroError, UnknownVoice
+from kokoro_server.synthesis.captions import Timing
 
 POLICY_VIOLATION = 1008
 INTERNAL_ERROR = 1011
@@ -36,7 +36,7 @@ def named(context_id: str | None) -> dict[str, str]:
     return {} if context_id is None else {"contextId": context_id}
 
 
-class ContextSpeech(Listener):
+class ContextSpeech(SessionListener):
     """Tells the client what is spoken: the Listener of a context's session."""
 
     def __init__(
@@ -61,11 +61,11 @@ class ContextSpeech(Listener):
         self._told = 0.0  # seconds of audio that were sent
         self.characters = Characters()
 
-    async def on_start(self, sentence: Sentence) -> None:
+    async def on_start(self, sentence: SessionSentence) -> None:
         await self._wait()
         self._sentence_place = self.characters.begin_sentence(sentence.text)
 
-    async def on_words(self, _sentence: Sentence, words: tuple[Timing, ...], offset: float) -> None:
+    async def on_words(self, _sentence: SessionSentence, words: tuple[Timing, ...], offset: float) -> None:
         place = self._sentence_place
         self.characters.say(
             replace(
@@ -85,14 +85,14 @@ class ContextSpeech(Listener):
             await self._send(part, alignment, part_seconds)
             alignment = None
 
-    async def on_done(self, _sentence: Sentence, seconds: float, _skipped: int) -> None:
+    async def on_done(self, _sentence: SessionSentence, seconds: float, _skipped: int) -> None:
         self._sentence_begin += seconds
         self._told = self._sentence_begin
         if alignment := self.characters.tell_sentence(self._told):
             await self._send(b"", alignment)
         self.characters.forget()
 
-    async def on_error(self, _sentence: Sentence, error: KokoroError) -> None:
+    async def on_error(self, _sentence: SessionSentence, error: KokoroError) -> None:
         await refuse(self._socket, error, self._context_id)
 
     async def on_end(self) -> None:
@@ -117,7 +117,7 @@ class ContextSpeech(Listener):
         await sockets.send_json(self._socket, message | named(self._context_id), seconds)
 
 
-class Context:
+class ElevenLabsContext:
     """A text that is spoken as it comes, beside those of other contexts."""
 
     def __init__(self, session: AgentSession, text: AgentText, characters: Characters) -> None:

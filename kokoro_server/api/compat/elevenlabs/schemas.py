@@ -7,11 +7,11 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, BeforeValidator, Field
 from pydantic_core import PydanticCustomError
 
+from kokoro_server import languages
 from kokoro_server.api.compat.elevenlabs import output_formats
-from kokoro_server.api.openai_schemas import VoiceName
-from kokoro_server.engine.voices import HeldVoice
-from kokoro_server.g2p import languages
+from kokoro_server.api.compat.openai.schemas import VoiceName
 from kokoro_server.text.spoken import KINDS
+from kokoro_server.voices import HeldVoice
 
 MAX_NAME = 500  # characters
 DEFAULT_INACTIVITY = 20.0  # seconds
@@ -70,7 +70,7 @@ class SocketQuery(BaseModel):
     inactivity_timeout: Annotated[float, Field(gt=0, le=MAX_INACTIVITY, allow_inf_nan=False)] = DEFAULT_INACTIVITY
 
 
-class SocketMessage(BaseModel):
+class ElevenLabsMessage(BaseModel):
     """A message of a client. The `text` of the first one is a space, and that of the last on `/stream-input` empty."""
 
     text: str | None = None

@@ -10,9 +10,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Depends, Query, Request, Response
 from fastapi.responses import StreamingResponse
 
-from kokoro_server.api import captioned, stream, tts
 from kokoro_server.api.async_render import AsyncRenderer
-from kokoro_server.api.captioned import FRAMING, NDJSON, Event
 from kokoro_server.api.compat.elevenlabs import output_formats
 from kokoro_server.api.compat.elevenlabs.alignment import Alignment, Characters
 from kokoro_server.api.compat.elevenlabs.schemas import (
@@ -21,14 +19,23 @@ from kokoro_server.api.compat.elevenlabs.schemas import (
     SpeechBody,
     request_fields,
 )
+from kokoro_server.api.compat.openai.schemas import VoiceName
 from kokoro_server.api.disconnect import CancellableStreamingResponse
-from kokoro_server.api.openai_schemas import VoiceName
-from kokoro_server.api.schemas import TTSRequest
-from kokoro_server.api.stream import STREAMING_HEADERS, as_text, open_renderer, start_synthesis
-from kokoro_server.api.tts import AUDIO, PartsResponse, RequestTimeout, clip_headers, render, skipped_header
+from kokoro_server.api.routes import captioned, stream, tts
+from kokoro_server.api.routes.captioned import FRAMING, NDJSON, CaptionEvent
+from kokoro_server.api.routes.stream import STREAMING_HEADERS, as_text, open_renderer, start_synthesis
+from kokoro_server.api.routes.tts import (
+    AUDIO,
+    ChunkedBodyResponse,
+    RequestTimeout,
+    clip_headers,
+    render,
+    skipped_header,
+)
+from kokoro_server.api.schemas.speech import TTSRequest
 from kokoro_server.engine.protocol import SAMPLE_RATE
 from kokoro_server.errors import for_client
-from kokoro_server.synthesis import Clip, Segment
+from kokoro_server.synthesis.synthesizer import Clip, Segment
 
 router = APIRouter(prefix="/v1/text-to-speech/{voice_id}", tags=["ElevenLabs"])
 
@@ -46,7 +53,7 @@ async def _request(
 ) -> TTSRequest:
     request.scope["model"] = body.model_id or "-"  # for the log
     output = output_formats.parse(output_format)
-    voice = await tts.get_parts(request).model.voices.hold(voice_id)
+    voice = await tts.get_services(request).voices.hold(voice_id)
     return TTSRequest(text=body.text, **request_fields(voice, body, body.voice_settings, output))
 
 
@@ -70,8 +77,8 @@ async def with_timestamps(asked: Asked, request: Request, timeout: RequestTimeou
     """Speak a text and tell when each character is said."""
     clip = await tts.speak(asked, request, timeout)
     content = await render(request, clip, asked.rendering(asked.format))
-    parts = await asyncio.to_thread(_json, clip, content, asked.speech().written)
-    return PartsResponse(parts, media_type="application/json", headers=clip_headers(request, clip))
+    chunks = await asyncio.to_thread(_json, clip, content, asked.speech().written)
+    return ChunkedBodyResponse(chunks, media_type="application/json", headers=clip_headers(request, clip))
 
 
 @router.post("/stream/with-timestamps", response_model=AudioWithTimestamps, responses=LINES)
@@ -96,7 +103,7 @@ def _json(clip: Clip, content: list[bytes], text: str) -> list[bytes]:
 
 async def _events(
     first: Segment, others: AsyncGenerator[Segment, None], renderer: AsyncRenderer, characters: Characters
-) -> AsyncGenerator[Event, None]:
+) -> AsyncGenerator[CaptionEvent, None]:
     samples = 0
     async with aclosing(others):
         segment: Segment | None = first
@@ -112,11 +119,11 @@ async def _events(
             segment = await anext(others, None)
 
 
-def _event(audio: str, alignment: Alignment | None) -> Event:
+def _event(audio: str, alignment: Alignment | None) -> CaptionEvent:
     told = alignment.seconds() if alignment else None
     return {"audio_base64": audio, "alignment": told, "normalized_alignment": told}
 
 
-def _error(error: Exception) -> Event:
+def _error(error: Exception) -> CaptionEvent:
     known = for_client(error)
     return {"detail": {"status": known.code, "message": known.message}}

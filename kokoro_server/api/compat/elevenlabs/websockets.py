@@ -26,15 +26,20 @@ from pydantic import TypeAdapter
 
 from kokoro_server.api.agents import sockets
 from kokoro_server.api.agents.session import agent_session
-from kokoro_server.api.agents.text import AgentText, Manner
+from kokoro_server.api.agents.text import AgentText, DeliveryOptions
 from kokoro_server.api.compat.elevenlabs import output_formats
-from kokoro_server.api.compat.elevenlabs.context import Context, ContextSpeech, refuse
-from kokoro_server.api.compat.elevenlabs.schemas import DEFAULT_INACTIVITY, SocketMessage, SocketQuery, request_fields
+from kokoro_server.api.compat.elevenlabs.context import ContextSpeech, ElevenLabsContext, refuse
+from kokoro_server.api.compat.elevenlabs.schemas import (
+    DEFAULT_INACTIVITY,
+    ElevenLabsMessage,
+    SocketQuery,
+    request_fields,
+)
 from kokoro_server.errors import BadRequest, KokoroError
 
 router = APIRouter()
 
-MESSAGE: TypeAdapter[SocketMessage] = TypeAdapter(SocketMessage)
+MESSAGE: TypeAdapter[ElevenLabsMessage] = TypeAdapter(ElevenLabsMessage)
 QUERY: TypeAdapter[SocketQuery] = TypeAdapter(SocketQuery)
 LOOKS = 10  # for speech, in the time after which a socket is idle
 MAX_CONTEXTS = 20  # of a socket, with those that are closed and not yet spoken to their end
@@ -52,11 +57,11 @@ async def multi_stream_input(socket: WebSocket, voice_id: str) -> None:
     await _converse(socket, voice_id, single=False)
 
 
-async def _manner(socket: WebSocket, query: SocketQuery) -> Manner:
+async def _manner(socket: WebSocket, query: SocketQuery) -> DeliveryOptions:
     """How to speak. Raises KokoroError if that is not possible."""
     output = output_formats.parse(query.output_format)
-    voices = socket.app.state.parts.model.voices
-    manner = Manner(**request_fields(await voices.hold(query.voice_id), query, None, output))
+    voices = socket.app.state.services.voices
+    manner = DeliveryOptions(**request_fields(await voices.hold(query.voice_id), query, None, output))
     await manner.check(voices)
     return manner
 
@@ -92,7 +97,7 @@ async def _first_message(socket: WebSocket) -> None:
 class _Contexts:
     """The contexts of a socket."""
 
-    def __init__(self, socket: WebSocket, query: SocketQuery, manner: Manner) -> None:
+    def __init__(self, socket: WebSocket, query: SocketQuery, manner: DeliveryOptions) -> None:
         self._socket = socket
         self._query = query
         self._manner = manner
@@ -115,13 +120,13 @@ class _Contexts:
     def is_speaking(self) -> bool:
         return any(held.context.is_speaking for held in (*self._open.values(), *self._closed))
 
-    async def add(self, message: SocketMessage) -> None:
+    async def add(self, message: ElevenLabsMessage) -> None:
         """Add the text of a message to its context, which is opened if there is none."""
         held = self._open.get(message.context_id) or await self._opened(message.context_id)
         await held.context.adjust(message.voice_settings)
         await held.context.add(message.text or "", whole=self._query.auto_mode)
 
-    async def flush(self, message: SocketMessage) -> None:
+    async def flush(self, message: ElevenLabsMessage) -> None:
         if held := self._open.get(message.context_id):
             # With auto_mode each text is spoken anyway: LiveKit flushes each, and once more at the end of a turn.
             ends_turn = bool(message.close_context) or not (self._query.auto_mode and message.text)
@@ -163,8 +168,10 @@ class _Contexts:
 
         speech = ContextSpeech(self._socket, context_id, on_end, before, cumulative=self._query.sync_alignment)
         session = await stack.enter_async_context(agent_session(self._socket.app.state, speech, file="turn"))
-        text = AgentText(session, self._socket.app.state.parts)
-        held = self._open[context_id] = _Held(context_id, Context(session, text, speech.characters), stack, ended)
+        text = AgentText(session, self._socket.app.state.services)
+        held = self._open[context_id] = _Held(
+            context_id, ElevenLabsContext(session, text, speech.characters), stack, ended
+        )
         await text.use(self._manner)
         return held
 
@@ -182,7 +189,7 @@ class _Contexts:
 @dataclass(frozen=True, slots=True, eq=False)
 class _Held:
     context_id: str | None
-    context: Context
+    context: ElevenLabsContext
     stack: AsyncExitStack
     ended: asyncio.Event
 
@@ -193,7 +200,7 @@ class _StreamInput:
     def __init__(self, contexts: _Contexts) -> None:
         self._contexts = contexts
 
-    async def handle(self, message: SocketMessage) -> None:
+    async def handle(self, message: ElevenLabsMessage) -> None:
         if self._contexts.closing:
             if message.text:
                 raise BadRequest("the text had ended: no more can be said", field="text")
@@ -213,7 +220,7 @@ class _MultiStreamInput:
     def __init__(self, contexts: _Contexts) -> None:
         self._contexts = contexts
 
-    async def handle(self, message: SocketMessage) -> None:
+    async def handle(self, message: ElevenLabsMessage) -> None:
         if message.text:
             if self._contexts.closing:
                 raise BadRequest("the socket is closing: no more can be said", field="text")

@@ -27,19 +27,19 @@ from wyoming.info import Describe
 from wyoming.ping import Ping, Pong
 from wyoming.tts import Synthesize, SynthesizeChunk, SynthesizeStart, SynthesizeStop, SynthesizeStopped
 
-from kokoro_server import tracing
-from kokoro_server.api.access_log import CLIENT_CLOSED_REQUEST, new_request_id, outcome
 from kokoro_server.api.agents.session import agent_session
 from kokoro_server.api.agents.text import AgentText
 from kokoro_server.api.compat.wyoming import voices
-from kokoro_server.api.compat.wyoming.turn import Turn
+from kokoro_server.api.compat.wyoming.turn import SpokenReply
 from kokoro_server.api.compat.wyoming.wire import EventReader, EventWriter, content
-from kokoro_server.api.guard.middleware import caller_at
-from kokoro_server.api.shutdown import shutting_down
-from kokoro_server.caller import caller
-from kokoro_server.errors import BadRequest, KokoroError, for_client
-from kokoro_server.logs import request_id
-from kokoro_server.parts import Parts
+from kokoro_server.api.middleware.access_log import new_request_id, outcome
+from kokoro_server.api.middleware.guard.middleware import caller_at
+from kokoro_server.api.middleware.shutdown import shutting_down
+from kokoro_server.callers.current import caller
+from kokoro_server.errors import CLIENT_CLOSED_REQUEST, BadRequest, KokoroError, for_client
+from kokoro_server.observability import tracing
+from kokoro_server.observability.logs import request_id
+from kokoro_server.synthesis.services import Services
 
 log = logging.getLogger(__name__)
 
@@ -50,20 +50,20 @@ EVENTS_AHEAD = 16  # read while an earlier one is being answered
 ERROR_GRACE = 2.0  # seconds after an error in which another request may come
 CLOSE_GRACE = 5.0  # seconds in which a client may read what it was sent last
 
-Speak = Callable[[Event, Turn, AgentText], Awaitable[None]]
+Speak = Callable[[Event, SpokenReply, AgentText], Awaitable[None]]
 
 
 class Ended(Exception):
     """There is nothing more to do for this client."""
 
 
-class Connection:
+class WyomingConnection:
     """`state` is the application's. uvicorn counts it among its own connections, and calls `shutdown`."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, state: State) -> None:
         self._state = state
-        self._parts: Parts = state.parts
-        settings = self._parts.settings
+        self._services: Services = state.services
+        settings = self._services.settings
         self._idle_limit = settings.stream_idle_timeout
         self._stream = reader
         self._transport = writer.transport
@@ -71,7 +71,7 @@ class Connection:
         self._writer = EventWriter(writer, settings.stream_idle_timeout, self._count_stalled)
         self._address = str((writer.get_extra_info("peername") or ("unknown",))[0])
         self._events: asyncio.Queue[Event] = asyncio.Queue(EVENTS_AHEAD)
-        self._turn: Turn | None = None
+        self._turn: SpokenReply | None = None
         self._in_stream = False  # from a synthesize-start to its synthesize-stop
         self._stopping = False
         self._closing: asyncio.TimerHandle | None = None  # where the last request has failed
@@ -129,7 +129,7 @@ class Connection:
                 await self._writer.send(Pong(text=event.data.get("text")))
             elif Describe.is_type(event.type):
                 self._stay()
-                await self._writer.send(await voices.info(self._parts))
+                await self._writer.send(await voices.info(self._services))
             else:
                 await self._events.put(event)
             await asyncio.sleep(0)  # events that have come already are read without a turn of the loop
@@ -166,12 +166,12 @@ class Connection:
         self._stay()
         started, status = time.perf_counter(), CLIENT_CLOSED_REQUEST
         request_id.set(new_request_id())
-        turn = self._turn = Turn(self._writer, self._parts.metrics)
+        turn = self._turn = SpokenReply(self._writer, self._services.metrics)
         try:
             async with AsyncExitStack() as stack:
                 await self._take_place(stack)
                 session = await stack.enter_async_context(agent_session(self._state, turn, file="turn"))
-                await speak(event, turn, AgentText(session, self._parts))
+                await speak(event, turn, AgentText(session, self._services))
             status = 200
         except KokoroError as error:
             status = error.status
@@ -189,17 +189,17 @@ class Connection:
         self._state.places.take()
         stack.callback(self._state.places.release)
 
-    async def _speak_whole(self, event: Event, turn: Turn, text: AgentText) -> None:
+    async def _speak_whole(self, event: Event, turn: SpokenReply, text: AgentText) -> None:
         turn.has_all_text = True
         request = content(event, SYNTHESIZE)
-        await text.use(await voices.manner(request.voice, request.text_format, self._parts.model.voices))
+        await text.use(await voices.manner(request.voice, request.text_format, self._services.voices))
         text.say(request.text)
         await text.flush()
         await turn.wait()
 
-    async def _speak_stream(self, event: Event, turn: Turn, text: AgentText) -> None:
+    async def _speak_stream(self, event: Event, turn: SpokenReply, text: AgentText) -> None:
         start = content(event, START)
-        await text.use(await voices.manner(start.voice, start.text_format, self._parts.model.voices))
+        await text.use(await voices.manner(start.voice, start.text_format, self._services.voices))
         feeding = asyncio.create_task(self._feed(turn, text))
         try:
             await turn.wait()
@@ -208,7 +208,7 @@ class Connection:
             await asyncio.wait({feeding})
         await self._writer.send(SynthesizeStopped())
 
-    async def _feed(self, turn: Turn, text: AgentText) -> None:
+    async def _feed(self, turn: SpokenReply, text: AgentText) -> None:
         try:
             while not SynthesizeStop.is_type((event := await self._events.get()).type):
                 if SynthesizeStart.is_type(event.type):
@@ -237,13 +237,13 @@ class Connection:
 
     def _record(self, kind: str, status: int, seconds: float) -> None:
         log.info("request method=WYOMING path=%s status=%d ms=%.1f", kind, status, seconds * 1000)
-        self._parts.metrics.requests.labels("wyoming", outcome(status)).inc()
-        self._parts.metrics.request_time.observe(seconds)
+        self._services.metrics.requests.labels("wyoming", outcome(status)).inc()
+        self._services.metrics.request_time.observe(seconds)
 
     def _count_stalled(self) -> None:
         log.warning("broken off, the client took nothing for %g s address=%s", self._idle_limit, self._address)
         self._state.streams.stalled += 1
-        self._parts.metrics.stalled.inc()
+        self._services.metrics.stalled.inc()
 
     async def _refuse(self, error: BaseException) -> None:
         """Say why, and read on for a while: closed with bytes unread, the connection is reset and the answer lost."""

@@ -11,11 +11,11 @@ from typing import Any
 from starlette.datastructures import State
 from uvicorn.server import ServerState
 
-from kokoro_server.api.compat.wyoming.connection import Connection
-from kokoro_server.api.shutdown import RunningRequests, shutting_down
-from kokoro_server.config import Settings
+from kokoro_server.api.compat.wyoming.connection import WyomingConnection
+from kokoro_server.api.middleware.shutdown import RunningRequests, shutting_down
+from kokoro_server.config.settings import Settings
 from kokoro_server.errors import KokoroError, TooBusy
-from kokoro_server.http_limits.protocol import ConnectionLimits, too_many_connections
+from kokoro_server.http.protocol import ConnectionLimits, too_many_connections
 
 
 @asynccontextmanager
@@ -27,7 +27,7 @@ async def wyoming_served(
     tasks: set[asyncio.Task[None]] = set()
 
     def on_connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        connection = Connection(reader, writer, state)
+        connection = WyomingConnection(reader, writer, state)
         connections.add(connection)
         refusal = _refusal(state.running, len(connections) + limits.elsewhere(), limits.connections)
         task = asyncio.create_task(connection.refuse(refusal) if refusal else connection.run())

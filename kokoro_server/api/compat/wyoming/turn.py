@@ -8,19 +8,19 @@ import time
 from wyoming.audio import AudioChunk, AudioStart, AudioStop
 from wyoming.event import Eventable
 
-from kokoro_server import tracing
-from kokoro_server.api.agents.session import Listener, Sentence
+from kokoro_server.api.agents.session import SessionListener, SessionSentence
 from kokoro_server.api.agents.sockets import audio_parts
 from kokoro_server.api.compat.wyoming.wire import EventWriter
 from kokoro_server.engine.protocol import SAMPLE_RATE
 from kokoro_server.errors import KokoroError, for_client
-from kokoro_server.metrics import Metrics
+from kokoro_server.observability import tracing
+from kokoro_server.observability.metrics import Metrics
 
 WIDTH = 2  # bytes of a sample
 CHANNELS = 1
 
 
-class Turn(Listener):
+class SpokenReply(SessionListener):
     """Listens to an AgentSession: sends one `audio-start`, audio as it is made, and one `audio-stop`.
 
     A turn that fails has no `audio-stop`, so that what was sent of it does not pass for all of it.
@@ -55,7 +55,7 @@ class Turn(Listener):
         for part, _ in audio_parts(data, seconds):
             await self._send(AudioChunk(rate=SAMPLE_RATE, width=WIDTH, channels=CHANNELS, audio=part))
 
-    async def on_error(self, _sentence: Sentence, error: KokoroError) -> None:
+    async def on_error(self, _sentence: SessionSentence, error: KokoroError) -> None:
         self.fail(error)
 
     async def on_flushed(self) -> None:

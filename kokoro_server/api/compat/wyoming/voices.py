@@ -5,25 +5,24 @@ from __future__ import annotations
 from wyoming.info import Attribution, Info, TtsProgram, TtsVoice
 from wyoming.tts import SynthesizeVoice
 
-from kokoro_server import __version__
-from kokoro_server.api.agents.text import Manner
-from kokoro_server.api.schemas import DEFAULT_VOICE
-from kokoro_server.api.voices.endpoints import list_voices
-from kokoro_server.api.voices.schemas import Voice
-from kokoro_server.engine.voices import GRADES, VoiceBook
+from kokoro_server import __version__, languages
+from kokoro_server.api.agents.text import DeliveryOptions
+from kokoro_server.api.routes.voices import list_voices
+from kokoro_server.api.schemas.speech import DEFAULT_VOICE
+from kokoro_server.api.schemas.voices import VoiceAnswer
 from kokoro_server.errors import NotSupported, UnknownLanguage
-from kokoro_server.g2p import languages
-from kokoro_server.g2p.languages import Language
-from kokoro_server.parts import Parts
+from kokoro_server.languages import Language
+from kokoro_server.synthesis.services import Services
+from kokoro_server.voices import GRADES, VoiceBook
 
 G2P_ANSWER = 0.5  # seconds, to learn which languages are installed: Home Assistant waits one for the whole answer
 MODEL = Attribution(name="hexgrad", url="https://huggingface.co/hexgrad/Kokoro-82M")
 PLAIN_TEXT = "text"
 
 
-async def info(parts: Parts) -> Info:
+async def info(services: Services) -> Info:
     """All voices. Home Assistant offers those that are installed, by their descriptions."""
-    listed = await list_voices(parts, G2P_ANSWER)
+    listed = await list_voices(services, G2P_ANSWER)
     program = TtsProgram(
         name="Kokoro",
         attribution=MODEL,
@@ -36,7 +35,7 @@ async def info(parts: Parts) -> Info:
     return Info(tts=[program])
 
 
-def _voice(voice: Voice) -> TtsVoice:
+def _voice(voice: VoiceAnswer) -> TtsVoice:
     grade = f", grade {voice.grade}" if voice.grade else ""
     return TtsVoice(
         name=voice.name,
@@ -48,17 +47,21 @@ def _voice(voice: Voice) -> TtsVoice:
     )
 
 
-async def manner(voice: SynthesizeVoice | None, text_format: str | None, voices: VoiceBook) -> Manner:
+async def manner(voice: SynthesizeVoice | None, text_format: str | None, voices: VoiceBook) -> DeliveryOptions:
     """How to speak: by a voice's name, else by a language, else as we speak unasked. Raises KokoroError."""
     if text_format not in (None, PLAIN_TEXT):
         raise NotSupported(f"text_format {text_format[:40]!r} cannot be spoken; send plain text", field="text_format")
     if voice is None:
-        return Manner()
+        return DeliveryOptions()
     if voice.speaker:
         raise NotSupported(f"no voice here has speakers, such as {voice.speaker[:40]!r}", field="speaker")
     if voice.name:
-        return Manner(voice=(await voices.hold(voice.name)).name)
-    return Manner(voice=_best_voice(languages.parse(voice.language), voices)) if voice.language else Manner()
+        return DeliveryOptions(voice=(await voices.hold(voice.name)).name)
+    return (
+        DeliveryOptions(voice=_best_voice(languages.parse(voice.language), voices))
+        if voice.language
+        else DeliveryOptions()
+    )
 
 
 def _best_voice(language: Language, voices: VoiceBook) -> str:

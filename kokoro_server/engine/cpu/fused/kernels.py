@@ -15,7 +15,7 @@ import numpy as np
 from numba.core.codegen import get_host_cpu_features
 
 from kokoro_server.engine.cpu.fused import tile, vectors
-from kokoro_server.engine.cpu.fused.tile import Shape, multiply
+from kokoro_server.engine.cpu.fused.tile import TileShape, multiply
 from kokoro_server.engine.cpu.fused.vectors import fill, finish, quantize, snake
 from kokoro_server.engine.cpu.instructions import Instructions, instructions
 
@@ -34,7 +34,7 @@ FEATURES = {
 
 
 class Kernels(NamedTuple):
-    shape: Shape
+    shape: TileShape
     convolve: Any
     add: Any
     measure: Any
@@ -74,14 +74,14 @@ def _tell_llvm_the_instructions() -> None:
         numba.config.CPU_FEATURES = f"{listed},{needed}".lstrip(",")
 
 
-def workspace_bytes(shape: Shape, channels: int, halo: int) -> int:
+def workspace_bytes(shape: TileShape, channels: int, halo: int) -> int:
     """The scratch memory that one thread needs for `convolve`."""
     rows = MAX_BLOCK + halo + shape.rows
     sums = (MAX_BLOCK + shape.rows) * shape.columns * 4
     return rows * channels * 5 + sums + 2 * 64
 
 
-def _convolve(shape: Shape) -> Callable[..., None]:
+def _convolve(shape: TileShape) -> Callable[..., None]:
     number_of_shape, offset = tile.number(shape), vectors.SIGN if shape.signed else 0
     rows_at_once, columns = shape.rows, shape.columns
 

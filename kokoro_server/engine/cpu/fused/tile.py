@@ -26,7 +26,7 @@ I8, I16, I32, I64 = ir.IntType(8), ir.IntType(16), ir.IntType(32), ir.IntType(64
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class TileShape:
     """Of a tile, and of the instruction that fills it. `channels` are those that one turn of the loop adds up."""
 
     intrinsic: str
@@ -46,17 +46,19 @@ class Shape:
 # quarter of a register, so there sixteen channels are loaded at once. Where sums have 16 bits first, those of sixteen
 # channels are added before they get 32, in one row after the other: its bytes are in registers, the weights in memory.
 SHAPES = {
-    Instructions.AVX512_VNNI: Shape("llvm.x86.avx512.vpdpbusd.512", 16, 6, 4, False, 4),
-    Instructions.AVX_VNNI: Shape("llvm.x86.avx512.vpdpbusd.256", 8, 6, 2, False, 4),
-    Instructions.ARM_DOTPROD: Shape("llvm.aarch64.neon.sdot.v4i32.v16i8", 4, 4, 4, True, 16),
-    Instructions.AVX512_BW: Shape(
+    Instructions.AVX512_VNNI: TileShape("llvm.x86.avx512.vpdpbusd.512", 16, 6, 4, False, 4),
+    Instructions.AVX_VNNI: TileShape("llvm.x86.avx512.vpdpbusd.256", 8, 6, 2, False, 4),
+    Instructions.ARM_DOTPROD: TileShape("llvm.aarch64.neon.sdot.v4i32.v16i8", 4, 4, 4, True, 16),
+    Instructions.AVX512_BW: TileShape(
         "llvm.x86.avx512.pmaddubs.w.512", 16, 4, 4, False, 4 * GROUP_QUADS, "llvm.x86.avx512.pmaddw.d.512"
     ),
-    Instructions.AVX2: Shape("llvm.x86.avx2.pmadd.ub.sw", 8, 4, 2, False, 4 * GROUP_QUADS, "llvm.x86.avx2.pmadd.wd"),
+    Instructions.AVX2: TileShape(
+        "llvm.x86.avx2.pmadd.ub.sw", 8, 4, 2, False, 4 * GROUP_QUADS, "llvm.x86.avx2.pmadd.wd"
+    ),
 }
 
 
-def pack(matrix: NDArray[np.int8], shape: Shape) -> NDArray[np.int8]:
+def pack(matrix: NDArray[np.int8], shape: TileShape) -> NDArray[np.int8]:
     """The (taps * channels, columns) weights in the order in which a tile reads them, panel after panel.
 
     A panel has the columns of one tile, of which there must be a whole number.
@@ -80,7 +82,7 @@ def aligned(shape: tuple[int, ...], dtype: Any, boundary: int = 64) -> NDArray[A
     return array
 
 
-def number(shape: Shape) -> int:
+def number(shape: TileShape) -> int:
     """What `multiply` knows it by."""
     return list(SHAPES.values()).index(shape)
 
@@ -129,7 +131,7 @@ class _Loop:
         builder.position_at_end(self._after)
 
 
-def _generate(shape: Shape, context: Any, builder: Any, arguments: Sequence[Any]) -> Any:
+def _generate(shape: TileShape, context: Any, builder: Any, arguments: Sequence[Any]) -> Any:
     a, stride, dilated, taps, channels, weights, out, out_stride = arguments
     sums = ir.VectorType(I32, shape.width)
     row_offsets = [builder.mul(stride, I64(row)) for row in range(shape.rows)]
@@ -151,7 +153,7 @@ def _generate(shape: Shape, context: Any, builder: Any, arguments: Sequence[Any]
 
 
 def _add_products(
-    builder: Any, shape: Shape, at: Any, row_offsets: Sequence[Any], weights: Any, so_far: Sequence[Any]
+    builder: Any, shape: TileShape, at: Any, row_offsets: Sequence[Any], weights: Any, so_far: Sequence[Any]
 ) -> tuple[Any, list[Any]]:
     """One turn: `shape.channels` channels of each row times their weights. Gives where the next weights are."""
     sums, bytes_ = ir.VectorType(I32, shape.width), ir.VectorType(I8, 4 * shape.width)
@@ -177,7 +179,7 @@ def _add_products(
 
 
 def _add_in_16_bits(
-    builder: Any, shape: Shape, at: Any, row_offsets: Sequence[Any], weights: Any, so_far: Sequence[Any]
+    builder: Any, shape: TileShape, at: Any, row_offsets: Sequence[Any], weights: Any, so_far: Sequence[Any]
 ) -> tuple[Any, list[Any]]:
     """The same with an instruction that adds two products in 16 bits: those of all quads are added before they widen.
 

@@ -22,7 +22,7 @@ INTS, BYTES = ir.VectorType(I32, WIDTH), ir.VectorType(I8, WIDTH)
 SIGN = 0x80  # added to an unsigned byte, it gives the signed byte that is 128 less
 MAX_BYTE = 255.4  # before the fraction is cut off
 
-Code = tuple[Any, Callable[..., Any]]
+Intrinsic = tuple[Any, Callable[..., Any]]
 
 
 class Vectors:
@@ -87,7 +87,7 @@ class Vectors:
 
 
 @intrinsic
-def snake(_: Any, x: Any, rows: Any, channels: Any, factor: Any, offset: Any, shrink: Any, activated: Any) -> Code:
+def snake(_: Any, x: Any, rows: Any, channels: Any, factor: Any, offset: Any, shrink: Any, activated: Any) -> Intrinsic:
     """The activation of rows of `x`, normed by `factor` and `offset`; gives its least and its greatest, and 0.
 
     As `lowering.Lowering.snake` computes it, divided by SmoothQuant's scales (`shrink` are their reciprocals).
@@ -117,7 +117,7 @@ def snake(_: Any, x: Any, rows: Any, channels: Any, factor: Any, offset: Any, sh
 
 
 @intrinsic
-def quantize(_: Any, activated: Any, count: Any, quantized: Any, inverse: Any, zero: Any, sign: Any) -> Code:
+def quantize(_: Any, activated: Any, count: Any, quantized: Any, inverse: Any, zero: Any, sign: Any) -> Intrinsic:
     """Bytes of activated * inverse + zero: unsigned ones if `sign` is 0, or with SIGN 128 less.
 
     `zero` includes the half that makes cutting off the fraction a rounding.
@@ -137,7 +137,7 @@ def quantize(_: Any, activated: Any, count: Any, quantized: Any, inverse: Any, z
 
 
 @intrinsic
-def fill(_: Any, address: Any, count: Any, value: Any) -> Code:
+def fill(_: Any, address: Any, count: Any, value: Any) -> Intrinsic:
     """`count` bytes, a multiple of sixteen, of one value."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Sequence[Any]) -> Any:
@@ -155,7 +155,7 @@ def fill(_: Any, address: Any, count: Any, value: Any) -> Code:
 def finish(
     _: Any, sums: Any, rows: Any, columns: Any, zero_point: Any, column_sums: Any, step: Any, scales: Any, bias: Any,
     base: Any, y: Any, stride: Any, totals: Any, squares: Any,
-) -> Code:  # fmt: skip
+) -> Intrinsic:  # fmt: skip
     """y = (sums - zero_point * column_sums) * step * scales + bias + base; adds its sums and sums of squares to those.
 
     `sums` has `columns` columns, `base` and `y` have `stride`; without a `base`, its address is 0.

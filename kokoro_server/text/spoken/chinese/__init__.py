@@ -5,7 +5,7 @@ from __future__ import annotations
 from kokoro_server.text.spoken import cjk, markdown
 from kokoro_server.text.spoken.chinese import dates, maths, money, numbers, symbols, units
 from kokoro_server.text.spoken.chinese.words import decimal, digits
-from kokoro_server.text.spoken.engine import Rule, Ruleset
+from kokoro_server.text.spoken.matching import Rule, Ruleset
 
 _SIGNS = {"&": "和", "<": "小于", ">": "大于"}
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from kokoro_server.text.spoken.chinese.words import cardinal, count, decimal, digits
 from kokoro_server.text.spoken.cjk import AT_NUMBER, COLON, DASH, LEFT, RIGHT, D, plain
-from kokoro_server.text.spoken.engine import Dialect, Reading, Where, rule
+from kokoro_server.text.spoken.matching import Dialect, SpokenWords, Where, rule
 
 _YEAR = rf"(?:[12１２]{D}{{3}})"
 _MONTH = r"(?:[0０]?[1-9１-９]|[1１][0-2０-２])"
@@ -21,7 +21,7 @@ def _number(text: str) -> str:
     return cardinal(int(plain(text)))
 
 
-def _date(match: Any, _dialect: Dialect) -> Reading:
+def _date(match: Any, _dialect: Dialect) -> SpokenWords:
     claims: list[tuple[Where, str]] = [
         ((match.start("year"), match.start("month")), f"{digits(plain(match['year']))}年"),
     ]
@@ -31,15 +31,15 @@ def _date(match: Any, _dialect: Dialect) -> Reading:
     return [*claims, (middle, f"{_number(match['month'])}月"), ("day", f"{_number(match['day'])}日")]
 
 
-def _year(match: Any, _dialect: Dialect) -> Reading:
+def _year(match: Any, _dialect: Dialect) -> SpokenWords:
     return [("year", digits(plain(match["year"])))]
 
 
-def _years(match: Any, _dialect: Dialect) -> Reading:
+def _years(match: Any, _dialect: Dialect) -> SpokenWords:
     return [("year", digits(plain(match["year"]))), ("dash", "到"), ("then", digits(plain(match["then"])))]
 
 
-def _time(match: Any, _dialect: Dialect) -> Reading:
+def _time(match: Any, _dialect: Dialect) -> SpokenWords:
     hour, minute, second = (plain(match[group] or "") for group in ("hour", "minute", "second"))
     words = f"{count(str(int(hour)))}点"
     if int(minute) or second:

@@ -22,7 +22,7 @@ from kokoro_server.text.spoken.cjk import (
     SPACE,
     D,
 )
-from kokoro_server.text.spoken.engine import Dialect, Reading, rule
+from kokoro_server.text.spoken.matching import Dialect, SpokenWords, rule
 
 _WON = r"(?:获胜|取胜|胜出|战胜|击败|打败|大胜|险胜|力克|不敌|战平|逼平|领先|落后|告负|的?比分|负于|完胜)"
 _OPERAND = r"[\p{Latin}\p{Greek}0-9０-９)）\]²³%!]"
@@ -37,24 +37,24 @@ _SIGNS = {
 }  # fmt: skip
 
 
-def _fraction(match: Any, _dialect: Dialect) -> Reading:
+def _fraction(match: Any, _dialect: Dialect) -> SpokenWords:
     above, below = match["above"], match["below"]
     return f"{decimal(below)}分之{decimal(above)}" if int(below) else None
 
 
-def _vulgar(match: Any, _dialect: Dialect) -> Reading:
+def _vulgar(match: Any, _dialect: Dialect) -> SpokenWords:
     above, _, below = unicodedata.normalize("NFKC", match["sign"]).partition("⁄")
     words = f"{cardinal(int(below))}分之{cardinal(int(above))}"
     return f"{decimal(match['whole'])}又{words}" if match["whole"] else words
 
 
-def _versus(match: Any, _dialect: Dialect) -> Reading:
+def _versus(match: Any, _dialect: Dialect) -> SpokenWords:
     """Numbers and the signs between them, each for itself: 3:1, 1:2:3."""
     parts = regex.finditer(rf"{NUMBER}|[^0-9０-９]+", match.string, pos=match.start(), endpos=match.end())
     return [(part.span(), decimal(part[0]) if part[0][0].isdecimal() else "比") for part in parts]
 
 
-def _power(match: Any, _dialect: Dialect) -> Reading:
+def _power(match: Any, _dialect: Dialect) -> SpokenWords:
     exponent = unicodedata.normalize("NFKC", match["power"]).lstrip("^").replace("−", "-")
     if exponent in ("2", "3"):
         return [("power", "平方" if exponent == "2" else "立方")]
@@ -63,7 +63,7 @@ def _power(match: Any, _dialect: Dialect) -> Reading:
     return [("power", f"的{exponent}次方")]
 
 
-def _range_count(match: Any, _dialect: Dialect) -> Reading:
+def _range_count(match: Any, _dialect: Dialect) -> SpokenWords:
     return [("first", count(match["first"])), ("dash", "到")]
 
 

@@ -8,7 +8,7 @@ import regex
 
 from kokoro_server.text.spoken.chinese.words import count
 from kokoro_server.text.spoken.cjk import AT_NUMBER, DASH, DASHES, LEFT, NOT_LATIN, NUMBER, SPACE, WIDE_DIGITS, D
-from kokoro_server.text.spoken.engine import Dialect, Reading, rule
+from kokoro_server.text.spoken.matching import Dialect, SpokenWords, rule
 from kokoro_server.text.spoken.patterns import any_of
 
 SIGNS = {
@@ -36,11 +36,11 @@ _ANY_SIGN = regex.compile("|".join(regex.escape(sign) for sign in [*SIGNS, *_COD
 _AGAIN = r"(?:人民币|元|美元|欧元|英镑|日元|港元|港币|韩元)?+"
 
 
-def _before(match: Any, _dialect: Dialect) -> Reading:
+def _before(match: Any, _dialect: Dialect) -> SpokenWords:
     return f"{_amount(match['number'], match['scale'])}{CURRENCIES[match['sign']]}"
 
 
-def _range(match: Any, _dialect: Dialect) -> Reading:
+def _range(match: Any, _dialect: Dialect) -> SpokenWords:
     words = _amount(match["number"], match["scale"])
     return [
         ("first", _amount(match["low"], match["low_scale"])),
@@ -49,7 +49,7 @@ def _range(match: Any, _dialect: Dialect) -> Reading:
     ]
 
 
-def _after(match: Any, _dialect: Dialect) -> Reading:
+def _after(match: Any, _dialect: Dialect) -> SpokenWords:
     return f"{_amount(match['number'], match['scale'])}{CURRENCIES[match['sign']]}"
 
 

@@ -19,7 +19,7 @@ from kokoro_server.text.spoken.cjk import (
     plain,
     roman_value,
 )
-from kokoro_server.text.spoken.engine import Dialect, Reading, rule
+from kokoro_server.text.spoken.matching import Dialect, SpokenWords, rule
 
 # What two of are 两, as 第2 and 2月 are not.
 _MEASURES = (
@@ -41,24 +41,24 @@ _AT_LETTERS = regex.compile(r"(?<=[A-Za-z])[0-9]|(?<=[A-Za-z]-)[0-9]")
 _ONE = "幺"
 
 
-def _phone(match: Any, _dialect: Dialect) -> Reading:
+def _phone(match: Any, _dialect: Dialect) -> SpokenWords:
     plus = "加" if match[0][0] in "+＋" else ""
     return plus + ",".join(
         digits(plain(part), _ONE) for part in regex.split(r"[^0-9０-９]+", match[0].strip("+＋(")) if part
     )
 
 
-def _code(match: Any, _dialect: Dialect) -> Reading:
+def _code(match: Any, _dialect: Dialect) -> SpokenWords:
     """The number in a name: by its digits if it is long."""
     text = plain(match["number"])
     return digits(text) if len(text) > 2 or text[0] == "0" else cardinal(int(text))
 
 
-def _version(match: Any, _dialect: Dialect) -> Reading:
+def _version(match: Any, _dialect: Dialect) -> SpokenWords:
     return "点".join(decimal(part) for part in plain(match[0]).split("."))
 
 
-def _roman(match: Any, _dialect: Dialect) -> Reading:
+def _roman(match: Any, _dialect: Dialect) -> SpokenWords:
     number = roman_value(match["roman"])
     return None if not number else cardinal(number)
 

@@ -7,7 +7,7 @@ import re
 from kokoro_server.text.spoken import cjk
 from kokoro_server.text.spoken.chinese.money import SIGNS as MONEY
 from kokoro_server.text.spoken.chinese.words import decimal, digits
-from kokoro_server.text.spoken.engine import rule
+from kokoro_server.text.spoken.matching import rule
 
 MARKS = {
     ".": "点", "/": "斜杠", "\\": "反斜杠", ":": "冒号", "@": "艾特", "?": "问号", "=": "等于", "&": "和",

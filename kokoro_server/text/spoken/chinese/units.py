@@ -21,7 +21,7 @@ from kokoro_server.text.spoken.cjk import (
     D,
     ascii_text,
 )
-from kokoro_server.text.spoken.engine import Dialect, Reading, rule
+from kokoro_server.text.spoken.matching import Dialect, SpokenWords, rule
 from kokoro_server.text.spoken.patterns import any_of
 
 UNITS = {
@@ -53,7 +53,7 @@ _DEGREES = regex.compile(rf"{NUMBER}{SPACE}?(?:[℃℉]|°{SPACE}?[CF])")
 _SIGN = regex.compile(rf"{D}{SPACE}?(?:[A-Za-zμΩ°º℃℉]|[{''.join(_SQUARE_SIGNS)}])")
 
 
-def _quantity(match: Any, _dialect: Dialect) -> Reading:
+def _quantity(match: Any, _dialect: Dialect) -> SpokenWords:
     scale = match["scale"] or ""
     return f"{count(match['number'])}{scale}{unit(match['unit'])}"
 
@@ -73,7 +73,7 @@ def _single(text: str) -> str:
     return UNITS.get(text, UNITS.get(ascii_text(text), text))
 
 
-def _per_cent(match: Any, _dialect: Dialect) -> Reading:
+def _per_cent(match: Any, _dialect: Dialect) -> SpokenWords:
     return _share(match["number"], match["sign"])
 
 
@@ -82,11 +82,11 @@ def _share(number: str, sign: str) -> str:
     return f"{'千' if sign == '‰' else '万' if sign == '‱' else '百'}分之{words}"
 
 
-def _per_cents(match: Any, _dialect: Dialect) -> Reading:
+def _per_cents(match: Any, _dialect: Dialect) -> SpokenWords:
     return [("first", _share(match["first"], match["sign"])), ("dash", "到"), ("second", decimal(match["number"]))]
 
 
-def _below_zero(match: Any, _dialect: Dialect) -> Reading:
+def _below_zero(match: Any, _dialect: Dialect) -> SpokenWords:
     return [("minus", "零下")] if _DEGREES.match(match.string, match.end("minus")) else None
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from kokoro_server.text.spoken import markdown
-from kokoro_server.text.spoken.engine import Rule, Ruleset
 from kokoro_server.text.spoken.english import (
     abbreviations,
     addresses,
@@ -23,6 +22,7 @@ from kokoro_server.text.spoken.english import (
     units,
     words,
 )
+from kokoro_server.text.spoken.matching import Rule, Ruleset
 
 _KINDS: dict[str, list[Rule]] = {
     "latex": latex.RULES,

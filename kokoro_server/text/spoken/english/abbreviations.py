@@ -7,9 +7,9 @@ from typing import Any
 
 import regex
 
-from kokoro_server.text.spoken.engine import Dialect, Reading, rule
 from kokoro_server.text.spoken.english.patterns import AT_DOTTED, AT_WORD_BEFORE_NUMBER, OWN_DOT, follows
 from kokoro_server.text.spoken.english.words import letters
+from kokoro_server.text.spoken.matching import Dialect, SpokenWords, rule
 from kokoro_server.text.spoken.patterns import DIGITS, any_of
 
 # Before a name.
@@ -141,16 +141,16 @@ _NOT_STREETS = (
 _NAME_BEFORE = rf"(?<=(?<![\p{{L}}])(?!(?:{_NOT_STREETS})\b)(?:\p{{Lu}}[\p{{L}}'’]+|[0-9]+(?:st|nd|rd|th))[ \xa0])"
 
 
-def _title(match: Any, _dialect: Dialect) -> Reading:
+def _title(match: Any, _dialect: Dialect) -> SpokenWords:
     return _TITLES[match["title"]]
 
 
-def _street(match: Any, _dialect: Dialect) -> Reading:
+def _street(match: Any, _dialect: Dialect) -> SpokenWords:
     dotted = match.string[match.end("street") : match.end("street") + 1] == "."
     return [("all", _STREETS[match["street"]])] if dotted or match["street"] in _BARE_STREETS else None
 
 
-def _before_number(match: Any, _dialect: Dialect) -> Reading:
+def _before_number(match: Any, _dialect: Dialect) -> SpokenWords:
     if match["word"] in ("no", "nos") and not follows(match, _BEFORE_NO):
         return None
     if match["letter"] and match["word"] not in _LETTERED:
@@ -160,11 +160,11 @@ def _before_number(match: Any, _dialect: Dialect) -> Reading:
     return [("all", _NUMBERED[match["word"]])]
 
 
-def _anywhere(match: Any, _dialect: Dialect) -> Reading:
+def _anywhere(match: Any, _dialect: Dialect) -> SpokenWords:
     return _ANYWHERE[match["word"]]
 
 
-def _state(match: Any, _dialect: Dialect) -> Reading:
+def _state(match: Any, _dialect: Dialect) -> SpokenWords:
     """A state after a town. One that is also a word needs a zip code, a word such as `in`, or a line of its own."""
     state = match["state"]
     if state in _STATE_WORDS and not _ZIP.match(match.string, match.end()):
@@ -173,15 +173,15 @@ def _state(match: Any, _dialect: Dialect) -> Reading:
     return STATES[state]
 
 
-def _slashed(match: Any, _dialect: Dialect) -> Reading:
+def _slashed(match: Any, _dialect: Dialect) -> SpokenWords:
     return _SLASHED[match[0]]
 
 
-def _plural_option(match: Any, _dialect: Dialect) -> Reading:
+def _plural_option(match: Any, _dialect: Dialect) -> SpokenWords:
     return f"{match['stem']}{match['ending']}"
 
 
-def _direction(match: Any, dialect: Dialect) -> Reading:
+def _direction(match: Any, dialect: Dialect) -> SpokenWords:
     return letters(match[0], dialect)
 
 

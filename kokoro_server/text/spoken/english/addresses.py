@@ -7,9 +7,9 @@ from typing import Any
 
 import regex
 
-from kokoro_server.text.spoken.engine import Dialect, Reading, rule
 from kokoro_server.text.spoken.english.patterns import AT_NUMBER, INNER_DOT
 from kokoro_server.text.spoken.english.words import digits, in_pairs, letters, word_or_letters
+from kokoro_server.text.spoken.matching import Dialect, SpokenWords, rule
 from kokoro_server.text.spoken.patterns import DIGITS, any_of
 
 _MARKS = {
@@ -87,23 +87,23 @@ def spell_out(text: str, dialect: Dialect) -> str:
     return " ".join(said)
 
 
-def _url(match: Any, dialect: Dialect) -> Reading:
+def _url(match: Any, dialect: Dialect) -> SpokenWords:
     return [("scheme", ""), ("address", spell_out(match["address"], dialect))]
 
 
-def _spelled(match: Any, dialect: Dialect) -> Reading:
+def _spelled(match: Any, dialect: Dialect) -> SpokenWords:
     return spell_out(match[0], dialect)
 
 
-def _dotted(match: Any, dialect: Dialect) -> Reading:
+def _dotted(match: Any, dialect: Dialect) -> SpokenWords:
     return None if _INITIALS.fullmatch(match[0]) else spell_out(match[0], dialect)
 
 
-def _handle(match: Any, dialect: Dialect) -> Reading:
+def _handle(match: Any, dialect: Dialect) -> SpokenWords:
     return [("sign", "at"), ("name", _name(match["name"], dialect))]
 
 
-def _hashtag(match: Any, dialect: Dialect) -> Reading:
+def _hashtag(match: Any, dialect: Dialect) -> SpokenWords:
     return [("sign", "hashtag"), ("name", _name(match["name"], dialect))]
 
 
@@ -117,13 +117,13 @@ def _hump(part: str, dialect: Dialect) -> str:
     return letters(part, dialect) if len(part) == 1 and part not in "aI" else part
 
 
-def _color(match: Any, dialect: Dialect) -> Reading:
+def _color(match: Any, dialect: Dialect) -> SpokenWords:
     parts = regex.findall(r"[A-Za-z]+|[0-9]+", match["hex"])
     said = (digits(part) if part[0].isdecimal() else letters(part, dialect) for part in parts)
     return f"hash {' '.join(said)}"
 
 
-def _mac_or_hash(match: Any, dialect: Dialect) -> Reading:
+def _mac_or_hash(match: Any, dialect: Dialect) -> SpokenWords:
     return " ".join(digits(each) if each.isdecimal() else letters(each, dialect) for each in match[0] if each.isalnum())
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import regex
 
-from kokoro_server.text.spoken.engine import Dialect, Reading, rule
+from kokoro_server.text.spoken.matching import Dialect, SpokenWords, rule
 from kokoro_server.text.spoken.patterns import any_of
 
 # Acronyms that misaki misreads. It knows most of them.
@@ -37,7 +37,7 @@ _CAPITALS = r"\p{Lu}[\p{Lu}'’]*+(?![\p{L}\p{N}&]|\.\p{L})"
 _WORD = regex.compile(r"\p{Lu}[\p{Lu}'’]*+")
 
 
-def _run(match: Any, _dialect: Dialect) -> Reading:
+def _run(match: Any, _dialect: Dialect) -> SpokenWords:
     """One small word is no more than IBM AND NASA; with two of them all words are shouted."""
     words = list(_WORD.finditer(match.string, *match.span()))
     small = [word for word in words if word[0] not in ("A", "I") and word[0].lower() in _SMALL_WORDS]
@@ -49,7 +49,7 @@ def _is_word(text: str) -> bool:
     return len(text) > 3 and _VOWEL.search(text) is not None and text not in _SPELLED
 
 
-def _name(match: Any, _dialect: Dialect) -> Reading:
+def _name(match: Any, _dialect: Dialect) -> SpokenWords:
     word = match["word"]
     return None if word in _INITIALS or _UNSAYABLE.search(word) else [("word", word.lower())]
 

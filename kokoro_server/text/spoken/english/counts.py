@@ -6,9 +6,9 @@ from typing import Any
 
 import regex
 
-from kokoro_server.text.spoken.engine import Dialect, Reading, rule
 from kokoro_server.text.spoken.english.patterns import AT_NUMBER, INNER_DOT, INTEGER, LEFT, MAGNITUDES, NUMBER, SPACE
 from kokoro_server.text.spoken.english.words import cardinal, decimal, digits, ordinal, plural, value
+from kokoro_server.text.spoken.matching import Dialect, SpokenWords, rule
 from kokoro_server.text.spoken.patterns import DIGITS
 
 _ROUND = [
@@ -23,7 +23,7 @@ _ROUND = [
 _RACE = regex.compile(r"\s(?:runs?|races?|marathon)\b")
 
 
-def _ordinal(match: Any, dialect: Dialect) -> Reading:
+def _ordinal(match: Any, dialect: Dialect) -> SpokenWords:
     number = value(match["number"])
     if len(number) > 15 or not _is_ordinal(number, match["ending"].lower()):
         return None
@@ -36,11 +36,11 @@ def _is_ordinal(number: str, ending: str) -> bool:
     return ending != "st" or (number[-1] == "1" and number[-2:] != "11")
 
 
-def _percent(match: Any, dialect: Dialect) -> Reading:
+def _percent(match: Any, dialect: Dialect) -> SpokenWords:
     return f"{decimal(match['number'], dialect)} {'percent' if match['sign'] in '%％' else 'per mille'}"
 
 
-def _magnitude(match: Any, dialect: Dialect) -> Reading:
+def _magnitude(match: Any, dialect: Dialect) -> SpokenWords:
     letter = match["big"]
     if letter == "k" and _RACE.match(match.string, match.end()):
         letter = "K"
@@ -48,7 +48,7 @@ def _magnitude(match: Any, dialect: Dialect) -> Reading:
     return f"{decimal(match['number'], dialect)} {words}"
 
 
-def _dotted(match: Any, dialect: Dialect) -> Reading:
+def _dotted(match: Any, dialect: Dialect) -> SpokenWords:
     """A version or a section: 3.2.1."""
     said = " point ".join(
         decimal(part, dialect) if part[0] != "0" else digits(part) for part in match["number"].split(".")
@@ -56,12 +56,12 @@ def _dotted(match: Any, dialect: Dialect) -> Reading:
     return [("v", "version"), ("number", said)] if match["v"] else [("number", said)]
 
 
-def _round(match: Any, _dialect: Dialect) -> Reading:
+def _round(match: Any, _dialect: Dialect) -> SpokenWords:
     """100s of, 10,000s of: hundreds, tens of thousands."""
     return _ROUND[len(value(match["number"])) - 1]
 
 
-def _members(match: Any, dialect: Dialect) -> Reading:
+def _members(match: Any, dialect: Dialect) -> SpokenWords:
     """49ers, a 20-something: niners, as the word is said with its ending."""
     words = decimal(match["number"], dialect)
     ending = match["ending"]

@@ -7,7 +7,6 @@ from typing import Any
 
 import regex
 
-from kokoro_server.text.spoken.engine import Dialect, Reading, Where, rule
 from kokoro_server.text.spoken.english.patterns import (
     AT_NUMBER,
     DASH,
@@ -20,6 +19,7 @@ from kokoro_server.text.spoken.english.patterns import (
     follows,
 )
 from kokoro_server.text.spoken.english.words import cardinal, digits, letters, ordinal, plural, year
+from kokoro_server.text.spoken.matching import Dialect, SpokenWords, Where, rule
 from kokoro_server.text.spoken.patterns import DIGITS, any_of
 
 WEEKDAYS = {
@@ -77,14 +77,14 @@ def _year_claim(match: Any, dialect: Dialect) -> list[tuple[Where, str]]:
     return [("year", year(int(match["year"]), dialect))] if match["year"] else []
 
 
-def _month_day(match: Any, dialect: Dialect) -> Reading:
+def _month_day(match: Any, dialect: Dialect) -> SpokenWords:
     claims = [*_month_claim(match), ("day", _day(match["day"], dialect))]
     if match["today"]:
         claims += [("dash", "to"), ("today", _day(match["today"], dialect))]
     return claims + _year_claim(match, dialect)
 
 
-def _day_month(match: Any, dialect: Dialect) -> Reading:
+def _day_month(match: Any, dialect: Dialect) -> SpokenWords:
     """5 May is the fifth of May; after `the` and before `of` the ordinal alone."""
     the = "" if follows(match, _THE) else "the "
     of = "" if match["of"] else " of"
@@ -97,7 +97,7 @@ def _day_month(match: Any, dialect: Dialect) -> Reading:
     return claims + _month_claim(match) + _year_claim(match, dialect)
 
 
-def _month_year(match: Any, dialect: Dialect) -> Reading:
+def _month_year(match: Any, dialect: Dialect) -> SpokenWords:
     return _month_claim(match) + _year_claim(match, dialect)
 
 
@@ -114,12 +114,12 @@ def _date(years: str, month: int, day: int, dialect: Dialect) -> str | None:
     return f"{MONTH_NAMES[month - 1]} {ordinal(day, dialect)}{said}"
 
 
-def _iso(match: Any, dialect: Dialect) -> Reading:
+def _iso(match: Any, dialect: Dialect) -> SpokenWords:
     words = _date(match["y"], int(match["m"]), int(match["d"]), dialect)
     return words and [("date", words), *([("t", "at")] if match["t"] else [])]
 
 
-def _numeric(match: Any, dialect: Dialect) -> Reading:
+def _numeric(match: Any, dialect: Dialect) -> SpokenWords:
     """Month first in America, day first in Britain and wherever dots are used, or as it must be."""
     first, second = int(match["a"]), int(match["b"])
     day_first = dialect.british or match["sep"] == "."
@@ -127,11 +127,11 @@ def _numeric(match: Any, dialect: Dialect) -> Reading:
     return _date(match["y"] or "", month, day, dialect)
 
 
-def _weekday(match: Any, _dialect: Dialect) -> Reading:
+def _weekday(match: Any, _dialect: Dialect) -> SpokenWords:
     return WEEKDAYS[match["weekday"].rstrip(".")]
 
 
-def _decade(match: Any, dialect: Dialect) -> Reading:
+def _decade(match: Any, dialect: Dialect) -> SpokenWords:
     number = int(match["decade"])
     if number % 100 == 0 and len(match["decade"]) == 4:
         high = number // 100
@@ -141,14 +141,14 @@ def _decade(match: Any, dialect: Dialect) -> Reading:
     return "two thousands" if number == 0 else plural(cardinal(number, dialect))
 
 
-def _era(match: Any, dialect: Dialect) -> Reading:
+def _era(match: Any, dialect: Dialect) -> SpokenWords:
     claims: list[tuple[Where, str]] = [("era", letters(match["era"], dialect))]
     if match["number"] and not match["comma"]:
         claims.append(("number", year(int(match["number"]), dialect)))
     return claims
 
 
-def _season(match: Any, dialect: Dialect) -> Reading:
+def _season(match: Any, dialect: Dialect) -> SpokenWords:
     """2020/21, 2003-04: the second year without its century."""
     second = match["second"]
     said = f"oh {digits(second[1])}" if second[0] == "0" else cardinal(int(second), dialect)
@@ -156,13 +156,13 @@ def _season(match: Any, dialect: Dialect) -> Reading:
     return [("first", year(int(match["first"]), dialect)), ("dash", joint), ("second", said)]
 
 
-def _quarter(match: Any, dialect: Dialect) -> Reading:
+def _quarter(match: Any, dialect: Dialect) -> SpokenWords:
     years = match["year"]
     said = year(int(years) if len(years) == 4 else 2000 + int(years), dialect)
     return f"{letters(match['letter'], dialect)} {cardinal(int(match['number']), dialect)} {said}"
 
 
-def _fiscal(match: Any, dialect: Dialect) -> Reading:
+def _fiscal(match: Any, dialect: Dialect) -> SpokenWords:
     years = match["year"]
     said = year(int(years), dialect) if len(years) == 4 else cardinal(int(years), dialect)
     return f"{letters(match['letters'], dialect)} {said}"

@@ -7,9 +7,9 @@ from typing import Any
 
 import regex
 
-from kokoro_server.text.spoken.engine import Dialect, Reading, rule
 from kokoro_server.text.spoken.english.patterns import AT_CODE
 from kokoro_server.text.spoken.english.words import cardinal, digits, in_pairs, letters, plural, word_or_letters
+from kokoro_server.text.spoken.matching import Dialect, SpokenWords, rule
 from kokoro_server.text.spoken.patterns import DIGITS
 
 _RUN = regex.compile(r"[0-9]+|\p{L}+|\.")
@@ -32,7 +32,7 @@ _LANGUAGES = {
 _SAID = {"WW": "World War", "ww": "world war", "Mk": "mark", "Pt": "part"}
 
 
-def _identifier(match: Any, dialect: Dialect) -> Reading:
+def _identifier(match: Any, dialect: Dialect) -> SpokenWords:
     words = read_identifier(match["id"], dialect)
     if match["many"]:
         return plural(words) if match["id"][-1].isdecimal() else f"{words}'s"
@@ -68,7 +68,7 @@ def _letters(run: str, dialect: Dialect) -> str:
     return word_or_letters(run, dialect)
 
 
-def _formula(match: Any, dialect: Dialect) -> Reading:
+def _formula(match: Any, dialect: Dialect) -> SpokenWords:
     """H2O, CO2, C6H12O6: each letter and each number by itself."""
     parts = regex.findall(r"[A-Za-z]+|[0-9]+|[()]", match[0])
     said = (
@@ -77,22 +77,22 @@ def _formula(match: Any, dialect: Dialect) -> Reading:
     return " ".join(said)
 
 
-def _hex(match: Any, dialect: Dialect) -> Reading:
+def _hex(match: Any, dialect: Dialect) -> SpokenWords:
     parts = regex.findall(r"[A-Fa-f]+|[0-9]+", match["hex"])
     said = " ".join(letters(part, dialect) if part.isalpha() else digits(part) for part in parts)
     return f"zero {letters(match['x'], dialect)} {said}"
 
 
-def _language(match: Any, _dialect: Dialect) -> Reading:
+def _language(match: Any, _dialect: Dialect) -> SpokenWords:
     return _LANGUAGES[match[0]]
 
 
-def _index(_match: Any, _dialect: Dialect) -> Reading:
+def _index(_match: Any, _dialect: Dialect) -> SpokenWords:
     """items[0]: the brackets keep the two apart."""
     return [("open", " "), ("close", " ")]
 
 
-def _flag(match: Any, dialect: Dialect) -> Reading:
+def _flag(match: Any, dialect: Dialect) -> SpokenWords:
     """--dry-run, -v."""
     dashes = "dash dash" if len(match["dashes"]) == 2 else "dash"
     name = " ".join(word_or_letters(part, dialect) for part in match["name"].split("-"))

@@ -6,9 +6,9 @@ from typing import Any
 
 import regex
 
-from kokoro_server.text.spoken.engine import Dialect, Reading, rule
 from kokoro_server.text.spoken.english.maths import GREEK, fraction, power
 from kokoro_server.text.spoken.english.words import decimal, letters
+from kokoro_server.text.spoken.matching import Dialect, SpokenWords, rule
 
 _TOKEN = regex.compile(r"\\[A-Za-z]+\*?|\\.|[0-9]+(?:\.[0-9]+)?|[A-Za-z]|\S", regex.DOTALL)
 _LOOKS_LIKE_MATHS = regex.compile(
@@ -163,14 +163,14 @@ class _Reader:
         return f"{words} of"
 
 
-def _formula(match: Any, dialect: Dialect) -> Reading:
+def _formula(match: Any, dialect: Dialect) -> SpokenWords:
     source = next(group for group in match.groups() if group is not None)
     if match["inline"] and not _LOOKS_LIKE_MATHS.fullmatch(source):
         return None
     return _Reader(source, dialect).read() or None
 
 
-def _command(match: Any, dialect: Dialect) -> Reading:
+def _command(match: Any, dialect: Dialect) -> SpokenWords:
     return _Reader(match[0], dialect).read() or None
 
 

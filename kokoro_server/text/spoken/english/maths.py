@@ -6,9 +6,9 @@ import re
 import unicodedata
 from typing import Any
 
-from kokoro_server.text.spoken.engine import Dialect, Reading, rule
 from kokoro_server.text.spoken.english.patterns import AT_NUMBER, INTEGER, LEFT, MONTH_NAMES, NUMBER, SPACE, follows
 from kokoro_server.text.spoken.english.words import cardinal, decimal, letters, ordinal, plural, value
+from kokoro_server.text.spoken.matching import Dialect, SpokenWords, rule
 from kokoro_server.text.spoken.patterns import DIGITS, any_of
 
 _SUPERSCRIPTS = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻⁽⁾ⁿⁱ", "0123456789+-()ni")
@@ -87,7 +87,7 @@ def _day_and_month(first: int, second: int, dialect: Dialect) -> str:
     return f"the {number} of {name}" if dialect.british else f"{name} {number}"
 
 
-def _fraction(match: Any, dialect: Dialect) -> Reading:
+def _fraction(match: Any, dialect: Dialect) -> SpokenWords:
     top, bottom = int(value(match["top"])), int(match["bottom"])
     rated = match["rated"] is not None or top == bottom or _STARS.match(match.string, match.end())
     if rated and bottom in (5, 10, 20, 100):
@@ -128,7 +128,7 @@ def _fraction(match: Any, dialect: Dialect) -> Reading:
     return f"{cardinal(top, dialect)} over {cardinal(bottom, dialect)}"
 
 
-def _vulgar(match: Any, dialect: Dialect) -> Reading:
+def _vulgar(match: Any, dialect: Dialect) -> SpokenWords:
     top, bottom = unicodedata.normalize("NFKC", match["vulgar"]).split("⁄")
     if not match["whole"]:
         return fraction(int(top), int(bottom), dialect)
@@ -142,44 +142,44 @@ def _vulgar(match: Any, dialect: Dialect) -> Reading:
     return f"{decimal(match['whole'], dialect)} and {said}"
 
 
-def _superscript(match: Any, dialect: Dialect) -> Reading:
+def _superscript(match: Any, dialect: Dialect) -> SpokenWords:
     return power(match["power"].translate(_SUPERSCRIPTS), dialect)
 
 
-def _caret(match: Any, dialect: Dialect) -> Reading:
+def _caret(match: Any, dialect: Dialect) -> SpokenWords:
     return power(match["power"], dialect)
 
 
-def _subscript(match: Any, dialect: Dialect) -> Reading:
+def _subscript(match: Any, dialect: Dialect) -> SpokenWords:
     text = match[0].translate(_SUBSCRIPTS)
     parts = _SUBSCRIPT.findall(text)
     return " ".join(decimal(part, dialect) if part.isdecimal() else letters(part, dialect) for part in parts)
 
 
-def _scientific(match: Any, dialect: Dialect) -> Reading:
+def _scientific(match: Any, dialect: Dialect) -> SpokenWords:
     sign, exponent = match["sign"] or "", match["exponent"].lstrip("0") or "0"
     said = power(("-" if sign in "-−" and sign else "") + exponent, dialect, base_is_number=True)
     return f"{decimal(match['mantissa'], dialect)} times ten {said}"
 
 
-def _operator(match: Any, _dialect: Dialect) -> Reading:
+def _operator(match: Any, _dialect: Dialect) -> SpokenWords:
     words = _OPERATORS[match[0].strip()]
     before, after = match.string[match.start() - 1 : match.start()], match.string[match.end() : match.end() + 1]
     alone = follows(match, _IS, 6) or (before.isspace() and not after.isspace())  # nothing is compared: (≈5), Python ≥3
     return words.removeprefix("is ") if alone else words
 
 
-def _function(match: Any, dialect: Dialect) -> Reading:
+def _function(match: Any, dialect: Dialect) -> SpokenWords:
     """f(x), g'(2): f of x."""
     name = letters(match["name"], dialect) + (" prime" * len(match["prime"] or ""))
     return [((match.start(), match.end("open")), f"{name} of"), ("close", "")]
 
 
-def _variable(match: Any, dialect: Dialect) -> Reading:
+def _variable(match: Any, dialect: Dialect) -> SpokenWords:
     return letters(match[0], dialect)
 
 
-def _times(_match: Any, _dialect: Dialect) -> Reading:
+def _times(_match: Any, _dialect: Dialect) -> SpokenWords:
     return [("sign", "times")]
 
 

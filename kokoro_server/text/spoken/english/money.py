@@ -6,7 +6,6 @@ from typing import Any, NamedTuple
 
 import regex
 
-from kokoro_server.text.spoken.engine import Dialect, Reading, Where, rule
 from kokoro_server.text.spoken.english.patterns import (
     AT_NUMBER,
     DASH,
@@ -18,28 +17,29 @@ from kokoro_server.text.spoken.english.patterns import (
     follows,
 )
 from kokoro_server.text.spoken.english.words import cardinal, decimal, value
+from kokoro_server.text.spoken.matching import Dialect, SpokenWords, Where, rule
 from kokoro_server.text.spoken.patterns import DIGITS, any_of
 
 
-class Currency(NamedTuple):
+class EnglishCurrency(NamedTuple):
     one: str
     many: str
     cent: str = ""
     cents: str = ""
 
 
-_DOLLAR = Currency("dollar", "dollars", "cent", "cents")
-_POUND = Currency("pound", "pounds", "penny", "pence")
-_EURO = Currency("euro", "euros", "cent", "cents")
-_YEN = Currency("yen", "yen")
-_YUAN = Currency("yuan", "yuan")
-_RUPEE = Currency("rupee", "rupees", "paisa", "paise")
-_FRANC = Currency("Swiss franc", "Swiss francs")
-_BITCOIN = Currency("bitcoin", "bitcoins")
+_DOLLAR = EnglishCurrency("dollar", "dollars", "cent", "cents")
+_POUND = EnglishCurrency("pound", "pounds", "penny", "pence")
+_EURO = EnglishCurrency("euro", "euros", "cent", "cents")
+_YEN = EnglishCurrency("yen", "yen")
+_YUAN = EnglishCurrency("yuan", "yuan")
+_RUPEE = EnglishCurrency("rupee", "rupees", "paisa", "paise")
+_FRANC = EnglishCurrency("Swiss franc", "Swiss francs")
+_BITCOIN = EnglishCurrency("bitcoin", "bitcoins")
 
 
-def _dollars(country: str) -> Currency:
-    return Currency(f"{country} dollar", f"{country} dollars", "cent", "cents")
+def _dollars(country: str) -> EnglishCurrency:
+    return EnglishCurrency(f"{country} dollar", f"{country} dollars", "cent", "cents")
 
 
 SIGNS = {
@@ -54,8 +54,8 @@ SIGNS = {
     "HK$": _dollars("Hong Kong"),
     "NT$": _dollars("New Taiwan"),
     "S$": _dollars("Singapore"),
-    "MX$": Currency("Mexican peso", "Mexican pesos"),
-    "R$": Currency("real", "reais"),
+    "MX$": EnglishCurrency("Mexican peso", "Mexican pesos"),
+    "R$": EnglishCurrency("real", "reais"),
     "£": _POUND,
     "€": _EURO,
     "¥": _YEN,
@@ -63,19 +63,19 @@ SIGNS = {
     "₹": _RUPEE,
     "Rs.": _RUPEE,
     "Rs": _RUPEE,
-    "₽": Currency("ruble", "rubles"),
-    "₩": Currency("won", "won"),
-    "₺": Currency("lira", "lira"),
-    "₫": Currency("dong", "dong"),
-    "₱": Currency("peso", "pesos"),
-    "₴": Currency("hryvnia", "hryvnias"),
-    "₦": Currency("naira", "naira"),
-    "₪": Currency("shekel", "shekels"),
-    "₸": Currency("tenge", "tenge"),
-    "₡": Currency("colon", "colones"),
-    "₵": Currency("cedi", "cedis"),
-    "₭": Currency("kip", "kip"),
-    "฿": Currency("baht", "baht"),
+    "₽": EnglishCurrency("ruble", "rubles"),
+    "₩": EnglishCurrency("won", "won"),
+    "₺": EnglishCurrency("lira", "lira"),
+    "₫": EnglishCurrency("dong", "dong"),
+    "₱": EnglishCurrency("peso", "pesos"),
+    "₴": EnglishCurrency("hryvnia", "hryvnias"),
+    "₦": EnglishCurrency("naira", "naira"),
+    "₪": EnglishCurrency("shekel", "shekels"),
+    "₸": EnglishCurrency("tenge", "tenge"),
+    "₡": EnglishCurrency("colon", "colones"),
+    "₵": EnglishCurrency("cedi", "cedis"),
+    "₭": EnglishCurrency("kip", "kip"),
+    "฿": EnglishCurrency("baht", "baht"),
     "₿": _BITCOIN,
 }
 CODES = {
@@ -92,27 +92,27 @@ CODES = {
     "RMB": _YUAN,
     "INR": _RUPEE,
     "CHF": _FRANC,
-    "SEK": Currency("Swedish krona", "Swedish kronor"),
-    "NOK": Currency("Norwegian krone", "Norwegian kroner"),
-    "DKK": Currency("Danish krone", "Danish kroner"),
-    "PLN": Currency("Polish zloty", "Polish zlotys"),
-    "RUB": Currency("ruble", "rubles"),
-    "KRW": Currency("won", "won"),
-    "BRL": Currency("real", "reais"),
-    "MXN": Currency("Mexican peso", "Mexican pesos"),
-    "ZAR": Currency("rand", "rand"),
-    "TRY": Currency("lira", "lira"),
+    "SEK": EnglishCurrency("Swedish krona", "Swedish kronor"),
+    "NOK": EnglishCurrency("Norwegian krone", "Norwegian kroner"),
+    "DKK": EnglishCurrency("Danish krone", "Danish kroner"),
+    "PLN": EnglishCurrency("Polish zloty", "Polish zlotys"),
+    "RUB": EnglishCurrency("ruble", "rubles"),
+    "KRW": EnglishCurrency("won", "won"),
+    "BRL": EnglishCurrency("real", "reais"),
+    "MXN": EnglishCurrency("Mexican peso", "Mexican pesos"),
+    "ZAR": EnglishCurrency("rand", "rand"),
+    "TRY": EnglishCurrency("lira", "lira"),
     "BTC": _BITCOIN,
-    "ETH": Currency("ether", "ether"),
+    "ETH": EnglishCurrency("ether", "ether"),
 }
 _AFTER = {sign: SIGNS[sign] for sign in "€£¥₹₽₩₺₫₱₴₦₪฿₿$"} | CODES
 _AFTER |= {
-    "¢": Currency("cent", "cents"),
-    "￠": Currency("cent", "cents"),
-    "kr": Currency("krone", "kroner"),
-    "zł": Currency("zloty", "zlotys"),
+    "¢": EnglishCurrency("cent", "cents"),
+    "￠": EnglishCurrency("cent", "cents"),
+    "kr": EnglishCurrency("krone", "kroner"),
+    "zł": EnglishCurrency("zloty", "zlotys"),
 }
-_CENTS = {"p": Currency("penny", "pence"), "c": Currency("cent", "cents")}
+_CENTS = {"p": EnglishCurrency("penny", "pence"), "c": EnglishCurrency("cent", "cents")}
 SYMBOLS = "$£€¥￥₹₽₩₺₫₱₴₦₪₸₡₵₭฿₿¢￠"
 _PER = {
     "month": "month", "mo": "month", "year": "year", "yr": "year", "week": "week", "wk": "week", "day": "day",
@@ -145,7 +145,7 @@ _DETERMINER = regex.compile(
 _NOUN = rf"(?=[*_]*(?:{SPACE}(?!(?:{any_of(_NOT_NOUNS)})\b)\p{{L}}|-(?!\p{{Lu}})\p{{L}}))"
 
 
-def _amount(text: str, big: str | None, currency: Currency, dialect: Dialect, *, noun: bool) -> str:
+def _amount(text: str, big: str | None, currency: EnglishCurrency, dialect: Dialect, *, noun: bool) -> str:
     """Words for an amount. `noun`: it stands before a noun, as in a five dollar fee."""
     number = value(text)
     if big:
@@ -162,7 +162,7 @@ def _amount(text: str, big: str | None, currency: Currency, dialect: Dialect, *,
     )
 
 
-def _with_cents(whole: int, cents: int, currency: Currency, dialect: Dialect, *, noun: bool) -> str:
+def _with_cents(whole: int, cents: int, currency: EnglishCurrency, dialect: Dialect, *, noun: bool) -> str:
     units = f"{cardinal(whole, dialect)} {currency.one if whole == 1 or (noun and not cents) else currency.many}"
     if not cents:
         return units
@@ -174,7 +174,7 @@ def _with_cents(whole: int, cents: int, currency: Currency, dialect: Dialect, *,
     return f"{units} and {parts}"
 
 
-def _before(match: Any, dialect: Dialect) -> Reading:
+def _before(match: Any, dialect: Dialect) -> SpokenWords:
     """$5, $5-10, $5m, $20/month."""
     currency, big, to = SIGNS[match["sign"]], match["big"], match["to"]
     noun = match["noun"] is not None and follows(match, _DETERMINER)
@@ -198,7 +198,7 @@ def _before(match: Any, dialect: Dialect) -> Reading:
     return claims
 
 
-def _after(match: Any, dialect: Dialect) -> Reading:
+def _after(match: Any, dialect: Dialect) -> SpokenWords:
     currency = _AFTER[match["sign"]]
     noun = match["noun"] is not None and follows(match, _DETERMINER)
     claims: list[tuple[Where, str]] = [("all", _amount(match["amount"], match["big"], currency, dialect, noun=noun))]
@@ -207,11 +207,11 @@ def _after(match: Any, dialect: Dialect) -> Reading:
     return claims
 
 
-def _code_before(match: Any, dialect: Dialect) -> Reading:
+def _code_before(match: Any, dialect: Dialect) -> SpokenWords:
     return _amount(match["amount"], match["big"], CODES[match["sign"]], dialect, noun=False)
 
 
-def _pence(match: Any, dialect: Dialect) -> Reading:
+def _pence(match: Any, dialect: Dialect) -> SpokenWords:
     words = _amount(match["amount"], None, _CENTS[match["sign"]], dialect, noun=False)
     return [("all", words), *([("per", f"per {_PER[match['unit']]}")] if match["per"] else [])]
 

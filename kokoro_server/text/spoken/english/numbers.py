@@ -6,9 +6,9 @@ from typing import Any
 
 import regex
 
-from kokoro_server.text.spoken.engine import Dialect, Reading, rule
 from kokoro_server.text.spoken.english.patterns import AT_NUMBER, LEFT, NUMBER, RIGHT, follows
 from kokoro_server.text.spoken.english.words import decimal, in_pairs, letters, plural, year
+from kokoro_server.text.spoken.matching import Dialect, SpokenWords, rule
 from kokoro_server.text.spoken.patterns import DIGITS
 
 _EVERYDAY_PLURALS = (
@@ -34,18 +34,18 @@ _NAMES = (
 )
 
 
-def _year(match: Any, dialect: Dialect) -> Reading:
+def _year(match: Any, dialect: Dialect) -> SpokenWords:
     if _COUNTED.match(match.string, match.end()) and not follows(match, _YEAR_BEFORE):
         return None
     words = year(int(match["year"]), dialect)
     return f"{words}'s" if match["own"] else words
 
 
-def _name(match: Any, dialect: Dialect) -> Reading:
+def _name(match: Any, dialect: Dialect) -> SpokenWords:
     return in_pairs(match["number"], dialect)
 
 
-def _number(match: Any, dialect: Dialect) -> Reading:
+def _number(match: Any, dialect: Dialect) -> SpokenWords:
     words = _agent(match["number"]) or decimal(match["number"], dialect)
     suffix = match["suffix"]
     if suffix:
@@ -57,7 +57,7 @@ def _agent(text: str) -> str:
     return "double oh seven" if text == "007" else ""
 
 
-def _plan(match: Any, dialect: Dialect) -> Reading:
+def _plan(match: Any, dialect: Dialect) -> SpokenWords:
     """401(k), 501(c)(3)."""
     parts = [match["number"], *regex.findall(r"\(([a-z]|[0-9]{1,2})\)", match["rest"])]
     said = (letters(part, dialect) if part.isalpha() else in_pairs(part, dialect) for part in parts)

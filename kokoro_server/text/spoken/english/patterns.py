@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from kokoro_server.text.spoken.engine import Where
+from kokoro_server.text.spoken.matching import Where
 
 DASH = r"[-‐‑–—−]"
 DASHES = "-‐‑–—−"

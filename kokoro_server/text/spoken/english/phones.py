@@ -6,9 +6,9 @@ from typing import Any
 
 import regex
 
-from kokoro_server.text.spoken.engine import Dialect, Reading, rule
 from kokoro_server.text.spoken.english.patterns import AT_NUMBER
 from kokoro_server.text.spoken.english.words import cardinal, digits, letters
+from kokoro_server.text.spoken.matching import Dialect, SpokenWords, rule
 from kokoro_server.text.spoken.patterns import DIGITS
 
 _GROUP = regex.compile(r"[0-9]+|[A-Z]+|\+")
@@ -40,18 +40,18 @@ def _grouped(match: Any, dialect: Dialect) -> str:
     return " ".join(said).rstrip(",")
 
 
-def _phone(match: Any, dialect: Dialect) -> Reading:
+def _phone(match: Any, dialect: Dialect) -> SpokenWords:
     extension = match.groupdict().get("extension")
     if extension:
         return [("number", _grouped(match, dialect)), ("ext", f"extension {digits(extension)}")]
     return [("number", _grouped(match, dialect))]
 
 
-def _seven(match: Any, dialect: Dialect) -> Reading:
+def _seven(match: Any, dialect: Dialect) -> SpokenWords:
     return _phone(match, dialect) if not match["second"].endswith("00") else None
 
 
-def _spelled(match: Any, dialect: Dialect) -> Reading:
+def _spelled(match: Any, dialect: Dialect) -> SpokenWords:
     """A postcode: SW1A 1AA."""
     said = (digits(part) if part.isdecimal() else letters(part, dialect) for part in _GROUP.findall(match[0]))
     return " ".join(said)

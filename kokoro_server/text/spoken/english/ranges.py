@@ -4,26 +4,26 @@ from __future__ import annotations
 
 from typing import Any
 
-from kokoro_server.text.spoken.engine import Dialect, Reading, Where, rule
 from kokoro_server.text.spoken.english.patterns import AT_NUMBER, DASHES, NUMBER, SPACE
 from kokoro_server.text.spoken.english.words import decimal, in_pairs, letters
+from kokoro_server.text.spoken.matching import Dialect, SpokenWords, Where, rule
 from kokoro_server.text.spoken.patterns import DIGITS
 
 
-def _chain(match: Any, dialect: Dialect) -> Reading:
+def _chain(match: Any, dialect: Dialect) -> SpokenWords:
     """4-4-2, 1-2-3, 50-50: numbers side by side."""
     return " ".join(in_pairs(part, dialect) for part in match[0].replace("–", "-").split("-"))
 
 
-def _ratio(match: Any, dialect: Dialect) -> Reading:
+def _ratio(match: Any, dialect: Dialect) -> SpokenWords:
     return [("first", decimal(match["first"], dialect)), ("colon", "to"), ("second", decimal(match["second"], dialect))]
 
 
-def _to(match: Any, _dialect: Dialect) -> Reading:
+def _to(match: Any, _dialect: Dialect) -> SpokenWords:
     return [("dash", "and" if match["between"] is not None else "to")]
 
 
-def _score(match: Any, dialect: Dialect) -> Reading:
+def _score(match: Any, dialect: Dialect) -> SpokenWords:
     zero = "nil" if dialect.british else "zero"
     said = [zero if each == "0" else decimal(each, dialect) for each in (match["first"], match["second"])]
     claims: list[tuple[Where, str]] = [

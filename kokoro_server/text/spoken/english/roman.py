@@ -7,8 +7,8 @@ from typing import Any
 
 import regex
 
-from kokoro_server.text.spoken.engine import Dialect, Reading, Where, rule
 from kokoro_server.text.spoken.english.words import cardinal, ordinal, year
+from kokoro_server.text.spoken.matching import Dialect, SpokenWords, Where, rule
 
 _VALUES = {"I": 1, "V": 5, "X": 10, "L": 50, "C": 100, "D": 500, "M": 1000}
 _CANONICAL = regex.compile(r"M{0,3}(?:CM|CD|D?C{0,3})(?:XC|XL|L?X{0,3})(?:IX|IV|V?I{0,3})")
@@ -70,12 +70,12 @@ def _say(number: int, dialect: Dialect) -> str:
     return year(number, dialect) if 1100 <= number < 2100 else cardinal(number, dialect)
 
 
-def _ruler(match: Any, dialect: Dialect) -> Reading:
+def _ruler(match: Any, dialect: Dialect) -> SpokenWords:
     number = parse(match["numeral"])
     return [("numeral", f"the {ordinal(number, dialect)}")] if number else None
 
 
-def _counted(match: Any, dialect: Dialect) -> Reading:
+def _counted(match: Any, dialect: Dialect) -> SpokenWords:
     claims: list[tuple[Where, str]] = []
     for group in ("numeral", "second"):
         if match[group]:
@@ -86,12 +86,12 @@ def _counted(match: Any, dialect: Dialect) -> Reading:
     return claims + ([("dash", "to")] if match["dash"] and match["dash"].strip() in "-–—" else [])
 
 
-def _alone(match: Any, dialect: Dialect) -> Reading:
+def _alone(match: Any, dialect: Dialect) -> SpokenWords:
     number = None if match["numeral"] in _NOT_NUMERALS else parse(match["numeral"])
     return [("numeral", _say(number, dialect))] if number else None
 
 
-def _century(match: Any, dialect: Dialect) -> Reading:
+def _century(match: Any, dialect: Dialect) -> SpokenWords:
     number = parse(match["numeral"])
     return [("numeral", ordinal(number, dialect))] if number else None
 

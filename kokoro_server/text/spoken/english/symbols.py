@@ -7,9 +7,9 @@ import unicodedata
 from typing import Any
 
 from kokoro_server.text.spoken.emoji import EMOTICON, emoji
-from kokoro_server.text.spoken.engine import Dialect, Reading, rule
 from kokoro_server.text.spoken.english.patterns import INNER_DOT, NOT_ASCII
 from kokoro_server.text.spoken.english.words import decimal, letters
+from kokoro_server.text.spoken.matching import Dialect, SpokenWords, rule
 from kokoro_server.text.spoken.patterns import DIGITS
 
 SIGNS = {
@@ -27,16 +27,16 @@ SIGNS = {
 _NOT_PLAIN = re.compile(r"[^ \n!\"'(),.:;?A-Za-z\[\]‘’“”–—…-]")
 
 
-def _number_sign(_match: Any, _dialect: Dialect) -> Reading:
+def _number_sign(_match: Any, _dialect: Dialect) -> SpokenWords:
     return [("sign", "number")]
 
 
-def _ampersand(match: Any, dialect: Dialect) -> Reading:
+def _ampersand(match: Any, dialect: Dialect) -> SpokenWords:
     """R&D and AT&T: the letters around it are named."""
     return " and ".join(letters(part, dialect) for part in match[0].split("&"))
 
 
-def _left_over(match: Any, dialect: Dialect) -> Reading:
+def _left_over(match: Any, dialect: Dialect) -> SpokenWords:
     """A sign by its name. An ornament is silent."""
     sign = match[0]
     if sign in SIGNS:
@@ -49,12 +49,12 @@ def _left_over(match: Any, dialect: Dialect) -> Reading:
     return " "
 
 
-def _plain_letters(match: Any, _dialect: Dialect) -> Reading:
+def _plain_letters(match: Any, _dialect: Dialect) -> SpokenWords:
     """Letters in circles and squares."""
     return unicodedata.normalize("NFKC", match[0])
 
 
-def _other_digits(match: Any, dialect: Dialect) -> Reading:
+def _other_digits(match: Any, dialect: Dialect) -> SpokenWords:
     """Digits of other scripts, unless they are newer than this Python's Unicode."""
     known = "".join(str(unicodedata.digit(each, "")) for each in match[0])
     return decimal(known, dialect) if known else None

@@ -6,9 +6,9 @@ from typing import Any
 
 import regex
 
-from kokoro_server.text.spoken.engine import Dialect, Reading, Where, rule
 from kokoro_server.text.spoken.english.patterns import AT_NUMBER, LEFT, NUMBER, two_words
 from kokoro_server.text.spoken.english.words import ONES, cardinal, decimal, letters, value
+from kokoro_server.text.spoken.matching import Dialect, SpokenWords, Where, rule
 from kokoro_server.text.spoken.patterns import DIGITS, any_of
 
 ZONES = (
@@ -39,7 +39,7 @@ _DURATIONS = {
 }
 
 
-def _clock(match: Any, dialect: Dialect) -> Reading:
+def _clock(match: Any, dialect: Dialect) -> SpokenWords:
     hour, minute, second, half = int(match["hour"]), match["minute"], match["second"], match["half"]
     if half and not 1 <= hour <= 24:
         return None
@@ -81,23 +81,23 @@ def _zone(match: Any, dialect: Dialect) -> str:
     return f"{words} {sign} {said}"
 
 
-def _utc(match: Any, dialect: Dialect) -> Reading:
+def _utc(match: Any, dialect: Dialect) -> SpokenWords:
     return _zone(match, dialect)
 
 
-def _military(match: Any, dialect: Dialect) -> Reading:
+def _military(match: Any, dialect: Dialect) -> SpokenWords:
     """0930 hours: zero nine thirty."""
     hour, minute = match["h"], match["m"]
     hours = f"zero {ONES[int(hour)]}" if hour[0] == "0" else cardinal(int(hour), dialect)
     return f"{hours} {'hundred' if minute == '00' else _minutes(minute, dialect)}"
 
 
-def _lap(match: Any, dialect: Dialect) -> Reading:
+def _lap(match: Any, dialect: Dialect) -> SpokenWords:
     minutes, seconds = cardinal(int(match["min"]), dialect), _minutes(match["sec"], dialect)
     return f"{minutes} {seconds} {decimal(match['rest'], dialect)}"
 
 
-def _duration(match: Any, dialect: Dialect) -> Reading:
+def _duration(match: Any, dialect: Dialect) -> SpokenWords:
     """Each part of 1h 30m, 2 hrs 5 min."""
     claims: list[tuple[Where, str]] = []
     for start, end, amount, unit in zip(

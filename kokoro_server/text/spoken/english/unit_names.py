@@ -8,8 +8,8 @@ from typing import Any
 
 import regex
 
-from kokoro_server.text.spoken.engine import Dialect
 from kokoro_server.text.spoken.english.words import plural
+from kokoro_server.text.spoken.matching import Dialect
 
 
 @dataclass(frozen=True, slots=True)

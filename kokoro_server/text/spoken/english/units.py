@@ -6,10 +6,10 @@ from typing import Any, NamedTuple
 
 import regex
 
-from kokoro_server.text.spoken.engine import Dialect, Reading, rule
 from kokoro_server.text.spoken.english.patterns import AT_NUMBER, LEFT, NUMBER, OWN_DOT, SPACE, follows, two_words
 from kokoro_server.text.spoken.english.unit_names import ALONE, DOTTED, FOLLOWED, UNITS
 from kokoro_server.text.spoken.english.words import cardinal, decimal, value
+from kokoro_server.text.spoken.matching import Dialect, SpokenWords, rule
 from kokoro_server.text.spoken.patterns import DIGITS, any_of
 
 _POWERS = {"²": 2, "2": 2, "^2": 2, "³": 3, "3": 3, "^3": 3, "⁻¹": -1, "⁻²": -2}
@@ -81,7 +81,7 @@ def _said(text: str, dialect: Dialect) -> _Said | None:
     return _Said(one.strip(), many.strip()) if one else None
 
 
-def _quantity(match: Any, dialect: Dialect) -> Reading:
+def _quantity(match: Any, dialect: Dialect) -> SpokenWords:
     said = _said(match["unit"], dialect)
     if said is None or (match["unit"] in ALONE and not ALONE[match["unit"]](match)):
         return None
@@ -96,7 +96,7 @@ def _quantity(match: Any, dialect: Dialect) -> Reading:
     return two_words(match, "amount", decimal(amount, dialect), "unit", words, end)
 
 
-def _fraction_of(match: Any, dialect: Dialect) -> Reading:
+def _fraction_of(match: Any, dialect: Dialect) -> SpokenWords:
     """The unit after a fraction, which a rule of its own reads."""
     said = _said(match["unit"], dialect)
     if said is None or (match["unit"] == "in" and not (match["dot"] or match["hyphen"])):
@@ -106,17 +106,17 @@ def _fraction_of(match: Any, dialect: Dialect) -> Reading:
     return [((match.start("unit"), end), said.many if mixed and not match["hyphen"] else said.one)]
 
 
-def _per(match: Any, dialect: Dialect) -> Reading:
+def _per(match: Any, dialect: Dialect) -> SpokenWords:
     said = _said(match["unit"], dialect)
     return said and f"per {said.one}"
 
 
-def _alone(match: Any, dialect: Dialect) -> Reading:
+def _alone(match: Any, dialect: Dialect) -> SpokenWords:
     said = _said(match["unit"], dialect)
     return said and said.one
 
 
-def _temperature(match: Any, dialect: Dialect) -> Reading:
+def _temperature(match: Any, dialect: Dialect) -> SpokenWords:
     amount, scale = match["amount"], match["scale"]
     name = {"C": " Celsius", "F": " Fahrenheit", "K": " Kelvin", None: ""}[scale]
     compass = _COMPASS.get(match["compass"] or "", "")
@@ -125,31 +125,31 @@ def _temperature(match: Any, dialect: Dialect) -> Reading:
     return f"{words} {compass}" if compass else words
 
 
-def _angle(match: Any, dialect: Dialect) -> Reading:
+def _angle(match: Any, dialect: Dialect) -> SpokenWords:
     words = f"{decimal(match['deg'], dialect)} degrees {decimal(match['min'], dialect)} minutes"
     if match["sec"]:
         words += f" {decimal(match['sec'], dialect)} seconds"
     return f"{words} {_COMPASS[match['compass']]}" if match["compass"] else words
 
 
-def _feet(match: Any, dialect: Dialect) -> Reading:
+def _feet(match: Any, dialect: Dialect) -> SpokenWords:
     feet, inches = match["feet"], match["inches"]
     first = f"{decimal(feet, dialect)} {'foot' if feet == '1' else 'feet'}"
     return first if not inches else f"{first} {decimal(inches, dialect)} {'inch' if inches == '1' else 'inches'}"
 
 
-def _inches(match: Any, dialect: Dialect) -> Reading:
+def _inches(match: Any, dialect: Dialect) -> SpokenWords:
     amount = match["amount"]
     if follows(match, _OPEN_QUOTE, 80):
         return None
     return f"{decimal(amount, dialect)} {'inch' if amount == '1' or match['noun'] is not None else 'inches'}"
 
 
-def _dimensions(_match: Any, _dialect: Dialect) -> Reading:
+def _dimensions(_match: Any, _dialect: Dialect) -> SpokenWords:
     return [("by", "by")]
 
 
-def _resolution(match: Any, dialect: Dialect) -> Reading:
+def _resolution(match: Any, dialect: Dialect) -> SpokenWords:
     number = int(match["lines"])
     said = (
         f"{cardinal(number // 100, dialect)} {cardinal(number % 100, dialect)}"

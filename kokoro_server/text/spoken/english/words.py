@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import regex
 
-from kokoro_server.text.spoken.engine import Dialect
+from kokoro_server.text.spoken.matching import Dialect
 
 ONES = (
     "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen "

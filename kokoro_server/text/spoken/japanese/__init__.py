@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from kokoro_server.text.spoken import cjk, markdown
-from kokoro_server.text.spoken.engine import Rule, Ruleset
 from kokoro_server.text.spoken.japanese import dates, money, numbers, symbols, units
 from kokoro_server.text.spoken.japanese.words import decimal, digits
+from kokoro_server.text.spoken.matching import Rule, Ruleset
 
 _SIGNS = {"&": "アンド", "<": "小なり", ">": "大なり"}
 

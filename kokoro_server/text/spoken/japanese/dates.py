@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from kokoro_server.text.spoken.cjk import AT_NUMBER, COLON, LEFT, RIGHT, D, plain
-from kokoro_server.text.spoken.engine import Dialect, Reading, Where, rule
 from kokoro_server.text.spoken.japanese.counters import DAY_OF_MONTH, HOUR, MINUTE, MONTH, SECOND, YEAR
+from kokoro_server.text.spoken.matching import Dialect, SpokenWords, Where, rule
 
 _YEAR = rf"(?:[12１２]{D}{{3}})"
 _MONTH = r"(?:[0０]?[1-9１-９]|[1１][0-2０-２])"
@@ -22,7 +22,7 @@ def _number(text: str) -> int:
     return int(plain(text))
 
 
-def _date(match: Any, _dialect: Dialect) -> Reading:
+def _date(match: Any, _dialect: Dialect) -> SpokenWords:
     year = (match.start("year"), match.start("month"))
     month = (match.start("month"), match.start("day"))
     claims: list[tuple[Where, str]] = [
@@ -33,14 +33,14 @@ def _date(match: Any, _dialect: Dialect) -> Reading:
     return claims
 
 
-def _month_and_day(match: Any, _dialect: Dialect) -> Reading:
+def _month_and_day(match: Any, _dialect: Dialect) -> SpokenWords:
     return [
         ((match.start("month"), match.start("day")), MONTH.say(_number(match["month"]))),
         ("day", DAY_OF_MONTH.say(_number(match["day"]))),
     ]
 
 
-def _time(match: Any, _dialect: Dialect) -> Reading:
+def _time(match: Any, _dialect: Dialect) -> SpokenWords:
     words = HOUR.say(_number(match["hour"]))
     if _number(match["minute"]) or match["second"]:
         words += f" {MINUTE.say(_number(match['minute']))}"
@@ -49,11 +49,11 @@ def _time(match: Any, _dialect: Dialect) -> Reading:
     return words
 
 
-def _day(match: Any, _dialect: Dialect) -> Reading:
+def _day(match: Any, _dialect: Dialect) -> SpokenWords:
     return DAY_OF_MONTH.say(_number(match["day"]))
 
 
-def _weekday(match: Any, _dialect: Dialect) -> Reading:
+def _weekday(match: Any, _dialect: Dialect) -> SpokenWords:
     return [("weekday", f"{_WEEKDAYS[match['weekday']]}ようび")]
 
 

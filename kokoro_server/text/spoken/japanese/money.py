@@ -7,10 +7,10 @@ from typing import Any
 import regex
 
 from kokoro_server.text.spoken.cjk import AT_NUMBER, DASH, DASHES, LEFT, NOT_LATIN, SPACE, WIDE_DIGITS, D
-from kokoro_server.text.spoken.engine import Dialect, Reading, rule
 from kokoro_server.text.spoken.japanese import amounts
 from kokoro_server.text.spoken.japanese.amounts import AMOUNT
 from kokoro_server.text.spoken.japanese.counters import COUNTERS, Counter, katakana
+from kokoro_server.text.spoken.matching import Dialect, SpokenWords, rule
 from kokoro_server.text.spoken.patterns import any_of
 
 SIGNS = {
@@ -43,11 +43,11 @@ def _counter(sign: str) -> Counter:
     return COUNTERS.get(name) or katakana(name)
 
 
-def _money(match: Any, _dialect: Dialect) -> Reading:
+def _money(match: Any, _dialect: Dialect) -> SpokenWords:
     return amounts.say(match["amount"], _counter(match["sign"]))
 
 
-def _range(match: Any, _dialect: Dialect) -> Reading:
+def _range(match: Any, _dialect: Dialect) -> SpokenWords:
     return [
         ("first", amounts.say(match["low"])),
         ("dash", "から"),

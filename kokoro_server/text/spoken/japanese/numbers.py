@@ -24,11 +24,11 @@ from kokoro_server.text.spoken.cjk import (
     plain,
     roman_value,
 )
-from kokoro_server.text.spoken.engine import Dialect, Reading, rule
 from kokoro_server.text.spoken.japanese import amounts
 from kokoro_server.text.spoken.japanese.amounts import AMOUNT
 from kokoro_server.text.spoken.japanese.counters import COUNTERS
 from kokoro_server.text.spoken.japanese.words import cardinal, decimal, digits
+from kokoro_server.text.spoken.matching import Dialect, SpokenWords, rule
 from kokoro_server.text.spoken.patterns import any_of
 
 _COUNTER = any_of(COUNTERS)
@@ -49,13 +49,13 @@ _WON = r"(?:勝|敗|負|下し|破|快勝|リード|引き分け|制し)"
 _VULGAR = "½⅓⅔¼¾⅕⅖⅗⅘⅙⅚⅛⅜⅝⅞⅐⅑⅒"
 
 
-def _phone(match: Any, _dialect: Dialect) -> Reading:
+def _phone(match: Any, _dialect: Dialect) -> SpokenWords:
     groups = [digits(plain(part)) for part in regex.split(r"[^0-9０-９]+", match["number"]) if part]
     plus = "プラス " if match["number"][0] in "+＋" else ""
     return [("mark", "郵便番号"), ("number", plus + " の ".join(groups))]
 
 
-def _counted(match: Any, _dialect: Dialect) -> Reading:
+def _counted(match: Any, _dialect: Dialect) -> SpokenWords:
     name = match["counter"]
     counter = COUNTERS[name]
     number = amounts.value(match["amount"])
@@ -67,28 +67,28 @@ def _counted(match: Any, _dialect: Dialect) -> Reading:
     return words + _SUFFIXES.get(match["suffix"] or "", "")
 
 
-def _clock(match: Any, _dialect: Dialect) -> Reading:
+def _clock(match: Any, _dialect: Dialect) -> SpokenWords:
     """08分, 05秒."""
     return COUNTERS[match["counter"]].say(int(plain(match["amount"])))
 
 
-def _fraction(match: Any, _dialect: Dialect) -> Reading:
+def _fraction(match: Any, _dialect: Dialect) -> SpokenWords:
     return f"{decimal(match['below'])}ぶんの {decimal(match['above'])}"
 
 
-def _vulgar(match: Any, _dialect: Dialect) -> Reading:
+def _vulgar(match: Any, _dialect: Dialect) -> SpokenWords:
     above, _, below = unicodedata.normalize("NFKC", match["sign"]).partition("⁄")
     words = f"{cardinal(int(below))}ぶんの {cardinal(int(above))}"
     return f"{decimal(match['whole'])}と {words}" if match["whole"] else words
 
 
-def _versus(match: Any, _dialect: Dialect) -> Reading:
+def _versus(match: Any, _dialect: Dialect) -> SpokenWords:
     """Numbers and the signs between them, each for itself: 3:1, 1:2:3."""
     parts = regex.finditer(rf"{NUMBER}|[^0-9０-９]+", match.string, pos=match.start(), endpos=match.end())
     return [(part.span(), decimal(part[0]) if part[0][0].isdecimal() else "たい") for part in parts]
 
 
-def _about(match: Any, _dialect: Dialect) -> Reading:
+def _about(match: Any, _dialect: Dialect) -> SpokenWords:
     """2、3日: two or three days, without a pause, and not the third of the month."""
     low, high = int(plain(match["low"])), int(plain(match["high"]))
     if high != low + 1:
@@ -98,27 +98,27 @@ def _about(match: Any, _dialect: Dialect) -> Reading:
     return [((match.start("low"), match.start("high")), cardinal(low)), ((match.start("high"), match.end()), words)]
 
 
-def _kanji_digits(match: Any, _dialect: Dialect) -> Reading:
+def _kanji_digits(match: Any, _dialect: Dialect) -> SpokenWords:
     plain_digits = match["digits"].translate(_KANJI_DIGITS)
     return COUNTERS["年"].say(int(plain_digits)) if match["year"] else digits(plain_digits)
 
 
-def _version(match: Any, _dialect: Dialect) -> Reading:
+def _version(match: Any, _dialect: Dialect) -> SpokenWords:
     return " てん ".join(decimal(part) for part in plain(match[0]).split("."))
 
 
-def _english(match: Any, _dialect: Dialect) -> Reading:
+def _english(match: Any, _dialect: Dialect) -> SpokenWords:
     number = regex.search(r"[0-9.]+", match.string, pos=match.start(), endpos=match.end())
     return [(number.span(), _ENGLISH[match[0]])]
 
 
-def _code(match: Any, _dialect: Dialect) -> Reading:
+def _code(match: Any, _dialect: Dialect) -> SpokenWords:
     """The number in a name: by its digits if it is long."""
     text = plain(match["number"])
     return [("hyphen", " "), ("number", digits(text) if len(text) > 2 or text[0] == "0" else cardinal(int(text)))]
 
 
-def _roman(match: Any, _dialect: Dialect) -> Reading:
+def _roman(match: Any, _dialect: Dialect) -> SpokenWords:
     number = roman_value(match["roman"])
     if not number:
         return None

@@ -10,9 +10,9 @@ import regex
 
 from kokoro_server.text.spoken import cjk
 from kokoro_server.text.spoken.cjk import MINUS, MINUSES, SPACE, D
-from kokoro_server.text.spoken.engine import Dialect, Reading, rule
 from kokoro_server.text.spoken.japanese.money import SIGNS as MONEY
 from kokoro_server.text.spoken.japanese.words import cardinal, decimal, digits
+from kokoro_server.text.spoken.matching import Dialect, SpokenWords, rule
 
 MARKS = {
     ".": "ドット", "/": "スラッシュ", "\\": "バックスラッシュ", ":": "コロン", "@": "アットマーク",
@@ -49,7 +49,7 @@ _GREEK = dict(
 _SUM = {"×": "かける", "✕": "かける", "✖": "かける", "÷": "わる", "=": "イコール", "＝": "イコール"}
 
 
-def _power(match: Any, _dialect: Dialect) -> Reading:
+def _power(match: Any, _dialect: Dialect) -> SpokenWords:
     exponent = unicodedata.normalize("NFKC", match["power"]).lstrip("^").replace("−", "-")
     minus = "マイナス" if exponent.startswith("-") else ""
     return [("power", f"の {minus}{cardinal(int(exponent.lstrip('-')))}じょう")]

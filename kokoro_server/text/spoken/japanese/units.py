@@ -7,10 +7,10 @@ from typing import Any
 import regex
 
 from kokoro_server.text.spoken.cjk import AT_NUMBER, LEFT, NOT_LATIN, SPACE, D, ascii_text
-from kokoro_server.text.spoken.engine import Dialect, Reading, rule
 from kokoro_server.text.spoken.japanese import amounts
 from kokoro_server.text.spoken.japanese.amounts import AMOUNT
 from kokoro_server.text.spoken.japanese.counters import COUNTERS, Counter, katakana
+from kokoro_server.text.spoken.matching import Dialect, SpokenWords, rule
 from kokoro_server.text.spoken.patterns import any_of
 
 UNITS = {
@@ -57,7 +57,7 @@ _UNIT = (
 _SIGN = regex.compile(rf"{D}[十百千万億兆]*{SPACE}?(?:[A-Za-zμΩℓ°º℃℉%％‰]|[{''.join(_SQUARE_SIGNS)}])")
 
 
-def _quantity(match: Any, _dialect: Dialect) -> Reading:
+def _quantity(match: Any, _dialect: Dialect) -> SpokenWords:
     return amounts.say(match["amount"], unit(match["unit"]))
 
 

@@ -1,0 +1,54 @@
+"""`POST /v1/speak`: a text by HTTP, and what both forms tell of the voice."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+from uuid import NAMESPACE_URL, uuid5
+
+from fastapi import APIRouter, Query, Request, Response
+from fastapi.responses import StreamingResponse
+
+from kokoro_server.api.compat.deepgram.schemas import FileParameters, SpeakBody
+from kokoro_server.api.routes import stream
+from kokoro_server.api.routes.tts import AUDIO, RequestTimeout, get_services
+from kokoro_server.observability.logs import request_id
+
+router = APIRouter(tags=["Deepgram"])
+
+ERRORS: dict[int | str, dict[str, Any]] = {
+    "4XX": {"description": 'A parameter is wrong (400), too busy (429): `{"err_code", "err_msg", "request_id"}`'},
+    "5XX": {"description": "As for POST /tts"},
+}
+
+
+@router.post(
+    "/v1/speak",
+    response_class=StreamingResponse,
+    responses={200: {"description": "The audio, sent while it is made", "content": AUDIO}, **ERRORS},
+)
+async def speak(
+    body: SpeakBody,
+    parameters: Annotated[FileParameters, Query()],
+    request: Request,
+    timeout: RequestTimeout = None,
+) -> Response:
+    """Speak a text, as Deepgram's `speak.v1.audio.generate` does, and send the audio as it is made."""
+    request.scope["model"] = parameters.model  # for the log
+    book = get_services(request).voices
+    asked = await parameters.to_tts_request(body.text, book)
+    response = await stream.stream(asked, request, timeout)
+    voice = book.canonical(asked.voice)
+    response.headers.update(
+        {
+            "dg-request-id": request_id.get(),
+            "dg-model-name": voice,
+            "dg-model-uuid": model_uuid(voice),
+            "dg-char-count": str(len(body.text)),
+        }
+    )
+    return response
+
+
+def model_uuid(voice: str) -> str:
+    """Always the same for a voice."""
+    return str(uuid5(NAMESPACE_URL, f"kokoro:{voice}"))

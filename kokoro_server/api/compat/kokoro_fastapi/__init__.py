@@ -1,0 +1,1 @@
+"""Kokoro-FastAPI's own endpoints beyond OpenAI's."""

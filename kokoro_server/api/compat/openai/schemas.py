@@ -1,0 +1,293 @@
+"""The request and response bodies of OpenAI's API, with the fields that Kokoro-FastAPI adds to it."""
+
+from __future__ import annotations
+
+import math
+import re
+import unicodedata
+from typing import Annotated, Any, Literal
+
+from pydantic import (
+    AfterValidator,
+    AliasChoices,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    WithJsonSchema,
+    model_validator,
+)
+from pydantic_core import PydanticCustomError
+
+from kokoro_server import languages
+from kokoro_server.api.schemas.script import MAX_ALIASES
+from kokoro_server.api.schemas.speech import DEFAULT_VOICE, CaptionedRequest, ReadingFields, TTSRequest
+from kokoro_server.audio.encode import Format
+from kokoro_server.audio.limiter import MAX_DB, MIN_DB
+from kokoro_server.errors import NotSupported, UnknownLanguage
+from kokoro_server.voices import OPENAI_VOICES
+
+MODELS = ("kokoro", "tts-1", "tts-1-hd", "gpt-4o-mini-tts")  # those that are listed; any name is Kokoro-82M
+
+MAX_VOICE = 500  # characters, of a blend
+_VOICE_SCHEMA = {"type": "string", "maxLength": MAX_VOICE}
+_RATE_TAG = re.compile(r"\[rate:", re.IGNORECASE)
+
+# OpenAI's names for those of our fields that it calls otherwise.
+SILENCE = "[pause:0.3s]"  # what punctuation alone sounds like
+MAX_PUNCTUATION = 100  # characters
+
+
+def _voice_name(value: Any) -> Any:
+    return value["id"] if isinstance(value, dict) and "id" in value else value
+
+
+VoiceName = Annotated[str, BeforeValidator(_voice_name), Field(max_length=MAX_VOICE)]
+
+
+def _lowercase(value: Any) -> Any:
+    return value.lower() if isinstance(value, str) else value
+
+
+def _known_language(letter: str) -> str:
+    try:
+        return languages.parse(letter).code if letter else ""
+    except UnknownLanguage as error:
+        letters = " ".join(language.letter for language in languages.LANGUAGES)
+        raise PydanticCustomError("language", "must be one of {letters}", {"letters": letters}) from error
+
+
+AnyCaseFormat = Annotated[Format, BeforeValidator(_lowercase)]
+
+
+class NormalizationOptions(BaseModel):
+    """Kokoro-FastAPI's switches for what is put in words."""
+
+    normalize: bool = True
+    unit_normalization: bool = True
+    url_normalization: bool = True
+    email_normalization: bool = True
+    optional_pluralization_normalization: bool = True
+    phone_normalization: bool = True
+    replace_remaining_symbols: bool = True
+
+    def kinds_off(self) -> set[str]:
+        """Our kinds that are switched off. Raises NotSupported for what we have no switch for."""
+        if self.url_normalization != self.email_normalization:
+            raise NotSupported(
+                "normalization_options: url_normalization and email_normalization must be equal; both are `addresses`",
+                field="normalization_options",
+            )
+        if not self.optional_pluralization_normalization:
+            raise NotSupported(
+                "normalization_options: optional_pluralization_normalization cannot be switched off alone; "
+                "`normalize` false switches off all",
+                field="normalization_options",
+            )
+        switches = {
+            "units": self.unit_normalization,
+            "addresses": self.url_normalization,
+            "phones": self.phone_normalization,
+            "symbols": self.replace_remaining_symbols,
+        }
+        return {kind for kind, on in switches.items() if not on}
+
+    def left_of(self, kinds: list[str]) -> list[str]:
+        if not self.normalize:
+            return []
+        off = self.kinds_off()
+        return [kind for kind in kinds if kind not in off]
+
+
+class KokoroFastAPIFields(BaseModel):
+    """What Kokoro-FastAPI takes beyond OpenAI's fields."""
+
+    lang_code: Annotated[
+        str,
+        Field(description="Kokoro-FastAPI's name for `language`: a b e f h i j p z.", max_length=20, examples=["a"]),
+        AfterValidator(_known_language),
+    ] = ""
+    volume_multiplier: Annotated[
+        float,
+        Field(
+            description="Louder or softer: 2 is 6 dB more. Never clips.",
+            ge=10 ** (MIN_DB / 20),
+            le=10 ** (MAX_DB / 20),
+            allow_inf_nan=False,
+            examples=[1.0],
+        ),
+    ] = 1.0
+    normalization_options: Annotated[
+        NormalizationOptions | None, Field(description="Kokoro-FastAPI's switches for `normalize`, which counts too.")
+    ] = None
+    stream: Annotated[
+        bool, Field(description="`false`: the whole file at once, with its length. Events are streamed anyway.")
+    ] = True
+    return_timestamps: Annotated[
+        bool, Field(description="Refused for bare audio; see /dev/captioned_speech and /v1/audio/speech/timestamps.")
+    ] = False
+    download_format: Annotated[
+        AnyCaseFormat | None, Field(description="None but `response_format`: the answer is the download.")
+    ] = None
+    return_download_link: Annotated[bool, Field(description="Refused: no file is kept.")] = False
+    ssml: Annotated[bool, Field(description="The input is an SSML document, `<speak>…</speak>`.")] = False
+    allow_voice_tags: Annotated[
+        bool, Field(description="Not needed: `[voice:bm_george]` changes the voice anyway. `[rate:…]` is refused.")
+    ] = False
+    voice_aliases: Annotated[
+        dict[Annotated[str, Field(max_length=100)], VoiceName] | None,
+        Field(description="Names of your own for voices and blends.", max_length=MAX_ALIASES),
+    ] = None
+
+    def refuse_unsupported(self, format: Format) -> None:
+        """What would be promised and not done is an error."""
+        refused = {
+            "return_download_link": (self.return_download_link, "no file is kept; the answer is the file"),
+            "download_format": (
+                self.download_format not in (None, format),
+                "must be as response_format: the answer is the download",
+            ),
+        }
+        for field, (present, reason) in refused.items():
+            if present:
+                raise NotSupported(f"{field}: {reason}", field=field)
+
+
+class OpenAISpeechRequest(ReadingFields, KokoroFastAPIFields):
+    """A clip to be spoken, in OpenAI's words, in Kokoro-FastAPI's and in ours.
+
+    Fields that are not named here are ignored, as nowhere else: OpenAI's clients keep sending new ones.
+    """
+
+    model_config = ConfigDict(extra="ignore")
+
+    input: Annotated[
+        str, Field(description="What to say; marks such as `[pause:1s]` work too.", examples=["Hello from Kokoro."])
+    ]
+    model: Annotated[
+        str,
+        Field(
+            description="Any name: there is one model, and the log tells what it was called.",
+            max_length=200,
+            examples=["tts-1"],
+        ),
+    ] = MODELS[0]
+    voice: Annotated[
+        VoiceName,
+        WithJsonSchema(
+            {
+                "description": "A name of GET /v1/audio/voices, or a blend such as `af_bella(2)+af_sky(1)`; "
+                'or `{"id": name}`. OpenAI\'s names stand for voices of ours: '
+                + ", ".join(f"{theirs} {ours}" for theirs, ours in OPENAI_VOICES.items())
+                + ".",
+                "anyOf": [
+                    _VOICE_SCHEMA,
+                    {"type": "object", "properties": {"id": _VOICE_SCHEMA}, "required": ["id"]},
+                ],
+                "default": DEFAULT_VOICE,
+                "examples": ["alloy", DEFAULT_VOICE],
+            }
+        ),
+    ] = DEFAULT_VOICE
+    response_format: Annotated[
+        AnyCaseFormat,
+        Field(
+            description="`pcm` is bare 16-bit samples at 24 kHz; opus comes in Ogg, aac in ADTS. Or as `format`.",
+            validation_alias=AliasChoices("response_format", "format"),
+        ),
+    ] = "mp3"
+    speed: Annotated[
+        float, Field(description="1 is the voice's own pace.", ge=0.25, le=4, allow_inf_nan=False, examples=[1.0])
+    ] = 1.0
+    instructions: Annotated[
+        str | None, Field(description="Accepted and ignored: the model takes none.", examples=["Speak cheerfully."])
+    ] = None
+    stream_format: Annotated[
+        Literal["audio", "sse"], Field(description="The bare file, or events that carry it in base64.")
+    ] = "audio"
+
+    @model_validator(mode="before")
+    @classmethod
+    def _null_is_absent(cls, data: Any) -> Any:
+        return {key: value for key, value in data.items() if value is not None} if isinstance(data, dict) else data
+
+    def to_tts_request(self) -> TTSRequest:
+        if self.return_timestamps:
+            raise NotSupported(
+                "return_timestamps: the answer is bare audio; POST /dev/captioned_speech has the times of words, "
+                "and so has POST /v1/audio/speech/timestamps",
+                field="return_timestamps",
+            )
+        return TTSRequest(**self._fields())
+
+    def to_captioned_request(self) -> CaptionedRequest:
+        return CaptionedRequest(**self._fields())
+
+    def _fields(self) -> dict[str, Any]:
+        self.refuse_unsupported(self.response_format)
+        if self.allow_voice_tags and _RATE_TAG.search(self.input):
+            raise NotSupported("allow_voice_tags: [rate:…] is not supported; [voice:…] is", field="allow_voice_tags")
+        reading = {name: getattr(self, name) for name in ReadingFields.model_fields}
+        options = self.normalization_options
+        return {
+            **reading,
+            "text": SILENCE if _is_punctuation(self.input) and not self.ssml else self.input,
+            "ssml": self.ssml,
+            "voice_aliases": self.voice_aliases,
+            "voice": self.voice,
+            "speed": self.speed,
+            "format": self.response_format,
+            "volume": min(max(20 * math.log10(self.volume_multiplier), MIN_DB), MAX_DB),
+            "language": self.language or self.lang_code or None,
+            "normalize": options.left_of(self.normalize) if options else self.normalize,
+        }
+
+
+def _is_punctuation(text: str) -> bool:
+    """Clients try a server out with a bare full stop, for which OpenAI answers with silence."""
+    marks = text[: MAX_PUNCTUATION + 1].strip()
+    return 0 < len(marks) <= MAX_PUNCTUATION and all(unicodedata.category(mark)[0] == "P" for mark in marks)
+
+
+class OpenAIModel(BaseModel):
+    id: Annotated[str, Field(examples=["tts-1"])]
+    object: Literal["model"] = "model"
+    created: Annotated[int, Field(description="Seconds since 1970.")] = 1_737_936_000  # Kokoro-82M v1.0's release
+    owned_by: str = "hexgrad"
+
+
+class OpenAIModels(BaseModel):
+    object: Literal["list"] = "list"
+    data: list[OpenAIModel]
+
+
+class OpenAIAudioModels(BaseModel):
+    models: list[OpenAIModel]
+
+
+class OpenAIVoice(BaseModel):
+    id: Annotated[str, Field(description="For `voice`.", examples=["alloy"])]
+    name: Annotated[str, Field(description="The name to show people.", examples=["Alloy"])]
+    voice: Annotated[str, Field(description="The voice of GET /voices that speaks.", examples=["af_alloy"])]
+    language: Annotated[str, Field(examples=["en-US"])]
+    gender: Annotated[Literal["female", "male"], Field(examples=["female"])]
+    installed: Annotated[bool, Field(description="Whether this server can read its language.", examples=[True])] = True
+
+
+class OpenAIVoices(BaseModel):
+    voices: list[OpenAIVoice]
+
+
+class OpenAIVoiceNames(BaseModel):
+    voices: Annotated[list[str], Field(examples=[["alloy", DEFAULT_VOICE]])]
+
+
+class OpenAIErrorBody(BaseModel):
+    message: Annotated[str, Field(description="For people: what was wrong and what is allowed.")]
+    type: Literal["invalid_request_error", "rate_limit_error", "server_error"]
+    param: Annotated[str | None, Field(description="The request field at fault, if one is.", examples=["voice"])]
+    code: Annotated[str, Field(description="Stable, for programs.", examples=["unknown_voice"])]
+
+
+class OpenAIErrorAnswer(BaseModel):
+    error: OpenAIErrorBody

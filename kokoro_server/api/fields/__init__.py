@@ -1,1 +1,0 @@
-"""Fields that several request bodies have."""

@@ -1,0 +1,83 @@
+"""What the server answers from the moment it is asked to stop."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Protocol
+
+from starlette.requests import HTTPConnection
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from kokoro_server.api import errors
+from kokoro_server.errors import EngineUnavailable
+
+RETRY_AFTER = 5  # seconds, within which another server, or this one again, may be running
+WATCHED = ("/health/live", "/metrics")  # answered to the end: whoever watches the server wants to see it finish
+
+
+class SpeakingSession(Protocol):
+    @property
+    def unsent_characters(self) -> int: ...
+
+
+class RunningRequests:
+    """The requests that are being answered, and whether new ones are still taken. It is `app.state.running`."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.speakers: set[SpeakingSession] = set()  # of the WebSockets and Wyoming connections that are open
+        self.stopping = False
+
+    @property
+    def busy(self) -> bool:
+        """Whether something that was accepted is not finished. A WebSocket with nothing to say is no reason to wait."""
+        return self.count > 0 or any(speaker.unsent_characters for speaker in self.speakers)
+
+
+class GracefulShutdown:
+    """Answers 503 to a request that comes while the server stops, or that uvicorn cancels at the end of its grace
+    period. A response under way is cut off then.
+    """
+
+    def __init__(self, app: ASGIApp, running: RunningRequests) -> None:
+        self.app = app
+        self._running = running
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan" or scope["path"] in WATCHED:
+            await self.app(scope, receive, send)
+        elif self._running.stopping:
+            await _refuse(scope, receive, send)
+        elif scope["type"] == "websocket":
+            await self.app(scope, receive, send)
+        else:
+            self._running.count += 1
+            try:
+                await self._answer(scope, receive, send)
+            finally:
+                self._running.count -= 1
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+        started = False
+
+        async def tracking_send(message: Message) -> None:
+            nonlocal started
+            started = True
+            await send(message)
+
+        try:
+            await self.app(scope, receive, tracking_send)
+        except asyncio.CancelledError:
+            if started:
+                raise
+            await _refuse(scope, receive, send)
+
+
+def shutting_down() -> EngineUnavailable:
+    return EngineUnavailable("the server is shutting down; try again", retry_after=RETRY_AFTER)
+
+
+async def _refuse(scope: Scope, receive: Receive, send: Send) -> None:
+    response = await errors.on_kokoro_error(HTTPConnection(scope), shutting_down())
+    response.headers["Connection"] = "close"
+    await response(scope, receive, send)

@@ -1,0 +1,94 @@
+"""The batch queue as seen from outside: `/health/batching`, `/metrics` and the self-test `/test/batching`."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import time
+from typing import Any
+
+from fastapi import APIRouter, Request, Response
+
+from kokoro_server.api.routes.tts import ERRORS, get_services
+from kokoro_server.api.schemas.speech import DEFAULT_VOICE, ErrorAnswer
+from kokoro_server.batching.entry import Outcome
+from kokoro_server.engine import vocab
+from kokoro_server.engine.protocol import SAMPLE_RATE, Row
+from kokoro_server.errors import BadRequest, TooBusy, for_client
+from kokoro_server.observability.siblings import Siblings
+
+router = APIRouter(tags=["batching"])
+
+OFF: dict[str, Any] = {"model": ErrorAnswer, "description": "Batching is off"}
+
+# What the self-test speaks. Phonemes need no G2P.
+TEST_PHONEMES = ("wˈʌn.", "wˈʌn, tˈu.", "wˈʌn, tˈu, θɹˈi.", "wˈʌn, tˈu, θɹˈi, fˈɔɹ.")
+
+
+@router.get("/health/batching")
+async def batching(request: Request) -> dict[str, Any]:
+    """What the queue is doing and has done. `status` is `healthy`, `degraded`, `unhealthy` or `disabled`."""
+    return await get_services(request).queue.state()
+
+
+@router.get("/metrics", response_class=Response, responses={200: {"content": {"text/plain": {}}}})
+async def metrics(request: Request) -> Response:
+    """Metrics in Prometheus' text format."""
+    metrics = get_services(request).metrics
+    siblings: Siblings = request.app.state.siblings
+    await siblings.refresh()
+    return Response(metrics.render(siblings.metrics()), headers={"Content-Type": metrics.content_type})
+
+
+@router.post("/test/batching", responses={400: OFF, **{status: ERRORS[status] for status in (429, 503, 504)}})
+async def self_test(request: Request) -> dict[str, Any]:
+    """Speak four short phrases at once through the real queue and model, and report how they were batched.
+
+    `verdict` is `good` when all were spoken, at least half as many together as the model and the settings allow; else
+    `needs_tuning`.
+    """
+    queue = get_services(request).queue
+    if not queue.options.enabled:
+        raise BadRequest("batching is off (ENABLE_KOKORO_BATCHING=false), so there is nothing to test")
+    started = time.perf_counter()
+    outcomes = await asyncio.gather(
+        *(_speak(request, phonemes, seed) for seed, phonemes in enumerate(TEST_PHONEMES)), return_exceptions=True
+    )
+    total_ms = (time.perf_counter() - started) * 1000
+    succeeded = [outcome for outcome in outcomes if isinstance(outcome, Outcome)]
+    if not succeeded and (busy := next((outcome for outcome in outcomes if isinstance(outcome, TooBusy)), None)):
+        raise busy
+    sizes = [outcome.batch_size for outcome in succeeded]
+    good = len(succeeded) == len(outcomes) and _together(sizes) >= _possible(await queue.state()) / 2
+    return {
+        "test_requests": len(outcomes),
+        "successful": len(succeeded),
+        "total_time_ms": round(total_ms, 1),
+        "avg_time_per_request_ms": round(total_ms / len(outcomes), 1),
+        # 1.0: all four ran in one forward pass; 0.25: each ran alone.
+        "batching_efficiency": round(_together(sizes) / len(outcomes), 3),
+        "verdict": "good" if good else "needs_tuning",
+        "batch_sizes": sizes,
+        "fire_reasons": [outcome.fire_reason.value for outcome in succeeded],
+        "audio_seconds": [round(len(outcome.result.audio) / SAMPLE_RATE, 3) for outcome in succeeded],
+        "errors": [for_client(outcome).message for outcome in outcomes if isinstance(outcome, BaseException)],
+    }
+
+
+def _together(sizes: list[int]) -> float:
+    return sum(sizes) / len(sizes) if sizes else 0.0
+
+
+def _possible(state: dict[str, Any]) -> int:
+    """How many of the phrases can share a forward pass when every device takes its part of them."""
+    most: int = state["config"]["max_batch_size"]
+    return min(most, math.ceil(len(TEST_PHONEMES) / len(state["devices"])))
+
+
+async def _speak(request: Request, phonemes: str, seed: int) -> Outcome:
+    tokens = vocab.tokenize(phonemes)
+    style = get_services(request).voices.style(DEFAULT_VOICE, len(tokens))
+    queue = get_services(request).queue
+    async with queue.admission():
+        row = Row(tokens, style, seed=seed)
+    return await queue.submit(row, voice=DEFAULT_VOICE)

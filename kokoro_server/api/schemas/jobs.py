@@ -1,0 +1,253 @@
+"""Jobs in JSON and in forms."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Annotated, Any, Literal, Self
+from urllib.parse import quote
+
+from pydantic import BaseModel, BeforeValidator, Field, model_validator
+from pydantic_core import PydanticCustomError
+
+from kokoro_server.api.schemas.script import SPEED, VOICE
+from kokoro_server.api.schemas.speech import DEFAULT_VOICE
+from kokoro_server.api.schemas.strict import StrictRequest
+from kokoro_server.audio.encode import Format
+from kokoro_server.longform.books.options import DEFAULT_LOUDNESS, LOUDEST, QUIETEST, BookFormat, parse_chapters
+from kokoro_server.longform.jobs.job import Job, JobKind, JobState
+
+MAX_CAST = 100
+MAX_SHARD = 1_000_000
+
+
+def _chapters(text: Any) -> Any:
+    if isinstance(text, str):
+        parse_chapters(text)
+    return text
+
+
+def _cast(value: Any) -> Any:
+    """`Alice=af_bella`, once or more, as forms send it."""
+    if not isinstance(value, str | list):
+        return value
+    cast: dict[str, str] = {}
+    for role in [value] if isinstance(value, str) else value:
+        name, equals, voice = (part.strip() for part in str(role).partition("="))
+        if not (name and equals and voice):
+            raise ValueError(f"{str(role)[:60]!r} is not like Alice=af_bella")
+        cast[name] = voice
+    return cast
+
+
+def _loudness(value: Any) -> Any:
+    return None if value == "off" else value
+
+
+class BookRequest(StrictRequest):
+    """How a book is read, and the files that are made of it."""
+
+    voice: Annotated[
+        str | None, Field(description="Absent: af_heart, and a voice of each other language.", max_length=500)
+    ] = None
+    language: Annotated[str | None, Field(description="Of everything. Absent: as the book says.", max_length=50)] = None
+    speed: Annotated[float, SPEED] = 1.0
+    format: BookFormat = "m4b"
+    by_chapter: Annotated[bool, Field(description="A zip file with a file for each chapter.")] = False
+    chapters: Annotated[
+        str | None,
+        BeforeValidator(_chapters),
+        Field(description="Only these: 3, 3-5, 1,3-5 or 7-.", max_length=10_000, examples=["3-5"]),
+    ] = None
+    dialogue_voice: Annotated[str | None, Field(description="For what is in quotation marks.", max_length=500)] = None
+    voice_of: Annotated[
+        dict[Annotated[str, Field(max_length=100)], Annotated[str, Field(max_length=500)]],
+        BeforeValidator(_cast),
+        Field(
+            description="`NAME=VOICE`, for what a character says; may be repeated.",
+            max_length=MAX_CAST,
+            default_factory=dict,
+            examples=[["Alice=af_bella"]],
+        ),
+    ]
+    loudness: Annotated[
+        Annotated[float, Field(ge=QUIETEST, le=LOUDEST, allow_inf_nan=False)] | None,
+        BeforeValidator(_loudness),
+        Field(description="LUFS, by EBU R 128; or `off`.", examples=[DEFAULT_LOUDNESS]),
+    ] = DEFAULT_LOUDNESS
+    subtitles: Annotated[Literal["srt", "vtt"] | None, Field(description="Subtitles besides.")] = None
+    read_along: Annotated[bool, Field(description="An EPUB besides that marks what is heard.")] = False
+
+    @model_validator(mode="after")
+    def _possible(self) -> Self:
+        if self.subtitles and self.by_chapter:
+            raise PydanticCustomError(
+                "subtitles", "subtitles are for a book in one file, not for a file of each chapter"
+            )
+        return self
+
+
+class ListRequest(StrictRequest):
+    """What the lines of a list have that do not say it themselves, and the files that are made of them."""
+
+    voice: Annotated[str, VOICE] = DEFAULT_VOICE
+    format: Annotated[Format | None, Field(description="Absent: wav; in shards, flac.")] = None
+    shards: Annotated[
+        int | None, Field(description="WebDataset shards of so many lines, in place of files.", ge=1, le=MAX_SHARD)
+    ] = None
+
+    def stored(self) -> dict[str, Any]:
+        return self.model_dump() | {"format": self.format or ("flac" if self.shards else "wav")}
+
+
+class ItemsRequest(ListRequest):
+    items: Annotated[
+        list[dict[str, Any]],
+        Field(
+            description="Each with an `id` of its own, and fields of `POST /tts`.",
+            min_length=1,
+            examples=[[{"id": "a", "text": "Hello."}]],
+        ),
+    ]
+
+    def stored(self) -> dict[str, Any]:
+        return {name: value for name, value in ListRequest.stored(self).items() if name != "items"}
+
+
+class ChapterAnswer(BaseModel):
+    number: int
+    title: str
+    level: Annotated[int, Field(description="Its depth in the table of contents, from 1.")]
+    characters: int
+    seconds: Annotated[float, Field(description="Of audio, about.")]
+    done: Annotated[bool, Field(description="Whether it can be listened to.")] = False
+    start: Annotated[float | None, Field(description="Seconds, in the result.")] = None
+
+
+class SpeakerAnswer(BaseModel):
+    name: str
+    lines: int
+
+
+class Preview(BaseModel):
+    """What a file is, before anything is made of it."""
+
+    kind: JobKind
+    name: str
+    characters: int
+    remarks: list[str]
+    notes: list[str]
+    title: str | None = None
+    author: str | None = None
+    language: str | None = None
+    seconds: Annotated[float | None, Field(description="Of audio, about.")] = None
+    chapters: list[ChapterAnswer] | None = None
+    omissions: Annotated[dict[str, int] | None, Field(description="What is not read, and how often.")] = None
+    speakers: Annotated[list[SpeakerAnswer] | None, Field(description="Who says quoted lines.")] = None
+    lines: int | None = None
+
+
+class ProgressAnswer(BaseModel):
+    phase: Literal["speaking", "levelling", "writing"] | None = None
+    fraction: Annotated[float, Field(description="Of the work, 0 to 1.")] = 0.0
+    seconds_left: Annotated[float | None, Field(description="Until all is spoken, about.")] = None
+    audio_seconds: Annotated[float, Field(description="That are spoken.")] = 0.0
+    waiting: Annotated[str | None, Field(description="Why it does not go on just now.")] = None
+    lines: int | None = None
+    done: int | None = None
+    failed: int | None = None
+
+
+class FileAnswer(BaseModel):
+    name: str
+    bytes: int
+    media_type: str
+    url: str
+
+
+class ResultAnswer(BaseModel):
+    seconds: float
+    files: list[FileAnswer]
+
+
+class JobError(BaseModel):
+    code: str
+    message: str
+    field: str | None
+
+
+class JobAnswer(BaseModel):
+    id: str
+    kind: JobKind
+    name: str
+    state: JobState
+    created: datetime
+    started: datetime | None
+    finished: datetime | None
+    expires: datetime | None
+    options: dict[str, Any]
+    progress: ProgressAnswer
+    remarks: list[str]
+    notes: list[str]
+    result: ResultAnswer | None
+    error: JobError | None
+    title: str | None = None
+    author: str | None = None
+    chapters: list[ChapterAnswer] | None = None
+    omissions: dict[str, int] | None = None
+
+
+class JobList(BaseModel):
+    jobs: list[JobAnswer]
+
+
+def answer(job: Job, keep_s: float) -> JobAnswer:
+    about, result = job.about, job.result
+    return JobAnswer(
+        id=job.id,
+        kind=job.kind,
+        name=job.name,
+        state=job.state,
+        created=_time(job.created),
+        started=_time(job.started) if job.started else None,
+        finished=_time(job.finished) if job.finished else None,
+        expires=_time(job.finished + keep_s) if job.finished and keep_s else None,
+        options=job.options,
+        progress=ProgressAnswer.model_validate(_progress(job)),
+        remarks=about["remarks"],
+        notes=result["notes"] if result else about["notes"],
+        result=ResultAnswer(seconds=result["seconds"], files=_files(job)) if result else None,
+        error=JobError(**job.error) if job.error else None,
+        title=about.get("title"),
+        author=about.get("author"),
+        chapters=_chapter_answers(job) if "chapters" in about else None,
+        omissions=about.get("omissions"),
+    )
+
+
+def _progress(job: Job) -> dict[str, Any]:
+    if job.state == "done":
+        seconds = job.result["seconds"] if job.result else 0.0
+        return job.progress | {"phase": None, "fraction": 1.0, "seconds_left": 0.0, "audio_seconds": seconds}
+    return job.progress
+
+
+def _files(job: Job) -> list[FileAnswer]:
+    assert job.result
+    first, *others = job.result["files"]
+    return [
+        FileAnswer(**first, url=f"/jobs/{job.id}/result"),
+        *(FileAnswer(**file, url=f"/jobs/{job.id}/result/{quote(file['name'])}") for file in others),
+    ]
+
+
+def _chapter_answers(job: Job) -> list[ChapterAnswer]:
+    spoken = set(job.progress.get("chapters") or ())
+    starts = job.result["starts"] if job.result else {}
+    return [
+        ChapterAnswer(**chapter, done=chapter["number"] - 1 in spoken, start=starts.get(str(chapter["number"])))
+        for chapter in job.about["chapters"]
+    ]
+
+
+def _time(seconds: float) -> datetime:
+    return datetime.fromtimestamp(round(seconds, 3), UTC)

@@ -1,0 +1,95 @@
+"""A text, with or without markup, or a dialogue: what is said, and by whom."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import BaseModel, BeforeValidator, Field
+from pydantic_core import PydanticCustomError
+
+from kokoro_server.api.schemas.strict import StrictRequest
+from kokoro_server.audio.limiter import MAX_DB, MIN_DB
+from kokoro_server.synthesis.speech import TURN_PAUSE, Turn
+from kokoro_server.text.pauses import MAX_SECONDS
+
+MAX_TURNS = 1_000
+MAX_ALIASES = 100
+
+VOICE: Any = Field(
+    description="A name of GET /voices, or a blend such as `af_bella(2)+af_sky(1)`.",
+    max_length=500,
+    examples=["af_heart"],
+)
+LANGUAGE: Any = Field(
+    description="en-US, en-GB, es, fr-FR, hi, it, pt-BR, ja or zh. Absent: the voice's own language.",
+    max_length=20,
+    examples=["en-US"],
+)
+SPEED: Any = Field(description="1 is the voice's own pace.", ge=0.25, le=4, allow_inf_nan=False, examples=[1.0])
+PITCH: Any = Field(
+    description="Semitones up or down; the timing stays.", ge=-12, le=12, allow_inf_nan=False, examples=[0.0]
+)
+VOLUME: Any = Field(
+    description="dB louder or softer; never clips.", ge=MIN_DB, le=MAX_DB, allow_inf_nan=False, examples=[0.0]
+)
+
+TURN_PAUSE_FIELD: Any = Field(
+    description="Seconds of silence between two turns.",
+    ge=0,
+    le=MAX_SECONDS,
+    allow_inf_nan=False,
+    examples=[TURN_PAUSE],
+)
+
+
+class TurnRequest(StrictRequest):
+    """What one speaker says. A field that is absent is as for the whole request."""
+
+    text: Annotated[str, Field(description="As `text` of the request.", examples=["Who is there?"])]
+    voice: Annotated[str | None, VOICE] = None
+    language: Annotated[str | None, LANGUAGE] = None
+    speed: Annotated[float | None, SPEED] = None
+    pitch: Annotated[float | None, PITCH] = None
+    volume: Annotated[float | None, VOLUME] = None
+
+    def turn(self) -> Turn:
+        return Turn(self.text, self.voice, self.language, self.speed, self.pitch, self.volume)
+
+
+def few_turns(value: Any) -> Any:
+    """Checked first: each of a million turns that are wrong would be complained about."""
+    if isinstance(value, list) and len(value) > MAX_TURNS:
+        raise PydanticCustomError("too_many_turns", "at most {limit} turns are allowed", {"limit": MAX_TURNS})
+    return value
+
+
+class ScriptFields(BaseModel):
+    """What a text may be, and who may speak it."""
+
+    ssml: Annotated[
+        bool,
+        Field(
+            description="The text is an SSML document, `<speak>…</speak>`. Offsets of words are in it.",
+            examples=[False],
+        ),
+    ] = False
+    turns: Annotated[
+        Annotated[list[TurnRequest], Field(min_length=1), BeforeValidator(few_turns)] | None,
+        Field(
+            description="A dialogue, instead of `text`. Offsets of words are in the texts of all turns, joined by "
+            "single line breaks.",
+            examples=[[{"voice": "af_heart", "text": "Who is there?"}, {"voice": "bm_george", "text": "A friend."}]],
+        ),
+    ] = None
+    turn_pause: Annotated[float, TURN_PAUSE_FIELD] = TURN_PAUSE
+    voice_aliases: Annotated[
+        dict[Annotated[str, Field(max_length=100)], Annotated[str, VOICE]] | None,
+        Field(
+            description="Names of your own for voices and blends, for `voice`, `[voice:…]`, `turns` and SSML.",
+            max_length=MAX_ALIASES,
+            examples=[{"narrator": "bm_george"}],
+        ),
+    ] = None
+
+    def spoken_turns(self) -> tuple[Turn, ...]:
+        return tuple(turn.turn() for turn in self.turns or ())

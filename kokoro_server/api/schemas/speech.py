@@ -1,0 +1,291 @@
+"""The request and response bodies, as clients see them in `/docs`."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import BaseModel, BeforeValidator, Field, WithJsonSchema, model_validator
+from pydantic_core import PydanticCustomError
+
+from kokoro_server.api.schemas.script import LANGUAGE, PITCH, SPEED, VOICE, VOLUME, ScriptFields
+from kokoro_server.api.schemas.strict import MAX_FIELDS, StrictRequest
+from kokoro_server.audio.encode import Format, Output
+from kokoro_server.audio.render import Rendering
+from kokoro_server.audio.resample import MAX_RATE, MIN_RATE
+from kokoro_server.audio.wav import SampleFormat
+from kokoro_server.engine.protocol import SAMPLE_RATE
+from kokoro_server.synthesis.speech import Speech
+from kokoro_server.text.options import CodeReading, OnUnspeakable, ReadingOptions
+from kokoro_server.text.spoken import KINDS
+
+DEFAULT_VOICE = "af_heart"
+TEXT_OR_PHONEMES = "text_or_phonemes"
+MAX_LEXICON = 1_000  # entries
+
+
+def _kinds(value: Any) -> Any:
+    """`true` is all kinds, `false` none."""
+    if isinstance(value, bool):
+        return list(KINDS) if value else []
+    if isinstance(value, list) and len(value) <= MAX_FIELDS and all(kind in KINDS for kind in value):
+        return value
+    raise PydanticCustomError("kinds", "must be true, false or a list of kinds: {kinds}", {"kinds": ", ".join(KINDS)})
+
+
+class ReadingFields(BaseModel):
+    """How a text is put in words."""
+
+    language: Annotated[str | None, LANGUAGE] = None
+    normalize: Annotated[
+        list[str],
+        BeforeValidator(_kinds),
+        Field(
+            description="What is put in words before it is spoken: numbers, dates, money, Markdown and so on (`true`), "
+            "nothing (`false`), or only some kinds.",
+            examples=[True],
+        ),
+        WithJsonSchema(
+            {
+                "anyOf": [{"type": "boolean"}, {"type": "array", "items": {"type": "string", "enum": list(KINDS)}}],
+                "default": True,
+            }
+        ),
+    ] = list(KINDS)
+    code_blocks: Annotated[
+        CodeReading,
+        Field(description="Fenced blocks of code: `speak` or `skip` them, or `announce` that one is there."),
+    ] = "speak"
+    code_spans: Annotated[CodeReading, Field(description="The same for code within a line, between backticks.")] = (
+        "speak"
+    )
+    lexicon: Annotated[
+        dict[Annotated[str, Field(max_length=100)], Annotated[str, Field(max_length=500)]] | None,
+        Field(
+            description="How words are said, before the server's own lexicon: `/phonemes/` or another spelling.",
+            max_length=MAX_LEXICON,
+            examples=[{"nginx": "engine x", "Kokoro": "/kˈOkəɹO/"}],
+        ),
+    ] = None
+    unspeakable: Annotated[
+        OnUnspeakable | None,
+        Field(
+            description="Letters that the language cannot say: an error that names them, or they are left out and "
+            "counted in X-Skipped-Characters. Absent: the server's setting, UNSPEAKABLE."
+        ),
+    ] = None
+
+    def reading_options(self) -> ReadingOptions:
+        return ReadingOptions(
+            kinds=frozenset(self.normalize),
+            code_blocks=self.code_blocks,
+            code_spans=self.code_spans,
+            lexicon=self.lexicon,
+            unspeakable=self.unspeakable,
+        )
+
+
+def _check_one_of(request: ScriptFields, *fields: str) -> None:
+    """Raises an error unless exactly one of the fields is given, and it is the text where there is SSML."""
+    if sum(getattr(request, name) is not None for name in fields) != 1:
+        allowed = f"{', '.join(fields[:-1])} or {fields[-1]}"
+        raise PydanticCustomError(TEXT_OR_PHONEMES, "give either {fields}, one of them", {"fields": allowed})
+    if request.ssml and getattr(request, fields[0]) is None:
+        raise PydanticCustomError(TEXT_OR_PHONEMES, "ssml is about text, which is not given")
+
+
+class SpeechRequest(StrictRequest, ReadingFields, ScriptFields):
+    """What is to be said and how."""
+
+    text: Annotated[
+        str | None,
+        Field(
+            description="What to say. `[pause:1.5s]` is silence; `[Kokoro](/kˈOkəɹO/)` tells how a word is said; from "
+            "`[voice:bm_george]` on another voice speaks, until `[/voice]`. With `ssml`, an SSML document.",
+            examples=["Hello from Kokoro."],
+        ),
+    ] = None
+    phonemes: Annotated[
+        str | None,
+        Field(description="Kokoro's phonemes, instead of `text`.", max_length=100_000, examples=["həlˈO wˈɜɹld."]),
+    ] = None
+    voice: Annotated[str, VOICE] = DEFAULT_VOICE
+    speed: Annotated[float, SPEED] = 1.0
+    pitch: Annotated[float, PITCH] = 0.0
+    volume: Annotated[float, VOLUME] = 0.0
+    seed: Annotated[
+        int,
+        Field(
+            description="The same seed gives the same audio, alone or in any batch.", ge=0, le=2**63 - 1, examples=[0]
+        ),
+    ] = 0
+    sample_rate: Annotated[
+        int,
+        Field(description="Hz. Some formats hold only some rates.", ge=MIN_RATE, le=MAX_RATE, examples=[SAMPLE_RATE]),
+    ] = SAMPLE_RATE
+    sample_format: Annotated[
+        SampleFormat,
+        Field(description="For wav and pcm: 16-bit whole numbers, 32-bit floats, or telephony's 8-bit μ-law or A-law."),
+    ] = "pcm_s16le"
+    bit_rate: Annotated[
+        int | None,
+        Field(description="For mp3 (constant) and opus (on average): bits a second.", ge=1, examples=[128_000]),
+    ] = None
+    optimize_for_latency: Annotated[
+        bool, Field(description="Take the bypass lane of streams: no waiting for others.", examples=[False])
+    ] = False
+
+    @model_validator(mode="after")
+    def _one_of_text_and_phonemes(self) -> Self:
+        _check_one_of(self, "text", "turns", "phonemes")
+        return self
+
+    def speech(self) -> Speech:
+        return Speech(
+            ssml=self.ssml,
+            turns=self.spoken_turns(),
+            turn_pause=self.turn_pause,
+            volume=self.volume,
+            voice_aliases=self.voice_aliases or {},
+            text=self.text,
+            phonemes=self.phonemes,
+            voice=self.voice,
+            language=self.language,
+            speed=self.speed,
+            pitch=self.pitch,
+            seed=self.seed,
+            reading=self.reading_options(),
+        )
+
+    def rendering(self, format: Format) -> Rendering:
+        """How the samples are to be encoded. Raises InvalidInput for a sample rate that the format cannot hold."""
+        output = Output(format, self.sample_rate, self.sample_format, self.bit_rate)
+        output.check()
+        return Rendering(output, self.volume)
+
+
+class TTSRequest(SpeechRequest):
+    """A clip to be spoken."""
+
+    format: Annotated[Format, Field(description="`pcm` is bare samples; opus comes in Ogg, aac in ADTS.")] = "wav"
+
+
+class BatchRequest(StrictRequest):
+    """Clips for one zip file. A clip that is wrong in itself fails alone."""
+
+    requests: Annotated[
+        list[Any],
+        Field(
+            min_length=1,
+            description="Each as for POST /tts.",
+            json_schema_extra={"items": {"$ref": "#/components/schemas/TTSRequest"}},
+            examples=[[{"text": "One.", "voice": "af_heart"}, {"text": "Two.", "voice": "am_adam", "format": "mp3"}]],
+        ),
+    ]
+
+
+class CaptionedRequest(SpeechRequest):
+    """A clip with the time of each word, or only its subtitles."""
+
+    format: Annotated[
+        Format | Literal["srt", "vtt"], Field(description="Of the audio in the answer; `srt` and `vtt`: no audio.")
+    ] = "wav"
+
+
+class TimedWord(BaseModel):
+    """A word and when it is spoken; or a phrase, in languages where single words are not distinguished."""
+
+    text: str
+    start: Annotated[float, Field(description="Seconds from the start of the audio.", examples=[0.325])]
+    end: Annotated[float, Field(examples=[0.7])]
+    char_start: Annotated[
+        int,
+        Field(
+            description="Its offset in the text that was sent, or in the texts of all turns, joined by line breaks.",
+            examples=[0],
+        ),
+    ]
+    char_end: Annotated[int, Field(examples=[5])]
+    phrase: Annotated[bool, Field(description="Whether this is a whole phrase.", examples=[False])]
+
+
+class ReadingRequest(StrictRequest, ReadingFields, ScriptFields):
+    """A text of which is told how it would be said."""
+
+    text: Annotated[str | None, Field(description="As for POST /tts.", examples=["Dr. Ng paid $5 on 3/4/2025."])] = None
+    voice: Annotated[
+        str, Field(description="Its language is taken where none is given.", max_length=500, examples=[DEFAULT_VOICE])
+    ] = DEFAULT_VOICE
+
+    @model_validator(mode="after")
+    def _one_of_text_and_turns(self) -> Self:
+        _check_one_of(self, "text", "turns")
+        return self
+
+    def speech(self) -> Speech:
+        return Speech(
+            text=self.text,
+            ssml=self.ssml,
+            turns=self.spoken_turns(),
+            voice_aliases=self.voice_aliases or {},
+            voice=self.voice,
+            language=self.language,
+            reading=self.reading_options(),
+        )
+
+
+class SpanReading(BaseModel):
+    """A span of the text that is not said as it is written."""
+
+    start: Annotated[int, Field(description="Its offset in the text.", examples=[12])]
+    end: Annotated[int, Field(examples=[14])]
+    source: Annotated[str, Field(examples=["$5"])]
+    words: Annotated[str, Field(description="What is said instead, if anything.", examples=["five dollars"])]
+    rule: Annotated[str, Field(description="Why.", examples=["money"])]
+
+
+class ReadSentence(BaseModel):
+    start: int
+    end: int
+    text: str
+    phonemes: str
+
+
+class WordReading(BaseModel):
+    """A word and its phonemes; or a phrase, in languages where single words are not distinguished."""
+
+    start: int
+    end: int
+    text: str
+    phonemes: str
+    phrase: bool
+
+
+class ReadingAnswer(BaseModel):
+    """What would be said of a text, and why."""
+
+    language: Annotated[str, Field(examples=["en-US"])]
+    phonemes: str
+    sentences: list[ReadSentence]
+    readings: list[SpanReading]
+    words: list[WordReading]
+    skipped: Annotated[str, Field(description="Letters that are left out, as the language cannot say them.")]
+
+
+class Captioned(BaseModel):
+    audio: Annotated[str, Field(description="Base64.")]
+    format: Format
+    sample_rate: int
+    duration: Annotated[float, Field(description="Seconds.")]
+    voice: str
+    words: list[TimedWord]
+    skipped: Annotated[int, Field(description="Characters left out, as the language cannot say them.")] = 0
+
+
+class ErrorBody(BaseModel):
+    code: Annotated[str, Field(description="Stable, for programs.", examples=["unknown_voice"])]
+    message: Annotated[str, Field(description="For people: what was wrong and what is allowed.")]
+    field: Annotated[str | None, Field(description="The request field at fault, if one is.", examples=["voice"])] = None
+
+
+class ErrorAnswer(BaseModel):
+    error: ErrorBody

@@ -1,1 +1,0 @@
-"""Voices: listed, defined and removed."""

@@ -1,0 +1,1 @@
+"""Who is calling, and how much each caller may have under way."""

@@ -1,0 +1,123 @@
+"""`kokoro-server bulk`: every line of a file to an audio file, or to shards of many."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import logging
+import shutil
+import sys
+from collections.abc import AsyncIterator, Callable
+from contextlib import ExitStack, asynccontextmanager
+from functools import partial
+from pathlib import Path
+
+from kokoro_server.api.routes.jobs.lines import parse
+from kokoro_server.api.schemas.speech import TTSRequest
+from kokoro_server.cli import CommandFailed
+from kokoro_server.cli.progress import BulkProgressBar, clock
+from kokoro_server.cli.sources import device_lost, unlimited
+from kokoro_server.config.settings import Settings
+from kokoro_server.engine import loader
+from kokoro_server.engine.loader import LoadedModel
+from kokoro_server.longform.bulk import lines
+from kokoro_server.longform.bulk.makers.http import HttpMaker, reach
+from kokoro_server.longform.bulk.makers.local import Maker, SpeakerMaker
+from kokoro_server.longform.bulk.outputs import WORK, outputs
+from kokoro_server.longform.bulk.run import FAILURES, BulkProgress, BulkRun, folder
+from kokoro_server.longform.bulk.verify import Verifier
+from kokoro_server.observability import logs
+from kokoro_server.observability.metrics import Metrics
+from kokoro_server.runtime.machine import available_cores
+from kokoro_server.server.app import running_services
+from kokoro_server.synthesis.speech_backend import LocalBackend
+
+log = logging.getLogger(__name__)
+
+CORES_PER_PROCESS = 4  # that ask a server: it may be on this machine, and needs the others
+Load = Callable[[Settings], LoadedModel]
+
+
+def run(settings: Settings, options: argparse.Namespace, load: Load = loader.load) -> int:
+    """Run the command. `load` makes the model if no server is used; tests pass a small one."""
+    if sys.stderr.isatty() and settings.log_level == "info":
+        settings = settings.model_copy(update={"log_level": "warning"})  # the bar says what there is to say
+        logs.configure(settings.log_level)
+    with folder(options.out), ExitStack() as stack:
+        source = _source(options.input, options.out)
+        listener = stack.enter_context(Verifier(options.verify)) if options.verify else None
+        show = stack.enter_context(BulkProgressBar()).show
+        done = asyncio.run(_run(settings, options, source, listener, show, load))
+    log.info(
+        "bulk done lines=%d kept=%d failed=%d audio=%s speed=%.1f",
+        *(done.lines, done.kept, done.failed, clock(done.seconds), done.speed),
+    )
+    if done.failed:
+        raise CommandFailed(f"{done.failed} of {done.lines} lines could not be made: {options.out / FAILURES} says why")
+    return 0
+
+
+async def _run(
+    settings: Settings,
+    options: argparse.Namespace,
+    source: Path,
+    listener: Verifier | None,
+    show: Callable[[BulkProgress], object],
+    load: Load,
+) -> BulkProgress:
+    async with _maker(settings, options, load) as maker:
+        format = options.format or ("flac" if options.shards else "wav")
+        defaults = {"voice": options.voice, "seed": TTSRequest.model_fields["seed"].default, "format": format}
+        work = BulkRun(
+            source,
+            options.out,
+            outputs(options.out, options.shards),
+            maker,
+            defaults=defaults,
+            listener=listener,
+            show=show,
+        )
+        return await work.run()
+
+
+@asynccontextmanager
+async def _maker(settings: Settings, options: argparse.Namespace, load: Load) -> AsyncIterator[Maker]:
+    if options.url:
+        server = await reach(options.url, key := settings.key_to_send)
+        count = options.processes or max(1, int(available_cores() / CORES_PER_PROCESS))
+        yield HttpMaker(server, options.out, count, key)
+        return
+    if options.address:
+        yield _ray_maker(settings, options.address)
+        return
+    async with embedded(settings, load) as maker:
+        yield maker
+
+
+@asynccontextmanager
+async def embedded(settings: Settings, load: Load = loader.load) -> AsyncIterator[SpeakerMaker]:
+    """The model in this process. On a Ray cluster, an actor's."""
+    async with running_services(unlimited(settings, sys.maxsize), load, Metrics(), device_lost) as services:
+        yield SpeakerMaker(LocalBackend(services), parse)
+
+
+def _ray_maker(settings: Settings, address: str) -> Maker:
+    try:
+        from kokoro_server.longform.bulk.makers.ray import RayMaker
+    except ImportError as error:
+        raise CommandFailed(
+            f"--address: Ray is not installed: pip install 'kokoro-server[cluster]' ({error})"
+        ) from error
+    return RayMaker(address, partial(embedded, settings))
+
+
+def _source(name: str, out: Path) -> Path:
+    """The file to read. The standard input, which must be read twice, is copied to one."""
+    if name == "-":
+        copy = out / WORK / "input.jsonl"
+        with copy.open("wb") as file:
+            shutil.copyfileobj(sys.stdin.buffer, file)
+        return copy
+    path = Path(name)
+    next(lines.read(path), None)  # what cannot be read is told before anything slow happens
+    return path

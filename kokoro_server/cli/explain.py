@@ -1,0 +1,55 @@
+"""`kokoro-server say --explain`: what would be said of a text, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kokoro_server import languages
+from kokoro_server.client import KokoroClient
+from kokoro_server.config.settings import Settings
+from kokoro_server.synthesis.synthesizer import Speech
+from kokoro_server.text import markup, spoken
+from kokoro_server.text.lexicon import Lexicon
+from kokoro_server.text.options import ReadingOptions
+from kokoro_server.text.pauses import split_pauses
+from kokoro_server.text.spoken import Claim
+from kokoro_server.text.traced import Traced
+from kokoro_server.text.written import WrittenText
+from kokoro_server.voices.custom import catalogued
+
+HEADINGS = ("written", "said", "rule")
+MAX_WIDTH = 48  # characters of a column
+
+
+def explain(settings: Settings, speech: Speech, url: str | None) -> str:
+    """A table of what is not said as it is written, and the text as it is said. With a `url`, a server is asked."""
+    claims = _remote(url, speech, settings.key_to_send) if url else _local(settings, speech)
+    said = spoken.apply(claims, Traced.of(speech.written)).text
+    return "\n".join((*_table(claims, speech.written), "", said))
+
+
+def _local(settings: Settings, speech: Speech) -> list[Claim]:
+    text = speech.written
+    language = languages.of_request(speech.language, catalogued(settings).language(speech.voice))
+    lexicon = Lexicon.load(settings.lexicon_path).now(language) if settings.lexicon_path else None
+    markup.check_pronunciations(text)
+    return list(WrittenText(list(split_pauses(text)), language, lexicon, ReadingOptions()).claims())
+
+
+def _remote(url: str, speech: Speech, api_key: str | None) -> list[Claim]:
+    fields = {"unspeakable": "skip"} | ({"language": speech.language} if speech.language else {})
+    with KokoroClient(url, api_key=api_key) as client:
+        reading = client.reading(speech.written, speech.voice, **fields)
+    return [Claim(span.start, span.end, span.words, span.rule) for span in reading.readings]
+
+
+def _table(claims: Sequence[Claim], text: str) -> list[str]:
+    rows = [(_line(text[claim.start : claim.end]), _line(claim.words) or "-", claim.rule) for claim in claims]
+    widths = [min(MAX_WIDTH, max(len(row[column]) for row in (HEADINGS, *rows))) for column in range(2)]
+    return [f"{written:{widths[0]}}  {said:{widths[1]}}  {rule}" for written, said, rule in (HEADINGS, *rows)]
+
+
+def _line(text: str) -> str:
+    """On one line, and not too long."""
+    line = " ".join(text.split())
+    return line if len(line) <= MAX_WIDTH else line[: MAX_WIDTH - 1] + "…"

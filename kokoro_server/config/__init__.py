@@ -1,0 +1,1 @@
+"""Settings: their names, their values, and where they are read from."""

@@ -1,0 +1,1 @@
+"""Extensions of uvicorn: everything here knows its internals."""

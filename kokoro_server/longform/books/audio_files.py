@@ -1,0 +1,96 @@
+"""The audio files of a book."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from pathlib import Path
+
+import soundfile
+
+from kokoro_server.audio import wav
+from kokoro_server.audio.encode import ENCODINGS, Format
+from kokoro_server.audio.encoders import AacEncoder
+from kokoro_server.engine.protocol import SAMPLE_RATE
+from kokoro_server.longform.books.assembly import AudioParts, SpokenChapter
+from kokoro_server.longform.books.book import Book
+from kokoro_server.longform.books.containers import id3, mp4, vorbis
+from kokoro_server.longform.books.containers.tags import BookTags, ChapterMark
+from kokoro_server.longform.books.names import file_stem
+from kokoro_server.longform.books.options import BookFormat
+from kokoro_server.longform.books.work_folder import new_file
+
+AAC_BIT_RATE = 64_000  # of one voice: what audiobooks commonly have
+
+
+def book_tags(book: Book, chapters: Sequence[SpokenChapter]) -> BookTags:
+    marks = tuple(ChapterMark(chapter.title, chapter.start, chapter.end) for chapter in chapters)
+    return BookTags(book.title, book.title, book.authors, book.cover, marks)
+
+
+def chapter_tags(book: Book, chapter: SpokenChapter, number: int, count: int) -> BookTags:
+    """`number` is its place among the files, from 1."""
+    return BookTags(chapter.title, book.title, book.authors, book.cover, track=(number, count))
+
+
+def chapter_name(chapter: SpokenChapter, count: int, format: BookFormat) -> str:
+    """`01 Down the Rabbit-Hole.mp3`, with the chapter's number in the book."""
+    digits = max(2, len(str(count)))
+    return f"{chapter.number + 1:0{digits}} {file_stem(chapter.title)}".strip() + f".{format}"
+
+
+def write_audio(path: Path, format: BookFormat, sound: AudioParts, tags: BookTags, scratch: Path) -> None:
+    """A file with its tags. `scratch` is a folder for the sound that has none yet."""
+    with new_file(path) as unfinished:
+        bare = scratch / f"sound.{format}.unfinished"
+        try:
+            WRITERS[format](unfinished, sound, tags, bare)
+        finally:
+            bare.unlink(missing_ok=True)
+
+
+def _write_m4b(path: Path, sound: AudioParts, tags: BookTags, bare: Path) -> None:
+    samples = 0
+    with closing(AacEncoder(SAMPLE_RATE, AAC_BIT_RATE)) as encoder, bare.open("wb") as file:
+        frames = mp4.AacFrames(file)
+        for audio in sound:
+            frames.add(encoder.write(audio))
+            samples += len(audio)
+        frames.add(encoder.finish())
+    mp4.write(path, bare, frames.sizes, samples, tags)
+
+
+def _write_mp3(path: Path, sound: AudioParts, tags: BookTags, bare: Path) -> None:
+    _encode(bare, sound, "mp3")
+    with path.open("wb") as file, bare.open("rb") as source:
+        file.write(id3.tag(tags))
+        shutil.copyfileobj(source, file, 1 << 20)
+
+
+def _write_flac(path: Path, sound: AudioParts, tags: BookTags, bare: Path) -> None:
+    _encode(bare, sound, "flac")
+    vorbis.write_flac(path, bare, tags)
+
+
+def _write_opus(path: Path, sound: AudioParts, tags: BookTags, bare: Path) -> None:
+    _encode(bare, sound, "opus")
+    vorbis.write_opus(path, bare, tags)
+
+
+def _encode(path: Path, sound: AudioParts, format: Format) -> None:
+    encoding = ENCODINGS[format]
+    # The file is opened by name: libsndfile would lose an error that a Python file object raises.
+    with soundfile.SoundFile(
+        str(path), "w", SAMPLE_RATE, 1, format=encoding.container, subtype=encoding.subtype
+    ) as file:
+        for audio in sound:
+            file.buffer_write(wav.pcm16(audio, in_range=True), "int16")
+
+
+WRITERS: dict[BookFormat, Callable[[Path, AudioParts, BookTags, Path], None]] = {
+    "m4b": _write_m4b,
+    "mp3": _write_mp3,
+    "flac": _write_flac,
+    "opus": _write_opus,
+}

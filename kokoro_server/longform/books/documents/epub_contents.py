@@ -1,0 +1,77 @@
+"""The table of contents of an EPUB: the nav of EPUB 3, the NCX of EPUB 2."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from kokoro_server.longform.books.documents import omissions as apparatus
+from kokoro_server.longform.books.documents.archive import resolve
+from kokoro_server.longform.books.documents.elements import Element
+from kokoro_server.longform.books.documents.flow import ChapterBegin
+
+
+@dataclass(frozen=True, slots=True)
+class ContentsEntry:
+    title: str
+    level: int  # from 1
+    file: str
+    fragment: str
+
+
+def from_nav(root: Element, name: str) -> list[ContentsEntry]:
+    toc = next((nav for nav in root.all("nav") if "toc" in apparatus.types(nav)), None)
+    outermost = toc.first("ol") if toc is not None else None
+    return list(_items(outermost, name, 1)) if outermost is not None else []
+
+
+def _items(listing: Element, name: str, level: int) -> Iterator[ContentsEntry]:
+    for item in listing.elements():
+        if item.local != "li":
+            continue
+        for child in item.elements():
+            if child.local in ("ol", "ul"):
+                # What has no link, as a part without a page of its own, only makes these deeper.
+                yield from _items(child, name, level + 1)
+                continue
+            link = child if child.local == "a" else child.first("a")
+            if link is not None and link.get("href") and link.text():
+                yield ContentsEntry(link.text(), level, *resolve(link.get("href"), name))
+
+
+def from_ncx(root: Element, name: str) -> list[ContentsEntry]:
+    top = root.first("navMap")
+    return list(_points(top, name, 1)) if top is not None else []
+
+
+def _points(parent: Element, name: str, level: int) -> Iterator[ContentsEntry]:
+    for point in parent.elements():
+        if point.local != "navPoint":
+            continue
+        label = next((child for child in point.elements() if child.local == "navLabel"), None)
+        content = next((child for child in point.elements() if child.local == "content"), None)
+        if label is not None and content is not None and label.text():
+            yield ContentsEntry(label.text(), level, *resolve(content.get("src"), name))
+        yield from _points(point, name, level + 1)
+
+
+def starts(entries: list[ContentsEntry], files: dict[str, Element]) -> dict[str, dict[str, list[ChapterBegin]]]:
+    """By file and fragment, where chapters start. What leads to no place in a file leads to its beginning."""
+    found: dict[str, dict[str, list[ChapterBegin]]] = {}
+    fragments = {name: _fragments(root) for name, root in files.items()}
+    for entry in entries:
+        if entry.file in files:
+            fragment = entry.fragment if entry.fragment in fragments[entry.file] else ""
+            there = found.setdefault(entry.file, {}).setdefault(fragment, [])
+            if there:
+                # A part and its first chapter at one place are one chapter, by the name of both.
+                before = there[0]
+                if entry.title not in before.title.split(": "):
+                    there[0] = ChapterBegin(f"{before.title}: {entry.title}", before.level)
+            else:
+                there.append(ChapterBegin(entry.title, entry.level))
+    return found
+
+
+def _fragments(root: Element) -> set[str]:
+    return {element.get("id") or element.get("name") for element in root.walk() if element.attributes}

@@ -1,0 +1,201 @@
+"""What a document has, in reading order, and the book that it becomes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+
+from kokoro_server.errors import UnreadableDocument
+from kokoro_server.longform.books.book import BlockKind, Book, Chapter, Omission, Passage, Picture
+
+BREAK = "break"
+CONTENTS = "table of contents"
+FOOTNOTE = "footnote"
+ILLUSTRATION = "illustration mark"
+LICENCE = "licence"
+PAGE_NUMBER = "page number"
+REFERENCE = "footnote reference"
+
+_CHAPTER_RANKS = 3  # headings of so many ranks begin chapters where there is no table of contents
+# Headings of what is left out, which are left out with it.
+_NOTES = re.compile(
+    r"(?:foot|end|rear)?notes?|notas?(?: al pie)?|note a pi[eè] di pagina|anmerkungen|fu(?:ß|ss)noten|注釈?|脚注|注释",
+    re.I,
+)
+_LISTS = re.compile(
+    r"(?:table of )?contents|(?:list of )?illustrations|índice|contenido|sommaire|table des mati[eè]res|indice|sommario"
+    r"|inhalt(?:sverzeichnis)?|sumário|目次|目录|index",
+    re.I,
+)
+_NUMBER_ONLY = re.compile(
+    r"(?:chapter|chapitre|cap[ií]tulo|capitolo|kapitel|letter|stave|canto)?\s*(?:[ivxlc]+|\d+)\s*[.:]?", re.I
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ChapterBegin:
+    """A chapter begins here."""
+
+    title: str
+    level: int
+    language: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FlowText:
+    passage: Passage
+    rank: int = 0  # of a heading, 1 to 6
+
+
+@dataclass(frozen=True, slots=True)
+class OmittedText:
+    """It is in the document here and is not read."""
+
+    kind: str
+    text: str
+
+
+FlowItem = ChapterBegin | FlowText | OmittedText
+
+
+@dataclass(frozen=True, slots=True)
+class About:
+    """What is known of a document beside its text."""
+
+    title: str
+    authors: tuple[str, ...] = ()
+    language: str | None = None
+    cover: Picture | None = None
+    remarks: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
+class DocumentFlow:
+    items: list[FlowItem] = field(default_factory=list)
+    _after_break: bool = False
+
+    def start(self, title: str, level: int, language: str | None = None) -> None:
+        self.items.append(ChapterBegin(title, level, language))
+
+    def text(self, text: str, kind: BlockKind = "paragraph", language: str | None = None, rank: int = 0) -> None:
+        self.items.append(FlowText(Passage(text, kind, language, self._after_break), rank))
+        self._after_break = False
+
+    def leave(self, kind: str, text: str) -> None:
+        if text:
+            self.items.append(OmittedText(kind, text))
+        if kind == BREAK:
+            self._after_break = True
+
+
+def starts_from_headings(items: Iterable[FlowItem]) -> list[FlowItem]:
+    """Chapters where headings are. A heading that is a mere number takes the one after it into its chapter."""
+    found = list(items)
+    ranks = sorted({item.rank for item in found if isinstance(item, FlowText) and item.rank})[:_CHAPTER_RANKS]
+    result: list[FlowItem] = []
+    begun: int | None = None  # where the chapter began whose heading is all that it has yet
+    for item in found:
+        if not isinstance(item, FlowText):
+            result.append(item)
+        elif item.rank not in ranks:
+            result.append(item)
+            begun = None
+        else:
+            number = result[begun] if begun is not None else None
+            if begun is not None and isinstance(number, ChapterBegin) and _NUMBER_ONLY.fullmatch(number.title):
+                result[begun] = replace(number, title=f"{number.title.rstrip(' .:')}. {item.passage.text}")
+                begun = None
+            else:
+                begun = len(result)
+                result.append(ChapterBegin(item.passage.text, ranks.index(item.rank) + 1))
+            result.append(item)
+    return result
+
+
+def book(items: Iterable[FlowItem], about: About) -> Book:
+    """Its chapters are those that have something to read."""
+    chapters: list[Chapter] = []
+    omissions: list[Omission] = []
+    for start, content in _cut(items, about.title):
+        passages, left = _read(content)
+        if passages:
+            chapters.append(_chapter(start, passages, about.language))
+        omissions.extend(Omission(item.kind, item.text, max(0, len(chapters) - 1)) for item in left)
+    if not chapters:
+        what = f", only what is not read aloud: {omissions[0].kind}" if omissions else ""
+        raise UnreadableDocument(f"there is no text in it{what}")
+    return Book(
+        about.title,
+        tuple(chapters),
+        about.authors,
+        about.language,
+        about.cover,
+        tuple(omissions),
+        about.remarks,
+    )
+
+
+def same_language(one: str | None, other: str | None) -> bool:
+    """Whether they do not contradict each other: "en" is all that "en-GB" says, and more."""
+    if not one or not other:
+        return not one
+    first, second = one.lower().split("-"), other.lower().split("-")
+    shorter = min(len(first), len(second))
+    return first[:shorter] == second[:shorter]
+
+
+def _cut(items: Iterable[FlowItem], title: str) -> Iterator[tuple[ChapterBegin, list[FlowText | OmittedText]]]:
+    start, content = ChapterBegin(title, 1), list[FlowText | OmittedText]()
+    for item in items:
+        if isinstance(item, ChapterBegin):
+            yield start, content
+            start, content = item, []
+        else:
+            content.append(item)
+    yield start, content
+
+
+def _read(content: list[FlowText | OmittedText]) -> tuple[list[Passage], list[OmittedText]]:
+    passages: list[Passage] = []
+    left: list[OmittedText] = []
+    for index, item in enumerate(content):
+        if isinstance(item, OmittedText):
+            left.append(item)
+        elif kind := _heading_of_left(item, content, index):
+            left.append(OmittedText(kind, item.passage.text))
+        else:
+            passages.append(item.passage)
+    return passages, left
+
+
+def _heading_of_left(item: FlowText, content: list[FlowText | OmittedText], index: int) -> str | None:
+    """The kind of what follows, if this is the heading of nothing but it."""
+    words = item.passage.text.strip(" .:")
+    following = content[index + 1] if index + 1 < len(content) else None
+    if not isinstance(following, OmittedText) or not words:
+        return None
+    if following.kind == FOOTNOTE and _NOTES.fullmatch(words):
+        return FOOTNOTE
+    if following.kind in (CONTENTS, "index", "navigation") and _LISTS.fullmatch(words):
+        return following.kind
+    return None
+
+
+def _chapter(start: ChapterBegin, passages: list[Passage], book_language: str | None) -> Chapter:
+    language = None if same_language(start.language, book_language) else start.language
+    spoken = language or book_language
+    return Chapter(
+        " ".join(start.title.split()) or _first_words(passages),
+        tuple(
+            replace(passage, language=None) if same_language(passage.language, spoken) else passage
+            for passage in passages
+        ),
+        start.level,
+        language,
+    )
+
+
+def _first_words(passages: list[Passage]) -> str:
+    words = passages[0].text.split()
+    return " ".join(words[:8]) + ("…" if len(words) > 8 else "")

@@ -1,0 +1,191 @@
+"""HTML to the flow of a book: blocks become passages, and what apparatus.py names is left out."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from kokoro_server.longform.books.book import BlockKind
+from kokoro_server.longform.books.documents import omissions as apparatus
+from kokoro_server.longform.books.documents.elements import Element
+from kokoro_server.longform.books.documents.flow import BREAK, ChapterBegin, DocumentFlow
+from kokoro_server.longform.books.documents.gutenberg import without_page_numbers
+
+_BLOCKS = frozenset(
+    "address article aside blockquote body caption center dd details dialog div dl dt fieldset figcaption figure footer"
+    " form h1 h2 h3 h4 h5 h6 header hr html legend li main menu nav ol optgroup option p pre section summary table"
+    " tbody td tfoot th thead tr ul".split()
+)
+_KINDS: dict[str, BlockKind] = {
+    **dict.fromkeys(("h1", "h2", "h3", "h4", "h5", "h6"), "heading"),
+    "blockquote": "quotation",
+    **dict.fromkeys(("li", "dd", "dt", "td", "th"), "item"),
+}
+_VERSE = frozenset(("verse", "poem", "poetry", "stanza", "linegroup"))
+_LINE = 80  # characters: lines of verse, addresses and inscriptions are shorter
+_SPACE = re.compile(r"[^\S\n]+")
+_INVISIBLE = dict.fromkeys(map(ord, "\u00ad\u200b\ufeff\u2060"))
+_SUPERSCRIPTS = str.maketrans("0123456789+-−", "⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻⁻")
+_POWER = re.compile(r"[+−-]?\d{1,3}")
+_RAISED = re.compile(r"(?:[\d)]|(?<![^\W\d_])[^\W\d_]{1,2})\Z")  # a number, a variable or a unit, but no word
+BREAK_MARK = re.compile(r"(?:[*•·~∗⁂※☙❦❧#_=+–—-]\s*){1,20}")
+
+
+@dataclass(frozen=True, slots=True)
+class _Context:
+    """Of the elements that are open."""
+
+    language: str | None
+    kind: BlockKind = "paragraph"
+    rank: int = 0
+    preformatted: bool = False
+    verse: bool = False
+
+
+class Walker:
+    """Writes files of HTML into one flow."""
+
+    def __init__(self, flow: DocumentFlow, notes: Mapping[int, str], language: str | None) -> None:
+        self._flow = flow
+        self._notes = notes
+        self._language = language
+        self._rules: apparatus.OmissionRules
+        self._starts: Mapping[str, Sequence[ChapterBegin]] = {}
+        self._pieces: list[tuple[str, str | None]] = []  # of the block that is open: text, language
+        self._written = False  # whether there is more than space in it
+        self._waiting: list[ChapterBegin] = []
+
+    def walk(self, root: Element, starts: Mapping[str, Sequence[ChapterBegin]], omit: str | None = None) -> None:
+        """A file whose chapters start where `starts` has fragments, "" for its beginning; all of it may be left out."""
+        self._starts = starts
+        self._rules = apparatus.OmissionRules(root)
+        context = _Context(self._language)
+        for outermost in (root.first("html"), root.first("body")):
+            context = _in(outermost, context) if outermost is not None else context
+        self._start(starts.get("", ()), context)
+        if omit:
+            for body in _bodies(root):
+                self._leave(body, omit, context)
+        else:
+            self._children(root, context)
+        self._flush(context)
+
+    def _children(self, element: Element, context: _Context) -> None:
+        for child in element.children:
+            if isinstance(child, str):
+                self._text(child, context)
+            else:
+                self._element(child, context)
+
+    def _element(self, element: Element, context: _Context) -> None:
+        if element.local == "head":
+            return
+        within = _in(element, context)
+        is_block = element.local in _BLOCKS
+        if is_block:
+            self._flush(context)
+        if found := self._notes.get(id(element)) or self._rules.kind(element):
+            self._leave(element, found, context)
+            return
+        self._start(self._starts_at(element), within)
+        if element.name == "br":
+            self._pieces.append(("\n", None))
+        elif element.name == "sup" and self._pieces and not element.elements():
+            self._text(raised(element.raw_text(), self._pieces[-1][0]), within)
+        elif element.name == "hr":
+            self._flow.leave(BREAK, "")
+        else:
+            self._children(element, within)
+        if is_block:
+            self._flush(within)
+
+    def _starts_at(self, element: Element) -> Sequence[ChapterBegin]:
+        if not self._starts:
+            return ()
+        place = element.get("id") or (element.get("name") if element.name == "a" else "")
+        return self._starts.get(place, ()) if place else ()
+
+    def _start(self, starts: Sequence[ChapterBegin], context: _Context) -> None:
+        if not starts:
+            return
+        starts = [replace(start, language=context.language) for start in starts]
+        if self._written and not self._pieces[-1][0][-1:].isspace():
+            # Within a word, or at the end of a heading: the chapter starts after this block.
+            self._waiting.extend(starts)
+            return
+        self._flush(context)
+        self._flow.items.extend(starts)
+
+    def _leave(self, element: Element, kind: str, context: _Context) -> None:
+        for within in element.walk():
+            self._start(self._starts_at(within), context)
+        self._flow.leave(kind, element.text())
+
+    def _text(self, text: str, context: _Context) -> None:
+        if not context.preformatted:
+            text = text.replace("\n", " ").replace("\r", " ")
+        if text:
+            self._pieces.append((text, context.language))
+            self._written = self._written or not text.isspace()
+
+    def _flush(self, context: _Context) -> None:
+        """Ends the passage that is being written."""
+        pieces, self._pieces, self._written = self._pieces, [], False
+        text = "".join(text for text, _ in pieces)
+        if text.strip():
+            languages = {language for text, language in pieces if language and text.strip()}
+            language = languages.pop() if len(languages) == 1 else context.language
+            self._passages(without_page_numbers(text.translate(_INVISIBLE), self._flow), context, language)
+        if self._waiting:
+            self._flow.items.extend(self._waiting)
+            self._waiting = []
+
+    def _passages(self, text: str, context: _Context, language: str | None) -> None:
+        lines = [line for line in (_SPACE.sub(" ", line).strip() for line in text.split("\n")) if line]
+        if context.kind in ("heading", "item"):
+            lines = [" ".join(lines)] if lines else []
+        kind = context.kind
+        if kind == "paragraph" and (context.verse or (len(lines) > 1 and max(map(len, lines)) <= _LINE)):
+            kind = "verse"
+        for line in lines:
+            if BREAK_MARK.fullmatch(line):
+                self._flow.leave(BREAK, line)
+            else:
+                self._flow.text(line, kind, language, context.rank)
+
+
+def raised(text: str, before: str) -> str:
+    """What is set high. As a power it is written with letters for that: 10 and a high 6 are not 106."""
+    is_power = _POWER.fullmatch(text.strip()) and _RAISED.search(before[-4:])
+    return text.strip().translate(_SUPERSCRIPTS) if is_power else text
+
+
+def _bodies(root: Element) -> list[Element]:
+    """What a file has but its head. Broken ones have something beside their body, or several."""
+    return [
+        each for html in (root, *root.all("html")) for each in html.elements() if each.local not in ("head", "html")
+    ]
+
+
+def _in(element: Element, context: _Context) -> _Context:
+    """The context within an element."""
+    name = element.local
+    language = element.get("xml:lang") or element.get("lang")
+    if not language and name not in _KINDS and name not in ("pre", "div", "p") and element.get("role") != "heading":
+        return context
+    kind, rank = _KINDS.get(name, context.kind), context.rank
+    if kind == "heading" and name in _KINDS:
+        rank = int(name[1])
+    elif element.get("role") == "heading":
+        level = element.get("aria-level")
+        kind, rank = "heading", int(level) if level in ("1", "2", "3", "4", "5", "6") else 2
+    if context.kind == "heading":
+        kind, rank = context.kind, context.rank
+    return _Context(
+        language.strip() or context.language,
+        kind,
+        rank,
+        context.preformatted or name == "pre",
+        context.verse or bool(apparatus.classes(element) & _VERSE),
+    )

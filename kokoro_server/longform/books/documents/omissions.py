@@ -1,0 +1,157 @@
+"""What of HTML is not read aloud: an element has the kind of omission that it is, or none.
+
+Captions (`figcaption`) are read; descriptions of pictures (`alt`) are not text and are not. What no rule names is read.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from kokoro_server.longform.books.documents.elements import Element
+from kokoro_server.longform.books.documents.flow import CONTENTS, FOOTNOTE, LICENCE, PAGE_NUMBER, REFERENCE
+
+COVER = "cover page"
+COPYRIGHT = "copyright page"
+HIDDEN = "hidden text"
+INDEX = "index"
+NAVIGATION = "navigation"
+RUBY = "ruby annotation"
+
+# epub:type and role, whose names begin with "doc-".
+_TYPES = {
+    "noteref": REFERENCE,
+    "annoref": REFERENCE,
+    "backlink": REFERENCE,
+    **dict.fromkeys(("footnote", "footnotes", "endnote", "endnotes", "rearnote", "rearnotes"), FOOTNOTE),
+    "pagebreak": PAGE_NUMBER,
+    **dict.fromkeys(("toc", "toc-brief", "page-list", "pagelist", "loi", "lot", "loa", "lov"), CONTENTS),
+    "landmarks": NAVIGATION,
+    **dict.fromkeys(("index", "index-headnotes", "index-group"), INDEX),
+    "copyright-page": COPYRIGHT,
+    "cover": COVER,
+    "coverpage": COVER,
+}
+_ROLES = {"navigation": NAVIGATION}
+_NAMES = {
+    "script": "script",
+    "style": "style sheet",
+    "template": "script",
+    "nav": NAVIGATION,
+    "rt": RUBY,
+    "rp": RUBY,
+    **dict.fromkeys(("annotation", "annotation-xml"), "source of a formula"),
+    **dict.fromkeys(("audio", "video", "canvas", "iframe", "object"), "text instead of media"),
+    **dict.fromkeys(("desc", "metadata"), "description of a picture"),
+}
+_NOTE_CLASSES = frozenset(("footnote", "footnotes", "endnote", "endnotes", "rearnote", "rearnotes"))
+_REFERENCE_CLASSES = frozenset(("fnanchor", "noteref", "footnote-ref", "footnoteref", "footnote-reference"))
+_LIST_CLASSES = frozenset(("toc", "contents", "tableofcontents", "table-of-contents"))
+_PAGE_CLASSES = frozenset(("pagenum", "pageno", "pagenumber", "page-number", "page_number", "pagebreak"))
+_BOILERPLATE = frozenset(("pgheader", "pgfooter", "pg-boilerplate", "pg-header", "pg-footer", "pg-machine-header"))
+_PAGE = re.compile(r"[\[({]?\s*(?:pg|page|p\.?)?\s*(?:\d{1,4}|[ivxlc]{1,8})\s*[\])}]?\.?", re.I)
+_MARKER = re.compile(r"[\[(]\s*(?:note\s*)?(?:\d{1,4}|[a-z]{1,2}|[ivxlc]{1,8}|[*†‡§¶]{1,5})\s*[\])]|[*†‡§¶]{1,5}", re.I)
+_BARE_MARKER = re.compile(r"\d{1,4}|[a-z]|[ivxlc]{1,8}", re.I)
+_UNSEEN = re.compile(r"(?:^|;)\s*(?:display\s*:\s*none|visibility\s*:\s*hidden)\b", re.I)
+_LISTS = frozenset(("ul", "ol", "table", "dl"))
+_LINKED = 0.8  # of a list's letters are in links, if it is one of contents
+_LINKS = 3  # at least
+BLOCK_NAMES = frozenset(
+    ("p", "li", "div", "aside", "dd", "dt", "section", "td", "tr", "blockquote", "ol", "ul", "dl", "table")
+)
+
+
+class OmissionRules:
+    """The rules for one document."""
+
+    def __init__(self, root: Element) -> None:
+        self._listings = _listings(root)
+
+    def kind(self, element: Element) -> str | None:
+        """The kind of omission that an element is by itself, whatever it is linked with."""
+        name, attributes = element.local, element.attributes
+        if found := _NAMES.get(name):
+            return CONTENTS if name == "nav" and "toc" in types(element) else found
+        if name == "title" and element.parent is not None and element.parent.local in ("svg", "g"):
+            return "description of a picture"
+        if name in _LISTS and self._listings[id(element)].links_only:
+            return CONTENTS
+        if not attributes:
+            return None
+        for type_ in types(element):
+            if type_ in _TYPES:
+                return _TYPES[type_]
+        if found := _ROLES.get(element.get("role").lower()):
+            return found
+        unseen = "hidden" in attributes or element.get("aria-hidden").lower() == "true"
+        return HIDDEN if unseen or _UNSEEN.search(element.get("style")) else self._by_class(element)
+
+    def _by_class(self, element: Element) -> str | None:
+        names = classes(element)
+        if names & _BOILERPLATE or element.get("id").lower() in _BOILERPLATE:
+            return LICENCE
+        if names & _NOTE_CLASSES and element.name in BLOCK_NAMES:
+            return FOOTNOTE
+        if names & _PAGE_CLASSES and _PAGE.fullmatch(element.beginning()):
+            return PAGE_NUMBER
+        if names & _REFERENCE_CLASSES and is_marker(element):
+            return REFERENCE
+        if names & _LIST_CLASSES and element.name in BLOCK_NAMES and self._listings[id(element)].links:
+            return CONTENTS
+        return None
+
+
+def types(element: Element) -> list[str]:
+    """The words of epub:type, and of the roles that stand for the same."""
+    roles = [role[4:] for role in element.get("role").lower().split() if role.startswith("doc-")]
+    return element.get("epub:type").lower().split() + roles
+
+
+def classes(element: Element) -> set[str]:
+    return {*element.get("class").lower().split()}
+
+
+def is_marker(element: Element) -> bool:
+    """Whether all it says is what a note is marked with, as [1], * or a number that is set high."""
+    text = element.beginning()
+    if _MARKER.fullmatch(text):
+        return True
+    return _BARE_MARKER.fullmatch(text) is not None and (
+        element.name == "sup"
+        or (element.parent is not None and element.parent.name == "sup")
+        or element.first("sup") is not None
+        or bool(classes(element) & (_REFERENCE_CLASSES | _NOTE_CLASSES))
+    )
+
+
+@dataclass(slots=True)
+class _Listing:
+    """What there is of links to places in the book within an element."""
+
+    letters: int = 0
+    linked: int = 0  # of them
+    links: int = 0
+
+    @property
+    def links_only(self) -> bool:
+        """Whether it is a list of such links, with at most page numbers beside them."""
+        return self.links >= _LINKS and self.linked > 0 and self.linked >= _LINKED * self.letters
+
+
+def _listings(root: Element) -> dict[int, _Listing]:
+    """Of all elements, each counted once: those that are within others come before them."""
+    elements = list(root.walk())
+    found = {id(element): _Listing() for element in elements}
+    for element in reversed(elements):
+        own = found[id(element)]
+        own.letters += sum(sum(map(str.isalpha, child)) for child in element.children if isinstance(child, str))
+        if element.name == "a" and element.get("href") and "://" not in element.get("href"):
+            own.links, own.linked = own.links + 1, own.letters
+        if element.parent is not None:
+            above = found[id(element.parent)]
+            above.letters, above.linked, above.links = (
+                above.letters + own.letters,
+                above.linked + own.linked,
+                above.links + own.links,
+            )
+    return found

@@ -1,0 +1,162 @@
+"""Plain text, as Project Gutenberg has it: wrapped lines, headings and notes by how they are written."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from itertools import pairwise
+
+from kokoro_server.errors import UnreadableDocument
+from kokoro_server.longform.books.book import BlockKind, Book
+from kokoro_server.longform.books.documents import gutenberg, text_headings
+from kokoro_server.longform.books.documents.encoding import decode
+from kokoro_server.longform.books.documents.flow import (
+    BREAK,
+    CONTENTS,
+    FOOTNOTE,
+    ILLUSTRATION,
+    PAGE_NUMBER,
+    REFERENCE,
+    About,
+    DocumentFlow,
+    FlowItem,
+    FlowText,
+    book,
+    starts_from_headings,
+)
+from kokoro_server.longform.books.documents.limits import MAX_TEXT, MIB
+from kokoro_server.longform.books.documents.text_headings import Heading
+from kokoro_server.longform.books.documents.text_lines import Block, LineJoiner, blocks, is_unwrapped, is_verse, width
+
+_PAGE = re.compile(
+    r"\[(?:Pg|Page|p\.)\s*(?:\d{1,4}|[ivxlc]{1,8})\]\s?|\{(?:Pg\.?\s?|Page\s|p\.\s?)?(?:\d{1,4}|[ivxlc]{1,8})\}\s?",
+    re.I,
+)
+_PAGE_LINE = re.compile(r"([-–—])\s*\d{1,4}\s*\1")
+_EMPHASIS = re.compile(r"(?<![^\W_])_(?=[^\s_])([^_]{1,2000})(?<=[^\s_])_(?![^\W_])")
+_ILLUSTRATION = re.compile(r"\[\s*(?:Illustration|Frontispiece)\b[:.]?\s*(.*?)\]?", re.I | re.S)
+_FOOTNOTE = re.compile(r"\[Footnote\s*([^\s:\]]{1,8})?\s*:", re.I)
+_MARKER = re.compile(r"\[(\d{1,4}|[A-Za-z]|[*†‡§]{1,3})\]")
+_BY = re.compile(r"by\s+(.{3,80})", re.I)
+_LANGUAGES = {
+    "english": "en", "french": "fr", "spanish": "es", "italian": "it", "portuguese": "pt", "german": "de",
+    "japanese": "ja", "chinese": "zh", "hindi": "hi", "dutch": "nl", "latin": "la",
+}  # fmt: skip
+_NOTE_BLOCKS = 20  # that a footnote may go over, until its bracket is closed
+
+
+def read(content: bytes, title: str) -> Book:
+    if len(content) > MAX_TEXT:
+        raise UnreadableDocument(f"its text is larger than {MAX_TEXT // MIB} MiB")
+    text, guessed = decode(content)
+    remarks = (f"it is not UTF-8: read as {guessed}",) if guessed else ()
+    found = blocks(text)
+    items = _Reader(text, found).read()
+    facts = dict(gutenberg.facts(items[:80]))
+    kept = gutenberg.without_licence(items)
+    first_title, first_author = _title_page(kept)
+    author = facts.get("author") or first_author
+    about = About(
+        facts.get("title") or first_title or title,
+        (author,) if author else (),
+        _LANGUAGES.get(facts.get("language", "").lower()),
+        remarks=remarks,
+    )
+    return book(starts_from_headings(kept), about)
+
+
+def _title_page(items: Sequence[FlowItem]) -> tuple[str, str]:
+    """Title and author, if the text begins with them."""
+    texts = [item.passage.text for item in items[:12] if isinstance(item, FlowText)][:3]
+    for title, following in pairwise(texts):
+        if (match := _BY.fullmatch(following)) and len(title) <= 120:
+            return title, match[1].strip(" .")
+    return "", ""
+
+
+class _Reader:
+    def __init__(self, text: str, found: Sequence[Block]) -> None:
+        self._flow = DocumentFlow()
+        self._blocks = found
+        self._joiner = LineJoiner(text, hyphenates=False)
+        self._width = width(found)
+        self._noted = {match[1] for match in _FOOTNOTE.finditer(text) if match[1]}
+
+    def read(self) -> list[FlowItem]:
+        contents = text_headings.contents(self._blocks)
+        headings = text_headings.headings(self._blocks)
+        number = 0
+        while number < len(self._blocks):
+            block = self._blocks[number]
+            heading = headings.get(number)
+            if number in contents:
+                self._flow.leave(CONTENTS, " ".join(block.lines))
+            elif heading:
+                number += self._heading(number, heading)
+            elif len(block.lines) == 1 and _PAGE_LINE.fullmatch(block.lines[0]):
+                self._flow.leave(PAGE_NUMBER, block.lines[0])
+            elif block.is_break:
+                self._flow.leave(BREAK, block.lines[0])
+            elif taken := self._footnote(number):
+                number += taken
+                continue
+            else:
+                self._block(block)
+            number += 1
+        return self._flow.items
+
+    def _heading(self, number: int, heading: Heading) -> int:
+        """Writes it, and tells how many more blocks belong to it."""
+        self._flow.text(self._spoken(heading.text), "heading", rank=heading.rank)
+        following = self._blocks[number + 1] if number + 1 < len(self._blocks) else None
+        if heading.bare and following and text_headings.is_title(following) and not following.is_break:
+            self._flow.text(self._spoken(" ".join(following.lines)), "heading", rank=heading.rank)
+            return 1
+        return 0
+
+    def _footnote(self, number: int) -> int:
+        """How many blocks are the footnote that begins with this one."""
+        if not _FOOTNOTE.match(self._blocks[number].lines[0]):
+            return 0
+        depth = 0
+        for taken, block in enumerate(self._blocks[number : number + _NOTE_BLOCKS], 1):
+            text = " ".join(block.lines)
+            depth += text.count("[") - text.count("]")
+            if depth <= 0:
+                for left in self._blocks[number : number + taken]:
+                    self._flow.leave(FOOTNOTE, " ".join(left.lines))
+                return taken
+        self._flow.leave(FOOTNOTE, " ".join(self._blocks[number].lines))
+        return 1
+
+    def _block(self, block: Block) -> None:
+        text = self._joiner.join(block.lines)
+        if match := _ILLUSTRATION.fullmatch(text):
+            self._flow.leave(ILLUSTRATION, text.replace(match[1], "") if match[1] else text)
+            if match[1]:
+                self._write(match[1], "paragraph")
+        elif is_verse(block, self._width):
+            for line in block.lines:
+                self._write(line, "verse")
+        elif is_unwrapped(block):
+            for line in block.lines:
+                self._write(line, "paragraph")
+        else:
+            self._write(text, "quotation" if block.indented else "paragraph")
+
+    def _write(self, text: str, kind: BlockKind) -> None:
+        if spoken := self._spoken(text):
+            self._flow.text(spoken, kind)
+
+    def _spoken(self, text: str) -> str:
+        """Without page numbers, references to footnotes and the signs of emphasis."""
+        text = gutenberg.without_page_numbers(text, self._flow, _PAGE)
+        if self._noted and "[" in text:
+            text = _MARKER.sub(self._reference, text)
+        return " ".join(_EMPHASIS.sub(r"\1", text).split())
+
+    def _reference(self, match: re.Match[str]) -> str:
+        if match[1] not in self._noted:
+            return match[0]
+        self._flow.leave(REFERENCE, match[0])
+        return ""

@@ -1,0 +1,177 @@
+"""Headings of a plain text, and its table of contents, by how they are written."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from kokoro_server.longform.books.documents.text_lines import Block
+
+_PARTS = "volume|vol\\.|book|part|act|band|teil|buch|tome|livre|partie|acte|tomo|libro|parte|atto|acto"
+_CHAPTERS = (
+    "chapter|chap\\.|scene|letter|stave|canto|section|chapitre|scène|cap[ií]tulo|escena|capitolo|scena|kapitel|szene"
+)
+_NUMBER = (
+    r"(?:[ivxlcdm]+|\d{1,4}"
+    r"|(?:the )?(?:first|second|third|fourth|fifth|sixth|seventh|eighth|ninth|tenth|eleventh|twelfth|\w{3,6}teenth"
+    r"|\w{3,5}tieth|(?:twenty|thirty|forty|fifty|sixty|seventy|eighty|ninety)-\w{4,7}|last)"
+    r"|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|thirteen|fourteen|fifteen|sixteen|seventeen"
+    r"|eighteen|nineteen|(?:twenty|thirty|forty|fifty|sixty|seventy|eighty|ninety)(?:-\w+)?"
+    r"|premi[eè]re?|primer[oa]?|prim[oa]|erster?|erstes)"
+)
+_NUMBERED = re.compile(rf"(?:(?P<part>{_PARTS})|(?:{_CHAPTERS}))\s+{_NUMBER}(?=[.:,;)—–-]|\s|$)(?P<rest>.*)", re.I)
+_NAMED = re.compile(
+    r"(?:prologue|epilogue|preface|foreword|introduction|introductory|conclusion|afterword|appendix|dedication|finale"
+    r"|prologo|prólogo|epílogo|epilogo|préface|vorwort|nachwort|einleitung|the end|etymology|extracts"
+    r"|interlude|prelude|acknowledge?ments|author['’]s note)\b[.:]?.{0,60}",
+    re.I,
+)
+_CJK = re.compile(r"第\s*[一二三四五六七八九十百千零〇\d]+\s*(?P<what>[章回節节話话部卷篇]).{0,40}|[序终終]章.{0,20}")
+_NUMERAL = re.compile(r"(?:([IVXLC]{1,8})|(\d{1,3}))\.?")
+_ROMAN = {"I": 1, "V": 5, "X": 10, "L": 50, "C": 100}
+_LONGEST = 120  # characters of a heading
+_TITLE = 70  # and of its second line
+_CONTENTS = re.compile(
+    r"(?:table of )?contents|índice|contenido|table des mati[eè]res|sommaire|indice|inhalt(?:sverzeichnis)?|目次|目录",
+    re.I,
+)
+_LEADERS = re.compile(r"[\s.·…_-]*\s(?:\d{1,4}|[ivxlc]{1,8})\s*$|[\s.·…]+\d{1,4}\s*$", re.I)
+_LEAD = re.compile(rf"^(?:(?:{_PARTS}|{_CHAPTERS})\s+)?(?:[ivxlcdm]+|\d{{1,4}})\b[\s.:)—–-]*", re.I)
+_IN_SEQUENCE = 3  # bare numerals, at least
+
+
+@dataclass(frozen=True, slots=True)
+class Heading:
+    text: str
+    rank: int  # 1 for parts, 2 for chapters
+    bare: bool = False  # a number, whose title may follow
+
+
+def headings(found: Sequence[Block]) -> dict[int, Heading]:
+    """By the number of their block."""
+    result = {number: heading for number, block in enumerate(found) if (heading := _heading(block))}
+    if not any(heading.bare or _NUMBERED.match(heading.text) for heading in result.values()):
+        result |= _numerals(found)
+    if not result:
+        result = _capitals(found)
+    return result
+
+
+def heading(line: str) -> Heading | None:
+    """What a line is by itself."""
+    return _heading(Block((line,), False, 0))
+
+
+def _heading(block: Block) -> Heading | None:
+    if len(block.lines) > 3 or sum(map(len, block.lines)) > _LONGEST:
+        return None
+    text = " ".join(block.lines)
+    if match := _NUMBERED.fullmatch(text):
+        rest = match["rest"].strip(" .:—–-")
+        first = _NUMBERED.fullmatch(block.lines[0])
+        # "Part one of the plan was done, and" is a sentence: a title begins in capitals, or on a line of its own.
+        if rest and rest[0].islower() and not (first and not first["rest"].strip(" .:—–-")):
+            return None
+        if rest and text.endswith((",", ";")):
+            return None
+        return Heading(text, 1 if match["part"] else 2, not rest)
+    if (match := _CJK.fullmatch(text)) and not text.endswith("。"):
+        return Heading(text, 1 if match["what"] in ("部", "卷", "篇") else 2)
+    if _NAMED.fullmatch(text) and len(block.lines) == 1 and (text.isupper() or len(text.split()) <= 3):
+        return Heading(text, 2) if text[0].isupper() and not text.endswith((",", ";")) else None
+    return None
+
+
+def _numerals(found: Sequence[Block]) -> dict[int, Heading]:
+    """Blocks that are only a number, if they count up."""
+    numbers = [
+        (place, block.lines[0])
+        for place, block in enumerate(found)
+        if len(block.lines) == 1 and _NUMERAL.fullmatch(block.lines[0])
+    ]
+    expected, result = 1, dict[int, Heading]()
+    for place, text in numbers:
+        if _value(text.rstrip(".")) == expected:
+            result[place] = Heading(text, 2, bare=True)
+            expected += 1
+    return result if len(result) >= _IN_SEQUENCE else {}
+
+
+def _value(numeral: str) -> int:
+    if numeral.isdigit():
+        return int(numeral)
+    values = [_ROMAN[letter] for letter in numeral]
+    return sum(-value if value < max(values[i:]) else value for i, value in enumerate(values))
+
+
+def _capitals(found: Sequence[Block]) -> dict[int, Heading]:
+    """Single lines in capitals with much space before them, where nothing else is found."""
+    return {
+        place: Heading(block.lines[0], 2)
+        for place, block in enumerate(found)
+        if place
+        and block.space_before >= 2
+        and len(block.lines) == 1
+        and len(block.lines[0]) <= _TITLE
+        and block.lines[0].isupper()
+        and not block.lines[0].endswith((",", ";"))
+        and len(block.lines[0]) > 2
+    }
+
+
+def is_title(block: Block) -> bool:
+    """Whether it may be the title of a chapter of which only the number is known yet."""
+    text = " ".join(block.lines[:3])[: _TITLE + 1]
+    words = text.split()
+    return (
+        len(block.lines) <= 2
+        and len(text) <= _TITLE
+        and text[0] not in "\"'“‘«„["
+        and text[-1] not in ",;"
+        and (
+            text.isupper() or (text[-1] not in '!?."”’' and 2 * sum(word[0].isupper() for word in words) >= len(words))
+        )
+    )
+
+
+def contents(found: Sequence[Block]) -> range:
+    """The blocks of the table of contents: those after its heading whose lines come again later."""
+    begin = next((i for i, block in enumerate(found) if _CONTENTS.fullmatch(block.lines[0].strip(" .:"))), None)
+    if begin is None:
+        return range(0)
+    later = Counter(key for block in found[begin + 1 :] for key in _keys(block.lines))
+    end = begin + 1
+    own = list(found[begin].lines[1:])
+    if own and not _listed(own, later):
+        return range(0)
+    first = next(iter(_keys(own)), None)
+    while end < len(found):
+        lines = found[end].lines
+        keys = _keys(lines)
+        if (first is not None and keys[:1] == [first]) or not _listed(lines, later):
+            break
+        first = first or keys[0]
+        later.subtract(keys)
+        end += 1
+    return range(begin, end) if end > begin + 1 or own else range(0)
+
+
+def _keys(lines: Sequence[str]) -> list[str]:
+    return [_key(line) for line in lines]
+
+
+def _key(line: str) -> str:
+    if len(line) > _LONGEST:
+        return line
+    text = _LEADERS.sub("", line)
+    bare = _LEAD.sub("", text)
+    return re.sub(r"\W+", " ", bare if bare.strip(" .") else text).strip().lower()
+
+
+def _listed(lines: Sequence[str], later: Counter[str]) -> bool:
+    listed = sum(
+        later[_key(line)] > 1 or (len(line) <= _LONGEST and _LEADERS.search(line) is not None) for line in lines
+    )
+    return 2 * listed > len(lines) or (listed > 0 and len(lines) == 2)

@@ -1,0 +1,214 @@
+"""A book in stretches: what is spoken at once, kept when it is done, and not spoken again."""
+
+from __future__ import annotations
+
+import json
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from hashlib import sha256
+from operator import itemgetter
+
+import regex
+
+from kokoro_server.longform.books.book import BlockKind, Chapter, Passage
+from kokoro_server.longform.books.casting import Casting, VoiceChoice
+from kokoro_server.synthesis.captions import Timing
+from kokoro_server.synthesis.speech import Speech
+from kokoro_server.text.options import ReadingOptions
+from kokoro_server.text.splitter import sentences
+from kokoro_server.text.spoken.english import roman
+
+LIMIT = 1_500  # characters of a stretch, about a minute and a half: what is lost when the work is broken off
+BETWEEN_PASSAGES = "\n\n"  # in the text of a chapter
+# Seconds from the end of speech to its next beginning.
+SENTENCE_GAP = 0.4  # where a long paragraph is cut: what the model leaves between two sentences
+GAPS: dict[BlockKind, float] = {"heading": 1.2, "paragraph": 0.75, "quotation": 0.75, "item": 0.6, "verse": 0.5}
+SCENE_GAP = 1.6
+CHAPTER_GAP = 2.0
+# What a stretch has of its gap already: a pause in its text is silence between the margins that joining keeps.
+PAUSE_MARGINS = 0.13
+SCENE_BREAK = regex.compile(r"[\s\p{P}\p{So}~=+|<>^]*")  # a row of asterisks, an ornament
+# The numeral of a heading, such as II. or ACT I, which elsewhere may be a word or initials.
+HEADING_NUMERAL = regex.compile(
+    r"\s*(?:(?:act|book|canto|chapter|letter|part|scene|stave|volume)\s+)?"
+    r"(?P<numeral>[IVX]|[IVXLC]{2,})(?=\s*[.:—–)]|\s*$|(?<=[IVX]{2})\s)(?!\.\s?\p{Lu}\.)",
+    regex.IGNORECASE,
+)
+# What we would take for tags and links is only text in a book. Round brackets sound the same.
+MARKUP = regex.compile(r"(?P<tag>\[(?=voice:|/voice\]|pause:))|\](?=\()", regex.IGNORECASE)
+READING = ReadingOptions(unspeakable="skip")  # one strange letter must not end a book; what is skipped is told
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """`stretch.text[start:end]` is said for the chapter's text from `source` to `source_end`: mostly it is the same."""
+
+    start: int
+    end: int
+    source: int
+    source_end: int
+
+    @property
+    def is_literal(self) -> bool:
+        return self.end - self.start == self.source_end - self.source
+
+    def place(self, place: int) -> int:
+        """That in the chapter, of a place in the stretch; what is said otherwise has only a beginning and an end."""
+        if self.is_literal:
+            return self.source + place - self.start
+        return self.source if place <= self.start else self.source_end
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """Text in one voice, but for the dialogue in it, which voice tags mark."""
+
+    chapter: int  # its number in the book, from 0
+    text: str
+    manner: VoiceChoice
+    speed: float
+    gap: float  # seconds of silence after it
+    origins: tuple[Origin, ...]
+
+    @property
+    def characters(self) -> int:
+        return sum(origin.end - origin.start for origin in self.origins)
+
+    def speech(self) -> Speech:
+        return Speech(self.manner.voice, self.text, language=self.manner.language, speed=self.speed, reading=READING)
+
+    def key(self, version: str) -> str:
+        """The same for what sounds the same. `version` is the speaker's."""
+        facts = [version, self.text, self.manner.voice, self.manner.language, self.speed]
+        return sha256(json.dumps(facts).encode()).hexdigest()
+
+    def in_chapter(self, word: Timing, text: str) -> Timing:
+        """The word with its place in the chapter's `text`."""
+        first = self.origins[max(bisect_right(self.origins, word.char_start, key=lambda each: each.start) - 1, 0)]
+        last = self.origins[max(bisect_right(self.origins, word.char_end - 1, key=lambda each: each.start) - 1, 0)]
+        start, end = first.place(word.char_start), last.place(min(word.char_end, last.end))
+        return replace(word, text=text[start:end], char_start=start, char_end=end)
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """A passage, or as many of its sentences as a stretch may have."""
+
+    start: int  # in the chapter's text
+    text: str
+    numeral: tuple[int, int] | None  # its place, if it is said as a number
+    marks: tuple[tuple[int, str], ...]  # voice tags, each with the place in `text` that it goes before
+    manner: VoiceChoice
+    gap: float
+
+
+def chapter_text(chapter: Chapter) -> str:
+    """The text that word times of a chapter refer to."""
+    return BETWEEN_PASSAGES.join(passage.text for passage in chapter.passages)
+
+
+def cut(number: int, chapter: Chapter, casting: Casting, speed: float, book_language: str | None) -> list[Stretch]:
+    """The stretches of a chapter, in order; the last one ends with the gap before the next chapter."""
+    language = chapter.language or book_language
+    casting.end_scene()
+    parts = list(_parts(chapter, casting, language))
+    stretches, open_parts = list[Stretch](), list[_Part]()
+    for part in parts:
+        length = sum(len(each.text) for each in open_parts)
+        if open_parts and (part.manner != open_parts[0].manner or length + len(part.text) > LIMIT):
+            stretches.append(_stretch(number, open_parts, speed))
+            open_parts = []
+        open_parts.append(part)
+    if open_parts:
+        stretches.append(_stretch(number, open_parts, speed))
+    return [*stretches[:-1], *(replace(last, gap=CHAPTER_GAP) for last in stretches[-1:])]
+
+
+def _parts(chapter: Chapter, casting: Casting, language: str | None) -> Iterator[_Part]:
+    pending: _Part | None = None
+    start = 0
+    for passage in chapter.passages:
+        silent = SCENE_BREAK.fullmatch(passage.text)
+        if silent or passage.after_break:
+            casting.end_scene()
+            pending = pending and replace(pending, gap=max(pending.gap, SCENE_GAP))
+        if not silent:
+            for part in _passage_parts(start, passage, casting, passage.language or language):
+                if pending:
+                    yield pending
+                pending = part
+        start += len(passage.text) + len(BETWEEN_PASSAGES)
+    if pending:
+        yield pending
+
+
+def _passage_parts(start: int, passage: Passage, casting: Casting, language: str | None) -> Iterator[_Part]:
+    manner = casting.manner(language)
+    marks = casting.marks(passage)
+    ranges = list(_ranges(passage.text))
+    for first, last in ranges:
+        gap = GAPS[passage.kind] if last == ranges[-1][1] else SENTENCE_GAP
+        within = tuple((place - first, tag) for place, tag in _within(marks, first, last))
+        text = passage.text[first:last]
+        numeral = _numeral(text) if passage.kind == "heading" and first == ranges[0][0] else None
+        yield _Part(start + first, text, numeral, within, manner, gap)
+
+
+def _numeral(text: str) -> tuple[int, int] | None:
+    found = HEADING_NUMERAL.match(text)
+    return found.span("numeral") if found and found["numeral"].isupper() and roman.parse(found["numeral"]) else None
+
+
+def _as_text(text: str) -> str:
+    return str(MARKUP.sub(lambda found: "(" if found["tag"] else ")", text))
+
+
+def _ranges(text: str) -> Iterator[tuple[int, int]]:
+    """The text in ranges of whole sentences, as many as fit."""
+    first: int | None = None
+    end = 0
+    for sentence in sentences(text, LIMIT):
+        if first is not None and sentence.end - first > LIMIT:
+            yield first, end
+            first = None
+        first = sentence.start if first is None else first
+        end = sentence.end
+    if first is not None:
+        yield first, end
+
+
+def _within(marks: list[tuple[int, str]], first: int, last: int) -> Iterator[tuple[int, str]]:
+    """The tags of a range. One that is in force where the range begins is at its beginning."""
+    begin = bisect_right(marks, first, key=itemgetter(0))
+    if begin and marks[begin - 1][1] != Casting.END:
+        yield first, marks[begin - 1][1]
+    yield from marks[begin : bisect_left(marks, last, key=itemgetter(0))]
+
+
+def _stretch(number: int, parts: list[_Part], speed: float) -> Stretch:
+    text, origins = "", list[Origin]()
+
+    def add(said: str, source: int, source_end: int) -> None:
+        nonlocal text
+        if said:
+            origins.append(Origin(len(text), len(text) + len(said), source, source_end))
+            text += said
+
+    for index, part in enumerate(parts):
+        if index:
+            text += f"\n[pause:{round(parts[index - 1].gap - PAUSE_MARGINS, 3):g}s]\n"
+        done = 0
+        if part.numeral:
+            begin, done = part.numeral
+            add(part.text[:begin], part.start, part.start + begin)
+            add(str(roman.parse(part.text[begin:done])), part.start + begin, part.start + done)
+        for place, tag in (*part.marks, (len(part.text), "")):
+            add(_as_text(part.text[done:place]), part.start + done, part.start + place)
+            done = place
+            text += tag
+            if tag and part.text[place : place + 1] == "(":
+                text += " "  # a tag before a bracket would be a link
+        if part.marks and part.marks[-1][1] != Casting.END:
+            text += Casting.END
+    return Stretch(number, text, parts[0].manner, speed, parts[-1].gap, tuple(origins))

@@ -1,0 +1,120 @@
+"""Lines of a play: a name, then what its bearer says.
+
+`HAMLET: Words.`, `Hamlet [aside]: Words.`, `HAMLET. Words.` and `Ham. Words.`, with the name in the same paragraph or
+alone before what is said, which then goes on to the next name.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+_STAGE = r"(?:\s*[\[(][^\[\]()]{0,200}[\])])?"
+_NAMES = r"(?P<name>[^\W\d_][\w'’]{0,30}(?: [^\W\d_][\w'’]{0,30}){0,2})"
+_COLON = re.compile(rf"\s*(?P<name>[^\W\d_][\w.'’ -]{{0,40}}?){_STAGE}\s*[:：]\s*(?=\S)")
+_DOT = re.compile(rf"\s*{_NAMES}\.{_STAGE}\s+(?=\S)")
+_ALONE = re.compile(rf"\s*{_NAMES}{_STAGE}(?P<mark>[.:：]?){_STAGE}\s*")
+_STAGE_DIRECTION = re.compile(r"[\[(][^\[\]()]{0,300}[\])]")
+_SHORT = 5  # letters of a name that was cut short
+_SOMEBODY = ""  # who is none of the cast
+# What is said with a dot after it, and no name: "Good.", "No. I was not."
+_NO_NAMES = frozenset(
+    "adieu agreed ah alas always amen and ay aye bravo but certainly come enough exactly farewell fine gone good"
+    " hark he here him ho how hush i indeed it it’s it's me most my nay never no none not nothing now o of off oh"
+    " on once over peace perhaps please precisely quick quickly quiet quite ready right she silence sir so softly"
+    " soon stay still stop strange sure surely thanks that then there they this thus true truly tomorrow up very"
+    " wait we welcome well what when where who why wrong yea yes yet you".split()
+)
+
+SpokenLines = list[tuple[int, int, str | None]]
+
+
+class Play:
+    """The paragraphs of a chapter, one after the other. `voices` has those of the cast, by folded names."""
+
+    def __init__(self, voices: Mapping[str, str], dialogue_voice: str | None) -> None:
+        self._voices = voices
+        self._dialogue_voice = dialogue_voice
+        self._going_on = False  # what has no name before it is said by who spoke last
+        self._named = False  # a name alone has just been read
+        self._speaker = _SOMEBODY
+        self._in_capitals: bool | None = None  # all names of the cast so far were; None: there was none yet
+        self.heard: set[str] = set()  # names of the cast who have spoken
+
+    def end_scene(self) -> None:
+        self._going_on = self._named = False
+
+    def lines(self, text: str, *, verse: bool) -> SpokenLines | None:
+        """What is said in a paragraph, or line of verse, and in which voice; None if it is not a play's."""
+        # A name has words after it: what looks like another one, such as "He.", is what is said.
+        anybody, self._named = self._going_on and not self._named, False
+        if (speaker := self._alone(text, verse, anybody)) is not None:
+            self._named = True
+            return self._begin(text, speaker, len(text), going_on=True)
+        if found := self._colon(text) or self._dot(text, anybody):
+            return self._begin(text, *found, going_on=verse or self._going_on)
+        return self._spoken(text, 0) if self._going_on else None
+
+    def _begin(self, text: str, speaker: str, start: int, *, going_on: bool) -> SpokenLines:
+        self._speaker, self._going_on = speaker, going_on
+        if speaker in self._voices:
+            self.heard.add(speaker)
+        return self._spoken(text, start)
+
+    def _spoken(self, text: str, start: int) -> SpokenLines:
+        """Names and stage directions are the narrator's."""
+        voice = self._voices.get(self._speaker, self._dialogue_voice)
+        spoken: SpokenLines = []
+        for direction in _STAGE_DIRECTION.finditer(text, start):
+            spoken.append((start, direction.start(), voice))
+            start = direction.end()
+        spoken.append((start, len(text), voice))
+        return [turn for turn in spoken if text[turn[0] : turn[1]].strip()]
+
+    def _colon(self, text: str) -> tuple[str, int] | None:
+        label = _COLON.match(text)
+        if label is None:
+            return None
+        name = label["name"]
+        if _folded(name) in self._voices:
+            return _folded(name), label.end()
+        return (_SOMEBODY, label.end()) if self._dialogue_voice and name.isupper() and len(name) > 1 else None
+
+    def _alone(self, text: str, verse: bool, anybody: bool) -> str | None:
+        label = _ALONE.fullmatch(text)
+        if label is None or not label["name"][0].isupper():
+            return None
+        name, is_marked = label["name"], bool(label["mark"])
+        if (is_marked or name.isupper()) and (character := self._character(name, verse)):
+            self._in_capitals = name.isupper() and self._in_capitals is not False
+            return character
+        return _SOMEBODY if anybody and is_marked and self._may_be_name(name) else None
+
+    def _dot(self, text: str, anybody: bool) -> tuple[str, int] | None:
+        label = _DOT.match(text)
+        if label is None or not label["name"][0].isupper():
+            return None
+        name = label["name"]
+        if character := self._character(name, verse=False):
+            self._in_capitals = name.isupper() and self._in_capitals is not False
+            return character, label.end()
+        is_name = anybody and (name.isupper() or len(name) <= _SHORT) and self._may_be_name(name)
+        return (_SOMEBODY, label.end()) if is_name else None
+
+    def _may_be_name(self, name: str) -> bool:
+        """Whether it is written as other names of the play are, and is no word that people say."""
+        if self._in_capitals and not name.isupper():
+            return False
+        return _folded(name) not in _NO_NAMES
+
+    def _character(self, name: str, verse: bool) -> str | None:
+        """Who of the cast is meant. In prose a whole name in small letters is none: stories have such sentences."""
+        folded = _folded(name)
+        if folded in self._voices:
+            return folded if verse or name.isupper() else None
+        meant = [key for key in self._voices if any(word.startswith(folded) for word in key.split())]
+        return meant[0] if len(meant) == 1 and len(folded) > 1 else None
+
+
+def _folded(name: str) -> str:
+    return " ".join(name.split()).casefold()

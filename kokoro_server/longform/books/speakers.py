@@ -1,0 +1,52 @@
+"""Who speaks in a book, so that a user can choose their voices."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+
+from kokoro_server.longform.books.book import Book
+from kokoro_server.longform.books.dialogue import VERBS, Dialogue
+
+MAX_SPEAKERS = 20
+MAX_CANDIDATES = 100  # names that are looked for in earnest
+LEAST_LINES = 2
+_NAME = r"((?:(?:Mr|Mrs|Dr|St)\.\s+)?[A-Z][\w’'-]+(?:\s+[A-Z][\w’'-]+){0,2})"
+# Behind a quotation: said Alice; said the White Rabbit; Alice said.
+_TOLD = re.compile(rf"[”’\"'»](?:\s+(?:{VERBS})\s+(?:the\s+)?{_NAME}|\s+(?:[Tt]he\s+)?{_NAME}\s+(?:{VERBS})\b)")
+# Of a play: HAMLET: or Ham.: at the start of a line.
+_LABEL = re.compile(r"\s*([A-Z][A-Z.'’ -]{1,40}?)\s*(?:[\[(][^\[\]()]{0,200}[\])])?\s*[:：]\s*\S")
+_NO_NAMES = {"He", "She", "It", "They", "I", "We", "You", "The", "This", "That", "And", "But", "Then", "Her", "His"}
+
+
+def speakers(book: Book) -> list[tuple[str, int]]:
+    """Names by which lines can be given to voices, and how many lines each has; whoever has most comes first.
+
+    Takes a while for a long book: call it in a thread.
+    """
+    candidates = Counter[str]()
+    for chapter in book.chapters:
+        for passage in chapter.passages:
+            if label := _LABEL.match(passage.text):
+                candidates[" ".join(label[1].split())] += 1
+            for told in _TOLD.finditer(passage.text):
+                name = " ".join((told[1] or told[2]).split())
+                if name not in _NO_NAMES:
+                    candidates[name] += 1
+    likely = [name for name, count in candidates.most_common(MAX_CANDIDATES) if count >= LEAST_LINES]
+    return _lines_of(book, likely)[:MAX_SPEAKERS]
+
+
+def _lines_of(book: Book, names: list[str]) -> list[tuple[str, int]]:
+    """How many lines each would have, were it in the cast."""
+    if not names:
+        return []
+    lines = Counter[str]()
+    dialogue = Dialogue({name: name for name in names})
+    for chapter in book.chapters:
+        dialogue.end_scene()
+        for passage in chapter.passages:
+            if passage.kind == "heading":
+                dialogue.end_scene()
+            lines.update(turn.voice for turn in dialogue.turns(passage.text) if turn.voice)
+    return [(name, count) for name, count in lines.most_common() if count >= LEAST_LINES]

@@ -1,0 +1,134 @@
+"""Speaks the stretches of a book, many at once, and keeps each when it is done."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from itertools import count
+from typing import Any, Literal
+
+from kokoro_server.engine.protocol import SAMPLE_RATE
+from kokoro_server.errors import BadRequest, KokoroError, NothingToSay, Unavailable, first_of
+from kokoro_server.longform.books.passages import Stretch
+from kokoro_server.longform.books.plan import Plan
+from kokoro_server.longform.books.trimming import trimmed
+from kokoro_server.longform.books.work_folder import Kept, WorkFolder
+from kokoro_server.synthesis.speech_backend import SpeechBackend
+
+MAX_AT_ONCE = 32  # stretches: some hundred rows for the devices, and a few hundred megabytes here
+TRIES = 5  # of a stretch that fails by no fault of its own
+TRIES_OF_ABSENT = 14  # where nobody is there to speak: a server may be restarting, and loads its model for minutes
+FIRST_WAIT_S = 1.0  # seconds before the second try; doubled before each other
+LONGEST_WAIT_S = 30.0
+
+Phase = Literal["speaking", "levelling", "writing"]
+
+
+@dataclass(frozen=True, slots=True)
+class BookProgress:
+    phase: Phase
+    done: int  # characters that are spoken, or stretches that are put together
+    total: int
+    seconds: float = 0.0  # of audio, spoken so far
+    left: float | None = None  # seconds until all is spoken, about; None while nothing is known
+    chapters: frozenset[int] | None = None  # numbers of those that are spoken, from 0; None: all
+
+
+OnProgress = Callable[[BookProgress], None]
+
+
+class Narration:
+    def __init__(self, speaker: SpeechBackend, work: WorkFolder, plan: Plan, report: OnProgress) -> None:
+        self._speaker = speaker
+        self._work = work
+        self._plan = plan
+        self._report = report
+        self._started = time.monotonic()
+        self._samples = 0
+        self._done = 0  # characters
+        self._done_before = 0  # of them, by an earlier run
+        self._total = 0
+        self._missing_in: dict[int, set[str]] = {}  # keys of what a chapter lacks
+        self._chapters_with: dict[str, set[int]] = {}  # the same words in the same voice may be in several
+        self._spoken_chapters: set[int] = set()
+        self.spoken = 0  # stretches
+
+    async def run(self, keys: Sequence[str]) -> None:
+        """Speak those of the plan's stretches, whose keys these are, that are not kept yet."""
+        stretches = dict(zip(keys, self._plan.stretches, strict=True))
+        for key, stretch in zip(keys, self._plan.stretches, strict=True):
+            self._missing_in.setdefault(stretch.chapter, set()).add(key)
+            self._chapters_with.setdefault(key, set()).add(stretch.chapter)
+        self._total = sum(stretch.characters for stretch in stretches.values())
+        missing: list[tuple[str, Stretch]] = []
+        for key, stretch in stretches.items():
+            kept = await asyncio.to_thread(self._work.get, key)
+            if kept is None:
+                missing.append((key, stretch))
+            else:
+                self._done_before += stretch.characters
+                self._samples += kept.samples
+                self._strike_out(key)
+        self._done = self._done_before
+        self._started = time.monotonic()
+        self._tell()
+        waiting = iter(missing)
+        at_once = max(2, min(self._speaker.parallel, MAX_AT_ONCE))
+        try:
+            async with asyncio.TaskGroup() as group:
+                for _ in range(min(at_once, len(missing))):
+                    group.create_task(self._work_through(waiting))
+        except* KokoroError as failed:
+            raise first_of(failed) from None
+
+    async def _work_through(self, waiting: Iterator[tuple[str, Stretch]]) -> None:
+        for key, stretch in waiting:
+            kept = await self._speak(stretch)
+            await asyncio.to_thread(self._work.put, key, kept, self._facts(stretch))
+            self.spoken += 1
+            self._samples += kept.samples
+            self._done += stretch.characters
+            self._strike_out(key)
+            self._tell()
+
+    async def _speak(self, stretch: Stretch) -> Kept:
+        for tried in count(1):
+            try:
+                spoken = await self._speaker.speak(stretch.speech())
+            except NothingToSay:
+                return Kept(b"", (), sum(map(str.isalnum, stretch.text)))
+            except BadRequest as error:
+                title = self._plan.title(stretch.chapter)
+                raise type(error)(f"chapter {stretch.chapter + 1}, {title!r}: {error.message}") from error
+            except KokoroError as error:
+                if error.status < 500 or tried >= (TRIES_OF_ABSENT if isinstance(error, Unavailable) else TRIES):
+                    raise
+                await asyncio.sleep(min(FIRST_WAIT_S * 2 ** (tried - 1), LONGEST_WAIT_S))
+            else:
+                pcm, words = await asyncio.to_thread(trimmed, spoken.pcm, spoken.words)
+                return Kept(pcm, tuple(words), spoken.skipped)
+        raise AssertionError("unreachable")
+
+    def _facts(self, stretch: Stretch) -> dict[str, Any]:
+        return {
+            "text": sha256(stretch.text.encode()).hexdigest(),
+            "voice": stretch.manner.voice,
+            "language": stretch.manner.language,
+            "speed": stretch.speed,
+            "version": self._speaker.version,
+        }
+
+    def _strike_out(self, key: str) -> None:
+        for chapter in self._chapters_with[key]:
+            self._missing_in[chapter].discard(key)
+            if not self._missing_in[chapter]:
+                self._spoken_chapters.add(chapter)
+
+    def _tell(self) -> None:
+        made, elapsed = self._done - self._done_before, time.monotonic() - self._started
+        left = (self._total - self._done) * elapsed / made if made else None
+        chapters = frozenset(self._spoken_chapters)
+        self._report(BookProgress("speaking", self._done, self._total, self._samples / SAMPLE_RATE, left, chapters))

@@ -1,0 +1,188 @@
+"""The folder in which a book is made: every stretch that is done, so that work that is broken off goes on from there.
+
+manifest.json    what belongs to which book, for people; written anew by every run
+stretches/       a file for each, named by what decides how it sounds; its first line is the hash of the rest
+lock             held while a process works there
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import io
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import astuple, dataclass
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import soundfile
+from filelock import FileLock, Timeout
+
+from kokoro_server.engine.protocol import SAMPLE_RATE
+from kokoro_server.errors import Conflict, KokoroError
+from kokoro_server.synthesis.captions import Timing
+
+UNFINISHED = ".unfinished"
+MANIFEST, LOCK = "manifest.json", "lock"
+
+
+class CannotWrite(KokoroError):
+    """A file of a book cannot be written, or read again."""
+
+    code = "cannot_write"
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """A stretch that is done."""
+
+    pcm: bytes  # 16 bits a sample, 24 kHz
+    words: tuple[Timing, ...]
+    skipped: int  # characters that cannot be said
+
+    @property
+    def samples(self) -> int:
+        return len(self.pcm) // 2
+
+
+class WorkFolder:
+    """Only within `opened`."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._stretches = path / "stretches"
+        self.scratch = path / "scratch"  # for what is not needed once the files are made
+
+    @contextmanager
+    def opened(self) -> Iterator[WorkFolder]:
+        """Makes the folder. Only one process at a time is in it."""
+        with os_errors(self.path):
+            for folder in (self._stretches, self.scratch):
+                folder.mkdir(parents=True, exist_ok=True)
+            lock = FileLock(self.path / LOCK, thread_local=False)
+            try:
+                lock.acquire(timeout=0)
+            except Timeout:
+                raise Conflict(f"{self.path}: another process makes this book; wait for it, or end it") from None
+        try:
+            for left in self.path.rglob(f"*{UNFINISHED}"):  # by a process that was killed
+                left.unlink(missing_ok=True)
+            yield self
+        finally:
+            lock.release()
+
+    def remove(self) -> None:
+        """What was put there. Somebody else's files, in a folder that only has the name, stay."""
+        for folder in (self._stretches, self.scratch):
+            shutil.rmtree(folder, ignore_errors=True)
+        with contextlib.suppress(OSError):
+            for name in (MANIFEST, LOCK):
+                (self.path / name).unlink(missing_ok=True)
+            self.path.rmdir()
+
+    def write_manifest(self, manifest: dict[str, Any]) -> None:
+        write(self.path / MANIFEST, json.dumps(manifest, ensure_ascii=False, indent=1).encode())
+
+    def put(self, key: str, kept: Kept, facts: dict[str, Any]) -> None:
+        """Keep a stretch. `facts` are for people who look into the file."""
+        facts = facts | {"words": [astuple(word) for word in kept.words], "skipped": kept.skipped}
+        body = json.dumps(facts, ensure_ascii=False).encode() + b"\n" + _flac(kept.pcm)
+        write(self._path(key), sha256(body).hexdigest().encode() + b"\n" + body)
+
+    def get(self, key: str) -> Kept | None:
+        """A stretch that was kept; None if there is none, or its file is damaged."""
+        try:
+            told, _, body = self._path(key).read_bytes().partition(b"\n")
+        except OSError:
+            return None
+        if told != sha256(body).hexdigest().encode():
+            return None
+        head, _, audio = body.partition(b"\n")
+        facts = json.loads(head)
+        words = tuple(Timing(*word) for word in facts["words"])
+        return Kept(_samples(audio), words, facts["skipped"])
+
+    def need(self, key: str) -> Kept:
+        kept = self.get(key)
+        if kept is None:
+            raise CannotWrite(f"{self._path(key)}: was damaged while the book was made; run the command again")
+        return kept
+
+    def _path(self, key: str) -> Path:
+        return self._stretches / key
+
+
+@contextmanager
+def os_errors(path: Path) -> Iterator[None]:
+    """Tells in plain words why a file cannot be written."""
+    try:
+        yield
+    except OSError as error:
+        advice = "; make room and run the command again: what is done is kept" if error.errno == errno.ENOSPC else ""
+        raise CannotWrite(f"{path}: cannot be written: {error.strerror or error}{advice}") from error
+    except soundfile.SoundFileError as error:
+        raise CannotWrite(f"{path}: cannot be written: {error}; is the disk full?") from error
+
+
+def check_writable(path: Path) -> None:
+    """Make the folder of a file that will be written; tell now what would be told after hours of work."""
+    with os_errors(path):
+        if path.parent.is_file():
+            raise OSError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if path.is_dir():
+            raise OSError(errno.EISDIR, os.strerror(errno.EISDIR))
+        if not os.access(path.parent, os.W_OK):
+            raise OSError(errno.EACCES, os.strerror(errno.EACCES))
+
+
+@contextmanager
+def new_file(path: Path) -> Iterator[Path]:
+    """A path to write to, which takes the place of `path` when the block ends without an error: whole or not at all."""
+    unfinished = path.with_name(path.name + UNFINISHED)
+    with os_errors(path):
+        try:
+            yield unfinished
+            with unfinished.open("rb+") as file:
+                os.fsync(file.fileno())
+            unfinished.replace(path)
+            _sync_folder(path.parent)
+        finally:
+            with contextlib.suppress(OSError):
+                unfinished.unlink(missing_ok=True)
+
+
+def write(path: Path, content: bytes) -> None:
+    with new_file(path) as unfinished:
+        unfinished.write_bytes(content)
+
+
+def _sync_folder(folder: Path) -> None:
+    """Makes a rename last. Not all systems let a folder be opened."""
+    with contextlib.suppress(OSError):
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def _flac(pcm: bytes) -> bytes:
+    if not pcm:
+        return b""
+    sink = io.BytesIO()
+    with soundfile.SoundFile(sink, "w", SAMPLE_RATE, 1, format="FLAC", subtype="PCM_16") as file:
+        file.buffer_write(pcm, "int16")
+    return sink.getvalue()
+
+
+def _samples(flac: bytes) -> bytes:
+    if not flac:
+        return b""
+    with soundfile.SoundFile(io.BytesIO(flac)) as file:
+        return bytes(file.buffer_read(dtype="int16"))

@@ -1,0 +1,161 @@
+"""The input of a bulk run: JSON lines, CSV or Parquet, read line by line and never as a whole."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+from kokoro_server.errors import InvalidInput, KokoroError, SetupError
+from kokoro_server.longform.bulk import parquet
+
+MAX_ID = 1_000  # characters
+MAX_LINE = 20_000_000  # bytes; of CSV, characters
+MAX_MARKS = 150_000  # commas and opening brackets: JSON has one for each value, and each takes 60 bytes or more
+TEXT_FIELDS = ("id", "text", "phonemes", "voice", "language")  # of a CSV file: all others are read as JSON if they are
+SUFFIXES = (".jsonl", ".ndjson", ".csv", ".parquet")
+
+
+@dataclass(frozen=True, slots=True)
+class BulkLine:
+    """What one line asks for. `fields` is a request without its id; `error` is what is wrong with the line."""
+
+    number: int  # in the file, from 1; of Parquet, the row
+    id: str
+    fields: dict[str, Any]
+    error: KokoroError | None = None
+
+    @property
+    def characters(self) -> int:
+        text = self.fields.get("text") or self.fields.get("phonemes")
+        return len(text) if isinstance(text, str) else 1
+
+
+def read(path: Path) -> Iterator[BulkLine]:
+    """The lines of a file, in order, bad ones with their error. Raises SetupError where the file cannot be read."""
+    readers = {".csv": _csv, ".parquet": _parquet, ".jsonl": _json_lines, ".ndjson": _json_lines}
+    reader = readers.get(path.suffix.lower())
+    if reader is None:
+        raise SetupError(f"{path}: the input is a file of {' '.join(SUFFIXES)}, or - for JSON lines")
+    try:
+        yield from reader(path)
+    except OSError as error:
+        raise SetupError(f"{path}: cannot be read: {error.strerror or error}") from error
+
+
+def _json_lines(path: Path) -> Iterator[BulkLine]:
+    with path.open("rb") as file:
+        for number, line in enumerate(_bounded(file), 1):
+            text = line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line
+            if text.strip():
+                yield _json_line(number, text)
+
+
+def _bounded(file: IO[bytes]) -> Iterator[bytes]:
+    """Its lines; of one that is longer than MAX_LINE, the beginning."""
+    while line := file.readline(MAX_LINE + 1):
+        yield line
+        while len(line) > MAX_LINE and not line.endswith(b"\n"):
+            line = file.readline(MAX_LINE + 1)
+
+
+def _json_line(number: int, text: bytes) -> BulkLine:
+    if len(text) > MAX_LINE:
+        return _bad(number, f"is longer than {MAX_LINE} bytes")
+    if _marks(text) > MAX_MARKS:
+        return _bad(number, f"has more than {MAX_MARKS} commas and opening brackets")
+    try:
+        fields = json.loads(text)
+    except UnicodeDecodeError as error:
+        return _bad(number, f"is no UTF-8 text (byte {error.start})")
+    except (ValueError, RecursionError) as error:
+        return _bad(number, f"is not valid JSON: {error}")
+    if not isinstance(fields, dict):
+        return _bad(number, "is no JSON object")
+    return _line(number, fields)
+
+
+def _marks(text: bytes) -> int:
+    return text.count(b",") + text.count(b"[") + text.count(b"{")
+
+
+def _csv(path: Path) -> Iterator[BulkLine]:
+    csv.field_size_limit(max(MAX_LINE, csv.field_size_limit()))  # the whole process has one
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        row_text = _RowText(file)
+        rows = csv.reader(row_text, strict=True)  # a quote that is never closed would hold all that comes after it
+        try:
+            header = [name.strip() for name in next(rows, [])]
+            if "id" not in header or len(set(header)) < len(header):
+                raise SetupError(f"{path}: the first line must name the fields, each once, among them id and text")
+            before, row_text.taken = rows.line_num, 0
+            for row in rows:
+                number = before + 1
+                before, row_text.taken = rows.line_num, 0  # a quoted cell may go over several lines
+                if not row:
+                    continue
+                if len(row) > len(header):
+                    yield _bad(number, f"has {len(row)} cells; the first line names {len(header)}")
+                    continue
+                cells = zip(header, row, strict=False)
+                yield _line(number, {name: _cell(name, cell) for name, cell in cells if cell})
+        except UnicodeDecodeError as error:  # somewhat ahead of the line that is read
+            byte = f"byte 0x{error.object[error.start]:02x}"
+            raise SetupError(f"{path}: is no UTF-8 text: it has the {byte} after line {rows.line_num}") from error
+        except csv.Error as error:
+            raise SetupError(f"{path}: line {rows.line_num + 1} cannot be read: {error}") from error
+
+
+class _RowText:
+    """The lines of a CSV file, of which one row takes MAX_LINE characters at most."""
+
+    def __init__(self, file: IO[str]) -> None:
+        self._file = file
+        self.taken = 0  # for the row
+
+    def __iter__(self) -> Iterator[str]:
+        while line := self._file.readline(MAX_LINE + 1 - self.taken):
+            self.taken += len(line)
+            if self.taken > MAX_LINE:
+                raise csv.Error(f"it is longer than {MAX_LINE} characters")
+            yield line
+
+
+def _cell(name: str, text: str) -> Any:
+    if name in TEXT_FIELDS or _marks(text.encode()) > MAX_MARKS:
+        return text
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+
+
+def _parquet(path: Path) -> Iterator[BulkLine]:
+    for number, row in enumerate(parquet.rows(path, MAX_LINE, MAX_MARKS), 1):
+        yield _line(number, row) if isinstance(row, dict) else _bad(number, row.message, row.field)
+
+
+def _line(number: int, fields: dict[str, Any]) -> BulkLine:
+    id = fields.pop("id", None)
+    if isinstance(id, int) and not isinstance(id, bool):
+        id = str(id)
+    if not isinstance(id, str) or not 0 < len(id) <= MAX_ID:
+        return _bad(number, f"id: must be a text of 1 to {MAX_ID} characters, or a whole number", "id")
+    if not _is_unicode(id):
+        return _bad(number, "id: holds half of a surrogate pair", "id")
+    return BulkLine(number, id, fields)
+
+
+def _is_unicode(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _bad(number: int, complaint: str, field: str | None = None) -> BulkLine:
+    return BulkLine(number, f"line-{number}", {}, InvalidInput(complaint, field=field))

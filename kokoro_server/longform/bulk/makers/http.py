@@ -1,0 +1,165 @@
+"""Makes with a server: requests go as they are, behind all who wait there for an answer.
+
+Processes of their own ask it (`asking`): one alone reads no more than a part of what a GPU speaks.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+from asyncio.subprocess import PIPE, Process
+from collections.abc import AsyncIterator
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from kokoro_server.client import wire
+from kokoro_server.client.wire import API_KEY_VARIABLE
+from kokoro_server.errors import SetupError, Unavailable
+from kokoro_server.longform.bulk.makers.http_worker import END, PATH, WorkerLine, WorkerTask
+from kokoro_server.longform.bulk.makers.local import Finish
+from kokoro_server.longform.bulk.outcomes import Failed, Made
+from kokoro_server.longform.bulk.outputs import ClipOutputs
+from kokoro_server.longform.bulk.task import Task
+from kokoro_server.runtime.subprocesses import python_path
+
+# Lines at once that are asked of a server. On a GPU two batches of 64 run; the others are read, encoded, sent, or wait
+# until there are some of the same length.
+PARALLEL_GPU, PARALLEL_CPU = 512, 8
+LINES_PER_REQUEST = 32
+HEALTH_TIMEOUT_S = 30.0
+LINE_BYTES = 64 * 1024 * 1024  # of what a process tells, at most: the words of an hour are some megabytes
+
+
+@dataclass(frozen=True, slots=True)
+class Reached:
+    """A server that speaks."""
+
+    url: str
+    version: str
+    parallel: int
+
+
+async def reach(url: str, api_key: str | None) -> Reached:
+    """Raises Unreachable, or what the server answers."""
+    url = url.rstrip("/")
+    async with httpx.AsyncClient(headers=wire.headers(api_key, None), timeout=HEALTH_TIMEOUT_S) as client:
+        with wire.map_request_errors(url):
+            health = wire.json_object(await client.get(f"{url}/health"))
+            if (await client.get(url + PATH)).status_code == httpx.codes.NOT_FOUND:
+                raise SetupError(
+                    f"{url}: this server, of version {health.get('version')}, has no POST {PATH}: update it, or run "
+                    "the command of its version"
+                )
+    try:
+        facts = [health[name] for name in ("version", "backend", "compute", "kernels", "weights")]
+        parallel = PARALLEL_GPU if "cuda" in health["device"] else PARALLEL_CPU
+    except (KeyError, TypeError) as error:
+        raise SetupError(f"{url}: does not tell its version, weights and device; is it a Kokoro Server?") from error
+    return Reached(url, json.dumps(facts, sort_keys=True), parallel)
+
+
+class HttpMaker:
+    """Makes with a server, asked by `count` processes that write to `out`."""
+
+    def __init__(self, server: Reached, out: Path, count: int, api_key: str | None) -> None:
+        self.version = server.version
+        self._count = count
+        self._parallel = -(-server.parallel // count)
+        lines = max(1, min(LINES_PER_REQUEST, self._parallel // 4))
+        # A request keeps its thread until the last of its lines is made, and others go out meanwhile.
+        self._job = WorkerTask(server.url, str(out.absolute()), 2 * -(-self._parallel // lines), lines)
+        self._environ = os.environ | {"PYTHONPATH": python_path()} | ({API_KEY_VARIABLE: api_key} if api_key else {})
+
+    async def make(self, tasks: AsyncIterator[Task], outputs: ClipOutputs, finish: Finish) -> None:
+        queue = asyncio.Queue[Task | None](self._count)
+
+        async def fill() -> None:
+            async for task in tasks:
+                await queue.put(task)
+            for _ in range(self._count):
+                await queue.put(None)
+
+        async with asyncio.TaskGroup() as group:
+            for _ in range(self._count):
+                group.create_task(self._one(queue, outputs, finish))
+            group.create_task(fill())
+
+    async def _one(self, queue: asyncio.Queue[Task | None], outputs: ClipOutputs, finish: Finish) -> None:
+        command = (sys.executable, "-P", "-m", "kokoro_server.longform.bulk.makers.http_worker")
+        process = await asyncio.create_subprocess_exec(
+            *command, stdin=PIPE, stdout=PIPE, env=self._environ, limit=LINE_BYTES
+        )
+        running: dict[int, Task] = {}
+        try:
+            await _send(process, json.dumps(asdict(self._job)).encode() + b"\n")
+            async with asyncio.TaskGroup() as group:
+                free = asyncio.Semaphore(self._parallel + self._job.lines)  # there is always a request to be sent next
+                group.create_task(_feed(process, queue, outputs, running, free))
+                await _collect(process, running, finish, free)
+        finally:
+            await _ended(process)
+
+
+async def _feed(
+    process: Process,
+    queue: asyncio.Queue[Task | None],
+    outputs: ClipOutputs,
+    running: dict[int, Task],
+    free: asyncio.Semaphore,
+) -> None:
+    while task := await queue.get():
+        await free.acquire()
+        running[task.index] = task
+        await _send(process, WorkerLine(task.index, outputs.place(task), json.dumps(task.fields).encode()).text())
+    await _send(process, END)
+
+
+async def _collect(process: Process, running: dict[int, Task], finish: Finish, free: asyncio.Semaphore) -> None:
+    assert process.stdout
+    while line := await process.stdout.readline():
+        told = json.loads(line)
+        if "ended" in told:
+            raise _end(told["ended"])
+        free.release()
+        await finish(running.pop(told["index"]), _outcome(told))
+    if await process.wait() or running:
+        raise SetupError(
+            f"a process of this run has ended with status {process.returncode}; the same command goes on from there"
+        )
+
+
+def _outcome(told: dict[str, Any]) -> Made | Failed:
+    if "failed" in told:
+        return Failed(**told["failed"])
+    made = told["made"]
+    return Made(made["bytes"], made["duration"], made["words"])
+
+
+def _end(about: dict[str, Any]) -> Exception:
+    if "message" in about:
+        return Unavailable(about["message"])
+    return OSError(about["errno"], about["strerror"], about["filename"])
+
+
+async def _ended(process: Process) -> None:
+    """End it, if it has not, also where several errors cancel this one after another."""
+    assert process.stdin
+    if process.returncode is None:
+        process.kill()
+    process.stdin.close()
+    ending = asyncio.ensure_future(process.communicate())
+    while not ending.done():
+        with suppress(asyncio.CancelledError):
+            await asyncio.shield(ending)
+
+
+async def _send(process: Process, text: bytes) -> None:
+    assert process.stdin
+    process.stdin.write(text)
+    await process.stdin.drain()

@@ -1,0 +1,230 @@
+"""A process that asks a server for clips, some lines at a time, and writes them. `makers.http` starts it.
+
+Its standard input has what it must know, then a line for each clip, and END; an input that breaks off is the end of who
+wrote it, and so of this. Its standard output has a line of JSON for each outcome. Clips go from the connection to their
+files in one thread: that takes a fifth of the CPU that it would on an event loop.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import queue
+import signal
+import sys
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import IO, Any
+
+import httpx
+
+from kokoro_server.client import wire
+from kokoro_server.client.errors import BrokenOff, ClientError, ServerError
+from kokoro_server.longform.bulk.clips import read_clips
+from kokoro_server.longform.bulk.outcomes import TRIES, failure
+from kokoro_server.longform.bulk.outputs import write
+
+log = logging.getLogger(__name__)
+
+HEADERS = {"X-Priority": "bulk", "Content-Type": "application/json", "Accept-Encoding": "identity"}
+PATH = "/tts/bulk"
+END = b"end\n"
+REQUEST_BYTES = 100_000  # of lines that are asked for together; a longer one goes alone
+TIMEOUTS = httpx.Timeout(1800.0, connect=10.0)  # a whole text may wait behind all others, and take long
+BUSY_S = RETRY_AFTER_S = 1.0  # after which what was refused, or has failed, is asked for again
+LOST_S = 300.0  # after which a server that cannot be reached is given up
+PROBE_S = 10.0
+DOWN = httpx.codes.SERVICE_UNAVAILABLE
+ERROR_FIELDS = ("message", "code", "field", "status", "retry_after")
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerTask:
+    """What a process must know."""
+
+    url: str
+    out: str
+    threads: int
+    lines: int  # at most, in one request
+
+
+@dataclass(slots=True)
+class WorkerLine:
+    index: int
+    place: str  # in the output folder
+    request: bytes  # JSON
+    tries: int = 0
+
+    @classmethod
+    def read(cls, text: bytes) -> WorkerLine:
+        index, place, request = text.rstrip(b"\n").split(b"\t", 2)
+        return cls(int(index), place.decode(), request)
+
+    def text(self) -> bytes:
+        return b"%d\t%b\t%b\n" % (self.index, self.place.encode(), self.request)
+
+
+class ServerLost(Exception):
+    """It was not reached for LOST_S seconds."""
+
+
+class Asker:
+    """Makes lines. It may be used by several threads."""
+
+    def __init__(self, job: WorkerTask, answers: IO[bytes]) -> None:
+        self._url = job.url
+        self._out = Path(job.out)
+        self._client = httpx.Client(headers=wire.headers(None, HEADERS), timeout=TIMEOUTS)
+        self._answers, self._turn = answers, threading.Lock()
+
+    def make(self, lines: list[WorkerLine]) -> None:
+        """Make all of them, and tell the outcome of each."""
+        while lines:
+            try:
+                refused = self._ask(lines)
+            except ServerError as error:
+                if len(lines) > 1 and failure(error, 1).lasting:  # one may be at fault, or they are too many
+                    half = len(lines) // 2
+                    self.make(lines[:half])
+                    self.make(lines[half:])
+                    return
+                refused = [(line, error) for line in lines]
+            lines = [line for line, error in refused if not self._is_final(line, error)]
+            if lines:
+                self._wait([error for _, error in refused])
+
+    def _ask(self, lines: Sequence[WorkerLine]) -> list[tuple[WorkerLine, ClientError]]:
+        """Write what is made, tell of it, and return the others. Raises ServerError where all are refused."""
+        missing, refused = dict(enumerate(lines)), list[tuple[WorkerLine, ClientError]]()
+        try:
+            with self._answer(lines) as answer, wire.map_stream_errors(self._url):
+                for head, told, audio in read_clips(answer.iter_raw()):
+                    line = missing.pop(told["index"])
+                    if error := told.get("error"):
+                        refused.append((line, ServerError(**{name: error[name] for name in ERROR_FIELDS})))
+                    else:
+                        write(self._out, line.place, audio)
+                        self._tell(b'{"index": %d, "made": %b}\n' % (line.index, head))
+            if missing:
+                raise BrokenOff(f"{self._url} ended an answer early")
+        except (OSError, ServerError):
+            raise
+        except ClientError as error:
+            refused += [(line, error) for line in missing.values()]
+        except Exception as error:  # a fault of ours, which must not cost other lines
+            log.exception("some lines failed in an unforeseen way")
+            told_as = ClientError(f"{type(error).__name__}: {error}", code="internal_error")
+            refused += [(line, told_as) for line in missing.values()]
+        return refused
+
+    @contextmanager
+    def _answer(self, lines: Sequence[WorkerLine]) -> Iterator[httpx.Response]:
+        body = b'{"requests": [%b]}' % b", ".join(line.request for line in lines)
+        request = self._client.build_request("POST", self._url + PATH, content=body)
+        with wire.map_request_errors(self._url):
+            answer = self._client.send(request, stream=True)
+        with closing(answer):
+            if not answer.is_success:
+                with wire.map_request_errors(self._url):
+                    answer.read()
+                raise wire.server_error(answer)
+            yield answer
+
+    def _is_final(self, line: WorkerLine, error: ClientError) -> bool:
+        """Count a try that has failed, and tell of it if it was the last."""
+        if getattr(error, "status", None) == httpx.codes.TOO_MANY_REQUESTS or _was_not_asked(error):
+            return False
+        line.tries += 1
+        failed = failure(error, line.tries)
+        if not failed.lasting and line.tries < TRIES:
+            return False
+        self._tell(json.dumps({"index": line.index, "failed": asdict(failed)}).encode() + b"\n")
+        return True
+
+    def _wait(self, errors: Sequence[ClientError]) -> None:
+        if any(getattr(error, "status", DOWN) == DOWN for error in errors):
+            self._wait_for_server()
+        waits = [getattr(error, "retry_after", None) or BUSY_S for error in errors]
+        time.sleep(max(waits))
+
+    def _wait_for_server(self) -> None:
+        """One that is started anew is there again after a while."""
+        until = time.monotonic() + LOST_S
+        while time.monotonic() < until:
+            try:
+                if self._client.get(f"{self._url}/health/ready", timeout=PROBE_S).is_success:
+                    return
+            except httpx.HTTPError:
+                pass
+            time.sleep(RETRY_AFTER_S)
+        raise ServerLost(
+            f"{self._url} could not be reached for {LOST_S:g} s; when it runs again, the same command goes on"
+        )
+
+    def end(self, about: dict[str, Any]) -> None:
+        """End the process: nothing more can be made."""
+        try:
+            self._tell(json.dumps({"ended": about}).encode() + b"\n")
+        finally:
+            os._exit(1)
+
+    def _tell(self, text: bytes) -> None:
+        with self._turn:
+            self._answers.write(text)
+            self._answers.flush()
+
+
+def _was_not_asked(error: ClientError) -> bool:
+    return isinstance(error.__cause__, httpx.ConnectError | httpx.ConnectTimeout)
+
+
+def requests(lines: Iterator[bytes], most: int) -> Iterator[list[WorkerLine]]:
+    """What is asked for together. Ends the process if the lines break off."""
+    found, size = list[WorkerLine](), 0
+    for text in lines:
+        if text == END:
+            if found:
+                yield found
+            return
+        line = WorkerLine.read(text)
+        if found and (len(found) == most or size + len(line.request) > REQUEST_BYTES):
+            yield found
+            found, size = [], 0
+        found.append(line)
+        size += len(line.request)
+    os._exit(1)
+
+
+def work(asker: Asker, waiting: queue.SimpleQueue[list[WorkerLine] | None]) -> None:
+    try:
+        while lines := waiting.get():
+            asker.make(lines)
+    except ServerLost as error:
+        asker.end({"message": str(error)})
+    except OSError as error:  # of a file: httpx's are others
+        asker.end({"errno": error.errno, "strerror": error.strerror, "filename": error.filename})
+
+
+def main() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # from the terminal: who started this process ends it
+    job = WorkerTask(**json.loads(sys.stdin.buffer.readline()))
+    asker = Asker(job, sys.stdout.buffer)
+    waiting = queue.SimpleQueue[list[WorkerLine] | None]()
+    threads = [threading.Thread(target=work, args=(asker, waiting), daemon=True) for _ in range(job.threads)]
+    for thread in threads:
+        thread.start()
+    for lines in requests(iter(sys.stdin.buffer.readline, b""), job.lines):
+        waiting.put(lines)
+    for _ in threads:
+        waiting.put(None)
+    for thread in threads:
+        thread.join()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,102 @@
+"""`kokoro-server bulk` on a Ray cluster, through Ray Data: an actor for each device speaks, the driver writes."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import pickle
+import threading
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import ray
+from numpy.typing import NDArray
+
+from kokoro_server import __version__
+from kokoro_server.errors import SetupError
+from kokoro_server.longform.bulk.makers.local import Content, Finish, SpeakerMaker, outcome
+from kokoro_server.longform.bulk.outcomes import Failed, Made
+from kokoro_server.longform.bulk.outputs import ClipOutputs
+from kokoro_server.longform.bulk.task import Task
+
+BLOCK = 256  # lines that an actor speaks at once
+Open = Callable[[], AbstractAsyncContextManager[SpeakerMaker]]
+
+
+class RayActor:
+    """An actor: parts of its own, which live as long as it, on an event loop in a thread of its own."""
+
+    def __init__(self, open_maker: Open) -> None:
+        self._loop = asyncio.new_event_loop()
+        threading.Thread(target=self._loop.run_forever, daemon=True).start()
+        self._open = open_maker()
+        self._maker: SpeakerMaker = self._run(self._open.__aenter__())
+
+    def __call__(self, block: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+        tasks = [json.loads(task) for task in block["task"]]
+        outcomes = self._run(self._outcomes([task["fields"] for task in tasks]))
+        return {"task": block["task"], "outcome": np.array([pickle.dumps(each) for each in outcomes], object)}
+
+    async def _outcomes(self, requests: list[dict[str, Any]]) -> list[Content | Failed]:
+        return await asyncio.gather(*(outcome(self._maker.speak, fields) for fields in requests))
+
+    def _run(self, work: Any) -> Any:
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+
+
+class RayMaker:
+    """`bulk.maker.Maker`. `open_maker` makes what an actor speaks with; it is sent there by name."""
+
+    def __init__(self, address: str, open_maker: Open) -> None:
+        try:
+            ray.init(address=address, ignore_reinit_error=True, logging_level="warning", log_to_driver=False)
+        except (ConnectionError, RuntimeError, ValueError) as error:
+            raise SetupError(f"--address {address}: there is no Ray cluster: {error}") from error
+        self._open = open_maker
+        self._gpus = int(ray.cluster_resources().get("GPU", 0))
+        self.version = f"{__version__} ray {'gpu' if self._gpus else 'cpu'}"
+
+    async def make(self, tasks: AsyncIterator[Task], outputs: ClipOutputs, finish: Finish) -> None:
+        blocks = await self._blocks(tasks)
+        if blocks:
+            await asyncio.to_thread(self._make, blocks, outputs, finish, asyncio.get_running_loop())
+
+    async def _blocks(self, tasks: AsyncIterator[Task]) -> list[Any]:
+        """References to what is to be made. The lines themselves are in Ray's memory, or on its disk."""
+        blocks, lines = list[Any](), list[str]()
+
+        def put() -> None:
+            blocks.append(ray.put(pa.table({"task": lines})))
+            lines.clear()
+
+        async for task in tasks:
+            lines.append(json.dumps(asdict(task)))
+            if len(lines) == BLOCK:
+                await asyncio.to_thread(put)
+        if lines:
+            await asyncio.to_thread(put)
+        return blocks
+
+    def _make(self, blocks: list[Any], outputs: ClipOutputs, finish: Finish, loop: asyncio.AbstractEventLoop) -> None:
+        devices = self._gpus or len([node for node in ray.nodes() if node["Alive"]])
+        spoken = ray.data.from_arrow_refs(blocks).map_batches(
+            RayActor,
+            fn_constructor_args=(self._open,),
+            batch_size=BLOCK,
+            concurrency=min(devices, len(blocks)),
+            **({"num_gpus": 1} if self._gpus else {"scheduling_strategy": "SPREAD"}),
+        )
+        for row in spoken.iter_rows():
+            task, made = Task(**json.loads(row["task"])), pickle.loads(row["outcome"])  # noqa: S301 - our own actor's
+            if isinstance(made, Content):
+                outputs.write(task, made.data)
+                made = Made(len(made.data), made.duration, made.words)
+            asyncio.run_coroutine_threadsafe(_awaited(finish, task, made), loop).result()
+
+
+async def _awaited(finish: Finish, task: Task, made: Made | Failed) -> None:
+    await finish(task, made)

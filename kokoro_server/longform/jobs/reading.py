@@ -1,0 +1,113 @@
+"""`python -m kokoro_server.longform.jobs.reading`: reads what was uploaded, in a process of its own.
+
+Documents come from strangers, and some take long: here nobody waits for it, its memory and time are limited, and
+whatever happens to it happens to this process alone. It reads a request as JSON from its standard input, and writes
+what the file is, or what is wrong with it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from kokoro_server.client import Voice
+from kokoro_server.errors import KokoroError, NothingToSay, SetupError, UnreadableDocument
+from kokoro_server.longform.books import stored
+from kokoro_server.longform.books.documents import read_document
+from kokoro_server.longform.books.plan import estimated_seconds, make_plan
+from kokoro_server.longform.books.speakers import speakers
+from kokoro_server.longform.bulk import lines, parquet
+from kokoro_server.longform.jobs.folders import writable
+from kokoro_server.longform.jobs.options import book_options
+
+CPU_SECONDS = 300
+MEMORY = 6 << 30  # bytes of addresses, of which a process has many that it never uses
+PARQUET_MEMORY = 512 << 20  # bytes
+NICE = 10  # those who wait for speech come first
+MAX_REMARKS = 20
+MAX_CHAPTERS = 10_000  # the Bible has 1,189
+MAX_TITLE = 300  # characters
+
+
+def main() -> None:
+    _limit()
+    request = json.load(sys.stdin)
+    try:
+        about = read(request)
+    except KokoroError as error:
+        about = {"error": {"code": error.code, "message": error.message, "field": error.field}}
+    except MemoryError:
+        about = {"error": {"code": "unreadable_document", "message": "it takes too much memory", "field": "file"}}
+    json.dump(about, sys.stdout)
+
+
+def read(request: dict[str, Any]) -> dict[str, Any]:
+    path, name = Path(request["path"]), request["name"]
+    if path.suffix.lower() in lines.SUFFIXES:
+        try:
+            return _list(path)
+        except SetupError as error:
+            raise UnreadableDocument(error.message.replace(str(path), name), field="file") from error
+    book = read_document(name, path.read_bytes())
+    if len(book.chapters) > MAX_CHAPTERS:
+        raise UnreadableDocument(f"{name}: it has more than {MAX_CHAPTERS} chapters, as no book has", field="file")
+    options = book_options(request["options"], book)
+    plan = make_plan(book, options, [Voice(**voice) for voice in request["voices"]])
+    if target := request["target"]:
+        with writable():
+            Path(target).write_text(stored.to_json(book), encoding="utf-8")
+    chapters: list[dict[str, Any]] = [
+        {
+            "number": planned.number + 1,
+            "title": planned.chapter.title[:MAX_TITLE] or f"Chapter {planned.number + 1}",
+            "level": planned.chapter.level,
+            "characters": planned.characters,
+            "seconds": round(estimated_seconds(planned, options.speed), 1),
+        }
+        for planned in plan.chapters
+    ]
+    return {
+        "kind": "book",
+        "title": book.title[:MAX_TITLE],
+        "author": ", ".join(book.authors)[:MAX_TITLE] or None,
+        "language": book.language[:MAX_TITLE] if book.language else None,
+        "chapters": chapters,
+        "characters": plan.characters,
+        "seconds": round(sum(chapter["seconds"] for chapter in chapters), 1),
+        "remarks": [remark[:MAX_TITLE] for remark in book.remarks[:MAX_REMARKS]],
+        "notes": [note[:MAX_TITLE] for note in plan.notes[:MAX_REMARKS]],
+        "omissions": dict(Counter(omission.kind for omission in book.omissions)),
+        "speakers": [{"name": name, "lines": count} for name, count in speakers(book)] if not target else [],
+    }
+
+
+def _list(path: Path) -> dict[str, Any]:
+    count, characters, wrong = 0, 0, list[str]()
+    for line in lines.read(path):
+        count += 1
+        characters += line.characters
+        if line.error and len(wrong) < MAX_REMARKS:
+            wrong.append(f"line {line.number}: {line.error.message}")
+        if parquet.memory_taken() > PARQUET_MEMORY:  # the process that speaks it would need as much
+            raise UnreadableDocument("to read some of its rows takes too much memory", field="file")
+    if not count:
+        raise NothingToSay("there is no line in it", field="file")
+    return {"kind": "list", "lines": count, "characters": characters, "remarks": wrong, "notes": []}
+
+
+def _limit() -> None:
+    with contextlib.suppress(ImportError, ValueError, OSError):  # where a system has no such limits
+        import resource
+
+        resource.setrlimit(resource.RLIMIT_CPU, (CPU_SECONDS, CPU_SECONDS))
+        resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+        os.nice(NICE)
+
+
+if __name__ == "__main__":
+    main()

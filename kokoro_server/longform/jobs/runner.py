@@ -1,0 +1,298 @@
+"""Makes the jobs, in one process of those that share a folder. Another takes over when that one ends."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import shutil
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from filelock import FileLock, Timeout
+
+from kokoro_server.callers.current import caller
+from kokoro_server.errors import Expired, KokoroError, SetupError, Unavailable, for_client
+from kokoro_server.longform.books.work_folder import CannotWrite
+from kokoro_server.longform.bulk.makers.local import Parse
+from kokoro_server.longform.jobs.folders import JobFolder, check_space, is_id
+from kokoro_server.longform.jobs.job import Job, JobKind, JsonObject
+from kokoro_server.longform.jobs.store import JobStore, Waiting, now
+from kokoro_server.longform.jobs.work import make_book, make_list
+from kokoro_server.observability.conditions import Condition
+from kokoro_server.synthesis.speech_backend import SpeechBackend
+
+log = logging.getLogger(__name__)
+
+LOOK_S = 0.5  # seconds between two looks at what there is to do, and what was deleted
+TAKE_OVER_S = 2.0  # seconds between two tries to become the one that makes jobs
+CLEAN_S = 60.0
+MAX_ATTEMPTS = 5  # in a row that ended with the process, and made nothing
+FULL_S = 60.0  # seconds until a full disk is looked at again
+# Seconds until a job is tried again that nobody was there to speak; doubled by each try. Either kind is given up after
+# half an hour: a book waits for most of it in the tries of its stretches.
+RETRY_S: dict[JobKind, float] = {"book": 30.0, "list": 120.0}
+HOUR = 3600.0
+LEFT_OVER_S = 24 * HOUR
+
+
+@dataclass(eq=False, slots=True)
+class _Running:
+    job: Job
+    task: asyncio.Task[None]
+    progress: JsonObject | None = None  # not stored yet
+    has_gained: bool = False
+
+
+class JobRunner:
+    """`run` until it is cancelled. What is being made then goes on at the next start."""
+
+    def __init__(
+        self,
+        root: Path,
+        store: JobStore,
+        speaker: Callable[[], SpeechBackend],
+        parse: Parse,
+        condition: Condition,
+        *,
+        at_once: int,
+        keep_hours: float,
+    ) -> None:
+        self._root, self._store, self._speaker, self._parse = root, store, speaker, parse
+        self._condition = condition
+        self._at_once, self._keep_s = at_once, keep_hours * HOUR
+        self._running: dict[str, _Running] = {}
+        self._removing: asyncio.Task[None] | None = None  # the files of deleted jobs
+        self._counts: dict[str, int] = {}  # of jobs by their states
+        self._cleaned = -CLEAN_S
+        self._has_begun = False
+        # When this process has ended a job, on the clock of time.monotonic(): the system's is wrong on some machines
+        # until they have a network, and a job that was made before that would be years old.
+        self._ended: dict[str, float] = {}
+        self._not_before: dict[str, float] = {}  # when a job may be tried again, on the clock of time.monotonic()
+
+    def count(self, state: str) -> int:
+        """How many jobs are in it; 0 in all processes but the one that makes them."""
+        return self._counts.get(state, 0)
+
+    async def run(self) -> None:
+        lock = FileLock(self._root / "runner", thread_local=False)
+        while True:
+            try:
+                lock.acquire(timeout=0)
+                break
+            except Timeout:
+                await asyncio.sleep(TAKE_OVER_S)
+            except OSError as error:  # a folder that nobody may write to for a while
+                self._tell(error)
+                await asyncio.sleep(FULL_S)
+        told: str | None = None
+        try:
+            while True:
+                try:
+                    await self._look()
+                    told = None
+                    self._condition.clear()
+                except Exception as error:  # a disk that is full for a while must not end it
+                    if repr(error) != told:  # nor fill what is left of it with the same line twice a second
+                        log.exception("jobs cannot be looked after now")
+                    told = repr(error)
+                    self._tell(error)
+                await asyncio.sleep(LOOK_S)
+        finally:
+            tasks = [running.task for running in self._running.values()]
+            if self._removing:
+                tasks.append(self._removing)
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            lock.release()
+
+    def _tell(self, error: Exception) -> None:
+        self._condition.set(f"jobs are not made now: {error}; look at the folder that JOBS_PATH names")
+
+    async def _look(self) -> None:
+        if not self._has_begun:
+            await self._store.use(self._store.requeue)
+            self._has_begun = True
+        for running in list(self._running.values()):
+            await self._tend(running)
+        if self._removing is None or self._removing.done():
+            deleted = await self._store.use(self._store.deleted)
+            if ended := [id for id in deleted if id not in self._running]:
+                self._removing = asyncio.create_task(self._remove(ended))
+        for waiting in self._next(await self._store.use(self._store.unfinished)):
+            if job := await self._store.use(self._store.get, waiting.id):
+                await self._start(job)
+        self._counts = await self._store.use(self._store.counts)
+        if time.monotonic() - self._cleaned >= CLEAN_S:
+            self._cleaned = time.monotonic()
+            await asyncio.to_thread(self._clean)
+
+    async def _remove(self, deleted: Sequence[str]) -> None:
+        """One after the other, beside all else: a list may have a million files, and no other job waits for them."""
+        for id in deleted:
+            try:
+                await asyncio.to_thread(JobFolder(self._root, id).remove)
+                await self._store.use(self._store.forget, id)
+            except KokoroError as error:  # it is looked at again
+                log.warning("a deleted job cannot be forgotten yet id=%s error=%s", id, error.message)
+            self._not_before.pop(id, None)
+            self._ended.pop(id, None)
+
+    async def _tend(self, running: _Running) -> None:
+        """Store how far it is; stop it if it was deleted."""
+        if running.task.done():
+            del self._running[running.job.id]
+            return
+        progress = running.progress
+        if progress is not None:
+            changes: JsonObject = {"progress": progress}
+            if running.has_gained:
+                changes["attempts"] = 0
+            exists = await self._store.use(self._store.update, running.job.id, **changes)
+            if running.progress is progress:
+                running.progress = None
+        else:
+            exists = await self._store.use(self._store.version, running.job.id) is not None
+        if not exists:
+            await self._stop(running)
+            return
+        try:
+            await asyncio.to_thread(check_space, self._root)
+        except Unavailable as error:
+            await self._stop(running)
+            if running.task.cancelled():  # it may have ended meanwhile
+                await self._put_off(running.job, FULL_S, error)
+
+    async def _stop(self, running: _Running) -> None:
+        running.task.cancel()
+        await asyncio.wait([running.task])
+        self._running.pop(running.job.id, None)
+
+    async def _try_later(self, job: Job, error: KokoroError) -> None:
+        running = self._running[job.id]
+        attempts = 0 if running.has_gained else job.attempts + 1
+        if attempts < MAX_ATTEMPTS:
+            await self._put_off(job, RETRY_S[job.kind] * 2 ** max(attempts - 1, 0), error, attempts=attempts)
+        else:
+            message = f"it was tried {attempts} times without getting on, the last time: {error.message}"
+            await self._end(job, error={"code": error.code, "message": message, "field": None})
+
+    async def _put_off(self, job: Job, seconds: float, error: KokoroError, **changes: Any) -> None:
+        log.warning("job waits id=%s s=%.0f error=%s", job.id, seconds, error.message)
+        self._not_before[job.id] = time.monotonic() + seconds
+        running = self._running.get(job.id)
+        stored = await self._store.use(self._store.get, job.id)
+        latest = (running.progress if running else None) or (stored.progress if stored else {})
+        progress = latest | {"waiting": error.message}
+        await self._store.use(self._store.update, job.id, state="queued", progress=progress, **changes)
+
+    def _next(self, jobs: list[Waiting]) -> list[Waiting]:
+        """Those to be started now: of the callers who have the fewest running, the oldest."""
+        time_now = time.monotonic()
+        waiting = [job for job in jobs if job.id not in self._running and self._not_before.get(job.id, 0.0) <= time_now]
+        has = Counter(running.job.caller for running in self._running.values())
+        chosen: list[Waiting] = []
+        while waiting and len(self._running) + len(chosen) < self._at_once:
+            job = min(waiting, key=lambda job: (has[job.caller], job.created))
+            waiting.remove(job)
+            has[job.caller] += 1
+            chosen.append(job)
+        return chosen
+
+    async def _start(self, job: Job) -> None:
+        self._not_before.pop(job.id, None)
+        if job.attempts >= MAX_ATTEMPTS:
+            message = f"it was tried {job.attempts} times without getting on: the server ended each time"
+            await self._end(job, error={"code": "internal_error", "message": message, "field": None})
+            return
+        try:
+            await asyncio.to_thread(check_space, self._root)
+        except Unavailable as error:
+            await self._put_off(job, FULL_S, error)
+            return
+        changes = {"state": "running", "started": job.started or now(), "attempts": job.attempts + 1}
+        if await self._store.use(self._store.update, job.id, **changes):
+            task = asyncio.create_task(self._make(job))
+            self._running[job.id] = _Running(job, task)
+
+    async def _make(self, job: Job) -> None:
+        log.info("job begins id=%s kind=%s attempt=%d", job.id, job.kind, job.attempts + 1)
+        caller.set(job.caller)
+        begun = time.monotonic()
+        try:
+            result = await self._result(job)
+        except asyncio.CancelledError:
+            # The process ends, and the next one goes on: it was no fault of the job's. Or it was deleted.
+            with contextlib.suppress(KokoroError):
+                await asyncio.shield(self._store.use(self._store.update, job.id, attempts=0))
+            raise
+        except (Unavailable, Expired) as error:
+            await self._try_later(job, error)
+        except Exception as error:
+            if not isinstance(error, KokoroError):
+                log.exception("job failed in an unforeseen way id=%s", job.id)
+            log.warning("job failed id=%s error=%r", job.id, error)
+            await self._end(job, error=self._told(error, job))
+        else:
+            log.info("job done id=%s audio_s=%.1f s=%.1f", job.id, result["seconds"], time.monotonic() - begun)
+            await self._end(job, result=result)
+            if job.kind == "list":  # all of it is in the result, which a kill can not make unknown any more
+                await asyncio.to_thread(shutil.rmtree, JobFolder(self._root, job.id).work, ignore_errors=True)
+
+    async def _result(self, job: Job) -> JsonObject:
+        folder = JobFolder(self._root, job.id)
+        reached = job.progress.get("fraction", 0.0)
+
+        def report(progress: JsonObject) -> None:
+            running = self._running[job.id]
+            running.progress = progress
+            running.has_gained = running.has_gained or progress["fraction"] > reached
+
+        speaker = await asyncio.to_thread(self._speaker)  # looks at files
+        if job.kind == "book":
+            return await make_book(job, folder, speaker, report)
+        return await make_list(job, folder, speaker, self._parse, report)
+
+    async def _end(self, job: Job, *, result: JsonObject | None = None, error: JsonObject | None = None) -> None:
+        state = "failed" if error else "done"
+        self._ended[job.id] = time.monotonic()
+        running = self._running.get(job.id)
+        changes: JsonObject = {"state": state, "finished": now(), "result": result, "error": error}
+        if running and running.progress:
+            changes["progress"], running.progress = running.progress, None
+        while True:
+            try:
+                await self._store.use(self._store.update, job.id, **changes)
+                return
+            except Unavailable as fault:  # it is not made once more for that
+                log.warning("the end of a job cannot be stored yet id=%s error=%s", job.id, fault.message)
+                await asyncio.sleep(LOOK_S)
+
+    def _told(self, error: Exception, job: Job) -> JsonObject:
+        """An error as the client is told of it, which need not know where files are."""
+        if isinstance(error, SetupError | CannotWrite):
+            message = error.message.replace(f"{JobFolder(self._root, job.id).path}/", "")
+            return {"code": "cannot_write", "message": message, "field": None}
+        told = for_client(error)
+        return {"code": told.code, "message": told.message, "field": told.field}
+
+    def _clean(self) -> None:
+        """What is kept no longer, and folders that belong to no job."""
+        if self._keep_s:
+            before = now() - self._keep_s
+            for id in self._store.ended_before(before):
+                if time.monotonic() - self._ended.get(id, float("-inf")) < self._keep_s:
+                    continue
+                log.info("job expired id=%s", id)
+                self._store.delete(id, ended_before=before)
+        known = self._store.ids()
+        for name in [path.name for path in self._root.iterdir() if is_id(path.name) and path.name not in known]:
+            folder = JobFolder(self._root, name)
+            if folder.is_left_over(before=now() - LEFT_OVER_S):  # not an upload that is still coming
+                folder.remove()

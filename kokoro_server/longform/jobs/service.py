@@ -1,0 +1,167 @@
+"""The jobs of a server, as its endpoints use them."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import get_args
+
+from platformdirs import user_data_path
+
+from kokoro_server.config.settings import Settings
+from kokoro_server.errors import Conflict, NoSuchJob, SetupError
+from kokoro_server.longform.books.options import BookFormat
+from kokoro_server.longform.books.production import interruptible
+from kokoro_server.longform.bulk.makers.local import Parse
+from kokoro_server.longform.jobs.chapter_audio import chapter_file
+from kokoro_server.longform.jobs.folders import JobFolder, check_space, is_id, new_id, writable
+from kokoro_server.longform.jobs.job import Job, JobKind, JobState, JsonObject
+from kokoro_server.longform.jobs.runner import JobRunner
+from kokoro_server.longform.jobs.store import JobStore, now, too_many
+from kokoro_server.longform.jobs.uploads import DocumentReader
+from kokoro_server.runtime.fair_slots import Places
+from kokoro_server.synthesis.services import Services
+from kokoro_server.synthesis.speech_backend import LocalBackend, voices_of
+
+log = logging.getLogger(__name__)
+
+OFF = Path("none")  # of JOBS_PATH
+CHAPTERS_AT_ONCE = 2  # that are put together for listeners
+
+
+def with_default_folder(settings: Settings) -> Settings:
+    """Where a user has named no folder for jobs, theirs is used, if it can be written."""
+    if settings.jobs_path is not None:
+        return settings
+    folder = user_data_path("kokoro-server", appauthor=False) / "jobs"
+    try:
+        JobStore(folder).close()
+    except SetupError as error:
+        log.info("no jobs are taken: %s", error.message)
+        return settings
+    return settings.model_copy(update={"jobs_path": folder})
+
+
+@dataclass(frozen=True, slots=True)
+class Upload:
+    """A file in the folder of a job that is to be."""
+
+    id: str
+    path: Path
+    name: str
+
+
+class Jobs:
+    """`app.state.jobs`. `anyone`: whoever knows the id of a job may see it, as there are no keys."""
+
+    def __init__(self, root: Path, store: JobStore, services: Services, settings: Settings, *, anyone: bool) -> None:
+        self._root, self._store, self._services, self._anyone = root, store, services, anyone
+        self._limit = settings.max_jobs
+        self.keep_s = settings.job_keep_hours * 3600
+        self._reader = DocumentReader()
+        self._listening = Places(CHAPTERS_AT_ONCE)
+
+    async def admit(self, caller: str) -> None:
+        """Raises an error for what need not be uploaded, as no job could be made of it."""
+        if await self._store.use(self._store.count, caller) >= self._limit:
+            raise too_many(self._limit)
+        await asyncio.to_thread(check_space, self._root)
+
+    @asynccontextmanager
+    async def uploading(self, name: str) -> AsyncIterator[Upload]:
+        """A place for a file. Its folder stays if a job has been made of it by the end of the block."""
+        await asyncio.to_thread(check_space, self._root)
+        folder = JobFolder(self._root, id := new_id())
+        with writable():
+            await asyncio.to_thread(folder.path.mkdir)
+        try:
+            yield Upload(id, folder.upload(name), name)
+        finally:
+            if await self._store.use(self._store.version, id) is None:
+                await asyncio.to_thread(folder.remove)
+
+    async def describe(self, upload: Upload, options: JsonObject, *, keep: bool) -> JsonObject:
+        """What the file is. `keep`: a job is to be made of it. Raises UnreadableDocument, and what is wrong in it."""
+        target = JobFolder(self._root, upload.id).book if keep else None
+        return await self._reader.read(upload.path, upload.name, options, voices_of(self._services), target)
+
+    async def add(self, upload: Upload, caller: str, kind: JobKind, options: JsonObject, about: JsonObject) -> Job:
+        job = Job(upload.id, caller, kind, upload.name, options, about, now())
+        await self._store.use(self._store.add, job, self._limit)
+        log.info("job added id=%s kind=%s characters=%d", job.id, kind, about["characters"])
+        return job
+
+    async def get(self, id: str, caller: str) -> Job:
+        job = await self._store.use(self._store.get, id) if is_id(id) else None
+        if job is None or not (self._anyone or job.caller == caller):
+            raise NoSuchJob(f"there is no job {id[:60]!r}; it may have been deleted, or have expired", field="id")
+        return job
+
+    async def version(self, id: str) -> int | None:
+        """Grows with every change. None: there is no such job."""
+        return await self._store.use(self._store.version, id)
+
+    async def all(self, caller: str) -> list[Job]:
+        """The newest first, without their chapters."""
+        return await self._store.use(self._store.of_caller, caller)
+
+    async def resume(self, id: str, caller: str) -> Job:
+        await self.get(id, caller)
+        await self._store.use(self._store.resume, id)
+        return await self.get(id, caller)
+
+    async def delete(self, id: str, caller: str) -> None:
+        """Who makes jobs stops it, and removes its files."""
+        await self.get(id, caller)
+        await self._store.use(self._store.delete, id)
+
+    async def chapter(self, job: Job, caller: str, number: int, title: str, format: BookFormat) -> Path:
+        """The file of a chapter that is spoken. May be cancelled."""
+        async with self._listening.taken(caller):  # who listens to many chapters leaves threads and cores to others
+            return await interruptible(
+                partial(chapter_file, JobFolder(self._root, job.id), number, title, job.options["loudness"], format)
+            )
+
+    def result_file(self, job: Job, name: str | None) -> tuple[Path, JsonObject]:
+        """A file of the result: the first, or the one of that name."""
+        if job.result is None:
+            error = f": {job.error['message']}" if job.error else ""
+            raise Conflict(f"the job has no result: it is {job.state}{error}", field="id")
+        for file in job.result["files"]:
+            if name in (None, file["name"]):
+                return JobFolder(self._root, job.id).result / file["name"], file
+        names = ", ".join(file["name"] for file in job.result["files"])
+        raise NoSuchJob(f"the result has no such file; it has {names}", field="name")
+
+
+@asynccontextmanager
+async def running_jobs(
+    settings: Settings, services: Services, parse: Parse, *, anyone: bool
+) -> AsyncIterator[Jobs | None]:
+    """`parse` makes speech of a line's fields, as of a request's."""
+    root = settings.jobs_path
+    if root is None or root == OFF:
+        yield None
+        return
+    store = await asyncio.to_thread(JobStore, root)
+
+    speaker = partial(LocalBackend, services)
+    at_once, keep_hours = settings.jobs_at_once, settings.job_keep_hours
+    condition = services.jobs_condition
+    runner = JobRunner(root, store, speaker, parse, condition, at_once=at_once, keep_hours=keep_hours)
+    for state in get_args(JobState):
+        services.metrics.jobs.labels(state).set_function(partial(runner.count, state))
+    running = asyncio.create_task(runner.run())
+    try:
+        yield Jobs(root, store, services, settings, anyone=anyone)
+    finally:
+        running.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await running
+        await asyncio.to_thread(store.close)

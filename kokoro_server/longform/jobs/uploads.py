@@ -1,0 +1,85 @@
+"""What was uploaded: where it is kept, and what it is."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from kokoro_server.callers.current import caller
+from kokoro_server.client import Voice
+from kokoro_server.errors import KokoroError, TooBusy, Unavailable, UnreadableDocument
+from kokoro_server.runtime.fair_slots import Places
+from kokoro_server.runtime.subprocesses import python_path
+
+TIMEOUT_S = 120.0
+MAX_WAITING = 8  # documents of one caller
+RETRY_AFTER = 10.0
+
+
+class DocumentReader:
+    """Reads uploads in processes of their own, a few at a time. One caller's do not hold off another's."""
+
+    def __init__(self, at_once: int = 2) -> None:
+        self._places = Places(at_once)
+
+    async def read(
+        self, path: Path, name: str, options: dict[str, Any], voices: list[Voice], target: Path | None
+    ) -> dict[str, Any]:
+        """What the file is. A book is written to `target`, if that is given. Raises UnreadableDocument and others."""
+        if self._places.wanted_by(caller.get()) >= MAX_WAITING:
+            raise TooBusy(f"{MAX_WAITING} of your documents are being read; try again later", retry_after=RETRY_AFTER)
+        request = {
+            "path": str(path),
+            "name": name,
+            "options": options,
+            "voices": [asdict(voice) for voice in voices],
+            "target": str(target) if target else None,
+        }
+        async with self._places.taken(caller.get()):
+            about = await self._run(json.dumps(request).encode(), name)
+        if error := about.get("error"):
+            raise _error(error)
+        return about
+
+    async def _run(self, request: bytes, name: str) -> dict[str, Any]:
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "kokoro_server.longform.jobs.reading"),
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.DEVNULL,
+            env=os.environ | {"PYTHONPATH": python_path()},
+        )
+        try:
+            async with asyncio.timeout(TIMEOUT_S):
+                written, _ = await process.communicate(request)
+        except TimeoutError:
+            raise UnreadableDocument(f"{name}: reading it takes more than {TIMEOUT_S:g} s", field="file") from None
+        finally:
+            if process.returncode is None:
+                process.kill()
+                await process.wait()
+        if process.returncode:
+            raise UnreadableDocument(
+                f"{name}: cannot be read: it takes too long or too much memory, or is damaged", field="file"
+            )
+        about: dict[str, Any] = json.loads(written)
+        return about
+
+
+def _error(told: dict[str, Any]) -> KokoroError:
+    """As it was raised in the process that has read the document."""
+    if told["code"] == Unavailable.code:
+        return Unavailable(told["message"], retry_after=RETRY_AFTER)
+    for kind in _all_kinds(KokoroError):
+        if kind.code == told["code"] and kind.status < 500:
+            return kind(told["message"], field=told["field"] or "file")
+    return UnreadableDocument(told["message"], field="file")
+
+
+def _all_kinds(kind: type[KokoroError]) -> list[type[KokoroError]]:
+    return [kind, *(each for below in kind.__subclasses__() for each in _all_kinds(below))]

@@ -1,0 +1,160 @@
+"""Makes what a job asks for. What is broken off goes on from there when it is called again."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import shutil
+import threading
+import zipfile
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path, PurePath
+from typing import Any
+
+from kokoro_server.errors import InvalidInput, SetupError, Unavailable
+from kokoro_server.longform.books import production, speaking, stored
+from kokoro_server.longform.books.book import Book
+from kokoro_server.longform.books.work_folder import new_file
+from kokoro_server.longform.bulk import run as bulk
+from kokoro_server.longform.bulk.makers.local import Parse, SpeakerMaker
+from kokoro_server.longform.bulk.outputs import WORK, outputs
+from kokoro_server.longform.jobs.folders import JobFolder
+from kokoro_server.longform.jobs.job import Job, JsonObject
+from kokoro_server.longform.jobs.options import book_options, book_outputs
+from kokoro_server.synthesis.speech_backend import SpeechBackend
+
+MEDIA_TYPES = {
+    ".m4b": "audio/mp4",
+    ".mp3": "audio/mpeg",
+    ".opus": "audio/ogg",
+    ".flac": "audio/flac",
+    ".zip": "application/zip",
+    ".epub": "application/epub+zip",
+    ".srt": "application/x-subrip",
+    ".vtt": "text/vtt",
+}
+BLOCK = 1 << 20  # bytes
+SPEAKING = 0.95  # of the whole work; the rest is putting files together
+FIXED_TIME = (1980, 1, 1, 0, 0, 0)  # of a zip file's members: the same content is the same file
+
+ReportProgress = Callable[[JsonObject], None]  # how far it is
+
+
+async def make_book(job: Job, folder: JobFolder, speaker: SpeechBackend, report: ReportProgress) -> JsonObject:
+    """The result."""
+
+    def tell(progress: speaking.BookProgress) -> None:
+        share = progress.done / max(progress.total, 1)
+        is_speaking = progress.phase == "speaking"
+        told: JsonObject = {
+            "phase": progress.phase,
+            "fraction": round(SPEAKING * share if is_speaking else SPEAKING + (1 - SPEAKING) * share, 4),
+            "seconds_left": None if progress.left is None else round(progress.left, 1),
+            "audio_seconds": round(progress.seconds, 1) if is_speaking else latest.get("audio_seconds", 0.0),
+        }
+        told["chapters"] = sorted(progress.chapters) if progress.chapters is not None else latest.get("chapters")
+        latest.update(told)
+        report(told)
+
+    latest: JsonObject = {}
+    book = await asyncio.to_thread(_read_book, folder.book)
+    await asyncio.to_thread(shutil.rmtree, folder.listen, ignore_errors=True)
+    await asyncio.to_thread(folder.result.mkdir, exist_ok=True)
+    wanted = book_outputs(job.options, folder.result, PurePath(job.name).stem)
+    options = await asyncio.to_thread(book_options, job.options, book)  # thousands of ranges of thousands of chapters
+    made = await production.produce(book, options, wanted, speaker, folder.work, tell, keep_work=True)
+    files = list(made.files)
+    if wanted.by_chapter and wanted.audio:
+        chapters = [path for path in files if path.parent == wanted.audio]
+        archive = wanted.audio.with_name(f"{wanted.audio.name}.zip")
+        await production.interruptible(partial(zip_files, archive, chapters, wanted.audio))
+        await asyncio.to_thread(shutil.rmtree, wanted.audio)
+        files = [archive, *(path for path in files if path not in chapters)]
+    return {
+        "seconds": round(made.seconds, 3),
+        "files": [_file(path) for path in files],
+        "starts": {number + 1: round(start, 3) for number, (_, start) in zip(made.numbers, made.chapters, strict=True)},
+        "notes": list(made.notes),
+    }
+
+
+def _read_book(path: Path) -> Book:
+    try:
+        return stored.from_json(path.read_bytes())
+    except OSError as error:
+        raise SetupError(f"{path}: cannot be read: {error.strerror or error}") from error
+
+
+async def make_list(
+    job: Job, folder: JobFolder, speaker: SpeechBackend, parse: Parse, report: ReportProgress
+) -> JsonObject:
+    """The result: a zip file of the clips or shards, with their manifest."""
+
+    def tell(progress: bulk.BulkProgress) -> None:
+        done = progress.done_characters - progress.absent_characters
+        report(
+            {
+                "phase": "speaking",
+                "fraction": round(SPEAKING * done / max(progress.characters, 1), 4),
+                "seconds_left": None if progress.seconds_left is None else round(progress.seconds_left, 1),
+                "audio_seconds": round(progress.seconds, 1),
+                "lines": progress.lines,
+                "done": progress.done - progress.absent,
+                "failed": progress.failed - progress.absent,
+            }
+        )
+
+    options, out = job.options, folder.work
+    defaults: dict[str, Any] = {"voice": options["voice"], "seed": 0, "format": options["format"]}
+    with bulk.folder(out):
+        work = bulk.BulkRun(
+            folder.upload(job.name),
+            out,
+            outputs(out, options["shards"]),
+            SpeakerMaker(speaker, parse),
+            defaults=defaults,
+            show=tell,
+        )
+        done = await work.run()
+        if done.absent:
+            raise Unavailable(f"{done.absent} of {done.lines} lines could not be spoken yet: {done.absence}")
+        if done.failed == done.lines:
+            first = await asyncio.to_thread(_first_failure, out)
+            raise InvalidInput(f"none of the {done.lines} lines could be made; {first}", field="file")
+        await asyncio.to_thread(folder.result.mkdir, exist_ok=True)
+        archive = folder.result / f"{PurePath(job.name).stem}.zip"
+        members = [path for path in await asyncio.to_thread(lambda: sorted(out.iterdir())) if path.name != WORK]
+        await production.interruptible(partial(zip_files, archive, members, out))
+    seconds = await asyncio.to_thread(_seconds, out / bulk.MANIFEST)
+    failed = f"{done.failed} of {done.lines} lines could not be made: {bulk.FAILURES} in the result says why"
+    return {"seconds": seconds, "files": [_file(archive)], "notes": [failed] if done.failed else []}
+
+
+def _first_failure(out: Path) -> str:
+    with (out / bulk.FAILURES).open(encoding="utf-8") as lines:
+        message: str = json.loads(next(lines))["message"]
+    return message
+
+
+def _seconds(manifest: Path) -> float:
+    with manifest.open(encoding="utf-8") as lines:
+        return round(sum(float(json.loads(line)["duration"]) for line in lines), 3)
+
+
+def _file(path: Path) -> JsonObject:
+    media_type = MEDIA_TYPES.get(path.suffix.lower(), "application/octet-stream")
+    return {"name": path.name, "bytes": path.stat().st_size, "media_type": media_type}
+
+
+def zip_files(archive: Path, members: Sequence[Path], base: Path, stop: threading.Event) -> None:
+    """Whole or not at all. What is in it is compressed already."""
+    with new_file(archive) as unfinished, zipfile.ZipFile(unfinished, "w") as target:
+        for path in members:
+            info = zipfile.ZipInfo(path.relative_to(base).as_posix(), FIXED_TIME)
+            info.file_size = path.stat().st_size  # tells whether it needs the large format
+            with path.open("rb") as source, target.open(info, "w") as file:
+                while block := source.read(BLOCK):
+                    if stop.is_set():
+                        raise production.Stopped
+                    file.write(block)

@@ -1,0 +1,70 @@
+"""Logging for both processes: one line per event on stderr, with the id of the request that caused it."""
+
+from __future__ import annotations
+
+import logging
+import sys
+import time
+from contextvars import ContextVar
+
+from kokoro_server.observability import tracing
+
+FORMAT = "%(asctime)s %(levelname)-7s %(request)s%(trace)s %(name)s %(message)s"
+# Libraries that log every request or every download at INFO.
+NOISY_LOGGERS = ("httpx", "httpcore", "huggingface_hub", "filelock", "urllib3", "uvicorn.error")
+
+request_id: ContextVar[str] = ContextVar("request_id", default="-")
+
+
+class RequestIdFilter(logging.Filter):
+    """Tells which request a record is of, and in which trace, if it is traced."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        span = tracing.current()
+        record.request = request_id.get()
+        record.trace = f" trace_id={span.trace_id}" if span is not None else ""
+        return True
+
+
+class OneLineFormatter(logging.Formatter):
+    """Escapes control characters in messages, so that no request can forge a line of the log."""
+
+    def formatMessage(self, record: logging.LogRecord) -> str:
+        line = super().formatMessage(record)
+        return line if line.isprintable() else "".join(c if c.isprintable() else repr(c)[1:-1] for c in line)
+
+
+def configure(level: str, process: str | None = None) -> None:
+    """`process` is shown in every line, where several processes write to one log."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(OneLineFormatter(FORMAT.replace("%(name)s", f"{process} %(name)s") if process else FORMAT))
+    handler.addFilter(RequestIdFilter())
+    logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
+    logging.captureWarnings(True)
+    # FORMAT shows neither the source line nor the thread or process, so logging need not look them up for each record.
+    logging._srcfile = None
+    logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False
+    for name in NOISY_LOGGERS:
+        logging.getLogger(name).setLevel(logging.WARNING)
+
+
+def configure_child(level: str) -> None:
+    """For a process whose parent writes its lines into a log of its own."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(logging.Formatter("%(levelname)s%(trace)s %(message)s"))
+    handler.addFilter(RequestIdFilter())
+    logging.basicConfig(level=level.upper(), handlers=[handler])
+
+
+class LogCadence:
+    """Says when progress is worth a log line: after a share of the whole, or some seconds; and at the end."""
+
+    def __init__(self, share: float, seconds: float, start: float = 0.0) -> None:
+        self._share, self._seconds, self._last, self._at = share, seconds, start, time.monotonic()
+
+    def is_due(self, share: float) -> bool:
+        grown, now = share - self._last, time.monotonic()
+        if grown < self._share and not (share == 1.0 and grown > 0) and now - self._at < self._seconds:
+            return False
+        self._last, self._at = share, now
+        return True

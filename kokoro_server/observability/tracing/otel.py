@@ -1,0 +1,159 @@
+"""Spans by OpenTelemetry. The only module that imports it."""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+from collections.abc import Mapping, Sequence
+from typing import Literal
+
+from opentelemetry import trace
+from opentelemetry.context import Context
+from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+from opentelemetry.sdk.resources import SERVICE_NAME, SERVICE_VERSION, OTELResourceDetector, Resource
+from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, SpanExportResult
+from opentelemetry.trace import Link, SpanKind, Status, StatusCode
+from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+
+from kokoro_server import __version__
+
+log = logging.getLogger(__name__)
+
+FLUSH_SECONDS = 3.0  # at the end, to send what is left
+EXPORTER_LOG = logging.getLogger("opentelemetry.exporter")
+PROPAGATOR = TraceContextTextMapPropagator()  # W3C's
+HEADERS = ("traceparent", "tracestate")
+
+StepKind = Literal["internal", "server", "client"]
+Attributes = Mapping[str, str | int | float | bool]
+KINDS = {"internal": SpanKind.INTERNAL, "server": SpanKind.SERVER, "client": SpanKind.CLIENT}
+
+
+class Span:
+    """One step of a request that is traced. Times are in nanoseconds since 1970."""
+
+    __slots__ = ("_span", "_tracer")
+
+    def __init__(self, tracer: trace.Tracer, span: trace.Span) -> None:
+        self._tracer = tracer
+        self._span = span
+
+    @property
+    def trace_id(self) -> str:
+        return trace.format_trace_id(self._span.get_span_context().trace_id)
+
+    def child(
+        self,
+        name: str,
+        attributes: Attributes | None = None,
+        *,
+        kind: StepKind = "internal",
+        links: Sequence[Span] = (),
+        start: int | None = None,
+    ) -> Span:
+        made = self._tracer.start_span(
+            name,
+            trace.set_span_in_context(self._span, Context()),
+            KINDS[kind],
+            attributes,
+            links=[Link(each._span.get_span_context()) for each in links],
+            start_time=start,
+        )
+        return Span(self._tracer, made)
+
+    def set(self, attributes: Attributes) -> None:
+        self._span.set_attributes(attributes)
+
+    def rename(self, name: str) -> None:
+        self._span.update_name(name)
+
+    def event(self, name: str) -> None:
+        self._span.add_event(name)
+
+    def link(self, other: Span) -> None:
+        self._span.add_link(other._span.get_span_context())
+
+    def fail(self, reason: str) -> None:
+        """`reason` is a word, and tells nothing of the text."""
+        self._span.set_attribute("error.type", reason)
+        self._span.set_status(Status(StatusCode.ERROR, reason))
+
+    def end(self, at: int | None = None) -> None:
+        self._span.end(at)
+
+    def headers(self) -> dict[str, str]:
+        """W3C's, for a process that goes on with this step."""
+        carrier: dict[str, str] = {}
+        PROPAGATOR.inject(carrier, trace.set_span_in_context(self._span, Context()))
+        return carrier
+
+    @property
+    def carrier(self) -> str:
+        """The headers' values as one text, for `Tracer.received`."""
+        return "\n".join(self.headers().values())
+
+
+class Tracer:
+    """Makes the spans of a process. What a provider does with those that end, it does in a thread of its own."""
+
+    def __init__(self, provider: TracerProvider) -> None:
+        self._provider = provider
+        self._tracer = provider.get_tracer("kokoro_server", __version__)
+
+    @classmethod
+    def exporting(cls, service: str, process: str) -> Tracer:
+        """One that sends to a collector, as OpenTelemetry's variables say."""
+        given = OTELResourceDetector().detect().attributes
+        facts = {
+            SERVICE_NAME: given.get(SERVICE_NAME, service),
+            SERVICE_VERSION: given.get(SERVICE_VERSION, __version__),
+            "process.pid": os.getpid(),
+            "kokoro.process": process,
+        }
+        # It is not OpenTelemetry's global provider: FastAPI would make spans of its own with that.
+        provider = TracerProvider(resource=Resource.create(facts), shutdown_on_exit=False)
+        provider.add_span_processor(BatchSpanProcessor(_QuietExporter(OTLPSpanExporter())))
+        return cls(provider)
+
+    def begin(self, name: str, headers: Mapping[str, str], *, root: bool) -> Span | None:
+        context = PROPAGATOR.extract(headers, Context())
+        if not root and not trace.get_current_span(context).get_span_context().is_valid:
+            return None
+        span = self._tracer.start_span(name, context, SpanKind.SERVER)
+        return Span(self._tracer, span) if span.is_recording() else None
+
+    def received(self, carrier: str) -> Span:
+        headers = dict(zip(HEADERS, carrier.split("\n"), strict=False))
+        return Span(self._tracer, trace.get_current_span(PROPAGATOR.extract(headers, Context())))
+
+    def close(self) -> None:
+        """Send what is left, as far as that succeeds in a few seconds."""
+        closing = threading.Thread(target=self._provider.shutdown, name="traces", daemon=True)
+        closing.start()
+        closing.join(FLUSH_SECONDS)
+
+
+class _QuietExporter(SpanExporter):
+    """Logs once that the collector does not take spans, and once that it does again: it is tried every few seconds."""
+
+    def __init__(self, exporter: SpanExporter) -> None:
+        self._exporter = exporter
+        self._failing = False
+
+    def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
+        result = self._exporter.export(spans)
+        failing = result is not SpanExportResult.SUCCESS
+        if failing != self._failing:
+            self._failing = failing
+            # Of what it logs itself, the first message has said why.
+            EXPORTER_LOG.setLevel(logging.CRITICAL if failing else logging.NOTSET)
+            if failing:
+                log.warning("traces cannot be sent; until they can, they are dropped, and no more is said of it")
+            else:
+                log.info("traces are sent again")
+        return result
+
+    def shutdown(self) -> None:
+        self._exporter.shutdown()

@@ -1,0 +1,1 @@
+"""What every process needs of Python and the machine: event loop, threads, sockets, child processes, files."""

@@ -1,0 +1,105 @@
+"""The sockets that a server listens on, and the signals that stop it."""
+
+from __future__ import annotations
+
+import logging
+import signal
+import socket
+from dataclasses import dataclass
+from importlib.util import find_spec
+
+from kokoro_server.config.access import is_loopback
+from kokoro_server.config.settings import Settings
+from kokoro_server.errors import ConfigError, SetupError
+
+log = logging.getLogger(__name__)
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
+SHUTDOWN_GRACE = 10  # seconds that running requests get when the server is asked to stop
+MAX_UNSENT = 128 * 1024  # bytes that the kernel takes of a connection beyond what it may send: it would take megabytes
+UNREAD_GRACE = 30.0  # seconds after STREAM_IDLE_TIMEOUT in which what is unread may still be taken
+
+
+@dataclass(frozen=True, slots=True)
+class Listeners:
+    http: socket.socket
+    wyoming: socket.socket | None = None
+
+    def close(self) -> None:
+        self.http.close()
+        if self.wyoming:
+            self.wyoming.close()
+
+
+def bind(host: str, port: int, settings: str = "HOST, PORT") -> socket.socket:
+    """Bind the port before anything slow happens, so that a second server fails at once."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    sock = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        sock.bind((host, port))
+    except OSError as error:
+        sock.close()
+        raise SetupError(f"cannot listen on {host}:{port}: {error.strerror or error} ({settings})") from error
+    return sock
+
+
+def bound_unread(sock: socket.socket, seconds: float) -> None:
+    """Bound what the kernel keeps for clients of `sock` that do not read. Connections inherit it, where there is it.
+
+    It holds few bytes back, so that the server learns at once that a client has stopped. And it drops a connection
+    that has had unread bytes for `seconds`: its peer has vanished, or the server has closed it, which takes effect only
+    when all is read.
+    """
+    if hasattr(socket, "TCP_NOTSENT_LOWAT"):
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, MAX_UNSENT)
+    if hasattr(socket, "TCP_USER_TIMEOUT"):
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(1000 * seconds))
+
+
+def listen(settings: Settings) -> Listeners:
+    """Raises SetupError if a port is not to be had."""
+    wyoming = _wyoming_address(settings)
+    listeners = Listeners(bind(settings.host, settings.port))
+    if wyoming:
+        try:
+            listeners = Listeners(listeners.http, bind(*wyoming, settings="WYOMING_HOST, WYOMING_PORT"))
+        except SetupError:
+            listeners.close()
+            raise
+    for sock in filter(None, (listeners.http, listeners.wyoming)):
+        bound_unread(sock, settings.stream_idle_timeout + UNREAD_GRACE)
+    return listeners
+
+
+def _wyoming_address(settings: Settings) -> tuple[str, int] | None:
+    if not settings.wyoming_port:
+        return None
+    name, host = f"WYOMING_PORT={settings.wyoming_port}", settings.wyoming_host or settings.host
+    has_keys = settings.api_keys or settings.api_keys_file
+    if has_keys and not settings.wyoming_host and not is_loopback(host):
+        raise ConfigError(
+            f"{name}: Wyoming knows no API keys, so all who can reach {host} could use it without one; "
+            f"set WYOMING_HOST={host} if they may, else WYOMING_HOST=127.0.0.1"
+        )
+    if not find_spec("wyoming"):
+        raise SetupError(f"{name}: needs the package wyoming; pip install 'wyoming>=1.7'")
+    if settings.wyoming_zeroconf and not find_spec("zeroconf"):
+        raise SetupError("WYOMING_ZEROCONF: needs the package zeroconf; pip install 'kokoro-server[zeroconf]'")
+    if settings.wyoming_zeroconf and is_loopback(host):
+        raise ConfigError(f"WYOMING_ZEROCONF: no other machine can reach {host}; set WYOMING_HOST=0.0.0.0")
+    return host, settings.wyoming_port
+
+
+def log_ready(listener: socket.socket) -> None:
+    url = f"http://{_shown(listener)}"
+    log.info("Kokoro Server is ready at %s (a page to try it; the API is at %s/docs)", url, url)
+
+
+def log_wyoming(listener: socket.socket) -> None:
+    log.info("Wyoming, for Home Assistant, is at tcp://%s", _shown(listener))
+
+
+def _shown(listener: socket.socket) -> str:
+    host, port = listener.getsockname()[:2]
+    return f"{f'[{host}]' if ':' in host else host}:{port}"

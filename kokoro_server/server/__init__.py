@@ -1,0 +1,1 @@
+"""The server: the application, its processes, and the messages between them."""

@@ -1,0 +1,290 @@
+"""The TTS application: `create_app` starts the services in its lifespan and puts them on `app.state`."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from typing import Protocol
+
+from fastapi import FastAPI
+
+from kokoro_server import __version__
+from kokoro_server.api import errors
+from kokoro_server.api.async_render import Renderers
+from kokoro_server.api.compat.cartesia import routes as cartesia
+from kokoro_server.api.compat.cartesia import voices as cartesia_voices
+from kokoro_server.api.compat.cartesia import websocket as cartesia_socket
+from kokoro_server.api.compat.deepgram import routes as deepgram
+from kokoro_server.api.compat.deepgram import websocket as deepgram_socket
+from kokoro_server.api.compat.elevenlabs import routes as elevenlabs
+from kokoro_server.api.compat.kokoro_fastapi import routes as kokoro_fastapi
+from kokoro_server.api.compat.openai import routes as openai
+from kokoro_server.api.middleware.access_log import AccessLog
+from kokoro_server.api.middleware.connection_limit import ConnectionLimit
+from kokoro_server.api.middleware.fast_path import FastPath
+from kokoro_server.api.middleware.guard.middleware import Guard, configured_keys
+from kokoro_server.api.middleware.idle_limit import IdleLimit
+from kokoro_server.api.middleware.shutdown import GracefulShutdown, RunningRequests
+from kokoro_server.api.middleware.stream_slots import StreamPlaces, StreamStats
+from kokoro_server.api.routes import batch, captioned, health, monitoring, reading, stream, tts, web, websocket
+from kokoro_server.api.routes import voices as voices
+from kokoro_server.api.routes.bulk import endpoint as bulk
+from kokoro_server.api.routes.jobs import endpoints as jobs
+from kokoro_server.api.routes.jobs.lines import parse
+from kokoro_server.api.routes.jobs.watching import Watches
+from kokoro_server.api.schemas.speech import DEFAULT_VOICE
+from kokoro_server.assets.catalog import CATALOG
+from kokoro_server.audio import encode
+from kokoro_server.batching.policy import BatchingOptions
+from kokoro_server.batching.queue import BatchQueue
+from kokoro_server.batching.speech_queue import SpeechQueue
+from kokoro_server.callers.limits import CallerCounts, CallerLimits, LocalLimits
+from kokoro_server.config.access import ApiKey, is_loopback
+from kokoro_server.config.settings import Settings
+from kokoro_server.engine import backends, loader
+from kokoro_server.engine.loader import LoadedModel
+from kokoro_server.errors import KokoroError
+from kokoro_server.g2p.child import G2PChild
+from kokoro_server.g2p.client import MAX_CALLS_EVER, G2PClient
+from kokoro_server.g2p.worker_count import default_worker_count
+from kokoro_server.http.body import BodyLimit
+from kokoro_server.longform.jobs.service import running_jobs
+from kokoro_server.observability import tracing
+from kokoro_server.observability.conditions import Condition, Reason
+from kokoro_server.observability.metrics import Metrics
+from kokoro_server.observability.siblings import Siblings
+from kokoro_server.observability.tracing.asgi import TracedRequests
+from kokoro_server.runtime.event_loop import watch_lag
+from kokoro_server.runtime.threads import in_daemon_thread
+from kokoro_server.synthesis.services import G2PProcess, Model, Services
+from kokoro_server.synthesis.synthesizer import Speech, Synthesizer
+from kokoro_server.text.lexicon import Lexicon
+from kokoro_server.text.pace import CurrentPace
+from kokoro_server.text.pieces import FIRST_PIECE_PHONEMES, PieceSizes
+from kokoro_server.text.reader import Reader
+from kokoro_server.voices import VoiceBook
+from kokoro_server.voices.custom import CustomVoices
+
+log = logging.getLogger(__name__)
+
+# To G2P in flight at once, where one event loop does everything: a call costs it half a millisecond, however many texts
+# it has. Where there are several fronts, more calls of fewer texts are answered sooner.
+G2P_CALLS = 3
+OTHER_MARKS = 50_000  # commas and brackets in a body, beside those of a text that is nothing else
+
+DESCRIPTION = """\
+Text to speech: send a text, get audio. Errors are `{"error": {"code", "message", "field"}}`; below `/v1`, OpenAI's.
+Where the server has API keys, send yours as `Authorization: Bearer KEY` or as `X-API-Key`.
+"""
+
+
+@asynccontextmanager
+async def running_services(
+    settings: Settings, load: Callable[[Settings], LoadedModel], metrics: Metrics, on_fatal: Callable[[str], object]
+) -> AsyncIterator[Services]:
+    """Start all services. At the end, or if a later part fails to start, stop them in reverse order."""
+    async with AsyncExitStack() as stack:
+        check_files(settings)
+        child = g2p_child(settings)
+        starting = asyncio.create_task(child.start()) if child else None
+        if child and starting:
+            stack.push_async_callback(child.stop)
+            stack.callback(starting.cancel)
+        model = await in_daemon_thread(lambda: load(settings))
+        if starting:
+            await starting
+        await in_daemon_thread(model.measure)  # not earlier: the child keeps a core busy while it starts
+        options = BatchingOptions.of(settings)
+        queue = BatchQueue(model.engines, options, model=model.reloadable, metrics=metrics, on_fatal=on_fatal)
+        await queue.start()
+        stack.push_async_callback(queue.stop)
+        yield await stack.enter_async_context(
+            assembled(settings, model, queue, child, metrics, max_g2p_calls=G2P_CALLS)
+        )
+
+
+def check_files(settings: Settings) -> None:
+    """Mistakes in the user's files are told before anything slow happens."""
+    if settings.lexicon_path:
+        Lexicon.load(settings.lexicon_path)
+    if settings.voices_path:
+        CustomVoices(settings.voices_path, CATALOG.voices)
+
+
+def g2p_child(settings: Settings) -> G2PChild | None:
+    """The G2P service that the server runs itself, unless it uses another."""
+    if settings.g2p_url:
+        return None
+    beside_gpu = backends.expects_nvidia_gpu(settings)
+    workers = settings.g2p_workers or default_worker_count(beside_gpu=beside_gpu)
+    return G2PChild(log_level=settings.log_level, workers=workers, tracing=settings.tracing)
+
+
+@asynccontextmanager
+async def assembled(
+    settings: Settings,
+    model: Model,
+    queue: SpeechQueue,
+    g2p_process: G2PProcess | None,
+    metrics: Metrics,
+    max_g2p_calls: int = MAX_CALLS_EVER,
+) -> AsyncIterator[Services]:
+    """What reads texts and makes speech of them with a running queue. Without `g2p_process` it is a remote service."""
+    lexicon = Lexicon.load(settings.lexicon_path) if settings.lexicon_path else None
+    voice_book = VoiceBook(model.facts.voices)
+    own_voices = CustomVoices(settings.voices_path, voice_book.built_in()) if settings.voices_path else None
+    g2p_condition = g2p_process.condition if g2p_process else Condition(Reason.G2P)
+    g2p_url = (lambda: g2p_process.url) if g2p_process else settings.g2p_url or ""
+    g2p = G2PClient(g2p_url, settings.g2p_timeout, condition=g2p_condition, max_calls=max_g2p_calls)
+    watching = [asyncio.create_task(watch_lag(metrics.loop_lag.observe))]
+    if own_voices:
+        watching.append(asyncio.create_task(own_voices.watch()))
+    try:
+        if own_voices:
+            voice_book.attach(own_voices)
+        pace = CurrentPace(queue.real_time_factor)
+        reader = Reader(g2p, _sizes(settings), lexicon, metrics.g2p_time.time, pace, settings.unspeakable)
+        synthesizer = Synthesizer(reader, queue, voice_book, settings.max_text_length, settings.max_silence)
+        files = tuple(file.condition for file in (lexicon, own_voices) if file)
+        conditions = (g2p_condition, *files, _formats_condition())
+        services = Services(
+            settings, model, voice_book, pace, queue, g2p, g2p_process, synthesizer, metrics, own_voices, conditions
+        )
+        metrics.watch_conditions(lambda: services.conditions)
+        metrics.ready.set_function(lambda: queue.ready)
+        await _warm_up(synthesizer)
+        yield services
+    finally:
+        for task in watching:
+            task.cancel()
+        await g2p.aclose()
+
+
+async def _warm_up(synthesizer: Synthesizer) -> None:
+    """Read a text, so that the first request finds everything in memory and a connection to G2P."""
+    with contextlib.suppress(KokoroError):  # a service that cannot be reached yet
+        await synthesizer.reading(Speech(DEFAULT_VOICE, "The first text takes longer than the others."))
+
+
+def _formats_condition() -> Condition:
+    condition = Condition(Reason.FORMATS)
+    if missing := encode.missing_formats():
+        condition.set(f"cannot write {' '.join(missing)}: {'; '.join(sorted(set(missing.values())))}")
+    return condition
+
+
+def _sizes(settings: Settings) -> PieceSizes:
+    given = settings.first_chunk_tokens
+    return PieceSizes(
+        given or FIRST_PIECE_PHONEMES,
+        settings.min_tokens_per_chunk,
+        settings.max_tokens_per_chunk,
+        first_is_fixed=given is not None,
+    )
+
+
+def warn_if_open(settings: Settings, keys: tuple[ApiKey, ...]) -> None:
+    """Said once for a server, however many processes it has."""
+    if not keys and not is_loopback(settings.host):
+        log.warning("anyone who can reach this server may use it (HOST=%s): API_KEYS limits it", settings.host)
+    if settings.wyoming_port and not is_loopback(wyoming := settings.wyoming_host or settings.host):
+        log.warning("anyone who can reach the Wyoming port may use it, keys or not (WYOMING_HOST=%s)", wyoming)
+
+
+class ApiWorkerParts(Protocol):
+    """What an application uses of the other processes, where it is one of several fronts of a server."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def siblings(self) -> Siblings: ...
+
+    @property
+    def limits(self) -> CallerLimits: ...
+
+    def services(self, app: FastAPI, metrics: Metrics) -> AbstractAsyncContextManager[Services]: ...
+
+
+def create_app(
+    settings: Settings, load: Callable[[Settings], LoadedModel] = loader.load, front: ApiWorkerParts | None = None
+) -> FastAPI:
+    """`load` loads the model; tests pass one that loads a small model. `front`: the model is in another process.
+
+    When the device is lost for good, `app.state.device_lost` says why, and `app.state.on_device_lost` is called so that
+    whoever runs the application ends the process, and a supervisor starts it anew.
+    """
+
+    def device_lost(reason: str) -> None:
+        log.critical("the device is lost, the process must end reason=%s", reason)
+        app.state.device_lost = reason
+        app.state.on_device_lost()
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        if not front:
+            warn_if_open(settings, keys)
+        services = front.services(app, metrics) if front else running_services(settings, load, metrics, device_lost)
+        with tracing.configured(settings.tracing, front.name if front else "server"):
+            async with (
+                services as app.state.services,
+                running_jobs(settings, app.state.services, parse, anyone=not keys) as app.state.jobs,
+            ):
+                yield
+
+    keys = configured_keys(settings)
+    metrics = Metrics(front.name) if front else Metrics()
+    siblings = front.siblings if front else Siblings()
+    limits = front.limits if front else LocalLimits(CallerCounts(settings.rate_limit, settings.max_concurrent_requests))
+    app = FastAPI(
+        title="Kokoro Server",
+        version=__version__,
+        description=DESCRIPTION,
+        lifespan=lifespan,
+        docs_url=None,  # `web` has a page of its own: FastAPI's load their scripts from elsewhere
+        redoc_url=None,
+    )
+    app.state.device_lost = None
+    app.state.on_device_lost = lambda: None
+    app.state.siblings = siblings
+    app.state.limits = limits
+    app.state.streams = StreamStats()
+    app.state.running = RunningRequests()
+    app.state.watches = Watches()
+    app.state.places = StreamPlaces(settings.max_streams, metrics, siblings)
+    app.state.renderers = Renderers(settings.max_aac_encoders, settings.queue_timeout)
+    own = (tts, stream, batch, bulk, captioned, reading, voices, jobs, health, monitoring, websocket, web)
+    # ElevenLabs' before OpenAI's, as it takes only those requests for models that carry ElevenLabs' key.
+    others = (elevenlabs.bare, elevenlabs.below_prefix, openai.router, kokoro_fastapi.router)
+    routers = [*(module.router for module in own), *others]
+    app.add_middleware(FastPath, routers=routers)
+    app.add_middleware(GracefulShutdown, running=app.state.running)
+    app.add_middleware(
+        BodyLimit,
+        limit=settings.max_body_size,
+        seconds=settings.read_timeout,
+        max_marks=settings.max_text_length + OTHER_MARKS,
+        uploads=settings.max_upload_size,
+    )
+    app.add_middleware(ConnectionLimit, limit=settings.max_connections)
+    app.add_middleware(Guard, settings=settings, keys=keys, metrics=metrics, limits=limits)
+    app.add_middleware(IdleLimit, timeout=settings.stream_idle_timeout, stats=app.state.streams, metrics=metrics)
+    app.add_middleware(AccessLog, metrics=metrics, on_unexpected=errors.on_unexpected)
+    if tracing.is_wanted(settings.tracing):
+        app.add_middleware(TracedRequests)
+    errors.install(app)
+    for router in routers:
+        app.include_router(router)
+    for prefix, module in (
+        ("/deepgram", deepgram),
+        ("/deepgram", deepgram_socket),
+        ("/cartesia", cartesia),
+        ("/cartesia", cartesia_socket),
+    ):
+        app.include_router(module.router, prefix=prefix)
+        app.include_router(module.router, include_in_schema=False)  # for clients that are told the host alone
+    app.include_router(cartesia_voices.router, prefix="/cartesia")
+    return app

@@ -1,0 +1,157 @@
+"""What the processes of a server know of each other, by way of the board."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from kokoro_server.errors import G2PUnavailable
+from kokoro_server.observability import conditions as degraded
+from kokoro_server.observability.conditions import Condition, Degradation, Reason
+from kokoro_server.observability.metrics import Metrics, accumulated, left_over
+from kokoro_server.observability.siblings import Cell, Family, Siblings
+from kokoro_server.server.ipc.shared_state import FIRST_FRONT, SUPERVISOR, ProcessSlot, SharedState
+
+log = logging.getLogger(__name__)
+
+PUBLISH_INTERVAL = 1.0  # seconds
+REFRESH_TIMEOUT = 0.25  # seconds; a process that is being restarted does not answer
+REFRESH_POLL = 0.002
+RETRY_AFTER = 1.0  # seconds; a G2P service that died is back in two or three
+
+
+class SharedSiblings(Siblings):
+    """All processes with a slot on the board, seen from the one whose slot is `own`."""
+
+    def __init__(self, board: SharedState, own: int, ask_for_refresh: Callable[[], object] = lambda: None) -> None:
+        self._ask_for_refresh = ask_for_refresh
+        self._own = board.slots[own]
+        self._others = [slot for slot in board.slots if slot is not self._own]
+        self._fronts = [slot for slot in board.slots[FIRST_FRONT:] if slot is not self._own]
+        self._supervisor = board.slots[SUPERVISOR]
+        self._refreshing: asyncio.Task[None] | None = None
+
+    async def refresh(self) -> None:
+        # Whoever asks meanwhile shares it: all processes pay for each.
+        if self._refreshing is None or self._refreshing.done():
+            self._refreshing = asyncio.create_task(self._refresh())
+        await asyncio.shield(self._refreshing)
+
+    async def _refresh(self) -> None:
+        awaited = {slot: slot.version for slot in self._others if slot is not self._supervisor}
+        self._ask_for_refresh()
+        started = time.monotonic()
+        while any(slot.version == version for slot, version in awaited.items()):
+            if time.monotonic() > started + REFRESH_TIMEOUT:
+                break
+            await asyncio.sleep(REFRESH_POLL)
+
+    def metrics(self) -> list[Sequence[Family]]:
+        return [families for slot in self._others if (families := slot.read().get("metrics"))]
+
+    def degradations(self) -> list[Degradation]:
+        return [
+            Degradation(Reason(each["reason"]), each["message"], each["since"])
+            for slot in self._others
+            for each in slot.read().get("degraded", ())
+        ]
+
+    def streams(self) -> list[Mapping[str, int]]:
+        return [slot.read().get("streams", {}) for slot in self._fronts]
+
+    def processes(self) -> list[dict[str, Any]]:
+        processes: list[dict[str, Any]] = self._supervisor.read().get("processes", [])
+        return processes
+
+    def total(self, cell: Cell) -> int:
+        return sum(slot.cells[cell] for slot in self._fronts)
+
+    def fewest(self, cell: Cell) -> int:
+        """The smallest number that another front shows."""
+        return min((slot.cells[cell] for slot in self._fronts), default=0)
+
+    def show(self, cell: Cell, value: int) -> None:
+        self._own.cells[cell] = value
+
+    def own(self, cell: Cell) -> int:
+        return self._own.cells[cell]
+
+
+class SharedG2P:
+    """The G2P service that the supervisor runs for all fronts."""
+
+    def __init__(self, board: SharedState) -> None:
+        self.condition = Condition(Reason.G2P)
+        self._supervisor = board.slots[SUPERVISOR]
+        self._restarts: int | None = None  # by when it was last seen to run
+
+    def notice_restart(self) -> None:
+        """End what was wrong with a service that has been started. Its next request may be far away."""
+        if self.restarts != self._restarts and self.state == "running":
+            self._restarts = self.restarts
+            self.condition.clear()
+
+    @property
+    def state(self) -> str:
+        return str(self._facts.get("state", "starting"))
+
+    @property
+    def restarts(self) -> int:
+        return int(self._facts.get("restarts", 0))
+
+    @property
+    def url(self) -> str:
+        """Its present address; raises G2PUnavailable while it has none."""
+        if not (url := self._facts.get("url")):
+            raise G2PUnavailable(f"the G2P service is {self.state}", retry_after=RETRY_AFTER)
+        return str(url)
+
+    @property
+    def _facts(self) -> dict[str, Any]:
+        facts: dict[str, Any] = self._supervisor.read().get("g2p", {})
+        return facts
+
+
+def retire(slot: ProcessSlot) -> None:
+    """Leave of a process that has ended what its successor goes on from, and nothing that was true of it alone."""
+    slot.clear_cells()
+    slot.publish({"metrics": left_over(slot.read().get("metrics", ()))})
+
+
+class Publisher:
+    """Shows the others what this process counts and suffers.
+
+    What the last process in this slot had counted is taken over: counters go on where a killed process left them.
+    """
+
+    def __init__(self, slot: ProcessSlot, metrics: Metrics, more: Callable[[], dict[str, Any]] = dict) -> None:
+        self.conditions: Callable[[], Iterable[Condition]] = tuple
+        self._slot = slot
+        self._metrics = metrics
+        self._more = more
+        metrics.before = accumulated(slot.read().get("metrics", ()))
+        slot.clear_cells()
+
+    async def run(self) -> None:
+        while True:
+            self.publish()
+            await asyncio.sleep(PUBLISH_INTERVAL)
+
+    def publish(self) -> None:
+        conditions = [
+            {"reason": each.reason, "message": each.message, "since": each.since}
+            for each in degraded.current(self.conditions())
+        ]
+        document = {
+            "metrics": self._metrics.families(),
+            "degraded": conditions,
+            **self._more(),
+        }
+        try:
+            self._slot.publish(document)
+        except ValueError as error:  # the sign of life must be shown, or the process is taken for one that hangs
+            log.error("the metrics of this process are not shown error=%s", error)
+            self._slot.publish(document | {"metrics": []})

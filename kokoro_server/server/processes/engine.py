@@ -1,0 +1,108 @@
+"""The engine process: it owns the model, its devices and the queue, for all fronts."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable
+from pathlib import Path
+
+from kokoro_server.batching.policy import BatchingOptions
+from kokoro_server.batching.queue import BatchQueue
+from kokoro_server.callers.limits import CallerCounts
+from kokoro_server.config.settings import Settings
+from kokoro_server.engine.loader import LoadedModel
+from kokoro_server.errors import EngineUnavailable
+from kokoro_server.observability import tracing
+from kokoro_server.observability.metrics import Metrics
+from kokoro_server.runtime.event_loop import freeze_heap, trim_when_quiet, watch_lag
+from kokoro_server.runtime.sockets import SHUTDOWN_GRACE, SIGNALS
+from kokoro_server.runtime.threads import in_daemon_thread
+from kokoro_server.server.ipc.server import IpcServer
+from kokoro_server.server.ipc.shared_state import ENGINE, SharedState
+from kokoro_server.server.ipc.siblings import Publisher
+
+log = logging.getLogger(__name__)
+
+# Seconds that fronts get to end before this process does, so that what they have begun is spoken. The supervisor keeps
+# that order, but a service manager may tell all processes at once to end.
+FRONTS_GRACE = SHUTDOWN_GRACE + 2.0
+
+
+async def serve(
+    settings: Settings,
+    load: Callable[[Settings], LoadedModel],
+    board: SharedState,
+    path: Path,
+    on_ready: Callable[[], None],
+) -> None:
+    """Serve fronts until a signal. Raises SetupError when something is missing, EngineUnavailable for a lost device."""
+    with tracing.configured(settings.tracing, "engine"):
+        await _serve(settings, load, board, path, on_ready)
+
+
+async def _serve(
+    settings: Settings,
+    load: Callable[[Settings], LoadedModel],
+    board: SharedState,
+    path: Path,
+    on_ready: Callable[[], None],
+) -> None:
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    lost: list[str] = []
+
+    def device_lost(reason: str) -> None:
+        log.critical("the device is lost, the process must end reason=%s", reason)
+        lost.append(reason)
+        stop.set()
+
+    for number in SIGNALS:
+        loop.add_signal_handler(number, stop.set)
+    loading = asyncio.create_task(_load(settings, load))
+    stopping = asyncio.create_task(stop.wait())
+    await asyncio.wait({loading, stopping}, return_when=asyncio.FIRST_COMPLETED)
+    if not loading.done():
+        return
+    model = loading.result()
+    metrics = Metrics("engine")
+    options = BatchingOptions.of(settings)
+    queue = BatchQueue(model.engines, options, model=model.reloadable, metrics=metrics, on_fatal=device_lost)
+    await queue.start()
+    metrics.watch_conditions(lambda: model.conditions)
+    publisher = Publisher(board.slots[ENGINE], metrics)
+    publisher.conditions = lambda: model.conditions
+    limits = CallerCounts(settings.rate_limit, settings.max_concurrent_requests)
+    link = IpcServer(
+        queue, limits, {"model": model.facts.to_json(), "max_rows": queue.max_rows}, publish=publisher.publish
+    )
+    freeze_heap()
+    looks = publisher.run(), trim_when_quiet(lambda: queue.busy), watch_lag(metrics.loop_lag.observe)
+    tasks = [asyncio.create_task(each) for each in looks]
+    link.start(path)
+    on_ready()
+    await stopping
+    log.info("stopping")
+    if not lost:
+        await _until(lambda: not link.connections, FRONTS_GRACE)
+    await queue.stop()
+    await link.stop()
+    for task in tasks:
+        task.cancel()
+    publisher.publish()
+    if lost:
+        raise EngineUnavailable(f"ended because the device is lost: {lost[0]}")
+
+
+async def _load(settings: Settings, load: Callable[[Settings], LoadedModel]) -> LoadedModel:
+    model = await in_daemon_thread(lambda: load(settings))
+    await in_daemon_thread(model.measure)
+    return model
+
+
+async def _until(condition: Callable[[], bool], seconds: float) -> None:
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            while not condition():  # noqa: ASYNC110
+                await asyncio.sleep(0.05)

@@ -1,0 +1,149 @@
+"""Runs the TTS application under uvicorn, from binding the port to the last log line."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import math
+import signal
+import socket
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+
+import uvicorn
+from fastapi import FastAPI
+
+from kokoro_server.api.agents.sockets import MAX_MESSAGE
+from kokoro_server.api.middleware.shutdown import RunningRequests
+from kokoro_server.config.settings import Settings
+from kokoro_server.errors import EngineUnavailable
+from kokoro_server.http.protocol import ConnectionLimits, LimitedServer, limited
+from kokoro_server.http.websocket_protocol import WebSocketProtocol
+from kokoro_server.observability.siblings import Cell, Siblings
+from kokoro_server.runtime.event_loop import freeze_heap, run_on_loop, trim_when_quiet
+from kokoro_server.runtime.machine import thread_count
+from kokoro_server.runtime.sockets import SHUTDOWN_GRACE, SIGNALS, Listeners, listen, log_ready, log_wyoming
+
+log = logging.getLogger(__name__)
+
+MakeServer = Callable[[uvicorn.Config, RunningRequests], "Server"]
+
+PING_INTERVAL = 20.0  # seconds, from an answered ping of an open WebSocket to the next
+MAX_MESSAGE_BYTES = 4 * MAX_MESSAGE  # of a WebSocket message: no character has more in UTF-8
+MAX_THREADS = 32  # for encoders and for what reads files or long texts
+
+
+class Server(LimitedServer):
+    """Logs when it is ready. Signals are for `serve`: they may come before the server runs.
+
+    When it is asked to stop, it listens on and refuses new requests until `running` are answered: a client is told that
+    the server stops, rather than that nobody is there.
+    """
+
+    def __init__(self, config: uvicorn.Config, running: RunningRequests) -> None:
+        super().__init__(config)
+        self._running = running
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        if self.started and sockets:
+            log_ready(sockets[0])
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self._running.stopping = True
+        started = time.monotonic()
+        # `force_exit`, set by a second Ctrl+C, cannot be awaited.
+        while self._running.busy and not self.force_exit and time.monotonic() < started + SHUTDOWN_GRACE:  # noqa: ASYNC110
+            await asyncio.sleep(0.05)
+        # What is left of the grace is for responses whose last bytes are being sent.
+        spent = math.ceil(time.monotonic() - started)
+        self.config.timeout_graceful_shutdown = max(1, SHUTDOWN_GRACE - spent)
+        await super().shutdown(sockets)
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+def run(app: FastAPI, settings: Settings) -> None:
+    """Run `serve` on a new event loop."""
+    run_on_loop(serve(app, settings))
+
+
+async def serve(
+    app: FastAPI, settings: Settings, make_server: MakeServer = Server, shared: Listeners | None = None
+) -> None:
+    """Serve until a signal. `shared`: what other processes listen on too.
+
+    Raises SetupError when something is missing, EngineUnavailable when the device is lost.
+    """
+    # As many as asyncio would start by itself if it knew of a container's quota.
+    threads = min(MAX_THREADS, thread_count() + 4)
+    asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(threads, "server"))
+    siblings: Siblings = app.state.siblings
+    with contextlib.closing(shared or listen(settings)) as listeners:
+        limits = ConnectionLimits(
+            settings.max_connections, settings.read_timeout, partial(siblings.total, Cell.CONNECTIONS)
+        )
+        config = uvicorn.Config(
+            app,
+            lifespan="off",
+            log_config=None,
+            access_log=False,
+            timeout_graceful_shutdown=SHUTDOWN_GRACE,
+            http=limited(limits),
+            ws=WebSocketProtocol,
+            ws_ping_interval=PING_INTERVAL,
+            ws_ping_timeout=settings.stream_idle_timeout,
+            ws_max_size=MAX_MESSAGE_BYTES,
+            ws_per_message_deflate=False,  # speech hardly shrinks, and the event loop would pay for trying
+        )
+        server = make_server(config, app.state.running)
+        app.state.on_device_lost = _stop_on_signals(server)
+        with contextlib.suppress(asyncio.CancelledError):
+            # We enter the lifespan, not uvicorn, so that a failure can be reported in one line.
+            async with app.router.lifespan_context(app):
+                freeze_heap()
+                trimming = asyncio.create_task(trim_when_quiet(lambda: app.state.running.busy))
+                if listeners.wyoming and not shared:
+                    log_wyoming(listeners.wyoming)
+                async with _wyoming(app, settings, listeners.wyoming, server, limits):
+                    await server.serve(sockets=[listeners.http])
+                trimming.cancel()
+                log.info("stopping")
+    if app.state.device_lost:
+        raise EngineUnavailable(f"ended because the device is lost: {app.state.device_lost}")
+
+
+@contextlib.asynccontextmanager
+async def _wyoming(
+    app: FastAPI, settings: Settings, listener: socket.socket | None, server: Server, limits: ConnectionLimits
+) -> AsyncIterator[None]:
+    """Serve it meanwhile, if it is wanted. Who does not need not have its package."""
+    if listener is None:
+        yield
+        return
+    from kokoro_server.api.compat.wyoming.server import wyoming_served
+
+    async with wyoming_served(app.state, settings, listener, server.server_state, limits):
+        yield
+
+
+def _stop_on_signals(server: Server) -> Callable[[], None]:
+    """Returns what stops the server as a signal does."""
+    loop = asyncio.get_running_loop()
+    starting = asyncio.current_task()
+    assert starting is not None
+
+    def stop(number: int) -> None:
+        if server.started:
+            server.handle_exit(number, None)
+        else:
+            starting.cancel()
+
+    for number in SIGNALS:
+        loop.add_signal_handler(number, stop, number)
+    return lambda: stop(signal.SIGTERM)

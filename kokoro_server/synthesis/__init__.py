@@ -1,0 +1,1 @@
+"""Text to audio: the service object that every endpoint and command calls."""

@@ -1,0 +1,94 @@
+"""The services of a running server. `app` builds them, `api` and the commands use them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from kokoro_server.batching.speech_queue import SpeechQueue
+from kokoro_server.config.settings import Settings
+from kokoro_server.engine.facts import ModelFacts
+from kokoro_server.g2p.client import G2PClient
+from kokoro_server.observability.conditions import Condition, Reason
+from kokoro_server.observability.metrics import Metrics
+from kokoro_server.synthesis.synthesizer import Synthesizer
+from kokoro_server.text.pace import Pace
+from kokoro_server.voices import VoiceBook
+from kokoro_server.voices.custom import CustomVoices
+
+BYPASS = 2  # pieces
+PACED_BYPASS = 100  # pieces, about ten minutes of speech: by then a slow machine is far enough ahead
+
+
+class Model(Protocol):
+    """The model, in this process or in the engine process."""
+
+    @property
+    def facts(self) -> ModelFacts: ...
+    @property
+    def conditions(self) -> Sequence[Condition]: ...
+
+
+class G2PProcess(Protocol):
+    """The G2P service that this server runs itself."""
+
+    condition: Condition
+
+    @property
+    def state(self) -> str: ...
+    @property
+    def restarts(self) -> int: ...
+    @property
+    def url(self) -> str: ...
+
+
+@dataclass(frozen=True)
+class Services:
+    """`app.state.services`."""
+
+    settings: Settings
+    model: Model
+    voices: VoiceBook
+    current_pace: Callable[[], Pace | None]
+    queue: SpeechQueue
+    g2p: G2PClient
+    child: G2PProcess | None  # the embedded G2P service, unless a remote one is used
+    synthesizer: Synthesizer
+    metrics: Metrics
+    own_voices: CustomVoices | None = None  # if there is VOICES_PATH
+    other_conditions: tuple[Condition, ...] = ()  # what can be worse than it should, beside the model and jobs
+    jobs_condition: Condition = field(default_factory=lambda: Condition(Reason.JOBS))
+
+    @property
+    def conditions(self) -> tuple[Condition, ...]:
+        """What may work worse than it should, in any service. The model's change when it is loaded again."""
+        return (*self.model.conditions, *self.other_conditions, self.jobs_condition)
+
+    @property
+    def pace(self) -> Pace | None:
+        """That of now; None unless the engine measures its speed, as one that may be slower than playback does."""
+        return self.current_pace()
+
+    @property
+    def paced(self) -> bool:
+        """Whether the pieces of a stream are sized to be ready when they are needed, and no earlier."""
+        pace = self.pace
+        return pace is not None and pace.needs_plan and not self.settings.first_chunk_tokens
+
+    @property
+    def bypass(self) -> int:
+        """How many of a stream's first pieces skip the batching window."""
+        if self.settings.bypass_chunks is not None:
+            return self.settings.bypass_chunks
+        return PACED_BYPASS if self.paced else BYPASS
+
+    @property
+    def clip_bypass(self) -> int:
+        """How many of the first pieces of a clip skip it that is asked for with `optimize_for_latency`."""
+        return BYPASS if self.settings.bypass_chunks is None else self.settings.bypass_chunks
+
+    @property
+    def urgent(self) -> int:
+        """How many of the `bypass` pieces also go before all others: one, or all where each may be needed at once."""
+        return self.bypass if self.paced else 1

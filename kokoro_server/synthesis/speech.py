@@ -1,0 +1,125 @@
+"""What a request wants said: a text with or without markup, the turns of a dialogue, or phonemes; and its script."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import ParamSpec
+
+from kokoro_server import languages
+from kokoro_server.errors import KokoroError
+from kokoro_server.text import ssml, voice_tags
+from kokoro_server.text.options import DEFAULT_OPTIONS, ReadingOptions
+from kokoro_server.text.pauses import Pause
+from kokoro_server.text.script import Cast, Delivery, KnownVoices, Run, Script
+from kokoro_server.text.traced import Traced
+
+P = ParamSpec("P")
+
+BETWEEN_TURNS = "\n"  # the texts of turns are joined by it
+TURN_PAUSE = 0.4  # seconds
+SHORT_TEXT = 2_000  # characters, in which there cannot be many speakers: a longer one is looked at in a thread
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """What one speaker says. What is None is as for the whole dialogue."""
+
+    text: str
+    voice: str | None = None
+    language: str | None = None
+    speed: float | None = None
+    pitch: float | None = None  # semitones
+    volume: float | None = None  # dB
+
+
+@dataclass(frozen=True, slots=True)
+class Speech:
+    """What is to be said, as text, turns or phonemes, and how. Without `language` it is the voice's own."""
+
+    voice: str
+    text: str | None = None
+    phonemes: str | None = None
+    language: str | None = None
+    speed: float = 1.0
+    pitch: float = 0.0  # semitones
+    seed: int = 0
+    reading: ReadingOptions = DEFAULT_OPTIONS
+    ssml: bool = False  # the text is SSML
+    turns: tuple[Turn, ...] = ()
+    turn_pause: float = TURN_PAUSE  # seconds of silence between two turns
+    volume: float = 0.0  # dB, of the whole; a turn's own is relative to it
+    voice_aliases: Mapping[str, str] = field(default_factory=dict)  # other names for voices
+
+    @property
+    def written(self) -> str:
+        """The text that word timings refer to: that of turns is joined by line breaks, that of SSML has its tags."""
+        if self.turns:
+            return BETWEEN_TURNS.join(turn.text for turn in self.turns)
+        return self.text if self.text is not None else self.phonemes or ""
+
+    @property
+    def first_voice(self) -> str:
+        """The voice that speaks, or begins to."""
+        name = self.turns[0].voice if self.turns else None
+        return self.voice_aliases.get(name or self.voice, name or self.voice)
+
+    @property
+    def subject(self) -> str:
+        """The field that has the text."""
+        return "turns" if self.turns else "text" if self.phonemes is None else "phonemes"
+
+
+async def write_script(speech: Speech, voices: KnownVoices) -> Script:
+    """The script of a speech.
+
+    Raises an error that has the place of what is wrong: a tag, an attribute, a voice.
+    """
+    cast = Cast(voices, speech.language, speech.voice_aliases)
+    if speech.turns:
+        return await _written(len(speech.written), _turns, speech, cast)
+    voice = cast.voice(speech.voice)
+    manner = Delivery(voice, cast.language_of(voice), speech.speed, speech.pitch)
+    if speech.ssml:
+        return await asyncio.to_thread(ssml.script, speech.written, manner, cast)
+    run = Run(Traced.of(speech.written), manner)
+    if speech.phonemes is None and voice_tags.has_tags(speech.written):
+        return await _written(len(speech.written), voice_tags.split, run, cast)
+    return [run]
+
+
+async def _written(characters: int, write: Callable[P, Script], *args: P.args, **kwargs: P.kwargs) -> Script:
+    if characters <= SHORT_TEXT:
+        return write(*args, **kwargs)
+    return await asyncio.to_thread(write, *args, **kwargs)
+
+
+def _turns(speech: Speech, cast: Cast) -> Script:
+    script, start = list[Run | Pause](), 0
+    for number, turn in enumerate(speech.turns):
+        manner = _manner(turn, speech, cast, number)
+        run = Run(Traced.of(turn.text, start), manner)
+        if number:
+            script.append(Pause(speech.turn_pause))
+        tagged = voice_tags.has_tags(turn.text)
+        script += voice_tags.split(run, replace(cast, language=turn.language or cast.language)) if tagged else [run]
+        start += len(turn.text) + len(BETWEEN_TURNS)
+    return script
+
+
+def _manner(turn: Turn, speech: Speech, cast: Cast, number: int) -> Delivery:
+    try:
+        voice = cast.voice(turn.voice or speech.voice)
+        language = languages.parse(turn.language) if turn.language else cast.language_of(voice)
+    except KokoroError as error:
+        if turn.voice or turn.language:
+            error.field = f"turns.{number}.{error.field or 'voice'}"
+        raise
+    return Delivery(
+        voice,
+        language,
+        speech.speed if turn.speed is None else turn.speed,
+        speech.pitch if turn.pitch is None else turn.pitch,
+        0.0 if turn.volume is None else turn.volume - speech.volume,
+    )

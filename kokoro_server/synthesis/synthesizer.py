@@ -1,0 +1,235 @@
+"""Text to audio: the one service object that every endpoint calls."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
+from contextlib import aclosing, contextmanager
+from dataclasses import dataclass
+
+from kokoro_server import languages
+from kokoro_server.audio.sound import Sound
+from kokoro_server.batching.speech_queue import SpeechQueue, Ticket
+from kokoro_server.engine import vocab
+from kokoro_server.engine.protocol import SAMPLE_RATE, Audio, Pcm16, Row
+from kokoro_server.errors import KokoroError, TextTooLong, UnknownVoice
+from kokoro_server.languages import Language
+from kokoro_server.observability import tracing
+from kokoro_server.runtime.loop_turns import LoopTurns
+from kokoro_server.synthesis.captions import Timing
+from kokoro_server.synthesis.speech import Speech, write_script
+from kokoro_server.synthesis.utterance import Segment, Utterance, UtteranceItem
+from kokoro_server.text import script
+from kokoro_server.text.pauses import Pause
+from kokoro_server.text.pieces import Cutting, Piece
+from kokoro_server.text.reader import Reader, Reading
+from kokoro_server.text.script import Run, Script
+from kokoro_server.voices import HeldVoice, VoiceBook
+
+__all__ = ["Clip", "Segment", "Speech", "Synthesizer"]
+
+LONG_CLIP = 60 * SAMPLE_RATE  # samples, from which a clip is put together in a thread
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Clip:
+    """A whole utterance, and what it took: of several pieces, the longest wait and the largest batch."""
+
+    sound: Sound
+    voice: str
+    script: Script  # what has been said, whatever has become of its voices since
+    segments: Sequence[Segment]
+    text_ms: float
+    queue_ms: float
+    inference_ms: float
+    batch_size: int
+
+    @property
+    def words(self) -> tuple[Timing, ...]:
+        return tuple(word for segment in self.segments for word in segment.words)
+
+    @property
+    def audio(self) -> Audio:
+        return self.sound.audio
+
+    @property
+    def pcm16(self) -> Pcm16 | None:
+        return self.sound.pcm16
+
+    @property
+    def seconds(self) -> float:
+        return len(self.audio) / SAMPLE_RATE
+
+    @property
+    def skipped(self) -> int:
+        """Characters that were left out, as they cannot be said."""
+        return sum(segment.skipped for segment in self.segments)
+
+
+class Synthesizer:
+    def __init__(
+        self, reader: Reader, queue: SpeechQueue, voices: VoiceBook, max_text: int, max_silence: float
+    ) -> None:
+        """`max_text` is in characters, `max_silence`, of all pauses of a request, in seconds."""
+        self._reader = reader
+        self._queue = queue
+        self._voices = voices
+        self._max_text = max_text
+        self._max_silence = max_silence
+        self._turns = LoopTurns()
+
+    async def speak(self, speech: Speech, job: Ticket | None = None, *, cutting: Cutting = "clip") -> Clip:
+        """The whole of `speech` as one clip; all of its text or an error. Bulk takes turns on the event loop."""
+        work = self._speak(speech, job, cutting)
+        return await (self._turns.paced(work) if job is not None and job.bulk else work)
+
+    async def _speak(self, speech: Speech, job: Ticket | None, cutting: Cutting) -> Clip:
+        voice = (await self.voice(speech)).name
+        said = list[Run | Pause]()
+        async with aclosing(self.segments(speech, job, cutting=cutting, detached=False, on_script=said.extend)) as made:
+            segments = [segment async for segment in made]
+        outcomes = [segment.outcome for segment in segments if segment.outcome]
+        return Clip(
+            sound=await _joined([segment.sound for segment in segments]),
+            voice=voice,
+            script=said,
+            segments=segments,
+            text_ms=max(segment.text_ms for segment in segments),  # the first may be silence
+            queue_ms=max((outcome.queue_ms for outcome in outcomes), default=0.0),
+            # Pieces of one forward pass report the same time, to the last digit: a set counts each pass once.
+            inference_ms=sum({outcome.inference_ms for outcome in outcomes}),
+            batch_size=max((outcome.batch_size for outcome in outcomes), default=0),
+        )
+
+    async def segments(
+        self,
+        speech: Speech,
+        job: Ticket | None = None,
+        *,
+        cutting: Cutting = "stream",
+        detached: bool = True,
+        on_script: Callable[[Script], object] = lambda _script: None,
+    ) -> AsyncGenerator[Segment, None]:
+        """The segments of `speech`, each as soon as it is made. Close the generator to abandon the rest.
+
+        `detached`: each segment may be held for any time.
+        """
+        first_voice = await self.voice(speech)  # one that there is not is told even when the queue is full
+        job = job or self._queue.job()
+        begun = time.perf_counter()
+        said: tracing.Attributes = {"kokoro.voice": first_voice.name, "kokoro.characters": len(speech.written)}
+        with tracing.step("text", said):
+            async with self._queue.admission(job):
+                on_script(parts := await self.script(speech))
+                held = {first_voice.name: first_voice}
+                for name in {run.manner.voice for run in script.runs(parts)} - held.keys():
+                    held[name] = await self._voices.hold(name)
+                items = self._items(speech, parts, cutting, bulk=job.bulk)
+                with _field_named(speech):
+                    first = await anext(items)
+        spoken, voices = deque[UtteranceItem](), list[str]()
+        utterance = Utterance(next(script.runs(parts), None), 1000 * (time.perf_counter() - begun))
+        rows = _rows(first, items, spoken, utterance, speech.seed, held, voices)
+        if isinstance(first, Piece) and first.last:
+            row = await anext(rows)
+            await rows.aclose()
+            # In one expression: a variable would keep the batch's audio alive while the reader is at this segment.
+            yield utterance.add(spoken, await self._queue.submit_only(row, voices[0], job)).detached(detached)
+            return
+        async with aclosing(self._queue.submit_job(rows, voice=voices.__getitem__, job=job)) as outcomes:
+            async for outcome in outcomes:
+                for silence in utterance.long_silences(spoken):
+                    yield silence
+                    await asyncio.sleep(0)  # the event loop's turn: there may be thousands
+                yield utterance.add(spoken, outcome)
+        if not utterance.finished:
+            for silence in utterance.long_silences(spoken):
+                yield silence
+                await asyncio.sleep(0)
+            yield utterance.finish()
+
+    async def reading(self, speech: Speech) -> Reading:
+        """What would be said of a text, and why."""
+        parts = await self.script(speech)
+        with _field_named(speech):
+            return await self._reader.reading(parts, speech.reading)
+
+    async def voice(self, speech: Speech) -> HeldVoice:
+        """The voice that speaks, or begins to."""
+        try:
+            return await self._voices.hold(speech.first_voice)
+        except KokoroError as error:
+            if speech.turns and speech.turns[0].voice:
+                error.field = "turns.0.voice"
+            raise
+
+    def language(self, speech: Speech) -> Language:
+        """The language in which it is said, or begun."""
+        language = speech.turns[0].language if speech.turns else None
+        return languages.of_request(language or speech.language, self._voices.language(speech.first_voice))
+
+    async def script(self, speech: Speech) -> Script:
+        """What is said, by whom and how. Raises an error for more than is allowed, and for markup that is wrong."""
+        if len(speech.written) > self._max_text:
+            raise TextTooLong(
+                f"text has {len(speech.written)} characters; at most {self._max_text} are allowed (MAX_TEXT_LENGTH)",
+                field="text",
+            )
+        try:
+            parts = await write_script(speech, self._voices.now)
+        except UnknownVoice:
+            await self._voices.refresh()  # it may have been made by another process just now
+            parts = await write_script(speech, self._voices.now)
+        if len(parts) > 1:
+            await asyncio.to_thread(script.check, parts, self._max_silence, speech.subject)
+        else:
+            script.check(parts, self._max_silence, speech.subject)
+        return parts
+
+    def _items(
+        self, speech: Speech, parts: Script, cutting: Cutting, *, bulk: bool
+    ) -> AsyncGenerator[UtteranceItem, None]:
+        if speech.phonemes is not None:
+            return self._reader.phoneme_pieces(speech.phonemes, speech.speed, cutting=cutting)
+        return self._reader.script_pieces(parts, cutting=cutting, options=speech.reading, bulk=bulk)
+
+
+async def _rows(
+    first: UtteranceItem,
+    others: AsyncGenerator[UtteranceItem, None],
+    spoken: deque[UtteranceItem],
+    utterance: Utterance,
+    seed: int,
+    held: Mapping[str, HeldVoice],
+    voices: list[str],
+) -> AsyncGenerator[Row, None]:
+    """A row for each piece; its voice is appended to `voices`, and pieces and pauses, in order, to `spoken`."""
+    async with aclosing(others):
+        item: UtteranceItem | None = first
+        while item is not None:
+            spoken.append(item)
+            if isinstance(item, Piece):
+                manner = utterance.run_of(item).manner
+                voices.append(manner.voice)
+                tokens = vocab.tokenize(item.phonemes)
+                yield Row(tokens, held[manner.voice].style(len(tokens)), manner.speed, manner.pitch, seed)
+            item = await anext(others, None)
+
+
+@contextmanager
+def _field_named(speech: Speech) -> Iterator[None]:
+    """An error about the text names the field that has it."""
+    try:
+        yield
+    except KokoroError as error:
+        if error.field == "text":
+            error.field = speech.subject
+        raise
+
+
+async def _joined(parts: list[Sound]) -> Sound:
+    if len(parts) == 1 or sum(map(len, parts)) <= LONG_CLIP:
+        return Sound.join(parts)
+    return await asyncio.to_thread(Sound.join, parts)

@@ -1,0 +1,144 @@
+"""An utterance: the audio of its pieces joined, with the pauses between them and the times of its words."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kokoro_server.audio.join import Joiner
+from kokoro_server.audio.limiter import scale
+from kokoro_server.audio.sound import Sound
+from kokoro_server.batching.entry import Outcome
+from kokoro_server.engine import timing
+from kokoro_server.engine.protocol import SAMPLE_RATE, SAMPLES_PER_FRAME, Audio, Pcm16, Result
+from kokoro_server.synthesis.captions import Timing
+from kokoro_server.text.pauses import Pause
+from kokoro_server.text.phonemized import PhonemizedWord
+from kokoro_server.text.pieces import Piece
+from kokoro_server.text.script import Run
+
+# A sound is heard before its duration frames: by 40 to 80 ms, measured on six voices. KPipeline subtracts as much.
+EARLY_FRAMES = 3
+LONG_SILENCE = 30 * SAMPLE_RATE  # samples, at which a pause is a segment of its own: a stream's memory stays bounded
+UtteranceItem = Piece | Pause
+
+
+@dataclass(frozen=True, eq=False)
+class Segment:
+    """The next part of an utterance. `outcome` is None where there is only silence."""
+
+    sound: Sound  # its audio is the same as the outcome's
+    outcome: Outcome | None
+    last: bool
+    timings: Callable[[], tuple[Timing, ...]] = tuple
+    skipped: int = 0  # characters that cannot be said: in all of the text, if this is its first speech
+    text_ms: float = 0.0  # that the text took until its first phonemes were there
+
+    @cached_property
+    def words(self) -> tuple[Timing, ...]:
+        """Word timings in seconds from the start of the utterance. Computed when asked for: most clients do not."""
+        return self.timings()
+
+    @property
+    def audio(self) -> Audio:
+        """24 kHz."""
+        return self.sound.audio
+
+    @property
+    def pcm16(self) -> Pcm16 | None:
+        """The audio in 16-bit samples, if the engine made them."""
+        return self.sound.pcm16
+
+    def detached(self, wanted: bool = True) -> Segment:
+        """A copy with its own memory. The engine's buffer is a whole batch's, which a slow client must not hold."""
+        if not wanted or self.audio.base is None:
+            return self
+        sound = self.sound.copy()
+        return replace(self, sound=sound, outcome=self.outcome and _with_audio(self.outcome, sound.audio))
+
+
+class Utterance:
+    """Joins the audio of an utterance, piece by piece, and times its words.
+
+    `run` is that of the pieces that name none; `text_ms` is told in the segments.
+    """
+
+    def __init__(self, run: Run | None, text_ms: float) -> None:
+        self._run, self._text_ms = run, text_ms
+        self._joiner = Joiner()
+        self._samples = 0  # of audio given out so far
+        self._silence: list[Sound] = []  # of pauses, to be given out with the next segment
+        self._silent_samples = 0  # in it
+        self.finished = False
+
+    def run_of(self, piece: Piece) -> Run:
+        run = piece.run or self._run
+        assert run
+        return run
+
+    def add(self, spoken: deque[UtteranceItem], outcome: Outcome) -> Segment:
+        """The audio of the next piece of `spoken`, after its `long_silences`, and what is left of the pauses before."""
+        piece = spoken.popleft()
+        assert isinstance(piece, Piece)
+        assert not self.finished
+        self.finished = piece.last
+        run = self.run_of(piece)
+        made = Sound(outcome.result.audio, outcome.result.pcm16)
+        if run.manner.volume:
+            made = Sound(scale(made.audio, run.manner.volume))  # a peak that is too high is limited with the volume
+        self._joiner.speed = run.manner.speed
+        trimmed = self._joiner.add(made, ends=piece.ends, last=piece.last)
+        timings = partial(_timings, piece, run, outcome.result.durations, trimmed.offset - self._samples)
+        self._samples += len(trimmed.sound)
+        sound = self._after_silence(trimmed.sound)
+        if sound.audio is not outcome.result.audio:
+            outcome = _with_audio(outcome, sound.audio)
+        return Segment(sound, outcome, piece.last, timings, piece.skipped, self._text_ms)
+
+    def finish(self) -> Segment:
+        return Segment(self._after_silence(self._joiner.finish()), None, last=True)
+
+    def long_silences(self, spoken: deque[UtteranceItem]) -> Iterator[Segment]:
+        """Take the pauses at the front of `spoken`. As often as they add up to a long silence, that is a segment."""
+        while spoken and isinstance(spoken[0], Pause):
+            pause = spoken.popleft()
+            assert isinstance(pause, Pause)
+            silence = self._joiner.pause(pause.seconds)
+            self._silence.append(silence)
+            self._samples += len(silence)
+            self._silent_samples += len(silence)
+            if self._silent_samples >= LONG_SILENCE:
+                yield Segment(self._after_silence(), None, last=False)
+
+    def _after_silence(self, *sound: Sound) -> Sound:
+        parts = [*self._silence, *sound]
+        self._silence.clear()
+        self._silent_samples = 0
+        return Sound.join(parts)
+
+
+def _timings(piece: Piece, run: Run, durations: NDArray[np.int64], offset: int) -> tuple[Timing, ...]:
+    frames = timing.starts(durations)[1:]  # of each phoneme: the first entry is the pad's
+    begins = np.maximum(frames - EARLY_FRAMES, 0) * SAMPLES_PER_FRAME - offset
+
+    def timed(word: PhonemizedWord) -> Timing:
+        start, end = run.text.origin(word.start, word.end)
+        return Timing(
+            text=run.text.text[word.start : word.end],
+            start=round(float(begins[word.phoneme_start]) / SAMPLE_RATE, 4),
+            end=round(float(begins[word.phoneme_end]) / SAMPLE_RATE, 4),
+            char_start=start,
+            char_end=end,
+            phrase=word.phrase,
+        )
+
+    return tuple(map(timed, piece.words))
+
+
+def _with_audio(outcome: Outcome, audio: Audio) -> Outcome:
+    return replace(outcome, result=Result(audio, outcome.result.durations))

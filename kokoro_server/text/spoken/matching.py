@@ -1,0 +1,139 @@
+"""Finds the spans of a text that are not said as they are written, and the words to say instead.
+
+Rules are tried in their order, each on the original text: what one rule has claimed no later one gets, and what a rule
+says is never read again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import regex
+
+
+class Claim(NamedTuple):
+    """`text[start:end]` is said as `words`. Without words it is silent, a single space only keeps its sides apart."""
+
+    start: int
+    end: int
+    words: str
+    rule: str
+
+
+@dataclass(frozen=True, slots=True)
+class Dialect:
+    british: bool
+
+
+# What a rule makes of a match: words for all of it, words for some of its groups (by number or name) or for spans of
+# the text, or None, when it is not what it looks like.
+Where = int | str | tuple[int, int]
+SpokenWords = str | Sequence[tuple[Where, str]] | None
+ReadMatch = Callable[[Any, Dialect], SpokenWords]
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A pattern, and what is said for its matches.
+
+    Two things make it cheap where it has nothing to say: a text that lacks one of `needs` is not searched (a set stands
+    for any of its characters, a pattern for a match of it), and with `at` it is tried only where `at` matches.
+    """
+
+    name: str
+    pattern: Any
+    read: ReadMatch
+    needs: tuple[frozenset[str] | Any, ...]
+    at: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class Ruleset:
+    """How a language is read: rules by kind, in the order in which they are tried, and those for whatever is left."""
+
+    kinds: dict[str, list[Rule]]
+    last: list[Rule]
+    code_block: str  # what is said in place of a block of code
+
+
+def rule(name: str, pattern: str, read: ReadMatch | str, *needs: Any, at: Any = None, flags: int = 0) -> Rule:
+    """`read` is a function, or the words themselves. A string of `needs` is a set of characters."""
+    words = read
+    function: ReadMatch = (lambda _match, _dialect: words) if isinstance(words, str) else words
+    sets = tuple(frozenset(need) if isinstance(need, str) else need for need in needs)
+    return Rule(name, regex.compile(pattern, flags), function, sets, at)
+
+
+class Rules:
+    """Rules in the order in which they are tried. A text is spared those whose `needs` it does not meet at once."""
+
+    def __init__(self, rules: Sequence[Rule]) -> None:
+        bits = {need: 1 << index for index, need in enumerate({need: 0 for each in rules for need in each.needs})}
+        self._by_character = dict[str, int]()  # the needs that each character meets
+        for need in bits:
+            for character in need if isinstance(need, frozenset) else ():
+                self._by_character[character] = self._by_character.get(character, 0) | bits[need]
+        self._by_pattern = [(need, bit) for need, bit in bits.items() if not isinstance(need, frozenset)]
+        self._rules = [(sum(bits[need] for need in set(each.needs)), each) for each in rules]
+
+    def candidates(self, text: str) -> list[Rule]:
+        """Those whose needs `text` meets."""
+        met = 0
+        for character in set(text):
+            met |= self._by_character.get(character, 0)
+        for pattern, bit in self._by_pattern:
+            if pattern.search(text):
+                met |= bit
+        return [each for needed, each in self._rules if needed & met == needed]
+
+
+def find_claims(rules: Rules, text: str, dialect: Dialect, untouchable: Iterable[tuple[int, int]] = ()) -> list[Claim]:
+    """The claims of `rules` on `text`, in order. They do not overlap, nor reach into what is `untouchable`."""
+    taken = bytearray(len(text))
+    for start, end in untouchable:
+        taken[start:end] = b"\1" * (end - start)
+    starts, found = dict[Any, list[int]](), list[Claim]()
+    for each in rules.candidates(text):
+        for match in _matches(each, text, starts):
+            claims = _claims(each, match, dialect)
+            if any(taken.find(1, claim.start, claim.end) >= 0 for claim in claims):
+                continue
+            for claim in claims:
+                taken[claim.start : claim.end] = b"\1" * (claim.end - claim.start)
+            found += claims
+    return sorted(found)
+
+
+def _matches(each: Rule, text: str, starts: dict[Any, list[int]]) -> Iterator[Any]:
+    """`starts` keeps where each `at` matches in the text: many rules have the same."""
+    if each.at is None:
+        yield from each.pattern.finditer(text)
+        return
+    if each.at not in starts:
+        starts[each.at] = [match.start() for match in each.at.finditer(text)]
+    end = 0
+    for start in starts[each.at]:
+        if start >= end and (match := each.pattern.match(text, start)):
+            yield match
+            end = match.end()
+
+
+def _claims(each: Rule, match: Any, dialect: Dialect) -> list[Claim]:
+    reading = each.read(match, dialect)
+    if reading is None:
+        return []
+    groups = [(0, reading)] if isinstance(reading, str) else reading
+    spans = ((where if isinstance(where, tuple) else match.span(where), words) for where, words in groups)
+    return [
+        Claim(_first(match.string, start, end, words), end, words, each.name)
+        for (start, end), words in spans
+        if start < end
+    ]
+
+
+def _first(text: str, start: int, end: int, words: str) -> int:
+    """Where what is said begins. The space before it may be the space between two sentences, which is in neither."""
+    body = text[start:end]
+    return end - len(body.lstrip()) if words.strip() and not body.isspace() else start

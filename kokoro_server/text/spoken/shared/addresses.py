@@ -1,0 +1,103 @@
+"""Web and e-mail addresses, file names, handles and hashtags."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import regex
+
+from kokoro_server.text.spoken.matching import Dialect, Rule, SpokenWords, rule
+from kokoro_server.text.spoken.patterns import any_of
+from kokoro_server.text.spoken.shared.patterns import AT_NUMBER, INNER_DOT
+from kokoro_server.text.spoken.shared.table import LanguageTable
+
+_TLDS = (
+    "com org net edu gov gob gouv int io dev ai app co uk us ca de fr it es pt br in mx ar cl pe ve uy ec nl eu ch be "
+    "at info biz me tv gg ly xyz tech online site store shop blog cloud page wiki fm cat"
+).split()
+_EXTENSIONS = (
+    "py js ts json yaml yml toml md txt csv pdf png jpg jpeg gif svg webp html htm css sh exe zip tar gz mp3 mp4 wav "
+    "ogg mov avi mkv doc docx xls xlsx ppt pptx xml log ini sql epub"
+).split()
+_PART = regex.compile(r"[0-9]+|[\p{L}\p{M}]+|[^\w\s]|_")
+_HUMPS = regex.compile(r"\p{Lu}+(?!\p{Ll})|\p{Lu}?[\p{Ll}\p{M}]+|[0-9]+|[\p{L}\p{M}]+")
+_VOWEL = regex.compile(r"[aeiouyáéíóúàèìòùâêôãõäëïöü]|[^\x00-\u024f]", regex.IGNORECASE)
+_LABEL = r"[\p{L}\p{N}](?:[\p{L}\p{M}\p{N}-]{0,62}[\p{L}\p{M}\p{N}])?"
+_TAIL = r"(?:[/?#][^\s<>\"“”«»`|]*[^\s<>\"“”«»`|.,;:!?'’)\]}*_।])?/?"
+_SCHEME = re.compile(r"://|www\.", re.IGNORECASE)
+_HOST_LIKE = re.compile(r"\.[^\W\d_]{2}")
+
+
+def rules(table: LanguageTable) -> list[Rule]:
+    def word(text: str) -> str:
+        return text.lower() if _VOWEL.search(text) and len(text) > 1 else table.spell(text)
+
+    def spell_out(text: str) -> str:
+        said = list[str]()
+        for part in _PART.findall(text):
+            if part[0].isdecimal():
+                said.append(table.integer(part) if len(part) < 5 else table.digits(part))
+            elif part in table.marks:
+                said.append(table.marks[part])
+            elif part[0].isalpha():
+                said += [word(hump) for hump in _HUMPS.findall(part)]
+        return " ".join(said)
+
+    def address(match: Any, _dialect: Dialect) -> SpokenWords:
+        return [("scheme", ""), ("address", spell_out(match["address"]))]
+
+    def bare(match: Any, _dialect: Dialect) -> SpokenWords:
+        return spell_out(match[0])
+
+    def tagged(match: Any, _dialect: Dialect) -> SpokenWords:
+        sign = table.marks["@"] if match["sign"] == "@" else table.hashtag
+        name = " ".join(table.integer(part) if part[0].isdecimal() else part for part in _HUMPS.findall(match["name"]))
+        return [("sign", sign), ("name", name)]
+
+    host = rf"{_LABEL}(?:\.{_LABEL})*"
+    return [
+        rule(
+            "web address",
+            rf"(?<![\p{{L}}\p{{N}}])(?P<scheme>(?:https?|ftp)://(?:www\.)?|www\.)(?P<address>(?:localhost|{host})"
+            rf"(?::[0-9]+)?{_TAIL})",
+            address,
+            _SCHEME,
+            flags=regex.IGNORECASE,
+        ),
+        rule(
+            "e-mail address",
+            rf"(?<![\p{{L}}\p{{N}}.@])(?P<scheme>mailto:)?(?P<address>[\p{{L}}\p{{N}}][\p{{L}}\p{{N}}._%+-]*+@"
+            rf"{_LABEL}(?:\.{_LABEL})+)",
+            address,
+            "@",
+        ),
+        rule(
+            "IP address",
+            r"(?<![\p{L}\p{N}.])(?:[0-9]{1,3}\.){3}[0-9]{1,3}(?::[0-9]{1,5})?(?![\p{L}\p{N}])(?!\.[0-9])",
+            bare,
+            INNER_DOT,
+            at=AT_NUMBER,
+        ),
+        rule(
+            "web address",
+            rf"(?<![\p{{L}}\p{{M}}\p{{N}}@.#/_-])(?:[\p{{L}}\p{{N}}][\p{{L}}\p{{M}}\p{{N}}-]{{1,62}}\.)+(?:{any_of(_TLDS)})"
+            rf"(?![\p{{L}}\p{{M}}\p{{N}}-])(?!\.[\p{{L}}\p{{N}}]){_TAIL}",
+            bare,
+            _HOST_LIKE,
+        ),
+        rule(
+            "file name",
+            rf"(?<![\p{{L}}\p{{N}}/\\._-])[\p{{L}}\p{{N}}_-]+(?:\.[\p{{L}}\p{{N}}_-]+)*\.(?:{any_of(_EXTENSIONS)})"
+            rf"(?![\p{{L}}\p{{M}}\p{{N}}])(?!\.[\p{{L}}\p{{N}}])",
+            bare,
+            _HOST_LIKE,
+        ),
+        rule(
+            "hashtag",
+            r"(?<![\p{L}\p{N}&/])(?P<sign>[#＃])(?P<name>(?=[0-9_]*\p{L})[\p{L}\p{M}\p{N}_]+)",
+            tagged,
+            "#＃",
+        ),
+        rule("handle", r"(?<![\p{L}\p{N}.])(?P<sign>@)(?P<name>\p{L}[\p{L}\p{M}\p{N}_]*)", tagged, "@"),
+    ]

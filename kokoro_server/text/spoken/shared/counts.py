@@ -1,0 +1,92 @@
+"""Ordinals, percentages, magnitudes and versions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kokoro_server.text.spoken.matching import Dialect, Rule, SpokenWords, rule
+from kokoro_server.text.spoken.patterns import any_of
+from kokoro_server.text.spoken.shared.patterns import (
+    AT_NUMBER,
+    DIGITS,
+    INNER_DOT,
+    LEFT,
+    OWN_DOT,
+    SPACE,
+    WORD_END,
+    D,
+    noun_after,
+    number_pattern,
+    two_words,
+)
+from kokoro_server.text.spoken.shared.table import LanguageTable
+
+
+def rules(table: LanguageTable) -> list[Rule]:
+    number = number_pattern(table)
+    point = f" {table.numbers.point} "
+    letters = [big for big in table.numbers.bigs if len(big) < 4 and big not in ("mil", "अरब")]
+
+    def percent(match: Any, _dialect: Dialect) -> SpokenWords:
+        sign = table.signs["‰" if match["sign"] == "‰" else "%"]
+        return two_words(match, "number", table.number(match["number"]), "sign", sign)
+
+    def ordinal(match: Any, _dialect: Dialect) -> SpokenWords:
+        return table.numbers.ordinal(int(match["number"]), match["ending"], noun_after(table, match))
+
+    def magnitude(match: Any, _dialect: Dialect) -> SpokenWords:
+        big = table.numbers.bigs[match["big"]].word
+        name = table.noun(big, match["number"])
+        return f"{table.number(match['number'], name)} {name}"
+
+    def resolution(match: Any, _dialect: Dialect) -> SpokenWords:
+        return f"{table.integer(match['number'])} {table.spell('K')}"
+
+    def version(match: Any, _dialect: Dialect) -> SpokenWords:
+        said = point.join(table.integer(part) for part in match["number"].split("."))
+        return f"{table.spell(match['v'])} {said}" if match["v"] else said
+
+    return [
+        rule("percent", rf"{LEFT}(?P<number>{number}){SPACE}?(?P<sign>[%％‰])", percent, "%％‰", DIGITS, at=AT_NUMBER),
+        rule(
+            "ordinal",
+            rf"{LEFT}(?P<number>{D}{{1,4}})(?P<ending>{table.numbers.ordinal_endings}){WORD_END}{OWN_DOT}?",
+            ordinal,
+            DIGITS,
+            at=AT_NUMBER,
+        ),
+        rule(
+            "version",
+            r"(?<![\p{L}\p{N}])(?P<v>[vV])(?P<number>[0-9]+(?:\.[0-9]+){0,6})(?![\p{L}\p{N}])",
+            version,
+            "vV",
+            DIGITS,
+        ),
+        rule(
+            "version",
+            rf"{LEFT}(?P<v>(?!))?(?P<number>[0-9]+(?:\.[0-9]+){{2,6}})(?![\p{{L}}\p{{N}}])",
+            lambda match, dialect: None if _is_grouped(match["number"]) else version(match, dialect),
+            INNER_DOT,
+            at=AT_NUMBER,
+        ),
+        rule(
+            "decade",
+            rf"{LEFT}(?P<number>{D}{{1,3}}0)['’]s{WORD_END}",
+            lambda match, _dialect: table.integer(match["number"]),
+            "'’",
+            at=AT_NUMBER,
+        ),
+        rule("resolution", rf"{LEFT}(?P<number>[248])K{WORD_END}", resolution, "K", at=AT_NUMBER),
+        rule(
+            "magnitude",
+            rf"{LEFT}(?P<number>{number}){SPACE}?(?P<big>{any_of(letters)}){WORD_END}",
+            magnitude,
+            DIGITS,
+            at=AT_NUMBER,
+        ),
+    ]
+
+
+def _is_grouped(text: str) -> bool:
+    first, *groups = text.split(".")
+    return 0 < len(first) < 4 and all(len(group) == 3 for group in groups)

@@ -1,0 +1,133 @@
+"""Dates in figures, and days and months with their abbreviations."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from kokoro_server.text.spoken.matching import Dialect, Rule, SpokenWords, Where, rule
+from kokoro_server.text.spoken.patterns import any_of
+from kokoro_server.text.spoken.shared.patterns import AT_NUMBER, DASH, DIGITS, LEFT, SPACE, WORD_END, D
+from kokoro_server.text.spoken.shared.table import LanguageTable
+
+_LEFT = rf"(?<![\p{{L}}\p{{M}}\p{{N}}])(?<!{D}[.,:/-])"
+
+
+def rules(table: LanguageTable) -> list[Rule]:
+    dates = table.dates
+    months = {name: index for index, name in enumerate(dates.months, 1)}
+    months |= {name.capitalize(): index for name, index in months.items()}
+    short = dict(dates.short_months) | {name.capitalize(): index for name, index in dates.short_months.items()}
+    month = rf"(?:{any_of(months)}|(?:{any_of(short)})(?![\p{{L}}\p{{M}}])\.?)"
+    known = months | short
+    apart = f"{dates.joint} " if dates.joint else " "
+
+    def day(number: int) -> str:
+        return dates.first if number == 1 else table.numbers.count(number, "")
+
+    def say(day_: int, month_: int, year: int | None) -> str | None:
+        if not (1 <= day_ <= 31 and 1 <= month_ <= 12):
+            return None
+        words = f"{day(day_)}{apart}{dates.months[month_ - 1]}"
+        return words if year is None else f"{words}{apart}{dates.year(year, '')}"
+
+    def numeric(match: Any, _dialect: Dialect) -> SpokenWords:
+        year = match["year"]
+        if year is not None and len(year) == 2:
+            year = str(2000 + int(year) if int(year) < 50 else 1900 + int(year))
+        first, second = int(match["day"]), int(match["month"])
+        if first <= 12 < second:
+            first, second = second, first
+        return say(first, second, int(year) if year else None)
+
+    def named(match: Any, _dialect: Dialect) -> SpokenWords:
+        """A claim for the day, for the month and for the year, and for what is only written by its place: `de`."""
+        claims: list[tuple[Where, str]] = []
+        if match["day"]:
+            if not 1 <= int(match["day"]) <= 31:
+                return None
+            claims.append(("day", day(int(match["day"]))))
+        name = dates.months[known[match["name"].rstrip(".")] - 1]
+        is_short = match["name"].rstrip(".") in short
+        joint = f"{dates.joint.strip()} " if dates.joint and match["day"] and not match["of"] else ""
+        if is_short or joint:
+            claims.append(("name", joint + (name if is_short else match["name"])))
+        if match["year"]:
+            joint = f"{dates.joint.strip()} " if dates.joint and not match["then"] else ""
+            claims.append(("year", joint + dates.year(int(match["year"]), "")))
+        return claims or None
+
+    def season(match: Any, _dialect: Dialect) -> SpokenWords:
+        second = match["second"]
+        return [
+            ("first", dates.year(int(match["first"]), "")),
+            ("dash", " "),
+            ("second", table.integer(second) if second[0] in "0०" else table.numbers.count(int(second), "")),
+        ]
+
+    of = r"(?P<of>de|di|d['’])" if dates.joint else r"(?P<of>(?!))"
+    then = r"(?P<then>del?|do)" if dates.joint else r"(?P<then>(?!))"
+    return [
+        rule(
+            "date",
+            rf"{_LEFT}(?P<year>[12१२]{D}{{3}})(?P<sep>[-/.‑])(?P<month>{D}{{1,2}})(?P=sep)(?P<day>{D}{{1,2}})"
+            rf"(?:(?=T{D}{{2}}:)|(?![\p{{L}}\p{{M}}\p{{N}}]|[-/.]{D}))",
+            numeric,
+            DIGITS,
+            at=AT_NUMBER,
+        ),
+        rule(
+            "date",
+            rf"{_LEFT}(?P<day>{D}{{1,2}})(?P<sep>[-/.])(?P<month>{D}{{1,2}})(?P=sep)(?P<year>[12१२]{D}{{3}}|"
+            rf"(?<=/){D}{{2}})(?![\p{{L}}\p{{M}}\p{{N}}]|[-/]{D})",
+            numeric,
+            DIGITS,
+            at=AT_NUMBER,
+        ),
+        rule(
+            "date",
+            rf"(?<=(?<!\p{{L}})(?i:{dates.before_dates}){SPACE})(?P<day>{D}{{1,2}})/(?P<month>{D}{{1,2}})(?P<year>(?!))?"
+            rf"(?![\p{{L}}\p{{M}}\p{{N}}/%]|[.,:-]{D}|{SPACE}(?:de|del|d[aeo]s?|dei|delle|des|du){SPACE})",
+            numeric,
+            "/",
+            at=AT_NUMBER,
+        ),
+        rule(
+            "date",
+            rf"{LEFT}(?:(?P<day>{D}{{1,2}})(?:{SPACE}{of})?(?:{SPACE}|-))(?P<name>{month}){WORD_END}"
+            rf"(?:(?:,?{SPACE}{then})?(?:,?{SPACE}|-)(?P<year>[12१२]{D}{{3}}){WORD_END}(?![.,:/]{D}))?",
+            named,
+            DIGITS,
+            at=AT_NUMBER,
+        ),
+        rule(
+            "date",
+            rf"(?<![\p{{L}}\p{{M}}\p{{N}}])(?P<day>(?!))?(?P<of>(?!))?(?P<name>(?:{any_of(short)})\.|{any_of(months)})"
+            rf"{SPACE}(?:{then}{SPACE})?(?P<year>[12१२]{D}{{3}}){WORD_END}(?![.,:/]{D})",
+            lambda match, dialect: named(match, dialect) if match["name"].rstrip(".") in short else None,
+            DIGITS,
+            re.compile(any_of(short)),
+        ),
+        rule(
+            "date",
+            rf"{_LEFT}(?P<day>0[1-9]|1[3-9]|2{D}|3[01])/(?P<month>0[1-9]|1[0-2])(?P<year>(?!))?(?![\p{{L}}\p{{M}}\p{{N}}/%]|[.,:-]{D})",
+            numeric,
+            "/",
+            at=AT_NUMBER,
+        ),
+        rule(
+            "year",
+            rf"(?<![\p{{L}}\p{{N}}])['’‘](?P<year>{D}{{2}})(?![\p{{L}}\p{{M}}\p{{N}}'’])",
+            lambda match, _dialect: table.integer(match["year"]),
+            "'’‘",
+            DIGITS,
+        ),
+        rule(
+            "season",
+            rf"{LEFT}(?P<first>(?:1[5-9]|20){D}{{2}})(?P<dash>{DASH}|/)(?P<second>{D}{{2}}){WORD_END}(?![-.,/–]{D})",
+            season,
+            DIGITS,
+            at=AT_NUMBER,
+        ),
+        rule("T", rf"(?<={D}{{2}})T(?={D}{{2}}:)", " ", "T", DIGITS),
+    ]

@@ -1,0 +1,104 @@
+"""Roman numerals: after names, after words such as chapter and century, and before what they count."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from kokoro_server.text.spoken.english.roman import parse
+from kokoro_server.text.spoken.matching import Dialect, Rule, SpokenWords, rule
+from kokoro_server.text.spoken.shared.patterns import SPACE, WORD_END, follows, noun_after
+from kokoro_server.text.spoken.shared.table import LanguageTable
+
+_AT = re.compile(r"(?<![^\W_])[IVXLCDM]+")
+_NUMERAL = r"(?P<numeral>[IVXLCDM]+)"
+_AFTER = rf"{WORD_END}(?!\.\p{{L}})(?!['’]\p{{L}})"
+_JOINTS = r"(?:[-–]|[ ](?:y|e|et|a|al|o|ou|à|au|और|से)[ ])"
+_NOT_NUMERALS = frozenset("C D L M CD DC MD MC CC CM DI MI LI CI DL ML MM DD XL XXL XXX DIM MIX CV IL CL".split())
+_SHOUTED = re.compile(
+    r"(?<![^\W_])(?![IVXLCDM]+\s)[A-ZÁÉÍÓÚÀÈÌÒÙÂÊÔÃÕÇÑ]{2,}\s\Z"
+)  # the word before is in capitals too
+_NUMBERED = "Guerra|Congres|Encontro|Encuentro|Convegno|Jornada|Semana|Foro|Concurso|Simp|Festival|Plan|República"
+_NOT_NAMES = (
+    "Fantasy|Rocky|Windows|Apolo|Apollo|Pentium|Vaticano|Vatican|Bowl|Halo|Mark|Mundial|Mondiale|Mondial|Guerra|Guerre|"
+    "Malcolm|Space|Gen|Generación|Generazione|Geração"
+)
+
+
+def rules(table: LanguageTable) -> list[Rule]:
+    roman, count = table.roman, table.numbers.count
+
+    def value(match: Any) -> int:
+        text = match["numeral"]
+        shouted = len(text) < 3 and follows(match, _SHOUTED)
+        return 0 if text in _NOT_NUMERALS or shouted else parse(text) or 0
+
+    def century(match: Any, _dialect: Dialect) -> SpokenWords:
+        number = value(match)
+        return [("numeral", roman.century(number))] if 0 < number < 40 else None
+
+    def before_century(match: Any, _dialect: Dialect) -> SpokenWords:
+        number = value(match)
+        return table.numbers.ordinal(number, "º", "") if 0 < number < 40 else None
+
+    def cardinal(match: Any, _dialect: Dialect) -> SpokenWords:
+        number = value(match)
+        return [("numeral", count(number, ""))] if number else None
+
+    def with_ending(match: Any, _dialect: Dialect) -> SpokenWords:
+        number = value(match)
+        if not number or (number > 1 and "r" in match["ending"]):  # `Vers`
+            return None
+        return table.numbers.ordinal(number, match["ending"], noun_after(table, match))
+
+    def ruler(match: Any, _dialect: Dialect) -> SpokenWords:
+        number = value(match)
+        return [("numeral", roman.ruler(number, match["name"]))] if 0 < number < 100 else None
+
+    def nth(match: Any, _dialect: Dialect) -> SpokenWords:
+        number, noun = value(match), noun_after(table, match, capital=True)
+        said = roman.nth(number, noun) if number and noun else None
+        return [("numeral", said)] if said else None
+
+    return [
+        rule(
+            "Roman numeral",
+            rf"(?<=(?<!\p{{L}})(?:{roman.centuries}){SPACE}(?:[IVXLCDM]+{_JOINTS})?){_NUMERAL}{_AFTER}",
+            century,
+            at=_AT,
+        ),
+        rule(
+            "range",
+            rf"(?P<dash>[-–])(?<=(?<!\p{{L}})(?:{roman.counted}|{roman.centuries}){SPACE}[IVXLCDM]+[-–])(?=[IVXLCDM]+{WORD_END})",
+            lambda _match, _dialect: [("dash", table.numbers.to)],
+            "-–",
+        ),
+        rule("Roman numeral", rf"{_NUMERAL}(?={SPACE}(?:{roman.centuries}))", before_century, at=_AT),
+        rule("Roman numeral", rf"(?P<numeral>[IVX][IVXLC]*)(?P<ending>{roman.endings}){WORD_END}", with_ending, at=_AT),
+        rule(
+            "Roman numeral",
+            rf"(?<=(?<!\p{{L}})(?:{roman.counted}|{_NOT_NAMES}){SPACE}(?:[IVXLCDM]+{_JOINTS})?){_NUMERAL}{_AFTER}",
+            cardinal,
+            at=_AT,
+        ),
+        rule(
+            "Roman numeral",
+            rf"(?<=(?<![\p{{L}}\p{{M}}])(?P<name>(?:\p{{Lu}}|\p{{Devanagari}})[\p{{L}}\p{{M}}'’-]+){SPACE})"
+            rf"(?P<numeral>[IVX]+){_AFTER}",
+            ruler,
+            at=_AT,
+        ),
+        rule(
+            "Roman numeral",
+            rf"(?P<numeral>[IVX]{{2,}}|[VX](?={SPACE}\p{{Lu}})|I(?={SPACE}(?:{_NUMBERED}))){_AFTER}(?={SPACE}\p{{L}}{{4}})",
+            nth,
+            at=_AT,
+        ),
+        rule(
+            "Roman numeral",
+            rf"(?P<numeral>II|III|IV|VI|VII|VIII|IX|XI|XII|XIII|XIV|XV|XVI{{1,3}}|XVI|XIX|XX|XXI{{1,3}}|XXI|XXIV|"
+            rf"M[CDLXVIM]{{3,14}}){_AFTER}",
+            cardinal,
+            at=_AT,
+        ),
+    ]

@@ -1,0 +1,62 @@
+"""Signs, and last of all whatever is left that espeak must not get: digits and signs that no other rule has read."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from typing import Any
+
+from kokoro_server.text.spoken.emoji import EMOTICON, emoji
+from kokoro_server.text.spoken.matching import Dialect, Rule, SpokenWords, rule
+from kokoro_server.text.spoken.shared.patterns import DASHES, DIGITS, SPACE, D
+from kokoro_server.text.spoken.shared.table import LanguageTable
+
+
+def rules(table: LanguageTable) -> list[Rule]:
+    signs = table.signs
+    return [
+        EMOTICON,
+        emoji("✔✓✗✘"),
+        rule("number sign", rf"(?<![\p{{L}}\p{{N}}&])\#(?={SPACE}?{D})", signs["№"], "#"),
+        rule("section sign", rf"§§?(?={SPACE}?)", signs["§"], "§"),
+        rule("about", rf"(?<![\p{{L}}\p{{N}}/])[~∼≈](?={SPACE}?[$£€]?{D})", signs["≈"], "~∼≈"),
+        rule("price", rf"(?<={D})/-(?!{D})", "", "/"),  # as prices end in India
+        rule("hyphen", rf"(?<=[0-9०-९%°])[-‐‑](?=\p{{L}})|(?<=[\p{{L}}\p{{M}}])[-‐‑](?={D})", " ", "-‐‑", DIGITS),
+        rule("slash", r"(?<=[\p{L}\p{M}])/(?=[\p{L}])", " ", "/"),
+        rule("bars", r"\|(?:\s*+\|)*+", ",", "|"),
+        rule("ornament", r"([*_=~#^<>+\\/|-])\1{2,}+", " ", "*_=~#^<>+\\/|-"),
+        rule("bracket", r"[{}⟨⟩]", " ", "{}⟨⟩"),
+    ]
+
+
+def last(table: LanguageTable) -> list[Rule]:
+    """White space, letters, quotes, brackets and marks of a pause are all that may pass."""
+
+    def digits(match: Any, _dialect: Dialect) -> SpokenWords:
+        # They may be newer than this Python's Unicode.
+        known = "".join(str(unicodedata.digit(each, "")) for each in match[0])
+        return table.integer(known) if known else None
+
+    def left_over(match: Any, _dialect: Dialect) -> SpokenWords:
+        """A sign by its name; an ornament is silent."""
+        sign = match[0]
+        if sign in table.signs:
+            return table.signs[sign]
+        if sign in table.currencies:
+            return table.currencies[sign].unit.many
+        if sign.isnumeric():
+            return _numeral(sign)
+        return " "
+
+    def _numeral(sign: str) -> str:
+        found = "".join(str(unicodedata.digit(each, "")) for each in unicodedata.normalize("NFKC", sign))
+        if found:
+            return table.integer(found)
+        amount = unicodedata.numeric(sign, -1.0)
+        return table.integer(f"{amount:.0f}") if amount >= 0 else " "
+
+    return [
+        rule("dash", rf"(?<={D})[{DASHES}~](?={D})", " ", DASHES + "~"),
+        rule("digits", r"\p{Nd}++", digits, re.compile(r"\d")),
+        rule("sign", r"(?V1)[[\p{S}\p{N}\p{Pc}\p{Co}\p{Cn}]&@#%/\\*_§¶†‡•·‣′″‰{}|~№`※⁂]", left_over),
+    ]

@@ -1,0 +1,96 @@
+"""Times of day: 14:30, 14h30, 3 p. m."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kokoro_server.text.spoken.matching import Dialect, Rule, SpokenWords, rule
+from kokoro_server.text.spoken.shared.patterns import AT_NUMBER, DIGITS, SPACE, WORD_END, D
+from kokoro_server.text.spoken.shared.table import LanguageTable
+
+_LEFT = rf"(?:(?<![\p{{L}}\p{{M}}\p{{N}}])(?<!{D}[.,:/])|(?<={D}{{2}}T))"
+_HALF = rf"(?P<half>(?P<letter>[aApP])\.?{SPACE}?[mM](?![\p{{L}}\p{{M}}])\.?)"
+
+
+def rules(table: LanguageTable) -> list[Rule]:
+    marked = rf"(?:{SPACE}?(?P<mark>{table.dates.hours_mark}){WORD_END})"
+
+    def clock(match: Any, _dialect: Dialect) -> SpokenWords:
+        hour, minute = int(match["hour"]), int(match["minute"] or 0)
+        if hour > 24 or minute > 59:
+            return None
+        groups = match.groupdict()
+        half = groups.get("half")
+        if groups.get("long"):
+            hours, minutes = table.units["h"], table.units["min"]
+            parts = ((hours, hour), (minutes, minute))
+            return " ".join(
+                f"{table.numbers.count(each, noun.many)} {table.noun(noun, str(each))}" for noun, each in parts
+            )
+        words = table.dates.clock(hour, minute, bool(groups.get("mark")))
+        if half:
+            # Hindi has a word for the hour here too.
+            words = table.dates.clock(hour, minute, table.dates.hours_mark == "बजे")
+            words = table.dates.half_day(hour, groups["letter"] in "pP").format(words)
+        end = match.end() - (half is not None and half.endswith(".") and _ends(match))
+        return [((match.start(), end), words.strip())]
+
+    def long_clock(match: Any, _dialect: Dialect) -> SpokenWords:
+        parts = [table.integer(match[name].lstrip("0०") or "0") for name in ("hour", "minute", "second")]
+        return " ".join(parts)
+
+    return [
+        rule(
+            "time",
+            rf"{_LEFT}(?P<hour>{D}{{1,2}}):(?P<minute>{D}{{2}}):(?P<second>{D}{{2}})(?![\p{{N}}:])",
+            long_clock,
+            ":",
+            at=AT_NUMBER,
+        ),
+        rule(
+            "time",
+            rf"{_LEFT}(?P<hour>{D}{{1,2}})(?::(?P<minute>{D}{{2}})(?![\p{{N}}:]|[.,]{D}))?{SPACE}?{_HALF}",
+            clock,
+            "aApP",
+            "mM",
+            DIGITS,
+            at=AT_NUMBER,
+        ),
+        rule(
+            "time",
+            rf"{_LEFT}(?P<hour>{D}{{1,2}}):(?P<minute>{D}{{2}})(?![\p{{N}}:]|[.,]{D})(?:{marked}|(?![\p{{L}}]))",
+            clock,
+            ":",
+            at=AT_NUMBER,
+        ),
+        rule(
+            "time",
+            rf"{_LEFT}(?P<hour>{D}{{1,2}}){SPACE}?(?P<mark>[hH]){SPACE}?(?P<minute>[0-5०-५]{D})(?P<long>{SPACE}?(?:min|mn)\b\.?)?"
+            rf"{WORD_END}",
+            clock,
+            "hH",
+            at=AT_NUMBER,
+        ),
+        rule(
+            "time",
+            rf"{_LEFT}(?P<hour>{D}{{1,2}})\.(?P<minute>[0-5]{D}){marked}",
+            clock,
+            "hH",
+            ".",
+            at=AT_NUMBER,
+        ),
+        rule(
+            "time",
+            rf"(?<=(?<!\p{{L}})(?:{table.dates.before_times}){SPACE})(?P<hour>{D}{{1,2}})[.,](?P<minute>[0-5]{D})"
+            rf"(?![\p{{N}}]|[.,]{D}){marked}?",
+            clock,
+            ".,",
+            at=AT_NUMBER,
+        ),
+    ]
+
+
+def _ends(match: Any) -> bool:
+    """Whether the dot at the end of the match also ends a sentence."""
+    after = match.string[match.end() :].lstrip(" ")
+    return not after or after[0] == "\n" or after[0].isupper()

@@ -1,1 +1,0 @@
-"""Languages that are read by shared rules, from one table each."""

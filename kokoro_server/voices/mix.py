@@ -1,0 +1,78 @@
+"""Mixes of voices as they are written.
+
+A mix is `af_bella+af_sky`, `af_bella(2)+af_sky(1)` or `af_bella:0.7,af_sky:0.3`. In `af_bella-af_sky(0.3)` a voice is
+taken away, as Kokoro-FastAPI does it: the weights are divided by what they add up to without their signs.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Collection, Mapping
+from fractions import Fraction
+
+from kokoro_server.errors import InvalidInput
+from kokoro_server.voices.names import resolve
+
+MAX_PARTS = 8  # of a mix
+
+_SIGN = re.compile(r"([-+,])(?![^()]*\))")  # between the parts of a mix, and not in a weight
+_PART = re.compile(r"(?P<name>[^\s():+,]+)\s*(?:\(\s*(?P<inner>[^)]*?)\s*\)|:\s*(?P<after>\S+))?")
+_WEIGHT = re.compile(r"\d{1,4}(\.\d{1,4})?|\.\d{1,4}")
+_HYPHEN = "\0"  # stands for one within a name while a mix is cut
+
+
+def parse(spec: str, known: Collection[str]) -> dict[str, int]:
+    """The weight of each voice of a mix, the first of them above 0; of a single voice, 1."""
+    if (name := spec.strip()) in known:
+        return {name: 1}
+    first, *others = _cut(spec, known)
+    texts = [("+", first), *zip(others[::2], others[1::2], strict=True)]
+    if len(texts) > MAX_PARTS:
+        raise InvalidInput(f"voice mixes {len(texts)} voices; at most {MAX_PARTS} are allowed", field="voice")
+    weights: dict[str, Fraction] = {}
+    for sign, text in texts:
+        name, weight = _part(text.strip(), spec)
+        name = resolve(name, known)
+        before = weights.get(name, Fraction(0))
+        if before and (before < 0) != (sign == "-"):
+            raise InvalidInput(f"voice {spec!r} both adds {name} and takes it away; do one of them", field="voice")
+        weights[name] = before + (-weight if sign == "-" else weight)
+    scale = math.lcm(*(weight.denominator for weight in weights.values()))
+    whole = {name: int(weight * scale) for name, weight in weights.items()}
+    shared = math.gcd(*whole.values())
+    return {name: weight // shared for name, weight in whole.items()}
+
+
+def spell(parts: Mapping[str, int]) -> str:
+    """One spelling for each voice or mix: whole-number weights in lowest terms, in the order they were given."""
+    equal = len({abs(weight) for weight in parts.values()}) == 1
+    spelled = (
+        ("-" if weight < 0 else "+") + (name if equal else f"{name}({abs(weight)})") for name, weight in parts.items()
+    )
+    return "".join(spelled)[1:]
+
+
+def _cut(spec: str, known: Collection[str]) -> list[str]:
+    """The texts of a mix and the signs between them. A hyphen in the name of a voice is no sign."""
+    hyphened = [name for name in known if "-" in name and name in spec] if "-" in spec else []
+    if not hyphened:
+        return _SIGN.split(spec)
+    names = re.compile(rf"(?<![\w.])(?:{'|'.join(map(re.escape, sorted(hyphened, key=len, reverse=True)))})(?![\w.])")
+    hidden = names.sub(lambda match: match[0].replace("-", _HYPHEN), spec)
+    return [text.replace(_HYPHEN, "-") for text in _SIGN.split(hidden)]
+
+
+def _part(text: str, spec: str) -> tuple[str, Fraction]:
+    match = _PART.fullmatch(text)
+    if not match:
+        raise InvalidInput(f"voice {spec!r} is not a name or a mix such as 'af_bella(2)+af_sky(1)'", field="voice")
+    weight = match["inner"] if match["inner"] is not None else match["after"]
+    if weight is None:
+        return match["name"], Fraction(1)
+    if not _WEIGHT.fullmatch(weight) or not Fraction(weight):
+        raise InvalidInput(
+            f"voice {spec!r}: the weight {weight!r} must be a number above 0 and below 10000, with at most 4 decimals",
+            field="voice",
+        )
+    return match["name"], Fraction(weight)

@@ -1,0 +1,69 @@
+"""English in several processes: the real service, with real ones, some of them killed."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.g2p.conftest import service
+from tests.g2p.test_child import is_alive
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="forks, and looks for the processes in /proc")
+
+TEXTS = ["Hello there.", "Dr. Smith paid $5.20 in 1999.", "Qxzyvian rhododendrons?", "The wind was cold."]
+
+
+def children(pid: int) -> list[int]:
+    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+def all_gone(pids: list[int]) -> bool:
+    deadline = time.monotonic() + 20
+    while any(is_alive(pid) for pid in pids) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    return not any(is_alive(pid) for pid in pids)
+
+
+def test_workers_convert_as_a_single_process_does_and_end_with_the_service(tmp_path: Path, http: httpx.Client) -> None:
+    log = tmp_path / "service.log"
+    with service(log, 2) as (process, url), httpx.Client(base_url=url, timeout=60, trust_env=False) as several:
+        assert several.get("/health").json()["workers"] == 2
+        assert http.get("/health").json()["workers"] == 1
+        pids = children(process.pid)
+        assert len(pids) == 2
+        body = {"texts": TEXTS * 10, "lang": "en-US"}
+        expected = http.post("/convert/batch", json=body).json()
+        assert several.post("/convert/batch", json=body).json() == expected
+        assert len(expected["results"]) == 40
+
+        def convert(text: str) -> str:
+            answer = several.post("/convert", json={"text": text, "lang": "en-GB"})
+            phonemes: str = answer.json()["phonemes"]
+            return phonemes
+
+        alone = [http.post("/convert", json={"text": text, "lang": "en-GB"}).json()["phonemes"] for text in TEXTS]
+        with ThreadPoolExecutor(8) as pool:
+            assert list(pool.map(convert, TEXTS * 10)) == alone * 10
+        other = {"text": "Bonjour.", "lang": "fr-FR"}
+        assert several.post("/convert", json=other).json() == http.post("/convert", json=other).json()
+        process.kill()
+        process.wait(20)
+        assert all_gone(pids)
+    assert "ERROR" not in log.read_text()
+
+
+def test_a_killed_worker_ends_the_service_though_nobody_asks(tmp_path: Path) -> None:
+    log = tmp_path / "service.log"
+    with service(log, 2, "tests.services.scripted_g2p") as (process, _url):
+        first, second = children(process.pid)
+        os.kill(first, signal.SIGKILL)
+        process.wait(20)
+        assert all_gone([second])
+    assert "a g2p worker has ended" in log.read_text()

@@ -1,0 +1,55 @@
+"""Files of jobs that are away, for a while or for good."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from kokoro_server.errors import Unavailable
+from kokoro_server.longform.jobs import runner as runners
+from kokoro_server.longform.jobs.folders import JobFolder
+from kokoro_server.longform.jobs.store import JobStore
+from kokoro_server.observability.conditions import Condition, Reason
+from tests.longform.books.doubles import Tones, book
+from tests.longform.jobs.doubles import add_book, add_list, got, runner, running, stored_in, until
+
+
+@pytest.fixture
+def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[JobStore]:
+    monkeypatch.setattr(runners, "LOOK_S", 0.02)
+    with stored_in(tmp_path) as store:
+        yield store
+
+
+async def test_what_cannot_be_looked_after_is_told_once(
+    tmp_path: Path, store: JobStore, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def broken() -> list[str]:
+        looks.append(1)
+        raise Unavailable("the store is away")
+
+    looks, condition = list[int](), Condition(Reason.JOBS)
+    with caplog.at_level(logging.ERROR):
+        async with running(runner(tmp_path, store, Tones(), condition)):
+            with monkeypatch.context() as patch:
+                patch.setattr(store, "deleted", broken)
+                await until(lambda: len(looks) > 5)
+                assert condition.current
+                assert "the store is away; look at the folder that JOBS_PATH names" in condition.current.message
+            await until(lambda: condition.current is None)
+    assert len(caplog.records) == 1
+
+
+async def test_the_folder_of_a_job_that_is_gone_is_told(tmp_path: Path, store: JobStore) -> None:
+    jobs = [add_book(tmp_path, store, book()), add_list(tmp_path, store, {"id": "a", "text": "One."})]
+    for job in jobs:
+        JobFolder(tmp_path, job.id).remove()
+    async with running(runner(tmp_path, store, Tones())):
+        await until(lambda: all(got(store, job).has_ended for job in jobs))
+    errors = [got(store, job).error for job in jobs]
+    assert [error and error["message"] for error in errors] == [
+        f"{name}: cannot be read: No such file or directory" for name in ("book.json", "upload.jsonl")
+    ]

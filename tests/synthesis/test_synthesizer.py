@@ -1,0 +1,60 @@
+"""Segments: one that is detached has memory of its own, and none is very long."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from kokoro_server.audio.sound import Sound
+from kokoro_server.batching.entry import FireReason, Outcome
+from kokoro_server.config.settings import Settings
+from kokoro_server.engine.protocol import SAMPLE_RATE, SAMPLES_PER_FRAME, Pcm16, Result
+from kokoro_server.server.app import create_app
+from kokoro_server.synthesis.synthesizer import Segment, Speech, Synthesizer
+from tests import tiny
+
+BUFFER = np.ones(10 * SAMPLES_PER_FRAME, np.float32)
+
+
+def outcome(audio: np.ndarray) -> Outcome:
+    return Outcome(Result(audio, np.array([1, 1, 1])), 1.0, 2.0, 3, FireReason.QUIET)
+
+
+def test_what_shares_the_engines_memory_is_copied_once() -> None:
+    audio = BUFFER[: 3 * SAMPLES_PER_FRAME]
+    buffer16 = np.ones(len(BUFFER), np.int16)
+    shared = Segment(Sound(audio, Pcm16(buffer16[: len(audio)], 1.0)), outcome(audio), last=True)
+    detached = shared.detached()
+    assert detached.outcome is not None
+    assert detached.pcm16 is not None
+    assert not np.shares_memory(detached.pcm16.samples, buffer16)
+    assert np.array_equal(detached.pcm16.samples, buffer16[: len(audio)])
+    assert not np.shares_memory(detached.audio, BUFFER)
+    assert not np.shares_memory(detached.outcome.result.audio, BUFFER)
+    assert np.array_equal(detached.audio, shared.audio)
+    assert (detached.pcm16.peak, detached.last, detached.outcome.batch_size) == (1.0, True, 3)
+    assert detached.detached() is detached
+
+
+def test_silence_needs_no_copy() -> None:
+    silence = Segment(Sound.silence(5), None, last=False)
+    assert silence.detached() is silence
+
+
+async def test_long_silence_comes_in_bounded_segments_and_is_as_long_as_was_asked_for(tmp_path: Path) -> None:
+    app = create_app(
+        Settings.load({"G2P_SERVICE_URL": "http://localhost:9"}, dotenv=None),
+        load=lambda _settings: tiny.load(tmp_path),
+    )
+    pauses = "[pause:30s]" * 3 + "[pause:10s]" * 9
+    speech = Speech(voice="af_heart", phonemes=f"wˈʌn. {pauses} tˈu. {pauses}")
+    short = Speech(voice="af_heart", phonemes="wˈʌn. [pause:0s] tˈu. [pause:0s]")
+    async with app.router.lifespan_context(app):
+        synthesizer: Synthesizer = app.state.services.synthesizer
+        segments = [segment async for segment in synthesizer.segments(speech)]
+        clip, without = await synthesizer.speak(speech), await synthesizer.speak(short)
+    assert max(len(segment.audio) for segment in segments) <= 60 * SAMPLE_RATE
+    assert [segment.last for segment in segments] == [False] * (len(segments) - 1) + [True]
+    assert np.array_equal(np.concatenate([segment.audio for segment in segments]), clip.audio)
+    assert len(clip.audio) == len(without.audio) + 2 * 180 * SAMPLE_RATE
