@@ -126,7 +126,7 @@ def kernel_trouble(device: torch.device) -> str | None:
     """
     try:
         with explain_errors(device):
-            from kokoro_server.engine.cuda import ops
+            from kokoro_server.engine.cuda.kernels import ops
 
             ops.try_out(device)
     except SetupError:

@@ -16,8 +16,8 @@ pytest.importorskip("triton")
 
 from kokoro_server.audio.wav import pcm16  # noqa: E402
 from kokoro_server.engine.cuda import graph_cache  # noqa: E402
-from kokoro_server.engine.cuda.card import Card  # noqa: E402
 from kokoro_server.engine.cuda.engine import CudaEngine  # noqa: E402
+from kokoro_server.engine.cuda.kernels.card import Card  # noqa: E402
 from kokoro_server.engine.devices import kernel_trouble  # noqa: E402
 from kokoro_server.engine.protocol import SAMPLES_PER_FRAME, STYLE_DIM, Engine, Row  # noqa: E402
 

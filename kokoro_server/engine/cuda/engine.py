@@ -9,10 +9,10 @@ from typing import Any
 import torch
 
 from kokoro_server.engine.cuda import express, memory
-from kokoro_server.engine.cuda.card import Card
 from kokoro_server.engine.cuda.express import ExpressEngine
-from kokoro_server.engine.cuda.gate import Gate
-from kokoro_server.engine.cuda.ops import CudaOps
+from kokoro_server.engine.cuda.kernels.card import Card
+from kokoro_server.engine.cuda.kernels.gate import Gate
+from kokoro_server.engine.cuda.kernels.ops import CudaOps
 from kokoro_server.engine.cuda.shapes import MAX_ROWS, ROWS
 from kokoro_server.engine.cuda.stream_engine import StreamEngine
 from kokoro_server.engine.model.kokoro import BatchedKokoro

@@ -12,7 +12,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from kokoro_server.engine.cuda.gate import Gate
+from kokoro_server.engine.cuda.kernels.gate import Gate
 from kokoro_server.engine.cuda.shapes import GraphShape
 from kokoro_server.engine.cuda.stream_engine import StreamEngine
 from kokoro_server.engine.protocol import EngineLimits, Result, Row

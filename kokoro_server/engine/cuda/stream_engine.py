@@ -14,11 +14,11 @@ from torch import Tensor
 from kokoro_server.engine.cuda import memory, output_buffer
 from kokoro_server.engine.cuda.activity import StreamActivity
 from kokoro_server.engine.cuda.backlog import CaptureBacklog
-from kokoro_server.engine.cuda.compiling import only_compiling
-from kokoro_server.engine.cuda.gate import checkpoint
 from kokoro_server.engine.cuda.graph_cache import CudaGraphCache
+from kokoro_server.engine.cuda.kernels.compiling import only_compiling
+from kokoro_server.engine.cuda.kernels.gate import checkpoint
+from kokoro_server.engine.cuda.kernels.ops import gaussian_noise
 from kokoro_server.engine.cuda.length_split import split_by_length
-from kokoro_server.engine.cuda.ops import gaussian_noise
 from kokoro_server.engine.cuda.pinned_buffers import PinnedBuffers
 from kokoro_server.engine.cuda.shapes import FRAMES, ROWS, GraphShape, GraphShapes
 from kokoro_server.engine.cuda.static_io import POSITIONS, StaticIO

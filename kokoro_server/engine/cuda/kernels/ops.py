@@ -15,14 +15,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from kokoro_server.engine.cuda import triton_kernels as kernels
-from kokoro_server.engine.cuda.card import Card
-from kokoro_server.engine.cuda.conv import FusedConv, PaddedConv, SplitConv
-from kokoro_server.engine.cuda.gate import checkpoint
-from kokoro_server.engine.cuda.linear import SplitLinear
-from kokoro_server.engine.cuda.lstm import FusedLSTM
-from kokoro_server.engine.cuda.norm import FusedInstanceNorm
-from kokoro_server.engine.cuda.waveform import FusedHarmonicSource, FusedInverseSTFT, FusedSTFT
+from kokoro_server.engine.cuda.kernels import triton_kernels as kernels
+from kokoro_server.engine.cuda.kernels.card import Card
+from kokoro_server.engine.cuda.kernels.conv import FusedConv, PaddedConv, SplitConv
+from kokoro_server.engine.cuda.kernels.gate import checkpoint
+from kokoro_server.engine.cuda.kernels.linear import SplitLinear
+from kokoro_server.engine.cuda.kernels.lstm import FusedLSTM
+from kokoro_server.engine.cuda.kernels.norm import FusedInstanceNorm
+from kokoro_server.engine.cuda.kernels.waveform import FusedHarmonicSource, FusedInverseSTFT, FusedSTFT
 from kokoro_server.engine.model.layers import BiLSTM, Conv, Linear, Upsample
 from kokoro_server.engine.model.lengths import Lengths, Placement, kernel_args
 from kokoro_server.engine.model.ops import Ops

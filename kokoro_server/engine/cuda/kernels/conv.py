@@ -8,11 +8,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from kokoro_server.engine.cuda import triton_kernels as kernels
-from kokoro_server.engine.cuda.card import Card
-from kokoro_server.engine.cuda.gate import checkpoint
-from kokoro_server.engine.cuda.linear import split_activations, split_fp16
-from kokoro_server.engine.cuda.norm import FusedInstanceNorm
+from kokoro_server.engine.cuda.kernels import triton_kernels as kernels
+from kokoro_server.engine.cuda.kernels.card import Card
+from kokoro_server.engine.cuda.kernels.gate import checkpoint
+from kokoro_server.engine.cuda.kernels.linear import split_activations, split_fp16
+from kokoro_server.engine.cuda.kernels.norm import FusedInstanceNorm
 from kokoro_server.engine.model.layers import Conv, InstanceNorm, fuse_weight_norm
 from kokoro_server.engine.model.lengths import Lengths, Placement, kernel_args
 

@@ -14,7 +14,7 @@ import triton.language as tl
 from triton.language.extra import libdevice
 from triton.tools.tensor_descriptor import TensorDescriptor
 
-from kokoro_server.engine.cuda.compiling import kernel
+from kokoro_server.engine.cuda.kernels.compiling import kernel
 
 HALO = tl.constexpr(64)  # steps past a row's end that are kept at 0: more than any convolution reaches
 

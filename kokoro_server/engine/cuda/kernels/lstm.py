@@ -13,10 +13,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from kokoro_server.engine.cuda import triton_lstm as kernels
-from kokoro_server.engine.cuda.card import Card
-from kokoro_server.engine.cuda.gate import checkpoint
-from kokoro_server.engine.cuda.linear import SplitLinear, split_fp16
+from kokoro_server.engine.cuda.kernels import triton_lstm as kernels
+from kokoro_server.engine.cuda.kernels.card import Card
+from kokoro_server.engine.cuda.kernels.gate import checkpoint
+from kokoro_server.engine.cuda.kernels.linear import SplitLinear, split_fp16
 from kokoro_server.engine.model.layers import BiLSTM, Linear
 from kokoro_server.engine.model.lengths import Lengths, Placement
 

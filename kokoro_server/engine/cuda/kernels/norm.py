@@ -7,8 +7,8 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from kokoro_server.engine.cuda import triton_kernels as kernels
-from kokoro_server.engine.cuda.gate import checkpoint
+from kokoro_server.engine.cuda.kernels import triton_kernels as kernels
+from kokoro_server.engine.cuda.kernels.gate import checkpoint
 from kokoro_server.engine.model.layers import EPSILON, AdaINParams, InstanceNorm
 from kokoro_server.engine.model.lengths import Lengths, kernel_args
 

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 
 import torch
 
-from kokoro_server.engine.cuda import triton_kernels as kernels
+from kokoro_server.engine.cuda.kernels import triton_kernels as kernels
 
 # How often a gate is looked at before it is passed though it is closed: some 20 ms on an H200. So nothing that the
 # other stream waits for, such as a lock which the thread of this one holds, can stop both for good.
