@@ -16,6 +16,10 @@ from kokoro_server.engine.cpu.numerics import Array
 MICROSOFT = "com.microsoft"  # the domain of onnxruntime's own operators
 
 
+def attributes(node: onnx.NodeProto) -> dict[str, Any]:
+    return {attribute.name: helper.get_attribute_value(attribute) for attribute in node.attribute}
+
+
 class GraphBuilder:
     """Builds a graph that has the name, inputs and outputs of another. Equal constants are kept once."""
 

@@ -32,8 +32,8 @@ def hann() -> Tensor:
 class HarmonicSource:
     """Nine harmonics of F0 where voiced, noise everywhere, merged into one excitation.
 
-    The phase is a sum over the whole utterance. In single precision, as `kokoro.KModel` has it, its rounding grows to
-    hundredths of a radian; in double precision (the default where the device has it) there is none to speak of.
+    The phase is a sum over the whole utterance. In single precision, as in `kokoro.KModel`, its rounding grows to
+    hundredths of a radian. In double precision, the default where the device has it, the rounding is negligible.
     """
 
     def __init__(self, module: Any, placement: Placement, phase_dtype: torch.dtype | None = None) -> None:
@@ -43,10 +43,8 @@ class HarmonicSource:
         self.placement = placement
         self.amplitude, self.noise_level = sines.sine_amp, sines.noise_std
         self.threshold = float(sines.voiced_threshold)
-        self.weight, self.bias = (
-            placement(module.l_linear.weight[0]),
-            placement(module.l_linear.bias),
-        )  # (harmonics,), (1,)
+        self.weight = placement(module.l_linear.weight[0])  # (harmonics,)
+        self.bias = placement(module.l_linear.bias)  # (1,)
         dtype = phase_dtype or widest_float(placement.device)
         self.harmonics = torch.arange(1, sines.dim + 1, device=placement.device, dtype=dtype)[:, None]
 

@@ -35,7 +35,7 @@ class TokenBatch:
 
 @dataclass(frozen=True)
 class AlignedFeatures:
-    """What the decoder and the prosody predictor work from, per frame."""
+    """The inputs of the decoder and of the prosody predictor, per frame."""
 
     durations: Tensor  # (rows, longest) frames per token, 0 in the padding
     lengths: Lengths  # frames
@@ -46,7 +46,7 @@ class AlignedFeatures:
 
 @dataclass(frozen=True)
 class TextFeatures:
-    """What the text side makes of a batch, per token."""
+    """The results of the text side for a batch, per token."""
 
     durations: Tensor  # (rows, tokens) frames, 0 in the padding
     for_prosody: Tensor  # (rows, tokens, hidden + HALF_STYLE)

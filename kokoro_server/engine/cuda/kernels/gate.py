@@ -1,8 +1,8 @@
-"""A gate on the device: work that is queued on one stream waits there while another stream's is under way.
+"""A gate on the device, at which the work of one stream waits while another stream works.
 
-Kernels of a stream with a higher priority are begun first, but not before those that run have ended: beside full
-batches, every kernel of a short one waits a little, and the whole takes two or three times as long. A batch whose
-kernels pass a gate instead stops between two of them, and the other has the device for itself.
+A stream's priority is not enough: its kernels start first, but only after the running kernels have ended. Beside full
+batches every kernel of a short batch waits a little, and the short batch takes two or three times as long. A full batch
+that passes a gate stops between two kernels instead, and the short one has the device for itself.
 """
 
 from __future__ import annotations
@@ -15,22 +15,22 @@ import torch
 
 from kokoro_server.engine.cuda.kernels import triton_kernels as kernels
 
-# How often a gate is looked at before it is passed though it is closed: some 20 ms on an H200. So nothing that the
-# other stream waits for, such as a lock which the thread of this one holds, can stop both for good.
+# After this many looks, about 20 ms on an H200, a closed gate is passed all the same. So the streams cannot deadlock:
+# the one that closed the gate may wait for a lock that the waiting one's thread holds.
 MOST_LOOKS = 32_768
 
 _checked = threading.local()
 
 
 class Gate:
-    """To be made, opened and closed on the device that it is for, on the stream that others are to wait for."""
+    """Create, open and close it on its device, on the stream that has precedence."""
 
     def __init__(self, device: torch.device) -> None:
-        self._closed = torch.zeros(2, dtype=torch.int32, device=device)  # whether it is; and how often it was looked at
+        self._closed = torch.zeros(2, dtype=torch.int32, device=device)  # flag, number of looks
         self._flag = self._closed[:1]
 
     def close(self) -> None:
-        """From here on in the order of the current stream."""
+        """Close it, in the order of the current stream."""
         self._flag.fill_(1)
 
     def open(self) -> None:
@@ -38,7 +38,7 @@ class Gate:
 
     @contextmanager
     def checked(self) -> Iterator[None]:
-        """What this thread queues in here waits at each `checkpoint` as long as the gate is closed."""
+        """Work that this thread queues inside waits at each `checkpoint` while the gate is closed."""
         _checked.gate = self
         try:
             yield
@@ -50,7 +50,7 @@ class Gate:
 
 
 def checkpoint() -> None:
-    """Wait on the device for the gate that the thread is to check, if there is one."""
+    """Make the device wait at the gate that this thread checks, if any."""
     gate: Gate | None = getattr(_checked, "gate", None)
     if gate is not None:
         gate.wait()

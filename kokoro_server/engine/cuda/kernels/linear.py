@@ -1,4 +1,4 @@
-"""Matrix products of nearly single precision at the speed of half."""
+"""Matrix products of nearly single precision at the speed of half precision."""
 
 from __future__ import annotations
 

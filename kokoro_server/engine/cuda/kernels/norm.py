@@ -16,7 +16,7 @@ CHUNK = 128  # steps per partial statistic
 
 
 class FusedInstanceNorm(InstanceNorm):
-    """`partial`: the statistics of each `chunk` steps, if the kernel that made `x` has computed them."""
+    """`partial` has the statistics of each `chunk` steps, if the kernel that made `x` has computed them."""
 
     def __init__(self, x: Tensor, lengths: Lengths, partial: Tensor | None = None, chunk: int = CHUNK) -> None:
         super().__init__(x, lengths)
