@@ -66,7 +66,7 @@ class Lowering:
         self._indices: dict[tuple[str, int, int], str] = {}  # by length, taps, dilation
         self._statistics: dict[str, tuple[str, str]] = {}  # the mean of a signal, and one over its deviation
         self._starts: dict[str, list[str]] = {}  # by length
-        self._gains: dict[str, float] = {}  # what a lowered signal still has to be multiplied with
+        self._gains: dict[str, float] = {}  # factors still missing from lowered signals
         self._channels_first: dict[str, str] = {}  # a signal as (1, channels, time)
 
     def node(self, node: onnx.NodeProto) -> None:

@@ -76,7 +76,7 @@ class PinnedBuffers:
         return buffer, view
 
     def close(self) -> None:
-        """Free all unused buffers. The others are freed when any pool acquires a buffer later."""
+        """Free all unused buffers. Buffers in use are freed later, when any pool acquires one."""
         self._closed = True
         self._free.clear()
         self.bytes = 0

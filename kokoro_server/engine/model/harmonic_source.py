@@ -83,9 +83,9 @@ class STFT:
         self.basis = basis.to(placement.device, widest_float(placement.device))  # (WINDOW, BINS + BINS - 2)
 
     def __call__(self, signal: Tensor, lengths: Lengths) -> Tensor:
-        """`lengths` count F0 values; gives (rows, samples / HOP + 1, 2 * BINS) in `placement`, 0 in the padding."""
+        """`lengths` count F0 values; returns (rows, samples / HOP + 1, 2 * BINS) in `placement`, 0 in the padding."""
         frames = self._reflected(signal, lengths.scaled(STEP)).unfold(1, WINDOW, HOP)
-        # In double precision, because the phase of a faint bin would otherwise hang on how the product is blocked.
+        # In double precision, because the phase of a faint bin would otherwise depend on how the product is blocked.
         spectrum = (frames.to(self.basis.dtype) @ self.basis).to(self.wave.dtype)
         real, imaginary = spectrum[..., :BINS], F.pad(spectrum[..., BINS:], (1, 1))
         polar = torch.cat([torch.hypot(real, imaginary), torch.atan2(imaginary, real)], 2)
@@ -100,7 +100,7 @@ class STFT:
 
 
 class InverseSTFT:
-    """The inverse STFT. Each row's edge is normalised by the windows that it has itself."""
+    """The inverse STFT. Each row's edge is normalised by its own windows."""
 
     def __init__(self, placement: Placement) -> None:
         angle = 2 * math.pi / WINDOW * torch.outer(torch.arange(BINS), torch.arange(WINDOW)).double()

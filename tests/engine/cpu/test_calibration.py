@@ -1,4 +1,4 @@
-"""The calibration table: measured on the tiny model, and as it is in the package."""
+"""The calibration table: measured on the tiny model, and the one in the package."""
 
 from __future__ import annotations
 
