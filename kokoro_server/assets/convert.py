@@ -13,14 +13,16 @@ from pathlib import Path
 from types import MappingProxyType
 
 import numpy as np
+from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors.numpy import save_file
 
 from kokoro_server.assets import onnx_reader, torch_reader
 from kokoro_server.assets.catalog import PublishedModel
-from kokoro_server.assets.onnx_reader import Weight, Weights
 from kokoro_server.errors import AssetError
 
+Tensor = NDArray[np.float32]
+StateDict = dict[str, Tensor]
 TensorShapes = Mapping[str, tuple[int, ...]]
 
 # Parameters that no published file holds, and the value that each must have. AdaIN's instance norm has an affine part
@@ -50,7 +52,7 @@ def to_safetensors(raw: Path, model: PublishedModel, destination: Path, metadata
         raise AssetError(f"cannot write {destination}: {error}") from error
 
 
-def from_onnx(path: Path, shapes: TensorShapes) -> Weights:
+def from_onnx(path: Path, shapes: TensorShapes) -> StateDict:
     """The state of an ONNX export. A parameter that KModel does not have is an error."""
     state, unused = to_state(onnx_reader.read(path), shapes)
     if unused:
@@ -58,7 +60,7 @@ def from_onnx(path: Path, shapes: TensorShapes) -> Weights:
     return state
 
 
-def from_checkpoint(path: Path, shapes: TensorShapes) -> Weights:
+def from_checkpoint(path: Path, shapes: TensorShapes) -> StateDict:
     """The state of the official checkpoint, {submodule: state}. Parameters that KModel does not have are ignored."""
     checkpoint = torch_reader.load(path)
     try:
@@ -73,7 +75,7 @@ def from_checkpoint(path: Path, shapes: TensorShapes) -> Weights:
     return state
 
 
-def to_state(parameters: Mapping[str, Weight], shapes: TensorShapes) -> tuple[Weights, set[str]]:
+def to_state(parameters: Mapping[str, Tensor], shapes: TensorShapes) -> tuple[StateDict, set[str]]:
     """A state with the keys and shapes of `shapes`, and the names of the parameters that it did not need."""
     state, used = {}, set()
     for key, shape in shapes.items():
@@ -87,7 +89,7 @@ def to_state(parameters: Mapping[str, Weight], shapes: TensorShapes) -> tuple[We
     return state, set(parameters) - used
 
 
-def _value(key: str, parameters: Mapping[str, Weight], shape: tuple[int, ...]) -> tuple[str, Weight]:
+def _value(key: str, parameters: Mapping[str, Tensor], shape: tuple[int, ...]) -> tuple[str, Tensor]:
     """The value for a key of KModel's state, and the name of the parameter that it was made from."""
     if key in parameters:
         return key, parameters[key]
@@ -101,7 +103,7 @@ def _value(key: str, parameters: Mapping[str, Weight], shape: tuple[int, ...]) -
     raise AssetError(f"{key}: the model file has no such parameter")
 
 
-def unfuse_weight_norm(weight: Weight) -> tuple[Weight, Weight]:
+def unfuse_weight_norm(weight: Tensor) -> tuple[Tensor, Tensor]:
     """The magnitude g and direction v of a weight norm, such that g · v / |v| is `weight`.
 
     Rows that int8 rounded to zero have no direction. 0 / 0 would make the audio NaN, so they get g = 0 and v = 1.

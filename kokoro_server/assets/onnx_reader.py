@@ -18,8 +18,8 @@ from onnx import numpy_helper
 
 from kokoro_server.errors import AssetError
 
-Weight = NDArray[np.float32]
-Weights = dict[str, Weight]
+Tensor = NDArray[np.float32]
+Tensors = dict[str, Tensor]
 
 LINEAR = ("MatMul", "MatMulInteger")
 CONVOLUTION = ("Conv", "ConvTranspose", "ConvInteger")
@@ -54,7 +54,7 @@ class Graph:
         producer = self._producers.get(name)
         return producer.input[0] if producer is not None and producer.op_type == "Cast" else name
 
-    def value(self, name: str) -> Weight:
+    def value(self, name: str) -> Tensor:
         """The float32 value of a parameter, dequantized if it is stored quantized."""
         if name in self.tensors:
             return self._initializer(name)
@@ -75,7 +75,7 @@ class Graph:
             and not CONSTANT.search(name)
         ]
 
-    def _initializer(self, name: str) -> Weight:
+    def _initializer(self, name: str) -> Tensor:
         self.read.add(name)
         return numpy_helper.to_array(self.tensors[name]).astype(np.float32, copy=False)
 
@@ -90,10 +90,10 @@ class Graph:
         return inputs[3]
 
 
-def read(path: Path) -> Weights:
+def read(path: Path) -> Tensors:
     """Every parameter of the export in float32 under KModel's names; weight-normed ones as the effective `.weight`."""
     graph = Graph(onnx.load(path).graph)
-    parameters: Weights = {}
+    parameters: Tensors = {}
     for name, value in (*_folded_parameters(graph), *_named_parameters(graph)):
         if name in parameters and not np.array_equal(parameters[name], value):
             raise AssetError(f"{path}: two different values for {name}")
@@ -103,7 +103,7 @@ def read(path: Path) -> Weights:
     return parameters
 
 
-def _folded_parameters(graph: Graph) -> Iterator[tuple[str, Weight]]:
+def _folded_parameters(graph: Graph) -> Iterator[tuple[str, Tensor]]:
     seen = set()  # ALBERT uses one layer twelve times: the first use gives the name
     for node in graph.nodes:
         if node.op_type in RECURRENT:
@@ -119,7 +119,7 @@ def _folded_parameters(graph: Graph) -> Iterator[tuple[str, Weight]]:
             yield _module_name(node) + ".weight", graph.value(node.input[1])
 
 
-def _named_parameters(graph: Graph) -> Iterator[tuple[str, Weight]]:
+def _named_parameters(graph: Graph) -> Iterator[tuple[str, Tensor]]:
     """Parameters that kept their name: biases, norms, embeddings, Snake's alphas."""
     taken = {_without_suffix(name) for name in graph.read}
     for name in dict.fromkeys(map(_without_suffix, graph.tensors)):
@@ -127,7 +127,7 @@ def _named_parameters(graph: Graph) -> Iterator[tuple[str, Weight]]:
             yield _kmodel_name(name), graph.value(name)
 
 
-def _lstm(graph: Graph, node: onnx.NodeProto) -> Iterator[tuple[str, Weight]]:
+def _lstm(graph: Graph, node: onnx.NodeProto) -> Iterator[tuple[str, Tensor]]:
     module = _module_name(node)
     inputs, recurrent, biases = (graph.value(_without_suffix(node.input[index])) for index in (1, 2, 3))
     if node.op_type == "DynamicQuantizeLSTM":  # stored (directions, in, 4 × hidden)
@@ -140,7 +140,7 @@ def _lstm(graph: Graph, node: onnx.NodeProto) -> Iterator[tuple[str, Weight]]:
         yield f"{module}.bias_hh_l0{suffix}", torch_gates(recurrent_bias)
 
 
-def torch_gates(stacked: Weight) -> Weight:
+def torch_gates(stacked: Tensor) -> Tensor:
     """ONNX stacks an LSTM's gates as input, output, forget, cell; torch as input, forget, cell, output."""
     input_gate, output_gate, forget_gate, cell_gate = np.split(stacked, 4, axis=0)
     return np.concatenate([input_gate, forget_gate, cell_gate, output_gate], axis=0)

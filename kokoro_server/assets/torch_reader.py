@@ -19,6 +19,8 @@ from numpy.typing import NDArray
 
 from kokoro_server.errors import AssetError
 
+Tensor = NDArray[Any]
+
 # numpy has no bfloat16. The bits of a bfloat16 are the upper half of a float32's.
 BFLOAT16 = "bfloat16"
 STORAGES = {
@@ -51,7 +53,7 @@ def load(path: Path) -> Any:
         raise AssetError(f"{path}: not a torch file ({error})") from error
 
 
-def tensor(path: Path) -> NDArray[Any]:
+def tensor(path: Path) -> Tensor:
     """The saved object of a file that holds a single tensor."""
     saved = load(path)
     if not isinstance(saved, np.ndarray):
@@ -64,7 +66,7 @@ class _Reader:
         self._archive = archive
         (pickled,) = [name for name in archive.namelist() if name.count("/") == 1 and name.endswith("/data.pkl")]
         self._root = pickled.removesuffix("data.pkl")
-        self._storages: dict[str, NDArray[Any]] = {}
+        self._storages: dict[str, Tensor] = {}
         self._order = self._byte_order()
 
     def read(self) -> Any:
@@ -73,7 +75,7 @@ class _Reader:
             unpickler.storage = self.storage
             return unpickler.load()
 
-    def storage(self, kind: str, key: str, count: int) -> NDArray[Any]:
+    def storage(self, kind: str, key: str, count: int) -> Tensor:
         """All the numbers of one storage. Tensors are views of it."""
         if key not in self._storages:
             item = np.dtype("u2" if kind == BFLOAT16 else kind).newbyteorder(self._order)
@@ -100,7 +102,7 @@ class _Reader:
 
 
 class _Unpickler(pickle.Unpickler):
-    storage: Callable[[str, str, int], NDArray[Any]]
+    storage: Callable[[str, str, int], Tensor]
 
     def find_class(self, module: str, name: str) -> Any:
         if (module, name) in CONTAINERS:
@@ -114,14 +116,14 @@ class _Unpickler(pickle.Unpickler):
             return lambda *arguments: arguments[0]
         raise pickle.UnpicklingError(f"it names {module}.{name}, which is no tensor")
 
-    def persistent_load(self, pid: Any) -> NDArray[Any]:
+    def persistent_load(self, pid: Any) -> Tensor:
         tag, kind, key, _location, count = pid
         if tag != "storage" or kind not in STORAGES.values() or not isinstance(key, str) or not isinstance(count, int):
             raise pickle.UnpicklingError(f"it refers to {pid!r:.100}, which is no storage")
         return self.storage(kind, key, count)
 
 
-def _tensor(storage: NDArray[Any], offset: int, shape: Sequence[int], strides: Sequence[int]) -> NDArray[Any]:
+def _tensor(storage: Tensor, offset: int, shape: Sequence[int], strides: Sequence[int]) -> Tensor:
     """A copy of a strided view of the storage. All of the view must lie within the storage."""
     if len(shape) != len(strides) or min(offset, *shape, *strides, 0) < 0:
         raise ValueError(f"a tensor of shape {tuple(shape)}, strides {tuple(strides)} at {offset}")

@@ -10,8 +10,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from kokoro_server.engine.protocol import Audio
-
+Audio = NDArray[np.float32]
 SampleFormat = Literal["pcm_s16le", "pcm_f32le", "pcm_mulaw", "pcm_alaw"]
 
 UNKNOWN_SIZE = 0xFFFFFFFF  # the size in the header of a file that is sent while it is made

@@ -55,9 +55,7 @@ class LoadedModel:
         return self if self.make_engines else None
 
     def unload(self) -> None:
-        for engine in self.engines:
-            if isinstance(engine, Closable):
-                engine.close()
+        _close(self.engines)
         self.engines = ()
         collect_all()
         if self.facts.backend == "torch":
@@ -141,6 +139,13 @@ def _condition(reason: Reason, message: str | None) -> Condition:
     return condition
 
 
+def _close(engines: Sequence[Engine]) -> None:
+    """A function of its own, so that no variable refers to an engine when its memory is collected."""
+    for engine in engines:
+        if isinstance(engine, Closable):
+            engine.close()
+
+
 def _conditions(engines: Sequence[Engine]) -> list[Condition]:
     return [condition for engine in engines if isinstance(engine, HasConditions) for condition in engine.conditions]
 
@@ -149,9 +154,12 @@ def _torch_engines(settings: Settings, assets: Assets) -> Sequence[Engine]:
     from kokoro_server.engine import devices  # torch takes a second to import
 
     setting, named = backends.named_devices(settings)
-    pinned_bytes = settings.pinned_memory_mb * 2**20
     options = devices.CudaOptions(
-        settings.precision, settings.gpu_memory_fraction, settings.gpu_graphs, pinned_bytes, settings.gpu_express
+        settings.precision,
+        settings.gpu_memory_fraction,
+        settings.gpu_graphs,
+        settings.pinned_memory_mb * 2**20,
+        settings.gpu_express,
     )
     return devices.load_all(assets.weights, named, options, setting)
 

@@ -17,8 +17,8 @@ from kokoro_server.observability.conditions import Condition, Reason
 
 log = logging.getLogger(__name__)
 
-# Seconds for which a step runs without a graph after its capture has failed: RETRY_S at first, then four times as long
-# each time, MAX_RETRY_S at most. An attempt takes several times as long as the step.
+# After a capture has failed, the step is run without a graph for so many seconds before another attempt, which takes
+# several times as long as the step: RETRY_S the first time, four times as long each time, MAX_RETRY_S at most.
 RETRY_S = 10.0
 RETRY_GROWTH = 4
 MAX_RETRY_S = 600.0
