@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from kokoro_server.engine.cuda.engine import CudaEngine
-from kokoro_server.engine.cuda.ops import gaussian_noise
+from kokoro_server.engine.cuda.kernels.ops import gaussian_noise
 from kokoro_server.engine.model.kokoro import BatchedKokoro
 from kokoro_server.engine.model.lengths import DeviceLengths
 from kokoro_server.engine.protocol import SAMPLES_PER_FRAME, Result, Row

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from kokoro_server.engine.cuda import output_buffer
 from kokoro_server.engine.cuda.engine import CudaEngine
-from kokoro_server.engine.cuda.ops import gaussian_noise
+from kokoro_server.engine.cuda.kernels.ops import gaussian_noise
 from kokoro_server.engine.cuda.shapes import FRAMES, ROWS, TOKENS
 from kokoro_server.engine.model.kokoro import HALF_STYLE, TextFeatures
 from kokoro_server.engine.model.lengths import DeviceLengths

@@ -1,4 +1,4 @@
-"""Chooses the backend: torch, for GPUs, or ONNX Runtime, which is faster on a CPU. Imports neither to decide."""
+"""Chooses the backend: torch for GPUs, or ONNX Runtime, which is faster on a CPU. Imports neither to decide."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ GPUS = ("cuda", "mps")
 
 
 def choose(settings: Settings) -> Backend:
-    """The backend for these settings and this machine. ConfigError if they cannot be met."""
+    """The backend for these settings on this machine. ConfigError if there is none."""
     setting, devices = named_devices(settings)
     on_gpu = [device for device in devices if device.partition(":")[0] in GPUS]
     if settings.backend == "torch":
@@ -49,15 +49,16 @@ def named_devices(settings: Settings) -> tuple[str, tuple[str, ...]]:
 
 
 def missing(backend: Backend) -> list[str]:
-    """The packages that this backend needs and that are not installed."""
+    """The packages that this backend needs but are not installed."""
     return [name for name in REQUIRED[backend] if importlib.util.find_spec(name) is None]
 
 
 def finds_gpu() -> bool:
-    """Whether torch is installed and finds a GPU. It is imported only where there may be one: that takes seconds."""
+    """Whether torch is installed and finds a GPU. Imports torch, which takes seconds, only where a GPU is likely."""
     if missing("torch"):
         return False
-    if not (_has_nvidia_driver() or _is_apple() or "rocm" in metadata.version("torch")):
+    on_apple = platform.system() == "Darwin" and platform.machine() == "arm64"
+    if not (_nvidia_driver() or on_apple or "rocm" in metadata.version("torch")):
         return False
     from kokoro_server.engine import devices
 
@@ -65,7 +66,7 @@ def finds_gpu() -> bool:
 
 
 def expects_nvidia_gpu(settings: Settings) -> bool:
-    """Whether the model is likely to run on an NVIDIA GPU. Nothing is imported to find out, so torch may disagree."""
+    """Whether the model is likely to run on an NVIDIA GPU. Does not import torch, which may disagree."""
     _, devices = named_devices(settings)
     if any(device.startswith("cuda") for device in devices):
         return True
@@ -73,20 +74,17 @@ def expects_nvidia_gpu(settings: Settings) -> bool:
 
 
 def unused_gpu(settings: Settings, backend: str) -> str | None:
-    """Why an NVIDIA GPU of this machine is not used, if the settings leave it to the server and it is not."""
+    """Why the server does not use this machine's NVIDIA GPU, if the settings would let it; else None."""
     _, devices = named_devices(settings)
-    if (
-        "auto" not in devices
-        or settings.backend == "onnx"
-        or not _nvidia_gpus()
-        or (backend == "torch" and finds_gpu())
-    ):
+    if "auto" not in devices or settings.backend == "onnx" or not _nvidia_gpus():
+        return None
+    if backend == "torch" and finds_gpu():
         return None
     if missing("torch"):
-        return f"there is an NVIDIA GPU, but torch is not installed, so the CPU is used: {EXTRA['torch']}"
+        return f"this machine has an NVIDIA GPU, but torch is not installed, so the CPU is used: {EXTRA['torch']}"
     return (
-        f"there is an NVIDIA GPU, but torch {metadata.version('torch')} cannot use it, so the CPU is used: install a "
-        "torch that is built for the driver's CUDA version, or set KOKORO_DEVICE=cpu"
+        f"this machine has an NVIDIA GPU, but torch {metadata.version('torch')} cannot use it, so the CPU is used: "
+        "install a torch that is built for the driver's CUDA version, or set KOKORO_DEVICE=cpu"
     )
 
 
@@ -94,10 +92,6 @@ def _require(backend: Backend, why: str) -> Backend:
     if absent := missing(backend):
         raise ConfigError(f"{why}: needs {', '.join(absent)}, not installed; {EXTRA[backend]}")
     return backend
-
-
-def _has_nvidia_driver() -> bool:
-    return _nvidia_driver() is not None
 
 
 def _nvidia_driver() -> ctypes.CDLL | None:
@@ -108,12 +102,8 @@ def _nvidia_driver() -> ctypes.CDLL | None:
 
 
 def _nvidia_gpus() -> int:
-    """How many GPUs the driver has for this process. An image may have the driver's library on a machine without."""
+    """The number of GPUs that the driver offers. An image may have the driver's library on a machine without GPUs."""
     driver, count = _nvidia_driver(), ctypes.c_int(0)
     if driver is None or driver.cuInit(0) != 0 or driver.cuDeviceGetCount(ctypes.byref(count)) != 0:
         return 0
     return count.value
-
-
-def _is_apple() -> bool:
-    return platform.system() == "Darwin" and platform.machine() == "arm64"

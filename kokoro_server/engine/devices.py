@@ -1,4 +1,4 @@
-"""Which engine runs the model on which device, where torch runs it."""
+"""Makes the engines that run on torch, one for each device."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class CudaOptions:
-    """What counts on CUDA only."""
+    """Options that matter on CUDA only."""
 
     precision: str = "auto"
-    memory_fraction: float = 0.9  # what this process may take of a device's memory
-    max_graphs: int = 384  # kept by an engine
-    max_pinned_bytes: int = 2 * 2**30  # of host memory, for the audio of an engine
-    express: bool = True  # whether an engine has another one beside it for what cannot wait
+    memory_fraction: float = 0.9  # the share of a device's memory that this process may take
+    max_graphs: int = 384  # per engine
+    max_pinned_bytes: int = 2 * 2**30  # host memory for the audio of an engine
+    express: bool = True  # whether an engine has an express engine beside it
 
 
 def load(weights: Path, device: str = "auto", options: CudaOptions | None = None) -> TorchEngine:
@@ -47,13 +47,12 @@ def load_all(
 ) -> list[TorchEngine]:
     """`weights` is a converted safetensors file; `devices` are any of auto, cpu, cuda, cuda:<number>, mps.
 
-    Engines on one device share its memory. `setting` is where the devices were named.
+    Engines on one device share its memory. `setting` names the devices in error messages.
     """
     picked = [pick_device(device, setting) for device in devices]
-    torch.set_num_threads(min(torch.get_num_threads(), thread_count()))  # torch knows of no container's quota
+    torch.set_num_threads(min(torch.get_num_threads(), thread_count()))  # torch ignores a container's quota
     for device in {device for device in picked if device.type == "cuda"}:
-        # The first use of a GPU takes a second, most of which is not spent in the interpreter. If it fails, so will the
-        # next, which somebody waits for.
+        # The first use of a GPU takes a second, mostly outside the interpreter. If it fails, the next use reports it.
         threading.Thread(target=_touch, args=(device,), daemon=True).start()
     model = skeleton.load(weights)
     return [
@@ -65,7 +64,7 @@ def load_all(
 
 
 def free_memory(names: Iterable[str]) -> None:
-    """Give back what torch keeps of these devices' memory after everything on them has been dropped."""
+    """Release the memory that torch keeps on these devices after everything on them has been dropped."""
     for device in {torch.device(name) for name in names}:
         if device.type == "cuda":
             release(device)
@@ -79,7 +78,7 @@ def _touch(device: torch.device) -> None:
 
 
 def on_cuda(model: Any, device: torch.device, options: CudaOptions, engines_on_device: int = 1) -> TorchEngine:
-    """The engine for NVIDIA GPUs; where its kernels do not run, the one by torch alone."""
+    """The engine for NVIDIA GPUs. Where its kernels do not run, the slow one by torch alone."""
     precision = options.precision
     if trouble := kernel_trouble(device):
         with explain_errors(device):
@@ -103,12 +102,12 @@ def on_cuda(model: Any, device: torch.device, options: CudaOptions, engines_on_d
             trouble = f"they fail with {type(error).__name__}; please report it with the traceback in the log"
         else:
             return engine
-        del engine  # the other one needs its memory
+        del engine  # the next one needs its memory
         return TorchEngine.without_kernels(model, device, precision, trouble)
 
 
 def _compile_ahead(engine: CudaEngine) -> None:
-    """Compile all kernels beside each other. If that fails, each is compiled when it is first needed."""
+    """Compile all kernels in parallel. If that fails, each is compiled when it is first needed."""
     try:
         engine.compile_kernels()
     except torch.cuda.OutOfMemoryError:
@@ -120,13 +119,13 @@ def _compile_ahead(engine: CudaEngine) -> None:
 
 
 def kernel_trouble(device: torch.device) -> str | None:
-    """Why there are no fast kernels for a GPU of this machine, if there are none, and what to do.
+    """Why the fast kernels do not run on a GPU, and what to do; None if they run.
 
-    Raises SetupError if the GPU itself is at fault: without the kernels it would do no better.
+    Raises SetupError if the GPU itself is at fault: without the kernels it would fail too.
     """
     try:
         with explain_errors(device):
-            from kokoro_server.engine.cuda import ops
+            from kokoro_server.engine.cuda.kernels import ops
 
             ops.try_out(device)
     except SetupError:
@@ -141,7 +140,7 @@ def kernel_trouble(device: torch.device) -> str | None:
 
 
 def pick_device(name: str, setting: str = "KOKORO_DEVICE") -> torch.device:
-    """`auto` is the first of cuda, mps and cpu that is there; any other name must be. `setting` is for the message."""
+    """`auto` is the first available of cuda, mps and cpu. ConfigError, which names `setting`, for a missing device."""
     if name == "auto":
         return torch.device(next(kind for kind in ("cuda", "mps", "cpu") if is_available(kind)))
     try:
@@ -165,7 +164,7 @@ def torch_version() -> str:
 
 
 def describe_cuda(names: Sequence[str]) -> tuple[str, set[str]]:
-    """The cards behind these device names, in words; and why there are no fast kernels for them, if there are none."""
+    """The cards behind these device names, in words; and why the fast kernels do not run on them, if so."""
     cards = [torch.cuda.get_device_properties(name) for name in names]
     troubles = {trouble for name in names if (trouble := kernel_trouble(torch.device(name)))}
     return "; ".join(f"{card.name}, {card.total_memory / 2**30:.0f} GiB" for card in cards), troubles

@@ -1,4 +1,4 @@
-"""What a loaded model is: its files, its arithmetic, its devices."""
+"""The facts about a loaded model: its files, its arithmetic, its devices."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ from kokoro_server.runtime.machine import available_cores
 
 log = logging.getLogger(__name__)
 
-IMPROVE_EVERY_S = 3600.0  # between two attempts to fetch better weights: a start waits for them, and may come often
+IMPROVE_EVERY_S = 3600.0  # between attempts to fetch better weights: a start waits for them, and starts may be frequent
 INT8_WEIGHTS = (
     "the weights come from an int8 file, a little below full quality: no source of full precision could be reached. "
     "A start tries again, at most once an hour; 'kokoro-server assets fetch' does so at once"
@@ -31,10 +31,9 @@ INT8_WEIGHTS = (
 
 @dataclass(slots=True)
 class LoadedModel:
-    """Engines, one for each device, and the facts about them.
+    """Engines, one for each device, and the facts about them. `protocol.Reloadable` if it has `make_engines`.
 
-    `conditions` says what works worse than it should. A `load` replaces those of the engines.
-    `make_engines` makes the engines again; without it the model must not be unloaded.
+    `conditions` say what works worse than it should. A `load` replaces those of the engines.
     """
 
     engines: tuple[Engine, ...]
@@ -56,7 +55,6 @@ class LoadedModel:
         return self if self.make_engines else None
 
     def unload(self) -> None:
-        """`protocol.Reloadable`."""
         _close(self.engines)
         self.engines = ()
         collect_all()
@@ -67,7 +65,7 @@ class LoadedModel:
         trim()
 
     def load(self) -> Sequence[Engine]:
-        """`protocol.Reloadable`. `conditions` shows for how long it fails."""
+        """While loading fails, `conditions` show why."""
         assert self.make_engines is not None
         try:
             self.engines = tuple(self.make_engines())
@@ -84,14 +82,14 @@ class LoadedModel:
         return self.engines
 
     def measure(self) -> None:
-        """Let the engines that may be slow measure their speed. Takes about a second of all cores."""
+        """Measure the speed of the engines that may be slow. Takes all cores for about a second."""
         for engine in self.engines:
             if isinstance(engine, MeasuresSpeed):
                 engine.measure()
 
 
 def load(settings: Settings) -> LoadedModel:
-    """Fetch and build what is missing, load it and warm it up. Takes seconds, or minutes when files must be fetched."""
+    """Fetch and build missing files, load the model and warm it up. Takes seconds, or minutes with downloads."""
     backend = backends.choose(settings)
     folder = None
     if settings.model_path is None:
@@ -103,23 +101,21 @@ def load(settings: Settings) -> LoadedModel:
     started = time.perf_counter()
     engines = _engines(settings, assets, folder)
     compute, kernels = str(getattr(engines[0], "precision", "fp32")), str(getattr(engines[0], "kernels", "torch"))
+    names, seconds = ",".join(engine.device for engine in engines), time.perf_counter() - started
     log.info(
         "model ready backend=%s device=%s compute=%s kernels=%s weights=%s source=%s seconds=%.1f",
-        backend,
-        ",".join(engine.device for engine in engines),
-        compute,
-        kernels,
-        assets.precision,
-        assets.source,
-        time.perf_counter() - started,
-    )
-    conditions = (_weights_condition(settings, assets), _gpu_condition(settings, backend), *_conditions(engines))
+        backend, names, compute, kernels, assets.precision, assets.source, seconds,
+    )  # fmt: skip
+    from_int8 = assets.precision == "int8" and settings.asset_source == "auto" and settings.model_path is None
+    weights = _condition(Reason.WEIGHTS, INT8_WEIGHTS if from_int8 else None)
+    gpu = _condition(Reason.GPU_UNUSED, backends.unused_gpu(settings, backend))
     facts = ModelFacts(assets.voices, assets.precision, assets.source, backend, compute, kernels)
+    conditions = (weights, gpu, *_conditions(engines))
     return LoadedModel(tuple(engines), facts, conditions, partial(_engines_again, settings, assets, folder))
 
 
 def _engines(settings: Settings, assets: Assets, folder: Path | None) -> Sequence[Engine]:
-    """Engines that are ready to speak: of the graphs in `folder` or, without one, of the weights."""
+    """Engines ready to speak, from the graphs in `folder` or, without a folder, from the weights."""
     engines = _onnx_engines(settings, folder) if folder else _torch_engines(settings, assets)
     for engine in engines:
         engine.warmup()
@@ -127,7 +123,7 @@ def _engines(settings: Settings, assets: Assets, folder: Path | None) -> Sequenc
 
 
 def _engines_again(settings: Settings, assets: Assets, folder: Path | None) -> Sequence[Engine]:
-    """`_engines` of the same files, fetched and built again if they are there no more."""
+    """`_engines` from the same files, which are fetched and built again if they are gone."""
     if folder is not None:
         intact = build_cache.find(settings.cache_dir, build_cache.key(assets.digest, settings.cpu_precision))
         folder = intact or ensure_graphs(settings)[1]
@@ -136,28 +132,22 @@ def _engines_again(settings: Settings, assets: Assets, folder: Path | None) -> S
     return _engines(settings, assets, folder)
 
 
-def _weights_condition(settings: Settings, assets: Assets) -> Condition:
-    condition = Condition(Reason.WEIGHTS)
-    if assets.precision == "int8" and settings.asset_source == "auto" and settings.model_path is None:
-        condition.set(INT8_WEIGHTS)
+def _condition(reason: Reason, message: str | None) -> Condition:
+    condition = Condition(reason)
+    if message:
+        condition.set(message)
     return condition
 
 
-def _gpu_condition(settings: Settings, backend: str) -> Condition:
-    condition = Condition(Reason.GPU_UNUSED)
-    if trouble := backends.unused_gpu(settings, backend):
-        condition.set(trouble)
-    return condition
+def _close(engines: Sequence[Engine]) -> None:
+    """A function of its own, so that no variable refers to an engine when its memory is collected."""
+    for engine in engines:
+        if isinstance(engine, Closable):
+            engine.close()
 
 
 def _conditions(engines: Sequence[Engine]) -> list[Condition]:
     return [condition for engine in engines if isinstance(engine, HasConditions) for condition in engine.conditions]
-
-
-def _close(engines: Sequence[Engine]) -> None:
-    for engine in engines:
-        if isinstance(engine, Closable):
-            engine.close()
 
 
 def _torch_engines(settings: Settings, assets: Assets) -> Sequence[Engine]:
@@ -175,7 +165,7 @@ def _torch_engines(settings: Settings, assets: Assets) -> Sequence[Engine]:
 
 
 def ensure_graphs(settings: Settings) -> tuple[Assets, Path]:
-    """The assets and the folder of graphs built from them. Once built, the weights are not read."""
+    """The assets and the folder of graphs built from them. Reads the weights only to build."""
     where = (settings.cache_dir, settings.asset_source, settings.model_path)
     if recorded := library.recorded(*where):
         folder = build_cache.find(settings.cache_dir, build_cache.key(recorded.digest, settings.cpu_precision))

@@ -17,7 +17,7 @@ SAMPLES_PER_FRAME = 600  # a duration frame: 25 ms
 MAX_TOKENS = 510  # phonemes in one model call: 512 positions less a pad at either end
 STYLE_DIM = 256  # half for the decoder, half for the predictor
 
-COUNTED_RESOURCES = ("graph_captures", "graph_evictions")  # of those that `ReportsResources` tells, these only grow
+COUNTED_RESOURCES = ("graph_captures", "graph_evictions")  # of `ReportsResources.resources`, these only grow
 
 Audio = NDArray[np.float32]
 Style = NDArray[np.float32]
@@ -53,15 +53,15 @@ class Result:
 
 @dataclass(frozen=True, slots=True)
 class EngineLimits:
-    """What one `synthesize` call may be asked for."""
+    """The limits of one `synthesize` call."""
 
     max_tokens: int  # per row
-    max_rows: int  # per call: beyond this it gains nothing or does not fit
+    max_rows: int  # per call: more gain nothing or do not fit
     max_padded_frames: int  # rows × longest row, predicted frames
-    row_buckets: tuple[int, ...] = ()  # row counts it computes with, ascending: a batch is padded to the next
+    row_buckets: tuple[int, ...] = ()  # row counts it computes with, ascending; a batch is padded to the next
     padding_weight: float = 1.0  # share of its time that grows with padded frames; the rest grows with real ones
-    max_in_flight: int = 1  # concurrent calls: the device begins the second as soon as it ends the first
-    parallel_calls: int = 1  # that it truly computes side by side, because that is faster; read once it has measured
+    max_in_flight: int = 1  # concurrent calls; the device begins the second as soon as it ends the first
+    parallel_calls: int = 1  # calls that run faster side by side; read it after `MeasuresSpeed.measure`
 
     def bucketed_rows(self, rows: int) -> int:
         """The row count that a batch of `rows` is computed with: the next bucket."""
@@ -73,20 +73,20 @@ class EngineLimits:
         return self.weighted_frames(self.bucketed_rows(rows) * longest, frames)
 
     def weighted_frames(self, padded: int, frames: int) -> float:
-        """The cost of `padded` frames with padding, of which `frames` are no padding."""
+        """The cost of `padded` frames, of which `frames` are no padding."""
         return self.padding_weight * padded + (1 - self.padding_weight) * frames
 
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """A time in which a device had nothing to do, before it began a batch."""
+    """Idle time of a device before it began a batch."""
 
-    since: float  # as time.monotonic() tells it
+    since: float  # by time.monotonic()
     seconds: float
 
 
 class Engine(Protocol):
-    """Its calls block, and at most `max_in_flight` run at a time, or `parallel_calls`. Every row comes out as alone."""
+    """Calls block. At most `max_in_flight`, or `parallel_calls`, run at a time. A row is spoken as if alone."""
 
     @property
     def device(self) -> str: ...
@@ -101,7 +101,7 @@ class Engine(Protocol):
 
 @runtime_checkable
 class MeasuresSpeed(Protocol):
-    """An engine that may be slower than real time, and can find out how fast it is."""
+    """An engine that may be slower than real time, and can measure its speed."""
 
     real_time_factor: float | None  # seconds of computing for a second of audio, once `measure` has been called
 
@@ -110,23 +110,23 @@ class MeasuresSpeed(Protocol):
 
 @runtime_checkable
 class HasConditions(Protocol):
-    """An engine that may work worse than it should, and says so."""
+    """An engine that reports when it works worse than it should."""
 
     conditions: Sequence[Condition]
 
 
 @runtime_checkable
 class Closable(Protocol):
-    """An engine that has more to do than to be forgotten before its memory is free."""
+    """An engine whose memory is not free before it is closed."""
 
     def close(self) -> None:
-        """Free what it holds. No other call may follow, or be under way."""
+        """Free its memory. No other call may run or follow."""
         ...
 
 
 @runtime_checkable
 class HasExpress(Protocol):
-    """An engine that may have another one on its device, for what cannot wait while it is at work on a large batch.
+    """An engine that may have a second one on its device, for urgent rows while it works on a large batch.
 
     Both may be called at the same time.
     """
@@ -136,45 +136,45 @@ class HasExpress(Protocol):
 
 @runtime_checkable
 class HasBackgroundWork(Protocol):
-    """An engine that can do something for later calls while there are none."""
+    """An engine that can prepare later calls while it is idle."""
 
     def background_step(self) -> bool:
-        """Do a small part of it, in some tens of milliseconds. False: nothing is left to do until a call has been made.
+        """Work for some tens of milliseconds. Returns False if nothing is left to do until the next call.
 
-        Called on a thread that also calls `synthesize`; a call that arrives meanwhile waits for its end.
+        Called on a thread that also calls `synthesize`; a new call waits for its end.
         """
         ...
 
 
 @runtime_checkable
 class ReportsActivity(Protocol):
-    """An engine that measures on the device itself when that works. A call also waits for the host, and for others."""
+    """An engine that measures the work of its device: a call also waits for the host and for other calls."""
 
     def busy_seconds(self) -> float:
-        """The time that the device has worked, in all. Any thread may ask."""
+        """The total time that the device has worked. Callable from any thread."""
         ...
 
     def take_gaps(self) -> list[Gap]:
-        """The gaps before the batches of the calling thread that have ended since it last asked."""
+        """The gaps before the calling thread's batches that have ended since its last call."""
         ...
 
 
 @runtime_checkable
 class ReportsResources(Protocol):
-    """An engine that says what it holds of its device and of pinned host memory."""
+    """An engine that reports its graphs, device memory and pinned host memory."""
 
     def resources(self) -> dict[str, float]:
         """`graphs`, `graphs_pending`, `graph_captures`, `graph_evictions`; and in bytes `graph_bytes`, `device_bytes`,
-        `device_reserved_bytes`, `pinned_bytes`. Cheap, and may be called from any thread.
+        `device_reserved_bytes`, `pinned_bytes`. Cheap, and callable from any thread.
         """
         ...
 
 
 class Reloadable(Protocol):
-    """A model whose engines can be given up and made anew. Both calls block."""
+    """A model whose engines can be dropped and loaded again. Both calls block."""
 
     def unload(self) -> None:
-        """Free the memory of the engines, which nobody else may refer to any more."""
+        """Free the memory of the engines. Nobody else may refer to them."""
         ...
 
     def load(self) -> Sequence[Engine]:

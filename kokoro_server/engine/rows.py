@@ -1,11 +1,12 @@
-"""What every engine does with its rows, whatever runs the model. Imports no torch."""
+"""The work on rows that all engines share: checks, noise, times. Imports no torch."""
 
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from kokoro_server.engine import vocab
-from kokoro_server.engine.protocol import MAX_TOKENS, STYLE_DIM, Result, Row
+from kokoro_server.engine.protocol import MAX_TOKENS, SAMPLES_PER_FRAME, STYLE_DIM, Result, Row
 from kokoro_server.errors import InvalidInput
 
 MIN_SPEED, MAX_SPEED = 0.25, 4.0
@@ -13,8 +14,19 @@ MAX_PITCH = 24.0  # semitones up or down
 WARMUP_PHONEMES = "hˈI."  # a second of audio
 
 
+def noise(seed: int, frames: int) -> NDArray[np.float32]:
+    """Gaussian noise that excites the harmonic source. A longer sample begins with the shorter one of its seed."""
+    generator = np.random.Generator(np.random.PCG64(seed % 2**64))
+    return generator.standard_normal(frames * SAMPLES_PER_FRAME, dtype=np.float32)
+
+
+def token_starts(durations: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The frame at which each token of `Result.durations` begins; the first and last entries are the pads."""
+    return np.concatenate([np.zeros(1, np.int64), np.cumsum(durations)[:-1]])
+
+
 def empty_result() -> Result:
-    """The result of a row without tokens."""
+    """The result of a row without tokens: no audio, durations of 0."""
     return Result(np.zeros(0, np.float32), np.zeros(2, np.int64))
 
 

@@ -1,4 +1,4 @@
-"""Errors of a device after which every further call in the process fails. Imports no torch."""
+"""Device errors after which every further call in the process fails. Imports no torch."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ STICKY = (
 
 
 def sticky_error(error: BaseException) -> BaseException | None:
-    """The error, or one that it hides, if only a new process helps: what fails afterwards says something else."""
+    """The error, or one in its chain, if only a new process helps: later failures hide the first."""
     seen: BaseException | None = error
     while seen is not None:
-        message = str(seen).partition("\n")[0].lower()  # below it torch gives advice on device-side assertions
+        message = str(seen).partition("\n")[0].lower()  # the lines below are torch's advice on device-side assertions
         if any(text in message for text in STICKY):
             return seen
         seen = seen.__cause__ or seen.__context__

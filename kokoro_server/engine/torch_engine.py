@@ -1,4 +1,4 @@
-"""The engine on torch: checks rows, runs them as one batch, hands out their audio."""
+"""The engine on torch: checks rows, runs them as one batch, returns their audio."""
 
 from __future__ import annotations
 
@@ -12,10 +12,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from kokoro_server.engine import noise
 from kokoro_server.engine.model.kokoro import BatchedKokoro, TokenBatch
 from kokoro_server.engine.protocol import MAX_TOKENS, SAMPLES_PER_FRAME, EngineLimits, Result, Row
-from kokoro_server.engine.rows import check, empty_result, warmup_row
+from kokoro_server.engine.rows import check, empty_result, noise, warmup_row
 from kokoro_server.observability.conditions import Condition, Reason
 
 log = logging.getLogger(__name__)
@@ -24,16 +23,13 @@ log = logging.getLogger(__name__)
 # of the generator a frame is 120 steps × 128 channels × 4 bytes = 60 KiB a tensor; about nine are alive at once, and a
 # convolution of eleven taps unfolds its input into eleven more. benchmarks/engine_bench.py measures 1.20 MB.
 BYTES_PER_PADDED_FRAME = 1_250_000
-BATCH_BYTES = 4 * 1024**3  # what one batch may take: 3,400 padded frames, four rows of 21 s
-CPU_ROWS = 4  # more rows gain nothing on a CPU: the convolutions are at its peak already
+BATCH_BYTES = 4 * 1024**3  # memory of one batch: 3,400 padded frames, four rows of 21 s
+CPU_ROWS = 4  # more rows gain nothing on a CPU: the convolutions already reach its peak
 TORCH_CUDA_ROWS = 16  # on a GPU without the kernels of `CudaEngine`
 
 
 class TorchEngine:
-    """`protocol.Engine` over `BatchedKokoro`.
-
-    A row without tokens has nothing to say: its result has no audio and durations of 0, and the model never sees it.
-    """
+    """`protocol.Engine` over `BatchedKokoro`, which never sees a row without tokens."""
 
     conditions: tuple[Condition, ...] = ()
     precision = "fp32"  # of the arithmetic
@@ -52,8 +48,8 @@ class TorchEngine:
     def without_kernels(cls, model: Any, device: torch.device, precision: str, trouble: str) -> TorchEngine:
         """The engine for a GPU on which the fast kernels do not run, for the reason `trouble`.
 
-        The decoder's convolutions are computed in TF32, or in fp32 if that is the `precision` that was asked for; what
-        decides durations and F0 is always in fp32. The setting is one for the whole process.
+        The decoder's convolutions are in TF32, or in fp32 if that is `precision`. Durations and F0 are always in fp32.
+        The setting holds for the whole process.
         """
         engine = cls.of(model, device)
         engine.precision = "fp32" if precision == "fp32" else "tf32"
@@ -94,7 +90,7 @@ class TorchEngine:
         counts = features.lengths.counts
         samples = torch.zeros(len(rows), features.lengths.size * SAMPLES_PER_FRAME)
         for line, row, frames in zip(samples, rows, counts, strict=True):
-            line[: frames * SAMPLES_PER_FRAME] = torch.from_numpy(noise.sample(row.seed, frames))
+            line[: frames * SAMPLES_PER_FRAME] = torch.from_numpy(noise(row.seed, frames))
         with self._decoder_precision():
             audio = self.model.audio(features, prosody, samples).float().cpu().numpy()
         durations = features.durations.cpu().numpy()
@@ -118,17 +114,17 @@ def token_batch(rows: Sequence[Row], device: torch.device) -> TokenBatch:
 
 
 def predictor_dtype(device: torch.device) -> torch.dtype:
-    """Double on a CPU: for a twentieth of the time, a row's durations and F0 do not depend on the rows beside it.
+    """Double on a CPU. It costs a twentieth of the time, and a row's durations and F0 do not depend on its neighbours.
 
-    A last-bit difference in F0 grows, summed into phase, to a hundredth of the sound.
+    A last-bit difference in F0, summed into phase, grows to a hundredth of the sound.
     """
     return torch.float64 if device.type == "cpu" else torch.float32
 
 
 def set_fp32_precision(matmul: str, conv: str, rnn: str) -> list[str]:
-    """How torch computes with single precision on a GPU: "ieee", or "tf32", which is faster and rounds to 11 bits.
+    """Set how torch computes in single precision on a GPU: "ieee", or "tf32", which is faster and rounds to 11 bits.
 
-    Returns what was set before.
+    Returns the modes set before.
     """
     backends = (torch.backends.cuda.matmul, torch.backends.cudnn.conv, torch.backends.cudnn.rnn)  # type: ignore[attr-defined]
     before = [backend.fp32_precision for backend in backends]
@@ -139,7 +135,7 @@ def set_fp32_precision(matmul: str, conv: str, rnn: str) -> list[str]:
 
 @contextmanager
 def fp32_precision(matmul: str, conv: str, rnn: str) -> Iterator[None]:
-    """How torch computes with single precision in here; see `set_fp32_precision`."""
+    """`set_fp32_precision` for the work inside."""
     before = set_fp32_precision(matmul, conv, rnn)
     try:
         yield

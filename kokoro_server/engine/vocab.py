@@ -31,7 +31,7 @@ def size() -> int:
 
 
 def tokenize(phonemes: str) -> tuple[int, ...]:
-    """The ids of `phonemes`. Characters outside the vocabulary are left out, as KModel does; see `unknown`."""
+    """The ids of `phonemes`. Like KModel, leaves out characters outside the vocabulary; see `unknown`."""
     known = ids()
     return tuple([known[character] for character in phonemes if character in known])
 

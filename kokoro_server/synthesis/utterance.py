@@ -14,8 +14,8 @@ from kokoro_server.audio.join import Joiner
 from kokoro_server.audio.limiter import scale
 from kokoro_server.audio.sound import Sound
 from kokoro_server.batching.entry import Outcome
-from kokoro_server.engine import timing
 from kokoro_server.engine.protocol import SAMPLE_RATE, SAMPLES_PER_FRAME, Audio, Pcm16, Result
+from kokoro_server.engine.rows import token_starts
 from kokoro_server.synthesis.captions import Timing
 from kokoro_server.text.pauses import Pause
 from kokoro_server.text.phonemized import PhonemizedWord
@@ -123,7 +123,7 @@ class Utterance:
 
 
 def _timings(piece: Piece, run: Run, durations: NDArray[np.int64], offset: int) -> tuple[Timing, ...]:
-    frames = timing.starts(durations)[1:]  # of each phoneme: the first entry is the pad's
+    frames = token_starts(durations)[1:]  # of each phoneme: the first entry is the pad's
     begins = np.maximum(frames - EARLY_FRAMES, 0) * SAMPLES_PER_FRAME - offset
 
     def timed(word: PhonemizedWord) -> Timing:

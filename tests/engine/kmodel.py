@@ -28,7 +28,7 @@ class Spoken:
 
 
 def noise(seed: int, frames: int) -> Tensor:
-    """What KModel draws for a row: one channel per harmonic."""
+    """The noise that KModel draws for a row: one channel per harmonic."""
     generator = torch.Generator().manual_seed(seed)
     return torch.randn(frames * SAMPLES_PER_FRAME, HARMONICS, generator=generator, dtype=torch.float32)
 

@@ -15,7 +15,7 @@ BOTH = ("torch", "onnx")
 
 @pytest.fixture
 def machine(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Call it with what is installed and whether there is a driver and a GPU that torch finds."""
+    """Call it with the installed packages, and whether a driver and a GPU are present."""
 
     def described(*installed: str, driver: bool = False, gpu: bool = False, gpus: int = 0) -> None:
         absent = {"torch": ["torch"], "onnx": ["onnxruntime"]}

@@ -58,7 +58,7 @@ def fp32_precision_as_before() -> Iterator[None]:
 
 
 def stand_in(monkeypatch: pytest.MonkeyPatch, name: str, **parts: Any) -> None:
-    """Stands in for a module that only imports where there is a GPU."""
+    """Stands in for a module that only imports beside a GPU."""
     module = SimpleNamespace(**parts)
     monkeypatch.setitem(sys.modules, f"kokoro_server.engine.cuda.{name}", module)
     monkeypatch.setattr(kokoro_server.engine.cuda, name, module, raising=False)
@@ -73,9 +73,9 @@ def test_a_gpu_without_a_compiler_is_slow_rather_than_useless(
     assert len(engine.synthesize([random_row(1, 5)])[0].audio)
     (condition,) = engine.conditions
     assert condition.current
-    for told in (caplog.text, condition.current.message):
-        assert "Failed to find C compiler" in told
-        assert "install gcc and python3-dev" in told
+    for message in (caplog.text, condition.current.message):
+        assert "Failed to find C compiler" in message
+        assert "install gcc and python3-dev" in message
 
 
 @pytest.mark.parametrize("error", [None, RuntimeError("no such instruction"), torch.cuda.OutOfMemoryError("full")])
@@ -137,6 +137,6 @@ def test_tf32_never_decides_durations_and_f0(monkeypatch: pytest.MonkeyPatch, as
     assert modes == {"align": "ieee", "prosody": "ieee", "audio": decoder}
 
 
-@pytest.mark.skipif(importlib.util.find_spec("triton") is not None, reason="there is Triton")
+@pytest.mark.skipif(importlib.util.find_spec("triton") is not None, reason="Triton is installed")
 def test_a_gpu_without_triton_says_what_to_install() -> None:
     assert "pip install triton" in (kernel_trouble(torch.device("cpu")) or "")

@@ -1,4 +1,4 @@
-"""What the loader says of what it found."""
+"""The facts and conditions that the loader reports."""
 
 from __future__ import annotations
 

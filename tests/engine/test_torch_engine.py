@@ -1,4 +1,4 @@
-"""What only the engine on torch promises: one forward pass for a batch."""
+"""The engine on torch runs one forward pass for a batch."""
 
 from __future__ import annotations
 

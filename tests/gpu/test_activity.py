@@ -1,4 +1,4 @@
-"""What the engine tells of its device's work, beside a clock."""
+"""The work of the device as the engine reports it, against a clock."""
 
 from __future__ import annotations
 

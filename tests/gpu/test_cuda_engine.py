@@ -16,13 +16,13 @@ pytest.importorskip("triton")
 
 from kokoro_server.audio.wav import pcm16  # noqa: E402
 from kokoro_server.engine.cuda import graph_cache  # noqa: E402
-from kokoro_server.engine.cuda.card import Card  # noqa: E402
 from kokoro_server.engine.cuda.engine import CudaEngine  # noqa: E402
+from kokoro_server.engine.cuda.kernels.card import Card  # noqa: E402
 from kokoro_server.engine.devices import kernel_trouble  # noqa: E402
 from kokoro_server.engine.protocol import SAMPLES_PER_FRAME, STYLE_DIM, Engine, Row  # noqa: E402
 
 DEVICE = torch.device("cuda", 0)
-# What other cards have. On these the H200 runs the kernels that they would.
+# The properties of other cards. With these the H200 runs the kernels that those cards would run.
 CARDS = {
     "a100": Card((8, 0), 108, 163 * 1024),
     "rtx-4090": Card((8, 9), 128, 99 * 1024),

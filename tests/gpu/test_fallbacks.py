@@ -1,4 +1,4 @@
-"""What happens on a real GPU when something goes wrong on it, or others use it."""
+"""A real GPU on which something goes wrong, or which other programs use."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ except SetupError as error:
 
 @contextmanager
 def other_program(leaves: int) -> Iterator[None]:
-    """Another process that leaves so many bytes of the GPU's memory free."""
+    """Another process that leaves this many bytes of the GPU's memory free."""
     torch.cuda.empty_cache()
     with subprocess.Popen(
         [sys.executable, "-c", BALLAST, str(leaves)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
@@ -116,7 +116,7 @@ def test_many_rows_in_single_precision_are_finite(count: int, model: Any) -> Non
 
 
 def squeezed(leaves: int) -> str:
-    """What an engine says that finds so many bytes of memory."""
+    """The message of an engine that finds this many bytes of memory."""
     with other_program(leaves):
         return subprocess.run([sys.executable, "-c", SQUEEZED], stdout=subprocess.PIPE, text=True, timeout=300).stdout
 

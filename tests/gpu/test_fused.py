@@ -11,8 +11,8 @@ from torch import Tensor
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an NVIDIA GPU")
 pytest.importorskip("triton")
 
-from kokoro_server.engine.cuda.card import Card  # noqa: E402
-from kokoro_server.engine.cuda.ops import CudaOps, gaussian_noise  # noqa: E402
+from kokoro_server.engine.cuda.kernels.card import Card  # noqa: E402
+from kokoro_server.engine.cuda.kernels.ops import CudaOps, gaussian_noise  # noqa: E402
 from kokoro_server.engine.model import reference as kokoro  # noqa: E402
 from kokoro_server.engine.model.harmonic_source import STEP  # noqa: E402
 from kokoro_server.engine.model.layers import AdaINParams  # noqa: E402

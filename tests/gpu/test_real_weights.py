@@ -1,4 +1,4 @@
-"""Real weights on a GPU: a row says the same alone and in a crowd of any size, on this card and as on others.
+"""Real weights on a GPU: a row says the same alone and in a crowd of any size, on this card and as on other cards.
 
 KOKORO_WEIGHTS names the converted file, with the folder `voices` beside it.
 

@@ -45,7 +45,7 @@ def used() -> int:
 
 @pytest.fixture
 def unused() -> dict[str, int]:
-    """What is taken before a model is loaded."""
+    """Memory in use before a model is loaded."""
     torch.zeros(1, device="cuda")
     devices.free_memory(["cuda"])
     return {"reserved": reserved(), "used": used(), "pinned": pinned()}

@@ -1,10 +1,10 @@
 """From a weights file to the graphs that `engine.OnnxEngine` runs. Needs no torch.
 
 The text graph is one file. So is the decode graph in single precision; in int8 it comes in the parts of `stages`, with
-the weights that our own kernels need where this processor can run them.
+the weights of our own kernels where this processor can run them.
 
 The templates in `data` are the graphs without weights, as `export` traces them from the torch code; data/README.md says
-how they are made anew.
+how to make them again.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ from kokoro_server.engine.cpu.lowering import lower
 from kokoro_server.engine.cpu.numerics import Array
 from kokoro_server.engine.cpu.quantization import Form
 from kokoro_server.engine.cpu.saturation import best_form
-from kokoro_server.engine.cpu.stages import DecodeGraph
+from kokoro_server.engine.cpu.stages import DecodeStages
 from kokoro_server.errors import AssetError
 
 DATA = Path(__file__).with_name("data")
 CHANNEL_AMAX = DATA / "channel_amax.npz"
-PROVENANCE = "provenance"  # the entry of CHANNEL_AMAX that says what the others were measured with, in JSON
+PROVENANCE = "provenance"  # the entry of CHANNEL_AMAX with the files and versions of the measurement, in JSON
 GRAPHS = ("text", "decode")
 
-OnProgress = Callable[[str], None]  # is called with the name of the step that comes next
+OnBuildStep = Callable[[str], None]  # called with the name of the step that comes next
 
 
-def build(weights_file: Path, folder: Path, precision: CpuPrecision, on_progress: OnProgress = lambda _: None) -> None:
+def build(weights_file: Path, folder: Path, precision: CpuPrecision, on_progress: OnBuildStep = lambda _: None) -> None:
     """Write the graphs into `folder`, which exists. `weights_file` is a converted safetensors file.
 
     Not atomic: on an error, files may be missing or cut short.
@@ -57,19 +57,19 @@ def assemble(
     folder: Path,
     precision: CpuPrecision,
     channel_amax: Mapping[str, Array] = MappingProxyType({}),
-    on_progress: OnProgress = lambda _: None,
+    on_progress: OnBuildStep = lambda _: None,
     form: Form | None = None,
 ) -> None:
-    """Write the graphs with the tensors of `state`; for `channel_amax` see `lowering.lower`.
+    """Write the graphs with the tensors of `state`. `channel_amax`: see `lowering.lower`.
 
-    int8 weights have the best form that this machine multiplies exactly, unless it is said otherwise.
+    `form` is that of int8 weights: by default the best one that this machine multiplies exactly.
     """
     if form is None:
         form = Form.SIGNED if precision == "fp32" else best_form()
     for name, template in templates.items():
         on_progress(f"building the {name} graph")
         folded, constants = fold_constants(template, required_tensors(template, state))
-        decode = DecodeGraph(folded, constants)
+        decode = DecodeStages(folded, constants)
         if precision == "int8" and decode.divisible:
             for part, graph in decode.parts().items():
                 on_progress(f"building the {name} graph: {part}")
@@ -83,7 +83,7 @@ def assemble(
 
 
 def required_tensors(template: onnx.ModelProto, state: Mapping[str, Array]) -> dict[str, Array]:
-    """The tensors of `state` that the template's initializers name; each must be there in the right shape."""
+    """The tensors of `state` that the template's initializers name; AssetError if one is missing or misshapen."""
     for wanted in template.graph.initializer:
         if wanted.name not in state:
             raise AssetError(f"{wanted.name}: the weights file has no such tensor; run 'kokoro-server assets fetch'")
@@ -102,6 +102,6 @@ def template_path(name: str) -> Path:
 
 
 def channel_amax() -> dict[str, Array]:
-    """The greatest magnitude of each input channel, by the name of the convolution; see `calibration`."""
+    """The greatest magnitude of each input channel, by the name of the convolution; see data/README.md."""
     with np.load(CHANNEL_AMAX) as table:
         return {name: table[name].astype(np.float32) for name in table.files if name != PROVENANCE}

@@ -3,8 +3,8 @@
     <cache>/onnx/<key>/text.onnx, decode.onnx     complete: the folder gets its name when everything is in it
     <cache>/onnx/<key>/built.json                 what they were built from, their sizes and hashes
 
-The key names all that a build depends on. A build by another exporter or for another onnxruntime is of no use to this
-version and is removed when a new one is made. A damaged build is made anew.
+The key names everything that a build depends on. When a build is made, those of another exporter or onnxruntime are
+removed: this version cannot use them. A damaged build is made again.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ log = logging.getLogger(__name__)
 
 Build = Callable[[Path, Path, CpuPrecision, Callable[[str], None]], None]  # see `build.build`
 
-BUILDER_VERSION = 5  # to be raised whenever a build would come out differently
+BUILDER_VERSION = 5  # raised whenever a build would come out differently
 BUILDER_FILES = (  # all code and data of this package that a build depends on
     "build.py", "graph.py", "instructions.py", "lowering.py", "numerics.py", "quantization.py", "saturation.py",
     "sessions.py", "stages.py", "fused/kernels.py", "fused/stage.py", "fused/tile.py", "fused/vectors.py",
@@ -47,9 +47,9 @@ DISK_SPACE = 1.5  # times the size of the weights: the graphs in fp32, and somet
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """What a build depends on. `weights` is the sha256 of the weights file.
+    """Everything that a build depends on. `weights` is the sha256 of the weights file.
 
-    `machine` names the processor's class of instructions too: quantized weights for one may overflow on another.
+    `machine` includes the processor's class of instructions: weights quantized for one may overflow on another.
     """
 
     weights: str
@@ -65,14 +65,14 @@ class Key:
     def outdates(self, other: Key) -> bool:
         """Whether `other` is for this machine, but by another exporter or for another onnxruntime."""
         ours, theirs = ((key.exporter, key.onnxruntime) for key in (self, other))
-        # Older versions named the architecture alone, or knew fewer kinds of it.
+        # Older versions named the architecture alone, or knew fewer classes.
         architecture = self.machine.partition("-")[0]
         return ours != theirs and other.machine in {self.machine, architecture, f"{architecture}-{Instructions.OTHER}"}
 
 
 @dataclass(frozen=True, slots=True)
 class CachedBuild:
-    """A build in the cache. `sizes` and `hashes` are what its files should have."""
+    """A build in the cache, and the sizes and hashes that its files should have."""
 
     key: Key
     folder: Path
@@ -83,7 +83,7 @@ class CachedBuild:
         return f"{'build':<8} {self.key.name:<40} {sum(self.sizes.values()):>12,} bytes"
 
     def problems(self) -> list[str]:
-        """What is wrong with its files."""
+        """One line for each missing or damaged file."""
         return [
             f"{name} is missing or damaged"
             for name, digest in self.hashes.items()
@@ -103,14 +103,14 @@ def key(weights: str, precision: CpuPrecision) -> Key:
 
 @cache
 def _builder_version() -> str:
-    """The version and a hash of the builder's files, so that a change shows before the version is raised."""
+    """The version and a hash of the builder's files: a change of the code needs no change of the version."""
     home = Path(__file__).parent
     digest = sha256(b"".join((home / name).read_bytes() for name in BUILDER_FILES))
     return f"{BUILDER_VERSION}.{digest.hexdigest()[:6]}"
 
 
 def ensure(cache_dir: Path, weights: Path, wanted: Key, build: Build | None = None) -> Path:
-    """The folder of intact graphs for `wanted`, built from the file `weights` if need be, in half a minute or so.
+    """The folder of intact graphs for `wanted`, built from the file `weights` if need be, in about half a minute.
 
     Blocking; safe in several processes at once. Every failure is an AssetError.
     """
@@ -137,12 +137,12 @@ def find(cache_dir: Path, wanted: Key) -> Path | None:
 
 
 def made_from(cache_dir: Path, weights: str) -> bool:
-    """Whether there are intact graphs made from the weights with this hash."""
+    """Whether the cache has intact graphs made from the weights with this hash."""
     return any(each.key.weights == weights and not each.problems() for each in listing(cache_dir))
 
 
 def listing(cache_dir: Path) -> list[CachedBuild]:
-    """All builds in the cache, of any key. Nothing is hashed."""
+    """All builds in the cache, of any key, unchecked."""
     home = AssetCache(cache_dir).directory / FOLDER
     with files.explain_os_errors(cache_dir):
         folders = sorted(path for path in home.iterdir() if path.is_dir()) if home.is_dir() else []
@@ -163,14 +163,14 @@ def _read(folder: Path) -> CachedBuild | None:
     except FileNotFoundError:
         return None
     except (ValueError, TypeError, KeyError, AttributeError) as error:
-        log.warning("build unreadable, taken as none path=%s error=%r", folder, error)
+        log.warning("build unreadable, ignored path=%s error=%r", folder, error)
         return None
 
 
 def _build(store: AssetCache, weights: Path, wanted: Key, folder: Path, build: Build) -> None:
     """Build into `folder`. The caller holds the lock."""
     if folder.exists():
-        log.warning("built graphs are damaged, making them anew path=%s", folder)
+        log.warning("built graphs are damaged, building them again path=%s", folder)
     folder.parent.mkdir(parents=True, exist_ok=True)
     for unfinished in folder.parent.glob("*" + files.UNFINISHED):
         shutil.rmtree(unfinished)
@@ -185,11 +185,16 @@ def _build(store: AssetCache, weights: Path, wanted: Key, folder: Path, build: B
     unfinished = folder.with_name(folder.name + files.UNFINISHED)
     unfinished.mkdir()
     try:
-        _run(build, weights, unfinished, wanted.precision, on_progress)
+        build(weights, unfinished, wanted.precision, on_progress)
         _write_manifest(unfinished, wanted)
         if folder.exists():
             shutil.rmtree(folder)
         unfinished.rename(folder)
+    except (OSError, AssetError):
+        raise
+    except Exception as error:  # onnxruntime raises errors of its own, for a full disk too
+        free = files.megabytes(shutil.disk_usage(unfinished).free)
+        raise AssetError(f"the model could not be built in {folder.parent} ({free} free): {error}") from error
     finally:
         shutil.rmtree(unfinished, ignore_errors=True)
     size = sum(path.stat().st_size for path in folder.iterdir())
@@ -197,20 +202,8 @@ def _build(store: AssetCache, weights: Path, wanted: Key, folder: Path, build: B
     log.info("built precision=%s path=%s size_mb=%.0f seconds=%.1f", wanted.precision, folder, size / 1e6, seconds)
 
 
-def _run(
-    build: Build, weights: Path, folder: Path, precision: CpuPrecision, on_progress: Callable[[str], None]
-) -> None:
-    try:
-        build(weights, folder, precision, on_progress)
-    except (OSError, AssetError):
-        raise
-    except Exception as error:  # onnxruntime raises errors of its own, for a full disk too
-        free = files.megabytes(shutil.disk_usage(folder).free)
-        raise AssetError(f"the model could not be built in {folder.parent} ({free} free): {error}") from error
-
-
 def _write_manifest(folder: Path, wanted: Key) -> None:
-    """Write the manifest of the folder. All files are on the disk before the folder gets its name."""
+    """Write the manifest, after all other files are on the disk: then the folder may get its name."""
     graphs = sorted(folder.iterdir())
     if not graphs:
         raise AssetError(f"the build left nothing in {folder}")

@@ -1,4 +1,4 @@
-"""Runs the decoder: as one graph, or in the parts of `stages`, the two stages by our own kernels if possible."""
+"""Runs the decoder: as one graph, or in the parts of `stages`, whose two stages our own kernels run if possible."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ from numpy.typing import NDArray
 
 from kokoro_server.engine.cpu.fused import weights as fused_weights
 from kokoro_server.engine.cpu.instructions import instructions
+from kokoro_server.engine.cpu.numerics import Signal
 from kokoro_server.engine.cpu.sessions import session, shrinking
 from kokoro_server.observability.conditions import Condition
 
 log = logging.getLogger(__name__)
 
-Signal = NDArray[np.float32]  # (time, channels)
 Stage = Callable[[Signal, Signal, Signal], Signal]  # source, addend, styles: see `stages`
 
 CHECKED_STEPS = 300
-# Two correct ways to round to bytes are 26 to 28 dB apart here; what is wrong leaves 11 dB at the most.
+# Two correct ways to round to bytes are 26 to 28 dB apart here. A wrong result leaves 11 dB at most.
 MIN_LIKENESS = 15.0  # dB
 MISMATCH = "the fast kernels give other results than onnxruntime on this processor; please report it"
 NO_NUMBA = "numba is not installed, so speech takes about twice as long; pip install 'kokoro-server[cpu]'"
 
 
 class Decode(Protocol):
-    """From the decode graph's inputs to audio. With `shrink`, memory goes back to the system afterwards."""
+    """From the decode graph's inputs to audio. With `shrink`, the system gets its memory back afterwards."""
 
     precision: str
     kernels: str  # what multiplies: onnxruntime, or the class of instructions of our own kernels
@@ -54,7 +54,7 @@ class WholeDecode:
 
 
 class StagedDecode:
-    """The parts one after the other. `condition` says why the kernels are not used, where they should be."""
+    """Runs the parts in order. `condition` says why the kernels are not used, where they should be."""
 
     def __init__(self, folder: Path, threads: int, condition: Condition, use_kernels: bool) -> None:
         self._before, self._between, self._after = (
@@ -80,7 +80,7 @@ class StagedDecode:
 
 
 class GraphStage:
-    """A stage by onnxruntime."""
+    """Runs a stage by onnxruntime."""
 
     def __init__(self, number: int, folder: Path, threads: int) -> None:
         self._graph = session(folder / f"stage{number}.onnx", threads)
@@ -104,7 +104,7 @@ def _precision(graph: onnxruntime.InferenceSession) -> str:
 
 
 def _fused_stages(folder: Path, threads: int, graphs: Sequence[GraphStage], condition: Condition) -> list[Stage] | None:
-    """The stages by kernels, if they can be had and do what the graphs do."""
+    """The stages by kernels, or None if the kernels do not compile or do not compute what the graphs do."""
     if importlib.util.find_spec("numba") is None:
         condition.set(NO_NUMBA)
         return None
@@ -114,10 +114,10 @@ def _fused_stages(folder: Path, threads: int, graphs: Sequence[GraphStage], cond
             likeness(graph, stage, number) for number, (graph, stage) in enumerate(zip(graphs, stages, strict=True))
         ]
     except Exception as error:  # numba and LLVM raise errors of their own for what they cannot compile
-        log.warning("the fast kernels cannot be had", exc_info=True)
-        condition.set(f"the fast kernels cannot be had ({type(error).__name__}: {error}); please report it")
+        log.warning("the fast kernels cannot be compiled", exc_info=True)
+        condition.set(f"the fast kernels cannot be compiled ({type(error).__name__}: {error}); please report it")
         return None
-    if not all(each >= MIN_LIKENESS for each in alike):  # nor if one is no number
+    if not all(each >= MIN_LIKENESS for each in alike):  # false for NaN too
         condition.set(f"{MISMATCH} ({', '.join(f'{each:.1f}' for each in alike)} dB)")
         return None
     return stages
@@ -126,13 +126,13 @@ def _fused_stages(folder: Path, threads: int, graphs: Sequence[GraphStage], cond
 def _compiled(folder: Path, threads: int) -> list[Stage]:
     from kokoro_server.engine.cpu.fused.stage import FusedStage, Team
 
-    compiled, team = _shared_kernels(_kernel_cache(folder)), Team(threads)
+    compiled, team = _kernels(_kernel_cache(folder)), Team(threads)
     weights, slopes = fused_weights.load(folder / fused_weights.FILE)
     return [FusedStage(number, weights, slope, compiled, team) for number, slope in enumerate(slopes)]
 
 
 def _kernel_cache(folder: Path) -> Path | None:
-    """The folder for compiled kernels, if it can be written: for any other, numba would take one of its own choice."""
+    """The folder for compiled kernels, or None if it is read-only: numba would choose a folder by itself."""
     cache = folder / "kernels"
     try:
         cache.mkdir(exist_ok=True)
@@ -141,12 +141,7 @@ def _kernel_cache(folder: Path) -> Path | None:
     return cache if os.access(cache, os.W_OK) else None
 
 
-@functools.cache
-def _shared_kernels(cache: Path | None) -> Any:
-    """Those of all engines, also of a model that is loaded again: nothing frees what numba has compiled."""
-    return _kernels(cache)
-
-
+@functools.cache  # engines share them, and a model loaded again does too: nothing frees code that numba has compiled
 def _kernels(cache: Path | None) -> Any:
     from kokoro_server.engine.cpu.fused import kernels
 
@@ -157,13 +152,13 @@ def _kernels(cache: Path | None) -> Any:
     except Exception:  # numba trusts the files in its cache, which a crash of the machine may have left empty
         if cache is None:
             raise
-        log.warning("compiling the kernels anew, without their cache path=%s", cache, exc_info=True)
+        log.warning("compiling the kernels again, without their cache path=%s", cache, exc_info=True)
         shutil.rmtree(cache, ignore_errors=True)
         return kernels.compile_all(instructions(), None)
 
 
 def likeness(graph: GraphStage, stage: Stage, seed: int) -> float:
-    """How near a stage's result is to the graph's for made-up signals, in dB."""
+    """How near the stage's result is to the graph's for random signals, in dB."""
     random = np.random.default_rng(seed)
     sizes = [(CHECKED_STEPS, width) if name != "styles" else (width,) for name, width in graph.widths.items()]
     source, addend, styles = (random.standard_normal(size, np.float32) for size in sizes)

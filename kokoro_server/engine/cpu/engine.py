@@ -1,4 +1,4 @@
-"""The engine on onnxruntime, for CPUs: it runs each row by itself through the graphs of `build`. Needs no torch."""
+"""The engine on onnxruntime, for CPUs. It runs each row alone through the graphs of `build`. Needs no torch."""
 
 from __future__ import annotations
 
@@ -13,11 +13,10 @@ import numpy as np
 import onnxruntime
 from numpy.typing import NDArray
 
-from kokoro_server.engine import noise
 from kokoro_server.engine.cpu import decode
 from kokoro_server.engine.cpu.sessions import session
 from kokoro_server.engine.protocol import MAX_TOKENS, SAMPLE_RATE, EngineLimits, Result, Row
-from kokoro_server.engine.rows import check, empty_result, warmup_row
+from kokoro_server.engine.rows import check, empty_result, noise, warmup_row
 from kokoro_server.observability.conditions import Condition, Reason
 from kokoro_server.runtime.machine import thread_count
 
@@ -26,7 +25,7 @@ log = logging.getLogger(__name__)
 # Peak memory of one frame (25 ms of one row) beyond the weights: 0.52 to 0.56 MB in int8, 0.58 to 0.62 in fp32.
 BYTES_PER_FRAME = 650_000
 BATCH_BYTES = 4 * 1024**3  # the memory that all rows at work may take
-LONG_FRAMES = 480  # after a row longer than this (12 s), the memory arena is given back to the system
+LONG_FRAMES = 480  # after a row longer than this (12 s), the system gets the memory arena back
 LONG_PIECE_FRAMES = 1_020  # of 400 phonemes, the longest piece of a text
 MAX_SIDE_BY_SIDE = BATCH_BYTES // (LONG_PIECE_FRAMES * BYTES_PER_FRAME)  # rows
 MIN_SPEEDUP = 1.1  # rows run side by side where that is at least this much faster
@@ -35,9 +34,7 @@ MIN_SPEEDUP = 1.1  # rows run side by side where that is at least this much fast
 class OnnxEngine:
     """`protocol.Engine`. No two rows share a tensor, so a row's result does not depend on its neighbours.
 
-    Rows of one call would run one after the other, and all wait for the last: a call should have one.
-
-    `real_time_factor` is measured by `measure`: seconds of computing for a second of audio, one row alone.
+    The rows of a call run in order, and all wait for the last: give a call one row.
     """
 
     device = "cpu"
@@ -45,7 +42,7 @@ class OnnxEngine:
     def __init__(self, folder: Path, threads: int | None = None, use_kernels: bool = True) -> None:
         """`folder` is what `build.build` wrote; `threads` defaults to the number of cores.
 
-        Without `use_kernels`, onnxruntime runs all of it.
+        Without `use_kernels`, onnxruntime runs everything.
         """
         self._threads = threads or thread_count()
         self._text = session(folder / "text.onnx", self._threads)
@@ -64,9 +61,9 @@ class OnnxEngine:
         self._speak(warmup_row())
 
     def measure(self) -> None:
-        """Measure how fast it is, and whether rows run faster side by side than one after the other.
+        """Measure the speed of one row alone, and whether rows run faster side by side.
 
-        The machine should have nothing else to do meanwhile. A short row shows as much as a long one.
+        The machine should be idle. A short row shows as much as a long one.
         """
         alone, samples = min(self._timed([warmup_row()]) for _ in range(2))
         self.real_time_factor = alone / samples * SAMPLE_RATE
@@ -76,14 +73,11 @@ class OnnxEngine:
             self._side_by_side = min(self._threads, MAX_SIDE_BY_SIDE) if faster else 1
         log.info(
             "measured device=cpu precision=%s threads=%d side_by_side=%d real_time_factor=%.3f",
-            self.precision,
-            self._threads,
-            self._side_by_side,
-            self.real_time_factor,
-        )
+            self.precision, self._threads, self._side_by_side, self.real_time_factor,
+        )  # fmt: skip
 
     def _timed(self, rows: Sequence[Row]) -> tuple[float, int]:
-        """The seconds that the rows take side by side, and the samples that they have."""
+        """The seconds that the rows take side by side, and their samples."""
         started = time.perf_counter()
         with ThreadPoolExecutor(len(rows)) as pool:
             results = list(pool.map(self._speak, rows))
@@ -102,7 +96,7 @@ class OnnxEngine:
 
 
 def decode_inputs(text: onnxruntime.InferenceSession, row: Row) -> tuple[dict[str, Any], NDArray[np.int64]]:
-    """Run the text graph; gives the inputs of the decode graph, and the length of each token in frames."""
+    """Run the text graph. Returns the inputs of the decode graph and the length of each token in frames."""
     style = row.style[None].astype(np.float32)
     tokens = np.array([[0, *row.tokens, 0]], np.int64)
     speed = np.array([row.speed], np.float32)
@@ -112,7 +106,7 @@ def decode_inputs(text: onnxruntime.InferenceSession, row: Row) -> tuple[dict[st
         "prosody": np.repeat(prosody, lengths, 1),
         "text": np.repeat(features, lengths, 1),
         "style": style,
-        "noise": noise.sample(row.seed, int(lengths.sum()))[None],
+        "noise": noise(row.seed, int(lengths.sum()))[None],
         "semitones": np.array([row.pitch], np.float32),
     }
     return inputs, lengths

@@ -3,9 +3,9 @@
     text    tokens, style, speed                     → prosody, text (both per token), durations
     decode  prosody, text (both per frame), style, noise, semitones → audio
 
-A `kokoro.KModel`'s parameters are the graphs' initializers under their own names: all that is computed from them (fused
-weight norms, joined projections) is part of the graph. So a template, which is a graph without the values of its
-initializers, serves every set of weights of one configuration, and `build` needs no torch to fill it.
+The graphs' initializers are the parameters of `kokoro.KModel` under their own names. Fused weight norms and joined
+projections are computed in the graph. So a template, a graph without the values of its initializers, serves every set
+of weights of one configuration, and `build` needs no torch to fill it.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class TracedGraph(nn.Module):
         self.reference = model
 
     def batched(self) -> BatchedKokoro:
-        """The model is built anew inside the trace, so that what it does to the parameters is traced too."""
+        """Built inside the trace, so that its work on the parameters is traced too."""
         return BatchedKokoro(self.reference, CPU, ops=TracedOps(self.reference))
 
 
@@ -62,10 +62,7 @@ def exp2(g: Any, x: Any) -> Any:
 
 
 def templates(model: Any) -> dict[str, onnx.ModelProto]:
-    """The two graphs of a `kokoro.KModel`; the initializers have the names and shapes of its state, and no values.
-
-    The model's weights are overwritten.
-    """
+    """The two graphs of a `kokoro.KModel`, whose initializers have no values. Overwrites the model's weights."""
     hidden = model.text_encoder.embedding.embedding_dim
     tokens, frames = 7, 12
     style, one = torch.randn(1, STYLE_DIM) / 4, torch.ones(1)

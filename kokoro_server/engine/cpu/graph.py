@@ -16,6 +16,10 @@ from kokoro_server.engine.cpu.numerics import Array
 MICROSOFT = "com.microsoft"  # the domain of onnxruntime's own operators
 
 
+def attributes(node: onnx.NodeProto) -> dict[str, Any]:
+    return {attribute.name: helper.get_attribute_value(attribute) for attribute in node.attribute}
+
+
 class GraphBuilder:
     """Builds a graph that has the name, inputs and outputs of another. Equal constants are kept once."""
 
@@ -46,7 +50,7 @@ class GraphBuilder:
     def op(
         self, kind: str, inputs: Sequence[str | Array], outputs: int | Sequence[str] = 1, domain: str = "", **more: Any
     ) -> Any:
-        """Add a node; gives the name of its result, or a list of names. `more` are its attributes."""
+        """Add a node with the attributes `more`. Returns the name of its result, or a list of names."""
         input_names = [each if isinstance(each, str) else self.constant(each) for each in inputs]
         names = [self._new_name() for _ in range(outputs)] if isinstance(outputs, int) else list(outputs)
         self.nodes.append(helper.make_node(kind, input_names, names, domain=domain, **more))
@@ -75,7 +79,7 @@ class GraphBuilder:
 
 
 def fold_constants(model: onnx.ModelProto, tensors: Mapping[str, Array]) -> tuple[onnx.ModelProto, dict[str, Array]]:
-    """The model without the nodes that depend only on its initializers, `tensors`; and the constants that it needs."""
+    """The model without the nodes that depend only on its initializers `tensors`, and the constants that it needs."""
     known = set(tensors)
     constant_nodes, rest = [], []
     for node in model.graph.node:

@@ -1,6 +1,6 @@
-"""Which instructions this machine's processor multiplies bytes with.
+"""The instructions that this machine's processor multiplies bytes with.
 
-It decides how weights are quantized and which kernels run, so a build is of use on processors of its class alone.
+They decide how weights are quantized and which kernels run, so a build serves processors of one class only.
 """
 
 from __future__ import annotations
@@ -37,19 +37,19 @@ class Instructions(StrEnum):
 
     @property
     def has_kernels(self) -> bool:
-        """Whether there are kernels of our own for it."""
+        """Whether we have kernels for it."""
         return self is not Instructions.OTHER
 
 
 @cache
 def instructions() -> Instructions:
-    """Those of this machine."""
+    """The class of this machine."""
     return classify(platform.machine().lower(), _flags())
 
 
 def classify(machine: str, flags: Set[str]) -> Instructions:
     if machine in {"aarch64", "arm64"}:
-        # Without the instruction, onnxruntime's kernels widen to 16 bits, which is exact too; but ours need it.
+        # onnxruntime is exact without the instruction too, because it widens to 16 bits. Our kernels need it.
         return Instructions.ARM_DOTPROD if "asimddp" in flags else Instructions.OTHER
     if {"avx512_vnni", "avx512bw", "avx512vl"} <= flags:
         return Instructions.AVX512_VNNI
@@ -61,7 +61,7 @@ def classify(machine: str, flags: Set[str]) -> Instructions:
 
 
 def _flags() -> frozenset[str]:
-    """The names that Linux has for what the processor can do, on every system."""
+    """The processor's features by the names that Linux gives them, on every system."""
     try:
         lines = CPUINFO.read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:

@@ -19,7 +19,7 @@ from onnx import helper
 
 from kokoro_server.config.settings import CpuPrecision
 from kokoro_server.engine.cpu import quantization
-from kokoro_server.engine.cpu.graph import MICROSOFT, GraphBuilder
+from kokoro_server.engine.cpu.graph import MICROSOFT, GraphBuilder, attributes
 from kokoro_server.engine.cpu.numerics import EPSILON, SINE_SQUARED, SNAKE_GAIN, SNAKE_TURNS, Array
 from kokoro_server.engine.cpu.quantization import EDGE_STEPS, SEGMENTED, SEGMENTS, TWO_BYTE, Form, QuantizedWeights
 
@@ -33,7 +33,7 @@ def lower(
     channel_amax: Mapping[str, Array] = MappingProxyType({}),
     form: Form = Form.SIGNED,
 ) -> onnx.ModelProto:
-    """`channel_amax` has the greatest magnitude of each channel of a convolution's input, by the convolution's name.
+    """`channel_amax` has the greatest magnitude of each input channel, by the convolution's name.
 
     `form` is that of int8 weights.
     """
@@ -66,27 +66,25 @@ class Lowering:
         self._indices: dict[tuple[str, int, int], str] = {}  # by length, taps, dilation
         self._statistics: dict[str, tuple[str, str]] = {}  # the mean of a signal, and one over its deviation
         self._starts: dict[str, list[str]] = {}  # by length
-        self._gains: dict[str, float] = {}  # what a lowered signal still has to be multiplied with
+        self._gains: dict[str, float] = {}  # factors still missing from lowered signals
         self._channels_first: dict[str, str] = {}  # a signal as (1, channels, time)
 
     def node(self, node: onnx.NodeProto) -> None:
         if not node.domain:
             self._copy(node)
             return
-        attributes = {attribute.name: helper.get_attribute_value(attribute) for attribute in node.attribute}
-        getattr(self, node.op_type.lower())(list(node.input), node.output[0], **attributes)
+        getattr(self, node.op_type.lower())(list(node.input), node.output[0], **attributes(node))
         if node.op_type != "Conv":
             self._lengths[node.output[0]] = self._length(node.input[0])
 
     def _copy(self, node: onnx.NodeProto) -> None:
-        """Keep the node as it is; but an elementwise one whose inputs are all channels-first is computed so too."""
+        """Copy the node. An elementwise one whose inputs are all channels-first stays channels-first."""
         if node.op_type in ELEMENTWISE and node.input[0] in self._lengths:
             self._lengths[node.output[0]] = self._lengths[node.input[0]]
         if node.op_type in ELEMENTWISE and node.input[0] in self._channels_first:
             inputs = [self._channels_first.get(name, name if self._is_scalar(name) else "") for name in node.input]
             if all(inputs):
-                attributes = {attribute.name: helper.get_attribute_value(attribute) for attribute in node.attribute}
-                self._define_channels_first(self.graph.op(node.op_type, inputs, **attributes), node.output[0])
+                self._define_channels_first(self.graph.op(node.op_type, inputs, **attributes(node)), node.output[0])
                 return
         self.graph.nodes.append(node)
 
@@ -100,7 +98,7 @@ class Lowering:
         return self._channels_first[x]
 
     def _define_channels_first(self, value: str, output: str) -> None:
-        """Let `output` be `value`, which is channels-first. Whoever wants it channels-last finds it so as `output`."""
+        """Let `output` be `value`, which is channels-first. The name `output` itself stays channels-last."""
         self._channels_first[output] = value
         self.graph.op("Transpose", [value], [output], perm=[0, 2, 1])
 
@@ -120,11 +118,11 @@ class Lowering:
     def leaky(self, inputs: list[str], output: str) -> None:
         self._activation("LeakyRelu", [self._adain(inputs, 1.0)], output, alpha=0.2)
 
-    def _activation(self, kind: str, inputs: list[str], output: str, **attributes: Any) -> None:
+    def _activation(self, kind: str, inputs: list[str], output: str, **more: Any) -> None:
         if self.precision == "fp32":
-            self._define_channels_first(self.graph.op(kind, inputs, **attributes), output)
+            self._define_channels_first(self.graph.op(kind, inputs, **more), output)
         else:
-            self.graph.op(kind, inputs, [output], **attributes)
+            self.graph.op(kind, inputs, [output], **more)
 
     def conv(self, inputs: list[str], output: str, stride: int, padding: int, dilation: int, label: bytes) -> None:
         x, weight, bias = inputs
@@ -140,8 +138,8 @@ class Lowering:
         elif w.shape[2] == 1 and stride == 1 and x not in self._channels_first:
             self.graph.op("Add", [self.graph.op("MatMul", [x, w[:, :, 0].T]), b], [output])
         else:
-            attributes: dict[str, Any] = {"strides": [stride], "pads": [padding, padding], "dilations": [dilation]}
-            y = self.graph.op("Conv", [self._to_channels_first(x), w, b], **attributes)
+            geometry: dict[str, Any] = {"strides": [stride], "pads": [padding, padding], "dilations": [dilation]}
+            y = self.graph.op("Conv", [self._to_channels_first(x), w, b], **geometry)
             self._define_channels_first(y, output)
 
     def _quantized_conv(self, x: str, w: Array, b: Array, output: str, padding: int, dilation: int, label: str) -> None:
@@ -200,7 +198,7 @@ class Lowering:
         return cast(str, op("Add", [product(high, [weights.bias], 1), product(low, [], 1)], output))
 
     def _segment_starts(self, length: str) -> list[str]:
-        """Where all segments but the first begin. In a very short utterance each end is a third of it."""
+        """Where all segments but the first begin. Each end of a very short utterance is a third."""
         if length not in self._starts:
             op = self.graph.op
             edge = op("Min", [op("Div", [length, i64(3)]), i64(EDGE_STEPS)])

@@ -1,13 +1,15 @@
-"""The numbers that the graphs and the kernels share. Imports neither onnx nor numba."""
+"""The numbers and array types that the graphs and the kernels share. Imports neither onnx nor numba."""
 
 from __future__ import annotations
 
 import math
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 Array = NDArray[Any]
+Signal = NDArray[np.float32]  # (time, channels)
 
 EPSILON = 1e-5  # equal to model.layers.EPSILON; to import that takes torch
 

@@ -11,14 +11,14 @@ from kokoro_server.engine.cpu.numerics import Array
 
 MIN_CHANNELS = 64  # in and out: a narrower convolution is not worth quantizing
 
-# In the last blocks both ends of an utterance have peaks, two to three times as high as everything between them.
-# Each end is quantized by itself: in one range with the ends, the rest would have two to three times fewer steps. The
-# middle is cut into segments too, so that no moment is rounded more coarsely than its surroundings ask for.
+# In the last blocks both ends of an utterance have peaks, two to three times as high as the middle. Each end has a
+# range of its own: in one range with the ends, the middle would have two to three times fewer steps. The middle is
+# cut into segments too, so that no moment is rounded more coarsely than its surroundings need.
 SEGMENTED = tuple(f"decoder.generator.resblocks.{block}." for block in (3, 4, 5))
 EDGE_STEPS = 240  # of each end: two frames
 SEGMENTS = 6  # including both ends
 
-# These convolutions are few of all products, but everything after depends on them: their input has two bytes.
+# These convolutions are a small part of all products, but everything after depends on them: their input has two bytes.
 TWO_BYTE = (
     "predictor.N.", "decoder.asr_res.", "decoder.encode.", *(f"decoder.decode.{block}.conv1x1" for block in range(4)),
     "decoder.generator.ups.1",
@@ -29,14 +29,14 @@ ALPHA = 0.7
 TWO_BYTE_ALPHA = 0.4  # where signals have 16 bits
 
 
-# Without an exact product, a processor adds products in 16 bits. The bytes of a signal are 255 at most: no sum leaves
-# these if neither the positive weights that are added there nor the negative ones come to more than this.
+# A processor without an exact product adds products in 16 bits. The bytes of a signal are 255 at most. So no sum leaves
+# 16 bits if the positive weights of a sum come to no more than this, nor the negative ones.
 GROUP_LIMIT = 128
 GROUP_QUADS = 4  # of channels: our kernels add the first two of each, and the last two
 
 
 class Form(StrEnum):
-    """What bytes the weights of a graph are; see `saturation.best_form`."""
+    """How the weights of a graph are written as bytes; see `saturation.best_form`."""
 
     SIGNED = "signed"
     PAIRED = "paired"  # signed, and any two that are added in 16 bits keep to GROUP_LIMIT
@@ -57,14 +57,14 @@ class QuantizedWeights(NamedTuple):
 def is_quantizable(label: str, w: Array) -> bool:
     """Whether int8 quantizes the convolution `label`.
 
-    It leaves out what decides durations and F0, and the last convolution, whose result is an exponent and a phase.
+    Not those that decide durations and F0, nor the last one, whose result is an exponent and a phase.
     """
     wide = w.shape[1] >= MIN_CHANNELS and w.shape[0] >= MIN_CHANNELS
     return wide and label.startswith(("decoder.", "predictor.N.")) and not label.endswith("conv_post")
 
 
 def smoothquant_scales(channel_amax: Array, w: Array, alpha: float) -> Array:
-    """What to divide each input channel by, and multiply its weights with, so that 8 bits serve both well."""
+    """The divisor of each input channel, and factor of its weights, with which 8 bits serve both well."""
     weight = np.sqrt(np.square(w).mean((0, 2)))
     ratio = np.maximum(channel_amax, 1e-6) ** alpha / np.maximum(weight, 1e-9) ** (1 - alpha)
     return np.asarray(ratio / ratio.mean(), np.float32)
@@ -92,7 +92,7 @@ def quantize_weights(matrix: Array, form: Form) -> tuple[Array, Array, Array | N
 def quantize_in_groups(matrix: Array, quads: int) -> tuple[Array, Array]:
     """A matrix in signed bytes whose groups (see `group_sums`) keep to GROUP_LIMIT, with a scale for each column.
 
-    Large weights seldom stand in the same group, so this costs less than a bit of all of them would.
+    Large weights seldom share a group, so this costs less precision than seven bits for all.
     """
     scales = np.maximum(np.abs(matrix).max(0) / 127, group_sums(matrix, quads) / GROUP_LIMIT)
     scales = np.maximum(scales, 1e-12).astype(np.float32)
@@ -101,14 +101,14 @@ def quantize_in_groups(matrix: Array, quads: int) -> tuple[Array, Array]:
         sums = group_sums(quantized, quads)
         if (sums <= GROUP_LIMIT).all():
             return quantized.astype(np.int8), scales
-        # Rounding has made them larger than they were.
+        # Rounding has made some sums larger.
         scales = np.where(sums > GROUP_LIMIT, scales * (sums / GROUP_LIMIT * 1.001), scales).astype(np.float32)
 
 
 def group_sums(matrix: Array, quads: int) -> Array:
-    """For each column the greatest sum that the positive or the negative weights of a group have.
+    """For each column the greatest sum of the positive, or of the negative, weights in a group.
 
-    Of so many quads of rows, the first two of each are a group, and the last two.
+    Of `quads` quads of rows, the first two rows of each form one group, the last two another.
     """
     depth, columns = matrix.shape
     whole = np.pad(matrix, ((0, -depth % (4 * quads)), (0, 0)))

@@ -1,4 +1,4 @@
-"""Which weights onnxruntime multiplies unsigned bytes by exactly on this machine, found out by doing it."""
+"""Tries out which weights onnxruntime multiplies with unsigned bytes exactly on this machine."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ COLUMNS = 64
 
 @cache
 def best_form() -> Form:
-    """Signed weights are faster than unsigned ones, and any are the best of them.
+    """Signed weights are faster than unsigned ones, and the fewer limits they keep the more exact.
 
     An x86 processor without VNNI adds pairs of products in 16 bits, which 255 * 127 * 2 exceeds.
     """
@@ -30,18 +30,18 @@ def best_form() -> Form:
 
 @cache
 def signed_products_are_exact() -> bool:
-    """Whether no sum of products saturates, even of the greatest bytes there are."""
+    """Whether no sum of products saturates, even with the greatest bytes."""
     return all(_exact(np.full((depth, COLUMNS), weight, np.int8)) for depth in DEPTHS for weight in (127, -128))
 
 
 @cache
 def paired_products_are_exact() -> bool:
-    """Whether none does if every two weights of a column, from the first on, keep to GROUP_LIMIT."""
+    """Whether no sum saturates if the pairs of weights in each column keep to GROUP_LIMIT."""
     return all(_exact(_pairs(depth) * sign) for depth in DEPTHS for sign in (1, -1))
 
 
 def _pairs(depth: int) -> Array:
-    """Weights of one sign, as great as pairs may be; but those of other pairs would saturate."""
+    """Weights of one sign whose pairs reach GROUP_LIMIT. Paired otherwise they would saturate."""
     first = np.random.default_rng(0).integers(1, GROUP_LIMIT, (depth // 2, COLUMNS))
     return np.stack([first, GROUP_LIMIT - first], 1).reshape(depth, COLUMNS).astype(np.int8)
 

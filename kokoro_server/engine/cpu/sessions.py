@@ -10,7 +10,7 @@ import onnxruntime
 def session(model: Path | bytes, threads: int) -> onnxruntime.InferenceSession:
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads
-    # Threads that spin while they wait would take the cores from the event loop, and from each other.
+    # Threads that spin while they wait would take cores from the event loop and from each other.
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     # The arena reuses freed memory anyway. Planning the reuse takes 7 s at every start, and a memory pattern for each
     # length of text doubles the memory.
@@ -19,7 +19,7 @@ def session(model: Path | bytes, threads: int) -> onnxruntime.InferenceSession:
 
 
 def shrinking() -> onnxruntime.RunOptions:
-    """Options for a run after which the memory arena is given back to the system."""
+    """Options for a run after which the system gets the memory arena back."""
     options = onnxruntime.RunOptions()
     options.add_run_config_entry("memory.enable_memory_arena_shrinkage", "cpu:0")
     return options

@@ -1,4 +1,4 @@
-"""Takes the decode graph apart at the generator's two residual stages, so that kernels can run these.
+"""Cuts the decode graph at the generator's two residual stages, so that kernels can run the stages.
 
     before    the decode graph's inputs      → styles; source0, source1; addend0
     stage0    source0, addend0, styles       → result0
@@ -6,15 +6,14 @@
     stage1    source1, addend1, styles       → result1
     after     result1                        → audio
 
-A stage is four residual blocks: one on its source, and three beside each other on the sum of its result and the addend;
-their mean is activated. A block is three times: norm, snake, dilated convolution, norm, snake, convolution, and its
-input added.
+A stage has four residual blocks: one on its source, and three in parallel on the sum of that result and the addend.
+Their mean is activated. A block does three times: norm, snake, dilated convolution, norm, snake, convolution, and adds
+its input.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
 import numpy as np
 import onnx
@@ -22,13 +21,14 @@ from onnx import helper
 
 from kokoro_server.engine.cpu import quantization
 from kokoro_server.engine.cpu.fused.weights import BLOCKS, CONVOLUTIONS, ConvolutionWeights
+from kokoro_server.engine.cpu.graph import attributes
 from kokoro_server.engine.cpu.numerics import SNAKE_GAIN, Array
 
 GENERATOR = "decoder.generator."
 
 
-class DecodeGraph:
-    """A decode graph. `constants` are the values that it needs besides its inputs."""
+class DecodeStages:
+    """A decode graph and the constants that it needs besides its inputs."""
 
     def __init__(self, model: onnx.ModelProto, constants: Mapping[str, Array]) -> None:
         self._model, self._constants = model, constants
@@ -38,7 +38,7 @@ class DecodeGraph:
             for name in node.input:
                 self._users.setdefault(name, []).append(node)
         convolutions = [node for node in model.graph.node if node.domain and node.op_type == "Conv"]
-        self._convolutions = {_attributes(node)["label"].decode(): node for node in convolutions}
+        self._convolutions = {attributes(node)["label"].decode(): node for node in convolutions}
 
     @property
     def divisible(self) -> bool:
@@ -49,7 +49,7 @@ class DecodeGraph:
         )
 
     def parts(self) -> dict[str, onnx.ModelProto]:
-        """The graphs, by name, to be lowered."""
+        """The graphs by name, still to be lowered."""
         names = {self._styles().input[0]: "styles"}
         widths = {"styles": sum(self._style_sizes())}
         for number in range(len(BLOCKS)):
@@ -67,14 +67,14 @@ class DecodeGraph:
         }
 
     def slopes(self) -> Array:
-        """Of the activation at the end of each stage."""
+        """The slope of the activation at the end of each stage."""
         ends = [self._made[self._signals(number)[2]] for number in range(len(BLOCKS))]
-        return np.array([_attributes(node)["alpha"] for node in ends], np.float32)
+        return np.array([attributes(node)["alpha"] for node in ends], np.float32)
 
     def weights(self, channel_amax: Mapping[str, Array], in_groups: bool) -> dict[str, ConvolutionWeights]:
-        """Those of the stages' convolutions in signed bytes, as `lowering` quantizes them.
+        """The weights of the stages' convolutions in signed bytes, as `lowering` quantizes them.
 
-        `in_groups` is whether their kernels add products in 16 bits.
+        `in_groups`: the kernels add products in 16 bits.
         """
         return {key: self._quantized(label, channel_amax, in_groups) for label, key in _labels()}
 
@@ -90,7 +90,7 @@ class DecodeGraph:
             matrix, scales = quantization.quantize_in_groups(matrix, quantization.GROUP_QUADS)
         else:
             matrix, scales, _ = quantization.quantize_weights(matrix, quantization.Form.SIGNED)
-        given, offsets, snake = _attributes(node), self._offsets(), self._made[node.input[0]]
+        given, offsets, snake = attributes(node), self._offsets(), self._made[node.input[0]]
         geometry = w.shape[2], given["dilation"], given["padding"], offsets[snake.input[1]], offsets[snake.input[2]]
         return ConvolutionWeights(
             matrix, scales, self._constants[node.input[2]].astype(np.float32), shrink, np.array(geometry, np.int64)
@@ -139,10 +139,6 @@ def _labels() -> Iterator[tuple[str, str]]:
         for block in blocks:
             for convolution in CONVOLUTIONS:
                 yield f"{GENERATOR}{block}.{convolution}", f"{block}.{convolution}"
-
-
-def _attributes(node: onnx.NodeProto) -> dict[str, Any]:
-    return {attribute.name: helper.get_attribute_value(attribute) for attribute in node.attribute}
 
 
 def _renamed(model: onnx.ModelProto, names: Mapping[str, str]) -> onnx.ModelProto:

@@ -1,7 +1,7 @@
-"""The parts of the forward pass as they are traced for ONNX: one row, no padding, any length.
+"""The operations of the forward pass as they are traced for ONNX: one row, no padding, any length.
 
-An operation that onnxruntime computes in its own way is one node of the domain `kokoro` (`Conv`, `Snake`, `Leaky`),
-which `lowering` lowers. The `forward` of each function computes what its node means.
+`Conv`, `Snake` and `Leaky` are nodes of the domain `kokoro`, which `lowering` replaces by operators of onnxruntime. The
+`forward` of each function defines its node.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class SingleRow(Lengths):
 
 
 def same(x: Any, y: Any) -> Any:
-    """Declare that `y` has the type and shape of `x`."""
+    """Declare that `y` has the type and shape of `x`. Returns `y`."""
     return y.setType(x.type())
 
 
@@ -111,7 +111,7 @@ class TracedInstanceNorm(InstanceNorm):
 
 
 class TracedConv:
-    """`layers.Conv`. A `gain` is given after a snake, whose factor 2 it takes out."""
+    """`layers.Conv`. After a snake it has a `gain` and halves its weights: see `TracedInstanceNorm.snake`."""
 
     def __init__(self, module: Any, placement: Placement, gain: Tensor | None, name: str) -> None:
         self.name = name
@@ -135,7 +135,7 @@ class TracedConv:
 
 
 class TracedUpsample:
-    """`layers.Upsample` as a convolution of two taps: what comes between two steps is made of these two."""
+    """`layers.Upsample` as a convolution of two taps: a new step depends on the two old ones beside it."""
 
     def __init__(self, module: Any, placement: Placement, name: str) -> None:
         weight = fuse_weight_norm(module)  # (in, out, 2 * stride)

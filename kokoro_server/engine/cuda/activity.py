@@ -1,4 +1,4 @@
-"""When the device works, by CUDA events on the stream. Nothing here waits for the device."""
+"""Measures when the device works, by CUDA events on the stream. Nothing here waits for the device."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import torch
 
 from kokoro_server.engine.protocol import Gap
 
-MOST_GAPS = 64  # kept for a thread that does not take them
+MOST_GAPS = 64  # kept for a thread that does not collect them
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -22,15 +22,15 @@ class StreamStep:
 
     start: torch.cuda.Event
     end: torch.cuda.Event
-    queued: float  # when, as time.monotonic() tells it
-    gaps: deque[Gap] | None  # where to tell the gap before it, if it is the first of a pass
+    queued: float  # when, by time.monotonic()
+    gaps: deque[Gap] | None  # gets the gap before this step, if it is the first of a pass
 
 
 class StreamActivity:
-    """Adds up the steps of a stream, and tells the gaps between passes: text and decode with the host between them.
+    """Adds up the steps of a stream, and records the gaps between passes. A pass is a text step and a decode step.
 
-    Of the time in which the host reads how many frames there are, and of copies, nothing counts as work. A step that is
-    launched kernel by kernel counts as a whole.
+    The time between the two, in which the host reads the number of frames, is no work; neither are copies. A step that
+    is launched kernel by kernel counts as a whole.
     """
 
     def __init__(self, stream: torch.cuda.Stream) -> None:
@@ -44,13 +44,13 @@ class StreamActivity:
 
     @contextmanager
     def step(self, *, first: bool = False) -> Iterator[None]:
-        """Measure what is queued in here, one step at a time. `first`: it is the first step of a pass."""
+        """Measure the work queued inside as one step. `first`: it is the first step of a pass."""
         start, queued = self._record(), time.monotonic()
         yield
         self._queued.append(StreamStep(start, self._record(), queued, self._my_gaps() if first else None))
 
     def collect(self) -> None:
-        """Add up the steps that have ended. To be called now and then, best when a pass has just ended."""
+        """Add up the steps that have ended. Call it now and then, best when a pass has just ended."""
         with self._lock:
             while self._queued and self._queued[0].end.query():  # type: ignore[no-untyped-call]
                 self._add(self._queued.popleft())
@@ -60,7 +60,7 @@ class StreamActivity:
         return self._busy_ms / 1000
 
     def take_gaps(self) -> list[Gap]:
-        """Those before the passes of the calling thread."""
+        """Return, once, the gaps before the passes of the calling thread."""
         mine = self._my_gaps()
         gaps = list(mine)
         mine.clear()
@@ -71,7 +71,7 @@ class StreamActivity:
         if self._last_end is not None:
             if step.gaps is not None:
                 seconds = self._last_end.elapsed_time(step.start) / 1000
-                # An idle stream begins at once what is queued. On one that is at work there is no gap.
+                # An idle stream begins queued work at once. A busy one has no gap.
                 step.gaps.append(Gap(step.queued - seconds, seconds))
             self._spare.append(self._last_end)
         self._spare.append(step.start)

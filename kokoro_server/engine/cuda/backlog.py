@@ -1,4 +1,4 @@
-"""The shapes that are still to be captured while the device is idle."""
+"""The shapes to capture while the device is idle."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from collections.abc import Iterable
 from kokoro_server.engine.cuda.graph_cache import CudaGraphCache
 from kokoro_server.engine.cuda.shapes import GraphShape, GraphShapes
 
-ATTEMPTS = 2  # runs of a step that a thread needs to capture it; if it is not captured then, a batch may ask again
+ATTEMPTS = 2  # runs that a thread needs to capture a step; after that, a batch may ask again
 
 
 class CaptureBacklog:
-    """What batches have asked for comes first, the latest last; then what is usual.
+    """Shapes that batches have asked for come first, in that order; then the usual shapes.
 
-    What is usual is captured only as long as no other graph has to go for it.
+    A usual shape is captured only while no other graph has to make room.
     """
 
     def __init__(self, shapes: GraphShapes, graphs: CudaGraphCache) -> None:
@@ -27,11 +27,11 @@ class CaptureBacklog:
         return len(self._asked) + len(self._usual)
 
     def ask_for(self, shape: GraphShape) -> None:
-        """A batch could have used it."""
+        """Note a shape that a batch could have used."""
         self._asked.setdefault(shape, 0)
 
     def add(self, shapes: Iterable[GraphShape]) -> None:
-        """These are usual."""
+        """Note usual shapes."""
         self._usual.update((shape, 0) for shape in shapes if shape not in self._graphs)
 
     def clear(self) -> None:
@@ -39,7 +39,7 @@ class CaptureBacklog:
         self._usual.clear()
 
     def next(self) -> GraphShape | None:
-        """The shape to run a step in now. It comes again until it is captured, or has been often enough."""
+        """The shape to run a step in now. Returned again until it is captured, ATTEMPTS times at most."""
         if len(self._graphs) >= self._graphs.limit:
             self._usual.clear()
         for waiting in (self._asked, self._usual):
@@ -52,5 +52,5 @@ class CaptureBacklog:
         return None
 
     def _is_served(self, shape: GraphShape, waiting: OrderedDict[GraphShape, int]) -> bool:
-        """Whether a batch that asked for it does well enough now with another."""
+        """Whether another shape now serves the batch that asked for this one."""
         return waiting is self._asked and self._shapes.choose(*shape, self._graphs.__contains__)[1]

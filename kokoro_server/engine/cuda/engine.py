@@ -1,4 +1,4 @@
-"""The engine on an NVIDIA GPU: fused kernels, half precision where the ear cannot tell, CUDA graphs."""
+"""The engine on an NVIDIA GPU: fused kernels, half precision where it is inaudible, CUDA graphs."""
 
 from __future__ import annotations
 
@@ -9,40 +9,40 @@ from typing import Any
 import torch
 
 from kokoro_server.engine.cuda import express, memory
-from kokoro_server.engine.cuda.card import Card
 from kokoro_server.engine.cuda.express import ExpressEngine
-from kokoro_server.engine.cuda.gate import Gate
-from kokoro_server.engine.cuda.ops import CudaOps
+from kokoro_server.engine.cuda.kernels.card import Card
+from kokoro_server.engine.cuda.kernels.gate import Gate
+from kokoro_server.engine.cuda.kernels.ops import CudaOps
 from kokoro_server.engine.cuda.shapes import MAX_ROWS, ROWS
 from kokoro_server.engine.cuda.stream_engine import StreamEngine
 from kokoro_server.engine.model.kokoro import BatchedKokoro
 from kokoro_server.engine.protocol import MAX_TOKENS, EngineLimits
 from kokoro_server.observability.conditions import Condition, Reason
 
-MAX_GRAPHS = 384  # kept at most, unless the settings say otherwise: some megabytes each, on host and device
-MAX_PINNED_BYTES = 2 * 2**30  # of host memory for audio, likewise
+MAX_GRAPHS = 384  # default limit; a graph takes some megabytes on host and device
+MAX_PINNED_BYTES = 2 * 2**30  # default limit of host memory for audio
 
 # Peak memory of one padded frame beyond the weights, in tensors of the generator's last stage. On an H200 the pool that
-# all steps share takes 13.6 for the largest of them, and does not grow any more.
+# all steps share takes 13.6 for the largest step, and then stops growing.
 TENSORS_PER_FRAME = 14
 LAST_STAGE = 120 * 128  # steps per frame × channels
 MIN_PADDED_FRAMES = 2048  # the longest row at the usual speed
 MAX_PADDED_FRAMES = 40_960  # 17 minutes of audio: a larger batch would only make its rows wait
 EXPRESS_SHARE = 0.25  # of the frames that fit, at most, for an express engine
 
-# The share of a batch's time on an H200, without its fixed part, that grows with its padded frames; the rest grows with
-# its real ones. Our convolutions leave padding out, the other kernels do not. Fitted to 1 to 64 rows, alike and mixed:
-# 3 % off, 6 % at most.
+# Of a batch's time on an H200, without its fixed part, this share grows with the padded frames and the rest with the
+# real ones: our convolutions leave out padding, the other kernels do not. Fitted to 1 to 64 rows, alike and mixed: 3 %
+# off, 6 % at most.
 PADDING_WEIGHT = 0.27
-EXPRESS_HOST = 0.02  # seconds for which the host does nothing for other rows at most, while those of express are made
-EXPRESS_REST = 5.0  # seconds after its last batch, in which another is to be expected
-GATED_ROWS = 12  # from so many on, a batch takes so long that another may stop it
+EXPRESS_HOST = 0.02  # seconds: the longest that the host leaves other rows alone while express rows are made
+EXPRESS_REST = 5.0  # seconds after an express batch in which another is likely
+GATED_ROWS = 12  # a batch of at least this many rows takes so long that an express batch may stop it
 
 PRECISIONS = {"fp16": torch.float16, "bf16": torch.bfloat16, "tf32": torch.float32, "fp32": torch.float32}
 
 
 class CudaEngine(StreamEngine):
-    """`protocol.Engine`, and `protocol.HasExpress` where there is memory for it and no other engine on the device."""
+    """`protocol.Engine`. It has an express engine where memory allows, and no other engine is on the device."""
 
     def __init__(
         self,
@@ -56,15 +56,14 @@ class CudaEngine(StreamEngine):
         with_express: bool = True,
         card: Card | None = None,
     ) -> None:
-        """`memory_fraction` is what this process may take of the device, for `engines_on_device` engines.
+        """`memory_fraction` is the share of the device that this process may take, for `engines_on_device` engines.
 
-        `with_express`: with another one beside it for what cannot wait, where there is memory for that.
-        `card` is what the device has, where it is to be used as if it had less.
+        `card` makes the engine use the device as if it were a lesser one.
         """
         if device.index is None:
             device = torch.device("cuda", torch.cuda.current_device())
         plan = memory.plan(device, memory_fraction, engines_on_device)
-        others = torch.cuda.memory_allocated(device)
+        allocated_before = torch.cuda.memory_allocated(device)
         torch.cuda.set_per_process_memory_fraction(memory_fraction, device)
         dtype = PRECISIONS[precision]
         self.precision = precision
@@ -75,7 +74,7 @@ class CudaEngine(StreamEngine):
             model = BatchedKokoro(reference, device, dtype, torch.float32, ops=ops)
             super().__init__(model, MAX_ROWS, hidden, max_graphs, max_pinned_bytes)
             self._gate = Gate(device)
-        own = torch.cuda.memory_allocated(device) - others
+        own = torch.cuda.memory_allocated(device) - allocated_before
         frame = TENSORS_PER_FRAME * LAST_STAGE * dtype.itemsize  # bytes
         fitting = plan.frames(own, frame, MAX_PADDED_FRAMES + express.PADDED_FRAMES, MIN_PADDED_FRAMES)
         has_express = with_express and engines_on_device == 1 and EXPRESS_SHARE * fitting >= express.PADDED_FRAMES

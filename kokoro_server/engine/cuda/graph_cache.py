@@ -25,7 +25,7 @@ MAX_RETRY_S = 600.0
 
 
 class Buckets:
-    """The sizes that graphs are captured for. A size between two of them is padded up to the next."""
+    """The sizes that graphs are captured for. A size between two buckets is padded to the larger one."""
 
     def __init__(self, *ranges: tuple[int, int]) -> None:
         """Each range is (last size, distance between sizes), from small to large."""
@@ -38,7 +38,7 @@ class Buckets:
         return next((bucket for bucket in self.sizes if bucket >= size), size)
 
     def candidates(self, size: int, most: float) -> list[int]:
-        """The buckets that a size may use: the next two, and others up to `most`; beyond the largest, the size."""
+        """The buckets that a size may use: the next two, and more up to `most`; beyond the largest, the size."""
         buckets = [bucket for bucket in self.sizes if bucket >= size] or [size]
         return buckets[:2] + [bucket for bucket in buckets[2:] if bucket <= most]
 
@@ -47,19 +47,19 @@ class Buckets:
 
 
 class GraphPool:
-    """Device memory that steps share, whether they are captured or not. Only one of them may run at a time.
+    """Device memory that all steps share, captured or not. Only one step may run at a time.
 
-    The allocator keeps a pool of its own for graphs. If steps that are not captured took their memory elsewhere, both
-    would grow to the size of the largest step. Here a step that is about to be captured has its memory already.
+    The allocator has a separate pool for graphs. If other steps took their memory elsewhere, both pools would grow to
+    the size of the largest step. Here a step has its memory already when it is captured.
     """
 
     def __init__(self) -> None:
         self.id = torch.cuda.graph_pool_handle()
-        self._held_on: int | None = None  # the device, once it has been used
+        self._held_on: int | None = None  # the device, after the first use
 
     @contextlib.contextmanager
     def allocating(self) -> Iterator[None]:
-        """What this thread allocates on the current device comes from the pool."""
+        """Allocations of this thread on the current device come from the pool."""
         device = torch.cuda.current_device()
         self._begin(device)
         try:
@@ -68,7 +68,7 @@ class GraphPool:
             torch._C._cuda_endAllocateToPool(device, self.id)
             if self._held_on is not None:
                 torch._C._cuda_releasePool(device, self.id)
-            self._held_on = device  # until `close`: nothing can use a pool again that was unused for a moment
+            self._held_on = device  # until `close`: torch does not reuse a pool that was unused for a moment
 
     def close(self) -> None:
         device, self._held_on = self._held_on, None
@@ -76,7 +76,7 @@ class GraphPool:
             torch._C._cuda_releasePool(device, self.id)
 
     def __del__(self) -> None:
-        with contextlib.suppress(Exception):  # torch itself may have gone before, at the end of the process
+        with contextlib.suppress(Exception):  # at the end of the process torch may be gone
             self.close()
 
     def _begin(self, device: int) -> None:
@@ -84,25 +84,25 @@ class GraphPool:
 
 
 class CudaGraphCache:
-    """Runs steps. What a thread runs for the second time is captured; the least recently used graphs are dropped.
+    """Runs steps, and captures a step when a thread runs it for the second time. Drops the least recently used graphs.
 
-    The first time, the thread gets what its libraries need, such as a handle of cuBLAS, which a capture does not allow.
+    In the first run, libraries set up the thread, for instance with a cuBLAS handle, which a capture does not allow.
 
-    All steps share one memory pool, so a step must leave its results in memory of the caller's, and only one may run
-    at a time. `condition` is set while a step runs without a graph because its capture has failed.
+    All steps share one memory pool, so a step must leave its results in the caller's memory, and only one may run at a
+    time. `condition` is set while a step runs without a graph because its capture has failed.
     """
 
     def __init__(self, limit: int, clock: Callable[[], float] = time.monotonic) -> None:
         self.condition = Condition(Reason.GPU_GRAPHS)
         self.captures = 0
         self.evictions = 0
-        self.pool_bytes = 0  # what the pool has taken of the device
+        self.pool_bytes = 0  # device memory that the pool has taken
         self.limit = limit
         self._clock = clock
         self._graphs: OrderedDict[Hashable, torch.cuda.CUDAGraph] = OrderedDict()
         self._seen: set[tuple[int, Hashable]] = set()  # by thread
         self._pool = GraphPool()
-        self._failures: dict[Hashable, tuple[int, float]] = {}  # how many there were, and when to try again
+        self._failures: dict[Hashable, tuple[int, float]] = {}  # their number, and when to try again
 
     def __contains__(self, key: Hashable) -> bool:
         return key in self._graphs
@@ -129,7 +129,7 @@ class CudaGraphCache:
         return key in self._failures and self._clock() >= self._failures[key][1]
 
     def clear(self) -> None:
-        """Drop all graphs and begin anew."""
+        """Drop all graphs and forget all failures."""
         self._graphs.clear()
         self._seen.clear()
         self._failures.clear()
@@ -180,9 +180,9 @@ class CudaGraphCache:
             self.evictions += 1
 
     def _give_up_pool(self) -> None:
-        """Do what torch leaves out when the end of a capture fails: stop allocating in the pool.
+        """Stop allocating in the pool, which torch omits when the end of a capture fails.
 
-        Until then it would put off freeing what other streams have used. It also takes no other capture into that pool.
+        Otherwise torch would delay freeing the memory of other streams. It also allows no other capture in that pool.
         """
         with contextlib.suppress(RuntimeError):
             torch._C._cuda_endAllocateToPool(torch.cuda.current_device(), self._pool.id)
@@ -196,16 +196,16 @@ class CudaGraphCache:
         self._failures[key] = failures, self._clock() + wait
         log.debug("graph not recorded key=%s failures=%d retry_s=%.0f error=%s", key, failures, wait, error)
         self.condition.set(
-            "CUDA graphs could not be recorded, so steps are launched kernel by kernel, several times slower; "
-            f"it is tried again. Please report it if that does not help: {str(error).partition(chr(10))[0]}"
+            "CUDA graphs could not be recorded, so steps are launched kernel by kernel, several times slower. "
+            f"The server tries again; please report it if that does not help: {str(error).partition(chr(10))[0]}"
         )
 
 
 def capture(graph: Any, pool: Any, step: Callable[[], None]) -> None:
-    """Capture `step` on the current stream. Other threads go on using the device meanwhile.
+    """Capture `step` on the current stream while other threads go on using the device.
 
-    `torch.cuda.graph` would first wait for the whole device and give all cached memory back, which takes longer than
-    the capture.
+    `torch.cuda.graph` would first wait for the whole device and free all cached memory, which takes longer than the
+    capture.
     """
     graph.capture_begin(pool, capture_error_mode="thread_local")
     try:

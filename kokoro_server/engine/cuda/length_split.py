@@ -1,4 +1,4 @@
-"""Splits a batch into passes by length: in one pass, a short row costs as much as the longest."""
+"""Splits a batch into passes by length, because a short row costs as much as the longest of its pass."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def split_by_length(lengths: Sequence[int], buckets: Buckets, overhead: int) -> 
 
 
 def _split(order: list[int], lengths: Sequence[int], buckets: Buckets, overhead: int) -> list[list[int]]:
-    """Gives the longest rows a pass of their own where that is cheaper, and splits the others in the same way."""
+    """Give the longest rows a separate pass where that is cheaper, and split the rest in the same way."""
     longest, whole = lengths[order[-1]], buckets.round_up(len(order)) * lengths[order[-1]]
     if whole - sum(lengths[i] for i in order) <= overhead:
         return [order]

@@ -1,4 +1,4 @@
-"""What an engine may take of a GPU's memory, which it may share with other engines and other programs."""
+"""Plans an engine's share of a GPU's memory, which other engines and programs may use too."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from kokoro_server.engine.cuda import pinned_buffers
 from kokoro_server.engine.sticky import sticky_error
 from kokoro_server.errors import SetupError
 
-# What CUDA takes beside torch's allocations once all kernels are loaded: their code, and workspaces.
+# Memory that CUDA takes beside torch's allocations once all kernels are loaded: their code, and workspaces.
 OUTSIDE_BYTES = 512 * 2**20
 
 
 @dataclass(frozen=True, slots=True)
 class MemoryPlan:
-    """In bytes. `share` is what one engine may take for everything, `unshared` what it could if nothing else ran."""
+    """In bytes. One engine may take `share` for everything; it could take `unshared` if nothing else ran."""
 
     device: str
     total: int
-    free: int  # to this process: what it has itself counts as free
+    free: int  # for this process: its own memory counts as free
     share: float
     unshared: float
 
     def frames(self, own: float, bytes_per_frame: float, most: int, least: int) -> int:
-        """How many padded frames fit beside `own` bytes, `most` at most. Raises SetupError if not even `least` do."""
+        """The padded frames that fit beside `own` bytes, `most` at most. SetupError if fewer than `least` fit."""
         fitting = int((self.share - own) / bytes_per_frame)
         if fitting < least:
             needed = own + least * bytes_per_frame
@@ -35,7 +35,7 @@ class MemoryPlan:
         return min(most, fitting)
 
     def shortage(self, own: float, bytes_per_frame: float, most: int) -> str | None:
-        """What other programs on the GPU cost, if that is more than half of a batch."""
+        """A message if other programs on the GPU take more than half of a batch's memory, else None."""
         frames, alone = (int((share - own) / bytes_per_frame) for share in (self.share, self.unshared))
         possible = min(most, alone)
         if frames >= possible / 2:
@@ -50,16 +50,16 @@ class MemoryPlan:
 
 
 def plan(device: torch.device, fraction: float, engines: int) -> MemoryPlan:
-    """The share of one of `engines` engines. The process may take `fraction` of the memory, as far as it is free."""
+    """Plan for one of `engines` engines. The process may take `fraction` of the memory, as far as that is free."""
     free, total = torch.cuda.mem_get_info(device)
-    free += torch.cuda.memory_reserved(device)  # an earlier engine of this process has taken that from the same share
+    free += torch.cuda.memory_reserved(device)  # an earlier engine of this process took that from the same share
     most = total * fraction
     return MemoryPlan(str(device), total, free, min(most, free - OUTSIDE_BYTES) / engines, most / engines)
 
 
 def release(device: torch.device) -> None:
-    """Give back what torch keeps for later: workspaces of cuBLAS, and freed memory of the device and of the host."""
-    with torch.cuda.device(device):  # else CUDA would set up the first device, which may be another's
+    """Release the memory that torch keeps for reuse: cuBLAS workspaces, freed memory on device and host."""
+    with torch.cuda.device(device):  # otherwise CUDA would set up the first device, which may not be ours
         torch._C._cuda_clearCublasWorkspaces()
         torch.cuda.empty_cache()
         pinned_buffers.empty_cache()
@@ -67,7 +67,7 @@ def release(device: torch.device) -> None:
 
 @contextmanager
 def explain_errors(device: torch.device) -> Iterator[None]:
-    """Turn errors that nothing but another start can mend into SetupError: memory that runs out, a poisoned device."""
+    """Turn errors that only a restart can mend into SetupError: out of memory, a poisoned device."""
     try:
         yield
     except torch.cuda.OutOfMemoryError as error:

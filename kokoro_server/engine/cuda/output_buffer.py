@@ -1,5 +1,6 @@
-"""The layout in which audio leaves a GPU: one buffer for a batch, copied by one call. A line of it holds a row's audio,
-the same in 16-bit samples, and its peak.
+"""The layout in which audio leaves a GPU: one buffer for a batch, copied by one call.
+
+A line of the buffer holds a row's audio, the same in 16-bit samples, and its peak.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ TAIL = 4  # floats behind the samples of a line: the peak, and what aligns the n
 
 
 def line_width(frames: int) -> int:
-    """Floats in a line: samples, the same in 16 bits, the tail."""
+    """The number of floats in a line."""
     return _ends(frames)[1] + TAIL
 
 
@@ -33,7 +34,7 @@ def pack(buffer: Tensor, audio: Tensor, frames: Tensor) -> None:
 
 
 def unpack(buffer: NDArray[np.float32], counts: Sequence[int]) -> list[tuple[Audio, Pcm16]]:
-    """What `pack` wrote, row by row; `counts` are the rows' frames. All but the peaks are views."""
+    """Read what `pack` wrote, row by row, as views. `counts` are the rows' frames."""
     samples, end = _ends((buffer.shape[1] - TAIL) // (SAMPLES_PER_FRAME * 3 // 2))
     pcm16, peaks = buffer[:, samples:end].view(np.int16), buffer[:, end].tolist()
     lengths = [count * SAMPLES_PER_FRAME for count in counts]

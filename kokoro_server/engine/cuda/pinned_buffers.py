@@ -1,4 +1,4 @@
-"""Pinned (page-locked) host memory that audio is copied into from a GPU, reused when nobody looks at it any more."""
+"""Pinned (page-locked) host memory for audio from a GPU, reused when nobody refers to it any more."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from torch import Tensor
 SMALLEST = 1 << 20  # samples
 SAMPLE_BYTES = 4
 LIMIT_BYTES = 2 * 2**30
-LEFT_BEHIND: deque[tuple[float, Tensor]] = deque()  # by buffers that were closed while somebody looked at them
-IDLE_SECONDS = 15.0  # after which a buffer that was not needed is given back: as many stay as a crowd needs at once
+LEFT_BEHIND: deque[tuple[float, Tensor]] = deque()  # buffers still referred to when their pool was closed
+IDLE_SECONDS = 15.0  # after which an unused buffer is freed: as many stay as a crowd needs at once
 
 
 def allocate(samples: int) -> Tensor:
@@ -28,17 +28,15 @@ def allocate_pageable(samples: int) -> Tensor:
 
 
 def empty_cache() -> None:
-    """Give the system what torch keeps of pinned memory that was freed."""
-    torch._C._host_emptyCache()  # its public name, torch.accelerator.empty_host_cache, is newer than the oldest torch
+    """Give freed pinned memory that torch keeps back to the system."""
+    torch._C._host_emptyCache()  # the oldest torch we support has no torch.accelerator.empty_host_cache
 
 
 class PinnedBuffers:
-    """Not torch's own pool: with it, the thread that drops the last row frees the buffers, which records an event on
-    the device's stream; if that stream is being captured just then, the process ends. Here, buffers are freed by the
-    thread that calls `acquire`, and only while it does.
+    """A pool of at most `limit` bytes. Beyond that `acquire` returns ordinary memory, into which copies are slower.
 
-    There are `limit` bytes of them at most. What is needed beyond that is ordinary memory, which is copied into more
-    slowly and is gone when it is not used any more.
+    With torch's own pool, the thread that drops the last row frees the buffer, which records an event on the device's
+    stream; if that stream is being captured just then, the process ends. Here only `acquire` frees buffers.
     """
 
     def __init__(
@@ -54,15 +52,15 @@ class PinnedBuffers:
         self._empty_cache = empty_cache
         self._now = now
         self._closed = False
-        self._freed = False  # whether torch has got a buffer back that it may still keep
-        # By size: when each was last in use, and the buffer, the latest last. That is taken first, so that those which
-        # a crowd left behind grow old at the other end.
+        self._freed = False  # whether torch may still keep a buffer that was freed
+        # By size: when each was last in use, and the buffer, the latest last. The latest is taken first, so that the
+        # buffers of a past crowd grow old at the other end.
         self._free: defaultdict[int, deque[tuple[float, Tensor]]] = defaultdict(deque)
 
     def acquire(self, rows: int, samples: int, *, may_free: bool = True) -> tuple[Tensor, NDArray[np.float32]]:
-        """A buffer as torch and as numpy see it. It is free again when the last view of the numpy array is gone.
+        """A buffer as a tensor and as an array. It is free again when the last view of the array is gone.
 
-        `may_free`: memory may be given back now, which waits for all that the device has to do.
+        `may_free`: memory may be freed now, which waits for all work of the device.
         """
         if may_free:
             self._trim()
@@ -70,20 +68,21 @@ class PinnedBuffers:
         free = self._free[size]
         whole = free.pop()[1] if free else self._new(size)
         if whole is None:
-            return self._pageable(rows, samples)
+            buffer = allocate_pageable(rows * samples).view(rows, samples)
+            return buffer, buffer.numpy()
         buffer = whole.as_strided((rows, samples), (samples, 1))
         view: NDArray[np.float32] = buffer.numpy()
         weakref.finalize(view, self._release, free, whole)
         return buffer, view
 
     def close(self) -> None:
-        """Give torch back all that is free. What is still looked at follows when any other buffers are acquired."""
+        """Free all unused buffers. Buffers in use are freed later, when any pool acquires one."""
         self._closed = True
         self._free.clear()
         self.bytes = 0
 
     def _new(self, size: int) -> Tensor | None:
-        """A new buffer, if need be in the place of others that are free; None if there is no room for it."""
+        """A new buffer, if need be in place of unused ones. None if the limit leaves no room."""
         for free in self._free.values():
             while free and self.bytes + size * SAMPLE_BYTES > self._limit:
                 self._drop(free)
@@ -93,24 +92,19 @@ class PinnedBuffers:
         self.bytes += size * SAMPLE_BYTES
         return whole
 
-    @staticmethod
-    def _pageable(rows: int, samples: int) -> tuple[Tensor, NDArray[np.float32]]:
-        buffer = allocate_pageable(rows * samples).view(rows, samples)
-        return buffer, buffer.numpy()
-
     def _drop(self, free: deque[tuple[float, Tensor]]) -> None:
-        """Give torch back the one that was free for longest."""
+        """Free the buffer that has been unused for longest."""
         self.bytes -= len(free.popleft()[1]) * SAMPLE_BYTES
         self._freed = True
 
     def _release(self, free: deque[tuple[float, Tensor]], whole: Tensor) -> None:
-        # In any thread: it must not free anything.
+        # Runs in any thread, so it must not free anything.
         (LEFT_BEHIND if self._closed else free).append((self._now(), whole))
 
     def _trim(self) -> None:
-        """Give torch back what has not been used for some time, and the system what torch got the time before.
+        """Free buffers unused for some time, and give the system the memory that was freed the time before.
 
-        Torch waits for the device to have passed the point at which a buffer was freed: by the next batch, it has.
+        Torch waits until the device has passed the point at which a buffer was freed. By the next batch it has.
         """
         if self._freed:
             self._empty_cache()

@@ -1,4 +1,4 @@
-"""The shapes that steps are captured in, and which of them a batch is computed in."""
+"""The shapes in which steps are captured, and the choice of one for a batch."""
 
 from __future__ import annotations
 
@@ -8,28 +8,28 @@ from typing import NamedTuple
 from kokoro_server.engine.cuda.graph_cache import Buckets
 from kokoro_server.engine.cuda.static_io import POSITIONS
 
-MAX_ROWS = 64  # more gain nothing: the device is full
+MAX_ROWS = 64  # more gain nothing: they fill the device
 
 ROWS = Buckets((4, 1), (8, 2), (16, 4), (32, 8), (MAX_ROWS, 16))
 TOKENS = Buckets((128, 16), (256, 32), (POSITIONS, 64))
 FRAMES = Buckets((256, 16), (512, 32), (1024, 64), (2048, 128))
 BUCKETS = {"text": TOKENS, "decode": FRAMES}
 
-# What is captured before the first request. Any ordinary batch fits into one of these at little cost.
+# Captured before the first request. Any ordinary batch fits into one of these at little cost.
 FIRST_ROWS = (1, 2, 4, 8, 16, 32, 64)
 FIRST = {"text": (64, 128, 192, 256, 512), "decode": (96, 160, 256, 384, 512, 1024)}
-COMPILE_ROWS = (64, 32, 8, 2, 1)  # the LSTMs have a kernel for each
-# What is captured while the device is idle: the shapes of most sentences, and of long ones beside few others.
+COMPILE_ROWS = (64, 32, 8, 2, 1)  # the LSTMs have a different kernel for each
+# Captured while the device is idle: the shapes of most sentences, and of long ones in small batches.
 COMMON = {
     "text": (32, 48, 64, 80, 96, 112, 128, 160, 192, 256, 384, 512),
     "decode": (64, 96, 128, 160, 192, 224, 256, 320, 384, 512, 768, 1024),
 }
-COMMON_LOAD = {"text": MAX_ROWS * 192, "decode": MAX_ROWS * 384}  # the most rows × size that are captured unasked
+COMMON_LOAD = {"text": MAX_ROWS * 192, "decode": MAX_ROWS * 384}  # the largest rows × size that is captured unasked
 
-BUCKET_SLACK = 0.135  # how much longer a captured shape may take than the one that fits
+BUCKET_SLACK = 0.135  # a captured shape may take longer by this share than the one that fits
 
-# A step that is not captured is launched kernel by kernel, which takes 20 to 50 ms of the interpreter. So much padding
-# takes an H200 less than that, in tokens and in frames.
+# A step that is not captured is launched kernel by kernel, which takes 20 to 50 ms of the interpreter. Padding of this
+# size, in tokens and in frames, takes an H200 less than that.
 EAGER_COST = {"text": 8000, "decode": 4000}
 
 
@@ -45,27 +45,26 @@ class GraphShape(NamedTuple):
 
 class GraphShapes:
     def __init__(self, max_padded_frames: int, padding_weight: float, max_rows: int = MAX_ROWS) -> None:
-        """They are those of `Limits`."""
         self._max_padded_frames = max_padded_frames
         self._padding_weight = padding_weight
         self._max_rows = max_rows
 
     def first(self) -> list[GraphShape]:
-        """What warm-up captures, the largest first: all others fit into the memory that it takes."""
+        """The shapes that warm-up captures. The largest comes first: the rest fit into its memory."""
         sizes = [size for size in FRAMES.sizes if size * self._max_rows <= self._max_padded_frames]
         largest = GraphShape("decode", self._max_rows, sizes[-1]) if sizes else None
         shapes = {*self._all(FIRST_ROWS, FIRST), *([largest] if largest else [])}
         return sorted(shapes, key=lambda shape: (shape.load, shape), reverse=True)
 
     def to_compile(self) -> list[GraphShape]:
-        """Few shapes that together need all kernels of the others, the largest first."""
+        """A few shapes that together use all kernels, the largest first."""
         first = self.first()
         largest = [next(shape for shape in first if shape.kind == kind) for kind in BUCKETS]
         smallest = [GraphShape(kind, rows, FIRST[kind][0]) for rows in COMPILE_ROWS for kind in BUCKETS]
         return largest + [shape for shape in smallest if shape in first]
 
     def common(self) -> list[GraphShape]:
-        """What is worth a graph before a batch has asked for it, small ones first."""
+        """The shapes worth a graph before a batch asks for them, small ones first."""
         return sorted(self._all(ROWS.sizes, COMMON), key=lambda shape: (shape.load, shape))
 
     def _all(self, row_counts: Sequence[int], sizes: Mapping[str, tuple[int, ...]]) -> list[GraphShape]:
@@ -76,14 +75,14 @@ class GraphShapes:
 
     @staticmethod
     def fitting(kind: str, rows: int, size: int) -> GraphShape:
-        """The buckets that fit best."""
+        """The smallest shape in buckets that holds the batch."""
         return GraphShape(kind, ROWS.round_up(rows), BUCKETS[kind].round_up(size))
 
     def choose(self, kind: str, rows: int, size: int, usable: Callable[[GraphShape], bool]) -> tuple[GraphShape, bool]:
-        """The shape to compute a batch in, and whether it is good enough for ever.
+        """The shape to compute a batch in, and whether it is good enough for good.
 
-        That is the bucket that fits, or one a little larger where only that is `usable`. A much larger one, of more
-        rows too, does meanwhile if it takes less time than to launch all kernels one by one.
+        That is the bucket that fits, or one a little larger where only that is `usable`. A much larger one, also of
+        more rows, serves for now if it takes less time than launching all kernels one by one.
         """
         buckets = BUCKETS[kind]
         slack = size * (1 + BUCKET_SLACK / self._padding_weight)

@@ -1,4 +1,4 @@
-"""The inputs and outputs of a batch on a GPU, at fixed addresses: CUDA graphs read and write the same memory always."""
+"""The inputs and outputs of a batch on a GPU, at fixed addresses: CUDA graphs always use the same memory."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from torch import Tensor
 from kokoro_server.engine.protocol import MAX_TOKENS, STYLE_DIM, Row
 
 POSITIONS = MAX_TOKENS + 2
-DUMMY_SPEED = 1e6  # makes a row that only fills up a batch as short as a row can be: one frame
+DUMMY_SPEED = 1e6  # makes a dummy row as short as possible: one frame
 
-Fields = Mapping[str, tuple[torch.dtype, tuple[int, ...]]]  # dtype and shape of what there is of each row
+Fields = Mapping[str, tuple[torch.dtype, tuple[int, ...]]]  # dtype and shape of each row's part
 INPUTS: Fields = {
     "tokens": (torch.int64, (POSITIONS,)),
     "counts": (torch.int64, ()),
@@ -27,10 +27,10 @@ OUTPUTS: Fields = {"frames": (torch.int64, ()), "durations": (torch.int64, (POSI
 
 
 class MirroredBuffer:
-    """Fields of all rows, in one piece of memory on the host and one on the device.
+    """The fields of all rows, in one block of memory on the host and one on the device.
 
-    Each is copied by a single call, and the host's is written and read through numpy. With every call, torch releases
-    the GIL and must wait to get it back, while the device does nothing.
+    A single call copies each, and numpy reads and writes the host's: with every call torch releases the GIL and must
+    wait to get it back, while the device is idle.
     """
 
     def __init__(self, fields: Fields, rows: int, device: torch.device) -> None:
@@ -41,11 +41,11 @@ class MirroredBuffer:
         self.device = _views(self._device, fields, rows)
 
     def send(self) -> None:
-        """Copy to the device, in the order of its stream."""
+        """Copy to the device, in stream order."""
         self._device.copy_(self._host, non_blocking=True)
 
     def fetch(self) -> None:
-        """Copy to the host; it is there once the stream is synchronized."""
+        """Copy to the host. Complete once the stream is synchronized."""
         self._host.copy_(self._device, non_blocking=True)
 
 
@@ -58,7 +58,7 @@ def _views(whole: Tensor, fields: Fields, rows: int) -> dict[str, Tensor]:
 
 
 class StaticIO:
-    """Static buffers of at most `rows` rows. The text step leaves `frames` and `durations` for decode step and host."""
+    """Static buffers for up to `rows` rows. The text step writes `frames` and `durations` for decode step and host."""
 
     def __init__(self, rows: int, device: torch.device) -> None:
         self._inputs, self._outputs = MirroredBuffer(INPUTS, rows, device), MirroredBuffer(OUTPUTS, rows, device)
@@ -69,7 +69,7 @@ class StaticIO:
         self.host_frames, self.host_durations = self._outputs.host["frames"], self._outputs.host["durations"]
 
     def stage(self, rows: Sequence[Row], size: int) -> None:
-        """Send rows to the device, and dummies up to `size`. What was sent before must have arrived."""
+        """Send rows to the device, and dummies up to `size`. The rows sent before must have arrived."""
         host = self._inputs.host
         tokens, counts, seeds = host["tokens"], host["counts"], host["seeds"].view(np.uint64)
         style, speed, semitones = host["style"], host["speed"], host["semitones"]
@@ -82,5 +82,5 @@ class StaticIO:
         self._inputs.send()
 
     def fetch(self) -> None:
-        """Copy to `host_frames` and `host_durations`, which hold it once the stream is synchronized."""
+        """Copy to `host_frames` and `host_durations`. Complete once the stream is synchronized."""
         self._outputs.fetch()

@@ -1,4 +1,4 @@
-"""An engine on a stream of its own: its buffers on the device, its CUDA graphs, its passes."""
+"""An engine on its own CUDA stream: its buffers on the device, its CUDA graphs, its passes."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from torch import Tensor
 from kokoro_server.engine.cuda import memory, output_buffer
 from kokoro_server.engine.cuda.activity import StreamActivity
 from kokoro_server.engine.cuda.backlog import CaptureBacklog
-from kokoro_server.engine.cuda.compiling import only_compiling
-from kokoro_server.engine.cuda.gate import checkpoint
 from kokoro_server.engine.cuda.graph_cache import CudaGraphCache
+from kokoro_server.engine.cuda.kernels.compiling import only_compiling
+from kokoro_server.engine.cuda.kernels.gate import checkpoint
+from kokoro_server.engine.cuda.kernels.ops import gaussian_noise
 from kokoro_server.engine.cuda.length_split import split_by_length
-from kokoro_server.engine.cuda.ops import gaussian_noise
 from kokoro_server.engine.cuda.pinned_buffers import PinnedBuffers
 from kokoro_server.engine.cuda.shapes import FRAMES, ROWS, GraphShape, GraphShapes
 from kokoro_server.engine.cuda.static_io import POSITIONS, StaticIO
@@ -32,21 +32,20 @@ from kokoro_server.runtime.machine import thread_count
 log = logging.getLogger(__name__)
 
 RUNS_TO_CAPTURE = 2  # one to choose kernels, one to capture
-COMPILE_THREADS = 32  # at most: each takes a core and some hundred megabytes for seconds
-PASS_OVERHEAD_TOKENS = 3000  # padded tokens that take as long as another pass does beside a busy event loop
+COMPILE_THREADS = 32  # each takes a core and some hundred megabytes for seconds
+PASS_OVERHEAD_TOKENS = 3000  # padded tokens that take as long as one more pass beside a busy event loop
 
-# Held around every step that is not replayed. It may be captured, which nothing that waits for the whole device must
-# disturb, and it sets torch's fp32 precision, which is one for the whole process. So of several engines, only one at a
-# time may run such a step.
+# Held around every step that is not replayed. The step may be captured, and then nothing may wait for the whole device.
+# It also sets torch's fp32 precision for the whole process. So only one engine at a time may run such a step.
 CAPTURE_LOCK = threading.Lock()
 
 
 class StreamEngine(TorchEngine):
-    """`protocol.Engine`. The rows of a batch share one host buffer: it lives as long as any row's audio does.
+    """`protocol.Engine`. The rows of a batch share one host buffer, which lives as long as any row's audio.
 
-    Two calls may be in flight. While one waits for its audio, the other's rows are staged and its kernels queued behind
-    those of the first, so that the device does not wait for the host. The text step of the second overlaps with copying
-    out the audio of the first.
+    Two calls may be in flight. While the first waits for its audio, the rows of the second are staged and its kernels
+    queued, so that the device does not wait for the host. The second's text step overlaps with copying out the first's
+    audio.
     """
 
     kernels = "triton"
@@ -54,7 +53,7 @@ class StreamEngine(TorchEngine):
     def __init__(
         self, model: BatchedKokoro, rows: int, hidden: int, max_graphs: int, max_pinned_bytes: int, priority: int = 0
     ) -> None:
-        """To be called on the device, and before `set_limits`. The lower `priority`, the sooner it is served."""
+        """Call it on the device, then `set_limits`. Streams of lower `priority` are served first."""
         super().__init__(model, rows)
         device = model.placement.device
         self._stream = torch.cuda.Stream(priority=priority)  # type: ignore[no-untyped-call]
@@ -80,7 +79,7 @@ class StreamEngine(TorchEngine):
         self._audio_views: dict[tuple[int, int], Tensor] = {}  # of `_audio`, for each shape of the decode step
 
     def warmup(self) -> None:
-        """Capture graphs for ordinary requests; `background_step` captures the others. Takes seconds."""
+        """Capture graphs for ordinary requests, in seconds. `background_step` captures the rest."""
         started = time.perf_counter()
         super().warmup()
         with memory.explain_errors(self.model.placement.device), torch.inference_mode(), self._on_stream():
@@ -95,7 +94,7 @@ class StreamEngine(TorchEngine):
         log.info("graphs recorded=%d seconds=%.1f", len(self._graphs), time.perf_counter() - started)
 
     def compile_kernels(self) -> None:
-        """Compile the kernels of ordinary requests beside each other. Those found in Triton's cache take no time."""
+        """Compile the kernels of ordinary requests in parallel. Those in Triton's cache take no time."""
         with torch.inference_mode(), self._on_stream(), only_compiling(min(COMPILE_THREADS, thread_count())):
             for shape in self._shapes.to_compile():
                 self._run_dummies(shape, captured=False)
@@ -120,7 +119,7 @@ class StreamEngine(TorchEngine):
         return len(self._backlog) > 0
 
     def _run_dummies(self, shape: GraphShape, *, captured: bool = True) -> None:
-        """Run a step on rows of nothing; with `captured`, as any step: the second time it is captured."""
+        """Run a step on dummy rows. With `captured`, the second run of a shape captures it, as for any step."""
         kind, rows, size = shape
         if self._copy_done is not None:
             self._stream.wait_event(self._copy_done)
@@ -157,7 +156,7 @@ class StreamEngine(TorchEngine):
         return self._activity.take_gaps()
 
     def free_memory(self) -> None:
-        """Give back what is not in use: captured graphs and cached blocks."""
+        """Free captured graphs and cached blocks."""
         with self._io_lock, self._on_stream():
             self._stream.synchronize()
             self._graphs.clear()
@@ -165,10 +164,10 @@ class StreamEngine(TorchEngine):
             self._backlog.add(self._usual_shapes())
 
     def close(self) -> None:
-        """`protocol.Closable`: free its memory on the device and what is pinned on the host.
+        """`protocol.Closable`: free its memory on the device and its pinned memory on the host.
 
-        Graphs go first: what they were captured with must not be freed while they could run. Then it is torch that has
-        the memory, and `memory.release` gives it back.
+        Graphs go first: the memory that they use must not be freed while they could run. Torch then holds the memory,
+        and `memory.release` releases it.
         """
         with self._io_lock, self._on_stream():
             self._stream.synchronize()
@@ -180,7 +179,7 @@ class StreamEngine(TorchEngine):
         del self._audio, self._io, self._for_prosody, self._for_decoder, self._copy_done, self._activity, self.model
 
     def _usual_shapes(self) -> list[GraphShape]:
-        """What is worth a graph before a batch has asked for it."""
+        """The shapes worth a graph before a batch asks for them."""
         return [*self._shapes.first(), *self._shapes.common()]
 
     def _run(self, rows: Sequence[Row]) -> list[Result]:
@@ -204,7 +203,7 @@ class StreamEngine(TorchEngine):
             io.fetch()
             if self._copy_done is not None:
                 self._stream.wait_event(self._copy_done)
-            self._stream.synchronize()  # how many frames there are decides what comes next
+            self._stream.synchronize()  # the number of frames decides the shape of the next step
             self._before_host_work()
             counts, durations = io.host_frames[: len(rows)].tolist(), io.host_durations[: len(rows)].copy()
             shape = self._shape("decode", len(rows), max(counts))
@@ -224,7 +223,7 @@ class StreamEngine(TorchEngine):
         return finish
 
     def _copy_out(self, buffer: Tensor, pinned: Tensor) -> torch.cuda.Event:
-        """Queue a copy to the host. The event is its end."""
+        """Queue a copy to the host. Returns the event of its end."""
         self._copy_stream.wait_stream(self._stream)
         with torch.cuda.stream(self._copy_stream):
             pinned.copy_(buffer[: len(pinned)], non_blocking=True)
@@ -232,8 +231,8 @@ class StreamEngine(TorchEngine):
         return copy_done
 
     def _shape(self, kind: str, rows: int, size: int) -> GraphShape:
-        """The shape to compute a step in. Where it is not the right one, that is captured when the device is idle."""
-        # A step whose capture is to be tried again counts as captured: else a larger one would always do its work.
+        """The shape to compute a step in. If it fits badly, a better one is captured when the device is idle."""
+        # A step whose capture is due for another attempt counts as captured: else a larger one would always be used.
         shape, good = self._shapes.choose(
             kind, rows, size, lambda shape: shape in self._graphs or self._graphs.is_due(shape)
         )
@@ -245,7 +244,7 @@ class StreamEngine(TorchEngine):
         self._run_step(GraphShape("text", rows, tokens), lambda: self._text_step(rows, tokens))
 
     def _run_decode(self, rows: int, frames: int) -> Tensor:
-        """The buffer that the audio will be in. For shapes with buckets it is the same each time, as graphs require."""
+        """Queue the decode step. Returns the buffer of its audio, which is fixed for shapes in buckets."""
         if frames not in FRAMES or rows * output_buffer.line_width(frames) > len(self._audio):
             buffer = torch.empty(rows, output_buffer.line_width(frames), device=self._audio.device)
             buffer.record_stream(self._copy_stream)
@@ -272,20 +271,20 @@ class StreamEngine(TorchEngine):
             self._graphs.run(shape, step)
 
     def _may_free_host_memory(self) -> bool:
-        """Whether it matters to nobody that the device does all it has to do before."""
+        """Whether freeing memory, which waits for all work of the device, disturbs nobody."""
         return True
 
     def _before_host_work(self) -> None:
-        """Rows are about to be sent or looked at, which takes the interpreter lock."""
+        """Called before rows are sent or read, which takes the GIL."""
 
     def _before_replay(self) -> None:
-        """A step is about to be replayed."""
+        """Called before a step is replayed."""
 
     def _before_launch(self) -> None:
-        """A step is about to be launched kernel by kernel, for which CAPTURE_LOCK must be had."""
+        """Called before a step is launched kernel by kernel, under CAPTURE_LOCK."""
 
     def _checked(self, rows: int) -> AbstractContextManager[None]:  # noqa: ARG002
-        """Around the kernels of a step of so many rows, where they are to stop for others."""
+        """A context for the kernels of a step of `rows` rows, in which they may have to stop at a gate."""
         return nullcontext()
 
     def _text_step(self, rows: int, tokens: int) -> None:
@@ -294,7 +293,7 @@ class StreamEngine(TorchEngine):
         ids = io.tokens[:rows, :tokens].contiguous()
         with self._checked(rows), fp32_precision("ieee", "ieee", "ieee"):
             features = self.model.encode(ids, io.style[:rows], io.speed[:rows], lengths)
-        # The rows beyond these too: the decode step may have more.
+        # Including the rows beyond these: the decode step may have more.
         io.durations.zero_()
         io.durations[:rows, :tokens] = features.durations
         io.frames.fill_(1)
@@ -317,10 +316,10 @@ class StreamEngine(TorchEngine):
 
     @contextmanager
     def _on_stream(self) -> Iterator[None]:
-        """Work in here goes to this engine's device and stream."""
+        """Work inside goes to this engine's device and stream."""
         with torch.cuda.device(self.model.placement.device), torch.cuda.stream(self._stream):
             yield
 
     def fp32_mode(self) -> AbstractContextManager[None]:
-        """How torch computes with single precision in the decoder: in TF32 only where that was asked for."""
+        """Torch's single precision in the decoder: TF32 only where that is the engine's precision."""
         return fp32_precision("ieee", "tf32" if self.precision == "tf32" else "ieee", "ieee")

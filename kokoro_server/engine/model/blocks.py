@@ -17,7 +17,7 @@ SQRT_HALF = 0.5**0.5
 class AdaINResBlock:
     """kokoro's `AdainResBlk1d`: two convolutions with an adaptive norm before each; may double the rate.
 
-    Some channels hardly change over a sentence. A norm amplifies their rounding error as much as the sound of others,
+    Some channels hardly change over a sentence. A norm amplifies their rounding error as much as the sound of the rest,
     so signals are in single precision, whatever the precision of the weights.
     """
 
@@ -35,7 +35,7 @@ class AdaINResBlock:
         self.upsample = Upsample2x(module.pool, placement) if module.upsample_type != "none" else None
 
     def __call__(self, x: Tensor, styles: list[AdaINParams], lengths: Lengths) -> tuple[Tensor, Lengths]:
-        """Returns the signal and the lengths that it has now."""
+        """Returns the signal and its new lengths."""
         first, second = styles[self.norms[0]], styles[self.norms[1]]
         y = self.ops.instance_norm(x, lengths).leaky(first)
         if self.upsample:
@@ -75,7 +75,7 @@ class SnakeResBlock:
     def __call__(
         self, x: Tensor, styles: list[AdaINParams], lengths: Lengths, norm: InstanceNorm | None = None
     ) -> Tensor:
-        """`norm` is that of `x`, where the caller has it already."""
+        """`norm` is the norm of `x`, if the caller has it already."""
         signal = norm or self.ops.instance_norm(x, lengths)
         for (first, conv), (second, last) in self.steps:
             x, signal = signal.x, conv.conv_with_stats(signal.snake(styles[first]), lengths)

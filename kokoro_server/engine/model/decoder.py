@@ -15,8 +15,8 @@ from kokoro_server.engine.model.ops import Ops
 
 
 class Decoder:
-    """Convolutions are in `placement`'s precision. The signals before the generator, the harmonic source, the styles
-    and the inverse STFT are in `wave`'s.
+    """Convolutions have `placement`'s precision. The signals before the generator, the harmonic source, the styles and
+    the inverse STFT have `wave`'s.
     """
 
     def __init__(
@@ -36,7 +36,7 @@ class Decoder:
     def __call__(
         self, text: Tensor, f0: Tensor, energy: Tensor, style: Tensor, noise: Tensor, lengths: Lengths
     ) -> Tensor:
-        """`text` is (rows, frames, hidden); `f0` and `energy` (rows, 2 * frames); gives (rows, samples)."""
+        """`text` is (rows, frames, hidden); `f0` and `energy` (rows, 2 * frames); returns (rows, samples)."""
         lengths, styles, text = lengths.at(self.wave), self.projections(style), text.to(self.wave.dtype)
         curves = [conv(x[..., None], lengths) for conv, x in ((self.f0_conv, f0), (self.energy_conv, energy))]
         x, _ = self.encode(torch.cat([text, *curves], 2), styles, lengths)
@@ -57,14 +57,14 @@ class UpsampleStage:
         width = module.num_kernels
         blocks = module.resblocks[index * width : (index + 1) * width]
         self.blocks = [SnakeResBlock(block, projections, ops, placement) for block in blocks]
-        # The last stage runs at the spectrum's rate, which has one step more: a reflection at the front.
+        # The last stage runs at the spectrum's rate, which has one step more: a reflection at the beginning.
         self.extra = 1 if index == module.num_upsamples - 1 else 0
 
     def lengths(self, before: Lengths) -> Lengths:
         return before.scaled(self.upsample.stride, self.extra)
 
     def __call__(self, x: Tensor, spectrum: Tensor, styles: list[AdaINParams], lengths: Lengths) -> Iterator[Tensor]:
-        """The results of the blocks; the stage's own is their mean. `lengths` are what `self.lengths` gives."""
+        """The results of the blocks, whose mean is the stage's result. `lengths` come from `self.lengths`."""
         source = self.source_block(self.source_conv(spectrum, lengths), styles, lengths)
         x = self.upsample(x, source, self.extra, lengths)
         norm = self.ops.instance_norm(x, lengths)

@@ -32,8 +32,8 @@ def hann() -> Tensor:
 class HarmonicSource:
     """Nine harmonics of F0 where voiced, noise everywhere, merged into one excitation.
 
-    The phase is a sum over the whole utterance. In single precision, as `kokoro.KModel` has it, its rounding grows to
-    hundredths of a radian; in double precision (the default where the device has it) there is none to speak of.
+    The phase is a sum over the whole utterance. In single precision, as in `kokoro.KModel`, its rounding grows to
+    hundredths of a radian. In double precision, the default where the device has it, the rounding is negligible.
     """
 
     def __init__(self, module: Any, placement: Placement, phase_dtype: torch.dtype | None = None) -> None:
@@ -43,10 +43,8 @@ class HarmonicSource:
         self.placement = placement
         self.amplitude, self.noise_level = sines.sine_amp, sines.noise_std
         self.threshold = float(sines.voiced_threshold)
-        self.weight, self.bias = (
-            placement(module.l_linear.weight[0]),
-            placement(module.l_linear.bias),
-        )  # (harmonics,), (1,)
+        self.weight = placement(module.l_linear.weight[0])  # (harmonics,)
+        self.bias = placement(module.l_linear.bias)  # (1,)
         dtype = phase_dtype or widest_float(placement.device)
         self.harmonics = torch.arange(1, sines.dim + 1, device=placement.device, dtype=dtype)[:, None]
 
@@ -85,9 +83,9 @@ class STFT:
         self.basis = basis.to(placement.device, widest_float(placement.device))  # (WINDOW, BINS + BINS - 2)
 
     def __call__(self, signal: Tensor, lengths: Lengths) -> Tensor:
-        """`lengths` count F0 values; gives (rows, samples / HOP + 1, 2 * BINS) in `placement`, 0 in the padding."""
+        """`lengths` count F0 values; returns (rows, samples / HOP + 1, 2 * BINS) in `placement`, 0 in the padding."""
         frames = self._reflected(signal, lengths.scaled(STEP)).unfold(1, WINDOW, HOP)
-        # In double precision, because the phase of a faint bin would otherwise hang on how the product is blocked.
+        # In double precision, because the phase of a faint bin would otherwise depend on how the product is blocked.
         spectrum = (frames.to(self.basis.dtype) @ self.basis).to(self.wave.dtype)
         real, imaginary = spectrum[..., :BINS], F.pad(spectrum[..., BINS:], (1, 1))
         polar = torch.cat([torch.hypot(real, imaginary), torch.atan2(imaginary, real)], 2)
@@ -102,7 +100,7 @@ class STFT:
 
 
 class InverseSTFT:
-    """The inverse STFT. Each row's edge is normalised by the windows that it has itself."""
+    """The inverse STFT. Each row's edge is normalised by its own windows."""
 
     def __init__(self, placement: Placement) -> None:
         angle = 2 * math.pi / WINDOW * torch.outer(torch.arange(BINS), torch.arange(WINDOW)).double()

@@ -4,7 +4,8 @@
     prosody = model.prosody(features)        features → F0 and energy
     audio = model.audio(features, prosody, noise)
 
-Built from a `kokoro.KModel`, whose arithmetic it follows step by step; a row comes out as KModel would give it alone.
+Built from a `kokoro.KModel`, whose arithmetic it follows step by step. A row's audio is what KModel would compute for
+that row alone.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ class TokenBatch:
 
 @dataclass(frozen=True)
 class AlignedFeatures:
-    """What the decoder and the prosody predictor work from, per frame."""
+    """The inputs of the decoder and of the prosody predictor, per frame."""
 
     durations: Tensor  # (rows, longest) frames per token, 0 in the padding
     lengths: Lengths  # frames
@@ -46,7 +47,7 @@ class AlignedFeatures:
 
 @dataclass(frozen=True)
 class TextFeatures:
-    """What the text side makes of a batch, per token."""
+    """The results of the text side for a batch, per token."""
 
     durations: Tensor  # (rows, tokens) frames, 0 in the padding
     for_prosody: Tensor  # (rows, tokens, hidden + HALF_STYLE)
@@ -66,7 +67,7 @@ class Prosody:
     energy: Tensor
 
     def transposed(self, voiced: Tensor, semitones: Tensor) -> Prosody:
-        """F0 moved by each row's semitones where it is voiced; by 0 semitones it is the same to the bit."""
+        """F0 moved by each row's semitones where it is voiced; 0 semitones change no bit."""
         ratio = torch.exp2(semitones.to(self.f0.dtype) / 12)[:, None]
         return replace(self, f0=torch.where(voiced, self.f0 * ratio, self.f0))
 
@@ -96,7 +97,7 @@ class ProsodyPredictor:
 
 
 class BatchedKokoro:
-    """`dtype` is the decoder's; `predictor_dtype` that of all that decides durations, F0 and energy."""
+    """`dtype` is the decoder's precision; `predictor_dtype` decides durations, F0 and energy."""
 
     def __init__(
         self,
@@ -143,7 +144,7 @@ class BatchedKokoro:
         return self.decoder.generator.source.voiced(prosody.f0)
 
     def audio(self, features: AlignedFeatures, prosody: Prosody, noise: Tensor) -> Tensor:
-        """`noise` is (rows, samples), or (rows, samples, harmonics); gives (rows, samples), junk in the padding."""
+        """`noise` is (rows, samples), or (rows, samples, harmonics); returns (rows, samples), junk in the padding."""
         dtype = self.wave.dtype
         return self.decoder(
             features.for_decoder,

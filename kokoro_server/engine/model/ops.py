@@ -1,6 +1,6 @@
 """The operations that the forward pass is made of, as torch computes them on any device.
 
-`cuda.ops.CudaOps` and `cpu.traced_ops.TracedOps` replace what they compute in another way.
+`cuda.kernels.ops.CudaOps` and `cpu.traced_ops.TracedOps` replace the operations that they compute otherwise.
 """
 
 from __future__ import annotations
@@ -44,9 +44,7 @@ class Ops:
         return BiLSTM(module, placement)
 
     def leaky_mean(self, parts: Iterable[Tensor], slope: float, lengths: Lengths) -> Tensor:
-        """The leaky ReLU of the mean of the parts, 0 in the padding, in the precision of `lengths`. May overwrite the
-        parts.
-        """
+        """The leaky ReLU of the parts' mean, 0 in the padding, in `lengths`' precision. May overwrite the parts."""
         rest = iter(parts)
         mean, count = next(rest), 1
         for part in rest:

@@ -1,8 +1,8 @@
 """The `kokoro` package's own model classes, without its G2P.
 
 `import kokoro` runs `kokoro/__init__.py`, which imports `kokoro.pipeline`, misaki and, through them, espeak-ng and
-phonemizer: GPL code that this process must not load. `kokoro.model` needs none of it, so a bare package module with
-the right `__path__` is registered first and only the submodules are run.
+phonemizer: GPL code that this process must not load. `kokoro.model` needs none of that, so a bare package module with
+the right `__path__` is registered first and only the submodules run.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def kokoro_model() -> ModuleType:
 
 
 def register(name: str) -> None:
-    """Make the submodules of the package `kokoro` importable from a package of this name, which runs nothing."""
+    """Make the submodules of `kokoro` importable from a package of this name, without running its `__init__`."""
     if name in sys.modules:
         return
     spec = importlib.machinery.PathFinder.find_spec("kokoro")
@@ -47,7 +47,7 @@ def register(name: str) -> None:
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Without the warnings of the package's modules: old-style weight norm, dropout in LSTMs of one layer."""
+    """Silence the warnings of the package's modules: old-style weight norm, dropout in LSTMs of one layer."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FutureWarning)
         warnings.simplefilter("ignore", UserWarning)
@@ -55,7 +55,7 @@ def quiet() -> Iterator[None]:
 
 
 def blank(configuration: dict[str, Any] | None = None) -> Any:
-    """A KModel with random weights. Its constructor insists on loading a file, so it is given an empty one."""
+    """A KModel with random weights. Its constructor insists on loading a file, so it gets an empty one."""
     module = kokoro_model()
     original = torch.load
     module.torch.load = lambda *_args, **_kwargs: {}
@@ -69,15 +69,15 @@ def blank(configuration: dict[str, Any] | None = None) -> Any:
 
 
 def load(weights: Path) -> Any:
-    """A KModel with the weights of a converted safetensors file; every tensor must be there and nothing else.
+    """A KModel with the weights of a converted safetensors file; AssetError unless it has exactly the model's tensors.
 
-    KModel's own loader retries with strict=False and so turns a wrong file into random weights in silence.
+    KModel's own loader retries with strict=False, which silently turns a wrong file into random weights.
     """
     return load_strictly(blank(), weights)
 
 
 def load_strictly(model: Any, weights: Path, *, assign: bool = False) -> Any:
-    """Give a model the weights of a file: copied into its own, or `assign`ed in their place."""
+    """Copy the weights of a file into a model, or with `assign` put them in place of its own."""
     try:
         model.load_state_dict(load_file(weights), strict=True, assign=assign)
     except (RuntimeError, OSError) as error:

@@ -1,7 +1,7 @@
 """The modules of `kokoro.KModel` as a place for its weights: their parameters, shapes and strides, no forward pass.
 
-`BatchedKokoro` reads nothing else. `reference.load` gives a KModel that can be called, but takes several times as long:
-`import transformers`, for its ALBERT, takes seconds, and so do random weights that a file then replaces.
+`BatchedKokoro` reads nothing else. `reference.load` returns a KModel that can be called, but takes several times as
+long: it imports transformers for its ALBERT, which takes seconds, and makes random weights, which a file then replaces.
 """
 
 from __future__ import annotations
@@ -20,12 +20,13 @@ from torch.overrides import TorchFunctionMode
 from kokoro_server.engine import vocab
 from kokoro_server.engine.model import reference
 
-PACKAGE = "kokoro_modules"  # under a name of its own: `kokoro.modules` must get the real ALBERT
+PACKAGE = "kokoro_modules"  # a separate name, because `kokoro.modules` must get the real ALBERT
 
 
 class SkipInit(TorchFunctionMode):
-    """Modules made in here leave their parameters as they come, which a file replaces. (The meta device would do, but
-    imports half of torch's compiler.)
+    """Modules made inside do not initialize their parameters, which a file replaces.
+
+    The meta device would do the same, but it imports half of torch's compiler.
     """
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -71,13 +72,13 @@ class AlbertModel(nn.Module):
 
 
 def albert_config(**given: Any) -> SimpleNamespace:
-    """`transformers.AlbertConfig` with its defaults, as far as they matter here."""
+    """`transformers.AlbertConfig` with the defaults that matter here."""
     defaults = {"embedding_size": 128, "type_vocab_size": 2, "layer_norm_eps": 1e-12, "num_hidden_groups": 1}
     return SimpleNamespace(**(defaults | given))
 
 
 def load(weights: Path) -> Any:
-    """The modules with the weights of a converted safetensors file; every tensor must be there and nothing else."""
+    """The modules with the weights of a converted file. AssetError unless it has exactly the model's tensors."""
     return reference.load_strictly(build(), weights, assign=True)
 
 
@@ -93,25 +94,12 @@ def build(configuration: dict[str, Any] | None = None) -> Any:
                 "bert": bert,
                 "bert_encoder": nn.Linear(bert.config.hidden_size, hidden),
                 "predictor": modules.ProsodyPredictor(
-                    style_dim=style,
-                    d_hid=hidden,
-                    nlayers=config["n_layer"],
-                    max_dur=config["max_dur"],
-                    dropout=config["dropout"],
+                    style, hidden, config["n_layer"], config["max_dur"], config["dropout"]
                 ),
                 "text_encoder": modules.TextEncoder(
-                    channels=hidden,
-                    kernel_size=config["text_encoder_kernel_size"],
-                    depth=config["n_layer"],
-                    n_symbols=config["n_token"],
+                    hidden, config["text_encoder_kernel_size"], config["n_layer"], config["n_token"]
                 ),
-                "decoder": istftnet.Decoder(
-                    dim_in=hidden,
-                    style_dim=style,
-                    dim_out=config["n_mels"],
-                    disable_complex=False,
-                    **config["istftnet"],
-                ),
+                "decoder": istftnet.Decoder(hidden, style, config["n_mels"], **config["istftnet"]),
             }
         )
     return model.eval()

@@ -1,4 +1,4 @@
-"""The calibration table: measured on the tiny model, and as it is in the package."""
+"""The calibration table: measured on the tiny model, and the one in the package."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from benchmarks import calibration
 from kokoro_server.assets import files
-from kokoro_server.engine.cpu import build, calibration, quantization
+from kokoro_server.engine.cpu import build, quantization
 from tests import tiny_model
 from tests.engine.rows import random_row
 

@@ -44,7 +44,7 @@ class Gpu:
 
 @pytest.fixture
 def gpu(monkeypatch: pytest.MonkeyPatch) -> Gpu:
-    gc.collect()  # graphs of tests before would be given back in the midst of this one
+    gc.collect()  # otherwise graphs of earlier tests would be freed during this one
     gpu = Gpu()
     monkeypatch.setattr(torch.cuda, "graph_pool_handle", lambda: next(gpu.pools))
     monkeypatch.setattr(torch.cuda, "current_device", lambda: 0)

@@ -50,7 +50,7 @@ def engine(assets: Assets) -> TorchEngine:
 
 @pytest.fixture(scope="module")
 def single(plain: Any) -> BatchedKokoro:
-    """The phase summed in single precision, as KModel does: with the same F0 there is then nothing left to differ."""
+    """The phase summed in single precision, as KModel does: with the same F0, nothing else can differ then."""
     return BatchedKokoro(plain, torch.device("cpu"), phase_dtype=torch.float32)
 
 
@@ -95,7 +95,7 @@ def all_spoken(plain: Any, voices: VoiceBook, count: int) -> list[tuple[Row, Spo
 
 @pytest.fixture(scope="module")
 def crowd(real_engine: Engine, spoken: list[tuple[Row, Spoken]]) -> list[Result]:
-    """What an engine makes of all of them at once."""
+    """The results of all rows in one call."""
     return real_engine.synthesize([row for row, _ in spoken])
 
 

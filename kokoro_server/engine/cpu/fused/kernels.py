@@ -1,7 +1,7 @@
-"""The kernels of a residual stage, compiled by numba for this processor. They hold no lock of Python's.
+"""The kernels of a residual stage, compiled by numba for this processor. They run without the GIL.
 
-Signals are (time, channels) in single precision. A kernel computes a share of the time: blocks `begin` to `end`, or
-steps. `Statistics`, two rows of doubles, have the sums of each channel over that share and of its squares.
+Signals are (time, channels) in single precision. A kernel computes a share of the time: blocks or steps `begin` to
+`end`. `Statistics` are two rows of doubles: each channel's sum over that share, and the sum of its squares.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from kokoro_server.engine.cpu.fused.tile import TileShape, multiply
 from kokoro_server.engine.cpu.fused.vectors import fill, finish, quantize, snake
 from kokoro_server.engine.cpu.instructions import Instructions, instructions
 
-MAX_BLOCK = 192  # steps that are quantized with one range; their signals stay in a core's cache meanwhile
+MAX_BLOCK = 192  # steps that are quantized with one range, and whose signals stay in a core's cache
 
 INT, FLOAT, SIGNAL, STATISTICS = numba.intp, numba.float32, numba.float32[:, ::1], numba.float64[:, ::1]
 
-# The names that LLVM has for the instructions.
+# LLVM's names for the instructions.
 FEATURES = {
     Instructions.AVX512_VNNI: "+avx512vnni",
     Instructions.AVX_VNNI: "+avxvnni",
@@ -42,9 +42,9 @@ class Kernels(NamedTuple):
 
 
 def compile_all(which: Instructions, cache: Path | None) -> Kernels:
-    """All kernels, compiled now or taken from the folder `cache`, which is of use to processors like this one only."""
+    """All kernels, compiled now or read from the folder `cache`, which serves processors like this one only."""
     shape = tile.SHAPES[which]
-    _tell_llvm_the_instructions()
+    _add_llvm_feature()
     if cache is not None:
         numba.config.CACHE_DIR = str(cache)
 
@@ -61,13 +61,13 @@ def compile_all(which: Instructions, cache: Path | None) -> Kernels:
     )
 
 
-def _tell_llvm_the_instructions() -> None:
-    """Add to the features that LLVM compiles for the one that the tiles need, if it is not among them.
+def _add_llvm_feature() -> None:
+    """Add the feature that the tiles need to those that LLVM compiles for.
 
-    For ARM, LLVM knows it from the processor's name alone. Where it does not know the name, it would end the process
-    over the instruction.
+    On ARM, LLVM derives features from the processor's name alone. If it does not know the name, the instruction would
+    end the process.
     """
-    known = numba.config.CPU_FEATURES  # of the environment
+    known = numba.config.CPU_FEATURES  # from the environment
     listed = get_host_cpu_features() if known is None else known
     needed = FEATURES[instructions()]
     if needed not in listed.split(","):
@@ -103,7 +103,7 @@ def _convolve(shape: TileShape) -> Callable[..., None]:
         for number in range(begin, end):
             first = number * block
             last = min(steps, first + block)
-            # The rows that the block's taps read, and those of them that there are: what lies outside is zero.
+            # `top` is the first row that the block's taps read. Rows outside `low` to `high` are zero, not in x.
             top = first - padding
             low, high = max(0, top), min(steps, last - padding + halo)
             least, greatest = snake(x + low * channels * 4, high - low, channels, factor, shift, shrink, activated)

@@ -13,9 +13,8 @@ from kokoro_server.engine.cpu.fused import kernels as fused
 from kokoro_server.engine.cpu.fused import tile
 from kokoro_server.engine.cpu.fused.kernels import Kernels
 from kokoro_server.engine.cpu.fused.weights import BLOCKS, CONVOLUTIONS, ConvolutionWeights
-from kokoro_server.engine.cpu.numerics import EPSILON, SNAKE_TURNS
+from kokoro_server.engine.cpu.numerics import EPSILON, SNAKE_TURNS, Signal
 
-Signal = NDArray[np.float32]  # (time, channels)
 Statistics = NDArray[np.float64]  # (threads, 2, channels): sums over time, and sums of squares
 
 
@@ -27,13 +26,13 @@ class Team:
         self._pool = ThreadPoolExecutor(threads - 1, "kernels") if threads > 1 else None
 
     def share(self, count: int, work: Any) -> None:
-        """Call `work(thread, begin, end)` for a part of `count` on each thread, and wait for all."""
+        """Call `work(thread, begin, end)` on each thread for its share of `count`, and wait for all of them."""
         cuts = [count * thread // self.threads for thread in range(self.threads + 1)]
         parts = [(thread, *cuts[thread : thread + 2]) for thread in range(self.threads)]
-        others = [self._pool.submit(work, *part) for part in parts[1:] if part[1] < part[2]] if self._pool else []
+        futures = [self._pool.submit(work, *part) for part in parts[1:] if part[1] < part[2]] if self._pool else []
         work(*parts[0])
-        for other in others:
-            other.result()
+        for future in futures:
+            future.result()
 
 
 class Convolution:
@@ -50,7 +49,7 @@ class Convolution:
     def __call__(
         self, x: Signal, statistics: Statistics, styles: Signal, base: Signal | None, y: Signal, team: Team
     ) -> Statistics:
-        """Write into `y`, with `base` added; gives its statistics, from those of `x`."""
+        """Write the result plus `base` into `y` and return its statistics. `statistics` are those of `x`."""
         steps, channels = x.shape
         factor, shift = self._norm(statistics, steps, styles)
         found = np.zeros((team.threads, 2, self._outputs))
@@ -73,7 +72,7 @@ class Convolution:
         return found
 
     def _norm(self, statistics: Statistics, steps: int, styles: Signal) -> tuple[Signal, Signal]:
-        """What each channel is multiplied with, and what is added then."""
+        """The factor and the addend of each channel."""
         mean, square = statistics.sum(0) / steps
         deviation = np.sqrt(np.maximum(square - mean * mean, 0) + EPSILON)
         scale, shift = (styles[at : at + self._channels] for at in (self._scale_at, self._shift_at))
@@ -82,7 +81,7 @@ class Convolution:
 
 
 def block_steps(steps: int, threads: int, rows: int) -> int:
-    """The length of the blocks that `steps` are cut into: as many for every thread, and a multiple of `rows` long."""
+    """The length of a block: a multiple of `rows`, so that every thread gets the same number of blocks."""
     blocks = threads * -(-steps // (threads * fused.MAX_BLOCK))
     return min(fused.MAX_BLOCK, -(-steps // (blocks * rows)) * rows)
 

@@ -1,4 +1,4 @@
-"""The product of bytes, a tile at a time: LLVM code for each class of processors, called from numba's.
+"""The product of bytes, a tile at a time: LLVM code for each class of processors, called from numba's code.
 
     out[row, column] = the sum of a[row * stride + tap * dilated + channel] * weights[tap, channel, column]
 
@@ -27,7 +27,7 @@ I8, I16, I32, I64 = ir.IntType(8), ir.IntType(16), ir.IntType(32), ir.IntType(64
 
 @dataclass(frozen=True, slots=True)
 class TileShape:
-    """Of a tile, and of the instruction that fills it. `channels` are those that one turn of the loop adds up."""
+    """The shape of a tile, and the instruction that fills it. One turn of the loop adds up `channels` channels."""
 
     intrinsic: str
     width: int  # 32-bit sums of a vector
@@ -35,16 +35,16 @@ class TileShape:
     vectors: int  # of sums, for each row
     signed: bool  # whether the signal's bytes are signed too
     channels: int
-    widening: str = ""  # where `intrinsic` gives sums of two products in 16 bits: what adds two of these in 32 bits
+    widening: str = ""  # adds two sums of 16 bits in 32 bits, where `intrinsic` adds two products in 16 bits
 
     @property
     def columns(self) -> int:
         return self.width * self.vectors
 
 
-# As many sums as registers can hold, beside the weights and a row. ARM's instruction takes four channels out of any
-# quarter of a register, so there sixteen channels are loaded at once. Where sums have 16 bits first, those of sixteen
-# channels are added before they get 32, in one row after the other: its bytes are in registers, the weights in memory.
+# Registers hold the sums, the weights and a row. ARM's instruction takes four channels from any quarter of a register,
+# so sixteen channels are loaded at once. Where sums begin in 16 bits, those of sixteen channels are added before they
+# widen, row by row: the row's bytes are in registers, the weights in memory.
 SHAPES = {
     Instructions.AVX512_VNNI: TileShape("llvm.x86.avx512.vpdpbusd.512", 16, 6, 4, False, 4),
     Instructions.AVX_VNNI: TileShape("llvm.x86.avx512.vpdpbusd.256", 8, 6, 2, False, 4),
@@ -61,7 +61,7 @@ SHAPES = {
 def pack(matrix: NDArray[np.int8], shape: TileShape) -> NDArray[np.int8]:
     """The (taps * channels, columns) weights in the order in which a tile reads them, panel after panel.
 
-    A panel has the columns of one tile, of which there must be a whole number.
+    A panel has the columns of one tile. `columns` must be a multiple of that.
     """
     if shape.widening and (group_sums(matrix, GROUP_QUADS) > GROUP_LIMIT).any():
         raise ValueError("weights whose sums of products may leave 16 bits")
@@ -74,7 +74,7 @@ def pack(matrix: NDArray[np.int8], shape: TileShape) -> NDArray[np.int8]:
 
 
 def aligned(shape: tuple[int, ...], dtype: Any, boundary: int = 64) -> NDArray[Any]:
-    """An array that begins at a line of the cache."""
+    """An uninitialized array that begins at a cache line."""
     size = int(np.prod(shape)) * np.dtype(dtype).itemsize
     memory = np.empty(size + boundary, np.uint8)
     start = -memory.ctypes.data % boundary
@@ -83,18 +83,18 @@ def aligned(shape: tuple[int, ...], dtype: Any, boundary: int = 64) -> NDArray[A
 
 
 def number(shape: TileShape) -> int:
-    """What `multiply` knows it by."""
+    """The number by which `multiply` knows a shape."""
     return list(SHAPES.values()).index(shape)
 
 
-# numba looks for cached code by the values that a kernel's closure holds. A function is never found again in another
-# process, so this is one for all shapes.
+# numba finds cached code by the values in a kernel's closure. A function there never equals that of another process, so
+# all shapes share this one and the closure holds a number.
 @intrinsic(prefer_literal=True)
 def multiply(
     _: Any, shape: Any, a: Any, stride: Any, dilated: Any, taps: Any, channels: Any, weights: Any, out: Any,
     out_stride: Any,
 ) -> tuple[Any, Callable[..., Any]]:  # fmt: skip
-    """The tile of the shape with this number, a constant; strides in bytes."""
+    """Compute a tile of the shape with this number, a constant. Strides are in bytes."""
     chosen = list(SHAPES.values())[shape.literal_value]
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Sequence[Any]) -> Any:
@@ -104,7 +104,7 @@ def multiply(
 
 
 class _Loop:
-    """A counted loop whose variables are values of LLVM's, not memory. Its body is written between two calls."""
+    """A counted loop whose variables are LLVM values, not memory. Its body is written between `__init__` and `end`."""
 
     def __init__(self, builder: Any, count: Any, initial: Sequence[Any]) -> None:
         self._builder, self._count = builder, count
@@ -122,7 +122,7 @@ class _Loop:
         return phi
 
     def end(self, following: Sequence[Any]) -> None:
-        """Go round again with these values of the variables, or on if it was the last time."""
+        """Repeat with these values of the variables, or leave after the last turn."""
         builder = self._builder
         counted = builder.add(self._counter, I64(1))
         for phi, value in zip([self._counter, *self.variables], [counted, *following], strict=True):
@@ -181,9 +181,9 @@ def _add_products(
 def _add_in_16_bits(
     builder: Any, shape: TileShape, at: Any, row_offsets: Sequence[Any], weights: Any, so_far: Sequence[Any]
 ) -> tuple[Any, list[Any]]:
-    """The same with an instruction that adds two products in 16 bits: those of all quads are added before they widen.
+    """The same by an instruction that adds two products in 16 bits. The sums of all quads are added before they widen.
 
-    No sum leaves 16 bits, because `pack` takes only weights that see to it.
+    No sum leaves 16 bits: `pack` refuses weights for which it could.
     """
     sums, bytes_ = ir.VectorType(I32, shape.width), ir.VectorType(I8, 4 * shape.width)
     pairs = ir.VectorType(I16, 2 * shape.width)
@@ -211,9 +211,9 @@ def _add_in_16_bits(
 
 
 def _another_name(builder: Any, address: Any) -> Any:
-    """The same address, but LLVM does not know it.
+    """The same address, hidden from LLVM.
 
-    Else it would load the weights once for all rows, into registers that the sums need, and put these on the stack.
+    LLVM would load the weights once for all rows, into registers that the sums need, and put the sums on the stack.
     """
     return builder.asm(ir.FunctionType(I64, [I64]), "", "=r,0", [address], True)
 

@@ -1,6 +1,6 @@
-"""Elementwise work on sixteen numbers at a time: LLVM code for any processor, called from numba's.
+"""Elementwise work on sixteen numbers at a time: LLVM code for any processor, called from numba's code.
 
-numba's own vectoriser fails on the least and the greatest of a signal, and on bytes.
+numba's own vectoriser fails on a signal's minimum and maximum, and on bytes.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ I8, I32, I64, F32, F64 = ir.IntType(8), ir.IntType(32), ir.IntType(64), ir.Float
 WIDTH = 16
 FLOATS, DOUBLES = ir.VectorType(F32, WIDTH), ir.VectorType(F64, WIDTH)
 INTS, BYTES = ir.VectorType(I32, WIDTH), ir.VectorType(I8, WIDTH)
-SIGN = 0x80  # added to an unsigned byte, it gives the signed byte that is 128 less
+SIGN = 0x80  # added to an unsigned byte, it gives a signed byte 128 less
 MAX_BYTE = 255.4  # before the fraction is cut off
 
 Intrinsic = tuple[Any, Callable[..., Any]]
@@ -75,11 +75,11 @@ class Vectors:
         return place
 
     def each(self, count: Any, step: int = 1) -> Any:
-        """A loop over 0, step, 2 * step ... below `count`; its value is a pair whose first is the number."""
+        """A loop over 0, step, 2 * step ... below `count`. Its value is a pair that begins with the index."""
         return cgutils.for_range_slice(self.builder, I64(0), count, I64(step), intp=I64)
 
     def across(self, vector: Any, choose: Callable[[Any, Any], Any]) -> Any:
-        """The one of a vector's numbers that `choose` prefers to all others."""
+        """The number in a vector that `choose` prefers to every other one."""
         found = self.builder.extract_element(vector, I32(0))
         for lane in range(1, WIDTH):
             found = choose(self.builder.extract_element(vector, I32(lane)), found)
@@ -88,9 +88,9 @@ class Vectors:
 
 @intrinsic
 def snake(_: Any, x: Any, rows: Any, channels: Any, factor: Any, offset: Any, shrink: Any, activated: Any) -> Intrinsic:
-    """The activation of rows of `x`, normed by `factor` and `offset`; gives its least and its greatest, and 0.
+    """The activation of rows of `x`, normed by `factor` and `offset`. Returns its minimum and maximum, zero included.
 
-    As `lowering.Lowering.snake` computes it, divided by SmoothQuant's scales (`shrink` are their reciprocals).
+    Computed as in `lowering.Lowering.snake`, then divided by SmoothQuant's scales (`shrink` has their reciprocals).
     """
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Sequence[Any]) -> Any:
@@ -98,7 +98,7 @@ def snake(_: Any, x: Any, rows: Any, channels: Any, factor: Any, offset: Any, sh
         v = Vectors(builder)
         least, greatest = v.variable(ir.Constant(FLOATS, None)), v.variable(ir.Constant(FLOATS, None))
         low, high = map(v.constant, SINE_SQUARED["int8"])
-        # In the order of memory: a signal comes from farther away than the cache, and only then is it fetched ahead.
+        # In the order of memory: the signal is not in the cache, and only a sequential read is prefetched.
         with v.each(rows) as (row, _):
             begin = builder.mul(row, channels)
             with v.each(channels, WIDTH) as (channel, _):
@@ -118,7 +118,7 @@ def snake(_: Any, x: Any, rows: Any, channels: Any, factor: Any, offset: Any, sh
 
 @intrinsic
 def quantize(_: Any, activated: Any, count: Any, quantized: Any, inverse: Any, zero: Any, sign: Any) -> Intrinsic:
-    """Bytes of activated * inverse + zero: unsigned ones if `sign` is 0, or with SIGN 128 less.
+    """Bytes of activated * inverse + zero: unsigned if `sign` is 0; with SIGN, signed and 128 less.
 
     `zero` includes the half that makes cutting off the fraction a rounding.
     """
@@ -138,7 +138,7 @@ def quantize(_: Any, activated: Any, count: Any, quantized: Any, inverse: Any, z
 
 @intrinsic
 def fill(_: Any, address: Any, count: Any, value: Any) -> Intrinsic:
-    """`count` bytes, a multiple of sixteen, of one value."""
+    """Write `count` bytes of one value. `count` is a multiple of sixteen."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Sequence[Any]) -> Any:
         address, count, value = arguments
@@ -156,9 +156,9 @@ def finish(
     _: Any, sums: Any, rows: Any, columns: Any, zero_point: Any, column_sums: Any, step: Any, scales: Any, bias: Any,
     base: Any, y: Any, stride: Any, totals: Any, squares: Any,
 ) -> Intrinsic:  # fmt: skip
-    """y = (sums - zero_point * column_sums) * step * scales + bias + base; adds its sums and sums of squares to those.
+    """y = (sums - zero_point * column_sums) * step * scales + bias + base. Adds to `totals` and `squares`.
 
-    `sums` has `columns` columns, `base` and `y` have `stride`; without a `base`, its address is 0.
+    `sums` has `columns` columns, `base` and `y` have `stride`. The address of `base` is 0 where nothing is added.
     """
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Sequence[Any]) -> Any:

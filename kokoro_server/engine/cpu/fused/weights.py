@@ -1,4 +1,4 @@
-"""What the kernels need of the model, as a file beside the graphs. Needs no numba."""
+"""The weights that the kernels need, in a file beside the graphs. Needs no numba."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from kokoro_server.engine.cpu.numerics import Array
 
-# A stage's blocks: that on its source, then those beside each other; and a block's convolutions, in their order.
+# A stage's blocks, first the one on its source, then the parallel ones; and a block's convolutions in order.
 BLOCKS = (
     ("noise_res.0", "resblocks.0", "resblocks.1", "resblocks.2"),
     ("noise_res.1", "resblocks.3", "resblocks.4", "resblocks.5"),
@@ -21,13 +21,13 @@ SLOPES = "slopes"
 
 
 class ConvolutionWeights(NamedTuple):
-    """Of a convolution and the norm and activation before it."""
+    """The weights of a convolution, with the norm and activation before it."""
 
     matrix: Array  # (taps * channels, outputs), signed bytes
-    scales: Array  # of its columns
+    scales: Array  # of the matrix's columns
     bias: Array
-    shrink: Array  # what the activation is multiplied with before it is quantized, by channel
-    geometry: Array  # taps, dilation, padding; where the norm's scales and shifts begin in the styles
+    shrink: Array  # factor of each channel before it is quantized
+    geometry: Array  # taps, dilation, padding, and where the norm's scales and shifts begin in the styles
 
 
 def save(path: Path, weights: Mapping[str, ConvolutionWeights], slopes: Array) -> None:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import triton.language as tl
 from triton.language.extra import libdevice
 
-from kokoro_server.engine.cuda.compiling import kernel
+from kokoro_server.engine.cuda.kernels.compiling import kernel
 
 
 @kernel("rows", "time")

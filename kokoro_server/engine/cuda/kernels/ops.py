@@ -1,9 +1,9 @@
-"""The operations of the forward pass on an NVIDIA GPU: what `Ops` does, by fewer and faster kernels.
+"""The operations of the forward pass on an NVIDIA GPU: `Ops` by fewer and faster kernels.
 
 Statistics, norms, activations, the harmonic source and both transforms are computed in single precision, whatever the
 precision of the convolutions. A convolution of half precision on Hopper or later is one Triton kernel, which skips the
-padding of shorter rows; elsewhere it is cuDNN's, its channels padded to the multiple of 8 that its fast kernels need.
-What decides durations and F0 is computed in single precision, or in two halves for each number, on every card.
+padding of shorter rows. On older cards it is cuDNN's, with its channels padded to a multiple of 8 for the fast kernels.
+Durations and F0 depend only on single precision, or on two halves for each number, on every card.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from kokoro_server.engine.cuda import triton_kernels as kernels
-from kokoro_server.engine.cuda.card import Card
-from kokoro_server.engine.cuda.conv import FusedConv, PaddedConv, SplitConv
-from kokoro_server.engine.cuda.gate import checkpoint
-from kokoro_server.engine.cuda.linear import SplitLinear
-from kokoro_server.engine.cuda.lstm import FusedLSTM
-from kokoro_server.engine.cuda.norm import FusedInstanceNorm
-from kokoro_server.engine.cuda.waveform import FusedHarmonicSource, FusedInverseSTFT, FusedSTFT
+from kokoro_server.engine.cuda.kernels import triton_kernels as kernels
+from kokoro_server.engine.cuda.kernels.card import Card
+from kokoro_server.engine.cuda.kernels.conv import FusedConv, PaddedConv, SplitConv
+from kokoro_server.engine.cuda.kernels.gate import checkpoint
+from kokoro_server.engine.cuda.kernels.linear import SplitLinear
+from kokoro_server.engine.cuda.kernels.lstm import FusedLSTM
+from kokoro_server.engine.cuda.kernels.norm import FusedInstanceNorm
+from kokoro_server.engine.cuda.kernels.waveform import FusedHarmonicSource, FusedInverseSTFT, FusedSTFT
 from kokoro_server.engine.model.layers import BiLSTM, Conv, Linear, Upsample
 from kokoro_server.engine.model.lengths import Lengths, Placement, kernel_args
 from kokoro_server.engine.model.ops import Ops
@@ -42,7 +42,7 @@ class FusedUpsample(Upsample):
 
 
 class CudaOps(Ops):
-    """`split` lets products in single precision be made of products in half precision."""
+    """`split`: compute products of single precision by products of half precision."""
 
     harmonic_source = FusedHarmonicSource
     stft = FusedSTFT
@@ -99,14 +99,14 @@ def keeps_length(module: Any) -> bool:
 
 
 def try_out(device: torch.device) -> None:
-    """Compile and launch a kernel on the device, or raise what prevents it."""
+    """Compile and launch a kernel on the device. Raises the error that prevents it."""
     with torch.cuda.device(device):
         gaussian_noise(torch.zeros(1, dtype=torch.int64, device=device), 16 * SAMPLES_PER_FRAME)
-        torch.cuda.synchronize(device)  # a kernel that fails says so late
+        torch.cuda.synchronize(device)  # a kernel reports its failure late
 
 
 def gaussian_noise(seeds: Tensor, samples: int) -> Tensor:
-    """Gaussian noise (rows, samples) for 64-bit seeds (rows,). A longer one begins with a shorter one of its seed."""
+    """Gaussian noise (rows, samples) for 64-bit seeds (rows,). A longer sample begins with the shorter of its seed."""
     y = torch.empty(len(seeds), samples, device=seeds.device)
     kernels.gaussian_noise[(math.ceil(samples / 1024), len(seeds))](seeds, y, samples, 1024)
     return y

@@ -9,9 +9,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from kokoro_server.engine.cuda import triton_kernels as kernels
-from kokoro_server.engine.cuda.conv import aligned
-from kokoro_server.engine.cuda.gate import checkpoint
+from kokoro_server.engine.cuda.kernels import triton_kernels as kernels
+from kokoro_server.engine.cuda.kernels.conv import aligned
+from kokoro_server.engine.cuda.kernels.gate import checkpoint
 from kokoro_server.engine.model.harmonic_source import (
     BINS,
     EDGE,

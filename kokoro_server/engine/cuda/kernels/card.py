@@ -1,4 +1,4 @@
-"""What a GPU has, as far as it decides which kernels run on it."""
+"""The properties of a GPU that decide which kernels run on it."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from dataclasses import dataclass
 import torch
 
 AMPERE, HOPPER = (8, 0), (9, 0)
-DEFAULT_SHARED = 48 * 1024  # bytes, of any card
+DEFAULT_SHARED = 48 * 1024  # bytes: every card has these
 
 
 @dataclass(frozen=True, slots=True)
 class Card:
     capability: tuple[int, int]
     processors: int  # multiprocessors
-    shared_memory: int  # bytes that one program may have, at most
+    shared_memory: int  # bytes that one program may use
 
     @classmethod
     def of(cls, device: torch.device) -> Card:
@@ -24,10 +24,10 @@ class Card:
 
     @property
     def has_descriptors(self) -> bool:
-        """Tensor descriptors in hardware."""
+        """Whether the hardware has tensor descriptors."""
         return self.capability >= HOPPER
 
     @property
     def has_ampere_products(self) -> bool:
-        """The tensor cores and asynchronous copies that larger products in Triton are written for."""
+        """Whether it has the tensor cores and asynchronous copies that larger products in Triton need."""
         return self.capability >= AMPERE

@@ -1,4 +1,4 @@
-"""Matrix products of nearly single precision at the speed of half."""
+"""Matrix products of nearly single precision at the speed of half precision."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from kokoro_server.engine.cuda import triton_kernels as kernels
-from kokoro_server.engine.cuda.gate import checkpoint
+from kokoro_server.engine.cuda.kernels import triton_kernels as kernels
+from kokoro_server.engine.cuda.kernels.gate import checkpoint
 from kokoro_server.engine.model.layers import Linear
 from kokoro_server.engine.model.lengths import Placement
 

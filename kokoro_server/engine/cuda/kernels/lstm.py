@@ -1,7 +1,7 @@
-"""LSTMs on an NVIDIA GPU: one kernel holds the weights through all steps; its programs exchange their outputs.
+"""LSTMs on an NVIDIA GPU: one kernel keeps the weights through all steps, and its programs exchange their outputs.
 
-A step takes 2 to 3.5 µs, against 7 to 15 with cuDNN; there are hundreds in a batch. Besides, cuDNN's steps, captured
-for 48 rows, now and then gave numbers that were not finite on an H200: nothing is left to it. Where a card has too few
+A step takes 2 to 3.5 µs, against 7 to 15 with cuDNN, and a batch has hundreds of steps. cuDNN's steps, captured for
+48 rows on an H200, also sometimes gave numbers that were not finite, so cuDNN is not used. On a card with too few
 multiprocessors for the rows, a step is a matrix product and some elementwise kernels.
 """
 
@@ -13,20 +13,20 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from kokoro_server.engine.cuda import triton_lstm as kernels
-from kokoro_server.engine.cuda.card import Card
-from kokoro_server.engine.cuda.gate import checkpoint
-from kokoro_server.engine.cuda.linear import SplitLinear, split_fp16
+from kokoro_server.engine.cuda.kernels import triton_lstm as kernels
+from kokoro_server.engine.cuda.kernels.card import Card
+from kokoro_server.engine.cuda.kernels.gate import checkpoint
+from kokoro_server.engine.cuda.kernels.linear import SplitLinear, split_fp16
 from kokoro_server.engine.model.layers import BiLSTM, Linear
 from kokoro_server.engine.model.lengths import Lengths, Placement
 
-FEW_ROWS = 8  # up to so many rows, each has its own programs
+FEW_ROWS = 8  # up to this number, each row has its own programs
 UNITS = (4, 8, 16)  # hidden units per program with few rows: fewer make a step faster and need more programs
 RESIDENT = 2  # programs of UNITS[-1] units that fit in a multiprocessor's registers
 GROUP = 16  # rows of a program, for many rows
 GROUP_UNITS = (8, 16)
 GROUP_SHARED = 80 * 1024  # bytes of shared memory that a program for many rows needs
-LAUNCHES = 8  # up to so many in sequence beat one launch for each step
+LAUNCHES = 8  # up to this number, launches in sequence beat one launch for each step
 
 
 class FusedLSTM(BiLSTM):
@@ -57,7 +57,7 @@ class FusedLSTM(BiLSTM):
         return in_parts(layer, gates, max_rows) if len(x) <= max_rows * LAUNCHES else self._stepwise(gates)
 
     def _max_rows(self, units: int) -> int:
-        """How many rows run at once with so many units per program. All must run at once: they wait for each other."""
+        """The rows that run at once with `units` units per program. All must run at once: they wait for each other."""
         return self.processors * (RESIDENT if units == UNITS[-1] else 1) * units // (2 * self.hidden)
 
     def _few(self, gates: Tensor) -> Tensor:
@@ -71,7 +71,7 @@ class FusedLSTM(BiLSTM):
         return y
 
     def _groups(self, units: int) -> int:
-        """How many groups of rows run at once, with so many units per program."""
+        """The groups of rows that run at once with `units` units per program."""
         return self.processors * units // (2 * self.hidden)
 
     def _many(self, gates: Tensor) -> Tensor:

@@ -8,34 +8,34 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from kokoro_server.engine.cuda import triton_kernels as kernels
-from kokoro_server.engine.cuda.card import Card
-from kokoro_server.engine.cuda.gate import checkpoint
-from kokoro_server.engine.cuda.linear import split_activations, split_fp16
-from kokoro_server.engine.cuda.norm import FusedInstanceNorm
+from kokoro_server.engine.cuda.kernels import triton_kernels as kernels
+from kokoro_server.engine.cuda.kernels.card import Card
+from kokoro_server.engine.cuda.kernels.gate import checkpoint
+from kokoro_server.engine.cuda.kernels.linear import split_activations, split_fp16
+from kokoro_server.engine.cuda.kernels.norm import FusedInstanceNorm
 from kokoro_server.engine.model.layers import Conv, InstanceNorm, fuse_weight_norm
 from kokoro_server.engine.model.lengths import Lengths, Placement, kernel_args
 
 TILE_STEPS, TILE_CHANNELS, TILE_DEPTH = 128, 128, 64  # a tile of the result, and the input channels of one product
-STAGES = 3  # of software pipelining: two programs fit on a multiprocessor of Hopper, one on that of any later card
+STAGES = 3  # of software pipelining: a multiprocessor of Hopper holds two programs, that of a later card one
 SMALL_STEPS, SMALL_STAGES = 64, 6  # for batches with fewer tiles than multiprocessors
-SMALL_SHARED = 160 * 1024  # bytes of shared memory for SMALL_STAGES; Blackwell has it in the data centre only
+SMALL_SHARED = 160 * 1024  # bytes of shared memory for SMALL_STAGES; of Blackwell, only data centre cards have it
 
 
 def aligned(channels: int) -> int:
-    """The next multiple of 8: 16 bytes, which descriptors and cuDNN's fast kernels ask for."""
+    """The next multiple of 8, that is 16 bytes: descriptors and cuDNN's fast kernels need it."""
     return -(-channels // 8) * 8
 
 
 def tiling(card: Card, tiles: int) -> tuple[int, int]:
-    """The steps of a tile and the stages of its pipeline, where the result has so many large tiles."""
+    """The steps of a tile and the stages of its pipeline, for a result of `tiles` large tiles."""
     if tiles >= card.processors:
         return TILE_STEPS, STAGES
     return SMALL_STEPS, SMALL_STAGES if card.shared_memory >= SMALL_SHARED else STAGES
 
 
 class PaddedConv(Conv):
-    """cuDNN's convolution, its channels padded to a multiple of 8. Channels beyond the module's own come out as 0."""
+    """cuDNN's convolution, its channels padded to a multiple of 8. Channels beyond the module's own are 0."""
 
     def __init__(self, module: Any, placement: Placement, gain: Tensor | None = None) -> None:
         super().__init__(module, placement, gain, FusedInstanceNorm)
@@ -51,9 +51,9 @@ class PaddedConv(Conv):
 
 
 class FusedConv(Conv):
-    """One Triton kernel for the convolution and the residual added to it. It computes nothing in the padding.
+    """One Triton kernel for the convolution and its residual. It leaves out the padding.
 
-    `output` is the precision of the result, where it is not `placement`'s.
+    `output` is the precision of the result, by default `placement`'s.
     """
 
     def __init__(
@@ -117,7 +117,7 @@ class FusedConv(Conv):
 
 
 class SplitConv(FusedConv):
-    """For signals in single precision, each split into two halves; weights too, unless `half_weights` are enough."""
+    """Splits signals of single precision into two halves; weights too, unless `half_weights`."""
 
     def __init__(self, module: Any, placement: Placement, card: Card, *, half_weights: bool) -> None:
         self.parts = 2 if half_weights else 3

@@ -7,8 +7,8 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from kokoro_server.engine.cuda import triton_kernels as kernels
-from kokoro_server.engine.cuda.gate import checkpoint
+from kokoro_server.engine.cuda.kernels import triton_kernels as kernels
+from kokoro_server.engine.cuda.kernels.gate import checkpoint
 from kokoro_server.engine.model.layers import EPSILON, AdaINParams, InstanceNorm
 from kokoro_server.engine.model.lengths import Lengths, kernel_args
 
@@ -16,7 +16,7 @@ CHUNK = 128  # steps per partial statistic
 
 
 class FusedInstanceNorm(InstanceNorm):
-    """`partial`: the statistics of each `chunk` steps, if the kernel that made `x` has computed them."""
+    """`partial` has the statistics of each `chunk` steps, if the kernel that made `x` has computed them."""
 
     def __init__(self, x: Tensor, lengths: Lengths, partial: Tensor | None = None, chunk: int = CHUNK) -> None:
         super().__init__(x, lengths)

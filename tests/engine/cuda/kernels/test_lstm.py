@@ -12,8 +12,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-import kokoro_server.engine.cuda
-from kokoro_server.engine.cuda.card import Card
+import kokoro_server.engine.cuda.kernels
+from kokoro_server.engine.cuda.kernels.card import Card
 from kokoro_server.engine.model.layers import Linear
 from kokoro_server.engine.model.lengths import Lengths, Placement
 
@@ -24,17 +24,17 @@ RTX_3060, T4 = Card((8, 6), 28, 99 * 1024), Card((7, 5), 40, 64 * 1024)
 
 @pytest.fixture
 def module(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    """`cuda.lstm`, without Triton."""
+    """`kernels.lstm`, without Triton."""
     for name in ("triton_lstm", "triton_kernels"):
-        monkeypatch.setitem(sys.modules, f"kokoro_server.engine.cuda.{name}", ModuleType(name))
-        monkeypatch.setattr(kokoro_server.engine.cuda, name, ModuleType(name), raising=False)
+        monkeypatch.setitem(sys.modules, f"kokoro_server.engine.cuda.kernels.{name}", ModuleType(name))
+        monkeypatch.setattr(kokoro_server.engine.cuda.kernels, name, ModuleType(name), raising=False)
     for name in ("lstm", "linear"):
-        monkeypatch.delitem(sys.modules, f"kokoro_server.engine.cuda.{name}", raising=False)
-    yield importlib.import_module("kokoro_server.engine.cuda.lstm")
+        monkeypatch.delitem(sys.modules, f"kokoro_server.engine.cuda.kernels.{name}", raising=False)
+    yield importlib.import_module("kokoro_server.engine.cuda.kernels.lstm")
     for name in ("lstm", "linear"):
-        sys.modules.pop(f"kokoro_server.engine.cuda.{name}", None)
-        if hasattr(kokoro_server.engine.cuda, name):
-            delattr(kokoro_server.engine.cuda, name)
+        sys.modules.pop(f"kokoro_server.engine.cuda.kernels.{name}", None)
+        if hasattr(kokoro_server.engine.cuda.kernels, name):
+            delattr(kokoro_server.engine.cuda.kernels, name)
 
 
 @pytest.fixture

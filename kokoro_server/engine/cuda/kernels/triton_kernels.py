@@ -14,7 +14,7 @@ import triton.language as tl
 from triton.language.extra import libdevice
 from triton.tools.tensor_descriptor import TensorDescriptor
 
-from kokoro_server.engine.cuda.compiling import kernel
+from kokoro_server.engine.cuda.kernels.compiling import kernel
 
 HALO = tl.constexpr(64)  # steps past a row's end that are kept at 0: more than any convolution reaches
 
@@ -317,7 +317,7 @@ def gaussian_noise(seeds, y, samples, BLOCK: tl.constexpr):
 
 @kernel()
 def pass_gate(gate, most):
-    """Wait while the first word of `gate` is not 0, for so many looks at it at most; the second word counts them."""
+    """Wait while the first word of `gate` is not 0, for `most` looks at most; the second word counts them."""
     left = most
     while (tl.load(gate, volatile=True) != 0) & (left > 0):
         left -= 1

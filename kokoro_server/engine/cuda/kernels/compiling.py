@@ -1,5 +1,5 @@
 # mypy: ignore-errors
-"""Triton kernels that can be compiled beside each other, before they are launched for the first time."""
+"""Triton kernels that can be compiled in parallel before their first launch."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _only_compiling: ContextVar[bool] = ContextVar("only_compiling", default=False)
 
 
 class Kernel:
-    """A Triton kernel, launched as any: `kernel[grid](...)`. Within `only_compiling` it is not run."""
+    """A Triton kernel, launched by `kernel[grid](...)`. Within `only_compiling` it is compiled and not run."""
 
     def __init__(self, function: Callable[..., None], do_not_specialize: tuple[str, ...] = ()) -> None:
         self._function = triton.jit(function, do_not_specialize=do_not_specialize)
@@ -28,19 +28,19 @@ class Kernel:
 
 
 def kernel(*any_integer: str) -> Callable[[Callable[..., None]], Kernel]:
-    """A kernel whose arguments of these names are integers that it is not compiled anew for.
+    """Make a kernel that Triton does not specialize for the integer arguments of these names.
 
-    By default Triton does so for 1 and for multiples of 16. That pays where it makes addresses aligned; where it does
-    not, a first start would only have more to compile.
+    By default Triton compiles variants for 1 and for multiples of 16. That pays where it makes addresses aligned.
+    Elsewhere it only makes the first start longer.
     """
     return partial(Kernel, do_not_specialize=any_integer)
 
 
 @contextmanager
 def only_compiling(threads: int) -> Iterator[None]:
-    """Have kernels that are launched in here compiled and not run. At the end, all of them are.
+    """Compile the kernels launched inside, in parallel, and do not run them. Returns when all are compiled.
 
-    Most of a compilation runs without the interpreter's lock, and its end in a process of its own.
+    Most of a compilation runs without the GIL, and its end in another process.
     """
     with ThreadPoolExecutor(threads, "kokoro-compile") as pool, triton.AsyncCompileMode(pool):
         token = _only_compiling.set(True)
