@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from kokoro_server.batching.clock import Clock
-from kokoro_server.batching.devices import Devices
+from kokoro_server.batching.devices.pool import Devices
 from kokoro_server.batching.entry import Priority
 from kokoro_server.batching.lanes import PriorityLanes, Share, Shares
 from kokoro_server.batching.policy import BatchingOptions

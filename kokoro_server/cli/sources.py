@@ -73,7 +73,7 @@ def unlimited(settings: Settings, characters: int) -> Settings:
 
 
 def _segments(services: Services, speech: Speech, *, streamed: bool) -> AsyncGenerator[Segment, None]:
-    job = services.queue.job(bypass=services.bypass if streamed else 0, urgent=services.urgent)
+    job = services.queue.ticket(bypass=services.bypass if streamed else 0, urgent=services.urgent)
     return services.synthesizer.segments(speech, job, cutting="stream" if streamed else "clip")
 
 

@@ -85,7 +85,9 @@ class LocalBackend:
     async def speak(self, speech: Speech) -> Spoken:
         while True:
             try:
-                clip = await self._services.synthesizer.speak(speech, self._services.queue.job(priority=Priority.BULK))
+                clip = await self._services.synthesizer.speak(
+                    speech, self._services.queue.ticket(priority=Priority.BULK)
+                )
             except (TooBusy, Expired) as busy:
                 await asyncio.sleep(busy.retry_after or RETRY_AFTER)
             else:

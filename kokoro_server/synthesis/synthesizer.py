@@ -11,7 +11,8 @@ from dataclasses import dataclass
 
 from kokoro_server import languages
 from kokoro_server.audio.sound import Sound
-from kokoro_server.batching.speech_queue import SpeechQueue, Ticket
+from kokoro_server.batching.speech_queue import SpeechQueue
+from kokoro_server.batching.tickets import Ticket
 from kokoro_server.engine import vocab
 from kokoro_server.engine.protocol import SAMPLE_RATE, Audio, Pcm16, Row
 from kokoro_server.errors import KokoroError, TextTooLong, UnknownVoice
@@ -80,15 +81,16 @@ class Synthesizer:
         self._max_silence = max_silence
         self._turns = LoopTurns()
 
-    async def speak(self, speech: Speech, job: Ticket | None = None, *, cutting: Cutting = "clip") -> Clip:
+    async def speak(self, speech: Speech, ticket: Ticket | None = None, *, cutting: Cutting = "clip") -> Clip:
         """The whole of `speech` as one clip; all of its text or an error. Bulk takes turns on the event loop."""
-        work = self._speak(speech, job, cutting)
-        return await (self._turns.paced(work) if job is not None and job.bulk else work)
+        work = self._speak(speech, ticket, cutting)
+        return await (self._turns.paced(work) if ticket is not None and ticket.bulk else work)
 
-    async def _speak(self, speech: Speech, job: Ticket | None, cutting: Cutting) -> Clip:
+    async def _speak(self, speech: Speech, ticket: Ticket | None, cutting: Cutting) -> Clip:
         voice = (await self.voice(speech)).name
         said = list[Run | Pause]()
-        async with aclosing(self.segments(speech, job, cutting=cutting, detached=False, on_script=said.extend)) as made:
+        made = self.segments(speech, ticket, cutting=cutting, detached=False, on_script=said.extend)
+        async with aclosing(made):
             segments = [segment async for segment in made]
         outcomes = [segment.outcome for segment in segments if segment.outcome]
         return Clip(
@@ -106,7 +108,7 @@ class Synthesizer:
     async def segments(
         self,
         speech: Speech,
-        job: Ticket | None = None,
+        ticket: Ticket | None = None,
         *,
         cutting: Cutting = "stream",
         detached: bool = True,
@@ -117,16 +119,16 @@ class Synthesizer:
         `detached`: each segment may be held for any time.
         """
         first_voice = await self.voice(speech)  # one that there is not is told even when the queue is full
-        job = job or self._queue.job()
+        ticket = ticket or self._queue.ticket()
         begun = time.perf_counter()
         said: tracing.Attributes = {"kokoro.voice": first_voice.name, "kokoro.characters": len(speech.written)}
         with tracing.step("text", said):
-            async with self._queue.admission(job):
+            async with self._queue.admission(ticket):
                 on_script(parts := await self.script(speech))
                 held = {first_voice.name: first_voice}
                 for name in {run.manner.voice for run in script.runs(parts)} - held.keys():
                     held[name] = await self._voices.hold(name)
-                items = self._items(speech, parts, cutting, bulk=job.bulk)
+                items = self._items(speech, parts, cutting, bulk=ticket.bulk)
                 with _field_named(speech):
                     first = await anext(items)
         spoken, voices = deque[UtteranceItem](), list[str]()
@@ -136,9 +138,9 @@ class Synthesizer:
             row = await anext(rows)
             await rows.aclose()
             # In one expression: a variable would keep the batch's audio alive while the reader is at this segment.
-            yield utterance.add(spoken, await self._queue.submit_only(row, voices[0], job)).detached(detached)
+            yield utterance.add(spoken, await self._queue.submit_only(row, voices[0], ticket)).detached(detached)
             return
-        async with aclosing(self._queue.submit_job(rows, voice=voices.__getitem__, job=job)) as outcomes:
+        async with aclosing(self._queue.submit_all(rows, voice=voices.__getitem__, ticket=ticket)) as outcomes:
             async for outcome in outcomes:
                 for silence in utterance.long_silences(spoken):
                     yield silence

@@ -5,15 +5,15 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Container, Iterator, Sequence
-from typing import Any
 
 from kokoro_server.batching.clock import Clock
 from kokoro_server.batching.cost import RealTimeFactor
-from kokoro_server.batching.device import Device, RunningBatch
+from kokoro_server.batching.devices.device import Device, RunningBatch
+from kokoro_server.batching.devices.thread import DeviceThread
 from kokoro_server.batching.entry import ALL, URGENT, Priority
 from kokoro_server.batching.lanes import PriorityLanes
 from kokoro_server.batching.policy import BatchingOptions
-from kokoro_server.batching.thread import DeviceThread
+from kokoro_server.batching.state import DeviceSnapshot
 from kokoro_server.engine.protocol import Engine, HasExpress, MeasuresSpeed
 
 EXPRESS_BATCHES = 2  # that may wait for an express device before others help
@@ -136,12 +136,12 @@ class Devices:
     def running_rows(self) -> int:
         return sum(device.running_rows() for device in self.every())
 
-    def snapshots(self) -> list[dict[str, Any]]:
-        """For the health page; the keys are part of the API."""
-        return [
-            device.snapshot() | ({"express": self._express[device].snapshot()} if device in self._express else {})
-            for device in self._all
-        ]
+    def snapshots(self) -> list[DeviceSnapshot]:
+        found = [device.snapshot() for device in self._all]
+        for device, snapshot in zip(self._all, found, strict=True):
+            if device in self._express:
+                snapshot["express"] = self._express[device].snapshot()
+        return found
 
     @property
     def real_time_factor(self) -> float | None:

@@ -11,16 +11,17 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from kokoro_server.batching.activity import BusyShare, CallActivity, percentiles
 from kokoro_server.batching.clock import Clock
 from kokoro_server.batching.cost import CostModel, LearnedCap, RealTimeFactor
+from kokoro_server.batching.devices.activity import BusyShare, CallActivity, percentiles
+from kokoro_server.batching.devices.idle_work import IdleWork
+from kokoro_server.batching.devices.runner import BatchReport, Runner, ServiceTime
+from kokoro_server.batching.devices.thread import DeviceThread
 from kokoro_server.batching.entry import ALL, Entry, FireReason, Priority
 from kokoro_server.batching.faults import CrashHistory, audio_faults
-from kokoro_server.batching.idle.work import IdleWork
 from kokoro_server.batching.lanes import PriorityLanes
 from kokoro_server.batching.policy import Batch, BatchingOptions, Policy
-from kokoro_server.batching.runner import BatchReport, Runner, ServiceTime
-from kokoro_server.batching.thread import DeviceThread
+from kokoro_server.batching.state import DeviceSnapshot
 from kokoro_server.engine.protocol import (
     COUNTED_RESOURCES,
     SAMPLE_RATE,
@@ -308,24 +309,28 @@ class Device:
         """The predicted time until what it runs is done."""
         return max(0.0, self._predicted_end() - now)
 
-    def snapshot(self) -> dict[str, Any]:
+    def snapshot(self) -> DeviceSnapshot:
         now, busy_seconds, resources = self._clock.now(), self.busy_seconds(), self.resources()
-        return {
+        snapshot: DeviceSnapshot = {
             "device": self.name,
             "status": self.status,
-            **({"error": self.lost} if self.lost else {}),
             "batches": self.batches,
             "rows": self.rows,
             "running_rows": self.running_rows(),
             "busy_share": round(self._busy_share.value(now, busy_seconds), 3),
             "busy_seconds": round(busy_seconds, 3),
-            "gap_ms": percentiles([1000 * gap for gap in self._gaps], (50, 95)),
+            "idle_gap_ms": percentiles([1000 * gap for gap in self._gaps], (50, 95)),
             "max_batch_size": self.policy.max_rows,
             "max_padded_frames": self.policy.max_padded_frames,
-            "learned_cap_frames": self.cap.frames,
-            **({"real_time_factor": round(self.speed.value, 3)} if self.speed else {}),
-            **({"resources": resources} if resources else {}),
+            "learned_max_padded_frames": self.cap.frames,
         }
+        if self.lost:
+            snapshot["error"] = self.lost
+        if self.speed:
+            snapshot["real_time_factor"] = round(self.speed.value, 3)
+        if resources:
+            snapshot["resources"] = resources
+        return snapshot
 
     def _recent_work(self, now: float) -> float:
         return self._work * math.exp2((self.last_worked - now) / HALF_LIFE)

@@ -10,9 +10,9 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from kokoro_server.batching.activity import CallActivity
 from kokoro_server.batching.clock import Clock
 from kokoro_server.batching.cost import ForwardPass
+from kokoro_server.batching.devices.activity import CallActivity
 from kokoro_server.batching.entry import Entry
 from kokoro_server.batching.faults import Fault, audio_faults, classify, row_error
 from kokoro_server.engine.protocol import Engine, Pcm16, ReportsActivity, Result

@@ -11,12 +11,12 @@ from functools import partial
 from kokoro_server.batching import traces
 from kokoro_server.batching.clock import Clock
 from kokoro_server.batching.cost import ForwardPass, FrameEstimate
-from kokoro_server.batching.device import Device, RunningBatch
-from kokoro_server.batching.devices import Devices
+from kokoro_server.batching.devices.device import Device, RunningBatch
+from kokoro_server.batching.devices.pool import Devices
+from kokoro_server.batching.devices.runner import BatchReport
 from kokoro_server.batching.entry import URGENT, Entry, FireReason, Outcome, Priority
 from kokoro_server.batching.lanes import PriorityLanes
 from kokoro_server.batching.policy import Batch
-from kokoro_server.batching.runner import BatchReport
 from kokoro_server.batching.stats import BatchRecord, Stats
 from kokoro_server.engine.protocol import Result
 from kokoro_server.observability import tracing

@@ -7,7 +7,7 @@ import logging
 from collections.abc import Callable, Sequence
 
 from kokoro_server.batching.clock import Clock, Timer
-from kokoro_server.batching.thread import DeviceThread
+from kokoro_server.batching.devices.thread import DeviceThread
 from kokoro_server.engine.protocol import HasBackgroundWork
 
 logger = logging.getLogger(__name__)
