@@ -1,4 +1,4 @@
-"""What goes into the queue, waits there and comes out: Submission, Entry, Outcome."""
+"""The stations of a row: submitted to the queue, an entry that waits there, an outcome."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ class Ticket:
 
     @property
     def bulk(self) -> bool:
-        """Whether even its first piece goes behind all other lanes. G2P then reads its text behind others too."""
+        """Whether even its first piece goes behind all other lanes. G2P then reads its text behind other texts too."""
         return self.lane(0) is Priority.BULK
 
     def lane(self, index: int) -> Priority:

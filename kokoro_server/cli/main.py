@@ -6,13 +6,13 @@ import argparse
 import logging
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from importlib import import_module
 from urllib.parse import urlsplit
 
 from kokoro_server import __version__
-from kokoro_server.cli import bulk_options, say_options
+from kokoro_server.cli import RunCommand, bulk_options, say_options
 from kokoro_server.client.errors import ClientError
 from kokoro_server.config import settings as config
 from kokoro_server.config.settings import Settings
@@ -38,13 +38,13 @@ examples:
   kokoro-server voices --language en-GB
   kokoro-server doctor                                   when something does not work
 
-Settings come from the environment and from .env; .env.example explains each. 'COMMAND --help' tells more."""
+Settings come from the environment and from .env; .env.example explains each. 'COMMAND --help' shows its options."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command and return its exit status. A failure is one line on stderr."""
     options = _parser().parse_args(arguments)
-    # numpy reads it when it is imported. By itself it would take all cores, whatever a container's quota.
+    # numpy reads it on import. Without it, numpy would use all cores, whatever a container's quota.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", str(thread_count()))
     try:
         settings = Settings.load()
@@ -56,7 +56,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stderr.write(f"kokoro-server: {error.message}\n")
         return 1
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # whoever read our output has closed the pipe
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the reader of our output has closed the pipe
         return 1
     except KeyboardInterrupt:
         sys.stderr.write("kokoro-server: interrupted\n")
@@ -81,7 +81,7 @@ def _parser() -> argparse.ArgumentParser:
     wyoming = commands.add_parser(
         "wyoming",
         help="serve speech as 'serve' does, and beside it Wyoming, for Home Assistant",
-        description="What 'serve' does, with a port for the Wyoming protocol besides.",
+        description="Does what 'serve' does, and listens on a port for the Wyoming protocol too.",
     )
     wyoming.add_argument(
         "--uri",
@@ -111,14 +111,14 @@ def _parser() -> argparse.ArgumentParser:
     for name, run, text in (
         ("fetch", _assets_fetch, "fetch and convert whatever is missing"),
         ("verify", _assets_verify, "check every file against its hash"),
-        ("list", _assets_list, "show what is there"),
+        ("list", _assets_list, "show the files"),
     ):
         actions.add_parser(name, help=text).set_defaults(run=run)
     build = actions.add_parser("build", help="fetch, and build what a CPU runs, ahead of the first start")
     build.add_argument(
         "--drop-weights",
         action="store_true",
-        help="delete the weights when it is done: saves 330 MB; should another build be needed, they are fetched again",
+        help="delete the weights afterwards, which saves 330 MB; another build would fetch them again",
     )
     build.set_defaults(run=_assets_build)
 
@@ -158,14 +158,17 @@ def _add_cluster(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     up.add_argument("--host", help="address to listen on (default: HOST)")
     up.add_argument("--port", type=int, help="port to listen on, 0 for a free one (default: PORT)")
     up.add_argument(
-        "--ingress", choices=("haproxy", "ray"), default="haproxy", help="what listens there (default: %(default)s)"
+        "--ingress",
+        choices=("haproxy", "ray"),
+        default="haproxy",
+        help="the proxy that listens there (default: %(default)s)",
     )
     up.add_argument(
         "--replica-port",
         type=int,
         default=8900,
         metavar="PORT",
-        help="of the first replica itself, the others' follow (default: %(default)s)",
+        help="of the first replica; the next ones follow (default: %(default)s)",
     )
     up.add_argument("--g2p-apart", action="store_true", help="one G2P service for all replicas")
     up.add_argument(
@@ -178,8 +181,8 @@ def _add_cluster(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     down.set_defaults(run=_command("cluster"), action="down")
 
 
-def _command(name: str) -> Callable[[Settings, argparse.Namespace], int]:
-    """What `kokoro_server.cli.<name>` runs. It is imported when it is called: some take seconds to import."""
+def _command(name: str) -> RunCommand:
+    """`kokoro_server.cli.<name>.run`, imported when it is called: some modules take seconds to import."""
     return lambda settings, options: import_module(f"kokoro_server.cli.{name}").run(settings, options)
 
 

@@ -90,6 +90,9 @@ class LoadedModel:
                 engine.measure()
 
 
+LoadModel = Callable[[Settings], LoadedModel]
+
+
 def load(settings: Settings) -> LoadedModel:
     """Fetch and build what is missing, load it and warm it up. Takes seconds, or minutes when files must be fetched."""
     backend = backends.choose(settings)

@@ -118,7 +118,7 @@ class Synthesizer:
 
         `detached`: each segment may be held for any time.
         """
-        first_voice = await self.voice(speech)  # one that there is not is told even when the queue is full
+        first_voice = await self.voice(speech)  # an unknown voice is refused even when the queue is full
         ticket = ticket or self._queue.ticket()
         begun = time.perf_counter()
         said: tracing.Attributes = {"kokoro.voice": first_voice.name, "kokoro.characters": len(speech.written)}
@@ -153,7 +153,7 @@ class Synthesizer:
             yield utterance.finish()
 
     async def reading(self, speech: Speech) -> Reading:
-        """What would be said of a text, and why."""
+        """The words that would be said of a text, and the rules that decide them."""
         parts = await self.script(speech)
         with _field_named(speech):
             return await self._reader.reading(parts, speech.reading)
@@ -173,7 +173,7 @@ class Synthesizer:
         return languages.of_request(language or speech.language, self._voices.language(speech.first_voice))
 
     async def script(self, speech: Speech) -> Script:
-        """What is said, by whom and how. Raises an error for more than is allowed, and for markup that is wrong."""
+        """The runs and pauses of `speech`. Raises an error for too much text or silence, and for wrong markup."""
         if len(speech.written) > self._max_text:
             raise TextTooLong(
                 f"text has {len(speech.written)} characters; at most {self._max_text} are allowed (MAX_TEXT_LENGTH)",
@@ -182,7 +182,7 @@ class Synthesizer:
         try:
             parts = await write_script(speech, self._voices.now)
         except UnknownVoice:
-            await self._voices.refresh()  # it may have been made by another process just now
+            await self._voices.refresh()  # another process may have made it just now
             parts = await write_script(speech, self._voices.now)
         if len(parts) > 1:
             await asyncio.to_thread(script.check, parts, self._max_silence, speech.subject)
@@ -213,10 +213,10 @@ async def _rows(
         while item is not None:
             spoken.append(item)
             if isinstance(item, Piece):
-                manner = utterance.run_of(item).manner
-                voices.append(manner.voice)
+                delivery = utterance.run_of(item).manner
+                voices.append(delivery.voice)
                 tokens = vocab.tokenize(item.phonemes)
-                yield Row(tokens, held[manner.voice].style(len(tokens)), manner.speed, manner.pitch, seed)
+                yield Row(tokens, held[delivery.voice].style(len(tokens)), delivery.speed, delivery.pitch, seed)
             item = await anext(others, None)
 
 

@@ -127,7 +127,7 @@ export class Monitor {
     const before = this.#before ?? { ...now, at: now.at - PERIOD };
     this.#before = now;
     return {
-      rows: Math.max(0, now.requests - before.requests), // a server that was restarted counts anew
+      rows: Math.max(0, now.requests - before.requests), // a server that was restarted counts from zero
       batches: Math.max(0, now.batches - before.batches),
       seconds: (now.at - before.at) / 1000,
     };

@@ -10,7 +10,6 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any
 
 import pytest
-from tests.batching.test_idle_work import BusyBee
 
 from kokoro_server.batching import BatchingOptions, BatchQueue, idle_unloader
 from kokoro_server.engine.protocol import Gap
@@ -18,6 +17,7 @@ from kokoro_server.errors import EngineUnavailable, Expired, TooBusy
 from kokoro_server.observability.metrics import Metrics
 from tests.batching.conftest import Submitter
 from tests.batching.doubles import PATIENCE, EchoEngine, FakeClock, make_engines, names, settle, shut, until
+from tests.batching.test_idle_work import BusyBee
 
 IDLE = 60.0  # seconds
 Make = Callable[[], list[Any]]

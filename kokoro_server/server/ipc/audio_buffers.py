@@ -1,4 +1,4 @@
-"""Shared memory for audio. The engine process owns it and hands out blocks; fronts read them and give them back."""
+"""Shared memory for audio. The engine process writes results into blocks; API workers read and release them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ BYTES_PER_SAMPLE = 6  # four as a float, two as an integer
 
 
 class AudioBuffers:
-    """Blocks at the lowest free place, so that little memory is touched. Its file has no name, so none is left over."""
+    """Takes the lowest free block, so that little memory is touched."""
 
     def __init__(self, size: int = SIZE) -> None:
         self.fd = anonymous_file(size)
@@ -37,7 +37,7 @@ class AudioBuffers:
         return sum(self._taken.values())
 
     def put(self, result: Result) -> int | None:
-        """Copy a result's audio; its offset, or None when there is no room."""
+        """Copy a result's audio. Returns its offset, or None when there is no room."""
         samples = len(result.audio)
         offset = self._allocate(samples * BYTES_PER_SAMPLE)
         if offset is None:
@@ -49,7 +49,7 @@ class AudioBuffers:
         return offset
 
     def free(self, offset: int) -> None:
-        """Take a block back. One that is not taken, such as one named twice, is no block."""
+        """Take a block back. An offset that is not in use, such as one named twice, is ignored."""
         length = self._taken.pop(offset, None)
         if length is None:
             return
@@ -85,15 +85,15 @@ class AudioBuffers:
 
 
 class AudioBufferView:
-    """A front's sight of the arena."""
+    """An API worker's view of the buffers."""
 
     def __init__(self, fd: int) -> None:
-        """`fd` is closed."""
+        """Closes `fd`."""
         self._memory = mmap.mmap(fd, 0, prot=mmap.PROT_READ)
         os.close(fd)
 
     def take(self, head: OutcomeHead) -> Result:
-        """A copy of a result: its block can be given back at once, whatever becomes of the copy."""
+        """A copy of a result, so that its block can be released at once."""
         memory: mmap.mmap | bytes = head.inline if head.audio & INLINE else self._memory
         audio = _copy(memory, np.float32, head.samples, head.offset)
         if not head.audio & PCM16:

@@ -19,7 +19,7 @@ from kokoro_server.errors import KokoroError
 from kokoro_server.server.ipc import wire
 from kokoro_server.server.ipc.audio_buffers import AudioBuffers
 from kokoro_server.server.ipc.connection import IpcConnection
-from kokoro_server.server.ipc.wire import EngineStatus, Greeting, MessageKind, OutcomeHead
+from kokoro_server.server.ipc.wire import EngineStatus, Greeting, MessageKind
 
 log = logging.getLogger(__name__)
 
@@ -156,7 +156,7 @@ class WorkerConnection(IpcConnection):
             self._handlers[kind](body)
 
     def connection_lost(self, error: Exception | None) -> None:
-        """However an API worker ends, nothing of it stays in the queue or in the limits."""
+        """However an API worker ends, none of its entries stays in the queue, nor its requests in the limits."""
         super().connection_lost(error)
         self._server.connections.discard(self)
         for future in list(self._rows.values()):
@@ -199,7 +199,7 @@ class WorkerConnection(IpcConnection):
                 )
             else:
                 self._blocks.add(offset)
-            self.send(OutcomeHead.of(number, outcome, offset).encode())
+            self.send(wire.outcome(number, outcome, offset))
 
     def _cancel(self, body: bytes) -> None:
         number, _ = wire.read_named(body)

@@ -112,6 +112,28 @@ def read_submit(body: bytes) -> tuple[int, Submission]:
     )
 
 
+def outcome(number: int, outcome: Outcome, offset: int | None) -> bytes:
+    """`offset` is that of the audio in the shared memory. Without it the audio is in the message."""
+    result = outcome.result
+    pcm16 = result.pcm16
+    fixed = OUTCOME.pack(
+        number,
+        outcome.queue_ms,
+        outcome.inference_ms,
+        outcome.batch_size,
+        REASONS.index(outcome.fire_reason),
+        len(result.durations),
+        len(result.audio),
+        offset or 0,
+        (PCM16 if pcm16 else 0) | (INLINE if offset is None else 0),
+        pcm16.peak if pcm16 else 0.0,
+    )
+    inline = b""
+    if offset is None:
+        inline = result.audio.tobytes() + (pcm16.samples.tobytes() if pcm16 else b"")
+    return frame(MessageKind.OUTCOME, fixed, result.durations.astype(np.int32).tobytes(), inline)
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class OutcomeHead:
     """An outcome without its audio, which is at `offset` of the shared memory, or `inline` in the message."""
@@ -127,43 +149,6 @@ class OutcomeHead:
     audio: int  # PCM16, INLINE
     peak: float
     inline: bytes = b""
-
-    @classmethod
-    def of(cls, number: int, outcome: Outcome, offset: int | None) -> OutcomeHead:
-        """Without an `offset` the audio is in the message."""
-        result = outcome.result
-        audio = (PCM16 if result.pcm16 else 0) | (INLINE if offset is None else 0)
-        inline = b""
-        if offset is None:
-            inline = result.audio.tobytes() + (result.pcm16.samples.tobytes() if result.pcm16 else b"")
-        return cls(
-            number,
-            outcome.queue_ms,
-            outcome.inference_ms,
-            outcome.batch_size,
-            outcome.fire_reason,
-            result.durations,
-            len(result.audio),
-            offset or 0,
-            audio,
-            result.pcm16.peak if result.pcm16 else 0.0,
-            inline,
-        )
-
-    def encode(self) -> bytes:
-        fixed = OUTCOME.pack(
-            self.id,
-            self.queue_ms,
-            self.inference_ms,
-            self.batch_size,
-            REASONS.index(self.reason),
-            len(self.durations),
-            self.samples,
-            self.offset,
-            self.audio,
-            self.peak,
-        )
-        return frame(MessageKind.OUTCOME, fixed, self.durations.astype(np.int32).tobytes(), self.inline)
 
     @classmethod
     def decode(cls, body: bytes) -> OutcomeHead:
@@ -214,7 +199,7 @@ def read_state(body: bytes) -> QueueSnapshot:
 
 @dataclass(frozen=True, slots=True)
 class Greeting:
-    """What an API worker must know before its first request; sent once, when it connects."""
+    """The facts that an API worker needs before its first request; sent once, when it connects."""
 
     model: ModelFacts
     max_rows: int

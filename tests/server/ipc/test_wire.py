@@ -51,7 +51,7 @@ def test_an_outcome_with_its_audio_inside(pcm: bool) -> None:
     audio = random.normal(size=1200).astype(np.float32)
     ready = Pcm16(np.arange(1200, dtype=np.int16), 0.75) if pcm else None
     outcome = Outcome(Result(audio, np.array([1, 0, 1]), ready), 1.5, 2.5, 3, FireReason.QUIET)
-    kind, body = only(OutcomeHead.of(9, outcome, None).encode())
+    kind, body = only(wire.outcome(9, outcome, None))
     head = OutcomeHead.decode(body)
     assert kind == MessageKind.OUTCOME
     assert (head.id, head.queue_ms, head.inference_ms, head.batch_size) == (9, 1.5, 2.5, 3)

@@ -1,4 +1,4 @@
-"""Makes the outputs of requests: speaks, encodes, writes, and tries again where that may help."""
+"""Makes clips with a speech backend: speaks, encodes, writes, and tries again where that may help."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from kokoro_server.audio.encode import with_header
 from kokoro_server.audio.render import Rendering, render
 from kokoro_server.audio.wav import floats
 from kokoro_server.client.errors import ClientError
-from kokoro_server.engine.protocol import SAMPLE_RATE
 from kokoro_server.errors import KokoroError
 from kokoro_server.longform.bulk.outcomes import TRIES, Failed, Made, failure
 from kokoro_server.longform.bulk.outputs import ClipOutputs
@@ -22,7 +21,6 @@ from kokoro_server.synthesis.speech_backend import SpeechBackend
 
 log = logging.getLogger(__name__)
 
-BYTES_PER_SECOND = 2 * SAMPLE_RATE
 RETRY_AFTER = 1.0  # seconds
 
 
@@ -32,10 +30,10 @@ Finish = Callable[[Task, Made | Failed], Awaitable[None]]
 class Maker(Protocol):
     @property
     def version(self) -> str:
-        """What the same request sounds the same with."""
+        """With the same version, a request sounds the same."""
 
     async def make(self, tasks: AsyncIterator[Task], outputs: ClipOutputs, finish: Finish) -> None:
-        """Make all tasks, many at once, and tell the outcome of each, in any order."""
+        """Make all tasks, many at once, and pass the outcome of each to `finish`, in any order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,13 +45,13 @@ class Content:
     words: list[dict[str, Any]]
 
 
-SpeakRequest = Callable[[dict[str, Any]], Awaitable[Content]]  # speaks a request
+SpeakRequest = Callable[[dict[str, Any]], Awaitable[Content]]
 
 
 async def make_all(
     speak: SpeakRequest, tasks: AsyncIterator[Task], outputs: ClipOutputs, finish: Finish, *, parallel: int
 ) -> None:
-    """Make all tasks, so many at once."""
+    """Make all tasks, `parallel` at once."""
     free = asyncio.Semaphore(parallel)
 
     async def one(task: Task) -> None:
@@ -74,7 +72,7 @@ async def make_all(
 
 
 async def outcome(speak: SpeakRequest, fields: dict[str, Any]) -> Content | Failed:
-    """What becomes of a request, after a second try where the first did not fail by the request itself."""
+    """The outcome of a request, after a second try unless the request itself was at fault."""
     for tried in range(1, TRIES + 1):
         wait: float | None = None
         try:
@@ -82,7 +80,7 @@ async def outcome(speak: SpeakRequest, fields: dict[str, Any]) -> Content | Fail
         except (KokoroError, ClientError) as error:
             failed = failure(error, tried)
             wait = getattr(error, "retry_after", None)
-        except Exception as error:  # a fault of ours in one line must not cost the others
+        except Exception as error:  # a bug of ours in one line must not cost the rest
             log.exception("a line failed in an unforeseen way")
             failed = Failed(KokoroError.code, f"{type(error).__name__}: {error}", None, tried, lasting=False)
         if failed.lasting:
@@ -103,22 +101,22 @@ class Wanted:
 Parse = Callable[[dict[str, Any]], Wanted]  # raises KokoroError for a request that is wrong
 
 
-class SpeakerMaker:
-    """Makes with a speaker, as much at once as keeps it busy."""
+class BackendMaker:
+    """Makes with a backend, as many tasks at once as keep it busy."""
 
-    def __init__(self, speaker: SpeechBackend, parse: Parse) -> None:
-        self._speaker = speaker
+    def __init__(self, backend: SpeechBackend, parse: Parse) -> None:
+        self._backend = backend
         self._parse = parse
-        self.version = speaker.version
+        self.version = backend.version
 
     async def make(self, tasks: AsyncIterator[Task], outputs: ClipOutputs, finish: Finish) -> None:
-        await make_all(self.speak, tasks, outputs, finish, parallel=self._speaker.parallel)
+        await make_all(self.speak, tasks, outputs, finish, parallel=self._backend.parallel)
 
     async def speak(self, fields: dict[str, Any]) -> Content:
         wanted = self._parse(fields)
-        spoken = await self._speaker.speak(wanted.speech)
+        spoken = await self._backend.speak(wanted.speech)
         data = await asyncio.to_thread(encode, spoken.pcm, wanted.rendering)
-        return Content(data, len(spoken.pcm) / BYTES_PER_SECOND, [asdict(word) for word in spoken.words])
+        return Content(data, spoken.seconds, [asdict(word) for word in spoken.words])
 
 
 def encode(pcm: bytes, rendering: Rendering) -> bytes:
