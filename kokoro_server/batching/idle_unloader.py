@@ -8,12 +8,13 @@ from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Any, Protocol
+from typing import Any
 
 from kokoro_server.batching.clock import Clock, Timer
+from kokoro_server.batching.devices.pool import Devices
 from kokoro_server.batching.devices.thread import DeviceThread
 from kokoro_server.batching.state import ModelSnapshot
-from kokoro_server.engine.protocol import Engine, Reloadable
+from kokoro_server.engine.protocol import Reloadable
 from kokoro_server.engine.sticky import sticky_error
 from kokoro_server.observability.metrics import Metrics
 from kokoro_server.runtime.threads import in_daemon_thread
@@ -33,17 +34,6 @@ class ModelState(StrEnum):
     UNLOADING = "unloading"
     UNLOADED = "unloaded"
     LOADING = "loading"
-
-
-class Engines(Protocol):
-    """The part of `Devices` that the unloader uses."""
-
-    @property
-    def last_worked(self) -> float: ...
-
-    def attach(self, engines: Sequence[Engine]) -> None: ...
-
-    def detach(self) -> list[DeviceThread]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +57,7 @@ class IdleUnloader:
         self,
         model: Reloadable,
         idle_seconds: float,
-        engines: Engines,
+        engines: Devices,
         hooks: Hooks,
         clock: Clock,
         metrics: Metrics | None = None,

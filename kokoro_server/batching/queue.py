@@ -27,12 +27,7 @@ from kokoro_server.errors import EngineUnavailable, Expired, TooBusy
 from kokoro_server.observability.metrics import Metrics
 
 # The keys of `by_priority`. Metrics and traces keep the names of the lanes.
-LANE_KEYS = {
-    Priority.BYPASS: "bypass",
-    Priority.NEXT: "following",
-    Priority.NORMAL: "normal",
-    Priority.BULK: "bulk",
-}
+LANE_KEYS = dict(zip(Priority, ("bypass", "following", "normal", "bulk"), strict=True))
 
 
 class BatchQueue(SpeechQueue):
@@ -223,18 +218,9 @@ class BatchQueue(SpeechQueue):
     def enqueue(self, submission: Submission) -> asyncio.Future[Outcome]:
         self._refuse_if_closed()
         future: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
-        entry = Entry(
-            next(self._numbers),
-            submission.caller,
-            submission.row,
-            submission.voice,
-            submission.priority,
-            self._dispatcher.estimate.predict(submission.row),
-            self.now(),
-            submission.deadline,
-            future,
-            submission.detached,
-        )
+        new, frames = submission, self._dispatcher.estimate.predict(submission.row)
+        identity = next(self._numbers), new.caller, new.row, new.voice, new.priority
+        entry = Entry(*identity, frames, self.now(), new.deadline, future, new.detached)
         if entry.deadline <= entry.arrival:
             self._expire(entry)
             return future

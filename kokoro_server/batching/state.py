@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NotRequired, TypedDict
+from typing import Any, NotRequired, TypedDict
 
 
 class ModelSnapshot(TypedDict):
@@ -34,37 +34,6 @@ class QueueStatus(TypedDict):
     predicted_wait_ms: float
 
 
-class RecentPerformance(TypedDict):
-    """The last batches and entries."""
-
-    batches: int
-    avg_batch_size: float
-    batch_sizes: dict[str, int]
-    fire_reasons: dict[str, int]
-    padding_ratio: float
-    queue_wait_ms: dict[str, float]
-    run_ms: dict[str, float]
-
-
-class QueuePerformance(TypedDict):
-    """Totals since the start."""
-
-    total_batches: int
-    total_requests: int
-    avg_batch_size: float
-    batched: int
-    bypassed: int
-    cancelled: int
-    expired: int
-    rejected: int
-    failed: int
-    retried_batches: int
-    isolated_rows: int  # rows that failed after their batch had been split
-    batch_sizes: dict[str, int]
-    fire_reasons: dict[str, int]
-    recent: RecentPerformance
-
-
 class DeviceSnapshot(TypedDict):
     device: str
     status: str  # healthy, degraded or lost
@@ -83,23 +52,11 @@ class DeviceSnapshot(TypedDict):
     express: NotRequired[DeviceSnapshot]
 
 
-class QueueConfig(TypedDict):
-    max_batch_size: int
-    max_wait_ms: float
-    min_wait_ms: float
-    quiet_ms: float
-    max_queue_size: int
-    max_queued_seconds: float
-    max_padded_frames: int
-    learned_max_padded_frames: int
-    grouping: str
-
-
 class QueueSnapshot(TypedDict):
     batching_enabled: bool
     status: str  # healthy, degraded, unhealthy or disabled
     model: ModelSnapshot
     queue_status: QueueStatus
     devices: list[DeviceSnapshot]
-    performance: QueuePerformance
-    config: QueueConfig
+    performance: dict[str, Any]  # totals since the start, and `recent`
+    config: dict[str, Any]

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from dataclasses import dataclass
+from typing import Any
 
 from kokoro_server.batching.devices.activity import percentiles
 from kokoro_server.batching.devices.device import RunningBatch
 from kokoro_server.batching.devices.runner import BatchReport
 from kokoro_server.batching.entry import FireReason, Priority
-from kokoro_server.batching.state import QueuePerformance, RecentPerformance
 from kokoro_server.engine.protocol import SAMPLE_RATE, SAMPLES_PER_FRAME
 from kokoro_server.observability.metrics import Metrics
 
@@ -91,7 +91,7 @@ class Stats:
         for wait in waits:
             metrics.queue_time.observe(wait)
 
-    def performance(self) -> QueuePerformance:
+    def performance(self) -> dict[str, Any]:
         total = self.bypassed + self.batched
         return {
             "total_batches": self._batches,
@@ -110,7 +110,7 @@ class Stats:
             "recent": self._recent_performance(),
         }
 
-    def _recent_performance(self) -> RecentPerformance:
+    def _recent_performance(self) -> dict[str, Any]:
         recent = list(self._recent)
         frames = sum(record.frames for record in recent)
         rows = sum(record.rows for record in recent)

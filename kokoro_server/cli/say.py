@@ -9,7 +9,6 @@ import logging
 import sys
 from collections.abc import Sequence
 from contextlib import ExitStack, aclosing
-from dataclasses import dataclass
 from pathlib import Path
 
 from kokoro_server.cli import CommandFailed, audiobook, sinks
@@ -32,12 +31,6 @@ MAX_CUE_EXTENSION_S = 1.0  # of silence after the last word through which the la
 WRITE_BYTES = BYTES_PER_SECOND // 4  # in one write: it blocks while the player plays, and Ctrl-C waits for its end
 
 
-@dataclass(frozen=True, slots=True)
-class SpeechSummary:
-    seconds: float
-    words: tuple[Timing, ...]
-
-
 def run(settings: Settings, options: argparse.Namespace, load: LoadModel = loader.load) -> int:
     """Run the command. `load` makes the model if no server is used; tests pass a small one."""
     document = audiobook.document(options)
@@ -56,12 +49,11 @@ def run(settings: Settings, options: argparse.Namespace, load: LoadModel = loade
         subtitles = stack.enter_context(sinks.atomic_file(options.subtitles)) if options.subtitles else None
         with sinks.playing(player) if player else sinks.audio_file(options.output) as write:
             progress = None if player else stack.enter_context(SpeechProgress(len(speech.written)))
-            speaking = _speak(settings, options.url, load, speech, write, progress)
-            spoken = asyncio.run(speaking)
+            seconds, words = asyncio.run(_speak(settings, options.url, load, speech, write, progress))
             if subtitles:
-                cues = extend_last_cue(captions.cues(spoken.words, speech.written), spoken.seconds)
+                cues = extend_last_cue(captions.cues(words, speech.written), seconds)
                 subtitles.write_text(SUBTITLES[options.subtitles.suffix.lower()](cues), encoding="utf-8")
-    log.info("spoken characters=%d audio=%s to=%s", len(speech.written), clock(spoken.seconds), options.output or "-")
+    log.info("spoken characters=%d audio=%s to=%s", len(speech.written), clock(seconds), options.output or "-")
     return 0
 
 
@@ -72,7 +64,8 @@ async def _speak(
     speech: Speech,
     write: sinks.Write,
     progress: SpeechProgress | None,
-) -> SpeechSummary:
+) -> tuple[float, list[Timing]]:
+    """Returns the seconds of audio, and the words in them."""
     words: list[Timing] = []
     received = 0  # bytes
     async with (
@@ -88,7 +81,7 @@ async def _speak(
                 progress.show(words[-1].char_end, received / BYTES_PER_SECOND)
     if progress:
         progress.show(len(speech.written), received / BYTES_PER_SECOND)
-    return SpeechSummary(received / BYTES_PER_SECOND, tuple(words))
+    return received / BYTES_PER_SECOND, words
 
 
 def extend_last_cue(cues: Sequence[Cue], seconds: float) -> list[Cue]:

@@ -39,6 +39,7 @@ PARAGRAPH = re.compile(r"\n\s*\n")
 class ServerFacts:
     """A server, by its `GET /health`: with the same `version`, a text sounds the same."""
 
+    url: str
     version: str
     release: str
     gpu: bool
@@ -50,32 +51,27 @@ class ServerFacts:
             facts = (release, weights["source"], weights["precision"], *map(health.get, HEALTH_FACTS))
         except (KeyError, TypeError) as error:
             raise SetupError(f"{url}: names neither its version nor its weights; is it a Kokoro Server?") from error
-        return cls(" ".join(map(str, facts)), release, "cuda" in str(health.get("device")))
+        return cls(url, " ".join(map(str, facts)), release, "cuda" in str(health.get("device")))
 
 
 class HttpBackend:
     """`SpeechBackend`. `connect` opens one."""
 
-    def __init__(self, client: AsyncKokoroClient, url: str, server: ServerFacts | None) -> None:
+    def __init__(self, client: AsyncKokoroClient, server: ServerFacts) -> None:
         self._client = client
-        self._url = url
+        self._server = server
         self._lost = False  # after a lost connection another server may answer
-        self.version = server.version if server else ""
-        self.parallel = PARALLEL_GPU if server and server.gpu else PARALLEL_CPU
+        self.version = server.version
+        self.parallel = PARALLEL_GPU if server.gpu else PARALLEL_CPU
 
     @classmethod
     @asynccontextmanager
     async def connect(cls, url: str, api_key: str | None, *, live: bool = False) -> AsyncIterator[HttpBackend]:
         """`live`: for `stream` alone, which is not put behind other requests and needs no `version`."""
-        if live:
-            async with AsyncKokoroClient(url, api_key=api_key, timeouts=TIMEOUTS) as client:
-                yield cls(client, url, None)
-            return
-        once = Retries(tries=1)
-        async with AsyncKokoroClient(
-            url, api_key=api_key, timeouts=TIMEOUTS, headers=BULK_HEADERS, retries=once
-        ) as client:
-            yield cls(client, url, ServerFacts.of(await client.health(), url))
+        options: dict[str, Any] = {} if live else {"headers": BULK_HEADERS, "retries": Retries(tries=1)}
+        async with AsyncKokoroClient(url, api_key=api_key, timeouts=TIMEOUTS, **options) as client:
+            unknown = ServerFacts(url, "", "", gpu=False)
+            yield cls(client, unknown if live else ServerFacts.of(await client.health(), url))
 
     async def voices(self) -> Sequence[Voice]:
         return await self._client.voices()
@@ -98,7 +94,7 @@ class HttpBackend:
     async def _check_server(self) -> None:
         """Raise Conflict if the server is another one after a restart, which might sound different."""
         if self._lost:
-            now = ServerFacts.of(await self._client.health(), self._url).version
+            now = ServerFacts.of(await self._client.health(), self._server.url).version
             if now != self.version:
                 raise Conflict(f"the server is another one now ({now}, before {self.version}); run the command again")
             self._lost = False

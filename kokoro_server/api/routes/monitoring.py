@@ -82,7 +82,8 @@ def _together(sizes: list[int]) -> float:
 
 def _possible(state: QueueSnapshot) -> int:
     """How many of the phrases can share a forward pass when every device takes its part of them."""
-    return min(state["config"]["max_batch_size"], math.ceil(len(TEST_PHONEMES) / len(state["devices"])))
+    most: int = state["config"]["max_batch_size"]
+    return min(most, math.ceil(len(TEST_PHONEMES) / len(state["devices"])))
 
 
 async def _speak(request: Request, phonemes: str, seed: int) -> Outcome:

@@ -17,7 +17,6 @@ from kokoro_server.batching.policy import BatchingOptions
 from kokoro_server.batching.speech_queue import SpeechQueue
 from kokoro_server.batching.state import ModelSnapshot, QueueSnapshot
 from kokoro_server.batching.tickets import Ticket
-from kokoro_server.engine.facts import ModelFacts
 from kokoro_server.errors import EngineUnavailable, Expired
 from kokoro_server.observability.conditions import Condition, Reason
 from kokoro_server.server.ipc import wire
@@ -71,10 +70,6 @@ class RemoteQueue(SpeechQueue):
         if self._greeting is None:
             raise EngineUnavailable(GONE, retry_after=RETRY_AFTER)
         return self._greeting
-
-    @property
-    def model_facts(self) -> ModelFacts:
-        return self.greeting.model
 
     @property
     def alive(self) -> bool:

@@ -217,10 +217,7 @@ class EngineStatus:
     greeting: Greeting | None = None
 
     def encode(self) -> bytes:
-        fields = asdict(self)
-        if self.greeting:
-            fields["greeting"]["model"] = self.greeting.model.to_json()
-        return frame(MessageKind.STATUS, json.dumps(fields).encode())
+        return frame(MessageKind.STATUS, json.dumps(asdict(self), default=str).encode())  # a Path becomes a str
 
     @classmethod
     def decode(cls, body: bytes) -> EngineStatus:

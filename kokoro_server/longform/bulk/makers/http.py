@@ -12,7 +12,7 @@ import sys
 from asyncio.subprocess import PIPE, Process
 from collections.abc import AsyncIterator
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -37,16 +37,7 @@ HEALTH_TIMEOUT_S = 30.0
 LINE_BYTES = 64 * 1024 * 1024  # of one outcome, at most: the words of an hour are some megabytes
 
 
-@dataclass(frozen=True, slots=True)
-class Reached:
-    """A server that has answered."""
-
-    url: str
-    version: str
-    parallel: int
-
-
-async def reach(url: str, api_key: str | None) -> Reached:
+async def reach(url: str, api_key: str | None) -> ServerFacts:
     """Raises Unreachable, or what the server answers."""
     url = url.rstrip("/")
     async with httpx.AsyncClient(headers=wire.headers(api_key, None), timeout=HEALTH_TIMEOUT_S) as client:
@@ -57,16 +48,16 @@ async def reach(url: str, api_key: str | None) -> Reached:
                     f"{url}: this server, of version {server.release}, has no POST {PATH}: update it, or run "
                     "the command of its version"
                 )
-    return Reached(url, server.version, PARALLEL_GPU if server.gpu else PARALLEL_CPU)
+    return server
 
 
 class HttpMaker:
     """Makes with a server, asked by `count` processes that write to `out`."""
 
-    def __init__(self, server: Reached, out: Path, count: int, api_key: str | None) -> None:
+    def __init__(self, server: ServerFacts, out: Path, count: int, api_key: str | None) -> None:
         self.version = server.version
         self._count = count
-        self._parallel = -(-server.parallel // count)
+        self._parallel = -(-(PARALLEL_GPU if server.gpu else PARALLEL_CPU) // count)
         lines = max(1, min(LINES_PER_REQUEST, self._parallel // 4))
         # A request keeps its thread until the last of its lines is made; more requests go out meanwhile.
         self._job = WorkerTask(server.url, str(out.absolute()), 2 * -(-self._parallel // lines), lines)

@@ -45,51 +45,6 @@ class Content:
     words: list[dict[str, Any]]
 
 
-SpeakRequest = Callable[[dict[str, Any]], Awaitable[Content]]
-
-
-async def make_all(
-    speak: SpeakRequest, tasks: AsyncIterator[Task], outputs: ClipOutputs, finish: Finish, *, parallel: int
-) -> None:
-    """Make all tasks, `parallel` at once."""
-    free = asyncio.Semaphore(parallel)
-
-    async def one(task: Task) -> None:
-        try:
-            content = await outcome(speak, task.fields)
-            if isinstance(content, Content):
-                await asyncio.to_thread(outputs.write, task, content.data)
-                await finish(task, Made(len(content.data), content.duration, content.words))
-            else:
-                await finish(task, content)
-        finally:
-            free.release()
-
-    async with asyncio.TaskGroup() as group:
-        async for task in tasks:
-            await free.acquire()
-            group.create_task(one(task))
-
-
-async def outcome(speak: SpeakRequest, fields: dict[str, Any]) -> Content | Failed:
-    """The outcome of a request, after a second try unless the request itself was at fault."""
-    for tried in range(1, TRIES + 1):
-        wait: float | None = None
-        try:
-            return await speak(fields)
-        except (KokoroError, ClientError) as error:
-            failed = failure(error, tried)
-            wait = getattr(error, "retry_after", None)
-        except Exception as error:  # a bug of ours in one line must not cost the rest
-            log.exception("a line failed in an unforeseen way")
-            failed = Failed(KokoroError.code, f"{type(error).__name__}: {error}", None, tried, lasting=False)
-        if failed.lasting:
-            break
-        if tried < TRIES:
-            await asyncio.sleep(RETRY_AFTER if wait is None else wait)
-    return failed
-
-
 @dataclass(frozen=True, slots=True)
 class Wanted:
     """A request that was checked."""
@@ -110,9 +65,43 @@ class BackendMaker:
         self.version = backend.version
 
     async def make(self, tasks: AsyncIterator[Task], outputs: ClipOutputs, finish: Finish) -> None:
-        await make_all(self.speak, tasks, outputs, finish, parallel=self._backend.parallel)
+        free = asyncio.Semaphore(self._backend.parallel)
 
-    async def speak(self, fields: dict[str, Any]) -> Content:
+        async def one(task: Task) -> None:
+            try:
+                content = await self.outcome(task.fields)
+                if isinstance(content, Content):
+                    await asyncio.to_thread(outputs.write, task, content.data)
+                    await finish(task, Made(len(content.data), content.duration, content.words))
+                else:
+                    await finish(task, content)
+            finally:
+                free.release()
+
+        async with asyncio.TaskGroup() as group:
+            async for task in tasks:
+                await free.acquire()
+                group.create_task(one(task))
+
+    async def outcome(self, fields: dict[str, Any]) -> Content | Failed:
+        """After a second try, unless the request itself was at fault."""
+        for tried in range(1, TRIES + 1):
+            wait: float | None = None
+            try:
+                return await self._speak(fields)
+            except (KokoroError, ClientError) as error:
+                failed = failure(error, tried)
+                wait = getattr(error, "retry_after", None)
+            except Exception as error:  # a bug of ours in one line must not cost the rest
+                log.exception("a line failed in an unforeseen way")
+                failed = Failed(KokoroError.code, f"{type(error).__name__}: {error}", None, tried, lasting=False)
+            if failed.lasting:
+                break
+            if tried < TRIES:
+                await asyncio.sleep(RETRY_AFTER if wait is None else wait)
+        return failed
+
+    async def _speak(self, fields: dict[str, Any]) -> Content:
         wanted = self._parse(fields)
         spoken = await self._backend.speak(wanted.speech)
         data = await asyncio.to_thread(encode, spoken.pcm, wanted.rendering)

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from kokoro_server import __version__
 from kokoro_server.errors import SetupError
-from kokoro_server.longform.bulk.makers.local import BackendMaker, Content, Finish, outcome
+from kokoro_server.longform.bulk.makers.local import BackendMaker, Content, Finish
 from kokoro_server.longform.bulk.outcomes import Failed, Made
 from kokoro_server.longform.bulk.outputs import ClipOutputs
 from kokoro_server.longform.bulk.task import Task
@@ -42,7 +42,7 @@ class RayActor:
         return {"task": block["task"], "outcome": np.array([pickle.dumps(each) for each in outcomes], object)}
 
     async def _outcomes(self, requests: list[dict[str, Any]]) -> list[Content | Failed]:
-        return await asyncio.gather(*(outcome(self._maker.speak, fields) for fields in requests))
+        return await asyncio.gather(*map(self._maker.outcome, requests))
 
     def _run(self, work: Any) -> Any:
         return asyncio.run_coroutine_threadsafe(work, self._loop).result()
