@@ -74,8 +74,7 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
 
     serve = commands.add_parser("serve", help="serve speech; fetches the model first if it is missing")
-    serve.add_argument("--host", help="address to listen on (default: HOST)")
-    serve.add_argument("--port", type=int, help="port to listen on, 0 for a free one (default: PORT)")
+    _add_address(serve)
     serve.set_defaults(run=_serve)
 
     wyoming = commands.add_parser(
@@ -93,8 +92,7 @@ def _parser() -> argparse.ArgumentParser:
     wyoming.set_defaults(run=_wyoming)
 
     g2p = commands.add_parser("g2p", help="serve text to phonemes, for one or more speech servers")
-    g2p.add_argument("--host", help="address to listen on (default: G2P_HOST)")
-    g2p.add_argument("--port", type=int, help="port to listen on, 0 for a free one (default: G2P_PORT)")
+    _add_address(g2p, "G2P_")
     g2p.set_defaults(run=_g2p)
 
     say_options.add(commands, _command("say"))
@@ -136,6 +134,11 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
+def _add_address(command: argparse.ArgumentParser, prefix: str = "") -> None:
+    command.add_argument("--host", help=f"address to listen on (default: {prefix}HOST)")
+    command.add_argument("--port", type=int, help=f"port to listen on, 0 for a free one (default: {prefix}PORT)")
+
+
 def _tcp_address(uri: str) -> tuple[str, int]:
     try:
         parts = urlsplit(uri)
@@ -155,8 +158,7 @@ def _add_cluster(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
         description="A replica is one device's whole server. For a cluster that stays, see deploy/ray-serve.yaml.",
     )
     up.add_argument("--replicas", type=int, default=1, metavar="N", help="default: %(default)s")
-    up.add_argument("--host", help="address to listen on (default: HOST)")
-    up.add_argument("--port", type=int, help="port to listen on, 0 for a free one (default: PORT)")
+    _add_address(up)
     up.add_argument(
         "--ingress",
         choices=("haproxy", "ray"),
@@ -187,22 +189,21 @@ def _command(name: str) -> RunCommand:
 
 
 def _serve(settings: Settings, options: argparse.Namespace) -> int:
-    from kokoro_server.longform.jobs.service import with_default_folder
-    from kokoro_server.server.processes.run import run
-
-    given = {name: getattr(options, name) for name in ("host", "port") if getattr(options, name) is not None}
-    run(with_default_folder(settings.model_copy(update=given)))
-    return 0
+    return _run_server(settings, host=options.host, port=options.port)
 
 
 def _wyoming(settings: Settings, options: argparse.Namespace) -> int:
+    host, port = options.uri or (settings.wyoming_host, settings.wyoming_port or WYOMING_PORT)
+    announced = options.zeroconf or settings.wyoming_zeroconf
+    return _run_server(settings, wyoming_host=host, wyoming_port=port, wyoming_zeroconf=announced)
+
+
+def _run_server(settings: Settings, **given: object) -> int:
     from kokoro_server.longform.jobs.service import with_default_folder
     from kokoro_server.server.processes.run import run
 
-    host, port = options.uri or (settings.wyoming_host, settings.wyoming_port or WYOMING_PORT)
-    announced = options.zeroconf or settings.wyoming_zeroconf
-    given = {"wyoming_host": host, "wyoming_port": port, "wyoming_zeroconf": announced}
-    run(with_default_folder(settings.model_copy(update=given)))
+    update = {name: value for name, value in given.items() if value is not None}
+    run(with_default_folder(settings.model_copy(update=update)))
     return 0
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import mmap
 import os
-from typing import TypeVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,8 +13,6 @@ from numpy.typing import NDArray
 from kokoro_server.engine.protocol import Pcm16, Result
 from kokoro_server.server.ipc.shared_state import anonymous_file
 from kokoro_server.server.ipc.wire import INLINE, PCM16, OutcomeHead
-
-SampleType = TypeVar("SampleType", np.float32, np.int16)
 
 SIZE = 512 * 2**20  # bytes, of which only what is used takes memory: an hour and more of audio
 ALIGNMENT = 64  # bytes
@@ -105,11 +103,11 @@ class AudioBufferView:
         self._memory.close()
 
 
-def _bytes(samples: NDArray[SampleType]) -> memoryview | bytes:
+def _bytes(samples: NDArray[Any]) -> memoryview | bytes:
     return np.ascontiguousarray(samples).data.cast("B") if len(samples) else b""
 
 
-def _copy(memory: mmap.mmap | bytes, kind: type[SampleType], count: int, offset: int) -> NDArray[SampleType]:
+def _copy(memory: mmap.mmap | bytes, kind: type[np.generic], count: int, offset: int) -> NDArray[Any]:
     if not count:  # numpy takes no empty buffer
         return np.empty(0, kind)
     return np.frombuffer(memory, kind, count, offset).copy()

@@ -79,17 +79,8 @@ def frame(kind: MessageKind, *body: bytes) -> bytes:
 def submit(number: int, submission: Submission) -> bytes:
     """All but `detached`: the API worker gets a copy of the audio in any case."""
     row, voice, caller = submission.row, submission.voice.encode(), submission.caller.encode()
-    fixed = ROW.pack(
-        number,
-        submission.deadline,
-        row.speed,
-        row.pitch,
-        row.seed,
-        len(row.tokens),
-        len(voice),
-        len(caller),
-        submission.priority,
-    )
+    deadline, sizes = submission.deadline, (len(row.tokens), len(voice), len(caller))
+    fixed = ROW.pack(number, deadline, row.speed, row.pitch, row.seed, *sizes, submission.priority)
     trace = b"" if submission.trace is None else submission.trace.carrier.encode()
     return frame(MessageKind.SUBMIT, fixed, array("H", row.tokens).tobytes(), row.style.tobytes(), voice, caller, trace)
 
@@ -116,18 +107,10 @@ def outcome(number: int, outcome: Outcome, offset: int | None) -> bytes:
     """`offset` is that of the audio in the shared memory. Without it the audio is in the message."""
     result = outcome.result
     pcm16 = result.pcm16
-    fixed = OUTCOME.pack(
-        number,
-        outcome.queue_ms,
-        outcome.inference_ms,
-        outcome.batch_size,
-        REASONS.index(outcome.fire_reason),
-        len(result.durations),
-        len(result.audio),
-        offset or 0,
-        (PCM16 if pcm16 else 0) | (INLINE if offset is None else 0),
-        pcm16.peak if pcm16 else 0.0,
-    )
+    how = outcome.queue_ms, outcome.inference_ms, outcome.batch_size, REASONS.index(outcome.fire_reason)
+    flags = (PCM16 if pcm16 else 0) | (INLINE if offset is None else 0)
+    peak = pcm16.peak if pcm16 else 0.0
+    fixed = OUTCOME.pack(number, *how, len(result.durations), len(result.audio), offset or 0, flags, peak)
     inline = b""
     if offset is None:
         inline = result.audio.tobytes() + (pcm16.samples.tobytes() if pcm16 else b"")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable, Coroutine
 from dataclasses import asdict, dataclass
 from typing import Any, Protocol
 
@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 RETRY_AFTER = 1.0  # seconds
 
 
-Finish = Callable[[Task, Made | Failed], Awaitable[None]]
+Finish = Callable[[Task, Made | Failed], Coroutine[Any, Any, None]]
 
 
 class Maker(Protocol):

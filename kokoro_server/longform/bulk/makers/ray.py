@@ -95,8 +95,4 @@ class RayMaker:
             if isinstance(made, Content):
                 outputs.write(task, made.data)
                 made = Made(len(made.data), made.duration, made.words)
-            asyncio.run_coroutine_threadsafe(_awaited(finish, task, made), loop).result()
-
-
-async def _awaited(finish: Finish, task: Task, made: Made | Failed) -> None:
-    await finish(task, made)
+            asyncio.run_coroutine_threadsafe(finish(task, made), loop).result()
