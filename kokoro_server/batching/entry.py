@@ -29,8 +29,6 @@ URGENT = (Priority.BYPASS, Priority.NEXT, Priority.NORMAL)  # all but bulk: a li
 
 
 class FireReason(StrEnum):
-    """Why a batch went to the device when it did."""
-
     BYPASS = "bypass"
     FULL = "full"
     NEARLY_FULL = "nearly_full"

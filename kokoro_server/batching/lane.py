@@ -114,7 +114,6 @@ class Lane:
                 return
 
     def _charge(self, taken: Sequence[Entry]) -> None:
-        """Remove the entries, and put off their callers' next turns."""
         given: dict[str, int] = {}
         for entry in taken:
             self._remove(entry)

@@ -95,7 +95,6 @@ class PriorityLanes:
 
     @property
     def callers(self) -> int:
-        """Those with a waiting entry or an expected request."""
         return len(self._urgent.callers | self._bulk.callers)
 
     @property

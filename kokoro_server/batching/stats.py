@@ -32,7 +32,6 @@ class BatchRecord:
 
     @property
     def attributes(self) -> dict[str, str | int | float]:
-        """Attributes of the batch's span."""
         return {
             "kokoro.rows": self.rows,
             "kokoro.padding": self.padding,

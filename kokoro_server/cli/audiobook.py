@@ -62,7 +62,6 @@ def is_wanted(options: argparse.Namespace, document: Path | None) -> bool:
 
 
 def plain_text(document: Path) -> str:
-    """The text of a document, to be said as any other text."""
     return "\n\n".join(map(chapter_text, read_book(document).chapters))
 
 

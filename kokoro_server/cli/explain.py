@@ -50,6 +50,5 @@ def _table(claims: Sequence[Claim], text: str) -> list[str]:
 
 
 def _line(text: str) -> str:
-    """On one line, and not too long."""
     line = " ".join(text.split())
     return line if len(line) <= MAX_WIDTH else line[: MAX_WIDTH - 1] + "…"

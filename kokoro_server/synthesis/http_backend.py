@@ -154,7 +154,6 @@ def _timing(word: Word, characters: int = 0, seconds: float = 0.0) -> Timing:
 
 
 def _fields(speech: Speech) -> dict[str, Any]:
-    """The fields of the request."""
     if speech.text is None or speech.turns or speech.volume:
         raise NotSupported("a server speaks only texts here, not phonemes, turns or a volume")
     reading = speech.reading

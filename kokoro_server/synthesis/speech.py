@@ -67,7 +67,6 @@ class Speech:
 
     @property
     def subject(self) -> str:
-        """The field that has the text."""
         return "turns" if self.turns else "text" if self.phonemes is None else "phonemes"
 
 

@@ -60,8 +60,6 @@ class ForwardStuck(Exception):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RunningBatch:
-    """A batch on a device."""
-
     entries: list[Entry]
     cost: float  # predicted
     reason: FireReason
@@ -175,7 +173,6 @@ class Device:
 
     @property
     def has_room(self) -> bool:
-        """Whether one of its threads is free."""
         return self.is_up() and any(slot.batch is None for slot in self._slots)
 
     @property
@@ -290,7 +287,6 @@ class Device:
         return self._busy_before + (self._activity.busy_seconds() if self._activity else 0.0)
 
     def resources(self) -> dict[str, float]:
-        """Resources that its engine reports, if it does."""
         before = self._resources_before
         if not isinstance(self._engine, ReportsResources):
             return before
@@ -306,7 +302,6 @@ class Device:
         return min(1.0, (self._recent_work(now) + running) / past) if past else 0.0
 
     def remaining_seconds(self, now: float) -> float:
-        """The predicted time until its batches are done."""
         return max(0.0, self._predicted_end() - now)
 
     def snapshot(self) -> DeviceSnapshot:

@@ -72,7 +72,6 @@ class Devices:
 
     @property
     def last_worked(self) -> float:
-        """When the last batch ended."""
         return max(device.last_worked for device in self.every())
 
     def free_express(self, waiting: PriorityLanes) -> Device | None:
@@ -129,7 +128,6 @@ class Devices:
 
     @property
     def max_rows(self) -> int:
-        """The rows that all devices together can run at once."""
         return sum(device.policy.max_rows for device in self._all)
 
     @property

@@ -137,7 +137,6 @@ class RemoteQueue(SpeechQueue):
         return future
 
     async def ask(self, kind: MessageKind, name: str = "") -> Any:
-        """Send a request and wait for its answer."""
         number = next(self._numbers)
         return await self._connected().request(
             number, wire.named(kind, number, name), self._default_deadline(Priority.NORMAL)

@@ -124,8 +124,6 @@ class IpcServer:
 
 
 class WorkerConnection(IpcConnection):
-    """One API worker."""
-
     def __init__(self, server: IpcServer) -> None:
         super().__init__()
         self._server = server

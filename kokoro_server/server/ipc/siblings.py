@@ -70,7 +70,6 @@ class SharedSiblings(Siblings):
         return sum(slot.cells[cell] for slot in self._workers)
 
     def fewest(self, cell: Cell) -> int:
-        """The smallest number that another API worker shows."""
         return min((slot.cells[cell] for slot in self._workers), default=0)
 
     def show(self, cell: Cell, value: int) -> None:

@@ -38,8 +38,6 @@ class Maker(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """An audio file."""
-
     data: bytes
     duration: float  # seconds
     words: list[dict[str, Any]]
