@@ -25,7 +25,7 @@ import numpy as np
 
 from benchmarks import common
 from kokoro_server.batching import BatchingOptions, BatchQueue, Priority
-from kokoro_server.batching.activity import percentiles
+from kokoro_server.batching.devices.activity import percentiles
 from kokoro_server.engine.protocol import SAMPLES_PER_FRAME, STYLE_DIM, EngineLimits, Result, Row
 
 FIXED = 0.020  # seconds a batch

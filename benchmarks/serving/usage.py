@@ -127,7 +127,7 @@ class Usage:
         return {
             "device_busy": round(statistics.mean(busy) / (self.health_when - before.health_when), 3),
             "batch_rows_mean": round(rows / batches, 2) if batches else None,
-            "gap_ms": [device["gap_ms"] for device in now],
+            "gap_ms": [device["idle_gap_ms"] for device in now],
             "resources": [device["resources"] for device in now if "resources" in device],
         }
 

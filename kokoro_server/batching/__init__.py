@@ -1,8 +1,7 @@
 """Many requests in one forward pass: the shared batch queue. Knows neither HTTP nor torch."""
 
-from kokoro_server.batching.entry import FireReason, Outcome, Priority
-from kokoro_server.batching.policy import BatchingOptions, Grouping
+from kokoro_server.batching.entry import FireReason, Outcome, Priority, Submission
+from kokoro_server.batching.policy import BatchingOptions
 from kokoro_server.batching.queue import BatchQueue
-from kokoro_server.batching.speech_queue import SpeechQueue, Ticket
 
-__all__ = ["BatchQueue", "BatchingOptions", "FireReason", "Grouping", "Outcome", "Priority", "SpeechQueue", "Ticket"]
+__all__ = ["BatchQueue", "BatchingOptions", "FireReason", "Outcome", "Priority", "Submission"]

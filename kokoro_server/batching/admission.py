@@ -1,11 +1,11 @@
-"""Whether a request may join the queue now, by what its caller and the others have in it."""
+"""Decides whether a request may join the queue now, by the shares of its caller and of all callers."""
 
 from __future__ import annotations
 
 import math
 
 from kokoro_server.batching.clock import Clock
-from kokoro_server.batching.devices import Devices
+from kokoro_server.batching.devices.pool import Devices
 from kokoro_server.batching.entry import Priority
 from kokoro_server.batching.lanes import PriorityLanes, Share, Shares
 from kokoro_server.batching.policy import BatchingOptions
@@ -16,12 +16,12 @@ FRAME_SECONDS = SAMPLES_PER_FRAME / SAMPLE_RATE
 
 
 class Admission:
-    """Refuses early what would wait too long, so that nobody waits in vain.
+    """Refuses a request early if it would wait too long, so that nobody waits in vain.
 
-    One caller alone may fill the queue. Another is then let in all the same while it has less there than its share, the
-    size of the queue by the number of callers. So n callers have at most 1 + 1/2 + … + 1/n times the size waiting: at a
-    size of 1000 that is less than eightfold, as beyond 1000 callers the share is nothing. Bulk counts apart from all
-    else, and against nobody else: a caller's job that runs for hours does not turn its other requests away.
+    One caller alone may fill the queue. Another one is then admitted all the same while it has less there than its
+    share, the size of the queue divided by the number of callers. So n callers have at most 1 + 1/2 + … + 1/n times the
+    size waiting: at a size of 1000 that is less than eightfold, as beyond 1000 callers the share is 0. Bulk is counted
+    apart, and against bulk alone: a caller's job that runs for hours does not turn its other requests away.
     """
 
     def __init__(self, options: BatchingOptions, waiting: PriorityLanes, devices: Devices, clock: Clock) -> None:
@@ -31,12 +31,12 @@ class Admission:
         self._clock = clock
 
     def predicted_wait(self, priority: Priority, caller: str | None = None) -> float:
-        """Seconds until an entry that arrived now would start, predicted from what recent batches took.
+        """Seconds until an entry that arrived now would start, predicted from the times of recent batches.
 
-        Without `caller` it goes behind all others, as an entry of a caller does who sent all of them.
+        Without `caller` it goes behind all entries of its priority, as if one caller had sent them all.
         """
-        rows, frames, on_their_way = self._waiting.ahead_of(priority, caller)
-        return self._devices.wait_seconds(rows=rows, frames=frames, unknown_rows=on_their_way)
+        rows, frames, expected = self._waiting.ahead_of(priority, caller)
+        return self._devices.wait_seconds(rows=rows, frames=frames, unknown_rows=expected)
 
     def check(self, caller: str, priority: Priority, deadline: float) -> None:
         """Raise TooBusy, with the time to retry after, if a text of this caller's must not join the queue."""
@@ -50,7 +50,7 @@ class Admission:
             _refuse(f"the wait would be about {wait:.1f} s, more than the {allowed:.1f} s allowed", wait - allowed)
 
     def check_queued_audio(self, caller: str, priority: Priority) -> None:
-        """Raise TooBusy if as much of this caller's audio waits as is allowed. What it will add does not count."""
+        """Raise TooBusy if MAX_QUEUED_SECONDS of this caller's audio wait. The new text itself does not count."""
         limit = self._options.max_queued_seconds
         if limit and (queued := self._queued_seconds(self._waiting.shares(priority).of(caller))) >= limit:
             wait = self.predicted_wait(priority, caller)
@@ -67,7 +67,7 @@ class Admission:
         return own >= most // (len(shares) + (not own))
 
     def _queued_seconds(self, share: Share) -> float:
-        """Audio of a caller's that waits, as predicted; a request whose text is still being read counts as usual."""
+        """Predicted audio of a caller that waits; a request whose text is still being read counts as a usual row."""
         usual = max(device.costs.row_frames for device in self._devices) if share.expected else 0.0
         return (share.frames + share.expected * usual) * FRAME_SECONDS
 

@@ -1,4 +1,4 @@
-"""What the queue learns from the batches it has run: how long a row gets, how long a batch takes, what fits."""
+"""Estimates learned from past batches: the length of a row, the time of a batch, the memory that it fits in."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ PRIOR_FRAMES = ((20.0, 70.0), (200.0, 520.0))  # (tokens, frames): 2.5 frames a 
 DECAY = 0.98  # forgetting factor: the weight of all past points shrinks by this with each new one
 MIN_FORWARDS = 8  # forward passes before the fitted fixed cost of a batch is trusted
 CAP_RECOVERY = 1.005  # per batch: about 140 batches from a halved cap back to where memory ran out
-RECENT_ROWS = 9  # whose median is the speed of now: so four rows beside something else do not change it
-MEASURED_ROWS = 3  # that the measurement at the start counts for
+RECENT_ROWS = 9  # whose median is the present speed: four rows beside other load do not change it
+MEASURED_ROWS = 3  # the weight of the measurement at the start, in rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +113,7 @@ class CostModel:
         return self._fit(cost)
 
     def frames_within(self, seconds: float) -> float:
-        """The cost of a batch that is predicted to take so long; infinite while that is not known."""
+        """The cost of a batch that is predicted to take `seconds`; infinite while that is not known."""
         return max(0.0, seconds - self._fit.intercept) / self._fit.slope if self._fit.slope else math.inf
 
     def backlog_seconds(self, *, rows: int, frames: float, unknown_rows: int, max_rows: int, budget: float) -> float:
@@ -128,7 +128,7 @@ class CostModel:
 class RealTimeFactor:
     """Seconds of computing for a second of audio, of a row that runs alone: as measured first, then as rows show.
 
-    What else runs on the machine comes and goes, and may have been there just while it was measured.
+    Other load on the machine comes and goes, and may have slowed the measurement at the start.
     """
 
     def __init__(self, measured: float) -> None:
@@ -139,11 +139,11 @@ class RealTimeFactor:
         return statistics.median_low(self._recent)
 
     def learn(self, forward: ForwardPass, *, alone: bool) -> None:
-        """`alone`: no other row of this server's was at work meanwhile."""
+        """`alone`: no other row of this server ran meanwhile."""
         if forward.rows != 1 or not forward.frames:
             return
         factor = forward.seconds / (forward.frames * SAMPLES_PER_FRAME / SAMPLE_RATE)
-        if alone or factor < self.value:  # beside others it may be slow because of them, but not fast
+        if alone or factor < self.value:  # beside other rows it may be slow because of them, but not fast
             self._recent.append(factor)
 
 
@@ -163,7 +163,7 @@ class LearnedCap:
         return self._cap < self._full
 
     def lower(self, padded_frames: int) -> None:
-        """Take note that a batch of so many padded frames did not fit."""
+        """A batch of this size did not fit."""
         self._cap = max(1.0, min(self._cap, padded_frames / 2))
 
     def recover(self) -> None:

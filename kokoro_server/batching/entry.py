@@ -1,4 +1,4 @@
-"""What waits in the queue, and what comes out of it."""
+"""The stations of a row: submitted to the queue, an entry that waits there, an outcome."""
 
 from __future__ import annotations
 
@@ -25,18 +25,29 @@ class Priority(IntEnum):
 
 
 ALL = tuple(Priority)
-URGENT = (Priority.BYPASS, Priority.NEXT, Priority.NORMAL)  # somebody waits for each of these alone
+URGENT = (Priority.BYPASS, Priority.NEXT, Priority.NORMAL)  # all but bulk: a listener waits for each entry
 
 
 class FireReason(StrEnum):
-    """Why a batch went to the device when it did."""
-
     BYPASS = "bypass"
     FULL = "full"
     NEARLY_FULL = "nearly_full"
     DEVICE_FREE = "device_free"
     MAX_WAIT = "max_wait"
     QUIET = "quiet"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Submission:
+    """A row for the queue, and how to treat it. It travels unchanged from an API worker to the engine process."""
+
+    row: Row
+    voice: str  # canonical spec, by which entries are grouped
+    priority: Priority
+    deadline: float  # on the queue's clock: by when the row must have started
+    caller: str  # whose turn it takes
+    detached: bool = False  # its result may be held for long, and so needs memory of its own
+    trace: Span | None = None  # the span that it is part of, if its request is traced
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -52,20 +63,20 @@ class Outcome:
 
 @dataclass(slots=True, eq=False)
 class Entry:
-    """One row waiting for the device, with the future its submitter awaits."""
+    """A submitted row that waits for a device, with the future that its submitter awaits."""
 
     number: int  # counts arrivals, over all lanes
-    caller: str  # whose turn it takes
+    caller: str
     row: Row
     voice: str
     priority: Priority
     frames: int  # predicted
     arrival: float
-    deadline: float
+    deadline: float  # later than the submission's if the entry had to wait for the model
     future: asyncio.Future[Outcome]
+    detached: bool = False
     timer: Timer | None = None
-    detached: bool = False  # whether its result may be held for long, and so needs memory of its own
-    trace: Span | None = None  # of the row, from its arrival to its end, if its request is traced
+    trace: Span | None = None  # of the row, from its arrival to its end
     overtaken: int = 0  # batches that took a later entry of its lane and not this one
 
     @property
@@ -74,18 +85,18 @@ class Entry:
 
     @property
     def done(self) -> bool:
-        """Whether it was answered, expired or cancelled: nobody waits for it. Safe to ask from the device thread."""
+        """Whether it was answered, expired or cancelled. Safe to read from the device thread."""
         return self.future.done()
 
     def resolve(self, outcome: Outcome) -> None:
         if not self.done:
             self.future.set_result(outcome)
 
+    def fail(self, error: KokoroError) -> None:
+        if not self.done:
+            self.future.set_exception(error)
+
     def cancel_timer(self) -> None:
         if self.timer is not None:
             self.timer.cancel()
             self.timer = None
-
-    def fail(self, error: KokoroError) -> None:
-        if not self.done:
-            self.future.set_exception(error)

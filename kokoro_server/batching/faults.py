@@ -1,6 +1,4 @@
-"""What can be wrong with a forward pass: the error it raised, or the audio it returned; and how often something was.
-Imports no torch.
-"""
+"""Classifies the errors and the bad audio of forward passes, and counts crashes. Imports no torch."""
 
 from __future__ import annotations
 
@@ -27,7 +25,7 @@ class Fault(Enum):
 
 
 def classify(error: Exception) -> Fault:
-    """By the error's class name and message, so that no engine's library need be imported here."""
+    """Goes by the error's class name and message, so that no engine's library need be imported here."""
     message = str(error).lower()
     names = {kind.__name__ for kind in type(error).__mro__}
     if names & {"OutOfMemoryError", "MemoryError"} or any(text in message for text in OUT_OF_MEMORY):
@@ -51,7 +49,7 @@ def row_error(error: Exception, row: Row) -> KokoroError:
 
 
 def audio_faults(rows: Sequence[Row], results: Sequence[Result]) -> list[str | None]:
-    """What is wrong with each row's audio, if anything: its length, a NaN or infinity, silence where there is text."""
+    """The fault of each row's audio, or None: a wrong length, a NaN or infinity, silence instead of speech."""
     faults = [_wrong_length(row, result) for row, result in zip(rows, results, strict=True)]
     checked = [i for i, fault in enumerate(faults) if fault is None and len(results[i].audio)]
     for i, peak in zip(checked, _peaks([results[i] for i in checked]), strict=True):

@@ -13,7 +13,7 @@ from kokoro_server.batching.entry import Entry
 
 _turn = attrgetter("turn")
 
-# An entry whose turn it may be: when, its flow's number, the entry, and those of its flow that follow.
+# A candidate for the next turn: its virtual time, its flow's number, the entry, and the rest of its flow.
 QueuedTurn = tuple[float, int, Entry, Iterator[Entry]]
 
 
@@ -32,10 +32,10 @@ class CallerQueue:
 class Lane:
     """Start-time fair queueing in frames of audio: a caller's next turn is later by what it was given.
 
-    Virtual time goes on by what each waiting caller would get if all got the same. A caller that was not waiting starts
-    there: neither does it gain by having been away, nor can ever new callers hold off one that waits. Nothing is kept
-    of a caller without entries. With one caller, entries go in order of arrival. Adding and removing take constant time
-    but for finding a place among the callers.
+    Virtual time advances by what each waiting caller would get if all got the same. A caller that was not waiting
+    starts at the present virtual time: it gains nothing by having been away, and ever new callers cannot hold off
+    one that waits. Nothing is kept of a caller without entries. With one caller, entries go in order of arrival. Adding
+    and removing take constant time but for finding a place among the callers.
     """
 
     def __init__(self) -> None:
@@ -72,7 +72,7 @@ class Lane:
         self.frames += entry.frames
 
     def discard(self, entry: Entry) -> bool:
-        """Whether it was there. Its caller is not charged for it."""
+        """Whether the entry was waiting. Its caller is not charged for it."""
         if entry.number not in self._entries:
             return False
         if not self._remove(entry).entries:
@@ -80,7 +80,7 @@ class Lane:
         return True
 
     def take(self, entries: Sequence[Entry], group: Callable[[Entry], str]) -> None:
-        """Remove the entries of a batch, and count whom it skipped, or overtook for others of the same group."""
+        """Remove the entries of a batch, and count which entries of the same group it overtook."""
         if entries:
             self._count_overtaken(entries, group)
             self._time += sum(entry.frames for entry in entries) / len(self._turns)
@@ -88,9 +88,9 @@ class Lane:
         self.skipped = 0 if entries or not self._entries else self.skipped + 1
 
     def ahead_of(self, caller: str) -> tuple[int, float]:
-        """The entries, and their frames, that a new one of this caller's would wait for: about, and at most.
+        """At most how many entries, and frames, a new one of this caller would wait for.
 
-        They are its own and as many of each other caller's, and one more of those.
+        They are its own, and of each other caller as many and one more.
         """
         flow = self._flows.get(caller)
         rows, frames = (len(flow.entries), flow.frames) if flow else (0, 0)
@@ -114,7 +114,6 @@ class Lane:
                 return
 
     def _charge(self, taken: Sequence[Entry]) -> None:
-        """Remove the entries, and put off their callers' next turns."""
         given: dict[str, int] = {}
         for entry in taken:
             self._remove(entry)
@@ -144,7 +143,7 @@ class Lane:
 
 
 def _merged(flows: Iterable[CallerQueue]) -> Iterator[Entry]:
-    """The entries of flows that are sorted by turn. One behind another of its flow is later by the frames of that."""
+    """The entries of flows that are sorted by turn. In a flow, each turn is later by the frames of the entry before."""
     turns: list[QueuedTurn] = []
     for flow in flows:
         while turns and turns[0] < flow.turn:

@@ -1,4 +1,4 @@
-"""The entries that wait, in lanes by priority; and the ageing that keeps them from starving."""
+"""The waiting entries, in lanes by priority, and the ageing that keeps them from starving."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from kokoro_server.batching.lane import Lane
 CANDIDATE_BATCHES = 2
 LANE_SKIP_LIMIT = 4  # batches in a row that may take nothing from a lane where something waits
 OVERTAKE_LIMIT = 4  # batches that may overtake an entry for a better fit in length
-# Seconds by which a NEXT entry must be older than the first BYPASS entry to go before it. The audio that its listener
-# still has to hear lasts longer.
+# Seconds by which a NEXT entry must be older than the first BYPASS entry to go before it. Its listener still has more
+# audio than that to hear.
 NEXT_AGEING = 0.3
 
 
 @dataclass(slots=True, eq=False)
 class Share:
-    """What a caller, or all of them, have in the queue."""
+    """The entries and expected requests of one caller, or of all."""
 
     entries: int = 0
     frames: int = 0
@@ -34,10 +34,10 @@ class Share:
 
 
 class Shares:
-    """What all callers have in some of the lanes."""
+    """The shares of all callers in some of the lanes."""
 
     def __init__(self) -> None:
-        self._by_caller: dict[str, Share] = {}  # of those alone that have something here
+        self._by_caller: dict[str, Share] = {}  # without callers that have nothing here
         self.total = Share()
 
     def __len__(self) -> int:
@@ -48,11 +48,10 @@ class Shares:
         return self._by_caller.keys()
 
     def of(self, caller: str) -> Share:
-        """Not to be kept."""
+        """For a look; it changes with the queue."""
         return self._by_caller.get(caller) or Share()
 
     def add(self, caller: str, *, entries: int = 0, frames: int = 0, expected: int = 0) -> None:
-        """Or take away, where the numbers are less than nothing."""
         own = self._by_caller.setdefault(caller, Share())
         for share in (own, self.total):
             share.entries += entries
@@ -62,15 +61,15 @@ class Shares:
             del self._by_caller[caller]
 
     def ahead_of(self, caller: str) -> int:
-        """The requests on their way that one of this caller's would wait for, about: callers take turns."""
+        """About how many expected requests one of this caller's would wait for: callers take turns."""
         own, others = self.of(caller).expected, len(self) - (caller in self._by_caller)
         return min(self.total.expected, own + others * (own + 1))
 
 
 class PriorityLanes:
-    """All lanes, and the count of requests that are on their way into them.
+    """All lanes, and the count of requests that are expected in them.
 
-    What callers have in bulk is counted apart: it goes behind all else, so that nobody is refused for it who waits.
+    Bulk is counted apart: it goes behind all other lanes, so it must not cause other requests to be refused.
     """
 
     def __init__(self, *, by_voice: bool = False) -> None:
@@ -80,7 +79,7 @@ class PriorityLanes:
         self._size = 0
         self._urgent, self._bulk = Shares(), Shares()
         self.voices: Counter[str] = Counter()
-        self.last_activity = float("-inf")  # when an entry last arrived, or a request ceased to be on its way
+        self.last_activity = float("-inf")  # when an entry last arrived, or a request ceased to be expected
         self.last_stream = float("-inf")  # when the first piece of a stream last arrived
 
     def __len__(self) -> int:
@@ -96,7 +95,6 @@ class PriorityLanes:
 
     @property
     def callers(self) -> int:
-        """Those with an entry that waits or a request on its way."""
         return len(self._urgent.callers | self._bulk.callers)
 
     @property
@@ -108,7 +106,7 @@ class PriorityLanes:
         return self._lanes[priority]
 
     def shares(self, priority: Priority) -> Shares:
-        """In bulk, or in all other lanes."""
+        """Of bulk, or of all other lanes."""
         return self._bulk if priority == Priority.BULK else self._urgent
 
     def expect(self, caller: str, priority: Priority) -> None:
@@ -146,7 +144,7 @@ class PriorityLanes:
     def leader(self, of: Container[Priority] = ALL) -> Entry:
         """The entry that the next batch is formed around: the head of a starved lane, else of the highest priority.
 
-        Only of these lanes, in one of which something must wait.
+        In one of these lanes an entry must wait.
         """
         lanes = [lane for priority, lane in self._lanes.items() if lane and priority in of]
         starved = max(lanes, key=lambda lane: lane.skipped)
@@ -177,9 +175,9 @@ class PriorityLanes:
             lane.take(taken[priority], self._group)
 
     def ahead_of(self, priority: Priority, caller: str | None) -> tuple[int, float, int]:
-        """What a new entry would wait for, about: entries, their frames, and requests on their way.
+        """About what a new entry would wait for: entries, their frames, and expected requests.
 
-        Without `caller` it is everything of its priority and above.
+        Without `caller`, all of its priority and above.
         """
         lanes = [self._lanes[lane] for lane in Priority if lane <= priority]
         shares = [self._urgent, self._bulk] if priority == Priority.BULK else [self._urgent]

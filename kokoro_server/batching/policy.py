@@ -13,16 +13,16 @@ from kokoro_server.config.settings import Settings
 from kokoro_server.engine.protocol import EngineLimits
 
 NEARLY_FULL = 0.8  # of the rows or of the budget: not worth waiting for more
-# How many times larger a batch of first pieces may be than the one that gives them the least mean wait if nobody else
-# came. Others do come: simulated with an H200's times, this lowers the 95th percentile of the wait of 32 or 64 streams
+# How many times larger a batch of first pieces may be than the one that gives them the least mean wait if no more
+# came. More do come: simulated with an H200's times, this lowers the 95th percentile of the wait of 32 or 64 streams
 # by a tenth, and raises the throughput of 128 and more by as much.
 BYPASS_BATCH_FACTOR = 1.75
 # As a share of the leader's length: first pieces that differ by less count as equally long, and go by age. So do other
-# entries, with a tolerance that is smaller the more padding costs. Simulated as above, a crowd's 95th percentile is
-# lower by a twentieth, as nobody waits long for a better fit, and the throughput by a hundredth.
+# entries, with a tolerance that is smaller the more padding costs. Simulated as above, the 95th percentile of a crowd
+# is lower by a twentieth, as nobody waits long for a better fit, and the throughput by a hundredth.
 LENGTH_TOLERANCE = 0.5
-# While streams come and go, bulk fills a batch only so far: up to so many times its fixed cost. Without that, a first
-# piece waits for full batches of it. Simulated with an H200's times, 16 streams that ask again at once beside endless
+# While streams come and go, bulk fills a batch only up to this many times its fixed cost. Without that, a first piece
+# waits for full batches of bulk. Simulated with an H200's times, 16 streams that ask again at once beside endless
 # bulk have a 95th percentile of 50 ms instead of 98 (34 alone), and the device makes a tenth less.
 BULK_BESIDE_STREAMS = 6.0
 STREAM_MEMORY = 5.0  # seconds after the first piece of a stream in which another one is to be expected
@@ -31,18 +31,18 @@ Grouping = Literal["mixed", "voice"]
 
 @dataclass(frozen=True, slots=True)
 class BatchingOptions:
-    """How the queue behaves. None stands for what the engine does best."""
+    """How the queue behaves. None stands for the engine's own best value."""
 
     enabled: bool = True  # False: the same path with batches of one and no waiting
     max_batch_size: int | None = None  # rows; the engine's own limit, if that is less
     max_padded_frames: int | None = None  # rows × longest row, predicted
     max_batch_text_length: int | None = None  # phonemes of a batch in all; None: no limit
     max_wait_ms: float = 50.0  # the longest waiting window of an idle device, from the oldest entry's arrival
-    min_wait_ms: float = 10.0  # the shortest window while requests are known to be on their way
-    quiet_ms: float = 2.0  # the window closes after so long without an arrival
+    min_wait_ms: float = 10.0  # the shortest window while requests are expected
+    quiet_ms: float = 2.0  # without an arrival, after which the window closes
     grouping: Grouping = "mixed"  # "voice": only rows of one voice share a batch
-    max_queue_size: int = 1000  # entries waiting or on their way
-    max_queued_seconds: float = 0.0  # of one caller's audio that wait, as predicted; 0: no limit
+    max_queue_size: int = 1000  # entries waiting or expected
+    max_queued_seconds: float = 0.0  # predicted audio of one caller that may wait; 0: no limit
     queue_timeout: float = 30.0  # seconds that an interactive entry may wait
     job_timeout: float = 600.0  # seconds that a bulk entry or a later piece of a long text may wait
     engine_timeout: float = 60.0  # seconds that one forward pass may take
@@ -82,11 +82,11 @@ class BatchingOptions:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Batch:
-    """Entries to run together; the first is the leader that the others were picked to go with."""
+    """Entries to run together. The first is the leader, around which the batch was formed."""
 
     entries: list[Entry]
     cost: float  # predicted, as `EngineLimits.cost`
-    fill: float  # share of the tightest limit that is used; 1 also when something that waits found no room
+    fill: float  # share of the tightest limit that is used; 1 also when a waiting entry found no room
 
 
 class Policy:
@@ -113,16 +113,16 @@ class Policy:
         rows: int | None = None,
         of: Container[Priority] = ALL,
     ) -> Batch:
-        """The best batch of what waits now in these lanes: its leader, and the entries nearest to it in length.
+        """The best batch of the entries in these lanes: their leader, and the entries nearest to it in length.
 
         `cap` is the padded frames that are known to fit, `overhead` the fixed cost of a batch in frames, and `rows`,
         where it is given, the most rows to take. The leader goes even where it breaks a limit alone.
 
-        Rows join a bypass leader only as far as they at most double the fixed cost, for it is there for its latency.
+        Rows join a bypass leader only as far as they at most double the fixed cost, for its latency counts.
         Where many bypass entries wait, the batch may be BYPASS_BATCH_FACTOR times the one with the least mean wait. (m
         rows of f frames in batches of n wait on average (m/n + 1)/2 batches of `overhead` + nf, which is least at nf =
         √(overhead·mf).) Rows that fill up a row bucket go along, as the engine computes the whole bucket anyway. Bulk
-        rows join any batch only as far as those who stream can bear.
+        rows join any batch only as far as streams can bear.
         """
         leader = waiting.leader(of)
         max_rows = min(self.max_rows if Priority.BYPASS in of else self.bulk_rows(waiting), rows or self.max_rows)
@@ -163,14 +163,14 @@ class Policy:
         return Batch(chosen, limits.cost(len(chosen), longest, frames), 1.0 if overflow else used)
 
     def bulk_rows(self, waiting: PriorityLanes) -> int:
-        """The rows of a batch of bulk alone: half while there are streams, for which the device stops it.
+        """The rows of a batch of bulk alone: half while streams come, for which the device interrupts it.
 
-        It can do so between two kernels, which take half as long then; and that costs less than a thirtieth.
+        It does so between two kernels, which take half as long then. That costs less than 1/30 of the throughput.
         """
         return max(1, self.max_rows // 2) if _streams_come(waiting) else self.max_rows
 
     def _best_row_count(self, chosen: list[Entry], overhead: float) -> int:
-        """How many of the first to take for the highest throughput: all, or as many as one of the row buckets."""
+        """The number of rows with the highest throughput: all that were chosen, or one of the row buckets."""
         if not overhead:
             return len(chosen)
 
@@ -183,17 +183,17 @@ class Policy:
     def _ranked_candidates(
         self, leader: Entry, waiting: PriorityLanes, of: Container[Priority]
     ) -> list[tuple[int, Entry]]:
-        """Who may go with the leader, best first: by lane; there those overtaken too often, by turn; then by length.
+        """Candidates to go with the leader, best first: by lane; those overtaken too often, by turn; then by length.
 
         Entries of about the leader's length go by turn where their latency counts or padding costs little. Otherwise,
         at equal lengths, those of the leader's voice come first. Each comes with its place in the order of turns.
         """
         candidates = waiting.candidates(CANDIDATE_BATCHES * self.max_rows, of)
-        others = (candidate for candidate in enumerate(candidates) if candidate[1] is not leader)
+        found = (candidate for candidate in enumerate(candidates) if candidate[1] is not leader)
         if self._by_voice:
-            others = (candidate for candidate in others if candidate[1].voice == leader.voice)
+            found = (candidate for candidate in found if candidate[1].voice == leader.voice)
 
-        overdue = leader.priority is Priority.NEXT  # and so are probably others of its lane
+        overdue = leader.priority is Priority.NEXT  # and so probably are more entries of its lane
         tolerance = int(leader.frames * self._tolerance[leader.priority])
 
         def rank(candidate: tuple[int, Entry]) -> tuple[int, ...]:
@@ -206,15 +206,15 @@ class Policy:
                 return lane, 1, apart // tolerance, place
             return lane, 1, apart, entry.voice != leader.voice, place
 
-        return sorted(others, key=rank)
+        return sorted(found, key=rank)
 
     def fire_or_wait(
         self, batch: Batch, waiting: PriorityLanes, *, now: float, backlog: bool, overhead: float = 0.0
     ) -> FireReason | float:
         """Why to run `batch` now, or when to look again. `backlog`: it gathered while the device was busy.
 
-        `overhead` is the fixed cost of a batch in seconds, 0 where it is not known. To wait longer than that for others
-        cannot pay: it is all that they would save by sharing this batch.
+        `overhead` is the fixed cost of a batch in seconds, 0 where it is not known. Waiting longer than that for more
+        entries cannot pay: it is all that they would save by sharing this batch.
         """
         if batch.entries[0].priority <= Priority.NEXT:
             return FireReason.BYPASS

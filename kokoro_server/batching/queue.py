@@ -7,35 +7,36 @@ import itertools
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Any
 
 from kokoro_server.batching import traces
 from kokoro_server.batching.admission import FRAME_SECONDS, Admission
 from kokoro_server.batching.clock import Clock, LoopClock
-from kokoro_server.batching.devices import Devices
-from kokoro_server.batching.entry import Entry, Outcome, Priority
-from kokoro_server.batching.idle.residency import Hooks, IdleUnloader, ModelState
+from kokoro_server.batching.devices.pool import Devices
+from kokoro_server.batching.entry import Entry, Outcome, Priority, Submission
+from kokoro_server.batching.idle_unloader import Hooks, IdleUnloader, ModelState
 from kokoro_server.batching.lane import Lane
 from kokoro_server.batching.lanes import PriorityLanes
 from kokoro_server.batching.policy import BatchingOptions
-from kokoro_server.batching.speech_queue import SpeechQueue, Ticket
+from kokoro_server.batching.speech_queue import SpeechQueue
+from kokoro_server.batching.state import ModelSnapshot, QueueSnapshot
 from kokoro_server.batching.stats import Stats
 from kokoro_server.batching.supervisor import WorkerSupervisor
-from kokoro_server.engine.protocol import Engine, Reloadable, Row
+from kokoro_server.batching.tickets import Ticket
+from kokoro_server.engine.protocol import Engine, Reloadable
 from kokoro_server.errors import EngineUnavailable, Expired, TooBusy
 from kokoro_server.observability.metrics import Metrics
 
-if TYPE_CHECKING:
-    from kokoro_server.observability.tracing.otel import Span
+# The keys of `by_priority`. Metrics and traces keep the names of the lanes.
+LANE_KEYS = dict(zip(Priority, ("bypass", "following", "normal", "bulk"), strict=True))
 
 
 class BatchQueue(SpeechQueue):
     """Batches rows for one or more engines of the same model, each on a device.
 
-    A device that hangs, or whose thread dies again and again, is given up; the others go on. A poisoned device needs a
-    new process, as CUDA demands: `on_fatal` is called once, with the reason.
+    A device that hangs, or whose thread dies again and again, is given up; the other devices go on. A poisoned device
+    needs a new process, as CUDA demands: `on_fatal` is called once, with the reason.
 
-    While `model`, which the engines are of, is unloaded, what arrives waits for it, and its deadline with it.
+    While `model`, which made the engines, is unloaded, entries wait for it, and their deadlines are put off.
     """
 
     def __init__(
@@ -55,12 +56,12 @@ class BatchQueue(SpeechQueue):
         self._stats = Stats(metrics)
         self._admission = Admission(self.options, self._waiting, self._devices, self._clock)
         self._supervisor = WorkerSupervisor(self._devices, self._waiting, self._stats, self._clock, on_fatal)
-        self._worker = self._supervisor.worker
+        self._dispatcher = self._supervisor.dispatcher
         self._numbers = itertools.count()
-        self._residency: IdleUnloader | None = None
+        self._unloader: IdleUnloader | None = None
         if model is not None and self.options.idle_unload:
             hooks = Hooks(self._may_unload, self._model_loaded, self._model_failed, self._supervisor.give_up)
-            self._residency = IdleUnloader(model, self.options.idle_unload, self._devices, hooks, self._clock, metrics)
+            self._unloader = IdleUnloader(model, self.options.idle_unload, self._devices, hooks, self._clock, metrics)
         if metrics is not None:
             self._register(metrics)
 
@@ -90,38 +91,38 @@ class BatchQueue(SpeechQueue):
 
     async def start(self) -> None:
         self._supervisor.start()
-        if self._residency is not None:
-            self._residency.start()
+        if self._unloader is not None:
+            self._unloader.start()
 
     async def stop(self) -> None:
-        """Fail what waits with EngineUnavailable; what is on the devices gets a few seconds to finish."""
-        if self._residency is not None:
-            self._residency.stop()
+        """Fail the waiting entries with EngineUnavailable; batches on the devices get a few seconds to finish."""
+        if self._unloader is not None:
+            self._unloader.stop()
         await self._supervisor.stop()
 
     def hold(self) -> None:
-        """Form no batch until `release`. What is on the devices runs on."""
-        self._worker.hold()
+        """Form no batch until `release`. Batches on the devices run on."""
+        self._dispatcher.hold()
 
     def release(self) -> None:
-        self._worker.release()
+        self._dispatcher.release()
 
     @asynccontextmanager
-    async def admission(self, job: Ticket | None = None) -> AsyncIterator[None]:
-        with self.admit(job):
+    async def admission(self, ticket: Ticket | None = None) -> AsyncIterator[None]:
+        with self.admit(ticket):
             yield
 
     @contextmanager
-    def admit(self, job: Ticket | None = None) -> Iterator[None]:
+    def admit(self, ticket: Ticket | None = None) -> Iterator[None]:
         """`admission`, where nothing needs to be awaited."""
-        job = job or self.job()
-        with self.admit_text(job.caller, job.priority, job.first_deadline, admitted=job.admitted):
-            job.admitted = True
+        ticket = ticket or self.ticket()
+        with self.admit_text(ticket.caller, ticket.priority, ticket.first_deadline, admitted=ticket.admitted):
+            ticket.admitted = True
             yield
 
     @contextmanager
     def admit_text(self, owner: str, priority: Priority, deadline: float, *, admitted: bool) -> Iterator[None]:
-        """`admission` of a text of the caller `owner`. `admitted`: another one of the same request has been."""
+        """`admission` of a text of the caller `owner`. `admitted`: another text of the same request has been."""
         self._refuse_if_closed()
         try:
             self._admission.check(owner, priority, deadline)
@@ -136,10 +137,10 @@ class BatchQueue(SpeechQueue):
             yield
         finally:
             self._waiting.arrived(owner, priority, self.now())
-            self._worker.wake()
+            self._dispatcher.wake()
 
     def predicted_wait(self, priority: Priority = Priority.NORMAL) -> float:
-        """Seconds until an entry behind all others of its priority would start, by what recent batches took."""
+        """Seconds until a new last entry of that priority would start, by what recent batches took."""
         return self._admission.predicted_wait(priority)
 
     def real_time_factor(self) -> float | None:
@@ -148,13 +149,13 @@ class BatchQueue(SpeechQueue):
     def device_states(self) -> dict[str, str]:
         return {device.name: device.status for device in self._devices}
 
-    def model_state(self) -> dict[str, Any]:
-        return self._residency.snapshot() if self._residency is not None else {"state": ModelState.LOADED.value}
+    def model_state(self) -> ModelSnapshot:
+        return self._unloader.snapshot() if self._unloader is not None else {"state": ModelState.LOADED.value}
 
-    async def state(self) -> dict[str, Any]:
+    async def state(self) -> QueueSnapshot:
         return self.snapshot()
 
-    def snapshot(self) -> dict[str, Any]:
+    def snapshot(self) -> QueueSnapshot:
         """`state`, where nothing needs to be awaited."""
         return {
             "batching_enabled": self.options.enabled,
@@ -163,12 +164,12 @@ class BatchQueue(SpeechQueue):
             "queue_status": {
                 "current_size": len(self._waiting),
                 "worker_running": self.ready,
-                "held": self._worker.held,
-                "on_their_way": self._waiting.expected,
+                "paused": self._dispatcher.held,
+                "preparing": self._waiting.expected,
                 "queued_audio_s": round(sum(_seconds(self._waiting.lane(lane)) for lane in Priority), 3),
                 "callers": self._waiting.callers,
                 "running_rows": self._devices.running_rows,
-                "by_priority": {lane.name.lower(): len(self._waiting.lane(lane)) for lane in Priority},
+                "by_priority": {name: len(self._waiting.lane(lane)) for lane, name in LANE_KEYS.items()},
                 "voice_groups": dict(self._waiting.voices),
                 "predicted_wait_ms": round(1000 * self.predicted_wait(), 3),
             },
@@ -182,7 +183,7 @@ class BatchQueue(SpeechQueue):
                 "max_queue_size": self.options.max_queue_size,
                 "max_queued_seconds": self.options.max_queued_seconds,
                 "max_padded_frames": max(device.policy.max_padded_frames for device in self._devices),
-                "learned_cap_frames": min(device.cap.frames for device in self._devices),
+                "learned_max_padded_frames": min(device.cap.frames for device in self._devices),
                 "grouping": self.options.grouping,
             },
         }
@@ -214,40 +215,30 @@ class BatchQueue(SpeechQueue):
         if not self.ready:
             raise EngineUnavailable("the synthesis engine is not running; see /health", retry_after=5.0)
 
-    def enqueue(
-        self,
-        row: Row,
-        voice: str,
-        priority: Priority,
-        deadline: float,
-        owner: str,
-        *,
-        detached: bool = False,
-        trace: Span | None = None,
-    ) -> asyncio.Future[Outcome]:
+    def enqueue(self, submission: Submission) -> asyncio.Future[Outcome]:
         self._refuse_if_closed()
         future: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
-        frames = self._worker.estimate.predict(row)
-        number, now = next(self._numbers), self.now()
-        entry = Entry(number, owner, row, voice, priority, frames, now, deadline, future, detached=detached)
-        if deadline <= entry.arrival:
+        new, frames = submission, self._dispatcher.estimate.predict(submission.row)
+        identity = next(self._numbers), new.caller, new.row, new.voice, new.priority
+        entry = Entry(*identity, frames, self.now(), new.deadline, future, new.detached)
+        if entry.deadline <= entry.arrival:
             self._expire(entry)
             return future
-        if trace is not None:
-            entry.trace = traces.row_arrived(entry, trace)
+        if submission.trace is not None:
+            entry.trace = traces.row_arrived(entry, submission.trace)
         self._watch_deadline(entry)
         future.add_done_callback(lambda _: self._ended(entry))
         self._waiting.add(entry)
         self._want_model()
-        self._worker.wake()
+        self._dispatcher.wake()
         return future
 
     def _is_away(self) -> bool:
-        return self._residency is not None and not self._residency.loaded
+        return self._unloader is not None and not self._unloader.loaded
 
     def _want_model(self) -> None:
-        if self._residency is not None:
-            self._residency.want()
+        if self._unloader is not None:
+            self._unloader.want()
 
     def _may_unload(self) -> bool:
         # A device that hangs still has its engine.
@@ -255,12 +246,12 @@ class BatchQueue(SpeechQueue):
         return all_up and not self.busy and not self._waiting.expected
 
     def _model_loaded(self) -> None:
-        """Give what waits back the time that it has waited for the model: all of it, as nothing waited before."""
+        """Put off deadlines by the time that entries waited for the model: all their time, as nothing waited before."""
         for entry in self._waiting:
             entry.deadline += self.now() - entry.arrival
             entry.cancel_timer()
             self._watch_deadline(entry)
-        self._worker.wake()
+        self._dispatcher.wake()
 
     def _model_failed(self) -> None:
         self._supervisor.fail_waiting("the model was unloaded and cannot be loaded again, see /health", retry_after=5.0)
@@ -269,7 +260,7 @@ class BatchQueue(SpeechQueue):
         entry.timer = self._clock.call_at(entry.deadline, lambda: self._is_due(entry))
 
     def _is_due(self, entry: Entry) -> None:
-        if not self._is_away():  # otherwise it gets its time back, or is told that the model cannot be loaded
+        if not self._is_away():  # otherwise its deadline is put off, or it fails with the load
             self._expire(entry)
 
     def _expire(self, entry: Entry) -> None:

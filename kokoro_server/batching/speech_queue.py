@@ -7,50 +7,20 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Callable
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
 
-from kokoro_server.batching.entry import Outcome, Priority
-from kokoro_server.batching.jobs import Rows, in_order
+from kokoro_server.batching.entry import Outcome, Priority, Submission
 from kokoro_server.batching.policy import BatchingOptions
+from kokoro_server.batching.state import ModelSnapshot, QueueSnapshot
+from kokoro_server.batching.tickets import Rows, Ticket, in_order
 from kokoro_server.callers.current import caller
 from kokoro_server.engine.protocol import Row
 from kokoro_server.observability import tracing
 
-if TYPE_CHECKING:
-    from kokoro_server.observability.tracing.otel import Span
-
-JOB_BATCHES = 2  # batches' worth of its pieces that a job keeps in the queue
-
-
-@dataclass(slots=True, eq=False)
-class Ticket:
-    """Pieces that belong to one request: they share its priority, its first deadline and its part of the queue."""
-
-    priority: Priority
-    bypass: int  # first pieces of each text, which have no waiting window
-    urgent: int  # how many of those take the BYPASS lane; the others take NEXT
-    first_deadline: float  # of the first piece alone: the clock of a later one starts when it is enqueued
-    permits: asyncio.Semaphore  # one for each piece in the queue, or made and not yet taken
-    caller: str  # whose turns its pieces take
-    trace: Span | None = None  # the step that its pieces are part of
-    admitted: bool = False  # whether one of its texts has been
-    begun: bool = False  # whether the first piece has been enqueued
-
-    @property
-    def bulk(self) -> bool:
-        """Whether even its first piece goes behind all others: so does its text, while it is read."""
-        return self.lane(0) is Priority.BULK
-
-    def lane(self, index: int) -> Priority:
-        """The lane of the piece of that number, counted from 0, of one of its texts."""
-        if index < self.bypass:
-            return Priority.BYPASS if index < self.urgent else Priority.NEXT
-        return self.priority
+TICKET_BATCHES = 2  # batches' worth of its pieces that a ticket keeps in the queue
 
 
 class SpeechQueue(ABC):
-    """What `Synthesizer` and the endpoints use. Create and use it on one event loop.
+    """The queue that `Synthesizer` and the endpoints use. Create and use it on one event loop.
 
     Deadlines are on the clock of `now()` and bound the wait, not the run: an entry that has not started by then fails
     with Expired. Cancelling the task that awaits an entry takes the entry out of the queue.
@@ -85,48 +55,32 @@ class SpeechQueue(ABC):
         """By device: healthy, degraded or lost."""
 
     @abstractmethod
-    def model_state(self) -> dict[str, Any]:
-        """Whether the model is in memory, or what becomes of it; the keys are part of the API."""
+    def model_state(self) -> ModelSnapshot: ...
 
     @abstractmethod
-    async def state(self) -> dict[str, Any]:
-        """The state of the queue for the health page; the keys are part of the API."""
+    async def state(self) -> QueueSnapshot: ...
 
     @abstractmethod
-    def admission(self, job: Ticket | None = None) -> AbstractAsyncContextManager[None]:
+    def admission(self, ticket: Ticket | None = None) -> AbstractAsyncContextManager[None]:
         """Enter before any work on a text; leave when its first row is ready to submit.
 
         Raises TooBusy, with the time to retry after, when the queue is full, the predicted wait is past the deadline,
-        or the caller has too much in the queue. Inside, the text counts as on its way, and an idle device waits a
+        or the caller has too much in the queue. Inside, the text counts as being prepared, and an idle device waits a
         little for it.
         """
 
     @abstractmethod
-    def enqueue(
-        self,
-        row: Row,
-        voice: str,
-        priority: Priority,
-        deadline: float,
-        owner: str,
-        *,
-        detached: bool = False,
-        trace: Span | None = None,
-    ) -> asyncio.Future[Outcome]:
-        """Take a row of the caller `owner`. `detached`: its result may be held for long.
-
-        `trace` is what it is part of, if that is traced.
-        """
+    def enqueue(self, submission: Submission) -> asyncio.Future[Outcome]: ...
 
     async def submit(
         self, row: Row, *, voice: str, priority: Priority = Priority.NORMAL, deadline: float | None = None
     ) -> Outcome:
-        """Wait for the row's audio. `voice` is its canonical spec, by which entries are grouped."""
+        """Wait for the audio of a row that belongs to no ticket."""
         allowed = self._default_deadline(priority)
         until = allowed if deadline is None else min(allowed, deadline)
-        return await self.enqueue(row, voice, priority, until, caller.get(), trace=tracing.current())
+        return await self.enqueue(Submission(row, voice, priority, until, caller.get(), trace=tracing.current()))
 
-    def job(
+    def ticket(
         self,
         *,
         priority: Priority = Priority.NORMAL,
@@ -135,11 +89,11 @@ class SpeechQueue(ABC):
         deadline: float | None = None,
         ahead: int | None = None,
     ) -> Ticket:
-        """A request of one or more texts, to be given to each `submit_job`: together they keep to one job's limit.
+        """A request of one or more texts. Each `submit_all` takes it: together they keep to the limit of one ticket.
 
         The first `bypass` pieces of each text have no waiting window, and the first `urgent` of those go before all
-        others. `ahead` is the limit of pieces in the queue or made and not yet taken; by default two batches' worth
-        for every device.
+        other entries. `ahead` limits the pieces in the queue or made and not yet taken; by default it is two batches'
+        worth for every device.
         """
         latest = math.inf if deadline is None else deadline
         return Ticket(
@@ -147,47 +101,36 @@ class SpeechQueue(ABC):
             bypass,
             urgent,
             first_deadline=min(latest, self._default_deadline(priority)),
-            permits=asyncio.Semaphore(ahead or JOB_BATCHES * self.max_rows),
+            permits=asyncio.Semaphore(ahead or TICKET_BATCHES * self.max_rows),
             caller=caller.get(),
             trace=tracing.current(),
         )
 
-    def submit_job(
-        self, rows: Rows, *, voice: str | Callable[[int], str], job: Ticket | None = None
+    def submit_all(
+        self, rows: Rows, *, voice: str | Callable[[int], str], ticket: Ticket | None = None
     ) -> AsyncGenerator[Outcome, None]:
         """The outcomes of a long text's rows, in order. Close the generator to abandon the rest.
 
-        `voice` is that of all rows, or tells it for the row of each number, counted from 0.
-
-        Only about two batches' worth of a job's pieces, for every device, wait at once. The first must start within
-        the queue timeout, each other within the job timeout of when it was enqueued.
+        `voice` is that of all rows, or returns the voice of the row with that index. The first piece must start within
+        the queue timeout, each later one within the job timeout of when it was enqueued.
         """
-        owner = job or self.job()
+        owner = ticket or self.ticket()
 
         def enqueue(index: int, row: Row) -> asyncio.Future[Outcome]:
             spec = voice if isinstance(voice, str) else voice(index)
             # Pieces are held until those before them have been taken, which a slow reader does slowly.
-            return self.enqueue(
-                row, spec, owner.lane(index), self._deadline(owner), owner.caller, detached=True, trace=owner.trace
-            )
+            return self.enqueue(owner.submission(row, spec, self.later_deadline(), index=index, detached=True))
 
         return in_order(rows, enqueue, owner.permits)
 
-    async def submit_only(self, row: Row, voice: str, job: Ticket) -> Outcome:
-        """`submit_job` for a text that is a single row."""
-        async with job.permits:
-            return await self.enqueue(row, voice, job.lane(0), self._deadline(job), job.caller, trace=job.trace)
+    async def submit_only(self, row: Row, voice: str, ticket: Ticket) -> Outcome:
+        """`submit_all` for a text that is a single row."""
+        async with ticket.permits:
+            return await self.enqueue(ticket.submission(row, voice, self.later_deadline()))
 
     def later_deadline(self) -> float:
         """The deadline of a later piece that is enqueued now."""
         return self._default_deadline(Priority.BULK)
-
-    def _deadline(self, job: Ticket) -> float:
-        """The deadline of the job's next piece. Its client may have listened for an hour since the first one."""
-        if job.begun:
-            return self.later_deadline()
-        job.begun = True
-        return job.first_deadline
 
     def _default_deadline(self, priority: Priority) -> float:
         bulk = priority is Priority.BULK

@@ -1,4 +1,4 @@
-"""Counts of what the queue has done: totals since the start, and over the recent past."""
+"""Counts rows, batches and failures of the queue: totals since the start, and over the recent past."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from collections import Counter, deque
 from dataclasses import dataclass
 from typing import Any
 
-from kokoro_server.batching.activity import percentiles
-from kokoro_server.batching.device import RunningBatch
+from kokoro_server.batching.devices.activity import percentiles
+from kokoro_server.batching.devices.device import RunningBatch
+from kokoro_server.batching.devices.runner import BatchReport
 from kokoro_server.batching.entry import FireReason, Priority
-from kokoro_server.batching.runner import BatchReport
 from kokoro_server.engine.protocol import SAMPLE_RATE, SAMPLES_PER_FRAME
 from kokoro_server.observability.metrics import Metrics
 
@@ -32,7 +32,6 @@ class BatchRecord:
 
     @property
     def attributes(self) -> dict[str, str | int | float]:
-        """What its span tells of a batch."""
         return {
             "kokoro.rows": self.rows,
             "kokoro.padding": self.padding,
@@ -57,7 +56,6 @@ class Stats:
         self.failed = self.retried = self.isolated = 0
 
     def record(self, batch: RunningBatch, report: BatchReport, *, device: str, seconds: float) -> BatchRecord:
-        """Take note of a batch that has run."""
         entries = batch.entries
         frames = sum(forward.frames for forward in report.forwards)
         padded = sum(forward.padded for forward in report.forwards)
@@ -93,7 +91,6 @@ class Stats:
             metrics.queue_time.observe(wait)
 
     def performance(self) -> dict[str, Any]:
-        """Totals since the start."""
         total = self.bypassed + self.batched
         return {
             "total_batches": self._batches,

@@ -1,4 +1,4 @@
-"""Watches the worker and the devices: restarts what died, gives up what cannot work, fails whoever waits in vain."""
+"""Watches the dispatcher and the devices: restarts or gives up what failed, and answers every entry it held."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from kokoro_server.batching.clock import Clock
-from kokoro_server.batching.device import Device, ForwardStuck, RunningBatch
-from kokoro_server.batching.devices import Devices
+from kokoro_server.batching.devices.device import Device, ForwardStuck, RunningBatch
+from kokoro_server.batching.devices.pool import Devices
+from kokoro_server.batching.dispatcher import DeviceLost, Dispatcher
 from kokoro_server.batching.entry import Entry
 from kokoro_server.batching.faults import CrashHistory
 from kokoro_server.batching.lanes import PriorityLanes
 from kokoro_server.batching.stats import Stats
-from kokoro_server.batching.worker import DeviceLost, Dispatcher
 from kokoro_server.errors import EngineUnavailable, Expired
 
 logger = logging.getLogger(__name__)
@@ -24,7 +24,7 @@ STOP_GRACE = 5.0  # seconds that the batches on the devices get to finish
 
 
 class WorkerSupervisor:
-    """Starts and stops the worker and the devices' threads, and decides what their failures mean.
+    """Starts and stops the dispatcher's task and the devices' threads, and decides what their failures mean.
 
     `alive` is false when only a restart of the process can help; `on_fatal` is then called, once, with the reason.
     """
@@ -33,8 +33,8 @@ class WorkerSupervisor:
         self, devices: Devices, waiting: PriorityLanes, stats: Stats, clock: Clock, on_fatal: Callable[[str], object]
     ) -> None:
         self.alive = True
-        self.crashes = CrashHistory()  # of the worker
-        self.worker = Dispatcher(devices, waiting, stats, clock, self._device_failed)
+        self.crashes = CrashHistory()  # of the dispatcher
+        self.dispatcher = Dispatcher(devices, waiting, stats, clock, self._device_failed)
         self._devices = devices
         self._waiting = waiting
         self._clock = clock
@@ -50,16 +50,16 @@ class WorkerSupervisor:
     def start(self) -> None:
         for device in self._devices.every():
             device.start()
-        self._task = asyncio.get_running_loop().create_task(self.worker.run(), name="kokoro-batch-worker")
+        self._task = asyncio.get_running_loop().create_task(self.dispatcher.run(), name="kokoro-batch-worker")
         self._task.add_done_callback(self._worker_ended)
 
     async def stop(self) -> None:
-        """Fail what waits with EngineUnavailable; what is on the devices gets a few seconds to finish."""
+        """Fail the waiting entries with EngineUnavailable; batches on the devices get a few seconds to finish."""
         self._stopping = True
         self.fail_waiting("the server is shutting down")
         task, self._task = self._task, None
         if task is not None:
-            self.worker.stop()
+            self.dispatcher.stop()
             timer = self._clock.call_at(self._clock.now() + STOP_GRACE, task.cancel)
             await asyncio.wait({task})
             timer.cancel()
@@ -67,7 +67,7 @@ class WorkerSupervisor:
             device.stop()
 
     def _worker_ended(self, task: asyncio.Task[None]) -> None:
-        """Fail every entry, whatever the worker died of: nobody waits in vain. Then start it anew."""
+        """Fail every entry, so that nobody waits in vain. Then start the dispatcher again, unless it died too often."""
         error = None if task.cancelled() else task.exception()
         for device in self._devices.every():
             for batch in device.running:
@@ -84,7 +84,7 @@ class WorkerSupervisor:
             self.start()
 
     def _device_failed(self, device: Device, batch: RunningBatch, error: Exception) -> None:
-        """Fail the device's batch, and what waits too unless another device works."""
+        """Fail the device's batch, and the waiting entries too unless another device works."""
         if isinstance(error, ForwardStuck):
             for entry in batch.entries:
                 entry.fail(Expired(f"{error}; {device.name} is given up"))
@@ -110,7 +110,7 @@ class WorkerSupervisor:
             return
         device.lost = None
         logger.warning("device works again device=%s", device.name)
-        self.worker.wake()
+        self.dispatcher.wake()
 
     def give_up(self, reason: str) -> None:
         """Nothing can be spoken any more in this process."""

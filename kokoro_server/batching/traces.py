@@ -1,7 +1,7 @@
 """The spans of rows and batches.
 
-A row has one from its arrival to its end, and in it one for its wait. A batch is the child of its first row. It is
-linked to all of them, and they to it: whoever looks at a request finds what it shared the device with.
+A row has one span from its arrival to its end, and within it one for its wait. A batch is the child of its first row,
+and is linked with all its rows: the trace of a request leads to the requests that shared its batch.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def row_ended(future: asyncio.Future[Outcome], span: Span) -> None:
 
 
 def batch_started(entries: Sequence[Entry], now: float) -> Span | None:
-    """`now` is the time on the queue's clock, by which rows arrive."""
+    """`now` is on the queue's clock, as `Entry.arrival` is."""
     span = tracing.shared("batch", (entry.trace for entry in entries))
     if span is None:
         return None

@@ -6,17 +6,14 @@ import argparse
 import asyncio
 import logging
 import sys
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
 from pathlib import Path
 
 from kokoro_server.cli import CommandFailed
-from kokoro_server.cli.book_progress import BookProgressBar
+from kokoro_server.cli.backends import open_backend
 from kokoro_server.cli.dry_run import describe, estimated_time
-from kokoro_server.cli.progress import clock
-from kokoro_server.cli.sources import device_lost, unlimited
+from kokoro_server.cli.progress import BookProgressBar, clock, quiet_beside_bar
 from kokoro_server.config.settings import Settings
-from kokoro_server.engine.loader import LoadedModel
+from kokoro_server.engine.loader import LoadModel
 from kokoro_server.longform.books.book import Book
 from kokoro_server.longform.books.documents import SUFFIXES, read_book
 from kokoro_server.longform.books.options import BookFiles, BookFormat, Options, chosen
@@ -24,25 +21,18 @@ from kokoro_server.longform.books.passages import chapter_text
 from kokoro_server.longform.books.plan import make_plan
 from kokoro_server.longform.books.production import BookResult, produce
 from kokoro_server.longform.books.subtitles import SUBTITLES
-from kokoro_server.observability import logs
-from kokoro_server.observability.metrics import Metrics
-from kokoro_server.server.app import running_services
-from kokoro_server.synthesis.speech_backend import LocalBackend, RemoteBackend, SpeechBackend
 
 log = logging.getLogger(__name__)
 
 FORMATS: dict[str, BookFormat] = {".m4b": "m4b", ".mp3": "mp3", ".opus": "opus", ".flac": "flac"}
-PLAIN = (".txt", ".md")  # files that -f says as they are, unless something is asked for that only books have
+PLAIN = (".txt", ".md")  # files that -f says as plain text, unless an option is given that only books have
 NAMED_AS_FILES = (".epub", ".pdf", ".docx")  # nobody says such a word: a name that is mistyped is not read aloud
 BOOK_OPTIONS = ("dry_run", "chapters", "dialogue_voice", "voice_of", "read_along", "format", "keep_work")
 LONGEST_NAME = 1_000  # characters; a longer text is no file's name
-MAX_STRETCH = 1_000_000  # characters that are spoken at once, which no stretch has
-
-Load = Callable[[Settings], LoadedModel]
 
 
 def document(options: argparse.Namespace) -> Path | None:
-    """The document that is to be read, if it is one."""
+    """The document to read, if the argument names one."""
     name = options.file or options.text
     if not name or name == "-" or "\n" in name or len(name) > LONGEST_NAME:
         return None
@@ -60,7 +50,7 @@ def document(options: argparse.Namespace) -> Path | None:
 
 
 def is_wanted(options: argparse.Namespace, document: Path | None) -> bool:
-    """Whether it is to be a book, and not just its text."""
+    """Whether to make an audiobook, and not just say the text."""
     given = [f"--{name.replace('_', '-')}" for name in BOOK_OPTIONS if getattr(options, name)]
     if document is None:
         if given:
@@ -72,15 +62,12 @@ def is_wanted(options: argparse.Namespace, document: Path | None) -> bool:
 
 
 def plain_text(document: Path) -> str:
-    """What is read of a document, to be said as any other text."""
     return "\n\n".join(map(chapter_text, read_book(document).chapters))
 
 
-def run(settings: Settings, options: argparse.Namespace, document: Path | None, load: Load) -> int:
+def run(settings: Settings, options: argparse.Namespace, document: Path | None, load: LoadModel) -> int:
     assert document is not None
-    if sys.stderr.isatty() and settings.log_level == "info":
-        settings = settings.model_copy(update={"log_level": "warning"})  # the bar says what there is to say
-        logs.configure(settings.log_level)
+    settings = quiet_beside_bar(settings)
     if not options.dry_run:
         outputs = _outputs(options)
     book = read_book(document)
@@ -92,7 +79,7 @@ def run(settings: Settings, options: argparse.Namespace, document: Path | None, 
         return 0
     with BookProgressBar() as progress:
         result = asyncio.run(_produce(settings, options, book, wanted, outputs, load, progress))
-    _tell(result)
+    _log(result)
     return 0
 
 
@@ -103,7 +90,7 @@ def _only_for_books(options: argparse.Namespace) -> bool:
 
 
 def _is_folder(path: Path) -> bool:
-    """What is after a dot and a space, as in "Vol. 1", is no suffix."""
+    """A folder of chapters. The end of a name such as "Vol. 1" is no suffix."""
     return path.is_dir() or not path.suffix or " " in path.suffix
 
 
@@ -120,10 +107,10 @@ def _outputs(options: argparse.Namespace) -> BookFiles:
     if subtitles and subtitles.suffix.lower() not in SUBTITLES:
         raise CommandFailed(f"{subtitles}: subtitles are {' or '.join(SUBTITLES)} files")
     if read_along and read_along.suffix.lower() != ".epub":
-        raise CommandFailed(f"{read_along}: what is read along is an .epub file")
+        raise CommandFailed(f"{read_along}: a book to read along must be an .epub file")
     by_chapter = output is not None and _is_folder(output)
     if options.format and not by_chapter:
-        raise CommandFailed("--format is for a folder of chapters; a file's suffix tells its format")
+        raise CommandFailed("--format is for a folder of chapters; a file's format is that of its suffix")
     if subtitles and by_chapter:
         raise CommandFailed("--subtitles are for a book in one file, not for a folder of chapters")
     if read_along and read_along.exists() and read_along.samefile(options.file or options.text):
@@ -144,45 +131,36 @@ def _options(options: argparse.Namespace, book: Book) -> Options:
     )
 
 
-@asynccontextmanager
-async def _speaker(settings: Settings, url: str | None, load: Load) -> AsyncIterator[SpeechBackend]:
-    """One for the whole book."""
-    if url:
-        async with RemoteBackend.connect(url, settings.key_to_send) as speaker:
-            yield speaker
-        return
-    async with running_services(unlimited(settings, MAX_STRETCH), load, Metrics(), device_lost) as services:
-        yield LocalBackend(services)
-
-
 async def _produce(
     settings: Settings,
     options: argparse.Namespace,
     book: Book,
     wanted: Options,
     outputs: BookFiles,
-    load: Load,
+    load: LoadModel,
     progress: BookProgressBar,
 ) -> BookResult:
     target = outputs.audio or outputs.read_along
     assert target is not None
     stem = target.name if outputs.by_chapter else target.stem  # "Vol. 1" and "Vol. 2" are two books
     folder = target.with_name(f"{stem}.work")  # the same one for every format
-    async with _speaker(settings, options.url, load) as speaker:
-        return await produce(book, wanted, outputs, speaker, folder, progress.show, keep_work=options.keep_work)
+    async with open_backend(settings, options.url, load) as backend:
+        return await produce(book, wanted, outputs, backend, folder, progress.show, keep_work=options.keep_work)
 
 
-async def _dry_run(settings: Settings, options: argparse.Namespace, book: Book, wanted: Options, load: Load) -> None:
-    async with _speaker(settings, options.url, load) as speaker:
-        plan = await asyncio.to_thread(make_plan, book, wanted, await speaker.voices())
+async def _dry_run(
+    settings: Settings, options: argparse.Namespace, book: Book, wanted: Options, load: LoadModel
+) -> None:
+    async with open_backend(settings, options.url, load) as backend:
+        plan = await asyncio.to_thread(make_plan, book, wanted, await backend.voices())
         for line in describe(book, plan, wanted.speed):
             sys.stdout.write(line + "\n")
         sys.stdout.flush()
-        seconds = await estimated_time(plan, speaker, wanted.speed)
+        seconds = await estimated_time(plan, backend, wanted.speed)
     sys.stdout.write(f"making it takes about {clock(seconds)} here, measured just now\n")
 
 
-def _tell(result: BookResult) -> None:
+def _log(result: BookResult) -> None:
     for note in result.notes:
         log.warning("%s", note)
     for path in result.files:

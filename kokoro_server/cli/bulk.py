@@ -15,34 +15,27 @@ from pathlib import Path
 from kokoro_server.api.routes.jobs.lines import parse
 from kokoro_server.api.schemas.speech import TTSRequest
 from kokoro_server.cli import CommandFailed
-from kokoro_server.cli.progress import BulkProgressBar, clock
-from kokoro_server.cli.sources import device_lost, unlimited
+from kokoro_server.cli.backends import open_backend
+from kokoro_server.cli.progress import BulkProgressBar, clock, quiet_beside_bar
 from kokoro_server.config.settings import Settings
 from kokoro_server.engine import loader
-from kokoro_server.engine.loader import LoadedModel
+from kokoro_server.engine.loader import LoadModel
 from kokoro_server.longform.bulk import lines
 from kokoro_server.longform.bulk.makers.http import HttpMaker, reach
-from kokoro_server.longform.bulk.makers.local import Maker, SpeakerMaker
+from kokoro_server.longform.bulk.makers.local import BackendMaker, Maker
 from kokoro_server.longform.bulk.outputs import WORK, outputs
 from kokoro_server.longform.bulk.run import FAILURES, BulkProgress, BulkRun, folder
 from kokoro_server.longform.bulk.verify import Verifier
-from kokoro_server.observability import logs
-from kokoro_server.observability.metrics import Metrics
 from kokoro_server.runtime.machine import available_cores
-from kokoro_server.server.app import running_services
-from kokoro_server.synthesis.speech_backend import LocalBackend
 
 log = logging.getLogger(__name__)
 
-CORES_PER_PROCESS = 4  # that ask a server: it may be on this machine, and needs the others
-Load = Callable[[Settings], LoadedModel]
+CORES_PER_PROCESS = 4  # for each process that asks a server: it may be on this machine, and needs the rest
 
 
-def run(settings: Settings, options: argparse.Namespace, load: Load = loader.load) -> int:
+def run(settings: Settings, options: argparse.Namespace, load: LoadModel = loader.load) -> int:
     """Run the command. `load` makes the model if no server is used; tests pass a small one."""
-    if sys.stderr.isatty() and settings.log_level == "info":
-        settings = settings.model_copy(update={"log_level": "warning"})  # the bar says what there is to say
-        logs.configure(settings.log_level)
+    settings = quiet_beside_bar(settings)
     with folder(options.out), ExitStack() as stack:
         source = _source(options.input, options.out)
         listener = stack.enter_context(Verifier(options.verify)) if options.verify else None
@@ -63,7 +56,7 @@ async def _run(
     source: Path,
     listener: Verifier | None,
     show: Callable[[BulkProgress], object],
-    load: Load,
+    load: LoadModel,
 ) -> BulkProgress:
     async with _maker(settings, options, load) as maker:
         format = options.format or ("flac" if options.shards else "wav")
@@ -81,7 +74,7 @@ async def _run(
 
 
 @asynccontextmanager
-async def _maker(settings: Settings, options: argparse.Namespace, load: Load) -> AsyncIterator[Maker]:
+async def _maker(settings: Settings, options: argparse.Namespace, load: LoadModel) -> AsyncIterator[Maker]:
     if options.url:
         server = await reach(options.url, key := settings.key_to_send)
         count = options.processes or max(1, int(available_cores() / CORES_PER_PROCESS))
@@ -95,10 +88,10 @@ async def _maker(settings: Settings, options: argparse.Namespace, load: Load) ->
 
 
 @asynccontextmanager
-async def embedded(settings: Settings, load: Load = loader.load) -> AsyncIterator[SpeakerMaker]:
-    """The model in this process. On a Ray cluster, an actor's."""
-    async with running_services(unlimited(settings, sys.maxsize), load, Metrics(), device_lost) as services:
-        yield SpeakerMaker(LocalBackend(services), parse)
+async def embedded(settings: Settings, load: LoadModel = loader.load) -> AsyncIterator[BackendMaker]:
+    """The model in this process, or in an actor of a Ray cluster."""
+    async with open_backend(settings, None, load) as backend:
+        yield BackendMaker(backend, parse)
 
 
 def _ray_maker(settings: Settings, address: str) -> Maker:
@@ -119,5 +112,5 @@ def _source(name: str, out: Path) -> Path:
             shutil.copyfileobj(sys.stdin.buffer, file)
         return copy
     path = Path(name)
-    next(lines.read(path), None)  # what cannot be read is told before anything slow happens
+    next(lines.read(path), None)  # a file that cannot be read is reported before anything slow happens
     return path

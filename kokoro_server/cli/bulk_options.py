@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
 from pathlib import Path
 
-from kokoro_server.config.settings import Settings
-
-RunCommand = Callable[[Settings, argparse.Namespace], int]
+from kokoro_server.cli import RunCommand
 
 EXAMPLES = """\
 examples:
@@ -19,7 +16,8 @@ examples:
 
 A line is a request as of POST /tts with an id: {"id": "a1", "text": "Hello.", "voice": "af_bella", "speed": 1.1}.
 Files are named by id; manifest.jsonl lists them in the order of the input with durations and word times, and
-failures.jsonl what could not be made. Whatever stops it, the same command goes on, and makes what changed anew."""
+failures.jsonl lists the lines that failed. After an interruption, the same command continues; lines that have changed
+since are made again."""
 
 
 def add(commands: argparse._SubParsersAction[argparse.ArgumentParser], run: RunCommand) -> None:
@@ -44,12 +42,15 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser], run: RunC
         nargs="?",
         const="base",
         metavar="MODEL",
-        help="hear it with a Whisper model, by name or folder (default: base): word error rates in the manifest",
+        help="check with a Whisper model, by name or folder (default: base); adds word error rates to the manifest",
     )
     bulk.add_argument("--url", help="let a running server speak, such as http://127.0.0.1:8880")
     bulk.add_argument("--address", metavar="RAY", help="let a Ray cluster speak: ray://HOST:10001, or auto")
     bulk.add_argument(
-        "--processes", type=_count, metavar="N", help="that ask the server of --url (default: one for four cores)"
+        "--processes",
+        type=_count,
+        metavar="N",
+        help="processes that ask the server of --url (default: one for four cores)",
     )
     bulk.set_defaults(run=run)
 

@@ -71,13 +71,13 @@ def _asked(settings: Settings, options: argparse.Namespace) -> ClusterOptions:
 
 
 def _settings() -> dict[str, str]:
-    """What a replica is told: that of this environment and of `.env`, as replicas read neither."""
+    """The settings of this environment and of `.env`, which replicas do not read themselves."""
     found = dotenv_values(Path(".env")) | os.environ
     return {name: text for name in variables() if name not in OWN and (text := found.get(name))}
 
 
 def _free_port(host: str) -> int:
-    """Ray has no port 0 that it would tell of."""
+    """Ray does not report the port that it would choose for port 0."""
     with socket.create_server((host, 0)) as probe:
         return int(probe.getsockname()[1])
 

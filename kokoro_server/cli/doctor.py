@@ -53,7 +53,7 @@ Check = Callable[[Settings], Finding]
 
 def run(settings: Settings, _options: argparse.Namespace) -> int:
     if settings.log_level == "info":
-        logs.configure("warning")  # the report is what was asked for, not the log of the parts
+        logs.configure("warning")  # the report was asked for, not the log of the services
     wrong = 0
     for name, finding in run_checks(settings):
         wrong += finding.wrong
@@ -107,7 +107,7 @@ def _cpu_kernels(settings: Settings) -> tuple[str, str]:
         return " without fused kernels", decode.NO_NUMBA
     try:
         importlib.import_module("numba")
-    except Exception as error:  # it checks the versions of others, and loads LLVM
+    except Exception as error:  # it checks the versions of other packages, and loads LLVM
         return " without fused kernels", f"numba cannot be imported ({error}); pip install 'kokoro-server[cpu]'"
     return f" with fused kernels for {instructions()}", ""
 
@@ -250,7 +250,7 @@ def keys(settings: Settings) -> Finding:
 
 
 def _kokoro_health(address: str, api_key: str | None) -> dict[str, Any] | None:
-    """What the Kokoro Server that answers at this address says of itself, if one does."""
+    """`GET /health` of the Kokoro Server that answers at this address, if one does."""
     headers = {"X-API-Key": api_key} if api_key else {}
     try:
         response = httpx.get(f"http://{address}/health", headers=headers, timeout=2, trust_env=False)

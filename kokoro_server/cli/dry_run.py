@@ -1,4 +1,4 @@
-"""`kokoro-server say book.epub --dry-run`: what a book would become, and how long that would take."""
+"""`kokoro-server say book.epub --dry-run`: the chapters of a book, and how long it would take to speak."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import Iterator
 
 from kokoro_server.cli.progress import clock
-from kokoro_server.engine.protocol import SAMPLE_RATE
 from kokoro_server.errors import NothingToSay
 from kokoro_server.longform.books.book import Book
 from kokoro_server.longform.books.plan import Plan, estimated_seconds
@@ -38,22 +37,22 @@ def describe(book: Book, plan: Plan, speed: float) -> Iterator[str]:
     yield from (f"note: {note}" for note in plan.notes)
 
 
-async def estimated_time(plan: Plan, speaker: SpeechBackend, speed: float) -> float:
-    """Seconds that all of it takes, by how long a few sentences take: as many at once as a book is spoken with."""
+async def estimated_time(plan: Plan, backend: SpeechBackend, speed: float) -> float:
+    """Seconds for the whole book, by the time of a few sentences, as many at once as a book is spoken with."""
     voice = plan.stretches[0].manner
     reading = ReadingOptions(unspeakable="skip")
-    samples = min(speaker.parallel, MAX_SAMPLES)
+    samples = min(backend.parallel, MAX_SAMPLES)
     speeches = [
         Speech(voice.voice, f"{number}. {SAMPLE_TEXT}", language=voice.language, speed=speed, reading=reading)
         for number in range(samples)
     ]
     try:
-        await speaker.speak(speeches[0])  # the first one takes longer
+        await backend.speak(speeches[0])  # the first one takes longer
         started = time.monotonic()
-        spoken = await asyncio.gather(*map(speaker.speak, speeches))
+        spoken = await asyncio.gather(*map(backend.speak, speeches))
     except NothingToSay:  # in a script that the language does not have
         return 0.0
-    audio = sum(len(each.pcm) for each in spoken) / 2 / SAMPLE_RATE
+    audio = sum(each.seconds for each in spoken)
     return _seconds(plan, speed) * (time.monotonic() - started) / audio
 
 

@@ -1,4 +1,4 @@
-"""`kokoro-server say --explain`: what would be said of a text, and why."""
+"""`kokoro-server say --explain`: how a text would be read, and by which rules."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MAX_WIDTH = 48  # characters of a column
 
 
 def explain(settings: Settings, speech: Speech, url: str | None) -> str:
-    """A table of what is not said as it is written, and the text as it is said. With a `url`, a server is asked."""
+    """A table of the spans that are read in other words, and the text as it is said. With a `url`, by that server."""
     claims = _remote(url, speech, settings.key_to_send) if url else _local(settings, speech)
     said = spoken.apply(claims, Traced.of(speech.written)).text
     return "\n".join((*_table(claims, speech.written), "", said))
@@ -50,6 +50,5 @@ def _table(claims: Sequence[Claim], text: str) -> list[str]:
 
 
 def _line(text: str) -> str:
-    """On one line, and not too long."""
     line = " ".join(text.split())
     return line if len(line) <= MAX_WIDTH else line[: MAX_WIDTH - 1] + "…"

@@ -6,13 +6,13 @@ import argparse
 import logging
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from importlib import import_module
 from urllib.parse import urlsplit
 
 from kokoro_server import __version__
-from kokoro_server.cli import bulk_options, say_options
+from kokoro_server.cli import RunCommand, bulk_options, say_options
 from kokoro_server.client.errors import ClientError
 from kokoro_server.config import settings as config
 from kokoro_server.config.settings import Settings
@@ -38,13 +38,13 @@ examples:
   kokoro-server voices --language en-GB
   kokoro-server doctor                                   when something does not work
 
-Settings come from the environment and from .env; .env.example explains each. 'COMMAND --help' tells more."""
+Settings come from the environment and from .env; .env.example explains each. 'COMMAND --help' shows its options."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command and return its exit status. A failure is one line on stderr."""
     options = _parser().parse_args(arguments)
-    # numpy reads it when it is imported. By itself it would take all cores, whatever a container's quota.
+    # numpy reads it on import. Without it, numpy would use all cores, whatever a container's quota.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", str(thread_count()))
     try:
         settings = Settings.load()
@@ -56,7 +56,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stderr.write(f"kokoro-server: {error.message}\n")
         return 1
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # whoever read our output has closed the pipe
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the reader of our output has closed the pipe
         return 1
     except KeyboardInterrupt:
         sys.stderr.write("kokoro-server: interrupted\n")
@@ -74,14 +74,13 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
 
     serve = commands.add_parser("serve", help="serve speech; fetches the model first if it is missing")
-    serve.add_argument("--host", help="address to listen on (default: HOST)")
-    serve.add_argument("--port", type=int, help="port to listen on, 0 for a free one (default: PORT)")
+    _add_address(serve)
     serve.set_defaults(run=_serve)
 
     wyoming = commands.add_parser(
         "wyoming",
         help="serve speech as 'serve' does, and beside it Wyoming, for Home Assistant",
-        description="What 'serve' does, with a port for the Wyoming protocol besides.",
+        description="Does what 'serve' does, and listens on a port for the Wyoming protocol too.",
     )
     wyoming.add_argument(
         "--uri",
@@ -93,8 +92,7 @@ def _parser() -> argparse.ArgumentParser:
     wyoming.set_defaults(run=_wyoming)
 
     g2p = commands.add_parser("g2p", help="serve text to phonemes, for one or more speech servers")
-    g2p.add_argument("--host", help="address to listen on (default: G2P_HOST)")
-    g2p.add_argument("--port", type=int, help="port to listen on, 0 for a free one (default: G2P_PORT)")
+    _add_address(g2p, "G2P_")
     g2p.set_defaults(run=_g2p)
 
     say_options.add(commands, _command("say"))
@@ -111,14 +109,14 @@ def _parser() -> argparse.ArgumentParser:
     for name, run, text in (
         ("fetch", _assets_fetch, "fetch and convert whatever is missing"),
         ("verify", _assets_verify, "check every file against its hash"),
-        ("list", _assets_list, "show what is there"),
+        ("list", _assets_list, "show the files"),
     ):
         actions.add_parser(name, help=text).set_defaults(run=run)
     build = actions.add_parser("build", help="fetch, and build what a CPU runs, ahead of the first start")
     build.add_argument(
         "--drop-weights",
         action="store_true",
-        help="delete the weights when it is done: saves 330 MB; should another build be needed, they are fetched again",
+        help="delete the weights afterwards, which saves 330 MB; another build would fetch them again",
     )
     build.set_defaults(run=_assets_build)
 
@@ -134,6 +132,11 @@ def _parser() -> argparse.ArgumentParser:
     )
     doctor.set_defaults(run=_command("doctor"))
     return parser
+
+
+def _add_address(command: argparse.ArgumentParser, prefix: str = "") -> None:
+    command.add_argument("--host", help=f"address to listen on (default: {prefix}HOST)")
+    command.add_argument("--port", type=int, help=f"port to listen on, 0 for a free one (default: {prefix}PORT)")
 
 
 def _tcp_address(uri: str) -> tuple[str, int]:
@@ -155,17 +158,19 @@ def _add_cluster(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
         description="A replica is one device's whole server. For a cluster that stays, see deploy/ray-serve.yaml.",
     )
     up.add_argument("--replicas", type=int, default=1, metavar="N", help="default: %(default)s")
-    up.add_argument("--host", help="address to listen on (default: HOST)")
-    up.add_argument("--port", type=int, help="port to listen on, 0 for a free one (default: PORT)")
+    _add_address(up)
     up.add_argument(
-        "--ingress", choices=("haproxy", "ray"), default="haproxy", help="what listens there (default: %(default)s)"
+        "--ingress",
+        choices=("haproxy", "ray"),
+        default="haproxy",
+        help="the proxy that listens there (default: %(default)s)",
     )
     up.add_argument(
         "--replica-port",
         type=int,
         default=8900,
         metavar="PORT",
-        help="of the first replica itself, the others' follow (default: %(default)s)",
+        help="of the first replica; the next ones follow (default: %(default)s)",
     )
     up.add_argument("--g2p-apart", action="store_true", help="one G2P service for all replicas")
     up.add_argument(
@@ -178,28 +183,27 @@ def _add_cluster(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     down.set_defaults(run=_command("cluster"), action="down")
 
 
-def _command(name: str) -> Callable[[Settings, argparse.Namespace], int]:
-    """What `kokoro_server.cli.<name>` runs. It is imported when it is called: some take seconds to import."""
+def _command(name: str) -> RunCommand:
+    """`kokoro_server.cli.<name>.run`, imported when it is called: some modules take seconds to import."""
     return lambda settings, options: import_module(f"kokoro_server.cli.{name}").run(settings, options)
 
 
 def _serve(settings: Settings, options: argparse.Namespace) -> int:
-    from kokoro_server.longform.jobs.service import with_default_folder
-    from kokoro_server.server.processes.run import run
-
-    given = {name: getattr(options, name) for name in ("host", "port") if getattr(options, name) is not None}
-    run(with_default_folder(settings.model_copy(update=given)))
-    return 0
+    return _run_server(settings, host=options.host, port=options.port)
 
 
 def _wyoming(settings: Settings, options: argparse.Namespace) -> int:
+    host, port = options.uri or (settings.wyoming_host, settings.wyoming_port or WYOMING_PORT)
+    announced = options.zeroconf or settings.wyoming_zeroconf
+    return _run_server(settings, wyoming_host=host, wyoming_port=port, wyoming_zeroconf=announced)
+
+
+def _run_server(settings: Settings, **given: object) -> int:
     from kokoro_server.longform.jobs.service import with_default_folder
     from kokoro_server.server.processes.run import run
 
-    host, port = options.uri or (settings.wyoming_host, settings.wyoming_port or WYOMING_PORT)
-    announced = options.zeroconf or settings.wyoming_zeroconf
-    given = {"wyoming_host": host, "wyoming_port": port, "wyoming_zeroconf": announced}
-    run(with_default_folder(settings.model_copy(update=given)))
+    update = {name: value for name, value in given.items() if value is not None}
+    run(with_default_folder(settings.model_copy(update=update)))
     return 0
 
 

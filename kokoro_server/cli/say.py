@@ -7,38 +7,31 @@ import asyncio
 import dataclasses
 import logging
 import sys
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack, aclosing
-from dataclasses import dataclass
 from pathlib import Path
 
-from kokoro_server.cli import CommandFailed, audiobook, sinks, sources
+from kokoro_server.cli import CommandFailed, audiobook, sinks
+from kokoro_server.cli.backends import open_backend
 from kokoro_server.cli.explain import explain
-from kokoro_server.cli.progress import SpeechProgress, clock
-from kokoro_server.cli.sources import BYTES_PER_SECOND, SpeechChunk
+from kokoro_server.cli.progress import SpeechProgress, clock, quiet_beside_bar
 from kokoro_server.client.wire import DEFAULT_VOICE
 from kokoro_server.config.settings import Settings
 from kokoro_server.engine import loader
-from kokoro_server.engine.loader import LoadedModel
-from kokoro_server.observability import logs
+from kokoro_server.engine.loader import LoadModel
 from kokoro_server.synthesis import captions
 from kokoro_server.synthesis.captions import Cue, Timing
-from kokoro_server.synthesis.synthesizer import Speech
+from kokoro_server.synthesis.speech import Speech
+from kokoro_server.synthesis.speech_backend import BYTES_PER_SECOND
 
 log = logging.getLogger(__name__)
 
 SUBTITLES = {".srt": captions.srt, ".vtt": captions.vtt}
-MAX_CUE_EXTENSION_S = 1.0  # the last subtitle stays through up to so many seconds of silence after the last word
-WRITE_BYTES = BYTES_PER_SECOND // 4  # in one write: a player blocks it while it plays, and Ctrl-C waits for its end
+MAX_CUE_EXTENSION_S = 1.0  # of silence after the last word through which the last subtitle stays
+WRITE_BYTES = BYTES_PER_SECOND // 4  # in one write: it blocks while the player plays, and Ctrl-C waits for its end
 
 
-@dataclass(frozen=True, slots=True)
-class SpeechSummary:
-    seconds: float
-    words: tuple[Timing, ...]
-
-
-def run(settings: Settings, options: argparse.Namespace, load: Callable[[Settings], LoadedModel] = loader.load) -> int:
+def run(settings: Settings, options: argparse.Namespace, load: LoadModel = loader.load) -> int:
     """Run the command. `load` makes the model if no server is used; tests pass a small one."""
     document = audiobook.document(options)
     if audiobook.is_wanted(options, document):
@@ -50,42 +43,45 @@ def run(settings: Settings, options: argparse.Namespace, load: Callable[[Setting
         return 0
     _check_targets(options)
     player = None if options.output else sinks.find_player()
-    if sys.stderr.isatty() and settings.log_level == "info":
-        settings = settings.model_copy(update={"log_level": "warning"})  # the bar says what there is to say
-        logs.configure(settings.log_level)
-    if options.url:
-        source = sources.remote(options.url, speech, settings.key_to_send)
-    else:
-        source = sources.embedded(settings, speech, load, streamed=player is not None)
+    settings = quiet_beside_bar(settings)
     with ExitStack() as stack:
         # The subtitles are entered first, so that their file gets its name only when the audio is complete.
         subtitles = stack.enter_context(sinks.atomic_file(options.subtitles)) if options.subtitles else None
         with sinks.playing(player) if player else sinks.audio_file(options.output) as write:
             progress = None if player else stack.enter_context(SpeechProgress(len(speech.written)))
-            spoken = asyncio.run(_speak(source, write, speech.written, progress))
+            seconds, words = asyncio.run(_speak(settings, options.url, load, speech, write, progress))
             if subtitles:
-                cues = extend_last_cue(captions.cues(spoken.words, speech.written), spoken.seconds)
+                cues = extend_last_cue(captions.cues(words, speech.written), seconds)
                 subtitles.write_text(SUBTITLES[options.subtitles.suffix.lower()](cues), encoding="utf-8")
-    log.info("spoken characters=%d audio=%s to=%s", len(speech.written), clock(spoken.seconds), options.output or "-")
+    log.info("spoken characters=%d audio=%s to=%s", len(speech.written), clock(seconds), options.output or "-")
     return 0
 
 
 async def _speak(
-    source: AsyncGenerator[SpeechChunk, None], write: sinks.Write, text: str, progress: SpeechProgress | None
-) -> SpeechSummary:
+    settings: Settings,
+    url: str | None,
+    load: LoadModel,
+    speech: Speech,
+    write: sinks.Write,
+    progress: SpeechProgress | None,
+) -> tuple[float, list[Timing]]:
+    """Returns the seconds of audio, and the words in them."""
     words: list[Timing] = []
     received = 0  # bytes
-    async with aclosing(source):
-        async for chunk in source:
-            for start in range(0, len(chunk.pcm), WRITE_BYTES):
-                await asyncio.to_thread(write, chunk.pcm[start : start + WRITE_BYTES])
-            received += len(chunk.pcm)
-            words += chunk.words
+    async with (
+        open_backend(settings, url, load, live=True) as backend,
+        aclosing(backend.stream(speech, live=progress is None)) as parts,
+    ):
+        async for part in parts:
+            for start in range(0, len(part.pcm), WRITE_BYTES):
+                await asyncio.to_thread(write, part.pcm[start : start + WRITE_BYTES])
+            received += len(part.pcm)
+            words += part.words
             if progress and words:
                 progress.show(words[-1].char_end, received / BYTES_PER_SECOND)
     if progress:
-        progress.show(len(text), received / BYTES_PER_SECOND)
-    return SpeechSummary(received / BYTES_PER_SECOND, tuple(words))
+        progress.show(len(speech.written), received / BYTES_PER_SECOND)
+    return received / BYTES_PER_SECOND, words
 
 
 def extend_last_cue(cues: Sequence[Cue], seconds: float) -> list[Cue]:

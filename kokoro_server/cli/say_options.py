@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
 from pathlib import Path
 
-from kokoro_server.config.settings import Settings
+from kokoro_server.cli import RunCommand
 from kokoro_server.longform.books.options import LOUDEST, QUIETEST, parse_chapters
-
-RunCommand = Callable[[Settings, argparse.Namespace], int]
 
 SLOWEST, FASTEST = 0.25, 4.0
 SAY_EXAMPLES = """\
@@ -24,9 +21,9 @@ examples:
   kokoro-server say alice.epub -o chapters --format opus --chapters 3-5
   kokoro-server say alice.epub --dry-run
 
-Without --url the model is loaded into this process, and fetched first if it is missing. A file has its name only when
-it is whole. What is spoken of a book is kept beside it, in BOOK.work, until the book is whole: whatever stops it,
-the same command goes on from there. Other texts start from the beginning."""
+Without --url the model is loaded into this process, and fetched first if it is missing. A file gets its name only when
+it is complete. Spoken passages of a book are kept in BOOK.work until the book is complete: after an interruption, the
+same command continues from there. Other texts start from the beginning."""
 
 
 def add(commands: argparse._SubParsersAction[argparse.ArgumentParser], run: RunCommand) -> None:
@@ -39,7 +36,7 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser], run: RunC
     )
     what = say.add_mutually_exclusive_group(required=True)
     what.add_argument(
-        "text", nargs="?", help="what to say ([pause:1.5s] is silence); or a document: .epub .txt .md .html .pdf .docx"
+        "text", nargs="?", help="text to say ([pause:1.5s] is silence), or a document: .epub .txt .md .html .pdf .docx"
     )
     what.add_argument("-f", "--file", metavar="FILE", help="a UTF-8 text file to say, - for standard input")
     say.add_argument(
@@ -56,25 +53,27 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser], run: RunC
     )
     say.add_argument("--subtitles", type=Path, metavar="FILE", help="write subtitles too: .srt or .vtt")
     say.add_argument("--url", help="let a running server speak, such as http://127.0.0.1:8880")
-    say.add_argument("--explain", action="store_true", help="do not speak: show what would be said, and why")
+    say.add_argument(
+        "--explain", action="store_true", help="do not speak: show how the text would be read, and by which rules"
+    )
     _add_book_options(say)
     say.set_defaults(run=run)
 
 
 def _add_book_options(say: argparse.ArgumentParser) -> None:
     book = say.add_argument_group("books")
-    book.add_argument("--dry-run", action="store_true", help="do not speak: list chapters, what is left out, and times")
+    book.add_argument("--dry-run", action="store_true", help="do not speak: list chapters, omissions and times")
     book.add_argument(
         "--chapters", type=_chapters, metavar="3-5", help="only these, as --dry-run numbers them: 1,3-5,9-"
     )
-    book.add_argument("--dialogue-voice", metavar="VOICE", help="for what is in quotation marks")
+    book.add_argument("--dialogue-voice", metavar="VOICE", help="for text in quotation marks")
     book.add_argument(
         "--voice-of",
         type=_role,
         action="append",
         default=[],
         metavar="NAME=VOICE",
-        help="for what a character says, where the text tells who speaks; for several, repeat it",
+        help="for the lines of a character, where the text names who speaks; may be repeated",
     )
     book.add_argument(
         "--loudness",
@@ -83,11 +82,15 @@ def _add_book_options(say: argparse.ArgumentParser) -> None:
         metavar="LUFS",
         help="by EBU R 128, -40 to -10, or off (default: -18; peaks stay under -3 dB, as audiobook shops ask)",
     )
-    book.add_argument("--read-along", type=Path, metavar="FILE", help="write an .epub that marks what is heard")
+    book.add_argument(
+        "--read-along", type=Path, metavar="FILE", help="write an .epub that highlights the words while they are heard"
+    )
     book.add_argument(
         "--format", choices=("m4b", "mp3", "opus", "flac"), help="of the files of a folder (default: mp3)"
     )
-    book.add_argument("--keep-work", action="store_true", help="keep what was spoken, for other settings or formats")
+    book.add_argument(
+        "--keep-work", action="store_true", help="keep the spoken passages, for other settings or formats"
+    )
 
 
 def _chapters(text: str) -> list[tuple[int, int | None]]:

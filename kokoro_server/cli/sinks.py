@@ -62,14 +62,14 @@ def format_of(path: Path) -> Format:
         return SUFFIXES[path.suffix.lower()]
     except KeyError:
         known = " ".join(SUFFIXES)
-        raise CommandFailed(f"{path}: the file's suffix tells its format and must be one of {known}") from None
+        raise CommandFailed(f"{path}: the format is that of the file's suffix, which must be one of {known}") from None
 
 
 @contextmanager
 def atomic_file(path: Path) -> Iterator[Path]:
     """A path to write to. It is renamed to `path` when the block ends without an error, and removed otherwise."""
     if path.exists() and not path.is_file():
-        raise CommandFailed(f"{path}: is there and is no file")
+        raise CommandFailed(f"{path}: exists and is not a file")
     unfinished = path.with_name(f"{path.name}.{os.getpid()}.unfinished")
     try:
         unfinished.touch()  # so that a folder without write permission is reported in plain words

@@ -8,14 +8,13 @@ import sys
 from kokoro_server import languages
 from kokoro_server.client import KokoroClient, Voice
 from kokoro_server.config.settings import Settings
-from kokoro_server.g2p import extras
-from kokoro_server.voices import VoiceInfo
+from kokoro_server.synthesis.speech_backend import voices_of
 from kokoro_server.voices.custom import catalogued
 
 
 def run(settings: Settings, options: argparse.Namespace) -> int:
     wanted = languages.parse(options.language).code if options.language else None
-    for voice in _of_server(options.url, settings.key_to_send) if options.url else _of_model(settings):
+    for voice in _of_server(options.url, settings.key_to_send) if options.url else voices_of(catalogued(settings)):
         if wanted in (None, voice.language):
             note = "" if voice.installed else "not installed"
             line = f"{voice.name:<16} {voice.language:<6} {voice.gender:<7} {voice.grade or '':<3} {note}"
@@ -26,20 +25,3 @@ def run(settings: Settings, options: argparse.Namespace) -> int:
 def _of_server(url: str, api_key: str | None) -> list[Voice]:
     with KokoroClient(url, api_key=api_key) as client:
         return client.voices()
-
-
-def _of_model(settings: Settings) -> list[Voice]:
-    voices = catalogued(settings)
-    return [_voice(info) for info in map(voices.info, voices.names())]
-
-
-def _voice(info: VoiceInfo) -> Voice:
-    language = languages.of_voice(info.language)
-    return Voice(
-        name=info.name,
-        title=info.title,
-        language=language.code,
-        gender=info.gender,
-        grade=info.grade,
-        installed=extras.is_installed(language),
-    )

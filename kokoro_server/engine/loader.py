@@ -88,6 +88,9 @@ class LoadedModel:
                 engine.measure()
 
 
+LoadModel = Callable[[Settings], LoadedModel]
+
+
 def load(settings: Settings) -> LoadedModel:
     """Fetch and build missing files, load the model and warm it up. Takes seconds, or minutes with downloads."""
     backend = backends.choose(settings)

@@ -88,7 +88,6 @@ def script_cues(timings: Sequence[Timing], script: Script) -> list[Cue]:
 
 
 def srt(cues: Iterable[Cue]) -> str:
-    """A SubRip file."""
     return "\n".join(
         f"{number}\n{_timestamp(cue.start, ',')} --> {_timestamp(cue.end, ',')}\n{cue.text}\n"
         for number, cue in enumerate(cues, 1)
@@ -96,7 +95,6 @@ def srt(cues: Iterable[Cue]) -> str:
 
 
 def vtt(cues: Iterable[Cue]) -> str:
-    """A WebVTT file."""
     blocks = [f"{_timestamp(cue.start, '.')} --> {_timestamp(cue.end, '.')}\n{_escape(cue.text)}\n" for cue in cues]
     return "\n".join(["WEBVTT\n", *blocks])
 
@@ -130,7 +128,6 @@ def _display_text(text: str) -> tuple[str, list[int]]:
 
 
 def _display_timings(timings: Iterable[Timing], offsets: list[int]) -> list[Timing]:
-    """The timings with their offsets in the displayed text."""
     moved = (
         replace(timing, char_start=offsets[timing.char_start], char_end=offsets[timing.char_end]) for timing in timings
     )

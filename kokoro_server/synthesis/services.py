@@ -56,18 +56,18 @@ class Services:
     child: G2PProcess | None  # the embedded G2P service, unless a remote one is used
     synthesizer: Synthesizer
     metrics: Metrics
-    own_voices: CustomVoices | None = None  # if there is VOICES_PATH
-    other_conditions: tuple[Condition, ...] = ()  # what can be worse than it should, beside the model and jobs
+    custom_voices: CustomVoices | None = None  # if VOICES_PATH is set
+    other_conditions: tuple[Condition, ...] = ()  # of services beside the model and the jobs
     jobs_condition: Condition = field(default_factory=lambda: Condition(Reason.JOBS))
 
     @property
     def conditions(self) -> tuple[Condition, ...]:
-        """What may work worse than it should, in any service. The model's change when it is loaded again."""
+        """Of all services. The model's change when it is loaded again."""
         return (*self.model.conditions, *self.other_conditions, self.jobs_condition)
 
     @property
     def pace(self) -> Pace | None:
-        """That of now; None unless the engine measures its speed, as one that may be slower than playback does."""
+        """The present one; None unless the engine measures its speed, as slow ones do."""
         return self.current_pace()
 
     @property
@@ -85,10 +85,10 @@ class Services:
 
     @property
     def clip_bypass(self) -> int:
-        """How many of the first pieces of a clip skip it that is asked for with `optimize_for_latency`."""
+        """`bypass` for a clip that is requested with `optimize_for_latency`."""
         return BYPASS if self.settings.bypass_chunks is None else self.settings.bypass_chunks
 
     @property
     def urgent(self) -> int:
-        """How many of the `bypass` pieces also go before all others: one, or all where each may be needed at once."""
+        """How many of the `bypass` pieces go before all other entries: one, or all where each may be needed at once."""
         return self.bypass if self.paced else 1

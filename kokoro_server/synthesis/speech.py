@@ -1,4 +1,4 @@
-"""What a request wants said: a text with or without markup, the turns of a dialogue, or phonemes; and its script."""
+"""The speech that a request asks for: a text with or without markup, turns of a dialogue, or phonemes; its script."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ P = ParamSpec("P")
 
 BETWEEN_TURNS = "\n"  # the texts of turns are joined by it
 TURN_PAUSE = 0.4  # seconds
-SHORT_TEXT = 2_000  # characters, in which there cannot be many speakers: a longer one is looked at in a thread
+SHORT_TEXT = 2_000  # characters, in which there cannot be many speakers: a longer text is parsed in a thread
 
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """What one speaker says. What is None is as for the whole dialogue."""
+    """The words of one speaker. Fields that are None are as for the whole dialogue."""
 
     text: str
     voice: str | None = None
@@ -36,7 +36,7 @@ class Turn:
 
 @dataclass(frozen=True, slots=True)
 class Speech:
-    """What is to be said, as text, turns or phonemes, and how. Without `language` it is the voice's own."""
+    """A text, turns or phonemes, and how to say them. Without `language` it is the voice's own."""
 
     voice: str
     text: str | None = None
@@ -67,23 +67,19 @@ class Speech:
 
     @property
     def subject(self) -> str:
-        """The field that has the text."""
         return "turns" if self.turns else "text" if self.phonemes is None else "phonemes"
 
 
 async def write_script(speech: Speech, voices: KnownVoices) -> Script:
-    """The script of a speech.
-
-    Raises an error that has the place of what is wrong: a tag, an attribute, a voice.
-    """
+    """Raises an error that names the place of a wrong tag, attribute or voice."""
     cast = Cast(voices, speech.language, speech.voice_aliases)
     if speech.turns:
         return await _written(len(speech.written), _turns, speech, cast)
     voice = cast.voice(speech.voice)
-    manner = Delivery(voice, cast.language_of(voice), speech.speed, speech.pitch)
+    delivery = Delivery(voice, cast.language_of(voice), speech.speed, speech.pitch)
     if speech.ssml:
-        return await asyncio.to_thread(ssml.script, speech.written, manner, cast)
-    run = Run(Traced.of(speech.written), manner)
+        return await asyncio.to_thread(ssml.script, speech.written, delivery, cast)
+    run = Run(Traced.of(speech.written), delivery)
     if speech.phonemes is None and voice_tags.has_tags(speech.written):
         return await _written(len(speech.written), voice_tags.split, run, cast)
     return [run]
@@ -98,8 +94,7 @@ async def _written(characters: int, write: Callable[P, Script], *args: P.args, *
 def _turns(speech: Speech, cast: Cast) -> Script:
     script, start = list[Run | Pause](), 0
     for number, turn in enumerate(speech.turns):
-        manner = _manner(turn, speech, cast, number)
-        run = Run(Traced.of(turn.text, start), manner)
+        run = Run(Traced.of(turn.text, start), _delivery(turn, speech, cast, number))
         if number:
             script.append(Pause(speech.turn_pause))
         tagged = voice_tags.has_tags(turn.text)
@@ -108,7 +103,7 @@ def _turns(speech: Speech, cast: Cast) -> Script:
     return script
 
 
-def _manner(turn: Turn, speech: Speech, cast: Cast, number: int) -> Delivery:
+def _delivery(turn: Turn, speech: Speech, cast: Cast, number: int) -> Delivery:
     try:
         voice = cast.voice(turn.voice or speech.voice)
         language = languages.parse(turn.language) if turn.language else cast.language_of(voice)

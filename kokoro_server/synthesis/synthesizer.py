@@ -11,7 +11,8 @@ from dataclasses import dataclass
 
 from kokoro_server import languages
 from kokoro_server.audio.sound import Sound
-from kokoro_server.batching.speech_queue import SpeechQueue, Ticket
+from kokoro_server.batching.speech_queue import SpeechQueue
+from kokoro_server.batching.tickets import Ticket
 from kokoro_server.engine import vocab
 from kokoro_server.engine.protocol import SAMPLE_RATE, Audio, Pcm16, Row
 from kokoro_server.errors import KokoroError, TextTooLong, UnknownVoice
@@ -80,15 +81,16 @@ class Synthesizer:
         self._max_silence = max_silence
         self._turns = LoopTurns()
 
-    async def speak(self, speech: Speech, job: Ticket | None = None, *, cutting: Cutting = "clip") -> Clip:
+    async def speak(self, speech: Speech, ticket: Ticket | None = None, *, cutting: Cutting = "clip") -> Clip:
         """The whole of `speech` as one clip; all of its text or an error. Bulk takes turns on the event loop."""
-        work = self._speak(speech, job, cutting)
-        return await (self._turns.paced(work) if job is not None and job.bulk else work)
+        work = self._speak(speech, ticket, cutting)
+        return await (self._turns.paced(work) if ticket is not None and ticket.bulk else work)
 
-    async def _speak(self, speech: Speech, job: Ticket | None, cutting: Cutting) -> Clip:
+    async def _speak(self, speech: Speech, ticket: Ticket | None, cutting: Cutting) -> Clip:
         voice = (await self.voice(speech)).name
         said = list[Run | Pause]()
-        async with aclosing(self.segments(speech, job, cutting=cutting, detached=False, on_script=said.extend)) as made:
+        made = self.segments(speech, ticket, cutting=cutting, detached=False, on_script=said.extend)
+        async with aclosing(made):
             segments = [segment async for segment in made]
         outcomes = [segment.outcome for segment in segments if segment.outcome]
         return Clip(
@@ -106,7 +108,7 @@ class Synthesizer:
     async def segments(
         self,
         speech: Speech,
-        job: Ticket | None = None,
+        ticket: Ticket | None = None,
         *,
         cutting: Cutting = "stream",
         detached: bool = True,
@@ -116,17 +118,17 @@ class Synthesizer:
 
         `detached`: each segment may be held for any time.
         """
-        first_voice = await self.voice(speech)  # one that there is not is told even when the queue is full
-        job = job or self._queue.job()
+        first_voice = await self.voice(speech)  # an unknown voice is refused even when the queue is full
+        ticket = ticket or self._queue.ticket()
         begun = time.perf_counter()
         said: tracing.Attributes = {"kokoro.voice": first_voice.name, "kokoro.characters": len(speech.written)}
         with tracing.step("text", said):
-            async with self._queue.admission(job):
+            async with self._queue.admission(ticket):
                 on_script(parts := await self.script(speech))
                 held = {first_voice.name: first_voice}
                 for name in {run.manner.voice for run in script.runs(parts)} - held.keys():
                     held[name] = await self._voices.hold(name)
-                items = self._items(speech, parts, cutting, bulk=job.bulk)
+                items = self._items(speech, parts, cutting, bulk=ticket.bulk)
                 with _field_named(speech):
                     first = await anext(items)
         spoken, voices = deque[UtteranceItem](), list[str]()
@@ -136,9 +138,9 @@ class Synthesizer:
             row = await anext(rows)
             await rows.aclose()
             # In one expression: a variable would keep the batch's audio alive while the reader is at this segment.
-            yield utterance.add(spoken, await self._queue.submit_only(row, voices[0], job)).detached(detached)
+            yield utterance.add(spoken, await self._queue.submit_only(row, voices[0], ticket)).detached(detached)
             return
-        async with aclosing(self._queue.submit_job(rows, voice=voices.__getitem__, job=job)) as outcomes:
+        async with aclosing(self._queue.submit_all(rows, voice=voices.__getitem__, ticket=ticket)) as outcomes:
             async for outcome in outcomes:
                 for silence in utterance.long_silences(spoken):
                     yield silence
@@ -151,7 +153,7 @@ class Synthesizer:
             yield utterance.finish()
 
     async def reading(self, speech: Speech) -> Reading:
-        """What would be said of a text, and why."""
+        """The words that would be said of a text, and the rules that decide them."""
         parts = await self.script(speech)
         with _field_named(speech):
             return await self._reader.reading(parts, speech.reading)
@@ -171,7 +173,7 @@ class Synthesizer:
         return languages.of_request(language or speech.language, self._voices.language(speech.first_voice))
 
     async def script(self, speech: Speech) -> Script:
-        """What is said, by whom and how. Raises an error for more than is allowed, and for markup that is wrong."""
+        """The runs and pauses of `speech`. Raises an error for too much text or silence, and for wrong markup."""
         if len(speech.written) > self._max_text:
             raise TextTooLong(
                 f"text has {len(speech.written)} characters; at most {self._max_text} are allowed (MAX_TEXT_LENGTH)",
@@ -180,7 +182,7 @@ class Synthesizer:
         try:
             parts = await write_script(speech, self._voices.now)
         except UnknownVoice:
-            await self._voices.refresh()  # it may have been made by another process just now
+            await self._voices.refresh()  # another process may have made it just now
             parts = await write_script(speech, self._voices.now)
         if len(parts) > 1:
             await asyncio.to_thread(script.check, parts, self._max_silence, speech.subject)
@@ -211,10 +213,10 @@ async def _rows(
         while item is not None:
             spoken.append(item)
             if isinstance(item, Piece):
-                manner = utterance.run_of(item).manner
-                voices.append(manner.voice)
+                delivery = utterance.run_of(item).manner
+                voices.append(delivery.voice)
                 tokens = vocab.tokenize(item.phonemes)
-                yield Row(tokens, held[manner.voice].style(len(tokens)), manner.speed, manner.pitch, seed)
+                yield Row(tokens, held[delivery.voice].style(len(tokens)), delivery.speed, delivery.pitch, seed)
             item = await anext(others, None)
 
 

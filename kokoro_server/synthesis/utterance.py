@@ -65,7 +65,7 @@ class Segment:
 class Utterance:
     """Joins the audio of an utterance, piece by piece, and times its words.
 
-    `run` is that of the pieces that name none; `text_ms` is told in the segments.
+    `run` is that of the pieces that name none; `text_ms` is copied to the segments.
     """
 
     def __init__(self, run: Run | None, text_ms: float) -> None:

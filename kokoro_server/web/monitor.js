@@ -127,7 +127,7 @@ export class Monitor {
     const before = this.#before ?? { ...now, at: now.at - PERIOD };
     this.#before = now;
     return {
-      rows: Math.max(0, now.requests - before.requests), // a server that was restarted counts anew
+      rows: Math.max(0, now.requests - before.requests), // a server that was restarted counts from zero
       batches: Math.max(0, now.batches - before.batches),
       seconds: (now.at - before.at) / 1000,
     };
@@ -141,7 +141,7 @@ export class Monitor {
 }
 
 /** How busy a device is, how long it idled between batches while something waited, and what its engine holds. */
-function deviceLine({ device, status, busy_share: busy, gap_ms: gap, resources = {} }) {
+function deviceLine({ device, status, busy_share: busy, idle_gap_ms: gap, resources = {} }) {
   const { graphs, graphs_pending: pending, device_bytes: memory, pinned_bytes: pinned } = resources;
   const facts = [
     status === "lost" ? "lost" : `${number(100 * busy)} % busy`,

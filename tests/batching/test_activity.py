@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from kokoro_server.batching.activity import WINDOW, BusyShare
+from kokoro_server.batching.devices.activity import WINDOW, BusyShare
 from kokoro_server.engine.protocol import Gap
 from kokoro_server.observability.metrics import Metrics
 from tests.batching.doubles import PATIENCE, EchoEngine, FakeClock
@@ -69,7 +69,7 @@ async def test_a_busy_event_loop_is_no_busy_device(start, submit, clock):
     found = only_device(queue)
     assert found["busy_seconds"] == pytest.approx(2.0, abs=0.05)
     assert found["busy_share"] == pytest.approx(2 / 7, abs=0.02)
-    assert found["gap_ms"]["p50"] == pytest.approx(5000, abs=1)
+    assert found["idle_gap_ms"]["p50"] == pytest.approx(5000, abs=1)
     text = metrics.render().decode()
     assert 'tts_device_gap_seconds_sum{device="double"} 5.0' in text
     assert 'tts_device_gap_seconds_count{device="double"} 1.0' in text
@@ -80,7 +80,7 @@ async def test_no_gap_is_counted_when_nothing_waited(start, submit, clock, engin
     await submit.held(queue, 0)
     clock.pass_time(60.0)
     await submit.held(queue, 1)
-    assert only_device(queue)["gap_ms"] == {"p50": 0.0, "p95": 0.0}
+    assert only_device(queue)["idle_gap_ms"] == {"p50": 0.0, "p95": 0.0}
 
 
 async def test_a_call_counts_while_it_runs(start, submit, clock, engine):
@@ -108,7 +108,7 @@ async def test_an_engine_that_measures_itself_is_believed(start, submit, clock):
     found = only_device(queue)
     assert found["busy_seconds"] == 0.25
     assert found["busy_share"] == pytest.approx(0.25, abs=0.01)
-    assert found["gap_ms"] == {"p50": 4.0, "p95": 4.0}
+    assert found["idle_gap_ms"] == {"p50": 4.0, "p95": 4.0}
     assert found["resources"] == HELD
     text = metrics.render().decode()
     assert 'tts_device_busy_seconds_total{device="double"} 0.25' in text

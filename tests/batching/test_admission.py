@@ -24,8 +24,8 @@ async def teach(queue, submit, engine, clock, seconds: float) -> None:
 async def test_an_idle_queue_admits(start):
     queue = await start()
     with queue.admit():
-        assert queue.snapshot()["queue_status"]["on_their_way"] == 1
-    assert queue.snapshot()["queue_status"]["on_their_way"] == 0
+        assert queue.snapshot()["queue_status"]["preparing"] == 1
+    assert queue.snapshot()["queue_status"]["preparing"] == 0
 
 
 async def test_a_full_queue_refuses(start, submit):
@@ -48,7 +48,7 @@ async def test_a_wait_past_the_deadline_refuses_with_the_time_to_come_back(start
     assert wait == pytest.approx(20.0, rel=0.05)
     with queue.admit():
         pass
-    with pytest.raises(TooBusy) as refusal, queue.admit(queue.job(deadline=queue.now() + 5)):
+    with pytest.raises(TooBusy) as refusal, queue.admit(queue.ticket(deadline=queue.now() + 5)):
         pass
     assert refusal.value.retry_after in (15, 16)
 

@@ -16,7 +16,7 @@ from tests.batching.test_admission import teach
 def admitted(queue, name: str, **options) -> bool:
     with as_caller(name):
         try:
-            with queue.admit(queue.job(**options)):
+            with queue.admit(queue.ticket(**options)):
                 return True
         except TooBusy:
             return False
@@ -44,7 +44,7 @@ async def test_the_time_to_come_back_is_that_of_the_caller(start, submit, engine
         await submit(queue, *range(100))
     with as_caller("few"):
         await submit(queue, *range(100, 110))
-        with pytest.raises(TooBusy) as refusal, queue.admit(queue.job(deadline=queue.now() + 10)):
+        with pytest.raises(TooBusy) as refusal, queue.admit(queue.ticket(deadline=queue.now() + 10)):
             pass
     assert 30 <= refusal.value.retry_after <= 34  # its ten, and eleven of the other's, take 42 s
 
@@ -85,7 +85,7 @@ async def test_however_many_callers_there_are_the_queue_is_bounded(start, submit
                         requests.enter_context(queue.admit())
                     except TooBusy:
                         break
-        on_their_way = queue.snapshot()["queue_status"]["on_their_way"]
+        on_their_way = queue.snapshot()["queue_status"]["preparing"]
     assert on_their_way == sum(20 // callers for callers in range(1, 21))
     assert queue.snapshot()["queue_status"]["callers"] == 0
 
@@ -119,24 +119,24 @@ async def test_requests_whose_text_is_still_read_count_as_usual_ones(start, subm
 
 async def test_a_long_text_runs_whatever_the_limit(start, clock):
     queue = await start(max_queued_seconds=1.0)
-    job = queue.job()
-    with queue.admit(job):
+    ticket = queue.ticket()
+    with queue.admit(ticket):
         pass
     rows = [make_row(name, tokens=100) for name in range(30)]
-    made = asyncio.create_task(_count(queue.submit_job(rows, voice="a", job=job)))
+    made = asyncio.create_task(_count(queue.submit_all(rows, voice="a", ticket=ticket)))
     assert await clock.keep_going(made) == 30
 
 
 async def test_the_texts_of_one_request_are_let_in_together(start, submit, engine, clock):
     queue = await start(max_queued_seconds=1.0)
     await teach(queue, submit, engine, clock, seconds=0.1)
-    job = queue.job(priority=Priority.BULK)
+    ticket = queue.ticket(priority=Priority.BULK)
     queue.hold()
-    with queue.admit(job), queue.admit(job), queue.admit(job):
+    with queue.admit(ticket), queue.admit(ticket), queue.admit(ticket):
         assert not admitted(queue, "-", priority=Priority.BULK)
-    first = asyncio.create_task(queue.submit_only(make_row(0, tokens=100), "a", job))
+    first = asyncio.create_task(queue.submit_only(make_row(0, tokens=100), "a", ticket))
     await settle()
-    with queue.admit(job):
+    with queue.admit(ticket):
         pass
     queue.release()
     await clock.keep_going(first)
@@ -159,7 +159,7 @@ async def test_bulk_that_is_on_its_way_is_not_waited_for(start, submit, engine, 
     await teach(queue, submit, engine, clock, seconds=2.0)
     with ExitStack() as requests:
         for _ in range(10):
-            requests.enter_context(queue.admit(queue.job(priority=Priority.BULK)))
+            requests.enter_context(queue.admit(queue.ticket(priority=Priority.BULK)))
         soon = queue.now() + 5
         assert admitted(queue, "-", deadline=soon)
         assert not admitted(queue, "-", priority=Priority.BULK, deadline=soon)

@@ -22,8 +22,8 @@ async def test_memory_that_runs_out_on_one_device_is_learned_for_that_one(start,
     pair[0].before = before
     assert names(await submit.held(queue, *range(32))) == list(range(32))
     small, large = queue.snapshot()["devices"]
-    assert small["learned_cap_frames"] < small["max_padded_frames"]
-    assert large["learned_cap_frames"] == large["max_padded_frames"]
+    assert small["learned_max_padded_frames"] < small["max_padded_frames"]
+    assert large["learned_max_padded_frames"] == large["max_padded_frames"]
     assert (small["status"], large["status"], queue.snapshot()["status"]) == ("degraded", "healthy", "degraded")
     assert [len(call) for call in pair[0].calls].count(4) == 1
     assert 4 in map(len, pair[1].calls)

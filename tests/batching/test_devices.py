@@ -220,7 +220,7 @@ async def test_there_is_no_wait_while_a_device_is_free(start, submit, clock, pai
 async def test_a_job_keeps_every_device_supplied(start, clock, pair):
     queue = await start(engines=pair)
     queue.hold()
-    outcomes = queue.submit_job(map(make_row, range(30)), voice="a")
+    outcomes = queue.submit_all(map(make_row, range(30)), voice="a")
     job = asyncio.create_task(collect(outcomes))
     await settle()
     assert queue.snapshot()["queue_status"]["current_size"] == 16

@@ -149,9 +149,9 @@ async def test_the_pieces_of_a_job_take_the_turns_of_who_asked_for_it(start, sub
     with as_caller("many"):
         await submit(queue, *range(100))
     with as_caller("reader"):
-        job = queue.job(ahead=3)
+        ticket = queue.ticket(ahead=3)
     with as_caller("somebody else"):  # a generator may run in another context than its maker's
-        outcomes = queue.submit_job([make_row(name) for name in (1000, 1001, 1002)], voice="a", job=job)
+        outcomes = queue.submit_all([make_row(name) for name in (1000, 1001, 1002)], voice="a", ticket=ticket)
         read = asyncio.create_task(_drain(outcomes))
     await settle()
     assert queue.snapshot()["queue_status"]["callers"] == 2

@@ -151,7 +151,7 @@ async def test_out_of_memory_halves_frees_and_learns(start, submit, engine):
     assert engine.calls == [[0, 1, 2, 3], [0, 1], [2, 3], [4, 5], [6, 7]]
     assert freed == [True]
     snapshot = queue.snapshot()
-    assert snapshot["config"]["learned_cap_frames"] < snapshot["config"]["max_padded_frames"]
+    assert snapshot["config"]["learned_max_padded_frames"] < snapshot["config"]["max_padded_frames"]
     assert snapshot["status"] == "degraded"
 
 
@@ -159,11 +159,11 @@ async def test_the_learned_cap_recovers(start, submit, engine):
     queue = await start(max_padded_frames=180)
     engine.before = lambda rows: choke_on(*range(4), error=OutOfMemoryError)(rows) if len(rows) > 2 else None
     await submit.held(queue, 0, 1, 2, 3)
-    low = queue.snapshot()["config"]["learned_cap_frames"]
+    low = queue.snapshot()["config"]["learned_max_padded_frames"]
     for _ in range(200):
         await submit.held(queue, 0)
     snapshot = queue.snapshot()
-    assert (low, snapshot["config"]["learned_cap_frames"], snapshot["status"]) == (90, 180, "healthy")
+    assert (low, snapshot["config"]["learned_max_padded_frames"], snapshot["status"]) == (90, 180, "healthy")
 
 
 async def test_a_row_that_never_fits_fails_alone(start, submit, engine):

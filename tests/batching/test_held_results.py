@@ -43,7 +43,7 @@ def alive(blocks) -> int:
 async def test_the_unread_pieces_of_a_slow_reader_keep_no_batch_alive(start, blocks, engine, clock):
     queue = await start()
     rows = [make_row(name) for name in range(20)]
-    async with aclosing(queue.submit_job(rows, voice="a", job=queue.job(bypass=2, ahead=4))) as outcomes:
+    async with aclosing(queue.submit_all(rows, voice="a", ticket=queue.ticket(bypass=2, ahead=4))) as outcomes:
         first = await clock.keep_going(anext(outcomes))
         assert name_of(first.result) == 0
         del first
@@ -62,7 +62,7 @@ async def test_the_unread_pieces_of_a_slow_reader_keep_no_batch_alive(start, blo
 async def test_a_text_of_one_piece_is_not_copied(start, blocks, clock):
     queue = await start()
     queue.hold()
-    alone = [asyncio.create_task(queue.submit_only(make_row(name), "a", queue.job())) for name in range(3)]
+    alone = [asyncio.create_task(queue.submit_only(make_row(name), "a", queue.ticket())) for name in range(3)]
     await asyncio.sleep(0)
     queue.release()
     outcomes = await clock.keep_going(asyncio.gather(*alone))

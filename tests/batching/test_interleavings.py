@@ -28,7 +28,7 @@ actions = st.one_of(
         st.sampled_from([None, 0.003, 1.0]),
         st.sampled_from("xyz"),
     ),
-    st.tuples(st.just("job"), st.integers(1, 10), priorities),
+    st.tuples(st.just("ticket"), st.integers(1, 10), priorities),
     st.tuples(st.just("cancel"), st.integers(0, 100)),
     st.tuples(st.just("advance"), st.sampled_from([0.0, 0.001, 0.003, 0.06, 2.0])),
     st.tuples(st.just("hold")),
@@ -52,7 +52,7 @@ class World:
     clock: FakeClock = field(default_factory=FakeClock)
     calls: list[list[int]] = field(default_factory=list)  # of all engines
     tasks: dict[int, asyncio.Task[Outcome]] = field(default_factory=dict)
-    jobs: list[asyncio.Task[list[int]]] = field(default_factory=list)
+    tickets: list[asyncio.Task[list[int]]] = field(default_factory=list)
     lanes: dict[int, tuple[Priority, str, str]] = field(default_factory=dict)
     names: int = 0
 
@@ -82,21 +82,21 @@ class World:
             self.tasks[name] = asyncio.create_task(submission)
         self.lanes[name] = (priority, voice if self.options.grouping == "voice" else "any", caller)
 
-    async def _job(self, pieces: int, priority: Priority) -> None:
+    async def _ticket(self, pieces: int, priority: Priority) -> None:
         names = range(self.names, self.names + pieces)
         self.names += pieces
-        self.jobs.append(asyncio.create_task(self._collect(names, priority)))
+        self.tickets.append(asyncio.create_task(self._collect(names, priority)))
 
     async def _collect(self, names: range, priority: Priority) -> list[int]:
-        job = self.queue.job(priority=priority, bypass=1)
+        ticket = self.queue.ticket(priority=priority, bypass=1)
         got = []
-        async for outcome in self.queue.submit_job(map(make_row, names), voice="a", job=job):
+        async for outcome in self.queue.submit_all(map(make_row, names), voice="a", ticket=ticket):
             got.append(name_of(outcome.result))
             assert got == list(names[: len(got)])
         return got
 
     async def _cancel(self, which: int) -> None:
-        everyone = [*self.tasks.values(), *self.jobs]
+        everyone = [*self.tasks.values(), *self.tickets]
         if everyone:
             everyone[which % len(everyone)].cancel()
 
@@ -141,7 +141,7 @@ async def live(
         await world.do(*step)
     for engine in world.engines:
         engine.gate.set()
-    everyone = [*world.tasks.values(), *world.jobs]
+    everyone = [*world.tasks.values(), *world.tickets]
     if drain:
         world.queue.release()
         await world.clock.keep_going(asyncio.gather(*everyone, return_exceptions=True))
@@ -156,8 +156,8 @@ def check(world: World) -> None:
         if not task.cancelled():
             error = task.exception()
             assert isinstance(error, KokoroError) if error else name_of(task.result().result) == name
-    for job in world.jobs:
-        assert job.cancelled() or job.exception() is None or isinstance(job.exception(), KokoroError)
+    for ticket in world.tickets:
+        assert ticket.cancelled() or ticket.exception() is None or isinstance(ticket.exception(), KokoroError)
     status = world.queue.snapshot()["queue_status"]
     assert (status["current_size"], status["running_rows"], status["voice_groups"], status["callers"]) == (0, 0, {}, 0)
     assert world.clock.armed == 0

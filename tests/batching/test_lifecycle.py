@@ -8,7 +8,7 @@ import threading
 
 import pytest
 
-from kokoro_server.batching import BatchQueue, Priority
+from kokoro_server.batching import BatchQueue, Priority, Submission
 from kokoro_server.engine.protocol import EngineLimits
 from kokoro_server.errors import EngineUnavailable, Expired
 from tests.batching.doubles import PATIENCE, make_row, name_of, names, settle, until
@@ -150,7 +150,7 @@ async def test_bulk_that_is_made_has_its_turn_before_the_queue_has_stopped(start
     queue = await start()
     engine.gate.clear()
     queue.hold()
-    bulk = [queue.enqueue(make_row(name), "a", Priority.BULK, math.inf, "-") for name in range(50)]
+    bulk = [queue.enqueue(Submission(make_row(name), "a", Priority.BULK, math.inf, "-")) for name in range(50)]
     queue.release()
     await until(engine.entered.is_set)
     if is_made_before:

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from kokoro_server.batching import BatchQueue, Outcome, Priority
-from kokoro_server.batching.device import FORM_AHEAD
-from kokoro_server.batching.runner import ServiceTime
+from kokoro_server.batching.devices.device import FORM_AHEAD
+from kokoro_server.batching.devices.runner import ServiceTime
 from kokoro_server.engine.protocol import EngineLimits, Result, Row
 from kokoro_server.errors import EngineUnavailable, Expired
 from tests.batching.doubles import EchoEngine, learn_overhead, name_of, settle, until

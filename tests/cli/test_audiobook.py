@@ -39,7 +39,7 @@ def speaker(monkeypatch: pytest.MonkeyPatch) -> Tones:
     async def instead(*_: object) -> AsyncIterator[Tones]:
         yield tones
 
-    monkeypatch.setattr(audiobook, "_speaker", instead)
+    monkeypatch.setattr(audiobook, "open_backend", instead)
     return tones
 
 
@@ -87,7 +87,7 @@ def test_what_is_a_book(page: Path, arguments: str, found: str | None, is_book: 
         ("ships.html --keep-work", "-o FILE says where the book goes"),
         ("ships.html -o b.m4b --format mp3", "--format is for a folder of chapters"),
         ("ships.html -o b.m4b --subtitles b.txt", "b.txt: subtitles are .srt or .vtt files"),
-        ("ships.html -o b.m4b --read-along b.pdf", "b.pdf: what is read along is an .epub file"),
+        ("ships.html -o b.m4b --read-along b.pdf", "b.pdf: a book to read along must be an .epub file"),
         ("ships.html --explain", "--explain takes a text, not a document"),
         ("-f ships.epub -o b.m4b --read-along ships.epub", "is the document itself"),
         ("ships.epub -o b.m4b --read-along ./ships.epub", "is the document itself"),

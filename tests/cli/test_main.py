@@ -59,7 +59,7 @@ def test_wrong_usage_is_refused(arguments: list[str], says: str, capsys: pytest.
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["say", "Hello.", "-o", "hello.exe"], "hello.exe: the file's suffix tells its format"),
+        (["say", "Hello.", "-o", "hello.exe"], "hello.exe: the format is that of the file's suffix"),
         (["say", " ", "-o", "hello.wav"], "there is nothing to say"),
         (["say", "-f", "gone.txt", "-o", "hello.wav"], "gone.txt: cannot be read"),
         (["say", "Hello.", "-o", "hello.wav", "--url", "http://127.0.0.1:9"], "http://127.0.0.1:9 cannot be reached"),

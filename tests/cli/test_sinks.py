@@ -52,7 +52,7 @@ def test_a_failure_leaves_what_was_there_before(tmp_path: Path, suffix: str) -> 
 
 @pytest.mark.parametrize(
     ("name", "says"),
-    [("nowhere/a.wav", "No such file"), ("folder.wav", "is no file"), ("a.txt", ".mp3"), ("a", "must be one of")],
+    [("nowhere/a.wav", "No such file"), ("folder.wav", "is not a file"), ("a.txt", ".mp3"), ("a", "must be one of")],
 )
 def test_a_file_that_cannot_be_is_refused_in_words(tmp_path: Path, name: str, says: str) -> None:
     (tmp_path / "folder.wav").mkdir()

@@ -45,7 +45,7 @@ def wait_until_idle(server: Server) -> None:
     deadline = time.monotonic() + PATIENCE
     while time.monotonic() < deadline:
         status = httpx.get(f"{server.url}/health/batching").json()["queue_status"]
-        if not status["current_size"] and not status["running_rows"] and not status["on_their_way"]:
+        if not status["current_size"] and not status["running_rows"] and not status["preparing"]:
             return
         time.sleep(0.05)
     raise AssertionError(f"work is left: {status}")

@@ -33,7 +33,7 @@ def assert_lasts(server: Server, audio: bytes) -> None:
 def assert_queue_is_empty(server: Server) -> None:
     """All but what is on the device: no more than one batch is still made."""
     status = httpx.get(f"{server.url}/health/batching").json()["queue_status"]
-    assert (status["current_size"], status["on_their_way"]) == (0, 0)
+    assert (status["current_size"], status["preparing"]) == (0, 0)
 
 
 def assert_no_places_are_taken(server: Server) -> None:
@@ -102,7 +102,7 @@ async def dropping_work(server: Server) -> AsyncIterator[None]:
         before = (await status())["performance"]["total_requests"]
         yield
         now = await status()
-        while now["queue_status"]["current_size"] or now["queue_status"]["on_their_way"]:
+        while now["queue_status"]["current_size"] or now["queue_status"]["preparing"]:
             await asyncio.sleep(0.1)
             now = await status()
         assert now["performance"]["total_requests"] - before < LONG_SENTENCES / 2

@@ -20,7 +20,7 @@ def snapshot(server: Server) -> dict[str, dict[str, object]]:
 
 async def nothing_left(server: Server) -> None:
     deadline = time.monotonic() + 30
-    while any(snapshot(server)["queue_status"][name] for name in ("on_their_way", "current_size", "running_rows")):
+    while any(snapshot(server)["queue_status"][name] for name in ("preparing", "current_size", "running_rows")):
         assert time.monotonic() < deadline
         await asyncio.sleep(0.05)
 

@@ -17,7 +17,7 @@ import pytest
 import soundfile
 
 from kokoro_server.assets.library import Assets
-from kokoro_server.cli.sources import SECTION
+from kokoro_server.synthesis.http_backend import SECTION
 from tests.servers import ROOT, Server
 
 SENTENCE = "The quick brown fox jumps over the lazy dog while seven wizards quietly watch from the hill. "

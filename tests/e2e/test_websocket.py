@@ -241,7 +241,7 @@ async def test_cancel_drops_queued_work_at_once(tiny_server: Server) -> None:
         await it.send("cancel")
         cancelled = await it.until("cancelled")
         status = queue_status(tiny_server)["queue_status"]
-        assert (status["current_size"], status["on_their_way"]) == (0, 0)
+        assert (status["current_size"], status["preparing"]) == (0, 0)
         assert cancelled["ids"] == list(range(cancelled["ids"][0], 500))
         await it.send("append", text="Then this.")
         await it.send("flush")
@@ -288,7 +288,7 @@ async def test_a_client_that_vanishes_frees_everything(tiny_server: Server) -> N
         await asyncio.sleep(0.05)
     made = queue_status(tiny_server)["performance"]["total_requests"]
     status = queue_status(tiny_server)["queue_status"]
-    assert (status["current_size"], status["on_their_way"]) == (0, 0)
+    assert (status["current_size"], status["preparing"]) == (0, 0)
     assert say(tiny_server, "Hello.").status_code == 200
     assert queue_status(tiny_server)["performance"]["total_requests"] <= made + 4, "only what was on the device"
     assert "Traceback" not in tiny_server.lines()

@@ -100,7 +100,7 @@ class Fault:
         streaming = (await self.get("/health/streaming")).json()
         found = {
             "queued or running": sum(map(float, numbers)),
-            "on their way": streaming["batch_queue_stats"]["queue_status"]["on_their_way"],
+            "on their way": streaming["batch_queue_stats"]["queue_status"]["preparing"],
             "streams": streaming["streams"]["active"],
         }
         return {what: number for what, number in found.items() if number}

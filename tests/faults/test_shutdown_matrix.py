@@ -15,7 +15,7 @@ from tests.faults.conftest import Start
 from tests.servers import Server
 from tests.services.faulty import SLOW
 
-PLACES = ("on_their_way", "current_size", "running_rows")  # where a row can be that was accepted
+PLACES = ("preparing", "current_size", "running_rows")  # where a row can be that was accepted
 
 
 async def readiness(fault: Fault) -> list[int]:

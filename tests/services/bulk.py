@@ -22,7 +22,7 @@ from kokoro_server.cli import main as cli
 from kokoro_server.config.settings import Settings
 from kokoro_server.engine.loader import LoadedModel
 from kokoro_server.errors import EngineError, KokoroError, NothingToSay
-from kokoro_server.longform.bulk.makers.local import SpeakerMaker
+from kokoro_server.longform.bulk.makers.local import BackendMaker
 from kokoro_server.observability import logs
 from kokoro_server.synthesis.captions import Timing
 from kokoro_server.synthesis.speech import Speech
@@ -56,8 +56,8 @@ class DoubleSpeaker:
 
 
 @asynccontextmanager
-async def open_double() -> AsyncIterator[SpeakerMaker]:
-    yield SpeakerMaker(DoubleSpeaker(), parse)
+async def open_double() -> AsyncIterator[BackendMaker]:
+    yield BackendMaker(DoubleSpeaker(), parse)
 
 
 def load_tiny(settings: Settings) -> LoadedModel:
@@ -73,8 +73,8 @@ def main(arguments: list[str], speaker: DoubleSpeaker | None = None) -> int:
     if speaker:
 
         @asynccontextmanager
-        async def maker(*_: Any) -> AsyncIterator[SpeakerMaker]:
-            yield SpeakerMaker(speaker, parse)
+        async def maker(*_: Any) -> AsyncIterator[BackendMaker]:
+            yield BackendMaker(speaker, parse)
 
         bulk._maker = maker
     return bulk.run(settings, options, load_tiny)

@@ -89,7 +89,7 @@ async def idle(server: Server, no_more_than: Usage | None = None) -> Usage:
         while True:
             status = (await client.get("/health/streaming")).json()
             queue = status["batch_queue_stats"]["queue_status"]
-            busy = queue["current_size"] + queue["running_rows"] + queue["on_their_way"] + status["streams"]["active"]
+            busy = queue["current_size"] + queue["running_rows"] + queue["preparing"] + status["streams"]["active"]
             found = usage(server.process.pid)
             if (
                 not busy and (no_more_than is None or not left_over(no_more_than, found))

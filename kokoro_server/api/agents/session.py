@@ -16,7 +16,7 @@ from kokoro_server.api.async_render import AsyncRenderer, Renderers
 from kokoro_server.api.middleware.shutdown import RunningRequests
 from kokoro_server.api.schemas.speech import TTSRequest
 from kokoro_server.audio.render import Rendering
-from kokoro_server.batching.speech_queue import Ticket
+from kokoro_server.batching.tickets import Ticket
 from kokoro_server.engine.protocol import SAMPLE_RATE
 from kokoro_server.errors import KokoroError, NothingToSay, for_client
 from kokoro_server.observability import tracing
@@ -203,10 +203,10 @@ class AgentSession:
 
     def _job(self, sentence: SessionSentence) -> Ticket:
         if sentence.low_latency:
-            return self._services.queue.job(bypass=self._services.bypass, urgent=self._services.urgent)
+            return self._services.queue.ticket(bypass=self._services.bypass, urgent=self._services.urgent)
         # Like a later piece of a long text: once speech has begun, a longer wait is better than a refusal.
         queue = self._services.queue
-        return replace(queue.job(), first_deadline=queue.later_deadline())
+        return replace(queue.ticket(), first_deadline=queue.later_deadline())
 
     async def _tell(self, sentence: SessionSentence, files: _Files) -> None:
         await self._listener.on_start(sentence)

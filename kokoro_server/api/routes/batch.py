@@ -20,10 +20,10 @@ from pydantic import ValidationError
 from kokoro_server.api.async_render import Renderers
 from kokoro_server.api.disconnect import cancel_on_disconnect
 from kokoro_server.api.errors import validation_message
-from kokoro_server.api.routes.tts import ERRORS, RequestTimeout, batching_enabled, get_services, new_job
+from kokoro_server.api.routes.tts import ERRORS, RequestTimeout, batching_enabled, get_services, new_ticket
 from kokoro_server.api.schemas.speech import BatchRequest, TTSRequest
 from kokoro_server.batching.entry import Priority
-from kokoro_server.batching.speech_queue import Ticket
+from kokoro_server.batching.tickets import Ticket
 from kokoro_server.errors import BadRequest, InvalidInput, KokoroError
 from kokoro_server.text.pieces import Cutting
 
@@ -94,8 +94,8 @@ class _Jobs:
 
 def _new_jobs(request: Request, timeout: float | None) -> _Jobs:
     bypass = get_services(request).clip_bypass
-    bulk = new_job(request, timeout, Priority.BULK)
-    early = new_job(request, timeout, bypass=bypass, urgent=bypass)
+    bulk = new_ticket(request, timeout, Priority.BULK)
+    early = new_ticket(request, timeout, bypass=bypass, urgent=bypass)
     return _Jobs(bulk, early).until(bulk.first_deadline)
 
 

@@ -12,6 +12,7 @@ from fastapi import APIRouter, Request, Response
 from kokoro_server.api.routes.tts import ERRORS, get_services
 from kokoro_server.api.schemas.speech import DEFAULT_VOICE, ErrorAnswer
 from kokoro_server.batching.entry import Outcome
+from kokoro_server.batching.state import QueueSnapshot
 from kokoro_server.engine import vocab
 from kokoro_server.engine.protocol import SAMPLE_RATE, Row
 from kokoro_server.errors import BadRequest, TooBusy, for_client
@@ -28,7 +29,7 @@ TEST_PHONEMES = ("wˈʌn.", "wˈʌn, tˈu.", "wˈʌn, tˈu, θɹˈi.", "wˈʌn, 
 @router.get("/health/batching")
 async def batching(request: Request) -> dict[str, Any]:
     """What the queue is doing and has done. `status` is `healthy`, `degraded`, `unhealthy` or `disabled`."""
-    return await get_services(request).queue.state()
+    return dict(await get_services(request).queue.state())
 
 
 @router.get("/metrics", response_class=Response, responses={200: {"content": {"text/plain": {}}}})
@@ -79,7 +80,7 @@ def _together(sizes: list[int]) -> float:
     return sum(sizes) / len(sizes) if sizes else 0.0
 
 
-def _possible(state: dict[str, Any]) -> int:
+def _possible(state: QueueSnapshot) -> int:
     """How many of the phrases can share a forward pass when every device takes its part of them."""
     most: int = state["config"]["max_batch_size"]
     return min(most, math.ceil(len(TEST_PHONEMES) / len(state["devices"])))

@@ -23,7 +23,7 @@ from kokoro_server.api.routes.tts import (
     RequestTimeout,
     batching_enabled,
     get_services,
-    new_job,
+    new_ticket,
     server_timing,
     skipped_header,
 )
@@ -111,7 +111,7 @@ async def start_synthesis(
     """
     take_place(request)
     services = get_services(request)
-    job = new_job(request, timeout, bypass=services.bypass, urgent=services.urgent, ahead=PIECES_AHEAD)
+    job = new_ticket(request, timeout, bypass=services.bypass, urgent=services.urgent, ahead=PIECES_AHEAD)
     segments = services.synthesizer.segments(body.speech(), job, detached=detached)
     request.scope["on_end"].push_async_callback(segments.aclose)
 
@@ -191,7 +191,7 @@ async def streaming(request: Request) -> dict[str, Any]:
         "bypass_chunks_config": services.bypass,
         "batching_enabled": services.queue.options.enabled,
         "streaming_mode": f"bypass-first-{services.bypass}-chunks",
-        "batch_queue_stats": _with_flat_counts(await services.queue.state()),
+        "batch_queue_stats": _with_flat_counts(dict(await services.queue.state())),
         "streams": _sums([vars(stats), *request.app.state.siblings.streams()]),
         "places": {"taken": places.taken, "limit": places.limit},
         "pace": _pace(services.pace),

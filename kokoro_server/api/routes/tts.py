@@ -16,7 +16,7 @@ from kokoro_server.api.schemas.speech import ErrorAnswer, SpeechRequest, TTSRequ
 from kokoro_server.audio.encode import ENCODINGS
 from kokoro_server.audio.render import Rendering
 from kokoro_server.batching.entry import Priority
-from kokoro_server.batching.speech_queue import Ticket
+from kokoro_server.batching.tickets import Ticket
 from kokoro_server.errors import InvalidInput
 from kokoro_server.synthesis.services import Services
 from kokoro_server.synthesis.synthesizer import Clip
@@ -60,9 +60,9 @@ def get_services(request: Request) -> Services:
     return services
 
 
-def new_job(request: Request, timeout: float | None, priority: Priority = Priority.NORMAL, **options: int) -> Ticket:
+def new_ticket(request: Request, timeout: float | None, priority: Priority = Priority.NORMAL, **options: int) -> Ticket:
     queue = get_services(request).queue
-    return queue.job(priority=priority, deadline=queue.now() + timeout if timeout else math.inf, **options)
+    return queue.ticket(priority=priority, deadline=queue.now() + timeout if timeout else math.inf, **options)
 
 
 @router.post("/tts", response_class=Response, responses={200: {"description": "The clip", "content": AUDIO}, **ERRORS})
@@ -78,7 +78,7 @@ async def tts(body: TTSRequest, request: Request, timeout: RequestTimeout = None
 async def speak(body: SpeechRequest, request: Request, timeout: float | None) -> Clip:
     """The whole clip, unless its client leaves meanwhile."""
     bypass = get_services(request).clip_bypass if body.optimize_for_latency else 0
-    job = new_job(request, timeout, _priority(request), bypass=bypass, urgent=bypass)
+    job = new_ticket(request, timeout, _priority(request), bypass=bypass, urgent=bypass)
     cutting: Cutting = "short_start" if body.optimize_for_latency else "clip"
     speaking = get_services(request).synthesizer.speak(body.speech(), job, cutting=cutting)
     return await cancel_on_disconnect(request.receive, speaking)

@@ -89,7 +89,7 @@ class Jobs:
     async def describe(self, upload: Upload, options: JsonObject, *, keep: bool) -> JsonObject:
         """What the file is. `keep`: a job is to be made of it. Raises UnreadableDocument, and what is wrong in it."""
         target = JobFolder(self._root, upload.id).book if keep else None
-        return await self._reader.read(upload.path, upload.name, options, voices_of(self._services), target)
+        return await self._reader.read(upload.path, upload.name, options, voices_of(self._services.voices.now), target)
 
     async def add(self, upload: Upload, caller: str, kind: JobKind, options: JsonObject, about: JsonObject) -> Job:
         job = Job(upload.id, caller, kind, upload.name, options, about, now())

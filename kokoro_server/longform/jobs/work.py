@@ -17,7 +17,7 @@ from kokoro_server.longform.books import production, speaking, stored
 from kokoro_server.longform.books.book import Book
 from kokoro_server.longform.books.work_folder import new_file
 from kokoro_server.longform.bulk import run as bulk
-from kokoro_server.longform.bulk.makers.local import Parse, SpeakerMaker
+from kokoro_server.longform.bulk.makers.local import BackendMaker, Parse
 from kokoro_server.longform.bulk.outputs import WORK, outputs
 from kokoro_server.longform.jobs.folders import JobFolder
 from kokoro_server.longform.jobs.job import Job, JsonObject
@@ -112,7 +112,7 @@ async def make_list(
             folder.upload(job.name),
             out,
             outputs(out, options["shards"]),
-            SpeakerMaker(speaker, parse),
+            BackendMaker(speaker, parse),
             defaults=defaults,
             show=tell,
         )

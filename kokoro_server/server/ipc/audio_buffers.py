@@ -1,11 +1,11 @@
-"""Shared memory for audio. The engine process owns it and hands out blocks; fronts read them and give them back."""
+"""Shared memory for audio. The engine process writes results into blocks; API workers read and release them."""
 
 from __future__ import annotations
 
 import contextlib
 import mmap
 import os
-from typing import TypeVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,8 +14,6 @@ from kokoro_server.engine.protocol import Pcm16, Result
 from kokoro_server.server.ipc.shared_state import anonymous_file
 from kokoro_server.server.ipc.wire import INLINE, PCM16, OutcomeHead
 
-SampleType = TypeVar("SampleType", np.float32, np.int16)
-
 SIZE = 512 * 2**20  # bytes, of which only what is used takes memory: an hour and more of audio
 ALIGNMENT = 64  # bytes
 KEPT = 64 * 2**20  # bytes that stay with the process when nothing is in use
@@ -23,7 +21,7 @@ BYTES_PER_SAMPLE = 6  # four as a float, two as an integer
 
 
 class AudioBuffers:
-    """Blocks at the lowest free place, so that little memory is touched. Its file has no name, so none is left over."""
+    """Takes the lowest free block, so that little memory is touched."""
 
     def __init__(self, size: int = SIZE) -> None:
         self.fd = anonymous_file(size)
@@ -37,7 +35,7 @@ class AudioBuffers:
         return sum(self._taken.values())
 
     def put(self, result: Result) -> int | None:
-        """Copy a result's audio; its offset, or None when there is no room."""
+        """Copy a result's audio. Returns its offset, or None when there is no room."""
         samples = len(result.audio)
         offset = self._allocate(samples * BYTES_PER_SAMPLE)
         if offset is None:
@@ -49,7 +47,7 @@ class AudioBuffers:
         return offset
 
     def free(self, offset: int) -> None:
-        """Take a block back. One that is not taken, such as one named twice, is no block."""
+        """Take a block back. An offset that is not in use, such as one named twice, is ignored."""
         length = self._taken.pop(offset, None)
         if length is None:
             return
@@ -85,15 +83,15 @@ class AudioBuffers:
 
 
 class AudioBufferView:
-    """A front's sight of the arena."""
+    """An API worker's view of the buffers."""
 
     def __init__(self, fd: int) -> None:
-        """`fd` is closed."""
+        """Closes `fd`."""
         self._memory = mmap.mmap(fd, 0, prot=mmap.PROT_READ)
         os.close(fd)
 
     def take(self, head: OutcomeHead) -> Result:
-        """A copy of a result: its block can be given back at once, whatever becomes of the copy."""
+        """A copy of a result, so that its block can be released at once."""
         memory: mmap.mmap | bytes = head.inline if head.audio & INLINE else self._memory
         audio = _copy(memory, np.float32, head.samples, head.offset)
         if not head.audio & PCM16:
@@ -105,11 +103,11 @@ class AudioBufferView:
         self._memory.close()
 
 
-def _bytes(samples: NDArray[SampleType]) -> memoryview | bytes:
+def _bytes(samples: NDArray[Any]) -> memoryview | bytes:
     return np.ascontiguousarray(samples).data.cast("B") if len(samples) else b""
 
 
-def _copy(memory: mmap.mmap | bytes, kind: type[SampleType], count: int, offset: int) -> NDArray[SampleType]:
+def _copy(memory: mmap.mmap | bytes, kind: type[np.generic], count: int, offset: int) -> NDArray[Any]:
     if not count:  # numpy takes no empty buffer
         return np.empty(0, kind)
     return np.frombuffer(memory, kind, count, offset).copy()

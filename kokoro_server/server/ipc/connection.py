@@ -1,4 +1,4 @@
-"""What both ends of the link have in common."""
+"""The connection that both ends of the ipc share."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from kokoro_server.server.ipc.wire import Frames
 
 
 class IpcConnection(asyncio.Protocol):
-    """`_transport` is None before and after. What is sent then goes nowhere."""
+    """`_transport` is None before the connection is made and after it is lost; messages sent then are dropped."""
 
     def __init__(self) -> None:
         self._frames = Frames()
@@ -24,6 +24,11 @@ class IpcConnection(asyncio.Protocol):
     def close(self) -> None:
         if self._transport:
             self._transport.close()
+
+    def abort(self) -> None:
+        """Close at once: messages that are not sent yet are lost."""
+        if self._transport:
+            self._transport.abort()
 
     def send(self, message: bytes) -> None:
         if self._transport:

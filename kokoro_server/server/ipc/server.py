@@ -1,4 +1,4 @@
-"""The engine process's end of the link: fronts connect, submit rows and get their outcomes."""
+"""The engine process's end of the ipc: API workers connect, submit rows and get their outcomes."""
 
 from __future__ import annotations
 
@@ -10,47 +10,44 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from kokoro_server.batching.entry import Outcome
 from kokoro_server.batching.queue import BatchQueue
 from kokoro_server.callers.limits import CallerCounts
+from kokoro_server.engine.facts import ModelFacts
 from kokoro_server.errors import KokoroError
-from kokoro_server.observability import tracing
 from kokoro_server.server.ipc import wire
 from kokoro_server.server.ipc.audio_buffers import AudioBuffers
 from kokoro_server.server.ipc.connection import IpcConnection
-from kokoro_server.server.ipc.wire import MessageKind, OutcomeHead, Submission
+from kokoro_server.server.ipc.wire import EngineStatus, Greeting, MessageKind
 
 log = logging.getLogger(__name__)
 
-STATUS_INTERVAL = 0.5  # seconds between two signs of life, which tell fronts what they do not ask for
-BLOCK_GRACE = 1.0  # seconds after the end of a link, after which its blocks of memory are used again
+STATUS_INTERVAL = 0.5  # seconds between two signs of life
+BUFFER_GRACE = 1.0  # seconds after the end of a connection until its audio buffers are used again
 ACCEPT_PAUSE = 1.0  # seconds to wait for a free descriptor
+STOP_GRACE = 2.0  # seconds in which API workers must have read what was sent before the end
 
 
 class IpcServer:
-    """Listens at a path. What a front has in the queue ends with its connection.
-
-    `facts` are told to every front that connects: what it must know of the model.
-    """
+    """Listens at a path. The entries of an API worker end with its connection."""
 
     def __init__(
         self,
         queue: BatchQueue,
         limits: CallerCounts,
-        facts: dict[str, Any],
+        model: ModelFacts,
         *,
-        arena: AudioBuffers | None = None,
+        buffers: AudioBuffers | None = None,
         publish: Callable[[], object] = lambda: None,
     ) -> None:
-        """`publish` shows on the board what is true now."""
+        """`publish` publishes this process's shared state."""
         self.queue = queue
         self.publish = publish
         self.limits = limits
-        self.arena = arena or AudioBuffers()
+        self.buffers = buffers or AudioBuffers()
         self.connections: set[WorkerConnection] = set()
-        self._facts = facts
+        self._model = model
         self._listener: socket.socket | None = None
         self._tasks: list[asyncio.Task[None]] = []
 
@@ -60,9 +57,10 @@ class IpcServer:
         listener.setblocking(False)
         listener.bind(str(path))
         listener.listen()
-        self._tasks = [asyncio.create_task(self._accept(listener)), asyncio.create_task(self._keep_telling_status())]
+        self._tasks = [asyncio.create_task(self._accept(listener)), asyncio.create_task(self._keep_sending_status())]
 
     async def stop(self) -> None:
+        """Close all connections. An API worker that does not read its last messages in time loses them."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -71,9 +69,18 @@ class IpcServer:
             self._listener = None
         for connection in list(self.connections):
             connection.close()
-        while self.connections:  # noqa: ASYNC110 (until what was written has been sent)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(STOP_GRACE):
+                await self._until_closed()
+        for connection in list(self.connections):
+            log.warning("an API worker did not read its last messages; its connection is cut")
+            connection.abort()
+        await self._until_closed()
+        self.buffers.close()
+
+    async def _until_closed(self) -> None:
+        while self.connections:  # noqa: ASYNC110
             await asyncio.sleep(0.01)
-        self.arena.close()
 
     async def _accept(self, listener: socket.socket) -> None:
         loop = asyncio.get_running_loop()
@@ -81,58 +88,49 @@ class IpcServer:
             try:
                 connected, _ = await loop.sock_accept(listener)
             except OSError as error:
-                log.warning("no front can connect error=%r", error)
+                log.warning("no API worker can connect error=%r", error)
                 await asyncio.sleep(ACCEPT_PAUSE)
                 continue
             try:
-                socket.send_fds(connected, [b"A"], [self.arena.fd])
+                socket.send_fds(connected, [b"A"], [self.buffers.fd])
                 await loop.connect_accepted_socket(partial(WorkerConnection, self), connected)
             except OSError as error:  # it has gone again
-                log.warning("a front could not connect error=%r", error)
+                log.warning("an API worker could not connect error=%r", error)
                 connected.close()
             except BaseException:
                 connected.close()
                 raise
 
-    async def _keep_telling_status(self) -> None:
+    async def _keep_sending_status(self) -> None:
         while True:
-            self.tell_status()
+            self.send_status()
             await asyncio.sleep(STATUS_INTERVAL)
 
-    def tell_status(self) -> None:
-        """Tell all fronts: that it comes at all is a sign of life."""
-        message = wire.document(MessageKind.STATUS, 0, self._status())
+    def send_status(self) -> None:
+        message = self._status().encode()
         for connection in self.connections:
             connection.send(message)
 
     def free(self, blocks: Iterable[int]) -> None:
         for offset in blocks if self._listener else ():
-            self.arena.free(offset)
+            self.buffers.free(offset)
 
     def greeting(self) -> bytes:
-        return wire.document(
-            MessageKind.STATUS, 0, self._status() | {"facts": self._facts, "state": self.queue.snapshot()}
-        )
+        return self._status(Greeting(self._model, self.queue.max_rows, self.queue.snapshot())).encode()
 
-    def _status(self) -> dict[str, Any]:
-        return {
-            "ready": self.queue.ready,
-            "devices": self.queue.device_states(),
-            "real_time_factor": self.queue.real_time_factor(),
-            "model": self.queue.model_state(),
-        }
+    def _status(self, greeting: Greeting | None = None) -> EngineStatus:
+        queue = self.queue
+        return EngineStatus(queue.ready, queue.device_states(), queue.real_time_factor(), queue.model_state(), greeting)
 
 
 class WorkerConnection(IpcConnection):
-    """One front."""
-
     def __init__(self, server: IpcServer) -> None:
         super().__init__()
         self._server = server
         self._rows: dict[int, asyncio.Future[Outcome]] = {}
         self._admissions: dict[int, AbstractContextManager[None]] = {}
         self._entered: dict[int, str] = {}  # requests that count for a caller's limits
-        self._blocks: set[int] = set()  # of the arena, that it has not given back
+        self._blocks: set[int] = set()  # offsets of audio buffers that it has not given back
         self._handlers: dict[int, Callable[[bytes], None]] = {
             MessageKind.SUBMIT: self._submit,
             MessageKind.CANCEL: self._cancel,
@@ -142,7 +140,7 @@ class WorkerConnection(IpcConnection):
             MessageKind.ENTER: self._enter,
             MessageKind.COUNT: self._count,
             MessageKind.LEAVE: self._leave,
-            MessageKind.ASK_STATE: self._tell_state,
+            MessageKind.ASK_STATE: self._send_state,
             MessageKind.REFRESH: self._refresh,
         }
 
@@ -156,7 +154,7 @@ class WorkerConnection(IpcConnection):
             self._handlers[kind](body)
 
     def connection_lost(self, error: Exception | None) -> None:
-        """A front that ends, however it does, leaves nothing behind."""
+        """However an API worker ends, none of its entries stays in the queue, nor its requests in the limits."""
         super().connection_lost(error)
         self._server.connections.discard(self)
         for future in list(self._rows.values()):
@@ -165,23 +163,21 @@ class WorkerConnection(IpcConnection):
             admission.__exit__(None, None, None)
         for caller in self._entered.values():
             self._server.limits.leave(caller)
-        # It may still be reading what it was told before: a block must not hold another's audio by then.
-        asyncio.get_running_loop().call_later(BLOCK_GRACE, self._server.free, frozenset(self._blocks))
+        # It may still read the audio of earlier outcomes: their buffers must not be used again meanwhile.
+        asyncio.get_running_loop().call_later(BUFFER_GRACE, self._server.free, frozenset(self._blocks))
         self._admissions.clear()
         self._entered.clear()
         self._blocks.clear()
 
     def _submit(self, body: bytes) -> None:
-        row = Submission.decode(body)
+        number, submission = wire.read_submit(body)
         try:
-            future = self._server.queue.enqueue(
-                row.row, row.voice, row.priority, row.deadline, row.caller, trace=tracing.received(row.trace)
-            )
+            future = self._server.queue.enqueue(submission)
         except KokoroError as error:
-            self.send(wire.failure(row.id, error))
+            self.send(wire.failure(number, error))
             return
-        self._rows[row.id] = future
-        future.add_done_callback(partial(self._answer, row.id))
+        self._rows[number] = future
+        future.add_done_callback(partial(self._answer, number))
 
     def _answer(self, number: int, future: asyncio.Future[Outcome]) -> None:
         del self._rows[number]
@@ -190,16 +186,18 @@ class WorkerConnection(IpcConnection):
         if error := future.exception():
             if not isinstance(error, KokoroError):
                 log.error("a row failed error=%r", error, exc_info=error)
-            self._server.tell_status()  # it may have failed with its device: whoever is told of the one sees the other
+            self._server.send_status()  # the row may have failed with its device: the new status must come first
             self.send(wire.failure(number, error))
         elif self._transport:
             outcome = future.result()
-            offset = self._server.arena.put(outcome.result)
+            offset = self._server.buffers.put(outcome.result)
             if offset is None:
-                log.warning("no shared memory is free, audio goes through the socket bytes=%d", self._server.arena.used)
+                log.warning(
+                    "no shared memory is free, audio goes through the socket bytes=%d", self._server.buffers.used
+                )
             else:
                 self._blocks.add(offset)
-            self.send(OutcomeHead.of(number, outcome, offset).encode())
+            self.send(wire.outcome(number, outcome, offset))
 
     def _cancel(self, body: bytes) -> None:
         number, _ = wire.read_named(body)
@@ -210,7 +208,7 @@ class WorkerConnection(IpcConnection):
         offset, _ = wire.read_named(body)
         if offset in self._blocks:
             self._blocks.remove(offset)
-            self._server.arena.free(offset)
+            self._server.buffers.free(offset)
 
     def _admit(self, body: bytes) -> None:
         number, deadline, priority, admitted, caller = wire.read_admit(body)
@@ -240,19 +238,19 @@ class WorkerConnection(IpcConnection):
         if (caller := self._entered.pop(number, None)) is not None:
             self._server.limits.leave(caller)
 
-    def _tell_state(self, body: bytes) -> None:
+    def _send_state(self, body: bytes) -> None:
         number, _ = wire.read_named(body)
-        self.send(wire.document(MessageKind.STATE, number, self._server.queue.snapshot()))
+        self.send(wire.state(number, self._server.queue.snapshot()))
 
     def _refresh(self, _body: bytes) -> None:
-        self._server.tell_status()
+        self._server.send_status()
         for connection in self._server.connections - {self}:
             connection.send(wire.named(MessageKind.REFRESH, 0))
         self._server.publish()
 
     @contextlib.contextmanager
     def _answering(self, number: int) -> Iterator[None]:
-        """Answer with DONE, or with the error that it refuses with."""
+        """Answer with DONE, or with the error that is raised."""
         try:
             yield
         except KokoroError as error:

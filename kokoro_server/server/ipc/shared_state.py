@@ -1,4 +1,4 @@
-"""A page of shared memory on which every process of a server shows its state, for all others to see."""
+"""Shared memory in which every process of a server publishes its state for the other processes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 
 SUPERVISOR, ENGINE, FIRST_FRONT = 0, 1, 2  # slots
 SLOT_BYTES = 1 << 24  # of which only what is used takes memory; a thousand API keys are 150 KB of metrics
-CELLS = 8  # numbers of a slot that others read at once; what is published may be a second old
+CELLS = 8  # numbers of a slot, always up to date; the document may be a second old
 CELLS_AT = 16
 TEXTS_AT = CELLS_AT + 8 * CELLS
 TEXT_BYTES = (SLOT_BYTES - TEXTS_AT) // 2
@@ -22,9 +22,9 @@ ATTEMPTS = 100  # to read a document that changes meanwhile
 
 
 class SharedState:
-    """A slot for each process: it alone writes there. It outlives the processes, but not the supervisor and all fronts.
+    """A slot for each process: it alone writes there. A process that is restarted finds its slot again.
 
-    The file has no name: whoever starts a process gives it the descriptor.
+    The file has no name: the parent hands its descriptor to each child.
     """
 
     def __init__(self, fd: int) -> None:
@@ -44,9 +44,9 @@ class SharedState:
 
 
 class ProcessSlot:
-    """A process's part of the board: its cells, and a document.
+    """Cells and a document of one process.
 
-    There is room for two documents. A process that is killed while it writes one leaves the other.
+    There is room for two documents: a process that is killed while it writes one leaves the other whole.
     """
 
     def __init__(self, memory: mmap.mmap, number: int) -> None:
@@ -62,7 +62,7 @@ class ProcessSlot:
     def publish(self, document: dict[str, Any]) -> None:
         text = json.dumps(document).encode()
         if len(text) > TEXT_BYTES - HEAD.size:
-            raise ValueError(f"{len(text)} bytes are too many for the board")
+            raise ValueError(f"{len(text)} bytes are too many for a slot of the shared state")
         version = self.version + 1
         start = self._start(version)
         self._bytes[start + HEAD.size : start + HEAD.size + len(text)] = text
@@ -70,7 +70,7 @@ class ProcessSlot:
         VERSION.pack_into(self._bytes, 0, version)
 
     def read(self) -> dict[str, Any]:
-        """What was published last; empty if nothing was. Do not change it."""
+        """The document that was published last; empty before the first. Do not change it."""
         for _ in range(ATTEMPTS):
             version = self.version
             if version == self._read[0]:
@@ -80,7 +80,7 @@ class ProcessSlot:
         return self._read[1]
 
     def _text(self, version: int) -> bytes | None:
-        """None if it is not whole: while it is read, the next but one may be written in its place."""
+        """None if it is not whole: the next document but one may be written over it while it is read."""
         start = self._start(version) + HEAD.size
         length, checksum = HEAD.unpack_from(self._bytes, start - HEAD.size)
         text = bytes(self._bytes[start : start + length])
@@ -100,7 +100,7 @@ class ProcessSlot:
 
 
 def anonymous_file(size: int) -> int:
-    """A descriptor of memory that has no name, so that none is left over."""
+    """A descriptor of a file without a name, so that none is left behind."""
     if hasattr(os, "memfd_create"):
         fd = os.memfd_create("kokoro-server")
     else:

@@ -1,4 +1,4 @@
-"""What the processes of a server know of each other, by way of the board."""
+"""The other processes of the server, as the shared state shows them."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ RETRY_AFTER = 1.0  # seconds; a G2P service that died is back in two or three
 
 
 class SharedSiblings(Siblings):
-    """All processes with a slot on the board, seen from the one whose slot is `own`."""
+    """All processes with a slot in the shared state, seen from the one whose slot is `own`."""
 
-    def __init__(self, board: SharedState, own: int, ask_for_refresh: Callable[[], object] = lambda: None) -> None:
+    def __init__(self, shared: SharedState, own: int, ask_for_refresh: Callable[[], object] = lambda: None) -> None:
         self._ask_for_refresh = ask_for_refresh
-        self._own = board.slots[own]
-        self._others = [slot for slot in board.slots if slot is not self._own]
-        self._fronts = [slot for slot in board.slots[FIRST_FRONT:] if slot is not self._own]
-        self._supervisor = board.slots[SUPERVISOR]
+        self._own = shared.slots[own]
+        self._others = [slot for slot in shared.slots if slot is not self._own]
+        self._workers = [slot for slot in shared.slots[FIRST_FRONT:] if slot is not self._own]
+        self._supervisor = shared.slots[SUPERVISOR]
         self._refreshing: asyncio.Task[None] | None = None
 
     async def refresh(self) -> None:
-        # Whoever asks meanwhile shares it: all processes pay for each.
+        # Calls meanwhile share it: every refresh costs all processes.
         if self._refreshing is None or self._refreshing.done():
             self._refreshing = asyncio.create_task(self._refresh())
         await asyncio.shield(self._refreshing)
@@ -60,18 +60,17 @@ class SharedSiblings(Siblings):
         ]
 
     def streams(self) -> list[Mapping[str, int]]:
-        return [slot.read().get("streams", {}) for slot in self._fronts]
+        return [slot.read().get("streams", {}) for slot in self._workers]
 
     def processes(self) -> list[dict[str, Any]]:
         processes: list[dict[str, Any]] = self._supervisor.read().get("processes", [])
         return processes
 
     def total(self, cell: Cell) -> int:
-        return sum(slot.cells[cell] for slot in self._fronts)
+        return sum(slot.cells[cell] for slot in self._workers)
 
     def fewest(self, cell: Cell) -> int:
-        """The smallest number that another front shows."""
-        return min((slot.cells[cell] for slot in self._fronts), default=0)
+        return min((slot.cells[cell] for slot in self._workers), default=0)
 
     def show(self, cell: Cell, value: int) -> None:
         self._own.cells[cell] = value
@@ -81,15 +80,15 @@ class SharedSiblings(Siblings):
 
 
 class SharedG2P:
-    """The G2P service that the supervisor runs for all fronts."""
+    """The G2P service that the supervisor runs for all API workers."""
 
-    def __init__(self, board: SharedState) -> None:
+    def __init__(self, shared: SharedState) -> None:
         self.condition = Condition(Reason.G2P)
-        self._supervisor = board.slots[SUPERVISOR]
-        self._restarts: int | None = None  # by when it was last seen to run
+        self._supervisor = shared.slots[SUPERVISOR]
+        self._restarts: int | None = None  # their number when it was last seen running
 
     def notice_restart(self) -> None:
-        """End what was wrong with a service that has been started. Its next request may be far away."""
+        """Clear the condition when the service has been restarted. Its next request may be far away."""
         if self.restarts != self._restarts and self.state == "running":
             self._restarts = self.restarts
             self.condition.clear()
@@ -116,15 +115,15 @@ class SharedG2P:
 
 
 def retire(slot: ProcessSlot) -> None:
-    """Leave of a process that has ended what its successor goes on from, and nothing that was true of it alone."""
+    """Keep the counters of a process that has ended, from which its successor goes on, and nothing else."""
     slot.clear_cells()
     slot.publish({"metrics": left_over(slot.read().get("metrics", ()))})
 
 
 class Publisher:
-    """Shows the others what this process counts and suffers.
+    """Publishes the metrics and conditions of this process.
 
-    What the last process in this slot had counted is taken over: counters go on where a killed process left them.
+    Counters go on where the last process in this slot left them.
     """
 
     def __init__(self, slot: ProcessSlot, metrics: Metrics, more: Callable[[], dict[str, Any]] = dict) -> None:
@@ -152,6 +151,6 @@ class Publisher:
         }
         try:
             self._slot.publish(document)
-        except ValueError as error:  # the sign of life must be shown, or the process is taken for one that hangs
+        except ValueError as error:  # a sign of life is needed all the same, or the process is taken for one that hangs
             log.error("the metrics of this process are not shown error=%s", error)
             self._slot.publish(document | {"metrics": []})

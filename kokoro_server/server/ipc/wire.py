@@ -1,4 +1,4 @@
-"""The messages between a front and the engine process: a header, fixed fields, then what has no fixed length."""
+"""The messages between an API worker and the engine process: a header, fixed fields, then fields of any length."""
 
 from __future__ import annotations
 
@@ -6,31 +6,34 @@ import json
 import struct
 from array import array
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field
 from enum import IntEnum
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kokoro_server import errors
-from kokoro_server.batching.entry import FireReason, Outcome, Priority
+from kokoro_server.batching.entry import FireReason, Outcome, Priority, Submission
+from kokoro_server.batching.state import ModelSnapshot, QueueSnapshot
+from kokoro_server.engine.facts import ModelFacts
 from kokoro_server.engine.protocol import STYLE_DIM, Row
 from kokoro_server.errors import KokoroError, for_client
+from kokoro_server.observability import tracing
 
 HEADER = struct.Struct("<IB")  # bytes of the body, kind
-ID = struct.Struct("<Q")  # of a request, or the place of a block of memory
+ID = struct.Struct("<Q")  # of a request, or the offset of an audio buffer
 ROW = struct.Struct("<QdddqHHHB")  # id, deadline, speed, pitch, seed, tokens, bytes of voice and caller, priority
-ADMIT = struct.Struct("<QdBB")  # id, deadline, priority, whether another text of its job was admitted
+ADMIT = struct.Struct("<QdBB")  # id, deadline, priority, whether another text of its ticket was admitted
 OUTCOME = struct.Struct("<QddIBIIQBd")  # id, times, rows, reason, durations, samples, offset, which audio, peak
 REASONS = tuple(FireReason)
 STYLE_BYTES = STYLE_DIM * 4
-PCM16, INLINE = 1, 2  # whether an outcome has 16-bit samples too, and whether its audio is in the message
+PCM16, INLINE = 1, 2  # flags: the outcome has 16-bit samples too; its audio is in the message
 ERRORS = {each.__name__: each for each in vars(errors).values() if isinstance(each, type)}
 
 
 class MessageKind(IntEnum):
-    """What a message is. The first ones are a front's, the others the engine process's."""
+    """Up to REFRESH, an API worker sends the message; from OUTCOME on, the engine process does."""
 
     SUBMIT = 1
     CANCEL = 2
@@ -41,7 +44,7 @@ class MessageKind(IntEnum):
     COUNT = 7
     LEAVE = 8
     ASK_STATE = 9
-    REFRESH = 10  # show on the board what is true now; goes on to all other fronts
+    REFRESH = 10  # publish the shared state now; the engine process passes it on to all other API workers
     OUTCOME = 20
     FAILURE = 21
     DONE = 22
@@ -50,7 +53,7 @@ class MessageKind(IntEnum):
 
 
 class Frames:
-    """Cuts what a socket gives into messages."""
+    """Cuts the bytes from a socket into messages."""
 
     def __init__(self) -> None:
         self._buffer = bytearray()
@@ -73,49 +76,50 @@ def frame(kind: MessageKind, *body: bytes) -> bytes:
     return b"".join((HEADER.pack(sum(map(len, body)), kind), *body))
 
 
-@dataclass(frozen=True, slots=True)
-class Submission:
-    """A row on its way to the queue."""
+def submit(number: int, submission: Submission) -> bytes:
+    """All but `detached`: the API worker gets a copy of the audio in any case."""
+    row, voice, caller = submission.row, submission.voice.encode(), submission.caller.encode()
+    deadline, sizes = submission.deadline, (len(row.tokens), len(voice), len(caller))
+    fixed = ROW.pack(number, deadline, row.speed, row.pitch, row.seed, *sizes, submission.priority)
+    trace = b"" if submission.trace is None else submission.trace.carrier.encode()
+    return frame(MessageKind.SUBMIT, fixed, array("H", row.tokens).tobytes(), row.style.tobytes(), voice, caller, trace)
 
-    id: int
-    row: Row
-    voice: str
-    priority: Priority
-    deadline: float
-    caller: str
-    trace: str = ""  # the `carrier` of the span that it is part of, if it is traced
 
-    def encode(self) -> bytes:
-        row, voice, caller = self.row, self.voice.encode(), self.caller.encode()
-        fixed = ROW.pack(
-            self.id,
-            self.deadline,
-            row.speed,
-            row.pitch,
-            row.seed,
-            len(row.tokens),
-            len(voice),
-            len(caller),
-            self.priority,
-        )
-        tokens, style, trace = array("H", row.tokens).tobytes(), row.style.tobytes(), self.trace.encode()
-        return frame(MessageKind.SUBMIT, fixed, tokens, style, voice, caller, trace)
+def read_submit(body: bytes) -> tuple[int, Submission]:
+    number, deadline, speed, pitch, seed, tokens, voice_bytes, caller_bytes, priority = ROW.unpack_from(body)
+    style = ROW.size + 2 * tokens
+    voice = style + STYLE_BYTES
+    caller = voice + voice_bytes
+    trace = caller + caller_bytes
+    ids = array("H", body[ROW.size : style])
+    row = Row(tuple(ids), np.frombuffer(body, np.float32, STYLE_DIM, style), speed, pitch, seed)
+    return number, Submission(
+        row,
+        body[voice:caller].decode(),
+        Priority(priority),
+        deadline,
+        body[caller:trace].decode(),
+        trace=tracing.received(body[trace:].decode()),
+    )
 
-    @classmethod
-    def decode(cls, body: bytes) -> Submission:
-        number, deadline, speed, pitch, seed, tokens, voice, caller, priority = ROW.unpack_from(body)
-        style = ROW.size + 2 * tokens
-        text = style + STYLE_BYTES
-        ids = array("H", body[ROW.size : style])
-        row = Row(tuple(ids), np.frombuffer(body, np.float32, STYLE_DIM, style), speed, pitch, seed)
-        named, owner = body[text : text + voice].decode(), body[text + voice : text + voice + caller].decode()
-        trace = body[text + voice + caller :].decode()
-        return cls(number, row, named, Priority(priority), deadline, owner, trace)
+
+def outcome(number: int, outcome: Outcome, offset: int | None) -> bytes:
+    """`offset` is that of the audio in the shared memory. Without it the audio is in the message."""
+    result = outcome.result
+    pcm16 = result.pcm16
+    how = outcome.queue_ms, outcome.inference_ms, outcome.batch_size, REASONS.index(outcome.fire_reason)
+    flags = (PCM16 if pcm16 else 0) | (INLINE if offset is None else 0)
+    peak = pcm16.peak if pcm16 else 0.0
+    fixed = OUTCOME.pack(number, *how, len(result.durations), len(result.audio), offset or 0, flags, peak)
+    inline = b""
+    if offset is None:
+        inline = result.audio.tobytes() + (pcm16.samples.tobytes() if pcm16 else b"")
+    return frame(MessageKind.OUTCOME, fixed, result.durations.astype(np.int32).tobytes(), inline)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class OutcomeHead:
-    """All of an outcome but its audio, which is at `offset` of the shared memory, or `inline` in the message."""
+    """An outcome without its audio, which is at `offset` of the shared memory, or `inline` in the message."""
 
     id: int
     queue_ms: float
@@ -130,43 +134,6 @@ class OutcomeHead:
     inline: bytes = b""
 
     @classmethod
-    def of(cls, number: int, outcome: Outcome, offset: int | None) -> OutcomeHead:
-        """Without an `offset` the audio is in the message."""
-        result = outcome.result
-        audio = (PCM16 if result.pcm16 else 0) | (INLINE if offset is None else 0)
-        inline = b""
-        if offset is None:
-            inline = result.audio.tobytes() + (result.pcm16.samples.tobytes() if result.pcm16 else b"")
-        return cls(
-            number,
-            outcome.queue_ms,
-            outcome.inference_ms,
-            outcome.batch_size,
-            outcome.fire_reason,
-            result.durations,
-            len(result.audio),
-            offset or 0,
-            audio,
-            result.pcm16.peak if result.pcm16 else 0.0,
-            inline,
-        )
-
-    def encode(self) -> bytes:
-        fixed = OUTCOME.pack(
-            self.id,
-            self.queue_ms,
-            self.inference_ms,
-            self.batch_size,
-            REASONS.index(self.reason),
-            len(self.durations),
-            self.samples,
-            self.offset,
-            self.audio,
-            self.peak,
-        )
-        return frame(MessageKind.OUTCOME, fixed, self.durations.astype(np.int32).tobytes(), self.inline)
-
-    @classmethod
     def decode(cls, body: bytes) -> OutcomeHead:
         number, queue, inference, rows, reason, count, samples, offset, audio, peak = OUTCOME.unpack_from(body)
         durations = np.frombuffer(body, np.int32, count, OUTCOME.size).astype(np.int64)
@@ -175,8 +142,8 @@ class OutcomeHead:
 
 
 def failure(number: int, error: BaseException) -> bytes:
-    told = for_client(error)
-    fields = {"type": type(told).__name__, "message": told.message, "field": told.field, "retry": told.retry_after}
+    shown = for_client(error)
+    fields = {"type": type(shown).__name__, "message": shown.message, "field": shown.field, "retry": shown.retry_after}
     return frame(MessageKind.FAILURE, ID.pack(number), json.dumps(fields).encode())
 
 
@@ -205,9 +172,40 @@ def read_named(body: bytes) -> tuple[int, str]:
     return ID.unpack_from(body)[0], body[ID.size :].decode()
 
 
-def document(kind: MessageKind, number: int, value: dict[str, Any]) -> bytes:
-    return frame(kind, ID.pack(number), json.dumps(value).encode())
+def state(number: int, snapshot: QueueSnapshot) -> bytes:
+    return frame(MessageKind.STATE, ID.pack(number), json.dumps(snapshot).encode())
 
 
-def read_document(body: bytes) -> tuple[int, dict[str, Any]]:
-    return ID.unpack_from(body)[0], json.loads(body[ID.size :])
+def read_state(body: bytes) -> QueueSnapshot:
+    return cast(QueueSnapshot, json.loads(body[ID.size :]))
+
+
+@dataclass(frozen=True, slots=True)
+class Greeting:
+    """The facts that an API worker needs before its first request; sent once, when it connects."""
+
+    model: ModelFacts
+    max_rows: int
+    snapshot: QueueSnapshot
+
+
+@dataclass(frozen=True, slots=True)
+class EngineStatus:
+    """Sent twice a second, as a sign of life, and after a failure."""
+
+    ready: bool = False
+    devices: dict[str, str] = field(default_factory=dict)
+    real_time_factor: float | None = None
+    model: ModelSnapshot = field(default_factory=lambda: ModelSnapshot(state="unloaded"))
+    greeting: Greeting | None = None
+
+    def encode(self) -> bytes:
+        return frame(MessageKind.STATUS, json.dumps(asdict(self), default=str).encode())  # a Path becomes a str
+
+    @classmethod
+    def decode(cls, body: bytes) -> EngineStatus:
+        fields: dict[str, Any] = json.loads(body)
+        if greeting := fields.pop("greeting"):
+            model = ModelFacts.from_json(greeting.pop("model"))
+            return cls(**fields, greeting=Greeting(model, **greeting))
+        return cls(**fields)

@@ -74,9 +74,7 @@ async def _serve(
     publisher = Publisher(board.slots[ENGINE], metrics)
     publisher.conditions = lambda: model.conditions
     limits = CallerCounts(settings.rate_limit, settings.max_concurrent_requests)
-    link = IpcServer(
-        queue, limits, {"model": model.facts.to_json(), "max_rows": queue.max_rows}, publish=publisher.publish
-    )
+    link = IpcServer(queue, limits, model.facts, publish=publisher.publish)
     freeze_heap()
     looks = publisher.run(), trim_when_quiet(lambda: queue.busy), watch_lag(metrics.loop_lag.observe)
     tasks = [asyncio.create_task(each) for each in looks]

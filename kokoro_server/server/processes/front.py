@@ -65,7 +65,7 @@ class ApiWorker:
         publisher = Publisher(self._slot, metrics, show_streams)
         try:
             await self.queue.start()
-            model = RemoteModel(ModelFacts.from_json(self.queue.facts["model"]), (self.queue.condition,))
+            model = RemoteModel(self.queue.greeting.model, (self.queue.condition,))
             async with assembled(self._settings, model, self.queue, g2p, metrics) as services:
                 publisher.conditions = lambda: services.conditions
                 self.queue.publish = publisher.publish

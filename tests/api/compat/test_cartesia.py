@@ -272,7 +272,7 @@ async def test_cancel_drops_a_context_at_once(tiny_server: Server) -> None:
         assert_spoken(tiny_server, it.audio["b"], SENTENCES[:1])
         async with httpx.AsyncClient() as client:
             status = (await client.get(f"{tiny_server.url}/health/batching")).json()["queue_status"]
-        assert (status["current_size"], status["on_their_way"]) == (0, 0)
+        assert (status["current_size"], status["preparing"]) == (0, 0)
         assert not any(event["type"] in ("done", "error") for event in it.events[:-1])
 
 

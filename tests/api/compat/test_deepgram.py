@@ -224,7 +224,7 @@ async def test_clear_drops_everything_at_once(tiny_server: Server) -> None:
             await it.until("Cleared")
         assert [event["type"] for event in it.events[1:]] == ["Cleared"] * 3, "no Flushed of what was dropped"
         status = (await batching(tiny_server))["queue_status"]
-        assert (status["current_size"], status["on_their_way"]) == (0, 0)
+        assert (status["current_size"], status["preparing"]) == (0, 0)
         it.audio = b""
         await it.send("Speak", text="Yes.")
         await it.send("Flush")

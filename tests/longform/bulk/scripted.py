@@ -10,7 +10,14 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-HEALTH = {"version": "1", "backend": "none", "compute": "none", "kernels": "none", "weights": {}, "device": "cpu"}
+HEALTH = {
+    "version": "1",
+    "backend": "none",
+    "compute": "none",
+    "kernels": "none",
+    "weights": {"source": "none", "precision": "none"},
+    "device": "cpu",
+}
 
 
 class Scripted(ThreadingHTTPServer):

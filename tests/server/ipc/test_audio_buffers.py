@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from kokoro_server.batching import FireReason, Outcome
 from kokoro_server.engine.protocol import Audio, Pcm16, Result
-from kokoro_server.server.ipc import audio_buffers as arenas
+from kokoro_server.server.ipc import audio_buffers, wire
 from kokoro_server.server.ipc.audio_buffers import AudioBuffers, AudioBufferView
 from kokoro_server.server.ipc.wire import OutcomeHead
 
@@ -24,17 +24,18 @@ def result(samples: int, value: float = 1.0, *, pcm: bool = False) -> Result:
 
 
 def head(made: Result, offset: int | None) -> OutcomeHead:
-    return OutcomeHead.of(1, Outcome(made, 0.0, 0.0, 1, FireReason.FULL), offset)
+    message = wire.outcome(1, Outcome(made, 0.0, 0.0, 1, FireReason.FULL), offset)
+    return OutcomeHead.decode(message[wire.HEADER.size :])
 
 
 @pytest.mark.parametrize("pcm", [False, True])
 @pytest.mark.parametrize("samples", [0, 1, 600, 100_000])
 def test_another_process_sees_what_was_put(samples: int, pcm: bool) -> None:
-    arena = AudioBuffers(MEGABYTE)
-    view = AudioBufferView(os.dup(arena.fd))
+    buffers = AudioBuffers(MEGABYTE)
+    view = AudioBufferView(os.dup(buffers.fd))
     made = result(samples, 3.0, pcm=pcm)
-    for offset in (arena.put(made), None):  # in shared memory, and inside the message
-        got = view.take(OutcomeHead.decode(head(made, offset).encode()[5:]))
+    for offset in (buffers.put(made), None):  # in shared memory, and inside the message
+        got = view.take(head(made, offset))
         assert np.array_equal(got.audio, made.audio)
         assert got.durations.tolist() == [samples]
         assert (got.pcm16 is not None) is pcm
@@ -42,71 +43,71 @@ def test_another_process_sees_what_was_put(samples: int, pcm: bool) -> None:
             assert np.array_equal(got.pcm16.samples, made.pcm16.samples)
             assert got.pcm16.peak == 3.0
     view.close()
-    arena.close()
+    buffers.close()
 
 
 def test_what_is_taken_out_stays_when_its_place_is_used_again() -> None:
-    arena = AudioBuffers(MEGABYTE)
-    view = AudioBufferView(os.dup(arena.fd))
-    first = arena.put(result(600, 1.0))
+    buffers = AudioBuffers(MEGABYTE)
+    view = AudioBufferView(os.dup(buffers.fd))
+    first = buffers.put(result(600, 1.0))
     got = view.take(head(result(600, 1.0), first))
     assert first is not None
-    arena.free(first)
-    assert arena.put(result(600, 2.0)) == first
+    buffers.free(first)
+    assert buffers.put(result(600, 2.0)) == first
     assert got.audio.tolist() == [1.0] * 600
     view.close()
-    arena.close()
+    buffers.close()
 
 
 def test_a_row_of_a_batch_can_be_a_part_of_its_memory() -> None:
-    arena = AudioBuffers(MEGABYTE)
-    view = AudioBufferView(os.dup(arena.fd))
+    buffers = AudioBuffers(MEGABYTE)
+    view = AudioBufferView(os.dup(buffers.fd))
     batch = np.arange(1200, dtype=np.float32).reshape(600, 2)
     made = Result(batch[:, 1], np.array([1]))
-    assert np.array_equal(view.take(head(made, arena.put(made))).audio, batch[:, 1])
+    assert np.array_equal(view.take(head(made, buffers.put(made))).audio, batch[:, 1])
     view.close()
-    arena.close()
+    buffers.close()
 
 
 @given(st.lists(st.tuples(st.booleans(), st.integers(0, 20_000)), max_size=60))
 def test_no_two_blocks_overlap_and_all_comes_back(steps: list[tuple[bool, int]]) -> None:
-    arena = AudioBuffers(MEGABYTE)
+    buffers = AudioBuffers(MEGABYTE)
     taken: dict[int, int] = {}
     for frees, number in steps:
         if frees and taken:
             offset = sorted(taken)[number % len(taken)]
             del taken[offset]
-            arena.free(offset)
-            arena.free(offset)  # twice does no harm
-        elif (offset := arena.put(result(number))) is not None:
+            buffers.free(offset)
+            buffers.free(offset)  # twice does no harm
+        elif (offset := buffers.put(result(number))) is not None:
             taken[offset] = number
         spans = sorted((offset, offset + 6 * samples) for offset, samples in taken.items())
         assert all(end <= start for (_, end), (start, _) in itertools.pairwise(spans))
     for offset in taken:
-        arena.free(offset)
-    assert arena.used == 0
-    assert arena.put(result(MEGABYTE // 6)) == 0
-    arena.close()
+        buffers.free(offset)
+    assert buffers.used == 0
+    assert buffers.put(result(MEGABYTE // 6)) == 0
+    buffers.close()
 
 
 def test_when_it_is_full_it_says_so() -> None:
-    arena = AudioBuffers(MEGABYTE)
-    first = arena.put(result(100_000))
+    buffers = AudioBuffers(MEGABYTE)
+    first = buffers.put(result(100_000))
     assert first is not None
-    assert arena.put(result(100_000)) is None
-    arena.free(first)
-    assert arena.put(result(100_000)) == 0
-    arena.close()
+    assert buffers.put(result(100_000)) is None
+    buffers.free(first)
+    assert buffers.put(result(100_000)) == 0
+    buffers.close()
 
 
 @pytest.mark.skipif(not hasattr(os, "memfd_create"), reason="memory is given back on Linux alone")
 def test_memory_of_a_burst_is_given_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(arenas, "KEPT", MEGABYTE)
-    arena = AudioBuffers(16 * MEGABYTE)
-    blocks = [arena.put(result(400_000)) for _ in range(6)]
-    assert os.fstat(arena.fd).st_blocks * 512 > 8 * MEGABYTE
+    monkeypatch.setattr(audio_buffers, "KEPT", MEGABYTE)
+    buffers = AudioBuffers(16 * MEGABYTE)
+    blocks = [buffers.put(result(400_000)) for _ in range(6)]
+    assert os.fstat(buffers.fd).st_blocks * 512 > 8 * MEGABYTE
     for block in blocks:
         assert block is not None
-        arena.free(block)
-    assert os.fstat(arena.fd).st_blocks * 512 <= MEGABYTE
-    arena.close()
+        buffers.free(block)
+    assert os.fstat(buffers.fd).st_blocks * 512 <= MEGABYTE
+    buffers.close()

@@ -17,14 +17,15 @@ import pytest
 
 from kokoro_server.batching import BatchingOptions, BatchQueue, Priority
 from kokoro_server.callers.limits import CallerCounts
+from kokoro_server.engine.facts import ModelFacts
 from kokoro_server.engine.protocol import Pcm16, Result
 from kokoro_server.errors import BadAudio, EngineUnavailable, Expired, RateLimited, TooBusy, TooManyAtOnce
-from kokoro_server.server.ipc import client
+from kokoro_server.server.ipc import client, server
 from kokoro_server.server.ipc.audio_buffers import AudioBuffers
 from kokoro_server.server.ipc.client import RemoteQueue, SharedLimits
 from kokoro_server.server.ipc.server import IpcServer
 from tests.batching.doubles import EchoEngine, make_engines, make_result, make_row, name_of, names
-from tests.batching.test_residency import EchoModel
+from tests.batching.test_idle_unloader import EchoModel
 
 OPTIONS = BatchingOptions(max_queue_size=6)
 PATIENCE = 10.0
@@ -43,15 +44,17 @@ class Pair:
         self.path = folder / "engine"
         self.engine = EchoEngine()
         self.fronts: list[RemoteQueue] = []
-        self.arena_bytes = 2**24
+        self.buffer_bytes = 2**24
 
     async def start_engine(self, limits: CallerCounts | None = None, model: EchoModel | None = None) -> None:
         """A `model` is unloaded as soon as it is idle."""
         engines, options = (model.engines, replace(OPTIONS, idle_unload=0.05)) if model else ([self.engine], OPTIONS)
         self.queue = BatchQueue(engines, options, model=model)
         await self.queue.start()
-        facts = {"max_rows": self.queue.max_rows}
-        self.server = IpcServer(self.queue, limits or CallerCounts(0, 0), facts, arena=AudioBuffers(self.arena_bytes))
+        facts = ModelFacts(Path("voices"), "fp32", "path")
+        self.server = IpcServer(
+            self.queue, limits or CallerCounts(0, 0), facts, buffers=AudioBuffers(self.buffer_bytes)
+        )
         self.server.start(self.path)
 
     async def stop_engine(self) -> None:
@@ -99,7 +102,7 @@ async def test_rows_of_two_fronts_share_a_batch(pair: Pair) -> None:
     expected = make_result(make_row(3))
     assert np.array_equal(outcomes[3].result.audio, expected.audio)
     assert np.array_equal(outcomes[3].result.durations, expected.durations)
-    await until(lambda: pair.server.arena.used == 0)
+    await until(lambda: pair.server.buffers.used == 0)
 
 
 async def test_ready_samples_come_along(pair: Pair) -> None:
@@ -115,7 +118,7 @@ async def test_ready_samples_come_along(pair: Pair) -> None:
 
 async def test_without_room_in_shared_memory_audio_goes_through_the_socket(tmp_path: Path) -> None:
     pair = Pair(tmp_path)
-    pair.arena_bytes = 4096
+    pair.buffer_bytes = 4096
     await pair.start_engine()
     front = await pair.front()
     assert name_of((await front.submit(make_row(8), voice="af_heart")).result) == 8
@@ -143,7 +146,7 @@ async def test_a_row_cancelled_on_the_device_leaves_no_memory_taken(pair: Pair) 
     await asyncio.sleep(0.05)
     pair.engine.gate.set()
     assert name_of((await front.submit(make_row(2), voice="af_heart")).result) == 2
-    await until(lambda: pair.server.arena.used == 0)
+    await until(lambda: pair.server.buffers.used == 0)
 
 
 async def test_a_deadline_holds_while_waiting(pair: Pair) -> None:
@@ -176,8 +179,8 @@ async def test_a_full_queue_refuses_what_comes_from_any_front(pair: Pair) -> Non
 async def test_a_text_counts_as_on_its_way_while_it_is_read(pair: Pair) -> None:
     front = await pair.front()
     async with front.admission():
-        assert pair.queue.snapshot()["queue_status"]["on_their_way"] == 1
-    await until(lambda: pair.queue.snapshot()["queue_status"]["on_their_way"] == 0)
+        assert pair.queue.snapshot()["queue_status"]["preparing"] == 1
+    await until(lambda: pair.queue.snapshot()["queue_status"]["preparing"] == 0)
 
 
 async def test_an_admission_cancelled_before_its_answer_is_given_back(pair: Pair) -> None:
@@ -191,7 +194,7 @@ async def test_an_admission_cancelled_before_its_answer_is_given_back(pair: Pair
     await asyncio.sleep(0)
     task.cancel()
     await asyncio.sleep(0.1)
-    assert pair.queue.snapshot()["queue_status"]["on_their_way"] == 0
+    assert pair.queue.snapshot()["queue_status"]["preparing"] == 0
 
 
 async def test_a_front_that_dies_takes_its_rows_and_admissions_along(pair: Pair) -> None:
@@ -204,7 +207,7 @@ async def test_a_front_that_dies_takes_its_rows_and_admissions_along(pair: Pair)
     await until(lambda: pair.waiting == 3)
     await one.stop()
     await until(lambda: pair.waiting == 1)
-    assert pair.queue.snapshot()["queue_status"]["on_their_way"] == 0
+    assert pair.queue.snapshot()["queue_status"]["preparing"] == 0
     for task in doomed:
         with pytest.raises(EngineUnavailable):
             await task
@@ -247,9 +250,9 @@ async def test_a_long_text_keeps_few_pieces_in_the_queue(pair: Pair) -> None:
     taken = []
 
     async def read() -> None:
-        job = front.job(ahead=3)
+        ticket = front.ticket(ahead=3)
         rows = (make_row(n) for n in range(10))
-        async with aclosing(front.submit_job(rows, voice="af_heart", job=job)) as outcomes:
+        async with aclosing(front.submit_all(rows, voice="af_heart", ticket=ticket)) as outcomes:
             async for outcome in outcomes:
                 taken.append(name_of(outcome.result))
                 if len(taken) == 1:
@@ -360,7 +363,7 @@ async def test_deadlines_hold_while_the_engine_process_hangs(pair: Pair, monkeyp
         with pytest.raises(Expired, match="does not answer"):
             await waiting
         with pytest.raises(Expired, match="does not answer"):
-            async with front.admission(front.job(deadline=front.now() + 0.1)):
+            async with front.admission(front.ticket(deadline=front.now() + 0.1)):
                 pytest.fail("was admitted")
         assert not front.ready
         assert front.device_states() == {"double": "lost"}
@@ -369,7 +372,7 @@ async def test_deadlines_hold_while_the_engine_process_hangs(pair: Pair, monkeyp
     pair.queue.release()
     assert name_of((await patient).result) == 2
     await until(lambda: front.ready and not front.condition.current)
-    await until(lambda: pair.server.arena.used == 0)
+    await until(lambda: pair.server.buffers.used == 0)
 
 
 async def test_whoever_leaves_at_whatever_moment_leaves_nothing_behind(pair: Pair) -> None:
@@ -388,23 +391,23 @@ async def test_whoever_leaves_at_whatever_moment_leaves_nothing_behind(pair: Pai
         await asyncio.gather(*(visit(number) for number in range(start, start + 20)))
     for front in (one, two):
         assert name_of((await front.submit(make_row(7), voice="af_heart")).result) == 7
-        assert front._link
-        await until(lambda front=front: not front._link._waiting)  # type: ignore[misc]
-    await until(lambda: pair.server.arena.used == 0)
+        assert front._connection
+        await until(lambda front=front: not front._connection._waiting)  # type: ignore[misc]
+    await until(lambda: pair.server.buffers.used == 0)
     state = pair.queue.snapshot()["queue_status"]
-    assert (pair.waiting, state["on_their_way"], state["callers"]) == (0, 0, 0)
+    assert (pair.waiting, state["preparing"], state["callers"]) == (0, 0, 0)
     for connection in pair.server.connections:
         assert not connection._rows and not connection._admissions and not connection._blocks  # noqa: PT018
 
 
 async def test_a_front_that_dies_with_audio_in_its_hands_takes_no_memory_along(pair: Pair) -> None:
     front = await pair.front()
-    assert front._link
-    front._link.send = lambda _message: None  # type: ignore[method-assign]
+    assert front._connection
+    front._connection.send = lambda _message: None  # type: ignore[method-assign]
     await front.submit(make_row(1), voice="af_heart")
-    assert pair.server.arena.used
+    assert pair.server.buffers.used
     await front.stop()
-    await until(lambda: pair.server.arena.used == 0)
+    await until(lambda: pair.server.buffers.used == 0)
 
 
 async def test_whoever_is_told_of_a_lost_device_sees_it_lost(pair: Pair) -> None:
@@ -419,17 +422,33 @@ async def test_whoever_is_told_of_a_lost_device_sees_it_lost(pair: Pair) -> None
     assert not front.ready
 
 
-async def test_blocks_of_a_link_that_ended_hold_no_other_audio_yet(pair: Pair) -> None:
+async def test_a_worker_that_never_reads_does_not_keep_the_engine_process_from_ending(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server, "STOP_GRACE", 0.05)
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as deaf:
+        deaf.connect(str(pair.path))
+        await until(lambda: pair.server.connections)
+        [connection] = pair.server.connections
+        connection.send(bytes(2**24))  # more than the socket takes
+        async with asyncio.timeout(PATIENCE):
+            await pair.server.stop()
+    assert not pair.server.connections
+    await pair.queue.stop()
+    await pair.start_engine()  # for the end of the test
+
+
+async def test_buffers_of_a_connection_that_ended_hold_no_other_audio_yet(pair: Pair) -> None:
     one, two = await pair.front(), await pair.front()
-    assert one._link
-    one._link.send = lambda _message: None  # type: ignore[method-assign]
+    assert one._connection
+    one._connection.send = lambda _message: None  # type: ignore[method-assign]
     await one.submit(make_row(1), voice="af_heart")
-    (block,) = pair.server.arena._taken
+    (block,) = pair.server.buffers._taken
     await one.stop()
     await until(lambda: len(pair.server.connections) == 1)
     places = []
-    put = pair.server.arena.put
-    pair.server.arena.put = lambda result: places.append(put(result)) or places[-1]  # type: ignore[method-assign,func-returns-value]
+    put = pair.server.buffers.put
+    pair.server.buffers.put = lambda result: places.append(put(result)) or places[-1]  # type: ignore[method-assign,func-returns-value]
     await two.submit(make_row(2), voice="af_heart")
     assert block not in places
 

@@ -50,7 +50,8 @@ def test_another_process_reads_it(board: SharedState) -> None:
     board.slots[3].publish({"text": "çà"})
     board.slots[3].cells[1] = -5
     code = (
-        "import sys; from kokoro_server.server.ipc.shared_state import Board; slot = Board(int(sys.argv[1])).slots[3]; "
+        "import sys; from kokoro_server.server.ipc.shared_state import SharedState; "
+        "slot = SharedState(int(sys.argv[1])).slots[3]; "
         "print(slot.read()['text'], slot.cells[1])"
     )
     told = subprocess.run(

@@ -1,14 +1,18 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 from kokoro_server import errors
-from kokoro_server.batching import FireReason, Outcome, Priority
+from kokoro_server.batching import FireReason, Outcome, Priority, Submission
+from kokoro_server.engine.facts import ModelFacts
 from kokoro_server.engine.protocol import STYLE_DIM, Pcm16, Result, Row
 from kokoro_server.errors import KokoroError, SetupError
+from kokoro_server.observability import tracing
 from kokoro_server.server.ipc import wire
-from kokoro_server.server.ipc.wire import Frames, MessageKind, OutcomeHead, Submission
+from kokoro_server.server.ipc.wire import EngineStatus, Frames, Greeting, MessageKind, OutcomeHead
 
 random = np.random.default_rng(1)
 
@@ -21,11 +25,11 @@ def only(message: bytes) -> tuple[int, bytes]:
 def test_a_row_arrives_as_it_was_sent() -> None:
     style = random.normal(size=STYLE_DIM).astype(np.float32)
     row = Row((0, 177, 510), style, speed=1.1, pitch=-2.5, seed=2**63 - 1)
-    sent = Submission(7, row, "af_bella(2)+af_sky(1)", Priority.BULK, 12.25, "@Ünïcode")
-    kind, body = only(sent.encode())
-    got = Submission.decode(body)
+    sent = Submission(row, "af_bella(2)+af_sky(1)", Priority.BULK, 12.25, "@Ünïcode")
+    kind, body = only(wire.submit(7, sent))
+    number, got = wire.read_submit(body)
     assert kind == MessageKind.SUBMIT
-    assert (got.id, got.voice, got.priority, got.deadline, got.caller) == (
+    assert (number, got.voice, got.priority, got.deadline, got.caller) == (
         7,
         sent.voice,
         Priority.BULK,
@@ -37,8 +41,9 @@ def test_a_row_arrives_as_it_was_sent() -> None:
 
 
 def test_a_row_without_tokens_arrives() -> None:
-    sent = Submission(1, Row((), np.zeros(STYLE_DIM, np.float32)), "", Priority.NORMAL, 0.0, "")
-    assert Submission.decode(only(sent.encode())[1]).row.tokens == ()
+    sent = Submission(Row((), np.zeros(STYLE_DIM, np.float32)), "", Priority.NORMAL, 0.0, "")
+    _, got = wire.read_submit(only(wire.submit(1, sent))[1])
+    assert got.row.tokens == ()
 
 
 @pytest.mark.parametrize("pcm", [False, True])
@@ -46,7 +51,7 @@ def test_an_outcome_with_its_audio_inside(pcm: bool) -> None:
     audio = random.normal(size=1200).astype(np.float32)
     ready = Pcm16(np.arange(1200, dtype=np.int16), 0.75) if pcm else None
     outcome = Outcome(Result(audio, np.array([1, 0, 1]), ready), 1.5, 2.5, 3, FireReason.QUIET)
-    kind, body = only(OutcomeHead.of(9, outcome, None).encode())
+    kind, body = only(wire.outcome(9, outcome, None))
     head = OutcomeHead.decode(body)
     assert kind == MessageKind.OUTCOME
     assert (head.id, head.queue_ms, head.inference_ms, head.batch_size) == (9, 1.5, 2.5, 3)
@@ -91,11 +96,23 @@ def test_an_admission_arrives() -> None:
     assert wire.read_admit(body) == (5, 17.5, Priority.BYPASS, True, "alice")
 
 
-def test_only_a_row_that_is_traced_takes_room_for_it() -> None:
+def test_only_a_row_that_is_traced_takes_room_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Span:
+        carrier = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01\nvendor=1"
+
+    monkeypatch.setattr(tracing, "received", lambda carrier: carrier)
     row = Row((1, 2), np.zeros(STYLE_DIM, np.float32))
-    plain = Submission(1, row, "af_heart", Priority.NORMAL, 0.0, "alice")
-    carrier = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01\nvendor=1"
-    traced = Submission(1, row, "af_heart", Priority.NORMAL, 0.0, "alice", carrier)
-    assert Submission.decode(only(traced.encode())[1]).trace == carrier
-    assert Submission.decode(only(plain.encode())[1]).trace == ""
-    assert len(traced.encode()) == len(plain.encode()) + len(carrier)
+    plain = wire.submit(1, Submission(row, "af_heart", Priority.NORMAL, 0.0, "alice"))
+    traced = wire.submit(1, Submission(row, "af_heart", Priority.NORMAL, 0.0, "alice", trace=Span()))  # type: ignore[arg-type]
+    assert wire.read_submit(only(traced)[1])[1].trace == Span.carrier
+    assert wire.read_submit(only(plain)[1])[1].trace == ""
+    assert len(traced) == len(plain) + len(Span.carrier)
+
+
+def test_a_greeting_arrives() -> None:
+    model = ModelFacts(Path("voices"), "fp32", "path", devices=("cuda:0", "cuda:1"))
+    status = EngineStatus(True, {"cuda:0": "healthy"}, 0.5, {"state": "loaded"}, Greeting(model, 64, {}))  # type: ignore[typeddict-item]
+    kind, body = only(status.encode())
+    assert kind == MessageKind.STATUS
+    assert EngineStatus.decode(body) == status
+    assert EngineStatus.decode(only(EngineStatus().encode())[1]) == EngineStatus()

@@ -18,10 +18,10 @@ from kokoro_server.api.middleware.stream_slots import take_place
 from kokoro_server.api.routes.batch import check_count, parse
 from kokoro_server.api.routes.bulk.framing import MEDIA_TYPE, Frame, clip_frame, error_frame
 from kokoro_server.api.routes.stream import STREAMING_HEADERS
-from kokoro_server.api.routes.tts import ERRORS, RequestTimeout, get_services, new_job
+from kokoro_server.api.routes.tts import ERRORS, RequestTimeout, get_services, new_ticket
 from kokoro_server.api.schemas.speech import BatchRequest
 from kokoro_server.batching.entry import Priority
-from kokoro_server.batching.speech_queue import Ticket
+from kokoro_server.batching.tickets import Ticket
 from kokoro_server.errors import KokoroError, TooBusy, for_client
 
 log = logging.getLogger(__name__)
@@ -51,7 +51,7 @@ async def bulk(body: BatchRequest, request: Request, timeout: RequestTimeout = N
     """
     check_count(request, body)
     take_place(request)
-    frames = _frames(request, body.requests, new_job(request, timeout, Priority.BULK))
+    frames = _frames(request, body.requests, new_ticket(request, timeout, Priority.BULK))
     request.scope["on_end"].push_async_callback(frames.aclose)
 
     async def first() -> Frame:

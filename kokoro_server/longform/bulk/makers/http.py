@@ -1,6 +1,6 @@
-"""Makes with a server: requests go as they are, behind all who wait there for an answer.
+"""Makes clips with a server, in its bulk lane. Requests are passed on as they were given.
 
-Processes of their own ask it (`asking`): one alone reads no more than a part of what a GPU speaks.
+Several processes (`http_worker`) ask the server: one alone cannot read all that a GPU speaks.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import sys
 from asyncio.subprocess import PIPE, Process
 from collections.abc import AsyncIterator
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -27,52 +27,39 @@ from kokoro_server.longform.bulk.outcomes import Failed, Made
 from kokoro_server.longform.bulk.outputs import ClipOutputs
 from kokoro_server.longform.bulk.task import Task
 from kokoro_server.runtime.subprocesses import python_path
+from kokoro_server.synthesis.http_backend import ServerFacts
 
-# Lines at once that are asked of a server. On a GPU two batches of 64 run; the others are read, encoded, sent, or wait
-# until there are some of the same length.
+# Lines at once that are asked of a server. On a GPU two batches of 64 run; the rest are read, encoded, sent, or wait
+# for lines of the same length.
 PARALLEL_GPU, PARALLEL_CPU = 512, 8
 LINES_PER_REQUEST = 32
 HEALTH_TIMEOUT_S = 30.0
-LINE_BYTES = 64 * 1024 * 1024  # of what a process tells, at most: the words of an hour are some megabytes
+LINE_BYTES = 64 * 1024 * 1024  # of one outcome, at most: the words of an hour are some megabytes
 
 
-@dataclass(frozen=True, slots=True)
-class Reached:
-    """A server that speaks."""
-
-    url: str
-    version: str
-    parallel: int
-
-
-async def reach(url: str, api_key: str | None) -> Reached:
+async def reach(url: str, api_key: str | None) -> ServerFacts:
     """Raises Unreachable, or what the server answers."""
     url = url.rstrip("/")
     async with httpx.AsyncClient(headers=wire.headers(api_key, None), timeout=HEALTH_TIMEOUT_S) as client:
         with wire.map_request_errors(url):
-            health = wire.json_object(await client.get(f"{url}/health"))
+            server = ServerFacts.of(wire.json_object(await client.get(f"{url}/health")), url)
             if (await client.get(url + PATH)).status_code == httpx.codes.NOT_FOUND:
                 raise SetupError(
-                    f"{url}: this server, of version {health.get('version')}, has no POST {PATH}: update it, or run "
+                    f"{url}: this server, of version {server.release}, has no POST {PATH}: update it, or run "
                     "the command of its version"
                 )
-    try:
-        facts = [health[name] for name in ("version", "backend", "compute", "kernels", "weights")]
-        parallel = PARALLEL_GPU if "cuda" in health["device"] else PARALLEL_CPU
-    except (KeyError, TypeError) as error:
-        raise SetupError(f"{url}: does not tell its version, weights and device; is it a Kokoro Server?") from error
-    return Reached(url, json.dumps(facts, sort_keys=True), parallel)
+    return server
 
 
 class HttpMaker:
     """Makes with a server, asked by `count` processes that write to `out`."""
 
-    def __init__(self, server: Reached, out: Path, count: int, api_key: str | None) -> None:
+    def __init__(self, server: ServerFacts, out: Path, count: int, api_key: str | None) -> None:
         self.version = server.version
         self._count = count
-        self._parallel = -(-server.parallel // count)
+        self._parallel = -(-(PARALLEL_GPU if server.gpu else PARALLEL_CPU) // count)
         lines = max(1, min(LINES_PER_REQUEST, self._parallel // 4))
-        # A request keeps its thread until the last of its lines is made, and others go out meanwhile.
+        # A request keeps its thread until the last of its lines is made; more requests go out meanwhile.
         self._job = WorkerTask(server.url, str(out.absolute()), 2 * -(-self._parallel // lines), lines)
         self._environ = os.environ | {"PYTHONPATH": python_path()} | ({API_KEY_VARIABLE: api_key} if api_key else {})
 
@@ -99,7 +86,9 @@ class HttpMaker:
         try:
             await _send(process, json.dumps(asdict(self._job)).encode() + b"\n")
             async with asyncio.TaskGroup() as group:
-                free = asyncio.Semaphore(self._parallel + self._job.lines)  # there is always a request to be sent next
+                free = asyncio.Semaphore(
+                    self._parallel + self._job.lines
+                )  # so that a request is always ready to be sent next
                 group.create_task(_feed(process, queue, outputs, running, free))
                 await _collect(process, running, finish, free)
         finally:
@@ -123,21 +112,21 @@ async def _feed(
 async def _collect(process: Process, running: dict[int, Task], finish: Finish, free: asyncio.Semaphore) -> None:
     assert process.stdout
     while line := await process.stdout.readline():
-        told = json.loads(line)
-        if "ended" in told:
-            raise _end(told["ended"])
+        message = json.loads(line)
+        if "ended" in message:
+            raise _end(message["ended"])
         free.release()
-        await finish(running.pop(told["index"]), _outcome(told))
+        await finish(running.pop(message["index"]), _outcome(message))
     if await process.wait() or running:
         raise SetupError(
             f"a process of this run has ended with status {process.returncode}; the same command goes on from there"
         )
 
 
-def _outcome(told: dict[str, Any]) -> Made | Failed:
-    if "failed" in told:
-        return Failed(**told["failed"])
-    made = told["made"]
+def _outcome(message: dict[str, Any]) -> Made | Failed:
+    if "failed" in message:
+        return Failed(**message["failed"])
+    made = message["made"]
     return Made(made["bytes"], made["duration"], made["words"])
 
 
@@ -148,7 +137,7 @@ def _end(about: dict[str, Any]) -> Exception:
 
 
 async def _ended(process: Process) -> None:
-    """End it, if it has not, also where several errors cancel this one after another."""
+    """End the process, even if several errors cancel this call one after another."""
     assert process.stdin
     if process.returncode is None:
         process.kill()

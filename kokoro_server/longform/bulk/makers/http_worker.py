@@ -1,8 +1,8 @@
 """A process that asks a server for clips, some lines at a time, and writes them. `makers.http` starts it.
 
-Its standard input has what it must know, then a line for each clip, and END; an input that breaks off is the end of who
-wrote it, and so of this. Its standard output has a line of JSON for each outcome. Clips go from the connection to their
-files in one thread: that takes a fifth of the CPU that it would on an event loop.
+Its standard input has a `WorkerTask`, then a line for each clip, and END; an input that breaks off means that the
+parent has ended, and ends this process. Its standard output has a line of JSON for each outcome. A clip goes from the
+connection to its file in one thread: that takes a fifth of the CPU that it would on an event loop.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ HEADERS = {"X-Priority": "bulk", "Content-Type": "application/json", "Accept-Enc
 PATH = "/tts/bulk"
 END = b"end\n"
 REQUEST_BYTES = 100_000  # of lines that are asked for together; a longer one goes alone
-TIMEOUTS = httpx.Timeout(1800.0, connect=10.0)  # a whole text may wait behind all others, and take long
+TIMEOUTS = httpx.Timeout(1800.0, connect=10.0)  # a whole text may wait behind all other requests, and take long
 BUSY_S = RETRY_AFTER_S = 1.0  # after which what was refused, or has failed, is asked for again
 LOST_S = 300.0  # after which a server that cannot be reached is given up
 PROBE_S = 10.0
@@ -45,7 +45,7 @@ ERROR_FIELDS = ("message", "code", "field", "status", "retry_after")
 
 @dataclass(frozen=True, slots=True)
 class WorkerTask:
-    """What a process must know."""
+    """The first line of the input."""
 
     url: str
     out: str
@@ -83,7 +83,7 @@ class Asker:
         self._answers, self._turn = answers, threading.Lock()
 
     def make(self, lines: list[WorkerLine]) -> None:
-        """Make all of them, and tell the outcome of each."""
+        """Make all of them, and report the outcome of each."""
         while lines:
             try:
                 refused = self._ask(lines)
@@ -99,27 +99,27 @@ class Asker:
                 self._wait([error for _, error in refused])
 
     def _ask(self, lines: Sequence[WorkerLine]) -> list[tuple[WorkerLine, ClientError]]:
-        """Write what is made, tell of it, and return the others. Raises ServerError where all are refused."""
+        """Write and report the clips that are made; return the refused lines. Raises ServerError if all are refused."""
         missing, refused = dict(enumerate(lines)), list[tuple[WorkerLine, ClientError]]()
         try:
             with self._answer(lines) as answer, wire.map_stream_errors(self._url):
-                for head, told, audio in read_clips(answer.iter_raw()):
-                    line = missing.pop(told["index"])
-                    if error := told.get("error"):
+                for head, clip, audio in read_clips(answer.iter_raw()):
+                    line = missing.pop(clip["index"])
+                    if error := clip.get("error"):
                         refused.append((line, ServerError(**{name: error[name] for name in ERROR_FIELDS})))
                     else:
                         write(self._out, line.place, audio)
-                        self._tell(b'{"index": %d, "made": %b}\n' % (line.index, head))
+                        self._report(b'{"index": %d, "made": %b}\n' % (line.index, head))
             if missing:
                 raise BrokenOff(f"{self._url} ended an answer early")
         except (OSError, ServerError):
             raise
         except ClientError as error:
             refused += [(line, error) for line in missing.values()]
-        except Exception as error:  # a fault of ours, which must not cost other lines
+        except Exception as error:  # a bug of ours must not cost other lines
             log.exception("some lines failed in an unforeseen way")
-            told_as = ClientError(f"{type(error).__name__}: {error}", code="internal_error")
-            refused += [(line, told_as) for line in missing.values()]
+            fault = ClientError(f"{type(error).__name__}: {error}", code="internal_error")
+            refused += [(line, fault) for line in missing.values()]
         return refused
 
     @contextmanager
@@ -136,14 +136,14 @@ class Asker:
             yield answer
 
     def _is_final(self, line: WorkerLine, error: ClientError) -> bool:
-        """Count a try that has failed, and tell of it if it was the last."""
+        """Count a failed try, and report the failure if it was the last one."""
         if getattr(error, "status", None) == httpx.codes.TOO_MANY_REQUESTS or _was_not_asked(error):
             return False
         line.tries += 1
         failed = failure(error, line.tries)
         if not failed.lasting and line.tries < TRIES:
             return False
-        self._tell(json.dumps({"index": line.index, "failed": asdict(failed)}).encode() + b"\n")
+        self._report(json.dumps({"index": line.index, "failed": asdict(failed)}).encode() + b"\n")
         return True
 
     def _wait(self, errors: Sequence[ClientError]) -> None:
@@ -153,7 +153,7 @@ class Asker:
         time.sleep(max(waits))
 
     def _wait_for_server(self) -> None:
-        """One that is started anew is there again after a while."""
+        """A server that is restarted answers again after a while."""
         until = time.monotonic() + LOST_S
         while time.monotonic() < until:
             try:
@@ -169,11 +169,11 @@ class Asker:
     def end(self, about: dict[str, Any]) -> None:
         """End the process: nothing more can be made."""
         try:
-            self._tell(json.dumps({"ended": about}).encode() + b"\n")
+            self._report(json.dumps({"ended": about}).encode() + b"\n")
         finally:
             os._exit(1)
 
-    def _tell(self, text: bytes) -> None:
+    def _report(self, text: bytes) -> None:
         with self._turn:
             self._answers.write(text)
             self._answers.flush()
@@ -184,7 +184,7 @@ def _was_not_asked(error: ClientError) -> bool:
 
 
 def requests(lines: Iterator[bytes], most: int) -> Iterator[list[WorkerLine]]:
-    """What is asked for together. Ends the process if the lines break off."""
+    """The lines of each request. Ends the process if the input breaks off."""
     found, size = list[WorkerLine](), 0
     for text in lines:
         if text == END:
@@ -206,12 +206,12 @@ def work(asker: Asker, waiting: queue.SimpleQueue[list[WorkerLine] | None]) -> N
             asker.make(lines)
     except ServerLost as error:
         asker.end({"message": str(error)})
-    except OSError as error:  # of a file: httpx's are others
+    except OSError as error:  # of a file: httpx has its own
         asker.end({"errno": error.errno, "strerror": error.strerror, "filename": error.filename})
 
 
 def main() -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # from the terminal: who started this process ends it
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # from the terminal: the parent ends this process
     job = WorkerTask(**json.loads(sys.stdin.buffer.readline()))
     asker = Asker(job, sys.stdout.buffer)
     waiting = queue.SimpleQueue[list[WorkerLine] | None]()

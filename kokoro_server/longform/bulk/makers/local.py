@@ -1,10 +1,10 @@
-"""Makes the outputs of requests: speaks, encodes, writes, and tries again where that may help."""
+"""Makes clips with a speech backend: speaks, encodes, writes, and tries again where that may help."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable, Coroutine
 from dataclasses import asdict, dataclass
 from typing import Any, Protocol
 
@@ -12,7 +12,6 @@ from kokoro_server.audio.encode import with_header
 from kokoro_server.audio.render import Rendering, render
 from kokoro_server.audio.wav import floats
 from kokoro_server.client.errors import ClientError
-from kokoro_server.engine.protocol import SAMPLE_RATE
 from kokoro_server.errors import KokoroError
 from kokoro_server.longform.bulk.outcomes import TRIES, Failed, Made, failure
 from kokoro_server.longform.bulk.outputs import ClipOutputs
@@ -22,74 +21,26 @@ from kokoro_server.synthesis.speech_backend import SpeechBackend
 
 log = logging.getLogger(__name__)
 
-BYTES_PER_SECOND = 2 * SAMPLE_RATE
 RETRY_AFTER = 1.0  # seconds
 
 
-Finish = Callable[[Task, Made | Failed], Awaitable[None]]
+Finish = Callable[[Task, Made | Failed], Coroutine[Any, Any, None]]
 
 
 class Maker(Protocol):
     @property
     def version(self) -> str:
-        """What the same request sounds the same with."""
+        """With the same version, a request sounds the same."""
 
     async def make(self, tasks: AsyncIterator[Task], outputs: ClipOutputs, finish: Finish) -> None:
-        """Make all tasks, many at once, and tell the outcome of each, in any order."""
+        """Make all tasks, many at once, and pass the outcome of each to `finish`, in any order."""
 
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """An audio file."""
-
     data: bytes
     duration: float  # seconds
     words: list[dict[str, Any]]
-
-
-SpeakRequest = Callable[[dict[str, Any]], Awaitable[Content]]  # speaks a request
-
-
-async def make_all(
-    speak: SpeakRequest, tasks: AsyncIterator[Task], outputs: ClipOutputs, finish: Finish, *, parallel: int
-) -> None:
-    """Make all tasks, so many at once."""
-    free = asyncio.Semaphore(parallel)
-
-    async def one(task: Task) -> None:
-        try:
-            content = await outcome(speak, task.fields)
-            if isinstance(content, Content):
-                await asyncio.to_thread(outputs.write, task, content.data)
-                await finish(task, Made(len(content.data), content.duration, content.words))
-            else:
-                await finish(task, content)
-        finally:
-            free.release()
-
-    async with asyncio.TaskGroup() as group:
-        async for task in tasks:
-            await free.acquire()
-            group.create_task(one(task))
-
-
-async def outcome(speak: SpeakRequest, fields: dict[str, Any]) -> Content | Failed:
-    """What becomes of a request, after a second try where the first did not fail by the request itself."""
-    for tried in range(1, TRIES + 1):
-        wait: float | None = None
-        try:
-            return await speak(fields)
-        except (KokoroError, ClientError) as error:
-            failed = failure(error, tried)
-            wait = getattr(error, "retry_after", None)
-        except Exception as error:  # a fault of ours in one line must not cost the others
-            log.exception("a line failed in an unforeseen way")
-            failed = Failed(KokoroError.code, f"{type(error).__name__}: {error}", None, tried, lasting=False)
-        if failed.lasting:
-            break
-        if tried < TRIES:
-            await asyncio.sleep(RETRY_AFTER if wait is None else wait)
-    return failed
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,22 +54,56 @@ class Wanted:
 Parse = Callable[[dict[str, Any]], Wanted]  # raises KokoroError for a request that is wrong
 
 
-class SpeakerMaker:
-    """Makes with a speaker, as much at once as keeps it busy."""
+class BackendMaker:
+    """Makes with a backend, as many tasks at once as keep it busy."""
 
-    def __init__(self, speaker: SpeechBackend, parse: Parse) -> None:
-        self._speaker = speaker
+    def __init__(self, backend: SpeechBackend, parse: Parse) -> None:
+        self._backend = backend
         self._parse = parse
-        self.version = speaker.version
+        self.version = backend.version
 
     async def make(self, tasks: AsyncIterator[Task], outputs: ClipOutputs, finish: Finish) -> None:
-        await make_all(self.speak, tasks, outputs, finish, parallel=self._speaker.parallel)
+        free = asyncio.Semaphore(self._backend.parallel)
 
-    async def speak(self, fields: dict[str, Any]) -> Content:
+        async def one(task: Task) -> None:
+            try:
+                content = await self.outcome(task.fields)
+                if isinstance(content, Content):
+                    await asyncio.to_thread(outputs.write, task, content.data)
+                    await finish(task, Made(len(content.data), content.duration, content.words))
+                else:
+                    await finish(task, content)
+            finally:
+                free.release()
+
+        async with asyncio.TaskGroup() as group:
+            async for task in tasks:
+                await free.acquire()
+                group.create_task(one(task))
+
+    async def outcome(self, fields: dict[str, Any]) -> Content | Failed:
+        """After a second try, unless the request itself was at fault."""
+        for tried in range(1, TRIES + 1):
+            wait: float | None = None
+            try:
+                return await self._speak(fields)
+            except (KokoroError, ClientError) as error:
+                failed = failure(error, tried)
+                wait = getattr(error, "retry_after", None)
+            except Exception as error:  # a bug of ours in one line must not cost the rest
+                log.exception("a line failed in an unforeseen way")
+                failed = Failed(KokoroError.code, f"{type(error).__name__}: {error}", None, tried, lasting=False)
+            if failed.lasting:
+                break
+            if tried < TRIES:
+                await asyncio.sleep(RETRY_AFTER if wait is None else wait)
+        return failed
+
+    async def _speak(self, fields: dict[str, Any]) -> Content:
         wanted = self._parse(fields)
-        spoken = await self._speaker.speak(wanted.speech)
+        spoken = await self._backend.speak(wanted.speech)
         data = await asyncio.to_thread(encode, spoken.pcm, wanted.rendering)
-        return Content(data, len(spoken.pcm) / BYTES_PER_SECOND, [asdict(word) for word in spoken.words])
+        return Content(data, spoken.seconds, [asdict(word) for word in spoken.words])
 
 
 def encode(pcm: bytes, rendering: Rendering) -> bytes:

@@ -18,23 +18,23 @@ from numpy.typing import NDArray
 
 from kokoro_server import __version__
 from kokoro_server.errors import SetupError
-from kokoro_server.longform.bulk.makers.local import Content, Finish, SpeakerMaker, outcome
+from kokoro_server.longform.bulk.makers.local import BackendMaker, Content, Finish
 from kokoro_server.longform.bulk.outcomes import Failed, Made
 from kokoro_server.longform.bulk.outputs import ClipOutputs
 from kokoro_server.longform.bulk.task import Task
 
 BLOCK = 256  # lines that an actor speaks at once
-Open = Callable[[], AbstractAsyncContextManager[SpeakerMaker]]
+Open = Callable[[], AbstractAsyncContextManager[BackendMaker]]
 
 
 class RayActor:
-    """An actor: parts of its own, which live as long as it, on an event loop in a thread of its own."""
+    """An actor with a model of its own, on an event loop in its own thread."""
 
     def __init__(self, open_maker: Open) -> None:
         self._loop = asyncio.new_event_loop()
         threading.Thread(target=self._loop.run_forever, daemon=True).start()
         self._open = open_maker()
-        self._maker: SpeakerMaker = self._run(self._open.__aenter__())
+        self._maker: BackendMaker = self._run(self._open.__aenter__())
 
     def __call__(self, block: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
         tasks = [json.loads(task) for task in block["task"]]
@@ -42,14 +42,14 @@ class RayActor:
         return {"task": block["task"], "outcome": np.array([pickle.dumps(each) for each in outcomes], object)}
 
     async def _outcomes(self, requests: list[dict[str, Any]]) -> list[Content | Failed]:
-        return await asyncio.gather(*(outcome(self._maker.speak, fields) for fields in requests))
+        return await asyncio.gather(*map(self._maker.outcome, requests))
 
     def _run(self, work: Any) -> Any:
         return asyncio.run_coroutine_threadsafe(work, self._loop).result()
 
 
 class RayMaker:
-    """`bulk.maker.Maker`. `open_maker` makes what an actor speaks with; it is sent there by name."""
+    """`Maker`. `open_maker` opens the maker of an actor; it is sent there by name."""
 
     def __init__(self, address: str, open_maker: Open) -> None:
         try:
@@ -66,7 +66,7 @@ class RayMaker:
             await asyncio.to_thread(self._make, blocks, outputs, finish, asyncio.get_running_loop())
 
     async def _blocks(self, tasks: AsyncIterator[Task]) -> list[Any]:
-        """References to what is to be made. The lines themselves are in Ray's memory, or on its disk."""
+        """References to blocks of tasks, which are in Ray's memory or on its disk."""
         blocks, lines = list[Any](), list[str]()
 
         def put() -> None:
@@ -95,8 +95,4 @@ class RayMaker:
             if isinstance(made, Content):
                 outputs.write(task, made.data)
                 made = Made(len(made.data), made.duration, made.words)
-            asyncio.run_coroutine_threadsafe(_awaited(finish, task, made), loop).result()
-
-
-async def _awaited(finish: Finish, task: Task, made: Made | Failed) -> None:
-    await finish(task, made)
+            asyncio.run_coroutine_threadsafe(finish(task, made), loop).result()

@@ -19,7 +19,7 @@ from kokoro_server.longform.bulk.makers import http_worker as asking
 from kokoro_server.longform.bulk.makers.http import reach
 from kokoro_server.longform.bulk.makers.http_worker import Asker, ServerLost, WorkerLine, WorkerTask
 from kokoro_server.longform.bulk.outputs import prepare
-from kokoro_server.synthesis.speech_backend import RemoteBackend
+from kokoro_server.synthesis.http_backend import HttpBackend
 from tests.longform.bulk.runs import records, texts, write
 from tests.longform.bulk.scripted import Scripted, scripted
 from tests.servers import ROOT, free_port
@@ -141,5 +141,5 @@ async def test_a_server_that_is_no_kokoro_server_is_told(monkeypatch: pytest.Mon
         with pytest.raises(SetupError, match="is it a Kokoro Server"):
             await reach(server.url, None)
         with pytest.raises(SetupError, match="is it a Kokoro Server"):
-            async with RemoteBackend.connect(server.url, None):
+            async with HttpBackend.connect(server.url, None):
                 pass

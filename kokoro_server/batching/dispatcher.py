@@ -11,12 +11,12 @@ from functools import partial
 from kokoro_server.batching import traces
 from kokoro_server.batching.clock import Clock
 from kokoro_server.batching.cost import ForwardPass, FrameEstimate
-from kokoro_server.batching.device import Device, RunningBatch
-from kokoro_server.batching.devices import Devices
+from kokoro_server.batching.devices.device import Device, RunningBatch
+from kokoro_server.batching.devices.pool import Devices
+from kokoro_server.batching.devices.runner import BatchReport
 from kokoro_server.batching.entry import URGENT, Entry, FireReason, Outcome, Priority
 from kokoro_server.batching.lanes import PriorityLanes
 from kokoro_server.batching.policy import Batch
-from kokoro_server.batching.runner import BatchReport
 from kokoro_server.batching.stats import BatchRecord, Stats
 from kokoro_server.engine.protocol import Result
 from kokoro_server.observability import tracing
@@ -32,7 +32,7 @@ class DeviceLost(Exception):
 
 
 class Dispatcher:
-    """Dispatches batches to free devices. `run` ends by itself only when stopping; what it raises is for its owner.
+    """Dispatches batches to free devices. `run` ends by itself only after `stop`.
 
     No batch is formed before a device can use it: until then, arrivals can make it better. `on_fault` is called with a
     batch that its device failed on, and must answer its entries.
@@ -46,9 +46,9 @@ class Dispatcher:
         self._on_fault = on_fault
         self._wake = asyncio.Event()
         self.held = False  # whether `hold` is in force
-        self._backlog = False  # whether what waits gathered while every device was busy
+        self._backlog = False  # whether the waiting entries gathered while every device was busy
         self._stopping = False
-        self._turns = LoopTurns()  # of bulk that has been made, to be handed over
+        self._turns = LoopTurns()  # in which finished bulk is delivered
         self.estimate = FrameEstimate()
 
     def hold(self) -> None:
@@ -67,7 +67,7 @@ class Dispatcher:
         self.wake()
 
     def wake(self) -> None:
-        """Look again: something arrived, or is no longer on its way."""
+        """Look again: an entry arrived, or a request that was expected has none."""
         self._wake.set()
 
     async def run(self) -> None:
@@ -84,8 +84,8 @@ class Dispatcher:
                 timer.cancel()
 
     def _dispatch(self) -> float | None:
-        """Give each free device a batch, if it is time. Returns when to look again, if nothing happens before."""
-        shared: FireReason | None = None  # why the first batch fired: all free devices share what waited then
+        """Give each free device a batch, if it is time. Returns when to look again, unless `wake` comes first."""
+        shared: FireReason | None = None  # why the first batch fired: all free devices share the entries of that moment
         while self._waiting and not self.held and not self._stopping:
             now = self._clock.now()
             if express := self._devices.free_express(self._waiting):
@@ -116,10 +116,10 @@ class Dispatcher:
         return None
 
     def _rows_per_device(self, free: list[Device]) -> int:
-        """Rows for each free device. No device is used for a part that would cost it less than its fixed cost."""
+        """Rows for each free device. No device is used for a share that would cost it less than its fixed cost."""
         overhead = max(device.costs.overhead_frames for device in free)
-        parts = min(len(free), int(self._waiting.frames / overhead)) if overhead else len(free)
-        return math.ceil(len(self._waiting) / max(1, parts))
+        shares = min(len(free), int(self._waiting.frames / overhead)) if overhead else len(free)
+        return math.ceil(len(self._waiting) / max(1, shares))
 
     def _start(self, device: Device, batch: Batch, reason: FireReason, now: float) -> None:
         self._waiting.take(batch.entries)
@@ -129,7 +129,7 @@ class Dispatcher:
         running = RunningBatch(batch.entries, batch.cost, reason, now, trace)
         device.run(running).add_done_callback(partial(self._ended, device, running))
         if device.is_express:
-            # What is to be done for bulk meanwhile would take the interpreter lock from the thread of that batch.
+            # Delivering bulk meanwhile would take the interpreter lock from the thread of this batch.
             self._turns.hold()
 
     def _ended(self, device: Device, batch: RunningBatch, done: asyncio.Future[BatchReport]) -> None:
@@ -141,7 +141,7 @@ class Dispatcher:
             report = done.result()
             device.learn(batch, report, alone=self._devices.ran_alone(device, batch))
             if self._backlog and report.device_lost is None:
-                self._dispatch()  # first keep the device busy, then answer those who wait for what it has made
+                self._dispatch()  # first keep the device busy, then deliver its results
             self._deliver(device, batch, seconds, report)
             if report.device_lost is not None:
                 raise DeviceLost(f"{device.name}: {report.device_lost}")
@@ -155,7 +155,7 @@ class Dispatcher:
             self.wake()
 
     def _deliver(self, device: Device, batch: RunningBatch, seconds: float, report: BatchReport) -> None:
-        # What is made when the process is about to end might never have its turn, or be taken for lost with the device.
+        # When the process is about to end, a result that waits for its turn might never be delivered.
         has_turns = not self._stopping and report.device_lost is None
         for entry, result, forward in report.results:
             outcome = _outcome(entry, result, forward, batch)

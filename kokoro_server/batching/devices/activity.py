@@ -1,4 +1,4 @@
-"""When a device works and when it could but does not: busy time, its recent share, and percentiles of gaps."""
+"""Busy time of a device, its recent share, and the gaps in which it idled."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from itertools import pairwise
 from kokoro_server.batching.clock import Clock
 from kokoro_server.engine.protocol import Gap
 
-WINDOW = 10.0  # seconds of the recent past that a busy share is of
+WINDOW = 10.0  # seconds of the recent past, of which a busy share is taken
 SAMPLE_PERIOD = 0.25  # seconds between two samples of the busy time, at least
 
 

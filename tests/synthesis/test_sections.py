@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from kokoro_server.cli.sources import SECTION, sections
+from kokoro_server.synthesis.http_backend import SECTION, sections
 
 SENTENCE = "The quick brown fox jumps over the lazy dog, and Dr. Smith looks on. "
 

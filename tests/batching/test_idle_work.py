@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import pytest
 
-from kokoro_server.batching.idle.work import IDLE_SECONDS, PAUSE_SECONDS
+from kokoro_server.batching.devices.idle_work import IDLE_SECONDS, PAUSE_SECONDS
 from tests.batching.conftest import Start, Submitter
 from tests.batching.doubles import PATIENCE, EchoEngine, FakeClock, settle, until
 

@@ -1,29 +1,29 @@
-"""All devices behind the queue: which of them is free, and how long what waits will take them together."""
+"""All devices of the queue: which of them is free, and how long they take together for the waiting entries."""
 
 from __future__ import annotations
 
 import math
 from collections import Counter
 from collections.abc import Container, Iterator, Sequence
-from typing import Any
 
 from kokoro_server.batching.clock import Clock
 from kokoro_server.batching.cost import RealTimeFactor
-from kokoro_server.batching.device import Device, RunningBatch
+from kokoro_server.batching.devices.device import Device, RunningBatch
+from kokoro_server.batching.devices.thread import DeviceThread
 from kokoro_server.batching.entry import ALL, URGENT, Priority
 from kokoro_server.batching.lanes import PriorityLanes
 from kokoro_server.batching.policy import BatchingOptions
-from kokoro_server.batching.thread import DeviceThread
+from kokoro_server.batching.state import DeviceSnapshot
 from kokoro_server.engine.protocol import Engine, HasExpress, MeasuresSpeed
 
-EXPRESS_BATCHES = 2  # that may wait for an express device before others help
+EXPRESS_BATCHES = 2  # that may wait for an express device before the devices beside it help
 
 
 class Devices:
     """All devices of a queue, in the order of the engines.
 
-    An engine that computes calls side by side counts as so many devices, each of which does one at a time. One that has
-    an express engine has a device for that beside its own: while its own is at work on bulk, that takes all else.
+    An engine that computes calls side by side is several devices, each of which does one at a time. An engine that has
+    an express engine has a second device for it: while the first is at work on bulk, that takes all other entries.
     """
 
     def __init__(self, engines: Sequence[Engine], options: BatchingOptions, clock: Clock) -> None:
@@ -72,7 +72,6 @@ class Devices:
 
     @property
     def last_worked(self) -> float:
-        """When the last batch ended."""
         return max(device.last_worked for device in self.every())
 
     def free_express(self, waiting: PriorityLanes) -> Device | None:
@@ -87,7 +86,7 @@ class Devices:
         return (Priority.BULK,) if self._is_for_bulk(device, waiting) else ALL
 
     def _is_for_bulk(self, device: Device, waiting: PriorityLanes) -> bool:
-        """Whether all else is for the express device beside it. A crowd is not: it would wait longer for that."""
+        """Whether its express device takes all other entries. A crowd would wait too long for that device alone."""
         express = self._express.get(device)
         if express is None or not express.is_up() or not device.runs_bulk:
             return False
@@ -129,19 +128,18 @@ class Devices:
 
     @property
     def max_rows(self) -> int:
-        """The rows that all devices together can run at once."""
         return sum(device.policy.max_rows for device in self._all)
 
     @property
     def running_rows(self) -> int:
         return sum(device.running_rows() for device in self.every())
 
-    def snapshots(self) -> list[dict[str, Any]]:
-        """For the health page; the keys are part of the API."""
-        return [
-            device.snapshot() | ({"express": self._express[device].snapshot()} if device in self._express else {})
-            for device in self._all
-        ]
+    def snapshots(self) -> list[DeviceSnapshot]:
+        found = [device.snapshot() for device in self._all]
+        for device, snapshot in zip(self._all, found, strict=True):
+            if device in self._express:
+                snapshot["express"] = self._express[device].snapshot()
+        return found
 
     @property
     def real_time_factor(self) -> float | None:
@@ -167,13 +165,13 @@ class Devices:
             )
             for device in up
         ]
-        known = [seconds for seconds in alone if seconds]  # the others are assumed to be as fast
+        known = [seconds for seconds in alone if seconds]  # the rest are assumed to be as fast
         together = len(known) / len(up) / sum(1 / seconds for seconds in known) if known else 0.0
         return together + min(device.remaining_seconds(self._clock.now()) for device in up)
 
 
 def _has_work(express: Device, waiting: PriorityLanes) -> bool:
-    """Whether it has the memory for what is next of what is urgent; something must be."""
+    """Whether it has the memory for the next urgent entry, of which there must be one."""
     return waiting.leader(URGENT).frames <= express.policy.max_padded_frames
 
 

@@ -1,4 +1,4 @@
-"""A device behind the queue: what it can take, runs, has learned and has done."""
+"""A device: its engine, the threads that call it, the batches it runs and its estimates."""
 
 from __future__ import annotations
 
@@ -11,16 +11,17 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from kokoro_server.batching.activity import BusyShare, CallActivity, percentiles
 from kokoro_server.batching.clock import Clock
 from kokoro_server.batching.cost import CostModel, LearnedCap, RealTimeFactor
+from kokoro_server.batching.devices.activity import BusyShare, CallActivity, percentiles
+from kokoro_server.batching.devices.idle_work import IdleWork
+from kokoro_server.batching.devices.runner import BatchReport, Runner, ServiceTime
+from kokoro_server.batching.devices.thread import DeviceThread
 from kokoro_server.batching.entry import ALL, Entry, FireReason, Priority
 from kokoro_server.batching.faults import CrashHistory, audio_faults
-from kokoro_server.batching.idle.work import IdleWork
 from kokoro_server.batching.lanes import PriorityLanes
 from kokoro_server.batching.policy import Batch, BatchingOptions, Policy
-from kokoro_server.batching.runner import BatchReport, Runner, ServiceTime
-from kokoro_server.batching.thread import DeviceThread
+from kokoro_server.batching.state import DeviceSnapshot
 from kokoro_server.engine.protocol import (
     COUNTED_RESOURCES,
     SAMPLE_RATE,
@@ -43,13 +44,13 @@ HALF_LIFE = 10.0  # seconds after which a device's work counts half as much for 
 RECENT_GAPS = 256
 
 # A batch is formed to take at most this share of the engine timeout. One that must take longer, a single long row on a
-# slow machine, may take so much longer than predicted as this leaves it.
+# slow machine, may take that much longer than predicted.
 TIMEOUT_SHARE = 0.25
 
 # For an engine that takes a second call: how long before the predicted end of a batch the next one is formed. This is
 # enough to have its rows there in time, however busy the event loop is; formed earlier, it would miss later arrivals.
 FORM_AHEAD = 0.003  # seconds
-FORM_AHEAD_ERROR = 0.08  # of the running batch's time: by so much a prediction is often wrong
+FORM_AHEAD_ERROR = 0.08  # of the running batch's time: a usual error of the prediction
 FORM_AHEAD_SHARE = 0.5  # of the running batch's time, at most
 
 
@@ -59,8 +60,6 @@ class ForwardStuck(Exception):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RunningBatch:
-    """A batch on a device."""
-
     entries: list[Entry]
     cost: float  # predicted
     reason: FireReason
@@ -97,8 +96,8 @@ class Device:
         speed: RealTimeFactor | None = None,
         beside: Device | None = None,
     ) -> None:
-        """`speed` is the engine's, if it may be slow, which all devices on it share. `beside` is another one on its
-        card: while that has a batch, nothing is done in the background.
+        """`speed` is shared by all devices of an engine that may be slow. `beside` is the device on the same card, if
+        this one is express: while that has a batch, no background work is done.
         """
         self._beside = beside
         self.name = name
@@ -109,8 +108,8 @@ class Device:
         self.batches = 0  # finished ones, as in the queue's totals
         self.rows = 0
         self._busy_share = BusyShare(clock.now())
-        self._busy_before = 0.0  # seconds, with engines that it has no more
-        self._resources_before: dict[str, float] = {}  # what those have counted; nothing of what they held
+        self._busy_before = 0.0  # seconds, with engines that were detached
+        self._resources_before: dict[str, float] = {}  # counters of those engines; they hold nothing any more
         self._gaps: deque[float] = deque(maxlen=RECENT_GAPS)  # seconds
         self._clock = clock
         self._options = options
@@ -174,7 +173,6 @@ class Device:
 
     @property
     def has_room(self) -> bool:
-        """Whether a thread of it is free."""
         return self.is_up() and any(slot.batch is None for slot in self._slots)
 
     @property
@@ -219,7 +217,7 @@ class Device:
         return self.policy.form_batch(waiting, cap=cap, overhead=self.costs.overhead_frames, rows=rows, of=of)
 
     def _frames_within(self, seconds: float) -> float:
-        """The cost of a batch that takes so long, as its batches show or, before the first, by the engine's speed."""
+        """The cost of a batch that takes `seconds`, by its past batches or, before the first, by the engine's speed."""
         if self.batches or self.speed is None:
             return self.costs.frames_within(seconds)
         return seconds / (self.speed.value * SAMPLES_PER_FRAME / SAMPLE_RATE)
@@ -235,7 +233,7 @@ class Device:
         return done
 
     def recheck(self, recovered: Callable[[], None]) -> None:
-        """Speak a row on each thread, once what it hangs in returns; call `recovered` when all have done so."""
+        """Speak a row on each thread, once its hanging call returns; call `recovered` when all have done so."""
         checks = [slot.live_thread(self.name).call(self._check_row) for slot in self._slots]
 
         def checked(_: asyncio.Future[Any]) -> None:
@@ -252,7 +250,7 @@ class Device:
             raise BadAudio(f"{self.name} gives {fault}")
 
     def finish(self, batch: RunningBatch) -> float:
-        """Take note that the batch has ended, well or not. Returns the seconds it took."""
+        """The batch has ended, well or not. Returns the seconds it took."""
         now = self._clock.now()
         seconds = now - max(batch.started, self.last_worked)
         self._work, self.last_worked = self._recent_work(now) + seconds, now
@@ -285,11 +283,10 @@ class Device:
             )
 
     def busy_seconds(self) -> float:
-        """The time that it has worked, in all, as the engine or its calls tell."""
+        """Total working time, as measured by the engine or by its calls."""
         return self._busy_before + (self._activity.busy_seconds() if self._activity else 0.0)
 
     def resources(self) -> dict[str, float]:
-        """What its engine holds, if that tells."""
         before = self._resources_before
         if not isinstance(self._engine, ReportsResources):
             return before
@@ -305,33 +302,36 @@ class Device:
         return min(1.0, (self._recent_work(now) + running) / past) if past else 0.0
 
     def remaining_seconds(self, now: float) -> float:
-        """The predicted time until what it runs is done."""
         return max(0.0, self._predicted_end() - now)
 
-    def snapshot(self) -> dict[str, Any]:
+    def snapshot(self) -> DeviceSnapshot:
         now, busy_seconds, resources = self._clock.now(), self.busy_seconds(), self.resources()
-        return {
+        snapshot: DeviceSnapshot = {
             "device": self.name,
             "status": self.status,
-            **({"error": self.lost} if self.lost else {}),
             "batches": self.batches,
             "rows": self.rows,
             "running_rows": self.running_rows(),
             "busy_share": round(self._busy_share.value(now, busy_seconds), 3),
             "busy_seconds": round(busy_seconds, 3),
-            "gap_ms": percentiles([1000 * gap for gap in self._gaps], (50, 95)),
+            "idle_gap_ms": percentiles([1000 * gap for gap in self._gaps], (50, 95)),
             "max_batch_size": self.policy.max_rows,
             "max_padded_frames": self.policy.max_padded_frames,
-            "learned_cap_frames": self.cap.frames,
-            **({"real_time_factor": round(self.speed.value, 3)} if self.speed else {}),
-            **({"resources": resources} if resources else {}),
+            "learned_max_padded_frames": self.cap.frames,
         }
+        if self.lost:
+            snapshot["error"] = self.lost
+        if self.speed:
+            snapshot["real_time_factor"] = round(self.speed.value, 3)
+        if resources:
+            snapshot["resources"] = resources
+        return snapshot
 
     def _recent_work(self, now: float) -> float:
         return self._work * math.exp2((self.last_worked - now) / HALF_LIFE)
 
     def _predicted_end(self) -> float:
-        """When what it runs should be done; in the past if it runs nothing."""
+        """When its batches should be done; in the past if it runs none."""
         end = self.last_worked
         for batch in self.running:
             end = max(end, batch.started) + self.costs.batch_seconds(batch.cost)

@@ -26,13 +26,13 @@ async def collect(outcomes) -> list[int]:
 
 async def test_pieces_come_in_order(start, clock):
     queue = await start()
-    assert await clock.keep_going(collect(queue.submit_job(rows(30), voice="af_heart"))) == list(range(30))
+    assert await clock.keep_going(collect(queue.submit_all(rows(30), voice="af_heart"))) == list(range(30))
 
 
 async def test_two_batches_worth_wait_at_once(start, clock):
     queue = await start()
     queue.hold()
-    task = asyncio.create_task(collect(queue.submit_job(rows(30), voice="af_heart")))
+    task = asyncio.create_task(collect(queue.submit_all(rows(30), voice="af_heart")))
     await settle()
     assert waiting(queue) == 8
     queue.release()
@@ -42,8 +42,8 @@ async def test_two_batches_worth_wait_at_once(start, clock):
 async def test_several_texts_of_a_job_share_its_permits(start, clock):
     queue = await start()
     queue.hold()
-    job = queue.job(priority=Priority.BULK)
-    tasks = [asyncio.create_task(collect(queue.submit_job(rows(5), voice="a", job=job))) for _ in range(10)]
+    ticket = queue.ticket(priority=Priority.BULK)
+    tasks = [asyncio.create_task(collect(queue.submit_all(rows(5), voice="a", ticket=ticket))) for _ in range(10)]
     await settle()
     assert waiting(queue) == 8
     queue.release()
@@ -53,9 +53,9 @@ async def test_several_texts_of_a_job_share_its_permits(start, clock):
 async def test_the_first_pieces_take_the_bypass_lane(start, clock):
     queue = await start()
     queue.hold()
-    task = asyncio.create_task(collect(queue.submit_job(rows(6), voice="a", job=queue.job(bypass=2))))
+    task = asyncio.create_task(collect(queue.submit_all(rows(6), voice="a", ticket=queue.ticket(bypass=2))))
     await settle()
-    assert queue.snapshot()["queue_status"]["by_priority"] == {"bypass": 1, "next": 1, "normal": 4, "bulk": 0}
+    assert queue.snapshot()["queue_status"]["by_priority"] == {"bypass": 1, "following": 1, "normal": 4, "bulk": 0}
     queue.release()
     await clock.keep_going(task)
     assert queue.snapshot()["performance"]["bypassed"] == 2
@@ -64,10 +64,10 @@ async def test_the_first_pieces_take_the_bypass_lane(start, clock):
 async def test_all_the_pieces_that_are_urgent_go_before_all_others(start, clock):
     queue = await start()
     queue.hold()
-    job = queue.job(bypass=3, urgent=2)
-    task = asyncio.create_task(collect(queue.submit_job(rows(6), voice="a", job=job)))
+    ticket = queue.ticket(bypass=3, urgent=2)
+    task = asyncio.create_task(collect(queue.submit_all(rows(6), voice="a", ticket=ticket)))
     await settle()
-    assert queue.snapshot()["queue_status"]["by_priority"] == {"bypass": 2, "next": 1, "normal": 3, "bulk": 0}
+    assert queue.snapshot()["queue_status"]["by_priority"] == {"bypass": 2, "following": 1, "normal": 3, "bulk": 0}
     queue.release()
     await clock.keep_going(task)
 
@@ -75,10 +75,10 @@ async def test_all_the_pieces_that_are_urgent_go_before_all_others(start, clock)
 async def test_a_text_of_one_row_has_the_same_place_and_time(start, clock):
     queue = await start(queue_timeout=1.0)
     queue.hold()
-    first = asyncio.create_task(queue.submit_only(make_row(0), "a", queue.job(bypass=2)))
-    late = asyncio.create_task(queue.submit_only(make_row(1), "a", queue.job()))
+    first = asyncio.create_task(queue.submit_only(make_row(0), "a", queue.ticket(bypass=2)))
+    late = asyncio.create_task(queue.submit_only(make_row(1), "a", queue.ticket()))
     await settle()
-    assert queue.snapshot()["queue_status"]["by_priority"] == {"bypass": 1, "next": 0, "normal": 1, "bulk": 0}
+    assert queue.snapshot()["queue_status"]["by_priority"] == {"bypass": 1, "following": 0, "normal": 1, "bulk": 0}
     first.cancel()
     await settle()
     assert waiting(queue) == 1
@@ -91,8 +91,8 @@ async def test_a_text_of_one_row_has_the_same_place_and_time(start, clock):
 async def test_texts_of_one_row_keep_to_their_jobs_permits(start, clock):
     queue = await start()
     queue.hold()
-    job = queue.job(ahead=2)
-    tasks = [asyncio.create_task(queue.submit_only(make_row(name), "a", job)) for name in range(5)]
+    ticket = queue.ticket(ahead=2)
+    tasks = [asyncio.create_task(queue.submit_only(make_row(name), "a", ticket)) for name in range(5)]
     await settle()
     assert waiting(queue) == 2
     queue.release()
@@ -109,7 +109,7 @@ async def test_pieces_are_taken_as_the_source_makes_them(start, clock):
         await more.wait()
         yield make_row(1)
 
-    async with aclosing(queue.submit_job(source(), voice="a", job=queue.job(bypass=2))) as outcomes:
+    async with aclosing(queue.submit_all(source(), voice="a", ticket=queue.ticket(bypass=2))) as outcomes:
         assert name_of((await anext(outcomes)).result) == 0
         more.set()
         assert name_of((await anext(outcomes)).result) == 1
@@ -124,7 +124,7 @@ async def test_a_source_that_fails_raises_after_what_came_before(start):
         yield make_row(0)
         raise LookupError("no phonemes")
 
-    outcomes = queue.submit_job(source(), voice="a", job=queue.job(bypass=1))
+    outcomes = queue.submit_all(source(), voice="a", ticket=queue.ticket(bypass=1))
     assert name_of((await anext(outcomes)).result) == 0
     with pytest.raises(LookupError):
         await anext(outcomes)
@@ -142,7 +142,7 @@ async def test_closing_cancels_the_rest_and_the_source(start, engine):
             closed.set()
 
     engine.gate.clear()
-    outcomes = queue.submit_job(source(), voice="a")
+    outcomes = queue.submit_all(source(), voice="a")
     first = asyncio.create_task(anext(outcomes))
     await until(engine.entered.is_set)
     queue.hold()
@@ -165,7 +165,7 @@ async def test_a_failed_piece_ends_the_job(start, engine):
             raise ValueError("two")
 
     engine.before = before
-    outcomes = queue.submit_job(rows(30), voice="a")
+    outcomes = queue.submit_all(rows(30), voice="a")
     assert [name_of((await anext(outcomes)).result) for _ in range(2)] == [0, 1]
     with pytest.raises(EngineError):
         await anext(outcomes)
@@ -175,21 +175,21 @@ async def test_a_failed_piece_ends_the_job(start, engine):
 
 async def test_only_the_first_piece_is_bound_by_the_queue_timeout(start, engine, clock):
     queue = await start(queue_timeout=30, job_timeout=600, engine_timeout=10_000)
-    job = asyncio.create_task(collect(queue.submit_job(rows(8), voice="a")))
+    ticket = asyncio.create_task(collect(queue.submit_all(rows(8), voice="a")))
     engine.gate.clear()
     await until(engine.entered.is_set)
     await clock.advance(500)
     engine.gate.set()
-    assert await job == list(range(8))
+    assert await ticket == list(range(8))
 
 
 async def test_a_first_piece_that_waits_too_long_ends_the_job(start, clock):
     queue = await start(queue_timeout=30)
     queue.hold()
-    job = asyncio.create_task(collect(queue.submit_job(rows(8), voice="a")))
+    ticket = asyncio.create_task(collect(queue.submit_all(rows(8), voice="a")))
     await clock.advance(30)
     with pytest.raises(Expired):
-        await job
+        await ticket
     await settle()
     assert waiting(queue) == 0
 
@@ -197,8 +197,8 @@ async def test_a_first_piece_that_waits_too_long_ends_the_job(start, clock):
 async def test_a_later_pieces_clock_starts_when_it_is_enqueued(start, clock):
     """Somebody who listens as it is played takes an hour; the caller's deadline is for the first piece alone."""
     queue = await start(job_timeout=600, engine_timeout=10_000)
-    job = queue.job(ahead=1, deadline=queue.now() + 3)
-    outcomes = queue.submit_job(rows(4), voice="a", job=job)
+    ticket = queue.ticket(ahead=1, deadline=queue.now() + 3)
+    outcomes = queue.submit_all(rows(4), voice="a", ticket=ticket)
     heard = []
     for _ in range(4):
         heard.append(name_of((await clock.keep_going(anext(outcomes))).result))
@@ -209,17 +209,19 @@ async def test_a_later_pieces_clock_starts_when_it_is_enqueued(start, clock):
 
 async def test_a_later_text_of_a_job_that_has_begun_has_a_clock_of_its_own(start, clock):
     queue = await start(job_timeout=600, engine_timeout=10_000)
-    job = queue.job(deadline=queue.now() + 3)
-    await clock.keep_going(queue.submit_only(make_row(0), "a", job))
+    ticket = queue.ticket(deadline=queue.now() + 3)
+    await clock.keep_going(queue.submit_only(make_row(0), "a", ticket))
     await clock.advance(900)
-    await clock.keep_going(queue.submit_only(make_row(1), "a", job))
+    await clock.keep_going(queue.submit_only(make_row(1), "a", ticket))
 
 
 async def test_a_job_is_bound_by_its_timeout_and_by_the_callers(start, clock):
     queue = await start(job_timeout=600)
     queue.hold()
-    jobs = [queue.job(priority=Priority.BULK), queue.job(priority=Priority.BULK, deadline=queue.now() + 100)]
-    long, short = [asyncio.create_task(collect(queue.submit_job(rows(1), voice="a", job=job))) for job in jobs]
+    tickets = [queue.ticket(priority=Priority.BULK), queue.ticket(priority=Priority.BULK, deadline=queue.now() + 100)]
+    long, short = [
+        asyncio.create_task(collect(queue.submit_all(rows(1), voice="a", ticket=ticket))) for ticket in tickets
+    ]
     await clock.advance(100)
     assert (long.done(), short.done()) == (False, True)
     await clock.advance(500)

@@ -13,8 +13,8 @@ import pytest
 
 from kokoro_server.errors import BadRequest, Conflict, NotSupported, Unavailable
 from kokoro_server.synthesis import speech_backend as speaker
+from kokoro_server.synthesis.http_backend import HttpBackend
 from kokoro_server.synthesis.speech import Speech, Turn
-from kokoro_server.synthesis.speech_backend import RemoteBackend
 from kokoro_server.text.options import ReadingOptions
 
 PCM = b"\1\0\2\0"
@@ -71,7 +71,7 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Scripted]:
 
 
 async def test_it_asks_behind_all_others(server: Scripted) -> None:
-    async with RemoteBackend.connect(server.url, None) as remote:
+    async with HttpBackend.connect(server.url, None) as remote:
         spoken = await remote.speak(Speech("af_heart", "Hello."))
     assert (spoken.pcm, spoken.skipped) == (PCM, 2)
     assert [priority for _, priority in server.asked] == ["bulk"]
@@ -90,7 +90,7 @@ async def test_all_of_a_speech_is_sent_or_refused(server: Scripted) -> None:
         ssml=True,
         voice_aliases={"Ann": "af_sky"},
     )
-    async with RemoteBackend.connect(server.url, None) as remote:
+    async with HttpBackend.connect(server.url, None) as remote:
         await remote.speak(speech)
         for other in (
             Speech("af_heart", phonemes="a"),
@@ -120,7 +120,7 @@ async def test_all_of_a_speech_is_sent_or_refused(server: Scripted) -> None:
 
 async def test_a_server_that_has_no_time_is_asked_again(server: Scripted) -> None:
     server.answers = [429, 504, 429, 504, 429, 504]
-    async with RemoteBackend.connect(server.url, None) as remote:
+    async with HttpBackend.connect(server.url, None) as remote:
         assert (await remote.speak(Speech("af_heart", "Hello."))).pcm == PCM
         server.answers = [422]
         with pytest.raises(BadRequest):
@@ -130,7 +130,7 @@ async def test_a_server_that_has_no_time_is_asked_again(server: Scripted) -> Non
 async def test_a_server_that_comes_back_must_be_the_same(server: Scripted) -> None:
     server.answers = [DROPPED]
     speech = Speech("af_heart", "Hello.")
-    async with RemoteBackend.connect(server.url, None) as remote:
+    async with HttpBackend.connect(server.url, None) as remote:
         with pytest.raises(Unavailable):
             await remote.speak(speech)
         assert (await remote.speak(speech)).pcm == PCM

@@ -8,11 +8,13 @@ from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Any, Protocol
+from typing import Any
 
 from kokoro_server.batching.clock import Clock, Timer
-from kokoro_server.batching.thread import DeviceThread
-from kokoro_server.engine.protocol import Engine, Reloadable
+from kokoro_server.batching.devices.pool import Devices
+from kokoro_server.batching.devices.thread import DeviceThread
+from kokoro_server.batching.state import ModelSnapshot
+from kokoro_server.engine.protocol import Reloadable
 from kokoro_server.engine.sticky import sticky_error
 from kokoro_server.observability.metrics import Metrics
 from kokoro_server.runtime.threads import in_daemon_thread
@@ -20,7 +22,7 @@ from kokoro_server.runtime.threads import in_daemon_thread
 logger = logging.getLogger(__name__)
 
 # Seconds that it may take to unload or to load the model. Ten are usual, but kernels may have to be compiled, or files
-# to be fetched. What takes longer hangs, and only a restart helps.
+# to be fetched. A change that takes longer hangs, and only a restart helps.
 TIMEOUT = 600.0
 CHANGES = ("unload", "load", "failed_load")
 
@@ -34,39 +36,28 @@ class ModelState(StrEnum):
     LOADING = "loading"
 
 
-class Engines(Protocol):
-    """`Devices`, as far as this concerns them."""
-
-    @property
-    def last_worked(self) -> float: ...
-
-    def attach(self, engines: Sequence[Engine]) -> None: ...
-
-    def detach(self) -> list[DeviceThread]: ...
-
-
 @dataclass(frozen=True, slots=True)
 class Hooks:
-    """What the queue knows and does."""
+    """The queue's side."""
 
     is_idle: Callable[[], bool]  # nothing is spoken, nothing waits, and no device is in trouble
     loaded: Callable[[], object]
-    not_loaded: Callable[[], object]  # it could not be: who waits must be told
+    not_loaded: Callable[[], object]  # the load failed: entries that wait must fail too
     give_up: Callable[[str], object]  # only a new process helps, for this reason
 
 
 class IdleUnloader:
-    """Whether the model is in memory. Used on the event loop only; what takes long is done in a thread.
+    """Unloads and loads the model. Used on the event loop only; the slow calls run in a thread.
 
-    While it is not, devices take no batch, so that what arrives waits in the queue. What a device does in the
-    background counts as no work.
+    While the model is unloaded, devices take no batch, so that entries wait in the queue. Background work of a device
+    does not keep the model loaded.
     """
 
     def __init__(
         self,
         model: Reloadable,
         idle_seconds: float,
-        engines: Engines,
+        engines: Devices,
         hooks: Hooks,
         clock: Clock,
         metrics: Metrics | None = None,
@@ -82,9 +73,15 @@ class IdleUnloader:
         self._task: asyncio.Task[None] | None = None
         self._wanted = False  # by a text that came while it was being unloaded
         self._loaded_at = clock.now()
-        self._facts: dict[str, Any] = {f"{change}s": 0 for change in CHANGES}
+        self._snapshot: ModelSnapshot = {
+            "state": self.state.value,
+            "unload_after_s": idle_seconds,
+            "unloads": 0,
+            "loads": 0,
+            "failed_loads": 0,
+        }
         if metrics is not None:
-            for change in CHANGES:  # from the start: the first step of a counter that was not there is not seen
+            for change in CHANGES:  # from the start: Prometheus does not see the first step of a counter that is new
                 metrics.model_changes.labels(change)
 
     @property
@@ -95,21 +92,20 @@ class IdleUnloader:
         self._look_at(self._clock.now() + self._idle_seconds)
 
     def stop(self) -> None:
-        """What is under way in a thread ends by itself, and nobody waits for it."""
+        """Does not wait for a load or unload that runs in its thread."""
         self._cancel_timer()
         if self._task is not None:
             self._task.cancel()
 
     def want(self) -> None:
-        """A text is to be spoken, or is on its way."""
+        """A text is to be spoken: load the model if it is not in memory."""
         if self.state is ModelState.UNLOADING:
             self._wanted = True
         elif self.state is ModelState.UNLOADED:
             self._begin(ModelState.LOADING, self._load())
 
-    def snapshot(self) -> dict[str, Any]:
-        """For the health page; the keys are part of the API."""
-        return {"state": self.state.value, "unload_after_s": self._idle_seconds, **self._facts}
+    def snapshot(self) -> ModelSnapshot:
+        return {**self._snapshot, "state": self.state.value}
 
     def _look_at(self, when: float) -> None:
         self._cancel_timer()
@@ -132,7 +128,7 @@ class IdleUnloader:
         self.state = state
         self._cancel_timer()
         self._timer = self._clock.call_at(self._clock.now() + TIMEOUT, self._hangs)
-        self._task = asyncio.get_running_loop().create_task(change, name="kokoro-residency")
+        self._task = asyncio.get_running_loop().create_task(change, name="kokoro-idle-unloader")
 
     def _hangs(self) -> None:
         self._hooks.give_up(f"the model has been {self.state.value} for {TIMEOUT:g} s")
@@ -155,7 +151,7 @@ class IdleUnloader:
 
         try:
             await in_daemon_thread(free)
-        except Exception:  # if it matters, the next load fails
+        except Exception:  # should it matter, the next load fails
             logger.exception("not all memory of the model could be freed")
 
     async def _load(self) -> None:
@@ -178,7 +174,7 @@ class IdleUnloader:
     def _has_loaded(self, seconds: float) -> None:
         self.state, self._loaded_at = ModelState.LOADED, self._clock.now()
         self._count("load")
-        self._facts["last_load_s"] = round(seconds, 3)
+        self._snapshot["last_load_s"] = round(seconds, 3)
         if self._metrics is not None:
             self._metrics.model_load_time.observe(seconds)
         logger.info("model loaded seconds=%.1f", seconds)
@@ -186,14 +182,14 @@ class IdleUnloader:
         self._look_at(self._loaded_at + self._idle_seconds)
 
     async def _has_failed(self) -> None:
-        await self._free(self._engines.detach())  # not beside the error, whose frames hold what had been loaded
+        await self._free(self._engines.detach())  # not in the except block: the error's frames hold loaded tensors
         self._cancel_timer()
         self.state = ModelState.UNLOADED
         self._count("failed_load")
         self._hooks.not_loaded()
 
-    def _count(self, what: str) -> None:
-        self._facts[f"{what}s"] += 1
-        self._facts[f"last_{what}"] = datetime.now(UTC).isoformat(timespec="seconds")
+    def _count(self, change: str) -> None:
+        self._snapshot[f"{change}s"] += 1  # type: ignore[literal-required]
+        self._snapshot[f"last_{change}"] = datetime.now(UTC).isoformat(timespec="seconds")  # type: ignore[literal-required]
         if self._metrics is not None:
-            self._metrics.model_changes.labels(what).inc()
+            self._metrics.model_changes.labels(change).inc()

@@ -7,19 +7,19 @@ import logging
 from collections.abc import Callable, Sequence
 
 from kokoro_server.batching.clock import Clock, Timer
-from kokoro_server.batching.thread import DeviceThread
+from kokoro_server.batching.devices.thread import DeviceThread
 from kokoro_server.engine.protocol import HasBackgroundWork
 
 logger = logging.getLogger(__name__)
 
-IDLE_SECONDS = 1.0  # without a batch, after which it begins
-PAUSE_SECONDS = 0.02  # between two steps: a batch that arrives waits for the end of one, or of none
+IDLE_SECONDS = 1.0  # without a batch, after which background work begins
+PAUSE_SECONDS = 0.02  # between two steps: a batch that arrives waits for one step at most
 
 
 class IdleWork:
     """Calls `background_step` on a device's thread, step by step. Used on the event loop only.
 
-    A batch that arrives meanwhile waits for the end of one step, and the next begins when the device is idle again.
+    A batch that arrives meanwhile waits for the end of one step; the next step begins when the device is idle again.
     """
 
     def __init__(
@@ -34,12 +34,12 @@ class IdleWork:
         self._threads = threads
         self._is_idle = is_idle
         self._last_batch = float("-inf")
-        self._steps = 0  # that run
+        self._steps = 0  # that run now
         self._timer: Timer | None = None
         self._stopped = False
 
     def start(self) -> None:
-        """The first step comes at once, and on every thread: what a thread does for the first time takes longer."""
+        """The first step runs at once, on every thread: the first call of a thread takes longer."""
         for thread in self._threads():
             self._step(thread)
 
@@ -48,7 +48,6 @@ class IdleWork:
         self._cancel_timer()
 
     def batch_ended(self) -> None:
-        """There may be something to do again."""
         self._last_batch = self._clock.now()
         if self._timer is None and not self._steps:
             self._look_at(self._last_batch + IDLE_SECONDS)
@@ -75,7 +74,7 @@ class IdleWork:
         self._steps -= 1
         if done.cancelled():
             return
-        if (error := done.exception()) is not None:  # a batch will meet what is wrong, and it is handled there
+        if (error := done.exception()) is not None:  # a fault of the device is handled with the next batch
             logger.warning("work in the background failed and is given up", exc_info=error)
             self.stop()
         elif done.result():

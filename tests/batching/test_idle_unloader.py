@@ -11,14 +11,13 @@ from typing import Any
 
 import pytest
 
-from kokoro_server.batching import BatchingOptions, BatchQueue
-from kokoro_server.batching.idle import residency
+from kokoro_server.batching import BatchingOptions, BatchQueue, idle_unloader
 from kokoro_server.engine.protocol import Gap
 from kokoro_server.errors import EngineUnavailable, Expired, TooBusy
 from kokoro_server.observability.metrics import Metrics
 from tests.batching.conftest import Submitter
 from tests.batching.doubles import PATIENCE, EchoEngine, FakeClock, make_engines, names, settle, shut, until
-from tests.batching.test_idle import BusyBee
+from tests.batching.test_idle_work import BusyBee
 
 IDLE = 60.0  # seconds
 Make = Callable[[], list[Any]]
@@ -267,7 +266,7 @@ async def test_a_load_that_hangs_ends_the_process(world: World, submit: Submitte
     await world.unload()
     world.model.gate.clear()
     await submit(world.queue, 1)
-    await world.clock.advance(residency.TIMEOUT)
+    await world.clock.advance(idle_unloader.TIMEOUT)
     assert "loading" in world.fatal[0]
 
 

@@ -5,22 +5,20 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from kokoro_server.batching.activity import CallActivity
 from kokoro_server.batching.clock import Clock
 from kokoro_server.batching.cost import ForwardPass
+from kokoro_server.batching.devices.activity import CallActivity
 from kokoro_server.batching.entry import Entry
 from kokoro_server.batching.faults import Fault, audio_faults, classify, row_error
 from kokoro_server.engine.protocol import Engine, Pcm16, ReportsActivity, Result
 from kokoro_server.errors import BadAudio, KokoroError
 
 logger = logging.getLogger(__name__)
-
-SampleT = TypeVar("SampleT", np.float32, np.int16)
 
 
 @dataclass(slots=True, eq=False)
@@ -31,14 +29,14 @@ class BatchReport:
     failures: list[tuple[Entry, KokoroError]] = field(default_factory=list)
     forwards: list[ForwardPass] = field(default_factory=list)
     retries: int = 0
-    tried_again: list[Entry] = field(default_factory=list)  # alone, as memory had run out for it alone
+    tried_again: list[Entry] = field(default_factory=list)  # alone, after memory ran out for the entry alone
     oom_frames: int | None = None  # fewest predicted padded frames for which memory ran out
     device_lost: str | None = None
     gaps: list[float] = field(default_factory=list)  # seconds that the device idled before it, while a row waited
 
 
 class ServiceTime:
-    """Tells the service time of an engine's forward passes, one of which may be called before the last has returned."""
+    """Measures forward passes of an engine that may be called again before the last call has returned."""
 
     def __init__(self) -> None:
         self._ended = float("-inf")
@@ -141,14 +139,14 @@ class Runner:
         return halves(bad) if len(bad) == len(group) else [bad]
 
     def _free_memory(self) -> None:
-        """Release cached memory: engines that keep what they freed offer `free_memory()`."""
+        """Release cached memory: engines that keep freed memory offer `free_memory()`."""
         free = getattr(self._engine, "free_memory", None)
         if free is not None:
             free()
 
 
 def detached(result: Result) -> Result:
-    """The result with memory of its own, where it has that of a whole batch.
+    """A copy of the result, if its audio is a view of a whole batch.
 
     The samples are copied through memoryviews, which keep the interpreter lock: to get it back would take longer.
     """
@@ -158,7 +156,7 @@ def detached(result: Result) -> Result:
     return Result(_copied(result.audio), result.durations, pcm16)
 
 
-def _copied(samples: NDArray[SampleT]) -> NDArray[SampleT]:
+def _copied(samples: NDArray[Any]) -> NDArray[Any]:
     copy = np.empty_like(samples)
     copy.data[:] = samples.data
     return copy

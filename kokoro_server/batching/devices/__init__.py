@@ -1,0 +1,1 @@
+"""The devices behind the queue: the threads that call their engines, and what each device learns and reports."""

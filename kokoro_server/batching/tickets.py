@@ -1,0 +1,117 @@
+"""The pieces of one request: few of them in the queue at once, their audio in order."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterable, Callable, Iterable
+from contextlib import aclosing
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from kokoro_server.batching.entry import Outcome, Priority, Submission
+from kokoro_server.engine.protocol import Row
+
+if TYPE_CHECKING:
+    from kokoro_server.observability.tracing.otel import Span
+
+Rows = Iterable[Row] | AsyncIterable[Row]
+Enqueue = Callable[[int, Row], asyncio.Future[Outcome]]
+Pending = asyncio.Queue[asyncio.Future[Outcome] | None]  # None: no more will follow
+
+
+@dataclass(slots=True, eq=False)
+class Ticket:
+    """Pieces that belong to one request: they share its priority, its first deadline and its part of the queue."""
+
+    priority: Priority
+    bypass: int  # first pieces of each text, which have no waiting window
+    urgent: int  # how many of those take the BYPASS lane; the rest take NEXT
+    first_deadline: float  # of the first piece alone: the clock of a later one starts when it is enqueued
+    permits: asyncio.Semaphore  # one for each piece in the queue, or made and not yet taken
+    caller: str  # whose turns its pieces take
+    trace: Span | None = None  # the step that its pieces are part of
+    admitted: bool = False  # whether one of its texts has been
+    begun: bool = False  # whether the first piece has been enqueued
+
+    @property
+    def bulk(self) -> bool:
+        """Whether even its first piece goes behind all other lanes. G2P then reads its text behind other texts too."""
+        return self.lane(0) is Priority.BULK
+
+    def lane(self, index: int) -> Priority:
+        """The lane of the piece with that index in one of its texts."""
+        if index < self.bypass:
+            return Priority.BYPASS if index < self.urgent else Priority.NEXT
+        return self.priority
+
+    def submission(
+        self, row: Row, voice: str, later_deadline: float, *, index: int = 0, detached: bool = False
+    ) -> Submission:
+        """The next piece to enqueue. A later piece has its own deadline: its client may have listened for an hour."""
+        deadline = later_deadline if self.begun else self.first_deadline
+        self.begun = True
+        return Submission(row, voice, self.lane(index), deadline, self.caller, detached, self.trace)
+
+
+async def in_order(rows: Rows, enqueue: Enqueue, permits: asyncio.Semaphore) -> AsyncGenerator[Outcome, None]:
+    """The outcomes of `rows`, in order. `enqueue(index, row)` is called ahead, as far as `permits` allow.
+
+    If a row fails, or `rows` itself, the error is raised when its turn comes. Then, or when the generator is closed,
+    every piece still in the queue is cancelled.
+    """
+    ahead: Pending = asyncio.Queue()
+    feeder = asyncio.create_task(_feed(rows, enqueue, permits, ahead))
+    current: asyncio.Future[Outcome] | None = None
+    try:
+        while (current := await ahead.get()) is not None:
+            outcome = await current
+            current = None
+            permits.release()
+            yield outcome
+            del outcome  # its audio must not be held while the next piece is made
+        await feeder
+    finally:
+        feeder.cancel()
+        await asyncio.gather(feeder, return_exceptions=True)
+        for piece in _unfinished(current, ahead):
+            if not piece.cancel() and not piece.cancelled():
+                piece.exception()  # retrieved, so that asyncio does not log that it never was
+            permits.release()
+
+
+async def _feed(rows: Rows, enqueue: Enqueue, permits: asyncio.Semaphore, ahead: Pending) -> None:
+    index = 0
+    try:
+        async with aclosing(_iterate(rows)) as source:
+            async for row in source:
+                await permits.acquire()
+                try:
+                    ahead.put_nowait(enqueue(index, row))
+                except BaseException:
+                    permits.release()
+                    raise
+                index += 1
+    finally:
+        ahead.put_nowait(None)
+
+
+async def _iterate(rows: Rows) -> AsyncGenerator[Row, None]:
+    if isinstance(rows, Iterable):
+        for row in rows:
+            yield row
+        return
+    try:
+        async for row in rows:
+            yield row
+    finally:
+        if isinstance(rows, AsyncGenerator):
+            await rows.aclose()
+
+
+def _unfinished(current: asyncio.Future[Outcome] | None, ahead: Pending) -> Iterable[asyncio.Future[Outcome]]:
+    if current is not None:
+        yield current
+    while not ahead.empty():
+        piece = ahead.get_nowait()
+        if piece is not None:
+            yield piece
