@@ -1,4 +1,4 @@
-"""Speech from a Kokoro Server, for Python programs. Needs httpx and nothing else of this package's dependencies.
+"""Speech from a Kokoro Server, for Python programs. Of this package's dependencies it needs only httpx.
 
 Say something:
 
@@ -24,7 +24,7 @@ Know when each word is said:
     >>> words[0].start < words[1].start < words[2].start
     True
 
-See what is not said as it is written, before it is said:
+See which parts of a text are said differently from their spelling, before they are spoken:
 
     >>> reading = client.reading("Dr. Ng paid $5.")
     >>> [(span.source, span.words, span.rule) for span in reading.readings]
@@ -42,7 +42,7 @@ Go on with something else meanwhile:
     >>> future.result().format
     'wav'
 
-When something is wrong, the error says what:
+An error says what is wrong:
 
     >>> from kokoro_server.client import ServerError
     >>> try:
@@ -61,7 +61,7 @@ See how long it takes, in seconds for a clip, in milliseconds for many:
     >>> client.reset_performance_stats()
     >>> client.close()
 
-Give every request a voice, and set how many run in the background:
+Set a default voice, and how many requests run in the background:
 
     >>> with KokoroClient("http://127.0.0.1:8880", voice="bf_emma", workers=8, pool_size=8) as client:
     ...     clips = client.synthesize_batch(["One.", "Two."], optimize_for_latency=True)
@@ -77,7 +77,7 @@ Keep what is said often, on disk or in memory:
     ...     again == first, client.get_performance_stats().count
     (True, 1)
 
-All of it for asyncio:
+The same for asyncio:
 
     >>> import asyncio
     >>> from kokoro_server.client import AsyncKokoroClient
@@ -90,7 +90,7 @@ All of it for asyncio:
     >>> asyncio.run(main())
     (2, True)
 
-Programs for the first version of this server find its client by its old names:
+Programs written for the first version of this server find its client under the old names:
 
     >>> from kokoro_server.client import OptimizedKokoroHandler
     >>> handler = OptimizedKokoroHandler(api_url="http://127.0.0.1:8880", voice="af_heart")
