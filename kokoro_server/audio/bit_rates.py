@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal, TypedDict
 
-# Bits a second of libsndfile's levels 0 and 1, and those between them that the MPEG version of a sample rate has.
+# Kilobits a second of each MPEG version, which depends on the sample rate. The first and last are libsndfile's levels 1
+# and 0.
 _MPEG1 = (32, 40, 48, 56, 64, 80, 96, 112, 128, 160, 192, 224, 256, 320)
 _MPEG2 = (8, 16, 24, 32, 40, 48, 56, 64, 80, 96, 112, 128, 144, 160)
 _MPEG2_5 = (8, 16, 24, 32, 40, 48, 56, 64)
@@ -21,7 +22,7 @@ class Compression(TypedDict, total=False):
 
 
 def bit_rates(format: Literal["mp3", "opus"], sample_rate: int) -> Sequence[int]:
-    """What the format can have."""
+    """The bit rates that a format allows."""
     if format == "opus":
         return _OPUS
     kilobits = _MPEG1 if sample_rate >= 32_000 else _MPEG2 if sample_rate >= 16_000 else _MPEG2_5
@@ -29,7 +30,7 @@ def bit_rates(format: Literal["mp3", "opus"], sample_rate: int) -> Sequence[int]
 
 
 def compression(format: str, sample_rate: int, bit_rate: int) -> Compression:
-    """mp3 has the bit rate throughout, opus on average."""
+    """Constant bit rate in mp3, average bit rate in opus."""
     if format == "opus":
         return {"compression_level": _level(_OPUS, bit_rate)}
     level = _level(bit_rates("mp3", sample_rate), bit_rate)

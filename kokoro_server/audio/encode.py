@@ -1,4 +1,4 @@
-"""Encodes audio in the format the client asked for, whole or while it is made.
+"""Encodes audio in the format that the client asked for, whole or as a stream.
 
 soundfile (libsndfile, LGPL) writes mp3, opus and flac: it is fast, exact to the sample, and streams. PyAV would cover
 aac as well, but its wheels link x264 and x265, which are GPL; so aac alone goes through PyAV, in a process of its own.
@@ -28,7 +28,7 @@ FORMATS: tuple[Format, ...] = get_args(Format)
 
 @dataclass(frozen=True, slots=True)
 class Encoding:
-    """What a format is called, and the sample rates it can hold (empty: all)."""
+    """The names of a format, and the sample rates that it can hold (empty: all)."""
 
     media_type: str
     container: str = ""  # libsndfile's names
@@ -50,12 +50,12 @@ ENCODINGS: dict[Format, Encoding] = {
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """What the client wants the samples to become."""
+    """The audio format that a client asked for."""
 
     format: Format = "wav"
     sample_rate: int = 24_000
     sample_format: SampleFormat = "pcm_s16le"
-    bit_rate: int | None = None  # bits a second, of mp3 and opus; None: as libsndfile has it
+    bit_rate: int | None = None  # bits a second, of mp3 and opus; None: libsndfile's default
 
     @property
     def media_type(self) -> str:
@@ -63,8 +63,8 @@ class Output:
 
     def check(self) -> None:
         if self.format == "aac" and not aac_is_installed():
-            others = " ".join(name for name in FORMATS if name != "aac")
-            raise FormatNotInstalled(f"this server cannot write aac ({AAC_ADVICE}); it can: {others}", field="format")
+            rest = " ".join(name for name in FORMATS if name != "aac")
+            raise FormatNotInstalled(f"this server cannot write aac ({AAC_ADVICE}); it can: {rest}", field="format")
         rates = ENCODINGS[self.format].rates
         if rates and self.sample_rate not in rates:
             allowed = ", ".join(map(str, rates))
@@ -90,12 +90,12 @@ class Output:
 
 @cache
 def aac_is_installed() -> bool:
-    """Images without GPL code leave it out."""
+    """False in images without GPL code."""
     return importlib.util.find_spec("av") is not None
 
 
 def missing_formats() -> dict[Format, str]:
-    """The formats that every installation should write and this one cannot, and what to do about each."""
+    """The formats that this installation lacks and every other writes, with advice for each."""
     known = soundfile.available_formats()
     return {
         name: "pip install -U soundfile"
@@ -105,7 +105,7 @@ def missing_formats() -> dict[Format, str]:
 
 
 def encoder(output: Output) -> Encoder:
-    """A streaming encoder, for audio that is sent while it is made: lengths in headers stay unknown."""
+    """A streaming encoder. Lengths in headers stay unknown."""
     factories: dict[Format, Callable[[], Encoder]] = {
         "wav": lambda: WavEncoder(output.sample_rate, output.sample_format),
         "pcm": lambda: PcmEncoder(output.sample_format),
@@ -128,10 +128,9 @@ def encode(audio: Audio, output: Output) -> bytes:
 
 
 def encode_parts(blocks: Iterable[Audio], output: Output) -> list[bytes]:
-    """`encode` of audio that comes in blocks. The file is in parts, to be sent one after another.
+    """`encode` for audio in blocks. Returns the file in parts, to be sent one after another.
 
-    A copy of some hundred megabytes keeps the GIL, and with it the event loop, however many threads there are: so the
-    parts are not joined.
+    The parts are not joined: a copy of some hundred megabytes would hold the GIL, and with it the event loop.
     """
     if ENCODINGS[output.format].container:
         buffer = io.BytesIO()
@@ -149,7 +148,7 @@ def encode_parts(blocks: Iterable[Audio], output: Output) -> list[bytes]:
 
 
 def encode_plain(audio: Audio, output: Output, *, in_range: bool = False, streamed: bool = False) -> bytes:
-    """A whole wav or pcm file. `in_range`: no sample lies outside ±1. `streamed`: as a streaming encoder gives it."""
+    """A whole wav or pcm file. `in_range`: no sample lies outside ±1. `streamed`: with the header of a stream."""
     is_pcm16 = output.sample_format == "pcm_s16le"
     data = pcm16(audio, in_range=in_range) if is_pcm16 else PACK[output.sample_format](audio)
     return with_header(data, output, streamed=streamed)

@@ -56,7 +56,7 @@ class Services:
     child: G2PProcess | None  # the embedded G2P service, unless a remote one is used
     synthesizer: Synthesizer
     metrics: Metrics
-    own_voices: CustomVoices | None = None  # if there is VOICES_PATH
+    custom_voices: CustomVoices | None = None  # if there is VOICES_PATH
     other_conditions: tuple[Condition, ...] = ()  # what can be worse than it should, beside the model and jobs
     jobs_condition: Condition = field(default_factory=lambda: Condition(Reason.JOBS))
 

@@ -86,7 +86,7 @@ def _voice(info: VoiceInfo, absent: set[str]) -> VoiceAnswer:
 
 
 def _own_voices(request: Request) -> CustomVoices:
-    own = get_services(request).own_voices
+    own = get_services(request).custom_voices
     if own is None:
         raise Forbidden("this server keeps no voices: its setting VOICES_PATH must name a folder for them")
     return own
