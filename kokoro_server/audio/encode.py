@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import importlib.util
 import io
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from functools import cache
@@ -16,7 +16,6 @@ from typing import Literal, get_args
 
 import soundfile
 
-from kokoro_server.audio.bit_rates import bit_rates, compression
 from kokoro_server.audio.encoders import AacEncoder, Encoder, PcmEncoder, SoundfileEncoder, WavEncoder
 from kokoro_server.audio.wav import PACK, SampleFormat, header, pcm16
 from kokoro_server.engine.protocol import Audio
@@ -46,6 +45,14 @@ ENCODINGS: dict[Format, Encoding] = {
     "flac": Encoding("audio/flac", "FLAC", "PCM_16"),
     "aac": Encoding("audio/aac", rates=MPEG_RATES),
 }
+
+# libsndfile takes a level of compression and computes the bit rate from it. These are the kilobits a second of each
+# MPEG version, which depends on the sample rate; the first has level 1, the last level 0.
+_MPEG1 = (32, 40, 48, 56, 64, 80, 96, 112, 128, 160, 192, 224, 256, 320)
+_MPEG2 = (8, 16, 24, 32, 40, 48, 56, 64, 80, 96, 112, 128, 144, 160)
+_MPEG2_5 = (8, 16, 24, 32, 40, 48, 56, 64)
+_OPUS = range(6_000, 256_001)
+_HIGHEST_LEVEL = 0.9999  # libsndfile refuses 1 for mp3
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +95,14 @@ class Output:
             raise InvalidInput(f"{asked}; allowed: {either}", field="bit_rate")
 
 
+def bit_rates(format: Literal["mp3", "opus"], sample_rate: int) -> Sequence[int]:
+    """The bit rates that a format allows."""
+    if format == "opus":
+        return _OPUS
+    kilobits = _MPEG1 if sample_rate >= 32_000 else _MPEG2 if sample_rate >= 16_000 else _MPEG2_5
+    return tuple(1000 * rate for rate in kilobits)
+
+
 @cache
 def aac_is_installed() -> bool:
     """False in images without GPL code."""
@@ -116,10 +131,20 @@ def encoder(output: Output) -> Encoder:
 
 def _sound_file(sink: io.IOBase, output: Output) -> soundfile.SoundFile:
     encoding = ENCODINGS[output.format]
-    compressed = compression(output.format, output.sample_rate, output.bit_rate) if output.bit_rate else {}
-    return soundfile.SoundFile(
-        sink, "w", output.sample_rate, 1, format=encoding.container, subtype=encoding.subtype, **compressed
-    )
+    options = {"format": encoding.container, "subtype": encoding.subtype, **_compression(output)}
+    return soundfile.SoundFile(sink, "w", output.sample_rate, 1, **options)
+
+
+def _compression(output: Output) -> dict[str, float | str]:
+    """Constant bit rate in mp3, average bit rate in opus."""
+    if output.bit_rate is None or output.format not in ("mp3", "opus"):
+        return {}
+    rates = bit_rates(output.format, output.sample_rate)
+    lowest, highest = rates[0], rates[-1]
+    level = (highest - output.bit_rate) / (highest - lowest)
+    if output.format == "opus":
+        return {"compression_level": level}
+    return {"compression_level": min(level, _HIGHEST_LEVEL), "bitrate_mode": "CONSTANT"}
 
 
 def encode(audio: Audio, output: Output) -> bytes:

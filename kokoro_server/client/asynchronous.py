@@ -173,7 +173,7 @@ class AsyncKokoroClient(BaseClient):
         stopwatch = Stopwatch()
         sent = body | {"optimize_for_latency": True} if optimize_for_latency else body
         response = await self._read("/tts", sent, self._timeouts.synthesis, stopwatch)
-        self._performance.add(stopwatch.sample(response))
+        self._performance.add(stopwatch.latency(), wire.synthesis_ms(response))
         return wire.clip(response, response.content, body, None, stopwatch.latency())
 
     async def _synthesize_streamed(self, body: Body) -> AudioClip:
@@ -197,7 +197,7 @@ class AsyncKokoroClient(BaseClient):
             async for part in parts:
                 stopwatch.saw_byte()
                 yield part
-        self._performance.add(stopwatch.sample(response))
+        self._performance.add(stopwatch.latency(), wire.synthesis_ms(response))
 
     @asynccontextmanager
     async def _post(

@@ -14,10 +14,12 @@ from __future__ import annotations
 class ClientError(Exception):
     """`code` is stable and for programs, `message` for people; `field` names the request field at fault, if any."""
 
-    def __init__(self, message: str, *, code: str, field: str | None = None) -> None:
+    code = "client_error"
+
+    def __init__(self, message: str, *, code: str | None = None, field: str | None = None) -> None:
         super().__init__(message)
         self.message = message
-        self.code = code
+        self.code = code or type(self).code
         self.field = field
 
 
@@ -45,15 +47,12 @@ class ClipFailed(ClientError):
 
 
 class Unreachable(ClientError):
-    def __init__(self, message: str) -> None:
-        super().__init__(message, code="unreachable")
+    code = "unreachable"
 
 
 class TimedOut(ClientError):
-    def __init__(self, message: str) -> None:
-        super().__init__(message, code="timed_out")
+    code = "timed_out"
 
 
 class BrokenOff(ClientError):
-    def __init__(self, message: str) -> None:
-        super().__init__(message, code="broken_off")
+    code = "broken_off"

@@ -151,7 +151,10 @@ class OptimizedKokoroHandler:
                 text, voice, use_streaming=use_streaming, optimize_for_latency=optimize_for_latency
             )
             try:
-                self._report(result)
+                if result["success"] and self.on_audio_ready:
+                    self.on_audio_ready(result)
+                elif not result["success"] and self.on_error:
+                    self.on_error(result["error"])
                 if callback:
                     callback(result["audio_data"], result["error"])
             except Exception:
@@ -187,12 +190,6 @@ class OptimizedKokoroHandler:
         """Wait for running requests, and close the connections."""
         self._workers.shutdown()
         self._client.close()
-
-    def _report(self, result: HandlerResult) -> None:
-        if result["success"] and self.on_audio_ready:
-            self.on_audio_ready(result)
-        elif not result["success"] and self.on_error:
-            self.on_error(result["error"])
 
 
 def _success(clip: AudioClip) -> HandlerResult:

@@ -179,7 +179,7 @@ class KokoroClient(BaseClient):
         stopwatch = Stopwatch()
         sent = body | {"optimize_for_latency": True} if optimize_for_latency else body
         response = self._read("/tts", sent, self._timeouts.synthesis, stopwatch)
-        self._performance.add(stopwatch.sample(response))
+        self._performance.add(stopwatch.latency(), wire.synthesis_ms(response))
         return wire.clip(response, response.content, body, None, stopwatch.latency())
 
     def _synthesize_streamed(self, body: Body) -> AudioClip:
@@ -201,7 +201,7 @@ class KokoroClient(BaseClient):
             for part in parts:
                 stopwatch.saw_byte()
                 yield part
-        self._performance.add(stopwatch.sample(response))
+        self._performance.add(stopwatch.latency(), wire.synthesis_ms(response))
 
     @contextmanager
     def _post(

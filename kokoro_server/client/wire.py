@@ -17,7 +17,6 @@ from typing import Any, TypeVar
 import httpx
 
 from kokoro_server.client.errors import BrokenOff, ClientError, ClipFailed, ServerError, TimedOut, Unreachable
-from kokoro_server.client.performance import Sample
 from kokoro_server.client.values import (
     AudioClip,
     CaptionedChunk,
@@ -102,20 +101,17 @@ class Stopwatch:
 
     def saw_byte(self) -> None:
         if self._first is None:
-            self._first = self._ms()
-
-    def sample(self, response: httpx.Response) -> Sample:
-        total = self._ms()
-        server_ms = [response.headers.get(name) for name in ("x-queue-time-ms", "x-inference-time-ms")]
-        synthesis = sum(map(float, server_ms)) if all(server_ms) else None
-        return Sample(total if self._first is None else self._first, total, synthesis)
+            self._first = time.perf_counter() - self._started
 
     def latency(self) -> Latency:
-        total = self._ms()
-        return Latency((total if self._first is None else self._first) / 1000, total / 1000)
+        total = time.perf_counter() - self._started
+        return Latency(total if self._first is None else self._first, total)
 
-    def _ms(self) -> float:
-        return (time.perf_counter() - self._started) * 1000
+
+def synthesis_ms(response: httpx.Response) -> float | None:
+    """Milliseconds that the server reports; None for a stream."""
+    reported = [response.headers.get(name) for name in ("x-queue-time-ms", "x-inference-time-ms")]
+    return sum(map(float, reported)) if all(reported) else None
 
 
 @contextmanager
