@@ -51,7 +51,7 @@ def read_keys(path: Path) -> tuple[ApiKey, ...]:
     try:
         lines = path.read_text(encoding="utf-8-sig").splitlines()
     except UnicodeDecodeError:
-        raise ValueError("is not UTF-8 text") from None
+        raise ValueError("is no UTF-8 text") from None
     return _keys("" if line.lstrip().startswith("#") else line.strip() for line in lines)
 
 
@@ -82,7 +82,7 @@ def _key(number: int, entry: str) -> ApiKey:
     if len(key) < MIN_KEY_LENGTH:
         raise ValueError(f"entry {number}: a key needs at least {MIN_KEY_LENGTH} characters")
     if not KEY.fullmatch(key):
-        raise ValueError(f"entry {number}: a key has only printable ASCII characters and no spaces")
+        raise ValueError(f"entry {number}: a key has printable ASCII characters and no spaces")
     return ApiKey(name, digest(key.encode()))
 
 
