@@ -1,4 +1,4 @@
-"""`.env.example`, made of the settings: `python -m tests.env_example > .env.example`."""
+"""`.env.example`, written from the settings: `python -m tests.env_example > .env.example`."""
 
 from __future__ import annotations
 
@@ -6,37 +6,71 @@ import ast
 import inspect
 import sys
 import textwrap
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
-from pydantic import AliasChoices
+from pydantic.fields import FieldInfo
 
-from kokoro_server.config.settings import Settings
+from kokoro_server.config.settings import SettingGroup, Settings
+from kokoro_server.config.sources import allowed, names_of
 
 HEADER = """\
 # Kokoro Server: every setting, with its default. Copy to .env and change what you need.
 # The environment wins over .env; an empty value means the default.
 """
-HEADINGS = {
-    "HOST": "Server",
-    "API_KEYS": "Keys, limits and origins",
-    "KOKORO_CACHE_DIR": "Model",
-    "G2P_SERVICE_URL": "Text to phonemes",
-    "MAX_TEXT_LENGTH": "Text",
+TITLES = {
+    SettingGroup.EVERYDAY: "Everyday settings",
+    SettingGroup.OPERATORS: "Settings for operators: a server that many people use",
+    SettingGroup.EXPERTS: "Settings for experts: the defaults are measured; measure before you change one",
+}
+SECTIONS = {
+    "SERVER_PROCESSES": "Processes, devices and files",
+    "API_KEYS_FILE": "Access",
+    "RATE_LIMIT": "Limits",
+    "QUEUE_TIMEOUT": "Timeouts",
+    "G2P_TIMEOUT": "G2P service",
+    "MAX_JOBS": "Jobs",
+    "KOKORO_CPU_PRECISION": "Engine",
+    "FIRST_CHUNK_MAX_TOKENS": "Pieces of text",
     "ENABLE_KOKORO_BATCHING": "Batching",
-}  # by the first setting of each part
+}  # by the first setting of each
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A setting as it is documented. `default` is its text in `.env`; `allowed` is None where any text may be valid."""
+
+    name: str
+    aliases: list[str]
+    default: str
+    allowed: str | None
+    description: str
+
+
+def entries(group: SettingGroup) -> Iterator[Entry]:
+    described = descriptions()
+    for key, field in Settings.model_fields.items():
+        name, *aliases = names_of(field)
+        if group_of(field) == group:
+            yield Entry(name, aliases, _written(field.default), allowed(field), described[key])
+
+
+def group_of(field: FieldInfo) -> SettingGroup:
+    assert isinstance(field.json_schema_extra, dict)
+    return SettingGroup(str(field.json_schema_extra["group"]))
 
 
 def render() -> str:
-    described = descriptions()
     parts = [HEADER]
-    for key, field in Settings.model_fields.items():
-        assert isinstance(field.validation_alias, AliasChoices)
-        name, *aliases = map(str, field.validation_alias.choices)
-        text = described[key] + "".join(f" (Also read as {alias}.)" for alias in aliases)
-        comment = textwrap.wrap(text, 118, break_on_hyphens=False, break_long_words=False)
-        if name in HEADINGS:
-            parts.append(f"## {HEADINGS[name]}\n")
-        parts.append("".join(f"# {line}\n" for line in comment) + f"{name}={_written(field.default)}\n")
+    for group, title in TITLES.items():
+        parts.append(f"## {title}\n")
+        for entry in entries(group):
+            if entry.name in SECTIONS:
+                parts.append(f"# --- {SECTIONS[entry.name]}\n")
+            text = entry.description + "".join(f" (Older name: {alias}.)" for alias in entry.aliases)
+            comment = textwrap.wrap(text, 118, break_on_hyphens=False, break_long_words=False)
+            parts.append("".join(f"# {line}\n" for line in comment) + f"{entry.name}={entry.default}\n")
     return "\n".join(parts)
 
 
@@ -54,7 +88,7 @@ def descriptions() -> dict[str, str]:
 
 def _written(default: object) -> str:
     match default:
-        case None | () | Path():  # a path is the user's own folder, another on each machine
+        case None | () | Path():  # the path of the user's own folder differs from machine to machine
             return ""
         case bool():
             return str(default).lower()

@@ -1,6 +1,6 @@
 """`python -m kokoro_server.audio.aac RATE BIT_RATE`: 32-bit float samples on stdin, AAC in ADTS on stdout.
 
-A program of its own, so that PyAV's GPL libraries are never in the speech server's process.
+A separate program, so that PyAV's GPL libraries never enter the speech server's process.
 """
 
 from __future__ import annotations
@@ -27,5 +27,5 @@ def encode(sample_rate: int, bit_rate: int) -> None:
 
 
 if __name__ == "__main__":
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the server that started this ends it
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the server ends this process
     encode(*map(int, sys.argv[1:]))

@@ -1,4 +1,4 @@
-"""Encodes audio in the format the client asked for, whole or while it is made.
+"""Encodes audio in the format that the client asked for, whole or as a stream.
 
 soundfile (libsndfile, LGPL) writes mp3, opus and flac: it is fast, exact to the sample, and streams. PyAV would cover
 aac as well, but its wheels link x264 and x265, which are GPL; so aac alone goes through PyAV, in a process of its own.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import importlib.util
 import io
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from functools import cache
@@ -16,7 +16,6 @@ from typing import Literal, get_args
 
 import soundfile
 
-from kokoro_server.audio.bit_rates import bit_rates, compression
 from kokoro_server.audio.encoders import AacEncoder, Encoder, PcmEncoder, SoundfileEncoder, WavEncoder
 from kokoro_server.audio.wav import PACK, SampleFormat, header, pcm16
 from kokoro_server.engine.protocol import Audio
@@ -28,7 +27,7 @@ FORMATS: tuple[Format, ...] = get_args(Format)
 
 @dataclass(frozen=True, slots=True)
 class Encoding:
-    """What a format is called, and the sample rates it can hold (empty: all)."""
+    """The names of a format, and the sample rates that it can hold (empty: all)."""
 
     media_type: str
     container: str = ""  # libsndfile's names
@@ -47,15 +46,23 @@ ENCODINGS: dict[Format, Encoding] = {
     "aac": Encoding("audio/aac", rates=MPEG_RATES),
 }
 
+# libsndfile takes a level of compression and computes the bit rate from it. These are the kilobits a second of each
+# MPEG version, which depends on the sample rate; the first has level 1, the last level 0.
+_MPEG1 = (32, 40, 48, 56, 64, 80, 96, 112, 128, 160, 192, 224, 256, 320)
+_MPEG2 = (8, 16, 24, 32, 40, 48, 56, 64, 80, 96, 112, 128, 144, 160)
+_MPEG2_5 = (8, 16, 24, 32, 40, 48, 56, 64)
+_OPUS = range(6_000, 256_001)
+_HIGHEST_LEVEL = 0.9999  # libsndfile refuses 1 for mp3
+
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """What the client wants the samples to become."""
+    """The audio format that a client asked for."""
 
     format: Format = "wav"
     sample_rate: int = 24_000
     sample_format: SampleFormat = "pcm_s16le"
-    bit_rate: int | None = None  # bits a second, of mp3 and opus; None: as libsndfile has it
+    bit_rate: int | None = None  # bits a second, of mp3 and opus; None: libsndfile's default
 
     @property
     def media_type(self) -> str:
@@ -63,8 +70,8 @@ class Output:
 
     def check(self) -> None:
         if self.format == "aac" and not aac_is_installed():
-            others = " ".join(name for name in FORMATS if name != "aac")
-            raise FormatNotInstalled(f"this server cannot write aac ({AAC_ADVICE}); it can: {others}", field="format")
+            rest = " ".join(name for name in FORMATS if name != "aac")
+            raise FormatNotInstalled(f"this server cannot write aac ({AAC_ADVICE}); it can: {rest}", field="format")
         rates = ENCODINGS[self.format].rates
         if rates and self.sample_rate not in rates:
             allowed = ", ".join(map(str, rates))
@@ -88,14 +95,22 @@ class Output:
             raise InvalidInput(f"{asked}; allowed: {either}", field="bit_rate")
 
 
+def bit_rates(format: Literal["mp3", "opus"], sample_rate: int) -> Sequence[int]:
+    """The bit rates that a format allows."""
+    if format == "opus":
+        return _OPUS
+    kilobits = _MPEG1 if sample_rate >= 32_000 else _MPEG2 if sample_rate >= 16_000 else _MPEG2_5
+    return tuple(1000 * rate for rate in kilobits)
+
+
 @cache
 def aac_is_installed() -> bool:
-    """Images without GPL code leave it out."""
+    """False in images without GPL code."""
     return importlib.util.find_spec("av") is not None
 
 
 def missing_formats() -> dict[Format, str]:
-    """The formats that every installation should write and this one cannot, and what to do about each."""
+    """The formats that this installation lacks and every other writes, with advice for each."""
     known = soundfile.available_formats()
     return {
         name: "pip install -U soundfile"
@@ -105,7 +120,7 @@ def missing_formats() -> dict[Format, str]:
 
 
 def encoder(output: Output) -> Encoder:
-    """A streaming encoder, for audio that is sent while it is made: lengths in headers stay unknown."""
+    """A streaming encoder. Lengths in headers stay unknown."""
     factories: dict[Format, Callable[[], Encoder]] = {
         "wav": lambda: WavEncoder(output.sample_rate, output.sample_format),
         "pcm": lambda: PcmEncoder(output.sample_format),
@@ -116,10 +131,20 @@ def encoder(output: Output) -> Encoder:
 
 def _sound_file(sink: io.IOBase, output: Output) -> soundfile.SoundFile:
     encoding = ENCODINGS[output.format]
-    compressed = compression(output.format, output.sample_rate, output.bit_rate) if output.bit_rate else {}
-    return soundfile.SoundFile(
-        sink, "w", output.sample_rate, 1, format=encoding.container, subtype=encoding.subtype, **compressed
-    )
+    options = {"format": encoding.container, "subtype": encoding.subtype, **_compression(output)}
+    return soundfile.SoundFile(sink, "w", output.sample_rate, 1, **options)
+
+
+def _compression(output: Output) -> dict[str, float | str]:
+    """Constant bit rate in mp3, average bit rate in opus."""
+    if output.bit_rate is None or output.format not in ("mp3", "opus"):
+        return {}
+    rates = bit_rates(output.format, output.sample_rate)
+    lowest, highest = rates[0], rates[-1]
+    level = (highest - output.bit_rate) / (highest - lowest)
+    if output.format == "opus":
+        return {"compression_level": level}
+    return {"compression_level": min(level, _HIGHEST_LEVEL), "bitrate_mode": "CONSTANT"}
 
 
 def encode(audio: Audio, output: Output) -> bytes:
@@ -128,10 +153,9 @@ def encode(audio: Audio, output: Output) -> bytes:
 
 
 def encode_parts(blocks: Iterable[Audio], output: Output) -> list[bytes]:
-    """`encode` of audio that comes in blocks. The file is in parts, to be sent one after another.
+    """`encode` for audio in blocks. Returns the file in parts, to be sent one after another.
 
-    A copy of some hundred megabytes keeps the GIL, and with it the event loop, however many threads there are: so the
-    parts are not joined.
+    The parts are not joined: a copy of some hundred megabytes would hold the GIL, and with it the event loop.
     """
     if ENCODINGS[output.format].container:
         buffer = io.BytesIO()
@@ -149,7 +173,7 @@ def encode_parts(blocks: Iterable[Audio], output: Output) -> list[bytes]:
 
 
 def encode_plain(audio: Audio, output: Output, *, in_range: bool = False, streamed: bool = False) -> bytes:
-    """A whole wav or pcm file. `in_range`: no sample lies outside ±1. `streamed`: as a streaming encoder gives it."""
+    """A whole wav or pcm file. `in_range`: no sample lies outside ±1. `streamed`: with the header of a stream."""
     is_pcm16 = output.sample_format == "pcm_s16le"
     data = pcm16(audio, in_range=in_range) if is_pcm16 else PACK[output.sample_format](audio)
     return with_header(data, output, streamed=streamed)

@@ -22,7 +22,7 @@ AAC_BIT_RATE = 96_000
 
 
 class Encoder(ABC):
-    """Takes samples in order and gives the bytes that are ready."""
+    """Takes samples in order and returns the bytes that are ready."""
 
     @abstractmethod
     def write(self, audio: Audio) -> bytes: ...
@@ -31,7 +31,7 @@ class Encoder(ABC):
     def finish(self) -> bytes:
         """The last bytes; nothing may be written after."""
 
-    def close(self) -> None:  # noqa: B027 - most hold nothing
+    def close(self) -> None:  # noqa: B027 - most encoders hold nothing
         """Release what an unfinished encoder holds."""
 
 
@@ -47,7 +47,7 @@ class PcmEncoder(Encoder):
 
 
 class WavEncoder(PcmEncoder):
-    """One header, then samples: a single file however many pieces it is made of."""
+    """One header, then samples: a single file, whatever the number of writes."""
 
     def __init__(self, sample_rate: int, sample_format: SampleFormat = "pcm_s16le") -> None:
         super().__init__(sample_format)
@@ -66,7 +66,7 @@ class SoundfileEncoder(Encoder):
     """mp3, opus and flac through libsndfile."""
 
     def __init__(self, open_file: Callable[[io.RawIOBase], soundfile.SoundFile]) -> None:
-        """`open_file` opens a file to be written into the object that it is given."""
+        """`open_file` opens a sound file on top of the raw file that it gets."""
         self._sink = _Sink()
         self._file = open_file(self._sink)
 
@@ -80,10 +80,10 @@ class SoundfileEncoder(Encoder):
 
 
 class _Sink(io.RawIOBase):
-    """A file for libsndfile to write, whose beginning has already been sent.
+    """A file that libsndfile writes and whose beginning has already been sent.
 
-    When libsndfile closes a file, it seeks back to write lengths into the header. Bytes that have been sent cannot be
-    changed, so these writes are dropped; all these formats play without the lengths.
+    When libsndfile closes a file, it seeks back to write lengths into the header. Sent bytes cannot change, so these
+    writes are dropped; all these formats play without the lengths.
     """
 
     def __init__(self) -> None:

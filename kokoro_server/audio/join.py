@@ -15,9 +15,9 @@ def _samples(seconds: float) -> int:
     return round(seconds * SAMPLE_RATE)
 
 
-# From the end of speech to its next beginning, in seconds at speed 1: what the model leaves inside one call. Measured
+# From the end of speech to its next beginning, in seconds at speed 1, as the model leaves it inside one call. Measured
 # in three voices at -50 dB: 0.31-0.51 s after a sentence of ordinary length, 0.04-0.22 s at a comma, 0.27-0.41 s at a
-# semicolon or colon. Within a clause it leaves none; the value is what the margins below need.
+# semicolon or colon. Within a clause it leaves none; the value is the room that the margins below need.
 GAPS: dict[Ending, float] = {"sentence": 0.40, "clause": 0.18, "none": 0.08}
 
 # The model's silence lies 55 dB or more under its loudest speech. The faintest onsets (θ in a breathy voice) do too, up
@@ -32,26 +32,26 @@ FADE_IN: Audio = (0.5 - 0.5 * np.cos(np.pi * np.arange(FADE) / FADE)).astype(np.
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Trimmed:
-    """What to play now. `sound.audio[i]` is sample `i + offset` of the piece."""
+    """The sound to play next. `sound.audio[i]` is sample `i + offset` of the piece."""
 
     sound: Sound
-    offset: int  # samples cut from the front, less those of the gap: negative where the gap is longer than the cut
+    offset: int  # samples cut from the front minus samples of the gap: negative if the gap is longer
 
 
 class Joiner:
-    """Takes pieces and pauses in order, gives samples to play. The outer ends of a clip stay as the model made them.
+    """Takes pieces and pauses in order, returns samples to play. The outer ends of a clip stay unchanged.
 
-    The silence after a piece is held back until it is known what follows: another piece (a gap that suits how the text
-    ends), a pause (exactly as long as asked for, between the margins of the speech on either side) or the end.
+    The silence after a piece waits until its successor is known: another piece (then a gap by how the text ends),
+    a pause (of exactly the length asked for, between the margins of the speech on either side) or the end.
     """
 
     def __init__(self, speed: float = 1.0) -> None:
-        self.speed = speed  # of the piece that is added next
+        self.speed = speed  # of the next piece
         self._silence = Sound.silence(0)  # after the last piece's speech
         self._gap: int | None = None  # samples between that speech and the next; None before the first piece
 
     def add(self, sound: Sound, *, ends: Ending, last: bool = False) -> Trimmed:
-        """`ends` is how the text of this piece ends. The `last` piece comes with its end: nothing may follow."""
+        """`ends` is how the text of this piece ends. The `last` piece keeps its end, and nothing may follow it."""
         if last and self._gap is None:
             return Trimmed(sound, 0)
         begin, end = speech_bounds(sound.audio)
@@ -73,14 +73,14 @@ class Joiner:
         return Sound.join([edge, silence]) if len(edge) else silence
 
     def finish(self) -> Sound:
-        """The end of the last piece, as the model made it; nothing may be added after."""
+        """The unchanged end of the last piece; nothing may be added after."""
         return self._silence
 
     def _joined(self, sound: Sound, begin: int, gap: int) -> Sound:
         """The gap and the speech from `begin` on. The margins of both sides overlap in the gap."""
         edge = faded_out(self._silence.audio[: max(gap - ONSET_MARGIN, RELEASE_MARGIN)])
         first = max(0, begin - ONSET_MARGIN)
-        intact = min(max(first + FADE, begin + len(edge) - gap), len(sound))  # from here on it is as the model made it
+        intact = min(max(first + FADE, begin + len(edge) - gap), len(sound))  # from here on the samples are the model's
         onset = faded_in(sound.audio[first:intact])
         seam = np.zeros(gap + intact - begin, np.float32)
         seam[: len(edge)] = edge
@@ -89,7 +89,7 @@ class Joiner:
 
 
 def speech_bounds(audio: Audio) -> tuple[int, int]:
-    """Where speech begins and ends. Enough is left at the end to fade out."""
+    """The samples where speech begins and ends. Enough silence is left at the end for a fade-out."""
     whole = len(audio) // FRAME * FRAME
     frames = audio[:whole].reshape(-1, FRAME)
     power = np.einsum("ij,ij->i", frames, frames)

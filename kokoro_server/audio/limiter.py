@@ -1,4 +1,4 @@
-"""Volume, with a look-ahead limiter: it lowers the gain a little before loud places instead of clipping them."""
+"""Volume, with a look-ahead limiter: the gain goes down shortly before loud places, so that none is clipped."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from kokoro_server.engine.protocol import SAMPLE_RATE, Audio
 MIN_DB = -60.0
 MAX_DB = 20.0
 
-CEILING = 0.999  # of full scale; no sample that comes out is larger
-LOOK_AHEAD = 0.005  # seconds, about, over which the gain goes down before a loud place (the attack)
+CEILING = 0.999  # of full scale: the largest output sample
+LOOK_AHEAD = 0.005  # seconds, about, over which the gain goes down before a loud place: the attack
 RELEASE = 75.0  # dB per second at which the gain comes back: 6 dB in 80 ms
 
 Values = NDArray[np.float64]
 
 
 class Limiter:
-    """Makes samples `volume` dB louder: takes them in order, gives those that are ready.
+    """Makes samples `volume` dB louder. Takes them in order and returns those that are ready.
 
-    However the input is cut, the output is the same. Where nothing would pass the ceiling the samples are only scaled,
-    so at 0 dB they come out as they went in. The limiter belongs after resampling, whose filter can raise a peak.
+    The output does not depend on how the input is divided. Samples far from the ceiling are only scaled, so at 0 dB
+    they stay unchanged. The limiter belongs after resampling, whose filter can raise a peak.
     """
 
     def __init__(self, volume: float = 0.0, sample_rate: int = SAMPLE_RATE) -> None:
@@ -31,8 +31,8 @@ class Limiter:
         self._smoothing = [2**power for power in range(round(math.log2(LOOK_AHEAD / 2 * sample_rate)))]
         self.look_ahead = 2 * sum(self._smoothing)  # samples: the length of two passes of averaging over these steps
         self._release = RELEASE / 20 * math.log(10) / sample_rate  # nepers per sample
-        # Samples that wait until the look-ahead after them is known. At first these are silence, never given out, in
-        # which the gain can go down if the signal begins too loud.
+        # Samples that wait until the look-ahead after them is known. The first are silence, which is never returned: in
+        # it the gain can go down if the signal begins too loud.
         self._pending: Audio = np.zeros(self.look_ahead, np.float32)
         self._recent: Values = np.ones(self.look_ahead)  # the last gains, before smoothing
         self._envelope = -math.inf  # the greatest excess so far, plus the release up to its position
@@ -46,7 +46,7 @@ class Limiter:
         return self._limited(audio) if made is None else made
 
     def write_fast(self, audio: Audio) -> Audio | None:
-        """`write` where samples need only be scaled, which is much less work; else None, and nothing is written."""
+        """`write` for samples that need only scaling, which is much less work. Else returns None and writes nothing."""
         silent, joined = self._joined(audio)
         if not (self._unity and _peak(joined) * self._factor <= CEILING):
             return None
@@ -55,10 +55,10 @@ class Limiter:
         return _scale(joined[silent : len(audio)], self._factor)
 
     def pass_on(self, audio: Audio) -> Audio | None:
-        """`write` at 0 dB of samples that are known to be under the ceiling, and so come out as they went in.
+        """`write` at 0 dB for samples that are known to be under the ceiling, which leaves them unchanged.
 
-        Gives only the samples that waited; all of `audio` but its last `look_ahead` samples follows them. None where
-        that is not so, as it is too short or comes after a loud place, and nothing is written.
+        Returns only the samples that waited before; the caller sends all of `audio` but its last `look_ahead` samples
+        after them. Returns None and writes nothing if `audio` is too short or follows a loud place.
         """
         if not self._unity or len(audio) < self.look_ahead:
             return None
@@ -72,7 +72,7 @@ class Limiter:
         return self.write(np.zeros(self.look_ahead, np.float32))
 
     def _advance(self, samples: int) -> None:
-        """Go on by samples at which nothing is lowered."""
+        """Move on past samples whose gain stays 1."""
         self._position += samples
         self._envelope = max(self._envelope, (self._position - 1) * self._release)
 
@@ -84,7 +84,7 @@ class Limiter:
         return made[silent:]
 
     def _joined(self, audio: Audio) -> tuple[int, Audio]:
-        """How many samples of the initial silence are still to be left out, and the pending samples with `audio`."""
+        """The number of samples of initial silence still to be dropped, and the pending samples with `audio`."""
         return max(0, -self._position), np.concatenate([self._pending, audio])
 
     def _gain(self, louder: Values) -> Values:
@@ -109,7 +109,7 @@ class Limiter:
 
 
 def apply_gain(audio: Audio, volume: float) -> Audio | None:
-    """A whole signal, `volume` dB louder; None where a sample would pass the ceiling and a limiter is needed."""
+    """A whole signal, `volume` dB louder; None if a sample would pass the ceiling, which needs a limiter."""
     factor = 10 ** (volume / 20)
     return _scale(audio, factor) if _peak(audio) * factor <= CEILING else None
 
@@ -124,7 +124,7 @@ def _scale(audio: Audio, factor: float) -> Audio:
 
 
 def _peak(audio: Audio) -> float:
-    """The largest absolute value; NaN if one of the samples is."""
+    """The largest absolute value; NaN if a sample is NaN."""
     return max(float(audio.max()), -float(audio.min()))
 
 

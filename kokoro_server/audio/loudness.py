@@ -1,4 +1,4 @@
-"""Loudness by ITU-R BS.1770-4 and EBU R 128: how loud a programme is heard, and its peaks between the samples."""
+"""Loudness by ITU-R BS.1770-4 and EBU R 128: perceived loudness, and true peaks between the samples."""
 
 from __future__ import annotations
 
@@ -6,12 +6,9 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from kokoro_server.audio.limiter import running_max
+from kokoro_server.audio.limiter import Values, running_max
 from kokoro_server.engine.protocol import SAMPLE_RATE, Audio
-
-Values = NDArray[np.float64]
 
 HOP = SAMPLE_RATE // 10  # samples: blocks of 400 ms begin every 100 ms
 HOPS_PER_BLOCK = 4
@@ -45,7 +42,7 @@ class _Biquad:
 
 
 def _shelf() -> _Biquad:
-    """The head: some 4 dB more above 1.7 kHz. The numbers are those from which the standard's coefficients come."""
+    """The filter of the head: about 4 dB more above 1.7 kHz. The standard's coefficients derive from these numbers."""
     gain, q = 10 ** (3.999843853973347 / 20), 0.7071752369554196
     k = math.tan(math.pi * 1681.974450955533 / SAMPLE_RATE)
     middle = gain**0.4996667741545416
@@ -106,7 +103,7 @@ def _power(lufs: float) -> float:
 
 
 def _interpolation() -> Values:
-    """For each of the places between two samples, the weights of those around it. (OVERSAMPLING - 1, 2 * PEAK_TAPS)"""
+    """Weights of the samples around each point between two samples. (OVERSAMPLING - 1, 2 * PEAK_TAPS)"""
     places = np.arange(-PEAK_TAPS + 1, PEAK_TAPS + 1)
     between = np.arange(1, OVERSAMPLING)[:, None] / OVERSAMPLING
     window = np.cos(np.pi / 2 * (places - between) / PEAK_TAPS) ** 2
@@ -126,9 +123,9 @@ def true_peaks(audio: Values) -> Values:
 
 
 def levelled(audio: Audio, gain: float, ceiling: float) -> Audio:
-    """The audio `gain` times as loud, and where its true peaks would pass the ceiling, so much less, smoothly."""
+    """The audio times `gain`, smoothly reduced where its true peaks would pass the ceiling."""
     louder = audio.astype(np.float64) * gain
-    # Between samples it is seldom more than twice as large as at them.
+    # Between samples a signal is seldom more than twice as large as at them.
     if np.abs(louder).max(initial=0.0) * 2 <= ceiling:
         return louder.astype(np.float32)
     peaks = true_peaks(louder)
@@ -139,5 +136,5 @@ def levelled(audio: Audio, gain: float, ceiling: float) -> Audio:
     # A mean of gains, each of which is low enough for every sample around it, is low enough too.
     sums = np.cumsum(np.pad(reduction, (1, 0)))
     smooth = (sums[2 * LIMIT_WINDOW + 1 :] - sums[: -2 * LIMIT_WINDOW - 1]) / (2 * LIMIT_WINDOW + 1)
-    made: Audio = (louder * smooth).astype(np.float32)
-    return made
+    limited: Audio = (louder * smooth).astype(np.float32)
+    return limited

@@ -1,4 +1,4 @@
-"""From the model's samples to the bytes that are sent: resampled, limited, encoded."""
+"""Turns the model's samples into the bytes of a response: resampled, limited, encoded."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from kokoro_server.engine.protocol import SAMPLE_RATE, Audio, Pcm16
 
 @dataclass(frozen=True, slots=True)
 class Rendering:
-    """What a client wants done to the samples."""
+    """The format and the volume that a client asked for."""
 
     output: Output = field(default_factory=Output)
     volume: float = 0.0  # dB
@@ -32,7 +32,7 @@ class Rendering:
         return self.output.format == "aac"
 
     def accepts(self, pcm16: Pcm16 | None) -> TypeGuard[Pcm16]:
-        """Whether the engine's 16-bit samples are, unchanged, what the client wants."""
+        """Whether the client can get the engine's 16-bit samples unchanged."""
         return (
             pcm16 is not None
             and self.plain
@@ -42,21 +42,21 @@ class Rendering:
         )
 
 
-# The most samples that take less time to turn into wav or pcm than to hand to a thread and get back: ten seconds of
-# audio, in half a millisecond.
+# Up to this size, turning samples into wav or pcm takes less time than a thread's round trip: ten seconds of audio in
+# half a millisecond.
 FAST_SAMPLES = 10 * SAMPLE_RATE
-FAST_READY_SAMPLES = 60 * SAMPLE_RATE  # where the engine has made 16-bit samples, which are only copied
+FAST_READY_SAMPLES = 60 * SAMPLE_RATE  # if the engine has made 16-bit samples, which are only copied
 
 
 def render(audio: Audio, rendering: Rendering) -> list[bytes]:
-    """A whole file, in parts. Takes a while for long audio: call it in a thread."""
+    """A whole file, in parts. Long audio takes a while: call this in a thread."""
     return encode_parts(_Chain(rendering).blocks(audio), rendering.output)
 
 
 def render_fast(
     audio: Audio, rendering: Rendering, *, pcm16: Pcm16 | None = None, streamed: bool = False
 ) -> bytes | None:
-    """The whole file if that is fast enough for the event loop, else None. `streamed`: what a Renderer would give."""
+    """The whole file if that is fast enough for the event loop, else None. `streamed`: as a Renderer writes it."""
     if rendering.accepts(pcm16) and 0 < len(audio) <= FAST_READY_SAMPLES:
         return with_header(pcm16.samples.data, rendering.output, streamed=streamed)
     if not rendering.plain or not 0 < len(audio) <= FAST_SAMPLES:
@@ -66,7 +66,7 @@ def render_fast(
 
 
 class Renderer:
-    """Renders audio while it is made: gives bytes as they are ready. `close` must be called, finished or not."""
+    """Renders a stream: returns bytes as they are ready. `close` must be called, finished or not."""
 
     def __init__(self, rendering: Rendering) -> None:
         self.plain = rendering.plain
@@ -78,7 +78,7 @@ class Renderer:
         return self._encoder.write(self._chain.write(audio))
 
     def write_fast(self, audio: Audio, *, pcm16: Pcm16 | None = None, last: bool = False) -> bytes | None:
-        """`write`, and with the `last` samples `finish`, if that is fast enough for the event loop; else None."""
+        """`write`, and `finish` after the `last` samples, if that is fast enough for the event loop; else None."""
         if self._rendering.accepts(pcm16) and len(audio) <= FAST_READY_SAMPLES:
             waited = self._chain.limiter.pass_on(audio)
             if waited is not None:
@@ -112,7 +112,7 @@ class _Chain:
         return np.concatenate([self.limiter.write(self._resampler.finish()), self.limiter.finish()])
 
     def blocks(self, audio: Audio) -> Iterator[Audio]:
-        """The whole of `audio`, block by block: what is computed on the way is a multiple of a block's size."""
+        """All of `audio`, block by block, so that intermediate arrays stay small."""
         for start in range(0, len(audio), FAST_SAMPLES):
             yield self.write(audio[start : start + FAST_SAMPLES])
         yield self.finish()

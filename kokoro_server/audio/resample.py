@@ -1,4 +1,4 @@
-"""Resamples to the rate the client asked for, by soxr: band-limited, without delay, and of exact length."""
+"""Resamples to the rate that the client asked for, by soxr: band-limited, without delay, and of exact length."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ MAX_RATE = 48_000
 
 
 class Resampler:
-    """From the model's rate to `sample_rate`: takes samples in order, gives those that are ready.
+    """From the model's rate to `sample_rate`. Takes samples in order and returns those that are ready.
 
-    However the input is cut, the output is the same: `round(n * sample_rate / SAMPLE_RATE)` samples for n, with no
-    delay. At the model's own rate the arrays are passed through.
+    The output does not depend on how the input is divided: `round(n * sample_rate / SAMPLE_RATE)` samples for n, with
+    no delay. At the model's own rate the arrays pass through.
     """
 
     def __init__(self, sample_rate: int) -> None:

@@ -1,4 +1,4 @@
-"""Audio beside the 16-bit samples that the engine made of it: whoever cuts and joins the one does so to the other."""
+"""Audio together with the engine's 16-bit samples, so that both are cut and joined alike."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kokoro_server.engine.protocol import Audio, Pcm16
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Sound:
-    """`pcm16` is what `wav.pcm16` makes of `audio`. Its peak may be that of a longer sound, of which this is a part."""
+    """`pcm16` equals `wav.pcm16(audio)`. Its peak may be that of a longer sound which this one is cut from."""
 
     audio: Audio
     pcm16: Pcm16 | None = None
@@ -24,14 +24,14 @@ class Sound:
 
     @classmethod
     def join(cls, parts: Sequence[Sound]) -> Sound:
-        """Several sounds as one, in memory of its own. There are 16-bit samples if all of the parts have them."""
+        """Several sounds as one, copied. It has 16-bit samples if all of the parts have them."""
         if len(parts) == 1:
             return parts[0]
         audio = np.concatenate([part.audio for part in parts])
         ready = [part.pcm16 for part in parts if part.pcm16 is not None]
         if len(ready) < len(parts):
             return cls(audio)
-        peak = np.max([each.peak for each in ready])  # NaN if one of them is
+        peak = np.max([each.peak for each in ready])  # NaN if any peak is
         return cls(audio, Pcm16(np.concatenate([each.samples for each in ready]), float(peak)))
 
     def __len__(self) -> int:
@@ -42,11 +42,10 @@ class Sound:
         return Sound(self.audio[start:end], pcm16)
 
     def copy(self) -> Sound:
-        """The same in memory of its own."""
         return Sound(self.audio.copy(), self.pcm16 and Pcm16(self.pcm16.samples.copy(), self.pcm16.peak))
 
     def replaced(self, audio: Audio) -> Sound:
-        """Other, short audio; converted to 16-bit samples if this sound has them."""
+        """A sound of other, short audio, with 16-bit samples if this sound has them."""
         if self.pcm16 is None:
             return Sound(audio)
         return Sound(audio, Pcm16(np.frombuffer(wav.pcm16(audio), np.int16), float(np.abs(audio).max(initial=0.0))))

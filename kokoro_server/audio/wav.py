@@ -10,12 +10,12 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-Audio = NDArray[np.float32]
+from kokoro_server.engine.protocol import Audio
+
 SampleFormat = Literal["pcm_s16le", "pcm_f32le", "pcm_mulaw", "pcm_alaw"]
 
-UNKNOWN_SIZE = 0xFFFFFFFF  # the size in the header of a file that is sent while it is made
-# Bytes of a sample, and the tag of its format.
-_FORMATS: dict[SampleFormat, tuple[int, int]] = {
+UNKNOWN_SIZE = 0xFFFFFFFF  # in the header of a streamed file
+_FORMATS: dict[SampleFormat, tuple[int, int]] = {  # bytes of a sample, WAVE format tag
     "pcm_s16le": (2, 1),
     "pcm_f32le": (4, 3),
     "pcm_alaw": (1, 6),
@@ -24,7 +24,7 @@ _FORMATS: dict[SampleFormat, tuple[int, int]] = {
 
 
 def pcm16(audio: Audio, *, in_range: bool = False) -> bytes:
-    """Little-endian 16-bit samples. They are clipped to ±1, unless they are known to be `in_range`."""
+    """Little-endian 16-bit samples. Clips to ±1 unless all samples are `in_range` already."""
     scaled = np.multiply(audio, np.float32(32767.0), dtype=np.float32)
     if not in_range:
         np.clip(scaled, -32767.0, 32767.0, out=scaled)
@@ -32,7 +32,7 @@ def pcm16(audio: Audio, *, in_range: bool = False) -> bytes:
 
 
 def pcm32(audio: Audio) -> bytes:
-    """Little-endian 32-bit float samples, as they are."""
+    """Little-endian 32-bit float samples, unclipped."""
     return audio.astype("<f4", copy=False).tobytes()
 
 
@@ -96,7 +96,7 @@ def header(sample_rate: int, sample_format: SampleFormat, data_bytes: int | None
 
 
 def floats(pcm: bytes) -> Audio:
-    """16-bit samples as the floats that they were made of."""
+    """The inverse of `pcm16`."""
     samples: Audio = np.frombuffer(pcm, "<i2").astype(np.float32)
     samples /= 32767
     return samples

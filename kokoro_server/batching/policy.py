@@ -52,15 +52,15 @@ class BatchingOptions:
     def of(cls, settings: Settings) -> BatchingOptions:
         return cls(
             enabled=settings.batching,
-            max_batch_size=settings.max_batch_rows,
-            max_batch_text_length=settings.max_batch_tokens,
+            max_batch_size=settings.max_rows_per_pass,
+            max_batch_text_length=settings.max_tokens_per_pass,
             max_wait_ms=settings.max_wait_ms,
             min_wait_ms=settings.min_wait_ms,
             grouping=settings.grouping,
             max_queue_size=settings.max_queue_size,
             max_queued_seconds=settings.max_queued_seconds,
             queue_timeout=settings.queue_timeout,
-            job_timeout=settings.job_timeout,
+            job_timeout=settings.bulk_queue_timeout,
             engine_timeout=settings.engine_timeout,
             idle_unload=settings.idle_unload,
         )

@@ -5,20 +5,16 @@ from __future__ import annotations
 import argparse
 import contextlib
 import logging
-import os
 import signal
 import socket
 import threading
 from collections.abc import Iterator
 from importlib.util import find_spec
-from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING
 
-from dotenv import dotenv_values
-
 from kokoro_server.cli import CommandFailed
-from kokoro_server.config.settings import Settings, variables
+from kokoro_server.config.settings import Settings, given_texts
 from kokoro_server.engine import backends
 from kokoro_server.runtime.machine import available_cores
 from kokoro_server.runtime.sockets import SIGNALS
@@ -72,8 +68,7 @@ def _asked(settings: Settings, options: argparse.Namespace) -> ClusterOptions:
 
 def _settings() -> dict[str, str]:
     """The settings of this environment and of `.env`, which replicas do not read themselves."""
-    found = dotenv_values(Path(".env")) | os.environ
-    return {name: text for name in variables() if name not in OWN and (text := found.get(name))}
+    return {name: text for name, text in given_texts().items() if name not in OWN}
 
 
 def _free_port(host: str) -> int:

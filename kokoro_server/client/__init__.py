@@ -1,103 +1,13 @@
-"""Speech from a Kokoro Server, for Python programs. Needs httpx and nothing else of this package's dependencies.
-
-Say something:
+"""Speech from a Kokoro Server, for Python programs. Of this package's dependencies it needs only httpx.
 
     >>> from kokoro_server.client import KokoroClient
-    >>> client = KokoroClient("http://127.0.0.1:8880")
-    >>> clip = client.synthesize("Hello from Kokoro.", voice="af_bella", speed=1.1)
-    >>> clip.voice, clip.format, clip.duration > 0
-    ('af_bella', 'wav', True)
+    >>> with KokoroClient("http://127.0.0.1:8880") as client:
+    ...     clip = client.synthesize("Hello from Kokoro.", voice="af_bella")
     >>> clip.save("hello.wav").name
     'hello.wav'
 
-Start to play a long text as soon as its first sentence is spoken:
-
-    >>> with open("story.mp3", "wb") as file:
-    ...     for chunk in client.stream("Once upon a time there was a fox. It lived on a hill.", format="mp3"):
-    ...         _ = file.write(chunk)
-
-Know when each word is said:
-
-    >>> words = [word for chunk in client.stream_captioned("One two three.") for word in chunk.words]
-    >>> [word.text for word in words]
-    ['One', 'two', 'three']
-    >>> words[0].start < words[1].start < words[2].start
-    True
-
-See what is not said as it is written, before it is said:
-
-    >>> reading = client.reading("Dr. Ng paid $5.")
-    >>> [(span.source, span.words, span.rule) for span in reading.readings]
-    [('Dr.', 'Doctor', 'title'), ('$5', 'five dollars', 'money')]
-
-Many clips at once; one that fails costs only itself:
-
-    >>> good, bad = client.synthesize_batch(["Good morning.", {"text": "Good night.", "voice": "nobody"}])
-    >>> good.duration > 0, bad.code
-    (True, 'unknown_voice')
-
-Go on with something else meanwhile:
-
-    >>> future = client.synthesize_async("Ready.", on_ready=lambda clip: clip.save("ready.wav"))
-    >>> future.result().format
-    'wav'
-
-When something is wrong, the error says what:
-
-    >>> from kokoro_server.client import ServerError
-    >>> try:
-    ...     client.synthesize("Hello.", speed=9)
-    ... except ServerError as error:
-    ...     print(error.status, error.code, error.field)
-    422 invalid_input speed
-
-See how long it takes, in seconds for a clip, in milliseconds for many:
-
-    >>> clip.latency.first_byte <= clip.latency.total
-    True
-    >>> stats = client.get_performance_stats()
-    >>> stats.count, stats.first_byte.p95 <= stats.total.max
-    (4, True)
-    >>> client.reset_performance_stats()
-    >>> client.close()
-
-Give every request a voice, and set how many run in the background:
-
-    >>> with KokoroClient("http://127.0.0.1:8880", voice="bf_emma", workers=8, pool_size=8) as client:
-    ...     clips = client.synthesize_batch(["One.", "Two."], optimize_for_latency=True)
-    ...     [clip.voice for clip in clips]
-    ['bf_emma', 'bf_emma']
-
-Keep what is said often, on disk or in memory:
-
-    >>> from kokoro_server.client import FolderCache
-    >>> with KokoroClient("http://127.0.0.1:8880", cache=FolderCache("phrases", max_bytes=10_000_000)) as client:
-    ...     first = client.synthesize("How can I help you?")
-    ...     again = client.synthesize("How can I help you?")  # no request
-    ...     again == first, client.get_performance_stats().count
-    (True, 1)
-
-All of it for asyncio:
-
-    >>> import asyncio
-    >>> from kokoro_server.client import AsyncKokoroClient
-    >>> async def main():
-    ...     async with AsyncKokoroClient("http://127.0.0.1:8880") as client:
-    ...         client.warmup()
-    ...         clips = await asyncio.gather(client.synthesize("One."), client.synthesize("Two."))
-    ...         received = [chunk async for chunk in client.stream("Three.", format="pcm")]
-    ...         return len(clips), len(b"".join(received)) > 0
-    >>> asyncio.run(main())
-    (2, True)
-
-Programs for the first version of this server find its client by its old names:
-
-    >>> from kokoro_server.client import OptimizedKokoroHandler
-    >>> handler = OptimizedKokoroHandler(api_url="http://127.0.0.1:8880", voice="af_heart")
-    >>> result = handler.synthesize_sync("Hello.")
-    >>> result["success"], result["latency"] > 0, handler.get_performance_stats()["avg_first_byte_latency"] > 0
-    (True, True, True)
-    >>> handler.cleanup()
+`AsyncKokoroClient` is the same for asyncio, `OptimizedKokoroHandler` for programs that were written for this server's
+first version. docs/reference/python-client.md shows streams, word times, batches, caches and errors.
 """
 
 from kokoro_server.client.asynchronous import AsyncKokoroClient

@@ -7,16 +7,16 @@ import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager, nullcontext
 from dataclasses import replace
+from itertools import count
 from typing import Any, Self, TypeVar
 
 import httpx
 
 from kokoro_server.client import wire
-from kokoro_server.client.cache import Cache
+from kokoro_server.client.base import BaseClient
 from kokoro_server.client.errors import BrokenOff, ClientError, ClipFailed
-from kokoro_server.client.performance import Performance, PerformanceStats
 from kokoro_server.client.values import AudioClip, CaptionedChunk, CaptionedClip, TextReading, Voice, join_chunks
-from kokoro_server.client.wire import DEFAULT_URL, DEFAULT_VOICE, Body, ClipRequest, Retries, Stopwatch, Timeouts
+from kokoro_server.client.wire import Body, ClipRequest, Stopwatch
 
 log = logging.getLogger(__name__)
 
@@ -24,40 +24,15 @@ T = TypeVar("T", bytes, str)
 R = TypeVar("R")
 
 
-class AsyncKokoroClient:
+class AsyncKokoroClient(BaseClient):
     """`KokoroClient` with coroutines. Its methods have the same names and meaning; use it on one event loop.
 
-    Without `workers`, any number of `synthesize_async` run at once.
+    Without `workers`, any number of calls of `synthesize_async` run at once.
     """
 
-    def __init__(
-        self,
-        url: str = DEFAULT_URL,
-        *,
-        api_key: str | None = None,
-        timeouts: Timeouts | None = None,
-        retries: Retries | None = None,
-        cache: Cache | None = None,
-        headers: Mapping[str, str] | None = None,
-        voice: str = DEFAULT_VOICE,
-        workers: int | None = None,
-        pool_size: int = wire.POOL_SIZE,
-        chunk_size: int | None = None,
-    ) -> None:
-        for name, value in (("workers", workers), ("chunk_size", chunk_size)):
-            if value is not None:
-                wire.check_count(name, value)
-        self.url = url.rstrip("/")
-        self.voice = voice
-        self._timeouts = timeouts or Timeouts()
-        self._retries = retries or Retries()
-        self._cache = cache
-        self._chunk_size = chunk_size
-        self._performance = Performance()
-        self._http = httpx.AsyncClient(headers=wire.headers(api_key, headers), limits=wire.limits(pool_size))
-        self._workers: AbstractAsyncContextManager[None] = (
-            nullcontext() if workers is None else asyncio.Semaphore(workers)
-        )
+    def _open(self, headers: dict[str, str], limits: httpx.Limits, workers: int | None) -> None:
+        self._http = httpx.AsyncClient(headers=headers, limits=limits)
+        self._workers: AbstractAsyncContextManager[None] = asyncio.Semaphore(workers) if workers else nullcontext()
         self._background: set[asyncio.Task[Any]] = set()  # the loop itself holds tasks only weakly
 
     async def __aenter__(self) -> Self:
@@ -67,14 +42,14 @@ class AsyncKokoroClient:
         await self.aclose()
 
     async def aclose(self) -> None:
-        """Cancel what `synthesize_async` is doing."""
+        """Cancel the calls of `synthesize_async`."""
         for task in self._background:
             task.cancel()
         await asyncio.gather(*self._background, return_exceptions=True)
         await self._http.aclose()
 
     def warmup(self) -> asyncio.Task[bool]:
-        """Open a connection in the background; the result tells whether the server is ready."""
+        """Open a connection in the background. The result is that of `is_ready`."""
         return self._spawn(self.is_ready())
 
     async def is_ready(self) -> bool:
@@ -114,17 +89,12 @@ class AsyncKokoroClient:
 
     async def reading(self, text: str, voice: str | None = None, **fields: Any) -> TextReading:
         body = self._body(text, voice, fields)
-        async with self._post("/text/reading", body, self._timeouts.synthesis) as response:
-            with wire.map_stream_errors(self.url):
-                await response.aread()
-            return wire.text_reading(response)
+        return wire.text_reading(await self._read("/text/reading", body, self._timeouts.synthesis, Stopwatch()))
 
     async def captioned(self, text: str, voice: str | None = None, **fields: Any) -> CaptionedClip:
         body = self._body(text, voice, fields)
-        async with self._post("/tts/captioned", body, self._timeouts.batch) as response:
-            with wire.map_stream_errors(self.url):
-                await response.aread()
-            return await asyncio.to_thread(wire.captioned_clip, response)
+        response = await self._read("/tts/captioned", body, self._timeouts.batch, Stopwatch())
+        return await asyncio.to_thread(wire.captioned_clip, response)
 
     async def stream(self, text: str, voice: str | None = None, **fields: Any) -> AsyncGenerator[bytes, None]:
         stopwatch = Stopwatch()
@@ -152,18 +122,15 @@ class AsyncKokoroClient:
                 else:
                     done = True
         if not done:
-            raise BrokenOff(f"{self.url} ended a stream without saying that it is whole")
+            raise BrokenOff(f"{self.url} ended a stream without its last event")
 
     async def synthesize_batch(
         self, requests: Sequence[ClipRequest], *, optimize_for_latency: bool = False
     ) -> list[AudioClip | ClipFailed]:
         stopwatch = Stopwatch()
         body = wire.batch_body(requests, self.voice, optimize_for_latency)
-        async with self._post("/tts/batch", body, self._timeouts.batch) as response:
-            stopwatch.saw_byte()
-            with wire.map_stream_errors(self.url):
-                content = await response.aread()
-        return wire.batch(content, stopwatch.latency())
+        response = await self._read("/tts/batch", body, self._timeouts.batch, stopwatch)
+        return wire.batch(response.content, stopwatch.latency())
 
     def synthesize_async(
         self,
@@ -174,7 +141,7 @@ class AsyncKokoroClient:
         on_error: Callable[[ClientError], object] | None = None,
         **options: Any,
     ) -> asyncio.Task[AudioClip]:
-        """`synthesize` in a task of its own, in which the callbacks run too. The task has the clip or the error."""
+        """`synthesize` in a background task, which also calls back. The task has the clip or the error."""
 
         async def work() -> AudioClip:
             try:
@@ -191,20 +158,11 @@ class AsyncKokoroClient:
 
         return self._spawn(work())
 
-    def get_performance_stats(self) -> PerformanceStats:
-        return self._performance.stats()
-
-    def reset_performance_stats(self) -> None:
-        self._performance.reset()
-
     def _spawn(self, work: Coroutine[Any, Any, R]) -> asyncio.Task[R]:
         task = asyncio.create_task(work)
         self._background.add(task)
         task.add_done_callback(self._background.discard)
         return task
-
-    def _body(self, text: str, voice: str | None, fields: Mapping[str, Any]) -> Body:
-        return wire.body(text, self.voice if voice is None else voice, fields)
 
     async def _get(self, path: str, timeout: float) -> dict[str, Any]:
         with wire.map_request_errors(self.url):
@@ -214,12 +172,9 @@ class AsyncKokoroClient:
     async def _synthesize_whole(self, body: Body, optimize_for_latency: bool) -> AudioClip:
         stopwatch = Stopwatch()
         sent = body | {"optimize_for_latency": True} if optimize_for_latency else body
-        async with self._post("/tts", sent, self._timeouts.synthesis) as response:
-            stopwatch.saw_byte()
-            with wire.map_stream_errors(self.url):
-                content = await response.aread()
-        self._performance.add(stopwatch.sample(response))
-        return wire.clip(response, content, body, None, stopwatch.latency())
+        response = await self._read("/tts", sent, self._timeouts.synthesis, stopwatch)
+        self._performance.add(stopwatch.latency(), wire.synthesis_ms(response))
+        return wire.clip(response, response.content, body, None, stopwatch.latency())
 
     async def _synthesize_streamed(self, body: Body) -> AudioClip:
         stopwatch = Stopwatch()
@@ -228,6 +183,13 @@ class AsyncKokoroClient:
         content, duration = join_chunks(chunks, body)
         return wire.clip(response, content, body, duration, stopwatch.latency())
 
+    async def _read(self, path: str, body: Body, timeout: float, stopwatch: Stopwatch) -> httpx.Response:
+        async with self._post(path, body, timeout) as response:
+            stopwatch.saw_byte()
+            with wire.map_stream_errors(self.url):
+                await response.aread()
+        return response
+
     async def _timed(
         self, response: httpx.Response, parts: AsyncIterator[T], stopwatch: Stopwatch
     ) -> AsyncGenerator[T, None]:
@@ -235,16 +197,14 @@ class AsyncKokoroClient:
             async for part in parts:
                 stopwatch.saw_byte()
                 yield part
-        self._performance.add(stopwatch.sample(response))
+        self._performance.add(stopwatch.latency(), wire.synthesis_ms(response))
 
     @asynccontextmanager
     async def _post(
         self, path: str, body: Body, timeout: float, headers: Mapping[str, str] | None = None
     ) -> AsyncIterator[httpx.Response]:
         """A successful response whose content is still to be read. Tries again where `Retries` says so."""
-        tried = 0
-        while True:
-            tried += 1
+        for tried in count(1):
             with wire.map_request_errors(self.url):
                 request = self._http.build_request(
                     "POST", self.url + path, json=body, headers=headers, timeout=self._timeouts.reading(timeout)
@@ -258,9 +218,4 @@ class AsyncKokoroClient:
                     await response.aread()
             finally:
                 await response.aclose()
-            error = wire.server_error(response)
-            delay = self._retries.delay(error, tried)
-            if delay is None:
-                raise error
-            log.info("server is busy, trying again seconds=%.1f code=%s tried=%d", delay, error.code, tried)
-            await asyncio.sleep(delay)
+            await asyncio.sleep(self._delay(response, tried))

@@ -68,7 +68,7 @@ class FolderCache:
         try:
             facts, _, content = path.read_bytes().partition(b"\n")
             clip = AudioClip(content, **json.loads(facts))
-            os.utime(path)  # so that the least recently used are the oldest
+            os.utime(path)  # the oldest files are then the least recently used
         except (OSError, ValueError, TypeError):
             return None
         return clip
@@ -80,7 +80,7 @@ class FolderCache:
             unfinished.write_bytes(facts.encode() + b"\n" + clip.content)
             unfinished.replace(self._path(key))
             self._evict()
-        except OSError as error:  # the caller has the clip all the same
+        except OSError as error:  # the caller still has the clip
             log.warning("clip not kept folder=%s error=%s", self._folder, error)
             unfinished.unlink(missing_ok=True)
 

@@ -2,27 +2,29 @@
 
 ClientError
 ├── ServerError    the server refused or failed: status, code, message, field
-├── ClipFailed     one clip of a batch failed; the others are there
-├── Unreachable    no response: nobody listens there, or the connection was lost before a response came
+├── ClipFailed     one clip of a batch failed; the batch holds the other clips
+├── Unreachable    no response: no server at the URL, or the connection was lost before the response
 ├── TimedOut       no response in time
-└── BrokenOff      audio had begun and did not come to its end
+└── BrokenOff      the audio began and broke off before its end
 """
 
 from __future__ import annotations
 
 
 class ClientError(Exception):
-    """`code` is stable and for programs, `message` for people; `field` is the request field at fault, if one is."""
+    """`code` is stable and for programs, `message` for people; `field` names the request field at fault, if any."""
 
-    def __init__(self, message: str, *, code: str, field: str | None = None) -> None:
+    code = "client_error"
+
+    def __init__(self, message: str, *, code: str | None = None, field: str | None = None) -> None:
         super().__init__(message)
         self.message = message
-        self.code = code
+        self.code = code or type(self).code
         self.field = field
 
 
 class ServerError(ClientError):
-    """`retry_after` is in seconds, if the server sent one. The server's log lines of the request carry `request_id`."""
+    """`retry_after` is in seconds, if the server sent it. The server logs the request under `request_id`."""
 
     def __init__(
         self,
@@ -45,15 +47,12 @@ class ClipFailed(ClientError):
 
 
 class Unreachable(ClientError):
-    def __init__(self, message: str) -> None:
-        super().__init__(message, code="unreachable")
+    code = "unreachable"
 
 
 class TimedOut(ClientError):
-    def __init__(self, message: str) -> None:
-        super().__init__(message, code="timed_out")
+    code = "timed_out"
 
 
 class BrokenOff(ClientError):
-    def __init__(self, message: str) -> None:
-        super().__init__(message, code="broken_off")
+    code = "broken_off"

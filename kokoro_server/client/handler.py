@@ -21,10 +21,10 @@ HandlerResult = dict[str, Any]
 
 
 class OptimizedKokoroHandler:
-    """Nothing here raises when the server fails: a result's `success` is false then, and its `error` says why.
+    """No method raises when the server fails: `success` of the result is then false, and `error` says why.
 
-    Audio is in files for temporary use, which are the caller's to delete: a result's `audio_path`, and `audio_data`,
-    is the name of one. Times are in seconds. `use_gpu` is accepted for the sake of old programs; the server decides.
+    Audio is in temporary files, which the caller deletes: `audio_path` and `audio_data` of a result are the name of
+    one. Times are in seconds. `use_gpu` has no effect, as the server decides; old programs pass it.
     `fields` are those of `POST /tts`; the format is mp3 unless they say otherwise.
     """
 
@@ -41,7 +41,7 @@ class OptimizedKokoroHandler:
         self.on_error: Callable[[str], object] | None = None
         self._client = KokoroClient(api_url, voice=voice, pool_size=connection_pool_size, chunk_size=chunk_size)
         self._workers = ThreadPoolExecutor(max_workers, "kokoro-handler")
-        if pre_warm_models:  # the server's models always are warm; there is yet a connection to open
+        if pre_warm_models:  # the server's models are always warm; this opens a connection
             self._workers.submit(self._client.is_ready)
 
     @property
@@ -63,14 +63,14 @@ class OptimizedKokoroHandler:
         return self._client.is_ready()
 
     def start_server(self) -> bool:
-        """Whether one runs. It is not started from here."""
+        """Whether a server runs. This method starts none."""
         running = self.is_server_running()
         if not running:
             log.error("no server at %s; start one with: kokoro-server serve", self.api_url)
         return running
 
     def stop_server(self) -> None:
-        """Does nothing: the server was not started from here."""
+        """Does nothing: `start_server` starts none."""
 
     def get_voices(self) -> dict[str, Any]:
         """Empty if the server does not answer."""
@@ -144,18 +144,21 @@ class OptimizedKokoroHandler:
         optimize_for_latency: bool = True,
         use_streaming: bool | None = True,
     ) -> Future[HandlerResult]:
-        """In a thread of its own, in which it calls `on_audio_ready` or `on_error`, and `callback(path, error)`."""
+        """In a background thread, which calls `on_audio_ready` or `on_error`, and `callback(path, error)`."""
 
         def work() -> HandlerResult:
             result = self.synthesize_sync(
                 text, voice, use_streaming=use_streaming, optimize_for_latency=optimize_for_latency
             )
             try:
-                self._report(result)
+                if result["success"] and self.on_audio_ready:
+                    self.on_audio_ready(result)
+                elif not result["success"] and self.on_error:
+                    self.on_error(result["error"])
                 if callback:
                     callback(result["audio_data"], result["error"])
             except Exception:
-                log.exception("a callback failed")  # few programs look at what is returned here
+                log.exception("a callback failed")  # few programs look at the future
                 raise
             return result
 
@@ -172,7 +175,7 @@ class OptimizedKokoroHandler:
         return [future.result() for future in futures]
 
     def get_performance_stats(self) -> dict[str, float]:
-        """Of the last thousand requests; empty if there were none."""
+        """Statistics of the last thousand requests; empty if there were none."""
         stats = self._client.get_performance_stats()
         if not stats.count:
             return {}
@@ -184,15 +187,9 @@ class OptimizedKokoroHandler:
         self._client.reset_performance_stats()
 
     def cleanup(self) -> None:
-        """Wait for what is under way, and close the connections."""
+        """Wait for running requests, and close the connections."""
         self._workers.shutdown()
         self._client.close()
-
-    def _report(self, result: HandlerResult) -> None:
-        if result["success"] and self.on_audio_ready:
-            self.on_audio_ready(result)
-        elif not result["success"] and self.on_error:
-            self.on_error(result["error"])
 
 
 def _success(clip: AudioClip) -> HandlerResult:

@@ -8,6 +8,8 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from kokoro_server.client.values import Latency
+
 WINDOW = 1000  # requests that are remembered
 
 
@@ -25,7 +27,7 @@ class Summary:
 
 @dataclass(frozen=True, slots=True)
 class PerformanceStats:
-    """Statistics of the last thousand requests that were completed.
+    """Statistics of the last thousand completed requests.
 
     `synthesis` is the time that the server reports, including the wait for a batch; `network` is the rest of the total:
     connection, transfer, text to phonemes. Streams have neither: their headers are sent before the times are known.
@@ -38,25 +40,17 @@ class PerformanceStats:
     synthesis: Summary
 
 
-@dataclass(frozen=True, slots=True)
-class Sample:
-    """One request, in milliseconds."""
-
-    first_byte: float
-    total: float
-    synthesis: float | None = None
-
-
 class Performance:
     """Safe to use from several threads."""
 
     def __init__(self) -> None:
-        self._samples: deque[Sample] = deque(maxlen=WINDOW)
+        self._samples: deque[tuple[Latency, float | None]] = deque(maxlen=WINDOW)
         self._lock = threading.Lock()
 
-    def add(self, sample: Sample) -> None:
+    def add(self, latency: Latency, synthesis: float | None) -> None:
+        """`synthesis`: milliseconds that the server reports."""
         with self._lock:
-            self._samples.append(sample)
+            self._samples.append((latency, synthesis))
 
     def reset(self) -> None:
         with self._lock:
@@ -65,11 +59,11 @@ class Performance:
     def stats(self) -> PerformanceStats:
         with self._lock:
             samples = list(self._samples)
-        reported = [(sample.total, sample.synthesis) for sample in samples if sample.synthesis is not None]
+        reported = [(1000 * latency.total, synthesis) for latency, synthesis in samples if synthesis is not None]
         return PerformanceStats(
             count=len(samples),
-            first_byte=summary([sample.first_byte for sample in samples]),
-            total=summary([sample.total for sample in samples]),
+            first_byte=summary([1000 * latency.first_byte for latency, _ in samples]),
+            total=summary([1000 * latency.total for latency, _ in samples]),
             network=summary([max(0.0, total - synthesis) for total, synthesis in reported]),
             synthesis=summary([synthesis for _, synthesis in reported]),
         )

@@ -8,16 +8,16 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
+from itertools import count
 from typing import Any, Self, TypeVar
 
 import httpx
 
 from kokoro_server.client import wire
-from kokoro_server.client.cache import Cache
+from kokoro_server.client.base import BaseClient
 from kokoro_server.client.errors import BrokenOff, ClientError, ClipFailed
-from kokoro_server.client.performance import Performance, PerformanceStats
 from kokoro_server.client.values import AudioClip, CaptionedChunk, CaptionedClip, TextReading, Voice, join_chunks
-from kokoro_server.client.wire import DEFAULT_URL, DEFAULT_VOICE, Body, ClipRequest, Retries, Stopwatch, Timeouts
+from kokoro_server.client.wire import Body, ClipRequest, Stopwatch
 
 log = logging.getLogger(__name__)
 
@@ -26,45 +26,22 @@ T = TypeVar("T", bytes, str)
 WORKERS = 4
 
 
-class KokoroClient:
+class KokoroClient(BaseClient):
     """Speech from a Kokoro Server. Safe to use from several threads; connections are kept and shared.
 
     The `fields` of a request are those of `POST /tts`: language, speed, pitch, volume, seed, format, sample_rate,
-    sample_format. Every failure raises a `ClientError`. `api_key` is for a server that has keys; without it that of the
-    environment is taken (KOKORO_API_KEY). `headers` are sent with every request, such as those that a proxy in front of
-    the server asks for.
+    sample_format. Every failure raises a `ClientError`. `api_key` is for a server that has keys; the default is
+    KOKORO_API_KEY of the environment. `headers` are sent with every request, such as those that a proxy in front of the
+    server asks for.
 
-    `voice` is that of requests that name none. `workers` is how many of `synthesize_async` run at once, `pool_size` how
-    many connections are kept open between requests, `chunk_size` the most bytes of a chunk of `stream`; without it they
-    are as they arrive.
+    `voice` speaks the requests that name none. `workers` is how many calls of `synthesize_async` run at once (4 unless
+    given), `pool_size` how many connections are kept open between requests, `chunk_size` the most bytes in a chunk of
+    `stream`; without it, chunks have the sizes in which they arrive.
     """
 
-    def __init__(
-        self,
-        url: str = DEFAULT_URL,
-        *,
-        api_key: str | None = None,
-        timeouts: Timeouts | None = None,
-        retries: Retries | None = None,
-        cache: Cache | None = None,
-        headers: Mapping[str, str] | None = None,
-        voice: str = DEFAULT_VOICE,
-        workers: int = WORKERS,
-        pool_size: int = wire.POOL_SIZE,
-        chunk_size: int | None = None,
-    ) -> None:
-        for name, value in (("workers", workers), ("chunk_size", chunk_size)):
-            if value is not None:
-                wire.check_count(name, value)
-        self.url = url.rstrip("/")
-        self.voice = voice
-        self._timeouts = timeouts or Timeouts()
-        self._retries = retries or Retries()
-        self._cache = cache
-        self._chunk_size = chunk_size
-        self._performance = Performance()
-        self._http = httpx.Client(headers=wire.headers(api_key, headers), limits=wire.limits(pool_size))
-        self._background = ThreadPoolExecutor(workers, "kokoro-client")
+    def _open(self, headers: dict[str, str], limits: httpx.Limits, workers: int | None) -> None:
+        self._http = httpx.Client(headers=headers, limits=limits)
+        self._background = ThreadPoolExecutor(workers or WORKERS, "kokoro-client")
 
     def __enter__(self) -> Self:
         return self
@@ -73,12 +50,12 @@ class KokoroClient:
         self.close()
 
     def close(self) -> None:
-        """Wait for what `synthesize_async` is doing; drop what it has not begun."""
+        """Wait for the calls of `synthesize_async` that run; drop those that have not begun."""
         self._background.shutdown(cancel_futures=True)
         self._http.close()
 
     def warmup(self) -> Future[bool]:
-        """Open a connection in the background; the result tells whether the server is ready."""
+        """Open a connection in the background. The result is that of `is_ready`."""
         return self._background.submit(self.is_ready)
 
     def is_ready(self) -> bool:
@@ -107,7 +84,7 @@ class KokoroClient:
         """The whole clip.
 
         With `use_streaming` None, texts over 50 characters are streamed: the timeout is then for each chunk, so that a
-        long text takes the time it needs. `optimize_for_latency` lets a short text overtake others on the server.
+        long text takes the time it needs. `optimize_for_latency` lets a short text overtake other requests.
         """
         body = self._body(text, voice, fields)
         key = wire.cache_key(self.url, body)
@@ -123,18 +100,14 @@ class KokoroClient:
         return clip
 
     def reading(self, text: str, voice: str | None = None, **fields: Any) -> TextReading:
-        """What would be said of a text, and why, without speaking it."""
-        with self._post("/text/reading", self._body(text, voice, fields), self._timeouts.synthesis) as response:
-            with wire.map_stream_errors(self.url):
-                response.read()
-            return wire.text_reading(response)
+        """How a text would be said, and why, without speaking it."""
+        body = self._body(text, voice, fields)
+        return wire.text_reading(self._read("/text/reading", body, self._timeouts.synthesis, Stopwatch()))
 
     def captioned(self, text: str, voice: str | None = None, **fields: Any) -> CaptionedClip:
         """The whole of a text, with the time of each word."""
-        with self._post("/tts/captioned", self._body(text, voice, fields), self._timeouts.batch) as response:
-            with wire.map_stream_errors(self.url):
-                response.read()
-            return wire.captioned_clip(response)
+        body = self._body(text, voice, fields)
+        return wire.captioned_clip(self._read("/tts/captioned", body, self._timeouts.batch, Stopwatch()))
 
     def stream(self, text: str, voice: str | None = None, **fields: Any) -> Iterator[bytes]:
         """The bytes of one file, as they are synthesized. Raises BrokenOff if the file does not come to its end.
@@ -158,21 +131,19 @@ class KokoroClient:
                 else:
                     done = True
         if not done:
-            raise BrokenOff(f"{self.url} ended a stream without saying that it is whole")
+            raise BrokenOff(f"{self.url} ended a stream without its last event")
 
     def synthesize_batch(
         self, requests: Sequence[ClipRequest], *, optimize_for_latency: bool = False
     ) -> list[AudioClip | ClipFailed]:
         """Many clips in one request, each a text or a mapping of fields. A clip that fails is an error in its place.
 
-        `optimize_for_latency` is for those that do not say it themselves: they overtake what the server does in bulk.
+        `optimize_for_latency` is the default of the clips: with it, they overtake the server's bulk work.
         """
         stopwatch = Stopwatch()
         body = wire.batch_body(requests, self.voice, optimize_for_latency)
-        with self._post("/tts/batch", body, self._timeouts.batch) as response, wire.map_stream_errors(self.url):
-            stopwatch.saw_byte()
-            content = response.read()
-        return wire.batch(content, stopwatch.latency())
+        response = self._read("/tts/batch", body, self._timeouts.batch, stopwatch)
+        return wire.batch(response.content, stopwatch.latency())
 
     def synthesize_async(
         self,
@@ -183,7 +154,7 @@ class KokoroClient:
         on_error: Callable[[ClientError], object] | None = None,
         **options: Any,
     ) -> Future[AudioClip]:
-        """`synthesize` in a thread of its own, in which the callbacks run too. The future has the clip or the error."""
+        """`synthesize` in a background thread, which also calls back. The future has the clip or the error."""
 
         def work() -> AudioClip:
             try:
@@ -199,16 +170,6 @@ class KokoroClient:
 
         return self._background.submit(work)
 
-    def get_performance_stats(self) -> PerformanceStats:
-        """How long the last requests took. Clips from the cache do not count."""
-        return self._performance.stats()
-
-    def reset_performance_stats(self) -> None:
-        self._performance.reset()
-
-    def _body(self, text: str, voice: str | None, fields: Mapping[str, Any]) -> Body:
-        return wire.body(text, self.voice if voice is None else voice, fields)
-
     def _get(self, path: str, timeout: float) -> dict[str, Any]:
         with wire.map_request_errors(self.url):
             response = self._http.get(self.url + path, timeout=self._timeouts.reading(timeout))
@@ -217,12 +178,9 @@ class KokoroClient:
     def _synthesize_whole(self, body: Body, optimize_for_latency: bool) -> AudioClip:
         stopwatch = Stopwatch()
         sent = body | {"optimize_for_latency": True} if optimize_for_latency else body
-        with self._post("/tts", sent, self._timeouts.synthesis) as response:
-            stopwatch.saw_byte()
-            with wire.map_stream_errors(self.url):
-                content = response.read()
-        self._performance.add(stopwatch.sample(response))
-        return wire.clip(response, content, body, None, stopwatch.latency())
+        response = self._read("/tts", sent, self._timeouts.synthesis, stopwatch)
+        self._performance.add(stopwatch.latency(), wire.synthesis_ms(response))
+        return wire.clip(response, response.content, body, None, stopwatch.latency())
 
     def _synthesize_streamed(self, body: Body) -> AudioClip:
         stopwatch = Stopwatch()
@@ -231,21 +189,26 @@ class KokoroClient:
         content, duration = join_chunks(chunks, body)
         return wire.clip(response, content, body, duration, stopwatch.latency())
 
+    def _read(self, path: str, body: Body, timeout: float, stopwatch: Stopwatch) -> httpx.Response:
+        """A successful response, whole."""
+        with self._post(path, body, timeout) as response, wire.map_stream_errors(self.url):
+            stopwatch.saw_byte()
+            response.read()
+        return response
+
     def _timed(self, response: httpx.Response, parts: Iterator[T], stopwatch: Stopwatch) -> Iterator[T]:
         with wire.map_stream_errors(self.url):
             for part in parts:
                 stopwatch.saw_byte()
                 yield part
-        self._performance.add(stopwatch.sample(response))
+        self._performance.add(stopwatch.latency(), wire.synthesis_ms(response))
 
     @contextmanager
     def _post(
         self, path: str, body: Body, timeout: float, headers: Mapping[str, str] | None = None
     ) -> Iterator[httpx.Response]:
         """A successful response whose content is still to be read. Tries again where `Retries` says so."""
-        tried = 0
-        while True:
-            tried += 1
+        for tried in count(1):
             with wire.map_request_errors(self.url):
                 request = self._http.build_request(
                     "POST", self.url + path, json=body, headers=headers, timeout=self._timeouts.reading(timeout)
@@ -259,9 +222,4 @@ class KokoroClient:
                     response.read()
             finally:
                 response.close()
-            error = wire.server_error(response)
-            delay = self._retries.delay(error, tried)
-            if delay is None:
-                raise error
-            log.info("server is busy, trying again seconds=%.1f code=%s tried=%d", delay, error.code, tried)
-            time.sleep(delay)
+            time.sleep(self._delay(response, tried))

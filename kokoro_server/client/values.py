@@ -9,14 +9,14 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-UNKNOWN_LENGTH = b"\xff\xff\xff\xff"  # in the header of a WAV file that is sent while it is synthesized
+UNKNOWN_LENGTH = b"\xff\xff\xff\xff"  # in the header of a streamed WAV file
 HEADER_SIZE = 44  # bytes, of the server's WAV files
 SAMPLE_RATE = 24_000  # Hz, unless a request asks for another
 
 
 @dataclass(frozen=True, slots=True)
 class Latency:
-    """How long audio took to come, in seconds from when it was asked for: its first byte, and all of it."""
+    """Seconds from the request to the first byte of the audio, and to its end."""
 
     first_byte: float = 0.0
     total: float = 0.0
@@ -24,7 +24,7 @@ class Latency:
 
 @dataclass(frozen=True, slots=True)
 class AudioClip:
-    """A whole audio file. `duration` is in seconds; None if it is unknown: a streamed clip in a compressed format.
+    """A whole audio file. `duration` is in seconds; None for a streamed clip in a compressed format.
 
     Clips that differ only in their latency are equal.
     """
@@ -80,7 +80,8 @@ class CaptionedClip:
 
 @dataclass(frozen=True, slots=True)
 class ReadSpan:
-    """A span of a text that is not said as it is written: `source == sent[start:end]`. Without `words` it is silent."""
+    """A span of a text that is said differently from its spelling: `source == sent[start:end]`. Without `words` it is
+    silent."""
 
     start: int
     end: int
@@ -102,7 +103,7 @@ class ReadWord:
 
 @dataclass(frozen=True, slots=True)
 class TextReading:
-    """What would be said of a text. `skipped` are the letters that are left out, as the language cannot say them."""
+    """How a text would be said. `skipped` holds the letters that the language cannot say, which are left out."""
 
     language: str
     phonemes: str

@@ -1,4 +1,4 @@
-"""What both clients share: request bodies, parsing of responses, timeouts and retries. Nothing here does I/O."""
+"""The HTTP side of both clients: headers, bodies, parsing of responses, timeouts and retries. Does no I/O."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ from typing import Any, TypeVar
 import httpx
 
 from kokoro_server.client.errors import BrokenOff, ClientError, ClipFailed, ServerError, TimedOut, Unreachable
-from kokoro_server.client.performance import Sample
 from kokoro_server.client.values import (
     AudioClip,
     CaptionedChunk,
@@ -58,42 +57,27 @@ class Timeouts:
 
 @dataclass(frozen=True, slots=True)
 class Retries:
-    """How often to try when the server is too busy (429) or a part of it restarts (503)."""
+    """How often to try when the server is too busy (429) or one of its processes restarts (503)."""
 
     tries: int = 3  # in all
     longest_wait: float = 10.0  # seconds; a server that asks for more is not asked again
 
     def delay(self, error: ServerError, tried: int) -> float | None:
-        """Seconds to wait before the next try; None if there should be no other."""
+        """Seconds to wait before the next try; None if there is to be no other."""
         if error.status not in (429, 503) or tried >= self.tries:
             return None
         wait = error.retry_after if error.retry_after is not None else 0.5 * 2 ** (tried - 1)
         return wait if wait <= self.longest_wait else None
 
 
-def headers(api_key: str | None, others: Mapping[str, str] | None) -> dict[str, str]:
-    """What is sent with every request: the key, or the environment's, and headers of the caller's own."""
+def headers(api_key: str | None, more: Mapping[str, str] | None) -> dict[str, str]:
+    """Headers of every request: the key, by default the environment's, and the caller's own headers."""
     key = (api_key if api_key is not None else os.environ.get(API_KEY_VARIABLE, "")).strip()
     if not key:
-        return dict(others or {})
+        return dict(more or {})
     if not (key.isascii() and key.isprintable()):
-        raise ValueError(f"api_key, or {API_KEY_VARIABLE}, holds characters that no key has")
-    return {"Authorization": f"Bearer {key}", **(others or {})}
-
-
-def check_count(name: str, value: int) -> None:
-    if value < 1:
-        raise ValueError(f"{name} is {value}; it must be at least 1")
-
-
-def limits(pool_size: int) -> httpx.Limits:
-    """Connections that are kept. More may be open: the server decides how many are too many."""
-    check_count("pool_size", pool_size)
-    return httpx.Limits(max_connections=None, max_keepalive_connections=pool_size)
-
-
-def body(text: str, voice: str, fields: Mapping[str, Any]) -> Body:
-    return {"text": text, "voice": voice, **fields}
+        raise ValueError(f"api_key, or {API_KEY_VARIABLE}, holds characters that a key cannot have")
+    return {"Authorization": f"Bearer {key}", **(more or {})}
 
 
 def batch_body(requests: Sequence[ClipRequest], voice: str, optimize_for_latency: bool) -> Body:
@@ -117,25 +101,22 @@ class Stopwatch:
 
     def saw_byte(self) -> None:
         if self._first is None:
-            self._first = self._ms()
-
-    def sample(self, response: httpx.Response) -> Sample:
-        total = self._ms()
-        server_ms = [response.headers.get(name) for name in ("x-queue-time-ms", "x-inference-time-ms")]
-        synthesis = sum(map(float, server_ms)) if all(server_ms) else None
-        return Sample(total if self._first is None else self._first, total, synthesis)
+            self._first = time.perf_counter() - self._started
 
     def latency(self) -> Latency:
-        total = self._ms()
-        return Latency((total if self._first is None else self._first) / 1000, total / 1000)
+        total = time.perf_counter() - self._started
+        return Latency(total if self._first is None else self._first, total)
 
-    def _ms(self) -> float:
-        return (time.perf_counter() - self._started) * 1000
+
+def synthesis_ms(response: httpx.Response) -> float | None:
+    """Milliseconds that the server reports; None for a stream."""
+    reported = [response.headers.get(name) for name in ("x-queue-time-ms", "x-inference-time-ms")]
+    return sum(map(float, reported)) if all(reported) else None
 
 
 @contextmanager
 def map_request_errors(url: str) -> Iterator[None]:
-    """Raise our errors for those that httpx raises before there is a response."""
+    """Turn the errors that httpx raises before a response into ours."""
     try:
         yield
     except httpx.TimeoutException as error:
@@ -144,13 +125,13 @@ def map_request_errors(url: str) -> Iterator[None]:
         raise Unreachable(
             f"{url} cannot be reached: {error or type(error).__name__}; is the server running?"
         ) from error
-    except ValueError as error:  # half of a surrogate pair in a text, or a number that is none
+    except ValueError as error:  # half of a surrogate pair in a text, or NaN
         raise ClientError(f"the request cannot be written as JSON: {error}", code="invalid_input") from error
 
 
 @contextmanager
 def map_stream_errors(url: str) -> Iterator[None]:
-    """Raise BrokenOff for the errors that httpx raises once the audio has begun."""
+    """Turn the errors that httpx raises once the audio has begun into BrokenOff."""
     try:
         yield
     except httpx.HTTPError as error:
@@ -167,7 +148,7 @@ def pieces(chunk: bytes, size: int | None) -> Iterator[bytes]:
 
 
 class LineBuffer:
-    """Lines of NDJSON. httpx's own would also end at U+2028 and U+0085, which JSON may hold as they are."""
+    """Lines of NDJSON. httpx's own lines would also end at U+2028 and U+0085, which JSON may hold unescaped."""
 
     def __init__(self) -> None:
         self._rest = b""
@@ -239,7 +220,7 @@ def clip(response: httpx.Response, content: bytes, body: Body, duration: float |
 
 
 def batch(content: bytes, latency: Latency) -> list[AudioClip | ClipFailed]:
-    """The clips of a zip file, in order. They came together."""
+    """The clips of a zip file, in order. All have the latency of the one response."""
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
         manifest = json.loads(archive.read("manifest.json"))
         return [_batch_clip(archive.read(entry["file"]), entry, latency) for entry in manifest]
@@ -283,5 +264,5 @@ def text_reading(response: httpx.Response) -> TextReading:
 
 
 def _from_json(kind: type[T], fields: Mapping[str, Any]) -> T:
-    """Made of the fields that we know; a newer server may send more, and an older one fewer."""
+    """Takes the known fields only: a newer server may send more, an older one fewer."""
     return kind(**{name: fields[name] for name in kind.__dataclass_fields__ if name in fields})

@@ -1,4 +1,4 @@
-"""The settings that say who may use the server, as values: API keys, origins of web pages, names of hosts."""
+"""Values of the settings that admit clients: API keys, origins of web pages, host names."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ ANY = "*"
 CHALLENGE = 'Bearer realm="Kokoro Server"'  # WWW-Authenticate
 MIN_KEY_LENGTH = 8
 KEY_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
-KEY = re.compile(r"[!-~]+")  # what an HTTP header may hold
+KEY = re.compile(r"[!-~]+")  # characters that an HTTP header may hold
 ORIGIN = re.compile(r"\*|null|[a-z][a-z0-9+.-]*://([a-z0-9_.-]+|\[[0-9a-f:.]+\])(:[0-9]{1,5})?")
 HOST_NAME = re.compile(r"(\*\.)?[a-z0-9_]([a-z0-9_.-]*[a-z0-9_])?|[0-9a-f:.]+")
 
 
 @dataclass(frozen=True, slots=True)
 class ApiKey:
-    """A key by its digest: the key itself is not kept, so that no dump or traceback can show it."""
+    """A key's name and digest. The key itself is not kept, so that no dump or traceback can show it."""
 
     name: str
     digest: bytes = field(repr=False)
@@ -33,7 +33,7 @@ def digest(key: bytes) -> bytes:
 
 
 def name_of(key: bytes, known: Sequence[ApiKey]) -> str | None:
-    """The name of the key, in a time that does not tell how much of it is right or which one it is."""
+    """The name of the key. The time this takes does not depend on the key, so that it cannot be guessed bit by bit."""
     presented, found = digest(key), None
     for candidate in known:
         if hmac.compare_digest(presented, candidate.digest):
@@ -47,7 +47,7 @@ def parse_keys(text: str) -> tuple[ApiKey, ...]:
 
 
 def read_keys(path: Path) -> tuple[ApiKey, ...]:
-    """A file with a `name=key` on each line; `#` begins a comment line."""
+    """The keys of a file with a `name=key` on each line. A line that begins with `#` is a comment."""
     try:
         lines = path.read_text(encoding="utf-8-sig").splitlines()
     except UnicodeDecodeError:
@@ -75,7 +75,7 @@ def _keys(entries: Iterable[str]) -> tuple[ApiKey, ...]:
 
 
 def _key(number: int, entry: str) -> ApiKey:
-    # The messages name an entry by its number: even what stands in place of its name may be a key.
+    # The messages name an entry by its number: even the text before the = may be a key.
     name, separator, key = (part.strip() for part in entry.partition("="))
     if not separator or not KEY_NAME.fullmatch(name):
         raise ValueError(f"entry {number} is not name=key; a name has letters, digits, '.', '_' and '-'")
@@ -107,7 +107,7 @@ def _parts(text: str) -> list[str]:
 
 
 def host_name(netloc: str) -> str:
-    """The name or address in a Host header or in the middle of a URL, without its port."""
+    """The name or address of a Host header, or of the network location of a URL, without its port."""
     if netloc.startswith("["):
         return netloc[1:].partition("]")[0].lower()
     return netloc.partition(":")[0].rstrip(".").lower()

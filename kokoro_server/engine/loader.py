@@ -158,7 +158,7 @@ def _torch_engines(settings: Settings, assets: Assets) -> Sequence[Engine]:
 
     setting, named = backends.named_devices(settings)
     options = devices.CudaOptions(
-        settings.precision,
+        settings.gpu_precision,
         settings.gpu_memory_fraction,
         settings.gpu_graphs,
         settings.pinned_memory_mb * 2**20,

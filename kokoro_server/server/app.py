@@ -135,23 +135,23 @@ async def assembled(
     """What reads texts and makes speech of them with a running queue. Without `g2p_process` it is a remote service."""
     lexicon = Lexicon.load(settings.lexicon_path) if settings.lexicon_path else None
     voice_book = VoiceBook(model.facts.voices)
-    own_voices = CustomVoices(settings.voices_path, voice_book.built_in()) if settings.voices_path else None
+    custom_voices = CustomVoices(settings.voices_path, voice_book.built_in()) if settings.voices_path else None
     g2p_condition = g2p_process.condition if g2p_process else Condition(Reason.G2P)
     g2p_url = (lambda: g2p_process.url) if g2p_process else settings.g2p_url or ""
     g2p = G2PClient(g2p_url, settings.g2p_timeout, condition=g2p_condition, max_calls=max_g2p_calls)
     watching = [asyncio.create_task(watch_lag(metrics.loop_lag.observe))]
-    if own_voices:
-        watching.append(asyncio.create_task(own_voices.watch()))
+    if custom_voices:
+        watching.append(asyncio.create_task(custom_voices.watch()))
     try:
-        if own_voices:
-            voice_book.attach(own_voices)
+        if custom_voices:
+            voice_book.attach(custom_voices)
         pace = CurrentPace(queue.real_time_factor)
         reader = Reader(g2p, _sizes(settings), lexicon, metrics.g2p_time.time, pace, settings.unspeakable)
         synthesizer = Synthesizer(reader, queue, voice_book, settings.max_text_length, settings.max_silence)
-        files = tuple(file.condition for file in (lexicon, own_voices) if file)
+        files = tuple(file.condition for file in (lexicon, custom_voices) if file)
         conditions = (g2p_condition, *files, _formats_condition())
         services = Services(
-            settings, model, voice_book, pace, queue, g2p, g2p_process, synthesizer, metrics, own_voices, conditions
+            settings, model, voice_book, pace, queue, g2p, g2p_process, synthesizer, metrics, custom_voices, conditions
         )
         metrics.watch_conditions(lambda: services.conditions)
         metrics.ready.set_function(lambda: queue.ready)

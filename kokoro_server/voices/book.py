@@ -1,4 +1,4 @@
-"""The voices that can be asked for by name: Kokoro's, in one folder, and the user's own."""
+"""The voices by name: Kokoro's, in one folder, and custom ones."""
 
 from __future__ import annotations
 
@@ -25,14 +25,12 @@ CACHED_PACKS = 128  # half a megabyte each: enough for all the voices and as man
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CustomVoice:
-    """A voice of the user's: a pack, or a blend of other voices."""
-
     info: VoiceInfo
-    source: Pack | str
+    source: Pack | str  # a pack, or a blend of other voices
 
 
 class CustomVoiceSource(Protocol):
-    """Where the user's voices come from. They change."""
+    """Gives the custom voices, which change while the server runs."""
 
     @property
     def voices(self) -> Mapping[str, CustomVoice]: ...
@@ -42,7 +40,7 @@ class CustomVoiceSource(Protocol):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class HeldVoice:
-    """A voice or mix as it was when it was asked for. What is spoken with it does not notice if it is removed."""
+    """A voice or mix as it was when a request named it. Removing the voice does not affect what is spoken with it."""
 
     name: str  # canonical
     language: str  # Kokoro's letter
@@ -55,12 +53,12 @@ class HeldVoice:
 
 
 class VoiceSnapshot:
-    """Kokoro's voices, in `files` that are read when first asked for, and the user's. They never change."""
+    """An immutable set of voices: Kokoro's, whose `files` are read on first use, and the custom ones."""
 
-    def __init__(self, files: Mapping[str, Path], own: Mapping[str, CustomVoice]) -> None:
-        self.own = own
+    def __init__(self, files: Mapping[str, Path], custom: Mapping[str, CustomVoice]) -> None:
+        self.custom = custom
         self._files = files
-        self._known = dict.fromkeys((*files, *own))
+        self._known = dict.fromkeys((*files, *custom))
         self._packs: dict[str, Pack] = {}
         self._lock = threading.Lock()
 
@@ -69,7 +67,7 @@ class VoiceSnapshot:
 
     def info(self, name: str) -> VoiceInfo:
         name = resolve(name, self._known)
-        return self.own[name].info if name in self.own else info_of_name(name)
+        return self.custom[name].info if name in self.custom else info_of_name(name)
 
     def canonical(self, spec: str) -> str:
         """One spelling for each voice or mix."""
@@ -80,10 +78,10 @@ class VoiceSnapshot:
         return self.info(next(iter(mix.parse(spec, self._known)))).language
 
     def cached(self, canonical: str) -> Pack | None:
-        """The styles of a voice or mix, unless it takes time to get them."""
-        own = self.own.get(canonical)
-        if own is not None and not isinstance(own.source, str):
-            return own.source
+        """The styles of a voice or mix if they are in memory."""
+        custom = self.custom.get(canonical)
+        if custom is not None and not isinstance(custom.source, str):
+            return custom.source
         return self._packs.get(canonical)
 
     def pack(self, canonical: str) -> Pack:
@@ -98,8 +96,8 @@ class VoiceSnapshot:
         return pack
 
     def _load(self, canonical: str) -> Pack:
-        if canonical in self.own:
-            return self.pack(self.canonical(str(self.own[canonical].source)))
+        if canonical in self.custom:
+            return self.pack(self.canonical(str(self.custom[canonical].source)))
         if canonical in self._files:
             return _read(self._files[canonical])
         parts = mix.parse(canonical, self._known)
@@ -113,7 +111,7 @@ class VoiceSnapshot:
 
 
 class VoiceBook:
-    """The voices of one folder, raw `.bin` and `.pt` packs, and the user's as they are now."""
+    """The voices of one folder, `.bin` and `.pt` packs, and the present custom ones."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -122,18 +120,17 @@ class VoiceBook:
         self._source: CustomVoiceSource | None = None
 
     def attach(self, source: CustomVoiceSource) -> None:
-        """Take the user's voices from here."""
         self._source = source
 
     @property
     def now(self) -> VoiceSnapshot:
-        """The present voices, for questions that must not see a change between them."""
-        if self._source and self._source.voices is not self._voices.own:
+        """The present voices, for several questions between which nothing may change."""
+        if self._source and self._source.voices is not self._voices.custom:
             self._voices = VoiceSnapshot(self._files, self._source.voices)
         return self._voices
 
     def built_in(self) -> list[str]:
-        """Kokoro's, without the user's."""
+        """Kokoro's voices, without the custom ones."""
         return list(self._files)
 
     def names(self) -> list[str]:
@@ -143,31 +140,28 @@ class VoiceBook:
         return self.now.info(name)
 
     def canonical(self, spec: str) -> str:
-        """One spelling for each voice or mix: whole-number weights in lowest terms, in the order they were given."""
+        """One spelling for each voice or mix: see `mix.spell`."""
         return self.now.canonical(spec)
 
     def language(self, spec: str) -> str:
-        """Kokoro's letter for the language of a voice, or of the first voice of a mix."""
         return self.now.language(spec)
 
     def pack(self, spec: str) -> Pack:
-        """The styles of a voice or mix, read-only."""
         voices = self.now
         return voices.pack(voices.canonical(spec))
 
     def style(self, spec: str, n_tokens: int) -> Style:
-        """The style for an utterance of `n_tokens` phonemes."""
         voices = self.now
         name = voices.canonical(spec)
         return HeldVoice(name, voices.language(name), voices.pack(name)).style(n_tokens)
 
     async def refresh(self) -> None:
-        """See what has changed among the user's voices."""
+        """Look for changes of the custom voices."""
         if self._source:
             await self._source.refresh()
 
     async def hold(self, spec: str) -> HeldVoice:
-        """A voice or mix to speak with. One that is unknown may have been made by another process just now."""
+        """A voice or mix to speak with. Looks for changes if it is unknown: another process may just have made it."""
         voices = self.now
         try:
             name = voices.canonical(spec)
@@ -190,7 +184,7 @@ def _find(folder: Path) -> dict[str, Path]:
             log.warning("voice left out file=%s: names are a language letter, f or m, '_' and a name", path.name)
     found = {path.stem: path for path in files if NAME.fullmatch(path.stem)}
     if not found:
-        raise AssetError(f"{folder}: no voices (*.bin, *.pt) there; run 'kokoro-server assets fetch'")
+        raise AssetError(f"{folder}: holds no voices (*.bin, *.pt); run 'kokoro-server assets fetch'")
     return found
 
 

@@ -1,7 +1,7 @@
 """Mixes of voices as they are written.
 
 A mix is `af_bella+af_sky`, `af_bella(2)+af_sky(1)` or `af_bella:0.7,af_sky:0.3`. In `af_bella-af_sky(0.3)` a voice is
-taken away, as Kokoro-FastAPI does it: the weights are divided by what they add up to without their signs.
+subtracted, as in Kokoro-FastAPI: the weights are divided by the sum of their absolute values.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ MAX_PARTS = 8  # of a mix
 _SIGN = re.compile(r"([-+,])(?![^()]*\))")  # between the parts of a mix, and not in a weight
 _PART = re.compile(r"(?P<name>[^\s():+,]+)\s*(?:\(\s*(?P<inner>[^)]*?)\s*\)|:\s*(?P<after>\S+))?")
 _WEIGHT = re.compile(r"\d{1,4}(\.\d{1,4})?|\.\d{1,4}")
-_HYPHEN = "\0"  # stands for one within a name while a mix is cut
+_HYPHEN = "\0"  # replaces a hyphen within a name while a mix is split
 
 
 def parse(spec: str, known: Collection[str]) -> dict[str, int]:
     """The weight of each voice of a mix, the first of them above 0; of a single voice, 1."""
     if (name := spec.strip()) in known:
         return {name: 1}
-    first, *others = _cut(spec, known)
-    texts = [("+", first), *zip(others[::2], others[1::2], strict=True)]
+    first, *rest = _cut(spec, known)
+    texts = [("+", first), *zip(rest[::2], rest[1::2], strict=True)]
     if len(texts) > MAX_PARTS:
         raise InvalidInput(f"voice mixes {len(texts)} voices; at most {MAX_PARTS} are allowed", field="voice")
     weights: dict[str, Fraction] = {}
@@ -36,7 +36,7 @@ def parse(spec: str, known: Collection[str]) -> dict[str, int]:
         name = resolve(name, known)
         before = weights.get(name, Fraction(0))
         if before and (before < 0) != (sign == "-"):
-            raise InvalidInput(f"voice {spec!r} both adds {name} and takes it away; do one of them", field="voice")
+            raise InvalidInput(f"voice {spec!r} both adds and subtracts {name}; do one of them", field="voice")
         weights[name] = before + (-weight if sign == "-" else weight)
     scale = math.lcm(*(weight.denominator for weight in weights.values()))
     whole = {name: int(weight * scale) for name, weight in weights.items()}
@@ -54,7 +54,7 @@ def spell(parts: Mapping[str, int]) -> str:
 
 
 def _cut(spec: str, known: Collection[str]) -> list[str]:
-    """The texts of a mix and the signs between them. A hyphen in the name of a voice is no sign."""
+    """The texts of a mix and the signs between them. A hyphen within the name of a voice is not a sign."""
     hyphened = [name for name in known if "-" in name and name in spec] if "-" in spec else []
     if not hyphened:
         return _SIGN.split(spec)

@@ -1,4 +1,4 @@
-"""Names of voices, and what they tell."""
+"""Names of voices, and the facts that follow from them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Gender = Literal["female", "male"]
 
 NAME = re.compile(r"[a-z][fm]_\w+")  # language, gender, name
 
-# OpenAI's voice names, and for each the voice of ours that comes nearest.
+# OpenAI's voice names, and the Kokoro voice nearest to each.
 OPENAI_VOICES: Mapping[str, str] = {
     "alloy": "af_alloy",
     "ash": "am_michael",
@@ -57,18 +57,18 @@ class VoiceInfo:
     title: str
     language: str  # Kokoro's letter: a b e f h i j p z
     gender: Gender
-    grade: str | None  # overall, A best; None where none was published
-    blend: str | None = None  # what it is made of, if it is a blend with a name
+    grade: str | None  # overall, A best; None if none was published
+    blend: str | None = None  # its recipe, if it is a named blend
 
 
 def info_of_name(name: str) -> VoiceInfo:
-    """What the name of one of Kokoro's voices tells."""
+    """The facts that the name of a Kokoro voice holds."""
     title = name[3:].replace("_", " ").title()
     return VoiceInfo(name, title, name[0], "female" if name[1] == "f" else "male", GRADES.get(name))
 
 
 def resolve(name: str, known: Collection[str]) -> str:
-    """The voice that `name` stands for. OpenAI's names stand for ours, unless there is a voice of that name."""
+    """The voice that `name` stands for. OpenAI's names stand for Kokoro's, unless a voice has that name."""
     if name in known:
         return name
     if (ours := OPENAI_VOICES.get(name)) in known:

@@ -16,16 +16,16 @@ Pack = NDArray[np.float32]  # (MAX_TOKENS, STYLE_DIM)
 SUFFIXES = (".bin", ".pt")
 SHAPE = (MAX_TOKENS, STYLE_DIM)
 SAVED_SHAPES = (SHAPE, (MAX_TOKENS, 1, STYLE_DIM))
-MAX_BYTES = 4 * MAX_TOKENS * STYLE_DIM * 4  # of a file: twice what it is in double precision
+MAX_BYTES = 4 * MAX_TOKENS * STYLE_DIM * 4  # of a file: twice its size in double precision
 # In Kokoro's 54 packs the greatest magnitude is 3.2, and each style has one of 0.32 or more.
 MAX_MAGNITUDE = 10.0
 MIN_MAGNITUDE = 0.01
 
 
 def read_pack(path: Path) -> Pack:
-    """The styles, read-only. Raises AssetError if they are no numbers that a voice could have."""
+    """The styles, read-only. Raises AssetError if their numbers cannot be a voice's."""
     if not path.is_file() or path.stat().st_size > MAX_BYTES:
-        raise AssetError(f"{path}: not a file of at most {MAX_BYTES:,} bytes, as voice packs are")
+        raise AssetError(f"{path}: not a voice pack, which is a file of at most {MAX_BYTES:,} bytes")
     try:
         values = torch_reader.tensor(path) if path.suffix == ".pt" else np.frombuffer(path.read_bytes(), "<f4")
         if values.dtype.kind != "f" or (path.suffix == ".pt" and values.shape not in SAVED_SHAPES):

@@ -10,8 +10,7 @@ import pytest
 import soundfile
 from numpy.typing import NDArray
 
-from kokoro_server.audio.bit_rates import bit_rates
-from kokoro_server.audio.encode import ENCODINGS, FORMATS, Format, Output, encode, encoder
+from kokoro_server.audio.encode import ENCODINGS, FORMATS, Format, Output, bit_rates, encode, encoder
 from kokoro_server.audio.encoders import AacEncoder
 from kokoro_server.audio.wav import SampleFormat
 from kokoro_server.errors import EngineError, InvalidInput

@@ -1,4 +1,4 @@
-"""What the client's documentation shows is run as it stands."""
+"""The examples of the client's docstring and of examples.txt run."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ import kokoro_server.client
 from kokoro_server.client.wire import DEFAULT_URL
 from tests.servers import ROOT, Server
 
+EXAMPLES = Path(__file__).with_name("examples.txt")
 HEAVY = ("torch", "fastapi", "starlette", "numpy", "onnxruntime", "kokoro", "pydantic", "soundfile", "transformers")
 
 
 def test_the_documented_examples_run(tiny_server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    text = kokoro_server.client.__doc__
-    assert text is not None
+    text = f"{kokoro_server.client.__doc__}\n{EXAMPLES.read_text(encoding='utf-8')}"
     assert DEFAULT_URL in text
     examples = doctest.DocTestParser().get_doctest(
         text.replace(DEFAULT_URL, tiny_server.url), {}, "kokoro_server.client", None, None

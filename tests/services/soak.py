@@ -85,7 +85,7 @@ def load(settings: Settings, folder: str | None = None) -> LoadedModel:
         model.predictor.duration_proj.linear_layer.bias.fill_(BRISK)
     on_gpu = device.type == "cuda"
     engine = (
-        devices.on_cuda(model, device, devices.CudaOptions(settings.precision, settings.gpu_memory_fraction))
+        devices.on_cuda(model, device, devices.CudaOptions(settings.gpu_precision, settings.gpu_memory_fraction))
         if on_gpu
         else None
     )

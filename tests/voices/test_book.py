@@ -78,7 +78,7 @@ def test_a_mix_is_the_weighted_mean(book: VoiceBook) -> None:
 def test_a_voice_can_be_taken_away(book: VoiceBook) -> None:
     bella, sky = book.pack("af_bella"), book.pack("af_sky")
     np.testing.assert_allclose(book.pack("af_bella-af_sky(0.25)"), 0.8 * bella - 0.2 * sky, atol=1e-6)
-    with pytest.raises(InvalidInput, match="both adds af_bella and takes it away"):
+    with pytest.raises(InvalidInput, match="both adds and subtracts af_bella"):
         book.pack("af_bella+af_sky-af_bella")
 
 

@@ -74,7 +74,7 @@ async def batch(body: BatchRequest, request: Request, timeout: RequestTimeout = 
 
 def check_count(request: Request, body: BatchRequest) -> None:
     """Raises BadRequest for more clips than are allowed."""
-    limit = get_services(request).settings.max_batch_clips
+    limit = get_services(request).settings.max_clips_per_request
     if len(body.requests) > limit:
         raise BadRequest(
             f"requests has {len(body.requests)} clips; at most {limit} are allowed (MAX_BATCH_SIZE)", field="requests"

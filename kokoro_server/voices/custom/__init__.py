@@ -1,4 +1,4 @@
-"""Voices of one's own: named blends in a file, and voice packs, from VOICES_PATH."""
+"""Custom voices: named blends in a file, and voice packs, from VOICES_PATH."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Makes voices of definitions and packs: who is made of whom, and in which language they speak."""
+"""Makes custom voices from definitions and packs: resolves blends of blends, and finds their languages."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _LETTERS = {language.letter for language in LANGUAGES}
 
 
 class Assembly:
-    """`packs` are the user's, None for one that cannot be used. A voice that is made of such a one is `left_out`."""
+    """`packs` holds None for a pack that cannot be used. Blends that need such a pack are `left_out`."""
 
     def __init__(
         self, definitions: Mapping[str, Definition], packs: Mapping[str, Pack | None], built_in: Collection[str]
@@ -33,7 +33,7 @@ class Assembly:
         self._depths: dict[str, int] = {}
 
     def voices(self) -> dict[str, CustomVoice]:
-        """All that can be used, by name. Raises BadRequest for a definition that makes no sense."""
+        """The usable voices by name. Raises BadRequest for a definition that is not valid."""
         for name in self._definitions:
             check_name(name, self._built_in)
             self._check_hyphens(name)
@@ -46,7 +46,7 @@ class Assembly:
             raise InvalidInput(f"{name!r} would hide the mix of that spelling; choose another name", field="name")
 
     def _make(self, name: str, above: tuple[str, ...]) -> CustomVoice | None:
-        """`above` are the blends that it is to be part of. None, if a pack that it needs cannot be used."""
+        """`above` are the blends that this voice is part of. None if a pack that it needs cannot be used."""
         if name in above:
             raise InvalidInput(f"{name!r} is made of itself: {' of '.join((*above, name))}", field="voice")
         if len(above) > MAX_DEPTH:
@@ -67,7 +67,7 @@ class Assembly:
 
     def _of_blend(self, name: str, definition: Definition, blend: str, above: tuple[str, ...]) -> CustomVoice | None:
         if name in self._packs:
-            raise InvalidInput(f"{name!r} has a voice, and is a pack in the folder too; rename one", field="name")
+            raise InvalidInput(f"{name!r} names both a blend and a pack in the folder; rename one", field="name")
         try:
             parts = mix.parse(blend, self._known)
         except BadRequest as error:
@@ -80,9 +80,9 @@ class Assembly:
             self.left_out.append(f"{name} (made of {', '.join(broken)})")
             return None
         first = next(iter(parts))
-        own = made.get(first)
+        custom = made.get(first)
         spelled = mix.spell(parts)
-        return CustomVoice(_info(name, definition, own.info if own else info_of_name(first), spelled), spelled)
+        return CustomVoice(_info(name, definition, custom.info if custom else info_of_name(first), spelled), spelled)
 
 
 def _too_deep(name: str) -> InvalidInput:
@@ -94,7 +94,7 @@ def _of_name(name: str, definition: Definition) -> VoiceInfo:
         return info_of_name(name)
     if definition.language is None or definition.gender is None:
         log.info(
-            "voice %s: its name does not tell its language and gender; what voices.json does not either is %s, female",
+            "voice %s: neither its name nor voices.json gives both language and gender; the defaults are %s, female",
             name,
             EN_US.code,
         )

@@ -1,4 +1,4 @@
-"""`voices.json`: names, and for each a blend of other voices or what is to be known of a pack.
+"""`voices.json`: for each name a blend of other voices, or facts about a pack.
 
     {
       "narrator": "af_bella(2)+bm_george(1)",
@@ -6,7 +6,7 @@
       "granny": {"language": "en-US", "gender": "female"}
     }
 
-The last is for a pack, `granny.pt` or `granny.bin`, which lies beside the file.
+The last entry describes a pack beside the file, `granny.pt` or `granny.bin`.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from kokoro_server import languages
 from kokoro_server.errors import BadRequest, InvalidInput
 from kokoro_server.voices import Gender
 
-MAX_BYTES = 4_000_000  # of the file: more than so many definitions of the greatest length take
+MAX_BYTES = 4_000_000  # of the file: more than MAX_DEFINITIONS of the greatest length
 MAX_DEFINITIONS = 1000
-NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$"  # ASCII, as it goes into a header
+NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$"  # ASCII, as HTTP headers carry it
 NAMES = "a name has letters, digits, '_', '.' and '-', at most 64, and begins with a letter or digit"
 FIELDS = ("voice", "language", "gender", "title")
 GENDERS: Mapping[str, Gender] = {"female": "female", "male": "male"}
@@ -34,7 +34,7 @@ MAX_BLEND = 500
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """One entry. What is None goes by the first voice of the blend, or by the name of the pack."""
+    """One entry. A fact that is None comes from the first voice of the blend, or from the name of the pack."""
 
     voice: str | None = None  # a voice or blend; None: a pack
     language: str | None = None  # Kokoro's letter
@@ -43,7 +43,7 @@ class Definition:
 
 
 def read(path: Path) -> dict[str, Any]:
-    """The entries as they are written; none if there is no file. Raises OSError, ValueError."""
+    """The entries as written; empty without a file. Raises OSError, ValueError."""
     try:
         with path.open("rb") as file:
             content = file.read(MAX_BYTES + 1)
@@ -65,9 +65,9 @@ def written(entries: Mapping[str, Any]) -> bytes:
 
 
 def parse(entries: Mapping[str, Any]) -> dict[str, Definition]:
-    """Raises BadRequest, whose field is the one at fault, for what could not be a voice whatever others there are."""
+    """Raises BadRequest, with the field at fault, for an entry that is not valid whatever the other entries are."""
     if len(entries) > MAX_DEFINITIONS:
-        raise InvalidInput(f"there are {len(entries)} voices; at most {MAX_DEFINITIONS} are allowed", field="name")
+        raise InvalidInput(f"{len(entries)} custom voices; at most {MAX_DEFINITIONS} are allowed", field="name")
     return {name: _parse(name, entry) for name, entry in entries.items()}
 
 
@@ -84,7 +84,7 @@ def _parse(name: str, entry: object) -> Definition:
         raise InvalidInput(f"{name!r}: must be a blend, or an object with {', '.join(FIELDS)}", field="voice")
     for field, value in fields.items():
         if field not in FIELDS:
-            raise InvalidInput(f"{name!r}: unknown field {field!r}; there are {', '.join(FIELDS)}", field=field)
+            raise InvalidInput(f"{name!r}: unknown field {field!r}; allowed: {', '.join(FIELDS)}", field=field)
         if not isinstance(value, str) or not value.strip():
             raise InvalidInput(f"{name!r}: {field} must be text", field=field)
     if len(fields.get("voice", "")) > MAX_BLEND:
@@ -108,6 +108,6 @@ def _without_repetition(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name, value in pairs:
         if name in found:
-            raise ValueError(f"{name!r} is there twice")
+            raise ValueError(f"{name!r} occurs twice")
         found[name] = value
     return found

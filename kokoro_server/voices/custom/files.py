@@ -22,7 +22,7 @@ FileVersion = tuple[int, ...]
 
 @dataclass(frozen=True, slots=True)
 class PackFile:
-    """A pack as it was read. `trouble` says why `pack` is None, or an earlier version than the file's."""
+    """A pack as read. `trouble` says why `pack` is None or older than the file."""
 
     path: Path
     version: FileVersion
@@ -30,8 +30,8 @@ class PackFile:
     trouble: str | None = None
 
 
-class VoiceFiles:
-    """Raises OSError and ValueError where the folder or the JSON file cannot be read."""
+class CustomVoiceFiles:
+    """Its methods raise OSError and ValueError if the folder or the JSON file cannot be read."""
 
     def __init__(self, path: Path, built_in: Collection[str]) -> None:
         self._folder = None if path.suffix == ".json" else path
@@ -47,7 +47,7 @@ class VoiceFiles:
             return {path: _version(found[path]) for path in sorted(found)}
 
     def entries(self) -> dict[str, Any]:
-        """What is written in the JSON file."""
+        """The content of the JSON file."""
         try:
             return definitions.read(self.definitions)
         except ValueError as error:
@@ -56,9 +56,9 @@ class VoiceFiles:
     def packs(
         self, versions: Mapping[Path, FileVersion], before: Mapping[str, PackFile]
     ) -> tuple[dict[str, PackFile], list[str]]:
-        """The packs, by name; those that have not changed are not read again. And which files are no voices, and why.
+        """The packs by name, and for each rejected file why. A pack that has not changed is not read again.
 
-        A pack that is damaged now stays as it was `before`: it may be that it is just being written.
+        A damaged pack stays as it was `before`: another program may just be writing it.
         """
         paths = [path for path in versions if path.suffix in SUFFIXES]
         if len(paths) > MAX_PACKS:
@@ -71,7 +71,7 @@ class VoiceFiles:
                 rejected.append(f"{path.name}: {error.message}")
                 continue
             if path.stem in found:
-                rejected.append(f"{path.name}: there is {found[path.stem].path.name} too")
+                rejected.append(f"{path.name}: has the same name as {found[path.stem].path.name}")
                 continue
             known = before.get(path.stem)
             is_same = known and (known.path, known.version) == (path, versions[path])
@@ -93,9 +93,14 @@ def _counts(name: str) -> bool:
 def _version(entry: os.DirEntry[str]) -> FileVersion:
     try:
         return _numbers(entry.stat())
-    except OSError:  # a link to nowhere costs only itself
+    except OSError:  # a broken link must not affect the other files
         return ()
 
 
 def _numbers(status: os.stat_result) -> FileVersion:
-    return status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino  # ctime: its rights, too
+    return (
+        status.st_mtime_ns,
+        status.st_ctime_ns,
+        status.st_size,
+        status.st_ino,
+    )  # ctime: access rights, too
