@@ -20,7 +20,7 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> Any:
     def described(*installed: str, driver: bool = False, gpu: bool = False, gpus: int = 0) -> None:
         absent = {"torch": ["torch"], "onnx": ["onnxruntime"]}
         monkeypatch.setattr(backends, "missing", lambda backend: [] if backend in installed else absent[backend])
-        monkeypatch.setattr(backends, "_has_nvidia_driver", lambda: driver)
+        monkeypatch.setattr(backends, "_nvidia_driver", lambda: object() if driver else None)
         monkeypatch.setattr(backends, "_nvidia_gpus", lambda: gpus)
         monkeypatch.setattr("torch.cuda.is_available", lambda: gpu)
         monkeypatch.setattr("torch.backends.mps.is_available", lambda: False)

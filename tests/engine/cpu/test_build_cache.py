@@ -18,7 +18,7 @@ import pytest
 
 from kokoro_server.assets import files
 from kokoro_server.engine.cpu import build_cache
-from kokoro_server.engine.cpu.build import OnProgress
+from kokoro_server.engine.cpu.build import OnBuildStep
 from kokoro_server.engine.cpu.build_cache import Key
 from kokoro_server.engine.cpu.instructions import Instructions
 from kokoro_server.errors import AssetError
@@ -35,7 +35,7 @@ class Exporter:
     def __init__(self) -> None:
         self.calls = 0
 
-    def __call__(self, weights: Path, folder: Path, precision: str, on_progress: OnProgress) -> None:
+    def __call__(self, weights: Path, folder: Path, precision: str, on_progress: OnBuildStep) -> None:
         self.calls += 1
         on_progress("half of it")
         (folder / "text.onnx").write_bytes(weights.read_bytes() + precision.encode())
@@ -109,7 +109,7 @@ def test_a_build_for_no_kernels_goes_when_there_are_some(cache: Path, weights: P
 
 
 def test_a_build_that_fails_leaves_nothing(cache: Path, weights: Path) -> None:
-    def fails(_weights: Path, folder: Path, _precision: str, _on_progress: OnProgress) -> None:
+    def fails(_weights: Path, folder: Path, _precision: str, _on_progress: OnBuildStep) -> None:
         (folder / "text.onnx").write_bytes(b"half")
         raise RuntimeError("no such operator")
 
@@ -145,7 +145,7 @@ def test_a_folder_that_cannot_be_written_is_one_line(tmp_path: Path, weights: Pa
 
 def test_a_finished_build_needs_no_write(cache: Path, weights: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = build_cache.ensure(cache, weights, KEY, Exporter())
-    monkeypatch.setattr(build_cache.Cache, "locked", lambda _self: pytest.fail("took the lock"))
+    monkeypatch.setattr(build_cache.AssetCache, "locked", lambda _self: pytest.fail("took the lock"))
     assert build_cache.ensure(cache, weights, KEY, Exporter()) == folder
 
 
