@@ -9,6 +9,7 @@ from typing import Any
 
 import regex
 
+from kokoro_server.text.spoken import vocabulary
 from kokoro_server.text.spoken.emoji import emoji
 from kokoro_server.text.spoken.matching import Dialect, Rule, SpokenWords, Where, rule
 from kokoro_server.text.spoken.patterns import DIGITS, any_of
@@ -39,13 +40,7 @@ _EMOTICON = (
     r"(?<![\p{L}\p{N}])(?:[:;][-o^']?[)(DPp]|\^_+\^|-_-|T_T|>_<|[（(][^\p{L}\p{N}\s()（）]{2,8}[)）])(?![\p{L}\p{N}])"
 )
 _FACE = re.compile(r"[:;][-o^']?[)(DPp]|_|[（(][^\w\s()（）]{2,8}[)）]")
-_TLDS = (
-    "com cn net org edu gov jp tw hk io dev ai app co uk us de fr eu kr info biz me tv xyz site online store blog cloud"
-).split()
-_EXTENSIONS = (
-    "py js ts json yaml yml toml md txt csv pdf png jpg jpeg gif svg html css cpp rs go java sh exe zip tar gz mp3 mp4 "
-    "wav doc docx xls xlsx ppt pptx xml log ini sql apk"
-).split()
+_FILE = vocabulary.load("chinese_and_japanese")
 _HOST = r"[A-Za-z0-9](?:[A-Za-z0-9-]{0,62}[A-Za-z0-9])?"
 _TAIL = r"(?::[0-9]{1,5})?+(?:[/?#][!-~]*[A-Za-z0-9/=&_-])?+"
 _ADDRESS_PART = re.compile(r"[0-9]+|(?<![A-Za-z])[Aa](?![A-Za-z])|[^A-Za-z0-9]")
@@ -89,7 +84,7 @@ def addresses(marks: Mapping[str, str], digits: Callable[[str], str]) -> list[Ru
             claims.append(((start + part.start(), start + part.end()), words))
         return claims
 
-    host = rf"(?:{_HOST}\.)++(?:{any_of(_TLDS)})(?![A-Za-z0-9-])"
+    host = rf"(?:{_HOST}\.)++(?:{any_of(_FILE.list('top_level_domains'))})(?![A-Za-z0-9-])"
     return [
         rule(
             "web address",
@@ -113,7 +108,7 @@ def addresses(marks: Mapping[str, str], digits: Callable[[str], str]) -> list[Ru
         rule(
             "file name",
             rf"(?<![A-Za-z0-9._-])(?P<address>[A-Za-z0-9_-]{{1,64}}+(?:\.[A-Za-z0-9_-]{{1,20}})*?\."
-            rf"(?:{any_of(_EXTENSIONS)}))"
+            rf"(?:{any_of(_FILE.list('file_extensions'))}))"
             rf"(?![A-Za-z0-9])",
             spelled,
             re.compile(r"[A-Za-z0-9]\.[a-z]"),

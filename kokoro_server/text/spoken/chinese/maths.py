@@ -7,6 +7,7 @@ from typing import Any
 
 import regex
 
+from kokoro_server.text.spoken import vocabulary
 from kokoro_server.text.spoken.chinese.words import cardinal, count, decimal
 from kokoro_server.text.spoken.cjk import (
     AT_NUMBER,
@@ -30,11 +31,7 @@ _NEXT = r"[\p{Latin}\p{Greek}0-9０-９(（\[√$-]"
 _EQUALS = regex.compile(r"[=＝]")
 _SUM_AFTER = r"(?=[ 0-9０-９.()+×÷*/\-xy]{1,40}[=＝≈])"
 _VULGAR = "½⅓⅔¼¾⅕⅖⅗⅘⅙⅚⅛⅜⅝⅞⅐⅑⅒"
-_SIGNS = {
-    "+": "加", "＋": "加", "×": "乘以", "✕": "乘以", "✖": "乘以", "÷": "除以", "=": "等于", "＝": "等于",
-    "≠": "不等于", "≈": "约等于", "≥": "大于等于", "≤": "小于等于", "≧": "大于等于", "≦": "小于等于", ">": "大于",
-    "＞": "大于", "<": "小于", "＜": "小于", "±": "正负", "≡": "恒等于", "∈": "属于", "∝": "正比于",
-}  # fmt: skip
+_SIGNS = vocabulary.load("chinese").words("operators")
 
 
 def _fraction(match: Any, _dialect: Dialect) -> SpokenWords:

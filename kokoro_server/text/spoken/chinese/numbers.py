@@ -6,6 +6,7 @@ from typing import Any
 
 import regex
 
+from kokoro_server.text.spoken import vocabulary
 from kokoro_server.text.spoken.chinese.words import cardinal, count, decimal, digits
 from kokoro_server.text.spoken.cjk import (
     AT_NUMBER,
@@ -22,16 +23,7 @@ from kokoro_server.text.spoken.cjk import (
 from kokoro_server.text.spoken.matching import Dialect, SpokenWords, rule
 
 # What two of are 两, as 第2 and 2月 are not.
-_MEASURES = (
-    "个 只 条 张 本 位 名 件 次 天 年(?!级) 周 星期 小时 分钟 秒 人 块 元 公斤 公里 千克 千米 厘米 毫米 米 岁 倍 种 "
-    "类 家 所 座 台 部 辆 架 艘 匹 头 根 支 "
-    "枝 双 对 套 组 队 份 封 杯 瓶 碗 盘 盒 箱 袋 包 片 间 句 段 页 项 门 场 遍 趟 回 步 棵 朵 颗 粒 滴 首 幅 扇 顶 "
-    "把 口 升 毫升 克 吨 斤 美元 欧元 英镑 "
-    "日元 万 亿 千 百 代 者 国 省 点 成 篇 枚 罐 桶 勺 桌 排 车 户 例 起 宗 桩 群 批 股 笔 道 副 列 节 样 款 局 轮 "
-    "米 平方 立方 亩 公顷 英里 英尺 英寸 "
-    "磅 角 毛 分(?!之) 半 大 季(?!度) 面 边 侧 端 处 地 校 院 党 岸 栋 幢 层楼 室 厅 盏 节课 辈 世 夜 晚"
-).split()
-_MEASURE = "|".join(_MEASURES)
+_MEASURE = vocabulary.load("chinese").pattern("measures")
 _NAMED = (
     r"(?:电话|手机|号码|热线|传真|邮编|密码|验证码|卡号|账号|编号|学号|工号|尾号|订单号?|单号|分机|转|车牌|"
     r"身份证号?码?|QQ群?|微信|拨打|致电|拨|请打|房间)"

@@ -7,6 +7,7 @@ from typing import Any
 
 import regex
 
+from kokoro_server.text.spoken import vocabulary
 from kokoro_server.text.spoken.english.patterns import (
     AT_NUMBER,
     DASH,
@@ -22,21 +23,9 @@ from kokoro_server.text.spoken.english.words import cardinal, digits, letters, o
 from kokoro_server.text.spoken.matching import Dialect, SpokenWords, Where, rule
 from kokoro_server.text.spoken.patterns import DIGITS, any_of
 
-WEEKDAYS = {
-    "Mon": "Monday",
-    "Tue": "Tuesday",
-    "Tues": "Tuesday",
-    "Wed": "Wednesday",
-    "Weds": "Wednesday",
-    "Thu": "Thursday",
-    "Thur": "Thursday",
-    "Thurs": "Thursday",
-    "Fri": "Friday",
-    "Sat": "Saturday",
-    "Sun": "Sunday",
-}
-_WEEKDAY = any_of(WEEKDAYS)
-_ANY_WEEKDAY = rf"(?:{_WEEKDAY}|{any_of(set(WEEKDAYS.values()))})"
+_WEEKDAYS = vocabulary.load("english").words("weekdays")
+_WEEKDAY = any_of(_WEEKDAYS)
+_ANY_WEEKDAY = rf"(?:{_WEEKDAY}|{any_of(dict.fromkeys(_WEEKDAYS.values()))})"
 _MONTH = rf"(?P<month>(?:{FULL_MONTH})|(?:{SHORT_MONTH})\b\.?)"
 _DAY = r"(?P<day>(?:0?[1-9]|[12][0-9]|3[01])(?:st|nd|rd|th)?)"
 _TO_DAY = rf"(?:\s?(?P<dash>{DASH})\s?(?P<today>(?:[1-9]|[12][0-9]|3[01])(?:st|nd|rd|th)?)(?![0-9]))?"
@@ -128,7 +117,7 @@ def _numeric(match: Any, dialect: Dialect) -> SpokenWords:
 
 
 def _weekday(match: Any, _dialect: Dialect) -> SpokenWords:
-    return WEEKDAYS[match["weekday"].rstrip(".")]
+    return _WEEKDAYS[match["weekday"].rstrip(".")]
 
 
 def _decade(match: Any, dialect: Dialect) -> SpokenWords:

@@ -6,6 +6,7 @@ import re
 import unicodedata
 from typing import Any
 
+from kokoro_server.text.spoken import vocabulary
 from kokoro_server.text.spoken.english.patterns import AT_NUMBER, INTEGER, LEFT, MONTH_NAMES, NUMBER, SPACE, follows
 from kokoro_server.text.spoken.english.words import cardinal, decimal, letters, ordinal, plural, value
 from kokoro_server.text.spoken.matching import Dialect, SpokenWords, rule
@@ -28,21 +29,7 @@ GREEK = {
     letter: unicodedata.name(letter).rsplit(" ", 1)[-1].lower().replace("lamda", "lambda")
     for letter in "αβγδεζηθικλμνξοπρστυφχψωΑΒΓΔΕΖΗΘΙΚΛΜΝΞΟΠΡΣΤΥΦΧΨΩ"
 } | {"µ": "micro", "ϕ": "phi", "ϵ": "epsilon", "ς": "sigma"}
-_OPERATORS = {
-    "=": "equals", "≠": "is not equal to", "!=": "is not equal to", "!==": "is not equal to", "==": "equals",
-    "===": "equals", "≈": "is approximately", "≅": "is approximately", "≃": "is approximately", "≡": "is equivalent to",
-    "≤": "is less than or equal to", "<=": "is less than or equal to", "≥": "is greater than or equal to",
-    ">=": "is greater than or equal to", "≪": "is much less than", "≫": "is much greater than", "×": "times",
-    "⋅": "times", "÷": "divided by", "±": "plus or minus", "∓": "minus or plus", "∞": "infinity",
-    "√": "the square root of", "∛": "the cube root of", "∑": "the sum of", "∏": "the product of",
-    "∫": "the integral of", "∂": "partial", "∇": "nabla", "∈": "in", "∉": "not in", "⊂": "is a subset of",
-    "⊆": "is a subset of", "∪": "union", "∩": "intersection", "∅": "the empty set", "∀": "for all", "∃": "there exists",
-    "∧": "and", "∨": "or", "¬": "not", "∝": "is proportional to", "∴": "therefore", "∵": "because",
-    "⊥": "is perpendicular to", "∥": "is parallel to", "∠": "angle", "→": "to", "⟶": "to", "➜": "to", "➔": "to",
-    "->": "to", "-->": "to", "⇒": "implies", "=>": "to", "⟹": "implies", "⇔": "if and only if", "↔": "to and from",
-    "←": "from", "<-": "from", "↑": "up", "↓": "down", "&&": "and", "||": "or", "ℝ": "the reals", "ℤ": "the integers",
-    "ℕ": "the naturals", "ℚ": "the rationals", "ℂ": "the complex numbers", "ℏ": "H bar", "∆": "delta", "Ω": "ohm",
-}  # fmt: skip
+_OPERATORS = vocabulary.load("english_signs").words("operators")
 
 
 def power(exponent: str, dialect: Dialect, base_is_number: bool = False) -> str:

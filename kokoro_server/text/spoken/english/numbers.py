@@ -6,18 +6,14 @@ from typing import Any
 
 import regex
 
+from kokoro_server.text.spoken import vocabulary
 from kokoro_server.text.spoken.english.patterns import AT_NUMBER, LEFT, NUMBER, RIGHT, follows
 from kokoro_server.text.spoken.english.words import decimal, in_pairs, letters, plural, year
 from kokoro_server.text.spoken.matching import Dialect, SpokenWords, rule
-from kokoro_server.text.spoken.patterns import DIGITS
+from kokoro_server.text.spoken.patterns import DIGITS, any_of
 
-_EVERYDAY_PLURALS = (
-    "people|men|women|children|users|lines|words|pages|meters|metres|kilometers|kilometres|miles|feet|years|days|"
-    "hours|minutes|seconds|dollars|euros|pounds|points|times|calories|items|copies|files|rows|students|species|"
-    "votes|soldiers|troops|members|employees|workers|homes|houses|residents|inhabitants|cases|deaths|jobs|"
-    "patients|characters|tokens|samples|acres|tons|tonnes|bytes|units|steps|seats|watts|volts|cars|ships|books|"
-    "others|more|of them"
-)
+_GRAMMAR = vocabulary.load("english_grammar")
+_EVERYDAY_PLURALS = any_of(_GRAMMAR.list("everyday_plurals"))
 # 1234 apples are a number of apples, but not after these: in 1999 prices rose.
 _COUNTED = regex.compile(r"\s(?!(?:was|is|has|does|goes|gets|saw|this|plus|sees|marks|brings|began)\b)\p{Ll}{3,}s\b")
 _YEAR_BEFORE = regex.compile(
@@ -26,12 +22,7 @@ _YEAR_BEFORE = regex.compile(
     r"July|August|September|October|November|December)[\s-]\Z"
 )
 # Words before a number that is a name: its digits are read in pairs.
-_NAMES = (
-    r"(?:[Rr]oom|Rm\.|[Ff]light|[Rr]oute|[Hh]ighway|[Hh]wy|[Ii]nterstate|[Bb]us|[Tt]rain|[Gg]ate|[Oo]rder|"
-    r"[Tt]icket|[Ii]nvoice|[Ss]uite|[Ee]xtension|[Ee]xt\.?|[Pp]ort|[Ee]rror|[Cc]ode|HTTP|RFC|ISO|IEEE|Boeing|"
-    r"Airbus|Model|[Ss]tatus|PEP|Area|Studio|Peugeot|Porsche|BMW|Ferrari|Audi|Route|US|RTX|GTX|Apartment|"
-    r"[Aa]pt\.?|Ste\.?|[Bb]uilding|Intel|Ryzen|Core|Formula|Channel|Locker|Box|Case|Form|Psalm|CVE|SR|Title)"
-)
+_NAMES = rf"(?:{_GRAMMAR.pattern('numbered_names')})"
 
 
 def _year(match: Any, dialect: Dialect) -> SpokenWords:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from kokoro_server.text.spoken import vocabulary
 from kokoro_server.text.spoken.matching import Where
 
 DASH = r"[-‐‑–—−]"
@@ -15,29 +16,9 @@ LEFT = r"(?<![\p{L}\p{N}^])(?<![0-9][.,:/])"
 RIGHT = r"(?![\p{L}\p{N}])(?![.,:][0-9])"
 INTEGER = r"(?:[0-9]{1,3}(?:,[0-9]{3})++|[0-9]{1,3}(?:[\xa0\u2009\u202f][0-9]{3})++|[0-9]++)(?![0-9])"
 NUMBER = rf"(?:{INTEGER}(?:\.[0-9]++)?+|\.[0-9]++)"
-MAGNITUDES = {
-    "k": "thousand",
-    "thousand": "thousand",
-    "m": "million",
-    "mn": "million",
-    "mln": "million",
-    "mil": "million",
-    "mm": "million",
-    "million": "million",
-    "b": "billion",
-    "bn": "billion",
-    "bln": "billion",
-    "billion": "billion",
-    "t": "trillion",
-    "tn": "trillion",
-    "trn": "trillion",
-    "trillion": "trillion",
-}
-MONTHS = {
-    name[:3]: name
-    for name in ("January February March April May June July August September October November December".split())
-}
-MONTH_NAMES = list(MONTHS.values())
+MAGNITUDES = vocabulary.load("english_units").words("magnitudes")
+MONTH_NAMES = vocabulary.load("english").list("months")
+MONTHS = {name[:3]: name for name in MONTH_NAMES}
 FULL_MONTH = "|".join(MONTH_NAMES)
 SHORT_MONTH = "Jan|Feb|Mar|Apr|Jun|Jul|Aug|Sept|Sep|Oct|Nov|Dec"
 MONTH = rf"(?:{FULL_MONTH}|(?:{SHORT_MONTH})\b\.?+)"

@@ -7,48 +7,23 @@ from typing import Any
 
 import regex
 
+from kokoro_server.text.spoken import vocabulary
 from kokoro_server.text.spoken.english.words import cardinal, ordinal, year
 from kokoro_server.text.spoken.matching import Dialect, SpokenWords, Where, rule
+from kokoro_server.text.spoken.patterns import any_of
 
 _VALUES = {"I": 1, "V": 5, "X": 10, "L": 50, "C": 100, "D": 500, "M": 1000}
 _CANONICAL = regex.compile(r"M{0,3}(?:CM|CD|D?C{0,3})(?:XC|XL|L?X{0,3})(?:IX|IV|V?I{0,3})")
 # Names of rulers and popes, whose numerals are ordinals.
-_RULERS = (
-    "Adolf|Adrian|Afonso|Albert|Alexander|Alfonso|Amadeus|Amenhotep|Andrew|Antiochus|Artaxerxes|Augustus|Baldwin|"
-    "Benedict|Boniface|Callixtus|Carl|Carlos|Catherine|Celestine|Charles|Christian|Clement|Cleopatra|Conrad|"
-    "Constantine|Cyrus|Darius|David|Edmund|Edward|Elizabeth|Emmanuel|Emanuel|Eric|Erik|Ernest|Eugene|Felipe|"
-    "Ferdinand|Francis|Franz|Frederick|Friedrich|George|Gregory|Gustav|Gustavus|Haakon|Harald|Harold|Henry|Henri|"
-    "Honorius|Humbert|Innocent|Isabella|Ivan|James|Joan|Johan|John|Joseph|Juan|Julius|Justinian|Kenneth|Leo|"
-    "Leopold|Louis|Ludwig|Magnus|Manuel|Margaret|Maria|Martin|Mary|Maximilian|Mehmed|Michael|Mithridates|Murad|"
-    "Napoleon|Nicholas|Olaf|Olav|Oscar|Otto|Paul|Pedro|Peter|Philip|Pius|Ptolemy|Rama|Ramesses|Ramses|Richard|"
-    "Robert|Rudolf|Selim|Seti|Shapur|Sigismund|Sixtus|Stephen|Suleiman|Sylvester|Theodosius|Thutmose|Umberto|"
-    "Urban|Valdemar|Victor|Victoria|Vittorio|Wilhelm|Willem|William|Xerxes|Yazdegerd"
-)
-_TITLES = (
-    r"(?:King|Queen|Pope|Emperor|Empress|Prince|Princess|Tsar|Czar|Sultan|Kaiser|Duke|Earl|Count|Baron|Archduke|"
-    r"Shah|Patriarch)"
-)
+_GRAMMAR = vocabulary.load("english_grammar")
+_RULERS = any_of(_GRAMMAR.list("rulers"))
+_TITLES = any_of(_GRAMMAR.list("royal_titles"))
 # Words that a numeral counts.
-_COUNTED = (
-    "Part|Parts|Chapter|Chapters|Act|Acts|Scene|Scenes|Volume|Vol\\.|Book|Books|Section|Sections|Article|Articles|"
-    "Phase|Stage|Level|Type|Types|Class|Tier|Title|Appendix|Figure|Table|Unit|Mark|Mk\\.?|Episode|Episodes|War|"
-    "Wars|Division|Category|Round|Season|Canto|Psalm|Symphony|Concerto|Sonata|Op\\.|Lesson|Module|Step|Rule|Grade|"
-    "Schedule|Annex|Amendment|Corps|Group|Bowl|Fantasy|Protocol|Generation|Series|Region|Zone|Quest|Olympiad|"
-    "Vatican|Legion|Panel|Order|Corollary|Theorem|Lemma|Exhibit|Line|Pt\\.|Ch\\."
-)
-_FIRST_PERSON = (
-    "am|was|have|had|will|would|can|could|do|did|don't|think|know|knew|want|like|love|see|saw|say|said|feel|felt|"
-    "got|get|went|go|met|mean|need|hope|guess|believe|should|shall|may|might|must|just|really|never|always|also|"
-    "ever|used|took|found|told|remember|wish|suppose|understand|work|worked|live|lived"
-)
-_ONLY_I = (
-    "am|have|think|know|want|like|love|feel|guess|hope|mean|do|don't|can't|wish|see|say|need|believe|remember|"
-    "would|will|read|wrote|bought|chose|picked|reached|finished|skipped|liked|loved|hated|mentioned|found|took|gave"
-)
+_COUNTED = _GRAMMAR.pattern("counted")
+_FIRST_PERSON = any_of(_GRAMMAR.list("first_person"))
+_ONLY_I = any_of(_GRAMMAR.list("only_i"))
 _NUMERAL = r"[IVXLCDM]+"
-_NOT_NUMERALS = frozenset(
-    "CD DC MD MC CC CM DI MI LI CI DL ML MM DD LCD XL XXL XXX DIM MIX MILD CIVIC DID LID MID VIM VID".split()
-)
+_NOT_NUMERALS = frozenset(_GRAMMAR.list("not_numerals"))
 _FIRST_NAMES = (
     r"(?:[A-Z]\.|Jr\.|[A-Z][a-z]+ (?:[A-Z]\. )?(?:Rockefeller|Howell|Ford|Griffin|Downey|Gates|Barnes|Thornton))"
 )
@@ -103,7 +78,7 @@ _TO = rf"(?:(?P<dash>\s?[-–—]\s?|\s(?:and|to|or|&)\s)(?P<second>{_NUMERAL}))
 RULES = [
     rule(
         "Roman numeral",
-        rf"(?<=\b{_TITLES}\s(?:[A-Z][\p{{L}}]+\s){{1,3}})(?P<numeral>{_NUMERAL}){_AFTER}(?!\s(?:{_FIRST_PERSON})\b)",
+        rf"(?<=\b(?:{_TITLES})\s(?:[A-Z][\p{{L}}]+\s){{1,3}})(?P<numeral>{_NUMERAL}){_AFTER}(?!\s(?:{_FIRST_PERSON})\b)",
         _ruler,
         at=AT_ROMAN,
     ),

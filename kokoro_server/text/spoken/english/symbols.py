@@ -6,24 +6,14 @@ import re
 import unicodedata
 from typing import Any
 
+from kokoro_server.text.spoken import vocabulary
 from kokoro_server.text.spoken.emoji import EMOTICON, emoji
 from kokoro_server.text.spoken.english.patterns import INNER_DOT, NOT_ASCII
 from kokoro_server.text.spoken.english.words import decimal, letters
 from kokoro_server.text.spoken.matching import Dialect, SpokenWords, rule
 from kokoro_server.text.spoken.patterns import DIGITS
 
-SIGNS = {
-    "♯": "sharp", "♭": "flat", "♮": "natural",
-    "&": "and", "＆": "and", "@": "at", "#": "hash", "%": "percent", "+": "plus", "=": "equals", "<": "less than",
-    ">": "greater than", "~": "about", "^": "caret", "\\": "backslash", "/": "slash", "©": "copyright", "®": "",
-    "™": "", "℠": "", "§": "section", "¶": "paragraph", "†": "", "‡": "", "°": "degrees", "№": "number", "*": "",
-    "_": " ", "|": ",", "•": "", "·": "", "‣": "", "◦": "", "▪": "", "●": "", "○": "", "`": "", "´": "'",
-    "$": "dollar", "£": "pound", "€": "euro", "¥": "yen", "¢": "cent", "₹": "rupee", "{": "", "}": "", "✓": "check",
-    "✔": "check", "☑": "check", "✗": "cross", "✘": "cross", "′": "prime", "″": "double prime", "‰": "per mille",
-    "ª": "", "º": "", "−": "minus", "∕": "slash", "⁄": "slash", "℃": "degrees Celsius", "℉": "degrees Fahrenheit",
-    "½": "one half", "¼": "one quarter", "¾": "three quarters", "×": "times", "÷": "divided by", "±": "plus or minus",
-    "~~": "", "¦": ",", "※": "", "⁂": "", "¡": "", "¿": "",
-}  # fmt: skip
+SIGNS = vocabulary.load("english_signs").words("signs")
 _NOT_PLAIN = re.compile(r"[^ \n!\"'(),.:;?A-Za-z\[\]‘’“”–—…-]")
 
 

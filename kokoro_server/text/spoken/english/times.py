@@ -6,37 +6,20 @@ from typing import Any
 
 import regex
 
+from kokoro_server.text.spoken import vocabulary
 from kokoro_server.text.spoken.english.patterns import AT_NUMBER, LEFT, NUMBER, two_words
 from kokoro_server.text.spoken.english.words import ONES, cardinal, decimal, letters, value
 from kokoro_server.text.spoken.matching import Dialect, SpokenWords, Where, rule
 from kokoro_server.text.spoken.patterns import DIGITS, any_of
 
-ZONES = (
-    "EST EDT CST CDT MST MDT PST PDT AKST HST GMT UTC BST CET CEST EET EEST MSK IST JST KST SGT HKT AEST AEDT ACST "
-    "AWST NZST NZDT WET WEST AST ADT ET CT MT PT"
-).split()
-_ZONE_NAME = any_of(ZONES)
+_ZONE_NAME = any_of(vocabulary.load("english").list("time_zones"))
 # The dot after a.m. belongs to it unless a sentence ends there.
 _HALF = rf"\s?(?P<half>[AaPp](?:[Mm]\b|\.\s?[Mm]\b(?:\.(?!\s*+\Z|\s*+\n|\s++(?!(?:{_ZONE_NAME})\b)[\"“‘'(]?[A-Z]))?))"
 _SHORT_HALF = r"(?P<half>[ap])(?![\p{L}\p{N}'’]|\.\p{L})"
 _ZONE = rf"(?:\s?\(?(?P<zone>(?:{_ZONE_NAME})\b)(?P<offset>[+−-][0-9]{{1,2}}(?::[0-9]{{2}})?)?)"
 _NOT_AFTER = r"(?<![\p{L}\p{N}$£€])(?<![0-9][.,:/])"
 _HOURS = regex.compile(r"\s?(?:hrs?|hours)\b")
-_DURATIONS = {
-    "y": "year",
-    "yr": "year",
-    "yrs": "year",
-    "d": "day",
-    "h": "hour",
-    "hr": "hour",
-    "hrs": "hour",
-    "m": "minute",
-    "min": "minute",
-    "mins": "minute",
-    "s": "second",
-    "sec": "second",
-    "secs": "second",
-}
+_DURATIONS = vocabulary.load("english_units").words("durations")
 
 
 def _clock(match: Any, dialect: Dialect) -> SpokenWords:
@@ -109,13 +92,7 @@ def _duration(match: Any, dialect: Dialect) -> SpokenWords:
 
 
 _PART = rf"(?P<n>{NUMBER})\s?(?P<u>{any_of(_DURATIONS)})\b\.?"
-_BOOKS = (
-    "Genesis|Gen|Exodus|Ex|Exod|Leviticus|Lev|Numbers|Deuteronomy|Deut|Joshua|Josh|Judges|Ruth|Samuel|Sam|Kings|"
-    "Chronicles|Ezra|Nehemiah|Esther|Job|Psalms?|Ps|Proverbs|Prov|Ecclesiastes|Isaiah|Isa|Jeremiah|Jer|Ezekiel|"
-    "Daniel|Hosea|Joel|Amos|Jonah|Micah|Matthew|Matt|Mark|Luke|John|Acts|Romans|Rom|Corinthians|Cor|Galatians|Gal|"
-    "Ephesians|Eph|Philippians|Phil|Colossians|Col|Thessalonians|Timothy|Tim|Titus|Hebrews|Heb|James|Peter|Pet|"
-    "Jude|Revelation|Rev|Quran|Surah"
-)
+_BOOKS = vocabulary.load("english_grammar").pattern("books")
 RULES = [
     rule(
         "verse",

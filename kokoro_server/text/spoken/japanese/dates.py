@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from kokoro_server.text.spoken import vocabulary
 from kokoro_server.text.spoken.cjk import AT_NUMBER, COLON, LEFT, RIGHT, D, plain
 from kokoro_server.text.spoken.japanese.counters import DAY_OF_MONTH, HOUR, MINUTE, MONTH, SECOND, YEAR
 from kokoro_server.text.spoken.matching import Dialect, SpokenWords, Where, rule
@@ -15,7 +16,7 @@ _HOUR = r"(?:[01０１]?[0-9０-９]|[2２][0-9０-９])"
 _SIXTY = r"[0-5０-５][0-9０-９]"
 
 
-_WEEKDAYS = dict(zip("月火水木金土日", "げつ か すい もく きん ど にち".split(), strict=True))
+_WEEKDAYS = vocabulary.load("japanese").words("weekdays")
 
 
 def _number(text: str) -> int:

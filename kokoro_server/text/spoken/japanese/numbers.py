@@ -7,6 +7,7 @@ from typing import Any
 
 import regex
 
+from kokoro_server.text.spoken import vocabulary
 from kokoro_server.text.spoken.cjk import (
     AT_NUMBER,
     COLON,
@@ -32,18 +33,13 @@ from kokoro_server.text.spoken.matching import Dialect, SpokenWords, rule
 from kokoro_server.text.spoken.patterns import any_of
 
 _COUNTER = any_of(COUNTERS)
-# What may follow a counter, and is read with it.
-_SUFFIXES = {"目": "め", "間": "かん", "後": "ご", "前": "まえ", "半": "はん", "中": "ちゅう"}
+_FILE = vocabulary.load("japanese")
+_SUFFIXES = _FILE.words("suffixes")
 _SUFFIX = (
     rf"(?P<suffix>目|(?<=[人回本])中(?={D})|(?<=[日週年月回])間|(?<=[年月日週間分秒時])[後前](?!\p{{Han}})|"
     rf"半(?!\p{{Han}}))?+"
 )
-# Names in which a number keeps its English name.
-_ENGLISH = {
-    "5G": "ファイブ", "3D": "スリー", "2D": "ツー", "MP3": "スリー", "MP4": "フォー", "G7": "セブン", "F1": "ワン",
-    "CO2": "ツー", "H2": "ツー", "PS5": "ファイブ", "PS4": "フォー", "PM2.5": "に てん ご", "B2B": "ツー",
-    "B2C": "ツー", "P2P": "ツー", "1LDK": "ワン", "2LDK": "ツー", "3LDK": "スリー",
-}  # fmt: skip
+_ENGLISH = _FILE.words("english_numbers")
 _KANJI_DIGITS = str.maketrans("〇零一二三四五六七八九", "00123456789")
 _WON = r"(?:勝|敗|負|下し|破|快勝|リード|引き分け|制し)"
 _VULGAR = "½⅓⅔¼¾⅕⅖⅗⅘⅙⅚⅛⅜⅝⅞⅐⅑⅒"

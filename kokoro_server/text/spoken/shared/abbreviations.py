@@ -40,7 +40,9 @@ def _is_title(match: Any) -> bool:
 
 
 def rules(table: LanguageTable) -> list[Rule]:
-    titles, numbered, anywhere = map(_spellings, (table.titles, table.before_numbers, table.abbreviations))
+    titles, numbered, anywhere = map(
+        _spellings, (table.words.titles, table.words.before_numbers, table.words.abbreviations)
+    )
     said_titles, said_numbered, said_anywhere = map(_spaceless, (titles, numbered, anywhere))
 
     def title(match: Any, _dialect: Dialect) -> SpokenWords:
@@ -93,12 +95,12 @@ def rules(table: LanguageTable) -> list[Rule]:
                 _some(plain),
             )
         )
-    if table.slashed:
+    if table.words.slashed:
         rules.append(
             rule(
                 "abbreviation",
-                rf"(?<![\p{{L}}\p{{M}}\p{{N}}/])(?:{any_of(table.slashed)}){WORD_END}(?!/)",
-                lambda match, _dialect: table.slashed[match[0]],
+                rf"(?<![\p{{L}}\p{{M}}\p{{N}}/])(?:{any_of(table.words.slashed)}){WORD_END}(?!/)",
+                lambda match, _dialect: table.words.slashed[match[0]],
                 "/",
             )
         )
@@ -106,14 +108,14 @@ def rules(table: LanguageTable) -> list[Rule]:
 
 
 def capitals(table: LanguageTable) -> list[Rule]:
-    if not table.spelled:
+    if not table.words.spelled:
         return []
     return [
         rule(
             "acronym",
-            rf"(?<![\p{{L}}\p{{M}}\p{{N}}])(?:{any_of(table.spelled)}){WORD_END}",
+            rf"(?<![\p{{L}}\p{{M}}\p{{N}}])(?:{any_of(table.words.spelled)}){WORD_END}",
             lambda match, _dialect: table.spell(match[0]),
-            re.compile("|".join(table.spelled)),
+            re.compile("|".join(table.words.spelled)),
         )
     ]
 

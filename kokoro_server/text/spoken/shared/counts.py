@@ -24,18 +24,18 @@ from kokoro_server.text.spoken.shared.table import LanguageTable
 
 def rules(table: LanguageTable) -> list[Rule]:
     number = number_pattern(table)
-    point = f" {table.numbers.point} "
-    letters = [big for big in table.numbers.bigs if len(big) < 4 and big not in ("mil", "अरब")]
+    point = f" {table.words.phrases.point} "
+    letters = [big for big in table.words.magnitudes if len(big) < 4 and big not in ("mil", "अरब")]
 
     def percent(match: Any, _dialect: Dialect) -> SpokenWords:
-        sign = table.signs["‰" if match["sign"] == "‰" else "%"]
+        sign = table.words.signs["‰" if match["sign"] == "‰" else "%"]
         return two_words(match, "number", table.number(match["number"]), "sign", sign)
 
     def ordinal(match: Any, _dialect: Dialect) -> SpokenWords:
         return table.numbers.ordinal(int(match["number"]), match["ending"], noun_after(table, match))
 
     def magnitude(match: Any, _dialect: Dialect) -> SpokenWords:
-        big = table.numbers.bigs[match["big"]].word
+        big = table.words.magnitudes[match["big"]].word
         name = table.noun(big, match["number"])
         return f"{table.number(match['number'], name)} {name}"
 

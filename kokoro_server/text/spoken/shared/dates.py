@@ -14,22 +14,22 @@ _LEFT = rf"(?<![\p{{L}}\p{{M}}\p{{N}}])(?<!{D}[.,:/-])"
 
 
 def rules(table: LanguageTable) -> list[Rule]:
-    dates = table.dates
-    months = {name: index for index, name in enumerate(dates.months, 1)}
+    dates, words, joint = table.dates, table.words, table.words.phrases.of_date
+    months = {name: index for index, name in enumerate(words.months, 1)}
     months |= {name.capitalize(): index for name, index in months.items()}
-    short = dict(dates.short_months) | {name.capitalize(): index for name, index in dates.short_months.items()}
+    short = dict(words.short_months) | {name.capitalize(): index for name, index in words.short_months.items()}
     month = rf"(?:{any_of(months)}|(?:{any_of(short)})(?![\p{{L}}\p{{M}}])\.?)"
     known = months | short
-    apart = f"{dates.joint} " if dates.joint else " "
+    apart = f" {joint} " if joint else " "
 
     def day(number: int) -> str:
-        return dates.first if number == 1 else table.numbers.count(number, "")
+        return words.phrases.first_day if number == 1 else table.numbers.count(number, "")
 
     def say(day_: int, month_: int, year: int | None) -> str | None:
         if not (1 <= day_ <= 31 and 1 <= month_ <= 12):
             return None
-        words = f"{day(day_)}{apart}{dates.months[month_ - 1]}"
-        return words if year is None else f"{words}{apart}{dates.year(year, '')}"
+        said = f"{day(day_)}{apart}{words.months[month_ - 1]}"
+        return said if year is None else f"{said}{apart}{dates.year(year, '')}"
 
     def numeric(match: Any, _dialect: Dialect) -> SpokenWords:
         year = match["year"]
@@ -47,14 +47,14 @@ def rules(table: LanguageTable) -> list[Rule]:
             if not 1 <= int(match["day"]) <= 31:
                 return None
             claims.append(("day", day(int(match["day"]))))
-        name = dates.months[known[match["name"].rstrip(".")] - 1]
+        name = words.months[known[match["name"].rstrip(".")] - 1]
         is_short = match["name"].rstrip(".") in short
-        joint = f"{dates.joint.strip()} " if dates.joint and match["day"] and not match["of"] else ""
-        if is_short or joint:
-            claims.append(("name", joint + (name if is_short else match["name"])))
+        before = f"{joint} " if joint and match["day"] and not match["of"] else ""
+        if is_short or before:
+            claims.append(("name", before + (name if is_short else match["name"])))
         if match["year"]:
-            joint = f"{dates.joint.strip()} " if dates.joint and not match["then"] else ""
-            claims.append(("year", joint + dates.year(int(match["year"]), "")))
+            before = f"{joint} " if joint and not match["then"] else ""
+            claims.append(("year", before + dates.year(int(match["year"]), "")))
         return claims or None
 
     def season(match: Any, _dialect: Dialect) -> SpokenWords:
@@ -65,8 +65,8 @@ def rules(table: LanguageTable) -> list[Rule]:
             ("second", table.integer(second) if second[0] in "0०" else table.numbers.count(int(second), "")),
         ]
 
-    of = r"(?P<of>de|di|d['’])" if dates.joint else r"(?P<of>(?!))"
-    then = r"(?P<then>del?|do)" if dates.joint else r"(?P<then>(?!))"
+    of = r"(?P<of>de|di|d['’])" if joint else r"(?P<of>(?!))"
+    then = r"(?P<then>del?|do)" if joint else r"(?P<then>(?!))"
     return [
         rule(
             "date",

@@ -53,15 +53,17 @@ def rules(table: LanguageTable) -> list[Rule]:
 
 def ranges(table: LanguageTable) -> list[Rule]:
     """A dash between two numbers, each of which may have a unit. Between three it is no range."""
-    unit = rf"(?:%|[€$£₹]|°{SPACE}?[CF]?|[ºª]|[hH]{D}*|{any_of(table.units)})"
+    unit = rf"(?:%|[€$£₹]|°{SPACE}?[CF]?|[ºª]|[hH]{D}*|{any_of(table.words.units)})"
     score = regex.compile(rf"{D}+(?:{table.numbers.after_scores})")
-    sign = any_of(sign for sign in table.currencies if not sign.islower())
+    sign = any_of(sign for sign in table.words.currencies if not sign.islower())
     return [
         rule(
             "range",
             rf"(?P<dash>{DASH}|~)(?<={D}(?:{SPACE}?{unit})?{SPACE}?(?:{DASH}|~))(?<!{D}{DASH}{D}{{1,6}}{DASH})"
             rf"(?={SPACE}?(?:{sign})?{SPACE}?(?!0{D}){D}++(?!{DASH}{D}))",
-            lambda match, _dialect: [("dash", " " if score.match(match.string, match.end()) else table.numbers.to)],
+            lambda match, _dialect: [
+                ("dash", " " if score.match(match.string, match.end()) else table.words.phrases.to)
+            ],
             DASHES + "~",
             DIGITS,
         )

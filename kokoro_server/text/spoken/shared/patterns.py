@@ -43,7 +43,7 @@ def number_pattern(table: LanguageTable) -> str:
 def amount_pattern(table: LanguageTable) -> str:
     """A number, and a word such as million after it."""
     return (
-        rf"(?P<amount>{number_pattern(table)})(?:{SPACE}?(?P<big>{any_of(table.numbers.bigs)})"
+        rf"(?P<amount>{number_pattern(table)})(?:{SPACE}?(?P<big>{any_of(table.words.magnitudes)})"
         rf"(?:{SPACE}(?:de|di)(?={SPACE})|{SPACE}d['’])?(?![\p{{Ll}}\p{{M}}]))?"
     )
 
@@ -52,7 +52,7 @@ def say_amount(table: LanguageTable, amount: str, big: str | None, noun: str) ->
     """The number, and the noun after it, which is in the plural if there is a `big` word."""
     if not big:
         return f"{table.number(amount, noun)} {of_noun(table, amount, noun)}"
-    word, of = table.numbers.bigs[big]
+    word, of = table.words.magnitudes[big]
     name = table.noun(word, amount)
     return f"{table.number(amount, name)} {name} {table.numbers.of(noun) if of else noun}"
 
@@ -60,7 +60,7 @@ def say_amount(table: LanguageTable, amount: str, big: str | None, noun: str) ->
 def noun_after(table: LanguageTable, match: Any, *, capital: bool = False) -> str:
     """The word that a number counts: what follows it, if it is no small word and no name."""
     found = _NOUN.match(match.string, match.end())
-    if not found or found["noun"].lower() in table.numbers.small_words or (found["noun"][0].isupper() and not capital):
+    if not found or found["noun"].lower() in table.words.small_words or (found["noun"][0].isupper() and not capital):
         return ""
     return str(found["noun"])
 
@@ -75,7 +75,7 @@ def of_noun(table: LanguageTable, number: str, noun: str) -> str:
 
 def counted_before(table: LanguageTable) -> Any:
     """What comes before a number that counts nothing: chapter 21, the 21."""
-    return regex.compile(rf"(?<![\p{{L}}\p{{M}}])(?:{table.roman.counted}|{_ARTICLE}){SPACE}\Z", regex.IGNORECASE)
+    return regex.compile(rf"(?<![\p{{L}}\p{{M}}])(?:{table.words.counted}|{_ARTICLE}){SPACE}\Z", regex.IGNORECASE)
 
 
 def follows(match: Any, pattern: Any, reach: int = 40) -> bool:

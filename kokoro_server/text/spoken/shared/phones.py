@@ -21,7 +21,7 @@ def rules(table: LanguageTable) -> list[Rule]:
         said, country = list[str](), False
         for group in _GROUP.findall(match[0]):
             if group == "+":
-                said.append(table.signs["+"])
+                said.append(table.words.signs["+"])
                 country = True
                 continue
             in_words = country or (table.phone_pairs and len(group) == 2 and int(group[0]) > 0)

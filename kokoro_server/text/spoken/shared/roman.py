@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from kokoro_server.text.spoken import vocabulary
 from kokoro_server.text.spoken.english.roman import parse
 from kokoro_server.text.spoken.matching import Dialect, Rule, SpokenWords, rule
+from kokoro_server.text.spoken.patterns import any_of
 from kokoro_server.text.spoken.shared.patterns import SPACE, WORD_END, follows, noun_after
 from kokoro_server.text.spoken.shared.table import LanguageTable
 
@@ -14,15 +16,13 @@ _AT = re.compile(r"(?<![^\W_])[IVXLCDM]+")
 _NUMERAL = r"(?P<numeral>[IVXLCDM]+)"
 _AFTER = rf"{WORD_END}(?!\.\p{{L}})(?!['’]\p{{L}})"
 _JOINTS = r"(?:[-–]|[ ](?:y|e|et|a|al|o|ou|à|au|और|से)[ ])"
-_NOT_NUMERALS = frozenset("C D L M CD DC MD MC CC CM DI MI LI CI DL ML MM DD XL XXL XXX DIM MIX CV IL CL".split())
+_FILE = vocabulary.load("romance_and_hindi")
+_NOT_NUMERALS = frozenset(_FILE.list("not_numerals"))
 _SHOUTED = re.compile(
     r"(?<![^\W_])(?![IVXLCDM]+\s)[A-ZÁÉÍÓÚÀÈÌÒÙÂÊÔÃÕÇÑ]{2,}\s\Z"
 )  # the word before is in capitals too
-_NUMBERED = "Guerra|Congres|Encontro|Encuentro|Convegno|Jornada|Semana|Foro|Concurso|Simp|Festival|Plan|República"
-_NOT_NAMES = (
-    "Fantasy|Rocky|Windows|Apolo|Apollo|Pentium|Vaticano|Vatican|Bowl|Halo|Mark|Mundial|Mondiale|Mondial|Guerra|Guerre|"
-    "Malcolm|Space|Gen|Generación|Generazione|Geração"
-)
+_NUMBERED = any_of(_FILE.list("numbered_events"))
+_NOT_NAMES = any_of(_FILE.list("not_rulers"))
 
 
 def rules(table: LanguageTable) -> list[Rule]:
@@ -69,15 +69,15 @@ def rules(table: LanguageTable) -> list[Rule]:
         ),
         rule(
             "range",
-            rf"(?P<dash>[-–])(?<=(?<!\p{{L}})(?:{roman.counted}|{roman.centuries}){SPACE}[IVXLCDM]+[-–])(?=[IVXLCDM]+{WORD_END})",
-            lambda _match, _dialect: [("dash", table.numbers.to)],
+            rf"(?P<dash>[-–])(?<=(?<!\p{{L}})(?:{table.words.counted}|{roman.centuries}){SPACE}[IVXLCDM]+[-–])(?=[IVXLCDM]+{WORD_END})",
+            lambda _match, _dialect: [("dash", table.words.phrases.to)],
             "-–",
         ),
         rule("Roman numeral", rf"{_NUMERAL}(?={SPACE}(?:{roman.centuries}))", before_century, at=_AT),
         rule("Roman numeral", rf"(?P<numeral>[IVX][IVXLC]*)(?P<ending>{roman.endings}){WORD_END}", with_ending, at=_AT),
         rule(
             "Roman numeral",
-            rf"(?<=(?<!\p{{L}})(?:{roman.counted}|{_NOT_NAMES}){SPACE}(?:[IVXLCDM]+{_JOINTS})?){_NUMERAL}{_AFTER}",
+            rf"(?<=(?<!\p{{L}})(?:{table.words.counted}|{_NOT_NAMES}){SPACE}(?:[IVXLCDM]+{_JOINTS})?){_NUMERAL}{_AFTER}",
             cardinal,
             at=_AT,
         ),

@@ -13,7 +13,7 @@ from kokoro_server.text.spoken.shared.table import LanguageTable
 
 
 def rules(table: LanguageTable) -> list[Rule]:
-    signs = table.signs
+    signs = table.words.signs
     return [
         EMOTICON,
         emoji("✔✓✗✘"),
@@ -40,10 +40,10 @@ def last(table: LanguageTable) -> list[Rule]:
     def left_over(match: Any, _dialect: Dialect) -> SpokenWords:
         """A sign by its name; an ornament is silent."""
         sign = match[0]
-        if sign in table.signs:
-            return table.signs[sign]
-        if sign in table.currencies:
-            return table.currencies[sign].unit.many
+        if sign in table.words.signs:
+            return table.words.signs[sign]
+        if sign in table.words.currencies:
+            return table.words.currencies[sign].unit.many
         if sign.isnumeric():
             return _numeral(sign)
         return " "

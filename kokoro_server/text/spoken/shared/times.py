@@ -22,7 +22,7 @@ def rules(table: LanguageTable) -> list[Rule]:
         groups = match.groupdict()
         half = groups.get("half")
         if groups.get("long"):
-            hours, minutes = table.units["h"], table.units["min"]
+            hours, minutes = table.words.units["h"], table.words.units["min"]
             parts = ((hours, hour), (minutes, minute))
             return " ".join(
                 f"{table.numbers.count(each, noun.many)} {table.noun(noun, str(each))}" for noun, each in parts

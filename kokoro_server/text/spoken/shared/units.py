@@ -25,7 +25,8 @@ from kokoro_server.text.spoken.shared.patterns import (
     say_amount,
     two_words,
 )
-from kokoro_server.text.spoken.shared.table import LanguageTable, Noun
+from kokoro_server.text.spoken.shared.table import LanguageTable
+from kokoro_server.text.spoken.vocabulary import Noun
 
 _EXPONENT = r"(?:\^?[23](?![0-9])|[²³])?"
 _FRACTION = rf"[½⅓⅔¼¾⅛⅜⅝⅞]|{D}/{D}{{1,2}}"
@@ -38,13 +39,14 @@ _ARTICLE = regex.compile(
 
 
 def rules(table: LanguageTable) -> list[Rule]:
-    unit = any_of(table.units)
+    unit = any_of(table.words.units)
+    degree = Noun(table.words.phrases.degree, table.words.phrases.degrees)
     compound = rf"(?:{unit}){_EXPONENT}(?:/(?:{unit}){_EXPONENT})?"
     part = regex.compile(rf"(?P<unit>{unit})(?P<power>{_EXPONENT})")
 
     def name(text: str) -> Noun:
-        if text in table.units:
-            return table.units[text]
+        if text in table.words.units:
+            return table.words.units[text]
         first, _, second = text.partition("/")
         noun = _powered(table, part.fullmatch(first))
         if not second:
@@ -62,24 +64,24 @@ def rules(table: LanguageTable) -> list[Rule]:
 
     def split(match: Any, _dialect: Dialect) -> SpokenWords:
         """1m80"""
-        noun = table.noun(table.units["m"], match["whole"])
+        noun = table.noun(table.words.units["m"], match["whole"])
         return f"{table.integer(match['whole'], noun)} {noun} {table.numbers.count(int(match['rest']), '')}"
 
     def after_fraction(match: Any, _dialect: Dialect) -> SpokenWords:
         return [("unit", name(match["unit"]).one)]
 
     def per(match: Any, _dialect: Dialect) -> SpokenWords:
-        said = table.periods.get(match["unit"]) or name(match["unit"]).one
+        said = table.words.rates.get(match["unit"]) or name(match["unit"]).one
         return [("all", table.per(said))]
 
     def degrees(match: Any, _dialect: Dialect) -> SpokenWords:
         noun = noun_after(table, match)
         if match["ordinal"] and (match["amount"] == "1" or noun or follows(match, _ARTICLE, 6)):
             return table.numbers.ordinal(int(match["amount"]), "º", noun)
-        said = table.noun(table.degrees, match["amount"])
+        said = table.noun(degree, match["amount"])
         scale = {"℃": "C", "℉": "F"}.get(match["sign"], match["scale"])
         words = f"{table.number(match['amount'], said)} {said}"
-        return f"{words} {table.scales[scale]}" if scale else words
+        return f"{words} {table.words.scales[scale]}" if scale else words
 
     ordinal = "" if table.degree_is_ordinal else "(?!)"
     return [
@@ -118,8 +120,8 @@ def rules(table: LanguageTable) -> list[Rule]:
         ),
         rule(
             "per",
-            rf"(?<=[€$£₹¥%\p{{L}}0-9]{SPACE}?)(?P<all>/{SPACE}?(?P<unit>{any_of(table.periods)}|{compound})){WORD_END}"
-            rf"(?<=(?:[0-9€$£₹¥%]|{any_of(table.currencies)}){SPACE}?/{SPACE}?[^/]*)(?!/)",
+            rf"(?<=[€$£₹¥%\p{{L}}0-9]{SPACE}?)(?P<all>/{SPACE}?(?P<unit>{any_of(table.words.rates)}|{compound})){WORD_END}"
+            rf"(?<=(?:[0-9€$£₹¥%]|{any_of(table.words.currencies)}){SPACE}?/{SPACE}?[^/]*)(?!/)",
             per,
             "/",
             DIGITS,
@@ -128,8 +130,9 @@ def rules(table: LanguageTable) -> list[Rule]:
 
 
 def _powered(table: LanguageTable, part: Any) -> Noun:
-    noun, power = table.units[part["unit"]], part["power"].lstrip("^")
+    noun, power = table.words.units[part["unit"]], part["power"].lstrip("^")
     if not power:
         return noun
-    one, _, many = (table.square if power in "2²" else table.cubic).partition("|")
-    return Noun(one.format(noun.one), (many or one).format(noun.many))
+    phrases = table.words.phrases
+    one, many = (phrases.square, phrases.squares) if power in "2²" else (phrases.cubic, phrases.cubics)
+    return Noun(one.format(noun.one), many.format(noun.many))
