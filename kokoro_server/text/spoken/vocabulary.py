@@ -87,6 +87,13 @@ class Phrases:
     code_block: str
 
 
+class _Problem(NamedTuple):
+    section: str
+    key: str  # of an entry or an array; may be empty
+    problem: str
+    at: int = -1  # the index of a word in an array
+
+
 class VocabularyError(ValueError):
     """A file of words is wrong. Each line of the message names a file, a line of it and an entry."""
 
@@ -147,8 +154,8 @@ def problems(path: Path) -> list[str]:
     except VocabularyError as error:
         return [str(error)]
     return [
-        f"{_name(path)}:{_line(text, section, key, item)}: {section}{f' {key!r}' if key else ''}: {problem}"
-        for section, key, item, problem in (*_wrong(sections), *_wrong_patterns(sections))
+        f"{_name(path)}:{_line(text, section, key, index)}: {section}{f' {key!r}' if key else ''}: {problem}"
+        for section, key, problem, index in (*_wrong(sections), *_wrong_patterns(sections))
     ]
 
 
@@ -165,50 +172,49 @@ def _name(path: Path) -> str:
     return str(path.relative_to(_PACKAGE) if path.is_relative_to(_PACKAGE) else path)
 
 
-def _wrong(sections: Mapping[str, Any]) -> Iterator[tuple[str, str, str, str]]:
-    """Section, entry, word of an array, and what is wrong with it."""
+def _wrong(sections: Mapping[str, Any]) -> Iterator[_Problem]:
     for section, entries in sections.items():
         if section in _ARRAYS and isinstance(entries, dict):
             yield from _wrong_arrays(section, entries)
         elif not isinstance(entries, dict) or (section not in _OPTIONS and section not in _PLAIN):
-            yield section, "", "", "there is no such section"
+            yield _Problem(section, "", "there is no such section")
         else:
             for key, entry in entries.items():
                 if problem := _wrong_entry(section, entry):
-                    yield section, key, "", problem
+                    yield _Problem(section, key, problem)
     months = sections.get("lists", {}).get("months", ())
     for key, month in sections.get("short_months", {}).items():
         if month not in months:
-            yield "short_months", key, "", f"{month!r} is not one of the months"
+            yield _Problem("short_months", key, f"{month!r} is not one of the months")
     if "phrases" in sections:
         names = {field.name for field in fields(Phrases)}
         for key in sorted(names ^ sections["phrases"].keys()):
-            yield "phrases", key, "", "is missing" if key in names else "there is no such phrase"
+            yield _Problem("phrases", key, "is missing" if key in names else "there is no such phrase")
 
 
-def _wrong_arrays(section: str, arrays: Mapping[str, Any]) -> Iterator[tuple[str, str, str, str]]:
+def _wrong_arrays(section: str, arrays: Mapping[str, Any]) -> Iterator[_Problem]:
     for name, words in arrays.items():
         if name not in _ARRAYS[section] or not isinstance(words, list):
-            yield section, name, "", f"there is no such array in [{section}]"
+            yield _Problem(section, name, f"there is no such array in [{section}]")
             continue
         seen = set[str]()
-        for word in words:
+        for index, word in enumerate(words):
             if not isinstance(word, str) or not word.strip():
-                yield section, name, str(word), "a word is empty or no string"
+                yield _Problem(section, name, "a word is empty or no string", index)
             elif word in seen:
-                yield section, name, word, f"{word!r} is there twice"
+                yield _Problem(section, name, f"{word!r} is listed twice", index)
             else:
                 seen.add(word)
 
 
-def _wrong_patterns(sections: Mapping[str, Any]) -> Iterator[tuple[str, str, str, str]]:
+def _wrong_patterns(sections: Mapping[str, Any]) -> Iterator[_Problem]:
     """Not part of loading: the rules compile all patterns of an array as one, and hundreds take long."""
     for name, patterns in sections.get("patterns", {}).items():
-        for pattern in patterns:
+        for index, pattern in enumerate(patterns):
             try:
                 regex.compile(pattern)
             except regex.error as error:
-                yield "patterns", name, pattern, f"{pattern!r} is no pattern: {error}"
+                yield _Problem("patterns", name, f"{pattern!r} is no pattern: {error}", index)
 
 
 def _wrong_entry(section: str, entry: Any) -> str:
@@ -231,25 +237,18 @@ def _wrong_entry(section: str, entry: Any) -> str:
     return ""
 
 
-def _line(text: str, section: str, key: str, item: str) -> int:
-    """The line of an entry, of a word of an array, or else of the section."""
-    header, number, entry = "", 0, 0
-    for at, line in enumerate(text.splitlines(), 1):
-        line = line.strip()
+def _line(text: str, section: str, key: str, index: int) -> int:
+    """The line of a section, of an entry of it, or of a word of an array."""
+    found, header = 1, ""
+    for number, line in enumerate(map(str.strip, text.splitlines()), 1):
         if line.startswith("["):
-            header = line.strip("[] ")
-            number = at if header == section else number
-        elif header == section and key and _key(line) == key:
-            entry = at
-            if not item:
-                break
-        elif entry and header == section and line.strip("', \"") == item:
-            entry = at  # the last one, if it is there twice
-        elif entry and line == "]":
+            header = line.strip("[]")
+            found = number if header == section else found
+        elif header == section and line.partition(" = ")[0].strip("'\"") == key:
+            found = number
             break
-    return entry or number or 1
-
-
-def _key(line: str) -> str:
-    name = line.partition(" = ")[0]
-    return name.strip("'\"")
+    for _ in range(index + 1):
+        found += 1
+        while not text.splitlines()[found - 1].strip().startswith(("'", '"')):
+            found += 1
+    return found
