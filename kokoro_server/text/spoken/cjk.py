@@ -11,7 +11,7 @@ import regex
 
 from kokoro_server.text.spoken import vocabulary
 from kokoro_server.text.spoken.emoji import emoji
-from kokoro_server.text.spoken.matching import Dialect, Rule, SpokenWords, Where, rule
+from kokoro_server.text.spoken.matching import Dialect, Rule, SpokenWords, Where, rule, rules_at
 from kokoro_server.text.spoken.patterns import DIGITS, any_of
 
 WIDE_DIGITS = DIGITS + "０１２３４５６７８９"
@@ -30,7 +30,7 @@ DASH = "[-‐‑–—―−－~～〜∼]"
 DASHES = "-‐‑–—―−－~～〜∼"
 SLASH = "[/／]"
 COLON = "[:：∶]"
-AT_NUMBER = re.compile(rf"(?<!{D}){D}")
+number_rule = rules_at(re.compile(rf"(?<!{D}){D}"), WIDE_DIGITS)
 NOT_ASCII_SIGN = regex.compile(r"[\p{S}\p{N}\p{Co}\p{Cn}--[\x00-\x7f]]", regex.V1)
 GREEK_LETTER = re.compile(r"[Α-ω]")
 

@@ -66,6 +66,15 @@ def rule(name: str, pattern: str, read: ReadMatch | str, *needs: Any, at: Any = 
     return Rule(name, regex.compile(pattern, flags), function, sets, at)
 
 
+def rules_at(at: Any, *always: Any) -> Callable[..., Rule]:
+    """A `rule` that is tried only where `at` matches, and that also needs `always`."""
+
+    def make(name: str, pattern: str, read: ReadMatch | str, *needs: Any) -> Rule:
+        return rule(name, pattern, read, *always, *needs, at=at)
+
+    return make
+
+
 class Rules:
     """Rules in the order in which they are tried. A text is spared those whose `needs` it does not meet at once."""
 

@@ -10,7 +10,6 @@ import regex
 from kokoro_server.text.spoken import vocabulary
 from kokoro_server.text.spoken.chinese.words import cardinal, count, decimal
 from kokoro_server.text.spoken.cjk import (
-    AT_NUMBER,
     COLON,
     DASH,
     DASHES,
@@ -22,6 +21,7 @@ from kokoro_server.text.spoken.cjk import (
     SLASH,
     SPACE,
     D,
+    number_rule,
 )
 from kokoro_server.text.spoken.matching import Dialect, SpokenWords, rule
 
@@ -90,31 +90,28 @@ MATHS = [
         "×✕✖÷=＝≠≈≥≤≧≦>＞<＜±≡∈∝",
     ),
     rule("fraction", rf"(?P<whole>{D}++)?{SPACE}?(?P<sign>[{_VULGAR}])", _vulgar, _VULGAR),
-    rule(
+    number_rule(
         "fraction",
         rf"{LEFT}(?<![\p{{Latin}}])(?P<above>{D}{{1,4}}){SLASH}(?P<below>{D}{{1,4}}){RIGHT}(?![\p{{Latin}}])",
         _fraction,
         "/／",
-        at=AT_NUMBER,
     ),
 ]
 RANGES = [
-    rule("ratio", rf"{LEFT}{NUMBER}(?:{SPACE}?{COLON}{SPACE}?{NUMBER}){{1,4}}+(?!{D})", _versus, ":：∶", at=AT_NUMBER),
-    rule(
+    number_rule("ratio", rf"{LEFT}{NUMBER}(?:{SPACE}?{COLON}{SPACE}?{NUMBER}){{1,4}}+(?!{D})", _versus, ":：∶"),
+    number_rule(
         "score",
         rf"{LEFT}{D}{{1,3}}[-–—－]{D}{{1,3}}(?:(?={SPACE}?{_WON})|(?<=(?:比分|大比分|"
         rf"以)[是为：: ]?{D}{{1,3}}.{D}{{1,3}})"
         rf"(?![-.0-9个天人元年月%％]))",
         _versus,
         "-–—－",
-        at=AT_NUMBER,
     ),
-    rule(
+    number_rule(
         "range",
         rf"{LEFT}(?P<first>[2２])(?P<dash>{DASH})(?={D}{{1,2}}[^\W\d_A-Za-z月日号])(?<!第..)",
         _range_count,
         DASHES,
-        at=AT_NUMBER,
     ),
     rule(
         "range",

@@ -8,7 +8,17 @@ import regex
 
 from kokoro_server.text.spoken import vocabulary
 from kokoro_server.text.spoken.chinese.words import count
-from kokoro_server.text.spoken.cjk import AT_NUMBER, DASH, DASHES, LEFT, NOT_LATIN, NUMBER, SPACE, WIDE_DIGITS, D
+from kokoro_server.text.spoken.cjk import (
+    DASH,
+    DASHES,
+    LEFT,
+    NOT_LATIN,
+    NUMBER,
+    SPACE,
+    WIDE_DIGITS,
+    D,
+    number_rule,
+)
 from kokoro_server.text.spoken.matching import Dialect, SpokenWords, rule
 from kokoro_server.text.spoken.patterns import any_of
 
@@ -63,19 +73,17 @@ RULES = [
         WIDE_DIGITS,
         at=_AT_SIGN,
     ),
-    rule(
+    number_rule(
         "money",
         rf"{LEFT}(?P<number>{NUMBER})(?P<scale>{MAGNITUDE})?+{SPACE}?(?P<sign>{any_of(SIGNS | _CODES)}){NOT_LATIN}"
         rf"(?!{D})",
         _after,
         _ANY_SIGN,
-        at=AT_NUMBER,
     ),
-    rule(
+    number_rule(
         "money",
         rf"{LEFT}(?P<number>{NUMBER})(?=(?:块|元)(?:钱)?)",
         lambda match, _dialect: [("number", count(match["number"]))],
         "块元",
-        at=AT_NUMBER,
     ),
 ]

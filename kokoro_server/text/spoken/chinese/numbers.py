@@ -9,7 +9,6 @@ import regex
 from kokoro_server.text.spoken import vocabulary
 from kokoro_server.text.spoken.chinese.words import cardinal, count, decimal, digits
 from kokoro_server.text.spoken.cjk import (
-    AT_NUMBER,
     LEFT,
     MINUS,
     MINUSES,
@@ -17,6 +16,7 @@ from kokoro_server.text.spoken.cjk import (
     SPACE,
     WIDE_DIGITS,
     D,
+    number_rule,
     plain,
     roman_value,
 )
@@ -65,23 +65,15 @@ PHONES = [
         _phone,
         WIDE_DIGITS,
     ),
-    rule(
-        "number by digits",
-        rf"{LEFT}(?<={_NAMED})(?P<number>{D}{{3,}}+)(?![.．,]{D}|[个人元块万亿年月天次岁%])",
-        _phone,
-        WIDE_DIGITS,
-        at=AT_NUMBER,
+    number_rule(
+        "number by digits", rf"{LEFT}(?<={_NAMED})(?P<number>{D}{{3,}}+)(?![.．,]{D}|[个人元块万亿年月天次岁%])", _phone
     ),
-    rule(
-        "number by digits",
-        rf"{LEFT}(?P<number>11[0-9]|12[0-9]|999|911)(?=报警|急救|火警|热线|电话|指挥中心)",
-        _phone,
-        WIDE_DIGITS,
-        at=AT_NUMBER,
+    number_rule(
+        "number by digits", rf"{LEFT}(?P<number>11[0-9]|12[0-9]|999|911)(?=报警|急救|火警|热线|电话|指挥中心)", _phone
     ),
 ]
 IDENTIFIERS = [
-    rule("version", rf"{LEFT}{D}{{1,4}}(?:[.．]{D}{{1,5}}){{2,5}}(?!{D})(?![.．]{D})", _version, ".．", at=AT_NUMBER),
+    number_rule("version", rf"{LEFT}{D}{{1,4}}(?:[.．]{D}{{1,5}}){{2,5}}(?!{D})(?![.．]{D})", _version, ".．"),
     rule(
         "code",
         rf"(?<=\p{{Latin}})(?P<hyphen>[-‐‑])?(?P<number>{D}{{1,20}})(?!{D}|[.．,]{D})",
@@ -89,15 +81,14 @@ IDENTIFIERS = [
         WIDE_DIGITS,
         at=regex.compile(rf"(?<=\p{{Latin}})[-‐‑]?(?={D})"),
     ),
-    rule(
+    number_rule(
         "number by digits",
         rf"{LEFT}(?P<number>{D}{{3,4}})(?=室|房(?!间|子|屋|东)|号房|国道|省道|县道|次列车|航班)",
         _code,
         "室房国省县次航",
-        at=AT_NUMBER,
     ),
-    rule("number by digits", rf"{LEFT}(?P<number>{D}{{3}})(?=路(?:公交|车|汽车)?)", _code, "路", at=AT_NUMBER),
-    rule("number by digits", rf"{LEFT}(?P<number>{D}{{3,4}})(?=[pP](?![A-Za-z]))", _code, "pP", at=AT_NUMBER),
+    number_rule("number by digits", rf"{LEFT}(?P<number>{D}{{3}})(?=路(?:公交|车|汽车)?)", _code, "路"),
+    number_rule("number by digits", rf"{LEFT}(?P<number>{D}{{3,4}})(?=[pP](?![A-Za-z]))", _code, "pP"),
     rule(
         "hyphen",
         rf"(?<=[歼轰运直苏米风鹰\p{{Latin}}])[-‐‑](?={D})|(?<={D})[-‐‑](?=\p{{Latin}})",
@@ -116,23 +107,16 @@ ROMAN = [
     ),
 ]
 COUNTS = [
-    rule(
+    number_rule(
         "count",
         rf"{LEFT}(?<!第{SPACE}?|[\p{{Latin}}])(?P<number>[2２])(?={SPACE}?(?:{_MEASURE}))",
         lambda match, _dialect: [("number", count(match["number"]))],
         "2２",
-        at=AT_NUMBER,
     ),
 ]
 NUMBERS = [
     rule("minus", rf"(?<![\p{{Latin}}0-9０-９)）]){MINUS}(?=[$¥￥€£]?{D})", "负", MINUSES),
-    rule(
-        "number",
-        rf"(?<!{D})(?P<number>{NUMBER})",
-        lambda match, _dialect: decimal(match["number"]),
-        WIDE_DIGITS,
-        at=AT_NUMBER,
-    ),
+    number_rule("number", rf"(?<!{D})(?P<number>{NUMBER})", lambda match, _dialect: decimal(match["number"])),
     rule(
         "decimal",
         rf"(?<!{D})[.．](?P<number>{D}++)",

@@ -10,7 +10,6 @@ from kokoro_server.text.spoken import vocabulary
 from kokoro_server.text.spoken.chinese.money import MAGNITUDE
 from kokoro_server.text.spoken.chinese.words import count, decimal
 from kokoro_server.text.spoken.cjk import (
-    AT_NUMBER,
     DASH,
     DASHES,
     LEFT,
@@ -21,6 +20,7 @@ from kokoro_server.text.spoken.cjk import (
     SPACE,
     D,
     ascii_text,
+    number_rule,
 )
 from kokoro_server.text.spoken.matching import Dialect, SpokenWords, rule
 from kokoro_server.text.spoken.patterns import any_of
@@ -77,23 +77,16 @@ def _below_zero(match: Any, _dialect: Dialect) -> SpokenWords:
 
 
 RULES = [
-    rule(
+    number_rule(
         "percent",
         rf"{LEFT}(?P<first>{NUMBER})(?P<dash>{DASH})(?P<second>(?P<number>{NUMBER}){SPACE}?(?P<sign>[%％‰]))",
         _per_cents,
         "%％‰",
         DASHES,
-        at=AT_NUMBER,
     ),
-    rule("percent", rf"{LEFT}(?P<number>{NUMBER}){SPACE}?(?P<sign>[%％‰‱])", _per_cent, "%％‰‱", at=AT_NUMBER),
+    number_rule("percent", rf"{LEFT}(?P<number>{NUMBER}){SPACE}?(?P<sign>[%％‰‱])", _per_cent, "%％‰‱"),
     rule("minus", rf"(?<![\p{{Latin}}0-9０-９°℃%])(?P<minus>{MINUS})(?={D})", _below_zero, MINUSES, "℃℉°"),
-    rule(
-        "unit",
-        rf"{LEFT}(?P<number>{NUMBER})(?P<scale>{MAGNITUDE})?+{SPACE}?{_UNIT}",
-        _quantity,
-        _SIGN,
-        at=AT_NUMBER,
-    ),
+    number_rule("unit", rf"{LEFT}(?P<number>{NUMBER})(?P<scale>{MAGNITUDE})?+{SPACE}?{_UNIT}", _quantity, _SIGN),
     rule(
         "per",
         rf"(?<=[元块人次]){SPACE}?[/／]{SPACE}?(?P<unit>{_PART}){NOT_LATIN}",

@@ -8,7 +8,7 @@ from typing import Any
 import regex
 
 from kokoro_server.text.spoken import vocabulary
-from kokoro_server.text.spoken.english.patterns import AT_NUMBER, INNER_DOT
+from kokoro_server.text.spoken.english.patterns import INNER_DOT, number_rule
 from kokoro_server.text.spoken.english.words import digits, in_pairs, letters, word_or_letters
 from kokoro_server.text.spoken.matching import Dialect, SpokenWords, rule
 from kokoro_server.text.spoken.patterns import DIGITS, any_of
@@ -105,12 +105,11 @@ RULES = [
         _url,
         "@",
     ),
-    rule(
+    number_rule(
         "IP address",
         rf"(?<![\p{{L}}\p{{N}}.]){_IP}(?:/[0-9]{{1,2}})?(?::[0-9]{{1,5}})?(?![\p{{L}}\p{{N}}])(?!\.[0-9])",
         _spelled,
         INNER_DOT,
-        at=AT_NUMBER,
     ),
     rule(
         "web address",

@@ -9,7 +9,6 @@ import regex
 
 from kokoro_server.text.spoken import vocabulary
 from kokoro_server.text.spoken.english.patterns import (
-    AT_NUMBER,
     DASH,
     DASHES,
     FULL_MONTH,
@@ -18,6 +17,7 @@ from kokoro_server.text.spoken.english.patterns import (
     MONTHS,
     SHORT_MONTH,
     follows,
+    number_rule,
 )
 from kokoro_server.text.spoken.english.words import cardinal, digits, letters, ordinal, plural, year
 from kokoro_server.text.spoken.matching import Dialect, SpokenWords, Where, rule
@@ -158,32 +158,27 @@ def _fiscal(match: Any, dialect: Dialect) -> SpokenWords:
 
 
 RULES = [
-    rule(
+    number_rule(
         "date",
         r"(?<![\p{L}\p{N}])(?<![0-9][.,:/-])(?P<date>(?P<y>[12][0-9]{3})(?P<sep>[-/.‑–])(?P<m>0?[1-9]|"
         r"1[0-2])(?P=sep)(?P<d>0?[1-9]|[12][0-9]|3[01]))(?:(?P<t>T)(?=[0-9]{2}:[0-9]{2})|(?![\p{L}\p{N}]|"
         r"[-/.][0-9]))",
         _iso,
-        DIGITS,
-        at=AT_NUMBER,
     ),
-    rule(
+    number_rule(
         "date",
         r"(?<![\p{L}\p{N}$])(?<![0-9][.,:/-])(?P<a>[0-9]{1,2})(?P<sep>[-/.])(?P<b>[0-9]{1,2})(?P=sep)"
         r"(?P<y>[12][0-9]{3}|[0-9]{2}(?=[^.]|\.(?![0-9])|\Z))(?![\p{L}\p{N}]|[-/][0-9])",
         lambda match, dialect: _numeric(match, dialect) if len(match["y"]) == 4 or match["sep"] == "/" else None,
-        DIGITS,
         "-/.",
-        at=AT_NUMBER,
     ),
-    rule(
+    number_rule(
         "date",
         rf"{LEFT}(?P<a>[0-9]{{1,2}})(?P<sep>/)(?P<b>[0-9]{{1,2}})(?P<y>(?!))?(?![\p{{L}}\p{{N}}/%]|[.,:-][0-9])"
         rf"(?<=\b(?:[Oo]n|[Dd]ue|[Dd]ue by|[Dd]ated?|[Ss]ince|[Uu]ntil|[Tt]ill|[Ss]tarting|[Ee]nding|"
         rf"{_ANY_WEEKDAY}[.,]{{0,2}}):?\s[0-9/]{{3,5}})(?! of\b| (?:the )?(?:stars|points))",
         _numeric,
         "/",
-        at=AT_NUMBER,
     ),
     rule(
         "weekday",
@@ -204,13 +199,11 @@ RULES = [
         _month_day,
         DIGITS,
     ),
-    rule(
+    number_rule(
         "date",
         rf"{LEFT}{_DAY}(?:(?P<dash>\s?{DASH}\s?|\s(?:to|and|or)\s(?:the )?)(?P<today>(?:[1-9]|[12][0-9]|3[01])"
         rf"(?:st|nd|rd|th)?))?(?P<of>\sof)?\s{_MONTH}(?![\p{{L}}\p{{N}}])(?:,?\s{_YEAR})?(?!\s[0-9]{{1,2}}\b(?!:))",
         _day_month,
-        DIGITS,
-        at=AT_NUMBER,
     ),
     rule("date", rf"\b{_MONTH},?\s{_YEAR}{_END}", _month_year, DIGITS),
     rule(
@@ -240,23 +233,15 @@ RULES = [
         lambda match, _dialect: [("dash", "to")] if follows(match, _DATED, 24) else None,
         "–—-",
     ),
-    rule(
-        "decade",
-        r"(?<![\p{L}\p{N}])(?<![0-9][.,])(?P<decade>[12][0-9]{2}0)['’]?s(?![\p{L}\p{N}])",
-        _decade,
-        DIGITS,
-        at=AT_NUMBER,
-    ),
+    number_rule("decade", r"(?<![\p{L}\p{N}])(?<![0-9][.,])(?P<decade>[12][0-9]{2}0)['’]?s(?![\p{L}\p{N}])", _decade),
     rule("decade", r"['’‘](?P<decade>[0-9]0)s(?![\p{L}\p{N}])", _decade, DIGITS),
-    rule(
+    number_rule(
         "decade",
         r"(?<![\p{L}\p{N}.,$])(?P<decade>[2-9]0)['’]?s(?![\p{L}\p{N}])(?! (?:timeout|delay|timer|wait|interval)\b)"
         r"(?<![|=:(~<>]\s?[0-9]0s)"
         r"(?<!\b(?:for|every|after|within|least|than|takes|took|only|under|(?:timeout|limit|set|up|val|delay|timer) "
         r"(?:to|of))\s[0-9]0s)",
         _decade,
-        DIGITS,
-        at=AT_NUMBER,
     ),
     rule(
         "year",
@@ -274,22 +259,19 @@ RULES = [
         _quarter,
         DIGITS,
     ),
-    rule(
+    number_rule(
         "season",
         rf"{LEFT}(?P<first>(?:1[5-9]|20)[0-9]{{2}})(?P<dash>[-–/])(?P<second>[0-9]{{2}})(?![\p{{L}}\p{{N}}]|"
         rf"[-.,/–][0-9])",
         _season,
-        DIGITS,
-        at=AT_NUMBER,
     ),
-    rule(
+    number_rule(
         "era",
         r"(?<![\p{L}\p{N}])(?:(?P<number>[0-9]{1,4})|(?P<comma>[0-9]{1,3}(?:,[0-9]{3})+))?(?:\s?)(?P<era>BCE|BC|"
         r"CE|AD|B\.C\.E\.?|B\.C\.?|A\.D\.?|C\.E\.?)(?![\p{L}\p{N}])(?<=[0-9](?:st|nd|rd|th|s| century|"
         r" centuries)?\s?[A-Z.]+)",
         _era,
         "BCA",
-        at=AT_NUMBER,
     ),
     rule("era", r"\b(?P<era>AD|A\.D\.|CE)\s(?P<number>[0-9]{1,4})(?P<comma>(?!))?\b", _era, _ERA, DIGITS),
 ]

@@ -7,10 +7,18 @@ import unicodedata
 from typing import Any
 
 from kokoro_server.text.spoken import vocabulary
-from kokoro_server.text.spoken.english.patterns import AT_NUMBER, INTEGER, LEFT, MONTH_NAMES, NUMBER, SPACE, follows
+from kokoro_server.text.spoken.english.patterns import (
+    INTEGER,
+    LEFT,
+    MONTH_NAMES,
+    NUMBER,
+    SPACE,
+    follows,
+    number_rule,
+)
 from kokoro_server.text.spoken.english.words import cardinal, decimal, letters, ordinal, plural, value
 from kokoro_server.text.spoken.matching import Dialect, SpokenWords, rule
-from kokoro_server.text.spoken.patterns import DIGITS, any_of
+from kokoro_server.text.spoken.patterns import any_of
 
 _SUPERSCRIPTS = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻⁽⁾ⁿⁱ", "0123456789+-()ni")
 _SUBSCRIPTS = str.maketrans("₀₁₂₃₄₅₆₇₈₉₊₋₍₎ₙᵢⱼₖₓₜ", "0123456789+-()nijkxt")
@@ -173,31 +181,26 @@ def _times(_match: Any, _dialect: Dialect) -> SpokenWords:
 _NEAR = r"(?:[\p{L}\p{N})\]²³%½¼¾]|\p{Greek})"
 _VARIABLE = r"(?<![\p{L}\p{N}'’])[b-zB-HJ-Z](?![\p{L}\p{N}'’.])"
 RULES = [
-    rule(
+    number_rule(
         "scientific notation",
         rf"{LEFT}(?P<mantissa>{NUMBER})[eE](?P<sign>[-−+])?(?P<exponent>[0-9]{{1,3}})(?![\p{{L}}\p{{N}}]|\.[0-9])",
         _scientific,
         "eE",
-        DIGITS,
-        at=AT_NUMBER,
     ),
     rule("fraction", rf"(?<![\p{{L}}])(?P<whole>{INTEGER})?{SPACE}?(?P<vulgar>[{_VULGAR}])", _vulgar, _VULGAR),
-    rule(
+    number_rule(
         "fraction",
         rf"{LEFT}(?P<rated>(?<=\b{_RATED} ))?(?:(?P<whole>[0-9]{{1,3}})[ -])?"
         rf"(?P<top>[0-9]{{1,4}}|[0-9]{{1,3}}(?:,[0-9]{{3}})(?=/1\b))[/⁄]"
         rf"(?P<bottom>[0-9]{{1,4}})(?P<of>(?= (?:of|inch|cup|mile|hour)))?(?![\p{{L}}\p{{N}}])(?![/.,:][0-9])",
         _fraction,
         "/⁄",
-        DIGITS,
-        at=AT_NUMBER,
     ),
-    rule(
+    number_rule(
         "rating",
         rf"{LEFT}(?P<top>[0-9]{{1,2}}\.[0-9])/(?P<bottom>5|10|20|100)(?![\p{{L}}\p{{N}}])(?![/.,:][0-9])",
         lambda match, dialect: f"{decimal(match['top'], dialect)} out of {decimal(match['bottom'], dialect)}",
         "/",
-        at=AT_NUMBER,
     ),
     rule(
         "power",

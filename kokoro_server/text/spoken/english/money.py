@@ -8,7 +8,6 @@ import regex
 
 from kokoro_server.text.spoken import vocabulary
 from kokoro_server.text.spoken.english.patterns import (
-    AT_NUMBER,
     DASH,
     LEFT,
     MAGNITUDES,
@@ -16,6 +15,7 @@ from kokoro_server.text.spoken.english.patterns import (
     OWN_DOT,
     SPACE,
     follows,
+    number_rule,
 )
 from kokoro_server.text.spoken.english.words import cardinal, decimal, plural, value
 from kokoro_server.text.spoken.matching import Dialect, SpokenWords, Where, rule
@@ -126,13 +126,11 @@ RULES = [
         _SYMBOLS + "R",
         DIGITS,
     ),
-    rule(
+    number_rule(
         "money",
         rf"{LEFT}(?P<all>(?P<amount>{NUMBER})(?:{_MAGNITUDE})?{SPACE}?(?P<sign>{any_of(_AFTER)}))"
         rf"(?![\p{{L}}\p{{N}}]){_PER_UNIT}?(?P<noun>{_NOUN})?",
         _after,
-        DIGITS,
-        at=AT_NUMBER,
     ),
     rule(
         "money",
@@ -141,23 +139,16 @@ RULES = [
         DIGITS,
         "UCANSEGJIPRDKBMZT",
     ),
-    rule(
-        "money",
-        rf"{LEFT}(?P<all>(?P<amount>[1-9][0-9]?)(?P<sign>p))(?![\p{{L}}\p{{N}}]){_PER_UNIT}?",
-        _pence,
-        "p",
-        DIGITS,
-        at=AT_NUMBER,
+    number_rule(
+        "money", rf"{LEFT}(?P<all>(?P<amount>[1-9][0-9]?)(?P<sign>p))(?![\p{{L}}\p{{N}}]){_PER_UNIT}?", _pence, "p"
     ),
     rule("money", rf"(?<=[$£€]{NUMBER})/(?=[0-9])", "per", "$£€", "/"),
-    rule(
+    number_rule(
         "money",
         rf"{LEFT}(?P<all>(?P<amount>[1-9][0-9]?)(?P<sign>c))(?P<per>(?!))?(?![\p{{L}}\p{{N}}])(?:"
         rf"(?= (?:each|per|a|an|piece)\b)|(?<=\b(?:rose|fell|up|down|gained|lost|costs?|only|just|by|added|"
         rf"dropped|slipped)\s[0-9]{{1,2}}c))",
         _pence,
         "c",
-        DIGITS,
-        at=AT_NUMBER,
     ),
 ]

@@ -7,10 +7,10 @@ from typing import Any
 import regex
 
 from kokoro_server.text.spoken import vocabulary
-from kokoro_server.text.spoken.english.patterns import AT_NUMBER, LEFT, NUMBER, RIGHT, follows
+from kokoro_server.text.spoken.english.patterns import LEFT, NUMBER, RIGHT, follows, number_rule
 from kokoro_server.text.spoken.english.words import decimal, in_pairs, letters, plural, year
 from kokoro_server.text.spoken.matching import Dialect, SpokenWords, rule
-from kokoro_server.text.spoken.patterns import DIGITS, any_of
+from kokoro_server.text.spoken.patterns import any_of
 
 _GRAMMAR = vocabulary.load("english_grammar")
 _EVERYDAY_PLURALS = any_of(_GRAMMAR.list("everyday_plurals"))
@@ -56,57 +56,45 @@ def _plan(match: Any, dialect: Dialect) -> SpokenWords:
 
 
 RULES = [
-    rule("number", rf"{LEFT}(?P<number>[1-9][0-9]{{2}})(?P<rest>\([a-z]\)(?:\([0-9]\))?)", _plan, "(", at=AT_NUMBER),
-    rule(
+    number_rule("number", rf"{LEFT}(?P<number>[1-9][0-9]{{2}})(?P<rest>\([a-z]\)(?:\([0-9]\))?)", _plan, "("),
+    number_rule(
         "number",
         rf"{LEFT}(?P<number>404|[1-5][0-9]{{2}}(?=\s(?:errors?|responses?|status|redirects?|Not Found|Forbidden|"
         rf"Internal|Bad Gateway|Unauthorized|Created)\b)){RIGHT}(?=[.,;:!?)\s]|\Z)(?!\s\p{{Ll}}+s\b(?<!errors|"
         rf"responses|redirects|status))",
         _name,
-        DIGITS,
-        at=AT_NUMBER,
     ),
-    rule(
+    number_rule(
         "number",
         rf"{LEFT}(?<=\b{_NAMES}\s(?:[A-Z]{{2}} |[0-9]{{3}} (?:or|and) )?\#?)"
         rf"(?P<number>[0-9]{{3,4}})(?![\p{{L}}\p{{N}}%])(?![.,:][0-9])",
         _name,
-        DIGITS,
-        at=AT_NUMBER,
     ),
-    rule(
+    number_rule(
         "number",
         rf"{LEFT}(?P<number>[0-9]{{2,4}})(?=(?:\s[NSEW]\.?)?\s(?:[A-Z][\p{{L}}'.]+\s){{1,2}}(?:Street|St|Avenue|"
         rf"Ave|Road|Rd|Boulevard|Blvd|Drive|Dr|Lane|Ln|Court|Ct|Place|Pl|Way|Square|Sq|Parkway|Pkwy|Highway|Hwy|"
         rf"Terrace|Crescent|Row)\b)",
         _name,
-        DIGITS,
-        at=AT_NUMBER,
     ),
     rule("number", r"(?<=\p{Lu}\p{L}+ )101(?=[.,;:!?)]|\s*\Z|\s(?:class|course)\b)(?!\.[0-9])", "one oh one", "1"),
-    rule(
+    number_rule(
         "year",
         rf"{LEFT}(?P<year>(?:1[1-9]|20)[0-9]{{2}}|10[1-9][0-9]|9[0-9]{{2}}(?<=\b[Ii]n 9[0-9]{{2}}))"
         rf"(?P<own>['’]s)?(?![\p{{L}}\p{{N}}%])(?![.,:][0-9])(?!\s(?:{_EVERYDAY_PLURALS})\b)(?![- ](?:foot|mile|"
         rf"meter|metre|year|pound|word|page|point)\b)",
         _year,
-        DIGITS,
-        at=AT_NUMBER,
     ),
-    rule(
+    number_rule(
         "number",
         rf"(?<![\p{{L}}\p{{N}}.,:/-])(?P<number>[0-9]{{1,3}}(?: [0-9]{{3}})+)(?P<suffix>(?!))?"
         rf"(?<= [0-9]{{3}} [0-9]{{3}}|[0-9]00){RIGHT}(?![ -][0-9])",
         _number,
         " ",
-        DIGITS,
-        at=AT_NUMBER,
     ),
-    rule(
+    number_rule(
         "number",
         rf"(?<![\p{{N}}])(?<![0-9][.,])(?P<number>{NUMBER})(?P<suffix>['’]?s(?![\p{{L}}\p{{N}}]))?(?![0-9])",
         _number,
-        DIGITS,
-        at=AT_NUMBER,
     ),
 ]

@@ -6,7 +6,8 @@ import re
 from typing import Any
 
 from kokoro_server.text.spoken import vocabulary
-from kokoro_server.text.spoken.matching import Where
+from kokoro_server.text.spoken.matching import Where, rules_at
+from kokoro_server.text.spoken.patterns import DIGITS
 
 DASH = r"[-‐‑–—−]"
 DASHES = "-‐‑–—−"
@@ -31,6 +32,7 @@ AT_NUMBER = re.compile(r"(?<![0-9])[0-9]|[.(](?=[0-9])")
 AT_CODE = re.compile(r"(?<![^\W_])(?:[^\W\d_]{1,20}+[-‑]?+)?+[0-9]")
 AT_DOTTED = re.compile(r"(?<![\w.'’@/&])[^\W\d_]{1,10}+\.")
 AT_WORD_BEFORE_NUMBER = re.compile(r"(?<![\w.'’&])[^\W\d_]{1,8}+(?=\s[0-9])")
+number_rule = rules_at(AT_NUMBER, DIGITS)
 # What a text must have for a rule to be worth trying.
 INNER_DOT = re.compile(r"\.[^\W_]")
 NOT_ASCII = re.compile(r"[^\x00-\x7f]")

@@ -7,10 +7,10 @@ from typing import Any
 import regex
 
 from kokoro_server.text.spoken import vocabulary
-from kokoro_server.text.spoken.english.patterns import AT_NUMBER, LEFT, NUMBER, two_words
+from kokoro_server.text.spoken.english.patterns import LEFT, NUMBER, number_rule, two_words
 from kokoro_server.text.spoken.english.words import ONES, cardinal, decimal, letters, value
 from kokoro_server.text.spoken.matching import Dialect, SpokenWords, Where, rule
-from kokoro_server.text.spoken.patterns import DIGITS, any_of
+from kokoro_server.text.spoken.patterns import any_of
 
 _ZONE_NAME = any_of(vocabulary.load("english").list("time_zones"))
 # The dot after a.m. belongs to it unless a sentence ends there.
@@ -94,43 +94,38 @@ def _duration(match: Any, dialect: Dialect) -> SpokenWords:
 _PART = rf"(?P<n>{NUMBER})\s?(?P<u>{any_of(_DURATIONS)})\b\.?"
 _BOOKS = vocabulary.load("english_grammar").pattern("books")
 RULES = [
-    rule(
+    number_rule(
         "verse",
         rf"(?<=\b(?:{_BOOKS})\.?\s)(?P<chapter>[0-9]{{1,3}})(?P<colon>:)(?P<verse>[0-9]{{1,3}})(?![0-9:]|\s?[ap]\.?m)",
         lambda match, dialect: (
             [(group, cardinal(int(match[group]), dialect)) for group in ("chapter", "verse")] + [("colon", " ")]
         ),
         ":",
-        at=AT_NUMBER,
     ),
-    rule(
+    number_rule(
         "time",
         rf"{_NOT_AFTER}(?P<clock>(?P<hour>[0-9]{{1,3}}):(?P<minute>[0-5][0-9])(?::(?P<second>[0-5][0-9])"
         rf"(?:\.[0-9]+)?)?)(?![0-9:]|[.,][0-9])(?:{_HALF}|{_SHORT_HALF})?{_ZONE}?"
         r"(?![\p{N}])(?!\s(?:ratio|scale|odds|mix|split)\b)",
         _clock,
         ":",
-        at=AT_NUMBER,
     ),
-    rule(
+    number_rule(
         "time",
         rf"{_NOT_AFTER}(?P<clock>(?P<hour>[0-9]{{1,2}})(?:[.:](?P<minute>[0-5][0-9]))?)(?P<second>"
         rf"(?!))?{_HALF}{_ZONE}?",
         _clock,
-        DIGITS,
         "aApP",
         "mM",
-        at=AT_NUMBER,
     ),
-    rule(
+    number_rule(
         "lap time",
         rf"{_NOT_AFTER}(?P<min>[0-9]{{1,2}}):(?P<sec>[0-5][0-9])(?P<rest>\.[0-9]{{1,3}})(?![\p{{N}}:])",
         _lap,
         ":",
-        at=AT_NUMBER,
     ),
     # With a dot, as in Britain: at 14.35, the 3.15 train.
-    rule(
+    number_rule(
         "time",
         rf"{_NOT_AFTER}(?P<clock>(?P<hour>1?[0-9]|2[0-3])\.(?P<minute>[0-5][0-9]))(?P<second>(?!))?(?P<half>(?!))?"
         rf"(?P<zone>(?!))?(?P<offset>(?!))?(?![\p{{L}}\p{{N}}%])(?!\.[0-9]|\s(?:percent|per|million|billion|degrees|"
@@ -139,16 +134,13 @@ RULES = [
         rf"flight|ferry|service|showing|kick-off|start)\b))",
         lambda match, dialect: _clock(match, dialect) if dialect.british else None,
         ".",
-        at=AT_NUMBER,
     ),
     rule("range", r"(?<=[0-9]\s?[AaPp]\.[Mm]\.)\s?(?P<dash>[-–—])\s?(?=[0-9])", lambda _m, _d: [("dash", "to")], "-–—"),
     rule("time", r"\b(?P<zone>UTC|GMT)(?P<offset>[+−-][0-9]{1,2}(?::[0-9]{2})?)\b", _utc, "+−-"),
-    rule("duration", rf"{LEFT}{_PART}(?:,?\s?{_PART})++(?!\p{{L}})", _duration, DIGITS, at=AT_NUMBER),
-    rule(
+    number_rule("duration", rf"{LEFT}{_PART}(?:,?\s?{_PART})++(?!\p{{L}})", _duration),
+    number_rule(
         "military time",
         r"(?<![\p{L}\p{N}.,$])(?P<h>[0-2][0-9])(?P<m>[0-5][0-9])(?= (?:hours|hrs|GMT|UTC|Zulu)\b)",
         _military,
-        DIGITS,
-        at=AT_NUMBER,
     ),
 ]

@@ -7,7 +7,15 @@ from typing import Any
 import regex
 
 from kokoro_server.text.spoken import vocabulary
-from kokoro_server.text.spoken.english.patterns import AT_NUMBER, LEFT, NUMBER, OWN_DOT, SPACE, follows, two_words
+from kokoro_server.text.spoken.english.patterns import (
+    LEFT,
+    NUMBER,
+    OWN_DOT,
+    SPACE,
+    follows,
+    number_rule,
+    two_words,
+)
 from kokoro_server.text.spoken.english.unit_names import ALONE, DOTTED, FOLLOWED, TIMES, UNITS, unit_words
 from kokoro_server.text.spoken.english.words import cardinal, decimal, value
 from kokoro_server.text.spoken.matching import Dialect, SpokenWords, rule
@@ -154,55 +162,47 @@ def _resolution(match: Any, dialect: Dialect) -> SpokenWords:
 
 
 RULES = [
-    rule(
+    number_rule(
         "angle",
         rf"{LEFT}(?P<deg>[0-9]{{1,3}})°\s?(?P<min>[0-9]{{1,2}}(?:\.[0-9]+)?)[′'’]\s?(?:(?P<sec>[0-9]{{1,2}}"
         rf"(?:\.[0-9]+)?)(?:[″\"”]|'')\s?)?(?P<compass>[NSEW]\b)?",
         _angle,
         "°",
-        at=AT_NUMBER,
     ),
-    rule(
+    number_rule(
         "temperature",
         rf"{LEFT}(?P<amount>{NUMBER})(?P<hyphen>-)?{SPACE}?(?:(?:[°º˚]|degrees){SPACE}?(?P<scale>[CFK])"
         rf"(?![\p{{L}}\p{{N}}])|(?P<scale>(?!))?[°º˚](?:{SPACE}?(?P<compass>[NSEW])(?![\p{{L}}\p{{N}}]))?)",
         _temperature,
         "°º˚d",
-        DIGITS,
-        at=AT_NUMBER,
     ),
-    rule(
+    number_rule(
         "temperature",
         rf"{LEFT}(?P<amount>{NUMBER})(?P<hyphen>-)?{SPACE}?(?P<degree>[℃℉])(?P<compass>(?!))?",
         lambda match, dialect: (
             f"{decimal(match['amount'], dialect)} degrees {'Celsius' if match['degree'] == '℃' else 'Fahrenheit'}"
         ),
         "℃℉",
-        at=AT_NUMBER,
     ),
-    rule(
+    number_rule(
         "feet and inches",
         r"(?<![\p{L}\p{N}'\"“‘])(?P<feet>[0-9]{1,3})(?:['′]|[ -]?(?:ft|feet|foot)\.?)[ -]?(?P<inches>[0-9]{1,2}"
         r"(?:\.[0-9]+)?)(?:\"|″|''|[ -]?(?:in|inches)\b)",
         _feet,
         "'′f",
-        at=AT_NUMBER,
     ),
-    rule(
+    number_rule(
         "feet and inches",
         r"(?<![\p{L}\p{N}'\"“‘.])(?P<feet>[3-8])['’](?P<inches>1[01]|[0-9])(?![\p{L}\p{N}'’])",
         _feet,
         "'’",
-        at=AT_NUMBER,
     ),
-    rule("feet and inches", r"(?<![\p{L}\p{N}'\"“‘])(?P<feet>[0-9]{1,3})′(?P<inches>(?!))?", _feet, "′", at=AT_NUMBER),
-    rule(
+    number_rule("feet and inches", r"(?<![\p{L}\p{N}'\"“‘])(?P<feet>[0-9]{1,3})′(?P<inches>(?!))?", _feet, "′"),
+    number_rule(
         "inches",
         rf"{_LEFT}(?P<amount>{NUMBER})(?:\"|″)(?P<noun>(?=\s(?!x\s)(?:\p{{Ll}}+|\p{{Lu}}{{2,}}s?)\b)(?!\s(?:{_VERBS})\b))?",
         _inches,
         '"″',
-        DIGITS,
-        at=AT_NUMBER,
     ),
     rule(
         "dimensions",
@@ -219,22 +219,19 @@ RULES = [
         _dimensions,
         "x×",
     ),
-    rule(
+    number_rule(
         "resolution",
         r"(?<![\p{L}\p{N}])(?P<lines>480|720|1080|1440|2160|4320)(?P<letter>[pi])(?![\p{L}\p{N}])",
         _resolution,
         "pi",
-        at=AT_NUMBER,
     ),
     rule("inches", rf"(?<={_FRACTION})[\"″]", "inch", '"″', "½⅓⅔¼¾⅛⅜⅝⅞/"),
-    rule(
+    number_rule(
         "unit",
         rf"{_LEFT}(?P<amount>{NUMBER})(?:{SPACE}?|(?P<hyphen>-))(?P<unit>{_COMPOUND})(?![\p{{L}}\p{{N}}])"
         rf"(?![-'’/](?!old\b)[\p{{L}}\p{{N}}])(?P<dot>\.(?!\s*+\Z|\s*+\n|\s++[\"“‘'(]?[A-Z]|[\p{{L}}\p{{N}}.]))?"
         rf"(?P<noun>{_NOUN})?",
         _quantity,
-        DIGITS,
-        at=AT_NUMBER,
     ),
     rule(
         "unit",

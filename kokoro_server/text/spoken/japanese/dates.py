@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kokoro_server.text.spoken import vocabulary
-from kokoro_server.text.spoken.cjk import AT_NUMBER, COLON, LEFT, RIGHT, D, plain
+from kokoro_server.text.spoken.cjk import COLON, LEFT, RIGHT, D, number_rule, plain
 from kokoro_server.text.spoken.japanese.counters import DAY_OF_MONTH, HOUR, MINUTE, MONTH, SECOND, YEAR
 from kokoro_server.text.spoken.matching import Dialect, SpokenWords, Where, rule
 
@@ -59,30 +59,27 @@ def _weekday(match: Any, _dialect: Dialect) -> SpokenWords:
 
 
 TIMES = [
-    rule(
+    number_rule(
         "time",
         rf"{LEFT}(?P<hour>{_HOUR}){COLON}(?P<minute>{_SIXTY})(?:{COLON}(?P<second>{_SIXTY}))?+{RIGHT}"
         rf"(?<!(?:スコア|比|比率)[はがの：: ]?[0-9０-９:：]{{1,8}})(?!\s?(?:で勝|で敗|で負|の割合|の比))",
         _time,
         ":：∶",
-        at=AT_NUMBER,
     ),
 ]
 DATES = [
-    rule(
+    number_rule(
         "date",
         rf"{LEFT}(?<![A-Za-z])(?P<year>{_YEAR})(?P<sign>[-/.．／－])(?P<month>{_MONTH})(?P=sign)(?P<day>{_DAY}){RIGHT}"
         rf"(?!(?P=sign))日?",
         _date,
-        at=AT_NUMBER,
     ),
-    rule(
+    number_rule(
         "date",
         rf"{LEFT}(?P<month>{_MONTH})[/／](?P<day>{_DAY})(?=\s?[(（][月火水木金土日祝][)）・,、])",
         _month_and_day,
         "/／",
-        at=AT_NUMBER,
     ),
-    rule("date", rf"{LEFT}(?<=月{D}{{0,2}}[〜～~・、-]?)(?P<day>{_DAY})日(?![間目])", _day, "日", at=AT_NUMBER),
+    number_rule("date", rf"{LEFT}(?<=月{D}{{0,2}}[〜～~・、-]?)(?P<day>{_DAY})日(?![間目])", _day, "日"),
     rule("weekday", rf"(?<=日\s?|/{D}{{1,2}}\s?)[(（](?P<weekday>[月火水木金土日])(?=[)）・])", _weekday, "(（"),
 ]

@@ -7,7 +7,7 @@ from typing import Any
 import regex
 
 from kokoro_server.text.spoken import vocabulary
-from kokoro_server.text.spoken.cjk import AT_NUMBER, DASH, DASHES, LEFT, NOT_LATIN, SPACE, WIDE_DIGITS, D
+from kokoro_server.text.spoken.cjk import DASH, DASHES, LEFT, NOT_LATIN, SPACE, WIDE_DIGITS, D, number_rule
 from kokoro_server.text.spoken.japanese import amounts
 from kokoro_server.text.spoken.japanese.amounts import AMOUNT
 from kokoro_server.text.spoken.japanese.counters import COUNTERS, Counter, katakana
@@ -52,11 +52,10 @@ RULES = [
         at=_AT_SIGN,
     ),
     rule("money", rf"{_BEFORE}(?P<amount>{AMOUNT}){_AGAIN}", _money, _ANY_SIGN, WIDE_DIGITS, at=_AT_SIGN),
-    rule(
+    number_rule(
         "money",
         rf"{LEFT}(?P<amount>{AMOUNT}){SPACE}?(?P<sign>{any_of(SIGNS | _CODES)}){NOT_LATIN}(?!{D})",
         _money,
         _ANY_SIGN,
-        at=AT_NUMBER,
     ),
 ]

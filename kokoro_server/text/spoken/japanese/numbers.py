@@ -9,7 +9,6 @@ import regex
 
 from kokoro_server.text.spoken import vocabulary
 from kokoro_server.text.spoken.cjk import (
-    AT_NUMBER,
     COLON,
     DASH,
     DASHES,
@@ -22,6 +21,7 @@ from kokoro_server.text.spoken.cjk import (
     SPACE,
     WIDE_DIGITS,
     D,
+    number_rule,
     plain,
     roman_value,
 )
@@ -131,61 +131,46 @@ PHONES = [
         _phone,
         WIDE_DIGITS,
     ),
-    rule(
+    number_rule(
         "number by digits",
         rf"{LEFT}(?<=(?:電話|電話番号|暗証番号|番号|パスワード|コード|内線|"
         rf"口座番号)[はがの：: ]{{0,2}})(?P<mark>(?!))?(?P<number>{D}{{3,}}+)(?![.,]{D}|[個人円番号室])",
         _phone,
-        WIDE_DIGITS,
-        at=AT_NUMBER,
     ),
 ]
 COUNTS = [
-    rule(
-        "about",
-        rf"{LEFT}(?P<low>[1-8１-８])[、,，](?P<high>[2-9２-９])(?P<counter>{_COUNTER})",
-        _about,
-        "、,，",
-        at=AT_NUMBER,
+    number_rule(
+        "about", rf"{LEFT}(?P<low>[1-8１-８])[、,，](?P<high>[2-9２-９])(?P<counter>{_COUNTER})", _about, "、,，"
     ),
     rule("year", r"(?P<digits>[一二三四五六七八九][〇零一二三四五六七八九]{3})(?P<year>年)", _kanji_digits, "〇零"),
     rule("digits", r"(?P<digits>[一二三四五六七八九]*+〇[〇一二三四五六七八九]*+)(?P<year>(?!))?", _kanji_digits, "〇"),
     rule("share", rf"(?<=割)(?P<number>{D})分", lambda match, _dialect: f"{decimal(match['number'])}ぶ", "割"),
-    rule(
+    number_rule(
         "fraction",
         rf"{LEFT}(?P<below>(?P<b>{D}++)分の)(?P<above>{NUMBER})",
         lambda match, _dialect: [("below", f"{decimal(match['b'])}ぶんの"), ("above", decimal(match["above"]))],
         "分",
-        at=AT_NUMBER,
     ),
-    rule(
+    number_rule(
         "fraction",
         rf"{LEFT}(?P<b>{D}++)分の(?=[一二三四五六七八九])",
         lambda match, _dialect: f"{decimal(match['b'])}ぶんの",
         "分",
-        at=AT_NUMBER,
     ),
-    rule("time", rf"{LEFT}(?P<amount>[0０]{D})(?P<counter>[月日時分秒])(?!の{D})", _clock, "月日時分秒", at=AT_NUMBER),
-    rule(
-        "counter",
-        rf"{LEFT}(?P<amount>{AMOUNT}){SPACE}?(?P<counter>{_COUNTER}){_SUFFIX}",
-        _counted,
-        WIDE_DIGITS,
-        at=AT_NUMBER,
-    ),
+    number_rule("time", rf"{LEFT}(?P<amount>[0０]{D})(?P<counter>[月日時分秒])(?!の{D})", _clock, "月日時分秒"),
+    number_rule("counter", rf"{LEFT}(?P<amount>{AMOUNT}){SPACE}?(?P<counter>{_COUNTER}){_SUFFIX}", _counted),
 ]
 MATHS = [
     rule("fraction", rf"(?P<whole>{D}++)?{SPACE}?(?P<sign>[{_VULGAR}])", _vulgar, _VULGAR),
-    rule(
+    number_rule(
         "fraction",
         rf"{LEFT}(?<![\p{{Latin}}])(?P<above>{D}{{1,4}}){SLASH}(?P<below>[1-9１-９]{D}{{0,3}}){RIGHT}(?![\p{{Latin}}])",
         _fraction,
         "/／",
-        at=AT_NUMBER,
     ),
 ]
 IDENTIFIERS = [
-    rule("version", rf"{LEFT}{D}{{1,4}}(?:[.．]{D}{{1,5}}){{2,5}}(?!{D})(?![.．]{D})", _version, ".．", at=AT_NUMBER),
+    number_rule("version", rf"{LEFT}{D}{{1,4}}(?:[.．]{D}{{1,5}}){{2,5}}(?!{D})(?![.．]{D})", _version, ".．"),
     rule(
         "name with a number",
         rf"(?<![A-Za-z0-9])(?:{any_of(_ENGLISH)})(?![a-z0-9])",
@@ -203,20 +188,13 @@ IDENTIFIERS = [
     rule("hyphen", rf"(?<=\p{{Latin}})[-‐‑](?={D})|(?<={D})[-‐‑](?=\p{{Latin}})", " ", "-‐‑", WIDE_DIGITS),
 ]
 RANGES = [
-    rule(
+    number_rule(
         "score",
         rf"{LEFT}{D}{{1,3}}(?:{COLON}|[-–－]){D}{{1,3}}(?=で[^。、，0-9０-９\n]{{0,12}}?{_WON})",
         _versus,
         ":：-–－",
-        at=AT_NUMBER,
     ),
-    rule(
-        "ratio",
-        rf"{LEFT}{NUMBER}(?:{SPACE}?{COLON}{SPACE}?{NUMBER}){{1,4}}+(?!{D})",
-        _versus,
-        ":：∶",
-        at=AT_NUMBER,
-    ),
+    number_rule("ratio", rf"{LEFT}{NUMBER}(?:{SPACE}?{COLON}{SPACE}?{NUMBER}){{1,4}}+(?!{D})", _versus, ":：∶"),
     rule(
         "range",
         rf"(?<=[0-9０-９%％‰°℃℉㎡]|[0-9０-９]{SPACE}?[a-zA-Zμ]{{1,4}}[²³]?|"
@@ -238,13 +216,7 @@ ROMAN = [
 ]
 NUMBERS = [
     rule("minus", rf"(?<![\p{{Latin}}0-9０-９)）]){MINUS}(?=[$¥￥€£]?{D})", "マイナス", MINUSES),
-    rule(
-        "number",
-        rf"(?<!{D})(?P<amount>{AMOUNT})",
-        lambda match, _dialect: amounts.say(match["amount"]),
-        WIDE_DIGITS,
-        at=AT_NUMBER,
-    ),
+    number_rule("number", rf"(?<!{D})(?P<amount>{AMOUNT})", lambda match, _dialect: amounts.say(match["amount"])),
     rule(
         "decimal",
         rf"(?<!{D})[.．](?P<number>{D}++)",

@@ -7,11 +7,11 @@ from typing import Any
 import regex
 
 from kokoro_server.text.spoken import vocabulary
-from kokoro_server.text.spoken.cjk import AT_NUMBER, LEFT, NOT_LATIN, SPACE, D, ascii_text
+from kokoro_server.text.spoken.cjk import LEFT, NOT_LATIN, SPACE, D, ascii_text, number_rule
 from kokoro_server.text.spoken.japanese import amounts
 from kokoro_server.text.spoken.japanese.amounts import AMOUNT
 from kokoro_server.text.spoken.japanese.counters import COUNTERS, Counter, katakana
-from kokoro_server.text.spoken.matching import Dialect, SpokenWords, rule
+from kokoro_server.text.spoken.matching import Dialect, SpokenWords
 from kokoro_server.text.spoken.patterns import any_of
 
 _FILE = vocabulary.load("japanese")
@@ -50,4 +50,4 @@ def _single(text: str) -> str:
     return _UNITS.get(text, _UNITS.get(ascii_text(text), text))
 
 
-RULES = [rule("unit", rf"{LEFT}(?P<amount>{AMOUNT}){SPACE}?{_UNIT}", _quantity, _SIGN, at=AT_NUMBER)]
+RULES = [number_rule("unit", rf"{LEFT}(?P<amount>{AMOUNT}){SPACE}?{_UNIT}", _quantity, _SIGN)]

@@ -10,7 +10,7 @@ import regex
 from kokoro_server.text.spoken import vocabulary
 from kokoro_server.text.spoken.matching import Dialect, Rule, SpokenWords, rule
 from kokoro_server.text.spoken.patterns import any_of
-from kokoro_server.text.spoken.shared.patterns import AT_NUMBER, INNER_DOT
+from kokoro_server.text.spoken.shared.patterns import INNER_DOT, number_rule
 from kokoro_server.text.spoken.shared.table import LanguageTable
 
 _FILE = vocabulary.load("romance_and_hindi")
@@ -68,12 +68,11 @@ def rules(table: LanguageTable) -> list[Rule]:
             address,
             "@",
         ),
-        rule(
+        number_rule(
             "IP address",
             r"(?<![\p{L}\p{N}.])(?:[0-9]{1,3}\.){3}[0-9]{1,3}(?::[0-9]{1,5})?(?![\p{L}\p{N}])(?!\.[0-9])",
             bare,
             INNER_DOT,
-            at=AT_NUMBER,
         ),
         rule(
             "web address",

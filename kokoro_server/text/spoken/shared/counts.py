@@ -7,7 +7,6 @@ from typing import Any
 from kokoro_server.text.spoken.matching import Dialect, Rule, SpokenWords, rule
 from kokoro_server.text.spoken.patterns import any_of
 from kokoro_server.text.spoken.shared.patterns import (
-    AT_NUMBER,
     DIGITS,
     INNER_DOT,
     LEFT,
@@ -17,6 +16,7 @@ from kokoro_server.text.spoken.shared.patterns import (
     D,
     noun_after,
     number_pattern,
+    number_rule,
     two_words,
 )
 from kokoro_server.text.spoken.shared.table import LanguageTable
@@ -47,13 +47,11 @@ def rules(table: LanguageTable) -> list[Rule]:
         return f"{table.spell(match['v'])} {said}" if match["v"] else said
 
     return [
-        rule("percent", rf"{LEFT}(?P<number>{number}){SPACE}?(?P<sign>[%％‰])", percent, "%％‰", DIGITS, at=AT_NUMBER),
-        rule(
+        number_rule("percent", rf"{LEFT}(?P<number>{number}){SPACE}?(?P<sign>[%％‰])", percent, "%％‰"),
+        number_rule(
             "ordinal",
             rf"{LEFT}(?P<number>{D}{{1,4}})(?P<ending>{table.numbers.ordinal_endings}){WORD_END}{OWN_DOT}?",
             ordinal,
-            DIGITS,
-            at=AT_NUMBER,
         ),
         rule(
             "version",
@@ -62,28 +60,20 @@ def rules(table: LanguageTable) -> list[Rule]:
             "vV",
             DIGITS,
         ),
-        rule(
+        number_rule(
             "version",
             rf"{LEFT}(?P<v>(?!))?(?P<number>[0-9]+(?:\.[0-9]+){{2,6}})(?![\p{{L}}\p{{N}}])",
             lambda match, dialect: None if _is_grouped(match["number"]) else version(match, dialect),
             INNER_DOT,
-            at=AT_NUMBER,
         ),
-        rule(
+        number_rule(
             "decade",
             rf"{LEFT}(?P<number>{D}{{1,3}}0)['’]s{WORD_END}",
             lambda match, _dialect: table.integer(match["number"]),
             "'’",
-            at=AT_NUMBER,
         ),
-        rule("resolution", rf"{LEFT}(?P<number>[248])K{WORD_END}", resolution, "K", at=AT_NUMBER),
-        rule(
-            "magnitude",
-            rf"{LEFT}(?P<number>{number}){SPACE}?(?P<big>{any_of(letters)}){WORD_END}",
-            magnitude,
-            DIGITS,
-            at=AT_NUMBER,
-        ),
+        number_rule("resolution", rf"{LEFT}(?P<number>[248])K{WORD_END}", resolution, "K"),
+        number_rule("magnitude", rf"{LEFT}(?P<number>{number}){SPACE}?(?P<big>{any_of(letters)}){WORD_END}", magnitude),
     ]
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from kokoro_server.text.spoken.matching import Dialect, Rule, SpokenWords, Where, rule
 from kokoro_server.text.spoken.patterns import any_of
-from kokoro_server.text.spoken.shared.patterns import AT_NUMBER, DASH, DIGITS, LEFT, SPACE, WORD_END, D
+from kokoro_server.text.spoken.shared.patterns import DASH, DIGITS, LEFT, SPACE, WORD_END, D, number_rule
 from kokoro_server.text.spoken.shared.table import LanguageTable
 
 _LEFT = rf"(?<![\p{{L}}\p{{M}}\p{{N}}])(?<!{D}[.,:/-])"
@@ -68,37 +68,30 @@ def rules(table: LanguageTable) -> list[Rule]:
     of = r"(?P<of>de|di|d['’])" if joint else r"(?P<of>(?!))"
     then = r"(?P<then>del?|do)" if joint else r"(?P<then>(?!))"
     return [
-        rule(
+        number_rule(
             "date",
             rf"{_LEFT}(?P<year>[12१२]{D}{{3}})(?P<sep>[-/.‑])(?P<month>{D}{{1,2}})(?P=sep)(?P<day>{D}{{1,2}})"
             rf"(?:(?=T{D}{{2}}:)|(?![\p{{L}}\p{{M}}\p{{N}}]|[-/.]{D}))",
             numeric,
-            DIGITS,
-            at=AT_NUMBER,
         ),
-        rule(
+        number_rule(
             "date",
             rf"{_LEFT}(?P<day>{D}{{1,2}})(?P<sep>[-/.])(?P<month>{D}{{1,2}})(?P=sep)(?P<year>[12१२]{D}{{3}}|"
             rf"(?<=/){D}{{2}})(?![\p{{L}}\p{{M}}\p{{N}}]|[-/]{D})",
             numeric,
-            DIGITS,
-            at=AT_NUMBER,
         ),
-        rule(
+        number_rule(
             "date",
             rf"(?<=(?<!\p{{L}})(?i:{dates.before_dates}){SPACE})(?P<day>{D}{{1,2}})/(?P<month>{D}{{1,2}})(?P<year>(?!))?"
             rf"(?![\p{{L}}\p{{M}}\p{{N}}/%]|[.,:-]{D}|{SPACE}(?:de|del|d[aeo]s?|dei|delle|des|du){SPACE})",
             numeric,
             "/",
-            at=AT_NUMBER,
         ),
-        rule(
+        number_rule(
             "date",
             rf"{LEFT}(?:(?P<day>{D}{{1,2}})(?:{SPACE}{of})?(?:{SPACE}|-))(?P<name>{month}){WORD_END}"
             rf"(?:(?:,?{SPACE}{then})?(?:,?{SPACE}|-)(?P<year>[12१२]{D}{{3}}){WORD_END}(?![.,:/]{D}))?",
             named,
-            DIGITS,
-            at=AT_NUMBER,
         ),
         rule(
             "date",
@@ -108,12 +101,11 @@ def rules(table: LanguageTable) -> list[Rule]:
             DIGITS,
             re.compile(any_of(short)),
         ),
-        rule(
+        number_rule(
             "date",
             rf"{_LEFT}(?P<day>0[1-9]|1[3-9]|2{D}|3[01])/(?P<month>0[1-9]|1[0-2])(?P<year>(?!))?(?![\p{{L}}\p{{M}}\p{{N}}/%]|[.,:-]{D})",
             numeric,
             "/",
-            at=AT_NUMBER,
         ),
         rule(
             "year",
@@ -122,12 +114,10 @@ def rules(table: LanguageTable) -> list[Rule]:
             "'’‘",
             DIGITS,
         ),
-        rule(
+        number_rule(
             "season",
             rf"{LEFT}(?P<first>(?:1[5-9]|20){D}{{2}})(?P<dash>{DASH}|/)(?P<second>{D}{{2}}){WORD_END}(?![-.,/–]{D})",
             season,
-            DIGITS,
-            at=AT_NUMBER,
         ),
         rule("T", rf"(?<={D}{{2}})T(?={D}{{2}}:)", " ", "T", DIGITS),
     ]

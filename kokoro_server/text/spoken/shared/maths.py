@@ -9,7 +9,15 @@ import regex
 
 from kokoro_server.text.spoken.matching import Dialect, Rule, SpokenWords, rule
 from kokoro_server.text.spoken.patterns import any_of
-from kokoro_server.text.spoken.shared.patterns import AT_NUMBER, DIGITS, LEFT, SPACE, WORD_END, D, noun_after
+from kokoro_server.text.spoken.shared.patterns import (
+    DIGITS,
+    LEFT,
+    SPACE,
+    WORD_END,
+    D,
+    noun_after,
+    number_rule,
+)
 from kokoro_server.text.spoken.shared.table import LanguageTable
 
 _VULGAR = "½⅓⅔¼¾⅕⅖⅗⅘⅙⅚⅐⅛⅜⅝⅞⅑⅒"
@@ -49,13 +57,12 @@ def rules(table: LanguageTable) -> list[Rule]:
     measured = regex.compile(rf"{SPACE}?{D}[{DIGITS}.,]*{SPACE}?(?:[x×X]|(?:{unit}){WORD_END})")
     found = [
         rule("fraction", rf"(?:{LEFT}(?P<whole>{D}{{1,3}}){SPACE}?)?(?P<sign>[{_VULGAR}])", vulgar, _VULGAR),
-        rule(
+        number_rule(
             "fraction",
             rf"{LEFT}(?:(?P<whole>{D}{{1,3}}){SPACE})?(?P<upper>{D}{{1,3}})[/⁄](?P<lower>{D}{{1,3}}){WORD_END}"
             rf"(?![/.,:]{D}|/)",
             fraction,
             "/⁄",
-            at=AT_NUMBER,
         ),
         # Before the number, after nothing that it could be taken from.
         rule(

@@ -9,13 +9,13 @@ import regex
 from kokoro_server.text.spoken.matching import Dialect, Rule, SpokenWords, rule
 from kokoro_server.text.spoken.patterns import any_of
 from kokoro_server.text.spoken.shared.patterns import (
-    AT_NUMBER,
     DIGITS,
     LEFT,
     SPACE,
     WORD_END,
     D,
     amount_pattern,
+    number_rule,
     of_noun,
     say_amount,
 )
@@ -55,20 +55,8 @@ def rules(table: LanguageTable) -> list[Rule]:
             before,
             DIGITS,
         ),
-        rule(
-            "money",
-            rf"{LEFT}(?P<whole>{D}{{1,6}})(?P<sign>[€£$])(?P<cents>{D}{{2}}){WORD_END}",
-            split,
-            "€£$",
-            at=AT_NUMBER,
-        ),
-        rule(
-            "money",
-            rf"{LEFT}{amount}{SPACE}?(?P<sign>{any_of(table.words.currencies)}){_SIGN_END}",
-            after,
-            DIGITS,
-            at=AT_NUMBER,
-        ),
+        number_rule("money", rf"{LEFT}(?P<whole>{D}{{1,6}})(?P<sign>[€£$])(?P<cents>{D}{{2}}){WORD_END}", split, "€£$"),
+        number_rule("money", rf"{LEFT}{amount}{SPACE}?(?P<sign>{any_of(table.words.currencies)}){_SIGN_END}", after),
     ]
 
 

@@ -9,7 +9,6 @@ import regex
 from kokoro_server.text.spoken.matching import Dialect, Rule, SpokenWords, rule
 from kokoro_server.text.spoken.patterns import any_of
 from kokoro_server.text.spoken.shared.patterns import (
-    AT_NUMBER,
     DASH,
     DASHES,
     DIGITS,
@@ -21,6 +20,7 @@ from kokoro_server.text.spoken.shared.patterns import (
     follows,
     noun_after,
     number_pattern,
+    number_rule,
     of_noun,
 )
 from kokoro_server.text.spoken.shared.table import LanguageTable
@@ -41,7 +41,7 @@ def rules(table: LanguageTable) -> list[Rule]:
         return table.number(text, noun)
 
     return [
-        rule("number", rf"{LEFT}{number_pattern(table)}{RIGHT}", read, DIGITS, at=AT_NUMBER),
+        number_rule("number", rf"{LEFT}{number_pattern(table)}{RIGHT}", read),
         rule(
             "number",
             rf"(?<!{D}[.,]){number_pattern(table)}(?![.,]{D})",

@@ -7,7 +7,7 @@ from typing import Any
 
 import regex
 
-from kokoro_server.text.spoken.matching import Where
+from kokoro_server.text.spoken.matching import Where, rules_at
 from kokoro_server.text.spoken.patterns import any_of
 from kokoro_server.text.spoken.shared.table import LanguageTable
 
@@ -20,7 +20,7 @@ DASHES = "-‐‑–—−"
 LEFT = rf"(?<![\p{{M}}\p{{N}}^])(?:(?<!\p{{L}})|(?<={D}[x×X]))(?<!{D}[.,:/])"
 RIGHT = rf"(?![\p{{L}}\p{{M}}\p{{N}}])(?![.,:]{D})"
 WORD_END = r"(?![\p{L}\p{M}\p{N}])"
-AT_NUMBER = re.compile(rf"(?<!{D}){D}")
+number_rule = rules_at(re.compile(rf"(?<!{D}){D}"), DIGITS)
 INNER_DOT = re.compile(r"\.[^\W_]")
 # Whether a dot belongs to an abbreviation alone, and ends no sentence: in a claim it then goes with the abbreviation.
 OWN_DOT = r"(?:\.(?!\s*+\Z|\s*+\n|\s++[\"“«‘'(¿¡]?\p{Lu}))"

@@ -7,7 +7,7 @@ from typing import Any
 import regex
 
 from kokoro_server.text.spoken.matching import Dialect, Rule, SpokenWords, rule
-from kokoro_server.text.spoken.shared.patterns import AT_NUMBER, DIGITS, SPACE, D
+from kokoro_server.text.spoken.shared.patterns import SPACE, D, number_rule
 from kokoro_server.text.spoken.shared.table import LanguageTable
 
 _GROUP = regex.compile(rf"\+|{D}+")
@@ -40,14 +40,12 @@ def rules(table: LanguageTable) -> list[Rule]:
         rule(
             "phone number", rf"(?<![\p{{L}}\p{{N}}])\({D}{{2,4}}\)[ ]?{D}{{3,5}}{_SEP}?{D}{{3,5}}{_RIGHT}", phone, "("
         ),
-        rule("phone number", rf"{_LEFT}(?:{pattern}){_RIGHT}", phone, DIGITS, at=AT_NUMBER),
-        rule(
+        number_rule("phone number", rf"{_LEFT}(?:{pattern}){_RIGHT}", phone),
+        number_rule(
             "phone number",
             rf"{_LEFT}(?<=(?<!\p{{L}})(?:{table.before_phones}){SPACE}?:?{SPACE}?){D}{{2,5}}(?:{_SEP}{D}{{2,7}}){{1,5}}{_RIGHT}",
             phone,
-            DIGITS,
-            at=AT_NUMBER,
         ),
-        rule("digits", rf"{_LEFT}{D}{{4}}(?:[ -]{D}{{4}}){{3}}{_RIGHT}", phone, DIGITS, at=AT_NUMBER),
-        rule("digits", rf"{_LEFT}{D}{{9,}}(?<![0०]{{3}}){_RIGHT}", phone, DIGITS, at=AT_NUMBER),
+        number_rule("digits", rf"{_LEFT}{D}{{4}}(?:[ -]{D}{{4}}){{3}}{_RIGHT}", phone),
+        number_rule("digits", rf"{_LEFT}{D}{{9,}}(?<![0०]{{3}}){_RIGHT}", phone),
     ]

@@ -10,7 +10,6 @@ import regex
 from kokoro_server.text.spoken.matching import Dialect, Rule, SpokenWords, rule
 from kokoro_server.text.spoken.patterns import any_of
 from kokoro_server.text.spoken.shared.patterns import (
-    AT_NUMBER,
     DIGITS,
     LEFT,
     OWN_DOT,
@@ -21,6 +20,7 @@ from kokoro_server.text.spoken.shared.patterns import (
     follows,
     noun_after,
     number_pattern,
+    number_rule,
     of_noun,
     say_amount,
     two_words,
@@ -85,22 +85,18 @@ def rules(table: LanguageTable) -> list[Rule]:
 
     ordinal = "" if table.degree_is_ordinal else "(?!)"
     return [
-        rule(
+        number_rule(
             "temperature",
             rf"{LEFT}(?P<amount>{number_pattern(table)}){SPACE}?(?:(?P<sign>[°º˚]){SPACE}?(?P<scale>[CFK])"
             rf"{WORD_END}|(?P<sign>[℃℉])|(?P<ordinal>{ordinal}(?<=(?<![.,]{D}*){D}{{1,2}})(?P<sign>°)(?={SPACE}\p{{L}}))|"
             rf"(?P<sign>[°˚])|(?<=[-−]{D}{{1,2}})(?P<sign>º))",
             degrees,
             "°º˚℃℉",
-            DIGITS,
-            at=AT_NUMBER,
         ),
-        rule(
+        number_rule(
             "unit",
             rf"{LEFT}{amount_pattern(table)}{SPACE}?-?(?P<unit>{compound}){WORD_END}(?!['’][\p{{L}}])(?P<dot>{OWN_DOT}(?!{D}))?(?!\.\p{{L}})",
             quantity,
-            DIGITS,
-            at=AT_NUMBER,
         ),
         # Without a number: `miles de km`.
         rule(
@@ -110,7 +106,7 @@ def rules(table: LanguageTable) -> list[Rule]:
             lambda match, _dialect: name(match["unit"]).many,
             _BARE,
         ),
-        rule("unit", rf"{LEFT}(?P<whole>{D}{{1,3}})m(?P<rest>{D}{{2}}){WORD_END}", split, "m", at=AT_NUMBER),
+        number_rule("unit", rf"{LEFT}(?P<whole>{D}{{1,3}})m(?P<rest>{D}{{2}}){WORD_END}", split, "m"),
         rule(
             "unit",
             rf"(?<={_FRACTION}){SPACE}?(?P<unit>{compound}){WORD_END}",
