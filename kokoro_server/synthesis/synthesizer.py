@@ -124,7 +124,7 @@ class Synthesizer:
             async with self._queue.admission(job):
                 on_script(parts := await self.script(speech))
                 held = {first_voice.name: first_voice}
-                for name in {run.manner.voice for run in script.runs(parts)} - held.keys():
+                for name in {run.delivery.voice for run in script.runs(parts)} - held.keys():
                     held[name] = await self._voices.hold(name)
                 items = self._items(speech, parts, cutting, bulk=job.bulk)
                 with _field_named(speech):
@@ -211,7 +211,7 @@ async def _rows(
         while item is not None:
             spoken.append(item)
             if isinstance(item, Piece):
-                manner = utterance.run_of(item).manner
+                manner = utterance.run_of(item).delivery
                 voices.append(manner.voice)
                 tokens = vocab.tokenize(item.phonemes)
                 yield Row(tokens, held[manner.voice].style(len(tokens)), manner.speed, manner.pitch, seed)

@@ -67,10 +67,6 @@ def _entities(number: Callable[[str, Dialect], str], words: Mapping[str, str]) -
     return read
 
 
-def _tag(match: Any, _dialect: Dialect) -> SpokenWords:
-    return " " if match["block"] else ""
-
-
 def _reference(match: Any, dialect: Dialect) -> SpokenWords:
     """A link whose target stands elsewhere. Where it does not, these are words in brackets."""
     label = (match["label"] or match["text"]).lower()
@@ -104,7 +100,7 @@ def rules(number: Callable[[str, Dialect], str], signs: Mapping[str, str]) -> li
             "HTML tag",
             rf"(?<!`)</?(?:(?:{any_of(_INLINE_TAGS.split())})|(?P<block>{any_of(_BLOCK_TAGS.split())}))\b"
             rf"(?:\s(?:(?=[^<>]{{0,300}}=)|{_BOOLEAN})[^<>]{{0,500}})?\s?/?>",
-            _tag,
+            lambda match, _dialect: " " if match["block"] else "",
             "<",
             flags=regex.IGNORECASE,
         ),

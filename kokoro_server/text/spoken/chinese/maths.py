@@ -60,10 +60,6 @@ def _power(match: Any, _dialect: Dialect) -> SpokenWords:
     return [("power", f"的{exponent}次方")]
 
 
-def _range_count(match: Any, _dialect: Dialect) -> SpokenWords:
-    return [("first", count(match["first"])), ("dash", "到")]
-
-
 MATHS = [
     rule(
         "power",
@@ -110,7 +106,7 @@ RANGES = [
     number_rule(
         "range",
         rf"{LEFT}(?P<first>[2２])(?P<dash>{DASH})(?={D}{{1,2}}[^\W\d_A-Za-z月日号])(?<!第..)",
-        _range_count,
+        lambda match, _dialect: [("first", count(match["first"])), ("dash", "到")],
         DASHES,
     ),
     rule(

@@ -34,10 +34,6 @@ _ANY_SIGN = regex.compile("|".join(regex.escape(sign) for sign in [*SIGNS, *_COD
 _AGAIN = r"(?:人民币|元|美元|欧元|英镑|日元|港元|港币|韩元)?+"
 
 
-def _before(match: Any, _dialect: Dialect) -> SpokenWords:
-    return f"{_amount(match['number'], match['scale'])}{_CURRENCIES[match['sign']]}"
-
-
 def _range(match: Any, _dialect: Dialect) -> SpokenWords:
     words = _amount(match["number"], match["scale"])
     return [
@@ -45,10 +41,6 @@ def _range(match: Any, _dialect: Dialect) -> SpokenWords:
         ("dash", "到"),
         ("second", f"{words}{_CURRENCIES[match['sign']]}"),
     ]
-
-
-def _after(match: Any, _dialect: Dialect) -> SpokenWords:
-    return f"{_amount(match['number'], match['scale'])}{_CURRENCIES[match['sign']]}"
 
 
 def _amount(number: str, scale: str | None) -> str:
@@ -68,7 +60,7 @@ RULES = [
     rule(
         "money",
         rf"{_BEFORE}(?P<number>{NUMBER})(?P<scale>{MAGNITUDE})?+{_AGAIN}",
-        _before,
+        lambda match, _dialect: f"{_amount(match['number'], match['scale'])}{_CURRENCIES[match['sign']]}",
         _ANY_SIGN,
         WIDE_DIGITS,
         at=_AT_SIGN,
@@ -77,7 +69,7 @@ RULES = [
         "money",
         rf"{LEFT}(?P<number>{NUMBER})(?P<scale>{MAGNITUDE})?+{SPACE}?(?P<sign>{any_of(SIGNS | _CODES)}){NOT_LATIN}"
         rf"(?!{D})",
-        _after,
+        lambda match, _dialect: f"{_amount(match['number'], match['scale'])}{_CURRENCIES[match['sign']]}",
         _ANY_SIGN,
     ),
     number_rule(

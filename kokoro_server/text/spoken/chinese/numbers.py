@@ -46,10 +46,6 @@ def _code(match: Any, _dialect: Dialect) -> SpokenWords:
     return digits(text) if len(text) > 2 or text[0] == "0" else cardinal(int(text))
 
 
-def _version(match: Any, _dialect: Dialect) -> SpokenWords:
-    return "点".join(decimal(part) for part in plain(match[0]).split("."))
-
-
 def _roman(match: Any, _dialect: Dialect) -> SpokenWords:
     number = roman_value(match["roman"])
     return None if not number else cardinal(number)
@@ -73,7 +69,12 @@ PHONES = [
     ),
 ]
 IDENTIFIERS = [
-    number_rule("version", rf"{LEFT}{D}{{1,4}}(?:[.．]{D}{{1,5}}){{2,5}}(?!{D})(?![.．]{D})", _version, ".．"),
+    number_rule(
+        "version",
+        rf"{LEFT}{D}{{1,4}}(?:[.．]{D}{{1,5}}){{2,5}}(?!{D})(?![.．]{D})",
+        lambda match, _dialect: "点".join(decimal(part) for part in plain(match[0]).split(".")),
+        ".．",
+    ),
     rule(
         "code",
         rf"(?<=\p{{Latin}})(?P<hyphen>[-‐‑])?(?P<number>{D}{{1,20}})(?!{D}|[.．,]{D})",

@@ -59,10 +59,6 @@ def _single(text: str) -> str:
     return _UNITS.get(text, _UNITS.get(ascii_text(text), text))
 
 
-def _per_cent(match: Any, _dialect: Dialect) -> SpokenWords:
-    return _share(match["number"], match["sign"])
-
-
 def _share(number: str, sign: str) -> str:
     words = "百" if number in ("100", "１００") else decimal(number)
     return f"{'千' if sign == '‰' else '万' if sign == '‱' else '百'}分之{words}"
@@ -70,10 +66,6 @@ def _share(number: str, sign: str) -> str:
 
 def _per_cents(match: Any, _dialect: Dialect) -> SpokenWords:
     return [("first", _share(match["first"], match["sign"])), ("dash", "到"), ("second", decimal(match["number"]))]
-
-
-def _below_zero(match: Any, _dialect: Dialect) -> SpokenWords:
-    return [("minus", "零下")] if _DEGREES.match(match.string, match.end("minus")) else None
 
 
 RULES = [
@@ -84,8 +76,19 @@ RULES = [
         "%％‰",
         DASHES,
     ),
-    number_rule("percent", rf"{LEFT}(?P<number>{NUMBER}){SPACE}?(?P<sign>[%％‰‱])", _per_cent, "%％‰‱"),
-    rule("minus", rf"(?<![\p{{Latin}}0-9０-９°℃%])(?P<minus>{MINUS})(?={D})", _below_zero, MINUSES, "℃℉°"),
+    number_rule(
+        "percent",
+        rf"{LEFT}(?P<number>{NUMBER}){SPACE}?(?P<sign>[%％‰‱])",
+        lambda match, _dialect: _share(match["number"], match["sign"]),
+        "%％‰‱",
+    ),
+    rule(
+        "minus",
+        rf"(?<![\p{{Latin}}0-9０-９°℃%])(?P<minus>{MINUS})(?={D})",
+        lambda match, _dialect: [("minus", "零下")] if _DEGREES.match(match.string, match.end("minus")) else None,
+        MINUSES,
+        "℃℉°",
+    ),
     number_rule("unit", rf"{LEFT}(?P<number>{NUMBER})(?P<scale>{MAGNITUDE})?+{SPACE}?{_UNIT}", _quantity, _SIGN),
     rule(
         "per",

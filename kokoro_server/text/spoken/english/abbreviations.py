@@ -8,10 +8,10 @@ from typing import Any
 import regex
 
 from kokoro_server.text.spoken import vocabulary
-from kokoro_server.text.spoken.english.patterns import AT_DOTTED, AT_WORD_BEFORE_NUMBER, OWN_DOT, follows
+from kokoro_server.text.spoken.english.patterns import AT_DOTTED, AT_WORD_BEFORE_NUMBER, OWN_DOT
 from kokoro_server.text.spoken.english.words import letters
 from kokoro_server.text.spoken.matching import Dialect, SpokenWords, rule
-from kokoro_server.text.spoken.patterns import DIGITS, any_of
+from kokoro_server.text.spoken.patterns import DIGITS, any_of, follows
 
 _GRAMMAR = vocabulary.load("english_grammar")
 _FILE = vocabulary.load("english")
@@ -85,21 +85,19 @@ def _state(match: Any, _dialect: Dialect) -> SpokenWords:
     return _STATES[state]
 
 
-def _slashed(match: Any, _dialect: Dialect) -> SpokenWords:
-    return _SLASHED[match[0]]
-
-
-def _plural_option(match: Any, _dialect: Dialect) -> SpokenWords:
-    return f"{match['stem']}{match['ending']}"
-
-
-def _direction(match: Any, dialect: Dialect) -> SpokenWords:
-    return letters(match[0], dialect)
-
-
 RULES = [
-    rule("abbreviation", rf"(?<![\p{{L}}\p{{N}}/])(?:{any_of(_SLASHED)})(?![\p{{L}}\p{{N}}/])", _slashed, "/"),
-    rule("plural", r"(?<![\p{L}\p{N}])(?P<stem>\p{L}{2,24})\((?P<ending>s|es)\)(?!\p{L})", _plural_option, "("),
+    rule(
+        "abbreviation",
+        rf"(?<![\p{{L}}\p{{N}}/])(?:{any_of(_SLASHED)})(?![\p{{L}}\p{{N}}/])",
+        lambda match, _dialect: _SLASHED[match[0]],
+        "/",
+    ),
+    rule(
+        "plural",
+        r"(?<![\p{L}\p{N}])(?P<stem>\p{L}{2,24})\((?P<ending>s|es)\)(?!\p{L})",
+        lambda match, _dialect: f"{match['stem']}{match['ending']}",
+        "(",
+    ),
     rule(
         "street",
         rf"{_NAME_BEFORE}(?P<all>(?P<street>{any_of(_STREETS)})(?![\p{{L}}\p{{N}}'’])"
@@ -111,7 +109,7 @@ RULES = [
     rule(
         "direction",
         rf"(?<=\b(?:{any_of(_STREETS)}|Street|Avenue|Road|Boulevard|Drive)\.? )(?:NW|NE|SW|SE)\b",
-        _direction,
+        lambda match, dialect: letters(match[0], dialect),
         "NS",
     ),
     rule(

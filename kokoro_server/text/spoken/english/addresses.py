@@ -8,10 +8,10 @@ from typing import Any
 import regex
 
 from kokoro_server.text.spoken import vocabulary
-from kokoro_server.text.spoken.english.patterns import INNER_DOT, number_rule
+from kokoro_server.text.spoken.english.patterns import number_rule
 from kokoro_server.text.spoken.english.words import digits, in_pairs, letters, word_or_letters
 from kokoro_server.text.spoken.matching import Dialect, SpokenWords, rule
-from kokoro_server.text.spoken.patterns import DIGITS, any_of
+from kokoro_server.text.spoken.patterns import DIGITS, INNER_DOT, any_of
 
 _FILE = vocabulary.load("english")
 _MARKS = _FILE.words("address_marks")
@@ -59,14 +59,6 @@ def _spelled(match: Any, dialect: Dialect) -> SpokenWords:
 
 def _dotted(match: Any, dialect: Dialect) -> SpokenWords:
     return None if _INITIALS.fullmatch(match[0]) else spell_out(match[0], dialect)
-
-
-def _handle(match: Any, dialect: Dialect) -> SpokenWords:
-    return [("sign", "at"), ("name", _name(match["name"], dialect))]
-
-
-def _hashtag(match: Any, dialect: Dialect) -> SpokenWords:
-    return [("sign", "hashtag"), ("name", _name(match["name"], dialect))]
 
 
 def _name(text: str, dialect: Dialect) -> str:
@@ -160,8 +152,18 @@ RULES = [
         _color,
         "#",
     ),
-    rule("hashtag", r"(?<![\p{L}\p{N}&/])(?P<sign>[#＃])(?P<name>(?=[0-9_]*\p{L})[\p{L}\p{N}_]+)", _hashtag, "#＃"),
-    rule("handle", r"(?<![\p{L}\p{N}.])(?P<sign>@)(?P<name>\p{L}[\p{L}\p{N}_]*)", _handle, "@"),
+    rule(
+        "hashtag",
+        r"(?<![\p{L}\p{N}&/])(?P<sign>[#＃])(?P<name>(?=[0-9_]*\p{L})[\p{L}\p{N}_]+)",
+        lambda match, dialect: [("sign", "hashtag"), ("name", _name(match["name"], dialect))],
+        "#＃",
+    ),
+    rule(
+        "handle",
+        r"(?<![\p{L}\p{N}.])(?P<sign>@)(?P<name>\p{L}[\p{L}\p{N}_]*)",
+        lambda match, dialect: [("sign", "at"), ("name", _name(match["name"], dialect))],
+        "@",
+    ),
     rule(
         "hash",
         r"(?<![\p{L}\p{N}])(?=[0-9a-fA-F:-]{0,64}[0-9])(?=[0-9a-fA-F:-]{0,64}[a-fA-F])(?:"

@@ -6,18 +6,10 @@ from typing import Any
 
 import regex
 
-from kokoro_server.text.spoken.english.patterns import (
-    INNER_DOT,
-    INTEGER,
-    LEFT,
-    MAGNITUDES,
-    NUMBER,
-    SPACE,
-    number_rule,
-)
+from kokoro_server.text.spoken.english.patterns import INTEGER, LEFT, MAGNITUDES, NUMBER, number_rule
 from kokoro_server.text.spoken.english.words import cardinal, decimal, digits, ordinal, plural, value
 from kokoro_server.text.spoken.matching import Dialect, SpokenWords, rule
-from kokoro_server.text.spoken.patterns import DIGITS
+from kokoro_server.text.spoken.patterns import DIGITS, INNER_DOT, SPACE
 
 _ROUND = [
     "",

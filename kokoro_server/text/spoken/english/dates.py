@@ -8,20 +8,10 @@ from typing import Any
 import regex
 
 from kokoro_server.text.spoken import vocabulary
-from kokoro_server.text.spoken.english.patterns import (
-    DASH,
-    DASHES,
-    FULL_MONTH,
-    LEFT,
-    MONTH_NAMES,
-    MONTHS,
-    SHORT_MONTH,
-    follows,
-    number_rule,
-)
+from kokoro_server.text.spoken.english.patterns import FULL_MONTH, LEFT, MONTH_NAMES, MONTHS, SHORT_MONTH, number_rule
 from kokoro_server.text.spoken.english.words import cardinal, digits, letters, ordinal, plural, year
 from kokoro_server.text.spoken.matching import Dialect, SpokenWords, Where, rule
-from kokoro_server.text.spoken.patterns import DIGITS, any_of
+from kokoro_server.text.spoken.patterns import DASH, DASHES, DIGITS, any_of, follows
 
 _WEEKDAYS = vocabulary.load("english").words("weekdays")
 _WEEKDAY = any_of(_WEEKDAYS)
@@ -84,10 +74,6 @@ def _day_month(match: Any, dialect: Dialect) -> SpokenWords:
             claims.append(("dash", "to"))
         claims.append((last, f"the {_day(match['today'], dialect)}{of}"))
     return claims + _month_claim(match) + _year_claim(match, dialect)
-
-
-def _month_year(match: Any, dialect: Dialect) -> SpokenWords:
-    return _month_claim(match) + _year_claim(match, dialect)
 
 
 def _date(years: str, month: int, day: int, dialect: Dialect) -> str | None:
@@ -205,7 +191,12 @@ RULES = [
         rf"(?:st|nd|rd|th)?))?(?P<of>\sof)?\s{_MONTH}(?![\p{{L}}\p{{N}}])(?:,?\s{_YEAR})?(?!\s[0-9]{{1,2}}\b(?!:))",
         _day_month,
     ),
-    rule("date", rf"\b{_MONTH},?\s{_YEAR}{_END}", _month_year, DIGITS),
+    rule(
+        "date",
+        rf"\b{_MONTH},?\s{_YEAR}{_END}",
+        lambda match, dialect: _month_claim(match) + _year_claim(match, dialect),
+        DIGITS,
+    ),
     rule(
         "month",
         r"(?<=\b(?:in|since|until|till|by|from|to|of|last|next|this|early|late|mid|and|through)[ -])(?P<month>"

@@ -73,10 +73,6 @@ def _hex(match: Any, dialect: Dialect) -> SpokenWords:
     return f"zero {letters(match['x'], dialect)} {said}"
 
 
-def _language(match: Any, _dialect: Dialect) -> SpokenWords:
-    return _LANGUAGES[match[0]]
-
-
 def _index(_match: Any, _dialect: Dialect) -> SpokenWords:
     """items[0]: the brackets keep the two apart."""
     return [("open", " "), ("close", " ")]
@@ -90,7 +86,12 @@ def _flag(match: Any, dialect: Dialect) -> SpokenWords:
 
 
 RULES = [
-    rule("name", r"(?<![\p{L}\p{N}])(?:[CFJ]\#|[CcGg]\+\+)(?![\p{L}\p{N}])", _language, "#+"),
+    rule(
+        "name",
+        r"(?<![\p{L}\p{N}])(?:[CFJ]\#|[CcGg]\+\+)(?![\p{L}\p{N}])",
+        lambda match, _dialect: _LANGUAGES[match[0]],
+        "#+",
+    ),
     rule(
         "option",
         r"(?<![\p{L}\p{N}-])(?P<dashes>--)(?P<name>\p{L}[\p{L}\p{N}-]*)|(?<=(?:^|[\s`(\[])(?:\p{Ll}[\p{Ll}0-9]*|`) ?)"

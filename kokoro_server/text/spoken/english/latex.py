@@ -143,10 +143,6 @@ def _formula(match: Any, dialect: Dialect) -> SpokenWords:
     return _Reader(source, dialect).read() or None
 
 
-def _command(match: Any, dialect: Dialect) -> SpokenWords:
-    return _Reader(match[0], dialect).read() or None
-
-
 RULES = [
     rule(
         "LaTeX",
@@ -159,7 +155,7 @@ RULES = [
         "LaTeX",
         r"\\(?:d?frac|sqrt|sum|int|prod|times|cdot|leq?|geq?|neq?|approx|pm|infty|to|alpha|beta|gamma|delta|theta|"
         r"lambda|mu|pi|sigma|omega|text|mathbf|mathrm)(?![A-Za-z])(?:[_^]?\{[^{}\n]{0,100}\}|[_^][0-9A-Za-z])*",
-        _command,
+        lambda match, dialect: _Reader(match[0], dialect).read() or None,
         "\\",
     ),
 ]

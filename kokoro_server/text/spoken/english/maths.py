@@ -7,18 +7,10 @@ import unicodedata
 from typing import Any
 
 from kokoro_server.text.spoken import vocabulary
-from kokoro_server.text.spoken.english.patterns import (
-    INTEGER,
-    LEFT,
-    MONTH_NAMES,
-    NUMBER,
-    SPACE,
-    follows,
-    number_rule,
-)
+from kokoro_server.text.spoken.english.patterns import INTEGER, LEFT, MONTH_NAMES, NUMBER, number_rule
 from kokoro_server.text.spoken.english.words import cardinal, decimal, letters, ordinal, plural, value
 from kokoro_server.text.spoken.matching import Dialect, SpokenWords, rule
-from kokoro_server.text.spoken.patterns import any_of
+from kokoro_server.text.spoken.patterns import SPACE, any_of, follows
 
 _SUPERSCRIPTS = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻⁽⁾ⁿⁱ", "0123456789+-()ni")
 _SUBSCRIPTS = str.maketrans("₀₁₂₃₄₅₆₇₈₉₊₋₍₎ₙᵢⱼₖₓₜ", "0123456789+-()nijkxt")
@@ -141,10 +133,6 @@ def _superscript(match: Any, dialect: Dialect) -> SpokenWords:
     return power(match["power"].translate(_SUPERSCRIPTS), dialect)
 
 
-def _caret(match: Any, dialect: Dialect) -> SpokenWords:
-    return power(match["power"], dialect)
-
-
 def _subscript(match: Any, dialect: Dialect) -> SpokenWords:
     text = match[0].translate(_SUBSCRIPTS)
     parts = _SUBSCRIPT.findall(text)
@@ -168,10 +156,6 @@ def _function(match: Any, dialect: Dialect) -> SpokenWords:
     """f(x), g'(2): f of x."""
     name = letters(match["name"], dialect) + (" prime" * len(match["prime"] or ""))
     return [((match.start(), match.end("open")), f"{name} of"), ("close", "")]
-
-
-def _variable(match: Any, dialect: Dialect) -> SpokenWords:
-    return letters(match[0], dialect)
 
 
 def _times(_match: Any, _dialect: Dialect) -> SpokenWords:
@@ -211,7 +195,7 @@ RULES = [
     rule(
         "power",
         r"(?<=[\p{L}\p{N})\]])\^(?P<power>[-−]?[0-9]+|[-−]?\p{L}(?!\p{L})|\{[^{}\s]{1,12}\}|\([^()\s]{1,12}\))",
-        _caret,
+        lambda match, dialect: power(match["power"], dialect),
         "^",
     ),
     rule("subscript", rf"[{_SUB}]++", _subscript, _SUB),
@@ -288,7 +272,7 @@ RULES = [
         "variable",
         rf"{_VARIABLE}(?=\s?[=+^²³≤≥<>≠≈∈×*]|/[0-9(]|\s-\s|\()|(?<=[=+≤≥<>≠≈∈×*]\s?|\s-\s|(?<!\p{{L}})\p{{L}}\()"
         rf"(?:{_VARIABLE})",
-        _variable,
+        lambda match, dialect: letters(match[0], dialect),
         "=+^²³≤≥<>≠≈∈×*(",
     ),
 ]

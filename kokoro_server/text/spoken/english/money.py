@@ -7,19 +7,10 @@ from typing import Any
 import regex
 
 from kokoro_server.text.spoken import vocabulary
-from kokoro_server.text.spoken.english.patterns import (
-    DASH,
-    LEFT,
-    MAGNITUDES,
-    NUMBER,
-    OWN_DOT,
-    SPACE,
-    follows,
-    number_rule,
-)
+from kokoro_server.text.spoken.english.patterns import LEFT, MAGNITUDES, NUMBER, OWN_DOT, number_rule
 from kokoro_server.text.spoken.english.words import cardinal, decimal, plural, value
 from kokoro_server.text.spoken.matching import Dialect, SpokenWords, Where, rule
-from kokoro_server.text.spoken.patterns import DIGITS, any_of
+from kokoro_server.text.spoken.patterns import DASH, DIGITS, SPACE, any_of, follows
 from kokoro_server.text.spoken.vocabulary import Currency, Noun
 
 _FILE = vocabulary.load("english_money")
@@ -107,10 +98,6 @@ def _after(match: Any, dialect: Dialect) -> SpokenWords:
     return claims
 
 
-def _code_before(match: Any, dialect: Dialect) -> SpokenWords:
-    return _amount(match["amount"], match["big"], _CODES[match["sign"]], dialect, noun=False)
-
-
 def _pence(match: Any, dialect: Dialect) -> SpokenWords:
     words = _amount(match["amount"], None, _COINS[match["sign"]], dialect, noun=False)
     return [("all", words), *([("per", f"per {_PER[match['unit']]}")] if match["per"] else [])]
@@ -135,7 +122,7 @@ RULES = [
     rule(
         "money",
         rf"(?<![\p{{L}}\p{{N}}])(?P<sign>{any_of(_CODES)}){SPACE}?(?P<amount>{NUMBER}){_MAGNITUDE}?(?![\p{{L}}\p{{N}}])",
-        _code_before,
+        lambda match, dialect: _amount(match["amount"], match["big"], _CODES[match["sign"]], dialect, noun=False),
         DIGITS,
         "UCANSEGJIPRDKBMZT",
     ),

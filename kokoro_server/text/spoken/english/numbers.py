@@ -7,10 +7,10 @@ from typing import Any
 import regex
 
 from kokoro_server.text.spoken import vocabulary
-from kokoro_server.text.spoken.english.patterns import LEFT, NUMBER, RIGHT, follows, number_rule
+from kokoro_server.text.spoken.english.patterns import LEFT, NUMBER, RIGHT, number_rule
 from kokoro_server.text.spoken.english.words import decimal, in_pairs, letters, plural, year
 from kokoro_server.text.spoken.matching import Dialect, SpokenWords, rule
-from kokoro_server.text.spoken.patterns import any_of
+from kokoro_server.text.spoken.patterns import any_of, follows
 
 _GRAMMAR = vocabulary.load("english_grammar")
 _EVERYDAY_PLURALS = any_of(_GRAMMAR.list("everyday_plurals"))

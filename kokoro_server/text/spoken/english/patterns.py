@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import re
-from typing import Any
 
 from kokoro_server.text.spoken import vocabulary
-from kokoro_server.text.spoken.matching import Where, rules_at
+from kokoro_server.text.spoken.matching import rules_at
 from kokoro_server.text.spoken.patterns import DIGITS
 
-DASH = r"[-‐‑–—−]"
-DASHES = "-‐‑–—−"
-SPACE = r"[ \xa0\u2009\u202f]"
 # Neither within a word or a number, nor within its decimals.
 LEFT = r"(?<![\p{L}\p{N}^])(?<![0-9][.,:/])"
 RIGHT = r"(?![\p{L}\p{N}])(?![.,:][0-9])"
@@ -34,19 +30,4 @@ AT_DOTTED = re.compile(r"(?<![\w.'’@/&])[^\W\d_]{1,10}+\.")
 AT_WORD_BEFORE_NUMBER = re.compile(r"(?<![\w.'’&])[^\W\d_]{1,8}+(?=\s[0-9])")
 number_rule = rules_at(AT_NUMBER, DIGITS)
 # What a text must have for a rule to be worth trying.
-INNER_DOT = re.compile(r"\.[^\W_]")
 NOT_ASCII = re.compile(r"[^\x00-\x7f]")
-
-
-def follows(match: Any, pattern: Any, reach: int = 40) -> bool:
-    """Whether `match` comes right after `pattern`, which ends with \\Z. Cheaper than a look-behind at every "
-    "position."""
-    return pattern.search(match.string, max(0, match.start() - reach), match.start()) is not None
-
-
-def two_words(match: Any, first: str, said: str, second: str, then: str, end: int = -1) -> list[tuple[Where, str]]:
-    """Claims on two groups: one for each if there is a space between them, as they are two words, else one for both."""
-    end = match.end(second) if end < 0 else end
-    if match.string[match.end(first)].isspace():
-        return [(first, said), ((match.start(second), end), then)]
-    return [((match.start(first), end), f"{said} {then}")]

@@ -47,10 +47,6 @@ def _phone(match: Any, dialect: Dialect) -> SpokenWords:
     return [("number", _grouped(match, dialect))]
 
 
-def _seven(match: Any, dialect: Dialect) -> SpokenWords:
-    return _phone(match, dialect) if not match["second"].endswith("00") else None
-
-
 def _spelled(match: Any, dialect: Dialect) -> SpokenWords:
     """A postcode: SW1A 1AA."""
     said = (digits(part) if part.isdecimal() else letters(part, dialect) for part in _GROUP.findall(match[0]))
@@ -97,7 +93,7 @@ RULES = [
     number_rule(
         "phone number",
         rf"{_LEFT}(?P<number>[2-9][0-9]{{2}}-(?P<second>[0-9]{{4}})){_EXTENSION}{_RIGHT}(?! [a-z]+s\b)",
-        _seven,
+        lambda match, dialect: _phone(match, dialect) if not match["second"].endswith("00") else None,
         "-",
     ),
     number_rule(

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from kokoro_server.text.spoken.english.patterns import DASHES, NUMBER, SPACE, number_rule
+from kokoro_server.text.spoken.english.patterns import NUMBER, number_rule
 from kokoro_server.text.spoken.english.words import decimal, in_pairs, letters
 from kokoro_server.text.spoken.matching import Dialect, SpokenWords, Where, rule
-from kokoro_server.text.spoken.patterns import DIGITS
+from kokoro_server.text.spoken.patterns import DASHES, DIGITS, SPACE
 
 
 def _chain(match: Any, dialect: Dialect) -> SpokenWords:
@@ -17,10 +17,6 @@ def _chain(match: Any, dialect: Dialect) -> SpokenWords:
 
 def _ratio(match: Any, dialect: Dialect) -> SpokenWords:
     return [("first", decimal(match["first"], dialect)), ("colon", "to"), ("second", decimal(match["second"], dialect))]
-
-
-def _to(match: Any, _dialect: Dialect) -> SpokenWords:
-    return [("dash", "and" if match["between"] is not None else "to")]
 
 
 def _score(match: Any, dialect: Dialect) -> SpokenWords:
@@ -92,7 +88,7 @@ RULES = [
         rf"(?<=(?P<between>(?<=\b[Bb]etween\s)[^\s–—-]{{1,12}})?(?:[0-9][%°'\"′″½¼¾]?|[0-9](?:st|nd|rd|th|"
         rf"[kKMBCFm])|[0-9]\s?[ap]\.?m\.?|[0-9]\s?°\s?[CF]|[0-9]\s?(?:km|cm|mm|kg|g|ft|lb|in)){SPACE}?)"
         rf"(?P<dash>[-‐‑–—~〜]|\.\.)(?={SPACE}?[-−+]?[$£€¥₹~]?\.?[0-9])(?<![0-9]{SPACE}-\b)",
-        _to,
+        lambda match, _dialect: [("dash", "and" if match["between"] is not None else "to")],
         DASHES + "~〜.",
         DIGITS,
     ),

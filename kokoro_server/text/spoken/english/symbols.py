@@ -8,17 +8,13 @@ from typing import Any
 
 from kokoro_server.text.spoken import vocabulary
 from kokoro_server.text.spoken.emoji import EMOTICON, emoji
-from kokoro_server.text.spoken.english.patterns import INNER_DOT, NOT_ASCII
+from kokoro_server.text.spoken.english.patterns import NOT_ASCII
 from kokoro_server.text.spoken.english.words import decimal, letters
 from kokoro_server.text.spoken.matching import Dialect, SpokenWords, rule
-from kokoro_server.text.spoken.patterns import DIGITS
+from kokoro_server.text.spoken.patterns import DIGITS, INNER_DOT
 
 SIGNS = vocabulary.load("english_signs").words("signs")
 _NOT_PLAIN = re.compile(r"[^ \n!\"'(),.:;?A-Za-z\[\]‘’“”–—…-]")
-
-
-def _number_sign(_match: Any, _dialect: Dialect) -> SpokenWords:
-    return [("sign", "number")]
 
 
 def _ampersand(match: Any, dialect: Dialect) -> SpokenWords:
@@ -66,7 +62,9 @@ RULES = [
     rule("apostrophe", r"(?<=\p{L})[′´](?=(?:t|s|re|ve|ll|d|m)\b)", "'", "′´"),
     EMOTICON,
     emoji(),
-    rule("number sign", r"(?<![\p{L}\p{N}&])(?P<sign>\#)\s?(?=[0-9])", _number_sign, "#"),
+    rule(
+        "number sign", r"(?<![\p{L}\p{N}&])(?P<sign>\#)\s?(?=[0-9])", lambda _match, _dialect: [("sign", "number")], "#"
+    ),
     rule("number sign", r"(?<=\p{L}{2})\#(?![\p{L}\p{N}])", "number", "#"),
     rule("section sign", r"§§?\s?", lambda match, _dialect: "sections" if "§§" in match[0] else "section", "§"),
     rule("and", r"(?<![\p{L}\p{N}])\p{Lu}{1,3}&\p{Lu}{1,3}(?![\p{L}\p{N}])", _ampersand, "&"),

@@ -7,10 +7,10 @@ from typing import Any
 import regex
 
 from kokoro_server.text.spoken import vocabulary
-from kokoro_server.text.spoken.english.patterns import LEFT, NUMBER, number_rule, two_words
+from kokoro_server.text.spoken.english.patterns import LEFT, NUMBER, number_rule
 from kokoro_server.text.spoken.english.words import ONES, cardinal, decimal, letters, value
 from kokoro_server.text.spoken.matching import Dialect, SpokenWords, Where, rule
-from kokoro_server.text.spoken.patterns import any_of
+from kokoro_server.text.spoken.patterns import any_of, two_words
 
 _ZONE_NAME = any_of(vocabulary.load("english").list("time_zones"))
 # The dot after a.m. belongs to it unless a sentence ends there.
@@ -62,10 +62,6 @@ def _zone(match: Any, dialect: Dialect) -> str:
     hours, _, minutes = match["offset"][1:].partition(":")
     said = cardinal(int(hours), dialect) + (f" {_minutes(minutes, dialect)}" if minutes not in ("", "00") else "")
     return f"{words} {sign} {said}"
-
-
-def _utc(match: Any, dialect: Dialect) -> SpokenWords:
-    return _zone(match, dialect)
 
 
 def _military(match: Any, dialect: Dialect) -> SpokenWords:
@@ -136,7 +132,12 @@ RULES = [
         ".",
     ),
     rule("range", r"(?<=[0-9]\s?[AaPp]\.[Mm]\.)\s?(?P<dash>[-–—])\s?(?=[0-9])", lambda _m, _d: [("dash", "to")], "-–—"),
-    rule("time", r"\b(?P<zone>UTC|GMT)(?P<offset>[+−-][0-9]{1,2}(?::[0-9]{2})?)\b", _utc, "+−-"),
+    rule(
+        "time",
+        r"\b(?P<zone>UTC|GMT)(?P<offset>[+−-][0-9]{1,2}(?::[0-9]{2})?)\b",
+        lambda match, dialect: _zone(match, dialect),
+        "+−-",
+    ),
     number_rule("duration", rf"{LEFT}{_PART}(?:,?\s?{_PART})++(?!\p{{L}})", _duration),
     number_rule(
         "military time",

@@ -7,19 +7,11 @@ from typing import Any
 import regex
 
 from kokoro_server.text.spoken import vocabulary
-from kokoro_server.text.spoken.english.patterns import (
-    LEFT,
-    NUMBER,
-    OWN_DOT,
-    SPACE,
-    follows,
-    number_rule,
-    two_words,
-)
+from kokoro_server.text.spoken.english.patterns import LEFT, NUMBER, OWN_DOT, number_rule
 from kokoro_server.text.spoken.english.unit_names import ALONE, DOTTED, FOLLOWED, TIMES, UNITS, unit_words
 from kokoro_server.text.spoken.english.words import cardinal, decimal, value
 from kokoro_server.text.spoken.matching import Dialect, SpokenWords, rule
-from kokoro_server.text.spoken.patterns import DIGITS, any_of
+from kokoro_server.text.spoken.patterns import DIGITS, SPACE, any_of, follows, two_words
 from kokoro_server.text.spoken.vocabulary import Noun
 
 _FILE = vocabulary.load("english_units")

@@ -50,14 +50,6 @@ def _time(match: Any, _dialect: Dialect) -> SpokenWords:
     return words
 
 
-def _day(match: Any, _dialect: Dialect) -> SpokenWords:
-    return DAY_OF_MONTH.say(_number(match["day"]))
-
-
-def _weekday(match: Any, _dialect: Dialect) -> SpokenWords:
-    return [("weekday", f"{_WEEKDAYS[match['weekday']]}ようび")]
-
-
 TIMES = [
     number_rule(
         "time",
@@ -80,6 +72,16 @@ DATES = [
         _month_and_day,
         "/／",
     ),
-    number_rule("date", rf"{LEFT}(?<=月{D}{{0,2}}[〜～~・、-]?)(?P<day>{_DAY})日(?![間目])", _day, "日"),
-    rule("weekday", rf"(?<=日\s?|/{D}{{1,2}}\s?)[(（](?P<weekday>[月火水木金土日])(?=[)）・])", _weekday, "(（"),
+    number_rule(
+        "date",
+        rf"{LEFT}(?<=月{D}{{0,2}}[〜～~・、-]?)(?P<day>{_DAY})日(?![間目])",
+        lambda match, _dialect: DAY_OF_MONTH.say(_number(match["day"])),
+        "日",
+    ),
+    rule(
+        "weekday",
+        rf"(?<=日\s?|/{D}{{1,2}}\s?)[(（](?P<weekday>[月火水木金土日])(?=[)）・])",
+        lambda match, _dialect: [("weekday", f"{_WEEKDAYS[match['weekday']]}ようび")],
+        "(（",
+    ),
 ]

@@ -68,10 +68,6 @@ def _clock(match: Any, _dialect: Dialect) -> SpokenWords:
     return COUNTERS[match["counter"]].say(int(plain(match["amount"])))
 
 
-def _fraction(match: Any, _dialect: Dialect) -> SpokenWords:
-    return f"{decimal(match['below'])}ぶんの {decimal(match['above'])}"
-
-
 def _vulgar(match: Any, _dialect: Dialect) -> SpokenWords:
     above, _, below = unicodedata.normalize("NFKC", match["sign"]).partition("⁄")
     words = f"{cardinal(int(below))}ぶんの {cardinal(int(above))}"
@@ -97,10 +93,6 @@ def _about(match: Any, _dialect: Dialect) -> SpokenWords:
 def _kanji_digits(match: Any, _dialect: Dialect) -> SpokenWords:
     plain_digits = match["digits"].translate(_KANJI_DIGITS)
     return COUNTERS["年"].say(int(plain_digits)) if match["year"] else digits(plain_digits)
-
-
-def _version(match: Any, _dialect: Dialect) -> SpokenWords:
-    return " てん ".join(decimal(part) for part in plain(match[0]).split("."))
 
 
 def _english(match: Any, _dialect: Dialect) -> SpokenWords:
@@ -165,12 +157,17 @@ MATHS = [
     number_rule(
         "fraction",
         rf"{LEFT}(?<![\p{{Latin}}])(?P<above>{D}{{1,4}}){SLASH}(?P<below>[1-9１-９]{D}{{0,3}}){RIGHT}(?![\p{{Latin}}])",
-        _fraction,
+        lambda match, _dialect: f"{decimal(match['below'])}ぶんの {decimal(match['above'])}",
         "/／",
     ),
 ]
 IDENTIFIERS = [
-    number_rule("version", rf"{LEFT}{D}{{1,4}}(?:[.．]{D}{{1,5}}){{2,5}}(?!{D})(?![.．]{D})", _version, ".．"),
+    number_rule(
+        "version",
+        rf"{LEFT}{D}{{1,4}}(?:[.．]{D}{{1,5}}){{2,5}}(?!{D})(?![.．]{D})",
+        lambda match, _dialect: " てん ".join(decimal(part) for part in plain(match[0]).split(".")),
+        ".．",
+    ),
     rule(
         "name with a number",
         rf"(?<![A-Za-z0-9])(?:{any_of(_ENGLISH)})(?![a-z0-9])",

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import regex
 
 from kokoro_server.text.spoken import vocabulary
@@ -11,7 +9,6 @@ from kokoro_server.text.spoken.cjk import LEFT, NOT_LATIN, SPACE, D, ascii_text,
 from kokoro_server.text.spoken.japanese import amounts
 from kokoro_server.text.spoken.japanese.amounts import AMOUNT
 from kokoro_server.text.spoken.japanese.counters import COUNTERS, Counter, katakana
-from kokoro_server.text.spoken.matching import Dialect, SpokenWords
 from kokoro_server.text.spoken.patterns import any_of
 
 _FILE = vocabulary.load("japanese")
@@ -26,10 +23,6 @@ _UNIT = (
     rf"[%％‰℃℉]|°{SPACE}?[CF]{NOT_LATIN}|[°º])"
 )
 _SIGN = regex.compile(rf"{D}[十百千万億兆]*{SPACE}?(?:[A-Za-zμΩℓ°º℃℉%％‰]|[{''.join(_UNIT_SIGNS)}])")
-
-
-def _quantity(match: Any, _dialect: Dialect) -> SpokenWords:
-    return amounts.say(match["amount"], unit(match["unit"]))
 
 
 def unit(text: str) -> Counter:
@@ -50,4 +43,11 @@ def _single(text: str) -> str:
     return _UNITS.get(text, _UNITS.get(ascii_text(text), text))
 
 
-RULES = [number_rule("unit", rf"{LEFT}(?P<amount>{AMOUNT}){SPACE}?{_UNIT}", _quantity, _SIGN)]
+RULES = [
+    number_rule(
+        "unit",
+        rf"{LEFT}(?P<amount>{AMOUNT}){SPACE}?{_UNIT}",
+        lambda match, _dialect: amounts.say(match["amount"], unit(match["unit"])),
+        _SIGN,
+    )
+]

@@ -9,8 +9,8 @@ from typing import Any
 import regex
 
 from kokoro_server.text.spoken.matching import Dialect, Rule, SpokenWords, rule
-from kokoro_server.text.spoken.patterns import any_of
-from kokoro_server.text.spoken.shared.patterns import OWN_DOT, SPACE, WORD_END, D
+from kokoro_server.text.spoken.patterns import SPACE, any_of
+from kokoro_server.text.spoken.shared.patterns import OWN_DOT, WORD_END, D
 from kokoro_server.text.spoken.shared.table import LanguageTable
 
 _NUMBER = re.compile(rf"{D}|\b[IVXLC]+\b")
@@ -52,9 +52,6 @@ def rules(table: LanguageTable) -> list[Rule]:
         is_santa = word == "S." and _SANTA.match(match.string, match.end())
         return "santa" if is_santa else said_titles[word]
 
-    def before_number(match: Any, _dialect: Dialect) -> SpokenWords:
-        return [("word", said_numbered[_key(match["word"])])]
-
     def abbreviation(match: Any, _dialect: Dialect) -> SpokenWords:
         return said_anywhere[_key(match["word"] + ("." if match["dot"] is not None else ""))]
 
@@ -80,7 +77,7 @@ def rules(table: LanguageTable) -> list[Rule]:
         rule(
             "abbreviation",
             rf"{_LEFT}(?P<word>{_any(numbered)})(?={SPACE}?\(?(?:{D}|[IVXLC]+\b))",
-            before_number,
+            lambda match, _dialect: [("word", said_numbered[_key(match["word"])])],
             _NUMBER,
             _some(numbered),
         ),

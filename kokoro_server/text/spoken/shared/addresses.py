@@ -9,8 +9,8 @@ import regex
 
 from kokoro_server.text.spoken import vocabulary
 from kokoro_server.text.spoken.matching import Dialect, Rule, SpokenWords, rule
-from kokoro_server.text.spoken.patterns import any_of
-from kokoro_server.text.spoken.shared.patterns import INNER_DOT, number_rule
+from kokoro_server.text.spoken.patterns import INNER_DOT, any_of
+from kokoro_server.text.spoken.shared.patterns import number_rule
 from kokoro_server.text.spoken.shared.table import LanguageTable
 
 _FILE = vocabulary.load("romance_and_hindi")

@@ -5,19 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 from kokoro_server.text.spoken.matching import Dialect, Rule, SpokenWords, rule
-from kokoro_server.text.spoken.patterns import any_of
+from kokoro_server.text.spoken.patterns import INNER_DOT, SPACE, any_of, two_words
 from kokoro_server.text.spoken.shared.patterns import (
     DIGITS,
-    INNER_DOT,
     LEFT,
     OWN_DOT,
-    SPACE,
     WORD_END,
     D,
     noun_after,
     number_pattern,
     number_rule,
-    two_words,
 )
 from kokoro_server.text.spoken.shared.table import LanguageTable
 
@@ -38,9 +35,6 @@ def rules(table: LanguageTable) -> list[Rule]:
         big = table.words.magnitudes[match["big"]].word
         name = table.noun(big, match["number"])
         return f"{table.number(match['number'], name)} {name}"
-
-    def resolution(match: Any, _dialect: Dialect) -> SpokenWords:
-        return f"{table.integer(match['number'])} {table.spell('K')}"
 
     def version(match: Any, _dialect: Dialect) -> SpokenWords:
         said = point.join(table.integer(part) for part in match["number"].split("."))
@@ -72,7 +66,12 @@ def rules(table: LanguageTable) -> list[Rule]:
             lambda match, _dialect: table.integer(match["number"]),
             "'’",
         ),
-        number_rule("resolution", rf"{LEFT}(?P<number>[248])K{WORD_END}", resolution, "K"),
+        number_rule(
+            "resolution",
+            rf"{LEFT}(?P<number>[248])K{WORD_END}",
+            lambda match, _dialect: f"{table.integer(match['number'])} {table.spell('K')}",
+            "K",
+        ),
         number_rule("magnitude", rf"{LEFT}(?P<number>{number}){SPACE}?(?P<big>{any_of(letters)}){WORD_END}", magnitude),
     ]
 

@@ -6,8 +6,8 @@ import re
 from typing import Any
 
 from kokoro_server.text.spoken.matching import Dialect, Rule, SpokenWords, Where, rule
-from kokoro_server.text.spoken.patterns import any_of
-from kokoro_server.text.spoken.shared.patterns import DASH, DIGITS, LEFT, SPACE, WORD_END, D, number_rule
+from kokoro_server.text.spoken.patterns import DASH, SPACE, any_of
+from kokoro_server.text.spoken.shared.patterns import DIGITS, LEFT, WORD_END, D, number_rule
 from kokoro_server.text.spoken.shared.table import LanguageTable
 
 _LEFT = rf"(?<![\p{{L}}\p{{M}}\p{{N}}])(?<!{D}[.,:/-])"

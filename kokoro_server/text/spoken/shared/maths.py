@@ -8,16 +8,8 @@ from typing import Any
 import regex
 
 from kokoro_server.text.spoken.matching import Dialect, Rule, SpokenWords, rule
-from kokoro_server.text.spoken.patterns import any_of
-from kokoro_server.text.spoken.shared.patterns import (
-    DIGITS,
-    LEFT,
-    SPACE,
-    WORD_END,
-    D,
-    noun_after,
-    number_rule,
-)
+from kokoro_server.text.spoken.patterns import SPACE, any_of
+from kokoro_server.text.spoken.shared.patterns import DIGITS, LEFT, WORD_END, D, noun_after, number_rule
 from kokoro_server.text.spoken.shared.table import LanguageTable
 
 _VULGAR = "½⅓⅔¼¾⅕⅖⅗⅘⅙⅚⅐⅛⅜⅝⅞⅑⅒"

@@ -7,11 +7,10 @@ from typing import Any
 import regex
 
 from kokoro_server.text.spoken.matching import Dialect, Rule, SpokenWords, rule
-from kokoro_server.text.spoken.patterns import any_of
+from kokoro_server.text.spoken.patterns import SPACE, any_of
 from kokoro_server.text.spoken.shared.patterns import (
     DIGITS,
     LEFT,
-    SPACE,
     WORD_END,
     D,
     amount_pattern,

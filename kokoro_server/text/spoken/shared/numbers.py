@@ -7,17 +7,13 @@ from typing import Any
 import regex
 
 from kokoro_server.text.spoken.matching import Dialect, Rule, SpokenWords, rule
-from kokoro_server.text.spoken.patterns import any_of
+from kokoro_server.text.spoken.patterns import DASH, DASHES, SPACE, any_of, follows
 from kokoro_server.text.spoken.shared.patterns import (
-    DASH,
-    DASHES,
     DIGITS,
     LEFT,
     RIGHT,
-    SPACE,
     D,
     counted_before,
-    follows,
     noun_after,
     number_pattern,
     number_rule,

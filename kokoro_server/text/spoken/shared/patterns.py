@@ -7,21 +7,17 @@ from typing import Any
 
 import regex
 
-from kokoro_server.text.spoken.matching import Where, rules_at
-from kokoro_server.text.spoken.patterns import any_of
+from kokoro_server.text.spoken.matching import rules_at
+from kokoro_server.text.spoken.patterns import SPACE, any_of
 from kokoro_server.text.spoken.shared.table import LanguageTable
 
 D = "[0-9०-९]"
 DIGITS = "0123456789०१२३४५६७८९"
-SPACE = r"[ \xa0\u2009\u202f]"
-DASH = r"[-‐‑–—−]"
-DASHES = "-‐‑–—−"
 # Neither within a word or a number, nor within its decimals.
 LEFT = rf"(?<![\p{{M}}\p{{N}}^])(?:(?<!\p{{L}})|(?<={D}[x×X]))(?<!{D}[.,:/])"
 RIGHT = rf"(?![\p{{L}}\p{{M}}\p{{N}}])(?![.,:]{D})"
 WORD_END = r"(?![\p{L}\p{M}\p{N}])"
 number_rule = rules_at(re.compile(rf"(?<!{D}){D}"), DIGITS)
-INNER_DOT = re.compile(r"\.[^\W_]")
 # Whether a dot belongs to an abbreviation alone, and ends no sentence: in a claim it then goes with the abbreviation.
 OWN_DOT = r"(?:\.(?!\s*+\Z|\s*+\n|\s++[\"“«‘'(¿¡]?\p{Lu}))"
 _NOUN = regex.compile(rf"(?:{SPACE}|[*_-])++(?:mil{SPACE})?+(?P<noun>\p{{L}}[\p{{L}}\p{{M}}]++)(?!\.\p{{L}})")
@@ -76,15 +72,3 @@ def of_noun(table: LanguageTable, number: str, noun: str) -> str:
 def counted_before(table: LanguageTable) -> Any:
     """What comes before a number that counts nothing: chapter 21, the 21."""
     return regex.compile(rf"(?<![\p{{L}}\p{{M}}])(?:{table.words.counted}|{_ARTICLE}){SPACE}\Z", regex.IGNORECASE)
-
-
-def follows(match: Any, pattern: Any, reach: int = 40) -> bool:
-    """Whether `match` comes right after `pattern`, which ends with \\Z. Cheaper than a look-behind."""
-    return pattern.search(match.string, max(0, match.start() - reach), match.start()) is not None
-
-
-def two_words(match: Any, first: str, said: str, second: str, then: str) -> list[tuple[Where, str]]:
-    """Claims on two groups: one for each if there is a space between them, as they are two words, else one for both."""
-    if match.string[match.end(first)].isspace():
-        return [(first, said), (second, then)]
-    return [((match.start(first), match.end(second)), f"{said} {then}")]

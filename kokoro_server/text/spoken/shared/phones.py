@@ -7,7 +7,8 @@ from typing import Any
 import regex
 
 from kokoro_server.text.spoken.matching import Dialect, Rule, SpokenWords, rule
-from kokoro_server.text.spoken.shared.patterns import SPACE, D, number_rule
+from kokoro_server.text.spoken.patterns import SPACE
+from kokoro_server.text.spoken.shared.patterns import D, number_rule
 from kokoro_server.text.spoken.shared.table import LanguageTable
 
 _GROUP = regex.compile(rf"\+|{D}+")

@@ -8,8 +8,8 @@ from typing import Any
 from kokoro_server.text.spoken import vocabulary
 from kokoro_server.text.spoken.english.roman import parse
 from kokoro_server.text.spoken.matching import Dialect, Rule, SpokenWords, rule
-from kokoro_server.text.spoken.patterns import any_of
-from kokoro_server.text.spoken.shared.patterns import SPACE, WORD_END, follows, noun_after
+from kokoro_server.text.spoken.patterns import SPACE, any_of, follows
+from kokoro_server.text.spoken.shared.patterns import WORD_END, noun_after
 from kokoro_server.text.spoken.shared.table import LanguageTable
 
 _AT = re.compile(r"(?<![^\W_])[IVXLCDM]+")

@@ -8,7 +8,8 @@ from typing import Any
 
 from kokoro_server.text.spoken.emoji import EMOTICON, emoji
 from kokoro_server.text.spoken.matching import Dialect, Rule, SpokenWords, rule
-from kokoro_server.text.spoken.shared.patterns import DASHES, DIGITS, SPACE, D
+from kokoro_server.text.spoken.patterns import DASHES, SPACE
+from kokoro_server.text.spoken.shared.patterns import DIGITS, D
 from kokoro_server.text.spoken.shared.table import LanguageTable
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from kokoro_server.text.spoken.matching import Dialect, Rule, SpokenWords
-from kokoro_server.text.spoken.shared.patterns import SPACE, WORD_END, D, number_rule
+from kokoro_server.text.spoken.patterns import SPACE
+from kokoro_server.text.spoken.shared.patterns import WORD_END, D, number_rule
 from kokoro_server.text.spoken.shared.table import LanguageTable
 
 _LEFT = rf"(?:(?<![\p{{L}}\p{{M}}\p{{N}}])(?<!{D}[.,:/])|(?<={D}{{2}}T))"

@@ -8,22 +8,19 @@ from typing import Any
 import regex
 
 from kokoro_server.text.spoken.matching import Dialect, Rule, SpokenWords, rule
-from kokoro_server.text.spoken.patterns import any_of
+from kokoro_server.text.spoken.patterns import SPACE, any_of, follows, two_words
 from kokoro_server.text.spoken.shared.patterns import (
     DIGITS,
     LEFT,
     OWN_DOT,
-    SPACE,
     WORD_END,
     D,
     amount_pattern,
-    follows,
     noun_after,
     number_pattern,
     number_rule,
     of_noun,
     say_amount,
-    two_words,
 )
 from kokoro_server.text.spoken.shared.table import LanguageTable
 from kokoro_server.text.spoken.vocabulary import Noun
@@ -67,9 +64,6 @@ def rules(table: LanguageTable) -> list[Rule]:
         noun = table.noun(table.words.units["m"], match["whole"])
         return f"{table.integer(match['whole'], noun)} {noun} {table.numbers.count(int(match['rest']), '')}"
 
-    def after_fraction(match: Any, _dialect: Dialect) -> SpokenWords:
-        return [("unit", name(match["unit"]).one)]
-
     def per(match: Any, _dialect: Dialect) -> SpokenWords:
         said = table.words.rates.get(match["unit"]) or name(match["unit"]).one
         return [("all", table.per(said))]
@@ -110,7 +104,7 @@ def rules(table: LanguageTable) -> list[Rule]:
         rule(
             "unit",
             rf"(?<={_FRACTION}){SPACE}?(?P<unit>{compound}){WORD_END}",
-            after_fraction,
+            lambda match, _dialect: [("unit", name(match["unit"]).one)],
             "½⅓⅔¼¾⅛⅜⅝⅞/",
             DIGITS + "½⅓⅔¼¾⅛⅜⅝⅞",
         ),
