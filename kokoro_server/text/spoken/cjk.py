@@ -1,4 +1,4 @@
-"""What Chinese and Japanese share: numbers in full-width or in plain digits, addresses, signs between Latin letters."""
+"""Shared by Chinese and Japanese: numbers in full-width or plain digits, addresses, signs between Latin letters."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ PICTURES = [
 
 
 def last(digits: Callable[[str], str], signs: Mapping[str, str], letters: Mapping[str, str]) -> list[Rule]:
-    """The rules for whatever is left: no digit and no sign is passed on. A sign without a name is an ornament."""
+    """The rules for the rest: they pass on no digit and no sign. A sign without a name is an ornament."""
 
     def numeral(match: Any, _dialect: Dialect) -> SpokenWords:
         known = "".join(str(unicodedata.digit(each, "")) for each in match[0])

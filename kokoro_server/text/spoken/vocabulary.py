@@ -1,7 +1,7 @@
 """Words of the languages, read from data/*.toml: units, currencies, titles, abbreviations, signs.
 
 A file has sections of entries, one entry a line, and the tables [lists] and [patterns] of arrays, one word a line. An
-entry is the words that are said, or a table with those words and options. Loading a file checks all of it.
+entry is the words that are said, or a table with those words and options. Loading a file checks the whole file.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ _PLAIN = frozenset(
 _SILENT = frozenset("latex_commands phrases signs".split())  # sections in which an entry may be empty
 _ARRAYS = {
     "lists": frozenset(
-        "address_words after_per after_slash elements everyday_plurals file_extensions first_person initials "
-        "latex_text loanwords misread_counters months not_after_money not_after_units not_numerals not_rulers "
+        "address_words after_per after_slash elements everyday_plurals file_extensions first_person first_person_rest "
+        "initials latex_text loanwords misread_counters months not_after_money not_after_units not_numerals not_rulers "
         "not_streets numbered_events only_i pronouns royal_titles rulers short_words small_words spelled time_zones "
         "top_level_domains".split()
     ),
@@ -95,7 +95,7 @@ class _Problem(NamedTuple):
 
 
 class VocabularyError(ValueError):
-    """A file of words is wrong. Each line of the message names a file, a line of it and an entry."""
+    """A file of words is wrong. Each line of the message names a file, a line and an entry."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +105,7 @@ class Vocabulary:
     sections: Mapping[str, Mapping[str, Any]]
 
     def words(self, section: str) -> dict[str, str]:
-        """What is said for each entry."""
+        """The words to say, by entry."""
         entries = self.sections.get(section, {})
         return {key: entry if isinstance(entry, str) else entry["say"] for key, entry in entries.items()}
 
@@ -238,7 +238,7 @@ def _wrong_entry(section: str, entry: Any) -> str:
 
 
 def _line(text: str, section: str, key: str, index: int) -> int:
-    """The line of a section, of an entry of it, or of a word of an array."""
+    """The line of a section, an entry, or a word of an array."""
     found, header = 1, ""
     for number, line in enumerate(map(str.strip, text.splitlines()), 1):
         if line.startswith("["):

@@ -1,4 +1,4 @@
-"""What is read in Mandarin Chinese, in the order in which it is tried."""
+"""The rules of Mandarin Chinese, in the order in which they are tried."""
 
 from __future__ import annotations
 

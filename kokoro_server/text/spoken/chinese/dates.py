@@ -13,7 +13,7 @@ _MONTH = r"(?:[0０]?[1-9１-９]|[1１][0-2０-２])"
 _DAY = r"(?:[0０]?[1-9１-９]|[12１２][0-9０-９]|[3３][01０１])"
 _HOUR = r"(?:[01０１]?[0-9０-９]|[2２][0-4０-４])"
 _SIXTY = r"[0-5０-５][0-9０-９]"
-# What makes of a round number before 年 a number of years.
+# With these a round number before 年 is a number of years.
 _SPAN_OF_YEARS = r"年(?:的?历史|之久|多|时间|寿命|前(?!后)|不变|大计)"
 
 

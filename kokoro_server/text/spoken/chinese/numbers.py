@@ -22,7 +22,7 @@ from kokoro_server.text.spoken.cjk import (
 )
 from kokoro_server.text.spoken.matching import Dialect, SpokenWords, rule
 
-# What two of are 两, as 第2 and 2月 are not.
+# Two of these are 两, as 第2 and 2月 are not.
 _MEASURE = vocabulary.load("chinese").pattern("measures")
 _NAMED = (
     r"(?:电话|手机|号码|热线|传真|邮编|密码|验证码|卡号|账号|编号|学号|工号|尾号|订单号?|单号|分机|转|车牌|"

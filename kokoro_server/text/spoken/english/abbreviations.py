@@ -1,4 +1,4 @@
-"""Abbreviations: titles, streets, what stands before a number, Latin, and what is written with a slash."""
+"""Abbreviations: titles, streets, those before a number, Latin, and those with a slash."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _IN_TOWN = regex.compile(
 )
 _AFTER_TOWN = re.compile(r"\Z|\n|\s(?:is|was|has|had)\b")
 _TOWN_LINE = regex.compile(rf"(?:\A|\n){_TOWN}\Z")
-# What comes before `no. 5`. Elsewhere it is the word, and a sentence ends with it.
+# Words before `no. 5`. Elsewhere `no` is the word, and a sentence ends with it.
 _BEFORE_NO = regex.compile(
     r"(?:\b(?:the|a|an|at|in|is|was|see|flat|room|house|track|item|order|part|model|serial|patent|platform|gate|bus|opus|"
     r"invoice|reference|ref|account|phone|tel|page|chapter|case|ranked|seeded|world|its|his|her|my|our|your|and|(?:reg|pat|"

@@ -15,7 +15,7 @@ from kokoro_server.text.spoken.patterns import DIGITS, INNER_DOT, any_of
 
 _FILE = vocabulary.load("english")
 _MARKS = _FILE.words("address_marks")
-# Endings that are said as a word. The others are spelled if they have fewer than four letters.
+# Endings that are said as a word. Other endings are spelled if they have fewer than four letters.
 _WORDS = frozenset(_FILE.list("address_words"))
 _SAID = _FILE.words("address_parts")
 _TLDS = _FILE.list("top_level_domains")

@@ -19,7 +19,7 @@ _ANY_WEEKDAY = rf"(?:{_WEEKDAY}|{any_of(dict.fromkeys(_WEEKDAYS.values()))})"
 _MONTH = rf"(?P<month>(?:{FULL_MONTH})|(?:{SHORT_MONTH})\b\.?)"
 _DAY = r"(?P<day>(?:0?[1-9]|[12][0-9]|3[01])(?:st|nd|rd|th)?)"
 _TO_DAY = rf"(?:\s?(?P<dash>{DASH})\s?(?P<today>(?:[1-9]|[12][0-9]|3[01])(?:st|nd|rd|th)?)(?![0-9]))?"
-# What a date can begin and end with, beside a dash between two of them.
+# The beginning and the end of a date, beside a dash between two dates.
 _DATE_END = rf"(?:[0-9]{{4}}|[0-9](?:st|nd|rd|th)?|{FULL_MONTH}|(?:{SHORT_MONTH})\.?|BCE?|AD|CE|present|Present)"
 _DATE_BEGIN = (
     rf"(?:(?:c\.|ca\.|circa)\s?[0-9]|(?:{FULL_MONTH}|{SHORT_MONTH})\b|[0-9]{{1,2}}\s(?:{FULL_MONTH}|{SHORT_MONTH})\b|"

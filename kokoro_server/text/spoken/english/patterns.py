@@ -29,5 +29,5 @@ AT_CODE = re.compile(r"(?<![^\W_])(?:[^\W\d_]{1,20}+[-‑]?+)?+[0-9]")
 AT_DOTTED = re.compile(r"(?<![\w.'’@/&])[^\W\d_]{1,10}+\.")
 AT_WORD_BEFORE_NUMBER = re.compile(r"(?<![\w.'’&])[^\W\d_]{1,8}+(?=\s[0-9])")
 number_rule = rules_at(AT_NUMBER, DIGITS)
-# What a text must have for a rule to be worth trying.
+# Needs of rules.
 NOT_ASCII = re.compile(r"[^\x00-\x7f]")

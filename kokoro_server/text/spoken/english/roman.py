@@ -9,7 +9,7 @@ import regex
 
 from kokoro_server.text.spoken import vocabulary
 from kokoro_server.text.spoken.english.words import cardinal, ordinal, year
-from kokoro_server.text.spoken.matching import Dialect, SpokenWords, Where, rule
+from kokoro_server.text.spoken.matching import Dialect, SpokenWords, Where, rule, rules_at
 from kokoro_server.text.spoken.patterns import any_of
 
 _VALUES = {"I": 1, "V": 5, "X": 10, "L": 50, "C": 100, "D": 500, "M": 1000}
@@ -21,6 +21,7 @@ _TITLES = any_of(_GRAMMAR.list("royal_titles"))
 # Words that a numeral counts.
 _COUNTED = _GRAMMAR.pattern("counted")
 _FIRST_PERSON = any_of(_GRAMMAR.list("first_person"))
+_REST = any_of(_GRAMMAR.list("first_person_rest"))
 _ONLY_I = any_of(_GRAMMAR.list("only_i"))
 _NUMERAL = r"[IVXLCDM]+"
 _NOT_NUMERALS = frozenset(_GRAMMAR.list("not_numerals"))
@@ -71,69 +72,52 @@ def _century(match: Any, dialect: Dialect) -> SpokenWords:
     return [("numeral", ordinal(number, dialect))] if number else None
 
 
-AT_ROMAN = re.compile(r"(?<![^\W_])[IVXLCDM]+(?![^\W_])")
+roman_rule = rules_at(re.compile(r"(?<![^\W_])[IVXLCDM]+(?![^\W_])"))
 _SMALL = re.compile(r"\b[ivx]{2}")
 _AFTER = r"(?![\p{L}\p{N}])(?![.][\p{L}])"
 _TO = rf"(?:(?P<dash>\s?[-–—]\s?|\s(?:and|to|or|&)\s)(?P<second>{_NUMERAL}))?"
 RULES = [
-    rule(
+    roman_rule(
         "Roman numeral",
         rf"(?<=\b(?:{_TITLES})\s(?:[A-Z][\p{{L}}]+\s){{1,3}})(?P<numeral>{_NUMERAL}){_AFTER}(?!\s(?:{_FIRST_PERSON})\b)",
         _ruler,
-        at=AT_ROMAN,
     ),
-    rule(
-        "Roman numeral",
-        rf"(?<=\b(?:{_RULERS})\s)(?P<numeral>(?!I\b)(?![LCDM]\b){_NUMERAL}){_AFTER}",
-        _ruler,
-        at=AT_ROMAN,
-    ),
-    rule(
+    roman_rule("Roman numeral", rf"(?<=\b(?:{_RULERS})\s)(?P<numeral>(?!I\b)(?![LCDM]\b){_NUMERAL}){_AFTER}", _ruler),
+    roman_rule(
         "Roman numeral",
         rf"(?<=\b(?:{_RULERS})\s)(?P<numeral>I)(?=['’]s\b|[,;)]|\s(?:of|was|had|is|became|died|reigned|ruled|and|"
         rf"in|who|to|by|at|abdicated|succeeded|granted|ordered|married|founded|\p{{Ll}}{{3,}}ed)\b|\.?\s*\Z|\.\s)(?!\s(?:was|had|"
-        rf"and|am)\s(?:not sure|thinking|told|wondering|I)\b)",
+        rf"and|am)\s(?:{_REST})\b)",
         _ruler,
-        at=AT_ROMAN,
     ),
-    rule(
-        "Roman numeral",
-        rf"(?<=\b{_FIRST_NAMES}\s(?:[A-Z][\p{{L}}]+\s)?)(?P<numeral>II|III|IV){_AFTER}",
-        _ruler,
-        at=AT_ROMAN,
+    roman_rule(
+        "Roman numeral", rf"(?<=\b{_FIRST_NAMES}\s(?:[A-Z][\p{{L}}]+\s)?)(?P<numeral>II|III|IV){_AFTER}", _ruler
     ),
-    rule(
+    roman_rule(
         "Roman numeral",
         rf"(?<=\b(?:{_COUNTED})\s)(?P<numeral>(?![LCDM]\b){_NUMERAL}){_TO}{_AFTER}(?<!\bI(?=\s(?:{_ONLY_I})\b|"
         rf"['’](?:m|ll|d|ve)\b))",
         _counted,
-        at=AT_ROMAN,
     ),
-    rule(
+    roman_rule(
         "Roman numeral",
         rf"(?<=\b(?:{_COUNTED.lower()})\s)(?P<numeral>(?![ILCDMVX]\b){_NUMERAL}){_TO}{_AFTER}",
         _counted,
-        at=AT_ROMAN,
     ),
-    rule(
-        "Roman numeral",
-        rf"(?<![\p{{L}}\p{{N}}])(?P<numeral>{_NUMERAL})(?=(?:th)?[ -]centur(?:y|ies)\b)",
-        _century,
-        at=AT_ROMAN,
+    roman_rule(
+        "Roman numeral", rf"(?<![\p{{L}}\p{{N}}])(?P<numeral>{_NUMERAL})(?=(?:th)?[ -]centur(?:y|ies)\b)", _century
     ),
-    rule(
+    roman_rule(
         "Roman numeral",
         rf"(?<=\p{{Lu}}[\p{{L}}'’]+[\s-])(?P<numeral>[IVX]{{2,6}}|[IVXLCDM]{{4,12}}){_AFTER}(?!\s(?:drip|fluids?|"
         rf"line|therapy)\b)",
         _alone,
-        at=AT_ROMAN,
     ),
-    rule(
+    roman_rule(
         "Roman numeral",
         rf"(?<![\p{{L}}\p{{N}}.])(?P<numeral>III|VII|VIII|XII|XIII|XIV|XVI|XVII|XVIII|XIX|XXI|XXII|XXIII|XXIV|"
         rf"M[CDLXVIM]{{3,14}}){_AFTER}",
         _alone,
-        at=AT_ROMAN,
     ),
     rule(
         "Roman numeral",

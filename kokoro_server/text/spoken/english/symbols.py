@@ -1,4 +1,4 @@
-"""Signs, and last of all whatever is left that G2P must not get: digits and signs that no other rule has read."""
+"""Signs, and last of all the digits and signs that no other rule has read: G2P must not get them."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ RULES = [
     rule("ornament", r"([*_=~#^<>+\\/|-])\1{2,}+", " ", "*_=~#^<>+\\/|-"),
     rule("bracket", r"[{}⟨⟩]", " ", "{}⟨⟩"),
 ]
-# What no rule has read. White space, letters, quotes, brackets and marks of a pause are all that may pass.
+# For text that no rule has read. White space, letters, quotes, brackets and marks of a pause are all that may pass.
 LAST = [
     rule("dash", r"(?<=[0-9])[-–—~](?=[0-9])", " ", "-–—~"),
     rule("digits", r"[0-9]++(?:\.[0-9]++)?+", lambda match, dialect: decimal(match[0], dialect), DIGITS),

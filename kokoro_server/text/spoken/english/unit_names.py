@@ -17,7 +17,7 @@ UNITS = _FILE.nouns("units", plural)
 TIMES = frozenset(_FILE.having("units", "time"))
 # Units that are written with a dot. Symbols of the SI are not: a dot after them ends the sentence.
 DOTTED = frozenset(_FILE.having("units", "dotted")) | {unit for unit in UNITS if " " in unit}
-# Units that are said after a fraction: ½ cup is text as it is.
+# Units that are said after a fraction: ½ cup needs no rule.
 _WHOLE = frozenset(_FILE.having("units", "whole"))
 FOLLOWED = [unit for unit in UNITS if unit not in _WHOLE]
 

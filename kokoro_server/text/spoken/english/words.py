@@ -116,7 +116,7 @@ def plural(words: str) -> str:
 
 
 def letters(text: str, dialect: Dialect) -> str:
-    """The names of letters. What is not a letter is left out."""
+    """The names of letters. Other characters are left out."""
     upper = [letter for letter in text.upper() if letter.isalpha()]
     if upper == ["A"]:
         return "eh"

@@ -1,4 +1,4 @@
-"""What is read in Japanese, in the order in which it is tried."""
+"""The rules of Japanese, in the order in which they are tried."""
 
 from __future__ import annotations
 

@@ -62,7 +62,7 @@ def in_katakana(kana: str) -> str:
 
 
 def _last_part(number: int) -> int:
-    """What a number ends with: its last digit, else 10, 100, 1000 or 10000."""
+    """The end of a number: its last digit, else 10, 100, 1000 or 10000."""
     for scale in (10, 100, 1000, 10_000):
         if number % scale:
             return number % scale if scale == 10 else scale // 10

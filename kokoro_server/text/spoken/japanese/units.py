@@ -26,7 +26,7 @@ _SIGN = regex.compile(rf"{D}[十百千万億兆]*{SPACE}?(?:[A-Za-zμΩℓ°º�
 
 
 def unit(text: str) -> Counter:
-    """What a unit such as km, m², m/s is as a counter."""
+    """The counter for a unit such as km, m², m/s."""
     first, slash, second = text.replace("／", "/").partition("/")
     words = _single(first)
     if slash:

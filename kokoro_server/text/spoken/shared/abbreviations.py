@@ -1,4 +1,4 @@
-"""Abbreviations: titles, what stands before a number, what may stand anywhere; and acronyms that are spelled."""
+"""Abbreviations: titles, those before a number, those anywhere; and acronyms that are spelled."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _SANTA = regex.compile(rf"{SPACE}\p{{Lu}}\p{{Ll}}+a\b(?<!Luca|Andrea|Nicola)")
 _SPACES = regex.compile(r"\s+")
 _AT_DOTTED = re.compile(r"(?<![\w.@/&-])[^\W\d_][^\s.]{0,9}\.")
 _PARTICLES = r"(?:(?:d[aeo]s?|du|des|del|della|dei|las?|los|les?)[ ]|[dl]['’]){0,2}+"
-# What comes before a title of one letter, and what does not come after it.
+# Text before a title of one letter, and text that cannot follow one.
 _BEFORE_LETTER = regex.compile(
     r"(?:\A|\n|(?<!\b\p{Lu})[.!?…]\s|\b(?:de|del|do|da|di|d|du|a|al|ao|à|con|com|avec|e|y|et|o|el|il|le|la|re|rei|rey|roi|rainha|reina|"
     r"regina|rua|calle|via|avenida|plaza|piazza|praça|iglesia|igreja|chiesa|fray|frei|por|para|per|pour|que|che)\s)\Z",
@@ -32,7 +32,7 @@ _LEFT = r"(?<![\p{L}\p{M}\p{N}.@/&-])"
 
 
 def _is_title(match: Any) -> bool:
-    """Whether a single letter is a title: `a D. Pedro`, `rua S. Bento`. Others are initials, or letters as such."""
+    """Whether a single letter is a title: `a D. Pedro`, `rua S. Bento`. Any other is an initial or a mere letter."""
     before = match.string[max(0, match.start() - 20) : match.start()]
     if _PARTICLE.match(match.string, match.end()):
         return True
@@ -142,5 +142,5 @@ def _pattern(entry: str) -> str:
 
 
 def _some(entries: Iterable[str]) -> Any:
-    """What a text must have for one of the entries to be in it, in a form that is quick to look for."""
+    """A quick pattern that matches every text with one of the entries."""
     return re.compile(rf"\b(?:{any_of({_SPACES.split(entry)[0].split('.')[0] for entry in entries})})")

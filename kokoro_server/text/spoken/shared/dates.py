@@ -41,7 +41,7 @@ def rules(table: LanguageTable) -> list[Rule]:
         return say(first, second, int(year) if year else None)
 
     def named(match: Any, _dialect: Dialect) -> SpokenWords:
-        """A claim for the day, for the month and for the year, and for what is only written by its place: `de`."""
+        """Claims for day, month and year. A claim adds the word between them, `de`, where the text leaves it out."""
         claims: list[tuple[Where, str]] = []
         if match["day"]:
             if not 1 <= int(match["day"]) <= 31:

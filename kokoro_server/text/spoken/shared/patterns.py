@@ -25,7 +25,7 @@ _ARTICLE = r"(?:el|la|del|al|le|il|lo|o|do|ao|no|da|à|au|du)"
 
 
 def number_pattern(table: LanguageTable) -> str:
-    """A number as the language writes it, with the marks between thousands that others use where they are plain."""
+    """A number as the language writes it, also with other languages' marks between thousands where these are clear."""
     end = rf"(?!{D})"
     if not table.numbers.comma_is_decimal:
         return rf"(?:{D}{{1,3}}(?:,{D}{{2,3}})++{end}|{D}++)(?:\.{D}++)?+"
@@ -54,7 +54,7 @@ def say_amount(table: LanguageTable, amount: str, big: str | None, noun: str) ->
 
 
 def noun_after(table: LanguageTable, match: Any, *, capital: bool = False) -> str:
-    """The word that a number counts: what follows it, if it is no small word and no name."""
+    """The word after a number, which it counts, if that is neither a small word nor a name."""
     found = _NOUN.match(match.string, match.end())
     if not found or found["noun"].lower() in table.words.small_words or (found["noun"][0].isupper() and not capital):
         return ""
@@ -70,5 +70,5 @@ def of_noun(table: LanguageTable, number: str, noun: str) -> str:
 
 
 def counted_before(table: LanguageTable) -> Any:
-    """What comes before a number that counts nothing: chapter 21, the 21."""
+    """A pattern for words before a number that counts nothing: chapter 21, the 21."""
     return regex.compile(rf"(?<![\p{{L}}\p{{M}}])(?:{table.words.counted}|{_ARTICLE}){SPACE}\Z", regex.IGNORECASE)

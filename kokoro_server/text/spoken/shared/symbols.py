@@ -1,4 +1,4 @@
-"""Signs, and last of all whatever is left that espeak must not get: digits and signs that no other rule has read."""
+"""Signs, and last of all the digits and signs that no other rule has read: espeak must not get them."""
 
 from __future__ import annotations
 

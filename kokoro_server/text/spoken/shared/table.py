@@ -1,4 +1,4 @@
-"""What the shared rules must know of a language: its words, and its grammar of numbers, dates and Roman numerals."""
+"""A language as the shared rules need it: its words, and its grammar of numbers, dates and Roman numerals."""
 
 from __future__ import annotations
 

@@ -44,7 +44,9 @@ def rules(table: LanguageTable) -> list[Rule]:
     def name(text: str) -> Noun:
         if text in table.words.units:
             return table.words.units[text]
-        first, _, second = text.partition("/")
+        parts = text.split("/")
+        size = 1 if part.fullmatch(parts[0]) else 2  # a unit may have a slash: Mbit/s
+        first, second = "/".join(parts[:size]), "/".join(parts[size:])
         noun = _powered(table, part.fullmatch(first))
         if not second:
             return noun
