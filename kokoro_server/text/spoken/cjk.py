@@ -12,7 +12,7 @@ import regex
 from kokoro_server.text.spoken import vocabulary
 from kokoro_server.text.spoken.emoji import emoji
 from kokoro_server.text.spoken.matching import Dialect, Rule, SpokenWords, Where, rule, rules_at
-from kokoro_server.text.spoken.patterns import DIGITS, any_of
+from kokoro_server.text.spoken.patterns import DIGITS, any_of, known_digits
 
 WIDE_DIGITS = DIGITS + "０１２３４５６７８９"
 D = "[0-9０-９]"
@@ -143,10 +143,6 @@ PICTURES = [
 def last(digits: Callable[[str], str], signs: Mapping[str, str], letters: Mapping[str, str]) -> list[Rule]:
     """The rules for the rest: they pass on no digit and no sign. A sign without a name is an ornament."""
 
-    def numeral(match: Any, _dialect: Dialect) -> SpokenWords:
-        known = "".join(str(unicodedata.digit(each, "")) for each in match[0])
-        return digits(known) if known else " "  # `regex` knows digits of a later Unicode
-
     def sign(match: Any, _dialect: Dialect) -> SpokenWords:
         found = match[0]
         if found in signs:
@@ -164,7 +160,12 @@ def last(digits: Callable[[str], str], signs: Mapping[str, str], letters: Mappin
     return [
         rule("dash", rf"(?<={D}){DASH}(?={D})", " ", DASHES),
         rule("digits", rf"{D}++", lambda match, _dialect: digits(plain(match[0])), WIDE_DIGITS),
-        rule("digits", r"\p{Nd}++", numeral, NOT_ASCII_SIGN),
+        rule(
+            "digits",
+            r"\p{Nd}++",
+            lambda match, _dialect: digits(known) if (known := known_digits(match[0])) else " ",
+            NOT_ASCII_SIGN,
+        ),
         rule("Greek letter", r"[Α-ω]", lambda match, _dialect: letters.get(match[0].lower()), GREEK_LETTER),
         rule(
             "sign",

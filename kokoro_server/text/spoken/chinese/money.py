@@ -8,17 +8,7 @@ import regex
 
 from kokoro_server.text.spoken import vocabulary
 from kokoro_server.text.spoken.chinese.words import count
-from kokoro_server.text.spoken.cjk import (
-    DASH,
-    DASHES,
-    LEFT,
-    NOT_LATIN,
-    NUMBER,
-    SPACE,
-    WIDE_DIGITS,
-    D,
-    number_rule,
-)
+from kokoro_server.text.spoken.cjk import DASH, DASHES, LEFT, NOT_LATIN, NUMBER, SPACE, WIDE_DIGITS, D, number_rule
 from kokoro_server.text.spoken.matching import Dialect, SpokenWords, rule
 from kokoro_server.text.spoken.patterns import any_of
 

@@ -54,12 +54,7 @@ RULES = [
         lambda match, _dialect: _SAID[match[0]],
         re.compile("|".join(_SAID)),
     ),
-    rule(
-        "capitals",
-        rf"(?<![\p{{L}}\p{{N}}.&-]){_CAPITALS}(?:[ ,:!?-]{{1,3}}{_CAPITALS})++",
-        _run,
-        _SHOUTED,
-    ),
+    rule("capitals", rf"(?<![\p{{L}}\p{{N}}.&-]){_CAPITALS}(?:[ ,:!?-]{{1,3}}{_CAPITALS})++", _run, _SHOUTED),
     rule("acronym", r"(?<=\b[Tt]he )WHO(?!\p{L})", "W.H.O", "W"),
     rule("capitals", r"(?<![\p{L}\p{N}.&])(?P<word>[A-Z]{5,24})(?![\p{L}\p{N}&])", _name, _LONG),
 ]

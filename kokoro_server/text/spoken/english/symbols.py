@@ -11,7 +11,7 @@ from kokoro_server.text.spoken.emoji import EMOTICON, emoji
 from kokoro_server.text.spoken.english.patterns import NOT_ASCII
 from kokoro_server.text.spoken.english.words import decimal, letters
 from kokoro_server.text.spoken.matching import Dialect, SpokenWords, rule
-from kokoro_server.text.spoken.patterns import DIGITS, INNER_DOT
+from kokoro_server.text.spoken.patterns import DIGITS, INNER_DOT, known_digits, numeral
 
 SIGNS = vocabulary.load("english_signs").words("signs")
 _NOT_PLAIN = re.compile(r"[^ \n!\"'(),.:;?A-Za-z\[\]‘’“”–—…-]")
@@ -28,7 +28,7 @@ def _left_over(match: Any, dialect: Dialect) -> SpokenWords:
     if sign in SIGNS:
         return SIGNS[sign]
     if sign.isnumeric():
-        return _numeral(sign, dialect)
+        return decimal(found, dialect) if (found := numeral(sign)) else " "
     category, name = unicodedata.category(sign), unicodedata.name(sign, "")
     if category in ("Sm", "Sc") and name:
         return re.sub(r"[^a-z]+", " ", name.lower().removesuffix(" sign")).strip()
@@ -38,21 +38,6 @@ def _left_over(match: Any, dialect: Dialect) -> SpokenWords:
 def _plain_letters(match: Any, _dialect: Dialect) -> SpokenWords:
     """Letters in circles and squares."""
     return unicodedata.normalize("NFKC", match[0])
-
-
-def _other_digits(match: Any, dialect: Dialect) -> SpokenWords:
-    """Digits of other scripts, unless they are newer than this Python's Unicode."""
-    known = "".join(str(unicodedata.digit(each, "")) for each in match[0])
-    return decimal(known, dialect) if known else None
-
-
-def _numeral(sign: str, dialect: Dialect) -> str:
-    plain = unicodedata.normalize("NFKC", sign)
-    digits = "".join(str(unicodedata.digit(each, "")) for each in plain)
-    if digits:
-        return decimal(digits, dialect)
-    amount = unicodedata.numeric(sign, -1.0)
-    return decimal(f"{amount:.0f}", dialect) if amount >= 0 else " "
 
 
 RULES = [
@@ -91,6 +76,11 @@ RULES = [
 LAST = [
     rule("dash", r"(?<=[0-9])[-–—~](?=[0-9])", " ", "-–—~"),
     rule("digits", r"[0-9]++(?:\.[0-9]++)?+", lambda match, dialect: decimal(match[0], dialect), DIGITS),
-    rule("digits", r"\p{Nd}++", _other_digits, NOT_ASCII),
+    rule(
+        "digits",
+        r"\p{Nd}++",
+        lambda match, dialect: decimal(known, dialect) if (known := known_digits(match[0])) else None,
+        NOT_ASCII,
+    ),
     rule("sign", r"(?V1)[[\p{S}\p{N}\p{Pc}\p{Co}\p{Cn}]&@#%/\\*_§¶†‡•·‣′″‰{}|~№`¿¡※⁂]", _left_over, _NOT_PLAIN),
 ]

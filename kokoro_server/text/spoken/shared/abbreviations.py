@@ -85,12 +85,7 @@ def rules(table: LanguageTable) -> list[Rule]:
     ]
     if plain:
         rules.append(
-            rule(
-                "abbreviation",
-                rf"{_LEFT}(?P<word>{_any(plain)})(?P<dot>(?!))?{WORD_END}",
-                abbreviation,
-                _some(plain),
-            )
+            rule("abbreviation", rf"{_LEFT}(?P<word>{_any(plain)})(?P<dot>(?!))?{WORD_END}", abbreviation, _some(plain))
         )
     if table.words.slashed:
         rules.append(

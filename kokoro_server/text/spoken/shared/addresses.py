@@ -89,10 +89,7 @@ def rules(table: LanguageTable) -> list[Rule]:
             _HOST_LIKE,
         ),
         rule(
-            "hashtag",
-            r"(?<![\p{L}\p{N}&/])(?P<sign>[#＃])(?P<name>(?=[0-9_]*\p{L})[\p{L}\p{M}\p{N}_]+)",
-            tagged,
-            "#＃",
+            "hashtag", r"(?<![\p{L}\p{N}&/])(?P<sign>[#＃])(?P<name>(?=[0-9_]*\p{L})[\p{L}\p{M}\p{N}_]+)", tagged, "#＃"
         ),
         rule("handle", r"(?<![\p{L}\p{N}.])(?P<sign>@)(?P<name>\p{L}[\p{L}\p{M}\p{N}_]*)", tagged, "@"),
     ]
