@@ -14,9 +14,8 @@ from kokoro_server.text.spoken.patterns import any_of
 
 _VALUES = {"I": 1, "V": 5, "X": 10, "L": 50, "C": 100, "D": 500, "M": 1000}
 _CANONICAL = regex.compile(r"M{0,3}(?:CM|CD|D?C{0,3})(?:XC|XL|L?X{0,3})(?:IX|IV|V?I{0,3})")
-# Names of rulers and popes, whose numerals are ordinals.
 _GRAMMAR = vocabulary.load("english_grammar")
-_RULERS = any_of(_GRAMMAR.list("rulers"))
+_RULERS = frozenset(_GRAMMAR.list("rulers"))
 _TITLES = any_of(_GRAMMAR.list("royal_titles"))
 # Words that a numeral counts.
 _COUNTED = _GRAMMAR.pattern("counted")
@@ -51,6 +50,10 @@ def _ruler(match: Any, dialect: Dialect) -> SpokenWords:
     return [("numeral", f"the {ordinal(number, dialect)}")] if number else None
 
 
+def _known_ruler(match: Any, dialect: Dialect) -> SpokenWords:
+    return _ruler(match, dialect) if match["name"] in _RULERS else None
+
+
 def _counted(match: Any, dialect: Dialect) -> SpokenWords:
     claims: list[tuple[Where, str]] = []
     for group in ("numeral", "second"):
@@ -74,6 +77,7 @@ def _century(match: Any, dialect: Dialect) -> SpokenWords:
 
 roman_rule = rules_at(re.compile(r"(?<![^\W_])[IVXLCDM]+(?![^\W_])"))
 _SMALL = re.compile(r"\b[ivx]{2}")
+_AFTER_NAME = r"(?<=\b(?P<name>[A-Z][a-z]+)\s)"
 _AFTER = r"(?![\p{L}\p{N}])(?![.][\p{L}])"
 _TO = rf"(?:(?P<dash>\s?[-–—]\s?|\s(?:and|to|or|&)\s)(?P<second>{_NUMERAL}))?"
 RULES = [
@@ -82,13 +86,13 @@ RULES = [
         rf"(?<=\b(?:{_TITLES})\s(?:[A-Z][\p{{L}}]+\s){{1,3}})(?P<numeral>{_NUMERAL}){_AFTER}(?!\s(?:{_FIRST_PERSON})\b)",
         _ruler,
     ),
-    roman_rule("Roman numeral", rf"(?<=\b(?:{_RULERS})\s)(?P<numeral>(?!I\b)(?![LCDM]\b){_NUMERAL}){_AFTER}", _ruler),
+    roman_rule("Roman numeral", rf"{_AFTER_NAME}(?P<numeral>(?!I\b)(?![LCDM]\b){_NUMERAL}){_AFTER}", _known_ruler),
     roman_rule(
         "Roman numeral",
-        rf"(?<=\b(?:{_RULERS})\s)(?P<numeral>I)(?=['’]s\b|[,;)]|\s(?:of|was|had|is|became|died|reigned|ruled|and|"
+        rf"{_AFTER_NAME}(?P<numeral>I)(?=['’]s\b|[,;)]|\s(?:of|was|had|is|became|died|reigned|ruled|and|"
         rf"in|who|to|by|at|abdicated|succeeded|granted|ordered|married|founded|\p{{Ll}}{{3,}}ed)\b|\.?\s*\Z|\.\s)(?!\s(?:was|had|"
         rf"and|am)\s(?:{_REST})\b)",
-        _ruler,
+        _known_ruler,
     ),
     roman_rule(
         "Roman numeral", rf"(?<=\b{_FIRST_NAMES}\s(?:[A-Z][\p{{L}}]+\s)?)(?P<numeral>II|III|IV){_AFTER}", _ruler
