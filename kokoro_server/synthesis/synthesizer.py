@@ -126,7 +126,7 @@ class Synthesizer:
             async with self._queue.admission(ticket):
                 on_script(parts := await self.script(speech))
                 held = {first_voice.name: first_voice}
-                for name in {run.manner.voice for run in script.runs(parts)} - held.keys():
+                for name in {run.delivery.voice for run in script.runs(parts)} - held.keys():
                     held[name] = await self._voices.hold(name)
                 items = self._items(speech, parts, cutting, bulk=ticket.bulk)
                 with _field_named(speech):
@@ -213,7 +213,7 @@ async def _rows(
         while item is not None:
             spoken.append(item)
             if isinstance(item, Piece):
-                delivery = utterance.run_of(item).manner
+                delivery = utterance.run_of(item).delivery
                 voices.append(delivery.voice)
                 tokens = vocab.tokenize(item.phonemes)
                 yield Row(tokens, held[delivery.voice].style(len(tokens)), delivery.speed, delivery.pitch, seed)

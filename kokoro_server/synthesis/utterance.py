@@ -89,9 +89,9 @@ class Utterance:
         self.finished = piece.last
         run = self.run_of(piece)
         made = Sound(outcome.result.audio, outcome.result.pcm16)
-        if run.manner.volume:
-            made = Sound(scale(made.audio, run.manner.volume))  # a peak that is too high is limited with the volume
-        self._joiner.speed = run.manner.speed
+        if run.delivery.volume:
+            made = Sound(scale(made.audio, run.delivery.volume))  # a peak that is too high is limited with the volume
+        self._joiner.speed = run.delivery.speed
         trimmed = self._joiner.add(made, ends=piece.ends, last=piece.last)
         timings = partial(_timings, piece, run, outcome.result.durations, trimmed.offset - self._samples)
         self._samples += len(trimmed.sound)

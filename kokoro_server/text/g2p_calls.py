@@ -25,7 +25,7 @@ _LONGEST_TURN = 0.005  # seconds that a text may hold the event loop, about
 
 @dataclass(frozen=True, slots=True)
 class G2PCall:
-    """The sentences that are sent to G2P at once, and what is between them. `more`: other calls follow."""
+    """The sentences of one call to G2P, and the pauses and runs between them. `more`: other calls follow."""
 
     items: Sequence[WrittenItem]
     language: Language
@@ -39,7 +39,7 @@ class LoopShare:
         self._began = time.perf_counter()
 
     async def give_way(self) -> None:
-        """Let others run, if it is long enough since they could."""
+        """Lets other tasks run, if the text has held the event loop for long enough."""
         if time.perf_counter() - self._began > _LONGEST_TURN:
             await asyncio.sleep(0)
             self._began = time.perf_counter()
@@ -76,14 +76,14 @@ def group_into_calls(
         yield None
         if item is None:
             continue
-        changes = isinstance(item, Run) and item.manner.language != language
+        changes = isinstance(item, Run) and item.delivery.language != language
         length = sum(map(len, item.texts)) if isinstance(item, AlignedSentence) else 0
         max_characters, max_count = limits[min(calls, len(limits) - 1)]
         if count and (changes or count == max_count or characters + length > max_characters):
             yield G2PCall(group, language, more=True)
             group, characters, count, calls = [], 0, 0, calls + 1
         if isinstance(item, Run):
-            language = item.manner.language
+            language = item.delivery.language
         group.append(item)
         characters += length
         count += not isinstance(item, Run)

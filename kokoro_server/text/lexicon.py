@@ -107,7 +107,7 @@ class LanguageLexicon:
 
 
 def _apart(reading: str, text: str, start: int, end: int) -> str:
-    """What is said for a sign, set off from what touches it: 5% is no word."""
+    """The words for a sign, with spaces where it touches a word: 5% is no word."""
     if any(character.isalpha() for character in text[start:end]):
         return reading
     before = " " if text[max(0, start - 1) : start].isalnum() else ""
@@ -115,7 +115,7 @@ def _apart(reading: str, text: str, start: int, end: int) -> str:
 
 
 def request_lexicon(entries: LexiconEntries, language: Language, base: LanguageLexicon | None) -> LanguageLexicon:
-    """The lexicon of a request. Raises InvalidInput for an entry that is none, or that `language` cannot say."""
+    """The lexicon of a request. Raises InvalidInput for an entry that is malformed, or that `language` cannot say."""
     try:
         parsed = {_parse_word("lexicon", word): _parse_reading("lexicon", word, entries[word]) for word in entries}
     except ValueError as error:
@@ -139,7 +139,7 @@ class Lexicon:
 
     @classmethod
     def load(cls, path: Path, *, check_every: float = 1.0) -> Lexicon:
-        """Raises ConfigError if the file is not there or not a lexicon."""
+        """Raises ConfigError if the file is missing or no lexicon."""
         return cls(path, check_every)
 
     def now(self, language: Language) -> LanguageLexicon:

@@ -19,7 +19,7 @@ from kokoro_server.text.traced import Traced
 # The lengths are bounded so that markup always fits in a sentence. The model can say at most 510 phonemes at once.
 PRONUNCIATION_MARKUP = re.compile(r"\[(?P<word>(?=\s*[^\[\]\s])[^\[\]\n]{1,200})\]\(/(?P<phonemes>[^()\n]{1,510})/\)")
 CJK = r"\p{Han}\p{Hiragana}\p{Katakana}ー"
-# What G2P has a sound for: everything but spaces, controls and marks that are only heard as a pause.
+# G2P has a sound for these: everything but spaces, controls and marks that are only heard as a pause.
 SPEAKABLE = regex.compile(r"[\p{L}\p{M}\p{N}\p{S}&%@#/\\*§¶†]")
 
 _EMOJI = r"[[\p{Extended_Pictographic}\p{Emoji_Modifier}\p{Regional_Indicator}]--[©®™‼⁉ℹ]]"

@@ -1,4 +1,4 @@
-"""What a request says about how its text is read."""
+"""Options of a request for reading its text."""
 
 from __future__ import annotations
 
@@ -20,9 +20,7 @@ class ReadingOptions:
     code_blocks: CodeReading = "speak"
     code_spans: CodeReading = "speak"
     lexicon: Mapping[str, str] | None = None
-    unspeakable: OnUnspeakable | None = (
-        None  # what is done about letters that cannot be said; None: the server's setting
-    )
+    unspeakable: OnUnspeakable | None = None  # for letters that cannot be said; None: the server's setting
 
 
 DEFAULT_OPTIONS = ReadingOptions()

@@ -17,8 +17,8 @@ logger = logging.getLogger(__name__)
 # overhead is silence that is cut where pieces are joined.
 SECONDS_PER_PHONEME = 0.0573
 OVERHEAD_SECONDS = 0.82
-MIN_GAP_SECONDS = 0.08  # what is heard of the overhead in the shortest gap between two pieces
-LEAD_SECONDS = 0.30  # what is heard of it before the first piece, where nothing is cut
+MIN_GAP_SECONDS = 0.08  # the part of the overhead that remains in the shortest gap between two pieces
+LEAD_SECONDS = 0.30  # the overhead before the first piece, where nothing is cut
 
 TARGET_START_SECONDS = 1.0  # in which the first piece should be synthesized
 RELAXED_START_SECONDS = 1.15  # in which it may be, to spare a short sentence a pause before its last word
@@ -44,7 +44,7 @@ FACTOR_STEPS = (
     *(0.05, 0.075, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.55, 0.6, 0.65, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95),
     *(1.0, 1.1, 1.25, 1.5, 2.0, 3.0),
 )
-FACTOR_TOLERANCE = 0.05  # a factor must leave its step by this share, so that texts are not cut now so, now otherwise
+FACTOR_TOLERANCE = 0.05  # a factor must leave its step by this share, so that a text is not cut in changing ways
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ class Pace:
         return int((seconds * self.speed / self.real_time_factor - OVERHEAD_SECONDS) / SECONDS_PER_PHONEME)
 
     def starts_soon(self, phonemes: int) -> bool:
-        """Whether a first piece of so many phonemes may be waited for."""
+        """Whether a first piece of this many phonemes may be waited for."""
         return self.synthesis_seconds(phonemes) <= RELAXED_START_SECONDS
 
     def gains_time(self, phonemes: int) -> bool:
@@ -98,12 +98,12 @@ class Pace:
         return STEADY_PHONEMES if self.gains_time(STEADY_PHONEMES) else LONG_PHONEMES
 
     def start(self, phonemes: int = ENDLESS_PHONEMES) -> StreamStart:
-        """How a stream of about so many phonemes begins."""
+        """How a stream of about this many phonemes begins."""
         return _start(self, min(-(-phonemes // 20) * 20, ENDLESS_PHONEMES))
 
 
 class CurrentPace:
-    """The pace of an engine now, as `real_time_factor` tells it; None where that is None."""
+    """The present pace of an engine, from `real_time_factor`; None where that is None."""
 
     def __init__(self, real_time_factor: Callable[[], float | None]) -> None:
         self._real_time_factor = real_time_factor
@@ -147,7 +147,7 @@ class PlaybackPlan:
         return max(self.pace.phonemes_within(seconds), MIN_PHONEMES)
 
     def add(self, phonemes: int) -> None:
-        """Add a piece of so many phonemes. The first one's synthesis does not count: playback begins after it."""
+        """Adds a piece. The synthesis of the first one does not count: playback begins after it."""
         if self.started:
             self.synthesis_seconds += self.pace.synthesis_seconds(phonemes)
         else:
@@ -156,7 +156,7 @@ class PlaybackPlan:
         self.playback_seconds += self.pace.playback_seconds(phonemes)
 
     def add_pause(self, seconds: float) -> None:
-        """Add a pause between two pieces."""
+        """Adds a pause between two pieces."""
         self.playback_seconds += seconds
 
     def min_phonemes(self, limit: int, left: int) -> int:
@@ -189,7 +189,7 @@ class PlaybackPlan:
 
 @lru_cache(1000)
 def _start(pace: Pace, phonemes: int) -> StreamStart:
-    """The longest first piece that is ready in time, or else the shortest one that lets the others be ready in time."""
+    """The longest first piece that is in time, or else the shortest one after which all later pieces are in time."""
 
     def is_enough(limit: int) -> bool:
         piece = phonemes if phonemes <= limit else int(limit * FILL_RATIO)

@@ -19,7 +19,7 @@ _NEAR = 100  # characters around a cut in which the end of a grapheme is looked 
 class PhonemizedWord:
     """`original[start:end]` is pronounced as `phonemes[phoneme_start:phoneme_end]`.
 
-    A `phrase` is several words whose phonemes cannot be told apart.
+    A `phrase` is several words whose phonemes cannot be assigned to the single words.
     """
 
     start: int
@@ -119,7 +119,7 @@ def known_words(words: tuple[PhonemizedWord, ...]) -> FindWords:
 
 
 def has_sound(phonemes: str) -> bool:
-    """Whether `phonemes` has a sound in it: marks alone would make the model mumble."""
+    """Whether `phonemes` has a sound: with marks alone the model would mumble."""
     for character in phonemes:  # noqa: SIM110 - twice as fast as any(), and asked of every word
         if character.isalpha() and character not in _SOUNDLESS:
             return True

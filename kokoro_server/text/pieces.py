@@ -14,8 +14,8 @@ from kokoro_server.text.phonemized import PhonemizedSentence, PhonemizedWord, ha
 from kokoro_server.text.script import Run
 
 Ending = Literal["sentence", "clause", "none"]
-# What a text is cut for. Nobody hears a clip before it is whole; with a short start it is still cut so that its first
-# piece is soon made. A stream is heard while it is made, so a slow engine's pace decides how it is cut.
+# Purposes of a text, which decide how it is cut. Nobody hears a clip before it is whole; with a short start its first
+# piece is still made soon. A stream is heard while it is made, so a slow engine's pace decides how it is cut.
 Cutting = Literal["clip", "short_start", "stream"]
 
 FIRST_PIECE_PHONEMES = 50
@@ -30,7 +30,7 @@ class PieceSizes:
     """In phonemes."""
 
     first: int = FIRST_PIECE_PHONEMES  # the most in the first piece of a text, if a clause ends within them
-    shortest: int = 100  # sentences are joined until there are so many
+    shortest: int = 100  # sentences are joined until a piece has this many
     longest: int = 400
     first_is_fixed: bool = False  # then no engine's speed changes how a text is cut
 
@@ -44,7 +44,7 @@ class PieceSizes:
 
 @dataclass(frozen=True, eq=False)
 class Piece:
-    """What one row of a batch says: `original[start:end]`. `ends`: a sentence, a clause or neither ends with it.
+    """The text of one row, `original[start:end]`. `ends`: whether a sentence, a clause or neither ends with it.
 
     `last` means that nothing more is to be said and no pause follows, as far as the text shows.
     """
@@ -69,7 +69,7 @@ class Packer:
     The model speaks best from about a hundred phonemes on; beyond four hundred it begins to rush. A piece comes out as
     soon as it is known, so that its synthesis can start while later text is still with G2P. For the same reason the
     very first piece, if `first` is given, is short: it ends with its sentence, or, if that has more than `first`
-    phonemes, with the last clause of it that ends within them, else with the first clause that ends.
+    phonemes, with its last clause that ends within them, else with the first clause that ends.
     """
 
     def __init__(self, shortest: int, longest: int, first: int | None = None) -> None:
@@ -92,7 +92,7 @@ class Packer:
         return done
 
     def finish(self) -> list[Piece]:
-        """What is left when the text has ended or a pause comes."""
+        """The rest, when the text has ended or a pause comes."""
         return self._close()
 
     def _close(self) -> list[Piece]:
@@ -112,7 +112,7 @@ class Packer:
 
 
 class ClipPacker(Packer):
-    """For a whole clip: a short end goes with the piece before it, which is held back until it is known to be none."""
+    """For a whole clip: a short end goes with the piece before it, so a piece is held back until the next is known."""
 
     def __init__(self, shortest: int, longest: int) -> None:
         super().__init__(shortest, longest)
@@ -137,7 +137,7 @@ class PacedPacker(Packer):
 
     They grow from piece to piece until they need no planning any more. None is cut within a word. A short first
     sentence is joined with what follows, if on its own it would leave too little time to make the next piece. Where no
-    plan keeps a text of about so many `phonemes` from stalling, only its first piece is planned, and sentences stay
+    plan keeps a text of about this many `phonemes` from stalling, only its first piece is planned, and sentences stay
     whole if they are not very long: a wait after one is the least evil.
     """
 
@@ -148,7 +148,7 @@ class PacedPacker(Packer):
         self._plan_start(phonemes)
 
     def _plan_start(self, phonemes: int) -> None:
-        """Plan the start of a text of so many phonemes."""
+        """Plans the start of a text of this many phonemes."""
         sizes, pace = self._sizes, self._plan.pace
         start = pace.start(phonemes)
         self._left = phonemes
@@ -197,7 +197,7 @@ class PacedPacker(Packer):
         return min(self._plan.max_phonemes(), self._longest)
 
     def _min_phonemes(self, known: int) -> int:
-        """`known` phonemes are there to be packed, which may be more than was expected to be left."""
+        """`known` phonemes wait to be packed, which may be more than were expected."""
         return self._plan.min_phonemes(self._max_phonemes(), max(self._left, known))
 
     def _is_enough(self, phonemes: int) -> bool:
@@ -232,7 +232,7 @@ class PacedPacker(Packer):
 
 
 def _split_in_two(sentence: PhonemizedSentence, cut: int) -> tuple[PhonemizedSentence, PhonemizedSentence | None]:
-    """What is before `cut` and what is after it; only what has a sound."""
+    """The parts before and after `cut`, without those that have no sound."""
     cuts = [cut] if cut < len(sentence.phonemes) else []
     head, *tail = (part for part in sentence.split_at(cuts) if has_sound(part.phonemes))
     if not tail:
@@ -249,7 +249,7 @@ def _piece(part: PhonemizedSentence, *, whole: bool) -> Piece:
 
 
 def _ending(phonemes: str, whole: bool) -> Ending:
-    """What closes with `phonemes`. A `whole` sentence closes without a mark too: it may be a heading."""
+    """Whether a sentence, a clause or neither ends here. A `whole` sentence needs no mark: it may be a heading."""
     mark = _last_mark(phonemes)
     if mark in (";", ":", ",", "—") or (mark == "…" and not whole):
         return "clause"

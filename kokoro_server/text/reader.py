@@ -34,20 +34,20 @@ _PHONEMES_PER_CHARACTER = {languages.JA: 2.7, languages.ZH: 4.0}  # about
 _PHONEMES_PER_LETTER = 1.2  # about, in the other languages
 # The look-behind keeps a long run of marks from being tried at each of its marks.
 _PHONEME_SENTENCE_END = re.compile(r"(?<![.!?])[.!?]++[\"”)]*+(?=\s|\Z)")
-_MAX_SENTENCE_PHONEMES = 2_000  # a longer one is broken: where to cut a sentence is found by looking at all of it
+_MAX_SENTENCE_PHONEMES = 2_000  # a longer one is broken: finding a cut takes a look at the whole sentence
 _PHONEME_WORD = re.compile(r"[^ ;:,.!?—…\"()“”]+")
 _NAMED = 10  # letters at most, in the error about those that cannot be said
 
 
 class G2P(Protocol):
-    """What the reader needs of a G2PClient."""
+    """The part of a G2PClient that the reader uses."""
 
     async def convert(self, texts: Sequence[str], language: Language, /, *, bulk: bool) -> list[G2PResult]: ...
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What would be said, why, and what would be left out, as it cannot be said."""
+    """The sentences as they would be said, the claims behind them, and the letters that cannot be said."""
 
     sentences: Sequence[PhonemizedSentence]
     claims: Sequence[Claim]
@@ -55,11 +55,12 @@ class Reading:
 
 
 class Reader:
-    """Reads lazily: the first piece is there after one small call to G2P, however long the text.
+    """Reads lazily: the first piece is ready after one small call to G2P, however long the text.
 
-    `g2p_timer` makes the context in which each call to G2P runs. `pace` tells that of an engine whose speed is known: a
-    stream is then cut so that it starts early and does not stall. Without a pace, or on an engine fast enough, it has a
-    short start. If the length of the first piece is fixed, every text has, and so sounds alike, streamed or not.
+    `g2p_timer` makes the context in which each call to G2P runs. `pace` returns the pace of an engine whose speed is
+    known: a stream is then cut so that it starts early and does not stall. Without a pace, or on an engine fast enough,
+    it has a short start. If the length of the first piece is fixed, every text has a short start, and sounds alike
+    streamed or not.
     """
 
     def __init__(
@@ -101,7 +102,7 @@ class Reader:
     ) -> AsyncGenerator[Piece | Pause, None]:
         """The pieces of a script and the pauses between them, in order. No piece has text of two runs.
 
-        `bulk`: G2P takes its texts behind all others.
+        `bulk`: G2P takes its texts after those of all other requests.
         Raises InvalidInput, before the first piece, for a bad pause or pronunciation anywhere in the text, and
         Unspeakable, unless the `options` say otherwise. Raises NothingToSay if there is neither speech nor a pause.
         """
@@ -131,7 +132,7 @@ class Reader:
             raise NothingToSay(f"text {problem}", field="text")
 
     async def reading(self, parts: Script, options: ReadingOptions = DEFAULT_OPTIONS) -> Reading:
-        """What would be said, be it nothing. Raises what `script_pieces` raises, except for NothingToSay."""
+        """The reading of a script, which may be empty. Raises as `script_pieces` does, except for NothingToSay."""
         written = await self._written(parts, options)
         skipped = await self._skipped(written, options)
         claims = await asyncio.to_thread(written.claims)
@@ -155,14 +156,14 @@ class Reader:
             if isinstance(part, Pause):
                 written.append(part)
                 continue
-            language, text = part.manner.language, part.text.text
+            language, text = part.delivery.language, part.text.text
             if language not in lexicons:
                 lexicons[language] = await self._lexicon_for(language, options)
             markup.check_pronunciations(text, part.text.starts)
-            stretches = list(split_pauses(text, origin=part.text.starts))
+            passages = list(split_pauses(text, origin=part.text.starts))
             await turn.give_way()
             continues_at = len(text.rstrip()) if part.continues else None
-            written.append(WrittenText(stretches, language, lexicons[language], options, part.claims, continues_at))
+            written.append(WrittenText(passages, language, lexicons[language], options, part.claims, continues_at))
         return WrittenScript(parts, written)
 
     async def _lexicon_for(self, language: Language, options: ReadingOptions) -> LanguageLexicon | None:
@@ -177,10 +178,10 @@ class Reader:
         """The letters of a script that cannot be said. Raises Unspeakable unless they are to be skipped."""
         skipped = ""
         for run, text in written.runs():
-            if spoken.unspeakable.may_be_in(run.text.text, run.manner.language):
+            if spoken.unspeakable.may_be_in(run.text.text, run.delivery.language):
                 claims = await asyncio.to_thread(text.unspeakable)
                 letters = "".join(run.text.text[claim.start : claim.end] for claim in claims)
-                skipped += self._skip(letters, run.manner.language, options)
+                skipped += self._skip(letters, run.delivery.language, options)
         return skipped
 
     def _skip(self, letters: str, language: Language, options: ReadingOptions) -> str:
@@ -216,14 +217,14 @@ class Reader:
     def _packer(self, written: WrittenScript, cutting: Cutting) -> Packer:
         runs = [run for run, _ in written.runs()]
         phonemes = sum(
-            int(len(run.text.text) * _PHONEMES_PER_CHARACTER.get(run.manner.language, _PHONEMES_PER_LETTER))
+            int(len(run.text.text) * _PHONEMES_PER_CHARACTER.get(run.delivery.language, _PHONEMES_PER_LETTER))
             for run in runs
         )
         # The fastest run leaves the least time to make what follows it.
-        return self._new_packer(max((run.manner.speed for run in runs), default=1.0), phonemes, cutting)
+        return self._new_packer(max((run.delivery.speed for run in runs), default=1.0), phonemes, cutting)
 
     def _new_packer(self, speed: float, phonemes: int, cutting: Cutting) -> Packer:
-        """A packer for a text of about so many phonemes."""
+        """A packer for a text of about this many phonemes."""
         sizes = self._sizes
         if cutting == "clip" and not sizes.first_is_fixed:
             return ClipPacker(sizes.shortest, sizes.longest)
@@ -246,7 +247,7 @@ class Reader:
         phonemized: list[PhonemizedSentence | Pause | Run] = []
         for item in items:
             if phonemized:
-                await asyncio.sleep(0)  # a long text must not hold up the others
+                await asyncio.sleep(0)  # a long text must not hold up other requests
             done = item if isinstance(item, Pause | Run) else item.with_phonemes(list(islice(results, len(item.texts))))
             if not isinstance(done, PhonemizedSentence) or has_sound(done.phonemes):
                 phonemized.append(done)
@@ -258,7 +259,7 @@ def _takes_time(parts: Script, options: ReadingOptions) -> bool:
 
 
 class _RunPacker:
-    """Packs sentences into pieces, and tells of each whose run it is."""
+    """Packs sentences into pieces, and gives each piece its run."""
 
     def __init__(self, packer: Packer) -> None:
         self._packer = packer
@@ -282,7 +283,7 @@ class _RunPacker:
                 yield from self._of_run(pieces)
 
     def finish(self) -> list[Piece]:
-        """What is left when the text has ended, or something else comes."""
+        """The rest, when the text has ended, or when a pause or a run comes."""
         return self._of_run(self._packer.finish())
 
     def _of_run(self, pieces: list[Piece]) -> list[Piece]:
@@ -290,23 +291,23 @@ class _RunPacker:
 
 
 def _split_phonemes(phonemes: str) -> Iterator[PhonemizedSentence | Pause]:
-    stretches = list(split_pauses(phonemes, field="phonemes"))
-    spoken = "".join(stretch.text for stretch in stretches if isinstance(stretch, TextSpan))
+    passages = list(split_pauses(phonemes, field="phonemes"))
+    spoken = "".join(passage.text for passage in passages if isinstance(passage, TextSpan))
     if vocab.unknown(spoken):
         raise InvalidInput(markup.describe_unknown(spoken), field="phonemes")
-    for stretch in stretches:
-        if isinstance(stretch, Pause):
-            yield stretch
+    for passage in passages:
+        if isinstance(passage, Pause):
+            yield passage
         else:
-            yield from (sentence for sentence in _phoneme_sentences(stretch) if has_sound(sentence.phonemes))
+            yield from (sentence for sentence in _phoneme_sentences(passage) if has_sound(sentence.phonemes))
 
 
-def _phoneme_sentences(stretch: TextSpan) -> Iterator[PhonemizedSentence]:
+def _phoneme_sentences(passage: TextSpan) -> Iterator[PhonemizedSentence]:
     start = 0
-    ends = (match.end() for match in _PHONEME_SENTENCE_END.finditer(stretch.text))
-    for end in chain(ends, (len(stretch.text),)):
-        for first, last in split_long(stretch.text, start, end, _MAX_SENTENCE_PHONEMES):
-            span = stretch.between(stretch.start + first, stretch.start + last)
+    ends = (match.end() for match in _PHONEME_SENTENCE_END.finditer(passage.text))
+    for end in chain(ends, (len(passage.text),)):
+        for first, last in split_long(passage.text, start, end, _MAX_SENTENCE_PHONEMES):
+            span = passage.between(passage.start + first, passage.start + last)
             span = replace(span, continues=last < end)
             yield PhonemizedSentence(span, span.text, partial(_phoneme_words, span))
         start = end

@@ -1,4 +1,4 @@
-"""What is to be said, as a script: runs of text, each said in one manner, and the pauses between them."""
+"""A script: runs of text, each with one delivery, and the pauses between them."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ class Delivery:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Run:
-    """Text that is said in one manner. Word times refer to where the characters of `text` came from."""
+    """Text with one delivery. Word times refer to where the characters of `text` came from."""
 
     text: Traced
-    manner: Delivery
-    claims: Sequence[Claim] = ()  # what somebody has told about how parts of it are said, in order
+    delivery: Delivery
+    claims: Sequence[Claim] = ()  # readings that SSML prescribes for parts of the text, in order
     continues: bool = False  # its last sentence goes on in the next run
 
 
@@ -45,10 +45,10 @@ Script = Sequence[Run | Pause]
 
 
 class KnownVoices(Protocol):
-    """What a script needs to know of voices."""
+    """The facts about voices that a script needs."""
 
     def canonical(self, spec: str, /) -> str:
-        """The one spelling of a voice or mix. Raises an error for one that is none."""
+        """The one spelling of a voice or mix. Raises an error for an unknown one."""
 
     def language(self, spec: str, /) -> str:
         """Kokoro's letter for the language of a voice."""
@@ -56,7 +56,7 @@ class KnownVoices(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Cast:
-    """Who may speak: finds the voice of a name, and the language that it speaks."""
+    """The voices that may speak: finds the voice of a name, and its language."""
 
     voices: KnownVoices
     language: str | None = None  # of everything, if one was named
@@ -74,7 +74,7 @@ def runs(script: Script) -> Iterator[Run]:
 
 
 def check(script: Script, max_silence: float, subject: str = "text") -> None:
-    """Raises InvalidInput for more silence, runs or voices than are allowed, and for a pause that is none."""
+    """Raises InvalidInput for more silence, runs or voices than are allowed, and for a malformed pause."""
     silence = sum(
         part.seconds if isinstance(part, Pause) else pauses.total_silence(part.text.text, subject, part.text.starts)
         for part in script
@@ -87,9 +87,9 @@ def check(script: Script, max_silence: float, subject: str = "text") -> None:
         return
     if len(script) > MAX_PARTS:
         raise InvalidInput(
-            f"voice and manner change too often: {len(script)} parts, of at most {MAX_PARTS}", field=subject
+            f"voice and delivery change too often: {len(script)} parts, of at most {MAX_PARTS}", field=subject
         )
-    if (voices := len({run.manner.voice for run in runs(script)})) > MAX_VOICES:
+    if (voices := len({run.delivery.voice for run in runs(script)})) > MAX_VOICES:
         raise InvalidInput(f"{voices} voices; at most {MAX_VOICES} are allowed in one request", field=subject)
 
 
@@ -107,7 +107,7 @@ class PlainText:
         self._ends = whole.ends
 
     def locate(self, start: int, end: int) -> tuple[int, int]:
-        """Where a range of the original is in it."""
+        """The range of the plain text for a range of the original."""
         return bisect_left(self._starts, start), bisect_left(self._ends, end) + 1
 
 

@@ -15,8 +15,8 @@ from kokoro_server.text.traced import Traced
 # Text that may come next. A sentence end is certain if it stands whichever of these follows: then it is no dot of a
 # number or an abbreviation, no half of an ellipsis, and no closing quotation mark is still to come.
 _CONTINUATIONS = ("x", "1", ".", "」", "。")
-# What may come after a mark that opens something, if there is none of these after the mark: it changes how all from
-# the mark on is read.
+# A mark that opens something, and what may close it. As long as nothing closes it, later text may change the reading of
+# everything after the mark.
 _CLOSINGS = (
     ("[", "](", "x](/x)"),
     ("[", ")", "/x)"),
@@ -30,7 +30,7 @@ _CLOSINGS = (
 _LONG_GAP = re.compile(r"(\s{1000})\s+")  # longer white space says nothing more, and would be split again each time
 _CONTEXT = WRAPPED_LINE_COLUMNS  # characters before a sentence that the splitter may look back at
 _LONGEST_HELD = 1_000  # characters of whole sentences that are kept back until it is certain how they are read
-_GROWTH = 1.25  # what is kept back is looked at again when there is so much more text
+_GROWTH = 1.25  # text that is kept back is looked at again when it has grown by this factor
 _NOT_SAID = re.compile(r"[\W_]+")
 
 
@@ -74,7 +74,7 @@ class SentenceBuffer:
         return found
 
     def flush(self) -> list[str]:
-        """The sentences that are left, the text being at an end. What is appended next begins a new text."""
+        """The remaining sentences, at the end of the text. Text that is appended later begins a new text."""
         groups, kept = self._groups(list(self._new_sentences(self._text)), self._readings(self._text))
         left = [self._joined(group) for group in (*groups, kept) if group]
         self._text, self._emitted, self._look_again = "", 0, 0
@@ -116,7 +116,7 @@ class SentenceBuffer:
     def _without_open(
         self, groups: list[list[TextSpan]], kept: list[TextSpan], readings: spoken.Readings
     ) -> tuple[list[list[TextSpan]], list[TextSpan]]:
-        """Keeps back also what is read otherwise with the text after it, as it is or as it may yet be."""
+        """Also keeps back text whose reading changes, or may yet change, with the text after it."""
         if groups and not kept and not self._is_read_alone(groups[-1][-1].end, len(self._text), readings):
             kept = groups.pop()
         for start, closing in self._open_marks():
@@ -137,12 +137,12 @@ class SentenceBuffer:
                 yield start, closing
 
     def _is_read_alone(self, start: int, end: int, readings: spoken.Readings, whole: str | None = None) -> bool:
-        """Whether the same is said for a part, be it alone or in the whole."""
+        """Whether a part is read the same alone as in the whole text."""
         text = (whole or self._text)[start:end]
         return not text or _said(readings, text, start) == _said(spoken.Readings(self._claims(text), 0), text, 0)
 
     def _readings(self, text: str) -> spoken.Readings:
-        """The claims on what is not yet returned: what has been said cannot be changed."""
+        """The claims on text that is not yet returned; returned sentences cannot change any more."""
         return spoken.Readings(self._claims(text[self._emitted :]), self._emitted)
 
     def _claims(self, text: str) -> list[spoken.Claim]:

@@ -17,7 +17,7 @@ class Traced:
 
     @classmethod
     def of(cls, text: str, start: int = 0) -> Traced:
-        """`text` as it is in the original, where it begins at `start`."""
+        """`text` unchanged from the original, where it begins at `start`."""
         return cls(text, range(start, start + len(text)), range(start + 1, start + 1 + len(text)))
 
     @classmethod

@@ -10,7 +10,7 @@ from kokoro_server.errors import InvalidSSML, KokoroError
 from kokoro_server.text.script import Cast, Run
 from kokoro_server.text.traced import Traced
 
-# What a round bracket follows is a link, or a pronunciation of the word "voice".
+# With a round bracket after it, it is a link, or a pronunciation of the word "voice".
 VOICE_TAG = re.compile(r"\[(?:voice:(?P<name>[^\[\]\n]*)|/voice)\](?!\()", re.IGNORECASE)
 
 
@@ -26,19 +26,19 @@ def voice_of(match: re.Match[str]) -> str | None:
 
 def split(run: Run, cast: Cast) -> list[Run]:
     """The text between the tags of a run, each in its voice. Raises what the cast raises, with the tag's place."""
-    text, manner, found, start = run.text.text, run.manner, list[Run](), 0
+    text, delivery, found, start = run.text.text, run.delivery, list[Run](), 0
     for match in VOICE_TAG.finditer(text):
-        found.append(Run(run.text.between(start, match.start()), manner))
-        name, manner = voice_of(match), run.manner
+        found.append(Run(run.text.between(start, match.start()), delivery))
+        name, delivery = voice_of(match), run.delivery
         if name is not None:
             try:
                 voice = cast.voice(name)
             except KokoroError as error:
                 place = run.text.starts[match.start()]
                 raise type(error)(f"{match[0][:60]!r} at character {place}: {error.message}", field="text") from None
-            manner = replace(manner, voice=voice, language=cast.language_of(voice))
+            delivery = replace(delivery, voice=voice, language=cast.language_of(voice))
         start = match.end()
-    found.append(Run(run.text.between(start, len(text)), manner))
+    found.append(Run(run.text.between(start, len(text)), delivery))
     spoken = [each for each in found if each.text.text.strip()]
     goes_on = [_goes_on(*pair) for pair in pairwise(spoken)] + [run.continues]
     return [replace(each, continues=continues) for each, continues in zip(spoken, goes_on, strict=False)]

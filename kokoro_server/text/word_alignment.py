@@ -46,7 +46,7 @@ class WordAlignedSentence:
 
     @cached_property
     def _text(self) -> Traced:
-        """What misaki reads: the text that it is sent, without the notation of pronunciations."""
+        """The text that misaki reads: without the notation of pronunciations."""
         return Traced.join(self._parts)
 
     def with_phonemes(self, results: Sequence[G2PResult]) -> PhonemizedSentence:

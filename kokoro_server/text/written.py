@@ -1,4 +1,4 @@
-"""A text as it was written: its sentences, ready for G2P, and what is said in other words."""
+"""A text as it was written: its sentences, ready for G2P, and the spans that are said in other words."""
 
 from __future__ import annotations
 
@@ -25,26 +25,26 @@ WrittenItem = AlignedSentence | Pause | Run  # a run stands before its first sen
 
 
 class WrittenText:
-    """The `stretches` of a text between its pauses. `told`: how parts of it are to be said, in order.
+    """The `spans` of a text between its pauses. `prescribed`: readings that SSML prescribes, in order.
 
     `continues_at`: a sentence that ends there goes on in another text.
     """
 
     def __init__(
         self,
-        stretches: Sequence[TextSpan | Pause],
+        spans: Sequence[TextSpan | Pause],
         language: Language,
         lexicon: LanguageLexicon | None,
         options: ReadingOptions,
-        told: Sequence[Claim] = (),
+        prescribed: Sequence[Claim] = (),
         continues_at: int | None = None,
     ) -> None:
-        self._stretches = stretches
+        self._spans = spans
         self._language = language
         self._lexicon = lexicon
         self._options = options
-        self._told = told
-        self._told_ends = [claim.end for claim in told]
+        self._prescribed = prescribed
+        self._prescribed_ends = [claim.end for claim in prescribed]
         self._continues_at = continues_at
 
     def sentences(self) -> Iterator[AlignedSentence | Pause | None]:
@@ -56,7 +56,7 @@ class WrittenText:
                 yield from self._sentences(passage)
 
     def claims(self) -> Iterator[Claim]:
-        """What is said in other words, or as somebody has told, or not at all. Offsets are in the original."""
+        """The spans that are said in other words, as SSML prescribes, or not at all. Offsets are in the original."""
         for passage in self._passages():
             if isinstance(passage, Pause):
                 continue
@@ -65,16 +65,16 @@ class WrittenText:
                 yield claim._replace(start=passage.start + claim.start, end=passage.start + claim.end)
 
     def unspeakable(self) -> list[Claim]:
-        """What this language cannot say."""
+        """The letters that this language cannot say."""
         return [claim for claim in self.claims() if claim.rule == spoken.unspeakable.NAME]
 
     def _passages(self) -> Iterator[TextSpan | Pause]:
-        for stretch in self._stretches:
-            if isinstance(stretch, Pause):
-                yield stretch
+        for span in self._spans:
+            if isinstance(span, Pause):
+                yield span
             else:
-                for start, end in spoken.passages(stretch.text):
-                    yield TextSpan(stretch.start + start, stretch.start + end, stretch.text[start:end])
+                for start, end in spoken.passages(span.text):
+                    yield TextSpan(span.start + start, span.start + end, span.text[start:end])
 
     def _given(self, passage: TextSpan) -> list[Claim]:
         """The pronunciations in a passage, and those of the lexicon."""
@@ -83,17 +83,17 @@ class WrittenText:
         given = [Claim(*match.span(), f"/{match['phonemes']}/", "pronunciation") for match in marked]
         if self._lexicon:
             unmarked = markup.PRONUNCIATION_MARKUP.sub(lambda match: " " * len(match[0]), text)
-            told = self._told_within(passage)
+            prescribed = self._prescribed_within(passage)
             given += (
                 Claim(*each, "lexicon")
                 for each in self._lexicon.readings(unmarked)
-                if not any(claim.start < each[1] and each[0] < claim.end for claim in told)
+                if not any(claim.start < each[1] and each[0] < claim.end for claim in prescribed)
             )
         return given
 
-    def _told_within(self, passage: TextSpan) -> list[Claim]:
-        """The claims that were told, on a passage. The words of one that begins before it were said there."""
-        later = range(bisect_right(self._told_ends, passage.start), len(self._told))
+    def _prescribed_within(self, passage: TextSpan) -> list[Claim]:
+        """The prescribed claims on a passage. The words of a claim belong to the passage in which it begins."""
+        later = range(bisect_right(self._prescribed_ends, passage.start), len(self._prescribed))
         return [
             Claim(
                 max(claim.start - passage.start, 0),
@@ -101,20 +101,20 @@ class WrittenText:
                 claim.words if claim.start >= passage.start else "",
                 claim.rule,
             )
-            for claim in takewhile(lambda claim: claim.start < passage.end, map(self._told.__getitem__, later))
+            for claim in takewhile(lambda claim: claim.start < passage.end, map(self._prescribed.__getitem__, later))
         ]
 
     def _claims(self, passage: TextSpan, given: Iterable[Claim]) -> list[Claim]:
-        told = self._told_within(passage)
+        prescribed = self._prescribed_within(passage)
         found = spoken.claims(
             passage.text,
             self._language,
             kinds=self._options.kinds,
             code=self._options.code_blocks,
             code_spans=self._options.code_spans,
-            untouchable=[(claim.start, claim.end) for claim in (*given, *told)],
+            untouchable=[(claim.start, claim.end) for claim in (*given, *prescribed)],
         )
-        return sorted((*found, *told)) if told else found
+        return sorted((*found, *prescribed)) if prescribed else found
 
     def _sentences(self, passage: TextSpan) -> Iterator[AlignedSentence | None]:
         readings = Readings(self._claims(passage, self._given(passage)), passage.start)
@@ -145,7 +145,7 @@ class WrittenScript:
         self._parts = parts
         self._written = written
         self.first = next(script.runs(parts), None)
-        self.language = self.first.manner.language if self.first else languages.EN_US
+        self.language = self.first.delivery.language if self.first else languages.EN_US
 
     def runs(self) -> Iterator[tuple[Run, WrittenText]]:
         for part, written in zip(self._parts, self._written, strict=True):
@@ -170,7 +170,7 @@ class WrittenScript:
                 yield item
 
     def claims(self) -> list[Claim]:
-        """What is said in other words. Offsets are in the original."""
+        """The spans that are said in other words. Offsets are in the original."""
         found = list[Claim]()
         for run, written in self.runs():
             for claim in written.claims():

@@ -39,7 +39,7 @@ from tests.text.test_script import AnyVoice
 
 WORST = 3.0  # times the cost for twice the input: 2 is linear, 4 quadratic
 HARMLESS = 0.1  # seconds: less harms nobody, and it is the clock that would be measured
-MANNER = Delivery("af_heart", languages.EN_US)
+DELIVERY = Delivery("af_heart", languages.EN_US)
 LEXICON = LanguageLexicon({"Kokoro": "/kˈOkəɹO/", "a": "ay", "a a a a": "aas", "nginx": "engine x", "你": "/ni/"})
 
 
@@ -87,7 +87,7 @@ def captioned(text: str) -> object:
 
 
 def tagged(text: str) -> object:
-    return voice_tags.has_tags(text) and voice_tags.split(Run(Traced.of(text), MANNER), Cast(AnyVoice()))
+    return voice_tags.has_tags(text) and voice_tags.split(Run(Traced.of(text), DELIVERY), Cast(AnyVoice()))
 
 
 PARSERS: dict[str, tuple[int, Callable[[str], object]]] = {
@@ -108,7 +108,7 @@ PARSERS: dict[str, tuple[int, Callable[[str], object]]] = {
     "phrases": (2_000, aligned_phrases),
     "captions": (2_000, captioned),
     "voice tags": (10_000, tagged),
-    "SSML": (4_000, lambda text: ssml.script(f"<speak>{text}</speak>", MANNER, Cast(AnyVoice()))),
+    "SSML": (4_000, lambda text: ssml.script(f"<speak>{text}</speak>", DELIVERY, Cast(AnyVoice()))),
     "voice": (10_000, lambda text: _part(text, text)),
     "model symbols": (10_000, to_model_symbols),
     "body": (20_000, lambda text: TTSRequest(text=text, voice="a" * 500)),

@@ -46,7 +46,7 @@ async def pieces(parts: Script, g2p: FakeG2P | None = None, **reader: object) ->
 async def test_no_piece_has_two_voices_and_none_is_left_out() -> None:
     for paced in ({}, {"paced": True}):
         found = [item for item in await pieces(script(), **paced) if isinstance(item, Piece)]
-        assert [piece.run and piece.run.manner.voice for piece in found] == ["af_a", "bm_b", "ef_c", "bm_b", "af_a"]
+        assert [piece.run and piece.run.delivery.voice for piece in found] == ["af_a", "bm_b", "ef_c", "bm_b", "af_a"]
         assert [piece.last for piece in found] == [False] * 4 + [True]
         # A sentence that goes on with another voice has no pause of a sentence's end.
         assert [piece.ends for piece in found] == ["sentence", "none", "sentence", "none", "sentence"]

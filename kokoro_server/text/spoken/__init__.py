@@ -16,10 +16,10 @@ from kokoro_server.text.traced import Traced
 
 __all__ = ["KINDS", "Claim", "Readings", "apply", "claims", "is_loaded", "load", "passages", "speak", "unspeakable"]
 
-KINDS = tuple(english.RULESET.kinds)  # what a request can switch off by name; other languages have some of them
+KINDS = tuple(english.RULESET.kinds)  # a request can switch these off by name; other languages have some of them
 
-# Modules with a RULESET each. English is there from the start; the others are loaded when they are first used, as it
-# takes a good second to compile them all.
+# Modules with a RULESET each. English is loaded at once, the other languages when they are first used: to compile all
+# of them takes a good second.
 _MODULES = {
     languages.ES: "spanish",
     languages.FR: "french",
@@ -54,7 +54,7 @@ def claims(
 ) -> list[Claim]:
     """The spans of `text` that are said in other words, and those that cannot be said.
 
-    `code`, in blocks, and `code_spans` are spoken, skipped or announced. Without any `kinds`, text is left as it is.
+    `code`, in blocks, and `code_spans` are spoken, skipped or announced. Without any `kinds`, text is left unchanged.
     """
     rules = _rules(language, frozenset(kinds), code, code_spans)
     return find_claims(rules, text, Dialect(british=language == languages.EN_GB), untouchable)

@@ -1,4 +1,4 @@
-"""Puts the words of claims in the place of the text that they were made for."""
+"""Puts the words of claims into a text."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _HAN = regex.compile(r"\p{Han}")
 
 
 def apply(claims: Iterable[Claim], text: Traced) -> Traced:
-    """`text` with the words of `claims` on it. Words are set off with a space from the words beside them."""
+    """`text` with the words of its `claims`. Words are set off with a space from the words beside them."""
     parts, end = list[Traced](), 0
     last = ""  # the last character so far
     spoken = False  # whether that character is a claim's
@@ -46,7 +46,7 @@ def _touch(before: str, after: str) -> bool:
 
 
 def _in_word(character: str) -> bool:
-    """Also the vowels of Hindi that are written on the letter before them."""
+    """Whether a letter, a digit, or a vowel of Hindi that is written on the letter before it."""
     return character.isalnum() or unicodedata.category(character).startswith("M")
 
 

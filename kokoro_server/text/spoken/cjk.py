@@ -1,4 +1,4 @@
-"""What Chinese and Japanese share: numbers in full-width or in plain digits, addresses, signs between Latin letters."""
+"""Shared by Chinese and Japanese: numbers in full-width or plain digits, addresses, signs between Latin letters."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from typing import Any
 
 import regex
 
+from kokoro_server.text.spoken import vocabulary
 from kokoro_server.text.spoken.emoji import emoji
-from kokoro_server.text.spoken.matching import Dialect, Rule, SpokenWords, Where, rule
-from kokoro_server.text.spoken.patterns import DIGITS, any_of
+from kokoro_server.text.spoken.matching import Dialect, Rule, SpokenWords, Where, rule, rules_at
+from kokoro_server.text.spoken.patterns import DIGITS, any_of, known_digits
 
 WIDE_DIGITS = DIGITS + "０１２３４５６７８９"
 D = "[0-9０-９]"
@@ -29,7 +30,7 @@ DASH = "[-‐‑–—―−－~～〜∼]"
 DASHES = "-‐‑–—―−－~～〜∼"
 SLASH = "[/／]"
 COLON = "[:：∶]"
-AT_NUMBER = re.compile(rf"(?<!{D}){D}")
+number_rule = rules_at(re.compile(rf"(?<!{D}){D}"), WIDE_DIGITS)
 NOT_ASCII_SIGN = regex.compile(r"[\p{S}\p{N}\p{Co}\p{Cn}--[\x00-\x7f]]", regex.V1)
 GREEK_LETTER = re.compile(r"[Α-ω]")
 
@@ -39,13 +40,7 @@ _EMOTICON = (
     r"(?<![\p{L}\p{N}])(?:[:;][-o^']?[)(DPp]|\^_+\^|-_-|T_T|>_<|[（(][^\p{L}\p{N}\s()（）]{2,8}[)）])(?![\p{L}\p{N}])"
 )
 _FACE = re.compile(r"[:;][-o^']?[)(DPp]|_|[（(][^\w\s()（）]{2,8}[)）]")
-_TLDS = (
-    "com cn net org edu gov jp tw hk io dev ai app co uk us de fr eu kr info biz me tv xyz site online store blog cloud"
-).split()
-_EXTENSIONS = (
-    "py js ts json yaml yml toml md txt csv pdf png jpg jpeg gif svg html css cpp rs go java sh exe zip tar gz mp3 mp4 "
-    "wav doc docx xls xlsx ppt pptx xml log ini sql apk"
-).split()
+_FILE = vocabulary.load("chinese_and_japanese")
 _HOST = r"[A-Za-z0-9](?:[A-Za-z0-9-]{0,62}[A-Za-z0-9])?"
 _TAIL = r"(?::[0-9]{1,5})?+(?:[/?#][!-~]*[A-Za-z0-9/=&_-])?+"
 _ADDRESS_PART = re.compile(r"[0-9]+|(?<![A-Za-z])[Aa](?![A-Za-z])|[^A-Za-z0-9]")
@@ -89,7 +84,7 @@ def addresses(marks: Mapping[str, str], digits: Callable[[str], str]) -> list[Ru
             claims.append(((start + part.start(), start + part.end()), words))
         return claims
 
-    host = rf"(?:{_HOST}\.)++(?:{any_of(_TLDS)})(?![A-Za-z0-9-])"
+    host = rf"(?:{_HOST}\.)++(?:{any_of(_FILE.list('top_level_domains'))})(?![A-Za-z0-9-])"
     return [
         rule(
             "web address",
@@ -113,7 +108,7 @@ def addresses(marks: Mapping[str, str], digits: Callable[[str], str]) -> list[Ru
         rule(
             "file name",
             rf"(?<![A-Za-z0-9._-])(?P<address>[A-Za-z0-9_-]{{1,64}}+(?:\.[A-Za-z0-9_-]{{1,20}})*?\."
-            rf"(?:{any_of(_EXTENSIONS)}))"
+            rf"(?:{any_of(_FILE.list('file_extensions'))}))"
             rf"(?![A-Za-z0-9])",
             spelled,
             re.compile(r"[A-Za-z0-9]\.[a-z]"),
@@ -146,11 +141,7 @@ PICTURES = [
 
 
 def last(digits: Callable[[str], str], signs: Mapping[str, str], letters: Mapping[str, str]) -> list[Rule]:
-    """The rules for whatever is left: no digit and no sign is passed on. A sign without a name is an ornament."""
-
-    def numeral(match: Any, _dialect: Dialect) -> SpokenWords:
-        known = "".join(str(unicodedata.digit(each, "")) for each in match[0])
-        return digits(known) if known else " "  # `regex` knows digits of a later Unicode
+    """The rules for the rest: they pass on no digit and no sign. A sign without a name is an ornament."""
 
     def sign(match: Any, _dialect: Dialect) -> SpokenWords:
         found = match[0]
@@ -169,7 +160,12 @@ def last(digits: Callable[[str], str], signs: Mapping[str, str], letters: Mappin
     return [
         rule("dash", rf"(?<={D}){DASH}(?={D})", " ", DASHES),
         rule("digits", rf"{D}++", lambda match, _dialect: digits(plain(match[0])), WIDE_DIGITS),
-        rule("digits", r"\p{Nd}++", numeral, NOT_ASCII_SIGN),
+        rule(
+            "digits",
+            r"\p{Nd}++",
+            lambda match, _dialect: digits(known) if (known := known_digits(match[0])) else " ",
+            NOT_ASCII_SIGN,
+        ),
         rule("Greek letter", r"[Α-ω]", lambda match, _dialect: letters.get(match[0].lower()), GREEK_LETTER),
         rule(
             "sign",

@@ -24,7 +24,7 @@ _BLOCK_TAGS = (
     "h2 h3 h4 h5 h6 head header hr html iframe img input label li link main meta nav ol option p pre script "
     "section select source speak style summary table tbody td tfoot th thead title tr ul video"
 )
-# What a link leads to: it has a mark in it that words have not.
+# The target of a link has a mark that words do not have.
 _TARGET = r"(?:<[^<>\n]*+>|(?=[^\s()]{0,300}[./#:?@])[^\s()]++)"
 _TITLE = r"(?:[ \t]++(?:\"[^\"\n]*+\"|'[^'\n]*+'|\([^()\n]*+\)))?+"
 _BOOLEAN = r"(?:async|autoplay|checked|controls|defer|disabled|hidden|loop|muted|open|readonly|required|selected)\b"
@@ -67,12 +67,8 @@ def _entities(number: Callable[[str, Dialect], str], words: Mapping[str, str]) -
     return read
 
 
-def _tag(match: Any, _dialect: Dialect) -> SpokenWords:
-    return " " if match["block"] else ""
-
-
 def _reference(match: Any, dialect: Dialect) -> SpokenWords:
-    """A link whose target stands elsewhere. Where it does not, these are words in brackets."""
+    """A link whose target stands elsewhere. Without such a target, these are words in brackets."""
     label = (match["label"] or match["text"]).lower()
     defined = (found["label"].lower() for found in _DEFINITION.finditer(match.string))
     return _marks(match, dialect) if label in defined else None
@@ -104,7 +100,7 @@ def rules(number: Callable[[str, Dialect], str], signs: Mapping[str, str]) -> li
             "HTML tag",
             rf"(?<!`)</?(?:(?:{any_of(_INLINE_TAGS.split())})|(?P<block>{any_of(_BLOCK_TAGS.split())}))\b"
             rf"(?:\s(?:(?=[^<>]{{0,300}}=)|{_BOOLEAN})[^<>]{{0,500}})?\s?/?>",
-            _tag,
+            lambda match, _dialect: " " if match["block"] else "",
             "<",
             flags=regex.IGNORECASE,
         ),

@@ -1,7 +1,7 @@
 """Finds the spans of a text that are not said as they are written, and the words to say instead.
 
-Rules are tried in their order, each on the original text: what one rule has claimed no later one gets, and what a rule
-says is never read again.
+Rules are tried in their order, each on the original text. A claim closes its span to all later rules, and the words of
+a rule are never read again.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ class Dialect:
     british: bool
 
 
-# What a rule makes of a match: words for all of it, words for some of its groups (by number or name) or for spans of
-# the text, or None, when it is not what it looks like.
+# The reading of a match: words for the match, for some of its groups (by number or name) or for spans of the text, or
+# None if the match is not what it looks like.
 Where = int | str | tuple[int, int]
 SpokenWords = str | Sequence[tuple[Where, str]] | None
 ReadMatch = Callable[[Any, Dialect], SpokenWords]
@@ -38,8 +38,8 @@ ReadMatch = Callable[[Any, Dialect], SpokenWords]
 class Rule:
     """A pattern, and what is said for its matches.
 
-    Two things make it cheap where it has nothing to say: a text that lacks one of `needs` is not searched (a set stands
-    for any of its characters, a pattern for a match of it), and with `at` it is tried only where `at` matches.
+    Two things make it cheap on ordinary text: a text that lacks one of `needs` is not searched (a set stands
+    for any of its characters, a pattern for any match), and with `at` the rule is tried only where `at` matches.
     """
 
     name: str
@@ -51,7 +51,7 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class Ruleset:
-    """How a language is read: rules by kind, in the order in which they are tried, and those for whatever is left."""
+    """The rules of a language by kind, in the order in which they are tried, and the `last` rules for the rest."""
 
     kinds: dict[str, list[Rule]]
     last: list[Rule]
@@ -66,8 +66,17 @@ def rule(name: str, pattern: str, read: ReadMatch | str, *needs: Any, at: Any = 
     return Rule(name, regex.compile(pattern, flags), function, sets, at)
 
 
+def rules_at(at: Any, *always: Any) -> Callable[..., Rule]:
+    """A `rule` that is tried only where `at` matches, and that also needs `always`."""
+
+    def make(name: str, pattern: str, read: ReadMatch | str, *needs: Any) -> Rule:
+        return rule(name, pattern, read, *always, *needs, at=at)
+
+    return make
+
+
 class Rules:
-    """Rules in the order in which they are tried. A text is spared those whose `needs` it does not meet at once."""
+    """Rules in the order in which they are tried, without those whose `needs` a text does not meet."""
 
     def __init__(self, rules: Sequence[Rule]) -> None:
         bits = {need: 1 << index for index, need in enumerate({need: 0 for each in rules for need in each.needs})}
@@ -79,7 +88,7 @@ class Rules:
         self._rules = [(sum(bits[need] for need in set(each.needs)), each) for each in rules]
 
     def candidates(self, text: str) -> list[Rule]:
-        """Those whose needs `text` meets."""
+        """The rules whose needs `text` meets."""
         met = 0
         for character in set(text):
             met |= self._by_character.get(character, 0)
@@ -90,7 +99,7 @@ class Rules:
 
 
 def find_claims(rules: Rules, text: str, dialect: Dialect, untouchable: Iterable[tuple[int, int]] = ()) -> list[Claim]:
-    """The claims of `rules` on `text`, in order. They do not overlap, nor reach into what is `untouchable`."""
+    """The claims of `rules` on `text`, in order. They neither overlap nor touch the `untouchable` ranges."""
     taken = bytearray(len(text))
     for start, end in untouchable:
         taken[start:end] = b"\1" * (end - start)
@@ -134,6 +143,6 @@ def _claims(each: Rule, match: Any, dialect: Dialect) -> list[Claim]:
 
 
 def _first(text: str, start: int, end: int, words: str) -> int:
-    """Where what is said begins. The space before it may be the space between two sentences, which is in neither."""
+    """Where a claim begins: after leading space, which may be the space between two sentences, and is in neither."""
     body = text[start:end]
     return end - len(body.lstrip()) if words.strip() and not body.isspace() else start

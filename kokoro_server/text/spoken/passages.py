@@ -25,7 +25,7 @@ _BREAK = re.compile(
 
 
 def passages(text: str) -> Iterator[tuple[int, int]]:
-    """The ranges of the passages of `text`, in order. Together they are all of it."""
+    """The ranges of the passages of `text`, in order. Together they cover the text."""
     start, fenced = 0, False
     for match in _BREAK.finditer(text) if len(text) >= _SHORTEST else ():
         if match["fence"]:

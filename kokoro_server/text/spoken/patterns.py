@@ -2,13 +2,46 @@
 
 from __future__ import annotations
 
+import re
+import unicodedata
 from collections.abc import Iterable
+from typing import Any
 
 import regex
 
+from kokoro_server.text.spoken.matching import Where
+
 DIGITS = "0123456789"
+DASH = r"[-‐‑–—−]"
+DASHES = "-‐‑–—−"
+SPACE = r"[ \xa0\u2009\u202f]"
+INNER_DOT = re.compile(r"\.[^\W_]")
 
 
 def any_of(words: Iterable[str]) -> str:
     """One of `words`, the longest first."""
     return "|".join(regex.escape(word) for word in sorted(words, key=len, reverse=True))
+
+
+def follows(match: Any, pattern: Any, reach: int = 40) -> bool:
+    """Whether `match` comes right after `pattern`, which ends with \\Z. Cheaper than a look-behind."""
+    return pattern.search(match.string, max(0, match.start() - reach), match.start()) is not None
+
+
+def known_digits(text: str) -> str:
+    """Digits of any script in ASCII, without those that are newer than this Python's Unicode."""
+    return "".join(str(unicodedata.digit(each, "")) for each in text)
+
+
+def numeral(sign: str) -> str:
+    """The digits of a numeral of any script, such as ⑦; empty if it is no whole number."""
+    amount = unicodedata.numeric(sign, -1.0)
+    return known_digits(unicodedata.normalize("NFKC", sign)) or (f"{amount:.0f}" if amount >= 0 else "")
+
+
+def two_words(match: Any, first: str, said: str, second: str, then: str, end: int = -1) -> list[tuple[Where, str]]:
+    """Claims on two groups: one for each if there is a space between them, as they are two words, else one for both."""
+    end = match.end(second) if end < 0 else end
+    if match.string[match.end(first)].isspace():
+        return [(first, said), ((match.start(second), end), then)]
+    return [((match.start(first), end), f"{said} {then}")]

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import regex
-
 from kokoro_server import languages
 from kokoro_server.languages import Language
 from kokoro_server.text.spoken.matching import Rule, rule
@@ -28,10 +24,9 @@ def _pattern(language: Language) -> str:
     return rf"(?V1)[[\p{{L}}\p{{M}}\p{{N}}]--[{spoken}{_NEUTRAL}]]++"
 
 
-_PATTERNS: dict[Language, Any] = {language: regex.compile(_pattern(language)) for language in languages.LANGUAGES}
 RULES: dict[Language, Rule] = {language: rule(NAME, _pattern(language), " ") for language in languages.LANGUAGES}
 
 
 def may_be_in(text: str, language: Language) -> bool:
     """Whether `text` has such letters. Another rule may know words for them."""
-    return not text.isascii() and _PATTERNS[language].search(text) is not None
+    return not text.isascii() and RULES[language].pattern.search(text) is not None

@@ -1,7 +1,7 @@
-"""SSML: a document becomes a script, whose text is read like any other. What cannot be done is refused.
+"""SSML: a document becomes a script, whose text is read like any other. Markup that the model cannot follow is refused.
 
 White space is a single space, `p` and `s` end sentences, `break` is a pause; `prosody`, `emphasis`, `voice` and `lang`
-change the manner; `sub`, `say-as` and `phoneme` tell how their text is said. Offsets are in the markup.
+change the delivery; `sub`, `say-as` and `phoneme` prescribe how their text is said. Offsets are in the markup.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from kokoro_server.text.ssml.buffer import TextBuffer
 from kokoro_server.text.ssml.document import Document, Tag
 from kokoro_server.text.traced import Traced
 
-_TOLD = ("phoneme", "say-as", "sub")  # they say how their text is said, and have nothing but text
+_PRESCRIBING = ("phoneme", "say-as", "sub")  # they say how their text is said, and have nothing but text
 _MARKS = re.compile(r"[.,;:!?…)\]”’\"'»。，、！？]+(?=\s|\Z)")
 _BRACKETS = str.maketrans("[]", "()")
 _LONGEST_WORD = 200  # characters that may be given phonemes
 
 
-def script(markup: str, manner: Delivery, cast: Cast) -> Script:
-    """The script of a document, of which all is said in that manner, unless it says otherwise.
+def script(markup: str, delivery: Delivery, cast: Cast) -> Script:
+    """The script of a document. `delivery` holds where no element changes it.
 
     Takes a while for a long one: call it in a thread. Raises InvalidSSML.
     """
-    writer = _Writer(manner, cast)
+    writer = _Writer(delivery, cast)
     Document(markup, writer).parse()
     return writer.parts
 
@@ -37,43 +37,43 @@ def script(markup: str, manner: Delivery, cast: Cast) -> Script:
 class _Writer:
     """Writes a script while a document is parsed."""
 
-    def __init__(self, manner: Delivery, cast: Cast) -> None:
+    def __init__(self, delivery: Delivery, cast: Cast) -> None:
         self.parts: list[Run | Pause] = []
         self._cast = cast
-        self._manners = [manner]  # of the elements that are open, the innermost last
+        self._deliveries = [delivery]  # of the elements that are open, the innermost last
         self._buffer = TextBuffer()  # the text of the run that is being written
-        self._manner = manner  # and how it is said
-        self._told: tuple[Tag, TextBuffer] | None = None  # an open element of `_TOLD` and its text
+        self._delivery = delivery  # and how it is said
+        self._prescribing: tuple[Tag, TextBuffer] | None = None  # an open element of `_PRESCRIBING` and its text
 
     def start(self, tag: Tag) -> None:
-        if self._told:
-            raise tag.error(f"not allowed within <{self._told[0].name}>, which has text only")
-        if (len(self._manners) == 1) != (tag.name == "speak"):
+        if self._prescribing:
+            raise tag.error(f"not allowed within <{self._prescribing[0].name}>, which has text only")
+        if (len(self._deliveries) == 1) != (tag.name == "speak"):
             raise tag.error("a document is one <speak>, and everything else is in it")
         elements.check(tag)
-        self._manners.append(elements.manner(tag, self._manners[-1], self._cast))
+        self._deliveries.append(elements.delivery(tag, self._deliveries[-1], self._cast))
         if tag.name in ("p", "s"):
             self._buffer.end_sentence(tag.start)
-        elif tag.name in _TOLD:
-            self._told = tag, TextBuffer()
+        elif tag.name in _PRESCRIBING:
+            self._prescribing = tag, TextBuffer()
         elif tag.name == "break":
             self._break(tag)
 
     def end(self, tag: Tag, position: int) -> None:
-        self._manners.pop()
+        self._deliveries.pop()
         if tag.name in ("p", "s"):
             self._buffer.end_sentence(position)
-        elif self._told:
-            text, self._told = self._told[1].traced().strip(), None
-            self._write_told(tag, text, position)
+        elif self._prescribing:
+            text, self._prescribing = self._prescribing[1].traced().strip(), None
+            self._write_prescribed(tag, text, position)
         elif tag.name == "speak":
             self._close()
 
     def text(self, text: str, start: int, end: int) -> None:
-        if self._told:
-            self._told[1].add(text, start, end)
+        if self._prescribing:
+            self._prescribing[1].add(text, start, end)
             return
-        if self._manner != self._manners[-1] and self._buffer.touches and (marks := _MARKS.match(text)):
+        if self._delivery != self._deliveries[-1] and self._buffer.touches and (marks := _MARKS.match(text)):
             # The marks after an element belong to its text: alone they would be lost.
             self._buffer.add(marks[0], start, end if len(text) == 1 else start + marks.end())
             if len(text) == 1:
@@ -84,14 +84,14 @@ class _Writer:
         self._buffer.add(text, start, end)
 
     def _open(self) -> None:
-        """Have a run for text in the present manner."""
-        if self._manner != self._manners[-1]:
+        """Begins a run if the delivery has changed."""
+        if self._delivery != self._deliveries[-1]:
             self._close(continues=not self._buffer.ended)
-            self._manner = self._manners[-1]
+            self._delivery = self._deliveries[-1]
 
     def _close(self, *, continues: bool = False) -> None:
         buffer, self._buffer = self._buffer, TextBuffer()
-        run = Run(buffer.traced(), self._manner, buffer.claims, continues)
+        run = Run(buffer.traced(), self._delivery, buffer.claims, continues)
         if run.text.text.strip():
             voice_tags.refuse(run.text)
             self.parts.append(run)
@@ -107,7 +107,7 @@ class _Writer:
             self._close()
             self.parts.append(Pause(seconds))
 
-    def _write_told(self, tag: Tag, text: Traced, position: int) -> None:
+    def _write_prescribed(self, tag: Tag, text: Traced, position: int) -> None:
         self._open()
         if tag.name == "phoneme":
             self._write_phonemes(tag, text, position)
@@ -122,7 +122,7 @@ class _Writer:
 
     def _words(self, tag: Tag, text: str) -> str:
         if tag.name == "sub":
-            words = say_as.plain(" ".join(tag.attributes["alias"].split()), self._manner.language)
+            words = say_as.plain(" ".join(tag.attributes["alias"].split()), self._delivery.language)
             if not any(map(str.isalnum, words)):
                 raise elements.wrong(tag, "alias", "something that can be said")
             return words
@@ -131,10 +131,10 @@ class _Writer:
             raise elements.wrong(tag, "interpret-as", f"one of {' '.join(say_as.KINDS)}")
         if format not in ("", *say_as.FORMATS.get(kind, ())):
             raise elements.wrong(tag, "format", f"one of {' '.join(say_as.FORMATS.get(kind, ('none',)))}")
-        said = say_as.say(text, kind, format, self._manner.language)
+        said = say_as.say(text, kind, format, self._delivery.language)
         if not said:
             what = f"{kind} {format}".strip()
-            raise tag.error(f"{text[:40]!r} cannot be read as {what} in {self._manner.language.name}")
+            raise tag.error(f"{text[:40]!r} cannot be read as {what} in {self._delivery.language.name}")
         return said
 
     def _write_phonemes(self, tag: Tag, text: Traced, position: int) -> None:
@@ -142,7 +142,7 @@ class _Writer:
         alphabet = tag.attributes.get("alphabet", "ipa").strip().lower()
         if alphabet not in phonemes.ALPHABETS:
             raise elements.wrong(tag, "alphabet", f"one of {' '.join(phonemes.ALPHABETS)}")
-        found, problem = phonemes.parse(tag.attributes["ph"], alphabet, self._manner.language)
+        found, problem = phonemes.parse(tag.attributes["ph"], alphabet, self._delivery.language)
         if not problem and len(text.text) > _LONGEST_WORD:
             problem = f"there are more than {_LONGEST_WORD} characters within it"
         if problem:

@@ -15,7 +15,7 @@ PARAGRAPH_END = "\n\n"
 
 
 class TextBuffer:
-    """White space in XML is a single space, however much there is of it."""
+    """Any amount of white space in XML is a single space."""
 
     def __init__(self) -> None:
         self._parts: list[str] = []

@@ -30,7 +30,7 @@ class Tag:
 
 
 class Handler(Protocol):
-    """What is told of a document. Places are offsets in the markup."""
+    """Receives the events of a document. Places are offsets in the markup."""
 
     def start(self, tag: Tag) -> None: ...
 
@@ -53,7 +53,7 @@ class Document:
         self._data = b""
         self._is_ascii = markup.isascii()
         self._byte = self._character = 0  # the same place, as expat counts and as Python does
-        self._plain_start = self._plain_end = 0  # of text that the handler has not been told of
+        self._plain_start = self._plain_end = 0  # of text that the handler has not received yet
         parser = expat.ParserCreate("utf-8")
         parser.StartElementHandler = self._start
         parser.EndElementHandler = self._end

@@ -1,4 +1,4 @@
-"""What the elements of SSML mean: how each changes the manner in which its text is said."""
+"""The elements of SSML: how each changes the delivery of its text."""
 
 from __future__ import annotations
 
@@ -60,8 +60,8 @@ def wrong(tag: Tag, name: str, allowed: str) -> KokoroError:
     return tag.error(f"{name}={tag.attributes[name][:40]!r} must be {allowed}")
 
 
-def manner(tag: Tag, outer: Delivery, cast: Cast) -> Delivery:
-    """How the text of an element is said, within one that is said in the `outer` manner."""
+def delivery(tag: Tag, outer: Delivery, cast: Cast) -> Delivery:
+    """The delivery of an element's text, within an element with the `outer` delivery."""
     if tag.name == "prosody":
         return _prosody(tag, outer)
     if tag.name == "emphasis":
@@ -89,7 +89,7 @@ def _prosody(tag: Tag, outer: Delivery) -> Delivery:
 
 
 def _bounded(tag: Tag, inner: Delivery) -> Delivery:
-    """Raises InvalidSSML for what the model cannot do. What is around an element counts too."""
+    """Raises InvalidSSML for a value that the model cannot speak, together with those of the elements around it."""
     if not MIN_SPEED <= inner.speed <= MAX_SPEED:
         raise tag.error(f"the speed is {inner.speed:g} in all; {MIN_SPEED:g} to {MAX_SPEED:g} are possible")
     if not -MAX_PITCH <= inner.pitch <= MAX_PITCH:

@@ -125,7 +125,7 @@ def _dialect(language: Language) -> Dialect:
 
 
 def _by_rules(kind: str) -> ReadAs:
-    """What the rules of that kind say. They must know the text: otherwise it is not of that kind."""
+    """The words of the rules of that kind; None if they do not claim the whole text, which then is not of that kind."""
 
     def read(text: str, language: Language) -> str | None:
         rules = spoken.load(language).kinds.get(kind, [])

@@ -24,7 +24,7 @@ from kokoro_server.text.script import Cast, Delivery, Run, Script, runs
 from tests.growth import is_at_most
 from tests.text.fake_g2p import FakeG2P
 
-MANNER = Delivery("af_heart", languages.EN_US)
+DELIVERY = Delivery("af_heart", languages.EN_US)
 
 
 class Three:
@@ -39,8 +39,8 @@ class Three:
         return name[0]
 
 
-def parse(markup: str, manner: Delivery = MANNER, language: str | None = None) -> Script:
-    return ssml.script(markup, manner, Cast(Three(), language, {"narrator": "bm_george"}))
+def parse(markup: str, delivery: Delivery = DELIVERY, language: str | None = None) -> Script:
+    return ssml.script(markup, delivery, Cast(Three(), language, {"narrator": "bm_george"}))
 
 
 def said(markup: str) -> list[str | float]:
@@ -48,10 +48,10 @@ def said(markup: str) -> list[str | float]:
     return [part.seconds if isinstance(part, Pause) else part.text.text for part in parse(f"<speak>{markup}</speak>")]
 
 
-def manner(markup: str, **fields: Any) -> Delivery:
+def delivery(markup: str, **fields: Any) -> Delivery:
     """How the only word X is said."""
     [run] = [run for run in runs(parse(f"<speak>a {markup} b</speak>", **fields)) if "X" in run.text.text]
-    return run.manner
+    return run.delivery
 
 
 def reading(markup: str) -> tuple[str, str]:
@@ -106,34 +106,34 @@ def test_breaks_are_pauses() -> None:
     ],
 )
 def test_prosody(attributes: str, speed: float, pitch: float, volume: float) -> None:
-    found = manner(f"<prosody {attributes}>X</prosody>")
+    found = delivery(f"<prosody {attributes}>X</prosody>")
     assert (found.speed, found.pitch, found.volume) == pytest.approx((speed, pitch, volume), abs=0.01)
 
 
 def test_nested_prosody_multiplies_and_adds() -> None:
     inner = '<prosody rate="50%" pitch="+1st" volume="-3dB">X</prosody>'
     outer = f'<prosody rate="1.5" pitch="+2st" volume="-6dB">{inner}</prosody>'
-    found = manner(outer, manner=Delivery("af_heart", languages.EN_US, 2.0, -1.0))
+    found = delivery(outer, delivery=Delivery("af_heart", languages.EN_US, 2.0, -1.0))
     assert (found.speed, found.pitch, found.volume) == (1.5, 2.0, -9.0)
 
 
 def test_emphasis_is_slower_and_louder() -> None:
     strong, moderate, reduced = (
-        manner(f"<emphasis {level}>X</emphasis>") for level in ('level="strong"', "", 'level="reduced"')
+        delivery(f"<emphasis {level}>X</emphasis>") for level in ('level="strong"', "", 'level="reduced"')
     )
     assert strong.speed < moderate.speed < 1 < reduced.speed
     assert strong.volume > moderate.volume > 0 > reduced.volume
-    assert manner('<emphasis level="none">X</emphasis>') == MANNER
+    assert delivery('<emphasis level="none">X</emphasis>') == DELIVERY
 
 
 def test_voices_speak_their_own_language_unless_another_is_named() -> None:
-    assert manner('<voice name="bm_george">X</voice>') == Delivery("bm_george", languages.EN_GB)
-    assert manner('<voice name="narrator">X</voice>').voice == "bm_george"
-    assert manner('<voice name="ff_siwis" xml:lang="en-US">X</voice>').language is languages.EN_US
-    assert manner('<voice name="ff_siwis">X</voice>', language="es").language is languages.ES
-    assert manner('<lang xml:lang="fr-FR">X</lang>') == Delivery("af_heart", languages.FR)
+    assert delivery('<voice name="bm_george">X</voice>') == Delivery("bm_george", languages.EN_GB)
+    assert delivery('<voice name="narrator">X</voice>').voice == "bm_george"
+    assert delivery('<voice name="ff_siwis" xml:lang="en-US">X</voice>').language is languages.EN_US
+    assert delivery('<voice name="ff_siwis">X</voice>', language="es").language is languages.ES
+    assert delivery('<lang xml:lang="fr-FR">X</lang>') == Delivery("af_heart", languages.FR)
     [run] = runs(parse('<speak version="1.1" xmlns="http://www.w3.org/2001/10/synthesis" xml:lang="it">X</speak>'))
-    assert run.manner.language is languages.IT
+    assert run.delivery.language is languages.IT
 
 
 def test_marks_after_an_element_stay_with_it() -> None:

@@ -1,4 +1,4 @@
-"""What is read in Mandarin Chinese, in the order in which it is tried."""
+"""The rules of Mandarin Chinese, in the order in which they are tried."""
 
 from __future__ import annotations
 
@@ -7,10 +7,8 @@ from kokoro_server.text.spoken.chinese import dates, maths, money, numbers, symb
 from kokoro_server.text.spoken.chinese.words import decimal, digits
 from kokoro_server.text.spoken.matching import Rule, Ruleset
 
-_SIGNS = {"&": "和", "<": "小于", ">": "大于"}
-
 _KINDS: dict[str, list[Rule]] = {
-    "markdown": markdown.rules(lambda text, _dialect: decimal(text), _SIGNS),
+    "markdown": markdown.rules(lambda text, _dialect: decimal(text), {sign: symbols.SIGNS[sign] for sign in "&<>"}),
     "addresses": cjk.addresses(symbols.MARKS, digits),
     "phones": numbers.PHONES,
     "times": dates.TIMES,

@@ -5,15 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 from kokoro_server.text.spoken.chinese.words import cardinal, count, decimal, digits
-from kokoro_server.text.spoken.cjk import AT_NUMBER, COLON, DASH, LEFT, RIGHT, D, plain
-from kokoro_server.text.spoken.matching import Dialect, SpokenWords, Where, rule
+from kokoro_server.text.spoken.cjk import COLON, DASH, LEFT, RIGHT, D, number_rule, plain
+from kokoro_server.text.spoken.matching import Dialect, SpokenWords, Where
 
 _YEAR = rf"(?:[12１２]{D}{{3}})"
 _MONTH = r"(?:[0０]?[1-9１-９]|[1１][0-2０-２])"
 _DAY = r"(?:[0０]?[1-9１-９]|[12１２][0-9０-９]|[3３][01０１])"
 _HOUR = r"(?:[01０１]?[0-9０-９]|[2２][0-4０-４])"
 _SIXTY = r"[0-5０-５][0-9０-９]"
-# What makes of a round number before 年 a number of years.
+# With these a round number before 年 is a number of years.
 _SPAN_OF_YEARS = r"年(?:的?历史|之久|多|时间|寿命|前(?!后)|不变|大计)"
 
 
@@ -54,78 +54,63 @@ def _minutes(text: str) -> str:
 
 
 TIMES = [
-    rule(
+    number_rule(
         "time",
         rf"{LEFT}(?P<hour>{_HOUR}){COLON}(?P<minute>{_SIXTY})(?:{COLON}(?P<second>{_SIXTY}))?+{RIGHT}(?!%)"
         rf"(?<!(?:比分|比例|大比分|比|以)[为是：: ]?[0-9０-９:：]{{1,8}})(?!\s?(?:获胜|战胜|击败|取胜|领先|落后|战平|"
         rf"险胜|大胜|的?比分))",
         _time,
         ":：∶",
-        at=AT_NUMBER,
     ),
-    rule(
+    number_rule(
         "time",
         rf"{LEFT}(?P<hour>{D}{{1,2}})(?=[点时](?!{D}(?!{D})|间|分之))",
         lambda match, _dialect: [("hour", count(str(int(plain(match["hour"])))))],
         "点时",
-        at=AT_NUMBER,
     ),
-    rule(
+    number_rule(
         "time",
         rf"{LEFT}(?<=[点时])(?P<minute>[0０][1-9１-９])(?=分)",
         lambda match, _dialect: _minutes(plain(match["minute"])),
         "点时",
-        at=AT_NUMBER,
     ),
 ]
 DATES = [
-    rule(
+    number_rule(
         "date",
         rf"{LEFT}(?<![A-Za-z])(?P<year>{_YEAR})(?P<sign>[-/.．／－])(?P<month>{_MONTH})(?P=sign)(?P<day>{_DAY}){RIGHT}"
         rf"(?!(?P=sign))日?",
         _date,
-        at=AT_NUMBER,
     ),
-    rule(
+    number_rule(
         "date",
         rf"{LEFT}(?<![A-Za-z])(?P<year>(?:19|20){D}{{2}})[-/](?P<month>0[1-9]|1[0-2])(?P<day>(?!))?{RIGHT}(?![-年月%])",
         _date,
         "-/",
-        at=AT_NUMBER,
     ),
-    rule(
-        "years",
-        rf"{LEFT}(?P<year>{_YEAR})(?P<dash>{DASH}{{1,2}})(?P<then>{_YEAR})(?=年|赛季|学年|财年)",
-        _years,
-        at=AT_NUMBER,
+    number_rule(
+        "years", rf"{LEFT}(?P<year>{_YEAR})(?P<dash>{DASH}{{1,2}})(?P<then>{_YEAR})(?=年|赛季|学年|财年)", _years
     ),
-    rule(
+    number_rule(
         "year",
         rf"{LEFT}(?P<year>{D}{{2}}[0０]{{2}})(?={_SPAN_OF_YEARS})",
         lambda match, _dialect: decimal(match["year"]),
         "年",
-        at=AT_NUMBER,
     ),
-    rule(
-        "year",
-        rf"{LEFT}(?P<year>{_YEAR}|[0０]{D}{{1,3}}|(?<=公元前?){D}{{3}})(?=(?:学年|财年|年)(?!级))",
-        _year,
-        "年",
-        at=AT_NUMBER,
+    number_rule(
+        "year", rf"{LEFT}(?P<year>{_YEAR}|[0０]{D}{{1,3}}|(?<=公元前?){D}{{3}})(?=(?:学年|财年|年)(?!级))", _year, "年"
     ),
-    rule(
+    number_rule(
         "year",
         rf"{LEFT}(?P<year>[5-9５-９]{D})(?=年(?:{D}{{1,2}}月|出生|生|毕业|入学|参加|底|末|初|春|夏|秋|冬|世界杯))",
         _year,
         "年",
-        at=AT_NUMBER,
     ),
-    rule("year", rf"{LEFT}(?P<year>[5-9][05]|0[05])(?=后(?![来续面期半者人]))", _year, "后", at=AT_NUMBER),
-    rule(
+    number_rule("year", rf"{LEFT}(?P<year>[5-9][05]|0[05])(?=后(?![来续面期半者人]))", _year, "后"),
+    number_rule(
         "date",
         rf"{LEFT}(?P<day>[0０]?{D}{{1,2}})(?=[月日号])",
         lambda match, _dialect: [("day", _number(match["day"]))],
         "月日号",
-        at=AT_NUMBER,
     ),
 ]

@@ -7,9 +7,9 @@ from typing import Any
 
 import regex
 
+from kokoro_server.text.spoken import vocabulary
 from kokoro_server.text.spoken.chinese.words import cardinal, count, decimal
 from kokoro_server.text.spoken.cjk import (
-    AT_NUMBER,
     COLON,
     DASH,
     DASHES,
@@ -21,6 +21,7 @@ from kokoro_server.text.spoken.cjk import (
     SLASH,
     SPACE,
     D,
+    number_rule,
 )
 from kokoro_server.text.spoken.matching import Dialect, SpokenWords, rule
 
@@ -30,11 +31,7 @@ _NEXT = r"[\p{Latin}\p{Greek}0-9０-９(（\[√$-]"
 _EQUALS = regex.compile(r"[=＝]")
 _SUM_AFTER = r"(?=[ 0-9０-９.()+×÷*/\-xy]{1,40}[=＝≈])"
 _VULGAR = "½⅓⅔¼¾⅕⅖⅗⅘⅙⅚⅛⅜⅝⅞⅐⅑⅒"
-_SIGNS = {
-    "+": "加", "＋": "加", "×": "乘以", "✕": "乘以", "✖": "乘以", "÷": "除以", "=": "等于", "＝": "等于",
-    "≠": "不等于", "≈": "约等于", "≥": "大于等于", "≤": "小于等于", "≧": "大于等于", "≦": "小于等于", ">": "大于",
-    "＞": "大于", "<": "小于", "＜": "小于", "±": "正负", "≡": "恒等于", "∈": "属于", "∝": "正比于",
-}  # fmt: skip
+_SIGNS = vocabulary.load("chinese").words("operators")
 
 
 def _fraction(match: Any, _dialect: Dialect) -> SpokenWords:
@@ -63,10 +60,6 @@ def _power(match: Any, _dialect: Dialect) -> SpokenWords:
     return [("power", f"的{exponent}次方")]
 
 
-def _range_count(match: Any, _dialect: Dialect) -> SpokenWords:
-    return [("first", count(match["first"])), ("dash", "到")]
-
-
 MATHS = [
     rule(
         "power",
@@ -93,31 +86,28 @@ MATHS = [
         "×✕✖÷=＝≠≈≥≤≧≦>＞<＜±≡∈∝",
     ),
     rule("fraction", rf"(?P<whole>{D}++)?{SPACE}?(?P<sign>[{_VULGAR}])", _vulgar, _VULGAR),
-    rule(
+    number_rule(
         "fraction",
         rf"{LEFT}(?<![\p{{Latin}}])(?P<above>{D}{{1,4}}){SLASH}(?P<below>{D}{{1,4}}){RIGHT}(?![\p{{Latin}}])",
         _fraction,
         "/／",
-        at=AT_NUMBER,
     ),
 ]
 RANGES = [
-    rule("ratio", rf"{LEFT}{NUMBER}(?:{SPACE}?{COLON}{SPACE}?{NUMBER}){{1,4}}+(?!{D})", _versus, ":：∶", at=AT_NUMBER),
-    rule(
+    number_rule("ratio", rf"{LEFT}{NUMBER}(?:{SPACE}?{COLON}{SPACE}?{NUMBER}){{1,4}}+(?!{D})", _versus, ":：∶"),
+    number_rule(
         "score",
         rf"{LEFT}{D}{{1,3}}[-–—－]{D}{{1,3}}(?:(?={SPACE}?{_WON})|(?<=(?:比分|大比分|"
         rf"以)[是为：: ]?{D}{{1,3}}.{D}{{1,3}})"
         rf"(?![-.0-9个天人元年月%％]))",
         _versus,
         "-–—－",
-        at=AT_NUMBER,
     ),
-    rule(
+    number_rule(
         "range",
         rf"{LEFT}(?P<first>[2２])(?P<dash>{DASH})(?={D}{{1,2}}[^\W\d_A-Za-z月日号])(?<!第..)",
-        _range_count,
+        lambda match, _dialect: [("first", count(match["first"])), ("dash", "到")],
         DASHES,
-        at=AT_NUMBER,
     ),
     rule(
         "range",

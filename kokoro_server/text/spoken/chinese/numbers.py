@@ -6,9 +6,9 @@ from typing import Any
 
 import regex
 
+from kokoro_server.text.spoken import vocabulary
 from kokoro_server.text.spoken.chinese.words import cardinal, count, decimal, digits
 from kokoro_server.text.spoken.cjk import (
-    AT_NUMBER,
     LEFT,
     MINUS,
     MINUSES,
@@ -16,22 +16,14 @@ from kokoro_server.text.spoken.cjk import (
     SPACE,
     WIDE_DIGITS,
     D,
+    number_rule,
     plain,
     roman_value,
 )
 from kokoro_server.text.spoken.matching import Dialect, SpokenWords, rule
 
-# What two of are 两, as 第2 and 2月 are not.
-_MEASURES = (
-    "个 只 条 张 本 位 名 件 次 天 年(?!级) 周 星期 小时 分钟 秒 人 块 元 公斤 公里 千克 千米 厘米 毫米 米 岁 倍 种 "
-    "类 家 所 座 台 部 辆 架 艘 匹 头 根 支 "
-    "枝 双 对 套 组 队 份 封 杯 瓶 碗 盘 盒 箱 袋 包 片 间 句 段 页 项 门 场 遍 趟 回 步 棵 朵 颗 粒 滴 首 幅 扇 顶 "
-    "把 口 升 毫升 克 吨 斤 美元 欧元 英镑 "
-    "日元 万 亿 千 百 代 者 国 省 点 成 篇 枚 罐 桶 勺 桌 排 车 户 例 起 宗 桩 群 批 股 笔 道 副 列 节 样 款 局 轮 "
-    "米 平方 立方 亩 公顷 英里 英尺 英寸 "
-    "磅 角 毛 分(?!之) 半 大 季(?!度) 面 边 侧 端 处 地 校 院 党 岸 栋 幢 层楼 室 厅 盏 节课 辈 世 夜 晚"
-).split()
-_MEASURE = "|".join(_MEASURES)
+# Two of these are 两, as 第2 and 2月 are not.
+_MEASURE = vocabulary.load("chinese").pattern("measures")
 _NAMED = (
     r"(?:电话|手机|号码|热线|传真|邮编|密码|验证码|卡号|账号|编号|学号|工号|尾号|订单号?|单号|分机|转|车牌|"
     r"身份证号?码?|QQ群?|微信|拨打|致电|拨|请打|房间)"
@@ -54,10 +46,6 @@ def _code(match: Any, _dialect: Dialect) -> SpokenWords:
     return digits(text) if len(text) > 2 or text[0] == "0" else cardinal(int(text))
 
 
-def _version(match: Any, _dialect: Dialect) -> SpokenWords:
-    return "点".join(decimal(part) for part in plain(match[0]).split("."))
-
-
 def _roman(match: Any, _dialect: Dialect) -> SpokenWords:
     number = roman_value(match["roman"])
     return None if not number else cardinal(number)
@@ -73,23 +61,20 @@ PHONES = [
         _phone,
         WIDE_DIGITS,
     ),
-    rule(
-        "number by digits",
-        rf"{LEFT}(?<={_NAMED})(?P<number>{D}{{3,}}+)(?![.．,]{D}|[个人元块万亿年月天次岁%])",
-        _phone,
-        WIDE_DIGITS,
-        at=AT_NUMBER,
+    number_rule(
+        "number by digits", rf"{LEFT}(?<={_NAMED})(?P<number>{D}{{3,}}+)(?![.．,]{D}|[个人元块万亿年月天次岁%])", _phone
     ),
-    rule(
-        "number by digits",
-        rf"{LEFT}(?P<number>11[0-9]|12[0-9]|999|911)(?=报警|急救|火警|热线|电话|指挥中心)",
-        _phone,
-        WIDE_DIGITS,
-        at=AT_NUMBER,
+    number_rule(
+        "number by digits", rf"{LEFT}(?P<number>11[0-9]|12[0-9]|999|911)(?=报警|急救|火警|热线|电话|指挥中心)", _phone
     ),
 ]
 IDENTIFIERS = [
-    rule("version", rf"{LEFT}{D}{{1,4}}(?:[.．]{D}{{1,5}}){{2,5}}(?!{D})(?![.．]{D})", _version, ".．", at=AT_NUMBER),
+    number_rule(
+        "version",
+        rf"{LEFT}{D}{{1,4}}(?:[.．]{D}{{1,5}}){{2,5}}(?!{D})(?![.．]{D})",
+        lambda match, _dialect: "点".join(decimal(part) for part in plain(match[0]).split(".")),
+        ".．",
+    ),
     rule(
         "code",
         rf"(?<=\p{{Latin}})(?P<hyphen>[-‐‑])?(?P<number>{D}{{1,20}})(?!{D}|[.．,]{D})",
@@ -97,15 +82,14 @@ IDENTIFIERS = [
         WIDE_DIGITS,
         at=regex.compile(rf"(?<=\p{{Latin}})[-‐‑]?(?={D})"),
     ),
-    rule(
+    number_rule(
         "number by digits",
         rf"{LEFT}(?P<number>{D}{{3,4}})(?=室|房(?!间|子|屋|东)|号房|国道|省道|县道|次列车|航班)",
         _code,
         "室房国省县次航",
-        at=AT_NUMBER,
     ),
-    rule("number by digits", rf"{LEFT}(?P<number>{D}{{3}})(?=路(?:公交|车|汽车)?)", _code, "路", at=AT_NUMBER),
-    rule("number by digits", rf"{LEFT}(?P<number>{D}{{3,4}})(?=[pP](?![A-Za-z]))", _code, "pP", at=AT_NUMBER),
+    number_rule("number by digits", rf"{LEFT}(?P<number>{D}{{3}})(?=路(?:公交|车|汽车)?)", _code, "路"),
+    number_rule("number by digits", rf"{LEFT}(?P<number>{D}{{3,4}})(?=[pP](?![A-Za-z]))", _code, "pP"),
     rule(
         "hyphen",
         rf"(?<=[歼轰运直苏米风鹰\p{{Latin}}])[-‐‑](?={D})|(?<={D})[-‐‑](?=\p{{Latin}})",
@@ -124,23 +108,16 @@ ROMAN = [
     ),
 ]
 COUNTS = [
-    rule(
+    number_rule(
         "count",
         rf"{LEFT}(?<!第{SPACE}?|[\p{{Latin}}])(?P<number>[2２])(?={SPACE}?(?:{_MEASURE}))",
         lambda match, _dialect: [("number", count(match["number"]))],
         "2２",
-        at=AT_NUMBER,
     ),
 ]
 NUMBERS = [
     rule("minus", rf"(?<![\p{{Latin}}0-9０-９)）]){MINUS}(?=[$¥￥€£]?{D})", "负", MINUSES),
-    rule(
-        "number",
-        rf"(?<!{D})(?P<number>{NUMBER})",
-        lambda match, _dialect: decimal(match["number"]),
-        WIDE_DIGITS,
-        at=AT_NUMBER,
-    ),
+    number_rule("number", rf"(?<!{D})(?P<number>{NUMBER})", lambda match, _dialect: decimal(match["number"])),
     rule(
         "decimal",
         rf"(?<!{D})[.．](?P<number>{D}++)",

@@ -4,38 +4,15 @@ from __future__ import annotations
 
 import re
 
-from kokoro_server.text.spoken import cjk
+from kokoro_server.text.spoken import cjk, vocabulary
 from kokoro_server.text.spoken.chinese.money import SIGNS as MONEY
 from kokoro_server.text.spoken.chinese.words import decimal, digits
 from kokoro_server.text.spoken.matching import rule
 
-MARKS = {
-    ".": "点", "/": "斜杠", "\\": "反斜杠", ":": "冒号", "@": "艾特", "?": "问号", "=": "等于", "&": "和",
-    "#": "井号", "%": "百分号", "+": "加", "~": "波浪号", "-": "杠", "_": "下划线", "*": "星号", "$": "美元",
-    "!": "感叹号",
-}  # fmt: skip
-_SIGNS = MONEY | {
-    "&": "和", "＆": "和", "@": "艾特", "＠": "艾特", "#": "井号", "＃": "井号", "%": "百分号", "％": "百分号",
-    "+": "加", "＋": "加", "=": "等于", "＝": "等于", "<": "小于", ">": "大于", "＜": "小于", "＞": "大于", "^": " ",
-    "~": " ", "～": " ", "\\": "反斜杠", "/": " ", "／": " ", "⁄": " ", "∕": " ", "©": "版权所有", "®": "", "™": "",
-    "℠": "", "§": "节", "¶": "段", "†": "", "‡": "", "°": "度", "º": "度", "№": "号", "*": "", "＊": "", "_": " ",
-    "＿": " ", "|": ",", "｜": ",", "•": "", "·": " ", "‣": "", "`": "", "｀": "", "´": "", "{": "", "}": "",
-    "｛": "", "｝": "", "¬": "非", "′": "分", "″": "秒", "‰": "千分号", "−": "减", "℃": "摄氏度", "℉": "华氏度",
-    "※": "", "⁂": "", "〇": "零", "∞": "无穷大", "√": "根号", "∑": "求和", "∫": "积分", "∂": "偏", "∆": "德尔塔",
-    "∠": "角", "⊥": "垂直于", "∥": "平行于", "△": "三角形", "∴": "所以", "∵": "因为", "∩": "交", "∪": "并",
-    "⊂": "包含于", "∀": "任意", "∃": "存在", "✓": "对", "✔": "对", "✗": "错", "✘": "错", "♯": "升", "♭": "降",
-    "〒": "邮编", "㊣": "正", "↔": " ", "←": " ", "→": " ", "↑": " ", "↓": " ", "〈": " ", "〉": " ", "〔": " ",
-    "〕": " ", "Ω": "欧姆", "℡": "电话", "℅": "转交", "‱": "万分号", "¼": "四分之一", "¿": "", "¡": "",
-}  # fmt: skip
-_GREEK = dict(
-    zip(
-        "αβγδεζηθικλμνξοπρσςτυφχψω",
-        "阿尔法 贝塔 伽马 德尔塔 艾普西隆 泽塔 伊塔 西塔 约塔 卡帕 兰布达 缪 纽 克西 奥米克戎 派 柔 西格马 西格马 陶 "
-        "宇普西隆 斐 "
-        "希 普西 欧米伽".split(),
-        strict=True,
-    )
-)
+_FILE = vocabulary.load("chinese")
+MARKS = _FILE.words("address_marks")
+SIGNS = MONEY | _FILE.words("signs")
+_GREEK = _FILE.words("greek")
 RULES = [
     *cjk.PICTURES,
     rule(
@@ -53,4 +30,4 @@ RULES = [
     rule("bars", r"\|(?:\s*+\|)*+", ",", "|"),
     rule("ornament", r"([*_=~#^<>+\\/|～-])\1{2,}+", " ", "*_=~#^<>+\\/|～-"),
 ]
-LAST = cjk.last(lambda text: decimal(text) if len(text) < 13 else digits(text), _SIGNS, _GREEK)
+LAST = cjk.last(lambda text: decimal(text) if len(text) < 13 else digits(text), SIGNS, _GREEK)

@@ -1,4 +1,4 @@
-"""What is read in English, in the order in which it is tried."""
+"""The rules of English, in the order in which they are tried."""
 
 from __future__ import annotations
 

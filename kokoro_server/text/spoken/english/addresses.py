@@ -7,57 +7,19 @@ from typing import Any
 
 import regex
 
-from kokoro_server.text.spoken.english.patterns import AT_NUMBER, INNER_DOT
+from kokoro_server.text.spoken import vocabulary
+from kokoro_server.text.spoken.english.patterns import number_rule
 from kokoro_server.text.spoken.english.words import digits, in_pairs, letters, word_or_letters
 from kokoro_server.text.spoken.matching import Dialect, SpokenWords, rule
-from kokoro_server.text.spoken.patterns import DIGITS, any_of
+from kokoro_server.text.spoken.patterns import DIGITS, INNER_DOT, any_of
 
-_MARKS = {
-    ".": "dot",
-    "/": "slash",
-    "\\": "backslash",
-    ":": "colon",
-    "@": "at",
-    "?": "question mark",
-    "=": "equals",
-    "&": "and",
-    "#": "hash",
-    "%": "percent",
-    "+": "plus",
-    "~": "tilde",
-    "-": "dash",
-    "_": "underscore",
-    "*": "star",
-    "$": "dollar",
-    "!": "exclamation mark",
-}
-# Endings that are said as a word. The others are spelled if they have fewer than four letters.
-_WORDS = frozenset(
-    "app art bar bat bin biz blog cat club com conf dat dev doc docs env fit fun gif git info ink jar "
-    "java jpeg json key link live lock log map mov name net news one online org out page pro raw run "
-    "sass shop site space store sum tar tech temp test text tom toml top tool uno vip vue web wiki world "
-    "xyz yaml zip zone co me so to gov www2".split()
-)
-_SAID = {
-    "www": "W.W.W",
-    "edu": "E.D.U",
-    "xyz": "X.Y.Z",
-    "jpg": "J.P.G",
-    "etc": "et cetera",
-    "usr": "user",
-    "src": "source",
-}
-_TLDS = (
-    "com org net edu gov mil int io dev ai app co uk us ca de fr it es nl eu au jp cn in br ru ch se no pl be at "
-    "info biz me tv gg ly sh xyz tech online site store blog cloud page wiki fm to so nz ie za kr museum name pro "
-    "one"
-).split()
-_EXTENSIONS = (
-    "py js ts tsx jsx json yaml yml toml md txt csv tsv pdf png jpg jpeg gif svg webp html htm css scss cpp hpp cc "
-    "rs go java sh bat exe zip tar gz tgz bz2 xz rar 7z mp3 mp4 wav flac ogg mov avi mkv doc docx xls xlsx ppt "
-    "pptx xml log ini cfg conf lock env sql db sqlite ipynb rb php swift kt lua dll so dylib bin iso img deb rpm "
-    "apk jar whl onnx pt srt vtt tex bib epub h c"
-).split()
+_FILE = vocabulary.load("english")
+_MARKS = _FILE.words("address_marks")
+# Endings that are said as a word. Other endings are spelled if they have fewer than four letters.
+_WORDS = frozenset(_FILE.list("address_words"))
+_SAID = _FILE.words("address_parts")
+_TLDS = _FILE.list("top_level_domains")
+_EXTENSIONS = _FILE.list("file_extensions")
 _PART = regex.compile(r"[0-9]+|[^\W\d_]+|[^\w\s]|_")
 _HUMPS = regex.compile(r"\p{Lu}+(?!\p{Ll})|\p{Lu}?\p{Ll}+|[0-9]+|\p{L}")
 _HOST_LABEL = r"[\p{L}\p{N}](?:[\p{L}\p{N}-]{0,62}[\p{L}\p{N}])?"
@@ -99,14 +61,6 @@ def _dotted(match: Any, dialect: Dialect) -> SpokenWords:
     return None if _INITIALS.fullmatch(match[0]) else spell_out(match[0], dialect)
 
 
-def _handle(match: Any, dialect: Dialect) -> SpokenWords:
-    return [("sign", "at"), ("name", _name(match["name"], dialect))]
-
-
-def _hashtag(match: Any, dialect: Dialect) -> SpokenWords:
-    return [("sign", "hashtag"), ("name", _name(match["name"], dialect))]
-
-
 def _name(text: str, dialect: Dialect) -> str:
     """The words that a handle or a hashtag is made of: MachineLearning, jane_doe, COVID19."""
     parts = _HUMPS.findall(text)
@@ -143,12 +97,11 @@ RULES = [
         _url,
         "@",
     ),
-    rule(
+    number_rule(
         "IP address",
         rf"(?<![\p{{L}}\p{{N}}.]){_IP}(?:/[0-9]{{1,2}})?(?::[0-9]{{1,5}})?(?![\p{{L}}\p{{N}}])(?!\.[0-9])",
         _spelled,
         INNER_DOT,
-        at=AT_NUMBER,
     ),
     rule(
         "web address",
@@ -199,8 +152,18 @@ RULES = [
         _color,
         "#",
     ),
-    rule("hashtag", r"(?<![\p{L}\p{N}&/])(?P<sign>[#＃])(?P<name>(?=[0-9_]*\p{L})[\p{L}\p{N}_]+)", _hashtag, "#＃"),
-    rule("handle", r"(?<![\p{L}\p{N}.])(?P<sign>@)(?P<name>\p{L}[\p{L}\p{N}_]*)", _handle, "@"),
+    rule(
+        "hashtag",
+        r"(?<![\p{L}\p{N}&/])(?P<sign>[#＃])(?P<name>(?=[0-9_]*\p{L})[\p{L}\p{N}_]+)",
+        lambda match, dialect: [("sign", "hashtag"), ("name", _name(match["name"], dialect))],
+        "#＃",
+    ),
+    rule(
+        "handle",
+        r"(?<![\p{L}\p{N}.])(?P<sign>@)(?P<name>\p{L}[\p{L}\p{N}_]*)",
+        lambda match, dialect: [("sign", "at"), ("name", _name(match["name"], dialect))],
+        "@",
+    ),
     rule(
         "hash",
         r"(?<![\p{L}\p{N}])(?=[0-9a-fA-F:-]{0,64}[0-9])(?=[0-9a-fA-F:-]{0,64}[a-fA-F])(?:"

@@ -7,25 +7,18 @@ from typing import Any
 
 import regex
 
+from kokoro_server.text.spoken import vocabulary
 from kokoro_server.text.spoken.matching import Dialect, SpokenWords, rule
 from kokoro_server.text.spoken.patterns import any_of
 
 # Acronyms that misaki misreads. It knows most of them.
-_SAID = {
-    "AWS": "A.W.S", "WIFI": "wifi", "BERT": "Bert", "GAN": "gan", "GANs": "gans", "YOLO": "yolo", "FOMO": "fomo",
-    "IKEA": "Ikea", "CUDA": "cuda", "WADA": "wada", "JAXA": "jaxa", "FICO": "fico", "MOMA": "moma", "MoMA": "moma",
-    "GAAP": "gap", "NOAA": "Noah", "SATA": "sata", "GIS": "G.I.S", "PhD": "P.H.D", "PhDs": "P.H.D's", "TODO": "to do",
-    "JSON": "json", "YAML": "yaml",
-}  # fmt: skip
+_FILE = vocabulary.load("english")
+_SAID = _FILE.words("acronyms")
 # A run of capitals with one of these in it is shouted.
-_SMALL_WORDS = frozenset(
-    "a all am an and are as at be but by can did do does for from get go had has have he her here his how i if in is "
-    "it just let me my never no not now of off on one only or our out over please she so stop that the their them then "
-    "there they this to up was we were what when who why will with you your".split()
-)
-_SPELLED = frozenset("ADHD HDMI HIPAA IBAN ICBM IEEE ISBN JSON NCAA NYSE OECD UCLA UEFA YAML".split())
+_SMALL_WORDS = frozenset(vocabulary.load("english_grammar").list("small_words"))
+_SPELLED = frozenset(_FILE.list("spelled"))
 # Five capitals and more are a word, known or not, unless nobody could say it. Some are spelled all the same.
-_INITIALS = frozenset("AFAIK IANAL NAACP USAID UNIDO".split())
+_INITIALS = frozenset(_FILE.list("initials"))
 _UNSAYABLE = re.compile(
     r"[^AEIOUY]{4}|AA|II|UU|[AEIOU]{4}|[^AEIOUY]{3}(?<![STHDN])\Z|\A(?:[^AEIOUY]{3}(?<!R|L)|[^AEIOUY]+\Z)"
 )
@@ -61,12 +54,7 @@ RULES = [
         lambda match, _dialect: _SAID[match[0]],
         re.compile("|".join(_SAID)),
     ),
-    rule(
-        "capitals",
-        rf"(?<![\p{{L}}\p{{N}}.&-]){_CAPITALS}(?:[ ,:!?-]{{1,3}}{_CAPITALS})++",
-        _run,
-        _SHOUTED,
-    ),
+    rule("capitals", rf"(?<![\p{{L}}\p{{N}}.&-]){_CAPITALS}(?:[ ,:!?-]{{1,3}}{_CAPITALS})++", _run, _SHOUTED),
     rule("acronym", r"(?<=\b[Tt]he )WHO(?!\p{L})", "W.H.O", "W"),
     rule("capitals", r"(?<![\p{L}\p{N}.&])(?P<word>[A-Z]{5,24})(?![\p{L}\p{N}&])", _name, _LONG),
 ]

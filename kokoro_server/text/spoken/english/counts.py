@@ -6,10 +6,10 @@ from typing import Any
 
 import regex
 
-from kokoro_server.text.spoken.english.patterns import AT_NUMBER, INNER_DOT, INTEGER, LEFT, MAGNITUDES, NUMBER, SPACE
+from kokoro_server.text.spoken.english.patterns import INTEGER, LEFT, MAGNITUDES, NUMBER, number_rule
 from kokoro_server.text.spoken.english.words import cardinal, decimal, digits, ordinal, plural, value
 from kokoro_server.text.spoken.matching import Dialect, SpokenWords, rule
-from kokoro_server.text.spoken.patterns import DIGITS
+from kokoro_server.text.spoken.patterns import DIGITS, INNER_DOT, SPACE
 
 _ROUND = [
     "",
@@ -73,20 +73,12 @@ def _members(match: Any, dialect: Dialect) -> SpokenWords:
 
 
 RULES = [
-    rule(
-        "number",
-        rf"{LEFT}(?P<number>[0-9]{{2,3}})(?P<ending>ers?)(?![\p{{L}}\p{{N}}])",
-        _members,
-        DIGITS,
-        at=AT_NUMBER,
-    ),
-    rule("percent", rf"{LEFT}(?P<number>{NUMBER}){SPACE}?(?P<sign>[%％‰])", _percent, "%％‰", DIGITS, at=AT_NUMBER),
-    rule(
+    number_rule("number", rf"{LEFT}(?P<number>[0-9]{{2,3}})(?P<ending>ers?)(?![\p{{L}}\p{{N}}])", _members),
+    number_rule("percent", rf"{LEFT}(?P<number>{NUMBER}){SPACE}?(?P<sign>[%％‰])", _percent, "%％‰"),
+    number_rule(
         "ordinal",
         rf"{LEFT}(?P<number>{INTEGER})(?P<ending>st|nd|rd|th|ST|ND|RD|TH)(?P<many>s)?(?![\p{{L}}\p{{N}}])",
         _ordinal,
-        DIGITS,
-        at=AT_NUMBER,
     ),
     rule(
         "version",
@@ -95,12 +87,11 @@ RULES = [
         "vV",
         DIGITS,
     ),
-    rule(
+    number_rule(
         "version",
         r"(?<![\p{L}\p{N}])(?<![0-9]\.)(?P<v>(?!))?(?P<number>[0-9]+(?:\.[0-9]+){2,6})(?![0-9])",
         _dotted,
         INNER_DOT,
-        at=AT_NUMBER,
     ),
     rule(
         "version",
@@ -109,36 +100,25 @@ RULES = [
         "vV",
         DIGITS,
     ),
-    rule(
+    number_rule(
         "number",
         r"(?<=[A-Z][\p{L}]*\s[><=≥~]{0,2})(?P<number>[0-9]\.[1-9][0-9])(?P<suffix>(?!))?(?![\p{L}\p{N}%]|\.[0-9])(?<=\b"
         r"(?:Python|Java|Ruby|PHP|Go|Node|Rust|Ubuntu|Django|Kubernetes)\s\S+)",
         lambda match, dialect: " point ".join(cardinal(int(part), dialect) for part in match["number"].split(".")),
         ".",
-        at=AT_NUMBER,
     ),
-    rule(
+    number_rule(
         "times",
         rf"{LEFT}(?P<number>{NUMBER})[x×](?![\p{{L}}\p{{N}}])(?!{SPACE}?[-−+=*/^×])",
         lambda match, dialect: f"{decimal(match['number'], dialect)} times",
         "x×",
-        DIGITS,
-        at=AT_NUMBER,
     ),
-    rule(
-        "round number",
-        rf"{LEFT}(?P<number>10{{1,6}}|10{{0,2}}(?:,000){{1,2}})['’]?s(?=\sof\b)",
-        _round,
-        "s",
-        at=AT_NUMBER,
-    ),
-    rule(
+    number_rule("round number", rf"{LEFT}(?P<number>10{{1,6}}|10{{0,2}}(?:,000){{1,2}})['’]?s(?=\sof\b)", _round, "s"),
+    number_rule(
         "magnitude",
         rf"{LEFT}(?<!\p{{L}}[\p{{L}}\p{{N}}]{{0,9}}-(?:[0-9]{{1,4}}-)?)(?P<number>{NUMBER})(?P<big>k|K|M|B|T|bn|"
         rf"mn|mln|tn|m)(?![\p{{L}}\p{{N}}])",
         _magnitude,
         "kKMBTbmt",
-        DIGITS,
-        at=AT_NUMBER,
     ),
 ]

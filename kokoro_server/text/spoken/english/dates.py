@@ -7,40 +7,19 @@ from typing import Any
 
 import regex
 
-from kokoro_server.text.spoken.english.patterns import (
-    AT_NUMBER,
-    DASH,
-    DASHES,
-    FULL_MONTH,
-    LEFT,
-    MONTH_NAMES,
-    MONTHS,
-    SHORT_MONTH,
-    follows,
-)
+from kokoro_server.text.spoken import vocabulary
+from kokoro_server.text.spoken.english.patterns import FULL_MONTH, LEFT, MONTH_NAMES, MONTHS, SHORT_MONTH, number_rule
 from kokoro_server.text.spoken.english.words import cardinal, digits, letters, ordinal, plural, year
 from kokoro_server.text.spoken.matching import Dialect, SpokenWords, Where, rule
-from kokoro_server.text.spoken.patterns import DIGITS, any_of
+from kokoro_server.text.spoken.patterns import DASH, DASHES, DIGITS, any_of, follows
 
-WEEKDAYS = {
-    "Mon": "Monday",
-    "Tue": "Tuesday",
-    "Tues": "Tuesday",
-    "Wed": "Wednesday",
-    "Weds": "Wednesday",
-    "Thu": "Thursday",
-    "Thur": "Thursday",
-    "Thurs": "Thursday",
-    "Fri": "Friday",
-    "Sat": "Saturday",
-    "Sun": "Sunday",
-}
-_WEEKDAY = any_of(WEEKDAYS)
-_ANY_WEEKDAY = rf"(?:{_WEEKDAY}|{any_of(set(WEEKDAYS.values()))})"
+_WEEKDAYS = vocabulary.load("english").words("weekdays")
+_WEEKDAY = any_of(_WEEKDAYS)
+_ANY_WEEKDAY = rf"(?:{_WEEKDAY}|{any_of(dict.fromkeys(_WEEKDAYS.values()))})"
 _MONTH = rf"(?P<month>(?:{FULL_MONTH})|(?:{SHORT_MONTH})\b\.?)"
 _DAY = r"(?P<day>(?:0?[1-9]|[12][0-9]|3[01])(?:st|nd|rd|th)?)"
 _TO_DAY = rf"(?:\s?(?P<dash>{DASH})\s?(?P<today>(?:[1-9]|[12][0-9]|3[01])(?:st|nd|rd|th)?)(?![0-9]))?"
-# What a date can begin and end with, beside a dash between two of them.
+# The beginning and the end of a date, beside a dash between two dates.
 _DATE_END = rf"(?:[0-9]{{4}}|[0-9](?:st|nd|rd|th)?|{FULL_MONTH}|(?:{SHORT_MONTH})\.?|BCE?|AD|CE|present|Present)"
 _DATE_BEGIN = (
     rf"(?:(?:c\.|ca\.|circa)\s?[0-9]|(?:{FULL_MONTH}|{SHORT_MONTH})\b|[0-9]{{1,2}}\s(?:{FULL_MONTH}|{SHORT_MONTH})\b|"
@@ -97,10 +76,6 @@ def _day_month(match: Any, dialect: Dialect) -> SpokenWords:
     return claims + _month_claim(match) + _year_claim(match, dialect)
 
 
-def _month_year(match: Any, dialect: Dialect) -> SpokenWords:
-    return _month_claim(match) + _year_claim(match, dialect)
-
-
 def _date(years: str, month: int, day: int, dialect: Dialect) -> str | None:
     if not (1 <= month <= 12 and 1 <= day <= 31):
         return None
@@ -128,7 +103,7 @@ def _numeric(match: Any, dialect: Dialect) -> SpokenWords:
 
 
 def _weekday(match: Any, _dialect: Dialect) -> SpokenWords:
-    return WEEKDAYS[match["weekday"].rstrip(".")]
+    return _WEEKDAYS[match["weekday"].rstrip(".")]
 
 
 def _decade(match: Any, dialect: Dialect) -> SpokenWords:
@@ -169,32 +144,27 @@ def _fiscal(match: Any, dialect: Dialect) -> SpokenWords:
 
 
 RULES = [
-    rule(
+    number_rule(
         "date",
         r"(?<![\p{L}\p{N}])(?<![0-9][.,:/-])(?P<date>(?P<y>[12][0-9]{3})(?P<sep>[-/.‑–])(?P<m>0?[1-9]|"
         r"1[0-2])(?P=sep)(?P<d>0?[1-9]|[12][0-9]|3[01]))(?:(?P<t>T)(?=[0-9]{2}:[0-9]{2})|(?![\p{L}\p{N}]|"
         r"[-/.][0-9]))",
         _iso,
-        DIGITS,
-        at=AT_NUMBER,
     ),
-    rule(
+    number_rule(
         "date",
         r"(?<![\p{L}\p{N}$])(?<![0-9][.,:/-])(?P<a>[0-9]{1,2})(?P<sep>[-/.])(?P<b>[0-9]{1,2})(?P=sep)"
         r"(?P<y>[12][0-9]{3}|[0-9]{2}(?=[^.]|\.(?![0-9])|\Z))(?![\p{L}\p{N}]|[-/][0-9])",
         lambda match, dialect: _numeric(match, dialect) if len(match["y"]) == 4 or match["sep"] == "/" else None,
-        DIGITS,
         "-/.",
-        at=AT_NUMBER,
     ),
-    rule(
+    number_rule(
         "date",
         rf"{LEFT}(?P<a>[0-9]{{1,2}})(?P<sep>/)(?P<b>[0-9]{{1,2}})(?P<y>(?!))?(?![\p{{L}}\p{{N}}/%]|[.,:-][0-9])"
         rf"(?<=\b(?:[Oo]n|[Dd]ue|[Dd]ue by|[Dd]ated?|[Ss]ince|[Uu]ntil|[Tt]ill|[Ss]tarting|[Ee]nding|"
         rf"{_ANY_WEEKDAY}[.,]{{0,2}}):?\s[0-9/]{{3,5}})(?! of\b| (?:the )?(?:stars|points))",
         _numeric,
         "/",
-        at=AT_NUMBER,
     ),
     rule(
         "weekday",
@@ -215,15 +185,18 @@ RULES = [
         _month_day,
         DIGITS,
     ),
-    rule(
+    number_rule(
         "date",
         rf"{LEFT}{_DAY}(?:(?P<dash>\s?{DASH}\s?|\s(?:to|and|or)\s(?:the )?)(?P<today>(?:[1-9]|[12][0-9]|3[01])"
         rf"(?:st|nd|rd|th)?))?(?P<of>\sof)?\s{_MONTH}(?![\p{{L}}\p{{N}}])(?:,?\s{_YEAR})?(?!\s[0-9]{{1,2}}\b(?!:))",
         _day_month,
-        DIGITS,
-        at=AT_NUMBER,
     ),
-    rule("date", rf"\b{_MONTH},?\s{_YEAR}{_END}", _month_year, DIGITS),
+    rule(
+        "date",
+        rf"\b{_MONTH},?\s{_YEAR}{_END}",
+        lambda match, dialect: _month_claim(match) + _year_claim(match, dialect),
+        DIGITS,
+    ),
     rule(
         "month",
         r"(?<=\b(?:in|since|until|till|by|from|to|of|last|next|this|early|late|mid|and|through)[ -])(?P<month>"
@@ -251,23 +224,15 @@ RULES = [
         lambda match, _dialect: [("dash", "to")] if follows(match, _DATED, 24) else None,
         "–—-",
     ),
-    rule(
-        "decade",
-        r"(?<![\p{L}\p{N}])(?<![0-9][.,])(?P<decade>[12][0-9]{2}0)['’]?s(?![\p{L}\p{N}])",
-        _decade,
-        DIGITS,
-        at=AT_NUMBER,
-    ),
+    number_rule("decade", r"(?<![\p{L}\p{N}])(?<![0-9][.,])(?P<decade>[12][0-9]{2}0)['’]?s(?![\p{L}\p{N}])", _decade),
     rule("decade", r"['’‘](?P<decade>[0-9]0)s(?![\p{L}\p{N}])", _decade, DIGITS),
-    rule(
+    number_rule(
         "decade",
         r"(?<![\p{L}\p{N}.,$])(?P<decade>[2-9]0)['’]?s(?![\p{L}\p{N}])(?! (?:timeout|delay|timer|wait|interval)\b)"
         r"(?<![|=:(~<>]\s?[0-9]0s)"
         r"(?<!\b(?:for|every|after|within|least|than|takes|took|only|under|(?:timeout|limit|set|up|val|delay|timer) "
         r"(?:to|of))\s[0-9]0s)",
         _decade,
-        DIGITS,
-        at=AT_NUMBER,
     ),
     rule(
         "year",
@@ -285,22 +250,19 @@ RULES = [
         _quarter,
         DIGITS,
     ),
-    rule(
+    number_rule(
         "season",
         rf"{LEFT}(?P<first>(?:1[5-9]|20)[0-9]{{2}})(?P<dash>[-–/])(?P<second>[0-9]{{2}})(?![\p{{L}}\p{{N}}]|"
         rf"[-.,/–][0-9])",
         _season,
-        DIGITS,
-        at=AT_NUMBER,
     ),
-    rule(
+    number_rule(
         "era",
         r"(?<![\p{L}\p{N}])(?:(?P<number>[0-9]{1,4})|(?P<comma>[0-9]{1,3}(?:,[0-9]{3})+))?(?:\s?)(?P<era>BCE|BC|"
         r"CE|AD|B\.C\.E\.?|B\.C\.?|A\.D\.?|C\.E\.?)(?![\p{L}\p{N}])(?<=[0-9](?:st|nd|rd|th|s| century|"
         r" centuries)?\s?[A-Z.]+)",
         _era,
         "BCA",
-        at=AT_NUMBER,
     ),
     rule("era", r"\b(?P<era>AD|A\.D\.|CE)\s(?P<number>[0-9]{1,4})(?P<comma>(?!))?\b", _era, _ERA, DIGITS),
 ]

@@ -7,29 +7,19 @@ from typing import Any
 
 import regex
 
+from kokoro_server.text.spoken import vocabulary
 from kokoro_server.text.spoken.english.patterns import AT_CODE
 from kokoro_server.text.spoken.english.words import cardinal, digits, in_pairs, letters, plural, word_or_letters
 from kokoro_server.text.spoken.matching import Dialect, SpokenWords, rule
 from kokoro_server.text.spoken.patterns import DIGITS
 
 _RUN = regex.compile(r"[0-9]+|\p{L}+|\.")
-_ELEMENTS = (
-    "He Li Be Ne Na Mg Al Si Cl Ar Ca Sc Ti Cr Mn Fe Co Ni Cu Zn Ga Ge As Se Br Kr Rb Sr Zr Nb Mo Ag Cd In Sn Sb "
-    "Te Xe Cs Ba Pt Au Hg Tl Pb Bi Rn Ra Th Pu H B C N O F P S K V Y I W U"
-).split()
-_FORMULA = rf"(?:{'|'.join(_ELEMENTS)})"
+_FILE = vocabulary.load("english")
+_FORMULA = rf"(?:{'|'.join(_FILE.list('elements'))})"
 _SMALL_FORMULA = re.compile(r"[HNOF]2|O3|pH")
 _SALT = re.compile(r"Cl|OH|HBr|CaO|NaF")
-_LANGUAGES = {
-    "C++": "C plus plus",
-    "c++": "C plus plus",
-    "C#": "C sharp",
-    "F#": "F sharp",
-    "J#": "J sharp",
-    "G++": "G plus plus",
-    "g++": "G plus plus",
-}
-_SAID = {"WW": "World War", "ww": "world war", "Mk": "mark", "Pt": "part"}
+_LANGUAGES = _FILE.words("program_languages")
+_SAID = _FILE.words("name_parts")
 
 
 def _identifier(match: Any, dialect: Dialect) -> SpokenWords:
@@ -83,10 +73,6 @@ def _hex(match: Any, dialect: Dialect) -> SpokenWords:
     return f"zero {letters(match['x'], dialect)} {said}"
 
 
-def _language(match: Any, _dialect: Dialect) -> SpokenWords:
-    return _LANGUAGES[match[0]]
-
-
 def _index(_match: Any, _dialect: Dialect) -> SpokenWords:
     """items[0]: the brackets keep the two apart."""
     return [("open", " "), ("close", " ")]
@@ -100,7 +86,12 @@ def _flag(match: Any, dialect: Dialect) -> SpokenWords:
 
 
 RULES = [
-    rule("name", r"(?<![\p{L}\p{N}])(?:[CFJ]\#|[CcGg]\+\+)(?![\p{L}\p{N}])", _language, "#+"),
+    rule(
+        "name",
+        r"(?<![\p{L}\p{N}])(?:[CFJ]\#|[CcGg]\+\+)(?![\p{L}\p{N}])",
+        lambda match, _dialect: _LANGUAGES[match[0]],
+        "#+",
+    ),
     rule(
         "option",
         r"(?<![\p{L}\p{N}-])(?P<dashes>--)(?P<name>\p{L}[\p{L}\p{N}-]*)|(?<=(?:^|[\s`(\[])(?:\p{Ll}[\p{Ll}0-9]*|`) ?)"

@@ -6,6 +6,7 @@ from typing import Any
 
 import regex
 
+from kokoro_server.text.spoken import vocabulary
 from kokoro_server.text.spoken.english.maths import GREEK, fraction, power
 from kokoro_server.text.spoken.english.words import decimal, letters
 from kokoro_server.text.spoken.matching import Dialect, SpokenWords, rule
@@ -14,42 +15,14 @@ _TOKEN = regex.compile(r"\\[A-Za-z]+\*?|\\.|[0-9]+(?:\.[0-9]+)?|[A-Za-z]|\S", re
 _LOOKS_LIKE_MATHS = regex.compile(
     r".*[\\^_{}=].*|(?=.*[A-Za-z])(?:(?<![A-Za-z])[A-Za-z](?![A-Za-z])|[0-9+\-*/=<>()|., !'])+", regex.DOTALL
 )
-_COMMANDS = {
-    "times": "times", "cdot": "times", "div": "divided by", "pm": "plus or minus", "mp": "minus or plus",
-    "leq": "is less than or equal to", "le": "is less than or equal to", "geq": "is greater than or equal to",
-    "ge": "is greater than or equal to", "neq": "is not equal to", "ne": "is not equal to",
-    "approx": "is approximately", "sim": "is similar to", "equiv": "is equivalent to", "in": "in", "notin": "not in",
-    "subset": "is a subset of", "subseteq": "is a subset of", "cup": "union", "cap": "intersection",
-    "forall": "for all", "exists": "there exists", "to": "to", "rightarrow": "to", "mapsto": "maps to",
-    "Rightarrow": "implies", "implies": "implies", "iff": "if and only if", "infty": "infinity", "partial": "partial",
-    "nabla": "nabla", "ldots": "and so on", "cdots": "and so on", "dots": "and so on", "sum": "the sum",
-    "prod": "the product", "int": "the integral", "lim": "the limit", "log": "log", "ln": "L.N", "exp": "exp",
-    "sin": "sine", "cos": "cosine", "tan": "tangent", "max": "max", "min": "min", "det": "determinant",
-    "degree": "degrees", "circ": "degrees", "prime": "prime", "top": "transpose", "hbar": "H bar", "ell": "L",
-    "propto": "is proportional to", "perp": "is perpendicular to", "mid": "given", "neg": "not", "land": "and",
-    "lor": "or", "emptyset": "the empty set", "mathbb": "", "infin": "infinity", "ll": "is much less than",
-    "gg": "is much greater than", "ast": "star", "star": "star",
-}  # fmt: skip
+_FILE = vocabulary.load("english_signs")
+_COMMANDS = _FILE.words("latex_commands")
 _COMMANDS |= {name: name for name in GREEK.values()} | {name.capitalize(): f"capital {name}" for name in GREEK.values()}
 _COMMANDS |= {f"var{name}": name for name in ("epsilon", "phi", "theta", "rho", "sigma")}
-_SIGNS = {
-    "+": "plus", "-": "minus", "−": "minus", "=": "equals", "<": "is less than", ">": "is greater than", "/": "over",
-    "*": "times", "!": "factorial", "'": "prime", ",": ",", ";": ",", "%": "percent", "|": "bar", "°": "degrees",
-}  # fmt: skip
-_WITH_LIMITS = ("\\sum", "\\prod", "\\int", "\\lim")
-_ACCENTS = {"\\hat": "hat", "\\bar": "bar", "\\tilde": "tilde", "\\dot": "dot", "\\vec": "vector"}
-_TEXT = (
-    "\\text",
-    "\\mathrm",
-    "\\mathbf",
-    "\\operatorname",
-    "\\textbf",
-    "\\textit",
-    "\\emph",
-    "\\mathit",
-    "\\mbox",
-    "\\texttt",
-)
+_SIGNS = _FILE.words("latex_signs")
+_WITH_LIMITS = ("sum", "prod", "int", "lim")
+_ACCENTS = _FILE.words("latex_accents")
+_TEXT = frozenset(_FILE.list("latex_text"))
 _FUNCTIONS = frozenset("fghFGHPO")
 _MAX_DEPTH = 20
 
@@ -121,11 +94,11 @@ class _Reader:
                 self._next()
                 root = {"three": "cube"}.get(degree := self.read("]"), degree)
             return f"the {root} root of {self._group()}"
-        if symbol in _WITH_LIMITS:
+        if symbol[1:] in _WITH_LIMITS:
             return self._with_limits(symbol)
-        if symbol in _ACCENTS:
-            return f"{self._group()} {_ACCENTS[symbol]}"
-        if symbol in _TEXT:
+        if symbol[1:] in _ACCENTS:
+            return f"{self._group()} {_ACCENTS[symbol[1:]]}"
+        if symbol[1:] in _TEXT:
             return " ".join(regex.findall(r"[\p{L}']+", self._source()))
         if symbol in ("\\begin", "\\end", "\\left", "\\right"):
             if symbol in ("\\begin", "\\end"):
@@ -170,10 +143,6 @@ def _formula(match: Any, dialect: Dialect) -> SpokenWords:
     return _Reader(source, dialect).read() or None
 
 
-def _command(match: Any, dialect: Dialect) -> SpokenWords:
-    return _Reader(match[0], dialect).read() or None
-
-
 RULES = [
     rule(
         "LaTeX",
@@ -186,7 +155,7 @@ RULES = [
         "LaTeX",
         r"\\(?:d?frac|sqrt|sum|int|prod|times|cdot|leq?|geq?|neq?|approx|pm|infty|to|alpha|beta|gamma|delta|theta|"
         r"lambda|mu|pi|sigma|omega|text|mathbf|mathrm)(?![A-Za-z])(?:[_^]?\{[^{}\n]{0,100}\}|[_^][0-9A-Za-z])*",
-        _command,
+        lambda match, dialect: _Reader(match[0], dialect).read() or None,
         "\\",
     ),
 ]

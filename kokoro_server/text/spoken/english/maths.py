@@ -6,10 +6,11 @@ import re
 import unicodedata
 from typing import Any
 
-from kokoro_server.text.spoken.english.patterns import AT_NUMBER, INTEGER, LEFT, MONTH_NAMES, NUMBER, SPACE, follows
+from kokoro_server.text.spoken import vocabulary
+from kokoro_server.text.spoken.english.patterns import INTEGER, LEFT, MONTH_NAMES, NUMBER, number_rule
 from kokoro_server.text.spoken.english.words import cardinal, decimal, letters, ordinal, plural, value
 from kokoro_server.text.spoken.matching import Dialect, SpokenWords, rule
-from kokoro_server.text.spoken.patterns import DIGITS, any_of
+from kokoro_server.text.spoken.patterns import SPACE, any_of, follows
 
 _SUPERSCRIPTS = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻⁽⁾ⁿⁱ", "0123456789+-()ni")
 _SUBSCRIPTS = str.maketrans("₀₁₂₃₄₅₆₇₈₉₊₋₍₎ₙᵢⱼₖₓₜ", "0123456789+-()nijkxt")
@@ -28,21 +29,7 @@ GREEK = {
     letter: unicodedata.name(letter).rsplit(" ", 1)[-1].lower().replace("lamda", "lambda")
     for letter in "αβγδεζηθικλμνξοπρστυφχψωΑΒΓΔΕΖΗΘΙΚΛΜΝΞΟΠΡΣΤΥΦΧΨΩ"
 } | {"µ": "micro", "ϕ": "phi", "ϵ": "epsilon", "ς": "sigma"}
-_OPERATORS = {
-    "=": "equals", "≠": "is not equal to", "!=": "is not equal to", "!==": "is not equal to", "==": "equals",
-    "===": "equals", "≈": "is approximately", "≅": "is approximately", "≃": "is approximately", "≡": "is equivalent to",
-    "≤": "is less than or equal to", "<=": "is less than or equal to", "≥": "is greater than or equal to",
-    ">=": "is greater than or equal to", "≪": "is much less than", "≫": "is much greater than", "×": "times",
-    "⋅": "times", "÷": "divided by", "±": "plus or minus", "∓": "minus or plus", "∞": "infinity",
-    "√": "the square root of", "∛": "the cube root of", "∑": "the sum of", "∏": "the product of",
-    "∫": "the integral of", "∂": "partial", "∇": "nabla", "∈": "in", "∉": "not in", "⊂": "is a subset of",
-    "⊆": "is a subset of", "∪": "union", "∩": "intersection", "∅": "the empty set", "∀": "for all", "∃": "there exists",
-    "∧": "and", "∨": "or", "¬": "not", "∝": "is proportional to", "∴": "therefore", "∵": "because",
-    "⊥": "is perpendicular to", "∥": "is parallel to", "∠": "angle", "→": "to", "⟶": "to", "➜": "to", "➔": "to",
-    "->": "to", "-->": "to", "⇒": "implies", "=>": "to", "⟹": "implies", "⇔": "if and only if", "↔": "to and from",
-    "←": "from", "<-": "from", "↑": "up", "↓": "down", "&&": "and", "||": "or", "ℝ": "the reals", "ℤ": "the integers",
-    "ℕ": "the naturals", "ℚ": "the rationals", "ℂ": "the complex numbers", "ℏ": "H bar", "∆": "delta", "Ω": "ohm",
-}  # fmt: skip
+_OPERATORS = vocabulary.load("english_signs").words("operators")
 
 
 def power(exponent: str, dialect: Dialect, base_is_number: bool = False) -> str:
@@ -146,10 +133,6 @@ def _superscript(match: Any, dialect: Dialect) -> SpokenWords:
     return power(match["power"].translate(_SUPERSCRIPTS), dialect)
 
 
-def _caret(match: Any, dialect: Dialect) -> SpokenWords:
-    return power(match["power"], dialect)
-
-
 def _subscript(match: Any, dialect: Dialect) -> SpokenWords:
     text = match[0].translate(_SUBSCRIPTS)
     parts = _SUBSCRIPT.findall(text)
@@ -175,10 +158,6 @@ def _function(match: Any, dialect: Dialect) -> SpokenWords:
     return [((match.start(), match.end("open")), f"{name} of"), ("close", "")]
 
 
-def _variable(match: Any, dialect: Dialect) -> SpokenWords:
-    return letters(match[0], dialect)
-
-
 def _times(_match: Any, _dialect: Dialect) -> SpokenWords:
     return [("sign", "times")]
 
@@ -186,31 +165,26 @@ def _times(_match: Any, _dialect: Dialect) -> SpokenWords:
 _NEAR = r"(?:[\p{L}\p{N})\]²³%½¼¾]|\p{Greek})"
 _VARIABLE = r"(?<![\p{L}\p{N}'’])[b-zB-HJ-Z](?![\p{L}\p{N}'’.])"
 RULES = [
-    rule(
+    number_rule(
         "scientific notation",
         rf"{LEFT}(?P<mantissa>{NUMBER})[eE](?P<sign>[-−+])?(?P<exponent>[0-9]{{1,3}})(?![\p{{L}}\p{{N}}]|\.[0-9])",
         _scientific,
         "eE",
-        DIGITS,
-        at=AT_NUMBER,
     ),
     rule("fraction", rf"(?<![\p{{L}}])(?P<whole>{INTEGER})?{SPACE}?(?P<vulgar>[{_VULGAR}])", _vulgar, _VULGAR),
-    rule(
+    number_rule(
         "fraction",
         rf"{LEFT}(?P<rated>(?<=\b{_RATED} ))?(?:(?P<whole>[0-9]{{1,3}})[ -])?"
         rf"(?P<top>[0-9]{{1,4}}|[0-9]{{1,3}}(?:,[0-9]{{3}})(?=/1\b))[/⁄]"
         rf"(?P<bottom>[0-9]{{1,4}})(?P<of>(?= (?:of|inch|cup|mile|hour)))?(?![\p{{L}}\p{{N}}])(?![/.,:][0-9])",
         _fraction,
         "/⁄",
-        DIGITS,
-        at=AT_NUMBER,
     ),
-    rule(
+    number_rule(
         "rating",
         rf"{LEFT}(?P<top>[0-9]{{1,2}}\.[0-9])/(?P<bottom>5|10|20|100)(?![\p{{L}}\p{{N}}])(?![/.,:][0-9])",
         lambda match, dialect: f"{decimal(match['top'], dialect)} out of {decimal(match['bottom'], dialect)}",
         "/",
-        at=AT_NUMBER,
     ),
     rule(
         "power",
@@ -221,7 +195,7 @@ RULES = [
     rule(
         "power",
         r"(?<=[\p{L}\p{N})\]])\^(?P<power>[-−]?[0-9]+|[-−]?\p{L}(?!\p{L})|\{[^{}\s]{1,12}\}|\([^()\s]{1,12}\))",
-        _caret,
+        lambda match, dialect: power(match["power"], dialect),
         "^",
     ),
     rule("subscript", rf"[{_SUB}]++", _subscript, _SUB),
@@ -298,7 +272,7 @@ RULES = [
         "variable",
         rf"{_VARIABLE}(?=\s?[=+^²³≤≥<>≠≈∈×*]|/[0-9(]|\s-\s|\()|(?<=[=+≤≥<>≠≈∈×*]\s?|\s-\s|(?<!\p{{L}})\p{{L}}\()"
         rf"(?:{_VARIABLE})",
-        _variable,
+        lambda match, dialect: letters(match[0], dialect),
         "=+^²³≤≥<>≠≈∈×*(",
     ),
 ]

@@ -6,18 +6,14 @@ from typing import Any
 
 import regex
 
-from kokoro_server.text.spoken.english.patterns import AT_NUMBER, LEFT, NUMBER, RIGHT, follows
+from kokoro_server.text.spoken import vocabulary
+from kokoro_server.text.spoken.english.patterns import LEFT, NUMBER, RIGHT, number_rule
 from kokoro_server.text.spoken.english.words import decimal, in_pairs, letters, plural, year
 from kokoro_server.text.spoken.matching import Dialect, SpokenWords, rule
-from kokoro_server.text.spoken.patterns import DIGITS
+from kokoro_server.text.spoken.patterns import any_of, follows
 
-_EVERYDAY_PLURALS = (
-    "people|men|women|children|users|lines|words|pages|meters|metres|kilometers|kilometres|miles|feet|years|days|"
-    "hours|minutes|seconds|dollars|euros|pounds|points|times|calories|items|copies|files|rows|students|species|"
-    "votes|soldiers|troops|members|employees|workers|homes|houses|residents|inhabitants|cases|deaths|jobs|"
-    "patients|characters|tokens|samples|acres|tons|tonnes|bytes|units|steps|seats|watts|volts|cars|ships|books|"
-    "others|more|of them"
-)
+_GRAMMAR = vocabulary.load("english_grammar")
+_EVERYDAY_PLURALS = any_of(_GRAMMAR.list("everyday_plurals"))
 # 1234 apples are a number of apples, but not after these: in 1999 prices rose.
 _COUNTED = regex.compile(r"\s(?!(?:was|is|has|does|goes|gets|saw|this|plus|sees|marks|brings|began)\b)\p{Ll}{3,}s\b")
 _YEAR_BEFORE = regex.compile(
@@ -26,12 +22,7 @@ _YEAR_BEFORE = regex.compile(
     r"July|August|September|October|November|December)[\s-]\Z"
 )
 # Words before a number that is a name: its digits are read in pairs.
-_NAMES = (
-    r"(?:[Rr]oom|Rm\.|[Ff]light|[Rr]oute|[Hh]ighway|[Hh]wy|[Ii]nterstate|[Bb]us|[Tt]rain|[Gg]ate|[Oo]rder|"
-    r"[Tt]icket|[Ii]nvoice|[Ss]uite|[Ee]xtension|[Ee]xt\.?|[Pp]ort|[Ee]rror|[Cc]ode|HTTP|RFC|ISO|IEEE|Boeing|"
-    r"Airbus|Model|[Ss]tatus|PEP|Area|Studio|Peugeot|Porsche|BMW|Ferrari|Audi|Route|US|RTX|GTX|Apartment|"
-    r"[Aa]pt\.?|Ste\.?|[Bb]uilding|Intel|Ryzen|Core|Formula|Channel|Locker|Box|Case|Form|Psalm|CVE|SR|Title)"
-)
+_NAMES = rf"(?:{_GRAMMAR.pattern('numbered_names')})"
 
 
 def _year(match: Any, dialect: Dialect) -> SpokenWords:
@@ -65,57 +56,45 @@ def _plan(match: Any, dialect: Dialect) -> SpokenWords:
 
 
 RULES = [
-    rule("number", rf"{LEFT}(?P<number>[1-9][0-9]{{2}})(?P<rest>\([a-z]\)(?:\([0-9]\))?)", _plan, "(", at=AT_NUMBER),
-    rule(
+    number_rule("number", rf"{LEFT}(?P<number>[1-9][0-9]{{2}})(?P<rest>\([a-z]\)(?:\([0-9]\))?)", _plan, "("),
+    number_rule(
         "number",
         rf"{LEFT}(?P<number>404|[1-5][0-9]{{2}}(?=\s(?:errors?|responses?|status|redirects?|Not Found|Forbidden|"
         rf"Internal|Bad Gateway|Unauthorized|Created)\b)){RIGHT}(?=[.,;:!?)\s]|\Z)(?!\s\p{{Ll}}+s\b(?<!errors|"
         rf"responses|redirects|status))",
         _name,
-        DIGITS,
-        at=AT_NUMBER,
     ),
-    rule(
+    number_rule(
         "number",
         rf"{LEFT}(?<=\b{_NAMES}\s(?:[A-Z]{{2}} |[0-9]{{3}} (?:or|and) )?\#?)"
         rf"(?P<number>[0-9]{{3,4}})(?![\p{{L}}\p{{N}}%])(?![.,:][0-9])",
         _name,
-        DIGITS,
-        at=AT_NUMBER,
     ),
-    rule(
+    number_rule(
         "number",
         rf"{LEFT}(?P<number>[0-9]{{2,4}})(?=(?:\s[NSEW]\.?)?\s(?:[A-Z][\p{{L}}'.]+\s){{1,2}}(?:Street|St|Avenue|"
         rf"Ave|Road|Rd|Boulevard|Blvd|Drive|Dr|Lane|Ln|Court|Ct|Place|Pl|Way|Square|Sq|Parkway|Pkwy|Highway|Hwy|"
         rf"Terrace|Crescent|Row)\b)",
         _name,
-        DIGITS,
-        at=AT_NUMBER,
     ),
     rule("number", r"(?<=\p{Lu}\p{L}+ )101(?=[.,;:!?)]|\s*\Z|\s(?:class|course)\b)(?!\.[0-9])", "one oh one", "1"),
-    rule(
+    number_rule(
         "year",
         rf"{LEFT}(?P<year>(?:1[1-9]|20)[0-9]{{2}}|10[1-9][0-9]|9[0-9]{{2}}(?<=\b[Ii]n 9[0-9]{{2}}))"
         rf"(?P<own>['’]s)?(?![\p{{L}}\p{{N}}%])(?![.,:][0-9])(?!\s(?:{_EVERYDAY_PLURALS})\b)(?![- ](?:foot|mile|"
         rf"meter|metre|year|pound|word|page|point)\b)",
         _year,
-        DIGITS,
-        at=AT_NUMBER,
     ),
-    rule(
+    number_rule(
         "number",
         rf"(?<![\p{{L}}\p{{N}}.,:/-])(?P<number>[0-9]{{1,3}}(?: [0-9]{{3}})+)(?P<suffix>(?!))?"
         rf"(?<= [0-9]{{3}} [0-9]{{3}}|[0-9]00){RIGHT}(?![ -][0-9])",
         _number,
         " ",
-        DIGITS,
-        at=AT_NUMBER,
     ),
-    rule(
+    number_rule(
         "number",
         rf"(?<![\p{{N}}])(?<![0-9][.,])(?P<number>{NUMBER})(?P<suffix>['’]?s(?![\p{{L}}\p{{N}}]))?(?![0-9])",
         _number,
-        DIGITS,
-        at=AT_NUMBER,
     ),
 ]

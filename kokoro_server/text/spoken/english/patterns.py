@@ -3,41 +3,19 @@
 from __future__ import annotations
 
 import re
-from typing import Any
 
-from kokoro_server.text.spoken.matching import Where
+from kokoro_server.text.spoken import vocabulary
+from kokoro_server.text.spoken.matching import rules_at
+from kokoro_server.text.spoken.patterns import DIGITS
 
-DASH = r"[-‐‑–—−]"
-DASHES = "-‐‑–—−"
-SPACE = r"[ \xa0\u2009\u202f]"
 # Neither within a word or a number, nor within its decimals.
 LEFT = r"(?<![\p{L}\p{N}^])(?<![0-9][.,:/])"
 RIGHT = r"(?![\p{L}\p{N}])(?![.,:][0-9])"
 INTEGER = r"(?:[0-9]{1,3}(?:,[0-9]{3})++|[0-9]{1,3}(?:[\xa0\u2009\u202f][0-9]{3})++|[0-9]++)(?![0-9])"
 NUMBER = rf"(?:{INTEGER}(?:\.[0-9]++)?+|\.[0-9]++)"
-MAGNITUDES = {
-    "k": "thousand",
-    "thousand": "thousand",
-    "m": "million",
-    "mn": "million",
-    "mln": "million",
-    "mil": "million",
-    "mm": "million",
-    "million": "million",
-    "b": "billion",
-    "bn": "billion",
-    "bln": "billion",
-    "billion": "billion",
-    "t": "trillion",
-    "tn": "trillion",
-    "trn": "trillion",
-    "trillion": "trillion",
-}
-MONTHS = {
-    name[:3]: name
-    for name in ("January February March April May June July August September October November December".split())
-}
-MONTH_NAMES = list(MONTHS.values())
+MAGNITUDES = vocabulary.load("english_units").words("magnitudes")
+MONTH_NAMES = vocabulary.load("english").list("months")
+MONTHS = {name[:3]: name for name in MONTH_NAMES}
 FULL_MONTH = "|".join(MONTH_NAMES)
 SHORT_MONTH = "Jan|Feb|Mar|Apr|Jun|Jul|Aug|Sept|Sep|Oct|Nov|Dec"
 MONTH = rf"(?:{FULL_MONTH}|(?:{SHORT_MONTH})\b\.?+)"
@@ -50,20 +28,6 @@ AT_NUMBER = re.compile(r"(?<![0-9])[0-9]|[.(](?=[0-9])")
 AT_CODE = re.compile(r"(?<![^\W_])(?:[^\W\d_]{1,20}+[-‑]?+)?+[0-9]")
 AT_DOTTED = re.compile(r"(?<![\w.'’@/&])[^\W\d_]{1,10}+\.")
 AT_WORD_BEFORE_NUMBER = re.compile(r"(?<![\w.'’&])[^\W\d_]{1,8}+(?=\s[0-9])")
-# What a text must have for a rule to be worth trying.
-INNER_DOT = re.compile(r"\.[^\W_]")
+number_rule = rules_at(AT_NUMBER, DIGITS)
+# Needs of rules.
 NOT_ASCII = re.compile(r"[^\x00-\x7f]")
-
-
-def follows(match: Any, pattern: Any, reach: int = 40) -> bool:
-    """Whether `match` comes right after `pattern`, which ends with \\Z. Cheaper than a look-behind at every "
-    "position."""
-    return pattern.search(match.string, max(0, match.start() - reach), match.start()) is not None
-
-
-def two_words(match: Any, first: str, said: str, second: str, then: str, end: int = -1) -> list[tuple[Where, str]]:
-    """Claims on two groups: one for each if there is a space between them, as they are two words, else one for both."""
-    end = match.end(second) if end < 0 else end
-    if match.string[match.end(first)].isspace():
-        return [(first, said), ((match.start(second), end), then)]
-    return [((match.start(first), end), f"{said} {then}")]

@@ -6,7 +6,7 @@ from typing import Any
 
 import regex
 
-from kokoro_server.text.spoken.english.patterns import AT_NUMBER
+from kokoro_server.text.spoken.english.patterns import number_rule
 from kokoro_server.text.spoken.english.words import cardinal, digits, letters
 from kokoro_server.text.spoken.matching import Dialect, SpokenWords, rule
 from kokoro_server.text.spoken.patterns import DIGITS
@@ -47,10 +47,6 @@ def _phone(match: Any, dialect: Dialect) -> SpokenWords:
     return [("number", _grouped(match, dialect))]
 
 
-def _seven(match: Any, dialect: Dialect) -> SpokenWords:
-    return _phone(match, dialect) if not match["second"].endswith("00") else None
-
-
 def _spelled(match: Any, dialect: Dialect) -> SpokenWords:
     """A postcode: SW1A 1AA."""
     said = (digits(part) if part.isdecimal() else letters(part, dialect) for part in _GROUP.findall(match[0]))
@@ -64,101 +60,78 @@ RULES = [
         _phone,
         "+",
     ),
-    rule(
+    number_rule(
         "phone number",
         rf"{_LEFT}(?P<number>(?:1{_SEP}?)?(?:\([0-9]{{3}}\){_SEP}?|"
         rf"[0-9]{{3}}{_SEP})[0-9]{{3}}{_SEP}[0-9]{{4}}){_EXTENSION}{_RIGHT}",
         _phone,
         "-. \xa0‑–",
-        DIGITS,
-        at=AT_NUMBER,
     ),
-    rule(
+    number_rule(
         "phone number",
         rf"{_LEFT}(?P<number>1-(?:800|888|877|866|855|844|833|900)-(?:[A-Z]{{4,9}}|"
         rf"[A-Z0-9]{{2,4}}-[A-Z0-9]{{3,5}})){_RIGHT}",
         _phone,
         "8",
         "-",
-        at=AT_NUMBER,
     ),
     # British numbers begin with a nought.
-    rule(
+    number_rule(
         "phone number",
         rf"{_LEFT}(?P<number>\(?0[1-9][0-9]{{1,4}}\)?[ \xa0-][0-9]{{3,4}}[ \xa0-]?[0-9]{{3,4}}|"
         rf"0[0-9]{{9,10}}){_EXTENSION}{_RIGHT}",
         _phone,
         "0",
-        at=AT_NUMBER,
     ),
-    rule(
+    number_rule(
         "phone number",
         rf"{_LEFT}(?P<number>(?<=\b{_CUE}(?: (?:us|me|him|her|them|at|on|is|to|now|"
         rf"number))*:? \(?)[0-9]{{3,4}}{_SEP}[0-9]{{3,4}}(?:{_SEP}[0-9]{{2,4}})?){_EXTENSION}{_RIGHT}",
         _phone,
-        DIGITS,
         "-. \xa0‑–",
-        at=AT_NUMBER,
     ),
-    rule(
+    number_rule(
         "phone number",
         rf"{_LEFT}(?P<number>[2-9][0-9]{{2}}-(?P<second>[0-9]{{4}})){_EXTENSION}{_RIGHT}(?! [a-z]+s\b)",
-        _seven,
-        DIGITS,
+        lambda match, dialect: _phone(match, dialect) if not match["second"].endswith("00") else None,
         "-",
-        at=AT_NUMBER,
     ),
-    rule(
+    number_rule(
         "emergency number",
         rf"{_LEFT}(?P<number>(?<=\b(?:[Cc]all|[Dd]ial|[Pp]hone|[Rr]ing|[Tt]ext)(?:ed|ing|s|ling|led)?(?: on)? )"
         rf"(?:911|999|112|411|311|211|511|711|988|101|111|000)|911(?= (?:call|dispatch|operator|"
         rf"emergency))){_RIGHT}",
         _phone,
-        DIGITS,
-        at=AT_NUMBER,
     ),
-    rule(
+    number_rule(
         "digits",
         rf"{_LEFT}(?P<number>[0-9]{{4}}[ -][0-9]{{4}}[ -][0-9]{{4}}[ -][0-9]{{4}}|"
         rf"[0-9]{{3}}-[0-9]{{2}}-[0-9]{{4}}){_RIGHT}",
         _phone,
-        DIGITS,
-        at=AT_NUMBER,
     ),
-    rule(
+    number_rule(
         "digits",
         rf"{_LEFT}(?P<number>(?<=\bISBN(?:-1[03])?(?::| is)? )[0-9][0-9 -]{{8,20}}[0-9X]){_RIGHT}",
         _phone,
         "I",
-        at=AT_NUMBER,
     ),
-    rule(
+    number_rule(
         "digits",
         rf"{_LEFT}(?P<number>(?<=\b(?:PIN|pin|code|passcode|password|ZIP|zip|SSN|serial|tracking|account|acct\.?|"
         rf"ISSN|IBAN|OTP)(?: (?:code|number|no\.))?(?: is|:)? )[0-9]{{3,}}(?:-[0-9]+)*+){_RIGHT}",
         _phone,
-        DIGITS,
-        at=AT_NUMBER,
     ),
     # The number of an order, a part, a room: no range.
-    rule(
+    number_rule(
         "digits",
         rf"{_LEFT}(?P<number>(?<=\b(?:[Oo]rder|[Cc]ase|[Rr]ef(?:erence)?|[Tt]racking|[Ii]nvoice|[Tt]icket|[Pp]olicy|"
         rf"[Cc]onfirmation|[Cc]laim|[Ss]erial|SKU|ID|[Rr]oom|Rm\.?|[Ss]uite|[Uu]nit|[Pp]art|[Cc]ode)"
         rf"(?: (?:ID|number|no\.))?(?: is)?:? \#?)"
         rf"(?:[0-9]++(?:-[0-9]++)++|(?<=ID:? |[Cc]ode:? )[0-9]{{3}}(?: [0-9]{{3,4}})++)){_RIGHT}",
         _phone,
-        DIGITS,
         "- ",
-        at=AT_NUMBER,
     ),
     # A place and its postcode: NY 10001, Boston, MA 02110-1234.
-    rule(
-        "postcode",
-        rf"{_LEFT}(?P<number>(?<=\b[A-Z]{{2}} )[0-9]{{5}}(?:-[0-9]{{4}})?+){_RIGHT}",
-        _phone,
-        DIGITS,
-        at=AT_NUMBER,
-    ),
+    number_rule("postcode", rf"{_LEFT}(?P<number>(?<=\b[A-Z]{{2}} )[0-9]{{5}}(?:-[0-9]{{4}})?+){_RIGHT}", _phone),
     rule("postcode", rf"{_LEFT}[A-Z]{{1,2}}[0-9][0-9A-Z]? [0-9][A-Z]{{2}}(?![\p{{L}}\p{{N}}])", _spelled, DIGITS),
 ]

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from kokoro_server.text.spoken.english.patterns import AT_NUMBER, DASHES, NUMBER, SPACE
+from kokoro_server.text.spoken.english.patterns import NUMBER, number_rule
 from kokoro_server.text.spoken.english.words import decimal, in_pairs, letters
 from kokoro_server.text.spoken.matching import Dialect, SpokenWords, Where, rule
-from kokoro_server.text.spoken.patterns import DIGITS
+from kokoro_server.text.spoken.patterns import DASHES, DIGITS, SPACE
 
 
 def _chain(match: Any, dialect: Dialect) -> SpokenWords:
@@ -17,10 +17,6 @@ def _chain(match: Any, dialect: Dialect) -> SpokenWords:
 
 def _ratio(match: Any, dialect: Dialect) -> SpokenWords:
     return [("first", decimal(match["first"], dialect)), ("colon", "to"), ("second", decimal(match["second"], dialect))]
-
-
-def _to(match: Any, _dialect: Dialect) -> SpokenWords:
-    return [("dash", "and" if match["between"] is not None else "to")]
 
 
 def _score(match: Any, dialect: Dialect) -> SpokenWords:
@@ -35,24 +31,21 @@ def _score(match: Any, dialect: Dialect) -> SpokenWords:
 
 
 RULES = [
-    rule(
+    number_rule(
         "ratio",
         rf"(?<![\p{{L}}\p{{N}}:.,/])(?P<first>[0-9]+(?:\.[0-9]+)?)(?P<colon>:)(?P<second>{NUMBER})"
         rf"(?![\p{{L}}\p{{N}}:])",
         _ratio,
         ":",
-        at=AT_NUMBER,
     ),
-    rule(
+    number_rule(
         "series",
         r"(?<![\p{L}\p{N}.,])(?<![0-9]-)(?:[0-9]{1,8}(?:[-–][0-9]{1,8}){2,12}|50[-–]50|20-20|24-7|60-40|80-20|"
         r"70-30)(?![\p{L}\p{N}])(?![-.,][0-9])",
         _chain,
         "-–",
-        DIGITS,
-        at=AT_NUMBER,
     ),
-    rule(
+    number_rule(
         "score",
         r"(?<![\p{L}\p{N}.,-])(?P<first>[1-9][0-9]{1,2})(?P<dash>[-–])(?P<second>[0-9])(?= (?:at|in|off|from) (?:tea|"
         r"lunch|stumps|the close|[0-9.]+ overs))|(?<=\btook )(?P<first>[0-9]{1,2})(?P<dash>[-–])(?P<second>[0-9]{1,3})"
@@ -63,17 +56,14 @@ RULES = [
             ("second", decimal(match["second"], dialect)),
         ],
         "-–",
-        DIGITS,
-        at=AT_NUMBER,
     ),
-    rule(
+    number_rule(
         "score",
         r"(?<![\p{L}\p{N}.,$£€-])(?P<first>[0-9]{1,2})(?P<dash>[-–])(?P<second>[0-9]{1,2})(?![\p{L}\p{N}%])"
         r"(?![-–.,:][0-9])(?<=\b0[-–][0-9]{1,2}|[-–]0)",
         _score,
         "-–",
         "0",
-        at=AT_NUMBER,
     ),
     rule("series", r"(?<=\b(?:Boeing|Airbus|Embraer) [A-Z]?[0-9]{3})-(?=[0-9])", " ", "-", DIGITS),
     rule(
@@ -98,7 +88,7 @@ RULES = [
         rf"(?<=(?P<between>(?<=\b[Bb]etween\s)[^\s–—-]{{1,12}})?(?:[0-9][%°'\"′″½¼¾]?|[0-9](?:st|nd|rd|th|"
         rf"[kKMBCFm])|[0-9]\s?[ap]\.?m\.?|[0-9]\s?°\s?[CF]|[0-9]\s?(?:km|cm|mm|kg|g|ft|lb|in)){SPACE}?)"
         rf"(?P<dash>[-‐‑–—~〜]|\.\.)(?={SPACE}?[-−+]?[$£€¥₹~]?\.?[0-9])(?<![0-9]{SPACE}-\b)",
-        _to,
+        lambda match, _dialect: [("dash", "and" if match["between"] is not None else "to")],
         DASHES + "~〜.",
         DIGITS,
     ),

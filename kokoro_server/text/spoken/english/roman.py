@@ -7,48 +7,23 @@ from typing import Any
 
 import regex
 
+from kokoro_server.text.spoken import vocabulary
 from kokoro_server.text.spoken.english.words import cardinal, ordinal, year
-from kokoro_server.text.spoken.matching import Dialect, SpokenWords, Where, rule
+from kokoro_server.text.spoken.matching import Dialect, SpokenWords, Where, rule, rules_at
+from kokoro_server.text.spoken.patterns import any_of
 
 _VALUES = {"I": 1, "V": 5, "X": 10, "L": 50, "C": 100, "D": 500, "M": 1000}
 _CANONICAL = regex.compile(r"M{0,3}(?:CM|CD|D?C{0,3})(?:XC|XL|L?X{0,3})(?:IX|IV|V?I{0,3})")
-# Names of rulers and popes, whose numerals are ordinals.
-_RULERS = (
-    "Adolf|Adrian|Afonso|Albert|Alexander|Alfonso|Amadeus|Amenhotep|Andrew|Antiochus|Artaxerxes|Augustus|Baldwin|"
-    "Benedict|Boniface|Callixtus|Carl|Carlos|Catherine|Celestine|Charles|Christian|Clement|Cleopatra|Conrad|"
-    "Constantine|Cyrus|Darius|David|Edmund|Edward|Elizabeth|Emmanuel|Emanuel|Eric|Erik|Ernest|Eugene|Felipe|"
-    "Ferdinand|Francis|Franz|Frederick|Friedrich|George|Gregory|Gustav|Gustavus|Haakon|Harald|Harold|Henry|Henri|"
-    "Honorius|Humbert|Innocent|Isabella|Ivan|James|Joan|Johan|John|Joseph|Juan|Julius|Justinian|Kenneth|Leo|"
-    "Leopold|Louis|Ludwig|Magnus|Manuel|Margaret|Maria|Martin|Mary|Maximilian|Mehmed|Michael|Mithridates|Murad|"
-    "Napoleon|Nicholas|Olaf|Olav|Oscar|Otto|Paul|Pedro|Peter|Philip|Pius|Ptolemy|Rama|Ramesses|Ramses|Richard|"
-    "Robert|Rudolf|Selim|Seti|Shapur|Sigismund|Sixtus|Stephen|Suleiman|Sylvester|Theodosius|Thutmose|Umberto|"
-    "Urban|Valdemar|Victor|Victoria|Vittorio|Wilhelm|Willem|William|Xerxes|Yazdegerd"
-)
-_TITLES = (
-    r"(?:King|Queen|Pope|Emperor|Empress|Prince|Princess|Tsar|Czar|Sultan|Kaiser|Duke|Earl|Count|Baron|Archduke|"
-    r"Shah|Patriarch)"
-)
+_GRAMMAR = vocabulary.load("english_grammar")
+_RULERS = frozenset(_GRAMMAR.list("rulers"))
+_TITLES = any_of(_GRAMMAR.list("royal_titles"))
 # Words that a numeral counts.
-_COUNTED = (
-    "Part|Parts|Chapter|Chapters|Act|Acts|Scene|Scenes|Volume|Vol\\.|Book|Books|Section|Sections|Article|Articles|"
-    "Phase|Stage|Level|Type|Types|Class|Tier|Title|Appendix|Figure|Table|Unit|Mark|Mk\\.?|Episode|Episodes|War|"
-    "Wars|Division|Category|Round|Season|Canto|Psalm|Symphony|Concerto|Sonata|Op\\.|Lesson|Module|Step|Rule|Grade|"
-    "Schedule|Annex|Amendment|Corps|Group|Bowl|Fantasy|Protocol|Generation|Series|Region|Zone|Quest|Olympiad|"
-    "Vatican|Legion|Panel|Order|Corollary|Theorem|Lemma|Exhibit|Line|Pt\\.|Ch\\."
-)
-_FIRST_PERSON = (
-    "am|was|have|had|will|would|can|could|do|did|don't|think|know|knew|want|like|love|see|saw|say|said|feel|felt|"
-    "got|get|went|go|met|mean|need|hope|guess|believe|should|shall|may|might|must|just|really|never|always|also|"
-    "ever|used|took|found|told|remember|wish|suppose|understand|work|worked|live|lived"
-)
-_ONLY_I = (
-    "am|have|think|know|want|like|love|feel|guess|hope|mean|do|don't|can't|wish|see|say|need|believe|remember|"
-    "would|will|read|wrote|bought|chose|picked|reached|finished|skipped|liked|loved|hated|mentioned|found|took|gave"
-)
+_COUNTED = _GRAMMAR.pattern("counted")
+_FIRST_PERSON = any_of(_GRAMMAR.list("first_person"))
+_REST = any_of(_GRAMMAR.list("first_person_rest"))
+_ONLY_I = any_of(_GRAMMAR.list("only_i"))
 _NUMERAL = r"[IVXLCDM]+"
-_NOT_NUMERALS = frozenset(
-    "CD DC MD MC CC CM DI MI LI CI DL ML MM DD LCD XL XXL XXX DIM MIX MILD CIVIC DID LID MID VIM VID".split()
-)
+_NOT_NUMERALS = frozenset(_GRAMMAR.list("not_numerals"))
 _FIRST_NAMES = (
     r"(?:[A-Z]\.|Jr\.|[A-Z][a-z]+ (?:[A-Z]\. )?(?:Rockefeller|Howell|Ford|Griffin|Downey|Gates|Barnes|Thornton))"
 )
@@ -75,6 +50,10 @@ def _ruler(match: Any, dialect: Dialect) -> SpokenWords:
     return [("numeral", f"the {ordinal(number, dialect)}")] if number else None
 
 
+def _known_ruler(match: Any, dialect: Dialect) -> SpokenWords:
+    return _ruler(match, dialect) if match["name"] in _RULERS else None
+
+
 def _counted(match: Any, dialect: Dialect) -> SpokenWords:
     claims: list[tuple[Where, str]] = []
     for group in ("numeral", "second"):
@@ -96,69 +75,53 @@ def _century(match: Any, dialect: Dialect) -> SpokenWords:
     return [("numeral", ordinal(number, dialect))] if number else None
 
 
-AT_ROMAN = re.compile(r"(?<![^\W_])[IVXLCDM]+(?![^\W_])")
+roman_rule = rules_at(re.compile(r"(?<![^\W_])[IVXLCDM]+(?![^\W_])"))
 _SMALL = re.compile(r"\b[ivx]{2}")
+_AFTER_NAME = r"(?<=\b(?P<name>[A-Z][a-z]+)\s)"
 _AFTER = r"(?![\p{L}\p{N}])(?![.][\p{L}])"
 _TO = rf"(?:(?P<dash>\s?[-–—]\s?|\s(?:and|to|or|&)\s)(?P<second>{_NUMERAL}))?"
 RULES = [
-    rule(
+    roman_rule(
         "Roman numeral",
-        rf"(?<=\b{_TITLES}\s(?:[A-Z][\p{{L}}]+\s){{1,3}})(?P<numeral>{_NUMERAL}){_AFTER}(?!\s(?:{_FIRST_PERSON})\b)",
+        rf"(?<=\b(?:{_TITLES})\s(?:[A-Z][\p{{L}}]+\s){{1,3}})(?P<numeral>{_NUMERAL}){_AFTER}(?!\s(?:{_FIRST_PERSON})\b)",
         _ruler,
-        at=AT_ROMAN,
     ),
-    rule(
+    roman_rule("Roman numeral", rf"{_AFTER_NAME}(?P<numeral>(?!I\b)(?![LCDM]\b){_NUMERAL}){_AFTER}", _known_ruler),
+    roman_rule(
         "Roman numeral",
-        rf"(?<=\b(?:{_RULERS})\s)(?P<numeral>(?!I\b)(?![LCDM]\b){_NUMERAL}){_AFTER}",
-        _ruler,
-        at=AT_ROMAN,
-    ),
-    rule(
-        "Roman numeral",
-        rf"(?<=\b(?:{_RULERS})\s)(?P<numeral>I)(?=['’]s\b|[,;)]|\s(?:of|was|had|is|became|died|reigned|ruled|and|"
+        rf"{_AFTER_NAME}(?P<numeral>I)(?=['’]s\b|[,;)]|\s(?:of|was|had|is|became|died|reigned|ruled|and|"
         rf"in|who|to|by|at|abdicated|succeeded|granted|ordered|married|founded|\p{{Ll}}{{3,}}ed)\b|\.?\s*\Z|\.\s)(?!\s(?:was|had|"
-        rf"and|am)\s(?:not sure|thinking|told|wondering|I)\b)",
-        _ruler,
-        at=AT_ROMAN,
+        rf"and|am)\s(?:{_REST})\b)",
+        _known_ruler,
     ),
-    rule(
-        "Roman numeral",
-        rf"(?<=\b{_FIRST_NAMES}\s(?:[A-Z][\p{{L}}]+\s)?)(?P<numeral>II|III|IV){_AFTER}",
-        _ruler,
-        at=AT_ROMAN,
+    roman_rule(
+        "Roman numeral", rf"(?<=\b{_FIRST_NAMES}\s(?:[A-Z][\p{{L}}]+\s)?)(?P<numeral>II|III|IV){_AFTER}", _ruler
     ),
-    rule(
+    roman_rule(
         "Roman numeral",
         rf"(?<=\b(?:{_COUNTED})\s)(?P<numeral>(?![LCDM]\b){_NUMERAL}){_TO}{_AFTER}(?<!\bI(?=\s(?:{_ONLY_I})\b|"
         rf"['’](?:m|ll|d|ve)\b))",
         _counted,
-        at=AT_ROMAN,
     ),
-    rule(
+    roman_rule(
         "Roman numeral",
         rf"(?<=\b(?:{_COUNTED.lower()})\s)(?P<numeral>(?![ILCDMVX]\b){_NUMERAL}){_TO}{_AFTER}",
         _counted,
-        at=AT_ROMAN,
     ),
-    rule(
-        "Roman numeral",
-        rf"(?<![\p{{L}}\p{{N}}])(?P<numeral>{_NUMERAL})(?=(?:th)?[ -]centur(?:y|ies)\b)",
-        _century,
-        at=AT_ROMAN,
+    roman_rule(
+        "Roman numeral", rf"(?<![\p{{L}}\p{{N}}])(?P<numeral>{_NUMERAL})(?=(?:th)?[ -]centur(?:y|ies)\b)", _century
     ),
-    rule(
+    roman_rule(
         "Roman numeral",
         rf"(?<=\p{{Lu}}[\p{{L}}'’]+[\s-])(?P<numeral>[IVX]{{2,6}}|[IVXLCDM]{{4,12}}){_AFTER}(?!\s(?:drip|fluids?|"
         rf"line|therapy)\b)",
         _alone,
-        at=AT_ROMAN,
     ),
-    rule(
+    roman_rule(
         "Roman numeral",
         rf"(?<![\p{{L}}\p{{N}}.])(?P<numeral>III|VII|VIII|XII|XIII|XIV|XVI|XVII|XVIII|XIX|XXI|XXII|XXIII|XXIV|"
         rf"M[CDLXVIM]{{3,14}}){_AFTER}",
         _alone,
-        at=AT_ROMAN,
     ),
     rule(
         "Roman numeral",

@@ -1,4 +1,4 @@
-"""Signs, and last of all whatever is left that G2P must not get: digits and signs that no other rule has read."""
+"""Signs, and last of all the digits and signs that no other rule has read: G2P must not get them."""
 
 from __future__ import annotations
 
@@ -6,29 +6,15 @@ import re
 import unicodedata
 from typing import Any
 
+from kokoro_server.text.spoken import vocabulary
 from kokoro_server.text.spoken.emoji import EMOTICON, emoji
-from kokoro_server.text.spoken.english.patterns import INNER_DOT, NOT_ASCII
+from kokoro_server.text.spoken.english.patterns import NOT_ASCII
 from kokoro_server.text.spoken.english.words import decimal, letters
 from kokoro_server.text.spoken.matching import Dialect, SpokenWords, rule
-from kokoro_server.text.spoken.patterns import DIGITS
+from kokoro_server.text.spoken.patterns import DIGITS, INNER_DOT, known_digits, numeral
 
-SIGNS = {
-    "♯": "sharp", "♭": "flat", "♮": "natural",
-    "&": "and", "＆": "and", "@": "at", "#": "hash", "%": "percent", "+": "plus", "=": "equals", "<": "less than",
-    ">": "greater than", "~": "about", "^": "caret", "\\": "backslash", "/": "slash", "©": "copyright", "®": "",
-    "™": "", "℠": "", "§": "section", "¶": "paragraph", "†": "", "‡": "", "°": "degrees", "№": "number", "*": "",
-    "_": " ", "|": ",", "•": "", "·": "", "‣": "", "◦": "", "▪": "", "●": "", "○": "", "`": "", "´": "'",
-    "$": "dollar", "£": "pound", "€": "euro", "¥": "yen", "¢": "cent", "₹": "rupee", "{": "", "}": "", "✓": "check",
-    "✔": "check", "☑": "check", "✗": "cross", "✘": "cross", "′": "prime", "″": "double prime", "‰": "per mille",
-    "ª": "", "º": "", "−": "minus", "∕": "slash", "⁄": "slash", "℃": "degrees Celsius", "℉": "degrees Fahrenheit",
-    "½": "one half", "¼": "one quarter", "¾": "three quarters", "×": "times", "÷": "divided by", "±": "plus or minus",
-    "~~": "", "¦": ",", "※": "", "⁂": "", "¡": "", "¿": "",
-}  # fmt: skip
+SIGNS = vocabulary.load("english_signs").words("signs")
 _NOT_PLAIN = re.compile(r"[^ \n!\"'(),.:;?A-Za-z\[\]‘’“”–—…-]")
-
-
-def _number_sign(_match: Any, _dialect: Dialect) -> SpokenWords:
-    return [("sign", "number")]
 
 
 def _ampersand(match: Any, dialect: Dialect) -> SpokenWords:
@@ -42,7 +28,7 @@ def _left_over(match: Any, dialect: Dialect) -> SpokenWords:
     if sign in SIGNS:
         return SIGNS[sign]
     if sign.isnumeric():
-        return _numeral(sign, dialect)
+        return decimal(found, dialect) if (found := numeral(sign)) else " "
     category, name = unicodedata.category(sign), unicodedata.name(sign, "")
     if category in ("Sm", "Sc") and name:
         return re.sub(r"[^a-z]+", " ", name.lower().removesuffix(" sign")).strip()
@@ -54,21 +40,6 @@ def _plain_letters(match: Any, _dialect: Dialect) -> SpokenWords:
     return unicodedata.normalize("NFKC", match[0])
 
 
-def _other_digits(match: Any, dialect: Dialect) -> SpokenWords:
-    """Digits of other scripts, unless they are newer than this Python's Unicode."""
-    known = "".join(str(unicodedata.digit(each, "")) for each in match[0])
-    return decimal(known, dialect) if known else None
-
-
-def _numeral(sign: str, dialect: Dialect) -> str:
-    plain = unicodedata.normalize("NFKC", sign)
-    digits = "".join(str(unicodedata.digit(each, "")) for each in plain)
-    if digits:
-        return decimal(digits, dialect)
-    amount = unicodedata.numeric(sign, -1.0)
-    return decimal(f"{amount:.0f}", dialect) if amount >= 0 else " "
-
-
 RULES = [
     # The minute of a goal: Saka (12', 45+1').
     rule("minute", r"(?<=\((?:[0-9+]{1,6}['′’], ?){0,5}[0-9]{1,3}(?:\+[0-9]{1,2})?)['′’](?=[,)])", "", "'′’", "("),
@@ -76,7 +47,9 @@ RULES = [
     rule("apostrophe", r"(?<=\p{L})[′´](?=(?:t|s|re|ve|ll|d|m)\b)", "'", "′´"),
     EMOTICON,
     emoji(),
-    rule("number sign", r"(?<![\p{L}\p{N}&])(?P<sign>\#)\s?(?=[0-9])", _number_sign, "#"),
+    rule(
+        "number sign", r"(?<![\p{L}\p{N}&])(?P<sign>\#)\s?(?=[0-9])", lambda _match, _dialect: [("sign", "number")], "#"
+    ),
     rule("number sign", r"(?<=\p{L}{2})\#(?![\p{L}\p{N}])", "number", "#"),
     rule("section sign", r"§§?\s?", lambda match, _dialect: "sections" if "§§" in match[0] else "section", "§"),
     rule("and", r"(?<![\p{L}\p{N}])\p{Lu}{1,3}&\p{Lu}{1,3}(?![\p{L}\p{N}])", _ampersand, "&"),
@@ -99,10 +72,15 @@ RULES = [
     rule("ornament", r"([*_=~#^<>+\\/|-])\1{2,}+", " ", "*_=~#^<>+\\/|-"),
     rule("bracket", r"[{}⟨⟩]", " ", "{}⟨⟩"),
 ]
-# What no rule has read. White space, letters, quotes, brackets and marks of a pause are all that may pass.
+# For text that no rule has read. White space, letters, quotes, brackets and marks of a pause are all that may pass.
 LAST = [
     rule("dash", r"(?<=[0-9])[-–—~](?=[0-9])", " ", "-–—~"),
     rule("digits", r"[0-9]++(?:\.[0-9]++)?+", lambda match, dialect: decimal(match[0], dialect), DIGITS),
-    rule("digits", r"\p{Nd}++", _other_digits, NOT_ASCII),
+    rule(
+        "digits",
+        r"\p{Nd}++",
+        lambda match, dialect: decimal(known, dialect) if (known := known_digits(match[0])) else None,
+        NOT_ASCII,
+    ),
     rule("sign", r"(?V1)[[\p{S}\p{N}\p{Pc}\p{Co}\p{Cn}]&@#%/\\*_§¶†‡•·‣′″‰{}|~№`¿¡※⁂]", _left_over, _NOT_PLAIN),
 ]

@@ -6,37 +6,20 @@ from typing import Any
 
 import regex
 
-from kokoro_server.text.spoken.english.patterns import AT_NUMBER, LEFT, NUMBER, two_words
+from kokoro_server.text.spoken import vocabulary
+from kokoro_server.text.spoken.english.patterns import LEFT, NUMBER, number_rule
 from kokoro_server.text.spoken.english.words import ONES, cardinal, decimal, letters, value
 from kokoro_server.text.spoken.matching import Dialect, SpokenWords, Where, rule
-from kokoro_server.text.spoken.patterns import DIGITS, any_of
+from kokoro_server.text.spoken.patterns import any_of, two_words
 
-ZONES = (
-    "EST EDT CST CDT MST MDT PST PDT AKST HST GMT UTC BST CET CEST EET EEST MSK IST JST KST SGT HKT AEST AEDT ACST "
-    "AWST NZST NZDT WET WEST AST ADT ET CT MT PT"
-).split()
-_ZONE_NAME = any_of(ZONES)
+_ZONE_NAME = any_of(vocabulary.load("english").list("time_zones"))
 # The dot after a.m. belongs to it unless a sentence ends there.
 _HALF = rf"\s?(?P<half>[AaPp](?:[Mm]\b|\.\s?[Mm]\b(?:\.(?!\s*+\Z|\s*+\n|\s++(?!(?:{_ZONE_NAME})\b)[\"“‘'(]?[A-Z]))?))"
 _SHORT_HALF = r"(?P<half>[ap])(?![\p{L}\p{N}'’]|\.\p{L})"
 _ZONE = rf"(?:\s?\(?(?P<zone>(?:{_ZONE_NAME})\b)(?P<offset>[+−-][0-9]{{1,2}}(?::[0-9]{{2}})?)?)"
 _NOT_AFTER = r"(?<![\p{L}\p{N}$£€])(?<![0-9][.,:/])"
 _HOURS = regex.compile(r"\s?(?:hrs?|hours)\b")
-_DURATIONS = {
-    "y": "year",
-    "yr": "year",
-    "yrs": "year",
-    "d": "day",
-    "h": "hour",
-    "hr": "hour",
-    "hrs": "hour",
-    "m": "minute",
-    "min": "minute",
-    "mins": "minute",
-    "s": "second",
-    "sec": "second",
-    "secs": "second",
-}
+_DURATIONS = vocabulary.load("english_units").words("durations")
 
 
 def _clock(match: Any, dialect: Dialect) -> SpokenWords:
@@ -81,10 +64,6 @@ def _zone(match: Any, dialect: Dialect) -> str:
     return f"{words} {sign} {said}"
 
 
-def _utc(match: Any, dialect: Dialect) -> SpokenWords:
-    return _zone(match, dialect)
-
-
 def _military(match: Any, dialect: Dialect) -> SpokenWords:
     """0930 hours: zero nine thirty."""
     hour, minute = match["h"], match["m"]
@@ -109,51 +88,40 @@ def _duration(match: Any, dialect: Dialect) -> SpokenWords:
 
 
 _PART = rf"(?P<n>{NUMBER})\s?(?P<u>{any_of(_DURATIONS)})\b\.?"
-_BOOKS = (
-    "Genesis|Gen|Exodus|Ex|Exod|Leviticus|Lev|Numbers|Deuteronomy|Deut|Joshua|Josh|Judges|Ruth|Samuel|Sam|Kings|"
-    "Chronicles|Ezra|Nehemiah|Esther|Job|Psalms?|Ps|Proverbs|Prov|Ecclesiastes|Isaiah|Isa|Jeremiah|Jer|Ezekiel|"
-    "Daniel|Hosea|Joel|Amos|Jonah|Micah|Matthew|Matt|Mark|Luke|John|Acts|Romans|Rom|Corinthians|Cor|Galatians|Gal|"
-    "Ephesians|Eph|Philippians|Phil|Colossians|Col|Thessalonians|Timothy|Tim|Titus|Hebrews|Heb|James|Peter|Pet|"
-    "Jude|Revelation|Rev|Quran|Surah"
-)
+_BOOKS = vocabulary.load("english_grammar").pattern("books")
 RULES = [
-    rule(
+    number_rule(
         "verse",
         rf"(?<=\b(?:{_BOOKS})\.?\s)(?P<chapter>[0-9]{{1,3}})(?P<colon>:)(?P<verse>[0-9]{{1,3}})(?![0-9:]|\s?[ap]\.?m)",
         lambda match, dialect: (
             [(group, cardinal(int(match[group]), dialect)) for group in ("chapter", "verse")] + [("colon", " ")]
         ),
         ":",
-        at=AT_NUMBER,
     ),
-    rule(
+    number_rule(
         "time",
         rf"{_NOT_AFTER}(?P<clock>(?P<hour>[0-9]{{1,3}}):(?P<minute>[0-5][0-9])(?::(?P<second>[0-5][0-9])"
         rf"(?:\.[0-9]+)?)?)(?![0-9:]|[.,][0-9])(?:{_HALF}|{_SHORT_HALF})?{_ZONE}?"
         r"(?![\p{N}])(?!\s(?:ratio|scale|odds|mix|split)\b)",
         _clock,
         ":",
-        at=AT_NUMBER,
     ),
-    rule(
+    number_rule(
         "time",
         rf"{_NOT_AFTER}(?P<clock>(?P<hour>[0-9]{{1,2}})(?:[.:](?P<minute>[0-5][0-9]))?)(?P<second>"
         rf"(?!))?{_HALF}{_ZONE}?",
         _clock,
-        DIGITS,
         "aApP",
         "mM",
-        at=AT_NUMBER,
     ),
-    rule(
+    number_rule(
         "lap time",
         rf"{_NOT_AFTER}(?P<min>[0-9]{{1,2}}):(?P<sec>[0-5][0-9])(?P<rest>\.[0-9]{{1,3}})(?![\p{{N}}:])",
         _lap,
         ":",
-        at=AT_NUMBER,
     ),
     # With a dot, as in Britain: at 14.35, the 3.15 train.
-    rule(
+    number_rule(
         "time",
         rf"{_NOT_AFTER}(?P<clock>(?P<hour>1?[0-9]|2[0-3])\.(?P<minute>[0-5][0-9]))(?P<second>(?!))?(?P<half>(?!))?"
         rf"(?P<zone>(?!))?(?P<offset>(?!))?(?![\p{{L}}\p{{N}}%])(?!\.[0-9]|\s(?:percent|per|million|billion|degrees|"
@@ -162,16 +130,18 @@ RULES = [
         rf"flight|ferry|service|showing|kick-off|start)\b))",
         lambda match, dialect: _clock(match, dialect) if dialect.british else None,
         ".",
-        at=AT_NUMBER,
     ),
     rule("range", r"(?<=[0-9]\s?[AaPp]\.[Mm]\.)\s?(?P<dash>[-–—])\s?(?=[0-9])", lambda _m, _d: [("dash", "to")], "-–—"),
-    rule("time", r"\b(?P<zone>UTC|GMT)(?P<offset>[+−-][0-9]{1,2}(?::[0-9]{2})?)\b", _utc, "+−-"),
-    rule("duration", rf"{LEFT}{_PART}(?:,?\s?{_PART})++(?!\p{{L}})", _duration, DIGITS, at=AT_NUMBER),
     rule(
+        "time",
+        r"\b(?P<zone>UTC|GMT)(?P<offset>[+−-][0-9]{1,2}(?::[0-9]{2})?)\b",
+        lambda match, dialect: _zone(match, dialect),
+        "+−-",
+    ),
+    number_rule("duration", rf"{LEFT}{_PART}(?:,?\s?{_PART})++(?!\p{{L}})", _duration),
+    number_rule(
         "military time",
         r"(?<![\p{L}\p{N}.,$])(?P<h>[0-2][0-9])(?P<m>[0-5][0-9])(?= (?:hours|hrs|GMT|UTC|Zulu)\b)",
         _military,
-        DIGITS,
-        at=AT_NUMBER,
     ),
 ]

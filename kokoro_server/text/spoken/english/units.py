@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import regex
 
-from kokoro_server.text.spoken.english.patterns import AT_NUMBER, LEFT, NUMBER, OWN_DOT, SPACE, follows, two_words
-from kokoro_server.text.spoken.english.unit_names import ALONE, DOTTED, FOLLOWED, UNITS
+from kokoro_server.text.spoken import vocabulary
+from kokoro_server.text.spoken.english.patterns import LEFT, NUMBER, OWN_DOT, number_rule
+from kokoro_server.text.spoken.english.unit_names import ALONE, DOTTED, FOLLOWED, TIMES, UNITS, unit_words
 from kokoro_server.text.spoken.english.words import cardinal, decimal, value
 from kokoro_server.text.spoken.matching import Dialect, SpokenWords, rule
-from kokoro_server.text.spoken.patterns import DIGITS, any_of
+from kokoro_server.text.spoken.patterns import DIGITS, SPACE, any_of, follows, two_words
+from kokoro_server.text.spoken.vocabulary import Noun
 
+_FILE = vocabulary.load("english_units")
 _POWERS = {"²": 2, "2": 2, "^2": 2, "³": 3, "3": 3, "^3": 3, "⁻¹": -1, "⁻²": -2}
 _POWER_WORDS = {2: "square ", 3: "cubic "}
 _EXPONENT = r"(?:\^?[23](?![0-9])|[²³]|⁻[¹²])?"
 _UNIT = rf"(?!MP[34]\b)(?:{any_of(UNITS)})"
-_WORDS = "day|week|month|year|hour|minute|second|person|capita|dose|serving"  # after a slash: mg/kg/day
-_COMPOUND = rf"(?:{_UNIT}){_EXPONENT}(?:[/·⋅∙](?:{_UNIT}){_EXPONENT}(?!\p{{L}}))*+(?P<last>/(?:{_WORDS})\b)?"
-_PART = regex.compile(rf"(?P<joint>[/·⋅∙])?(?P<unit>{_UNIT})(?P<power>{_EXPONENT})(?=[/·⋅∙]|\Z)")
+_WORDS = _FILE.list("after_slash")  # mg/kg/day
+_COMPOUND = (
+    rf"(?P<first>{_UNIT}){_EXPONENT}(?:[/·⋅∙](?&first){_EXPONENT}(?!\p{{L}}))*+(?P<last>/(?:{any_of(_WORDS)})\b)?"
+)
+_PART = regex.compile(rf"(?P<joint>[/·⋅∙])?(?P<unit>[^/·⋅∙]+?)(?P<power>{_EXPONENT})(?=[/·⋅∙]|\Z)")
 # Amounts that other rules read: 1/2, ½, 4+, 120k, 10⁻³.
 _FRACTION = (
     r"(?:(?:[0-9]+ )?[0-9]+/[0-9]+|[0-9]\+|[0-9][kKM](?=[ \xa0])|[0-9]*[½⅓⅔¼¾⅛⅜⅝⅞]|10\^[-−]?[0-9]{1,3}|"
@@ -29,46 +34,35 @@ _DETERMINER = regex.compile(
     r"(?i)\b(?:an?|\p{L}+['’]s|another|the|this|that|each|every|one|his|her|its|our|my|your|their|new|single)\s"
     r"(?:\p{Ll}+\s)?[*_]*\Z"
 )
-_VERBS = (
-    "a across after ago against all along and apart are around as at away back be because before below between "
-    "both but by deep down due during each every far faster fast for from had has have heavy high if in into is it "
-    "less like long longer low more north of off on only onto or out over past per plus since slower so south than "
-    "that the then there they thick to today tall total under until up was were west east when where which while "
-    "wide with within would he she we you i later old"
-).split()
-_NOUN = rf"(?=[*_]*{SPACE}(?!(?:{any_of(_VERBS)})\b)\p{{Ll}})"
+_VERBS = any_of(vocabulary.load("english_grammar").list("not_after_units"))
+_NOUN = rf"(?=[*_]*{SPACE}(?!(?:{_VERBS})\b)\p{{Ll}})"
 # As LEFT, and after the sign in 4x100m.
 _LEFT = r"(?<![\p{N}^])(?:(?<!\p{L})|(?<=[0-9][x×X]))(?<![0-9][.,:/])"
-_AFTER_PER = "kg km mi lb oz mL ml hr min sec cm mm ha gal kWh MWh GB MB mol".split()
+_AFTER_PER = _FILE.list("after_per")
 _PER_LIKE = regex.compile(r"\bper [a-zA-Z]{2,3}\b")
-_COMPASS = {"N": "north", "S": "south", "E": "east", "W": "west"}
+_COMPASS = _FILE.words("compass")
 
 
 _OPEN_QUOTE = regex.compile(r"(?<![0-9])[\"“](?:[^\"\n]|(?<=[0-9])\")*\Z")
 _INITIAL = regex.compile(r"\. \p{Lu}")  # 12 W. Main St.
 
 
-class _Said(NamedTuple):
-    one: str
-    many: str
-
-
-def _said(text: str, dialect: Dialect) -> _Said | None:
+def _said(text: str, dialect: Dialect) -> Noun | None:
     """The words for a unit such as km, m², m/s², mg/day."""
     one = many = ""
     before, slash, last = text.rpartition("/")
-    if slash and last in _WORDS.split("|"):
+    if slash and last in _WORDS:
         said = _said(before, dialect)
-        return said and _Said(f"{said.one} per {last}", f"{said.many} per {last}")
+        return said and Noun(f"{said.one} per {last}", f"{said.many} per {last}")
     for part in _PART.finditer(text):
-        unit, power = UNITS[part["unit"]], _POWERS.get(part["power"], 1)
-        single, several = unit.words(dialect)
+        power = _POWERS.get(part["power"], 1)
+        single, several = unit_words(part["unit"], dialect)
         if part["joint"] == "/" or power < 0:
             word = (
                 single
                 if abs(power) < 2
                 else f"{single} squared"
-                if unit.is_time
+                if part["unit"] in TIMES
                 else f"{_POWER_WORDS[abs(power)]}{single}"
             )
             one, many = f"{one} per {word}", f"{many} per {word}"
@@ -78,7 +72,7 @@ def _said(text: str, dialect: Dialect) -> _Said | None:
                 one, many = f"{one} {before}{single}", f"{one} {before}{several}"
             else:
                 one, many = before + single, before + several
-    return _Said(one.strip(), many.strip()) if one else None
+    return Noun(one.strip(), many.strip()) if one else None
 
 
 def _quantity(match: Any, dialect: Dialect) -> SpokenWords:
@@ -160,55 +154,47 @@ def _resolution(match: Any, dialect: Dialect) -> SpokenWords:
 
 
 RULES = [
-    rule(
+    number_rule(
         "angle",
         rf"{LEFT}(?P<deg>[0-9]{{1,3}})°\s?(?P<min>[0-9]{{1,2}}(?:\.[0-9]+)?)[′'’]\s?(?:(?P<sec>[0-9]{{1,2}}"
         rf"(?:\.[0-9]+)?)(?:[″\"”]|'')\s?)?(?P<compass>[NSEW]\b)?",
         _angle,
         "°",
-        at=AT_NUMBER,
     ),
-    rule(
+    number_rule(
         "temperature",
         rf"{LEFT}(?P<amount>{NUMBER})(?P<hyphen>-)?{SPACE}?(?:(?:[°º˚]|degrees){SPACE}?(?P<scale>[CFK])"
         rf"(?![\p{{L}}\p{{N}}])|(?P<scale>(?!))?[°º˚](?:{SPACE}?(?P<compass>[NSEW])(?![\p{{L}}\p{{N}}]))?)",
         _temperature,
         "°º˚d",
-        DIGITS,
-        at=AT_NUMBER,
     ),
-    rule(
+    number_rule(
         "temperature",
         rf"{LEFT}(?P<amount>{NUMBER})(?P<hyphen>-)?{SPACE}?(?P<degree>[℃℉])(?P<compass>(?!))?",
         lambda match, dialect: (
             f"{decimal(match['amount'], dialect)} degrees {'Celsius' if match['degree'] == '℃' else 'Fahrenheit'}"
         ),
         "℃℉",
-        at=AT_NUMBER,
     ),
-    rule(
+    number_rule(
         "feet and inches",
         r"(?<![\p{L}\p{N}'\"“‘])(?P<feet>[0-9]{1,3})(?:['′]|[ -]?(?:ft|feet|foot)\.?)[ -]?(?P<inches>[0-9]{1,2}"
         r"(?:\.[0-9]+)?)(?:\"|″|''|[ -]?(?:in|inches)\b)",
         _feet,
         "'′f",
-        at=AT_NUMBER,
     ),
-    rule(
+    number_rule(
         "feet and inches",
         r"(?<![\p{L}\p{N}'\"“‘.])(?P<feet>[3-8])['’](?P<inches>1[01]|[0-9])(?![\p{L}\p{N}'’])",
         _feet,
         "'’",
-        at=AT_NUMBER,
     ),
-    rule("feet and inches", r"(?<![\p{L}\p{N}'\"“‘])(?P<feet>[0-9]{1,3})′(?P<inches>(?!))?", _feet, "′", at=AT_NUMBER),
-    rule(
+    number_rule("feet and inches", r"(?<![\p{L}\p{N}'\"“‘])(?P<feet>[0-9]{1,3})′(?P<inches>(?!))?", _feet, "′"),
+    number_rule(
         "inches",
-        rf"{_LEFT}(?P<amount>{NUMBER})(?:\"|″)(?P<noun>(?=\s(?!x\s)(?:\p{{Ll}}+|\p{{Lu}}{{2,}}s?)\b)(?!\s(?:{any_of(_VERBS)})\b))?",
+        rf"{_LEFT}(?P<amount>{NUMBER})(?:\"|″)(?P<noun>(?=\s(?!x\s)(?:\p{{Ll}}+|\p{{Lu}}{{2,}}s?)\b)(?!\s(?:{_VERBS})\b))?",
         _inches,
         '"″',
-        DIGITS,
-        at=AT_NUMBER,
     ),
     rule(
         "dimensions",
@@ -225,22 +211,19 @@ RULES = [
         _dimensions,
         "x×",
     ),
-    rule(
+    number_rule(
         "resolution",
         r"(?<![\p{L}\p{N}])(?P<lines>480|720|1080|1440|2160|4320)(?P<letter>[pi])(?![\p{L}\p{N}])",
         _resolution,
         "pi",
-        at=AT_NUMBER,
     ),
     rule("inches", rf"(?<={_FRACTION})[\"″]", "inch", '"″', "½⅓⅔¼¾⅛⅜⅝⅞/"),
-    rule(
+    number_rule(
         "unit",
         rf"{_LEFT}(?P<amount>{NUMBER})(?:{SPACE}?|(?P<hyphen>-))(?P<unit>{_COMPOUND})(?![\p{{L}}\p{{N}}])"
         rf"(?![-'’/](?!old\b)[\p{{L}}\p{{N}}])(?P<dot>\.(?!\s*+\Z|\s*+\n|\s++[\"“‘'(]?[A-Z]|[\p{{L}}\p{{N}}.]))?"
         rf"(?P<noun>{_NOUN})?",
         _quantity,
-        DIGITS,
-        at=AT_NUMBER,
     ),
     rule(
         "unit",

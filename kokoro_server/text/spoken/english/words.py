@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import regex
 
+from kokoro_server.text.spoken import vocabulary
 from kokoro_server.text.spoken.matching import Dialect
 
 ONES = (
@@ -32,9 +33,7 @@ _LONGEST_CARDINAL = 3 * (len(_SCALES) + 1)  # digits; a longer number is said di
 _GROUPING = regex.compile(r"[,\s\u2009\u202f\xa0'’_]")
 _VOWEL = regex.compile(r"[aeiouy]", regex.I)
 _CONSONANTS = regex.compile(r"[bcdfghjklmnpqrstvwxz]{5}", regex.I)
-_SHORT_WORDS = frozenset(
-    "am an as at be by do go he hi id if in is it me my no of off oh ok on or so to up us we".split()
-)
+_SHORT_WORDS = frozenset(vocabulary.load("english_grammar").list("short_words"))
 
 
 def cardinal(number: int, dialect: Dialect) -> str:
@@ -117,7 +116,7 @@ def plural(words: str) -> str:
 
 
 def letters(text: str, dialect: Dialect) -> str:
-    """The names of letters. What is not a letter is left out."""
+    """The names of letters. Other characters are left out."""
     upper = [letter for letter in text.upper() if letter.isalpha()]
     if upper == ["A"]:
         return "eh"

@@ -1,4 +1,4 @@
-"""What is read in Japanese, in the order in which it is tried."""
+"""The rules of Japanese, in the order in which they are tried."""
 
 from __future__ import annotations
 
@@ -7,10 +7,8 @@ from kokoro_server.text.spoken.japanese import dates, money, numbers, symbols, u
 from kokoro_server.text.spoken.japanese.words import decimal, digits
 from kokoro_server.text.spoken.matching import Rule, Ruleset
 
-_SIGNS = {"&": "アンド", "<": "小なり", ">": "大なり"}
-
 _KINDS: dict[str, list[Rule]] = {
-    "markdown": markdown.rules(lambda text, _dialect: decimal(text), _SIGNS),
+    "markdown": markdown.rules(lambda text, _dialect: decimal(text), {sign: symbols.SIGNS[sign] for sign in "&<>"}),
     "addresses": cjk.addresses(symbols.MARKS, digits),
     "phones": numbers.PHONES,
     "times": dates.TIMES,

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from kokoro_server.text.spoken.cjk import AT_NUMBER, COLON, LEFT, RIGHT, D, plain
+from kokoro_server.text.spoken import vocabulary
+from kokoro_server.text.spoken.cjk import COLON, LEFT, RIGHT, D, number_rule, plain
 from kokoro_server.text.spoken.japanese.counters import DAY_OF_MONTH, HOUR, MINUTE, MONTH, SECOND, YEAR
 from kokoro_server.text.spoken.matching import Dialect, SpokenWords, Where, rule
 
@@ -15,7 +16,7 @@ _HOUR = r"(?:[01０１]?[0-9０-９]|[2２][0-9０-９])"
 _SIXTY = r"[0-5０-５][0-9０-９]"
 
 
-_WEEKDAYS = dict(zip("月火水木金土日", "げつ か すい もく きん ど にち".split(), strict=True))
+_WEEKDAYS = vocabulary.load("japanese").words("weekdays")
 
 
 def _number(text: str) -> int:
@@ -49,39 +50,38 @@ def _time(match: Any, _dialect: Dialect) -> SpokenWords:
     return words
 
 
-def _day(match: Any, _dialect: Dialect) -> SpokenWords:
-    return DAY_OF_MONTH.say(_number(match["day"]))
-
-
-def _weekday(match: Any, _dialect: Dialect) -> SpokenWords:
-    return [("weekday", f"{_WEEKDAYS[match['weekday']]}ようび")]
-
-
 TIMES = [
-    rule(
+    number_rule(
         "time",
         rf"{LEFT}(?P<hour>{_HOUR}){COLON}(?P<minute>{_SIXTY})(?:{COLON}(?P<second>{_SIXTY}))?+{RIGHT}"
         rf"(?<!(?:スコア|比|比率)[はがの：: ]?[0-9０-９:：]{{1,8}})(?!\s?(?:で勝|で敗|で負|の割合|の比))",
         _time,
         ":：∶",
-        at=AT_NUMBER,
     ),
 ]
 DATES = [
-    rule(
+    number_rule(
         "date",
         rf"{LEFT}(?<![A-Za-z])(?P<year>{_YEAR})(?P<sign>[-/.．／－])(?P<month>{_MONTH})(?P=sign)(?P<day>{_DAY}){RIGHT}"
         rf"(?!(?P=sign))日?",
         _date,
-        at=AT_NUMBER,
     ),
-    rule(
+    number_rule(
         "date",
         rf"{LEFT}(?P<month>{_MONTH})[/／](?P<day>{_DAY})(?=\s?[(（][月火水木金土日祝][)）・,、])",
         _month_and_day,
         "/／",
-        at=AT_NUMBER,
     ),
-    rule("date", rf"{LEFT}(?<=月{D}{{0,2}}[〜～~・、-]?)(?P<day>{_DAY})日(?![間目])", _day, "日", at=AT_NUMBER),
-    rule("weekday", rf"(?<=日\s?|/{D}{{1,2}}\s?)[(（](?P<weekday>[月火水木金土日])(?=[)）・])", _weekday, "(（"),
+    number_rule(
+        "date",
+        rf"{LEFT}(?<=月{D}{{0,2}}[〜～~・、-]?)(?P<day>{_DAY})日(?![間目])",
+        lambda match, _dialect: DAY_OF_MONTH.say(_number(match["day"])),
+        "日",
+    ),
+    rule(
+        "weekday",
+        rf"(?<=日\s?|/{D}{{1,2}}\s?)[(（](?P<weekday>[月火水木金土日])(?=[)）・])",
+        lambda match, _dialect: [("weekday", f"{_WEEKDAYS[match['weekday']]}ようび")],
+        "(（",
+    ),
 ]

@@ -7,8 +7,8 @@ from typing import Any
 
 import regex
 
+from kokoro_server.text.spoken import vocabulary
 from kokoro_server.text.spoken.cjk import (
-    AT_NUMBER,
     COLON,
     DASH,
     DASHES,
@@ -21,6 +21,7 @@ from kokoro_server.text.spoken.cjk import (
     SPACE,
     WIDE_DIGITS,
     D,
+    number_rule,
     plain,
     roman_value,
 )
@@ -32,18 +33,13 @@ from kokoro_server.text.spoken.matching import Dialect, SpokenWords, rule
 from kokoro_server.text.spoken.patterns import any_of
 
 _COUNTER = any_of(COUNTERS)
-# What may follow a counter, and is read with it.
-_SUFFIXES = {"目": "め", "間": "かん", "後": "ご", "前": "まえ", "半": "はん", "中": "ちゅう"}
+_FILE = vocabulary.load("japanese")
+_SUFFIXES = _FILE.words("suffixes")
 _SUFFIX = (
     rf"(?P<suffix>目|(?<=[人回本])中(?={D})|(?<=[日週年月回])間|(?<=[年月日週間分秒時])[後前](?!\p{{Han}})|"
     rf"半(?!\p{{Han}}))?+"
 )
-# Names in which a number keeps its English name.
-_ENGLISH = {
-    "5G": "ファイブ", "3D": "スリー", "2D": "ツー", "MP3": "スリー", "MP4": "フォー", "G7": "セブン", "F1": "ワン",
-    "CO2": "ツー", "H2": "ツー", "PS5": "ファイブ", "PS4": "フォー", "PM2.5": "に てん ご", "B2B": "ツー",
-    "B2C": "ツー", "P2P": "ツー", "1LDK": "ワン", "2LDK": "ツー", "3LDK": "スリー",
-}  # fmt: skip
+_ENGLISH = _FILE.words("english_numbers")
 _KANJI_DIGITS = str.maketrans("〇零一二三四五六七八九", "00123456789")
 _WON = r"(?:勝|敗|負|下し|破|快勝|リード|引き分け|制し)"
 _VULGAR = "½⅓⅔¼¾⅕⅖⅗⅘⅙⅚⅛⅜⅝⅞⅐⅑⅒"
@@ -72,10 +68,6 @@ def _clock(match: Any, _dialect: Dialect) -> SpokenWords:
     return COUNTERS[match["counter"]].say(int(plain(match["amount"])))
 
 
-def _fraction(match: Any, _dialect: Dialect) -> SpokenWords:
-    return f"{decimal(match['below'])}ぶんの {decimal(match['above'])}"
-
-
 def _vulgar(match: Any, _dialect: Dialect) -> SpokenWords:
     above, _, below = unicodedata.normalize("NFKC", match["sign"]).partition("⁄")
     words = f"{cardinal(int(below))}ぶんの {cardinal(int(above))}"
@@ -101,10 +93,6 @@ def _about(match: Any, _dialect: Dialect) -> SpokenWords:
 def _kanji_digits(match: Any, _dialect: Dialect) -> SpokenWords:
     plain_digits = match["digits"].translate(_KANJI_DIGITS)
     return COUNTERS["年"].say(int(plain_digits)) if match["year"] else digits(plain_digits)
-
-
-def _version(match: Any, _dialect: Dialect) -> SpokenWords:
-    return " てん ".join(decimal(part) for part in plain(match[0]).split("."))
 
 
 def _english(match: Any, _dialect: Dialect) -> SpokenWords:
@@ -135,61 +123,51 @@ PHONES = [
         _phone,
         WIDE_DIGITS,
     ),
-    rule(
+    number_rule(
         "number by digits",
         rf"{LEFT}(?<=(?:電話|電話番号|暗証番号|番号|パスワード|コード|内線|"
         rf"口座番号)[はがの：: ]{{0,2}})(?P<mark>(?!))?(?P<number>{D}{{3,}}+)(?![.,]{D}|[個人円番号室])",
         _phone,
-        WIDE_DIGITS,
-        at=AT_NUMBER,
     ),
 ]
 COUNTS = [
-    rule(
-        "about",
-        rf"{LEFT}(?P<low>[1-8１-８])[、,，](?P<high>[2-9２-９])(?P<counter>{_COUNTER})",
-        _about,
-        "、,，",
-        at=AT_NUMBER,
+    number_rule(
+        "about", rf"{LEFT}(?P<low>[1-8１-８])[、,，](?P<high>[2-9２-９])(?P<counter>{_COUNTER})", _about, "、,，"
     ),
     rule("year", r"(?P<digits>[一二三四五六七八九][〇零一二三四五六七八九]{3})(?P<year>年)", _kanji_digits, "〇零"),
     rule("digits", r"(?P<digits>[一二三四五六七八九]*+〇[〇一二三四五六七八九]*+)(?P<year>(?!))?", _kanji_digits, "〇"),
     rule("share", rf"(?<=割)(?P<number>{D})分", lambda match, _dialect: f"{decimal(match['number'])}ぶ", "割"),
-    rule(
+    number_rule(
         "fraction",
         rf"{LEFT}(?P<below>(?P<b>{D}++)分の)(?P<above>{NUMBER})",
         lambda match, _dialect: [("below", f"{decimal(match['b'])}ぶんの"), ("above", decimal(match["above"]))],
         "分",
-        at=AT_NUMBER,
     ),
-    rule(
+    number_rule(
         "fraction",
         rf"{LEFT}(?P<b>{D}++)分の(?=[一二三四五六七八九])",
         lambda match, _dialect: f"{decimal(match['b'])}ぶんの",
         "分",
-        at=AT_NUMBER,
     ),
-    rule("time", rf"{LEFT}(?P<amount>[0０]{D})(?P<counter>[月日時分秒])(?!の{D})", _clock, "月日時分秒", at=AT_NUMBER),
-    rule(
-        "counter",
-        rf"{LEFT}(?P<amount>{AMOUNT}){SPACE}?(?P<counter>{_COUNTER}){_SUFFIX}",
-        _counted,
-        WIDE_DIGITS,
-        at=AT_NUMBER,
-    ),
+    number_rule("time", rf"{LEFT}(?P<amount>[0０]{D})(?P<counter>[月日時分秒])(?!の{D})", _clock, "月日時分秒"),
+    number_rule("counter", rf"{LEFT}(?P<amount>{AMOUNT}){SPACE}?(?P<counter>{_COUNTER}){_SUFFIX}", _counted),
 ]
 MATHS = [
     rule("fraction", rf"(?P<whole>{D}++)?{SPACE}?(?P<sign>[{_VULGAR}])", _vulgar, _VULGAR),
-    rule(
+    number_rule(
         "fraction",
         rf"{LEFT}(?<![\p{{Latin}}])(?P<above>{D}{{1,4}}){SLASH}(?P<below>[1-9１-９]{D}{{0,3}}){RIGHT}(?![\p{{Latin}}])",
-        _fraction,
+        lambda match, _dialect: f"{decimal(match['below'])}ぶんの {decimal(match['above'])}",
         "/／",
-        at=AT_NUMBER,
     ),
 ]
 IDENTIFIERS = [
-    rule("version", rf"{LEFT}{D}{{1,4}}(?:[.．]{D}{{1,5}}){{2,5}}(?!{D})(?![.．]{D})", _version, ".．", at=AT_NUMBER),
+    number_rule(
+        "version",
+        rf"{LEFT}{D}{{1,4}}(?:[.．]{D}{{1,5}}){{2,5}}(?!{D})(?![.．]{D})",
+        lambda match, _dialect: " てん ".join(decimal(part) for part in plain(match[0]).split(".")),
+        ".．",
+    ),
     rule(
         "name with a number",
         rf"(?<![A-Za-z0-9])(?:{any_of(_ENGLISH)})(?![a-z0-9])",
@@ -207,20 +185,13 @@ IDENTIFIERS = [
     rule("hyphen", rf"(?<=\p{{Latin}})[-‐‑](?={D})|(?<={D})[-‐‑](?=\p{{Latin}})", " ", "-‐‑", WIDE_DIGITS),
 ]
 RANGES = [
-    rule(
+    number_rule(
         "score",
         rf"{LEFT}{D}{{1,3}}(?:{COLON}|[-–－]){D}{{1,3}}(?=で[^。、，0-9０-９\n]{{0,12}}?{_WON})",
         _versus,
         ":：-–－",
-        at=AT_NUMBER,
     ),
-    rule(
-        "ratio",
-        rf"{LEFT}{NUMBER}(?:{SPACE}?{COLON}{SPACE}?{NUMBER}){{1,4}}+(?!{D})",
-        _versus,
-        ":：∶",
-        at=AT_NUMBER,
-    ),
+    number_rule("ratio", rf"{LEFT}{NUMBER}(?:{SPACE}?{COLON}{SPACE}?{NUMBER}){{1,4}}+(?!{D})", _versus, ":：∶"),
     rule(
         "range",
         rf"(?<=[0-9０-９%％‰°℃℉㎡]|[0-9０-９]{SPACE}?[a-zA-Zμ]{{1,4}}[²³]?|"
@@ -242,13 +213,7 @@ ROMAN = [
 ]
 NUMBERS = [
     rule("minus", rf"(?<![\p{{Latin}}0-9０-９)）]){MINUS}(?=[$¥￥€£]?{D})", "マイナス", MINUSES),
-    rule(
-        "number",
-        rf"(?<!{D})(?P<amount>{AMOUNT})",
-        lambda match, _dialect: amounts.say(match["amount"]),
-        WIDE_DIGITS,
-        at=AT_NUMBER,
-    ),
+    number_rule("number", rf"(?<!{D})(?P<amount>{AMOUNT})", lambda match, _dialect: amounts.say(match["amount"])),
     rule(
         "decimal",
         rf"(?<!{D})[.．](?P<number>{D}++)",

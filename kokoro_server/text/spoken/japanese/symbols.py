@@ -8,45 +8,17 @@ from typing import Any
 
 import regex
 
-from kokoro_server.text.spoken import cjk
+from kokoro_server.text.spoken import cjk, vocabulary
 from kokoro_server.text.spoken.cjk import MINUS, MINUSES, SPACE, D
 from kokoro_server.text.spoken.japanese.money import SIGNS as MONEY
 from kokoro_server.text.spoken.japanese.words import cardinal, decimal, digits
 from kokoro_server.text.spoken.matching import Dialect, SpokenWords, rule
 
-MARKS = {
-    ".": "ドット", "/": "スラッシュ", "\\": "バックスラッシュ", ":": "コロン", "@": "アットマーク",
-    "?": "クエスチョン", "=": "イコール", "&": "アンド", "#": "シャープ", "%": "パーセント", "+": "プラス",
-    "~": "チルダ", "-": "ハイフン", "_": "アンダーバー", "*": "アスタリスク", "$": "ドル", "!": "ビックリマーク",
-}  # fmt: skip
-_SIGNS = {sign: name.replace("円", "えん") for sign, name in MONEY.items()} | {
-    "&": "アンド", "＆": "アンド", "@": "アット", "＠": "アット", "#": "シャープ", "＃": "シャープ",
-    "%": "パーセント", "％": "パーセント", "+": "プラス", "＋": "プラス", "=": "イコール", "＝": "イコール",
-    "<": "小なり", ">": "大なり", "＜": "小なり", "＞": "大なり", "^": " ", "~": " ", "～": " ",
-    "\\": "バックスラッシュ", "/": " ", "／": " ", "⁄": " ", "∕": " ", "©": "コピーライト", "®": "", "™": "", "℠": "",
-    "§": "セクション", "¶": "段落", "†": "", "‡": "", "°": "度", "º": "度", "№": "ナンバー", "*": "", "＊": "",
-    "_": " ", "＿": " ", "|": ",", "｜": ",", "•": "", "·": " ", "‣": "", "`": "", "｀": "", "´": "", "{": "",
-    "}": "", "｛": "", "｝": "", "′": "分", "″": "秒", "‰": "パーミル", "−": "マイナス", "℃": "度", "℉": "度",
-    "※": "", "⁂": "", "∞": "無限大", "√": "ルート", "∑": "シグマ", "∫": "インテグラル", "∂": "ラウンド",
-    "∆": "デルタ", "∠": "角", "⊥": "垂直", "∥": "平行", "△": "三角", "▲": "マイナス", "∴": "ゆえに",
-    "∵": "なぜならば", "∩": "かつ", "∪": "または", "×": "かける", "÷": "わる", "≠": "ノットイコール",
-    "≈": "ほぼイコール", "≒": "ほぼイコール", "≥": "以上", "≤": "以下", "≧": "以上", "≦": "以下",
-    "±": "プラスマイナス", "✓": "チェック", "✔": "チェック", "✗": "バツ", "✘": "バツ", "♯": "シャープ",
-    "♭": "フラット", "〒": "郵便番号", "㈱": "株式会社", "㍿": "株式会社", "㈲": "有限会社", "㍻": "平成",
-    "㍼": "昭和", "㍽": "大正", "㍾": "明治", "㋿": "令和", "↔": " ", "←": " ", "→": " ", "↑": " ", "↓": " ",
-    "〈": " ", "〉": " ", "〔": " ", "〕": " ", "〓": " ", "Ω": "オーム", "℡": "電話番号", "¿": "", "¡": "", "●": "",
-    "○": "まる", "◯": "まる", "◎": "にじゅうまる", "℅": " ",
-}  # fmt: skip
-_GREEK = dict(
-    zip(
-        "αβγδεζηθικλμνξοπρσςτυφχψω",
-        "アルファ ベータ ガンマ デルタ イプシロン ゼータ イータ シータ イオタ カッパ ラムダ ミュー ニュー クサイ "
-        "オミクロン パイ ロー シグマ シグマ "
-        "タウ ウプシロン ファイ カイ プサイ オメガ".split(),
-        strict=True,
-    )
-)
-_SUM = {"×": "かける", "✕": "かける", "✖": "かける", "÷": "わる", "=": "イコール", "＝": "イコール"}
+_FILE = vocabulary.load("japanese")
+MARKS = _FILE.words("address_marks")
+SIGNS = {sign: name.replace("円", "えん") for sign, name in MONEY.items()} | _FILE.words("signs")
+_GREEK = _FILE.words("greek")
+_SUM = _FILE.words("operators")
 
 
 def _power(match: Any, _dialect: Dialect) -> SpokenWords:
@@ -93,4 +65,4 @@ RULES = [
     rule("bars", r"\|(?:\s*+\|)*+", ",", "|"),
     rule("ornament", r"([*_=~#^<>+\\/|～-])\1{2,}+", " ", "*_=~#^<>+\\/|～-"),
 ]
-LAST = cjk.last(lambda text: decimal(text) if len(text) < 13 else digits(text), _SIGNS, _GREEK)
+LAST = cjk.last(lambda text: decimal(text) if len(text) < 13 else digits(text), SIGNS, _GREEK)

@@ -1,4 +1,4 @@
-"""What is read in a language that has a table, in the order in which it is tried."""
+"""The rules of a language that has a table, in the order in which they are tried."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from kokoro_server.text.spoken.shared.table import LanguageTable
 
 def ruleset(table: LanguageTable) -> Ruleset:
     kinds = {
-        "markdown": markdown.rules(lambda number, _dialect: table.integer(number), table.signs),
+        "markdown": markdown.rules(lambda number, _dialect: table.integer(number), table.words.signs),
         "addresses": addresses.rules(table),
         "phones": phones.rules(table),
         "times": times.rules(table),
@@ -39,4 +39,4 @@ def ruleset(table: LanguageTable) -> Ruleset:
         "symbols": symbols.rules(table),
         "numbers": numbers.rules(table),
     }
-    return Ruleset(kinds, symbols.last(table), table.code_block)
+    return Ruleset(kinds, symbols.last(table), table.words.phrases.code_block)

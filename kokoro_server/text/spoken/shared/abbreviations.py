@@ -1,4 +1,4 @@
-"""Abbreviations: titles, what stands before a number, what may stand anywhere; and acronyms that are spelled."""
+"""Abbreviations: titles, those before a number, those anywhere; and acronyms that are spelled."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Any
 import regex
 
 from kokoro_server.text.spoken.matching import Dialect, Rule, SpokenWords, rule
-from kokoro_server.text.spoken.patterns import any_of
-from kokoro_server.text.spoken.shared.patterns import OWN_DOT, SPACE, WORD_END, D
+from kokoro_server.text.spoken.patterns import SPACE, any_of
+from kokoro_server.text.spoken.shared.patterns import OWN_DOT, WORD_END, D
 from kokoro_server.text.spoken.shared.table import LanguageTable
 
 _NUMBER = re.compile(rf"{D}|\b[IVXLC]+\b")
@@ -18,7 +18,7 @@ _SANTA = regex.compile(rf"{SPACE}\p{{Lu}}\p{{Ll}}+a\b(?<!Luca|Andrea|Nicola)")
 _SPACES = regex.compile(r"\s+")
 _AT_DOTTED = re.compile(r"(?<![\w.@/&-])[^\W\d_][^\s.]{0,9}\.")
 _PARTICLES = r"(?:(?:d[aeo]s?|du|des|del|della|dei|las?|los|les?)[ ]|[dl]['’]){0,2}+"
-# What comes before a title of one letter, and what does not come after it.
+# Text before a title of one letter, and text that cannot follow one.
 _BEFORE_LETTER = regex.compile(
     r"(?:\A|\n|(?<!\b\p{Lu})[.!?…]\s|\b(?:de|del|do|da|di|d|du|a|al|ao|à|con|com|avec|e|y|et|o|el|il|le|la|re|rei|rey|roi|rainha|reina|"
     r"regina|rua|calle|via|avenida|plaza|piazza|praça|iglesia|igreja|chiesa|fray|frei|por|para|per|pour|que|che)\s)\Z",
@@ -32,7 +32,7 @@ _LEFT = r"(?<![\p{L}\p{M}\p{N}.@/&-])"
 
 
 def _is_title(match: Any) -> bool:
-    """Whether a single letter is a title: `a D. Pedro`, `rua S. Bento`. Others are initials, or letters as such."""
+    """Whether a single letter is a title: `a D. Pedro`, `rua S. Bento`. Any other is an initial or a mere letter."""
     before = match.string[max(0, match.start() - 20) : match.start()]
     if _PARTICLE.match(match.string, match.end()):
         return True
@@ -40,7 +40,9 @@ def _is_title(match: Any) -> bool:
 
 
 def rules(table: LanguageTable) -> list[Rule]:
-    titles, numbered, anywhere = map(_spellings, (table.titles, table.before_numbers, table.abbreviations))
+    titles, numbered, anywhere = map(
+        _spellings, (table.words.titles, table.words.before_numbers, table.words.abbreviations)
+    )
     said_titles, said_numbered, said_anywhere = map(_spaceless, (titles, numbered, anywhere))
 
     def title(match: Any, _dialect: Dialect) -> SpokenWords:
@@ -49,9 +51,6 @@ def rules(table: LanguageTable) -> list[Rule]:
             return None
         is_santa = word == "S." and _SANTA.match(match.string, match.end())
         return "santa" if is_santa else said_titles[word]
-
-    def before_number(match: Any, _dialect: Dialect) -> SpokenWords:
-        return [("word", said_numbered[_key(match["word"])])]
 
     def abbreviation(match: Any, _dialect: Dialect) -> SpokenWords:
         return said_anywhere[_key(match["word"] + ("." if match["dot"] is not None else ""))]
@@ -78,7 +77,7 @@ def rules(table: LanguageTable) -> list[Rule]:
         rule(
             "abbreviation",
             rf"{_LEFT}(?P<word>{_any(numbered)})(?={SPACE}?\(?(?:{D}|[IVXLC]+\b))",
-            before_number,
+            lambda match, _dialect: [("word", said_numbered[_key(match["word"])])],
             _NUMBER,
             _some(numbered),
         ),
@@ -86,19 +85,14 @@ def rules(table: LanguageTable) -> list[Rule]:
     ]
     if plain:
         rules.append(
-            rule(
-                "abbreviation",
-                rf"{_LEFT}(?P<word>{_any(plain)})(?P<dot>(?!))?{WORD_END}",
-                abbreviation,
-                _some(plain),
-            )
+            rule("abbreviation", rf"{_LEFT}(?P<word>{_any(plain)})(?P<dot>(?!))?{WORD_END}", abbreviation, _some(plain))
         )
-    if table.slashed:
+    if table.words.slashed:
         rules.append(
             rule(
                 "abbreviation",
-                rf"(?<![\p{{L}}\p{{M}}\p{{N}}/])(?:{any_of(table.slashed)}){WORD_END}(?!/)",
-                lambda match, _dialect: table.slashed[match[0]],
+                rf"(?<![\p{{L}}\p{{M}}\p{{N}}/])(?:{any_of(table.words.slashed)}){WORD_END}(?!/)",
+                lambda match, _dialect: table.words.slashed[match[0]],
                 "/",
             )
         )
@@ -106,14 +100,14 @@ def rules(table: LanguageTable) -> list[Rule]:
 
 
 def capitals(table: LanguageTable) -> list[Rule]:
-    if not table.spelled:
+    if not table.words.spelled:
         return []
     return [
         rule(
             "acronym",
-            rf"(?<![\p{{L}}\p{{M}}\p{{N}}])(?:{any_of(table.spelled)}){WORD_END}",
+            rf"(?<![\p{{L}}\p{{M}}\p{{N}}])(?:{any_of(table.words.spelled)}){WORD_END}",
             lambda match, _dialect: table.spell(match[0]),
-            re.compile("|".join(table.spelled)),
+            re.compile("|".join(table.words.spelled)),
         )
     ]
 
@@ -143,5 +137,5 @@ def _pattern(entry: str) -> str:
 
 
 def _some(entries: Iterable[str]) -> Any:
-    """What a text must have for one of the entries to be in it, in a form that is quick to look for."""
+    """A quick pattern that matches every text with one of the entries."""
     return re.compile(rf"\b(?:{any_of({_SPACES.split(entry)[0].split('.')[0] for entry in entries})})")

@@ -7,19 +7,15 @@ from typing import Any
 
 import regex
 
+from kokoro_server.text.spoken import vocabulary
 from kokoro_server.text.spoken.matching import Dialect, Rule, SpokenWords, rule
-from kokoro_server.text.spoken.patterns import any_of
-from kokoro_server.text.spoken.shared.patterns import AT_NUMBER, INNER_DOT
+from kokoro_server.text.spoken.patterns import INNER_DOT, any_of
+from kokoro_server.text.spoken.shared.patterns import number_rule
 from kokoro_server.text.spoken.shared.table import LanguageTable
 
-_TLDS = (
-    "com org net edu gov gob gouv int io dev ai app co uk us ca de fr it es pt br in mx ar cl pe ve uy ec nl eu ch be "
-    "at info biz me tv gg ly xyz tech online site store shop blog cloud page wiki fm cat"
-).split()
-_EXTENSIONS = (
-    "py js ts json yaml yml toml md txt csv pdf png jpg jpeg gif svg webp html htm css sh exe zip tar gz mp3 mp4 wav "
-    "ogg mov avi mkv doc docx xls xlsx ppt pptx xml log ini sql epub"
-).split()
+_FILE = vocabulary.load("romance_and_hindi")
+_TLDS = _FILE.list("top_level_domains")
+_EXTENSIONS = _FILE.list("file_extensions")
 _PART = regex.compile(r"[0-9]+|[\p{L}\p{M}]+|[^\w\s]|_")
 _HUMPS = regex.compile(r"\p{Lu}+(?!\p{Ll})|\p{Lu}?[\p{Ll}\p{M}]+|[0-9]+|[\p{L}\p{M}]+")
 _VOWEL = regex.compile(r"[aeiouyáéíóúàèìòùâêôãõäëïöü]|[^\x00-\u024f]", regex.IGNORECASE)
@@ -38,8 +34,8 @@ def rules(table: LanguageTable) -> list[Rule]:
         for part in _PART.findall(text):
             if part[0].isdecimal():
                 said.append(table.integer(part) if len(part) < 5 else table.digits(part))
-            elif part in table.marks:
-                said.append(table.marks[part])
+            elif part in table.words.address_marks:
+                said.append(table.words.address_marks[part])
             elif part[0].isalpha():
                 said += [word(hump) for hump in _HUMPS.findall(part)]
         return " ".join(said)
@@ -51,7 +47,7 @@ def rules(table: LanguageTable) -> list[Rule]:
         return spell_out(match[0])
 
     def tagged(match: Any, _dialect: Dialect) -> SpokenWords:
-        sign = table.marks["@"] if match["sign"] == "@" else table.hashtag
+        sign = table.words.address_marks["@"] if match["sign"] == "@" else table.words.phrases.hashtag
         name = " ".join(table.integer(part) if part[0].isdecimal() else part for part in _HUMPS.findall(match["name"]))
         return [("sign", sign), ("name", name)]
 
@@ -72,12 +68,11 @@ def rules(table: LanguageTable) -> list[Rule]:
             address,
             "@",
         ),
-        rule(
+        number_rule(
             "IP address",
             r"(?<![\p{L}\p{N}.])(?:[0-9]{1,3}\.){3}[0-9]{1,3}(?::[0-9]{1,5})?(?![\p{L}\p{N}])(?!\.[0-9])",
             bare,
             INNER_DOT,
-            at=AT_NUMBER,
         ),
         rule(
             "web address",
@@ -94,10 +89,7 @@ def rules(table: LanguageTable) -> list[Rule]:
             _HOST_LIKE,
         ),
         rule(
-            "hashtag",
-            r"(?<![\p{L}\p{N}&/])(?P<sign>[#＃])(?P<name>(?=[0-9_]*\p{L})[\p{L}\p{M}\p{N}_]+)",
-            tagged,
-            "#＃",
+            "hashtag", r"(?<![\p{L}\p{N}&/])(?P<sign>[#＃])(?P<name>(?=[0-9_]*\p{L})[\p{L}\p{M}\p{N}_]+)", tagged, "#＃"
         ),
         rule("handle", r"(?<![\p{L}\p{N}.])(?P<sign>@)(?P<name>\p{L}[\p{L}\p{M}\p{N}_]*)", tagged, "@"),
     ]

@@ -6,30 +6,30 @@ import re
 from typing import Any
 
 from kokoro_server.text.spoken.matching import Dialect, Rule, SpokenWords, Where, rule
-from kokoro_server.text.spoken.patterns import any_of
-from kokoro_server.text.spoken.shared.patterns import AT_NUMBER, DASH, DIGITS, LEFT, SPACE, WORD_END, D
+from kokoro_server.text.spoken.patterns import DASH, SPACE, any_of
+from kokoro_server.text.spoken.shared.patterns import DIGITS, LEFT, WORD_END, D, number_rule
 from kokoro_server.text.spoken.shared.table import LanguageTable
 
 _LEFT = rf"(?<![\p{{L}}\p{{M}}\p{{N}}])(?<!{D}[.,:/-])"
 
 
 def rules(table: LanguageTable) -> list[Rule]:
-    dates = table.dates
-    months = {name: index for index, name in enumerate(dates.months, 1)}
+    dates, words, joint = table.dates, table.words, table.words.phrases.of_date
+    months = {name: index for index, name in enumerate(words.months, 1)}
     months |= {name.capitalize(): index for name, index in months.items()}
-    short = dict(dates.short_months) | {name.capitalize(): index for name, index in dates.short_months.items()}
+    short = dict(words.short_months) | {name.capitalize(): index for name, index in words.short_months.items()}
     month = rf"(?:{any_of(months)}|(?:{any_of(short)})(?![\p{{L}}\p{{M}}])\.?)"
     known = months | short
-    apart = f"{dates.joint} " if dates.joint else " "
+    apart = f" {joint} " if joint else " "
 
     def day(number: int) -> str:
-        return dates.first if number == 1 else table.numbers.count(number, "")
+        return words.phrases.first_day if number == 1 else table.numbers.count(number, "")
 
     def say(day_: int, month_: int, year: int | None) -> str | None:
         if not (1 <= day_ <= 31 and 1 <= month_ <= 12):
             return None
-        words = f"{day(day_)}{apart}{dates.months[month_ - 1]}"
-        return words if year is None else f"{words}{apart}{dates.year(year, '')}"
+        said = f"{day(day_)}{apart}{words.months[month_ - 1]}"
+        return said if year is None else f"{said}{apart}{dates.year(year, '')}"
 
     def numeric(match: Any, _dialect: Dialect) -> SpokenWords:
         year = match["year"]
@@ -41,20 +41,20 @@ def rules(table: LanguageTable) -> list[Rule]:
         return say(first, second, int(year) if year else None)
 
     def named(match: Any, _dialect: Dialect) -> SpokenWords:
-        """A claim for the day, for the month and for the year, and for what is only written by its place: `de`."""
+        """Claims for day, month and year. A claim adds the word between them, `de`, where the text leaves it out."""
         claims: list[tuple[Where, str]] = []
         if match["day"]:
             if not 1 <= int(match["day"]) <= 31:
                 return None
             claims.append(("day", day(int(match["day"]))))
-        name = dates.months[known[match["name"].rstrip(".")] - 1]
+        name = words.months[known[match["name"].rstrip(".")] - 1]
         is_short = match["name"].rstrip(".") in short
-        joint = f"{dates.joint.strip()} " if dates.joint and match["day"] and not match["of"] else ""
-        if is_short or joint:
-            claims.append(("name", joint + (name if is_short else match["name"])))
+        before = f"{joint} " if joint and match["day"] and not match["of"] else ""
+        if is_short or before:
+            claims.append(("name", before + (name if is_short else match["name"])))
         if match["year"]:
-            joint = f"{dates.joint.strip()} " if dates.joint and not match["then"] else ""
-            claims.append(("year", joint + dates.year(int(match["year"]), "")))
+            before = f"{joint} " if joint and not match["then"] else ""
+            claims.append(("year", before + dates.year(int(match["year"]), "")))
         return claims or None
 
     def season(match: Any, _dialect: Dialect) -> SpokenWords:
@@ -65,40 +65,33 @@ def rules(table: LanguageTable) -> list[Rule]:
             ("second", table.integer(second) if second[0] in "0०" else table.numbers.count(int(second), "")),
         ]
 
-    of = r"(?P<of>de|di|d['’])" if dates.joint else r"(?P<of>(?!))"
-    then = r"(?P<then>del?|do)" if dates.joint else r"(?P<then>(?!))"
+    of = r"(?P<of>de|di|d['’])" if joint else r"(?P<of>(?!))"
+    then = r"(?P<then>del?|do)" if joint else r"(?P<then>(?!))"
     return [
-        rule(
+        number_rule(
             "date",
             rf"{_LEFT}(?P<year>[12१२]{D}{{3}})(?P<sep>[-/.‑])(?P<month>{D}{{1,2}})(?P=sep)(?P<day>{D}{{1,2}})"
             rf"(?:(?=T{D}{{2}}:)|(?![\p{{L}}\p{{M}}\p{{N}}]|[-/.]{D}))",
             numeric,
-            DIGITS,
-            at=AT_NUMBER,
         ),
-        rule(
+        number_rule(
             "date",
             rf"{_LEFT}(?P<day>{D}{{1,2}})(?P<sep>[-/.])(?P<month>{D}{{1,2}})(?P=sep)(?P<year>[12१२]{D}{{3}}|"
             rf"(?<=/){D}{{2}})(?![\p{{L}}\p{{M}}\p{{N}}]|[-/]{D})",
             numeric,
-            DIGITS,
-            at=AT_NUMBER,
         ),
-        rule(
+        number_rule(
             "date",
             rf"(?<=(?<!\p{{L}})(?i:{dates.before_dates}){SPACE})(?P<day>{D}{{1,2}})/(?P<month>{D}{{1,2}})(?P<year>(?!))?"
             rf"(?![\p{{L}}\p{{M}}\p{{N}}/%]|[.,:-]{D}|{SPACE}(?:de|del|d[aeo]s?|dei|delle|des|du){SPACE})",
             numeric,
             "/",
-            at=AT_NUMBER,
         ),
-        rule(
+        number_rule(
             "date",
             rf"{LEFT}(?:(?P<day>{D}{{1,2}})(?:{SPACE}{of})?(?:{SPACE}|-))(?P<name>{month}){WORD_END}"
             rf"(?:(?:,?{SPACE}{then})?(?:,?{SPACE}|-)(?P<year>[12१२]{D}{{3}}){WORD_END}(?![.,:/]{D}))?",
             named,
-            DIGITS,
-            at=AT_NUMBER,
         ),
         rule(
             "date",
@@ -108,12 +101,11 @@ def rules(table: LanguageTable) -> list[Rule]:
             DIGITS,
             re.compile(any_of(short)),
         ),
-        rule(
+        number_rule(
             "date",
             rf"{_LEFT}(?P<day>0[1-9]|1[3-9]|2{D}|3[01])/(?P<month>0[1-9]|1[0-2])(?P<year>(?!))?(?![\p{{L}}\p{{M}}\p{{N}}/%]|[.,:-]{D})",
             numeric,
             "/",
-            at=AT_NUMBER,
         ),
         rule(
             "year",
@@ -122,12 +114,10 @@ def rules(table: LanguageTable) -> list[Rule]:
             "'’‘",
             DIGITS,
         ),
-        rule(
+        number_rule(
             "season",
             rf"{LEFT}(?P<first>(?:1[5-9]|20){D}{{2}})(?P<dash>{DASH}|/)(?P<second>{D}{{2}}){WORD_END}(?![-.,/–]{D})",
             season,
-            DIGITS,
-            at=AT_NUMBER,
         ),
         rule("T", rf"(?<={D}{{2}})T(?={D}{{2}}:)", " ", "T", DIGITS),
     ]

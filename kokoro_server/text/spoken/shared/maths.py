@@ -8,8 +8,8 @@ from typing import Any
 import regex
 
 from kokoro_server.text.spoken.matching import Dialect, Rule, SpokenWords, rule
-from kokoro_server.text.spoken.patterns import any_of
-from kokoro_server.text.spoken.shared.patterns import AT_NUMBER, DIGITS, LEFT, SPACE, WORD_END, D, noun_after
+from kokoro_server.text.spoken.patterns import SPACE, any_of
+from kokoro_server.text.spoken.shared.patterns import DIGITS, LEFT, WORD_END, D, noun_after, number_rule
 from kokoro_server.text.spoken.shared.table import LanguageTable
 
 _VULGAR = "½⅓⅔¼¾⅕⅖⅗⅘⅙⅚⅐⅛⅜⅝⅞⅑⅒"
@@ -17,8 +17,8 @@ _VULGAR = "½⅓⅔¼¾⅕⅖⅗⅘⅙⅚⅐⅛⅜⅝⅞⅑⅒"
 
 def rules(table: LanguageTable) -> list[Rule]:
     numbers = table.numbers
-    minus, plus = table.signs["-"], table.signs["+"]
-    unit = any_of(table.units)
+    minus, plus = table.words.signs["-"], table.words.signs["+"]
+    unit = any_of(table.words.units)
 
     def fraction(match: Any, _dialect: Dialect) -> SpokenWords:
         upper, lower, noun = int(match["upper"]), int(match["lower"]), noun_after(table, match)
@@ -27,7 +27,7 @@ def rules(table: LanguageTable) -> list[Rule]:
         if (upper, lower) == (24, 7):
             return f"{numbers.count(24, '')} {numbers.count(7, '')}"
         said = None if lower in (10, 20, 100) and upper > 1 else numbers.fraction(upper, lower, noun)
-        return said or f"{numbers.count(upper, '')} {numbers.over} {numbers.count(lower, '')}"
+        return said or f"{numbers.count(upper, '')} {table.words.phrases.over} {numbers.count(lower, '')}"
 
     def vulgar(match: Any, _dialect: Dialect) -> SpokenWords:
         upper, lower = map(int, unicodedata.normalize("NFKC", match["sign"]).split("⁄"))
@@ -39,26 +39,27 @@ def rules(table: LanguageTable) -> list[Rule]:
     def power(match: Any, _dialect: Dialect) -> SpokenWords:
         exponent = unicodedata.normalize("NFKC", match[0])
         words = table.integer(exponent.lstrip("−+"))
-        return f"{table.signs['^']} {minus} {words}" if exponent[0] == "−" else f"{table.signs['^']} {words}"
+        return (
+            f"{table.words.signs['^']} {minus} {words}" if exponent[0] == "−" else f"{table.words.signs['^']} {words}"
+        )
 
     def dimensions(match: Any, _dialect: Dialect) -> SpokenWords:
-        return [("by", numbers.by if measured.match(match.string, match.end()) else table.signs["×"])]
+        return [("by", table.words.phrases.by if measured.match(match.string, match.end()) else table.words.signs["×"])]
 
     measured = regex.compile(rf"{SPACE}?{D}[{DIGITS}.,]*{SPACE}?(?:[x×X]|(?:{unit}){WORD_END})")
     found = [
         rule("fraction", rf"(?:{LEFT}(?P<whole>{D}{{1,3}}){SPACE}?)?(?P<sign>[{_VULGAR}])", vulgar, _VULGAR),
-        rule(
+        number_rule(
             "fraction",
             rf"{LEFT}(?:(?P<whole>{D}{{1,3}}){SPACE})?(?P<upper>{D}{{1,3}})[/⁄](?P<lower>{D}{{1,3}}){WORD_END}"
             rf"(?![/.,:]{D}|/)",
             fraction,
             "/⁄",
-            at=AT_NUMBER,
         ),
         # Before the number, after nothing that it could be taken from.
         rule(
             "minus",
-            rf"(?<![\p{{L}}\p{{M}}\p{{N}})\]%°€$£*_-])[-−–‑](?=(?:{any_of(table.currencies)})?{SPACE}?{D})(?!{SPACE}[-–])",
+            rf"(?<![\p{{L}}\p{{M}}\p{{N}})\]%°€$£*_-])[-−–‑](?=(?:{any_of(table.words.currencies)})?{SPACE}?{D})(?!{SPACE}[-–])",
             lambda match, _dialect: None if match.string[match.end()].isspace() and match[0] != "−" else minus,
             "-−–‑",
             DIGITS,
@@ -80,24 +81,24 @@ def rules(table: LanguageTable) -> list[Rule]:
             DIGITS,
         ),
         rule("power", r"(?<=[\p{L}\p{N})])(?![²³](?![⁰¹²³⁴-⁹]))[⁻⁺]?[⁰¹²³⁴-⁹]+", power, "⁰¹²³⁴⁵⁶⁷⁸⁹"),
-        rule("power", r"\^\{?2\}?(?![0-9])", table.signs["²"], "^"),
-        rule("power", r"\^\{?3\}?(?![0-9])", table.signs["³"], "^"),
+        rule("power", r"\^\{?2\}?(?![0-9])", table.words.signs["²"], "^"),
+        rule("power", r"\^\{?3\}?(?![0-9])", table.words.signs["³"], "^"),
         rule(
             "ratio",
             rf"(?<={LEFT}{D}{{1,6}}{SPACE}?):(?={SPACE}?{D}{{1,3}}(?:[. ]{D}{{3}})*+{WORD_END})",
-            numbers.ratio,
+            table.words.phrases.ratio,
             ":",
             DIGITS,
         ),
     ]
-    if numbers.score:
+    if table.words.phrases.score:
         found.insert(
             0,
             rule(
                 "score",
                 rf"(?<=(?:\p{{Lu}}\p{{L}}+|por|placar|de|em){SPACE}{D}{{1,2}}{SPACE}?)[x×X](?={SPACE}?{D}{{1,2}}{WORD_END}"
                 rf"(?!{SPACE}?(?:{unit}){WORD_END}))",
-                numbers.score,
+                table.words.phrases.score,
                 "x×X",
                 DIGITS,
             ),

@@ -7,19 +7,19 @@ from typing import Any
 import regex
 
 from kokoro_server.text.spoken.matching import Dialect, Rule, SpokenWords, rule
-from kokoro_server.text.spoken.patterns import any_of
+from kokoro_server.text.spoken.patterns import SPACE, any_of
 from kokoro_server.text.spoken.shared.patterns import (
-    AT_NUMBER,
     DIGITS,
     LEFT,
-    SPACE,
     WORD_END,
     D,
     amount_pattern,
+    number_rule,
     of_noun,
     say_amount,
 )
-from kokoro_server.text.spoken.shared.table import Currency, LanguageTable
+from kokoro_server.text.spoken.shared.table import LanguageTable
+from kokoro_server.text.spoken.vocabulary import Currency
 
 _SIGN_END = r"(?:(?<=[\p{L}\p{M}])(?![\p{L}\p{M}\p{N}])|(?<![\p{L}\p{M}]))"
 
@@ -28,23 +28,25 @@ def rules(table: LanguageTable) -> list[Rule]:
     def before(match: Any, _dialect: Dialect) -> SpokenWords:
         if named.match(match.string, match.end()):  # $1.500 pesos
             return f"{table.number(match['amount'])} {match['big'] or ''}".strip()
-        words = _say(table, match["amount"], match["big"], table.currencies[match["sign"]])
-        return f"{table.signs['-']} {words}" if match["minus"] else words
+        words = _say(table, match["amount"], match["big"], table.words.currencies[match["sign"]])
+        return f"{table.words.signs['-']} {words}" if match["minus"] else words
 
     def after(match: Any, _dialect: Dialect) -> SpokenWords:
         sign, amount = match["sign"], match["amount"]
         has_cents = len(table.parse(amount, money=True)[2]) == 2
         if sign.islower() and not has_cents:  # a plain word: nothing but the cents needs a rule
             return None
-        return _say(table, amount, match["big"], table.currencies[sign])
+        return _say(table, amount, match["big"], table.words.currencies[sign])
 
     def split(match: Any, _dialect: Dialect) -> SpokenWords:
         """5€50"""
-        return _with_cents(table, match["whole"], int(match["cents"]), table.currencies[match["sign"]])
+        return _with_cents(table, match["whole"], int(match["cents"]), table.words.currencies[match["sign"]])
 
     amount = amount_pattern(table)
-    named = regex.compile(rf"{SPACE}(?:{any_of({each.unit.many for each in table.currencies.values()})}){WORD_END}")
-    names = any_of(sign for sign in table.currencies if not sign.islower())
+    named = regex.compile(
+        rf"{SPACE}(?:{any_of({each.unit.many for each in table.words.currencies.values()})}){WORD_END}"
+    )
+    names = any_of(sign for sign in table.words.currencies if not sign.islower())
     return [
         rule(
             "money",
@@ -52,20 +54,8 @@ def rules(table: LanguageTable) -> list[Rule]:
             before,
             DIGITS,
         ),
-        rule(
-            "money",
-            rf"{LEFT}(?P<whole>{D}{{1,6}})(?P<sign>[€£$])(?P<cents>{D}{{2}}){WORD_END}",
-            split,
-            "€£$",
-            at=AT_NUMBER,
-        ),
-        rule(
-            "money",
-            rf"{LEFT}{amount}{SPACE}?(?P<sign>{any_of(table.currencies)}){_SIGN_END}",
-            after,
-            DIGITS,
-            at=AT_NUMBER,
-        ),
+        number_rule("money", rf"{LEFT}(?P<whole>{D}{{1,6}})(?P<sign>[€£$])(?P<cents>{D}{{2}}){WORD_END}", split, "€£$"),
+        number_rule("money", rf"{LEFT}{amount}{SPACE}?(?P<sign>{any_of(table.words.currencies)}){_SIGN_END}", after),
     ]
 
 
@@ -92,4 +82,5 @@ def _with_cents(table: LanguageTable, whole: str, cents: int, currency: Currency
     if not whole.strip("0०"):
         return f"{table.numbers.count(cents, coin)} {coin}"
     words = f"{table.numbers.count(cents, coin)} {coin}" if table.name_cents else table.numbers.count(cents, "")
-    return f"{amount}{table.cents}{words}"
+    joint = table.words.phrases.cents
+    return f"{amount} {joint} {words}" if joint else f"{amount} {words}"

@@ -7,20 +7,16 @@ from typing import Any
 import regex
 
 from kokoro_server.text.spoken.matching import Dialect, Rule, SpokenWords, rule
-from kokoro_server.text.spoken.patterns import any_of
+from kokoro_server.text.spoken.patterns import DASH, DASHES, SPACE, any_of, follows
 from kokoro_server.text.spoken.shared.patterns import (
-    AT_NUMBER,
-    DASH,
-    DASHES,
     DIGITS,
     LEFT,
     RIGHT,
-    SPACE,
     D,
     counted_before,
-    follows,
     noun_after,
     number_pattern,
+    number_rule,
     of_noun,
 )
 from kokoro_server.text.spoken.shared.table import LanguageTable
@@ -41,7 +37,7 @@ def rules(table: LanguageTable) -> list[Rule]:
         return table.number(text, noun)
 
     return [
-        rule("number", rf"{LEFT}{number_pattern(table)}{RIGHT}", read, DIGITS, at=AT_NUMBER),
+        number_rule("number", rf"{LEFT}{number_pattern(table)}{RIGHT}", read),
         rule(
             "number",
             rf"(?<!{D}[.,]){number_pattern(table)}(?![.,]{D})",
@@ -53,15 +49,17 @@ def rules(table: LanguageTable) -> list[Rule]:
 
 def ranges(table: LanguageTable) -> list[Rule]:
     """A dash between two numbers, each of which may have a unit. Between three it is no range."""
-    unit = rf"(?:%|[€$£₹]|°{SPACE}?[CF]?|[ºª]|[hH]{D}*|{any_of(table.units)})"
+    unit = rf"(?:%|[€$£₹]|°{SPACE}?[CF]?|[ºª]|[hH]{D}*|{any_of(table.words.units)})"
     score = regex.compile(rf"{D}+(?:{table.numbers.after_scores})")
-    sign = any_of(sign for sign in table.currencies if not sign.islower())
+    sign = any_of(sign for sign in table.words.currencies if not sign.islower())
     return [
         rule(
             "range",
             rf"(?P<dash>{DASH}|~)(?<={D}(?:{SPACE}?{unit})?{SPACE}?(?:{DASH}|~))(?<!{D}{DASH}{D}{{1,6}}{DASH})"
             rf"(?={SPACE}?(?:{sign})?{SPACE}?(?!0{D}){D}++(?!{DASH}{D}))",
-            lambda match, _dialect: [("dash", " " if score.match(match.string, match.end()) else table.numbers.to)],
+            lambda match, _dialect: [
+                ("dash", " " if score.match(match.string, match.end()) else table.words.phrases.to)
+            ],
             DASHES + "~",
             DIGITS,
         )

@@ -7,21 +7,17 @@ from typing import Any
 
 import regex
 
-from kokoro_server.text.spoken.matching import Where
-from kokoro_server.text.spoken.patterns import any_of
+from kokoro_server.text.spoken.matching import rules_at
+from kokoro_server.text.spoken.patterns import SPACE, any_of
 from kokoro_server.text.spoken.shared.table import LanguageTable
 
 D = "[0-9०-९]"
 DIGITS = "0123456789०१२३४५६७८९"
-SPACE = r"[ \xa0\u2009\u202f]"
-DASH = r"[-‐‑–—−]"
-DASHES = "-‐‑–—−"
 # Neither within a word or a number, nor within its decimals.
 LEFT = rf"(?<![\p{{M}}\p{{N}}^])(?:(?<!\p{{L}})|(?<={D}[x×X]))(?<!{D}[.,:/])"
 RIGHT = rf"(?![\p{{L}}\p{{M}}\p{{N}}])(?![.,:]{D})"
 WORD_END = r"(?![\p{L}\p{M}\p{N}])"
-AT_NUMBER = re.compile(rf"(?<!{D}){D}")
-INNER_DOT = re.compile(r"\.[^\W_]")
+number_rule = rules_at(re.compile(rf"(?<!{D}){D}"), DIGITS)
 # Whether a dot belongs to an abbreviation alone, and ends no sentence: in a claim it then goes with the abbreviation.
 OWN_DOT = r"(?:\.(?!\s*+\Z|\s*+\n|\s++[\"“«‘'(¿¡]?\p{Lu}))"
 _NOUN = regex.compile(rf"(?:{SPACE}|[*_-])++(?:mil{SPACE})?+(?P<noun>\p{{L}}[\p{{L}}\p{{M}}]++)(?!\.\p{{L}})")
@@ -29,7 +25,7 @@ _ARTICLE = r"(?:el|la|del|al|le|il|lo|o|do|ao|no|da|à|au|du)"
 
 
 def number_pattern(table: LanguageTable) -> str:
-    """A number as the language writes it, with the marks between thousands that others use where they are plain."""
+    """A number as the language writes it, also with other languages' marks between thousands where these are clear."""
     end = rf"(?!{D})"
     if not table.numbers.comma_is_decimal:
         return rf"(?:{D}{{1,3}}(?:,{D}{{2,3}})++{end}|{D}++)(?:\.{D}++)?+"
@@ -43,7 +39,7 @@ def number_pattern(table: LanguageTable) -> str:
 def amount_pattern(table: LanguageTable) -> str:
     """A number, and a word such as million after it."""
     return (
-        rf"(?P<amount>{number_pattern(table)})(?:{SPACE}?(?P<big>{any_of(table.numbers.bigs)})"
+        rf"(?P<amount>{number_pattern(table)})(?:{SPACE}?(?P<big>{any_of(table.words.magnitudes)})"
         rf"(?:{SPACE}(?:de|di)(?={SPACE})|{SPACE}d['’])?(?![\p{{Ll}}\p{{M}}]))?"
     )
 
@@ -52,15 +48,15 @@ def say_amount(table: LanguageTable, amount: str, big: str | None, noun: str) ->
     """The number, and the noun after it, which is in the plural if there is a `big` word."""
     if not big:
         return f"{table.number(amount, noun)} {of_noun(table, amount, noun)}"
-    word, of = table.numbers.bigs[big]
+    word, of = table.words.magnitudes[big]
     name = table.noun(word, amount)
     return f"{table.number(amount, name)} {name} {table.numbers.of(noun) if of else noun}"
 
 
 def noun_after(table: LanguageTable, match: Any, *, capital: bool = False) -> str:
-    """The word that a number counts: what follows it, if it is no small word and no name."""
+    """The word after a number, which it counts, if that is neither a small word nor a name."""
     found = _NOUN.match(match.string, match.end())
-    if not found or found["noun"].lower() in table.numbers.small_words or (found["noun"][0].isupper() and not capital):
+    if not found or found["noun"].lower() in table.words.small_words or (found["noun"][0].isupper() and not capital):
         return ""
     return str(found["noun"])
 
@@ -74,17 +70,5 @@ def of_noun(table: LanguageTable, number: str, noun: str) -> str:
 
 
 def counted_before(table: LanguageTable) -> Any:
-    """What comes before a number that counts nothing: chapter 21, the 21."""
-    return regex.compile(rf"(?<![\p{{L}}\p{{M}}])(?:{table.roman.counted}|{_ARTICLE}){SPACE}\Z", regex.IGNORECASE)
-
-
-def follows(match: Any, pattern: Any, reach: int = 40) -> bool:
-    """Whether `match` comes right after `pattern`, which ends with \\Z. Cheaper than a look-behind."""
-    return pattern.search(match.string, max(0, match.start() - reach), match.start()) is not None
-
-
-def two_words(match: Any, first: str, said: str, second: str, then: str) -> list[tuple[Where, str]]:
-    """Claims on two groups: one for each if there is a space between them, as they are two words, else one for both."""
-    if match.string[match.end(first)].isspace():
-        return [(first, said), (second, then)]
-    return [((match.start(first), match.end(second)), f"{said} {then}")]
+    """A pattern for words before a number that counts nothing: chapter 21, the 21."""
+    return regex.compile(rf"(?<![\p{{L}}\p{{M}}])(?:{table.words.counted}|{_ARTICLE}){SPACE}\Z", regex.IGNORECASE)

@@ -7,7 +7,8 @@ from typing import Any
 import regex
 
 from kokoro_server.text.spoken.matching import Dialect, Rule, SpokenWords, rule
-from kokoro_server.text.spoken.shared.patterns import AT_NUMBER, DIGITS, SPACE, D
+from kokoro_server.text.spoken.patterns import SPACE
+from kokoro_server.text.spoken.shared.patterns import D, number_rule
 from kokoro_server.text.spoken.shared.table import LanguageTable
 
 _GROUP = regex.compile(rf"\+|{D}+")
@@ -21,7 +22,7 @@ def rules(table: LanguageTable) -> list[Rule]:
         said, country = list[str](), False
         for group in _GROUP.findall(match[0]):
             if group == "+":
-                said.append(table.signs["+"])
+                said.append(table.words.signs["+"])
                 country = True
                 continue
             in_words = country or (table.phone_pairs and len(group) == 2 and int(group[0]) > 0)
@@ -40,14 +41,12 @@ def rules(table: LanguageTable) -> list[Rule]:
         rule(
             "phone number", rf"(?<![\p{{L}}\p{{N}}])\({D}{{2,4}}\)[ ]?{D}{{3,5}}{_SEP}?{D}{{3,5}}{_RIGHT}", phone, "("
         ),
-        rule("phone number", rf"{_LEFT}(?:{pattern}){_RIGHT}", phone, DIGITS, at=AT_NUMBER),
-        rule(
+        number_rule("phone number", rf"{_LEFT}(?:{pattern}){_RIGHT}", phone),
+        number_rule(
             "phone number",
             rf"{_LEFT}(?<=(?<!\p{{L}})(?:{table.before_phones}){SPACE}?:?{SPACE}?){D}{{2,5}}(?:{_SEP}{D}{{2,7}}){{1,5}}{_RIGHT}",
             phone,
-            DIGITS,
-            at=AT_NUMBER,
         ),
-        rule("digits", rf"{_LEFT}{D}{{4}}(?:[ -]{D}{{4}}){{3}}{_RIGHT}", phone, DIGITS, at=AT_NUMBER),
-        rule("digits", rf"{_LEFT}{D}{{9,}}(?<![0०]{{3}}){_RIGHT}", phone, DIGITS, at=AT_NUMBER),
+        number_rule("digits", rf"{_LEFT}{D}{{4}}(?:[ -]{D}{{4}}){{3}}{_RIGHT}", phone),
+        number_rule("digits", rf"{_LEFT}{D}{{9,}}(?<![0०]{{3}}){_RIGHT}", phone),
     ]

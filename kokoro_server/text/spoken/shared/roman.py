@@ -5,24 +5,24 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from kokoro_server.text.spoken import vocabulary
 from kokoro_server.text.spoken.english.roman import parse
-from kokoro_server.text.spoken.matching import Dialect, Rule, SpokenWords, rule
-from kokoro_server.text.spoken.shared.patterns import SPACE, WORD_END, follows, noun_after
+from kokoro_server.text.spoken.matching import Dialect, Rule, SpokenWords, rule, rules_at
+from kokoro_server.text.spoken.patterns import SPACE, any_of, follows
+from kokoro_server.text.spoken.shared.patterns import WORD_END, noun_after
 from kokoro_server.text.spoken.shared.table import LanguageTable
 
-_AT = re.compile(r"(?<![^\W_])[IVXLCDM]+")
+roman_rule = rules_at(re.compile(r"(?<![^\W_])[IVXLCDM]+"))
 _NUMERAL = r"(?P<numeral>[IVXLCDM]+)"
 _AFTER = rf"{WORD_END}(?!\.\p{{L}})(?!['’]\p{{L}})"
 _JOINTS = r"(?:[-–]|[ ](?:y|e|et|a|al|o|ou|à|au|और|से)[ ])"
-_NOT_NUMERALS = frozenset("C D L M CD DC MD MC CC CM DI MI LI CI DL ML MM DD XL XXL XXX DIM MIX CV IL CL".split())
+_FILE = vocabulary.load("romance_and_hindi")
+_NOT_NUMERALS = frozenset(_FILE.list("not_numerals"))
 _SHOUTED = re.compile(
     r"(?<![^\W_])(?![IVXLCDM]+\s)[A-ZÁÉÍÓÚÀÈÌÒÙÂÊÔÃÕÇÑ]{2,}\s\Z"
 )  # the word before is in capitals too
-_NUMBERED = "Guerra|Congres|Encontro|Encuentro|Convegno|Jornada|Semana|Foro|Concurso|Simp|Festival|Plan|República"
-_NOT_NAMES = (
-    "Fantasy|Rocky|Windows|Apolo|Apollo|Pentium|Vaticano|Vatican|Bowl|Halo|Mark|Mundial|Mondiale|Mondial|Guerra|Guerre|"
-    "Malcolm|Space|Gen|Generación|Generazione|Geração"
-)
+_NUMBERED = any_of(_FILE.list("numbered_events"))
+_NOT_NAMES = any_of(_FILE.list("not_rulers"))
 
 
 def rules(table: LanguageTable) -> list[Rule]:
@@ -61,44 +61,39 @@ def rules(table: LanguageTable) -> list[Rule]:
         return [("numeral", said)] if said else None
 
     return [
-        rule(
+        roman_rule(
             "Roman numeral",
             rf"(?<=(?<!\p{{L}})(?:{roman.centuries}){SPACE}(?:[IVXLCDM]+{_JOINTS})?){_NUMERAL}{_AFTER}",
             century,
-            at=_AT,
         ),
         rule(
             "range",
-            rf"(?P<dash>[-–])(?<=(?<!\p{{L}})(?:{roman.counted}|{roman.centuries}){SPACE}[IVXLCDM]+[-–])(?=[IVXLCDM]+{WORD_END})",
-            lambda _match, _dialect: [("dash", table.numbers.to)],
+            rf"(?P<dash>[-–])(?<=(?<!\p{{L}})(?:{table.words.counted}|{roman.centuries}){SPACE}[IVXLCDM]+[-–])(?=[IVXLCDM]+{WORD_END})",
+            lambda _match, _dialect: [("dash", table.words.phrases.to)],
             "-–",
         ),
-        rule("Roman numeral", rf"{_NUMERAL}(?={SPACE}(?:{roman.centuries}))", before_century, at=_AT),
-        rule("Roman numeral", rf"(?P<numeral>[IVX][IVXLC]*)(?P<ending>{roman.endings}){WORD_END}", with_ending, at=_AT),
-        rule(
+        roman_rule("Roman numeral", rf"{_NUMERAL}(?={SPACE}(?:{roman.centuries}))", before_century),
+        roman_rule("Roman numeral", rf"(?P<numeral>[IVX][IVXLC]*)(?P<ending>{roman.endings}){WORD_END}", with_ending),
+        roman_rule(
             "Roman numeral",
-            rf"(?<=(?<!\p{{L}})(?:{roman.counted}|{_NOT_NAMES}){SPACE}(?:[IVXLCDM]+{_JOINTS})?){_NUMERAL}{_AFTER}",
+            rf"(?<=(?<!\p{{L}})(?:{table.words.counted}|{_NOT_NAMES}){SPACE}(?:[IVXLCDM]+{_JOINTS})?){_NUMERAL}{_AFTER}",
             cardinal,
-            at=_AT,
         ),
-        rule(
+        roman_rule(
             "Roman numeral",
             rf"(?<=(?<![\p{{L}}\p{{M}}])(?P<name>(?:\p{{Lu}}|\p{{Devanagari}})[\p{{L}}\p{{M}}'’-]+){SPACE})"
             rf"(?P<numeral>[IVX]+){_AFTER}",
             ruler,
-            at=_AT,
         ),
-        rule(
+        roman_rule(
             "Roman numeral",
             rf"(?P<numeral>[IVX]{{2,}}|[VX](?={SPACE}\p{{Lu}})|I(?={SPACE}(?:{_NUMBERED}))){_AFTER}(?={SPACE}\p{{L}}{{4}})",
             nth,
-            at=_AT,
         ),
-        rule(
+        roman_rule(
             "Roman numeral",
             rf"(?P<numeral>II|III|IV|VI|VII|VIII|IX|XI|XII|XIII|XIV|XV|XVI{{1,3}}|XVI|XIX|XX|XXI{{1,3}}|XXI|XXIV|"
             rf"M[CDLXVIM]{{3,14}}){_AFTER}",
             cardinal,
-            at=_AT,
         ),
     ]

@@ -1,19 +1,19 @@
-"""Signs, and last of all whatever is left that espeak must not get: digits and signs that no other rule has read."""
+"""Signs, and last of all the digits and signs that no other rule has read: espeak must not get them."""
 
 from __future__ import annotations
 
 import re
-import unicodedata
 from typing import Any
 
 from kokoro_server.text.spoken.emoji import EMOTICON, emoji
 from kokoro_server.text.spoken.matching import Dialect, Rule, SpokenWords, rule
-from kokoro_server.text.spoken.shared.patterns import DASHES, DIGITS, SPACE, D
+from kokoro_server.text.spoken.patterns import DASHES, SPACE, known_digits, numeral
+from kokoro_server.text.spoken.shared.patterns import DIGITS, D
 from kokoro_server.text.spoken.shared.table import LanguageTable
 
 
 def rules(table: LanguageTable) -> list[Rule]:
-    signs = table.signs
+    signs = table.words.signs
     return [
         EMOTICON,
         emoji("✔✓✗✘"),
@@ -32,31 +32,24 @@ def rules(table: LanguageTable) -> list[Rule]:
 def last(table: LanguageTable) -> list[Rule]:
     """White space, letters, quotes, brackets and marks of a pause are all that may pass."""
 
-    def digits(match: Any, _dialect: Dialect) -> SpokenWords:
-        # They may be newer than this Python's Unicode.
-        known = "".join(str(unicodedata.digit(each, "")) for each in match[0])
-        return table.integer(known) if known else None
-
     def left_over(match: Any, _dialect: Dialect) -> SpokenWords:
         """A sign by its name; an ornament is silent."""
         sign = match[0]
-        if sign in table.signs:
-            return table.signs[sign]
-        if sign in table.currencies:
-            return table.currencies[sign].unit.many
+        if sign in table.words.signs:
+            return table.words.signs[sign]
+        if sign in table.words.currencies:
+            return table.words.currencies[sign].unit.many
         if sign.isnumeric():
-            return _numeral(sign)
+            return table.integer(found) if (found := numeral(sign)) else " "
         return " "
-
-    def _numeral(sign: str) -> str:
-        found = "".join(str(unicodedata.digit(each, "")) for each in unicodedata.normalize("NFKC", sign))
-        if found:
-            return table.integer(found)
-        amount = unicodedata.numeric(sign, -1.0)
-        return table.integer(f"{amount:.0f}") if amount >= 0 else " "
 
     return [
         rule("dash", rf"(?<={D})[{DASHES}~](?={D})", " ", DASHES + "~"),
-        rule("digits", r"\p{Nd}++", digits, re.compile(r"\d")),
+        rule(
+            "digits",
+            r"\p{Nd}++",
+            lambda match, _dialect: table.integer(known) if (known := known_digits(match[0])) else None,
+            re.compile(r"\d"),
+        ),
         rule("sign", r"(?V1)[[\p{S}\p{N}\p{Pc}\p{Co}\p{Cn}]&@#%/\\*_§¶†‡•·‣′″‰{}|~№`※⁂]", left_over),
     ]

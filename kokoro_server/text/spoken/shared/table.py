@@ -1,32 +1,93 @@
-"""What the rules must know of a language: its words for numbers, money, units, months, abbreviations and signs."""
+"""A language as the shared rules need it: its words, and its grammar of numbers, dates and Roman numerals."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import regex
 
+from kokoro_server.text.spoken import vocabulary
+from kokoro_server.text.spoken.vocabulary import Currency, Noun, Phrases
+
 _SPACES = regex.compile(r"[\s\u2009\u202f'’]")
 _LONGEST_NUMBER = 15  # digits; a longer one is read digit by digit
-
-
-class Noun(NamedTuple):
-    one: str
-    many: str
-
-
-class Currency(NamedTuple):
-    unit: Noun
-    cent: Noun | None = None
+_NEVER = "(?!)"
 
 
 class Big(NamedTuple):
     """A word that follows a number: three *million*. `of`: a noun is joined to it by a word."""
 
     word: Noun
-    of: bool = True
+    of: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """The sections of a language's file."""
+
+    phrases: Phrases
+    units: Mapping[str, Noun]
+    currencies: Mapping[str, Currency]  # by sign, code or word
+    magnitudes: Mapping[str, Big]
+    rates: Mapping[str, str]  # what follows a slash: €/month
+    scales: Mapping[str, str]  # of temperature, by letter
+    titles: Mapping[str, str]  # before a name
+    before_numbers: Mapping[str, str]
+    abbreviations: Mapping[str, str]  # anywhere
+    slashed: Mapping[str, str]
+    letters: Mapping[str, str]  # names of letters that are words by themselves
+    signs: Mapping[str, str]
+    address_marks: Mapping[str, str]
+    months: list[str]
+    short_months: Mapping[str, int]
+    spelled: frozenset[str]  # acronyms that espeak would take for words
+    small_words: frozenset[str]  # what follows a number and is no noun
+    counted: str  # a pattern: words that a number follows: chapter, page
+
+    @classmethod
+    def load(
+        cls, name: str, plural: Callable[[str], str], spellings: Callable[[Mapping[str, Any]], dict[str, Any]] = dict
+    ) -> Words:
+        """`plural` is of one word; in a name of several the first changes. `spellings` adds other spellings of keys."""
+        file = vocabulary.load(name)
+
+        def plural_of_first(words: str) -> str:
+            first, space, rest = words.partition(" ")
+            return plural(first) + space + rest
+
+        months, of = file.list("months"), file.having("magnitudes", "of")
+        magnitudes = file.nouns("magnitudes", plural_of_first)
+        return cls(
+            phrases=Phrases(**file.words("phrases")),
+            units=file.nouns("units", plural_of_first),
+            currencies=file.currencies("currencies", plural_of_first),
+            magnitudes=spellings({key: Big(noun, key in of) for key, noun in magnitudes.items()}),
+            rates=file.words("rates"),
+            scales=file.words("scales"),
+            titles=file.words("titles"),
+            before_numbers=file.words("before_numbers"),
+            abbreviations=file.words("abbreviations"),
+            slashed=file.words("slashed"),
+            letters=file.words("letters"),
+            signs=file.words("signs"),
+            address_marks=file.words("address_marks"),
+            months=months,
+            short_months=spellings({key: months.index(name) + 1 for key, name in file.words("short_months").items()}),
+            spelled=frozenset(file.list("spelled")),
+            small_words=frozenset(file.list("small_words")),
+            counted=file.pattern("counted"),
+        )
+
+
+def feminine(name: str) -> Callable[[str], bool]:
+    """Whether a noun of the language is feminine, by its first word."""
+    file = vocabulary.load(name)
+    pattern = regex.compile(
+        rf"(?i)(?!(?:{file.pattern('masculine')})\Z)(?:.*(?:{file.pattern('feminine_endings')})|{file.pattern('feminine')})"
+    )
+    return lambda noun: pattern.fullmatch(noun.partition(" ")[0]) is not None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,34 +97,22 @@ class Numbers:
     count: Callable[[int, str], str]
     ordinal: Callable[[int, str, str], str]  # the ending as it is written (`º`, `ème`, `वीं`), and the noun after it
     ordinal_endings: str  # a pattern
-    takes_one: Callable[[str, str], bool]  # whether a noun is in the singular: whole, decimals
-    comma_is_decimal: bool
-    comma: str
-    point: str
-    decimals_as_number: int  # so many decimals are said as one number, more as digits
-    bigs: Mapping[str, Big]
-    of: Callable[[str], str]  # how a noun follows such a word: `de euros`, `d'euros`
-    small_words: frozenset[str]  # what follows a number and is no noun
-    to: str
-    by: str
-    ratio: str
-    over: str  # 8/10
-    after_scores: str  # a pattern: what follows two numbers that are no range
-    score: str  # `x` between the goals of two teams; empty where it is not written so
+    # Whether a noun is in the singular: whole, decimals.
+    takes_one: Callable[[str, str], bool] = lambda whole, decimals: whole == "1" and not decimals
+    comma_is_decimal: bool = True
+    decimals_as_number: int = 3  # more decimals than these are said digit by digit
+    of: Callable[[str], str]  # how a noun follows a magnitude: `de euros`, `d'euros`
+    after_scores: str = _NEVER  # a pattern: what follows two numbers that are no range
     fraction: Callable[[int, int, str], str | None]  # numerator, denominator, the noun after it
     mixed: Callable[[int, int, int, str], str | None]  # with a whole number before it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dates:
-    months: tuple[str, ...]
-    short_months: Mapping[str, int]
-    joint: str  # between day, month and year: 5 *de* mayo
-    first: str  # the first day of a month
     year: Callable[[int, str], str]
     before_dates: str  # a pattern: what makes 3/4 a day
     clock: Callable[[int, int, bool], str]  # hour, minute, and whether a word for hours follows
-    before_times: str  # a pattern: what makes 14.30 a time
+    before_times: str = _NEVER  # a pattern: what makes 14.30 a time
     hours_mark: str  # a pattern: what may follow 14:30
     half_day: Callable[[int, bool], str]  # hour, whether after noon; `{}` is for the time
 
@@ -73,40 +122,22 @@ class Roman:
     ruler: Callable[[int, str], str]  # the numeral after a name
     century: Callable[[int], str]  # after the word for it
     centuries: str  # a pattern
-    counted: str  # a pattern: words that a number follows: chapter, page
     nth: Callable[[int, str], str | None]  # the numeral before a noun: II Guerra
-    endings: str  # a pattern: XIX*e* siècle
+    endings: str = _NEVER  # a pattern: XIX*e* siècle
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LanguageTable:
+    words: Words
     numbers: Numbers
     dates: Dates
     roman: Roman
-    currencies: Mapping[str, Currency]  # by sign and by code
-    cents: str  # between the amount and the cents; the word for cents is left out if it has none
-    name_cents: bool
-    units: Mapping[str, Noun]
-    square: str
-    cubic: str
-    degrees: Noun
-    scales: Mapping[str, str]  # of temperature, by letter
-    degree_is_ordinal: bool  # 1° may be the first
+    name_cents: bool = True  # whether the word for cents is said
+    degree_is_ordinal: bool = True  # 1° may be the first
     per: Callable[[str], str]
-    periods: Mapping[str, str]  # what follows a slash: €/month
-    titles: Mapping[str, str]  # before a name
-    before_numbers: Mapping[str, str]
-    abbreviations: Mapping[str, str]  # anywhere
-    spelled: frozenset[str]  # acronyms that espeak would take for words
-    letters: Mapping[str, str]  # names of letters that are words by themselves
-    signs: Mapping[str, str]
-    marks: Mapping[str, str]  # in an address
-    hashtag: str
-    slashed: Mapping[str, str]
     phones: str  # a pattern
     before_phones: str  # a pattern: what makes digits a telephone number
-    phone_pairs: bool
-    code_block: str
+    phone_pairs: bool = False
 
     def digits(self, text: str) -> str:
         """Each digit by itself."""
@@ -115,7 +146,7 @@ class LanguageTable:
     def spell(self, text: str) -> str:
         """Letters and digits by their names."""
         return " ".join(
-            self.digits(each) if each.isdecimal() else self.letters.get(each.lower(), each)
+            self.digits(each) if each.isdecimal() else self.words.letters.get(each.lower(), each)
             for each in text
             if each.isalnum()
         )
@@ -130,7 +161,7 @@ class LanguageTable:
         whole, mark, decimals = self.parse(text)
         if not decimals:
             return self.integer(whole, noun)
-        mark = self.numbers.comma if mark == "," else self.numbers.point
+        mark = self.words.phrases.comma if mark == "," else self.words.phrases.point
         return f"{self.integer(whole)} {mark} {self._decimals(decimals)}"
 
     def _decimals(self, text: str) -> str:
@@ -162,38 +193,3 @@ class LanguageTable:
     def noun(self, noun: Noun, amount: str) -> str:
         whole, _, decimals = self.parse(amount)
         return noun.one if self.numbers.takes_one(whole.lstrip("0०") or "0", decimals) else noun.many
-
-
-def nouns(text: str, plural: Callable[[str], str]) -> dict[str, Noun]:
-    """Entries such as `km kilómetro; ft pie; in,″ pulgada`: symbols, the singular, and the plural if it is irregular.
-
-    A space within a name is written as an underscore.
-    """
-    found = dict[str, Noun]()
-    for entry in text.split(";"):
-        symbols, one, *many = entry.split()
-        noun = Noun(one.replace("_", " "), (many[0] if many else plural(one)).replace("_", " "))
-        found.update(dict.fromkeys(symbols.split(","), noun))
-    return found
-
-
-def currencies(text: str, plural: Callable[[str], str]) -> dict[str, Currency]:
-    """Entries such as `€,EUR euro / céntimo`, in the form of `nouns`."""
-    found = dict[str, Currency]()
-    for entry in text.split(";"):
-        unit, _, cent = entry.partition(" / ")
-        noun = nouns(f"x {cent}", plural)["x"] if cent else None
-        found.update({symbol: Currency(name, noun) for symbol, name in nouns(unit, plural).items()})
-    return found
-
-
-def pairs(text: str) -> dict[str, str]:
-    """Entries such as `Sr. = señor; p. ej. = por ejemplo`."""
-    entries = (entry.split("=") for entry in text.split(";"))
-    return {key.strip(): " ".join(said.split()) for key, said in entries}
-
-
-def signs(text: str) -> dict[str, str]:
-    """Entries such as `& y; @ arroba`."""
-    entries = (entry.strip().partition(" ") for entry in text.split("; "))
-    return {sign: name for sign, _, name in entries}

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from kokoro_server.text.spoken.matching import Dialect, Rule, SpokenWords, rule
-from kokoro_server.text.spoken.shared.patterns import AT_NUMBER, DIGITS, SPACE, WORD_END, D
+from kokoro_server.text.spoken.matching import Dialect, Rule, SpokenWords
+from kokoro_server.text.spoken.patterns import SPACE
+from kokoro_server.text.spoken.shared.patterns import WORD_END, D, number_rule
 from kokoro_server.text.spoken.shared.table import LanguageTable
 
 _LEFT = rf"(?:(?<![\p{{L}}\p{{M}}\p{{N}}])(?<!{D}[.,:/])|(?<={D}{{2}}T))"
@@ -22,7 +23,7 @@ def rules(table: LanguageTable) -> list[Rule]:
         groups = match.groupdict()
         half = groups.get("half")
         if groups.get("long"):
-            hours, minutes = table.units["h"], table.units["min"]
+            hours, minutes = table.words.units["h"], table.words.units["min"]
             parts = ((hours, hour), (minutes, minute))
             return " ".join(
                 f"{table.numbers.count(each, noun.many)} {table.noun(noun, str(each))}" for noun, each in parts
@@ -40,52 +41,39 @@ def rules(table: LanguageTable) -> list[Rule]:
         return " ".join(parts)
 
     return [
-        rule(
+        number_rule(
             "time",
             rf"{_LEFT}(?P<hour>{D}{{1,2}}):(?P<minute>{D}{{2}}):(?P<second>{D}{{2}})(?![\p{{N}}:])",
             long_clock,
             ":",
-            at=AT_NUMBER,
         ),
-        rule(
+        number_rule(
             "time",
             rf"{_LEFT}(?P<hour>{D}{{1,2}})(?::(?P<minute>{D}{{2}})(?![\p{{N}}:]|[.,]{D}))?{SPACE}?{_HALF}",
             clock,
             "aApP",
             "mM",
-            DIGITS,
-            at=AT_NUMBER,
         ),
-        rule(
+        number_rule(
             "time",
             rf"{_LEFT}(?P<hour>{D}{{1,2}}):(?P<minute>{D}{{2}})(?![\p{{N}}:]|[.,]{D})(?:{marked}|(?![\p{{L}}]))",
             clock,
             ":",
-            at=AT_NUMBER,
         ),
-        rule(
+        number_rule(
             "time",
             rf"{_LEFT}(?P<hour>{D}{{1,2}}){SPACE}?(?P<mark>[hH]){SPACE}?(?P<minute>[0-5०-५]{D})(?P<long>{SPACE}?(?:min|mn)\b\.?)?"
             rf"{WORD_END}",
             clock,
             "hH",
-            at=AT_NUMBER,
         ),
-        rule(
-            "time",
-            rf"{_LEFT}(?P<hour>{D}{{1,2}})\.(?P<minute>[0-5]{D}){marked}",
-            clock,
-            "hH",
-            ".",
-            at=AT_NUMBER,
-        ),
-        rule(
+        number_rule("time", rf"{_LEFT}(?P<hour>{D}{{1,2}})\.(?P<minute>[0-5]{D}){marked}", clock, "hH", "."),
+        number_rule(
             "time",
             rf"(?<=(?<!\p{{L}})(?:{table.dates.before_times}){SPACE})(?P<hour>{D}{{1,2}})[.,](?P<minute>[0-5]{D})"
             rf"(?![\p{{N}}]|[.,]{D}){marked}?",
             clock,
             ".,",
-            at=AT_NUMBER,
         ),
     ]
 

@@ -8,24 +8,22 @@ from typing import Any
 import regex
 
 from kokoro_server.text.spoken.matching import Dialect, Rule, SpokenWords, rule
-from kokoro_server.text.spoken.patterns import any_of
+from kokoro_server.text.spoken.patterns import SPACE, any_of, follows, two_words
 from kokoro_server.text.spoken.shared.patterns import (
-    AT_NUMBER,
     DIGITS,
     LEFT,
     OWN_DOT,
-    SPACE,
     WORD_END,
     D,
     amount_pattern,
-    follows,
     noun_after,
     number_pattern,
+    number_rule,
     of_noun,
     say_amount,
-    two_words,
 )
-from kokoro_server.text.spoken.shared.table import LanguageTable, Noun
+from kokoro_server.text.spoken.shared.table import LanguageTable
+from kokoro_server.text.spoken.vocabulary import Noun
 
 _EXPONENT = r"(?:\^?[23](?![0-9])|[²³])?"
 _FRACTION = rf"[½⅓⅔¼¾⅛⅜⅝⅞]|{D}/{D}{{1,2}}"
@@ -38,14 +36,17 @@ _ARTICLE = regex.compile(
 
 
 def rules(table: LanguageTable) -> list[Rule]:
-    unit = any_of(table.units)
+    unit = any_of(table.words.units)
+    degree = Noun(table.words.phrases.degree, table.words.phrases.degrees)
     compound = rf"(?:{unit}){_EXPONENT}(?:/(?:{unit}){_EXPONENT})?"
     part = regex.compile(rf"(?P<unit>{unit})(?P<power>{_EXPONENT})")
 
     def name(text: str) -> Noun:
-        if text in table.units:
-            return table.units[text]
-        first, _, second = text.partition("/")
+        if text in table.words.units:
+            return table.words.units[text]
+        parts = text.split("/")
+        size = 1 if part.fullmatch(parts[0]) else 2  # a unit may have a slash: Mbit/s
+        first, second = "/".join(parts[:size]), "/".join(parts[size:])
         noun = _powered(table, part.fullmatch(first))
         if not second:
             return noun
@@ -62,43 +63,36 @@ def rules(table: LanguageTable) -> list[Rule]:
 
     def split(match: Any, _dialect: Dialect) -> SpokenWords:
         """1m80"""
-        noun = table.noun(table.units["m"], match["whole"])
+        noun = table.noun(table.words.units["m"], match["whole"])
         return f"{table.integer(match['whole'], noun)} {noun} {table.numbers.count(int(match['rest']), '')}"
 
-    def after_fraction(match: Any, _dialect: Dialect) -> SpokenWords:
-        return [("unit", name(match["unit"]).one)]
-
     def per(match: Any, _dialect: Dialect) -> SpokenWords:
-        said = table.periods.get(match["unit"]) or name(match["unit"]).one
+        said = table.words.rates.get(match["unit"]) or name(match["unit"]).one
         return [("all", table.per(said))]
 
     def degrees(match: Any, _dialect: Dialect) -> SpokenWords:
         noun = noun_after(table, match)
         if match["ordinal"] and (match["amount"] == "1" or noun or follows(match, _ARTICLE, 6)):
             return table.numbers.ordinal(int(match["amount"]), "º", noun)
-        said = table.noun(table.degrees, match["amount"])
+        said = table.noun(degree, match["amount"])
         scale = {"℃": "C", "℉": "F"}.get(match["sign"], match["scale"])
         words = f"{table.number(match['amount'], said)} {said}"
-        return f"{words} {table.scales[scale]}" if scale else words
+        return f"{words} {table.words.scales[scale]}" if scale else words
 
     ordinal = "" if table.degree_is_ordinal else "(?!)"
     return [
-        rule(
+        number_rule(
             "temperature",
             rf"{LEFT}(?P<amount>{number_pattern(table)}){SPACE}?(?:(?P<sign>[°º˚]){SPACE}?(?P<scale>[CFK])"
             rf"{WORD_END}|(?P<sign>[℃℉])|(?P<ordinal>{ordinal}(?<=(?<![.,]{D}*){D}{{1,2}})(?P<sign>°)(?={SPACE}\p{{L}}))|"
             rf"(?P<sign>[°˚])|(?<=[-−]{D}{{1,2}})(?P<sign>º))",
             degrees,
             "°º˚℃℉",
-            DIGITS,
-            at=AT_NUMBER,
         ),
-        rule(
+        number_rule(
             "unit",
             rf"{LEFT}{amount_pattern(table)}{SPACE}?-?(?P<unit>{compound}){WORD_END}(?!['’][\p{{L}}])(?P<dot>{OWN_DOT}(?!{D}))?(?!\.\p{{L}})",
             quantity,
-            DIGITS,
-            at=AT_NUMBER,
         ),
         # Without a number: `miles de km`.
         rule(
@@ -108,18 +102,18 @@ def rules(table: LanguageTable) -> list[Rule]:
             lambda match, _dialect: name(match["unit"]).many,
             _BARE,
         ),
-        rule("unit", rf"{LEFT}(?P<whole>{D}{{1,3}})m(?P<rest>{D}{{2}}){WORD_END}", split, "m", at=AT_NUMBER),
+        number_rule("unit", rf"{LEFT}(?P<whole>{D}{{1,3}})m(?P<rest>{D}{{2}}){WORD_END}", split, "m"),
         rule(
             "unit",
             rf"(?<={_FRACTION}){SPACE}?(?P<unit>{compound}){WORD_END}",
-            after_fraction,
+            lambda match, _dialect: [("unit", name(match["unit"]).one)],
             "½⅓⅔¼¾⅛⅜⅝⅞/",
             DIGITS + "½⅓⅔¼¾⅛⅜⅝⅞",
         ),
         rule(
             "per",
-            rf"(?<=[€$£₹¥%\p{{L}}0-9]{SPACE}?)(?P<all>/{SPACE}?(?P<unit>{any_of(table.periods)}|{compound})){WORD_END}"
-            rf"(?<=(?:[0-9€$£₹¥%]|{any_of(table.currencies)}){SPACE}?/{SPACE}?[^/]*)(?!/)",
+            rf"(?<=[€$£₹¥%\p{{L}}0-9]{SPACE}?)(?P<all>/{SPACE}?(?P<unit>{any_of(table.words.rates)}|{compound})){WORD_END}"
+            rf"(?<=(?:[0-9€$£₹¥%]|{any_of(table.words.currencies)}){SPACE}?/{SPACE}?[^/]*)(?!/)",
             per,
             "/",
             DIGITS,
@@ -128,8 +122,9 @@ def rules(table: LanguageTable) -> list[Rule]:
 
 
 def _powered(table: LanguageTable, part: Any) -> Noun:
-    noun, power = table.units[part["unit"]], part["power"].lstrip("^")
+    noun, power = table.words.units[part["unit"]], part["power"].lstrip("^")
     if not power:
         return noun
-    one, _, many = (table.square if power in "2²" else table.cubic).partition("|")
-    return Noun(one.format(noun.one), (many or one).format(noun.many))
+    phrases = table.words.phrases
+    one, many = (phrases.square, phrases.squares) if power in "2²" else (phrases.cubic, phrases.cubics)
+    return Noun(one.format(noun.one), many.format(noun.many))

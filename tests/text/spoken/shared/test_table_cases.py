@@ -58,6 +58,10 @@ def test_a_sentence_keeps_its_full_stop(text: str, language: Language, said: str
     assert speak(text, language) == said
 
 
+def test_a_unit_with_a_slash_can_have_a_power_and_a_divisor() -> None:
+    assert speak("7 Mbit/s², 7 Mbit/s/h", FR) == "sept mégabits par seconde carrés, sept mégabits par seconde par heure"
+
+
 def test_a_kind_can_be_left_out() -> None:
     assert [claim.rule for claim in claims("Son 5 km", ES, kinds=["numbers"])] == ["number"]
 

@@ -24,10 +24,18 @@ NUMBERS = [*range(100), *range(100, 1000, 100), 1_000, 1_000_000, 2_000_000]
 def words(table: LanguageTable) -> set[str]:
     said = [table.numbers.count(number, "") for number in NUMBERS]
     said += [table.numbers.ordinal(number, "º", "") for number in range(1, 31)]
-    said += [name for noun in table.units.values() for name in noun]
-    said += [name for currency in table.currencies.values() for name in currency.unit]
-    said += table.dates.months
-    for entries in (table.signs, table.marks, table.titles, table.before_numbers, table.abbreviations, table.periods):
+    vocabulary = table.words
+    said += [name for noun in vocabulary.units.values() for name in noun]
+    said += [name for currency in vocabulary.currencies.values() for name in currency.unit]
+    said += vocabulary.months
+    for entries in (
+        vocabulary.signs,
+        vocabulary.address_marks,
+        vocabulary.titles,
+        vocabulary.before_numbers,
+        vocabulary.abbreviations,
+        vocabulary.rates,
+    ):
         said += entries.values()
     return {word for each in said for word in each.split()}
 
