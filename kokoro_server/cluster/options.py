@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-CORES_PER_FRONT = 4.0
+CORES_PER_WORKER = 4.0
 
 
 class _Arguments(BaseModel):
@@ -63,8 +63,8 @@ class ClusterOptions(_Arguments):
     drain_s: float = Field(default=600.0, gt=0, description="for what a replica has accepted when it is to end")
 
     @property
-    def front_count(self) -> int:
-        return self.fronts or max(1, int(self.cpus / CORES_PER_FRONT))
+    def worker_count(self) -> int:
+        return self.fronts or max(1, int(self.cpus / CORES_PER_WORKER))
 
     def environ(self) -> dict[str, str]:
         """`settings` as variables."""

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
-import sys
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -14,7 +12,7 @@ from kokoro_server.callers.current import caller
 from kokoro_server.client import Voice
 from kokoro_server.errors import KokoroError, TooBusy, Unavailable, UnreadableDocument
 from kokoro_server.runtime.fair_slots import Places
-from kokoro_server.runtime.subprocesses import python_path
+from kokoro_server.runtime.subprocesses import start_python
 
 TIMEOUT_S = 120.0
 MAX_WAITING = 8  # documents of one caller
@@ -47,13 +45,7 @@ class DocumentReader:
         return about
 
     async def _run(self, request: bytes, name: str) -> dict[str, Any]:
-        process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "kokoro_server.longform.jobs.reading"),
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.DEVNULL,
-            env=os.environ | {"PYTHONPATH": python_path()},
-        )
+        process = await start_python("kokoro_server.longform.jobs.reading", stderr=asyncio.subprocess.DEVNULL)
         try:
             async with asyncio.timeout(TIMEOUT_S):
                 written, _ = await process.communicate(request)

@@ -223,7 +223,6 @@ def test_the_command_refuses_another_address(uri: str, capsys: pytest.CaptureFix
 
 
 def test_a_server_without_the_port_does_not_need_the_package() -> None:
-    code = (
-        "import sys, kokoro_server.cli.main, kokoro_server.server.processes.front; assert 'wyoming' not in sys.modules"
-    )
+    imports = "kokoro_server.cli.main, kokoro_server.server.processes.api_worker"
+    code = f"import sys, {imports}; assert 'wyoming' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True, timeout=300)
