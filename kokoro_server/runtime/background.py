@@ -31,6 +31,11 @@ async def cancel(*tasks: asyncio.Task[Any] | None) -> None:
     await asyncio.gather(*running, return_exceptions=True)
 
 
+def failure_of(task: asyncio.Task[Any]) -> BaseException | None:
+    """What the task has failed with by now, if it has."""
+    return task.exception() if task.done() and not task.cancelled() else None
+
+
 def _log_failure(task: asyncio.Task[object]) -> None:
-    if not task.cancelled() and (error := task.exception()):
+    if error := failure_of(task):
         log.error("background task failed task=%s", task.get_coro(), exc_info=error)

@@ -57,7 +57,7 @@ from kokoro_server.observability.conditions import Condition, Reason
 from kokoro_server.observability.metrics import Metrics
 from kokoro_server.observability.siblings import Siblings
 from kokoro_server.observability.tracing.asgi import TracedRequests
-from kokoro_server.runtime.background import background, cancel
+from kokoro_server.runtime.background import background, cancel, failure_of
 from kokoro_server.runtime.event_loop import watch_lag
 from kokoro_server.runtime.threads import in_daemon_thread
 from kokoro_server.synthesis.services import G2PProcess, Model, Services
@@ -94,7 +94,12 @@ async def running_services(
         if child:
             stack.push_async_callback(child.stop)
             stack.push_async_callback(cancel, starting)
-        model = await in_daemon_thread(lambda: load(settings))
+        try:
+            model = await in_daemon_thread(lambda: load(settings))
+        except Exception:  # whose error is raised: the other one would be lost
+            if starting and (error := failure_of(starting)):
+                log.error("the G2P service did not start, either error=%s", error)
+            raise
         if starting:
             await starting
         await in_daemon_thread(model.measure)  # not earlier: the child keeps a core busy while it starts
