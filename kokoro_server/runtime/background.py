@@ -32,7 +32,7 @@ async def cancel(*tasks: asyncio.Task[Any] | None) -> None:
 
 
 def failure_of(task: asyncio.Task[Any]) -> BaseException | None:
-    """What the task has failed with by now, if it has."""
+    """The error of a task that has failed by now."""
     return task.exception() if task.done() and not task.cancelled() else None
 
 

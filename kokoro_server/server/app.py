@@ -166,7 +166,7 @@ async def assembled(
 async def _warm_up(synthesizer: Synthesizer) -> None:
     """Read a text, so that the first request finds everything in memory and a connection to G2P."""
     with contextlib.suppress(KokoroError):  # the G2P service may not be reachable yet
-        await synthesizer.reading(Speech(DEFAULT_VOICE, "The first text takes longer than the others."))
+        await synthesizer.reading(Speech(DEFAULT_VOICE, "The first text takes longer than the rest."))
 
 
 def _formats_condition() -> Condition:
@@ -195,7 +195,7 @@ def warn_if_open(settings: Settings, keys: tuple[ApiKey, ...]) -> None:
 
 
 class ProcessContext(Protocol):
-    """What an application in one of several API workers uses of the server's other processes."""
+    """The other processes of the server, for an application in one of several API workers."""
 
     @property
     def name(self) -> str: ...

@@ -6,13 +6,9 @@ import argparse
 import asyncio
 import base64
 import json
-import os
 import pickle
-import signal
 import socket
 import sys
-import threading
-import time
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -23,6 +19,7 @@ from kokoro_server.errors import KokoroError
 from kokoro_server.observability import logs
 from kokoro_server.runtime.event_loop import run_on_loop
 from kokoro_server.runtime.sockets import Listeners
+from kokoro_server.runtime.subprocesses import exit_with_parent, take_stdout
 from kokoro_server.server.ipc.shared_state import SharedState
 
 LOADER = "kokoro_server.engine.loader:load"
@@ -42,9 +39,7 @@ def main() -> int:
     if not (line := sys.stdin.buffer.readline()):  # the supervisor has ended already
         return 1
     settings: Settings = pickle.loads(base64.b64decode(line))  # noqa: S301
-    # Standard output is for the supervisor alone, whatever a library prints there.
-    report = os.fdopen(os.dup(sys.stdout.fileno()), "w")
-    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+    report = take_stdout()
     try:
         (_run_api if options.role == "front" else _run_engine)(settings, options, report)
     except KokoroError as error:
@@ -63,7 +58,7 @@ def _run_api(settings: Settings, options: argparse.Namespace, report: TextIO) ->
         return
     number = int(line)
     logs.configure(settings.log_level, f"front-{number + 1}")
-    _exit_with_supervisor()
+    exit_with_parent(ORPHAN_GRACE)
     wyoming = None if options.wyoming is None else socket.socket(fileno=options.wyoming)
     listeners = Listeners(socket.socket(fileno=options.listener), wyoming)
     on_ready = partial(_report, report, {"ready": True})
@@ -74,7 +69,7 @@ def _run_engine(settings: Settings, options: argparse.Namespace, report: TextIO)
     from kokoro_server.server.processes import engine
 
     logs.configure(settings.log_level, "engine")
-    _exit_with_supervisor()
+    exit_with_parent(ORPHAN_GRACE)
     on_ready = partial(_report, report, {"ready": True})
     run_on_loop(engine.serve(settings, loader_named(options.load), SharedState(options.state), options.path, on_ready))
 
@@ -89,19 +84,6 @@ def _report(report: TextIO, fields: dict[str, Any]) -> None:
     if not report.closed:
         report.write(json.dumps(fields) + "\n")
         report.close()
-
-
-def _exit_with_supervisor() -> None:
-    """Exit when standard input ends, as it does however the supervisor ends. A thread watches: loading may block."""
-
-    def watch() -> None:
-        while os.read(sys.stdin.fileno(), 1024):
-            pass
-        os.kill(os.getpid(), signal.SIGTERM)
-        time.sleep(ORPHAN_GRACE)
-        os._exit(1)
-
-    threading.Thread(target=watch, name="supervisor-watch", daemon=True).start()
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Starts the processes of a server, watches them, and stops them all. It answers no request itself."""
+"""Starts the processes of a server, watches them, and stops them all. The supervisor answers no request."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ MAX_FOLDER = 70  # bytes of its name: with what is added, a socket's path has fe
 
 
 class G2PService(Protocol):
-    """What API workers learn about the G2P service. `G2PChild` is one."""
+    """The G2P service that API workers use. `G2PChild` is one."""
 
     @property
     def state(self) -> str: ...

@@ -169,8 +169,8 @@ async def test_a_sentence_that_fails_ends_its_stream_and_leaves_the_queue(tmp_pa
 @pytest.mark.parametrize(
     ("environ", "told"),
     [
-        ({"HOST": "0.0.0.0", **KEYS}, "Wyoming knows no API keys"),
-        ({"HOST": "0.0.0.0", "API_KEYS_FILE": "/keys"}, "Wyoming knows no API keys"),
+        ({"HOST": "0.0.0.0", **KEYS}, "Wyoming has no API keys"),
+        ({"HOST": "0.0.0.0", "API_KEYS_FILE": "/keys"}, "Wyoming has no API keys"),
         ({"WYOMING_ZEROCONF": "true"}, "no other machine can reach 127.0.0.1"),
     ],
 )
