@@ -16,7 +16,7 @@ from typing import Any, TextIO
 
 from kokoro_server.config.settings import Settings
 from kokoro_server.errors import KokoroError
-from kokoro_server.observability import logs
+from kokoro_server.observability import logs, tracing
 from kokoro_server.runtime.event_loop import run_on_loop
 from kokoro_server.runtime.sockets import Listeners
 from kokoro_server.runtime.subprocesses import exit_with_parent, take_stdout
@@ -71,7 +71,9 @@ def _run_engine(settings: Settings, options: argparse.Namespace, report: TextIO)
     logs.configure(settings.log_level, "engine")
     exit_with_parent(ORPHAN_GRACE)
     on_ready = partial(_report, report, {"ready": True})
-    run_on_loop(engine.serve(settings, loader_named(options.load), SharedState(options.state), options.path, on_ready))
+    load, state = loader_named(options.load), SharedState(options.state)
+    with tracing.configured(settings.tracing, "engine"):
+        run_on_loop(engine.serve(settings, load, state, options.path, on_ready))
 
 
 def loader_named(name: str) -> Any:

@@ -14,7 +14,6 @@ from kokoro_server.callers.limits import CallerCounts
 from kokoro_server.config.settings import Settings
 from kokoro_server.engine.loader import LoadedModel
 from kokoro_server.errors import EngineUnavailable
-from kokoro_server.observability import tracing
 from kokoro_server.observability.metrics import Metrics
 from kokoro_server.runtime.background import background, cancel
 from kokoro_server.runtime.event_loop import freeze_heap, trim_when_quiet, watch_lag
@@ -39,17 +38,6 @@ async def serve(
     on_ready: Callable[[], None],
 ) -> None:
     """Serve until a signal. Raises SetupError if something is missing, EngineUnavailable for a lost device."""
-    with tracing.configured(settings.tracing, "engine"):
-        await _serve(settings, load, state, path, on_ready)
-
-
-async def _serve(
-    settings: Settings,
-    load: Callable[[Settings], LoadedModel],
-    state: SharedState,
-    path: Path,
-    on_ready: Callable[[], None],
-) -> None:
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     lost: list[str] = []
