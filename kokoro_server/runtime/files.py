@@ -28,11 +28,6 @@ def new_file(path: Path, *, unfinished: Path | None = None, durable: bool = True
         raise
 
 
-def write(path: Path, content: bytes) -> None:
-    with new_file(path) as unfinished:
-        unfinished.write_bytes(content)
-
-
 def rename(source: Path, target: Path, *, durable: bool = True) -> None:
     """Rename a finished file within one file system. If `durable`, it is on the disk before it has its name."""
     if durable:

@@ -20,7 +20,7 @@ def test_a_file_gets_its_name_when_it_is_whole(tmp_path: Path, durable: bool) ->
 
 def test_a_file_that_fails_leaves_the_old_one_and_nothing_else(tmp_path: Path) -> None:
     path = tmp_path / "a"
-    files.write(path, b"old")
+    path.write_bytes(b"old")
     unfinished = tmp_path / "b"
     unfinished.write_bytes(b"ne")
     with pytest.raises(ValueError, match="no"), files.new_file(path, unfinished=unfinished):

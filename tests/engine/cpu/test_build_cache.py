@@ -146,7 +146,7 @@ def test_a_folder_that_cannot_be_written_is_one_line(tmp_path: Path, weights: Pa
 
 def test_a_finished_build_needs_no_write(cache: Path, weights: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = build_cache.ensure(cache, weights, KEY, Exporter())
-    monkeypatch.setattr(build_cache.Cache, "locked", lambda _self: pytest.fail("took the lock"))
+    monkeypatch.setattr(build_cache.AssetCache, "locked", lambda _self: pytest.fail("took the lock"))
     assert build_cache.ensure(cache, weights, KEY, Exporter()) == folder
 
 
