@@ -6,12 +6,12 @@ KokoroError                   500  internal_error
 │   ├── UnknownLanguage       400  unknown_language
 │   ├── LanguageNotInstalled  400  language_not_installed
 │   ├── FormatNotInstalled    400  format_not_installed
-│   ├── NotSupported          400  not_supported       (of what other servers offer)
+│   ├── NotSupported          400  not_supported       (an option that other servers have)
 │   ├── InvalidSSML           400  invalid_ssml
 │   └── InvalidInput          422  invalid_input
 │       ├── NothingToSay      422  nothing_to_say
 │       ├── Unspeakable       422  unspeakable
-│       └── UnreadableDocument 422 unreadable_document (of which a book would be made)
+│       └── UnreadableDocument 422 unreadable_document (for a book)
 ├── Unauthorized              401  invalid_api_key     (WWW-Authenticate)
 ├── Forbidden                 403  forbidden
 │   ├── HostNotAllowed        403  host_not_allowed
@@ -203,14 +203,14 @@ class AssetError(SetupError):
 
 
 def for_client(error: BaseException) -> KokoroError:
-    """What a client may be told of an error: all, unless it was not raised for clients and may name files or worse."""
+    """The error as a client may see it. Errors that are not raised for clients may name files, or worse."""
     if isinstance(error, KokoroError) and not isinstance(error, SetupError):
         return error
     return KokoroError("something went wrong on the server; its log has the details")
 
 
 def first_of(group: BaseExceptionGroup[BaseException]) -> BaseException:
-    """What went wrong first, without the groups around it."""
+    """The first error, without the groups around it."""
     error: BaseException = group
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]

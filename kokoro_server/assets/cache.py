@@ -26,6 +26,7 @@ from filelock import FileLock, Timeout
 
 from kokoro_server.assets import files
 from kokoro_server.assets.catalog import VOICE_BYTES, WeightPrecision
+from kokoro_server.runtime.files import UNFINISHED
 
 log = logging.getLogger(__name__)
 
@@ -37,7 +38,7 @@ WORK_PREFIX = "work-"  # of a download client's private folder in staging: worth
 
 @dataclass(frozen=True)
 class WeightsRecord:
-    """What the manifest says of one weights file. `origin` is the sha256 of the model file it was converted from."""
+    """A weights file in the manifest. `origin` is the sha256 of the model file that it was converted from."""
 
     file: str
     size: int
@@ -76,14 +77,14 @@ class AssetCache:
         return files.intact(self.directory / record.file, record.sha256, record.size)
 
     def missing_voices(self, digests: Mapping[str, str]) -> list[str]:
-        """The voices that are not there or whose content is wrong."""
+        """The voices that are missing or damaged."""
         return [name for name, digest in digests.items() if not files.intact(self.voice(name), digest, VOICE_BYTES)]
 
     def voice(self, name: str) -> Path:
         return self.voices / f"{name}.bin"
 
     def attempted_within(self, seconds: float) -> bool:
-        """Whether better weights have been sought so short a time ago."""
+        """Whether better weights were sought in the last `seconds`."""
         try:
             return abs(time.time() - self._attempt.stat().st_mtime) < seconds
         except OSError:
@@ -94,8 +95,8 @@ class AssetCache:
 
     def add_weights(self, record: WeightsRecord) -> None:
         manifest = self._read()
-        others = [other for other in manifest.weights if other.file != record.file]
-        self._write(Manifest([*others, record], manifest.voices))
+        kept = [each for each in manifest.weights if each.file != record.file]
+        self._write(Manifest([*kept, record], manifest.voices))
 
     def add_voices(self, digests: Mapping[str, str]) -> None:
         added = {name: {"size": VOICE_BYTES, "sha256": digest} for name, digest in digests.items()}
@@ -121,7 +122,7 @@ class AssetCache:
         self.voices.mkdir(parents=True, exist_ok=True)
         self.staging.mkdir(exist_ok=True)
         for folder in (self.directory, self.voices, self.staging):
-            for unfinished in folder.glob("*" + files.UNFINISHED):
+            for unfinished in folder.glob("*" + UNFINISHED):
                 unfinished.unlink()
         for work in self.staging.glob(WORK_PREFIX + "*"):
             shutil.rmtree(work, ignore_errors=True)
@@ -131,7 +132,7 @@ class AssetCache:
 
     @contextmanager
     def locked(self, doing: str) -> Iterator[None]:
-        """Wait until no other process is filling this cache. `doing` tells the others what they will wait for."""
+        """Wait until no other process is filling this cache. `doing` is shown to processes that wait."""
         self.directory.mkdir(parents=True, exist_ok=True)
         lock = FileLock(self.directory / ".lock")
         self._wait_for(lock)

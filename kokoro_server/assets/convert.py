@@ -13,16 +13,14 @@ from pathlib import Path
 from types import MappingProxyType
 
 import numpy as np
-from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors.numpy import save_file
 
 from kokoro_server.assets import onnx_reader, torch_reader
 from kokoro_server.assets.catalog import PublishedModel
+from kokoro_server.assets.onnx_reader import Tensor, Tensors
 from kokoro_server.errors import AssetError
 
-Tensor = NDArray[np.float32]
-StateDict = dict[str, Tensor]
 TensorShapes = Mapping[str, tuple[int, ...]]
 
 # Parameters that no published file holds, and the value that each must have. AdaIN's instance norm has an affine part
@@ -52,7 +50,7 @@ def to_safetensors(raw: Path, model: PublishedModel, destination: Path, metadata
         raise AssetError(f"cannot write {destination}: {error}") from error
 
 
-def from_onnx(path: Path, shapes: TensorShapes) -> StateDict:
+def from_onnx(path: Path, shapes: TensorShapes) -> Tensors:
     """The state of an ONNX export. A parameter that KModel does not have is an error."""
     state, unused = to_state(onnx_reader.read(path), shapes)
     if unused:
@@ -60,7 +58,7 @@ def from_onnx(path: Path, shapes: TensorShapes) -> StateDict:
     return state
 
 
-def from_checkpoint(path: Path, shapes: TensorShapes) -> StateDict:
+def from_checkpoint(path: Path, shapes: TensorShapes) -> Tensors:
     """The state of the official checkpoint, {submodule: state}. Parameters that KModel does not have are ignored."""
     checkpoint = torch_reader.load(path)
     try:
@@ -75,7 +73,7 @@ def from_checkpoint(path: Path, shapes: TensorShapes) -> StateDict:
     return state
 
 
-def to_state(parameters: Mapping[str, Tensor], shapes: TensorShapes) -> tuple[StateDict, set[str]]:
+def to_state(parameters: Mapping[str, Tensor], shapes: TensorShapes) -> tuple[Tensors, set[str]]:
     """A state with the keys and shapes of `shapes`, and the names of the parameters that it did not need."""
     state, used = {}, set()
     for key, shape in shapes.items():

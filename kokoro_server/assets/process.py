@@ -16,7 +16,7 @@ from pathlib import Path
 from kokoro_server.assets.files import tree_bytes
 
 POLL_S = 0.5
-END_S = 5.0  # for what is left of the output when the processes have been killed
+END_S = 5.0  # for the rest of the output when the processes have been killed
 
 
 class ProcessStalled(Exception):
@@ -24,10 +24,10 @@ class ProcessStalled(Exception):
 
 
 def run(command: list[str], folder: Path, environment: Mapping[str, str], stall_s: float) -> tuple[int, str]:
-    """The exit status of `command`, and what it printed. It runs in `folder` and keeps everything in there.
+    """Run `command` in `folder`, where it keeps all its files. Returns its exit status and its output.
 
-    Progress is a change in the size of `folder`: however slow a download is, it goes on while there is some. Raises
-    Stalled after `stall_s` seconds without.
+    Progress is a change in the size of `folder`: however slow a download is, it goes on while it makes some. Raises
+    ProcessStalled after `stall_s` seconds without.
     """
     with subprocess.Popen(
         command,

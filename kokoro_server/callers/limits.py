@@ -1,4 +1,4 @@
-"""How often and how many at a time: limits for each caller."""
+"""Limits for each caller: requests a minute, and requests at once."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Protocol
 from kokoro_server.errors import RateLimited, TooManyAtOnce
 
 MINUTE = 60.0  # seconds
-MAX_CALLERS = 10_000  # that are remembered; beyond it, whoever was seen the longest time ago is forgotten
+MAX_CALLERS = 10_000  # that are remembered; beyond it, the one that was away longest is forgotten
 TOLERANCE = 1e-6  # seconds; the sum of many intervals is not exact
 
 
@@ -24,7 +24,7 @@ class RateLimit:
         self._full_at: OrderedDict[str, float] = OrderedDict()  # when the bucket of a caller will be full again
 
     def take(self, caller: str) -> float:
-        """Take one request out of the bucket; the seconds until there will be one, if there is none."""
+        """Take one request out of the bucket. Returns the seconds until it has one, if it is empty, else 0."""
         now = self._clock()
         full_at = max(self._full_at.get(caller, now), now)
         missing = full_at + self._interval - now - MINUTE
@@ -47,7 +47,7 @@ class CallerCounts:
         self._running: Counter[str] = Counter()
 
     def enter(self, caller: str) -> None:
-        """A request begins; raises if the caller has made too many of late, or has too many running."""
+        """A request begins. Raises RateLimited or TooManyAtOnce."""
         if self._at_once and self._running[caller] >= self._at_once:
             raise TooManyAtOnce(
                 f"more than the {self._at_once} requests that each caller may have running (MAX_CONCURRENT_REQUESTS)",
@@ -58,7 +58,7 @@ class CallerCounts:
             self._running[caller] += 1
 
     def count(self, caller: str) -> None:
-        """One more request; raises if the caller has made too many of late."""
+        """Count a request. Raises RateLimited."""
         if self._rate and (wait := self._rate.take(caller)):
             raise RateLimited(
                 f"more than the {self._per_minute} requests a minute that each caller may make (RATE_LIMIT)",
@@ -74,16 +74,16 @@ class CallerCounts:
 
 
 class CallerLimits(Protocol):
-    """`CallerCounts`, wherever they are counted."""
+    """`CallerCounts` of this process or of another."""
 
     async def enter(self, caller: str) -> Callable[[], None]:
-        """Returns what is to be called when the request ends."""
+        """Returns a function to call when the request ends."""
 
     async def count(self, caller: str) -> None: ...
 
 
 class LocalLimits:
-    """`CallerCounts` that are counted in this process."""
+    """`CallerCounts` of this process."""
 
     def __init__(self, limits: CallerCounts) -> None:
         self._limits = limits

@@ -21,6 +21,7 @@ from kokoro_server.audio.wav import floats, header
 from kokoro_server.cli import CommandFailed
 from kokoro_server.engine.protocol import SAMPLE_RATE
 from kokoro_server.errors import EngineError
+from kokoro_server.runtime.files import UNFINISHED, new_file
 
 Write = Callable[[bytes], object]
 
@@ -67,19 +68,16 @@ def format_of(path: Path) -> Format:
 
 @contextmanager
 def atomic_file(path: Path) -> Iterator[Path]:
-    """A path to write to. It is renamed to `path` when the block ends without an error, and removed otherwise."""
+    """`runtime.files.new_file`, with errors in plain words."""
     if path.exists() and not path.is_file():
         raise CommandFailed(f"{path}: exists and is not a file")
-    unfinished = path.with_name(f"{path.name}.{os.getpid()}.unfinished")
     try:
-        unfinished.touch()  # so that a folder without write permission is reported in plain words
-        yield unfinished
-        unfinished.replace(path)
+        unfinished = path.with_name(f"{path.name}.{os.getpid()}{UNFINISHED}")
+        with new_file(path, unfinished=unfinished, durable=False):
+            unfinished.touch()  # so that a folder without write permission is reported in plain words
+            yield unfinished
     except OSError as error:
         raise CommandFailed(f"{path}: cannot be written: {error.strerror or error}") from error
-    finally:
-        with contextlib.suppress(OSError):
-            unfinished.unlink()
 
 
 @contextmanager

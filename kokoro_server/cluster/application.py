@@ -14,14 +14,14 @@ from kokoro_server.cluster.options import Autoscaling, ClusterOptions, G2POption
 from kokoro_server.cluster.replica import SpeechReplica
 from kokoro_server.cluster.router import QueuedAudioRouter
 
-# To one replica at once. Its own queue refuses what is too much, with the time to retry after; what Ray holds back
-# could not be batched.
+# Requests at one replica at once. Its queue refuses what is too much, with the time to retry after; requests that Ray
+# held back could not be batched.
 MAX_ONGOING = 10_000
 LOOK_INTERVAL = 1.0  # seconds from one look at a replica's queue to the next
 
 
 def build(asked: ClusterOptions | dict[str, Any]) -> serve.Application:
-    """Ray passes the arguments of the application in its configuration, as they stand there."""
+    """Ray passes the arguments of the application from its configuration."""
     arguments = ClusterOptions.model_validate(asked)
     # Replicas whose arguments change are replaced, so they get none that change while they run.
     plain = arguments.model_dump(exclude={"replicas", "autoscaling", "health_check_s", "drain_s", "g2p"})
@@ -41,7 +41,7 @@ def build(asked: ClusterOptions | dict[str, Any]) -> serve.Application:
 
 
 def _router() -> RequestRouterConfig:
-    """Where HAProxy is, no router is asked, and Ray refuses one that comes with a configuration."""
+    """HAProxy uses no router, and Ray refuses to combine it with one."""
     if os.environ.get("RAY_SERVE_ENABLE_HA_PROXY") == "1":
         return RequestRouterConfig()
     return RequestRouterConfig(

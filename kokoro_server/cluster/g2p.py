@@ -1,6 +1,7 @@
-"""The G2P service as a deployment of its own, and how a replica finds it.
+"""The G2P service as a separate deployment, and how a replica finds it.
 
-Texts go to it over HTTP, as they always do: through Ray that would take longer than the phonemes. Ray says where it is.
+Texts go to it over HTTP, as everywhere: through Ray the transport would take longer than the phonemes. Ray only gives
+the address.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from kokoro_server.errors import G2PUnavailable, SetupError
 from kokoro_server.g2p.child import G2PChild, is_healthy
 from kokoro_server.g2p.client import RETRY_AFTER, G2PClient
 from kokoro_server.observability import logs
+from kokoro_server.runtime.background import cancel
 
 log = logging.getLogger(__name__)
 
@@ -53,7 +55,7 @@ class G2PReplica:
 
 
 class G2PElsewhere:
-    """A `processes.supervisor.G2PService`: the one that Ray names, until that is gone."""
+    """A `processes.supervisor.G2PService`: the replica that Ray has named, until it is gone."""
 
     def __init__(self, handle: DeploymentHandle) -> None:
         self.state = "starting"
@@ -80,11 +82,10 @@ class G2PElsewhere:
 
     async def stop(self) -> None:
         self.state = "stopped"
-        if self._asking:
-            self._asking.cancel()
+        await cancel(self._asking)
 
     async def _keep_asking(self) -> None:
-        """Keep to the one that Ray has named while it answers: there may be several, and Ray names any of them."""
+        """Keep the address while the service there answers: with several replicas, Ray names any of them."""
         async with contextlib.aclosing(G2PClient(lambda: self._url, ASK_TIMEOUT)) as client:
             while True:
                 await asyncio.sleep(ASK_INTERVAL)
@@ -92,13 +93,13 @@ class G2PElsewhere:
                     await self._ask()
 
     async def _ask(self) -> bool:
-        """Whether Ray can name one."""
+        """Whether Ray can name a G2P service."""
         try:
             async with asyncio.timeout(ASK_TIMEOUT):
                 url: str = await self._handle.url.remote()
         except (TimeoutError, RayError, RayServeException) as error:
             if self.state == "running":
-                log.error("no G2P service is to be found error=%s", error)
+                log.error("no G2P service can be found error=%s", error)
                 self.state = "restarting"
             return False
         if url != self._url:

@@ -24,28 +24,28 @@ APPLICATION = "kokoro"
 # How requests get to the replicas. HAProxy is a program in C beside each Ray node; it asks no router of ours. A request
 # that a replica ends without any answer goes to another one, as a text may. For that, and to notice a client that is
 # gone before the answer begins, HAProxy must have read the whole request; Ray has no setting for that, but takes what
-# is said about retries as it stands, in lines of their own.
+# is said about retries as it stands, in separate lines.
 HAPROXY = {
     "RAY_SERVE_ENABLE_HA_PROXY": "1",
     "RAY_SERVE_ENABLE_DIRECT_INGRESS": "1",
     "RAY_SERVE_HAPROXY_RETRY_ON": "conn-failure empty-response\n    option http-buffer-request",
     "RAY_SERVE_HAPROXY_TUNE_BUFSIZE": "65536",
-    # HAProxy tries another replica if one has stopped to listen, so there is no need to wait for half a minute.
+    # HAProxy tries another replica if one has stopped listening, so draining need not take half a minute.
     "RAY_SERVE_DIRECT_INGRESS_MIN_DRAINING_PERIOD_S": "2",
 }
 # A replica's event loop and Ray's are one: else each message of an answer goes from thread to thread.
 ALWAYS = {
     "RAY_SERVE_RUN_USER_CODE_IN_SEPARATE_THREAD": "0",
     "RAY_worker_niceness": "0",  # by default 15, and a replica's server with it
-    "RAY_USAGE_STATS_ENABLED": "0",  # nothing is told to Ray's makers
+    "RAY_USAGE_STATS_ENABLED": "0",  # nothing is reported to Ray's makers
 }
-# Ray's own lines are many. Each of our requests has a line of ours.
+# Ray logs much. Each request has a line of ours.
 LOGGING = {"log_level": "WARNING", "enable_access_log": False}
 
 
 @dataclass(frozen=True, slots=True)
 class Ingress:
-    """Where a cluster is reached: by HAProxy, or by Ray's own proxy."""
+    """The address of a cluster, served by HAProxy or by Ray's own proxy."""
 
     host: str
     port: int
@@ -84,7 +84,7 @@ def remove(address: str) -> None:
 
 
 def _haproxy_ports() -> dict[str, str]:
-    """For its metrics and its statistics: by default they are fixed, and what is left of another cluster has them."""
+    """Free ports for metrics and statistics: the default ones may still be held by an earlier cluster."""
     names = ("RAY_SERVE_HAPROXY_METRICS_PORT", "RAY_SERVE_HAPROXY_STATS_PORT")
     with socket.create_server(("", 0)) as one, socket.create_server(("", 0)) as other:
         free = [str(probe.getsockname()[1]) for probe in (one, other)]

@@ -1,4 +1,4 @@
-"""What a cluster is asked to run: the arguments of the application in deploy/ray-serve.yaml."""
+"""The arguments of the application in deploy/ray-serve.yaml."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-CORES_PER_FRONT = 4.0
+CORES_PER_WORKER = 4.0
 
 
 class _Arguments(BaseModel):
@@ -18,8 +18,8 @@ class Autoscaling(_Arguments):
 
     min_replicas: int = Field(default=1, ge=1)
     max_replicas: int = Field(ge=1)
-    scale_out_s: float = Field(default=150.0, gt=0, description="more than so much waits: one replica more, or several")
-    scale_in_s: float = Field(default=20.0, ge=0, description="less than so much waits: one replica less")
+    scale_out_s: float = Field(default=150.0, gt=0, description="when more waits, replicas are added")
+    scale_in_s: float = Field(default=20.0, ge=0, description="when less waits, one replica is removed")
     scale_out_delay_s: float = Field(default=10.0, ge=0)
     scale_in_delay_s: float = Field(default=300.0, ge=0)
 
@@ -33,7 +33,7 @@ class Autoscaling(_Arguments):
 
 
 class G2POptions(_Arguments):
-    """G2P as a deployment of its own, whose code is under the GPL and may have an image of its own."""
+    """G2P as a separate deployment. Its code is under the GPL and may have a separate image."""
 
     replicas: int = Field(default=1, ge=1)
     cpus: float = Field(default=4.0, gt=0)
@@ -41,30 +41,33 @@ class G2POptions(_Arguments):
 
 
 class ClusterOptions(_Arguments):
-    """A replica is one device's whole server: an engine process, fronts, and G2P unless that is apart."""
+    """A replica is one device's whole server: an engine process, API workers, and G2P unless that is apart."""
 
     settings: Mapping[str, str | int | float | bool] = Field(
-        default_factory=dict, description="as in .env; what is not here comes from the environment of a replica's node"
+        default_factory=dict, description="as in .env; the rest comes from the environment of a replica's node"
     )
     replicas: int = Field(default=1, ge=1)
     autoscaling: Autoscaling | None = Field(default=None, description="in place of replicas")
     gpus: float = Field(default=0.0, ge=0, description="of each replica")
     cpus: float = Field(default=2.0, gt=0, description="of each replica")
     fronts: int | None = Field(
-        default=None, ge=1, description="processes of each replica at its own port; one for four CPUs"
+        default=None, ge=1, description="API workers of each replica, at its own port; one for four CPUs"
     )
     port: int = Field(
-        default=8900, ge=1, le=65535, description="of a replica itself; on one node the next has the next free one"
+        default=8900,
+        ge=1,
+        le=65535,
+        description="of a replica; the next one on its node takes the next free port",
     )
     g2p: G2POptions | None = Field(
-        default=None, description="a deployment of its own; else each replica has its G2P service"
+        default=None, description="a separate deployment; else each replica has its G2P service"
     )
     health_check_s: float = Field(default=10.0, gt=0)
-    drain_s: float = Field(default=600.0, gt=0, description="for what a replica has accepted when it is to end")
+    drain_s: float = Field(default=600.0, gt=0, description="for a replica that ends to answer its requests")
 
     @property
-    def front_count(self) -> int:
-        return self.fronts or max(1, int(self.cpus / CORES_PER_FRONT))
+    def worker_count(self) -> int:
+        return self.fronts or max(1, int(self.cpus / CORES_PER_WORKER))
 
     def environ(self) -> dict[str, str]:
         """`settings` as variables."""

@@ -1,7 +1,7 @@
-"""One device's whole server as a replica of Ray Serve: an engine process, fronts, and a front in Ray's own process.
+"""One device's whole server as a replica of Ray Serve: an engine process, API workers, and one more in Ray's process.
 
-What Ray sends is answered by the front in its process, which reaches the engine as all fronts do: a request makes one
-hop, and no row any. The other fronts listen on a port of the replica's own, for a load balancer that knows it.
+The API worker in Ray's process answers Ray's requests and reaches the engine as all workers do: a request makes one
+hop, a row none. The other workers listen on a port of the replica, for a load balancer that knows it.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from kokoro_server.observability.metrics import Metrics
 from kokoro_server.runtime.sockets import Listeners, listen
 from kokoro_server.server.app import create_app
 from kokoro_server.server.ipc.shared_state import FIRST_FRONT, SharedState
+from kokoro_server.server.processes.api_worker import ApiWorker
 from kokoro_server.server.processes.child import LOADER
-from kokoro_server.server.processes.front import ApiWorker
 from kokoro_server.server.processes.supervisor import Supervisor, socket_folder
 from kokoro_server.synthesis.services import Services
 
@@ -37,15 +37,15 @@ PORTS_TRIED = 100  # replicas on one node have ports in a row
 
 
 class ReplicaApiWorker(ApiWorker):
-    """The front in Ray's process. The rest of the server starts before it and ends after it."""
+    """The API worker in Ray's process. The rest of the server starts before it and ends after it."""
 
     def __init__(self, settings: Settings, options: ClusterOptions, g2p: G2PElsewhere | None) -> None:
-        fronts = options.front_count
+        workers = options.worker_count
         self._resources = ExitStack()
         folder = Path(self._resources.enter_context(socket_folder()))
-        board = self._resources.enter_context(closing(SharedState.create(FIRST_FRONT + fronts + 1)))
-        super().__init__(settings, fronts, board, folder / "engine")
-        self._supervisor = Supervisor(settings, fronts, LOADER, board, folder / "engine")
+        state = self._resources.enter_context(closing(SharedState.create(FIRST_FRONT + workers + 1)))
+        super().__init__(settings, workers, state, folder / "engine")
+        self._supervisor = Supervisor(settings, workers, LOADER, state, folder / "engine")
         self._listeners = self._resources.enter_context(closing(listen_on_next_free(settings)))
         self._g2p = g2p
 
@@ -55,7 +55,7 @@ class ReplicaApiWorker(ApiWorker):
 
     @property
     def failure(self) -> str | None:
-        """Why this replica will not come back by itself."""
+        """Why this replica cannot recover by itself."""
         return self._supervisor.failure.message if self._supervisor.failure else None
 
     @asynccontextmanager
@@ -77,31 +77,31 @@ def listen_on_next_free(settings: Settings) -> Listeners:
 
 @serve.ingress()
 class SpeechReplica:
-    """Ray Serve's side of a replica. Ray makes it, asks it how it is, and ends it when what runs has been answered."""
+    """Ray Serve's side of a replica. Ray creates it, checks its health, and ends it when its requests are answered."""
 
     def __init__(self, arguments: dict[str, Any], g2p: DeploymentHandle | None = None) -> None:
         options = ClusterOptions.model_validate(arguments)
         settings = settings_of(options)
         logs.configure(settings.log_level, "replica")
-        self._front = ReplicaApiWorker(settings, options, G2PElsewhere(g2p) if g2p else None)
-        self._app = create_app(settings, front=self._front)
+        self._worker = ReplicaApiWorker(settings, options, G2PElsewhere(g2p) if g2p else None)
+        self._app = create_app(settings, worker=self._worker)
         self._looks = 0
-        log.info("replica's own port: %d", self._front.port)
+        log.info("replica's own port: %d", self._worker.port)
 
     def __serve_build_asgi_app__(self) -> FastAPI:
         return self._app
 
     def check_health(self) -> None:
         """Ray replaces a replica that raises. An engine process that ended is restarted within the replica."""
-        if self._front.failure:
-            raise EngineUnavailable(self._front.failure)
+        if self._worker.failure:
+            raise EngineUnavailable(self._worker.failure)
 
     async def record_routing_stats(self) -> dict[str, Any]:
         """For `QueuedAudioRouter`."""
         self._looks += 1
         return {
             "look": self._looks,
-            "ready": self._front.queue.ready,
+            "ready": self._worker.queue.ready,
             "queued_s": await self._queued_seconds(),
         }
 
@@ -110,12 +110,12 @@ class SpeechReplica:
         return {"queued_s": await self._queued_seconds()}
 
     async def _queued_seconds(self) -> float:
-        state = await self._front.queue.state()
+        state = await self._worker.queue.state()
         return float(state["queue_status"].get("queued_audio_s", 0.0))
 
 
 def settings_of(options: ClusterOptions) -> Settings:
-    """Those of the node's environment, over which go those of the cluster."""
+    """The settings of the node's environment, overridden by those of the cluster."""
     settings = Settings.load(os.environ | options.environ(), dotenv=None)
     if settings.wyoming_port:
         raise ConfigError("WYOMING_PORT: not in a cluster, whose requests come over HTTP; use kokoro-server wyoming")

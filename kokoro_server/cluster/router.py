@@ -1,6 +1,6 @@
-"""Which replica Ray's own proxy sends a request to: of two, the one with less audio waiting.
+"""Chooses the replica to which Ray's own proxy sends a request: of two, the one with less audio waiting.
 
-HAProxy and other load balancers do not ask it; they go by connections.
+HAProxy and other load balancers do not use it; they count connections.
 """
 
 from __future__ import annotations
@@ -10,14 +10,14 @@ from typing import Any
 
 from ray.serve.request_router import FIFOMixin, PendingRequest, ReplicaID, RequestRouter, RunningReplica
 
-SECONDS_A_REQUEST = 5.0  # of audio, for a request that a replica has not told of yet
+SECONDS_A_REQUEST = 5.0  # of audio, for a request that is not in a replica's numbers yet
 
 
 class QueuedAudioRouter(FIFOMixin, RequestRouter):  # type: ignore[misc]
-    """Power of two choices. What replicas tell is up to a second old: what was sent to them since is added."""
+    """Power of two choices. A replica's numbers are up to a second old: the requests sent to it since are added."""
 
     def initialize_state(self, **_kwargs: Any) -> None:
-        self._sent: dict[ReplicaID, tuple[int, int]] = {}  # the look of a replica that was told last, requests since
+        self._sent: dict[ReplicaID, tuple[int, int]] = {}  # the last look at a replica, and requests since
 
     async def choose_replicas(
         self,

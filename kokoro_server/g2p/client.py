@@ -37,8 +37,8 @@ log = logging.getLogger(__name__)
 ADDRESS = "what is at G2P_SERVICE_URL"
 MAX_CALLS = 2  # in flight for a language that has one worker: one is worked on and one waits
 MAX_CALLS_EVER = 64
-MAX_WORKERS = 256  # whatever the service tells
-BULK_GATHER = 0.05  # seconds that a text in bulk waits for others: a call costs the service as much as six texts do
+MAX_WORKERS = 256  # whatever number the service gives
+BULK_GATHER = 0.05  # seconds that a bulk text waits for more: a call costs the service as much as six texts do
 RETRY_AFTER = 1.0  # seconds; a child that died is back in two or three
 HttpHeaders = dict[str, str]
 NORMAL: HttpHeaders = {}
@@ -49,7 +49,7 @@ _INPUT_ERRORS: dict[str, type[KokoroError]] = {
 
 
 class G2PClient:
-    """`url` may be a function that gives the service's present address, or raises G2PUnavailable.
+    """`url` may be a function that returns the service's present address, or raises G2PUnavailable.
 
     `condition` is set while the service does not answer.
     """
@@ -67,14 +67,14 @@ class G2PClient:
         self._condition = condition
         self._max_calls = max_calls
         self._url = url if callable(url) else lambda: url
-        # Requests go to the transport as they are: a client around it would take most of the time of an exchange.
+        # Requests go straight to the transport: an httpx client would take most of the time of an exchange.
         self._transport = transport or KeepAliveTransport()
         self._extensions = {"timeout": httpx.Timeout(timeout).as_dict()}
-        # Texts that may share a call: both kinds of English, once the service has told that it takes them together.
-        # Other languages have few readers, and take their time to load: nobody else's texts should wait for them.
-        # Those in bulk share none with others, which would have to wait for all of them.
+        # By texts that may share a call: both kinds of English, once the service has shown that it takes them together.
+        # Other languages are rare and slow to load: no text of another language should wait for them. Bulk texts share
+        # no call with urgent ones, which would have to wait for all of them.
         self._batchers: dict[tuple[Sequence[Language], bool], MicroBatcher] = {}
-        self._workers: int | None = None  # for English, if the service tells
+        self._workers: int | None = None  # for English, if the service says
 
     @property
     def url(self) -> str:
@@ -100,7 +100,7 @@ class G2PClient:
         """The codes of the languages that the service has not been installed with."""
         states = (await self.health()).get("languages")
         if not isinstance(states, dict):
-            raise G2PFailed(f"{ADDRESS} does not tell its languages; is it a G2P service?")
+            raise G2PFailed(f"{ADDRESS} does not list its languages; is it a G2P service?")
         return {code for code, state in states.items() if state == NOT_INSTALLED}
 
     async def aclose(self) -> None:
@@ -118,14 +118,14 @@ class G2PClient:
             convert, gather = partial(self._post_batch, bulk=bulk), BULK_GATHER if bulk else 0.0
             self._batchers[sharing, bulk] = MicroBatcher(convert, max_calls, gather)
         batcher = self._batchers[sharing, bulk]
-        # Calls in bulk take no place from the others. They are fewer, for services that do not tell them apart.
+        # Bulk calls take no slot of urgent ones. They are fewer, for services that treat both alike.
         batcher.max_calls = max(1, max_calls - 1) if bulk else max_calls
         return batcher
 
     async def _post_batch(self, texts: Sequence[PendingText], *, bulk: bool) -> list[G2PResult]:
         body: dict[str, Any] = {"texts": [text for text, _ in texts]}
         codes = [language.code for _, language in texts]
-        # Services of old know nothing but `lang`.
+        # Older services know only `lang`.
         body |= {"lang": codes[0]} if len(set(codes)) == 1 else {"langs": codes}
         response = await self._request("POST", "/convert/batch", body, BULK if bulk else NORMAL)
         _raise_for_status(response)
@@ -190,7 +190,7 @@ class G2PClient:
 
 @lru_cache(maxsize=8)
 def _target(address: str) -> tuple[httpx.URL, dict[str, str]]:
-    """Where to send a request, and its headers. Taking an address apart costs as much as the rest of a request."""
+    """The URL of a request, and its headers. Parsing an address costs as much as the rest of a request."""
     url, headers = httpx.URL(address), {"Content-Type": "application/json"}
     if url.userinfo:
         credentials = f"{url.username}:{url.password}".encode()
@@ -199,12 +199,12 @@ def _target(address: str) -> tuple[httpx.URL, dict[str, str]]:
 
 
 def _workers(response: httpx.Response) -> int | None:
-    told = response.headers.get(WORKERS_HEADER, "")
-    return max(1, min(int(told), MAX_WORKERS)) if told.isdecimal() else None
+    count = response.headers.get(WORKERS_HEADER, "")
+    return max(1, min(int(count), MAX_WORKERS)) if count.isdecimal() else None
 
 
 def _parse_result(result: dict[str, Any]) -> G2PResult:
-    """A `schemas.Conversion`, checked by hand: that takes a third of pydantic's time on the event loop."""
+    """Parse a `schemas.Conversion` by hand: that takes a third of pydantic's time on the event loop."""
     items, tokens = result.get("tokens"), None
     if items is not None:
         tokens = tuple(Token(item["text"], item["whitespace"], item["phonemes"]) for item in items)

@@ -8,7 +8,7 @@ from kokoro_server import languages
 from kokoro_server.errors import LanguageNotInstalled
 from kokoro_server.languages import Language
 
-# What the extra installs that has the language's code for its name.
+# The modules that the extra named after the language's code installs.
 MODULES = {
     languages.JA: ("fugashi", "jaconv", "unidic_lite"),
     languages.ZH: ("cn2an", "jieba", "ordered_set", "pypinyin"),

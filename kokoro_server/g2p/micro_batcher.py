@@ -19,7 +19,7 @@ from kokoro_server.observability import tracing
 if TYPE_CHECKING:
     from kokoro_server.observability.tracing.otel import Span
 
-MAX_TEXTS_PER_CALL = 16  # of several requests: the response comes when all of them are done
+MAX_TEXTS_PER_CALL = 16  # of several requests: the response comes when all are done
 
 PendingText = tuple[str, Language]
 Convert = Callable[[Sequence[PendingText]], Awaitable[list[G2PResult]]]
@@ -35,11 +35,11 @@ class _Request:
 
 
 class MicroBatcher:
-    """A text that G2P refuses fails only its own request. Texts that nobody waits for any more are not sent.
+    """A text that G2P refuses fails only its own request. Texts of cancelled requests are not sent.
 
-    A lone request waits for nobody. What waits is spread over the calls that are free: the fewer texts a call has, the
-    sooner it is answered. With `gather` it is the other way round: a call that is not full begins so many seconds after
-    the one before, as the fewer calls there are, the less they cost.
+    A lone request does not wait. Waiting requests are spread over the free calls: the fewer texts a call has, the
+    sooner it is answered. With `gather` it is the other way round, as fewer calls cost less: a call that is not full
+    begins `gather` seconds after the one before.
     """
 
     def __init__(self, convert: Convert, max_calls: int, gather: float = 0.0) -> None:
@@ -47,7 +47,7 @@ class MicroBatcher:
         self._convert = convert
         self._gather = gather
         self._gathering: asyncio.TimerHandle | None = None
-        self._last_call = float("-inf")  # when it began, as the event loop tells it
+        self._last_call = float("-inf")  # when it began, by the event loop's clock
         self._waiting: list[tuple[int, int, _Request]] = []  # a heap, by turn and arrival
         self._waiting_texts = 0
         self._arrivals = itertools.count()
@@ -63,7 +63,7 @@ class MicroBatcher:
             raise _broken_off()
         future: asyncio.Future[list[G2PResult]] = asyncio.get_running_loop().create_future()
         name = caller.get()
-        # A caller's requests have one turn after another. One that comes only now is not before those who have waited.
+        # A caller's requests have one turn after another. A caller that comes only now is not before those that waited.
         turn = self._last_turns[name] = max(self._turn, self._last_turns.get(name, 0)) + 1
         request = _Request(name, turn, [(text, language) for text in texts], future, tracing.current())
         heapq.heappush(self._waiting, (turn, next(self._arrivals), request))
@@ -72,7 +72,7 @@ class MicroBatcher:
         return await future
 
     async def aclose(self) -> None:
-        """Fail the calls in flight, and what waits for one."""
+        """Fail the calls in flight and the waiting requests."""
         self._is_closed = True
         if self._gathering is not None:
             self._gathering.cancel()
@@ -107,7 +107,7 @@ class MicroBatcher:
         self._start_call()
 
     def _take_batch(self) -> list[_Request]:
-        """The next requests in order of turns: this call's share of them."""
+        """This call's share of the waiting requests, in order of turns."""
         free_calls = 1 if self._gather else max(1, self.max_calls - len(self._calls) + 1)
         room = min(MAX_TEXTS_PER_CALL, math.ceil(self._waiting_texts / free_calls))
         batch = [self._take()]

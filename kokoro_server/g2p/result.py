@@ -1,4 +1,4 @@
-"""What G2P returns for a text."""
+"""The phonemes of a text, and the words they belong to."""
 
 from __future__ import annotations
 

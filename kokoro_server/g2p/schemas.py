@@ -13,10 +13,10 @@ from kokoro_server.languages import Language
 MAX_TEXT_LENGTH = 10_000  # characters in one text
 MAX_BATCH_TEXTS = 256  # texts in one request
 
-# In a request: whether its texts go behind all others. A header, which services that do not know it ignore.
+# In a request: whether its texts wait behind all urgent ones. Services that do not know the header ignore it.
 PRIORITY_HEADER = "X-Priority"
 PRIORITIES = ("normal", "bulk")
-# In the answer to a batch: how many texts the service converts at once. One that tells it takes `langs`.
+# In the answer to a batch: how many texts the service converts at once. A service that sends it takes `langs`.
 WORKERS_HEADER = "X-G2P-Workers"
 
 

@@ -1,4 +1,4 @@
-"""How many processes read texts."""
+"""How many processes turn texts into phonemes."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import sys
 
 from kokoro_server.runtime.machine import available_cores
 
-CORES_PER_WORKER = 4  # one for the worker, the others for synthesis
+CORES_PER_WORKER = 4  # one for the worker, three for synthesis
 CORES_PER_WORKER_BESIDE_GPU = 2  # the other for HTTP: a GPU speaks as much as three workers or four can read
 MAX_WORKERS = 8
 

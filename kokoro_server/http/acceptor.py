@@ -1,4 +1,4 @@
-"""Takes connections from a socket that several fronts listen on, so that all get as many."""
+"""Takes connections from a socket that several API workers listen on, so that all get as many."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from kokoro_server.observability.siblings import Cell, Siblings
 log = logging.getLogger(__name__)
 
 BACKLOG = 2048
-# How long a front that has more connections than another leaves a new one to that. Fronts that are free take it long
-# before; one that hangs does not keep it waiting for long.
-COURTESY = 0.002  # seconds
-SHORTAGE = 1.0  # seconds to wait for a free descriptor: until then each new connection would wake us in vain
+# Seconds for which a worker with more connections than another leaves a new one to that. A free worker takes it long
+# before; a worker that hangs does not keep it waiting for long.
+COURTESY = 0.002
+SHORTAGE = 1.0  # seconds to wait for a free descriptor: until then each new connection would only wake the loop
 
 
 class Acceptor:
-    """uvicorn's server, as far as it uses it. asyncio's own would take all connections that come at once.
+    """The part of `asyncio.Server` that uvicorn uses. asyncio's would take all connections that come at once.
 
-    It is used on one event loop and takes one connection in each of its turns.
+    It takes one connection in each round of the event loop.
     """
 
     def __init__(
@@ -40,7 +40,7 @@ class Acceptor:
 
     def close(self) -> None:
         self._siblings.show(Cell.CLOSED, 1)
-        if self._siblings.fewest(Cell.CLOSED):  # the last front: who has connected is answered, who comes later refused
+        if self._siblings.fewest(Cell.CLOSED):  # the last worker: it answers the backlog, and refuses later clients
             while self._accept():
                 pass
             with contextlib.suppress(OSError):
@@ -75,7 +75,7 @@ class Acceptor:
         """Whether there was a connection."""
         try:
             connected, _ = self._listener.accept()
-        except (BlockingIOError, ConnectionAbortedError):  # another front has taken it, or its client has gone
+        except (BlockingIOError, ConnectionAbortedError):  # another worker has taken it, or its client has gone
             return False
         except OSError as error:
             log.warning("no connection can be accepted error=%s", error)
@@ -93,5 +93,5 @@ class Acceptor:
     async def _connect(self, connected: socket.socket) -> None:
         try:
             await self._loop.connect_accepted_socket(self._make_protocol, connected)
-        except OSError:  # it has gone again
+        except OSError:  # the client has gone again
             connected.close()

@@ -1,4 +1,4 @@
-"""Limits on what a client may send before its request is one: uvicorn has none on heads and waits for ever."""
+"""Limits on the head of a request: uvicorn has none and waits for ever."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MAX_TARGET = 8_000  # bytes of a path with its query
 MAX_HEADER = 8_000  # bytes of one header: websockets takes lines of 8,192 and leaves a longer one unanswered
 MAX_HEADERS = 100
 MAX_HEAD = 32_768  # bytes of a request line and all headers
-SPARE_CONNECTIONS = 50  # above the limit, so that probes are answered and others are told to come back
+SPARE_CONNECTIONS = 50  # above the limit, so that probes are answered and clients are asked to come back
 RETRY_AFTER = 1  # seconds
 CROWDED = "crowded"  # set in a request's scope when there are too many connections
 
@@ -38,7 +38,7 @@ class Refusal:
 
 
 def limited(limits: ConnectionLimits) -> type[LimitedProtocol]:
-    """The protocol for `uvicorn.Config`, which takes nothing but a class."""
+    """The protocol for `uvicorn.Config`, which takes only a class."""
 
     class Protocol(LimitedProtocol):
         pass
@@ -48,7 +48,7 @@ def limited(limits: ConnectionLimits) -> type[LimitedProtocol]:
 
 
 class LimitedServer(uvicorn.Server):
-    """Once a second it looks for connections that have kept it waiting: cheaper than a timer for each."""
+    """Closes overdue connections once a second: cheaper than a timer for each."""
 
     async def on_tick(self, counter: int) -> bool:
         if counter % 10 == 0:
@@ -59,10 +59,10 @@ class LimitedServer(uvicorn.Server):
 
 
 class LimitedProtocol(HttpToolsProtocol):
-    """One connection. A head that is too large gets 414 or 431, one that does not come 408.
+    """One connection. A head that is too large gets 414 or 431, one that does not come gets 408.
 
-    A client that is answered before it has sent all of its request has as long to send the rest, which is thrown away:
-    closed at once, the connection would be reset, and the answer lost on the way.
+    A client that is answered before it has sent its whole request has as long to send the rest, which is dropped: if
+    the connection were closed at once, it would be reset, and the answer lost on the way.
     """
 
     limits: ClassVar[ConnectionLimits]
@@ -153,12 +153,12 @@ class LimitedProtocol(HttpToolsProtocol):
         return Refusal(HTTPStatus.TOO_MANY_REQUESTS, "too_busy", too_many_connections(self.limits.connections))
 
     def _refuse(self, refusal: Refusal) -> None:
-        """Answer in place of the application, and end. In the middle of another answer there is no place for one."""
+        """Answer in place of the application, and end. In the middle of another answer, only end."""
         if self.cycle is not None and self._is_answering():
             if self.cycle.response_started:
                 self.transport.close()
                 return
-            self.cycle.disconnected = True  # what the application still sends goes nowhere
+            self.cycle.disconnected = True  # what the application still sends is dropped
             self.cycle.message_event.set()
         self._refused, self._waiting_since = True, self.loop.time()
         self.transport.write(self._answer(refusal))

@@ -90,7 +90,7 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
     def handle_events(self) -> None:
         try:
             super().handle_events()
-        except InvalidState:  # bad UTF-8, and behind it the client's close frame: there is nobody left to tell
+        except InvalidState:  # bad UTF-8, followed by the client's close frame
             self.transport.close()
 
     def handle_ping(self) -> None:

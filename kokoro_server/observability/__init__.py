@@ -1,1 +1,1 @@
-"""What operators see: logs, metrics, conditions, traces."""
+"""Logs, metrics, conditions and traces, for operators."""

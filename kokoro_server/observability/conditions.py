@@ -13,13 +13,13 @@ log = logging.getLogger(__name__)
 
 
 class Reason(StrEnum):
-    """What can be worse. The names are part of the API: `/health` and the metric show them."""
+    """How a server can be degraded. `/health` and the metric show the names, which are part of the API."""
 
     WEIGHTS = "weights"  # int8 weights, because no better ones could be fetched
     GPU_UNUSED = "gpu_unused"  # there is a GPU, but the model runs on the CPU
     GPU_KERNELS = "gpu_kernels"  # torch runs the model without the fast kernels
     GPU_GRAPHS = "gpu_graphs"  # steps of the model run without a CUDA graph
-    GPU_MEMORY = "gpu_memory"  # others have taken memory, so batches are smaller
+    GPU_MEMORY = "gpu_memory"  # other processes have taken memory, so batches are smaller
     CPU_KERNELS = "cpu_kernels"  # onnxruntime runs what our own kernels would run faster
     MODEL = "model"  # it was unloaded while idle, and cannot be loaded again
     ENGINE = "engine"  # the engine process is being restarted
@@ -38,9 +38,9 @@ class Degradation:
 
 
 class Condition:
-    """One thing that can be worse, kept by the part that it concerns. Safe in several threads.
+    """One way in which the server can be degraded, kept by the module that it concerns. Safe in several threads.
 
-    A line is logged when it sets in, when its message changes and when it ends, and no other.
+    A line is logged when it begins, when its message changes and when it ends.
     """
 
     def __init__(self, reason: Reason) -> None:
@@ -67,6 +67,6 @@ class Condition:
 
 
 def current(conditions: Iterable[Condition]) -> list[Degradation]:
-    """What is worse now, oldest first."""
+    """The present degradations, oldest first."""
     found = [now for condition in conditions if (now := condition.current)]
     return sorted(found, key=lambda degradation: degradation.since)

@@ -1,4 +1,4 @@
-"""Logging for both processes: one line per event on stderr, with the id of the request that caused it."""
+"""Logging for all processes: one line per event on stderr, with the id of the request that caused it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ request_id: ContextVar[str] = ContextVar("request_id", default="-")
 
 
 class RequestIdFilter(logging.Filter):
-    """Tells which request a record is of, and in which trace, if it is traced."""
+    """Adds the id of the request to a record, and the id of its trace."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         span = tracing.current()
@@ -35,7 +35,7 @@ class OneLineFormatter(logging.Formatter):
 
 
 def configure(level: str, process: str | None = None) -> None:
-    """`process` is shown in every line, where several processes write to one log."""
+    """`process` is shown in every line, for several processes that write to one log."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(OneLineFormatter(FORMAT.replace("%(name)s", f"{process} %(name)s") if process else FORMAT))
     handler.addFilter(RequestIdFilter())
@@ -49,7 +49,7 @@ def configure(level: str, process: str | None = None) -> None:
 
 
 def configure_child(level: str) -> None:
-    """For a process whose parent writes its lines into a log of its own."""
+    """For a process whose parent copies the lines into its own log."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(logging.Formatter("%(levelname)s%(trace)s %(message)s"))
     handler.addFilter(RequestIdFilter())

@@ -18,18 +18,18 @@ from kokoro_server.observability.siblings import Family
 
 SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 ROWS = (1, 2, 4, 8, 16, 32, 48, 64, 96, 128)
-HIGHEST = ("tts_degraded", "tts_device_up", "tts_ready")  # of several processes' values, the one that holds for all
+HIGHEST = ("tts_degraded", "tts_device_up", "tts_ready")  # the highest value of all processes holds for the server
 LOWEST = ("process_start_time_seconds", "process_max_fds")
 RATIO = (1.0, 1.05, 1.1, 1.2, 1.35, 1.5, 2.0, 3.0, 5.0)
 LAGS = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0)  # seconds
 GAPS = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5)  # seconds
 
-# What an engine tells of its resources, as metrics of its device. Counters end in "_total".
+# The metrics for the resources that an engine reports. Counters end in "_total".
 RESOURCES = {
     "graphs": ("tts_device_graphs", "CUDA graphs that are captured now"),
     "graphs_pending": ("tts_device_graphs_pending", "CUDA graphs yet to be captured"),
     "graph_captures": ("tts_device_graph_captures_total", "CUDA graphs captured"),
-    "graph_evictions": ("tts_device_graph_evictions_total", "CUDA graphs dropped to make room for others"),
+    "graph_evictions": ("tts_device_graph_evictions_total", "CUDA graphs dropped to make room for more"),
     "graph_bytes": ("tts_device_graph_bytes", "Device memory of the CUDA graphs"),
     "device_bytes": ("tts_device_memory_bytes", "Device memory in use"),
     "device_reserved_bytes": ("tts_device_memory_reserved_bytes", "Device memory that the process holds"),
@@ -38,7 +38,7 @@ RESOURCES = {
 
 
 class DeviceCollector(Collector):
-    """What devices count themselves, read at each scrape."""
+    """The counts that devices keep, read at each scrape."""
 
     def __init__(self) -> None:
         self._busy: dict[str, Callable[[], float]] = {}
@@ -51,10 +51,10 @@ class DeviceCollector(Collector):
     def collect(self) -> Iterator[Metric]:
         busy = {name: seconds() for name, seconds in self._busy.items()}
         yield _family("tts_device_busy_seconds_total", "Time that the device has worked", busy)
-        resources = {name: tell() for name, tell in self._resources.items()}
+        resources = {name: read() for name, read in self._resources.items()}
         for key, (metric, documentation) in RESOURCES.items():
-            if told := {name: values[key] for name, values in resources.items() if key in values}:
-                yield _family(metric, documentation, told)
+            if found := {name: values[key] for name, values in resources.items() if key in values}:
+                yield _family(metric, documentation, found)
 
 
 class LoopCollector(Collector):
@@ -89,7 +89,7 @@ class Metrics:
 
     def __init__(self, process: str = "server") -> None:
         self.registry = CollectorRegistry()
-        self.before: Sequence[Family] = ()  # what was counted before this process took over
+        self.before: Sequence[Family] = ()  # the counts of the process that this one replaces
         self.requests = self._counter("tts_requests_total", "Requests answered", "endpoint", "outcome")
         self.refused = self._counter("tts_requests_refused_total", "Requests refused before they were read", "reason")
         self.key_requests = self._counter("tts_key_requests_total", "Requests accepted, by the key's name", "key")
@@ -111,10 +111,10 @@ class Metrics:
         self.device_gap = self._histogram(
             "tts_device_gap_seconds", "Idle time of a device before a batch whose rows were waiting", GAPS, "device"
         )
-        self.ready = self._gauge("tts_ready", "1 while requests are accepted, as /health/ready tells")
-        self.loop_lag = self._histogram(
-            "tts_loop_lag_seconds", "How late the event loop is with what is due", LAGS, "process"
-        ).labels(process)
+        self.ready = self._gauge("tts_ready", "1 while requests are accepted, as in /health/ready")
+        self.loop_lag = self._histogram("tts_loop_lag_seconds", "How late the event loop is", LAGS, "process").labels(
+            process
+        )
         self.device_running = self._gauge("tts_device_rows_running", "Rows on this device now", "device")
         self.device_up = self._gauge("tts_device_up", "1 while the device takes batches, 0 when it is lost", "device")
         self.model_loaded = self._gauge("tts_model_loaded", "1 while the model is in memory, 0 while it is not")
@@ -147,7 +147,7 @@ class Metrics:
             self.queued_audio.labels(priority).set_function(seconds)
 
     def watch_device(self, name: str, *, running: Callable[[], float], up: Callable[[], float]) -> None:
-        """Call these at each scrape. The device is shown even before it has run a batch."""
+        """Call these at each scrape. The device is shown even before its first batch."""
         for metric in (self.device_batches, self.device_rows, self.device_gap):
             metric.labels(name)
         self.device_running.labels(name).set_function(running)
@@ -156,7 +156,7 @@ class Metrics:
     def watch_activity(
         self, name: str, *, busy_seconds: Callable[[], float], resources: Callable[[], dict[str, float]]
     ) -> None:
-        """Call these at each scrape, too; RESOURCES says what becomes of what they tell."""
+        """Call these at each scrape, too; RESOURCES has the metric for each resource."""
         self._devices.watch(name, busy_seconds, resources)
 
     def watch_conditions(self, conditions: Callable[[], Iterable[Condition]]) -> None:
@@ -172,9 +172,9 @@ class Metrics:
         ]
         return merged([own, self.before]) if self.before else own
 
-    def render(self, others: Sequence[Sequence[Family]] = ()) -> bytes:
-        """The response to a scrape, for this process and `others`; its media type is `content_type`."""
-        return generate_latest(_Collected(merged([self.families(), *others])))
+    def render(self, siblings: Sequence[Sequence[Family]] = ()) -> bytes:
+        """The response to a scrape, for this process and its siblings; its media type is `content_type`."""
+        return generate_latest(_Collected(merged([self.families(), *siblings])))
 
     def _counter(self, name: str, documentation: str, *labels: str) -> Counter:
         return Counter(name, documentation, labels, registry=self.registry)
@@ -219,12 +219,12 @@ def merged(processes: Sequence[Sequence[Family]]) -> list[Family]:
 
 
 def accumulated(families: Sequence[Family]) -> list[Family]:
-    """Those that only grow."""
+    """The families that only grow."""
     return [family for family in families if family[1] in ("counter", "histogram")]
 
 
 def left_over(families: Sequence[Family]) -> list[Family]:
-    """What a process that has ended leaves: what it has counted, and nothing in use."""
+    """The metrics of a process that has ended: its counts, and gauges of 0."""
     gauges = [family for family in families if family[1] == "gauge" and not family[0].startswith("process")]
     nothing: list[Family] = [
         (name, kind, documentation, [(sample, labels, 0.0) for sample, labels, _ in samples])

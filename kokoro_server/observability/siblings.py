@@ -1,4 +1,4 @@
-"""The other processes of the same server, as far as one must know of them to speak for all."""
+"""The other processes of the same server: one process answers for all."""
 
 from __future__ import annotations
 
@@ -14,28 +14,28 @@ Family = tuple[str, str, str, Sequence[MetricSample]]  # name, type, documentati
 
 
 class Cell(IntEnum):
-    """Numbers that processes show each other at once."""
+    """Numbers that processes show each other immediately."""
 
     CONNECTIONS = 0
     STREAMS = 1
-    CLOSED = 2  # whether a front takes no connection any more
+    CLOSED = 2  # whether an API worker takes no more connections
 
 
 class Siblings:
-    """Here there are none: one process does everything."""
+    """The siblings of a process that has none."""
 
     async def refresh(self) -> None:
-        """Let the others show what is true now."""
+        """Let the siblings publish their current numbers."""
 
     def metrics(self) -> list[Sequence[Family]]:
-        """Those of each process."""
+        """The metrics of each sibling."""
         return []
 
     def degradations(self) -> list[Degradation]:
         return []
 
     def streams(self) -> list[Mapping[str, int]]:
-        """How many streams each front has, and has had."""
+        """How many streams each sibling has, and has had."""
         return []
 
     def processes(self) -> list[dict[str, Any]]:
@@ -43,11 +43,11 @@ class Siblings:
         return []
 
     def total(self, _cell: Cell) -> int:
-        """The sum of what the others show."""
+        """The sum of the siblings' numbers."""
         return 0
 
     def fewest(self, _cell: Cell) -> int:
-        """The smallest number that another API worker shows."""
+        """The smallest number of another API worker."""
         return 0
 
     def own(self, _cell: Cell) -> int:
@@ -55,4 +55,4 @@ class Siblings:
         return 0
 
     def show(self, cell: Cell, value: int) -> None:
-        """Show the others a number of this process."""
+        """Show the siblings a number of this process."""

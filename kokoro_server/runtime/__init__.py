@@ -1,1 +1,1 @@
-"""What every process needs of Python and the machine: event loop, threads, sockets, child processes, files."""
+"""Python and the machine, for every process: event loop, threads, sockets, child processes, files."""

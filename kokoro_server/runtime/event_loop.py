@@ -1,4 +1,4 @@
-"""What every process that serves needs of its event loop, its descriptors and its memory."""
+"""The event loop, file descriptors and memory of a process that serves."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ QUIET = 5  # seconds without a request, after which freed memory is given back t
 
 
 def run_on_loop(main: Coroutine[Any, Any, None]) -> None:
-    """Run it on a new event loop: uvloop's where that is installed, which it is not on Windows."""
+    """Run `main` on a new event loop: uvloop's where uvloop is installed, which it is not on Windows."""
     sys.setswitchinterval(SWITCH_INTERVAL)
     _raise_descriptor_limit()
     factory: Callable[[], asyncio.AbstractEventLoop] | None = None
@@ -44,7 +44,7 @@ def _raise_descriptor_limit() -> None:
 def freeze_heap() -> None:
     """Exempt the objects that exist by now from garbage collection, as they stay until the end.
 
-    With torch there are a million of them, and to scan them all stops everything for a third of a second.
+    With torch there are a million, and a scan of all stops everything for a third of a second.
     """
     gc.collect()
     gc.freeze()
@@ -52,7 +52,7 @@ def freeze_heap() -> None:
 
 
 def freeze_again() -> None:
-    """`freeze_heap`, in a process that has called it: there is more now that stays."""
+    """Call `freeze_heap` for the objects made since, in a process that has called it before."""
     if gc.get_freeze_count():
         freeze_heap()
 
@@ -68,7 +68,7 @@ def collect_all() -> None:
 
 def trim() -> None:
     """Give freed memory back to the system. glibc by itself keeps all that lies below a block still in use."""
-    with contextlib.suppress(OSError, AttributeError):  # another system, another libc
+    with contextlib.suppress(OSError, AttributeError):  # not glibc
         ctypes.CDLL("libc.so.6").malloc_trim(0)
 
 
@@ -82,7 +82,7 @@ async def trim_when_quiet(is_busy: Callable[[], bool]) -> None:
 
 
 async def watch_lag(observe: Callable[[float], object]) -> None:
-    """Tell again and again by how many seconds the loop is late with what is due."""
+    """Observe again and again by how many seconds the loop is late."""
     while True:
         due = time.perf_counter() + LAG_INTERVAL
         await asyncio.sleep(LAG_INTERVAL)

@@ -1,4 +1,9 @@
-"""Places that callers take in turns."""
+"""A limited number of slots that callers take in turns.
+
+Four modules take turns by another rule, which a common one would need a switch for. `batching.lane` charges callers by
+seconds of audio and fills batches. `g2p.micro_batcher` takes several requests at once. `g2p.service.lanes` takes turns
+among calls, eight texts each, and knows no callers. `longform.jobs.runner` chooses among stored jobs, which outlive it.
+"""
 
 from __future__ import annotations
 
@@ -9,18 +14,18 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 
-class Places:
-    """A place that becomes free goes to the caller who has the fewest, and among them to who got none for longest."""
+class FairSlots:
+    """A slot that becomes free goes to the caller with the fewest, and among those to the one that waited longest."""
 
     def __init__(self, number: int) -> None:
         self._free = number
         self._taken = Counter[str]()
         self._numbers = itertools.count(1)
-        self._last: dict[str, int] = {}  # the number of the last place that a caller was given, who still wants some
-        self._waiting: list[tuple[str, asyncio.Future[None]]] = []  # the longest first
+        self._last: dict[str, int] = {}  # of each caller with or waiting for slots: the number of its last one
+        self._waiting: list[tuple[str, asyncio.Future[None]]] = []  # the oldest first
 
     def wanted_by(self, caller: str) -> int:
-        """Those that it has, or waits for."""
+        """The slots that the caller has or waits for."""
         return self._taken[caller] + sum(each == caller for each, _ in self._waiting)
 
     @asynccontextmanager
@@ -32,7 +37,7 @@ class Places:
             await turn
             yield
         finally:
-            if turn.done() and not turn.cancelled():  # a cancelled one may have been given its place just before
+            if turn.done() and not turn.cancelled():  # a cancelled task may have been given its slot just before
                 self._taken[caller] -= 1
                 self._free += 1
             else:

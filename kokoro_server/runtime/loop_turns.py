@@ -1,5 +1,5 @@
 """Turns on the event loop. Bulk comes in crowds: a batch ends, and a hundred tasks have something to do. If all of them
-did it in one round of the loop, whoever else is to be answered would wait for all of them, and again at the next step.
+ran in one round of the loop, every other answer would wait for all of them, and again at the next step.
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ MOST_HELD = 0.02  # seconds
 
 
 class LoopTurns:
-    """In each round of the event loop, one of those who wait for a turn has it."""
+    """In each round of the event loop, one of the waiting functions or tasks has its turn."""
 
     def __init__(self) -> None:
         self._waiting: deque[Callable[[], object]] = deque()
-        self._taken = False  # whether somebody has had a turn in this round
+        self._taken = False  # whether a turn has been taken in this round
         self._budget = PauseBudget()
-        self._holding: asyncio.TimerHandle | None = None  # while nobody has a turn
+        self._holding: asyncio.TimerHandle | None = None  # while no turns are given
 
     def call(self, function: Callable[[], object]) -> None:
-        """Call it when it is its turn: soon, but not at once."""
+        """Call the function when it is its turn: soon, but not at once."""
         self._waiting.append(function)
         self._go_on()
 
     def hold(self) -> None:
-        """Give nobody a turn until `release`, for MOST_HELD at most, and for a small share of the time."""
+        """Give no turns until `release`, for MOST_HELD at most, and only for a small share of the time."""
         self.release()
         if self._budget.begin():
             self._holding = asyncio.get_running_loop().call_later(MOST_HELD, self.release)
@@ -46,13 +46,13 @@ class LoopTurns:
             self._go_on()
 
     def finish(self) -> None:
-        """Let all who wait have their turns now."""
+        """Give all waiting turns now."""
         self.release()
         while self._waiting:
             self._waiting.popleft()()
 
     def paced(self, work: Coroutine[Any, Any, T]) -> Awaitable[T]:
-        """To be awaited in the place of `work`. Each of its steps, from one wait to the next, is a turn."""
+        """Await the result in place of `work`. Each step of `work`, from one wait to the next, takes a turn."""
         return _Paced(self, work)
 
     def take(self) -> asyncio.Future[None]:
@@ -68,7 +68,7 @@ class LoopTurns:
     def _next(self) -> None:
         self._taken = bool(self._waiting) and self._holding is None
         if self._taken:
-            asyncio.get_running_loop().call_soon(self._next)  # first: one that raises costs nobody else a turn
+            asyncio.get_running_loop().call_soon(self._next)  # first: a function that raises costs no other its turn
             self._waiting.popleft()()
 
 

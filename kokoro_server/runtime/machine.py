@@ -1,4 +1,4 @@
-"""What this process may use of its machine."""
+"""The share of the machine that this process may use."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ PROCESS = Path("/proc/self")
 def available_cores(process: Path = PROCESS) -> float:
     """Cores by the process's affinity and the quotas of its control groups, which may be half a core."""
     cores = float(len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
-    with contextlib.suppress(OSError, ValueError):  # no such files, or others: not Linux, or a sandbox
+    with contextlib.suppress(OSError, ValueError):  # no such files, or in another form: not Linux, or a sandbox
         return min((cores, *_quotas(process)))
     return cores
 
@@ -24,7 +24,7 @@ def thread_count(process: Path = PROCESS) -> int:
 
 
 def _quotas(process: Path) -> Iterator[float]:
-    """The quota of each control group that the process is in: its own, and those that this one is part of."""
+    """The quotas of the process's control group and of all groups around it."""
     groups: dict[str, PurePosixPath] = {}
     for line in (process / "cgroup").read_text().splitlines():
         _, controllers, path = line.split(":", 2)
@@ -41,7 +41,7 @@ def _quotas(process: Path) -> Iterator[float]:
 
 
 def _mounts(process: Path) -> Iterator[tuple[int, str, Path]]:
-    """Where control groups that can limit the CPU are mounted: their version, which group, and the folder."""
+    """The mounts of control groups that can limit the CPU: version, group and folder of each."""
     for line in (process / "mountinfo").read_text().splitlines():
         mount, _, kind = line.partition(" - ")
         filesystem, _, options = kind.split(" ", 2)
@@ -53,7 +53,7 @@ def _mounts(process: Path) -> Iterator[tuple[int, str, Path]]:
 
 
 def _quota(folder: Path, version: int) -> float | None:
-    """Cores' worth of time that a group gets; None without a limit, which is written as `max` or as -1."""
+    """The cores that a group may use; None without a limit, which is written as `max` or as -1."""
     with contextlib.suppress(OSError, ValueError):
         if version == 2:
             allowed, period = map(int, (folder / "cpu.max").read_text().split())

@@ -1,4 +1,4 @@
-"""How long those who cannot wait may keep others waiting."""
+"""How long urgent work may keep the rest waiting."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-PAUSED_SHARE = 0.1  # of the time, in which others may be paused: their work goes on whatever comes
-PAUSED_AT_ONCE = 0.25  # seconds of it that may be saved up
-PAUSED_TOO_LONG = 0.05  # seconds beyond it that are made good, at most: one slow batch is not paid for by many
+PAUSED_SHARE = 0.1  # of the time in which the rest may be paused: it always goes on
+PAUSED_AT_ONCE = 0.25  # seconds of pause that may be saved up
+PAUSED_TOO_LONG = 0.05  # seconds of overdraft that count, at most: later batches do not pay for one slow batch
 
 
 class PauseBudget:
-    """How long others may still be paused. Used by one thread at a time, for one pause at a time."""
+    """The time that is left for pauses. For one thread at a time, and one pause at a time."""
 
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
         self._now = now
@@ -21,7 +21,7 @@ class PauseBudget:
         self._paused = False
 
     def begin(self) -> bool:
-        """Whether they may be paused from here to `end`."""
+        """Whether the rest may be paused from here to `end`."""
         now = self._now()
         self._left = min(PAUSED_AT_ONCE, self._left + PAUSED_SHARE * (now - self._at))
         self._at, self._paused = now, self._left > 0
@@ -34,7 +34,7 @@ class PauseBudget:
 
     @contextmanager
     def taken(self) -> Iterator[bool]:
-        """Whether they may be paused in here."""
+        """Whether the rest may be paused within the block."""
         try:
             yield self.begin()
         finally:

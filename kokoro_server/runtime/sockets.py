@@ -16,8 +16,8 @@ log = logging.getLogger(__name__)
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 SHUTDOWN_GRACE = 10  # seconds that running requests get when the server is asked to stop
-MAX_UNSENT = 128 * 1024  # bytes that the kernel takes of a connection beyond what it may send: it would take megabytes
-UNREAD_GRACE = 30.0  # seconds after STREAM_IDLE_TIMEOUT in which what is unread may still be taken
+MAX_UNSENT = 128 * 1024  # bytes that the kernel buffers beyond what it may send: by default, megabytes
+UNREAD_GRACE = 30.0  # seconds after STREAM_IDLE_TIMEOUT in which a client may still read
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class Listeners:
             self.wyoming.close()
 
 
-def bind(host: str, port: int, settings: str = "HOST, PORT") -> socket.socket:
+def bind(host: str, port: int, settings: str = " (HOST, PORT)") -> socket.socket:
     """Bind the port before anything slow happens, so that a second server fails at once."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     sock = socket.socket(family, socket.SOCK_STREAM)
@@ -40,16 +40,16 @@ def bind(host: str, port: int, settings: str = "HOST, PORT") -> socket.socket:
         sock.bind((host, port))
     except OSError as error:
         sock.close()
-        raise SetupError(f"cannot listen on {host}:{port}: {error.strerror or error} ({settings})") from error
+        raise SetupError(f"cannot listen on {host}:{port}: {error.strerror or error}{settings}") from error
     return sock
 
 
 def bound_unread(sock: socket.socket, seconds: float) -> None:
-    """Bound what the kernel keeps for clients of `sock` that do not read. Connections inherit it, where there is it.
+    """Bound the bytes that the kernel keeps for clients of `sock` that do not read. Connections inherit the options.
 
-    It holds few bytes back, so that the server learns at once that a client has stopped. And it drops a connection
-    that has had unread bytes for `seconds`: its peer has vanished, or the server has closed it, which takes effect only
-    when all is read.
+    The kernel buffers few bytes, so that the server learns at once that a client has stopped reading. And it drops a
+    connection that has had unread bytes for `seconds`: the peer has vanished, or the server has closed the connection,
+    which takes effect only when all is read. Not every platform has both options.
     """
     if hasattr(socket, "TCP_NOTSENT_LOWAT"):
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, MAX_UNSENT)
@@ -58,12 +58,12 @@ def bound_unread(sock: socket.socket, seconds: float) -> None:
 
 
 def listen(settings: Settings) -> Listeners:
-    """Raises SetupError if a port is not to be had."""
+    """Raises SetupError if a port is taken."""
     wyoming = _wyoming_address(settings)
     listeners = Listeners(bind(settings.host, settings.port))
     if wyoming:
         try:
-            listeners = Listeners(listeners.http, bind(*wyoming, settings="WYOMING_HOST, WYOMING_PORT"))
+            listeners = Listeners(listeners.http, bind(*wyoming, " (WYOMING_HOST, WYOMING_PORT)"))
         except SetupError:
             listeners.close()
             raise
@@ -79,7 +79,7 @@ def _wyoming_address(settings: Settings) -> tuple[str, int] | None:
     has_keys = settings.api_keys or settings.api_keys_file
     if has_keys and not settings.wyoming_host and not is_loopback(host):
         raise ConfigError(
-            f"{name}: Wyoming knows no API keys, so all who can reach {host} could use it without one; "
+            f"{name}: Wyoming has no API keys, so everyone who can reach {host} could use it without one; "
             f"set WYOMING_HOST={host} if they may, else WYOMING_HOST=127.0.0.1"
         )
     if not find_spec("wyoming"):

@@ -1,13 +1,70 @@
-"""The environment of the processes that this one starts."""
+"""The one way to start a Python process of ours: with this process's code, and nothing from the working folder.
+
+`take_stdout` and `exit_with_parent` are for the child, which reports to its parent and ends with it.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from asyncio.subprocess import PIPE, Process
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any, TextIO
 
 _PACKAGE_ROOT = Path(__file__).parents[2]
 
 
 def python_path() -> str:
-    """So that a child runs the same code as this process, wherever it was imported from."""
+    """The PYTHONPATH with which a child runs the same code as this process, wherever that was imported from."""
     return os.pathsep.join(filter(None, (str(_PACKAGE_ROOT), os.environ.get("PYTHONPATH"))))
+
+
+async def start_python(
+    module: str, *arguments: str, environ: Mapping[str, str] | None = None, **options: Any
+) -> Process:
+    """Run a module in a child process with pipes to and from it. `options` are of `create_subprocess_exec`."""
+    command, settings = _command(module, arguments), _environ(environ)
+    return await asyncio.create_subprocess_exec(*command, env=settings, **{"stdin": PIPE, "stdout": PIPE} | options)
+
+
+def popen_python(module: str, *arguments: str, environ: Mapping[str, str] | None = None) -> subprocess.Popen[bytes]:
+    """The same for a thread without an event loop."""
+    return subprocess.Popen(_command(module, arguments), env=_environ(environ), stdin=PIPE, stdout=PIPE)
+
+
+def take_stdout() -> TextIO:
+    """The pipe to the parent. What libraries print to standard output goes to standard error from here on."""
+    pipe = os.fdopen(os.dup(sys.stdout.fileno()), "w")
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+    return pipe
+
+
+def exit_with_parent(grace: float) -> None:
+    """Exit when standard input ends, as it does however the parent ends: by SIGTERM, or after `grace` seconds at once.
+
+    A thread watches, as loading may block the event loop.
+    """
+
+    def watch() -> None:
+        while os.read(sys.stdin.fileno(), 1024):
+            pass
+        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(grace)
+        os._exit(1)
+
+    threading.Thread(target=watch, name="parent-watch", daemon=True).start()
+
+
+def _command(module: str, arguments: tuple[str, ...]) -> tuple[str, ...]:
+    # -P: without it, the working folder comes first in the search path, and a stranger's `av.py` there would be run.
+    return sys.executable, "-P", "-m", module, *arguments
+
+
+def _environ(changes: Mapping[str, str] | None) -> dict[str, str]:
+    return {**os.environ, "PYTHONPATH": python_path(), **(changes or {})}

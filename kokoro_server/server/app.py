@@ -57,6 +57,7 @@ from kokoro_server.observability.conditions import Condition, Reason
 from kokoro_server.observability.metrics import Metrics
 from kokoro_server.observability.siblings import Siblings
 from kokoro_server.observability.tracing.asgi import TracedRequests
+from kokoro_server.runtime.background import background, cancel, failure_of
 from kokoro_server.runtime.event_loop import watch_lag
 from kokoro_server.runtime.threads import in_daemon_thread
 from kokoro_server.synthesis.services import G2PProcess, Model, Services
@@ -70,10 +71,10 @@ from kokoro_server.voices.custom import CustomVoices
 
 log = logging.getLogger(__name__)
 
-# To G2P in flight at once, where one event loop does everything: a call costs it half a millisecond, however many texts
-# it has. Where there are several fronts, more calls of fewer texts are answered sooner.
+# Calls to G2P in flight at once, where one event loop does everything: a call costs it half a millisecond, however many
+# texts it has. With several API workers, more calls of fewer texts are answered sooner.
 G2P_CALLS = 3
-OTHER_MARKS = 50_000  # commas and brackets in a body, beside those of a text that is nothing else
+OTHER_MARKS = 50_000  # commas and brackets in a body, beside those of its text
 
 DESCRIPTION = """\
 Text to speech: send a text, get audio. Errors are `{"error": {"code", "message", "field"}}`; below `/v1`, OpenAI's.
@@ -85,15 +86,20 @@ Where the server has API keys, send yours as `Authorization: Bearer KEY` or as `
 async def running_services(
     settings: Settings, load: Callable[[Settings], LoadedModel], metrics: Metrics, on_fatal: Callable[[str], object]
 ) -> AsyncIterator[Services]:
-    """Start all services. At the end, or if a later part fails to start, stop them in reverse order."""
+    """Start all services. At the end, or if one fails to start, stop the started ones in reverse order."""
     async with AsyncExitStack() as stack:
         check_files(settings)
         child = g2p_child(settings)
         starting = asyncio.create_task(child.start()) if child else None
-        if child and starting:
+        if child:
             stack.push_async_callback(child.stop)
-            stack.callback(starting.cancel)
-        model = await in_daemon_thread(lambda: load(settings))
+            stack.push_async_callback(cancel, starting)
+        try:
+            model = await in_daemon_thread(lambda: load(settings))
+        except Exception:  # whose error is raised: the other one would be lost
+            if starting and (error := failure_of(starting)):
+                log.error("the G2P service did not start, either error=%s", error)
+            raise
         if starting:
             await starting
         await in_daemon_thread(model.measure)  # not earlier: the child keeps a core busy while it starts
@@ -107,7 +113,7 @@ async def running_services(
 
 
 def check_files(settings: Settings) -> None:
-    """Mistakes in the user's files are told before anything slow happens."""
+    """Raises ConfigError for mistakes in the user's files, before anything slow happens."""
     if settings.lexicon_path:
         Lexicon.load(settings.lexicon_path)
     if settings.voices_path:
@@ -115,7 +121,7 @@ def check_files(settings: Settings) -> None:
 
 
 def g2p_child(settings: Settings) -> G2PChild | None:
-    """The G2P service that the server runs itself, unless it uses another."""
+    """The G2P service that the server runs itself, unless the settings name another."""
     if settings.g2p_url:
         return None
     beside_gpu = backends.expects_nvidia_gpu(settings)
@@ -132,19 +138,17 @@ async def assembled(
     metrics: Metrics,
     max_g2p_calls: int = MAX_CALLS_EVER,
 ) -> AsyncIterator[Services]:
-    """What reads texts and makes speech of them with a running queue. Without `g2p_process` it is a remote service."""
+    """The services around a running queue. Without `g2p_process`, texts are read by the service at G2P_SERVICE_URL."""
     lexicon = Lexicon.load(settings.lexicon_path) if settings.lexicon_path else None
     voice_book = VoiceBook(model.facts.voices)
     custom_voices = CustomVoices(settings.voices_path, voice_book.built_in()) if settings.voices_path else None
     g2p_condition = g2p_process.condition if g2p_process else Condition(Reason.G2P)
     g2p_url = (lambda: g2p_process.url) if g2p_process else settings.g2p_url or ""
     g2p = G2PClient(g2p_url, settings.g2p_timeout, condition=g2p_condition, max_calls=max_g2p_calls)
-    watching = [asyncio.create_task(watch_lag(metrics.loop_lag.observe))]
     if custom_voices:
-        watching.append(asyncio.create_task(custom_voices.watch()))
-    try:
-        if custom_voices:
-            voice_book.attach(custom_voices)
+        voice_book.attach(custom_voices)
+    watchers = (watch_lag(metrics.loop_lag.observe), *([custom_voices.watch()] if custom_voices else []))
+    async with contextlib.aclosing(g2p), background(*watchers):
         pace = CurrentPace(queue.real_time_factor)
         reader = Reader(g2p, _sizes(settings), lexicon, metrics.g2p_time.time, pace, settings.unspeakable)
         synthesizer = Synthesizer(reader, queue, voice_book, settings.max_text_length, settings.max_silence)
@@ -157,16 +161,12 @@ async def assembled(
         metrics.ready.set_function(lambda: queue.ready)
         await _warm_up(synthesizer)
         yield services
-    finally:
-        for task in watching:
-            task.cancel()
-        await g2p.aclose()
 
 
 async def _warm_up(synthesizer: Synthesizer) -> None:
     """Read a text, so that the first request finds everything in memory and a connection to G2P."""
-    with contextlib.suppress(KokoroError):  # a service that cannot be reached yet
-        await synthesizer.reading(Speech(DEFAULT_VOICE, "The first text takes longer than the others."))
+    with contextlib.suppress(KokoroError):  # the G2P service may not be reachable yet
+        await synthesizer.reading(Speech(DEFAULT_VOICE, "The first text takes longer than the rest."))
 
 
 def _formats_condition() -> Condition:
@@ -187,15 +187,15 @@ def _sizes(settings: Settings) -> PieceSizes:
 
 
 def warn_if_open(settings: Settings, keys: tuple[ApiKey, ...]) -> None:
-    """Said once for a server, however many processes it has."""
+    """Call it once for a server, however many processes that has."""
     if not keys and not is_loopback(settings.host):
         log.warning("anyone who can reach this server may use it (HOST=%s): API_KEYS limits it", settings.host)
     if settings.wyoming_port and not is_loopback(wyoming := settings.wyoming_host or settings.host):
         log.warning("anyone who can reach the Wyoming port may use it, keys or not (WYOMING_HOST=%s)", wyoming)
 
 
-class ApiWorkerParts(Protocol):
-    """What an application uses of the other processes, where it is one of several fronts of a server."""
+class ProcessContext(Protocol):
+    """The other processes of the server, for an application in one of several API workers."""
 
     @property
     def name(self) -> str: ...
@@ -210,12 +210,12 @@ class ApiWorkerParts(Protocol):
 
 
 def create_app(
-    settings: Settings, load: Callable[[Settings], LoadedModel] = loader.load, front: ApiWorkerParts | None = None
+    settings: Settings, load: Callable[[Settings], LoadedModel] = loader.load, worker: ProcessContext | None = None
 ) -> FastAPI:
-    """`load` loads the model; tests pass one that loads a small model. `front`: the model is in another process.
+    """`load` loads the model; tests pass one that loads a small model. With `worker`, the model is in another process.
 
-    When the device is lost for good, `app.state.device_lost` says why, and `app.state.on_device_lost` is called so that
-    whoever runs the application ends the process, and a supervisor starts it anew.
+    When the device is lost for good, `app.state.device_lost` says why, and `app.state.on_device_lost` is called, which
+    must end the process, so that a supervisor can restart it.
     """
 
     def device_lost(reason: str) -> None:
@@ -225,10 +225,10 @@ def create_app(
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        if not front:
+        if not worker:
             warn_if_open(settings, keys)
-        services = front.services(app, metrics) if front else running_services(settings, load, metrics, device_lost)
-        with tracing.configured(settings.tracing, front.name if front else "server"):
+        services = worker.services(app, metrics) if worker else running_services(settings, load, metrics, device_lost)
+        with tracing.configured(settings.tracing, worker.name if worker else "server"):
             async with (
                 services as app.state.services,
                 running_jobs(settings, app.state.services, parse, anyone=not keys) as app.state.jobs,
@@ -236,15 +236,16 @@ def create_app(
                 yield
 
     keys = configured_keys(settings)
-    metrics = Metrics(front.name) if front else Metrics()
-    siblings = front.siblings if front else Siblings()
-    limits = front.limits if front else LocalLimits(CallerCounts(settings.rate_limit, settings.max_concurrent_requests))
+    metrics = Metrics(worker.name) if worker else Metrics()
+    siblings = worker.siblings if worker else Siblings()
+    counts = CallerCounts(settings.rate_limit, settings.max_concurrent_requests)
+    limits = worker.limits if worker else LocalLimits(counts)
     app = FastAPI(
         title="Kokoro Server",
         version=__version__,
         description=DESCRIPTION,
         lifespan=lifespan,
-        docs_url=None,  # `web` has a page of its own: FastAPI's load their scripts from elsewhere
+        docs_url=None,  # `web` has its page: FastAPI's pages load their scripts from another host
         redoc_url=None,
     )
     app.state.device_lost = None
@@ -256,10 +257,10 @@ def create_app(
     app.state.watches = Watches()
     app.state.places = StreamPlaces(settings.max_streams, metrics, siblings)
     app.state.renderers = Renderers(settings.max_aac_encoders, settings.queue_timeout)
-    own = (tts, stream, batch, bulk, captioned, reading, voices, jobs, health, monitoring, websocket, web)
-    # ElevenLabs' before OpenAI's, as it takes only those requests for models that carry ElevenLabs' key.
-    others = (elevenlabs.bare, elevenlabs.below_prefix, openai.router, kokoro_fastapi.router)
-    routers = [*(module.router for module in own), *others]
+    native = (tts, stream, batch, bulk, captioned, reading, voices, jobs, health, monitoring, websocket, web)
+    # ElevenLabs' routes come before OpenAI's: of requests for models they take only those with ElevenLabs' key.
+    foreign = (elevenlabs.bare, elevenlabs.below_prefix, openai.router, kokoro_fastapi.router)
+    routers = [*(module.router for module in native), *foreign]
     app.add_middleware(FastPath, routers=routers)
     app.add_middleware(GracefulShutdown, running=app.state.running)
     app.add_middleware(
@@ -285,6 +286,6 @@ def create_app(
         ("/cartesia", cartesia_socket),
     ):
         app.include_router(module.router, prefix=prefix)
-        app.include_router(module.router, include_in_schema=False)  # for clients that are told the host alone
+        app.include_router(module.router, include_in_schema=False)  # for clients that can be given only the host
     app.include_router(cartesia_voices.router, prefix="/cartesia")
     return app

@@ -23,6 +23,7 @@ from kokoro_server.errors import EngineUnavailable
 from kokoro_server.http.protocol import ConnectionLimits, LimitedServer, limited
 from kokoro_server.http.websocket_protocol import WebSocketProtocol
 from kokoro_server.observability.siblings import Cell, Siblings
+from kokoro_server.runtime.background import background
 from kokoro_server.runtime.event_loop import freeze_heap, run_on_loop, trim_when_quiet
 from kokoro_server.runtime.machine import thread_count
 from kokoro_server.runtime.sockets import SHUTDOWN_GRACE, SIGNALS, Listeners, listen, log_ready, log_wyoming
@@ -33,14 +34,14 @@ MakeServer = Callable[[uvicorn.Config, RunningRequests], "Server"]
 
 PING_INTERVAL = 20.0  # seconds, from an answered ping of an open WebSocket to the next
 MAX_MESSAGE_BYTES = 4 * MAX_MESSAGE  # of a WebSocket message: no character has more in UTF-8
-MAX_THREADS = 32  # for encoders and for what reads files or long texts
+MAX_THREADS = 32  # for encoders, files and long texts
 
 
 class Server(LimitedServer):
     """Logs when it is ready. Signals are for `serve`: they may come before the server runs.
 
-    When it is asked to stop, it listens on and refuses new requests until `running` are answered: a client is told that
-    the server stops, rather than that nobody is there.
+    When it is asked to stop, it goes on listening and refuses new requests until the `running` ones are answered, so
+    that a client learns that the server stops and gets no refused connection.
     """
 
     def __init__(self, config: uvicorn.Config, running: RunningRequests) -> None:
@@ -58,7 +59,7 @@ class Server(LimitedServer):
         # `force_exit`, set by a second Ctrl+C, cannot be awaited.
         while self._running.busy and not self.force_exit and time.monotonic() < started + SHUTDOWN_GRACE:  # noqa: ASYNC110
             await asyncio.sleep(0.05)
-        # What is left of the grace is for responses whose last bytes are being sent.
+        # The rest of the grace is for responses whose last bytes are being sent.
         spent = math.ceil(time.monotonic() - started)
         self.config.timeout_graceful_shutdown = max(1, SHUTDOWN_GRACE - spent)
         await super().shutdown(sockets)
@@ -76,7 +77,7 @@ def run(app: FastAPI, settings: Settings) -> None:
 async def serve(
     app: FastAPI, settings: Settings, make_server: MakeServer = Server, shared: Listeners | None = None
 ) -> None:
-    """Serve until a signal. `shared`: what other processes listen on too.
+    """Serve until a signal. `shared` are sockets on which other processes listen, too.
 
     Raises SetupError when something is missing, EngineUnavailable when the device is lost.
     """
@@ -99,7 +100,7 @@ async def serve(
             ws_ping_interval=PING_INTERVAL,
             ws_ping_timeout=settings.stream_idle_timeout,
             ws_max_size=MAX_MESSAGE_BYTES,
-            ws_per_message_deflate=False,  # speech hardly shrinks, and the event loop would pay for trying
+            ws_per_message_deflate=False,  # speech hardly shrinks, and trying would keep the event loop busy
         )
         server = make_server(config, app.state.running)
         app.state.on_device_lost = _stop_on_signals(server)
@@ -107,12 +108,11 @@ async def serve(
             # We enter the lifespan, not uvicorn, so that a failure can be reported in one line.
             async with app.router.lifespan_context(app):
                 freeze_heap()
-                trimming = asyncio.create_task(trim_when_quiet(lambda: app.state.running.busy))
                 if listeners.wyoming and not shared:
                     log_wyoming(listeners.wyoming)
-                async with _wyoming(app, settings, listeners.wyoming, server, limits):
+                wyoming = _wyoming(app, settings, listeners.wyoming, server, limits)
+                async with background(trim_when_quiet(lambda: app.state.running.busy)), wyoming:
                     await server.serve(sockets=[listeners.http])
-                trimming.cancel()
                 log.info("stopping")
     if app.state.device_lost:
         raise EngineUnavailable(f"ended because the device is lost: {app.state.device_lost}")
@@ -122,7 +122,7 @@ async def serve(
 async def _wyoming(
     app: FastAPI, settings: Settings, listener: socket.socket | None, server: Server, limits: ConnectionLimits
 ) -> AsyncIterator[None]:
-    """Serve it meanwhile, if it is wanted. Who does not need not have its package."""
+    """Serve Wyoming within the block if it has a socket. Only then its package is imported."""
     if listener is None:
         yield
         return
@@ -133,7 +133,7 @@ async def _wyoming(
 
 
 def _stop_on_signals(server: Server) -> Callable[[], None]:
-    """Returns what stops the server as a signal does."""
+    """Returns a function that stops the server as a signal does."""
     loop = asyncio.get_running_loop()
     starting = asyncio.current_task()
     assert starting is not None

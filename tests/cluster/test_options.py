@@ -51,7 +51,7 @@ def test_settings_become_variables() -> None:
     ("arguments", "fronts"), [({"cpus": 1}, 1), ({"cpus": 16}, 4), ({"cpus": 16, "fronts": 2}, 2), ({"cpus": 0.5}, 1)]
 )
 def test_a_front_for_four_cores(arguments: dict[str, float], fronts: int) -> None:
-    assert ClusterOptions.model_validate(arguments).front_count == fronts
+    assert ClusterOptions.model_validate(arguments).worker_count == fronts
 
 
 @pytest.mark.parametrize(

@@ -90,7 +90,7 @@ async def test_damaged_weights_and_voices(faulty: Server, fetcher: Fetcher, dama
         (weights,) = fetcher.cache.glob("*.safetensors")
         for path in (weights, fetcher.cache / "voices" / "af_heart.bin"):
             DAMAGE[damage](path)
-        assert "could not be had" in await asyncio.to_thread(fetcher.complaint, **NOWHERE)
+        assert "could not be fetched" in await asyncio.to_thread(fetcher.complaint, **NOWHERE)
         assert await asyncio.to_thread(fetcher.speaks)
 
 
@@ -111,7 +111,7 @@ async def test_damaged_graphs(faulty: Server, tmp_path: Path, quick_g2p: str, da
         process = servers.spawn(servers.REAL, tmp_path / "log", **environ, HF_HOME=str(tmp_path / "hub"))
         assert await asyncio.to_thread(process.wait, PATIENCE) == 1
         said = (tmp_path / "log").read_text()
-        assert "could not be had" in said
+        assert "could not be fetched" in said
         assert "Traceback" not in said
 
 
@@ -154,6 +154,6 @@ async def test_disk_full_while_fetching(faulty: Server, fetcher: Fetcher) -> Non
 
     with small_disk(fetcher.cache, "5m"):
         async with injected(faulty, "disk full while fetching", "filled while a download runs; then it has room"):
-            assert "could not be had" in await asyncio.to_thread(fetcher.complaint, fill)
+            assert "could not be fetched" in await asyncio.to_thread(fetcher.complaint, fill)
             filler.unlink()
             assert await asyncio.to_thread(fetcher.speaks)

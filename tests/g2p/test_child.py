@@ -16,8 +16,10 @@ import pytest
 
 from kokoro_server import languages
 from kokoro_server.errors import G2PUnavailable, SetupError
-from kokoro_server.g2p.child import G2PChild, SupervisorPolicy
+from kokoro_server.g2p.child import POLICY, G2PChild
 from kokoro_server.g2p.client import G2PClient
+from kokoro_server.runtime.backoff import Backoff
+from kokoro_server.runtime.supervise import RestartPolicy
 
 from .conftest import SOURCE_TREE
 
@@ -80,7 +82,7 @@ def start_parent(phase: str) -> subprocess.Popen[bytes]:
 
 
 @contextlib.asynccontextmanager
-async def running(policy: SupervisorPolicy | None = None) -> AsyncIterator[tuple[G2PChild, G2PClient]]:
+async def running(policy: RestartPolicy = POLICY) -> AsyncIterator[tuple[G2PChild, G2PClient]]:
     child = G2PChild(policy=policy)
     client = G2PClient(lambda: child.url, 30)
     await child.start()
@@ -132,7 +134,7 @@ async def test_a_killed_child_is_restarted(tmp_path: Path, monkeypatch: pytest.M
 
 
 async def test_a_hung_child_is_restarted() -> None:
-    async with running(SupervisorPolicy(health_interval=0.5, max_health_misses=2)) as (child, client):
+    async with running(RestartPolicy(Backoff(0.2), watch_interval=0.5, max_misses=2)) as (child, client):
         hung = child.pid
         assert hung
         os.kill(hung, signal.SIGSTOP)
@@ -143,7 +145,9 @@ async def test_a_hung_child_is_restarted() -> None:
 
 async def test_a_child_that_cannot_start_tells_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "spacy.py").write_text("raise ImportError('spaCy is out of order')")
-    monkeypatch.setattr("kokoro_server.g2p.child.python_path", lambda: f"{tmp_path}:{SOURCE_TREE['PYTHONPATH']}")
+    monkeypatch.setattr(
+        "kokoro_server.runtime.subprocesses.python_path", lambda: f"{tmp_path}:{SOURCE_TREE['PYTHONPATH']}"
+    )
     child = G2PChild()
     with pytest.raises(SetupError, match="spaCy is out of order"):
         await child.start()
@@ -153,13 +157,14 @@ async def test_a_child_that_cannot_start_tells_why(tmp_path: Path, monkeypatch: 
 async def test_a_child_that_keeps_failing_is_tried_less_and_less_often(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async with running(SupervisorPolicy(first_backoff=0.01, max_backoff=0.04)) as (child, _client):
+    policy = RestartPolicy(Backoff(0.01, longest=0.04), watch_interval=5.0, max_misses=3)
+    async with running(policy) as (child, _client):
         monkeypatch.setattr("sys.executable", "/bin/false")
         assert child.pid
         os.kill(child.pid, signal.SIGKILL)
         await until(lambda: child.restarts >= 4)
         assert child.state == "restarting"
-    waits = [record.args[0] for record in caplog.records if record.msg.startswith("g2p child is down")]
+    waits = [record.args[1] for record in caplog.records if record.msg.startswith("restarting process")]
     assert waits[:4] == [0.01, 0.02, 0.04, 0.04]
 
 

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an 
 pytest.importorskip("triton")
 
 from kokoro_server.engine.cuda.engine import MAX_PADDED_FRAMES, CudaEngine  # noqa: E402
-from kokoro_server.engine.cuda.graph_cache import RETRY_S  # noqa: E402
+from kokoro_server.engine.cuda.graph_cache import BACKOFF  # noqa: E402
 from kokoro_server.engine.torch_engine import TorchEngine, fp32_precision, set_fp32_precision  # noqa: E402
 from tests.gpu.test_cuda_engine import DEVICE, row, snr  # noqa: E402
 
@@ -94,7 +94,7 @@ def test_a_capture_that_fails_is_made_later(model: Any, monkeypatch: pytest.Monk
     assert condition.current
     captured = len(engine._graphs)
 
-    failing, now = False, RETRY_S + 1
+    failing, now = False, BACKOFF.first + 1
     for _ in range(3):
         for before, after in zip(wanted, engine.synthesize(rows), strict=True):
             assert np.array_equal(before.durations, after.durations)

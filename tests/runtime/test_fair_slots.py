@@ -4,14 +4,14 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from kokoro_server.runtime.fair_slots import Places
+from kokoro_server.runtime.fair_slots import FairSlots
 from tests.longform.jobs.doubles import until
 
 
 class Work:
     """What each caller does in a place, until it is told to end."""
 
-    def __init__(self, places: Places) -> None:
+    def __init__(self, places: FairSlots) -> None:
         self._places = places
         self.begun: list[str] = []
         self.ends: list[asyncio.Event] = []
@@ -36,7 +36,7 @@ async def asked(work: Work, *callers: str) -> AsyncIterator[list[asyncio.Task[No
 
 
 async def test_who_has_the_fewest_is_next() -> None:
-    places = Places(2)
+    places = FairSlots(2)
     work = Work(places)
     async with asked(work, "ann", "ann", "ann", "ann", "bob", "bob", "eve"):
         assert work.begun == ["ann", "ann"]
@@ -48,7 +48,7 @@ async def test_who_has_the_fewest_is_next() -> None:
 
 
 async def test_nobody_waits_for_all_of_others() -> None:
-    work = Work(Places(2))
+    work = Work(FairSlots(2))
     async with asked(work, *["ann", "bob"] * 5, "eve"):
         for number in range(2):
             work.ends[number].set()
@@ -57,7 +57,7 @@ async def test_nobody_waits_for_all_of_others() -> None:
 
 
 async def test_who_leaves_takes_no_place() -> None:
-    places = Places(1)
+    places = FairSlots(1)
     work = Work(places)
     async with asked(work, "ann", "bob", "eve") as tasks:
         tasks[1].cancel()

@@ -14,7 +14,7 @@ from kokoro_server.engine.loader import LoadedModel
 from kokoro_server.observability import logs
 from kokoro_server.server import serving
 from kokoro_server.server.app import create_app
-from kokoro_server.server.processes.run import front_count, run
+from kokoro_server.server.processes.run import run, worker_count
 from tests import tiny
 
 
@@ -31,7 +31,7 @@ def main(
     """Serve with what `load` gives. `name` is its name, for processes other than this one."""
     settings = Settings.load(dotenv=None)
     logs.configure(settings.log_level)
-    if front_count(settings) > 1:
+    if worker_count(settings) > 1:
         run(settings, name)
         return
     with tempfile.TemporaryDirectory() as folder:

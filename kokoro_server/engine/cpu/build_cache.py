@@ -12,7 +12,6 @@ from __future__ import annotations
 import importlib.util
 import json
 import logging
-import os
 import platform
 import shutil
 import time
@@ -28,6 +27,7 @@ from kokoro_server.assets.cache import AssetCache
 from kokoro_server.config.settings import CpuPrecision
 from kokoro_server.engine.cpu.instructions import Instructions, instructions
 from kokoro_server.errors import AssetError, ConfigError
+from kokoro_server.runtime.files import UNFINISHED, sync
 
 log = logging.getLogger(__name__)
 
@@ -172,7 +172,7 @@ def _build(store: AssetCache, weights: Path, wanted: Key, folder: Path, build: B
     if folder.exists():
         log.warning("built graphs are damaged, building them again path=%s", folder)
     folder.parent.mkdir(parents=True, exist_ok=True)
-    for unfinished in folder.parent.glob("*" + files.UNFINISHED):
+    for unfinished in folder.parent.glob("*" + UNFINISHED):
         shutil.rmtree(unfinished)
     _remove_outdated(store, wanted)
     files.require_space(store.directory, int(DISK_SPACE * weights.stat().st_size))
@@ -182,7 +182,7 @@ def _build(store: AssetCache, weights: Path, wanted: Key, folder: Path, build: B
     def on_progress(step: str) -> None:
         log.info("building step=%r seconds=%.0f", step, time.monotonic() - started)
 
-    unfinished = folder.with_name(folder.name + files.UNFINISHED)
+    unfinished = folder.with_name(folder.name + UNFINISHED)
     unfinished.mkdir()
     try:
         build(weights, unfinished, wanted.precision, on_progress)
@@ -208,9 +208,8 @@ def _write_manifest(folder: Path, wanted: Key) -> None:
     if not graphs:
         raise AssetError(f"the build left nothing in {folder}")
     for path in graphs:
-        path.chmod(0o644)
-        with path.open("rb+") as file:
-            os.fsync(file.fileno())
+        path.chmod(files.PUBLIC)
+        sync(path)
     described = {path.name: {"size": path.stat().st_size, "sha256": files.sha256(path)} for path in graphs}
     content = json.dumps({"key": asdict(wanted), "files": described}, indent=2) + "\n"
     files.atomic_write(folder / MANIFEST, content.encode())

@@ -14,14 +14,13 @@ import torch
 
 from kokoro_server.engine.sticky import sticky_error
 from kokoro_server.observability.conditions import Condition, Reason
+from kokoro_server.runtime.backoff import Backoff
 
 log = logging.getLogger(__name__)
 
-# After a capture has failed, the step is run without a graph for so many seconds before another attempt, which takes
-# several times as long as the step: RETRY_S the first time, four times as long each time, MAX_RETRY_S at most.
-RETRY_S = 10.0
-RETRY_GROWTH = 4
-MAX_RETRY_S = 600.0
+# After a capture has failed, the step runs without a graph until the next attempt, which takes several times as long as
+# the step.
+BACKOFF = Backoff(10.0, longest=600.0, growth=4)
 
 
 class Buckets:
@@ -192,7 +191,7 @@ class CudaGraphCache:
 
     def _note_failure(self, key: Hashable, error: RuntimeError) -> None:
         failures = self._failures.get(key, (0, 0.0))[0] + 1
-        wait = min(MAX_RETRY_S, RETRY_S * RETRY_GROWTH ** (failures - 1))
+        wait = BACKOFF.wait(failures)
         self._failures[key] = failures, self._clock() + wait
         log.debug("graph not recorded key=%s failures=%d retry_s=%.0f error=%s", key, failures, wait, error)
         self.condition.set(

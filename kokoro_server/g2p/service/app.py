@@ -9,10 +9,7 @@ import logging
 import os
 import re
 import signal
-import socket
 import sys
-import threading
-import time
 import warnings
 from collections.abc import AsyncIterator, Callable
 from typing import Any, NoReturn
@@ -32,20 +29,22 @@ from kokoro_server.http.protocol import ConnectionLimits, LimitedServer, limited
 from kokoro_server.languages import Language
 from kokoro_server.observability import logs, tracing
 from kokoro_server.observability.tracing.asgi import TracedRequests
+from kokoro_server.runtime.sockets import bind
+from kokoro_server.runtime.subprocesses import exit_with_parent, take_stdout
 
 log = logging.getLogger(__name__)
 
 MAX_BODY = 6 * schemas.MAX_TEXT_LENGTH * schemas.MAX_BATCH_TEXTS  # bytes: JSON writes a character in six at most
 MAX_MARKS = 200_000  # commas and brackets in a body
 MAX_CONNECTIONS = 1000
-READ_SECONDS = 20.0  # for a request's headers, and as far as its body may fall behind
+READ_SECONDS = 20.0  # for a request's headers, and by which its body may fall behind
 JSON = "application/json"
 SHUTDOWN_GRACE = 3.0  # seconds for the last requests when stopping
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def create_app(converter: Converter | None = None, *, max_text_length: int = schemas.MAX_TEXT_LENGTH) -> FastAPI:
-    """The service, which is ready to serve once English is loaded; other languages load with their first text."""
+    """The service. It is ready once English is loaded; other languages load with their first text."""
     converter = converter or Converter()
 
     @contextlib.asynccontextmanager
@@ -64,7 +63,7 @@ def create_app(converter: Converter | None = None, *, max_text_length: int = sch
         """The phonemes of one text; for English also its tokens.
 
         `dropped` lists the characters that the model has no symbol for. With the header `X-Priority: bulk` it waits
-        behind all others.
+        behind all urgent texts.
         """
         language = _language(request.lang, "lang")
         _check_text(request.text, "text", max_text_length)
@@ -76,8 +75,8 @@ def create_app(converter: Converter | None = None, *, max_text_length: int = sch
         """The phonemes of several texts, in order: of one language, or of a language for each.
 
         All or nothing: a text that cannot be accepted makes this a 4xx that names it, such as `texts.3`. The header
-        `X-G2P-Workers` tells how many texts are converted at once. With `X-Priority: bulk` in the request, its texts
-        wait behind those of all others.
+        `X-G2P-Workers` is the number of texts converted at once. With `X-Priority: bulk` in the request, its texts
+        wait behind all urgent ones.
         """
         texts = list(zip(request.texts, _languages(request), strict=True))
         log.debug("converting texts=%d", len(texts))
@@ -98,13 +97,13 @@ def create_app(converter: Converter | None = None, *, max_text_length: int = sch
 
 
 async def _unless_left(http: Request, answer: asyncio.Future[list[bytes]]) -> list[bytes]:
-    """The answer; nothing if the client leaves before it is there. Then what has not begun is not converted."""
-    leaving = asyncio.ensure_future(http.receive())  # there is nothing else to come: the body has been read
+    """The answer; nothing if the client leaves before. Then the waiting texts are not converted."""
+    leaving = asyncio.ensure_future(http.receive())  # only a disconnect can come: the body has been read
     leaving.add_done_callback(lambda _: answer.cancel())
     try:
         return await answer
     except asyncio.CancelledError:
-        if not leaving.done():  # it is the service that stops
+        if not leaving.done():  # the service stops
             raise
         return []
     finally:
@@ -162,7 +161,8 @@ def run(
     _limit_libraries()
     signal.signal(signal.SIGTERM, _exit)  # so that exit handlers run, whatever the process is doing
     converter = Converter()
-    with _listen(host, port) as listener, contextlib.redirect_stdout(sys.stderr):
+    with bind(host, port, settings="") as listener, contextlib.redirect_stdout(sys.stderr):
+        listener.listen()  # so that a client may connect as soon as it knows the port
         converter.start_workers(workers or default_worker_count(), listener)
         bound: int = listener.getsockname()[1]
         app = create_app(converter)
@@ -186,20 +186,12 @@ def run(
             LimitedServer(config).run(sockets=[listener])
 
 
-def _listen(host: str, port: int) -> socket.socket:
-    try:
-        return socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
-    except OSError as error:
-        reason = os.strerror(error.errno) if error.errno and error.errno > 0 else str(error)  # negative: no such host
-        raise SetupError(f"cannot listen on {host}:{port}: {reason}") from error
-
-
 def _limit_libraries() -> None:
-    """Before they are loaded. What they print when used as intended is of no use to anyone who runs this service."""
+    """Call it before the libraries are loaded. Their warnings are of no use to whoever runs this service."""
     warnings.simplefilter("ignore")
-    # One text is one thread's work. More of them would only wait, or take the cores from synthesis.
+    # One text is one thread's work. More threads would only wait, or take the cores from synthesis.
     os.environ |= {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
-    # spaCy's neural network library imports PyTorch if it is there: seconds and 200 MB for nothing.
+    # spaCy's neural network library imports PyTorch if it is installed: seconds and 200 MB for nothing.
     sys.modules.setdefault("torch", None)  # type: ignore[arg-type]
 
 
@@ -207,32 +199,17 @@ def _exit(_signal: int, _frame: Any) -> NoReturn:
     raise SystemExit(0)
 
 
-def _exit_with_parent() -> None:
-    """Exit when standard input ends, as it does however the parent ends. A thread watches: loading blocks the loop."""
-
-    def watch() -> None:
-        while os.read(sys.stdin.fileno(), 1024):
-            pass
-        os.kill(os.getpid(), signal.SIGTERM)
-        time.sleep(SHUTDOWN_GRACE + 1)
-        os._exit(1)
-
-    threading.Thread(target=watch, name="parent-watch", daemon=True).start()
-
-
 def main() -> None:
-    """The service as a child of another process: on a free port, told on standard output."""
+    """Run the service as a child of another process, on a free port that is written to standard output."""
     parser = argparse.ArgumentParser(prog="python -m kokoro_server.g2p.service", description=main.__doc__)
     parser.add_argument("--log-level", default="info")
     parser.add_argument("--workers", type=int, default=0, help="0: as many as suit the machine")
     parser.add_argument("--host", default="127.0.0.1")
     parser.add_argument("--tracing", choices=("auto", "on", "off"), default="auto")
     options = parser.parse_args()
-    _exit_with_parent()
+    exit_with_parent(SHUTDOWN_GRACE + 1)
     logs.configure_child(options.log_level)
-    # Only the port may appear on standard output, whatever a library prints there.
-    report = os.fdopen(os.dup(sys.stdout.fileno()), "w")
-    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+    report = take_stdout()
 
     def announce(port: int) -> None:
         with report:

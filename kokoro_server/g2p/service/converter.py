@@ -49,13 +49,13 @@ class Converter:
                     raise SetupError(error.message) from error
 
     def start_workers(self, count: int, *inherited: Closeable) -> None:
-        """Fork so many processes for English, before any thread is started. For `inherited` see `WorkerPool`."""
+        """Fork `count` processes for English, before any thread is started. For `inherited` see `WorkerPool`."""
         self.preload()
         if count > 1 and sys.platform == "linux":
             self._pool = WorkerPool(count, {known: self._phonemizers[known] for known in PRELOADED}, *inherited)
 
     async def connect(self) -> None:
-        """Begin to read what the workers answer."""
+        """Begin to read the workers' answers."""
         if self._pool:
             await self._pool.connect()
 
@@ -65,17 +65,17 @@ class Converter:
         return self._pool.count if self._pool else 1
 
     async def submit(self, texts: Sequence[tuple[str, Language]], *, bulk: bool = False) -> asyncio.Future[list[bytes]]:
-        """The texts' conversions as JSON, in order. What is not under way when the future is cancelled is not begun.
+        """The texts' conversions as JSON, in order. Texts that wait when the future is cancelled are not converted.
 
-        `bulk`: behind the texts of all other calls.
+        `bulk`: behind the texts of all urgent calls.
         """
         for language in {language for _, language in texts}:
             await self._load_once(language)
-        batch, jobs = TextBatch(len(texts), bulk=bulk), defaultdict[ConversionLane, list[LaneText]](list)
+        batch, by_lane = TextBatch(len(texts), bulk=bulk), defaultdict[ConversionLane, list[LaneText]](list)
         for index, (text, language) in enumerate(texts):
-            jobs[self._lane(language)].append(LaneText(batch, index, text, language))
-        for lane, its_jobs in jobs.items():
-            lane.add(its_jobs)
+            by_lane[self._lane(language)].append(LaneText(batch, index, text, language))
+        for lane, lane_texts in by_lane.items():
+            lane.add(lane_texts)
         return batch.answer
 
     def readiness(self) -> dict[str, str]:

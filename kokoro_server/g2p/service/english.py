@@ -32,8 +32,8 @@ _USER_RATING = 5  # misaki's rating of phonemes that the user wrote into the tex
 _LONG_WORD = re.compile(r"\S{13,}")
 _WORD_PART = re.compile(r"[A-Z]{1,45}[^\W\d_A-Z]{0,45}|[^\W\d_A-Z]{1,45}|\d{1,20}|[\W_]")
 _MAX_PARTS = 12  # a word of more parts is cut
-_PARTS_OF_CUT_WORD = 4  # into words of so many
-_MAX_WORD_CHARACTERS = 45  # or after so many characters
+_PARTS_OF_CUT_WORD = 4  # in each of the words that it is cut into
+_MAX_WORD_CHARACTERS = 45  # a longer word is cut, too
 _CUT = "\v"  # the white space after a word that was cut
 _WORDS_KEPT = 8_192  # that espeak has been asked for
 _APOSTROPHES = ("'", "’", "‘", "ʼ")
@@ -94,7 +94,7 @@ class _Misaki(en.G2P):  # type: ignore[misc]
         return result
 
     def tokenize(self, text: str, _words: object, links: list[_Link]) -> list[Any]:
-        """spaCy's tokens, cut at the ends of links. The first token of a link gets its phonemes, the others none.
+        """spaCy's tokens, cut at the ends of links. The first token of a link gets its phonemes, the rest none.
 
         misaki takes an index into the alignment of its tokens with spaCy's for the index of a token. When one of
         spaCy's tokens spans two words of misaki's, such as 40–60, all phonemes after it go to the wrong words.
@@ -164,7 +164,7 @@ class _Espeak(EspeakFallback):  # type: ignore[misc]
             language_switch="remove-flags",
         )
         self.backend.logger.setLevel(logging.ERROR)  # it warns of every foreign word, though it reads it well
-        self._found = lru_cache(_WORDS_KEPT)(self._ask)  # names come again and again in a book
+        self._found = lru_cache(_WORDS_KEPT)(self._ask)  # names recur in a book
 
     def __call__(self, token: Any) -> Found:
         return self._found(to_latin(token.text))

@@ -93,7 +93,7 @@ class EnglishLexicon(en.Lexicon):  # type: ignore[misc]
         if not sound:
             return None, None
         after_vowel = sound[-1] in _VOWEL_ENDS
-        # What ends with an r that is not said has it back before a vowel.
+        # A silent r at the end of the stem is said before a vowel.
         link = "ɹ" if self.british and after_vowel and stem.lower().rstrip("e").endswith("r") else ""
         if not self.british and sound[-1] == "t" and sound[-2:-1] in en.US_TAUS and ending != "n't":
             sound = f"{sound[:-1]}ɾ"

@@ -22,14 +22,14 @@ _PROBE = "Dr. Lee's 3 dogs didn't bark, so I read the read-me I'd written; isn't
 
 
 def tags_of(nlp: Any) -> TagWords:
-    """What tells the tags of a document that has none yet, as the tagger of `nlp` would."""
+    """A function that returns the tags of a document, the same as the tagger of `nlp` would give."""
     try:
         tags = Tagger(nlp).tags
         if tags(nlp.make_doc(_PROBE)) == _spacy_tags(nlp, _PROBE):
             return tags
-        log.warning("the tagger of this spaCy model is not as it is known, so its own is used, which takes longer")
+        log.warning("the tagger of this spaCy model is built in an unknown way, so spaCy runs it, which takes longer")
     except (AttributeError, KeyError, ValueError, StopIteration) as error:
-        log.warning("the tagger of this spaCy model is not as it is known, so its own is used error=%r", error)
+        log.warning("the tagger of this spaCy model is built in an unknown way, so spaCy runs it error=%r", error)
     return lambda document: _spacy_tags(nlp, document)
 
 
@@ -106,7 +106,7 @@ class Tagger:
         x = np.zeros((len(document) + 2 * margin, self._width), np.float32)
         x[margin:-margin] = self._first_layer(document.to_array(self._columns))
         for layer in self._convolutions:
-            # A word less at both ends each time: what is left at last are those of the document.
+            # Each layer drops a word at both ends: the words of the document are left at last.
             y = layer(np.concatenate((x[:-2], x[1:-1], x[2:]), axis=1))
             y += x[1:-1]
             x = y

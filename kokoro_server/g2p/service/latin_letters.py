@@ -17,7 +17,7 @@ _GREEK = {
     "μ": "m", "ν": "n", "ξ": "x", "ο": "o", "π": "p", "ρ": "r", "σ": "s", "ς": "s", "τ": "t", "υ": "i", "φ": "f",
     "χ": "kh", "ψ": "ps", "ω": "o",
 }  # fmt: skip
-# What looks like a Latin letter, in a word with Latin letters in it, stands for that one.
+# Letters that look like Latin ones, and stand for them in a word that has Latin letters.
 _LOOKALIKES = str.maketrans(
     "авеіјкмнорстухѕԁԛԝАВЕІЈКМНОРСТУХЅαεικνορτυχΑΒΕΖΗΙΚΜΝΟΡΤΥΧ",
     "abeijkmhopctyxsdqwABEIJKMHOPCTYXSaeiknoptuxABEZHIKMNOPTYX",

@@ -1,4 +1,4 @@
-"""misaki's English with tokens that are made in a third of the time. Loads GPL code: for the G2P service only."""
+"""misaki's English with tokens that take a third of the time to create. Loads GPL code: for the G2P service only."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _WORDS_KEPT = 16_384  # of which is known how misaki divides them
 
 
 class Notes:
-    """What misaki notes about a token; None for what it does not. Its own is a dictionary that can be nested."""
+    """Misaki's notes about a token; None for a missing one. Misaki's class is a dictionary that can be nested."""
 
     alias = currency = is_head = num_flags = prespace = rating = stress = None
 
@@ -31,7 +31,7 @@ def replaced(token: Any, **changes: Any) -> LightToken:
 
 
 def make_light() -> None:
-    """Have misaki use them. It looks all of these up in its module each time."""
+    """Make misaki use these. It looks all of them up in its module each time."""
     if en.MToken is not LightToken:
         en.MToken, en.replace = LightToken, replaced
         en.subtokenize = lru_cache(_WORDS_KEPT)(en.subtokenize)

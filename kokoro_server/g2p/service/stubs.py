@@ -1,4 +1,4 @@
-"""Stands in for packages that the G2P libraries import and never use for what is done here.
+"""Empty modules in place of packages that the G2P libraries import and do not use here.
 
 They need not be installed, and where they are, they are not loaded: that takes a second and 35 MB.
 """
@@ -10,8 +10,8 @@ from types import ModuleType
 
 
 def install() -> None:
-    """To be called before spaCy, phonemizer and misaki are imported."""
-    _stub("spacy.cli", __path__=[])  # spaCy's commands, which bring typer, rich, weasel and others
+    """Call it before spaCy, phonemizer and misaki are imported."""
+    _stub("spacy.cli", __path__=[])  # spaCy's commands, which bring typer, rich and weasel
     _stub("spacy.cli.info", info=None)
     _stub("segments", Profile=object, Tokenizer=object)  # for another backend of phonemizer's; brings rdflib and babel
     _stub("joblib")  # for phonemizer in several processes

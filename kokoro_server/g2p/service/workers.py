@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, BinaryIO, Protocol
 
 from kokoro_server.errors import G2PUnavailable
 from kokoro_server.g2p import schemas
-from kokoro_server.g2p.service.lanes import Conversion, ConversionLane, LaneText, run_phonemizer
+from kokoro_server.g2p.service.lanes import ConversionLane, ConversionOutcome, LaneText, run_phonemizer
 from kokoro_server.languages import Language
 
 if TYPE_CHECKING:
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-WARMUP_TEXT = "The first text takes longer than the others."
-MANY_WORKERS = 4  # of so many, one can be kept free of bulk
+WARMUP_TEXT = "The first text takes longer than the rest."
+MANY_WORKERS = 4  # from which on one can be kept free of bulk
 _REQUEST = struct.Struct("=QB")  # the text's number and that of its language; the text follows, in UTF-8
 _REPLY = struct.Struct("=QBI")  # the text's number, whether it has failed, and how many bytes follow
 _MAX_REQUEST = _REQUEST.size + 4 * schemas.MAX_TEXT_LENGTH
@@ -37,10 +37,10 @@ class WorkerPool(ConversionLane):
     """Worker processes, forked with loaded `phonemizers`, whose memory they share. Each converts one text at a time.
 
     All of them read one socket, where a few texts are ahead: a free worker takes the next without this process, and no
-    text is bound to a worker that is slow. Each answers through a pipe of its own, so that its end is noticed.
+    text is bound to a worker that is slow. Each answers through its own pipe, so that its end is noticed.
 
     The workers end when this process does, however that ends. If a worker ends by itself, this process ends too: its
-    supervisor starts it again. `inherited` is what the workers must close, as a fork leaves it open in them.
+    supervisor restarts it. The workers must close `inherited`, which a fork leaves open in them.
     """
 
     def __init__(self, count: int, phonemizers: Mapping[Language, Phonemizer], *inherited: Closeable) -> None:
@@ -64,7 +64,7 @@ class WorkerPool(ConversionLane):
         requests.close()
 
     async def connect(self) -> None:
-        """To be called in the event loop, before the first text."""
+        """Call it in the event loop, before the first text."""
         for pipe in self._pipes:
             transport, _ = await asyncio.get_running_loop().connect_read_pipe(self._protocol, pipe)
             self._transports.append(transport)
@@ -78,14 +78,14 @@ class WorkerPool(ConversionLane):
     def _protocol(self) -> _Replies:
         return _Replies(self._finish, self._on_end)
 
-    def _send(self, number: int, job: LaneText) -> bool:
-        message = _REQUEST.pack(number, self._languages.index(job.language)) + job.text.encode()
+    def _send(self, number: int, text: LaneText) -> bool:
+        message = _REQUEST.pack(number, self._languages.index(text.language)) + text.text.encode()
         try:
             self._requests.send(message)
         except BlockingIOError:  # long texts fill the socket; there is room when one of them is taken
             return False
         except OSError:  # closed, or the last worker has ended
-            job.batch.fail(_worker_has_ended())
+            text.batch.fail(_worker_has_ended())
             return False
         return True
 
@@ -102,9 +102,9 @@ def _worker_has_ended() -> G2PUnavailable:
 
 
 class _Replies(asyncio.Protocol):
-    """What one worker answers."""
+    """Reads the answers of one worker."""
 
-    def __init__(self, on_reply: Callable[[int, Conversion], None], on_end: Callable[[], None]) -> None:
+    def __init__(self, on_reply: Callable[[int, ConversionOutcome], None], on_end: Callable[[], None]) -> None:
         self._on_reply = on_reply
         self._on_end = on_end
         self._received = bytearray()

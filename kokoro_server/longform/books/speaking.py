@@ -16,13 +16,13 @@ from kokoro_server.longform.books.passages import Stretch
 from kokoro_server.longform.books.plan import Plan
 from kokoro_server.longform.books.trimming import trimmed
 from kokoro_server.longform.books.work_folder import Kept, WorkFolder
+from kokoro_server.runtime.backoff import Backoff
 from kokoro_server.synthesis.speech_backend import SpeechBackend
 
 MAX_AT_ONCE = 32  # stretches: some hundred rows for the devices, and a few hundred megabytes here
 TRIES = 5  # of a stretch that fails by no fault of its own
 TRIES_OF_ABSENT = 14  # where nobody is there to speak: a server may be restarting, and loads its model for minutes
-FIRST_WAIT_S = 1.0  # seconds before the second try; doubled before each other
-LONGEST_WAIT_S = 30.0
+BACKOFF = Backoff(1.0, longest=30.0)
 
 Phase = Literal["speaking", "levelling", "writing"]
 
@@ -106,7 +106,7 @@ class Narration:
             except KokoroError as error:
                 if error.status < 500 or tried >= (TRIES_OF_ABSENT if isinstance(error, Unavailable) else TRIES):
                     raise
-                await asyncio.sleep(min(FIRST_WAIT_S * 2 ** (tried - 1), LONGEST_WAIT_S))
+                await asyncio.sleep(BACKOFF.wait(tried))
             else:
                 pcm, words = await asyncio.to_thread(trimmed, spoken.pcm, spoken.words)
                 return Kept(pcm, tuple(words), spoken.skipped)

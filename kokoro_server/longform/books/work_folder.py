@@ -25,9 +25,10 @@ from filelock import FileLock, Timeout
 
 from kokoro_server.engine.protocol import SAMPLE_RATE
 from kokoro_server.errors import Conflict, KokoroError
+from kokoro_server.runtime import files
+from kokoro_server.runtime.files import UNFINISHED
 from kokoro_server.synthesis.captions import Timing
 
-UNFINISHED = ".unfinished"
 MANIFEST, LOCK = "manifest.json", "lock"
 
 
@@ -143,33 +144,14 @@ def check_writable(path: Path) -> None:
 
 @contextmanager
 def new_file(path: Path) -> Iterator[Path]:
-    """A path to write to, which takes the place of `path` when the block ends without an error: whole or not at all."""
-    unfinished = path.with_name(path.name + UNFINISHED)
-    with os_errors(path):
-        try:
-            yield unfinished
-            with unfinished.open("rb+") as file:
-                os.fsync(file.fileno())
-            unfinished.replace(path)
-            _sync_folder(path.parent)
-        finally:
-            with contextlib.suppress(OSError):
-                unfinished.unlink(missing_ok=True)
+    """`runtime.files.new_file`, with errors that name the file."""
+    with os_errors(path), files.new_file(path) as unfinished:
+        yield unfinished
 
 
 def write(path: Path, content: bytes) -> None:
     with new_file(path) as unfinished:
         unfinished.write_bytes(content)
-
-
-def _sync_folder(folder: Path) -> None:
-    """Makes a rename last. Not all systems let a folder be opened."""
-    with contextlib.suppress(OSError):
-        descriptor = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
 
 
 def _flac(pcm: bytes) -> bytes:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import IO, Any, Protocol
 
 from kokoro_server.longform.bulk.task import Task
+from kokoro_server.runtime.files import new_file
 
 WORK = ".bulk"  # in the output folder: the journal, and what is not yet in its place
 UNFINISHED, PARTS = "unfinished", "parts"  # in that
@@ -196,14 +197,5 @@ def atomically(path: Path, out: Path, *, durable: bool = False) -> Iterator[IO[b
     """A file that has its name when it is whole. `durable`: it is on the disk by then."""
     # A process of a killed run may live on for a moment beside the next run's.
     unfinished = out / WORK / UNFINISHED / f"{os.getpid()}-{path.name}"
-    try:
-        with unfinished.open("wb") as file:
-            yield file
-            if durable:
-                file.flush()
-                os.fsync(file.fileno())
-        unfinished.replace(path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            unfinished.unlink()
-        raise
+    with new_file(path, unfinished=unfinished, durable=durable), unfinished.open("wb") as file:
+        yield file

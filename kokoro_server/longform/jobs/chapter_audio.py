@@ -18,6 +18,7 @@ from kokoro_server.longform.books.options import BookFormat
 from kokoro_server.longform.books.production import Stopped
 from kokoro_server.longform.books.work_folder import MANIFEST, CannotWrite, WorkFolder
 from kokoro_server.longform.jobs.folders import JobFolder
+from kokoro_server.runtime.files import new_file
 
 
 def chapter_file(
@@ -46,9 +47,8 @@ def chapter_file(
     try:
         folder.listen.mkdir(exist_ok=True)  # not with its parents: a job that is deleted stays so
         scratch.mkdir()
-        made = scratch / path.name
-        write_audio(made, format, sound(segments, work, gain, step), BookTags(title, title), scratch)
-        made.replace(path)
+        with new_file(path, unfinished=scratch / path.name, durable=False) as made:
+            write_audio(made, format, sound(segments, work, gain, step), BookTags(title, title), scratch)
     except (CannotWrite, FileNotFoundError):
         if scratch.exists():
             raise

@@ -24,6 +24,7 @@ from kokoro_server.longform.jobs.job import Job, JobKind, JsonObject
 from kokoro_server.longform.jobs.store import JobStore, Waiting, now
 from kokoro_server.longform.jobs.work import make_book, make_list
 from kokoro_server.observability.conditions import Condition
+from kokoro_server.runtime.backoff import Backoff
 from kokoro_server.synthesis.speech_backend import SpeechBackend
 
 log = logging.getLogger(__name__)
@@ -35,7 +36,7 @@ MAX_ATTEMPTS = 5  # in a row that ended with the process, and made nothing
 FULL_S = 60.0  # seconds until a full disk is looked at again
 # Seconds until a job is tried again that nobody was there to speak; doubled by each try. Either kind is given up after
 # half an hour: a book waits for most of it in the tries of its stretches.
-RETRY_S: dict[JobKind, float] = {"book": 30.0, "list": 120.0}
+RETRY: dict[JobKind, Backoff] = {"book": Backoff(30.0), "list": Backoff(120.0)}
 HOUR = 3600.0
 LEFT_OVER_S = 24 * HOUR
 
@@ -178,7 +179,7 @@ class JobRunner:
         running = self._running[job.id]
         attempts = 0 if running.has_gained else job.attempts + 1
         if attempts < MAX_ATTEMPTS:
-            await self._put_off(job, RETRY_S[job.kind] * 2 ** max(attempts - 1, 0), error, attempts=attempts)
+            await self._put_off(job, RETRY[job.kind].wait(attempts), error, attempts=attempts)
         else:
             message = f"it was tried {attempts} times without getting on, the last time: {error.message}"
             await self._end(job, error={"code": error.code, "message": message, "field": None})

@@ -25,7 +25,7 @@ from kokoro_server.longform.jobs.job import Job, JobKind, JobState, JsonObject
 from kokoro_server.longform.jobs.runner import JobRunner
 from kokoro_server.longform.jobs.store import JobStore, now, too_many
 from kokoro_server.longform.jobs.uploads import DocumentReader
-from kokoro_server.runtime.fair_slots import Places
+from kokoro_server.runtime.fair_slots import FairSlots
 from kokoro_server.synthesis.services import Services
 from kokoro_server.synthesis.speech_backend import LocalBackend, voices_of
 
@@ -65,7 +65,7 @@ class Jobs:
         self._limit = settings.max_jobs
         self.keep_s = settings.job_keep_hours * 3600
         self._reader = DocumentReader()
-        self._listening = Places(CHAPTERS_AT_ONCE)
+        self._listening = FairSlots(CHAPTERS_AT_ONCE)
 
     async def admit(self, caller: str) -> None:
         """Raises an error for what need not be uploaded, as no job could be made of it."""

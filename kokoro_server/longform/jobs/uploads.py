@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
-import sys
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -13,8 +11,8 @@ from typing import Any
 from kokoro_server.callers.current import caller
 from kokoro_server.client import Voice
 from kokoro_server.errors import KokoroError, TooBusy, Unavailable, UnreadableDocument
-from kokoro_server.runtime.fair_slots import Places
-from kokoro_server.runtime.subprocesses import python_path
+from kokoro_server.runtime.fair_slots import FairSlots
+from kokoro_server.runtime.subprocesses import start_python
 
 TIMEOUT_S = 120.0
 MAX_WAITING = 8  # documents of one caller
@@ -25,13 +23,13 @@ class DocumentReader:
     """Reads uploads in processes of their own, a few at a time. One caller's do not hold off another's."""
 
     def __init__(self, at_once: int = 2) -> None:
-        self._places = Places(at_once)
+        self._slots = FairSlots(at_once)
 
     async def read(
         self, path: Path, name: str, options: dict[str, Any], voices: list[Voice], target: Path | None
     ) -> dict[str, Any]:
         """What the file is. A book is written to `target`, if that is given. Raises UnreadableDocument and others."""
-        if self._places.wanted_by(caller.get()) >= MAX_WAITING:
+        if self._slots.wanted_by(caller.get()) >= MAX_WAITING:
             raise TooBusy(f"{MAX_WAITING} of your documents are being read; try again later", retry_after=RETRY_AFTER)
         request = {
             "path": str(path),
@@ -40,20 +38,14 @@ class DocumentReader:
             "voices": [asdict(voice) for voice in voices],
             "target": str(target) if target else None,
         }
-        async with self._places.taken(caller.get()):
+        async with self._slots.taken(caller.get()):
             about = await self._run(json.dumps(request).encode(), name)
         if error := about.get("error"):
             raise _error(error)
         return about
 
     async def _run(self, request: bytes, name: str) -> dict[str, Any]:
-        process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "kokoro_server.longform.jobs.reading"),
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.DEVNULL,
-            env=os.environ | {"PYTHONPATH": python_path()},
-        )
+        process = await start_python("kokoro_server.longform.jobs.reading", stderr=asyncio.subprocess.DEVNULL)
         try:
             async with asyncio.timeout(TIMEOUT_S):
                 written, _ = await process.communicate(request)

@@ -1,7 +1,7 @@
-"""Traces of requests, for OpenTelemetry. While they are off, nothing here does anything, and its packages are not read.
+"""Traces of requests, for OpenTelemetry. While they are off, nothing is done and OpenTelemetry is not imported.
 
 A span is one step of a request. Code asks for a `step`, or passes a span on to where the context does not reach: to the
-queue, and to other processes. What is not sampled has no span at all: then, as when traces are off, it is None.
+queue, and to other processes. A request that is not sampled has no span: then, as when traces are off, it is None.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _current: ContextVar[Span | None] = ContextVar("span", default=None)
 
 
 def is_wanted(mode: Mode) -> bool:
-    """Whether there are to be traces. OpenTelemetry's own variables say so where TRACING is auto."""
+    """Whether requests are traced. If TRACING is auto, OpenTelemetry's variables decide."""
     if _variable("OTEL_SDK_DISABLED") == "true" or _variable("OTEL_TRACES_EXPORTER") == "none":
         return False
     return mode == "on" or (mode == "auto" and any(map(_variable, ENDPOINTS)))
@@ -42,9 +42,9 @@ def is_wanted(mode: Mode) -> bool:
 
 @contextmanager
 def configured(mode: Mode, process: str, service: str = "kokoro-server") -> Iterator[None]:
-    """Traces of this process meanwhile, if they are wanted. At the end, what is left of them is sent.
+    """Trace this process within the block, if that is wanted. At the end, the remaining spans are sent.
 
-    `service` is its name where the environment has none. Raises SetupError if the packages are missing.
+    `service` is the name of the service if the environment has none. Raises SetupError if the packages are missing.
     """
     global _tracer
     if not is_wanted(mode):
@@ -84,12 +84,12 @@ def _variable(name: str) -> str:
 
 
 def begin(name: str, headers: Mapping[str, str] | None = None, *, root: bool = True) -> Span | None:
-    """The span of a request: part of the trace that the headers tell of, or without one a `root` or None."""
+    """The span of a request: part of the trace in its headers, or without one a `root` or None."""
     return _tracer.begin(name, headers or {}, root=root) if _tracer is not None else None
 
 
 def received(carrier: str) -> Span | None:
-    """The span of another process, by its `carrier`."""
+    """The span of another process, from its `carrier`."""
     return _tracer.received(carrier) if _tracer is not None and carrier else None
 
 
@@ -99,19 +99,19 @@ def current() -> Span | None:
 
 
 def step(name: str, attributes: Attributes | None = None) -> AbstractContextManager[Span | None]:
-    """A step of the current one, which it is part of. Not around a `yield`: the context is the caller's."""
+    """A step within the current one. Not around a `yield`: the context is the caller's."""
     parent = _current.get()
     return NOTHING if parent is None else _during(parent.child(name, attributes))
 
 
 def root_step(name: str) -> AbstractContextManager[Span | None]:
-    """A request that comes by no HTTP."""
+    """A request that does not come by HTTP."""
     span = begin(name)
     return NOTHING if span is None else _during(span)
 
 
 def shared_step(name: str, members: Iterable[Span | None]) -> AbstractContextManager[Span | None]:
-    """A step that several requests have in common, run by code in the context of any of them."""
+    """A step that several requests share, run in the context of any of them."""
     return NOTHING if _tracer is None else _during(shared(name, members))
 
 
@@ -156,7 +156,7 @@ def _during(span: Span | None) -> Iterator[Span | None]:
 
 
 def reason(error: BaseException) -> str:
-    """Why a step failed, in a word: messages may hold the text."""
+    """Why a step failed, in one word: messages may contain the text."""
     if isinstance(error, asyncio.CancelledError | GeneratorExit):
         return "cancelled"
     return error.code if isinstance(error, KokoroError) else type(error).__name__

@@ -24,9 +24,9 @@ CLOSED_AS_AGREED = (1000, 1001, 1005)  # codes of WebSockets
 
 
 class TracedRequests:
-    """ASGI middleware, outside of all others: what they log has the trace's id.
+    """ASGI middleware, the outermost, so that the log lines of all have the trace's id.
 
-    A request goes on with the trace that its headers tell of. `roots`: without one, it begins one.
+    A request continues the trace in its headers. With `roots`, a request without one begins a trace.
     """
 
     def __init__(self, app: App, *, roots: bool = True) -> None:
@@ -56,7 +56,7 @@ class TracedRequests:
 
 
 class _Answer:
-    """What the span tells of a request: how it was answered, and how it ended."""
+    """Writes into the span how a request was answered and how it ended."""
 
     def __init__(self, span: Span, scope: Scope, receive: Receive, send: Send) -> None:
         self._span = span
@@ -88,7 +88,7 @@ class _Answer:
         elif message.get("body"):
             self._bytes += len(message["body"])
             self._note_audio()
-        elif message.get("seconds"):  # a message of a WebSocket that has audio
+        elif message.get("seconds"):  # a WebSocket message with audio
             self._note_audio()
         await self._send(message)
 

@@ -18,21 +18,21 @@ from opentelemetry.trace import Link, SpanKind, Status, StatusCode
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 from kokoro_server import __version__
+from kokoro_server.observability.tracing import Attributes
 
 log = logging.getLogger(__name__)
 
-FLUSH_SECONDS = 3.0  # at the end, to send what is left
+FLUSH_SECONDS = 3.0  # at the end, to send the remaining spans
 EXPORTER_LOG = logging.getLogger("opentelemetry.exporter")
 PROPAGATOR = TraceContextTextMapPropagator()  # W3C's
 HEADERS = ("traceparent", "tracestate")
 
 StepKind = Literal["internal", "server", "client"]
-Attributes = Mapping[str, str | int | float | bool]
 KINDS = {"internal": SpanKind.INTERNAL, "server": SpanKind.SERVER, "client": SpanKind.CLIENT}
 
 
 class Span:
-    """One step of a request that is traced. Times are in nanoseconds since 1970."""
+    """One step of a traced request. Times are in nanoseconds since 1970."""
 
     __slots__ = ("_span", "_tracer")
 
@@ -76,7 +76,7 @@ class Span:
         self._span.add_link(other._span.get_span_context())
 
     def fail(self, reason: str) -> None:
-        """`reason` is a word, and tells nothing of the text."""
+        """`reason` is one word, without anything from the text."""
         self._span.set_attribute("error.type", reason)
         self._span.set_status(Status(StatusCode.ERROR, reason))
 
@@ -84,7 +84,7 @@ class Span:
         self._span.end(at)
 
     def headers(self) -> dict[str, str]:
-        """W3C's, for a process that goes on with this step."""
+        """W3C's headers, for a process that continues this step."""
         carrier: dict[str, str] = {}
         PROPAGATOR.inject(carrier, trace.set_span_in_context(self._span, Context()))
         return carrier
@@ -96,7 +96,7 @@ class Span:
 
 
 class Tracer:
-    """Makes the spans of a process. What a provider does with those that end, it does in a thread of its own."""
+    """Creates the spans of a process. The provider sends them in a thread."""
 
     def __init__(self, provider: TracerProvider) -> None:
         self._provider = provider
@@ -104,7 +104,7 @@ class Tracer:
 
     @classmethod
     def exporting(cls, service: str, process: str) -> Tracer:
-        """One that sends to a collector, as OpenTelemetry's variables say."""
+        """A tracer that sends to the collector in OpenTelemetry's variables."""
         given = OTELResourceDetector().detect().attributes
         facts = {
             SERVICE_NAME: given.get(SERVICE_NAME, service),
@@ -112,7 +112,7 @@ class Tracer:
             "process.pid": os.getpid(),
             "kokoro.process": process,
         }
-        # It is not OpenTelemetry's global provider: FastAPI would make spans of its own with that.
+        # Not OpenTelemetry's global provider: with that, FastAPI would create spans, too.
         provider = TracerProvider(resource=Resource.create(facts), shutdown_on_exit=False)
         provider.add_span_processor(BatchSpanProcessor(_QuietExporter(OTLPSpanExporter())))
         return cls(provider)
@@ -129,14 +129,14 @@ class Tracer:
         return Span(self._tracer, trace.get_current_span(PROPAGATOR.extract(headers, Context())))
 
     def close(self) -> None:
-        """Send what is left, as far as that succeeds in a few seconds."""
+        """Send the remaining spans, as far as that succeeds in a few seconds."""
         closing = threading.Thread(target=self._provider.shutdown, name="traces", daemon=True)
         closing.start()
         closing.join(FLUSH_SECONDS)
 
 
 class _QuietExporter(SpanExporter):
-    """Logs once that the collector does not take spans, and once that it does again: it is tried every few seconds."""
+    """Logs once that the collector refuses spans, and once that it takes them again: it is tried every few seconds."""
 
     def __init__(self, exporter: SpanExporter) -> None:
         self._exporter = exporter
@@ -147,10 +147,10 @@ class _QuietExporter(SpanExporter):
         failing = result is not SpanExportResult.SUCCESS
         if failing != self._failing:
             self._failing = failing
-            # Of what it logs itself, the first message has said why.
+            # The exporter's first message has said why; the rest is silenced.
             EXPORTER_LOG.setLevel(logging.CRITICAL if failing else logging.NOTSET)
             if failing:
-                log.warning("traces cannot be sent; until they can, they are dropped, and no more is said of it")
+                log.warning("traces cannot be sent and are dropped; the next line about it comes when they can")
             else:
                 log.info("traces are sent again")
         return result

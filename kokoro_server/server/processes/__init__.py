@@ -1,1 +1,1 @@
-"""One server of several processes: a supervisor, the engine process, fronts, and the G2P service."""
+"""One server of several processes: a supervisor, the engine process, API workers, and the G2P service."""

@@ -6,13 +6,9 @@ import argparse
 import asyncio
 import base64
 import json
-import os
 import pickle
-import signal
 import socket
 import sys
-import threading
-import time
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -20,9 +16,10 @@ from typing import Any, TextIO
 
 from kokoro_server.config.settings import Settings
 from kokoro_server.errors import KokoroError
-from kokoro_server.observability import logs
+from kokoro_server.observability import logs, tracing
 from kokoro_server.runtime.event_loop import run_on_loop
 from kokoro_server.runtime.sockets import Listeners
+from kokoro_server.runtime.subprocesses import exit_with_parent, take_stdout
 from kokoro_server.server.ipc.shared_state import SharedState
 
 LOADER = "kokoro_server.engine.loader:load"
@@ -32,76 +29,63 @@ ORPHAN_GRACE = 15.0  # seconds that a process without a supervisor gets to end b
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m kokoro_server.server.processes.child", description=__doc__)
     parser.add_argument("role", choices=("engine", "front"))
-    parser.add_argument("--board", type=int, required=True, help="descriptor of the board")
-    parser.add_argument("--listener", type=int, help="descriptor of the socket that fronts listen on")
-    parser.add_argument("--wyoming", type=int, help="descriptor of the socket for Wyoming that fronts listen on")
-    parser.add_argument("--link", type=Path, required=True, help="path of the engine process's socket")
-    parser.add_argument("--load", default=LOADER, help="what loads the model")
+    parser.add_argument("--state", type=int, required=True, help="descriptor of the shared state")
+    parser.add_argument("--listener", type=int, help="descriptor of the socket that API workers listen on")
+    parser.add_argument("--wyoming", type=int, help="descriptor of their socket for Wyoming")
+    parser.add_argument("--path", type=Path, required=True, help="path of the engine process's socket")
+    parser.add_argument("--load", default=LOADER, help="function that loads the model")
     options = parser.parse_args()
-    # The supervisor's first line. A front gets a second one; what follows is nothing, until the supervisor ends.
-    if not (line := sys.stdin.buffer.readline()):  # it has ended by now
+    # The supervisor's first line. An API worker gets a second one. Nothing follows, until the supervisor ends.
+    if not (line := sys.stdin.buffer.readline()):  # the supervisor has ended already
         return 1
     settings: Settings = pickle.loads(base64.b64decode(line))  # noqa: S301
-    # Only what the supervisor reads may appear on standard output, whatever a library prints there.
-    report = os.fdopen(os.dup(sys.stdout.fileno()), "w")
-    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+    report = take_stdout()
     try:
-        (_run_front if options.role == "front" else _run_engine)(settings, options, report)
+        (_run_api if options.role == "front" else _run_engine)(settings, options, report)
     except KokoroError as error:
-        if report.closed:  # else the supervisor says why it does not start
+        if report.closed:  # else the supervisor reports the error
             sys.stderr.write(f"kokoro-server: {error.message}\n")
-        _tell(report, {"error": error.message})
+        _report(report, {"error": error.message})
         return 1
     return 0
 
 
-def _run_front(settings: Settings, options: argparse.Namespace, report: TextIO) -> None:
-    from kokoro_server.server.processes import front
+def _run_api(settings: Settings, options: argparse.Namespace, report: TextIO) -> None:
+    from kokoro_server.server.processes import api_worker
 
-    # It may be a spare, and learn only much later which of the fronts it is.
+    # A spare learns only much later which of the API workers it is.
     if not (line := sys.stdin.buffer.readline()):
         return
     number = int(line)
     logs.configure(settings.log_level, f"front-{number + 1}")
-    _exit_with_supervisor()
+    exit_with_parent(ORPHAN_GRACE)
     wyoming = None if options.wyoming is None else socket.socket(fileno=options.wyoming)
     listeners = Listeners(socket.socket(fileno=options.listener), wyoming)
-    told = partial(_tell, report, {"ready": True})
-    run_on_loop(front.serve(settings, number, SharedState(options.board), options.link, listeners, told))
+    on_ready = partial(_report, report, {"ready": True})
+    run_on_loop(api_worker.serve(settings, number, SharedState(options.state), options.path, listeners, on_ready))
 
 
 def _run_engine(settings: Settings, options: argparse.Namespace, report: TextIO) -> None:
     from kokoro_server.server.processes import engine
 
     logs.configure(settings.log_level, "engine")
-    _exit_with_supervisor()
-    told = partial(_tell, report, {"ready": True})
-    run_on_loop(engine.serve(settings, loader_named(options.load), SharedState(options.board), options.link, told))
+    exit_with_parent(ORPHAN_GRACE)
+    on_ready = partial(_report, report, {"ready": True})
+    load, state = loader_named(options.load), SharedState(options.state)
+    with tracing.configured(settings.tracing, "engine"):
+        run_on_loop(engine.serve(settings, load, state, options.path, on_ready))
 
 
 def loader_named(name: str) -> Any:
-    """A function by its name, `module:function`."""
+    """The function with this name, `module:function`."""
     module, _, function = name.partition(":")
     return getattr(import_module(module), function)
 
 
-def _tell(report: TextIO, fields: dict[str, Any]) -> None:
+def _report(report: TextIO, fields: dict[str, Any]) -> None:
     if not report.closed:
         report.write(json.dumps(fields) + "\n")
         report.close()
-
-
-def _exit_with_supervisor() -> None:
-    """Exit when standard input ends, as it does however the supervisor ends. A thread watches: loading may block."""
-
-    def watch() -> None:
-        while os.read(sys.stdin.fileno(), 1024):
-            pass
-        os.kill(os.getpid(), signal.SIGTERM)
-        time.sleep(ORPHAN_GRACE)
-        os._exit(1)
-
-    threading.Thread(target=watch, name="supervisor-watch", daemon=True).start()
 
 
 if __name__ == "__main__":

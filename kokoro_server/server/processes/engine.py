@@ -1,4 +1,4 @@
-"""The engine process: it owns the model, its devices and the queue, for all fronts."""
+"""The engine process: it owns the model, its devices and the queue, for all API workers."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from kokoro_server.callers.limits import CallerCounts
 from kokoro_server.config.settings import Settings
 from kokoro_server.engine.loader import LoadedModel
 from kokoro_server.errors import EngineUnavailable
-from kokoro_server.observability import tracing
 from kokoro_server.observability.metrics import Metrics
+from kokoro_server.runtime.background import background, cancel
 from kokoro_server.runtime.event_loop import freeze_heap, trim_when_quiet, watch_lag
 from kokoro_server.runtime.sockets import SHUTDOWN_GRACE, SIGNALS
 from kokoro_server.runtime.threads import in_daemon_thread
@@ -25,30 +25,19 @@ from kokoro_server.server.ipc.siblings import Publisher
 
 log = logging.getLogger(__name__)
 
-# Seconds that fronts get to end before this process does, so that what they have begun is spoken. The supervisor keeps
-# that order, but a service manager may tell all processes at once to end.
-FRONTS_GRACE = SHUTDOWN_GRACE + 2.0
+# Seconds that API workers get to end before this process does, so that what they have begun is spoken. The supervisor
+# keeps that order, but a service manager may ask all processes at once to end.
+WORKERS_GRACE = SHUTDOWN_GRACE + 2.0
 
 
 async def serve(
     settings: Settings,
     load: Callable[[Settings], LoadedModel],
-    board: SharedState,
+    state: SharedState,
     path: Path,
     on_ready: Callable[[], None],
 ) -> None:
-    """Serve fronts until a signal. Raises SetupError when something is missing, EngineUnavailable for a lost device."""
-    with tracing.configured(settings.tracing, "engine"):
-        await _serve(settings, load, board, path, on_ready)
-
-
-async def _serve(
-    settings: Settings,
-    load: Callable[[Settings], LoadedModel],
-    board: SharedState,
-    path: Path,
-    on_ready: Callable[[], None],
-) -> None:
+    """Serve until a signal. Raises SetupError if something is missing, EngineUnavailable for a lost device."""
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     lost: list[str] = []
@@ -62,32 +51,33 @@ async def _serve(
         loop.add_signal_handler(number, stop.set)
     loading = asyncio.create_task(_load(settings, load))
     stopping = asyncio.create_task(stop.wait())
-    await asyncio.wait({loading, stopping}, return_when=asyncio.FIRST_COMPLETED)
-    if not loading.done():
-        return
-    model = loading.result()
+    try:
+        await asyncio.wait({loading, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        if not loading.done():
+            return
+        model = loading.result()
+    finally:
+        await cancel(loading, stopping)
     metrics = Metrics("engine")
     options = BatchingOptions.of(settings)
     queue = BatchQueue(model.engines, options, model=model.reloadable, metrics=metrics, on_fatal=device_lost)
     await queue.start()
     metrics.watch_conditions(lambda: model.conditions)
-    publisher = Publisher(board.slots[ENGINE], metrics)
+    publisher = Publisher(state.slots[ENGINE], metrics)
     publisher.conditions = lambda: model.conditions
     limits = CallerCounts(settings.rate_limit, settings.max_concurrent_requests)
-    link = IpcServer(queue, limits, model.facts, publish=publisher.publish)
+    ipc = IpcServer(queue, limits, model.facts, publish=publisher.publish)
     freeze_heap()
-    looks = publisher.run(), trim_when_quiet(lambda: queue.busy), watch_lag(metrics.loop_lag.observe)
-    tasks = [asyncio.create_task(each) for each in looks]
-    link.start(path)
-    on_ready()
-    await stopping
-    log.info("stopping")
-    if not lost:
-        await _until(lambda: not link.connections, FRONTS_GRACE)
-    await queue.stop()
-    await link.stop()
-    for task in tasks:
-        task.cancel()
+    trimming = trim_when_quiet(lambda: queue.busy)
+    async with background(publisher.run(), trimming, watch_lag(metrics.loop_lag.observe)):
+        ipc.start(path)
+        on_ready()
+        await stop.wait()
+        log.info("stopping")
+        if not lost:
+            await _until(lambda: not ipc.connections, WORKERS_GRACE)
+        await queue.stop()
+        await ipc.stop()
     publisher.publish()
     if lost:
         raise EngineUnavailable(f"ended because the device is lost: {lost[0]}")

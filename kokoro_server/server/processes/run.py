@@ -8,25 +8,25 @@ from kokoro_server.runtime.event_loop import run_on_loop
 from kokoro_server.runtime.machine import available_cores
 from kokoro_server.server.processes.child import LOADER, loader_named
 
-# The others are for the engine process and for G2P. Fronts are half idle even so: what is asked of one that has much to
-# do for bulk waits for that.
-CORES_PER_FRONT = 2
-MAX_FRONTS = 8
+# The second core is for the engine process and for G2P. Workers are half idle even so: a request to a worker that is
+# busy with bulk waits for it.
+CORES_PER_WORKER = 2
+MAX_WORKERS = 8
 
 
-def front_count(settings: Settings) -> int:
-    """How many processes answer requests. One that does has the model too."""
+def worker_count(settings: Settings) -> int:
+    """How many processes answer requests. With 1, that process holds the model, too."""
     if settings.server_processes:
         return settings.server_processes
     if not backends.expects_nvidia_gpu(settings):
         return 1
-    return max(1, min(MAX_FRONTS, int(available_cores() / CORES_PER_FRONT)))
+    return max(1, min(MAX_WORKERS, int(available_cores() / CORES_PER_WORKER)))
 
 
 def run(settings: Settings, load: str = LOADER) -> None:
-    """Serve until a signal. `load` names what loads the model, as `module:function`."""
-    fronts = front_count(settings)
-    if fronts == 1:
+    """Serve until a signal. `load` names the function that loads the model, as `module:function`."""
+    workers = worker_count(settings)
+    if workers == 1:
         from kokoro_server.server import serving
         from kokoro_server.server.app import create_app
 
@@ -34,4 +34,4 @@ def run(settings: Settings, load: str = LOADER) -> None:
     else:
         from kokoro_server.server.processes.supervisor import serve
 
-        run_on_loop(serve(settings, fronts, load))
+        run_on_loop(serve(settings, workers, load))

@@ -22,6 +22,7 @@ from kokoro_server.engine.cpu.build import OnBuildStep
 from kokoro_server.engine.cpu.build_cache import Key
 from kokoro_server.engine.cpu.instructions import Instructions
 from kokoro_server.errors import AssetError
+from kokoro_server.runtime.files import UNFINISHED
 from tests.assets.sandbox import REPOSITORY, wait_until
 
 KEY = Key("ab" * 32, "int8", "1", "1.2.3", "arm")
@@ -191,7 +192,7 @@ def test_a_build_that_was_killed_is_started_over(cache: Path, weights: Path) -> 
     wait_until(lambda: (cache / "calls").exists())
     os.kill(killed.pid, signal.SIGKILL)
     killed.communicate()
-    assert [path.suffix for path in (cache / build_cache.FOLDER).iterdir()] == [files.UNFINISHED]
+    assert [path.suffix for path in (cache / build_cache.FOLDER).iterdir()] == [UNFINISHED]
     assert build_cache.listing(cache) == []
     folder = build_cache.ensure(cache, weights, KEY, Exporter())
     assert list((cache / build_cache.FOLDER).iterdir()) == [folder]

@@ -14,7 +14,7 @@ import torch
 
 from kokoro_server.batching.faults import Fault, classify
 from kokoro_server.engine.cuda import graph_cache
-from kokoro_server.engine.cuda.graph_cache import MAX_RETRY_S, RETRY_S, CudaGraphCache
+from kokoro_server.engine.cuda.graph_cache import BACKOFF, CudaGraphCache
 
 
 class Gpu:
@@ -91,7 +91,7 @@ def test_a_failed_capture_is_tried_again_after_a_while(gpu: Gpu, cache: CudaGrap
     assert "operation not permitted when stream is capturing" in cache.condition.current.message
     assert not cache.is_due("a")
 
-    gpu.error, gpu.now = None, RETRY_S
+    gpu.error, gpu.now = None, BACKOFF.first
     assert cache.is_due("a")
     run(cache, "a", 3)
     assert gpu.captures == 2
@@ -106,7 +106,7 @@ def test_one_step_that_fails_does_not_keep_others_from_their_graphs(gpu: Gpu, ca
     run(cache, "b", 2)
     assert "b" in cache
     assert cache.condition.current  # "a" is still slow
-    gpu.now = RETRY_S
+    gpu.now = BACKOFF.first
     run(cache, "a")
     assert cache.condition.current is None
 
@@ -122,7 +122,7 @@ def test_attempts_become_rare(gpu: Gpu, cache: CudaGraphCache) -> None:
             attempts.append(second)
     waits = [b - a for a, b in pairwise(attempts)]
     assert waits == sorted(waits)
-    assert waits[-1] == MAX_RETRY_S
+    assert waits[-1] == BACKOFF.longest
 
 
 def test_the_log_says_it_once(gpu: Gpu, cache: CudaGraphCache, caplog: pytest.LogCaptureFixture) -> None:

@@ -26,7 +26,7 @@ from tests.g2p.conftest import SOURCE_TREE
 STANDALONE = """
 import sys
 from kokoro_server.errors import SetupError
-from kokoro_server.g2p import service
+from kokoro_server.g2p.service import app as service
 try:
     service.run("127.0.0.1", int(sys.argv[1]), "info")
 except SetupError as error:
@@ -207,7 +207,7 @@ def test_a_missing_library_is_one_clear_line() -> None:
 @pytest.mark.skipif(sys.platform != "linux", reason="counts its threads in /proc")
 def test_its_libraries_start_no_threads() -> None:
     code = (
-        "import os; from kokoro_server.g2p import service; service._limit_libraries(); import numpy; "
+        "import os; from kokoro_server.g2p.service import app; app._limit_libraries(); import numpy; "
         "print(len(os.listdir('/proc/self/task')))"
     )
     counted = subprocess.run([sys.executable, "-c", code], env=SOURCE_TREE, capture_output=True, text=True, timeout=60)

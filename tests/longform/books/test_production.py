@@ -28,6 +28,7 @@ from kokoro_server.longform.books.passages import chapter_text
 from kokoro_server.longform.books.production import BookResult, produce
 from kokoro_server.longform.books.speaking import BookProgress
 from kokoro_server.longform.books.work_folder import CannotWrite
+from kokoro_server.runtime.backoff import Backoff
 from kokoro_server.synthesis.speech import Speech
 from kokoro_server.synthesis.speech_backend import Spoken
 from tests.longform.books.doubles import LIMIT, Tones, book, paragraphs
@@ -272,7 +273,7 @@ async def test_a_book_of_which_nothing_can_be_said_is_no_file(tmp_path: Path) ->
 
 
 async def test_a_part_that_restarts_costs_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kokoro_server.longform.books.speaking.FIRST_WAIT_S", 0.001)
+    monkeypatch.setattr("kokoro_server.longform.books.speaking.BACKOFF", Backoff(0.001, longest=30.0))
     speaker = Tones()
     speaker.failures = [G2PUnavailable("restarting"), G2PUnavailable("restarting")]
     assert (await make(book(), tmp_path / "b.flac", speaker)).spoken == 6

@@ -18,6 +18,7 @@ from kokoro_server.longform.jobs import runner as runners
 from kokoro_server.longform.jobs.chapter_audio import chapter_file
 from kokoro_server.longform.jobs.folders import JobFolder, new_id
 from kokoro_server.longform.jobs.store import JobStore
+from kokoro_server.runtime.backoff import Backoff
 from kokoro_server.synthesis.speech import Speech
 from kokoro_server.synthesis.speech_backend import Spoken
 from tests.longform.books.doubles import LIMIT, Tones, book
@@ -41,7 +42,7 @@ def quickly(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kokoro_server.longform.books.passages.LIMIT", LIMIT)
     monkeypatch.setattr(runners, "LOOK_S", 0.02)
     monkeypatch.setattr(runners, "TAKE_OVER_S", 0.02)
-    monkeypatch.setattr(runners, "RETRY_S", {"book": 0.01, "list": 0.01})
+    monkeypatch.setattr(runners, "RETRY", {"book": Backoff(0.01), "list": Backoff(0.01)})
 
 
 @pytest.fixture
@@ -283,7 +284,7 @@ async def test_a_full_disk_is_told_without_paths(
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("kokoro_server.longform.books.work_folder.os.fsync", full)
+    monkeypatch.setattr("kokoro_server.runtime.files.os.fsync", full)
     async with running(runner(tmp_path, store, Tones())):
         await until(lambda: got(store, job).has_ended)
     error = got(store, job).error

@@ -81,7 +81,7 @@ def test_what_is_not_offered_is_refused(monkeypatch: pytest.MonkeyPatch, name: s
 
 def test_missing_packages_are_told_with_what_to_do(tmp_path: Path) -> None:
     hidden = hidden_modules.environment(tmp_path, ("opentelemetry",))
-    code = "from kokoro_server import tracing\nwith tracing.configured('on', 'server'): pass"
+    code = "from kokoro_server.observability import tracing\nwith tracing.configured('on', 'server'): pass"
     ended = subprocess.run([sys.executable, "-c", code], env=os.environ | hidden, capture_output=True, text=True)
     assert "SetupError" in ended.stderr
     assert "pip install 'kokoro-server[tracing]'" in ended.stderr

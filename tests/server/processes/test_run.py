@@ -15,11 +15,11 @@ def test_beside_a_gpu_there_is_a_front_for_two_cores(
 ) -> None:
     monkeypatch.setattr(run, "available_cores", lambda: cores)
     monkeypatch.setattr(backends, "expects_nvidia_gpu", lambda _settings: True)
-    assert run.front_count(Settings.load({}, dotenv=None)) == fronts
-    assert run.front_count(Settings.load({"SERVER_PROCESSES": "3"}, dotenv=None)) == 3
+    assert run.worker_count(Settings.load({}, dotenv=None)) == fronts
+    assert run.worker_count(Settings.load({"SERVER_PROCESSES": "3"}, dotenv=None)) == 3
 
 
 def test_elsewhere_one_process_does_it_all(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run, "available_cores", lambda: 16)
     monkeypatch.setattr(backends, "expects_nvidia_gpu", lambda _settings: False)
-    assert run.front_count(Settings.load({}, dotenv=None)) == 1
+    assert run.worker_count(Settings.load({}, dotenv=None)) == 1

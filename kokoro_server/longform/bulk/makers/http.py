@@ -7,9 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
-import sys
-from asyncio.subprocess import PIPE, Process
+from asyncio.subprocess import Process
 from collections.abc import AsyncIterator
 from contextlib import suppress
 from dataclasses import asdict
@@ -26,7 +24,7 @@ from kokoro_server.longform.bulk.makers.local import Finish
 from kokoro_server.longform.bulk.outcomes import Failed, Made
 from kokoro_server.longform.bulk.outputs import ClipOutputs
 from kokoro_server.longform.bulk.task import Task
-from kokoro_server.runtime.subprocesses import python_path
+from kokoro_server.runtime.subprocesses import start_python
 from kokoro_server.synthesis.http_backend import ServerFacts
 
 # Lines at once that are asked of a server. On a GPU two batches of 64 run; the rest are read, encoded, sent, or wait
@@ -61,7 +59,7 @@ class HttpMaker:
         lines = max(1, min(LINES_PER_REQUEST, self._parallel // 4))
         # A request keeps its thread until the last of its lines is made; more requests go out meanwhile.
         self._job = WorkerTask(server.url, str(out.absolute()), 2 * -(-self._parallel // lines), lines)
-        self._environ = os.environ | {"PYTHONPATH": python_path()} | ({API_KEY_VARIABLE: api_key} if api_key else {})
+        self._environ = {API_KEY_VARIABLE: api_key} if api_key else {}
 
     async def make(self, tasks: AsyncIterator[Task], outputs: ClipOutputs, finish: Finish) -> None:
         queue = asyncio.Queue[Task | None](self._count)
@@ -78,10 +76,8 @@ class HttpMaker:
             group.create_task(fill())
 
     async def _one(self, queue: asyncio.Queue[Task | None], outputs: ClipOutputs, finish: Finish) -> None:
-        command = (sys.executable, "-P", "-m", "kokoro_server.longform.bulk.makers.http_worker")
-        process = await asyncio.create_subprocess_exec(
-            *command, stdin=PIPE, stdout=PIPE, env=self._environ, limit=LINE_BYTES
-        )
+        module = "kokoro_server.longform.bulk.makers.http_worker"
+        process = await start_python(module, environ=self._environ, limit=LINE_BYTES)
         running: dict[int, Task] = {}
         try:
             await _send(process, json.dumps(asdict(self._job)).encode() + b"\n")

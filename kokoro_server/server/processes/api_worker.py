@@ -1,4 +1,4 @@
-"""A front: HTTP, text, G2P, joining and encoding. The model is in the engine process."""
+"""An API worker: HTTP, text, G2P, joining and encoding. The model is in the engine process."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ from kokoro_server.http.acceptor import Acceptor
 from kokoro_server.observability.conditions import Condition
 from kokoro_server.observability.metrics import Metrics
 from kokoro_server.observability.siblings import Cell
+from kokoro_server.runtime.background import background
 from kokoro_server.runtime.sockets import Listeners
 from kokoro_server.server import serving
 from kokoro_server.server.app import assembled, create_app
@@ -34,28 +35,28 @@ from kokoro_server.synthesis.services import Services
 
 @dataclass(frozen=True, slots=True)
 class RemoteModel:
-    """`services.Model`, as the engine process tells of it."""
+    """A `services.Model`, described by the engine process."""
 
     facts: ModelFacts
     conditions: tuple[Condition, ...]
 
 
 class ApiWorker:
-    """`app.FrontEnd`. `number` counts from 0."""
+    """An `app.ProcessContext`. `number` counts from 0."""
 
-    def __init__(self, settings: Settings, number: int, board: SharedState, path: Path) -> None:
-        self.name = f"front-{number + 1}"  # as the supervisor and the log call it
+    def __init__(self, settings: Settings, number: int, state: SharedState, path: Path) -> None:
+        self.name = f"front-{number + 1}"  # its name in logs and in `/health`
         self.queue = RemoteQueue(path, BatchingOptions.of(settings))
-        self.siblings = SharedSiblings(board, FIRST_FRONT + number, self._refresh)
+        self.siblings = SharedSiblings(state, FIRST_FRONT + number, self._refresh)
         limited = bool(settings.rate_limit or settings.max_concurrent_requests)
         self.limits = SharedLimits(self.queue, limited=limited)
         self._settings = settings
-        self._slot = board.slots[FIRST_FRONT + number]
-        self._board = board
+        self._slot = state.slots[FIRST_FRONT + number]
+        self._state = state
 
     @asynccontextmanager
     async def services(self, app: FastAPI, metrics: Metrics) -> AsyncIterator[Services]:
-        g2p = None if self._settings.g2p_url else SharedG2P(self._board)
+        g2p = None if self._settings.g2p_url else SharedG2P(self._state)
 
         def show_streams() -> dict[str, Any]:
             if g2p:
@@ -69,23 +70,22 @@ class ApiWorker:
             async with assembled(self._settings, model, self.queue, g2p, metrics) as services:
                 publisher.conditions = lambda: services.conditions
                 self.queue.publish = publisher.publish
-                publishing = asyncio.create_task(publisher.run())
                 try:
-                    yield services
+                    async with background(publisher.run()):
+                        yield services
                 finally:
-                    publishing.cancel()
                     publisher.publish()
         finally:
             await self.queue.stop()
 
     def _refresh(self) -> None:
-        """Let everyone show what is true now, this process too: what it tells must not be lost if it is killed."""
+        """Let all processes publish their current numbers, this one first: they must not be lost if it is killed."""
         self.queue.publish()
         self.queue.tell(MessageKind.REFRESH)
 
 
 class ShownConnections(set[Any]):
-    """uvicorn's connections. The other fronts see at once how many there are: MAX_CONNECTIONS is for all together."""
+    """uvicorn's connections. The other workers see at once how many there are: MAX_CONNECTIONS is for all together."""
 
     def __init__(self, siblings: SharedSiblings) -> None:
         super().__init__()
@@ -108,7 +108,7 @@ class ShownConnections(set[Any]):
 
 
 class ApiWorkerServer(serving.Server):
-    """Listens on a socket that it shares with the other fronts."""
+    """Listens on a socket that it shares with the other workers."""
 
     def __init__(
         self, config: uvicorn.Config, running: RunningRequests, siblings: SharedSiblings, on_ready: Callable[[], None]
@@ -134,20 +134,20 @@ class ApiWorkerServer(serving.Server):
 
 
 async def serve(
-    settings: Settings, number: int, board: SharedState, path: Path, listeners: Listeners, on_ready: Callable[[], None]
+    settings: Settings, number: int, state: SharedState, path: Path, listeners: Listeners, on_ready: Callable[[], None]
 ) -> None:
     """Answer requests until a signal."""
-    fronts = len(board.slots) - FIRST_FRONT
+    workers = len(state.slots) - FIRST_FRONT
     own = {
-        "max_aac_encoders": share(settings.max_aac_encoders, number, fronts),
-        "wyoming_zeroconf": settings.wyoming_zeroconf and number == 0,  # one announces what all of them serve
+        "max_aac_encoders": share(settings.max_aac_encoders, number, workers),
+        "wyoming_zeroconf": settings.wyoming_zeroconf and number == 0,  # one announces the port that all of them serve
     }
     settings = settings.model_copy(update=own)
-    front = ApiWorker(settings, number, board, path)
-    app = create_app(settings, front=front)
-    await serving.serve(app, settings, partial(ApiWorkerServer, siblings=front.siblings, on_ready=on_ready), listeners)
+    worker = ApiWorker(settings, number, state, path)
+    app = create_app(settings, worker=worker)
+    await serving.serve(app, settings, partial(ApiWorkerServer, siblings=worker.siblings, on_ready=on_ready), listeners)
 
 
-def share(limit: int, number: int, fronts: int) -> int:
-    """A front's part of what all of them may have. Who waits in line does so in one process, so each has some."""
-    return max(1, (limit + fronts - 1 - number) // fronts)
+def share(limit: int, number: int, workers: int) -> int:
+    """A worker's part of a limit for all. At least 1: what waits in one process can go on only there."""
+    return max(1, (limit + workers - 1 - number) // workers)

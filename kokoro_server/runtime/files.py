@@ -1,0 +1,52 @@
+"""Files that are written first and get their names then: a file is either whole or absent."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+UNFINISHED = ".unfinished"  # suffix of a file that is being written
+
+
+@contextmanager
+def new_file(path: Path, *, unfinished: Path | None = None, durable: bool = True) -> Iterator[Path]:
+    """A path to write to. It takes the place of `path` when the block ends without an error, and is removed otherwise.
+
+    `unfinished` is another path than the usual one, in the same file system. `durable`: content and name are on the
+    disk when the block has ended.
+    """
+    unfinished = unfinished or path.with_name(path.name + UNFINISHED)
+    try:
+        yield unfinished
+        rename(unfinished, path, durable=durable)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            unfinished.unlink()
+        raise
+
+
+def rename(source: Path, target: Path, *, durable: bool = True) -> None:
+    """Rename a finished file within one file system. If `durable`, it is on the disk before it has its name."""
+    if durable:
+        sync(source)
+    source.replace(target)
+    if durable:
+        _sync_folder(target.parent)
+
+
+def sync(path: Path) -> None:
+    with path.open("rb+") as file:
+        os.fsync(file.fileno())
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make a rename last. Not all systems let a folder be opened."""
+    with contextlib.suppress(OSError):
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
