@@ -36,7 +36,7 @@ PLAIN = (".txt", ".md")  # files that -f says as they are, unless something is a
 NAMED_AS_FILES = (".epub", ".pdf", ".docx")  # nobody says such a word: a name that is mistyped is not read aloud
 BOOK_OPTIONS = ("dry_run", "chapters", "dialogue_voice", "voice_of", "read_along", "format", "keep_work")
 LONGEST_NAME = 1_000  # characters; a longer text is no file's name
-MAX_STRETCH = 1_000_000  # characters that are spoken at once, which no stretch has
+MAX_PASSAGE = 1_000_000  # characters of one request; no passage of a book is as long
 
 Load = Callable[[Settings], LoadedModel]
 
@@ -151,7 +151,7 @@ async def _speaker(settings: Settings, url: str | None, load: Load) -> AsyncIter
         async with RemoteBackend.connect(url, settings.key_to_send) as speaker:
             yield speaker
         return
-    async with running_services(unlimited(settings, MAX_STRETCH), load, Metrics(), device_lost) as services:
+    async with running_services(unlimited(settings, MAX_PASSAGE), load, Metrics(), device_lost) as services:
         yield LocalBackend(services)
 
 

@@ -40,7 +40,7 @@ def describe(book: Book, plan: Plan, speed: float) -> Iterator[str]:
 
 async def estimated_time(plan: Plan, speaker: SpeechBackend, speed: float) -> float:
     """Seconds that all of it takes, by how long a few sentences take: as many at once as a book is spoken with."""
-    voice = plan.stretches[0].manner
+    voice = plan.passages[0].choice
     reading = ReadingOptions(unspeakable="skip")
     samples = min(speaker.parallel, MAX_SAMPLES)
     speeches = [

@@ -1,4 +1,4 @@
-"""The stretches of a book in order: when each chapter and each word begins, how loud it all is, and its samples."""
+"""The passages of a book in order: when each chapter and each word begins, how loud it all is, and its samples."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ CEILING = 10 ** ((PEAK_LIMIT - HEADROOM) / 20)
 MAX_GAIN = 30.0  # dB; what is so quiet is no speech
 
 AudioParts = Iterable[Audio]
-OnStep = Callable[[], None]  # called after each stretch; may raise, to end the work
+OnStep = Callable[[], None]  # called after each passage; may raise, to end the work
 
 
 @dataclass(frozen=True, slots=True)
 class PassageAudio:
-    """A stretch, and how much silence comes after it."""
+    """A passage, and how much silence comes after it."""
 
     key: str
     samples: int
@@ -89,18 +89,18 @@ def gain_to(wanted: float | None, spoken: float) -> float:
 
 
 def survey(plan: Plan, keys: Sequence[str], folder: WorkFolder, step: OnStep) -> Recording:
-    """`keys` are those of the plan's stretches, all of which are kept."""
+    """`keys` are those of the plan's passages, all of which are kept."""
     meter, skipped = LoudnessMeter(), dict[int, int]()
     chapters, start, remaining = list[SpokenChapter](), 0, iter(keys)
     for planned in plan.chapters:
         segments, words, samples = list[PassageAudio](), list[Timing](), 0
         text = chapter_text(planned.chapter)
-        for stretch in planned.stretches:
+        for passage in planned.passages:
             key = next(remaining)
             kept = folder.need(key)
             skipped[planned.number] = skipped.get(planned.number, 0) + kept.skipped
-            words += (_later(stretch.in_chapter(word, text), samples / SAMPLE_RATE) for word in kept.words)
-            samples += add(segments, key, kept, stretch.gap, meter)
+            words += (_later(passage.in_chapter(word, text), samples / SAMPLE_RATE) for word in kept.words)
+            samples += add(segments, key, kept, passage.gap, meter)
             step()
         if segments:
             chapters.append(_spoken(planned, start, segments, words))
@@ -109,9 +109,9 @@ def survey(plan: Plan, keys: Sequence[str], folder: WorkFolder, step: OnStep) ->
 
 
 def add(segments: list[PassageAudio], key: str, kept: Kept, gap: float, meter: LoudnessMeter) -> int:
-    """One more stretch of a chapter, and by how many samples that is longer now.
+    """One more passage of a chapter, and by how many samples that is longer now.
 
-    A stretch in which nothing can be said is but the gap after it.
+    A passage in which nothing can be said is but the gap after it.
     """
     silence = max(0, round((gap - MARGINS) * SAMPLE_RATE))
     if kept.samples:
@@ -131,7 +131,7 @@ def _spoken(planned: PlannedChapter, start: int, segments: list[PassageAudio], w
 
 
 def sound(segments: Iterable[PassageAudio], folder: WorkFolder, gain: float, step: OnStep) -> Iterator[Audio]:
-    """The samples of a chapter, stretch by stretch. Each begins and ends in silence, so each is levelled alone."""
+    """The samples of a chapter, passage by passage. Each begins and ends in silence, so each is levelled alone."""
     for segment in segments:
         yield levelled(floats(folder.need(segment.key).pcm), gain, CEILING)
         yield np.zeros(segment.silence, np.float32)

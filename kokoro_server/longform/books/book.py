@@ -1,4 +1,4 @@
-"""A book, as it is read aloud: chapters of passages, and what was left out."""
+"""A book, as it is read aloud: chapters of blocks, and what was left out."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ BlockKind = Literal["heading", "paragraph", "verse", "quotation", "item"]
 
 
 @dataclass(frozen=True, slots=True)
-class Passage:
+class Block:
     """What stands between two breaks: a heading, a paragraph, a line of verse, an item of a list."""
 
     text: str
@@ -20,16 +20,16 @@ class Passage:
 
 @dataclass(frozen=True, slots=True)
 class Chapter:
-    """`level` is its depth in the table of contents, from 1. Its heading is among the passages, if it has one."""
+    """`level` is its depth in the table of contents, from 1. Its heading is among the blocks, if it has one."""
 
     title: str
-    passages: tuple[Passage, ...]
+    blocks: tuple[Block, ...]
     level: int = 1
     language: str | None = None  # a BCP 47 tag, where it is not the book's
 
     @property
     def characters(self) -> int:
-        return sum(len(passage.text) for passage in self.passages)
+        return sum(len(block.text) for block in self.blocks)
 
 
 @dataclass(frozen=True, slots=True)

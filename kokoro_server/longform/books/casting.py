@@ -10,7 +10,7 @@ from kokoro_server import languages
 from kokoro_server.client import Voice
 from kokoro_server.errors import UnknownLanguage
 from kokoro_server.languages import Language
-from kokoro_server.longform.books.book import Passage
+from kokoro_server.longform.books.book import Block
 from kokoro_server.longform.books.dialogue import Dialogue
 from kokoro_server.longform.books.options import Options
 from kokoro_server.voices import OPENAI_VOICES, mix
@@ -26,7 +26,7 @@ class VoiceChoice:
 
 
 class Casting:
-    """Finds the voice of each passage. `notes` tells what a user may not expect of it."""
+    """Finds the voice of each block. `notes` tells what a user may not expect of it."""
 
     END = "[/voice]"
 
@@ -36,26 +36,26 @@ class Casting:
         self._narrator = options.voice or DEFAULT_VOICE
         self._check(options)
         self._own = self._language_of(self._narrator)
-        self._manners: dict[str | None, VoiceChoice] = {}
+        self._choices: dict[str | None, VoiceChoice] = {}
         self._dialogue = Dialogue(options.cast, options.dialogue_voice)
         self.notes: list[str] = []
 
-    def manner(self, tag: str | None) -> VoiceChoice:
-        """How a passage is read whose language has this tag."""
-        if tag not in self._manners:
-            self._manners[tag] = self._find(tag)
-        return self._manners[tag]
+    def choice(self, tag: str | None) -> VoiceChoice:
+        """How a block is read whose language has this tag."""
+        if tag not in self._choices:
+            self._choices[tag] = self._find(tag)
+        return self._choices[tag]
 
-    def marks(self, passage: Passage) -> list[tuple[int, str]]:
-        """The voice tags of a passage, each with its place: what others than the narrator say.
+    def marks(self, block: Block) -> list[tuple[int, str]]:
+        """The voice tags of a block, each with its place: what others than the narrator say.
 
-        Passages come in order, as dialogue may go on in the next one.
+        Blocks come in order, as dialogue may go on in the next one.
         """
-        if passage.kind == "heading":
+        if block.kind == "heading":
             self.end_scene()
             return []
         marks: list[tuple[int, str]] = []
-        for turn in self._dialogue.turns(passage.text, verse=passage.kind == "verse"):
+        for turn in self._dialogue.turns(block.text, verse=block.kind == "verse"):
             if turn.voice:
                 marks.append((turn.start, f"[voice:{turn.voice}]"))
             elif marks:
@@ -67,7 +67,7 @@ class Casting:
         self._dialogue.end_scene()
 
     def unheard(self) -> list[str]:
-        """Names that have a voice and were not heard in any of the passages."""
+        """Names that have a voice and were not heard in any of the blocks."""
         return self._dialogue.unheard(self._options.cast)
 
     def _find(self, tag: str | None) -> VoiceChoice:

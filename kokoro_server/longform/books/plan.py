@@ -13,7 +13,7 @@ from kokoro_server.errors import InvalidInput, NothingToSay
 from kokoro_server.longform.books.book import Book, Chapter
 from kokoro_server.longform.books.casting import Casting
 from kokoro_server.longform.books.options import Options
-from kokoro_server.longform.books.passages import Stretch, cut
+from kokoro_server.longform.books.passages import Passage, cut
 
 CHARACTERS_PER_SECOND = 14.5  # of English at speed 1, with its pauses
 CJK_CHARACTERS_PER_SECOND = 5.0
@@ -24,11 +24,11 @@ CJK = regex.compile(r"[\p{Han}\p{Hiragana}\p{Katakana}ー]")
 class PlannedChapter:
     number: int  # in the book, from 0
     chapter: Chapter
-    stretches: tuple[Stretch, ...]
+    passages: tuple[Passage, ...]
 
     @property
     def characters(self) -> int:
-        return sum(stretch.characters for stretch in self.stretches)
+        return sum(passage.characters for passage in self.passages)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +37,8 @@ class Plan:
     notes: tuple[str, ...]  # what a user may not expect
 
     @property
-    def stretches(self) -> list[Stretch]:
-        return [stretch for planned in self.chapters for stretch in planned.stretches]
+    def passages(self) -> list[Passage]:
+        return [passage for planned in self.chapters for passage in planned.passages]
 
     @property
     def characters(self) -> int:
@@ -63,9 +63,9 @@ def make_plan(book: Book, options: Options, voices: Sequence[Voice]) -> Plan:
     if unheard := casting.unheard():
         notes.append(f"the text does not tell of {', '.join(unheard)} speaking: their voices are not used")
     plan = Plan(planned, tuple(notes))
-    if not plan.stretches:
+    if not plan.passages:
         raise NothingToSay("there is nothing in the book that can be spoken", field="text")
-    silent = [f"{each.chapter.title!r}" for each in planned if not each.stretches]
+    silent = [f"{each.chapter.title!r}" for each in planned if not each.passages]
     if silent:
         plan = dataclasses.replace(plan, notes=(*plan.notes, f"nothing is read in {', '.join(silent)}"))
     return plan
@@ -73,6 +73,6 @@ def make_plan(book: Book, options: Options, voices: Sequence[Voice]) -> Plan:
 
 def estimated_seconds(planned: PlannedChapter, speed: float) -> float:
     """About how long a chapter will be."""
-    dense = sum(len(CJK.findall(stretch.text)) for stretch in planned.stretches)
+    dense = sum(len(CJK.findall(passage.text)) for passage in planned.passages)
     seconds = dense / CJK_CHARACTERS_PER_SECOND + (planned.characters - dense) / CHARACTERS_PER_SECOND
-    return seconds / speed + sum(stretch.gap for stretch in planned.stretches[-1:])
+    return seconds / speed + sum(passage.gap for passage in planned.passages[-1:])

@@ -1,4 +1,4 @@
-"""A book becomes an audiobook: spoken stretch by stretch, each kept when it is done, then put together.
+"""A book becomes an audiobook: spoken passage by passage, each kept when it is done, then put together.
 
 What is broken off, by a kill or a full disk, goes on from there when it is asked for again, and ends in the same bytes.
 """
@@ -42,8 +42,8 @@ class BookResult:
     numbers: tuple[int, ...]  # of the same chapters in the book, from 0
     files: tuple[Path, ...]
     notes: tuple[str, ...]  # what a user may not expect
-    spoken: int  # stretches that were spoken now
-    kept: int  # stretches that an earlier run had spoken
+    spoken: int  # passages that were spoken now
+    kept: int  # passages that an earlier run had spoken
 
 
 async def produce(
@@ -66,7 +66,7 @@ async def produce(
     voices = await speaker.voices()
     plan = await asyncio.to_thread(make_plan, book, options, voices)
     version = speaker.version
-    keys = await asyncio.to_thread(lambda: [stretch.key(version) for stretch in plan.stretches])
+    keys = await asyncio.to_thread(lambda: [passage.key(version) for passage in plan.passages])
     with WorkFolder(folder).opened() as work:
         await asyncio.to_thread(lambda: work.write_manifest(_manifest(book, plan, keys, version)))
         speaking = Narration(speaker, work, plan, report)
@@ -192,17 +192,17 @@ class _Making:
 
 def _manifest(book: Book, plan: Plan, keys: Sequence[str], version: str) -> dict[str, Any]:
     """What the files of the work folder are."""
-    stretches = [
+    passages = [
         {
             "key": key,
-            "chapter": stretch.chapter + 1,
-            "voice": stretch.manner.voice,
-            "gap": stretch.gap,
-            "text": stretch.text,
+            "chapter": passage.chapter + 1,
+            "voice": passage.choice.voice,
+            "gap": passage.gap,
+            "text": passage.text,
         }
-        for key, stretch in zip(keys, plan.stretches, strict=True)
+        for key, passage in zip(keys, plan.passages, strict=True)
     ]
-    return {"title": book.title, "version": version, "stretches": stretches}
+    return {"title": book.title, "version": version, "stretches": passages}
 
 
 def _notes(book: Book, outputs: BookFiles, recording: Recording) -> list[str]:

@@ -14,7 +14,7 @@ from xml.sax.saxutils import escape
 from kokoro_server.engine.protocol import SAMPLE_RATE
 from kokoro_server.longform.books.assembly import SpokenChapter
 from kokoro_server.longform.books.book import BlockKind, Book
-from kokoro_server.longform.books.passages import BETWEEN_PASSAGES
+from kokoro_server.longform.books.passages import BETWEEN_BLOCKS
 from kokoro_server.text.splitter import sentences
 
 MADE_AT = (2000, 1, 1, 0, 0, 0)  # the same book makes the same file
@@ -79,11 +79,11 @@ def _add(archive: zipfile.ZipFile, name: str, content: bytes, method: int = zipf
 def _page(book: Book, chapter: SpokenChapter) -> _Page:
     places = [word.char_start for word in chapter.words]
     body, begins, start = list[str](), list[float](), 0
-    for passage in chapter.chapter.passages:
-        opening, closing = ELEMENTS[passage.kind]
+    for block in chapter.chapter.blocks:
+        opening, closing = ELEMENTS[block.kind]
         parts, done = [opening], 0
-        for sentence in sentences(passage.text):
-            parts.append(_escaped(passage.text[done : sentence.start]))
+        for sentence in sentences(block.text):
+            parts.append(_escaped(block.text[done : sentence.start]))
             first = bisect_left(places, start + sentence.start)
             if first < len(places) and places[first] < start + sentence.end:
                 begins.append(chapter.words[first].start)
@@ -91,8 +91,8 @@ def _page(book: Book, chapter: SpokenChapter) -> _Page:
             else:  # it is silent
                 parts.append(_escaped(sentence.text))
             done = sentence.end
-        body.append("".join((*parts, _escaped(passage.text[done:]), closing)))
-        start += len(passage.text) + len(BETWEEN_PASSAGES)
+        body.append("".join((*parts, _escaped(block.text[done:]), closing)))
+        start += len(block.text) + len(BETWEEN_BLOCKS)
     return _Page(
         name=f"c{chapter.number + 1:04}",
         title=chapter.title,

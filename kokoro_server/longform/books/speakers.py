@@ -26,10 +26,10 @@ def speakers(book: Book) -> list[tuple[str, int]]:
     """
     candidates = Counter[str]()
     for chapter in book.chapters:
-        for passage in chapter.passages:
-            if label := _LABEL.match(passage.text):
+        for block in chapter.blocks:
+            if label := _LABEL.match(block.text):
                 candidates[" ".join(label[1].split())] += 1
-            for told in _TOLD.finditer(passage.text):
+            for told in _TOLD.finditer(block.text):
                 name = " ".join((told[1] or told[2]).split())
                 if name not in _NO_NAMES:
                     candidates[name] += 1
@@ -45,8 +45,8 @@ def _lines_of(book: Book, names: list[str]) -> list[tuple[str, int]]:
     dialogue = Dialogue({name: name for name in names})
     for chapter in book.chapters:
         dialogue.end_scene()
-        for passage in chapter.passages:
-            if passage.kind == "heading":
+        for block in chapter.blocks:
+            if block.kind == "heading":
                 dialogue.end_scene()
-            lines.update(turn.voice for turn in dialogue.turns(passage.text) if turn.voice)
+            lines.update(turn.voice for turn in dialogue.turns(block.text) if turn.voice)
     return [(name, count) for name, count in lines.most_common() if count >= LEAST_LINES]

@@ -1,4 +1,4 @@
-"""Speaks the stretches of a book, many at once, and keeps each when it is done."""
+"""Speaks the passages of a book, many at once, and keeps each when it is done."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from typing import Any, Literal
 
 from kokoro_server.engine.protocol import SAMPLE_RATE
 from kokoro_server.errors import BadRequest, KokoroError, NothingToSay, Unavailable, first_of
-from kokoro_server.longform.books.passages import Stretch
+from kokoro_server.longform.books.passages import Passage
 from kokoro_server.longform.books.plan import Plan
 from kokoro_server.longform.books.trimming import trimmed
 from kokoro_server.longform.books.work_folder import Kept, WorkFolder
 from kokoro_server.synthesis.speech_backend import SpeechBackend
 
-MAX_AT_ONCE = 32  # stretches: some hundred rows for the devices, and a few hundred megabytes here
-TRIES = 5  # of a stretch that fails by no fault of its own
+MAX_AT_ONCE = 32  # passages: some hundred rows for the devices, and a few hundred megabytes here
+TRIES = 5  # of a passage that fails by no fault of its own
 TRIES_OF_ABSENT = 14  # where nobody is there to speak: a server may be restarting, and loads its model for minutes
 FIRST_WAIT_S = 1.0  # seconds before the second try; doubled before each other
 LONGEST_WAIT_S = 30.0
@@ -30,7 +30,7 @@ Phase = Literal["speaking", "levelling", "writing"]
 @dataclass(frozen=True, slots=True)
 class BookProgress:
     phase: Phase
-    done: int  # characters that are spoken, or stretches that are put together
+    done: int  # characters that are spoken, or passages that are put together
     total: int
     seconds: float = 0.0  # of audio, spoken so far
     left: float | None = None  # seconds until all is spoken, about; None while nothing is known
@@ -54,22 +54,22 @@ class Narration:
         self._missing_in: dict[int, set[str]] = {}  # keys of what a chapter lacks
         self._chapters_with: dict[str, set[int]] = {}  # the same words in the same voice may be in several
         self._spoken_chapters: set[int] = set()
-        self.spoken = 0  # stretches
+        self.spoken = 0  # passages
 
     async def run(self, keys: Sequence[str]) -> None:
-        """Speak those of the plan's stretches, whose keys these are, that are not kept yet."""
-        stretches = dict(zip(keys, self._plan.stretches, strict=True))
-        for key, stretch in zip(keys, self._plan.stretches, strict=True):
-            self._missing_in.setdefault(stretch.chapter, set()).add(key)
-            self._chapters_with.setdefault(key, set()).add(stretch.chapter)
-        self._total = sum(stretch.characters for stretch in stretches.values())
-        missing: list[tuple[str, Stretch]] = []
-        for key, stretch in stretches.items():
+        """Speak those of the plan's passages, whose keys these are, that are not kept yet."""
+        passages = dict(zip(keys, self._plan.passages, strict=True))
+        for key, passage in zip(keys, self._plan.passages, strict=True):
+            self._missing_in.setdefault(passage.chapter, set()).add(key)
+            self._chapters_with.setdefault(key, set()).add(passage.chapter)
+        self._total = sum(passage.characters for passage in passages.values())
+        missing: list[tuple[str, Passage]] = []
+        for key, passage in passages.items():
             kept = await asyncio.to_thread(self._work.get, key)
             if kept is None:
-                missing.append((key, stretch))
+                missing.append((key, passage))
             else:
-                self._done_before += stretch.characters
+                self._done_before += passage.characters
                 self._samples += kept.samples
                 self._strike_out(key)
         self._done = self._done_before
@@ -84,25 +84,25 @@ class Narration:
         except* KokoroError as failed:
             raise first_of(failed) from None
 
-    async def _work_through(self, waiting: Iterator[tuple[str, Stretch]]) -> None:
-        for key, stretch in waiting:
-            kept = await self._speak(stretch)
-            await asyncio.to_thread(self._work.put, key, kept, self._facts(stretch))
+    async def _work_through(self, waiting: Iterator[tuple[str, Passage]]) -> None:
+        for key, passage in waiting:
+            kept = await self._speak(passage)
+            await asyncio.to_thread(self._work.put, key, kept, self._facts(passage))
             self.spoken += 1
             self._samples += kept.samples
-            self._done += stretch.characters
+            self._done += passage.characters
             self._strike_out(key)
             self._tell()
 
-    async def _speak(self, stretch: Stretch) -> Kept:
+    async def _speak(self, passage: Passage) -> Kept:
         for tried in count(1):
             try:
-                spoken = await self._speaker.speak(stretch.speech())
+                spoken = await self._speaker.speak(passage.speech())
             except NothingToSay:
-                return Kept(b"", (), sum(map(str.isalnum, stretch.text)))
+                return Kept(b"", (), sum(map(str.isalnum, passage.text)))
             except BadRequest as error:
-                title = self._plan.title(stretch.chapter)
-                raise type(error)(f"chapter {stretch.chapter + 1}, {title!r}: {error.message}") from error
+                title = self._plan.title(passage.chapter)
+                raise type(error)(f"chapter {passage.chapter + 1}, {title!r}: {error.message}") from error
             except KokoroError as error:
                 if error.status < 500 or tried >= (TRIES_OF_ABSENT if isinstance(error, Unavailable) else TRIES):
                     raise
@@ -112,12 +112,12 @@ class Narration:
                 return Kept(pcm, tuple(words), spoken.skipped)
         raise AssertionError("unreachable")
 
-    def _facts(self, stretch: Stretch) -> dict[str, Any]:
+    def _facts(self, passage: Passage) -> dict[str, Any]:
         return {
-            "text": sha256(stretch.text.encode()).hexdigest(),
-            "voice": stretch.manner.voice,
-            "language": stretch.manner.language,
-            "speed": stretch.speed,
+            "text": sha256(passage.text.encode()).hexdigest(),
+            "voice": passage.choice.voice,
+            "language": passage.choice.language,
+            "speed": passage.speed,
             "version": self._speaker.version,
         }
 

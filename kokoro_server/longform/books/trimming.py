@@ -1,4 +1,4 @@
-"""The ends of a stretch: no more silence than speech needs around it."""
+"""The ends of a passage: no more silence than speech needs around it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kokoro_server.synthesis.captions import Timing
 
 LEAD = round(0.040 * SAMPLE_RATE)  # samples kept before speech: a chapter's mark is no further from its first word
 TAIL = round(0.050 * SAMPLE_RATE)  # and after it
-MARGINS = (LEAD + TAIL) / SAMPLE_RATE  # seconds, which a gap between two stretches has already
+MARGINS = (LEAD + TAIL) / SAMPLE_RATE  # seconds, which a gap between two passages has already
 
 
 def trimmed(pcm: bytes, words: Sequence[Timing]) -> tuple[bytes, list[Timing]]:

@@ -1,4 +1,4 @@
-"""The folder in which a book is made: every stretch that is done, so that work that is broken off goes on from there.
+"""The folder in which a book is made: every passage that is done, so that work that is broken off goes on from there.
 
 manifest.json    what belongs to which book, for people; written anew by every run
 stretches/       a file for each, named by what decides how it sounds; its first line is the hash of the rest
@@ -39,7 +39,7 @@ class CannotWrite(KokoroError):
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """A stretch that is done."""
+    """A passage that is done."""
 
     pcm: bytes  # 16 bits a sample, 24 kHz
     words: tuple[Timing, ...]
@@ -55,14 +55,14 @@ class WorkFolder:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._stretches = path / "stretches"
+        self._passages = path / "stretches"
         self.scratch = path / "scratch"  # for what is not needed once the files are made
 
     @contextmanager
     def opened(self) -> Iterator[WorkFolder]:
         """Makes the folder. Only one process at a time is in it."""
         with os_errors(self.path):
-            for folder in (self._stretches, self.scratch):
+            for folder in (self._passages, self.scratch):
                 folder.mkdir(parents=True, exist_ok=True)
             lock = FileLock(self.path / LOCK, thread_local=False)
             try:
@@ -78,7 +78,7 @@ class WorkFolder:
 
     def remove(self) -> None:
         """What was put there. Somebody else's files, in a folder that only has the name, stay."""
-        for folder in (self._stretches, self.scratch):
+        for folder in (self._passages, self.scratch):
             shutil.rmtree(folder, ignore_errors=True)
         with contextlib.suppress(OSError):
             for name in (MANIFEST, LOCK):
@@ -89,13 +89,13 @@ class WorkFolder:
         write(self.path / MANIFEST, json.dumps(manifest, ensure_ascii=False, indent=1).encode())
 
     def put(self, key: str, kept: Kept, facts: dict[str, Any]) -> None:
-        """Keep a stretch. `facts` are for people who look into the file."""
+        """Keep a passage. `facts` are for people who look into the file."""
         facts = facts | {"words": [astuple(word) for word in kept.words], "skipped": kept.skipped}
         body = json.dumps(facts, ensure_ascii=False).encode() + b"\n" + _flac(kept.pcm)
         write(self._path(key), sha256(body).hexdigest().encode() + b"\n" + body)
 
     def get(self, key: str) -> Kept | None:
-        """A stretch that was kept; None if there is none, or its file is damaged."""
+        """A passage that was kept; None if there is none, or its file is damaged."""
         try:
             told, _, body = self._path(key).read_bytes().partition(b"\n")
         except OSError:
@@ -114,7 +114,7 @@ class WorkFolder:
         return kept
 
     def _path(self, key: str) -> Path:
-        return self._stretches / key
+        return self._passages / key
 
 
 @contextmanager

@@ -32,14 +32,14 @@ def chapter_file(
     path = folder.listen / f"{number}.{format}"
     if path.exists():
         return path
-    stretches = _stretches(folder, number)
+    passages = _passages(folder, number)
     work = WorkFolder(folder.work)
     segments, meter = list[PassageAudio](), LoudnessMeter()
-    for stretch in stretches:
-        kept = work.get(stretch["key"])
+    for passage in passages:
+        kept = work.get(passage["key"])
         if kept is None:
             raise _not_yet()
-        add(segments, stretch["key"], kept, stretch["gap"], meter)
+        add(segments, passage["key"], kept, passage["gap"], meter)
         step()
     gain = gain_to(loudness, meter.integrated)  # of the chapter alone: the book's is not known before all is spoken
     scratch = folder.listen / secrets.token_hex(8)  # two may ask for it at once
@@ -58,15 +58,15 @@ def chapter_file(
     return path
 
 
-def _stretches(folder: JobFolder, number: int) -> list[dict[str, Any]]:
+def _passages(folder: JobFolder, number: int) -> list[dict[str, Any]]:
     try:
         manifest = json.loads((folder.work / MANIFEST).read_bytes())
     except FileNotFoundError:
         raise _not_yet() from None
-    stretches = [each for each in manifest["stretches"] if each["chapter"] == number]
-    if not stretches:
+    passages = [each for each in manifest["stretches"] if each["chapter"] == number]
+    if not passages:
         raise NoSuchJob(f"nothing is read in a chapter {number}", field="number")
-    return stretches
+    return passages
 
 
 def _not_yet() -> Conflict:

@@ -34,7 +34,7 @@ CLEAN_S = 60.0
 MAX_ATTEMPTS = 5  # in a row that ended with the process, and made nothing
 FULL_S = 60.0  # seconds until a full disk is looked at again
 # Seconds until a job is tried again that nobody was there to speak; doubled by each try. Either kind is given up after
-# half an hour: a book waits for most of it in the tries of its stretches.
+# half an hour: a book waits for most of it in the tries of its passages.
 RETRY_S: dict[JobKind, float] = {"book": 30.0, "list": 120.0}
 HOUR = 3600.0
 LEFT_OVER_S = 24 * HOUR

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 from kokoro_server.errors import UnreadableDocument
 from kokoro_server.longform.books.book import Book, Picture
-from kokoro_server.longform.books.documents import epub_contents, gutenberg, notes
-from kokoro_server.longform.books.documents import omissions as apparatus
+from kokoro_server.longform.books.documents import epub_contents, gutenberg, notes, omissions
 from kokoro_server.longform.books.documents.archive import Archive, resolve
 from kokoro_server.longform.books.documents.elements import Budget, Element, parse
 from kokoro_server.longform.books.documents.encoding import decode
@@ -26,7 +25,7 @@ _HYPERTEXT = ("application/xhtml+xml", "text/html", "application/xml", "text/x-o
 _HYPERTEXT_SUFFIXES = (".xhtml", ".html", ".htm", ".xml", ".svg")
 _PICTURES = ("image/jpeg", "image/png", "image/gif", "image/webp")
 # Of the guide of EPUB 2.
-_GUIDE = {"cover": apparatus.COVER, "toc": CONTENTS, "index": apparatus.INDEX, "copyright-page": apparatus.COPYRIGHT}
+_GUIDE = {"cover": omissions.COVER, "toc": CONTENTS, "index": omissions.INDEX, "copyright-page": omissions.COPYRIGHT}
 _OUTSIDE = "text outside the reading order"
 _MISSING = "file that is missing"
 _NO_TEXT = "file that is no text"

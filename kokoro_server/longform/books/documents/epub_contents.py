@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from kokoro_server.longform.books.documents import omissions as apparatus
+from kokoro_server.longform.books.documents import omissions
 from kokoro_server.longform.books.documents.archive import resolve
 from kokoro_server.longform.books.documents.elements import Element
 from kokoro_server.longform.books.documents.flow import ChapterBegin
@@ -20,7 +20,7 @@ class ContentsEntry:
 
 
 def from_nav(root: Element, name: str) -> list[ContentsEntry]:
-    toc = next((nav for nav in root.all("nav") if "toc" in apparatus.types(nav)), None)
+    toc = next((nav for nav in root.all("nav") if "toc" in omissions.types(nav)), None)
     outermost = toc.first("ol") if toc is not None else None
     return list(_items(outermost, name, 1)) if outermost is not None else []
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
 from kokoro_server.errors import UnreadableDocument
-from kokoro_server.longform.books.book import BlockKind, Book, Chapter, Omission, Passage, Picture
+from kokoro_server.longform.books.book import Block, BlockKind, Book, Chapter, Omission, Picture
 
 BREAK = "break"
 CONTENTS = "table of contents"
@@ -44,7 +44,7 @@ class ChapterBegin:
 
 @dataclass(frozen=True, slots=True)
 class FlowText:
-    passage: Passage
+    block: Block
     rank: int = 0  # of a heading, 1 to 6
 
 
@@ -79,7 +79,7 @@ class DocumentFlow:
         self.items.append(ChapterBegin(title, level, language))
 
     def text(self, text: str, kind: BlockKind = "paragraph", language: str | None = None, rank: int = 0) -> None:
-        self.items.append(FlowText(Passage(text, kind, language, self._after_break), rank))
+        self.items.append(FlowText(Block(text, kind, language, self._after_break), rank))
         self._after_break = False
 
     def leave(self, kind: str, text: str) -> None:
@@ -104,11 +104,11 @@ def starts_from_headings(items: Iterable[FlowItem]) -> list[FlowItem]:
         else:
             number = result[begun] if begun is not None else None
             if begun is not None and isinstance(number, ChapterBegin) and _NUMBER_ONLY.fullmatch(number.title):
-                result[begun] = replace(number, title=f"{number.title.rstrip(' .:')}. {item.passage.text}")
+                result[begun] = replace(number, title=f"{number.title.rstrip(' .:')}. {item.block.text}")
                 begun = None
             else:
                 begun = len(result)
-                result.append(ChapterBegin(item.passage.text, ranks.index(item.rank) + 1))
+                result.append(ChapterBegin(item.block.text, ranks.index(item.rank) + 1))
             result.append(item)
     return result
 
@@ -118,9 +118,9 @@ def book(items: Iterable[FlowItem], about: About) -> Book:
     chapters: list[Chapter] = []
     omissions: list[Omission] = []
     for start, content in _cut(items, about.title):
-        passages, left = _read(content)
-        if passages:
-            chapters.append(_chapter(start, passages, about.language))
+        blocks, left = _read(content)
+        if blocks:
+            chapters.append(_chapter(start, blocks, about.language))
         omissions.extend(Omission(item.kind, item.text, max(0, len(chapters) - 1)) for item in left)
     if not chapters:
         what = f", only what is not read aloud: {omissions[0].kind}" if omissions else ""
@@ -156,22 +156,22 @@ def _cut(items: Iterable[FlowItem], title: str) -> Iterator[tuple[ChapterBegin, 
     yield start, content
 
 
-def _read(content: list[FlowText | OmittedText]) -> tuple[list[Passage], list[OmittedText]]:
-    passages: list[Passage] = []
+def _read(content: list[FlowText | OmittedText]) -> tuple[list[Block], list[OmittedText]]:
+    blocks: list[Block] = []
     left: list[OmittedText] = []
     for index, item in enumerate(content):
         if isinstance(item, OmittedText):
             left.append(item)
         elif kind := _heading_of_left(item, content, index):
-            left.append(OmittedText(kind, item.passage.text))
+            left.append(OmittedText(kind, item.block.text))
         else:
-            passages.append(item.passage)
-    return passages, left
+            blocks.append(item.block)
+    return blocks, left
 
 
 def _heading_of_left(item: FlowText, content: list[FlowText | OmittedText], index: int) -> str | None:
     """The kind of what follows, if this is the heading of nothing but it."""
-    words = item.passage.text.strip(" .:")
+    words = item.block.text.strip(" .:")
     following = content[index + 1] if index + 1 < len(content) else None
     if not isinstance(following, OmittedText) or not words:
         return None
@@ -182,20 +182,17 @@ def _heading_of_left(item: FlowText, content: list[FlowText | OmittedText], inde
     return None
 
 
-def _chapter(start: ChapterBegin, passages: list[Passage], book_language: str | None) -> Chapter:
+def _chapter(start: ChapterBegin, blocks: list[Block], book_language: str | None) -> Chapter:
     language = None if same_language(start.language, book_language) else start.language
     spoken = language or book_language
     return Chapter(
-        " ".join(start.title.split()) or _first_words(passages),
-        tuple(
-            replace(passage, language=None) if same_language(passage.language, spoken) else passage
-            for passage in passages
-        ),
+        " ".join(start.title.split()) or _first_words(blocks),
+        tuple(replace(block, language=None) if same_language(block.language, spoken) else block for block in blocks),
         start.level,
         language,
     )
 
 
-def _first_words(passages: list[Passage]) -> str:
-    words = passages[0].text.split()
+def _first_words(blocks: list[Block]) -> str:
+    words = blocks[0].text.split()
     return " ".join(words[:8]) + ("…" if len(words) > 8 else "")

@@ -23,7 +23,7 @@ _LAST_LINE = re.compile(r"End of (?:the |this )?Project Gutenberg(?:'s|’s)?\b.
 _CREDIT = re.compile(
     r"(?:Produced|Prepared|Transcribed|E-?text prepared|This e-?text was (?:produced|prepared)) (?:by|from)\b", re.I
 )
-_CREDITS_WITHIN = 4  # passages after the beginning
+_CREDITS_WITHIN = 4  # blocks after the beginning
 PAGE = re.compile(r"\[(?:Pg|Page|p\.)\s*(?:\d{1,4}|[ivxlc]{1,8})\]", re.I)
 _MOST_OF_A_HEADER = 0.5  # of a document: a header is not longer
 
@@ -37,7 +37,7 @@ def without_licence(items: Iterable[FlowItem]) -> list[FlowItem]:
         return found  # a mark at the end of a text is something else
     if begin < 0 and end == len(found):
         return found
-    while end > 0 and isinstance(last := found[end - 1], FlowText) and _LAST_LINE.fullmatch(last.passage.text):
+    while end > 0 and isinstance(last := found[end - 1], FlowText) and _LAST_LINE.fullmatch(last.block.text):
         end -= 1
     result = [_left(item) for item in found[: begin + 1]]
     for number, item in enumerate(found[begin + 1 : end]):
@@ -47,11 +47,11 @@ def without_licence(items: Iterable[FlowItem]) -> list[FlowItem]:
 
 
 def _matches(pattern: re.Pattern[str], item: FlowItem) -> bool:
-    return isinstance(item, FlowText) and pattern.match(item.passage.text.strip()) is not None
+    return isinstance(item, FlowText) and pattern.match(item.block.text.strip()) is not None
 
 
 def _left(item: FlowItem) -> FlowItem:
-    return OmittedText(LICENCE, item.passage.text) if isinstance(item, FlowText) else item
+    return OmittedText(LICENCE, item.block.text) if isinstance(item, FlowText) else item
 
 
 def without_page_numbers(text: str, flow: DocumentFlow, pattern: re.Pattern[str] = PAGE) -> str:
@@ -66,7 +66,7 @@ def facts(items: Iterable[FlowItem]) -> Iterator[tuple[str, str]]:
     for item in items:
         if isinstance(item, ChapterBegin):
             continue
-        text = item.text if isinstance(item, OmittedText) else item.passage.text
+        text = item.text if isinstance(item, OmittedText) else item.block.text
         if match := re.match(r"(Title|Author|Language):\s*(.{1,300})", text, re.S):
             yield match[1].lower(), " ".join(match[2].split())
         if isinstance(item, FlowText) and _BEGIN.match(text):

@@ -1,4 +1,4 @@
-"""HTML to the flow of a book: blocks become passages, and what apparatus.py names is left out."""
+"""HTML to the flow of a book. `omissions` decides which elements are left out."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from kokoro_server.longform.books.book import BlockKind
-from kokoro_server.longform.books.documents import omissions as apparatus
+from kokoro_server.longform.books.documents import omissions
 from kokoro_server.longform.books.documents.elements import Element
 from kokoro_server.longform.books.documents.flow import BREAK, ChapterBegin, DocumentFlow
 from kokoro_server.longform.books.documents.gutenberg import without_page_numbers
@@ -50,7 +50,7 @@ class Walker:
         self._flow = flow
         self._notes = notes
         self._language = language
-        self._rules: apparatus.OmissionRules
+        self._rules: omissions.OmissionRules
         self._starts: Mapping[str, Sequence[ChapterBegin]] = {}
         self._pieces: list[tuple[str, str | None]] = []  # of the block that is open: text, language
         self._written = False  # whether there is more than space in it
@@ -59,7 +59,7 @@ class Walker:
     def walk(self, root: Element, starts: Mapping[str, Sequence[ChapterBegin]], omit: str | None = None) -> None:
         """A file whose chapters start where `starts` has fragments, "" for its beginning; all of it may be left out."""
         self._starts = starts
-        self._rules = apparatus.OmissionRules(root)
+        self._rules = omissions.OmissionRules(root)
         context = _Context(self._language)
         for outermost in (root.first("html"), root.first("body")):
             context = _in(outermost, context) if outermost is not None else context
@@ -130,18 +130,18 @@ class Walker:
             self._written = self._written or not text.isspace()
 
     def _flush(self, context: _Context) -> None:
-        """Ends the passage that is being written."""
+        """Ends the block that is being written."""
         pieces, self._pieces, self._written = self._pieces, [], False
         text = "".join(text for text, _ in pieces)
         if text.strip():
             languages = {language for text, language in pieces if language and text.strip()}
             language = languages.pop() if len(languages) == 1 else context.language
-            self._passages(without_page_numbers(text.translate(_INVISIBLE), self._flow), context, language)
+            self._write(without_page_numbers(text.translate(_INVISIBLE), self._flow), context, language)
         if self._waiting:
             self._flow.items.extend(self._waiting)
             self._waiting = []
 
-    def _passages(self, text: str, context: _Context, language: str | None) -> None:
+    def _write(self, text: str, context: _Context, language: str | None) -> None:
         lines = [line for line in (_SPACE.sub(" ", line).strip() for line in text.split("\n")) if line]
         if context.kind in ("heading", "item"):
             lines = [" ".join(lines)] if lines else []
@@ -187,5 +187,5 @@ def _in(element: Element, context: _Context) -> _Context:
         kind,
         rank,
         context.preformatted or name == "pre",
-        context.verse or bool(apparatus.classes(element) & _VERSE),
+        context.verse or bool(omissions.classes(element) & _VERSE),
     )

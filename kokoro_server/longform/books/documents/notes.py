@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import count, islice, pairwise
 
-from kokoro_server.longform.books.documents import omissions as apparatus
+from kokoro_server.longform.books.documents import omissions
 from kokoro_server.longform.books.documents.archive import resolve
 from kokoro_server.longform.books.documents.elements import Element
 from kokoro_server.longform.books.documents.flow import FOOTNOTE, REFERENCE
@@ -54,8 +54,8 @@ class _Finder:
 
     def find(self) -> dict[int, str]:
         for position, name, link in self._links:
-            said = "noteref" in apparatus.types(link)
-            if not (said or apparatus.is_marker(link)) or self._within_note(link):
+            said = "noteref" in omissions.types(link)
+            if not (said or omissions.is_marker(link)) or self._within_note(link):
                 continue
             where, target = self._places.get(resolve(link.get("href"), name), (0, None))
             if target is not None and (note := self._note(link, target, said, later=where > position)) is not None:
@@ -86,7 +86,7 @@ class _Finder:
         certain = said or (
             block.may_be_note
             and (
-                bool(apparatus.classes(element) & _NOTE_CLASSES)
+                bool(omissions.classes(element) & _NOTE_CLASSES)
                 or (later and bool(marker) and block.marker == marker)
                 or (element.name == "li" and not block.leads_to.isdisjoint(_names(link)))
             )

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from kokoro_server.longform.books.documents.text_lines import Block
+from kokoro_server.longform.books.documents.text_lines import LineGroup
 
 _PARTS = "volume|vol\\.|book|part|act|band|teil|buch|tome|livre|partie|acte|tomo|libro|parte|atto|acto"
 _CHAPTERS = (
@@ -49,9 +49,9 @@ class Heading:
     bare: bool = False  # a number, whose title may follow
 
 
-def headings(found: Sequence[Block]) -> dict[int, Heading]:
-    """By the number of their block."""
-    result = {number: heading for number, block in enumerate(found) if (heading := _heading(block))}
+def headings(found: Sequence[LineGroup]) -> dict[int, Heading]:
+    """By the number of their group."""
+    result = {number: heading for number, group in enumerate(found) if (heading := _heading(group))}
     if not any(heading.bare or _NUMBERED.match(heading.text) for heading in result.values()):
         result |= _numerals(found)
     if not result:
@@ -61,16 +61,16 @@ def headings(found: Sequence[Block]) -> dict[int, Heading]:
 
 def heading(line: str) -> Heading | None:
     """What a line is by itself."""
-    return _heading(Block((line,), False, 0))
+    return _heading(LineGroup((line,), False, 0))
 
 
-def _heading(block: Block) -> Heading | None:
-    if len(block.lines) > 3 or sum(map(len, block.lines)) > _LONGEST:
+def _heading(group: LineGroup) -> Heading | None:
+    if len(group.lines) > 3 or sum(map(len, group.lines)) > _LONGEST:
         return None
-    text = " ".join(block.lines)
+    text = " ".join(group.lines)
     if match := _NUMBERED.fullmatch(text):
         rest = match["rest"].strip(" .:—–-")
-        first = _NUMBERED.fullmatch(block.lines[0])
+        first = _NUMBERED.fullmatch(group.lines[0])
         # "Part one of the plan was done, and" is a sentence: a title begins in capitals, or on a line of its own.
         if rest and rest[0].islower() and not (first and not first["rest"].strip(" .:—–-")):
             return None
@@ -79,17 +79,17 @@ def _heading(block: Block) -> Heading | None:
         return Heading(text, 1 if match["part"] else 2, not rest)
     if (match := _CJK.fullmatch(text)) and not text.endswith("。"):
         return Heading(text, 1 if match["what"] in ("部", "卷", "篇") else 2)
-    if _NAMED.fullmatch(text) and len(block.lines) == 1 and (text.isupper() or len(text.split()) <= 3):
+    if _NAMED.fullmatch(text) and len(group.lines) == 1 and (text.isupper() or len(text.split()) <= 3):
         return Heading(text, 2) if text[0].isupper() and not text.endswith((",", ";")) else None
     return None
 
 
-def _numerals(found: Sequence[Block]) -> dict[int, Heading]:
-    """Blocks that are only a number, if they count up."""
+def _numerals(found: Sequence[LineGroup]) -> dict[int, Heading]:
+    """Groups that are only a number, if they count up."""
     numbers = [
-        (place, block.lines[0])
-        for place, block in enumerate(found)
-        if len(block.lines) == 1 and _NUMERAL.fullmatch(block.lines[0])
+        (place, group.lines[0])
+        for place, group in enumerate(found)
+        if len(group.lines) == 1 and _NUMERAL.fullmatch(group.lines[0])
     ]
     expected, result = 1, dict[int, Heading]()
     for place, text in numbers:
@@ -106,27 +106,27 @@ def _value(numeral: str) -> int:
     return sum(-value if value < max(values[i:]) else value for i, value in enumerate(values))
 
 
-def _capitals(found: Sequence[Block]) -> dict[int, Heading]:
+def _capitals(found: Sequence[LineGroup]) -> dict[int, Heading]:
     """Single lines in capitals with much space before them, where nothing else is found."""
     return {
-        place: Heading(block.lines[0], 2)
-        for place, block in enumerate(found)
+        place: Heading(group.lines[0], 2)
+        for place, group in enumerate(found)
         if place
-        and block.space_before >= 2
-        and len(block.lines) == 1
-        and len(block.lines[0]) <= _TITLE
-        and block.lines[0].isupper()
-        and not block.lines[0].endswith((",", ";"))
-        and len(block.lines[0]) > 2
+        and group.space_before >= 2
+        and len(group.lines) == 1
+        and len(group.lines[0]) <= _TITLE
+        and group.lines[0].isupper()
+        and not group.lines[0].endswith((",", ";"))
+        and len(group.lines[0]) > 2
     }
 
 
-def is_title(block: Block) -> bool:
+def is_title(group: LineGroup) -> bool:
     """Whether it may be the title of a chapter of which only the number is known yet."""
-    text = " ".join(block.lines[:3])[: _TITLE + 1]
+    text = " ".join(group.lines[:3])[: _TITLE + 1]
     words = text.split()
     return (
-        len(block.lines) <= 2
+        len(group.lines) <= 2
         and len(text) <= _TITLE
         and text[0] not in "\"'“‘«„["
         and text[-1] not in ",;"
@@ -136,12 +136,12 @@ def is_title(block: Block) -> bool:
     )
 
 
-def contents(found: Sequence[Block]) -> range:
-    """The blocks of the table of contents: those after its heading whose lines come again later."""
-    begin = next((i for i, block in enumerate(found) if _CONTENTS.fullmatch(block.lines[0].strip(" .:"))), None)
+def contents(found: Sequence[LineGroup]) -> range:
+    """The groups of the table of contents: those after its heading whose lines come again later."""
+    begin = next((i for i, group in enumerate(found) if _CONTENTS.fullmatch(group.lines[0].strip(" .:"))), None)
     if begin is None:
         return range(0)
-    later = Counter(key for block in found[begin + 1 :] for key in _keys(block.lines))
+    later = Counter(key for group in found[begin + 1 :] for key in _keys(group.lines))
     end = begin + 1
     own = list(found[begin].lines[1:])
     if own and not _listed(own, later):

@@ -19,7 +19,7 @@ _WORDS = re.compile(r"[^\W\d_]+(?:-[^\W\d_]+)*")
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class LineGroup:
     """Lines between empty ones. They are without white space around them."""
 
     lines: tuple[str, ...]
@@ -31,8 +31,8 @@ class Block:
         return len(self.lines) == 1 and BREAK_MARK.fullmatch(self.lines[0]) is not None
 
 
-def blocks(text: str) -> list[Block]:
-    found: list[Block] = []
+def line_groups(text: str) -> list[LineGroup]:
+    found: list[LineGroup] = []
     lines: list[str] = []
     empty = space = 0
     for line in [*text.replace("\f", "\n\n\n").expandtabs(4).splitlines(), ""]:
@@ -44,11 +44,11 @@ def blocks(text: str) -> list[Block]:
             continue
         if lines:
             for paragraph in _paragraphs(lines):
-                found.append(_block(paragraph, space))
+                found.append(_group(paragraph, space))
                 space = 0
             lines = []
         if line.strip():
-            found.append(_block([line], empty))
+            found.append(_group([line], empty))
             empty = 0
         else:
             empty += 1
@@ -66,14 +66,14 @@ def _paragraphs(lines: list[str]) -> Iterator[list[str]]:
         yield lines
 
 
-def _block(lines: list[str], space: int) -> Block:
+def _group(lines: list[str], space: int) -> LineGroup:
     indented = all(line.startswith(" " * 3) for line in lines)
-    return Block(tuple(line.strip() for line in lines), indented, space)
+    return LineGroup(tuple(line.strip() for line in lines), indented, space)
 
 
-def width(found: Iterable[Block]) -> int:
+def width(found: Iterable[LineGroup]) -> int:
     """How long a full line is."""
-    lengths = sorted(len(line) for block in found for line in block.lines[:-1])
+    lengths = sorted(len(line) for group in found for line in group.lines[:-1])
     return lengths[int(len(lengths) * 0.9)] if lengths else _LONG
 
 
@@ -106,19 +106,19 @@ class LineJoiner:
         return self._hyphenates and second.islower()
 
 
-def is_verse(block: Block, full: int) -> bool:
+def is_verse(group: LineGroup, full: int) -> bool:
     """Whether most of its lines end before they are full: the first word of the next one would have fitted."""
-    if len(block.lines) < 2:
+    if len(group.lines) < 2:
         return False
     early = sum(
         len(line) + 1 + len(following.split(maxsplit=1)[0]) <= full - _SPARE
-        for line, following in zip(block.lines, block.lines[1:], strict=False)
+        for line, following in zip(group.lines, group.lines[1:], strict=False)
     )
-    return 2 * early > len(block.lines) - 1
+    return 2 * early > len(group.lines) - 1
 
 
-def is_unwrapped(block: Block) -> bool:
-    return any(len(line) > _LONG for line in block.lines)
+def is_unwrapped(group: LineGroup) -> bool:
+    return any(len(line) > _LONG for line in group.lines)
 
 
 def _is_cjk(character: str) -> bool:
