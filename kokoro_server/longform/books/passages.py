@@ -1,4 +1,4 @@
-"""A book in passages: what is spoken at once, kept when it is done, and not spoken again."""
+"""The passages of a book: each is spoken at once, kept, and not spoken again."""
 
 from __future__ import annotations
 
@@ -19,30 +19,32 @@ from kokoro_server.text.options import ReadingOptions
 from kokoro_server.text.splitter import sentences
 from kokoro_server.text.spoken.english import roman
 
-LIMIT = 1_500  # characters of a passage, about a minute and a half: what is lost when the work is broken off
+LIMIT = 1_500  # characters of a passage, about a minute and a half: what an interruption loses
 BETWEEN_BLOCKS = "\n\n"  # in the text of a chapter
 # Seconds from the end of speech to its next beginning.
-SENTENCE_GAP = 0.4  # where a long paragraph is cut: what the model leaves between two sentences
+SENTENCE_GAP = 0.4  # where a long paragraph is cut: the pause of the model between two sentences
 GAPS: dict[BlockKind, float] = {"heading": 1.2, "paragraph": 0.75, "quotation": 0.75, "item": 0.6, "verse": 0.5}
 SCENE_GAP = 1.6
 CHAPTER_GAP = 2.0
-# What a passage has of its gap already: a pause in its text is silence between the margins that joining keeps.
+# Seconds of a gap within a passage that joining its segments keeps as margins: a pause tag adds to them.
 PAUSE_MARGINS = 0.13
 SCENE_BREAK = regex.compile(r"[\s\p{P}\p{So}~=+|<>^]*")  # a row of asterisks, an ornament
-# The numeral of a heading, such as II. or ACT I, which elsewhere may be a word or initials.
+# The numeral of a heading, such as II. or ACT I; in other text it may be a word or initials.
 HEADING_NUMERAL = regex.compile(
     r"\s*(?:(?:act|book|canto|chapter|letter|part|scene|stave|volume)\s+)?"
     r"(?P<numeral>[IVX]|[IVXLC]{2,})(?=\s*[.:—–)]|\s*$|(?<=[IVX]{2})\s)(?!\.\s?\p{Lu}\.)",
     regex.IGNORECASE,
 )
-# What we would take for tags and links is only text in a book. Round brackets sound the same.
+# In a book, tags and links are only text. They are written with round brackets, which sound the same.
 MARKUP = regex.compile(r"(?P<tag>\[(?=voice:|/voice\]|pause:))|\](?=\()", regex.IGNORECASE)
-READING = ReadingOptions(unspeakable="skip")  # one strange letter must not end a book; what is skipped is told
+READING = ReadingOptions(
+    unspeakable="skip"
+)  # one strange letter must not end a book; the number of skipped characters is reported
 
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """`passage.text[start:end]` is said for the chapter's text from `source` to `source_end`: mostly it is the same."""
+    """`passage.text[start:end]` is spoken for `source:source_end` of the chapter's text, mostly the same."""
 
     start: int
     end: int
@@ -54,7 +56,7 @@ class Origin:
         return self.end - self.start == self.source_end - self.source
 
     def place(self, place: int) -> int:
-        """That in the chapter, of a place in the passage; what is said otherwise has only a beginning and an end."""
+        """The place in the chapter for a place in the passage: the start or the end, where the texts differ."""
         if self.is_literal:
             return self.source + place - self.start
         return self.source if place <= self.start else self.source_end
@@ -62,7 +64,7 @@ class Origin:
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """Text in one voice, but for the dialogue in it, which voice tags mark."""
+    """Text in one voice, except for dialogue, which voice tags mark."""
 
     chapter: int  # its number in the book, from 0
     text: str
@@ -79,12 +81,12 @@ class Passage:
         return Speech(self.choice.voice, self.text, language=self.choice.language, speed=self.speed, reading=READING)
 
     def key(self, version: str) -> str:
-        """The same for what sounds the same. `version` is the speaker's."""
+        """Equal for passages that sound the same. `version` is the backend's."""
         facts = [version, self.text, self.choice.voice, self.choice.language, self.speed]
         return sha256(json.dumps(facts).encode()).hexdigest()
 
     def in_chapter(self, word: Timing, text: str) -> Timing:
-        """The word with its place in the chapter's `text`."""
+        """The word with its place in `text`, the chapter's."""
         first = self.origins[max(bisect_right(self.origins, word.char_start, key=lambda each: each.start) - 1, 0)]
         last = self.origins[max(bisect_right(self.origins, word.char_end - 1, key=lambda each: each.start) - 1, 0)]
         start, end = first.place(word.char_start), last.place(min(word.char_end, last.end))
@@ -93,12 +95,12 @@ class Passage:
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """A block, or as many of its sentences as a passage may have."""
+    """A block, or as many of its sentences as fit into a passage."""
 
     start: int  # in the chapter's text
     text: str
-    numeral: tuple[int, int] | None  # its place, if it is said as a number
-    marks: tuple[tuple[int, str], ...]  # voice tags, each with the place in `text` that it goes before
+    numeral: tuple[int, int] | None  # the place of a numeral that is spoken as a number
+    marks: tuple[tuple[int, str], ...]  # voice tags, each with the place in `text` before which it stands
     choice: VoiceChoice
     gap: float
 
@@ -109,12 +111,11 @@ def chapter_text(chapter: Chapter) -> str:
 
 
 def cut(number: int, chapter: Chapter, casting: Casting, speed: float, book_language: str | None) -> list[Passage]:
-    """The passages of a chapter, in order; the last one ends with the gap before the next chapter."""
+    """The passages of a chapter in order. The last one has the gap before the next chapter."""
     language = chapter.language or book_language
     casting.end_scene()
-    parts = list(_parts(chapter, casting, language))
     passages, open_parts = list[Passage](), list[_Part]()
-    for part in parts:
+    for part in _parts(chapter, casting, language):
         length = sum(len(each.text) for each in open_parts)
         if open_parts and (part.choice != open_parts[0].choice or length + len(part.text) > LIMIT):
             passages.append(_passage(number, open_parts, speed))
@@ -165,7 +166,7 @@ def _as_text(text: str) -> str:
 
 
 def _ranges(text: str) -> Iterator[tuple[int, int]]:
-    """The text in ranges of whole sentences, as many as fit."""
+    """Ranges of whole sentences, each as long as a passage allows."""
     first: int | None = None
     end = 0
     for sentence in sentences(text, LIMIT):
@@ -179,7 +180,7 @@ def _ranges(text: str) -> Iterator[tuple[int, int]]:
 
 
 def _within(marks: list[tuple[int, str]], first: int, last: int) -> Iterator[tuple[int, str]]:
-    """The tags of a range. One that is in force where the range begins is at its beginning."""
+    """The tags of a range. A tag that is in force where the range begins is repeated there."""
     begin = bisect_right(marks, first, key=itemgetter(0))
     if begin and marks[begin - 1][1] != Casting.END:
         yield first, marks[begin - 1][1]
@@ -208,7 +209,7 @@ def _passage(number: int, parts: list[_Part], speed: float) -> Passage:
             done = place
             text += tag
             if tag and part.text[place : place + 1] == "(":
-                text += " "  # a tag before a bracket would be a link
+                text += " "  # a tag directly before a bracket would be a link
         if part.marks and part.marks[-1][1] != Casting.END:
             text += Casting.END
     return Passage(number, text, parts[0].choice, speed, parts[-1].gap, tuple(origins))

@@ -1,4 +1,4 @@
-"""Speaks the passages of a book, many at once, and keeps each when it is done."""
+"""Speaks the passages of a book, many at once, and keeps each one when it is done."""
 
 from __future__ import annotations
 
@@ -8,20 +8,21 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from itertools import count
-from typing import Any, Literal
+from typing import Literal
 
 from kokoro_server.engine.protocol import SAMPLE_RATE
 from kokoro_server.errors import BadRequest, KokoroError, NothingToSay, Unavailable, first_of
+from kokoro_server.longform.books.assembly import trimmed
 from kokoro_server.longform.books.passages import Passage
 from kokoro_server.longform.books.plan import Plan
-from kokoro_server.longform.books.trimming import trimmed
 from kokoro_server.longform.books.work_folder import Kept, WorkFolder
+from kokoro_server.runtime.json import JsonObject
 from kokoro_server.synthesis.speech_backend import SpeechBackend
 
-MAX_AT_ONCE = 32  # passages: some hundred rows for the devices, and a few hundred megabytes here
-TRIES = 5  # of a passage that fails by no fault of its own
-TRIES_OF_ABSENT = 14  # where nobody is there to speak: a server may be restarting, and loads its model for minutes
-FIRST_WAIT_S = 1.0  # seconds before the second try; doubled before each other
+MAX_AT_ONCE = 32  # passages: some hundred rows for the devices, and a few hundred megabytes of memory
+TRIES = 5  # of a passage that fails by no fault of its text
+TRIES_OF_ABSENT = 14  # while no backend is available: a server that restarts may load its model for minutes
+FIRST_WAIT_S = 1.0  # before the second try; doubled before each further one
 LONGEST_WAIT_S = 30.0
 
 Phase = Literal["speaking", "levelling", "writing"]
@@ -30,34 +31,34 @@ Phase = Literal["speaking", "levelling", "writing"]
 @dataclass(frozen=True, slots=True)
 class BookProgress:
     phase: Phase
-    done: int  # characters that are spoken, or passages that are put together
+    done: int  # spoken characters, or assembled passages
     total: int
-    seconds: float = 0.0  # of audio, spoken so far
-    left: float | None = None  # seconds until all is spoken, about; None while nothing is known
-    chapters: frozenset[int] | None = None  # numbers of those that are spoken, from 0; None: all
+    seconds: float = 0.0  # of audio so far
+    left: float | None = None  # estimated seconds until all is spoken; None while unknown
+    chapters: frozenset[int] | None = None  # numbers of spoken chapters, from 0; None: all
 
 
-OnProgress = Callable[[BookProgress], None]
+OnBookProgress = Callable[[BookProgress], None]
 
 
 class Narration:
-    def __init__(self, speaker: SpeechBackend, work: WorkFolder, plan: Plan, report: OnProgress) -> None:
-        self._speaker = speaker
+    def __init__(self, backend: SpeechBackend, work: WorkFolder, plan: Plan, report: OnBookProgress) -> None:
+        self._backend = backend
         self._work = work
         self._plan = plan
         self._report = report
         self._started = time.monotonic()
         self._samples = 0
         self._done = 0  # characters
-        self._done_before = 0  # of them, by an earlier run
+        self._done_before = 0  # characters, by an earlier run
         self._total = 0
-        self._missing_in: dict[int, set[str]] = {}  # keys of what a chapter lacks
-        self._chapters_with: dict[str, set[int]] = {}  # the same words in the same voice may be in several
+        self._missing_in: dict[int, set[str]] = {}  # keys of the passages that a chapter lacks
+        self._chapters_with: dict[str, set[int]] = {}  # several, if they have the same words in the same voice
         self._spoken_chapters: set[int] = set()
-        self.spoken = 0  # passages
+        self.spoken = 0  # passages of this run
 
     async def run(self, keys: Sequence[str]) -> None:
-        """Speak those of the plan's passages, whose keys these are, that are not kept yet."""
+        """Speak the passages that are not kept yet. `keys` are those of the plan's passages."""
         passages = dict(zip(keys, self._plan.passages, strict=True))
         for key, passage in zip(keys, self._plan.passages, strict=True):
             self._missing_in.setdefault(passage.chapter, set()).add(key)
@@ -74,9 +75,9 @@ class Narration:
                 self._strike_out(key)
         self._done = self._done_before
         self._started = time.monotonic()
-        self._tell()
+        self._report_progress()
         waiting = iter(missing)
-        at_once = max(2, min(self._speaker.parallel, MAX_AT_ONCE))
+        at_once = max(2, min(self._backend.parallel, MAX_AT_ONCE))
         try:
             async with asyncio.TaskGroup() as group:
                 for _ in range(min(at_once, len(missing))):
@@ -92,12 +93,12 @@ class Narration:
             self._samples += kept.samples
             self._done += passage.characters
             self._strike_out(key)
-            self._tell()
+            self._report_progress()
 
     async def _speak(self, passage: Passage) -> Kept:
         for tried in count(1):
             try:
-                spoken = await self._speaker.speak(passage.speech())
+                spoken = await self._backend.speak(passage.speech())
             except NothingToSay:
                 return Kept(b"", (), sum(map(str.isalnum, passage.text)))
             except BadRequest as error:
@@ -112,13 +113,13 @@ class Narration:
                 return Kept(pcm, tuple(words), spoken.skipped)
         raise AssertionError("unreachable")
 
-    def _facts(self, passage: Passage) -> dict[str, Any]:
+    def _facts(self, passage: Passage) -> JsonObject:
         return {
             "text": sha256(passage.text.encode()).hexdigest(),
             "voice": passage.choice.voice,
             "language": passage.choice.language,
             "speed": passage.speed,
-            "version": self._speaker.version,
+            "version": self._backend.version,
         }
 
     def _strike_out(self, key: str) -> None:
@@ -127,7 +128,7 @@ class Narration:
             if not self._missing_in[chapter]:
                 self._spoken_chapters.add(chapter)
 
-    def _tell(self) -> None:
+    def _report_progress(self) -> None:
         made, elapsed = self._done - self._done_before, time.monotonic() - self._started
         left = (self._total - self._done) * elapsed / made if made else None
         chapters = frozenset(self._spoken_chapters)

@@ -113,7 +113,7 @@ def test_each_language_has_its_voice() -> None:
     assert choice("fr", language="en-GB") == (VoiceChoice("af_heart", "en-GB"), [])
     assert choice("fr", voice="af_bella(2)+bf_emma(1)")[0] == VoiceChoice("af_bella(2)+bf_emma(1)", "fr-FR")
     assert choice("de") == (VoiceChoice("af_heart"), ["no voice speaks 'de': af_heart reads it as American English"])
-    assert "there is no voice for Japanese here" in choice("ja")[1][0]
+    assert "no voice for Japanese is installed" in choice("ja")[1][0]
 
 
 def test_a_block_in_another_language_is_a_passage_of_its_own() -> None:

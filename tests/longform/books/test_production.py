@@ -258,7 +258,7 @@ async def test_what_has_nothing_to_say_does_not_fail_the_book(tmp_path: Path) ->
     result = await make(Book("B", (silent, strange, Chapter("", paragraphs("Three more words.")))), tmp_path / "b.flac")
     assert [title for title, _ in result.chapters] == ["Strange", "Chapter 3"]
     assert "nothing is read in 'Ornaments'" in result.notes
-    assert "3 characters of chapter 2 cannot be said and were left out" in result.notes
+    assert "3 characters of chapter 2 cannot be spoken and were left out" in result.notes
     with pytest.raises(NothingToSay):
         await make(Book("B", (silent,)), tmp_path / "b.flac")
 
@@ -266,7 +266,7 @@ async def test_what_has_nothing_to_say_does_not_fail_the_book(tmp_path: Path) ->
 async def test_a_book_of_which_nothing_can_be_said_is_no_file(tmp_path: Path) -> None:
     speaker = Tones()
     speaker.failures = [NothingToSay("text has nothing that can be spoken", field="text")]
-    with pytest.raises(NothingToSay, match="nothing in the book can be said"):
+    with pytest.raises(NothingToSay, match="nothing in the book can be spoken"):
         await make(Book("B", (Chapter("C", paragraphs("مرحبا")),)), tmp_path / "b.m4b", speaker)
     assert not (tmp_path / "b.m4b").exists()
 

@@ -12,13 +12,11 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from typing import TYPE_CHECKING
 
-from kokoro_server.errors import UnreadableDocument
 from kokoro_server.longform.books.book import Book
 from kokoro_server.longform.books.documents import web_page
 from kokoro_server.longform.books.documents.elements import Budget, parse
-from kokoro_server.longform.books.documents.encoding import decode
+from kokoro_server.longform.books.documents.encoding import decode_document
 from kokoro_server.longform.books.documents.flow import About
-from kokoro_server.longform.books.documents.limits import MAX_TEXT, MIB
 from kokoro_server.text.markup import PRONUNCIATION_MARKUP
 
 if TYPE_CHECKING:
@@ -40,9 +38,7 @@ _FACT = re.compile(r"(title|author|authors|creator|lang|language)\s*[:=]\s*(.{1,
 
 
 def read(content: bytes, title: str) -> Book:
-    if len(content) > MAX_TEXT:
-        raise UnreadableDocument(f"its text is larger than {MAX_TEXT // MIB} MiB")
-    text, guessed = decode(content)
+    text, remarks = decode_document(content)
     lines = text.expandtabs(4).splitlines()
     facts, body = _front_matter(lines)
     notes = {match[1] for line in body if (match := _NOTE.match(line))}
@@ -54,7 +50,7 @@ def read(content: bytes, title: str) -> Book:
         facts.get("title") or (first.text() if first is not None else "") or title,
         (author,) if author else (),
         facts.get("lang") or facts.get("language"),
-        remarks=(f"it is not UTF-8: read as {guessed}",) if guessed else (),
+        remarks=remarks,
     )
     return web_page.from_elements(root, about)
 

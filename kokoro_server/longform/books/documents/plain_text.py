@@ -1,4 +1,4 @@
-"""Plain text, as Project Gutenberg has it: wrapped lines, headings and notes by how they are written."""
+"""Plain text such as Project Gutenberg's, with wrapped lines. Headings and notes are found by how they are written."""
 
 from __future__ import annotations
 
@@ -6,10 +6,9 @@ import re
 from collections.abc import Sequence
 from itertools import pairwise
 
-from kokoro_server.errors import UnreadableDocument
 from kokoro_server.longform.books.book import BlockKind, Book
 from kokoro_server.longform.books.documents import gutenberg, text_headings
-from kokoro_server.longform.books.documents.encoding import decode
+from kokoro_server.longform.books.documents.encoding import decode_document
 from kokoro_server.longform.books.documents.flow import (
     BREAK,
     CONTENTS,
@@ -24,7 +23,6 @@ from kokoro_server.longform.books.documents.flow import (
     book,
     starts_from_headings,
 )
-from kokoro_server.longform.books.documents.limits import MAX_TEXT, MIB
 from kokoro_server.longform.books.documents.text_headings import Heading
 from kokoro_server.longform.books.documents.text_lines import (
     LineGroup,
@@ -49,16 +47,12 @@ _LANGUAGES = {
     "english": "en", "french": "fr", "spanish": "es", "italian": "it", "portuguese": "pt", "german": "de",
     "japanese": "ja", "chinese": "zh", "hindi": "hi", "dutch": "nl", "latin": "la",
 }  # fmt: skip
-_NOTE_GROUPS = 20  # that a footnote may go over, until its bracket is closed
+_NOTE_GROUPS = 20  # that a footnote may span until its bracket is closed
 
 
 def read(content: bytes, title: str) -> Book:
-    if len(content) > MAX_TEXT:
-        raise UnreadableDocument(f"its text is larger than {MAX_TEXT // MIB} MiB")
-    text, guessed = decode(content)
-    remarks = (f"it is not UTF-8: read as {guessed}",) if guessed else ()
-    found = line_groups(text)
-    items = _Reader(text, found).read()
+    text, remarks = decode_document(content)
+    items = _Reader(text, line_groups(text)).read()
     facts = dict(gutenberg.facts(items[:80]))
     kept = gutenberg.without_licence(items)
     first_title, first_author = _title_page(kept)
@@ -73,7 +67,7 @@ def read(content: bytes, title: str) -> Book:
 
 
 def _title_page(items: Sequence[FlowItem]) -> tuple[str, str]:
-    """Title and author, if the text begins with them."""
+    """Title and author, if the text begins with them; else empty."""
     texts = [item.block.text for item in items[:12] if isinstance(item, FlowText)][:3]
     for title, following in pairwise(texts):
         if (match := _BY.fullmatch(following)) and len(title) <= 120:
@@ -113,7 +107,7 @@ class _Reader:
         return self._flow.items
 
     def _heading(self, number: int, heading: Heading) -> int:
-        """Writes it, and tells how many more groups belong to it."""
+        """Write it. Returns how many more groups belong to it."""
         self._flow.text(self._spoken(heading.text), "heading", rank=heading.rank)
         following = self._groups[number + 1] if number + 1 < len(self._groups) else None
         if heading.bare and following and text_headings.is_title(following) and not following.is_break:
@@ -122,7 +116,7 @@ class _Reader:
         return 0
 
     def _footnote(self, number: int) -> int:
-        """How many groups are the footnote that begins with this one."""
+        """Omit the footnote that begins here. Returns the number of its groups; 0 for any other text."""
         if not _FOOTNOTE.match(self._groups[number].lines[0]):
             return 0
         depth = 0

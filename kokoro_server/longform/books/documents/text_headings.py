@@ -1,4 +1,4 @@
-"""Headings of a plain text, and its table of contents, by how they are written."""
+"""Finds the headings and the table of contents of a plain text, by how they are written."""
 
 from __future__ import annotations
 
@@ -32,25 +32,25 @@ _CJK = re.compile(r"第\s*[一二三四五六七八九十百千零〇\d]+\s*(?P<
 _NUMERAL = re.compile(r"(?:([IVXLC]{1,8})|(\d{1,3}))\.?")
 _ROMAN = {"I": 1, "V": 5, "X": 10, "L": 50, "C": 100}
 _LONGEST = 120  # characters of a heading
-_TITLE = 70  # and of its second line
+_TITLE = 70  # characters of its second line
 _CONTENTS = re.compile(
     r"(?:table of )?contents|índice|contenido|table des mati[eè]res|sommaire|indice|inhalt(?:sverzeichnis)?|目次|目录",
     re.I,
 )
 _LEADERS = re.compile(r"[\s.·…_-]*\s(?:\d{1,4}|[ivxlc]{1,8})\s*$|[\s.·…]+\d{1,4}\s*$", re.I)
 _LEAD = re.compile(rf"^(?:(?:{_PARTS}|{_CHAPTERS})\s+)?(?:[ivxlcdm]+|\d{{1,4}})\b[\s.:)—–-]*", re.I)
-_IN_SEQUENCE = 3  # bare numerals, at least
+_IN_SEQUENCE = 3  # bare numerals that count up, at least
 
 
 @dataclass(frozen=True, slots=True)
 class Heading:
     text: str
     rank: int  # 1 for parts, 2 for chapters
-    bare: bool = False  # a number, whose title may follow
+    bare: bool = False  # only a number, whose title may follow
 
 
 def headings(found: Sequence[LineGroup]) -> dict[int, Heading]:
-    """By the number of their group."""
+    """The headings, by the index of their group."""
     result = {number: heading for number, group in enumerate(found) if (heading := _heading(group))}
     if not any(heading.bare or _NUMBERED.match(heading.text) for heading in result.values()):
         result |= _numerals(found)
@@ -60,7 +60,7 @@ def headings(found: Sequence[LineGroup]) -> dict[int, Heading]:
 
 
 def heading(line: str) -> Heading | None:
-    """What a line is by itself."""
+    """The heading that a line is by itself."""
     return _heading(LineGroup((line,), False, 0))
 
 
@@ -85,7 +85,7 @@ def _heading(group: LineGroup) -> Heading | None:
 
 
 def _numerals(found: Sequence[LineGroup]) -> dict[int, Heading]:
-    """Groups that are only a number, if they count up."""
+    """Groups that are only numbers and count up."""
     numbers = [
         (place, group.lines[0])
         for place, group in enumerate(found)
@@ -107,7 +107,7 @@ def _value(numeral: str) -> int:
 
 
 def _capitals(found: Sequence[LineGroup]) -> dict[int, Heading]:
-    """Single lines in capitals with much space before them, where nothing else is found."""
+    """Single lines in capitals after much space."""
     return {
         place: Heading(group.lines[0], 2)
         for place, group in enumerate(found)
@@ -122,7 +122,7 @@ def _capitals(found: Sequence[LineGroup]) -> dict[int, Heading]:
 
 
 def is_title(group: LineGroup) -> bool:
-    """Whether it may be the title of a chapter of which only the number is known yet."""
+    """Whether it may be the title of a chapter whose heading is a bare number."""
     text = " ".join(group.lines[:3])[: _TITLE + 1]
     words = text.split()
     return (
@@ -137,29 +137,25 @@ def is_title(group: LineGroup) -> bool:
 
 
 def contents(found: Sequence[LineGroup]) -> range:
-    """The groups of the table of contents: those after its heading whose lines come again later."""
+    """The groups of the table of contents: its heading, and those after it whose lines appear again later."""
     begin = next((i for i, group in enumerate(found) if _CONTENTS.fullmatch(group.lines[0].strip(" .:"))), None)
     if begin is None:
         return range(0)
-    later = Counter(key for group in found[begin + 1 :] for key in _keys(group.lines))
+    later = Counter(key for group in found[begin + 1 :] for key in map(_key, group.lines))
     end = begin + 1
     own = list(found[begin].lines[1:])
     if own and not _listed(own, later):
         return range(0)
-    first = next(iter(_keys(own)), None)
+    first = next(map(_key, own), None)
     while end < len(found):
         lines = found[end].lines
-        keys = _keys(lines)
+        keys = [*map(_key, lines)]
         if (first is not None and keys[:1] == [first]) or not _listed(lines, later):
             break
         first = first or keys[0]
         later.subtract(keys)
         end += 1
     return range(begin, end) if end > begin + 1 or own else range(0)
-
-
-def _keys(lines: Sequence[str]) -> list[str]:
-    return [_key(line) for line in lines]
 
 
 def _key(line: str) -> str:

@@ -1,4 +1,4 @@
-"""Lines to paragraphs: which line breaks are the author's, and which are only where a line was full."""
+"""Joins lines to paragraphs: separates the author's line breaks from those where a line was full."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from kokoro_server.longform.books.documents.hypertext import BREAK_MARK
+from kokoro_server.longform.books.documents.flow import BREAK_MARK
 
-_LONG = 160  # characters: a line that is not wrapped
-_SPARE = 10  # characters that a full line may leave free beside the word that did not fit
+_LONG = 160  # characters: a longer line is not wrapped
+_SPARE = 10  # characters that a full line may leave free besides the word that did not fit
 _INDENT = re.compile(r" {2}|\u3000")
 _SENTENCE_END = re.compile(r"[.!?:…。！？—-][\"'”’»)\]_」』]*$")
 _HYPHENATED = re.compile(r"([^\W\d_]+)-$")
@@ -20,7 +20,7 @@ _WORDS = re.compile(r"[^\W\d_]+(?:-[^\W\d_]+)*")
 
 @dataclass(frozen=True, slots=True)
 class LineGroup:
-    """Lines between empty ones. They are without white space around them."""
+    """The stripped lines between two empty ones."""
 
     lines: tuple[str, ...]
     indented: bool
@@ -56,7 +56,7 @@ def line_groups(text: str) -> list[LineGroup]:
 
 
 def _paragraphs(lines: list[str]) -> Iterator[list[str]]:
-    """Cut where lines are indented, if only the first lines of paragraphs are. In verse, others are as well."""
+    """Cut at indented lines, if only first lines of paragraphs are indented, unlike in verse."""
     starts = [number for number, line in enumerate(lines) if _INDENT.match(line)]
     inner = [number for number in starts if number]
     if inner and len(starts) < len(lines) and all(_SENTENCE_END.search(lines[number - 1]) for number in inner):
@@ -72,17 +72,17 @@ def _group(lines: list[str], space: int) -> LineGroup:
 
 
 def width(found: Iterable[LineGroup]) -> int:
-    """How long a full line is."""
+    """The length of a full line."""
     lengths = sorted(len(line) for group in found for line in group.lines[:-1])
     return lengths[int(len(lengths) * 0.9)] if lengths else _LONG
 
 
 class LineJoiner:
-    """Joins lines. A hyphen at the end of one is the word's own, unless the document has that word without it."""
+    """Joins lines. A hyphen at the end of a line is kept, unless the document has that word without it."""
 
     def __init__(self, text: str, *, hyphenates: bool) -> None:
         self._words = {word.lower() for word in _WORDS.findall(text)}
-        self._hyphenates = hyphenates  # whether words that are never seen otherwise were divided for the line
+        self._hyphenates = hyphenates  # whether words that occur nowhere else are taken as divided
 
     def join(self, lines: Sequence[str]) -> str:
         pieces: list[str] = []
@@ -107,7 +107,7 @@ class LineJoiner:
 
 
 def is_verse(group: LineGroup, full: int) -> bool:
-    """Whether most of its lines end before they are full: the first word of the next one would have fitted."""
+    """Whether most of its lines end early: the first word of the next line would have fitted."""
     if len(group.lines) < 2:
         return False
     early = sum(
