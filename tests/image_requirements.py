@@ -13,6 +13,7 @@ GPL = {"av"}  # its wheels link x264 and x265
 NOT_FOR_G2P = {
     "av",
     "huggingface-hub",
+    "markdown-it-py",
     "onnx",
     "pypdf",
     "python-multipart",

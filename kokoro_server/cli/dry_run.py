@@ -39,7 +39,7 @@ def describe(book: Book, plan: Plan, speed: float) -> Iterator[str]:
 
 async def estimated_time(plan: Plan, backend: SpeechBackend, speed: float) -> float:
     """Seconds for the whole book, by the time of a few sentences, as many at once as a book is spoken with."""
-    voice = plan.stretches[0].manner
+    voice = plan.passages[0].choice
     reading = ReadingOptions(unspeakable="skip")
     samples = min(backend.parallel, MAX_SAMPLES)
     speeches = [

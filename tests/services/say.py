@@ -20,7 +20,7 @@ from kokoro_server.config.settings import Settings
 from kokoro_server.engine.facts import ModelFacts
 from kokoro_server.engine.loader import LoadedModel
 from kokoro_server.engine.protocol import SAMPLES_PER_FRAME, EngineLimits, Result, Row
-from kokoro_server.longform.books import passages as stretches
+from kokoro_server.longform.books import passages
 from kokoro_server.observability import logs
 from tests import tiny
 
@@ -61,7 +61,7 @@ def load(settings: Settings) -> LoadedModel:
 def main(arguments: Sequence[str]) -> int:
     settings = Settings.load(dotenv=None)
     logs.configure(settings.log_level)
-    stretches.LIMIT = 200  # characters: a short book has many of them
+    passages.LIMIT = 200  # characters: a short book has many of them
     return say.run(settings, cli._parser().parse_args(["say", *arguments]), load)
 
 

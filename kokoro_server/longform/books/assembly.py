@@ -1,4 +1,4 @@
-"""The stretches of a book in order: when each chapter and each word begins, how loud it all is, and its samples."""
+"""The passages of a book in order: start times of chapters and words, loudness, and samples."""
 
 from __future__ import annotations
 
@@ -8,33 +8,36 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from kokoro_server.audio.join import faded_in, faded_out, speech_bounds
 from kokoro_server.audio.loudness import LoudnessMeter, levelled
 from kokoro_server.audio.wav import floats
 from kokoro_server.engine.protocol import SAMPLE_RATE, Audio
 from kokoro_server.longform.books.book import Chapter
 from kokoro_server.longform.books.options import PEAK_LIMIT
 from kokoro_server.longform.books.passages import chapter_text
-from kokoro_server.longform.books.plan import Plan, PlannedChapter
-from kokoro_server.longform.books.trimming import MARGINS
+from kokoro_server.longform.books.plan import Plan
 from kokoro_server.longform.books.work_folder import Kept, WorkFolder
 from kokoro_server.synthesis.captions import Timing
 
-# Encoded, a peak may be a decibel and a half higher than it went in (64 kbit/s); peaks between samples are estimated.
+# Encoding at 64 kbit/s may raise a peak by a decibel and a half; peaks between samples are estimated.
 HEADROOM = 2.0  # dB
 CEILING = 10 ** ((PEAK_LIMIT - HEADROOM) / 20)
-MAX_GAIN = 30.0  # dB; what is so quiet is no speech
+LEAD = round(0.040 * SAMPLE_RATE)  # samples kept before speech, so the most between a chapter mark and the first word
+TAIL = round(0.050 * SAMPLE_RATE)  # samples kept after speech
+MARGINS = (LEAD + TAIL) / SAMPLE_RATE  # seconds of a gap that the passages have already
+MAX_GAIN = 30.0  # dB; anything that quiet is no speech
 
 AudioParts = Iterable[Audio]
-OnStep = Callable[[], None]  # called after each stretch; may raise, to end the work
+OnStep = Callable[[], None]  # called after each passage; may raise to end the work
 
 
 @dataclass(frozen=True, slots=True)
 class PassageAudio:
-    """A stretch, and how much silence comes after it."""
+    """A passage and the silence after it, in samples."""
 
     key: str
     samples: int
-    silence: int  # samples
+    silence: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +46,7 @@ class SpokenChapter:
     chapter: Chapter
     start: int  # samples, from the start of the book
     segments: tuple[PassageAudio, ...]
-    words: tuple[Timing, ...]  # with seconds from the chapter's start, and places in its text
+    words: tuple[Timing, ...]  # times from the chapter's start, places in its text
 
     @property
     def title(self) -> str:
@@ -64,16 +67,16 @@ class SpokenChapter:
 
 @dataclass(frozen=True, slots=True)
 class Recording:
-    chapters: tuple[SpokenChapter, ...]  # those in which something is heard
-    loudness: float  # LUFS, as it was spoken
-    skipped: dict[int, int]  # characters that could not be said, by the number of their chapter
+    chapters: tuple[SpokenChapter, ...]  # without silent ones
+    loudness: float  # LUFS, before levelling
+    skipped: dict[int, int]  # characters that cannot be spoken, by chapter
 
     @property
     def seconds(self) -> float:
         return sum(chapter.samples for chapter in self.chapters) / SAMPLE_RATE
 
     def made_up(self, gain: float, levelled: AudioParts) -> float:
-        """The gain that gives back what peaks under the ceiling have cost the sound of being `levelled` with it."""
+        """The gain that makes up for the loudness that limiting its peaks has cost the `levelled` sound."""
         meter = LoudnessMeter()
         for audio in levelled:
             meter.add(audio)
@@ -81,38 +84,51 @@ class Recording:
         return gain * float(10 ** (lost / 20)) if math.isfinite(lost) else gain
 
 
+def trimmed(pcm: bytes, words: Sequence[Timing]) -> tuple[bytes, list[Timing]]:
+    """16-bit samples without the silence at their ends, and their words with shifted times."""
+    samples: Audio = np.frombuffer(pcm, "<i2").astype(np.float32)
+    begin, end = speech_bounds(samples)
+    first, last = max(0, begin - LEAD), min(len(samples), end + TAIL)
+    kept = faded_out(faded_in(samples[first:last]))
+    shift, length = first / SAMPLE_RATE, len(kept) / SAMPLE_RATE
+    moved = [
+        replace(word, start=min(max(word.start - shift, 0.0), length), end=min(max(word.end - shift, 0.0), length))
+        for word in words
+    ]
+    if moved:  # the start of the sound is more exact than word times, which are off by a frame or two
+        moved[0] = replace(moved[0], start=min((begin - first) / SAMPLE_RATE, moved[0].end))
+    return np.rint(kept).astype("<i2").tobytes(), moved
+
+
 def gain_to(wanted: float | None, spoken: float) -> float:
-    """By what samples are to be multiplied, so that speech of that loudness has another."""
+    """The factor for samples of loudness `spoken` that gives them loudness `wanted`."""
     if wanted is None or not math.isfinite(spoken):
         return 1.0
     return float(10 ** (min(wanted - spoken, MAX_GAIN) / 20))
 
 
 def survey(plan: Plan, keys: Sequence[str], folder: WorkFolder, step: OnStep) -> Recording:
-    """`keys` are those of the plan's stretches, all of which are kept."""
+    """Measure the kept passages. `keys` are those of all passages of the plan."""
     meter, skipped = LoudnessMeter(), dict[int, int]()
     chapters, start, remaining = list[SpokenChapter](), 0, iter(keys)
     for planned in plan.chapters:
         segments, words, samples = list[PassageAudio](), list[Timing](), 0
         text = chapter_text(planned.chapter)
-        for stretch in planned.stretches:
+        for passage in planned.passages:
             key = next(remaining)
             kept = folder.need(key)
             skipped[planned.number] = skipped.get(planned.number, 0) + kept.skipped
-            words += (_later(stretch.in_chapter(word, text), samples / SAMPLE_RATE) for word in kept.words)
-            samples += add(segments, key, kept, stretch.gap, meter)
+            words += (_later(passage.in_chapter(word, text), samples / SAMPLE_RATE) for word in kept.words)
+            samples += add(segments, key, kept, passage.gap, meter)
             step()
         if segments:
-            chapters.append(_spoken(planned, start, segments, words))
+            chapters.append(SpokenChapter(planned.number, planned.chapter, start, tuple(segments), tuple(words)))
             start = chapters[-1].end
     return Recording(tuple(chapters), meter.integrated, {n: count for n, count in skipped.items() if count})
 
 
 def add(segments: list[PassageAudio], key: str, kept: Kept, gap: float, meter: LoudnessMeter) -> int:
-    """One more stretch of a chapter, and by how many samples that is longer now.
-
-    A stretch in which nothing can be said is but the gap after it.
-    """
+    """Append a passage to a chapter and return by how many samples that grows. A silent one is only its gap."""
     silence = max(0, round((gap - MARGINS) * SAMPLE_RATE))
     if kept.samples:
         segments.append(PassageAudio(key, kept.samples, silence))
@@ -126,12 +142,8 @@ def add(segments: list[PassageAudio], key: str, kept: Kept, gap: float, meter: L
     return segments[-1].silence - last.silence
 
 
-def _spoken(planned: PlannedChapter, start: int, segments: list[PassageAudio], words: list[Timing]) -> SpokenChapter:
-    return SpokenChapter(planned.number, planned.chapter, start, tuple(segments), tuple(words))
-
-
 def sound(segments: Iterable[PassageAudio], folder: WorkFolder, gain: float, step: OnStep) -> Iterator[Audio]:
-    """The samples of a chapter, stretch by stretch. Each begins and ends in silence, so each is levelled alone."""
+    """The samples of a chapter. Passages begin and end in silence, so each is levelled by itself."""
     for segment in segments:
         yield levelled(floats(folder.need(segment.key).pcm), gain, CEILING)
         yield np.zeros(segment.silence, np.float32)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from pathlib import Path
@@ -21,7 +20,12 @@ from kokoro_server.longform.books.names import file_stem
 from kokoro_server.longform.books.options import BookFormat
 from kokoro_server.longform.books.work_folder import new_file
 
-AAC_BIT_RATE = 64_000  # of one voice: what audiobooks commonly have
+TAGGED: dict[BookFormat, Callable[[Path, Path, BookTags], None]] = {
+    "mp3": id3.write,
+    "flac": vorbis.write_flac,
+    "opus": vorbis.write_opus,
+}
+AAC_BIT_RATE = 64_000  # as audiobooks commonly have for one voice
 
 
 def book_tags(book: Book, chapters: Sequence[SpokenChapter]) -> BookTags:
@@ -30,7 +34,7 @@ def book_tags(book: Book, chapters: Sequence[SpokenChapter]) -> BookTags:
 
 
 def chapter_tags(book: Book, chapter: SpokenChapter, number: int, count: int) -> BookTags:
-    """`number` is its place among the files, from 1."""
+    """`number` is that of the file, from 1."""
     return BookTags(chapter.title, book.title, book.authors, book.cover, track=(number, count))
 
 
@@ -41,11 +45,15 @@ def chapter_name(chapter: SpokenChapter, count: int, format: BookFormat) -> str:
 
 
 def write_audio(path: Path, format: BookFormat, sound: AudioParts, tags: BookTags, scratch: Path) -> None:
-    """A file with its tags. `scratch` is a folder for the sound that has none yet."""
+    """Write a file with its tags. `scratch` is a folder for the untagged sound."""
     with new_file(path) as unfinished:
         bare = scratch / f"sound.{format}.unfinished"
         try:
-            WRITERS[format](unfinished, sound, tags, bare)
+            if format == "m4b":
+                _write_m4b(unfinished, sound, tags, bare)
+            else:
+                _encode(bare, sound, format)
+                TAGGED[format](unfinished, bare, tags)
         finally:
             bare.unlink(missing_ok=True)
 
@@ -61,23 +69,6 @@ def _write_m4b(path: Path, sound: AudioParts, tags: BookTags, bare: Path) -> Non
     mp4.write(path, bare, frames.sizes, samples, tags)
 
 
-def _write_mp3(path: Path, sound: AudioParts, tags: BookTags, bare: Path) -> None:
-    _encode(bare, sound, "mp3")
-    with path.open("wb") as file, bare.open("rb") as source:
-        file.write(id3.tag(tags))
-        shutil.copyfileobj(source, file, 1 << 20)
-
-
-def _write_flac(path: Path, sound: AudioParts, tags: BookTags, bare: Path) -> None:
-    _encode(bare, sound, "flac")
-    vorbis.write_flac(path, bare, tags)
-
-
-def _write_opus(path: Path, sound: AudioParts, tags: BookTags, bare: Path) -> None:
-    _encode(bare, sound, "opus")
-    vorbis.write_opus(path, bare, tags)
-
-
 def _encode(path: Path, sound: AudioParts, format: Format) -> None:
     encoding = ENCODINGS[format]
     # The file is opened by name: libsndfile would lose an error that a Python file object raises.
@@ -86,11 +77,3 @@ def _encode(path: Path, sound: AudioParts, format: Format) -> None:
     ) as file:
         for audio in sound:
             file.buffer_write(wav.pcm16(audio, in_range=True), "int16")
-
-
-WRITERS: dict[BookFormat, Callable[[Path, AudioParts, BookTags, Path], None]] = {
-    "m4b": _write_m4b,
-    "mp3": _write_mp3,
-    "flac": _write_flac,
-    "opus": _write_opus,
-}

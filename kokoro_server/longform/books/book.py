@@ -1,44 +1,40 @@
-"""A book, as it is read aloud: chapters of passages, and what was left out."""
+"""A book to be read aloud: chapters of blocks, and omissions."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal
 
 BlockKind = Literal["heading", "paragraph", "verse", "quotation", "item"]
 
 
 @dataclass(frozen=True, slots=True)
-class Passage:
-    """What stands between two breaks: a heading, a paragraph, a line of verse, an item of a list."""
+class Block:
+    """A heading, a paragraph, a line of verse, an item of a list."""
 
     text: str
     kind: BlockKind = "paragraph"
-    language: str | None = None  # a BCP 47 tag, where it is not the chapter's
-    after_break: bool = False  # a mark such as * * * stands before it: a scene ends
+    language: str | None = None  # a BCP 47 tag, if not the chapter's
+    after_break: bool = False  # a mark such as * * * stands before it, which ends a scene
 
 
 @dataclass(frozen=True, slots=True)
 class Chapter:
-    """`level` is its depth in the table of contents, from 1. Its heading is among the passages, if it has one."""
+    """`level` is the depth in the table of contents, from 1. The heading, if any, is one of the blocks."""
 
     title: str
-    passages: tuple[Passage, ...]
+    blocks: tuple[Block, ...]
     level: int = 1
-    language: str | None = None  # a BCP 47 tag, where it is not the book's
-
-    @property
-    def characters(self) -> int:
-        return sum(len(passage.text) for passage in self.passages)
+    language: str | None = None  # a BCP 47 tag, if not the book's
 
 
 @dataclass(frozen=True, slots=True)
 class Omission:
-    """What is in the document and is not read aloud, such as a footnote or a page number."""
+    """Text of the document that is not read aloud, such as a footnote or a page number."""
 
-    kind: str  # in the singular, as users are told of it
+    kind: str  # in the singular, as users see it
     text: str
-    chapter: int  # its number, from 0
+    chapter: int  # from 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +48,7 @@ class Book:
     title: str
     chapters: tuple[Chapter, ...]
     authors: tuple[str, ...] = ()
-    language: str | None = None  # a BCP 47 tag, if the document tells it
+    language: str | None = None  # a BCP 47 tag, if the document has one
     cover: Picture | None = None
-    omissions: tuple[Omission, ...] = field(default=())
-    remarks: tuple[str, ...] = ()  # what a user should know of how it was read, such as a guessed encoding
+    omissions: tuple[Omission, ...] = ()
+    remarks: tuple[str, ...] = ()  # for the user, such as a guessed encoding

@@ -1,4 +1,4 @@
-"""Who reads what of a book: a voice for each language, and for what its characters say."""
+"""The voices of a book: one for each language, and those of its characters."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ from kokoro_server import languages
 from kokoro_server.client import Voice
 from kokoro_server.errors import UnknownLanguage
 from kokoro_server.languages import Language
-from kokoro_server.longform.books.book import Passage
+from kokoro_server.longform.books.book import Block
 from kokoro_server.longform.books.dialogue import Dialogue
 from kokoro_server.longform.books.options import Options
 from kokoro_server.voices import OPENAI_VOICES, mix
 
 DEFAULT_VOICE = "af_heart"
-UNTOLD = ("", "und", "mul", "zxx")  # tags that name no language
+NO_LANGUAGE = ("", "und", "mul", "zxx")  # tags that name no language
 
 
 @dataclass(frozen=True, slots=True)
 class VoiceChoice:
     voice: str
-    language: str | None = None  # None: the voice's own
+    language: str | None = None  # None: that of the voice
 
 
 class Casting:
-    """Finds the voice of each passage. `notes` tells what a user may not expect of it."""
+    """Finds the voice of each block. `notes` are for the user: voices that may surprise."""
 
     END = "[/voice]"
 
@@ -35,27 +35,24 @@ class Casting:
         self._voices = voices
         self._narrator = options.voice or DEFAULT_VOICE
         self._check(options)
-        self._own = self._language_of(self._narrator)
-        self._manners: dict[str | None, VoiceChoice] = {}
+        self._narrator_language = self._language_of(self._narrator)
+        self._choices: dict[str | None, VoiceChoice] = {}
         self._dialogue = Dialogue(options.cast, options.dialogue_voice)
         self.notes: list[str] = []
 
-    def manner(self, tag: str | None) -> VoiceChoice:
-        """How a passage is read whose language has this tag."""
-        if tag not in self._manners:
-            self._manners[tag] = self._find(tag)
-        return self._manners[tag]
+    def choice(self, tag: str | None) -> VoiceChoice:
+        """The voice for blocks in the language of this tag."""
+        if tag not in self._choices:
+            self._choices[tag] = self._find(tag)
+        return self._choices[tag]
 
-    def marks(self, passage: Passage) -> list[tuple[int, str]]:
-        """The voice tags of a passage, each with its place: what others than the narrator say.
-
-        Passages come in order, as dialogue may go on in the next one.
-        """
-        if passage.kind == "heading":
+    def marks(self, block: Block) -> list[tuple[int, str]]:
+        """The voice tags of a block, each with its place. Call it for each block in order: dialogue may go on."""
+        if block.kind == "heading":
             self.end_scene()
             return []
         marks: list[tuple[int, str]] = []
-        for turn in self._dialogue.turns(passage.text, verse=passage.kind == "verse"):
+        for turn in self._dialogue.turns(block.text, verse=block.kind == "verse"):
             if turn.voice:
                 marks.append((turn.start, f"[voice:{turn.voice}]"))
             elif marks:
@@ -63,37 +60,39 @@ class Casting:
         return marks
 
     def end_scene(self) -> None:
-        """A chapter begins, or a scene."""
+        """A chapter or a scene ends: nobody goes on speaking."""
         self._dialogue.end_scene()
 
     def unheard(self) -> list[str]:
-        """Names that have a voice and were not heard in any of the passages."""
+        """Names of the cast that have not spoken in any block."""
         return self._dialogue.unheard(self._options.cast)
 
     def _find(self, tag: str | None) -> VoiceChoice:
         options = self._options
         if options.language:
             return VoiceChoice(self._narrator, options.language)
-        if tag is None or tag.lower() in UNTOLD:
+        if tag is None or tag.lower() in NO_LANGUAGE:
             return VoiceChoice(self._narrator)
         language = _parsed(tag)
         if language is None:
-            self.notes.append(f"no voice speaks {tag!r}: {self._narrator} reads it as {self._own.name}")
+            self.notes.append(f"no voice speaks {tag!r}: {self._narrator} reads it as {self._narrator_language.name}")
             return VoiceChoice(self._narrator)
-        if _primary(language) == _primary(self._own):
+        if _primary(language) == _primary(self._narrator_language):
             return VoiceChoice(self._narrator)
         if options.voice:
             self.notes.append(f"{self._narrator} reads what is in {language.name}, with an accent")
             return VoiceChoice(self._narrator, language.code)
         found = min((v for v in self._voices if v.language == language.code and v.installed), key=_rank, default=None)
         if found is None:
-            self.notes.append(f"there is no voice for {language.name} here: {self._narrator} reads it as if it were")
+            self.notes.append(
+                f"no voice for {language.name} is installed: {self._narrator} reads it as its own language"
+            )
             return VoiceChoice(self._narrator)
         self.notes.append(f"{found.name} reads what is in {language.name}")
         return VoiceChoice(found.name)
 
     def _check(self, options: Options) -> None:
-        """Raises an error for what would fail a book only where it is first used, which may be hours later."""
+        """Raises an error for an unknown voice or language, before it fails at its first use, maybe hours later."""
         known = {voice.name for voice in self._voices}
         for spec in filter(None, (options.voice, options.dialogue_voice, *options.cast.values())):
             mix.parse(spec, known)
@@ -101,7 +100,7 @@ class Casting:
             languages.parse(options.language)
 
     def _language_of(self, spec: str) -> Language:
-        """That of a voice, or of the first of a mix."""
+        """The language of a voice, or of the first voice in a mix."""
         first = (re.match(r"\s*(\w+)", spec) or [spec, spec])[1]
         name = OPENAI_VOICES.get(first, first)
         known = next((languages.parse(voice.language) for voice in self._voices if voice.name == name), None)

@@ -1,8 +1,8 @@
-"""Who says what: quoted speech in a text, and the names that are told with it.
+"""Dialogue: quoted speech in a text, and the names of its speakers.
 
-A quotation has the voice of a name of the cast where the text tells who says it ("said Alice"), where the same
-paragraph goes on with it, and where it goes on in the next paragraph. Of all others it is not certain who says them:
-they have the voice for dialogue, or the narrator's.
+A quotation gets the voice of a name of the cast where the text names the speaker ("said Alice"), where the same
+paragraph goes on with it, and where it goes on in the next paragraph. The speaker of any other quotation is uncertain:
+it gets the voice for dialogue, or the narrator's.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from kokoro_server.longform.books.plays import Play
+from kokoro_server.longform.books.plays import Play, folded
 
-# What opens a quotation, and what closes it. A quotation within a quotation is part of it.
+# Opening marks, each with its closing marks. A quotation within a quotation is part of it.
 _PAIRS = {"“": "”", "„": "“”", "«": "»", '"': '"', "「": "」", "『": "』"}
 _OPENING = re.compile(r"(?<!\w)[“„«\"「『](?=\S)|[「『]|«\s(?=\S)")
 _OPENING_SINGLE = re.compile(
@@ -35,25 +35,25 @@ _TITLE = (
     r"(?:(?:the|old|young|little|poor|dear|good|mr\.?|mrs\.?|miss|dr\.?|captain|colonel|uncle|aunt|king|queen)\s+){0,2}"
 )
 _BREAK = r"[\s,—–-]*"
-# Somebody is told to say it, be it a name of the cast or not.
+# The text names a speaker, in the cast or not.
 _SOMEBODY = re.compile(
     rf"{_BREAK}(?:(?:{VERBS}){_ADVERB}\s+\w|(?:{_TITLE}[A-Z][\w.’'-]*|he|she|they|I|we)(?:\s+[A-Z]\w*)?{_ADVERB}\s+"
     rf"(?:{VERBS})\b)"
 )
 _SOMEBODY_BEFORE = re.compile(rf"\b(?:{VERBS})\b[^.!?]{{0,80}}[,:]\s*\Z")
 _SENTENCE_END = re.compile(r"[.!?…](?=\s)")
-_BEFORE = 200  # characters before a quotation in which its speaker is looked for
+_BEFORE = 200  # characters before a quotation that are searched for its speaker
 
 
-class DialogueTurn(NamedTuple):
+class VoiceTurn(NamedTuple):
     start: int
     end: int
-    voice: str | None  # None is the narrator's
+    voice: str | None  # None: the narrator
 
 
 @dataclass(frozen=True, slots=True)
 class Quotation:
-    """With its marks. One that is not closed goes to the end of the text, and the next paragraph goes on with it."""
+    """With its marks. An unclosed one reaches to the end of the text, and goes on in the next paragraph."""
 
     start: int
     end: int
@@ -61,7 +61,7 @@ class Quotation:
 
 
 def quotations(text: str) -> list[Quotation]:
-    """Those of a paragraph, in order. Single quotes are marks of dialogue where there are no double ones."""
+    """The quotations of a paragraph, in order. Single quotes mark dialogue in a paragraph without double ones."""
     found: list[Quotation] = []
     position = 0
     while match := _OPENING.search(text, position):
@@ -72,7 +72,7 @@ def quotations(text: str) -> list[Quotation]:
 
 
 def _closing(text: str, start: int) -> int:
-    """Behind the mark that closes the quotation there, or -1."""
+    """The place after the mark that closes the quotation at `start`, or -1."""
     mark = text[start]
     marks = re.compile(f"[{mark}{_PAIRS[mark]}]")
     depth = 0
@@ -87,7 +87,7 @@ def _closing(text: str, start: int) -> int:
 
 
 def _single_quotations(text: str) -> list[Quotation]:
-    """An apostrophe at the end of a word closes one only where nothing better does: `the boys' toys`."""
+    """An apostrophe after an s closes a quotation only where no other mark does: `the boys' toys`."""
     ends = [
         match.start() for match in _CLOSING_SINGLE.finditer(text) if text[match.start() - 1 : match.start()].strip()
     ]
@@ -114,14 +114,14 @@ def _next(positions: list[int], after: int) -> int | None:
 
 
 class Dialogue:
-    """The paragraphs of a chapter, one after the other. `cast` has voices by the names of those who speak."""
+    """Takes the paragraphs of a chapter in order. `cast` has voices by the names of the speakers."""
 
     def __init__(self, cast: Mapping[str, str], dialogue_voice: str | None = None) -> None:
-        self._voices = {" ".join(name.split()).casefold(): voice for name, voice in cast.items()}
+        self._voices = {folded(name): voice for name, voice in cast.items()}
         self._dialogue_voice = dialogue_voice
         self._play = Play(self._voices, dialogue_voice)
         self._heard: set[str] = set()
-        self._going_on: str | None = None  # who speaks on, if the next paragraph begins with a quotation
+        self._going_on: str | None = None  # the speaker, if the next paragraph begins with a quotation
         names = "|".join(r"\s+".join(map(re.escape, name.split())) for name in sorted(cast, key=len, reverse=True))
         who = rf"{_TITLE}({names or '(?!)'})(?!\w|['’]s\b)"
         self._after = re.compile(rf"{_BREAK}(?:(?:{VERBS}){_ADVERB}\s+{who}|{who}{_ADVERB}\s+(?:{VERBS})\b)", re.I)
@@ -129,10 +129,10 @@ class Dialogue:
             rf"(?:^|[\s—–(]){who}(?:\s+\w+){{0,4}}?\s+(?:{VERBS})\b[^.!?“”\"]{{0,80}}[,:]\s*\Z", re.I
         )
 
-    def turns(self, text: str, *, verse: bool = False) -> list[DialogueTurn]:
-        """All of a paragraph, or of a line of verse, cut where the voice changes."""
+    def turns(self, text: str, *, verse: bool = False) -> list[VoiceTurn]:
+        """A paragraph or line of verse, cut where the voice changes."""
         if not self._voices and not self._dialogue_voice:
-            return [DialogueTurn(0, len(text), None)]
+            return [VoiceTurn(0, len(text), None)]
         if (lines := self._play.lines(text, verse=verse)) is not None:
             self._going_on = None
             return _whole(text, lines)
@@ -141,9 +141,9 @@ class Dialogue:
         going_on, self._going_on = self._going_on, None
         if found and going_on and not text[: found[0].start].strip() and speakers[0] is None:
             speakers[0] = going_on
-        told = {speaker for speaker in speakers if speaker is not None}
-        if len(told) == 1:
-            speakers = [told.copy().pop()] * len(speakers)
+        named = {speaker for speaker in speakers if speaker is not None}
+        if len(named) == 1:
+            speakers = [*named] * len(speakers)
         if found and not found[-1].closed:
             self._going_on = speakers[-1]
         elif text.rstrip().endswith((":", "：")):
@@ -154,14 +154,14 @@ class Dialogue:
         )
 
     def end_scene(self) -> None:
-        """A chapter ends, or a heading comes: nobody speaks on."""
+        """A chapter ends, or a heading comes: nobody goes on speaking."""
         self._going_on = None
         self._play.end_scene()
 
     def unheard(self, names: Iterable[str]) -> list[str]:
-        """Those of the cast's names of whom no text so far has told that they speak."""
+        """The names that no text so far has named as speakers."""
         heard = self._heard | self._play.heard
-        return [name for name in names if " ".join(name.split()).casefold() not in heard]
+        return [name for name in names if folded(name) not in heard]
 
     def _voice(self, speaker: str | None) -> str | None:
         if speaker:
@@ -169,7 +169,7 @@ class Dialogue:
         return self._voices.get(speaker or "", self._dialogue_voice)
 
     def _speaker(self, text: str, found: list[Quotation], number: int) -> str | None:
-        """The name that is told with a quotation, "" if it is none of the cast's, None if no one is told."""
+        """The folded name of a quotation's speaker: "" if it is not in the cast, None if the text names nobody."""
         quotation = found[number]
         if match := self._after.match(text, quotation.end):
             return _name(match)
@@ -177,7 +177,7 @@ class Dialogue:
             return ""
         begin = found[number - 1].end if number else 0
         if number and _SOMEBODY.match(text, begin):
-            # What stands between them tells who says the one before, to the end of its sentence.
+            # The rest of the sentence after the quotation before names the speaker of that one.
             end = _SENTENCE_END.search(text, begin, quotation.start)
             begin = end.end() if end else quotation.start
         before = text[max(begin, quotation.start - _BEFORE) : quotation.start]
@@ -186,26 +186,20 @@ class Dialogue:
         return "" if _SOMEBODY_BEFORE.search(before) else None
 
 
-def turns(text: str, cast: Mapping[str, str], dialogue_voice: str | None = None) -> list[DialogueTurn]:
-    """Those of a single paragraph."""
-    return Dialogue(cast, dialogue_voice).turns(text)
-
-
 def _name(match: re.Match[str]) -> str:
-    found = next(value for value in match.groups() if value)
-    return " ".join(found.split()).casefold()
+    return folded(next(value for value in match.groups() if value))
 
 
-def _whole(text: str, spoken: list[tuple[int, int, str | None]]) -> list[DialogueTurn]:
-    """With what is between them, in order; neighbours with one voice are one turn."""
-    result: list[DialogueTurn] = []
+def _whole(text: str, spoken: list[tuple[int, int, str | None]]) -> list[VoiceTurn]:
+    """Turns that cover the whole text, in order. Neighbours with the same voice are one turn."""
+    result: list[VoiceTurn] = []
     position = 0
     for start, end, voice in [*spoken, (len(text), len(text), None)]:
-        for turn in (DialogueTurn(position, start, None), DialogueTurn(start, end, voice)):
+        for turn in (VoiceTurn(position, start, None), VoiceTurn(start, end, voice)):
             if turn.start == turn.end:
                 continue
             if result and result[-1].voice == turn.voice:
-                result[-1] = DialogueTurn(result[-1].start, turn.end, turn.voice)
+                result[-1] = VoiceTurn(result[-1].start, turn.end, turn.voice)
             else:
                 result.append(turn)
         position = end

@@ -1,4 +1,4 @@
-"""A book in stretches: what is spoken at once, kept when it is done, and not spoken again."""
+"""The passages of a book: each is spoken at once, kept, and not spoken again."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from operator import itemgetter
 
 import regex
 
-from kokoro_server.longform.books.book import BlockKind, Chapter, Passage
+from kokoro_server.longform.books.book import Block, BlockKind, Chapter
 from kokoro_server.longform.books.casting import Casting, VoiceChoice
 from kokoro_server.synthesis.captions import Timing
 from kokoro_server.synthesis.speech import Speech
@@ -19,30 +19,32 @@ from kokoro_server.text.options import ReadingOptions
 from kokoro_server.text.splitter import sentences
 from kokoro_server.text.spoken.english import roman
 
-LIMIT = 1_500  # characters of a stretch, about a minute and a half: what is lost when the work is broken off
-BETWEEN_PASSAGES = "\n\n"  # in the text of a chapter
+LIMIT = 1_500  # characters of a passage, about a minute and a half: what an interruption loses
+BETWEEN_BLOCKS = "\n\n"  # in the text of a chapter
 # Seconds from the end of speech to its next beginning.
-SENTENCE_GAP = 0.4  # where a long paragraph is cut: what the model leaves between two sentences
+SENTENCE_GAP = 0.4  # where a long paragraph is cut: the pause of the model between two sentences
 GAPS: dict[BlockKind, float] = {"heading": 1.2, "paragraph": 0.75, "quotation": 0.75, "item": 0.6, "verse": 0.5}
 SCENE_GAP = 1.6
 CHAPTER_GAP = 2.0
-# What a stretch has of its gap already: a pause in its text is silence between the margins that joining keeps.
+# Seconds of a gap within a passage that joining its segments keeps as margins: a pause tag adds to them.
 PAUSE_MARGINS = 0.13
 SCENE_BREAK = regex.compile(r"[\s\p{P}\p{So}~=+|<>^]*")  # a row of asterisks, an ornament
-# The numeral of a heading, such as II. or ACT I, which elsewhere may be a word or initials.
+# The numeral of a heading, such as II. or ACT I; in other text it may be a word or initials.
 HEADING_NUMERAL = regex.compile(
     r"\s*(?:(?:act|book|canto|chapter|letter|part|scene|stave|volume)\s+)?"
     r"(?P<numeral>[IVX]|[IVXLC]{2,})(?=\s*[.:—–)]|\s*$|(?<=[IVX]{2})\s)(?!\.\s?\p{Lu}\.)",
     regex.IGNORECASE,
 )
-# What we would take for tags and links is only text in a book. Round brackets sound the same.
+# In a book, tags and links are only text. They are written with round brackets, which sound the same.
 MARKUP = regex.compile(r"(?P<tag>\[(?=voice:|/voice\]|pause:))|\](?=\()", regex.IGNORECASE)
-READING = ReadingOptions(unspeakable="skip")  # one strange letter must not end a book; what is skipped is told
+READING = ReadingOptions(
+    unspeakable="skip"
+)  # one strange letter must not end a book; the number of skipped characters is reported
 
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """`stretch.text[start:end]` is said for the chapter's text from `source` to `source_end`: mostly it is the same."""
+    """`passage.text[start:end]` is spoken for `source:source_end` of the chapter's text, mostly the same."""
 
     start: int
     end: int
@@ -54,19 +56,19 @@ class Origin:
         return self.end - self.start == self.source_end - self.source
 
     def place(self, place: int) -> int:
-        """That in the chapter, of a place in the stretch; what is said otherwise has only a beginning and an end."""
+        """The place in the chapter for a place in the passage: the start or the end, where the texts differ."""
         if self.is_literal:
             return self.source + place - self.start
         return self.source if place <= self.start else self.source_end
 
 
 @dataclass(frozen=True, slots=True)
-class Stretch:
-    """Text in one voice, but for the dialogue in it, which voice tags mark."""
+class Passage:
+    """Text in one voice, except for dialogue, which voice tags mark."""
 
     chapter: int  # its number in the book, from 0
     text: str
-    manner: VoiceChoice
+    choice: VoiceChoice
     speed: float
     gap: float  # seconds of silence after it
     origins: tuple[Origin, ...]
@@ -76,15 +78,15 @@ class Stretch:
         return sum(origin.end - origin.start for origin in self.origins)
 
     def speech(self) -> Speech:
-        return Speech(self.manner.voice, self.text, language=self.manner.language, speed=self.speed, reading=READING)
+        return Speech(self.choice.voice, self.text, language=self.choice.language, speed=self.speed, reading=READING)
 
     def key(self, version: str) -> str:
-        """The same for what sounds the same. `version` is the speaker's."""
-        facts = [version, self.text, self.manner.voice, self.manner.language, self.speed]
+        """Equal for passages that sound the same. `version` is the backend's."""
+        facts = [version, self.text, self.choice.voice, self.choice.language, self.speed]
         return sha256(json.dumps(facts).encode()).hexdigest()
 
     def in_chapter(self, word: Timing, text: str) -> Timing:
-        """The word with its place in the chapter's `text`."""
+        """The word with its place in `text`, the chapter's."""
         first = self.origins[max(bisect_right(self.origins, word.char_start, key=lambda each: each.start) - 1, 0)]
         last = self.origins[max(bisect_right(self.origins, word.char_end - 1, key=lambda each: each.start) - 1, 0)]
         start, end = first.place(word.char_start), last.place(min(word.char_end, last.end))
@@ -93,66 +95,65 @@ class Stretch:
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """A passage, or as many of its sentences as a stretch may have."""
+    """A block, or as many of its sentences as fit into a passage."""
 
     start: int  # in the chapter's text
     text: str
-    numeral: tuple[int, int] | None  # its place, if it is said as a number
-    marks: tuple[tuple[int, str], ...]  # voice tags, each with the place in `text` that it goes before
-    manner: VoiceChoice
+    numeral: tuple[int, int] | None  # the place of a numeral that is spoken as a number
+    marks: tuple[tuple[int, str], ...]  # voice tags, each with the place in `text` before which it stands
+    choice: VoiceChoice
     gap: float
 
 
 def chapter_text(chapter: Chapter) -> str:
     """The text that word times of a chapter refer to."""
-    return BETWEEN_PASSAGES.join(passage.text for passage in chapter.passages)
+    return BETWEEN_BLOCKS.join(block.text for block in chapter.blocks)
 
 
-def cut(number: int, chapter: Chapter, casting: Casting, speed: float, book_language: str | None) -> list[Stretch]:
-    """The stretches of a chapter, in order; the last one ends with the gap before the next chapter."""
+def cut(number: int, chapter: Chapter, casting: Casting, speed: float, book_language: str | None) -> list[Passage]:
+    """The passages of a chapter in order. The last one has the gap before the next chapter."""
     language = chapter.language or book_language
     casting.end_scene()
-    parts = list(_parts(chapter, casting, language))
-    stretches, open_parts = list[Stretch](), list[_Part]()
-    for part in parts:
+    passages, open_parts = list[Passage](), list[_Part]()
+    for part in _parts(chapter, casting, language):
         length = sum(len(each.text) for each in open_parts)
-        if open_parts and (part.manner != open_parts[0].manner or length + len(part.text) > LIMIT):
-            stretches.append(_stretch(number, open_parts, speed))
+        if open_parts and (part.choice != open_parts[0].choice or length + len(part.text) > LIMIT):
+            passages.append(_passage(number, open_parts, speed))
             open_parts = []
         open_parts.append(part)
     if open_parts:
-        stretches.append(_stretch(number, open_parts, speed))
-    return [*stretches[:-1], *(replace(last, gap=CHAPTER_GAP) for last in stretches[-1:])]
+        passages.append(_passage(number, open_parts, speed))
+    return [*passages[:-1], *(replace(last, gap=CHAPTER_GAP) for last in passages[-1:])]
 
 
 def _parts(chapter: Chapter, casting: Casting, language: str | None) -> Iterator[_Part]:
     pending: _Part | None = None
     start = 0
-    for passage in chapter.passages:
-        silent = SCENE_BREAK.fullmatch(passage.text)
-        if silent or passage.after_break:
+    for block in chapter.blocks:
+        silent = SCENE_BREAK.fullmatch(block.text)
+        if silent or block.after_break:
             casting.end_scene()
             pending = pending and replace(pending, gap=max(pending.gap, SCENE_GAP))
         if not silent:
-            for part in _passage_parts(start, passage, casting, passage.language or language):
+            for part in _block_parts(start, block, casting, block.language or language):
                 if pending:
                     yield pending
                 pending = part
-        start += len(passage.text) + len(BETWEEN_PASSAGES)
+        start += len(block.text) + len(BETWEEN_BLOCKS)
     if pending:
         yield pending
 
 
-def _passage_parts(start: int, passage: Passage, casting: Casting, language: str | None) -> Iterator[_Part]:
-    manner = casting.manner(language)
-    marks = casting.marks(passage)
-    ranges = list(_ranges(passage.text))
+def _block_parts(start: int, block: Block, casting: Casting, language: str | None) -> Iterator[_Part]:
+    choice = casting.choice(language)
+    marks = casting.marks(block)
+    ranges = list(_ranges(block.text))
     for first, last in ranges:
-        gap = GAPS[passage.kind] if last == ranges[-1][1] else SENTENCE_GAP
+        gap = GAPS[block.kind] if last == ranges[-1][1] else SENTENCE_GAP
         within = tuple((place - first, tag) for place, tag in _within(marks, first, last))
-        text = passage.text[first:last]
-        numeral = _numeral(text) if passage.kind == "heading" and first == ranges[0][0] else None
-        yield _Part(start + first, text, numeral, within, manner, gap)
+        text = block.text[first:last]
+        numeral = _numeral(text) if block.kind == "heading" and first == ranges[0][0] else None
+        yield _Part(start + first, text, numeral, within, choice, gap)
 
 
 def _numeral(text: str) -> tuple[int, int] | None:
@@ -165,7 +166,7 @@ def _as_text(text: str) -> str:
 
 
 def _ranges(text: str) -> Iterator[tuple[int, int]]:
-    """The text in ranges of whole sentences, as many as fit."""
+    """Ranges of whole sentences, each as long as a passage allows."""
     first: int | None = None
     end = 0
     for sentence in sentences(text, LIMIT):
@@ -179,14 +180,14 @@ def _ranges(text: str) -> Iterator[tuple[int, int]]:
 
 
 def _within(marks: list[tuple[int, str]], first: int, last: int) -> Iterator[tuple[int, str]]:
-    """The tags of a range. One that is in force where the range begins is at its beginning."""
+    """The tags of a range. A tag that is in force where the range begins is repeated there."""
     begin = bisect_right(marks, first, key=itemgetter(0))
     if begin and marks[begin - 1][1] != Casting.END:
         yield first, marks[begin - 1][1]
     yield from marks[begin : bisect_left(marks, last, key=itemgetter(0))]
 
 
-def _stretch(number: int, parts: list[_Part], speed: float) -> Stretch:
+def _passage(number: int, parts: list[_Part], speed: float) -> Passage:
     text, origins = "", list[Origin]()
 
     def add(said: str, source: int, source_end: int) -> None:
@@ -208,7 +209,7 @@ def _stretch(number: int, parts: list[_Part], speed: float) -> Stretch:
             done = place
             text += tag
             if tag and part.text[place : place + 1] == "(":
-                text += " "  # a tag before a bracket would be a link
+                text += " "  # a tag directly before a bracket would be a link
         if part.marks and part.marks[-1][1] != Casting.END:
             text += Casting.END
-    return Stretch(number, text, parts[0].manner, speed, parts[-1].gap, tuple(origins))
+    return Passage(number, text, parts[0].choice, speed, parts[-1].gap, tuple(origins))

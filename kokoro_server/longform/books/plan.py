@@ -1,8 +1,7 @@
-"""The plan of an audiobook: what is spoken, by whom, in which order; and how long it will take."""
+"""The plan of an audiobook: its passages in order, with their voices; and an estimate of its length."""
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -13,7 +12,7 @@ from kokoro_server.errors import InvalidInput, NothingToSay
 from kokoro_server.longform.books.book import Book, Chapter
 from kokoro_server.longform.books.casting import Casting
 from kokoro_server.longform.books.options import Options
-from kokoro_server.longform.books.passages import Stretch, cut
+from kokoro_server.longform.books.passages import Passage, cut
 
 CHARACTERS_PER_SECOND = 14.5  # of English at speed 1, with its pauses
 CJK_CHARACTERS_PER_SECOND = 5.0
@@ -24,21 +23,21 @@ CJK = regex.compile(r"[\p{Han}\p{Hiragana}\p{Katakana}ー]")
 class PlannedChapter:
     number: int  # in the book, from 0
     chapter: Chapter
-    stretches: tuple[Stretch, ...]
+    passages: tuple[Passage, ...]
 
     @property
     def characters(self) -> int:
-        return sum(stretch.characters for stretch in self.stretches)
+        return sum(passage.characters for passage in self.passages)
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
     chapters: tuple[PlannedChapter, ...]
-    notes: tuple[str, ...]  # what a user may not expect
+    notes: tuple[str, ...]  # for the user: voices and chapters that may surprise
 
     @property
-    def stretches(self) -> list[Stretch]:
-        return [stretch for planned in self.chapters for stretch in planned.stretches]
+    def passages(self) -> list[Passage]:
+        return [passage for planned in self.chapters for passage in planned.passages]
 
     @property
     def characters(self) -> int:
@@ -49,7 +48,7 @@ class Plan:
 
 
 def make_plan(book: Book, options: Options, voices: Sequence[Voice]) -> Plan:
-    """Raises an error for chapters that the book does not have, and if nothing in them can be spoken."""
+    """Raises InvalidInput for a chapter that the book does not have, and NothingToSay if none of it can be spoken."""
     chosen = range(len(book.chapters)) if options.chapters is None else sorted(options.chapters)
     if chosen and chosen[-1] >= len(book.chapters):
         raise InvalidInput(f"there is no chapter {chosen[-1] + 1}: the book has {len(book.chapters)}", field="chapters")
@@ -59,20 +58,18 @@ def make_plan(book: Book, options: Options, voices: Sequence[Voice]) -> Plan:
         for number, chapter in enumerate(book.chapters)
         if number in chosen
     )
+    if not any(each.passages for each in planned):
+        raise NothingToSay("the book has nothing that can be spoken", field="text")
     notes = [*casting.notes]
     if unheard := casting.unheard():
-        notes.append(f"the text does not tell of {', '.join(unheard)} speaking: their voices are not used")
-    plan = Plan(planned, tuple(notes))
-    if not plan.stretches:
-        raise NothingToSay("there is nothing in the book that can be spoken", field="text")
-    silent = [f"{each.chapter.title!r}" for each in planned if not each.stretches]
-    if silent:
-        plan = dataclasses.replace(plan, notes=(*plan.notes, f"nothing is read in {', '.join(silent)}"))
-    return plan
+        notes.append(f"the text never says that {', '.join(unheard)} speaks: their voices are not used")
+    if silent := [repr(each.chapter.title) for each in planned if not each.passages]:
+        notes.append(f"nothing is read in {', '.join(silent)}")
+    return Plan(planned, tuple(notes))
 
 
 def estimated_seconds(planned: PlannedChapter, speed: float) -> float:
-    """About how long a chapter will be."""
-    dense = sum(len(CJK.findall(stretch.text)) for stretch in planned.stretches)
+    """The approximate length of a chapter."""
+    dense = sum(len(CJK.findall(passage.text)) for passage in planned.passages)
     seconds = dense / CJK_CHARACTERS_PER_SECOND + (planned.characters - dense) / CHARACTERS_PER_SECOND
-    return seconds / speed + sum(stretch.gap for stretch in planned.stretches[-1:])
+    return seconds / speed + sum(passage.gap for passage in planned.passages[-1:])

@@ -1,7 +1,7 @@
-"""Lines of a play: a name, then what its bearer says.
+"""Lines of a play: a name, then the words of its bearer.
 
-`HAMLET: Words.`, `Hamlet [aside]: Words.`, `HAMLET. Words.` and `Ham. Words.`, with the name in the same paragraph or
-alone before what is said, which then goes on to the next name.
+`HAMLET: Words.`, `Hamlet [aside]: Words.`, `HAMLET. Words.` and `Ham. Words.`, or the name in a paragraph of its own:
+then all paragraphs up to the next name are its bearer's.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ _COLON = re.compile(rf"\s*(?P<name>[^\W\d_][\w.'’ -]{{0,40}}?){_STAGE}\s*[:：
 _DOT = re.compile(rf"\s*{_NAMES}\.{_STAGE}\s+(?=\S)")
 _ALONE = re.compile(rf"\s*{_NAMES}{_STAGE}(?P<mark>[.:：]?){_STAGE}\s*")
 _STAGE_DIRECTION = re.compile(r"[\[(][^\[\]()]{0,300}[\])]")
-_SHORT = 5  # letters of a name that was cut short
-_SOMEBODY = ""  # who is none of the cast
-# What is said with a dot after it, and no name: "Good.", "No. I was not."
+_SHORT = 5  # letters of an abbreviated name
+_SOMEBODY = ""  # a speaker who is not in the cast
+# Words that are followed by a dot and are no names: "Good.", "No. I was not."
 _NO_NAMES = frozenset(
     "adieu agreed ah alas always amen and ay aye bravo but certainly come enough exactly farewell fine gone good"
     " hark he here him ho how hush i indeed it it’s it's me most my nay never no none not nothing now o of off oh"
@@ -30,23 +30,23 @@ SpokenLines = list[tuple[int, int, str | None]]
 
 
 class Play:
-    """The paragraphs of a chapter, one after the other. `voices` has those of the cast, by folded names."""
+    """Takes the paragraphs of a chapter in order. `voices` has the voices of the cast, by folded names."""
 
     def __init__(self, voices: Mapping[str, str], dialogue_voice: str | None) -> None:
         self._voices = voices
         self._dialogue_voice = dialogue_voice
-        self._going_on = False  # what has no name before it is said by who spoke last
-        self._named = False  # a name alone has just been read
+        self._going_on = False  # a paragraph without a name belongs to the last speaker
+        self._named = False  # the last paragraph was a name alone
         self._speaker = _SOMEBODY
-        self._in_capitals: bool | None = None  # all names of the cast so far were; None: there was none yet
-        self.heard: set[str] = set()  # names of the cast who have spoken
+        self._in_capitals: bool | None = None  # whether all names of the cast so far were; None: no name yet
+        self.heard: set[str] = set()  # names of the cast that have spoken
 
     def end_scene(self) -> None:
         self._going_on = self._named = False
 
     def lines(self, text: str, *, verse: bool) -> SpokenLines | None:
-        """What is said in a paragraph, or line of verse, and in which voice; None if it is not a play's."""
-        # A name has words after it: what looks like another one, such as "He.", is what is said.
+        """The spoken parts of a paragraph or line of verse, with their voices; None if it is not from a play."""
+        # After a name come words: what looks like a second name, such as "He.", is speech.
         anybody, self._named = self._going_on and not self._named, False
         if (speaker := self._alone(text, verse, anybody)) is not None:
             self._named = True
@@ -62,7 +62,7 @@ class Play:
         return self._spoken(text, start)
 
     def _spoken(self, text: str, start: int) -> SpokenLines:
-        """Names and stage directions are the narrator's."""
+        """All but stage directions, which the narrator reads."""
         voice = self._voices.get(self._speaker, self._dialogue_voice)
         spoken: SpokenLines = []
         for direction in _STAGE_DIRECTION.finditer(text, start):
@@ -76,8 +76,8 @@ class Play:
         if label is None:
             return None
         name = label["name"]
-        if _folded(name) in self._voices:
-            return _folded(name), label.end()
+        if folded(name) in self._voices:
+            return folded(name), label.end()
         return (_SOMEBODY, label.end()) if self._dialogue_voice and name.isupper() and len(name) > 1 else None
 
     def _alone(self, text: str, verse: bool, anybody: bool) -> str | None:
@@ -102,19 +102,20 @@ class Play:
         return (_SOMEBODY, label.end()) if is_name else None
 
     def _may_be_name(self, name: str) -> bool:
-        """Whether it is written as other names of the play are, and is no word that people say."""
+        """Whether it is written like the other names of the play, and is no common word."""
         if self._in_capitals and not name.isupper():
             return False
-        return _folded(name) not in _NO_NAMES
+        return folded(name) not in _NO_NAMES
 
     def _character(self, name: str, verse: bool) -> str | None:
-        """Who of the cast is meant. In prose a whole name in small letters is none: stories have such sentences."""
-        folded = _folded(name)
-        if folded in self._voices:
-            return folded if verse or name.isupper() else None
-        meant = [key for key in self._voices if any(word.startswith(folded) for word in key.split())]
-        return meant[0] if len(meant) == 1 and len(folded) > 1 else None
+        """The folded name of a member of the cast. In prose a whole name counts only in capitals."""
+        key = folded(name)
+        if key in self._voices:
+            return key if verse or name.isupper() else None
+        meant = [each for each in self._voices if any(word.startswith(key) for word in each.split())]
+        return meant[0] if len(meant) == 1 and len(key) > 1 else None
 
 
-def _folded(name: str) -> str:
+def folded(name: str) -> str:
+    """Equal for spellings of a name that differ in case or space."""
     return " ".join(name.split()).casefold()

@@ -1,6 +1,6 @@
-"""A book becomes an audiobook: spoken stretch by stretch, each kept when it is done, then put together.
+"""Makes an audiobook: speaks passage by passage, keeps each one, then assembles the files.
 
-What is broken off, by a kill or a full disk, goes on from there when it is asked for again, and ends in the same bytes.
+Work that a kill or a full disk interrupts goes on from there when it is started again, and ends in the same bytes.
 """
 
 from __future__ import annotations
@@ -8,9 +8,9 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from kokoro_server.audio.encode import Output
 from kokoro_server.engine.protocol import SAMPLE_RATE
@@ -23,56 +23,57 @@ from kokoro_server.longform.books.containers.tags import BookTags
 from kokoro_server.longform.books.options import BookFiles, Options
 from kokoro_server.longform.books.plan import Plan, make_plan
 from kokoro_server.longform.books.read_along import write_read_along
-from kokoro_server.longform.books.speaking import BookProgress, Narration, OnProgress, Phase
+from kokoro_server.longform.books.speaking import BookProgress, Narration, OnBookProgress, Phase
 from kokoro_server.longform.books.subtitles import write_subtitles
 from kokoro_server.longform.books.work_folder import WorkFolder, check_writable, new_file, os_errors
+from kokoro_server.runtime.json import JsonObject
 from kokoro_server.synthesis.speech_backend import SpeechBackend
 
 T = TypeVar("T")
 
 
 class Stopped(Exception):
-    """The work in a thread is not wanted any more."""
+    """The caller no longer wants the work of this thread."""
 
 
 @dataclass(frozen=True, slots=True)
 class BookResult:
     seconds: float  # of audio
-    chapters: tuple[tuple[str, float], ...]  # the title of each, and when it starts
-    numbers: tuple[int, ...]  # of the same chapters in the book, from 0
+    chapters: tuple[tuple[str, float], ...]  # titles and starts in seconds
+    numbers: tuple[int, ...]  # of the same chapters, from 0
     files: tuple[Path, ...]
-    notes: tuple[str, ...]  # what a user may not expect
-    spoken: int  # stretches that were spoken now
-    kept: int  # stretches that an earlier run had spoken
+    notes: tuple[str, ...]  # for the user
+    spoken: int  # passages of this run
+    kept: int  # passages of earlier runs
 
 
 async def produce(
     book: Book,
     options: Options,
     outputs: BookFiles,
-    speaker: SpeechBackend,
+    backend: SpeechBackend,
     folder: Path,
-    report: OnProgress = lambda _progress: None,
+    report: OnBookProgress = lambda _progress: None,
     *,
     keep_work: bool = False,
 ) -> BookResult:
-    """Make the files of `outputs`. `folder` is where the work is kept, and is removed in the end unless `keep_work`.
+    """Make the files of `outputs`. `folder` keeps the passages, and is removed in the end unless `keep_work`.
 
-    May be cancelled at any time; what was spoken by then is kept. `report` is called on the event loop.
+    May be cancelled at any time, and keeps the passages spoken by then. `report` is called on the event loop.
     """
     if outputs.audio and outputs.format == "m4b":
         Output("aac").check()
     await asyncio.to_thread(_check, outputs)
-    voices = await speaker.voices()
+    voices = await backend.voices()
     plan = await asyncio.to_thread(make_plan, book, options, voices)
-    version = speaker.version
-    keys = await asyncio.to_thread(lambda: [stretch.key(version) for stretch in plan.stretches])
+    version = backend.version
+    keys = await asyncio.to_thread(lambda: [passage.key(version) for passage in plan.passages])
     with WorkFolder(folder).opened() as work:
         await asyncio.to_thread(lambda: work.write_manifest(_manifest(book, plan, keys, version)))
-        speaking = Narration(speaker, work, plan, report)
+        speaking = Narration(backend, work, plan, report)
         await speaking.run(keys)
-        making = _Making(book, options, outputs, plan, keys, work, report)
-        recording, files = await interruptible(making.run)
+        assembler = _Assembler(book, options, outputs, plan, keys, work, report, asyncio.get_running_loop())
+        recording, files = await interruptible(assembler.run)
         if not keep_work:
             await asyncio.to_thread(work.remove)
     return BookResult(
@@ -87,7 +88,7 @@ async def produce(
 
 
 def _check(outputs: BookFiles) -> None:
-    """That the files can be made, before anything is spoken for them."""
+    """Raises CannotWrite for a file that cannot be written, before anything is spoken for it."""
     audio = outputs.audio
     if audio and outputs.by_chapter:
         with os_errors(audio):
@@ -99,7 +100,7 @@ def _check(outputs: BookFiles) -> None:
 
 
 async def interruptible(work: Callable[[threading.Event], T]) -> T:
-    """Run it in a thread. If this is cancelled, tell the thread and wait for it: nothing is written afterwards."""
+    """Run `work` in a thread. A cancellation sets the event and waits for the thread: nothing is written afterwards."""
     stop = threading.Event()
     task = asyncio.ensure_future(asyncio.to_thread(work, stop))
     try:
@@ -108,38 +109,34 @@ async def interruptible(work: Callable[[threading.Event], T]) -> T:
         stop.set()
         await asyncio.wait([task])
         if not task.cancelled():
-            task.exception()  # seen
+            task.exception()  # retrieved, or asyncio would log it
         raise
 
 
-class _Making:
-    """Puts the files together, in a thread."""
+@dataclass(slots=True)
+class _Assembler:
+    """Makes the files, in a thread."""
 
-    def __init__(
-        self,
-        book: Book,
-        options: Options,
-        outputs: BookFiles,
-        plan: Plan,
-        keys: Sequence[str],
-        work: WorkFolder,
-        report: OnProgress,
-    ) -> None:
-        self._book, self._options, self._outputs = book, options, outputs
-        self._plan, self._keys, self._work = plan, keys, work
-        self._report = report
-        self._loop = asyncio.get_running_loop()
-        self._stop = threading.Event()
-        self._phase: Phase = "levelling"
-        self._gain = 1.0
-        self._done = 0
-        self._passes = 1 + (options.loudness is not None) + bool(outputs.audio) + bool(outputs.read_along)
+    _book: Book
+    _options: Options
+    _outputs: BookFiles
+    _plan: Plan
+    _keys: Sequence[str]
+    _work: WorkFolder
+    _report: OnBookProgress
+    _loop: asyncio.AbstractEventLoop
+    _stop: threading.Event = field(default_factory=threading.Event)
+    _phase: Phase = "levelling"
+    _gain: float = 1.0
+    _done: int = 0
 
     def run(self, stop: threading.Event) -> tuple[Recording, list[Path]]:
         self._stop = stop
         recording = survey(self._plan, self._keys, self._work, self._step)
         if not recording.chapters:
-            raise NothingToSay("nothing in the book can be said in its language, or in that of the voice", field="text")
+            raise NothingToSay(
+                "nothing in the book can be spoken in its language, or in that of the voice", field="text"
+            )
         self._gain = gain_to(self._options.loudness, recording.loudness)
         if self._options.loudness is not None:
             self._gain = recording.made_up(self._gain, self._sound(recording.chapters))
@@ -157,7 +154,9 @@ class _Making:
         if self._stop.is_set():
             raise Stopped
         self._done += 1
-        progress = BookProgress(self._phase, self._done, self._passes * len(self._keys))
+        outputs = self._outputs
+        passes = 1 + (self._options.loudness is not None) + bool(outputs.audio) + bool(outputs.read_along)
+        progress = BookProgress(self._phase, self._done, passes * len(self._keys))
         self._loop.call_soon_threadsafe(self._report, progress)
 
     def _sound(self, chapters: Sequence[SpokenChapter]) -> AudioParts:
@@ -190,24 +189,18 @@ class _Making:
             each.unlink()
 
 
-def _manifest(book: Book, plan: Plan, keys: Sequence[str], version: str) -> dict[str, Any]:
-    """What the files of the work folder are."""
-    stretches = [
-        {
-            "key": key,
-            "chapter": stretch.chapter + 1,
-            "voice": stretch.manner.voice,
-            "gap": stretch.gap,
-            "text": stretch.text,
-        }
-        for key, stretch in zip(keys, plan.stretches, strict=True)
+def _manifest(book: Book, plan: Plan, keys: Sequence[str], version: str) -> JsonObject:
+    """Names the files of the work folder."""
+    passages = [
+        {"key": key, "chapter": each.chapter + 1, "voice": each.choice.voice, "gap": each.gap, "text": each.text}
+        for key, each in zip(keys, plan.passages, strict=True)
     ]
-    return {"title": book.title, "version": version, "stretches": stretches}
+    return {"title": book.title, "version": version, "stretches": passages}
 
 
 def _notes(book: Book, outputs: BookFiles, recording: Recording) -> list[str]:
     notes = [
-        f"{count} characters of chapter {number + 1} cannot be said and were left out"
+        f"{count} characters of chapter {number + 1} cannot be spoken and were left out"
         for number, count in recording.skipped.items()
     ]
     if book.cover and outputs.format == "m4b" and book.cover.media_type not in COVER_TYPES:

@@ -1,4 +1,4 @@
-"""An EPUB 3 with media overlays: the text of a book, each of whose sentences is marked while it is heard."""
+"""An EPUB 3 with media overlays: each sentence of the book is highlighted while it plays."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 import uuid
 import zipfile
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from xml.sax.saxutils import escape
@@ -14,10 +14,10 @@ from xml.sax.saxutils import escape
 from kokoro_server.engine.protocol import SAMPLE_RATE
 from kokoro_server.longform.books.assembly import SpokenChapter
 from kokoro_server.longform.books.book import BlockKind, Book
-from kokoro_server.longform.books.passages import BETWEEN_PASSAGES
+from kokoro_server.longform.books.passages import BETWEEN_BLOCKS
 from kokoro_server.text.splitter import sentences
 
-MADE_AT = (2000, 1, 1, 0, 0, 0)  # the same book makes the same file
+MADE_AT = (2000, 1, 1, 0, 0, 0)  # fixed: the same book makes the same file
 MODIFIED = "2000-01-01T00:00:00Z"
 NOT_IN_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff\ud800-\udfff]")
 ACTIVE = "-epub-media-overlay-active"
@@ -41,7 +41,7 @@ CONTAINER = f"""{DECLARATION}<container version="1.0" xmlns="urn:oasis:names:tc:
 
 @dataclass(frozen=True, slots=True)
 class _Page:
-    """A chapter: its text, whose heard sentences have ids, and when each of them begins."""
+    """A chapter: its text, with an id on each spoken sentence, and the times of these."""
 
     name: str
     title: str
@@ -57,7 +57,7 @@ def write_read_along(path: Path, book: Book, chapters: Sequence[SpokenChapter], 
     pages = [_page(book, chapter) for chapter in chapters]
     cover = COVERS.get(book.cover.media_type) if book.cover else None
     with zipfile.ZipFile(path, "w") as archive:
-        _add(archive, "mimetype", b"application/epub+zip", zipfile.ZIP_STORED)  # must be the first, and as it is
+        _add(archive, "mimetype", b"application/epub+zip", zipfile.ZIP_STORED)  # must be first and uncompressed
         _add(archive, "META-INF/container.xml", CONTAINER.encode())
         _add(archive, "EPUB/package.opf", _package(book, pages, cover).encode())
         _add(archive, "EPUB/nav.xhtml", _xhtml("Contents", book.language or "en", _contents(pages)).encode())
@@ -79,20 +79,20 @@ def _add(archive: zipfile.ZipFile, name: str, content: bytes, method: int = zipf
 def _page(book: Book, chapter: SpokenChapter) -> _Page:
     places = [word.char_start for word in chapter.words]
     body, begins, start = list[str](), list[float](), 0
-    for passage in chapter.chapter.passages:
-        opening, closing = ELEMENTS[passage.kind]
+    for block in chapter.chapter.blocks:
+        opening, closing = ELEMENTS[block.kind]
         parts, done = [opening], 0
-        for sentence in sentences(passage.text):
-            parts.append(_escaped(passage.text[done : sentence.start]))
+        for sentence in sentences(block.text):
+            parts.append(_escaped(block.text[done : sentence.start]))
             first = bisect_left(places, start + sentence.start)
             if first < len(places) and places[first] < start + sentence.end:
                 begins.append(chapter.words[first].start)
                 parts.append(f'<span id="s{len(begins)}">{_escaped(sentence.text)}</span>')
-            else:  # it is silent
+            else:  # not spoken
                 parts.append(_escaped(sentence.text))
             done = sentence.end
-        body.append("".join((*parts, _escaped(passage.text[done:]), closing)))
-        start += len(passage.text) + len(BETWEEN_PASSAGES)
+        body.append("".join((*parts, _escaped(block.text[done:]), closing)))
+        start += len(block.text) + len(BETWEEN_BLOCKS)
     return _Page(
         name=f"c{chapter.number + 1:04}",
         title=chapter.title,
@@ -119,7 +119,7 @@ def _xhtml(title: str, language: str, body: str) -> str:
 
 
 def _contents(pages: Sequence[_Page]) -> str:
-    """The navigation, nested as the chapters are."""
+    """The navigation, nested like the chapters."""
     lines, depths = ['<nav epub:type="toc" id="toc"><h1>Contents</h1><ol>'], list[int]()
     for page in pages:
         entry = f'<li><a href="{page.name}.xhtml">{_escaped(page.title)}</a>'
@@ -137,7 +137,7 @@ def _contents(pages: Sequence[_Page]) -> str:
 
 
 def _overlay(page: _Page) -> str:
-    """Each sentence lasts until the next one begins, so that what is played has no holes."""
+    """Each sentence lasts until the next one begins, so that playback has no holes."""
     begins = (0.0, *page.begins[1:], page.seconds)
     pars = (
         f'<par id="p{number}"><text src="{page.name}.xhtml#s{number}"/>'
@@ -174,10 +174,11 @@ def _package(book: Book, pages: Sequence[_Page], cover: str | None) -> str:
         manifest.append(f'<item id="cover" href="{cover}" media-type="{kind}" properties="cover-image"/>')
     manifest += (item for page in pages for item in _items(page.name))
     spine = (f'<itemref idref="{page.name}"/>' for page in pages)
+    lines = "\n".join
     return (
         f'{DECLARATION}<package xmlns="http://www.idpf.org/2007/opf" version="3.0" unique-identifier="id">\n'
-        f'<metadata xmlns:dc="http://purl.org/dc/elements/1.1/">\n{_lines(metadata)}\n</metadata>\n'
-        f"<manifest>\n{_lines(manifest)}\n</manifest>\n<spine>\n{_lines(spine)}\n</spine>\n</package>\n"
+        f'<metadata xmlns:dc="http://purl.org/dc/elements/1.1/">\n{lines(metadata)}\n</metadata>\n'
+        f"<manifest>\n{lines(manifest)}\n</manifest>\n<spine>\n{lines(spine)}\n</spine>\n</package>\n"
     )
 
 
@@ -185,7 +186,3 @@ def _items(name: str) -> Iterator[str]:
     yield f'<item id="{name}" href="{name}.xhtml" media-type="application/xhtml+xml" media-overlay="{name}-o"/>'
     yield f'<item id="{name}-o" href="{name}.smil" media-type="application/smil+xml"/>'
     yield f'<item id="{name}-a" href="{name}.mp3" media-type="audio/mpeg"/>'
-
-
-def _lines(items: Iterable[str]) -> str:
-    return "\n".join(items)

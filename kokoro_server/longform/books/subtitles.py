@@ -20,7 +20,7 @@ def write_subtitles(path: Path, chapters: Sequence[SpokenChapter]) -> None:
 
 
 def cues(chapters: Sequence[SpokenChapter]) -> Iterator[Cue]:
-    """The pause between chapters is longer than a cue stays."""
+    """The cues of all chapters. No cue reaches into the next chapter: the pause between them is longer."""
     for chapter in chapters:
         begin = round(chapter.start / SAMPLE_RATE, 3)
         for cue in captions.cues(chapter.words, chapter.text):

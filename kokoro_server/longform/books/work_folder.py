@@ -1,8 +1,8 @@
-"""The folder in which a book is made: every stretch that is done, so that work that is broken off goes on from there.
+"""The folder in which a book is made. It keeps every passage, so that interrupted work goes on from there.
 
-manifest.json    what belongs to which book, for people; written anew by every run
-stretches/       a file for each, named by what decides how it sounds; its first line is the hash of the rest
-lock             held while a process works there
+manifest.json    the passages in order, for people and for chapters that are fetched early; written by every run
+stretches/       a file for each passage, named by its key; its first line is the hash of the rest
+lock             held while a process works in the folder
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ from contextlib import contextmanager
 from dataclasses import astuple, dataclass
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
 
 import soundfile
 from filelock import FileLock, Timeout
@@ -27,24 +26,25 @@ from kokoro_server.engine.protocol import SAMPLE_RATE
 from kokoro_server.errors import Conflict, KokoroError
 from kokoro_server.runtime import files
 from kokoro_server.runtime.files import UNFINISHED
+from kokoro_server.runtime.json import JsonObject
 from kokoro_server.synthesis.captions import Timing
 
 MANIFEST, LOCK = "manifest.json", "lock"
 
 
 class CannotWrite(KokoroError):
-    """A file of a book cannot be written, or read again."""
+    """A file of a book cannot be written, or was damaged."""
 
     code = "cannot_write"
 
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """A stretch that is done."""
+    """A spoken passage."""
 
     pcm: bytes  # 16 bits a sample, 24 kHz
     words: tuple[Timing, ...]
-    skipped: int  # characters that cannot be said
+    skipped: int  # characters that cannot be spoken
 
     @property
     def samples(self) -> int:
@@ -52,24 +52,24 @@ class Kept:
 
 
 class WorkFolder:
-    """Only within `opened`."""
+    """Use within `opened`."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._stretches = path / "stretches"
-        self.scratch = path / "scratch"  # for what is not needed once the files are made
+        self._passages = path / "stretches"
+        self.scratch = path / "scratch"  # for files that are not needed once the book is made
 
     @contextmanager
     def opened(self) -> Iterator[WorkFolder]:
-        """Makes the folder. Only one process at a time is in it."""
+        """Make and lock the folder. Raises Conflict if another process works in it."""
         with os_errors(self.path):
-            for folder in (self._stretches, self.scratch):
+            for folder in (self._passages, self.scratch):
                 folder.mkdir(parents=True, exist_ok=True)
             lock = FileLock(self.path / LOCK, thread_local=False)
             try:
                 lock.acquire(timeout=0)
             except Timeout:
-                raise Conflict(f"{self.path}: another process makes this book; wait for it, or end it") from None
+                raise Conflict(f"{self.path}: another process makes this book; wait for it, or stop it") from None
         try:
             for left in self.path.rglob(f"*{UNFINISHED}"):  # by a process that was killed
                 left.unlink(missing_ok=True)
@@ -78,30 +78,30 @@ class WorkFolder:
             lock.release()
 
     def remove(self) -> None:
-        """What was put there. Somebody else's files, in a folder that only has the name, stay."""
-        for folder in (self._stretches, self.scratch):
+        """Remove our files. Files of the user, in a folder that happens to have the name, stay."""
+        for folder in (self._passages, self.scratch):
             shutil.rmtree(folder, ignore_errors=True)
         with contextlib.suppress(OSError):
             for name in (MANIFEST, LOCK):
                 (self.path / name).unlink(missing_ok=True)
             self.path.rmdir()
 
-    def write_manifest(self, manifest: dict[str, Any]) -> None:
+    def write_manifest(self, manifest: JsonObject) -> None:
         write(self.path / MANIFEST, json.dumps(manifest, ensure_ascii=False, indent=1).encode())
 
-    def put(self, key: str, kept: Kept, facts: dict[str, Any]) -> None:
-        """Keep a stretch. `facts` are for people who look into the file."""
+    def put(self, key: str, kept: Kept, facts: JsonObject) -> None:
+        """Keep a passage. `facts` are for people who open the file."""
         facts = facts | {"words": [astuple(word) for word in kept.words], "skipped": kept.skipped}
         body = json.dumps(facts, ensure_ascii=False).encode() + b"\n" + _flac(kept.pcm)
         write(self._path(key), sha256(body).hexdigest().encode() + b"\n" + body)
 
     def get(self, key: str) -> Kept | None:
-        """A stretch that was kept; None if there is none, or its file is damaged."""
+        """A kept passage; None if it is missing or damaged."""
         try:
-            told, _, body = self._path(key).read_bytes().partition(b"\n")
+            digest, _, body = self._path(key).read_bytes().partition(b"\n")
         except OSError:
             return None
-        if told != sha256(body).hexdigest().encode():
+        if digest != sha256(body).hexdigest().encode():
             return None
         head, _, audio = body.partition(b"\n")
         facts = json.loads(head)
@@ -115,23 +115,25 @@ class WorkFolder:
         return kept
 
     def _path(self, key: str) -> Path:
-        return self._stretches / key
+        return self._passages / key
 
 
 @contextmanager
 def os_errors(path: Path) -> Iterator[None]:
-    """Tells in plain words why a file cannot be written."""
+    """Raises CannotWrite, which says why, for an error of the system or of libsndfile."""
     try:
         yield
     except OSError as error:
-        advice = "; make room and run the command again: what is done is kept" if error.errno == errno.ENOSPC else ""
+        advice = (
+            "; make room and run the command again: finished passages are kept" if error.errno == errno.ENOSPC else ""
+        )
         raise CannotWrite(f"{path}: cannot be written: {error.strerror or error}{advice}") from error
     except soundfile.SoundFileError as error:
         raise CannotWrite(f"{path}: cannot be written: {error}; is the disk full?") from error
 
 
 def check_writable(path: Path) -> None:
-    """Make the folder of a file that will be written; tell now what would be told after hours of work."""
+    """Make the folder of a file. Raises CannotWrite now, not after hours of work."""
     with os_errors(path):
         if path.parent.is_file():
             raise OSError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))

@@ -1,4 +1,4 @@
-"""The input of a bulk run: JSON lines, CSV or Parquet, read line by line and never as a whole."""
+"""The input of a bulk run: JSON lines, CSV or Parquet, read line by line."""
 
 from __future__ import annotations
 
@@ -11,21 +11,28 @@ from typing import IO, Any
 
 from kokoro_server.errors import InvalidInput, KokoroError, SetupError
 from kokoro_server.longform.bulk import parquet
+from kokoro_server.runtime.json import JsonObject
 
 MAX_ID = 1_000  # characters
 MAX_LINE = 20_000_000  # bytes; of CSV, characters
-MAX_MARKS = 150_000  # commas and opening brackets: JSON has one for each value, and each takes 60 bytes or more
-TEXT_FIELDS = ("id", "text", "phonemes", "voice", "language")  # of a CSV file: all others are read as JSON if they are
+MAX_MARKS = 150_000  # commas and opening brackets: JSON has one for each value, which takes 60 bytes or more in memory
+TEXT_FIELDS = (
+    "id",
+    "text",
+    "phonemes",
+    "voice",
+    "language",
+)  # of a CSV file; other cells are parsed as JSON where they are valid JSON
 SUFFIXES = (".jsonl", ".ndjson", ".csv", ".parquet")
 
 
 @dataclass(frozen=True, slots=True)
 class BulkLine:
-    """What one line asks for. `fields` is a request without its id; `error` is what is wrong with the line."""
+    """A line of the input. `fields` is its request without the id; `error` says why the line cannot be used."""
 
     number: int  # in the file, from 1; of Parquet, the row
     id: str
-    fields: dict[str, Any]
+    fields: JsonObject
     error: KokoroError | None = None
 
     @property
@@ -35,7 +42,7 @@ class BulkLine:
 
 
 def read(path: Path) -> Iterator[BulkLine]:
-    """The lines of a file, in order, bad ones with their error. Raises SetupError where the file cannot be read."""
+    """The lines of a file in order, bad ones with an error. Raises SetupError where the file cannot be read."""
     readers = {".csv": _csv, ".parquet": _parquet, ".jsonl": _json_lines, ".ndjson": _json_lines}
     reader = readers.get(path.suffix.lower())
     if reader is None:
@@ -55,7 +62,7 @@ def _json_lines(path: Path) -> Iterator[BulkLine]:
 
 
 def _bounded(file: IO[bytes]) -> Iterator[bytes]:
-    """Its lines; of one that is longer than MAX_LINE, the beginning."""
+    """Lines, each cut off after MAX_LINE bytes."""
     while line := file.readline(MAX_LINE + 1):
         yield line
         while len(line) > MAX_LINE and not line.endswith(b"\n"):
@@ -83,10 +90,10 @@ def _marks(text: bytes) -> int:
 
 
 def _csv(path: Path) -> Iterator[BulkLine]:
-    csv.field_size_limit(max(MAX_LINE, csv.field_size_limit()))  # the whole process has one
+    csv.field_size_limit(max(MAX_LINE, csv.field_size_limit()))  # one limit for the whole process
     with path.open(encoding="utf-8-sig", newline="") as file:
         row_text = _RowText(file)
-        rows = csv.reader(row_text, strict=True)  # a quote that is never closed would hold all that comes after it
+        rows = csv.reader(row_text, strict=True)  # else a quote that is never closed would take the rest of the file
         try:
             header = [name.strip() for name in next(rows, [])]
             if "id" not in header or len(set(header)) < len(header):
@@ -94,7 +101,7 @@ def _csv(path: Path) -> Iterator[BulkLine]:
             before, row_text.taken = rows.line_num, 0
             for row in rows:
                 number = before + 1
-                before, row_text.taken = rows.line_num, 0  # a quoted cell may go over several lines
+                before, row_text.taken = rows.line_num, 0  # a quoted cell may span several lines
                 if not row:
                     continue
                 if len(row) > len(header):
@@ -102,7 +109,7 @@ def _csv(path: Path) -> Iterator[BulkLine]:
                     continue
                 cells = zip(header, row, strict=False)
                 yield _line(number, {name: _cell(name, cell) for name, cell in cells if cell})
-        except UnicodeDecodeError as error:  # somewhat ahead of the line that is read
+        except UnicodeDecodeError as error:  # the file is decoded ahead of the line that is read
             byte = f"byte 0x{error.object[error.start]:02x}"
             raise SetupError(f"{path}: is no UTF-8 text: it has the {byte} after line {rows.line_num}") from error
         except csv.Error as error:
@@ -110,11 +117,11 @@ def _csv(path: Path) -> Iterator[BulkLine]:
 
 
 class _RowText:
-    """The lines of a CSV file, of which one row takes MAX_LINE characters at most."""
+    """The lines of a CSV file. A row takes at most MAX_LINE characters."""
 
     def __init__(self, file: IO[str]) -> None:
         self._file = file
-        self.taken = 0  # for the row
+        self.taken = 0  # characters of the row so far
 
     def __iter__(self) -> Iterator[str]:
         while line := self._file.readline(MAX_LINE + 1 - self.taken):
@@ -138,23 +145,15 @@ def _parquet(path: Path) -> Iterator[BulkLine]:
         yield _line(number, row) if isinstance(row, dict) else _bad(number, row.message, row.field)
 
 
-def _line(number: int, fields: dict[str, Any]) -> BulkLine:
+def _line(number: int, fields: JsonObject) -> BulkLine:
     id = fields.pop("id", None)
     if isinstance(id, int) and not isinstance(id, bool):
         id = str(id)
     if not isinstance(id, str) or not 0 < len(id) <= MAX_ID:
         return _bad(number, f"id: must be a text of 1 to {MAX_ID} characters, or a whole number", "id")
-    if not _is_unicode(id):
+    if any("\ud800" <= character <= "\udfff" for character in id):
         return _bad(number, "id: holds half of a surrogate pair", "id")
     return BulkLine(number, id, fields)
-
-
-def _is_unicode(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def _bad(number: int, complaint: str, field: str | None = None) -> BulkLine:

@@ -16,7 +16,7 @@ RESERVED = frozenset(["con", "prn", "aux", "nul", *(f"{port}{n}" for port in ("c
 
 
 def number_of(text: str) -> int:
-    """64 bits that stand for a text."""
+    """A hash of 64 bits."""
     return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "big")
 
 
@@ -27,15 +27,15 @@ def plain(id: str) -> str:
 
 
 def folded(id: str) -> str:
-    """The same for names that some system takes as one."""
+    """Equal for names that some file system takes as one."""
     return unicodedata.normalize("NFC", plain(id).casefold())
 
 
 class Names:
-    """The names of all lines, asked for in the order of the input.
+    """The names of all lines. Call `name` in the order of the input.
 
     A name that is not the id itself, or that several lines would have, gets a digest of the id; a second line of the
-    same id, a number besides. So the name of a line hangs on all of the input, and takes eight bytes of memory.
+    same id also gets a number. So a name depends on all of the input, and takes eight bytes of memory.
     """
 
     def __init__(self, ids: Iterable[str]) -> None:

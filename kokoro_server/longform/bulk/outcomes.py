@@ -1,22 +1,22 @@
-"""What becomes of a line: it is made, or it has failed."""
+"""The outcome of a line: made or failed."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from kokoro_server.client.errors import ClientError
 from kokoro_server.errors import KokoroError, TextTooLong, Unavailable
+from kokoro_server.runtime.json import JsonObject
 
 TRIES = 2
-PASSING = (401, 403, 408, 409, 429)  # statuses that a line may not have the next time
+PASSING = (401, 403, 408, 409, 429)  # statuses that a second try may not have
 
 
 @dataclass(frozen=True, slots=True)
 class Made:
     size: int  # bytes of the audio file
     duration: float  # seconds
-    words: list[dict[str, Any]]
+    words: list[JsonObject]
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,8 +25,8 @@ class Failed:
     message: str
     field: str | None
     tries: int
-    lasting: bool  # the request is at fault, not who should have spoken it
-    absent: bool = False  # nobody was there to speak it
+    lasting: bool  # the request is at fault: another try fails as well
+    absent: bool = False  # no backend was available
 
 
 def failure(error: KokoroError | ClientError, tries: int) -> Failed:

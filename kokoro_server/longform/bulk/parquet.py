@@ -1,4 +1,4 @@
-"""Rows of a Parquet file. A few bytes of one may stand for gigabytes, so each row is measured before it is made."""
+"""Rows of a Parquet file. A few bytes may stand for gigabytes, so each row is measured before it is made."""
 
 from __future__ import annotations
 
@@ -9,12 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from kokoro_server.errors import InvalidInput, SetupError
+from kokoro_server.runtime.json import JsonObject
 
 ROWS_AT_ONCE = 32
-UNMEASURED = ("dictionary<", "map<")  # types whose size, within others, is not told
+UNMEASURED = ("dictionary<", "map<")  # types whose size within others pyarrow does not report
 
 
-def rows(path: Path, max_bytes: int, max_values: int) -> Iterator[dict[str, Any] | InvalidInput]:
+def rows(path: Path, max_bytes: int, max_values: int) -> Iterator[JsonObject | InvalidInput]:
     """The fields of each row, or what is wrong with it. Raises SetupError where the file cannot be read."""
     try:
         from pyarrow import ArrowException
@@ -31,7 +32,7 @@ def rows(path: Path, max_bytes: int, max_values: int) -> Iterator[dict[str, Any]
 
 
 def memory_taken() -> int:
-    """The most bytes that the files read by this process so far have taken at once, without the rows made of them."""
+    """The most bytes that Parquet files have taken in this process at one time, without the rows made from them."""
     pyarrow = sys.modules.get("pyarrow")
     return pyarrow.default_memory_pool().max_memory() or 0 if pyarrow else 0
 
@@ -44,7 +45,7 @@ def _check(path: Path, schema: Any) -> None:
             raise SetupError(f"{path}: the column {column.name} is of a type that cannot be read: {column.type}")
 
 
-def _rows(batch: Any, max_bytes: int, max_values: int) -> Iterator[dict[str, Any] | InvalidInput]:
+def _rows(batch: Any, max_bytes: int, max_values: int) -> Iterator[JsonObject | InvalidInput]:
     columns = [_dense(column) for column in batch.columns]
     too_long = sum(column.nbytes for column in columns) > max_bytes
     too_many = sum(_values_in(column) for column in columns) > max_values
@@ -60,12 +61,12 @@ def _rows(batch: Any, max_bytes: int, max_values: int) -> Iterator[dict[str, Any
             yield _row(batch.schema.names, columns, number)
 
 
-def _row(names: list[str], columns: list[Any], number: int) -> dict[str, Any] | InvalidInput:
-    fields: dict[str, Any] = {}
+def _row(names: list[str], columns: list[Any], number: int) -> JsonObject | InvalidInput:
+    fields: JsonObject = {}
     for name, column in zip(names, columns, strict=True):
         try:
             value = _as_json(column[number].as_py())
-        except (ValueError, TypeError, OverflowError):  # a time may be none of Python's, bytes no text
+        except (ValueError, TypeError, OverflowError):  # a time that Python cannot represent, bytes that are no text
             return InvalidInput(f"{name}: cannot be read as text, numbers or lists of them: {column.type}", field=name)
         if value is not None:
             fields[name] = value
@@ -77,7 +78,7 @@ def _dense(column: Any) -> Any:
 
 
 def _values_in(column: Any) -> int:
-    """Beneath the row's own: of lists, maps and structs."""
+    """Values of lists, maps and structs, not counting the row's own."""
     if not column.type.num_fields:
         return 0
     parts = column.flatten()
@@ -86,7 +87,7 @@ def _values_in(column: Any) -> int:
 
 
 def _as_json(value: Any) -> Any:
-    if isinstance(value, bytes):  # some programs write texts so
+    if isinstance(value, bytes):  # some programs write texts as bytes
         return value.decode()
     if isinstance(value, Decimal):
         return int(value) if value == value.to_integral_value() else float(value)

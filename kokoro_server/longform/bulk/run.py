@@ -1,4 +1,4 @@
-"""A bulk run: the lines of a file, each made once, told of in a manifest in their order, however often it is begun."""
+"""A bulk run: makes each line of a file once, however often it is started, and lists them in a manifest in order."""
 
 from __future__ import annotations
 
@@ -10,10 +10,9 @@ from array import array
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from filelock import FileLock, Timeout
@@ -22,33 +21,34 @@ from numpy.typing import NDArray
 from kokoro_server.audio.encode import FORMATS
 from kokoro_server.errors import InvalidInput, SetupError, Unavailable, first_of
 from kokoro_server.longform.bulk import lines
-from kokoro_server.longform.bulk.journal import Journal
+from kokoro_server.longform.bulk.journal import Journal, as_json
 from kokoro_server.longform.bulk.makers.local import Maker
 from kokoro_server.longform.bulk.names import Names, number_of
-from kokoro_server.longform.bulk.outcomes import Failed, Made
+from kokoro_server.longform.bulk.outcomes import Failed, Made, failure
 from kokoro_server.longform.bulk.outputs import PARTS, WORK, ClipOutputs, atomically, prepare
 from kokoro_server.longform.bulk.task import Task
 from kokoro_server.longform.bulk.verify import Verifier
+from kokoro_server.runtime.json import JsonObject
 
 MANIFEST, FAILURES = "manifest.jsonl", "failures.jsonl"
 READ_AT_ONCE = 32  # lines, each of which may take megabytes
-SYNC_S = 1.0  # seconds between two calls that wait for the disk
-GIVE_UP_AFTER = 200  # lines in a row that failed, none of them by itself
+SYNC_S = 1.0  # seconds between two syncs of the journal
+GIVE_UP_AFTER = 200  # lines in a row that failed by no fault of their own
 
 
 @dataclass(slots=True)
 class BulkProgress:
-    """Of a run so far. What an earlier one has made counts as done."""
+    """The progress of a run. Lines that an earlier run made count as done."""
 
     lines: int
     characters: int
     done: int = 0
     failed: int = 0
     done_characters: int = 0
-    absent: int = 0  # of those that failed, lines that nobody was there to speak
+    absent: int = 0  # of those that failed, lines for which no backend was available
     absent_characters: int = 0
-    absence: str = ""  # why, of the last of them
-    kept: int = 0  # lines that an earlier run has made
+    absence: str = ""  # the reason, of the last of them
+    kept: int = 0  # lines that an earlier run made
     kept_characters: int = 0
     seconds: float = 0.0  # of audio made by this run
     started: float = 0.0  # when it began to speak, on the clock of time.monotonic()
@@ -69,24 +69,21 @@ Show = Callable[[BulkProgress], object]
 
 @contextmanager
 def folder(out: Path) -> Iterator[None]:
-    """The output folder, for this process alone. What cannot be written is told in plain words."""
+    """Lock the output folder for this process. Raises SetupError where it is locked, or cannot be written."""
     try:
         (out / WORK).mkdir(parents=True, exist_ok=True)
-        lock = FileLock(out / WORK / "lock", timeout=0)
-        with lock:
+        with FileLock(out / WORK / "lock", timeout=0):
             prepare(out)
             yield
     except Timeout:
-        raise SetupError(
-            f"{out}: another bulk run is writing there; wait for its end, or name another folder"
-        ) from None
+        raise SetupError(f"{out}: another bulk run writes there; wait for its end, or name another folder") from None
     except OSError as error:
         about = error.filename or out
         raise SetupError(f"{about}: cannot be written: {error.strerror or error}; what is made is kept") from error
 
 
 class BulkRun:
-    """Within `folder`. `defaults` are fields of requests that do not have them."""
+    """Use within `folder`. `defaults` are the fields that a line may leave out."""
 
     def __init__(
         self,
@@ -95,7 +92,7 @@ class BulkRun:
         outputs: ClipOutputs,
         maker: Maker,
         *,
-        defaults: dict[str, Any],
+        defaults: JsonObject,
         listener: Verifier | None = None,
         show: Show = lambda _progress: None,
     ) -> None:
@@ -103,11 +100,11 @@ class BulkRun:
         self._defaults, self._listener, self._show = defaults, listener, show
         self._prefix = json.dumps([maker.version, outputs.kind])
         self._offsets = array("Q")  # in the journal, by index
-        self._blocks = Counter[int]()  # by the first index of a shard: how many of its lines have come to their end
+        self._blocks = Counter[int]()  # finished lines of a shard, by its first index
         self._streak = 0
 
     async def run(self) -> BulkProgress:
-        """Raises SetupError for what no line can be made without."""
+        """Raises SetupError where no line can be made, and Unavailable after GIVE_UP_AFTER failures in a row."""
         names, self._progress = await asyncio.to_thread(self._survey)
         self._journal = journal = await asyncio.to_thread(Journal, self._out / WORK / "journal")
         self._offsets = array("Q", bytes(8 * self._progress.lines))
@@ -119,7 +116,7 @@ class BulkRun:
                 self._show(self._progress)
                 await self._maker.make(self._tasks(names), self._outputs, self._finish)
                 if self._listener and hearing:
-                    self._listener.end()
+                    self._listener.waiting.put_nowait(None)
                     await hearing
                 syncing.cancel()
             await asyncio.to_thread(journal.sync)
@@ -142,7 +139,7 @@ class BulkRun:
         return Names(ids()), progress
 
     async def _tasks(self, names: Names) -> AsyncIterator[Task]:
-        """What is still to be made."""
+        """The lines that are still to be made."""
         planned = self._planned(names)
         while block := await asyncio.to_thread(lambda: list(islice(planned, READ_AT_ONCE))):
             for task, offset in block:
@@ -151,16 +148,15 @@ class BulkRun:
                     self._progress.kept_characters += task.characters
                     await self._ended(task, offset)
                 elif task.error:
-                    error = task.error
-                    await self._finish(task, Failed(error.code, error.message, error.field, 1, lasting=True))
+                    await self._finish(task, failure(task.error, 1))
                 else:
                     yield task
 
     def _planned(self, names: Names) -> Iterator[tuple[Task, int | None]]:
-        """Each line, and where the journal tells that it is made, if it is."""
+        """Each line, with its offset in the journal if it is made already."""
         for index, line in enumerate(lines.read(self._source)):
             if index == self._progress.lines:
-                raise SetupError(f"{self._source}: has grown meanwhile; run the same command again")
+                raise SetupError(f"{self._source}: has grown since the run began; run the same command again")
             task = self._task(index, line, names)
             offset = None if task.error else self._journal.find(number_of(task.name), task.key)
             if offset is not None and not self._outputs.has(self._journal.read(offset)):
@@ -199,16 +195,16 @@ class BulkRun:
         if self._streak >= GIVE_UP_AFTER:
             raise Unavailable(
                 f"{self._streak} lines in a row could not be spoken, the last as {failed.message}; "
-                "what was made is kept, and when it is run again it goes on from there"
+                "finished lines are kept, and another run goes on from there"
             )
 
     async def _ended(self, task: Task, offset: int) -> None:
-        """The line is made, now or before, or has failed."""
+        """Count a line that is made, now or by an earlier run, or has failed."""
         self._offsets[task.index] = offset
         self._progress.done += 1
         self._progress.done_characters += task.characters
         if self._listener and self._journal.is_made(offset) and self._heard(task.key) is None:
-            self._listener.put(task.index)
+            self._listener.waiting.put_nowait(task.index)
         if (block := self._outputs.block(task.index)) is not None:
             await self._complete_if_last(block, task.file)
         self._show(self._progress)
@@ -226,14 +222,14 @@ class BulkRun:
         self._outputs.complete(file, records)
 
     async def _hear(self, listener: Verifier) -> None:
-        while (index := await listener.get()) is not None:
+        while (index := await listener.waiting.get()) is not None:
             record = self._journal.read(self._offsets[index])
             content = await asyncio.to_thread(self._outputs.read, record)
             heard = await listener.hear(content, record)
             self._journal.append("?", 0, self._heard_key(int(record["key"], 16)), heard)
 
-    def _heard(self, key: int) -> dict[str, Any] | None:
-        """What this run's model has heard of what that request has made."""
+    def _heard(self, key: int) -> JsonObject | None:
+        """The transcript by this run's model of the clip with that key."""
         return self._journal.heard(self._heard_key(key)) if self._listener else None
 
     def _heard_key(self, key: int) -> int:
@@ -246,7 +242,7 @@ class BulkRun:
             await asyncio.to_thread(self._journal.sync)
 
     def _conclude(self) -> None:
-        """The manifest and the failures, in the order of the input; and nothing that the input no longer asks for."""
+        """Write manifest and failures in the order of the input, and remove files that it no longer asks for."""
         files = array("Q")
         with (
             atomically(self._out / MANIFEST, self._out, durable=True) as manifest,
@@ -256,17 +252,17 @@ class BulkRun:
                 record = self._journal.read(offset)
                 if self._journal.is_made(offset):
                     heard = self._heard(int(record["key"], 16))
-                    manifest.write(_json_line(record | (heard or {})))
+                    manifest.write(as_json(record | (heard or {})) + b"\n")
                     files.append(number_of(record["file"]))
                 else:
-                    failures.write(_json_line(record))
+                    failures.write(as_json(record) + b"\n")
         if len(files) == len(self._offsets):
             (self._out / FAILURES).unlink()
         self._remove_all_but(np.unique(np.frombuffer(files, np.uint64)))
         shutil.rmtree(self._out / WORK / PARTS, ignore_errors=True)
 
     def _remove_all_but(self, current: NDArray[np.uint64]) -> None:
-        """Of what earlier runs have made."""
+        """Remove the files of earlier runs that are not in this one."""
         for file in self._journal.files():
             number = np.uint64(number_of(file))
             place = np.searchsorted(current, number)
@@ -274,18 +270,19 @@ class BulkRun:
                 (self._out / file).unlink(missing_ok=True)
 
 
-def _record(task: Task, made: Made) -> dict[str, Any]:
+def _record(task: Task, made: Made) -> JsonObject:
     member = {} if task.file == task.name else {"member": task.name}
     facts = {"duration": round(made.duration, 4), "bytes": made.size, "words": made.words}
     return {"id": task.id, "file": task.file, **member, **task.fields, **facts, "key": task.key_text}
 
 
-def _failure(task: Task, failed: Failed) -> dict[str, Any]:
-    told = asdict(failed)
-    del told["lasting"], told["absent"]
-    message = f"line {task.number}: {failed.message}"
-    return {"line": task.number, "id": task.id, **told, "message": message, "text": task.fields.get("text")}
-
-
-def _json_line(record: dict[str, Any]) -> bytes:
-    return json.dumps(record, ensure_ascii=False).encode("utf-8", "backslashreplace") + b"\n"
+def _failure(task: Task, failed: Failed) -> JsonObject:
+    return {
+        "line": task.number,
+        "id": task.id,
+        "code": failed.code,
+        "message": f"line {task.number}: {failed.message}",
+        "field": failed.field,
+        "tries": failed.tries,
+        "text": task.fields.get("text"),
+    }

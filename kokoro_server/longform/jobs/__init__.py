@@ -1,1 +1,1 @@
-"""Long work that is asked for over HTTP: books and lists, kept in a folder until they are done and fetched."""
+"""Jobs: books and lists that HTTP clients ask for, made in the background and kept until they are fetched."""

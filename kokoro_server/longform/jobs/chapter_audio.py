@@ -1,4 +1,4 @@
-"""A chapter of a book to listen to, while the others are still being made."""
+"""The audio of one chapter, while the rest of its book is still being made."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import secrets
 import shutil
 import threading
 from pathlib import Path
-from typing import Any
 
 from kokoro_server.audio.loudness import LoudnessMeter
 from kokoro_server.errors import Conflict, NoSuchJob
@@ -19,12 +18,13 @@ from kokoro_server.longform.books.production import Stopped
 from kokoro_server.longform.books.work_folder import MANIFEST, CannotWrite, WorkFolder
 from kokoro_server.longform.jobs.folders import JobFolder
 from kokoro_server.runtime.files import new_file
+from kokoro_server.runtime.json import JsonObject
 
 
 def chapter_file(
     folder: JobFolder, number: int, title: str, loudness: float | None, format: BookFormat, stop: threading.Event
 ) -> Path:
-    """The file of a chapter, which is made when it is first asked for. Takes a while: call it in a thread."""
+    """The file of a chapter, made when it is first asked for. Takes a while: call it in a thread."""
 
     def step() -> None:
         if stop.is_set():
@@ -33,40 +33,39 @@ def chapter_file(
     path = folder.listen / f"{number}.{format}"
     if path.exists():
         return path
-    stretches = _stretches(folder, number)
     work = WorkFolder(folder.work)
     segments, meter = list[PassageAudio](), LoudnessMeter()
-    for stretch in stretches:
-        kept = work.get(stretch["key"])
+    for passage in _passages(folder, number):
+        kept = work.get(passage["key"])
         if kept is None:
             raise _not_yet()
-        add(segments, stretch["key"], kept, stretch["gap"], meter)
+        add(segments, passage["key"], kept, passage["gap"], meter)
         step()
-    gain = gain_to(loudness, meter.integrated)  # of the chapter alone: the book's is not known before all is spoken
-    scratch = folder.listen / secrets.token_hex(8)  # two may ask for it at once
+    gain = gain_to(loudness, meter.integrated)  # by the chapter alone: the whole book may not be spoken yet
+    scratch = folder.listen / secrets.token_hex(8)  # two clients may ask for the same chapter at once
     try:
-        folder.listen.mkdir(exist_ok=True)  # not with its parents: a job that is deleted stays so
+        folder.listen.mkdir(exist_ok=True)  # without parents: the folder of a deleted job must not come back
         scratch.mkdir()
         with new_file(path, unfinished=scratch / path.name, durable=False) as made:
             write_audio(made, format, sound(segments, work, gain, step), BookTags(title, title), scratch)
     except (CannotWrite, FileNotFoundError):
         if scratch.exists():
             raise
-        raise _not_yet() from None  # meanwhile the job was deleted, or is made once more
+        raise _not_yet() from None  # the job was deleted meanwhile, or is being made again
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
     return path
 
 
-def _stretches(folder: JobFolder, number: int) -> list[dict[str, Any]]:
+def _passages(folder: JobFolder, number: int) -> list[JsonObject]:
     try:
         manifest = json.loads((folder.work / MANIFEST).read_bytes())
     except FileNotFoundError:
         raise _not_yet() from None
-    stretches = [each for each in manifest["stretches"] if each["chapter"] == number]
-    if not stretches:
+    passages = [each for each in manifest["stretches"] if each["chapter"] == number]
+    if not passages:
         raise NoSuchJob(f"nothing is read in a chapter {number}", field="number")
-    return stretches
+    return passages
 
 
 def _not_yet() -> Conflict:

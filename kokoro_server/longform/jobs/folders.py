@@ -1,12 +1,12 @@
 """The files of a job.
 
 FOLDER/jobs.sqlite   the jobs
-FOLDER/runner        a lock: held by the process that makes them
-FOLDER/ID/upload.*   what was sent
-FOLDER/ID/book.json  the book in it
-FOLDER/ID/work/      what is spoken, and so need not be spoken again
-FOLDER/ID/listen/    chapters that somebody listened to
-FOLDER/ID/result/    the files that are fetched
+FOLDER/runner        a lock, held by the process that makes them
+FOLDER/ID/upload.*   the document
+FOLDER/ID/book.json  the book that was read from it
+FOLDER/ID/work/      passages and clips that are spoken already
+FOLDER/ID/listen/    chapters that were fetched early
+FOLDER/ID/result/    the files of the result
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from pathlib import Path, PurePath
 from kokoro_server.errors import Unavailable
 from kokoro_server.longform.books.names import NOT_IN_NAMES, file_stem
 
-LEAST_FREE = 1 << 30  # bytes of the disk that are left to others
+LEAST_FREE = 1 << 30  # bytes of the disk that jobs leave free
 RETRY_AFTER = 60.0
 _UPLOAD = re.compile(r"upload(\.|$)")
 _ID = re.compile(r"[A-Za-z0-9_-]{16}")
@@ -39,12 +39,12 @@ class JobFolder:
         return self.path / f"upload{PurePath(name).suffix.lower()}"
 
     def is_left_over(self, before: float) -> bool:
-        """Whether there is nothing in it but what jobs have, since that time. Others may keep folders beside it."""
+        """Whether it is older than `before` and holds nothing but files of jobs: users may keep folders beside it."""
         ours = {self.book.name, self.work.name, self.listen.name, self.result.name}
         try:
             found = [path.name for path in self.path.iterdir()]
             return self.path.stat().st_mtime < before and all(name in ours or _UPLOAD.match(name) for name in found)
-        except OSError:  # an upload that was refused just now, a file, or what we may not read
+        except OSError:  # removed just now, a file, or not readable for us
             return False
 
     def remove(self) -> None:
@@ -60,7 +60,7 @@ def is_id(text: str) -> bool:
 
 
 def safe_name(name: str, default: str) -> str:
-    """A file's name without folders, for all systems."""
+    """The name of a file without its folders, valid on every system."""
     base = re.split(r"[/\\]", name)[-1]
     path = PurePath(NOT_IN_NAMES.sub(" ", base).strip(" .") or default)
     return file_stem(path.stem) + path.suffix[:20]
@@ -68,7 +68,7 @@ def safe_name(name: str, default: str) -> str:
 
 @contextmanager
 def writable() -> Iterator[None]:
-    """What the disk refuses for a while is told as such: it is no fault of ours, nor of who asks."""
+    """Raises Unavailable for an OSError: a full disk is no fault of the client's, and may pass."""
     try:
         yield
     except OSError as error:
@@ -76,7 +76,7 @@ def writable() -> Iterator[None]:
 
 
 def check_space(root: Path) -> None:
-    """Raises Unavailable where the disk is nearly full."""
+    """Raises Unavailable if the disk is nearly full."""
     with writable():
         free = shutil.disk_usage(root).free
     if free < LEAST_FREE:

@@ -1,25 +1,26 @@
-"""A job: what was asked for, how far it is, and what came of it."""
+"""A job: its request, its progress and its result."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Literal
+
+from kokoro_server.runtime.json import JsonObject as JsonObject
 
 JobKind = Literal["book", "list"]
 JobState = Literal["queued", "running", "done", "failed"]
-JsonObject = dict[str, Any]  # JSON
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """As the store has it. Times are seconds since 1970."""
+    """A row of the store. Times are seconds since 1970."""
 
     id: str
     caller: str
     kind: JobKind
     name: str  # of the file that was sent
-    options: JsonObject  # what was asked for
-    about: JsonObject  # what the file is: title, chapters, remarks
+    options: JsonObject  # the fields of the request
+    about: JsonObject  # the document: title, chapters, remarks
     created: float
     state: JobState = "queued"
     started: float | None = None
@@ -27,7 +28,7 @@ class Job:
     progress: JsonObject = field(default_factory=dict)
     result: JsonObject | None = None
     error: JsonObject | None = None
-    attempts: int = 0  # that ended without anything new
+    attempts: int = 0  # in a row that made no progress
     version: int = 0  # grows with every change
 
     @property

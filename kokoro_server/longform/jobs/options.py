@@ -1,15 +1,15 @@
-"""What a job is asked for, as the store keeps it."""
+"""The options of a book, from the fields that the store keeps."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 from kokoro_server.longform.books.book import Book
 from kokoro_server.longform.books.options import BookFiles, Options, chosen, parse_chapters
+from kokoro_server.runtime.json import JsonObject
 
 
-def book_options(options: dict[str, Any], book: Book) -> Options:
+def book_options(options: JsonObject, book: Book) -> Options:
     """Raises InvalidInput for a chapter that the book does not have."""
     chapters = options["chapters"]
     return Options(
@@ -23,8 +23,8 @@ def book_options(options: dict[str, Any], book: Book) -> Options:
     )
 
 
-def book_outputs(options: dict[str, Any], folder: Path, stem: str) -> BookFiles:
-    """The files in `folder`, which are named after the document."""
+def book_outputs(options: JsonObject, folder: Path, stem: str) -> BookFiles:
+    """Files in `folder`, named after the document."""
     subtitles = options["subtitles"]
     return BookFiles(
         audio=folder / (stem if options["by_chapter"] else f"{stem}.{options['format']}"),

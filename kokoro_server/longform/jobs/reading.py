@@ -1,8 +1,7 @@
-"""`python -m kokoro_server.longform.jobs.reading`: reads what was uploaded, in a process of its own.
+"""`python -m kokoro_server.longform.jobs.reading`: reads an uploaded document, in a process of its own.
 
-Documents come from strangers, and some take long: here nobody waits for it, its memory and time are limited, and
-whatever happens to it happens to this process alone. It reads a request as JSON from its standard input, and writes
-what the file is, or what is wrong with it.
+Documents come from strangers, and some take long: the server does not wait for them, memory and time are limited, and a
+crash ends this process alone. It reads a request as JSON from standard input, and writes a description or an error.
 """
 
 from __future__ import annotations
@@ -13,7 +12,6 @@ import os
 import sys
 from collections import Counter
 from pathlib import Path
-from typing import Any
 
 from kokoro_server.client import Voice
 from kokoro_server.errors import KokoroError, NothingToSay, SetupError, UnreadableDocument
@@ -24,11 +22,12 @@ from kokoro_server.longform.books.speakers import speakers
 from kokoro_server.longform.bulk import lines, parquet
 from kokoro_server.longform.jobs.folders import writable
 from kokoro_server.longform.jobs.options import book_options
+from kokoro_server.runtime.json import JsonObject
 
 CPU_SECONDS = 300
-MEMORY = 6 << 30  # bytes of addresses, of which a process has many that it never uses
+MEMORY = 6 << 30  # bytes of address space, most of which a process never uses
 PARQUET_MEMORY = 512 << 20  # bytes
-NICE = 10  # those who wait for speech come first
+NICE = 10  # speech comes first
 MAX_REMARKS = 20
 MAX_CHAPTERS = 10_000  # the Bible has 1,189
 MAX_TITLE = 300  # characters
@@ -46,7 +45,7 @@ def main() -> None:
     json.dump(about, sys.stdout)
 
 
-def read(request: dict[str, Any]) -> dict[str, Any]:
+def read(request: JsonObject) -> JsonObject:
     path, name = Path(request["path"]), request["name"]
     if path.suffix.lower() in lines.SUFFIXES:
         try:
@@ -55,13 +54,13 @@ def read(request: dict[str, Any]) -> dict[str, Any]:
             raise UnreadableDocument(error.message.replace(str(path), name), field="file") from error
     book = read_document(name, path.read_bytes())
     if len(book.chapters) > MAX_CHAPTERS:
-        raise UnreadableDocument(f"{name}: it has more than {MAX_CHAPTERS} chapters, as no book has", field="file")
+        raise UnreadableDocument(f"{name}: it has more than {MAX_CHAPTERS} chapters", field="file")
     options = book_options(request["options"], book)
     plan = make_plan(book, options, [Voice(**voice) for voice in request["voices"]])
     if target := request["target"]:
         with writable():
             Path(target).write_text(stored.to_json(book), encoding="utf-8")
-    chapters: list[dict[str, Any]] = [
+    chapters: list[JsonObject] = [
         {
             "number": planned.number + 1,
             "title": planned.chapter.title[:MAX_TITLE] or f"Chapter {planned.number + 1}",
@@ -86,22 +85,22 @@ def read(request: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _list(path: Path) -> dict[str, Any]:
+def _list(path: Path) -> JsonObject:
     count, characters, wrong = 0, 0, list[str]()
     for line in lines.read(path):
         count += 1
         characters += line.characters
         if line.error and len(wrong) < MAX_REMARKS:
             wrong.append(f"line {line.number}: {line.error.message}")
-        if parquet.memory_taken() > PARQUET_MEMORY:  # the process that speaks it would need as much
-            raise UnreadableDocument("to read some of its rows takes too much memory", field="file")
+        if parquet.memory_taken() > PARQUET_MEMORY:  # the process that speaks it would need the same
+            raise UnreadableDocument("some of its rows take too much memory to read", field="file")
     if not count:
-        raise NothingToSay("there is no line in it", field="file")
+        raise NothingToSay("the file has no lines", field="file")
     return {"kind": "list", "lines": count, "characters": characters, "remarks": wrong, "notes": []}
 
 
 def _limit() -> None:
-    with contextlib.suppress(ImportError, ValueError, OSError):  # where a system has no such limits
+    with contextlib.suppress(ImportError, ValueError, OSError):  # not every system has these limits
         import resource
 
         resource.setrlimit(resource.RLIMIT_CPU, (CPU_SECONDS, CPU_SECONDS))

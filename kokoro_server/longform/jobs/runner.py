@@ -1,4 +1,4 @@
-"""Makes the jobs, in one process of those that share a folder. Another takes over when that one ends."""
+"""Makes the jobs in one of the processes that share a folder. When it ends, another takes over."""
 
 from __future__ import annotations
 
@@ -20,22 +20,23 @@ from kokoro_server.errors import Expired, KokoroError, SetupError, Unavailable, 
 from kokoro_server.longform.books.work_folder import CannotWrite
 from kokoro_server.longform.bulk.makers.local import Parse
 from kokoro_server.longform.jobs.folders import JobFolder, check_space, is_id
-from kokoro_server.longform.jobs.job import Job, JobKind, JsonObject
+from kokoro_server.longform.jobs.job import Job, JobKind
 from kokoro_server.longform.jobs.store import JobStore, Waiting, now
 from kokoro_server.longform.jobs.work import make_book, make_list
 from kokoro_server.observability.conditions import Condition
 from kokoro_server.runtime.backoff import Backoff
+from kokoro_server.runtime.json import JsonObject
 from kokoro_server.synthesis.speech_backend import SpeechBackend
 
 log = logging.getLogger(__name__)
 
-LOOK_S = 0.5  # seconds between two looks at what there is to do, and what was deleted
-TAKE_OVER_S = 2.0  # seconds between two tries to become the one that makes jobs
+LOOK_S = 0.5  # seconds between two looks at the store
+TAKE_OVER_S = 2.0  # seconds between two tries to take over
 CLEAN_S = 60.0
-MAX_ATTEMPTS = 5  # in a row that ended with the process, and made nothing
-FULL_S = 60.0  # seconds until a full disk is looked at again
-# Seconds until a job is tried again that nobody was there to speak; doubled by each try. Either kind is given up after
-# half an hour: a book waits for most of it in the tries of its stretches.
+MAX_ATTEMPTS = 5  # in a row without progress
+FULL_S = 60.0  # seconds until a full disk is checked again
+# Seconds until a job is tried again for which no backend was available, doubled by each try. Both kinds are given up
+# after half an hour, which a book spends mostly in the tries of its passages.
 RETRY: dict[JobKind, Backoff] = {"book": Backoff(30.0), "list": Backoff(120.0)}
 HOUR = 3600.0
 LEFT_OVER_S = 24 * HOUR
@@ -50,34 +51,34 @@ class _Running:
 
 
 class JobRunner:
-    """`run` until it is cancelled. What is being made then goes on at the next start."""
+    """Call `run`, and cancel it in the end. Jobs that are being made then go on at the next start."""
 
     def __init__(
         self,
         root: Path,
         store: JobStore,
-        speaker: Callable[[], SpeechBackend],
+        open_backend: Callable[[], SpeechBackend],
         parse: Parse,
         condition: Condition,
         *,
         at_once: int,
         keep_hours: float,
     ) -> None:
-        self._root, self._store, self._speaker, self._parse = root, store, speaker, parse
+        self._root, self._store, self._open_backend, self._parse = root, store, open_backend, parse
         self._condition = condition
         self._at_once, self._keep_s = at_once, keep_hours * HOUR
         self._running: dict[str, _Running] = {}
-        self._removing: asyncio.Task[None] | None = None  # the files of deleted jobs
+        self._removing: asyncio.Task[None] | None = None  # removes the files of deleted jobs
         self._counts: dict[str, int] = {}  # of jobs by their states
         self._cleaned = -CLEAN_S
         self._has_begun = False
-        # When this process has ended a job, on the clock of time.monotonic(): the system's is wrong on some machines
-        # until they have a network, and a job that was made before that would be years old.
+        # When this process finished a job, by time.monotonic(): the system clock of some machines is wrong until they
+        # have a network, and a job that was finished before that would seem years old.
         self._ended: dict[str, float] = {}
-        self._not_before: dict[str, float] = {}  # when a job may be tried again, on the clock of time.monotonic()
+        self._not_before: dict[str, float] = {}  # when a job may be tried again, by time.monotonic()
 
     def count(self, state: str) -> int:
-        """How many jobs are in it; 0 in all processes but the one that makes them."""
+        """The number of jobs in a state; 0 in all processes but the one that makes them."""
         return self._counts.get(state, 0)
 
     async def run(self) -> None:
@@ -88,21 +89,21 @@ class JobRunner:
                 break
             except Timeout:
                 await asyncio.sleep(TAKE_OVER_S)
-            except OSError as error:  # a folder that nobody may write to for a while
-                self._tell(error)
+            except OSError as error:  # the folder cannot be written for a while
+                self._set_condition(error)
                 await asyncio.sleep(FULL_S)
-        told: str | None = None
+        logged = ""
         try:
             while True:
                 try:
                     await self._look()
-                    told = None
+                    logged = ""
                     self._condition.clear()
-                except Exception as error:  # a disk that is full for a while must not end it
-                    if repr(error) != told:  # nor fill what is left of it with the same line twice a second
-                        log.exception("jobs cannot be looked after now")
-                    told = repr(error)
-                    self._tell(error)
+                except Exception as error:  # a disk that is full for a while must not end the loop
+                    if repr(error) != logged:  # nor fill the rest of the disk with the same line twice a second
+                        log.exception("jobs cannot be made now")
+                    logged = repr(error)
+                    self._set_condition(error)
                 await asyncio.sleep(LOOK_S)
         finally:
             tasks = [running.task for running in self._running.values()]
@@ -113,8 +114,8 @@ class JobRunner:
             await asyncio.gather(*tasks, return_exceptions=True)
             lock.release()
 
-    def _tell(self, error: Exception) -> None:
-        self._condition.set(f"jobs are not made now: {error}; look at the folder that JOBS_PATH names")
+    def _set_condition(self, error: Exception) -> None:
+        self._condition.set(f"jobs are not made now: {error}; check the folder that JOBS_PATH names")
 
     async def _look(self) -> None:
         if not self._has_begun:
@@ -135,18 +136,18 @@ class JobRunner:
             await asyncio.to_thread(self._clean)
 
     async def _remove(self, deleted: Sequence[str]) -> None:
-        """One after the other, beside all else: a list may have a million files, and no other job waits for them."""
+        """Remove files one job after the other, in a task of their own: a list may have a million files."""
         for id in deleted:
             try:
                 await asyncio.to_thread(JobFolder(self._root, id).remove)
                 await self._store.use(self._store.forget, id)
-            except KokoroError as error:  # it is looked at again
+            except KokoroError as error:  # tried again at the next look
                 log.warning("a deleted job cannot be forgotten yet id=%s error=%s", id, error.message)
             self._not_before.pop(id, None)
             self._ended.pop(id, None)
 
     async def _tend(self, running: _Running) -> None:
-        """Store how far it is; stop it if it was deleted."""
+        """Store the progress of a job; stop a job that was deleted, or for which the disk is too full."""
         if running.task.done():
             del self._running[running.job.id]
             return
@@ -167,7 +168,7 @@ class JobRunner:
             await asyncio.to_thread(check_space, self._root)
         except Unavailable as error:
             await self._stop(running)
-            if running.task.cancelled():  # it may have ended meanwhile
+            if running.task.cancelled():  # else it ended meanwhile
                 await self._put_off(running.job, FULL_S, error)
 
     async def _stop(self, running: _Running) -> None:
@@ -181,7 +182,7 @@ class JobRunner:
         if attempts < MAX_ATTEMPTS:
             await self._put_off(job, RETRY[job.kind].wait(attempts), error, attempts=attempts)
         else:
-            message = f"it was tried {attempts} times without getting on, the last time: {error.message}"
+            message = f"it was tried {attempts} times without progress, the last time: {error.message}"
             await self._end(job, error={"code": error.code, "message": message, "field": None})
 
     async def _put_off(self, job: Job, seconds: float, error: KokoroError, **changes: Any) -> None:
@@ -194,7 +195,7 @@ class JobRunner:
         await self._store.use(self._store.update, job.id, state="queued", progress=progress, **changes)
 
     def _next(self, jobs: list[Waiting]) -> list[Waiting]:
-        """Those to be started now: of the callers who have the fewest running, the oldest."""
+        """The jobs to start now: the oldest of the callers with the fewest running jobs."""
         time_now = time.monotonic()
         waiting = [job for job in jobs if job.id not in self._running and self._not_before.get(job.id, 0.0) <= time_now]
         has = Counter(running.job.caller for running in self._running.values())
@@ -209,7 +210,7 @@ class JobRunner:
     async def _start(self, job: Job) -> None:
         self._not_before.pop(job.id, None)
         if job.attempts >= MAX_ATTEMPTS:
-            message = f"it was tried {job.attempts} times without getting on: the server ended each time"
+            message = f"it was tried {job.attempts} times without progress: the server ended each time"
             await self._end(job, error={"code": "internal_error", "message": message, "field": None})
             return
         try:
@@ -229,7 +230,7 @@ class JobRunner:
         try:
             result = await self._result(job)
         except asyncio.CancelledError:
-            # The process ends, and the next one goes on: it was no fault of the job's. Or it was deleted.
+            # The process ends and the next one goes on, by no fault of the job; or the job was deleted.
             with contextlib.suppress(KokoroError):
                 await asyncio.shield(self._store.use(self._store.update, job.id, attempts=0))
             raise
@@ -237,13 +238,13 @@ class JobRunner:
             await self._try_later(job, error)
         except Exception as error:
             if not isinstance(error, KokoroError):
-                log.exception("job failed in an unforeseen way id=%s", job.id)
+                log.exception("job failed unexpectedly id=%s", job.id)
             log.warning("job failed id=%s error=%r", job.id, error)
-            await self._end(job, error=self._told(error, job))
+            await self._end(job, error=self._for_client(error, job))
         else:
             log.info("job done id=%s audio_s=%.1f s=%.1f", job.id, result["seconds"], time.monotonic() - begun)
             await self._end(job, result=result)
-            if job.kind == "list":  # all of it is in the result, which a kill can not make unknown any more
+            if job.kind == "list":  # the result holds all of it and is stored
                 await asyncio.to_thread(shutil.rmtree, JobFolder(self._root, job.id).work, ignore_errors=True)
 
     async def _result(self, job: Job) -> JsonObject:
@@ -255,10 +256,10 @@ class JobRunner:
             running.progress = progress
             running.has_gained = running.has_gained or progress["fraction"] > reached
 
-        speaker = await asyncio.to_thread(self._speaker)  # looks at files
+        backend = await asyncio.to_thread(self._open_backend)  # reads files
         if job.kind == "book":
-            return await make_book(job, folder, speaker, report)
-        return await make_list(job, folder, speaker, self._parse, report)
+            return await make_book(job, folder, backend, report)
+        return await make_list(job, folder, backend, self._parse, report)
 
     async def _end(self, job: Job, *, result: JsonObject | None = None, error: JsonObject | None = None) -> None:
         state = "failed" if error else "done"
@@ -271,20 +272,20 @@ class JobRunner:
             try:
                 await self._store.use(self._store.update, job.id, **changes)
                 return
-            except Unavailable as fault:  # it is not made once more for that
+            except Unavailable as fault:  # the work is not repeated for that
                 log.warning("the end of a job cannot be stored yet id=%s error=%s", job.id, fault.message)
                 await asyncio.sleep(LOOK_S)
 
-    def _told(self, error: Exception, job: Job) -> JsonObject:
-        """An error as the client is told of it, which need not know where files are."""
+    def _for_client(self, error: Exception, job: Job) -> JsonObject:
+        """An error without the paths of the server's folders."""
         if isinstance(error, SetupError | CannotWrite):
             message = error.message.replace(f"{JobFolder(self._root, job.id).path}/", "")
             return {"code": "cannot_write", "message": message, "field": None}
-        told = for_client(error)
-        return {"code": told.code, "message": told.message, "field": told.field}
+        known = for_client(error)
+        return {"code": known.code, "message": known.message, "field": known.field}
 
     def _clean(self) -> None:
-        """What is kept no longer, and folders that belong to no job."""
+        """Delete expired jobs, and folders that belong to no job."""
         if self._keep_s:
             before = now() - self._keep_s
             for id in self._store.ended_before(before):
@@ -295,5 +296,5 @@ class JobRunner:
         known = self._store.ids()
         for name in [path.name for path in self._root.iterdir() if is_id(path.name) and path.name not in known]:
             folder = JobFolder(self._root, name)
-            if folder.is_left_over(before=now() - LEFT_OVER_S):  # not an upload that is still coming
+            if folder.is_left_over(before=now() - LEFT_OVER_S):  # not the folder of an upload in progress
                 folder.remove()

@@ -21,36 +21,37 @@ from kokoro_server.longform.books.production import interruptible
 from kokoro_server.longform.bulk.makers.local import Parse
 from kokoro_server.longform.jobs.chapter_audio import chapter_file
 from kokoro_server.longform.jobs.folders import JobFolder, check_space, is_id, new_id, writable
-from kokoro_server.longform.jobs.job import Job, JobKind, JobState, JsonObject
+from kokoro_server.longform.jobs.job import Job, JobKind, JobState
 from kokoro_server.longform.jobs.runner import JobRunner
 from kokoro_server.longform.jobs.store import JobStore, now, too_many
 from kokoro_server.longform.jobs.uploads import DocumentReader
 from kokoro_server.runtime.fair_slots import FairSlots
+from kokoro_server.runtime.json import JsonObject
 from kokoro_server.synthesis.services import Services
 from kokoro_server.synthesis.speech_backend import LocalBackend, voices_of
 
 log = logging.getLogger(__name__)
 
 OFF = Path("none")  # of JOBS_PATH
-CHAPTERS_AT_ONCE = 2  # that are put together for listeners
+CHAPTERS_AT_ONCE = 2  # assembled at one time for clients that listen early
 
 
 def with_default_folder(settings: Settings) -> Settings:
-    """Where a user has named no folder for jobs, theirs is used, if it can be written."""
+    """The settings, with the user's data folder for jobs where none is named and that one can be written."""
     if settings.jobs_path is not None:
         return settings
     folder = user_data_path("kokoro-server", appauthor=False) / "jobs"
     try:
         JobStore(folder).close()
     except SetupError as error:
-        log.info("no jobs are taken: %s", error.message)
+        log.info("jobs are off: %s", error.message)
         return settings
     return settings.model_copy(update={"jobs_path": folder})
 
 
 @dataclass(frozen=True, slots=True)
 class Upload:
-    """A file in the folder of a job that is to be."""
+    """A file in the folder of a future job."""
 
     id: str
     path: Path
@@ -58,7 +59,7 @@ class Upload:
 
 
 class Jobs:
-    """`app.state.jobs`. `anyone`: whoever knows the id of a job may see it, as there are no keys."""
+    """`app.state.jobs`. `anyone`: every client that knows the id of a job may see it, as there are no API keys."""
 
     def __init__(self, root: Path, store: JobStore, services: Services, settings: Settings, *, anyone: bool) -> None:
         self._root, self._store, self._services, self._anyone = root, store, services, anyone
@@ -68,14 +69,14 @@ class Jobs:
         self._listening = FairSlots(CHAPTERS_AT_ONCE)
 
     async def admit(self, caller: str) -> None:
-        """Raises an error for what need not be uploaded, as no job could be made of it."""
+        """Raises TooManyJobs or Unavailable before an upload of which no job could be made."""
         if await self._store.use(self._store.count, caller) >= self._limit:
             raise too_many(self._limit)
         await asyncio.to_thread(check_space, self._root)
 
     @asynccontextmanager
     async def uploading(self, name: str) -> AsyncIterator[Upload]:
-        """A place for a file. Its folder stays if a job has been made of it by the end of the block."""
+        """A place for a file. It is removed at the end of the block, unless a job was added for it."""
         await asyncio.to_thread(check_space, self._root)
         folder = JobFolder(self._root, id := new_id())
         with writable():
@@ -87,7 +88,7 @@ class Jobs:
                 await asyncio.to_thread(folder.remove)
 
     async def describe(self, upload: Upload, options: JsonObject, *, keep: bool) -> JsonObject:
-        """What the file is. `keep`: a job is to be made of it. Raises UnreadableDocument, and what is wrong in it."""
+        """Describe a file. `keep` stores its book for a job. Raises UnreadableDocument, or an error of the options."""
         target = JobFolder(self._root, upload.id).book if keep else None
         return await self._reader.read(upload.path, upload.name, options, voices_of(self._services.voices.now), target)
 
@@ -100,11 +101,11 @@ class Jobs:
     async def get(self, id: str, caller: str) -> Job:
         job = await self._store.use(self._store.get, id) if is_id(id) else None
         if job is None or not (self._anyone or job.caller == caller):
-            raise NoSuchJob(f"there is no job {id[:60]!r}; it may have been deleted, or have expired", field="id")
+            raise NoSuchJob(f"no job {id[:60]!r}; it may have been deleted, or have expired", field="id")
         return job
 
     async def version(self, id: str) -> int | None:
-        """Grows with every change. None: there is no such job."""
+        """Grows with every change. None for a job that does not exist."""
         return await self._store.use(self._store.version, id)
 
     async def all(self, caller: str) -> list[Job]:
@@ -117,19 +118,19 @@ class Jobs:
         return await self.get(id, caller)
 
     async def delete(self, id: str, caller: str) -> None:
-        """Who makes jobs stops it, and removes its files."""
+        """Hide a job. The process that makes jobs stops it and removes its files."""
         await self.get(id, caller)
         await self._store.use(self._store.delete, id)
 
     async def chapter(self, job: Job, caller: str, number: int, title: str, format: BookFormat) -> Path:
-        """The file of a chapter that is spoken. May be cancelled."""
-        async with self._listening.taken(caller):  # who listens to many chapters leaves threads and cores to others
+        """The file of a chapter, all of which is spoken. May be cancelled."""
+        async with self._listening.taken(caller):  # one caller must not take all threads and cores
             return await interruptible(
                 partial(chapter_file, JobFolder(self._root, job.id), number, title, job.options["loudness"], format)
             )
 
     def result_file(self, job: Job, name: str | None) -> tuple[Path, JsonObject]:
-        """A file of the result: the first, or the one of that name."""
+        """The file of the result with that name, or the first."""
         if job.result is None:
             error = f": {job.error['message']}" if job.error else ""
             raise Conflict(f"the job has no result: it is {job.state}{error}", field="id")
@@ -144,17 +145,21 @@ class Jobs:
 async def running_jobs(
     settings: Settings, services: Services, parse: Parse, *, anyone: bool
 ) -> AsyncIterator[Jobs | None]:
-    """`parse` makes speech of a line's fields, as of a request's."""
+    """`parse` turns the fields of a line into speech, as those of a request."""
     root = settings.jobs_path
     if root is None or root == OFF:
         yield None
         return
     store = await asyncio.to_thread(JobStore, root)
-
-    speaker = partial(LocalBackend, services)
-    at_once, keep_hours = settings.jobs_at_once, settings.job_keep_hours
-    condition = services.jobs_condition
-    runner = JobRunner(root, store, speaker, parse, condition, at_once=at_once, keep_hours=keep_hours)
+    runner = JobRunner(
+        root,
+        store,
+        partial(LocalBackend, services),
+        parse,
+        services.jobs_condition,
+        at_once=settings.jobs_at_once,
+        keep_hours=settings.job_keep_hours,
+    )
     for state in get_args(JobState):
         services.metrics.jobs.labels(state).set_function(partial(runner.count, state))
     running = asyncio.create_task(runner.run())

@@ -1,4 +1,4 @@
-"""What was uploaded: where it is kept, and what it is."""
+"""Reads uploaded documents in processes of their own."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import asyncio
 import json
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 from kokoro_server.callers.current import caller
 from kokoro_server.client import Voice
 from kokoro_server.errors import KokoroError, TooBusy, Unavailable, UnreadableDocument
 from kokoro_server.runtime.fair_slots import FairSlots
+from kokoro_server.runtime.json import JsonObject
 from kokoro_server.runtime.subprocesses import start_python
 
 TIMEOUT_S = 120.0
@@ -20,15 +20,15 @@ RETRY_AFTER = 10.0
 
 
 class DocumentReader:
-    """Reads uploads in processes of their own, a few at a time. One caller's do not hold off another's."""
+    """Reads a few documents at a time, taking turns between callers."""
 
     def __init__(self, at_once: int = 2) -> None:
         self._slots = FairSlots(at_once)
 
     async def read(
-        self, path: Path, name: str, options: dict[str, Any], voices: list[Voice], target: Path | None
-    ) -> dict[str, Any]:
-        """What the file is. A book is written to `target`, if that is given. Raises UnreadableDocument and others."""
+        self, path: Path, name: str, options: JsonObject, voices: list[Voice], target: Path | None
+    ) -> JsonObject:
+        """Describe a file, and write its book to `target` if given. Raises UnreadableDocument and TooBusy."""
         if self._slots.wanted_by(caller.get()) >= MAX_WAITING:
             raise TooBusy(f"{MAX_WAITING} of your documents are being read; try again later", retry_after=RETRY_AFTER)
         request = {
@@ -44,7 +44,7 @@ class DocumentReader:
             raise _error(error)
         return about
 
-    async def _run(self, request: bytes, name: str) -> dict[str, Any]:
+    async def _run(self, request: bytes, name: str) -> JsonObject:
         process = await start_python("kokoro_server.longform.jobs.reading", stderr=asyncio.subprocess.DEVNULL)
         try:
             async with asyncio.timeout(TIMEOUT_S):
@@ -59,18 +59,18 @@ class DocumentReader:
             raise UnreadableDocument(
                 f"{name}: cannot be read: it takes too long or too much memory, or is damaged", field="file"
             )
-        about: dict[str, Any] = json.loads(written)
+        about: JsonObject = json.loads(written)
         return about
 
 
-def _error(told: dict[str, Any]) -> KokoroError:
-    """As it was raised in the process that has read the document."""
-    if told["code"] == Unavailable.code:
-        return Unavailable(told["message"], retry_after=RETRY_AFTER)
+def _error(error: JsonObject) -> KokoroError:
+    """The error that was raised in the process that read the document."""
+    if error["code"] == Unavailable.code:
+        return Unavailable(error["message"], retry_after=RETRY_AFTER)
     for kind in _all_kinds(KokoroError):
-        if kind.code == told["code"] and kind.status < 500:
-            return kind(told["message"], field=told["field"] or "file")
-    return UnreadableDocument(told["message"], field="file")
+        if kind.code == error["code"] and kind.status < 500:
+            return kind(error["message"], field=error["field"] or "file")
+    return UnreadableDocument(error["message"], field="file")
 
 
 def _all_kinds(kind: type[KokoroError]) -> list[type[KokoroError]]:

@@ -1,4 +1,4 @@
-"""Makes what a job asks for. What is broken off goes on from there when it is called again."""
+"""Makes the result of a job. An interrupted job goes on from there when it is made again."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ import zipfile
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path, PurePath
-from typing import Any
 
 from kokoro_server.errors import InvalidInput, SetupError, Unavailable
 from kokoro_server.longform.books import production, speaking, stored
@@ -20,8 +19,9 @@ from kokoro_server.longform.bulk import run as bulk
 from kokoro_server.longform.bulk.makers.local import BackendMaker, Parse
 from kokoro_server.longform.bulk.outputs import WORK, outputs
 from kokoro_server.longform.jobs.folders import JobFolder
-from kokoro_server.longform.jobs.job import Job, JsonObject
+from kokoro_server.longform.jobs.job import Job
 from kokoro_server.longform.jobs.options import book_options, book_outputs
+from kokoro_server.runtime.json import JsonObject
 from kokoro_server.synthesis.speech_backend import SpeechBackend
 
 MEDIA_TYPES = {
@@ -35,35 +35,38 @@ MEDIA_TYPES = {
     ".vtt": "text/vtt",
 }
 BLOCK = 1 << 20  # bytes
-SPEAKING = 0.95  # of the whole work; the rest is putting files together
-FIXED_TIME = (1980, 1, 1, 0, 0, 0)  # of a zip file's members: the same content is the same file
+SPEAKING = 0.95  # of the whole progress; the rest is assembling files
+FIXED_TIME = (1980, 1, 1, 0, 0, 0)  # of the members of a zip file: the same content makes the same file
 
-ReportProgress = Callable[[JsonObject], None]  # how far it is
+ReportProgress = Callable[[JsonObject], None]
 
 
-async def make_book(job: Job, folder: JobFolder, speaker: SpeechBackend, report: ReportProgress) -> JsonObject:
-    """The result."""
+async def make_book(job: Job, folder: JobFolder, backend: SpeechBackend, report: ReportProgress) -> JsonObject:
+    """Returns the result."""
 
-    def tell(progress: speaking.BookProgress) -> None:
+    def show(progress: speaking.BookProgress) -> None:
         share = progress.done / max(progress.total, 1)
         is_speaking = progress.phase == "speaking"
-        told: JsonObject = {
-            "phase": progress.phase,
-            "fraction": round(SPEAKING * share if is_speaking else SPEAKING + (1 - SPEAKING) * share, 4),
-            "seconds_left": None if progress.left is None else round(progress.left, 1),
-            "audio_seconds": round(progress.seconds, 1) if is_speaking else latest.get("audio_seconds", 0.0),
-        }
-        told["chapters"] = sorted(progress.chapters) if progress.chapters is not None else latest.get("chapters")
-        latest.update(told)
-        report(told)
+        latest.update(
+            {
+                "phase": progress.phase,
+                "fraction": round(SPEAKING * share if is_speaking else SPEAKING + (1 - SPEAKING) * share, 4),
+                "seconds_left": None if progress.left is None else round(progress.left, 1),
+                "audio_seconds": round(progress.seconds, 1) if is_speaking else latest.get("audio_seconds", 0.0),
+                "chapters": sorted(progress.chapters) if progress.chapters is not None else latest.get("chapters"),
+            }
+        )
+        report({**latest})
 
     latest: JsonObject = {}
     book = await asyncio.to_thread(_read_book, folder.book)
     await asyncio.to_thread(shutil.rmtree, folder.listen, ignore_errors=True)
     await asyncio.to_thread(folder.result.mkdir, exist_ok=True)
     wanted = book_outputs(job.options, folder.result, PurePath(job.name).stem)
-    options = await asyncio.to_thread(book_options, job.options, book)  # thousands of ranges of thousands of chapters
-    made = await production.produce(book, options, wanted, speaker, folder.work, tell, keep_work=True)
+    options = await asyncio.to_thread(
+        book_options, job.options, book
+    )  # slow for thousands of ranges of thousands of chapters
+    made = await production.produce(book, options, wanted, backend, folder.work, show, keep_work=True)
     files = list(made.files)
     if wanted.by_chapter and wanted.audio:
         chapters = [path for path in files if path.parent == wanted.audio]
@@ -87,11 +90,11 @@ def _read_book(path: Path) -> Book:
 
 
 async def make_list(
-    job: Job, folder: JobFolder, speaker: SpeechBackend, parse: Parse, report: ReportProgress
+    job: Job, folder: JobFolder, backend: SpeechBackend, parse: Parse, report: ReportProgress
 ) -> JsonObject:
-    """The result: a zip file of the clips or shards, with their manifest."""
+    """Returns the result: a zip file of the clips or shards, with their manifest."""
 
-    def tell(progress: bulk.BulkProgress) -> None:
+    def show(progress: bulk.BulkProgress) -> None:
         done = progress.done_characters - progress.absent_characters
         report(
             {
@@ -106,15 +109,14 @@ async def make_list(
         )
 
     options, out = job.options, folder.work
-    defaults: dict[str, Any] = {"voice": options["voice"], "seed": 0, "format": options["format"]}
     with bulk.folder(out):
         work = bulk.BulkRun(
             folder.upload(job.name),
             out,
             outputs(out, options["shards"]),
-            BackendMaker(speaker, parse),
-            defaults=defaults,
-            show=tell,
+            BackendMaker(backend, parse),
+            defaults={"voice": options["voice"], "seed": 0, "format": options["format"]},
+            show=show,
         )
         done = await work.run()
         if done.absent:
@@ -148,11 +150,11 @@ def _file(path: Path) -> JsonObject:
 
 
 def zip_files(archive: Path, members: Sequence[Path], base: Path, stop: threading.Event) -> None:
-    """Whole or not at all. What is in it is compressed already."""
+    """Write the archive, complete or not at all. Its members are compressed already."""
     with new_file(archive) as unfinished, zipfile.ZipFile(unfinished, "w") as target:
         for path in members:
             info = zipfile.ZipInfo(path.relative_to(base).as_posix(), FIXED_TIME)
-            info.file_size = path.stat().st_size  # tells whether it needs the large format
+            info.file_size = path.stat().st_size  # decides whether it needs the ZIP64 format
             with path.open("rb") as source, target.open(info, "w") as file:
                 while block := source.read(BLOCK):
                     if stop.is_set():

@@ -13,13 +13,13 @@ import numpy as np
 from kokoro_server.client import Voice
 from kokoro_server.engine.protocol import SAMPLE_RATE
 from kokoro_server.errors import KokoroError, NothingToSay
-from kokoro_server.longform.books.book import Book, Chapter, Passage, Picture
+from kokoro_server.longform.books.book import Block, Book, Chapter, Picture
 from kokoro_server.synthesis.captions import Timing
 from kokoro_server.synthesis.speech import Speech
 from kokoro_server.synthesis.speech_backend import Spoken
 
 TOKEN = re.compile(r"\[pause:(?P<pause>[\d.]+)s\]|\[/?voice[^\]]*\]|(?P<word>\w[\w'’-]*)")
-LIMIT = 500  # characters of a stretch
+LIMIT = 500  # characters of a passage
 LEAD = 0.3  # seconds of silence before and after, as a model leaves
 VOICES = [
     Voice("af_heart", "Heart", "en-US", "female", "A"),
@@ -90,18 +90,18 @@ def png() -> Picture:
     return Picture("image/png", content)
 
 
-def paragraphs(*texts: str) -> tuple[Passage, ...]:
-    return tuple(Passage(text) for text in texts)
+def paragraphs(*texts: str) -> tuple[Block, ...]:
+    return tuple(Block(text) for text in texts)
 
 
 def book(chapters: int = 3, sentences: int = 10) -> Book:
-    """Chapters of a heading and paragraphs, no two sentences of which are alike: two stretches each, in these tests."""
+    """Chapters of a heading and paragraphs, no two sentences of which are alike: two passages each, in these tests."""
     made = []
     for number in range(1, chapters + 1):
         told = [
             f"Sentence {n} of part {number} tells what happened to the {n * number} sailors." for n in range(sentences)
         ]
         texts = [" ".join(told[start : start + 5]) for start in range(0, sentences, 5)]
-        heading = Passage(f"Chapter {number}: The Sea — “{number}”", "heading")
+        heading = Block(f"Chapter {number}: The Sea — “{number}”", "heading")
         made.append(Chapter(f"The Sea — “{number}”", (heading, *paragraphs(*texts))))
     return Book("Of Ships & Seas", tuple(made), ("Ann Öberg", "B. Li"), "en", png())

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from kokoro_server.longform.books.dialogue import Dialogue, quotations, turns
+from kokoro_server.longform.books.dialogue import Dialogue, VoiceTurn, quotations
 from tests.growth import is_at_most
 
 CAST = {"Alice": "af_bella", "Hatter": "bm_george", "White Rabbit": "bm_lewis"}
+
+
+def turns(text: str, cast: dict[str, str], dialogue_voice: str | None = None) -> list[VoiceTurn]:
+    return Dialogue(cast, dialogue_voice).turns(text)
 
 
 def said(text: str, dialogue_voice: str | None = None) -> list[tuple[str, str | None]]:

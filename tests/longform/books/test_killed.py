@@ -53,19 +53,19 @@ def finish(process: subprocess.Popen[bytes], log: Path) -> str:
 
 
 def kept(output: Path) -> int:
-    stretches = output.with_suffix(".work") / "stretches"
-    return sum(not path.name.endswith(".unfinished") for path in stretches.glob("*"))
+    passages = output.with_suffix(".work") / "stretches"
+    return sum(not path.name.endswith(".unfinished") for path in passages.glob("*"))
 
 
-def wait_for(process: subprocess.Popen[bytes], output: Path, stretches: int) -> None:
+def wait_for(process: subprocess.Popen[bytes], output: Path, passages: int) -> None:
     """Until so many are kept; unless it ends before."""
     deadline = time.monotonic() + PATIENCE
-    while kept(output) < stretches and process.poll() is None and time.monotonic() < deadline:
+    while kept(output) < passages and process.poll() is None and time.monotonic() < deadline:
         time.sleep(0.005)
 
 
-def kill_when(process: subprocess.Popen[bytes], output: Path, stretches: int) -> None:
-    wait_for(process, output, stretches)
+def kill_when(process: subprocess.Popen[bytes], output: Path, passages: int) -> None:
+    wait_for(process, output, passages)
     process.kill()
     process.wait()
 

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from kokoro_server.errors import KokoroError
-from kokoro_server.longform.books.book import Book, Chapter, Passage
+from kokoro_server.longform.books.book import Block, Book, Chapter
 from kokoro_server.longform.books.casting import Casting, VoiceChoice
 from kokoro_server.longform.books.options import Options
 from kokoro_server.longform.books.passages import CHAPTER_GAP, LIMIT, SCENE_GAP, SENTENCE_GAP, chapter_text, cut
@@ -16,23 +16,23 @@ from tests.longform.books.doubles import VOICES, book, paragraphs
 MARKUP = re.compile(r"\[[^\]]*\]")
 
 
-def stretches_of(chapter: Chapter, **options: object) -> list[str]:
+def passages_of(chapter: Chapter, **options: object) -> list[str]:
     casting = Casting(Options(**options), VOICES)  # type: ignore[arg-type]
-    return [stretch.text for stretch in cut(0, chapter, casting, 1.0, "en")]
+    return [passage.text for passage in cut(0, chapter, casting, 1.0, "en")]
 
 
-def test_stretches_are_all_of_the_text_and_not_too_long() -> None:
+def test_passages_are_all_of_the_text_and_not_too_long() -> None:
     long = " ".join(f"This is the sentence with the number {n}, and it has a comma." for n in range(200))
-    chapter = Chapter("Long", (Passage("A Heading", "heading"), *paragraphs("Short.", long, "x" * 4000, "End.")))
+    chapter = Chapter("Long", (Block("A Heading", "heading"), *paragraphs("Short.", long, "x" * 4000, "End.")))
     casting = Casting(Options(dialogue_voice="bf_emma"), VOICES)
     made = cut(0, chapter, casting, 1.0, None)
     text = chapter_text(chapter)
-    for stretch in made:
-        assert 0 < stretch.characters <= LIMIT
-        assert all(text[o.source : o.source_end] == stretch.text[o.start : o.end] for o in stretch.origins)
-    said = "".join(text[o.source : o.source_end] for stretch in made for o in stretch.origins)
+    for passage in made:
+        assert 0 < passage.characters <= LIMIT
+        assert all(text[o.source : o.source_end] == passage.text[o.start : o.end] for o in passage.origins)
+    said = "".join(text[o.source : o.source_end] for passage in made for o in passage.origins)
     assert "".join(said.split()) == "".join(text.split())
-    ends = [stretch.text for stretch in made if stretch.gap == SENTENCE_GAP and "number" in stretch.text]
+    ends = [passage.text for passage in made if passage.gap == SENTENCE_GAP and "number" in passage.text]
     assert ends
     assert all(end.endswith("comma.") for end in ends)
     assert made[-1].gap == CHAPTER_GAP
@@ -52,35 +52,35 @@ def test_stretches_are_all_of_the_text_and_not_too_long() -> None:
     ],
 )
 def test_the_numeral_of_a_heading_is_a_number(heading: str, said: str) -> None:
-    chapter = Chapter("C", (Passage(heading, "heading"), Passage(heading)))
+    chapter = Chapter("C", (Block(heading, "heading"), Block(heading)))
     casting = Casting(Options(), VOICES)
-    (stretch,) = cut(0, chapter, casting, 1.0, "en")
-    assert re.split(r"\n\[pause:[^\]]*\]\n", stretch.text) == [said, heading]
+    (passage,) = cut(0, chapter, casting, 1.0, "en")
+    assert re.split(r"\n\[pause:[^\]]*\]\n", passage.text) == [said, heading]
     text = chapter_text(chapter)
     words = [Timing(w[0], 0.0, 0.1, w.start(), w.end(), False) for w in re.finditer(r"\w+", said)]
-    assert [stretch.in_chapter(word, text).text for word in words] == re.findall(r"\w+", heading)
+    assert [passage.in_chapter(word, text).text for word in words] == re.findall(r"\w+", heading)
 
 
 def test_what_looks_like_markup_in_a_book_is_text() -> None:
     written = "He wrote [voice:nobody], [/Voice], [pause:9s] and [word](/abc/), see [1]."
-    (text,) = stretches_of(Chapter("C", paragraphs(written)))
+    (text,) = passages_of(Chapter("C", paragraphs(written)))
     assert text == "He wrote (voice:nobody], (/Voice], (pause:9s] and [word)(/abc/), see [1]."
 
 
 def test_a_scene_break_is_a_longer_pause() -> None:
     with_mark = Chapter("C", paragraphs("One.", "* * *", "Two."))
-    told = Chapter("C", (Passage("One."), Passage("Two.", after_break=True)))
+    marked = Chapter("C", (Block("One."), Block("Two.", after_break=True)))
     plain = Chapter("C", paragraphs("One.", "Two."))
     pauses = [
-        float(re.findall(r"pause:([\d.]+)s", stretches_of(chapter)[0])[0]) for chapter in (with_mark, told, plain)
+        float(re.findall(r"pause:([\d.]+)s", passages_of(chapter)[0])[0]) for chapter in (with_mark, marked, plain)
     ]
     assert pauses[0] == pauses[1] > SCENE_GAP - 0.2 > pauses[2]
 
 
 def test_what_characters_say_has_their_voice() -> None:
     chapter = Chapter("C", paragraphs("“Who are you?” said Alice.", "“I,” said the Cat, “am mad.” (He grinned.)"))
-    assert stretches_of(chapter)[0].startswith("“Who are you?” said Alice.\n[pause:")
-    (text,) = stretches_of(chapter, cast={"Alice": "af_bella"}, dialogue_voice="bf_emma")
+    assert passages_of(chapter)[0].startswith("“Who are you?” said Alice.\n[pause:")
+    (text,) = passages_of(chapter, cast={"Alice": "af_bella"}, dialogue_voice="bf_emma")
     first, second = re.split(r"\n\[pause:[^\]]*\]\n", text)
     assert first == "[voice:af_bella]“Who are you?”[/voice] said Alice."
     assert second == "[voice:bf_emma]“I,”[/voice] said the Cat, [voice:bf_emma]“am mad.”[/voice] (He grinned.)"
@@ -103,44 +103,44 @@ def test_a_voice_or_language_that_there_is_not_is_told_at_once(options: dict[str
 
 
 def test_each_language_has_its_voice() -> None:
-    def manner(tag: str | None, **options: object) -> tuple[VoiceChoice, list[str]]:
+    def choice(tag: str | None, **options: object) -> tuple[VoiceChoice, list[str]]:
         casting = Casting(Options(**options), VOICES)  # type: ignore[arg-type]
-        return casting.manner(tag), casting.notes
+        return casting.choice(tag), casting.notes
 
-    assert manner("en") == manner("en-GB") == manner(None) == manner("und") == (VoiceChoice("af_heart"), [])
-    assert manner("fr-CA") == (VoiceChoice("ff_siwis"), ["ff_siwis reads what is in French"])
-    assert manner("es")[0] == VoiceChoice("em_alex")  # whose grade is the best
-    assert manner("fr", language="en-GB") == (VoiceChoice("af_heart", "en-GB"), [])
-    assert manner("fr", voice="af_bella(2)+bf_emma(1)")[0] == VoiceChoice("af_bella(2)+bf_emma(1)", "fr-FR")
-    assert manner("de") == (VoiceChoice("af_heart"), ["no voice speaks 'de': af_heart reads it as American English"])
-    assert "there is no voice for Japanese here" in manner("ja")[1][0]
+    assert choice("en") == choice("en-GB") == choice(None) == choice("und") == (VoiceChoice("af_heart"), [])
+    assert choice("fr-CA") == (VoiceChoice("ff_siwis"), ["ff_siwis reads what is in French"])
+    assert choice("es")[0] == VoiceChoice("em_alex")  # whose grade is the best
+    assert choice("fr", language="en-GB") == (VoiceChoice("af_heart", "en-GB"), [])
+    assert choice("fr", voice="af_bella(2)+bf_emma(1)")[0] == VoiceChoice("af_bella(2)+bf_emma(1)", "fr-FR")
+    assert choice("de") == (VoiceChoice("af_heart"), ["no voice speaks 'de': af_heart reads it as American English"])
+    assert "no voice for Japanese is installed" in choice("ja")[1][0]
 
 
-def test_a_passage_in_another_language_is_a_stretch_of_its_own() -> None:
-    chapter = Chapter("C", (Passage("One."), Passage("Deux.", language="fr"), Passage("Three.")))
+def test_a_block_in_another_language_is_a_passage_of_its_own() -> None:
+    chapter = Chapter("C", (Block("One."), Block("Deux.", language="fr"), Block("Three.")))
     plan = make_plan(Book("B", (chapter,), language="en"), Options(), VOICES)
-    assert [(stretch.text, stretch.manner.voice) for stretch in plan.stretches] == [
+    assert [(passage.text, passage.choice.voice) for passage in plan.passages] == [
         ("One.", "af_heart"),
         ("Deux.", "ff_siwis"),
         ("Three.", "af_heart"),
     ]
 
 
-def test_the_key_of_a_stretch_is_what_it_sounds_like() -> None:
+def test_the_key_of_a_passage_is_what_it_sounds_like() -> None:
     plan = make_plan(book(), Options(), VOICES)
-    keys = {stretch.key("1") for stretch in plan.stretches}
-    assert len(keys) == len(plan.stretches)
-    assert keys.isdisjoint(stretch.key("2") for stretch in plan.stretches)
-    assert keys.isdisjoint(stretch.key("1") for stretch in make_plan(book(), Options(speed=1.1), VOICES).stretches)
+    keys = {passage.key("1") for passage in plan.passages}
+    assert len(keys) == len(plan.passages)
+    assert keys.isdisjoint(passage.key("2") for passage in plan.passages)
+    assert keys.isdisjoint(passage.key("1") for passage in make_plan(book(), Options(speed=1.1), VOICES).passages)
 
 
 def test_a_paragraph_of_dialogue_as_long_as_a_book() -> None:
-    """Each of its quotations was looked for in each of its stretches, which took hours."""
+    """Each of its quotations was looked for in each of its passages, which took hours."""
     count = 15_000
     text = " ".join(f'"Come here, {number}," said Alice, and went.' for number in range(count))
-    made = stretches_of(Chapter("Long", (Passage(text),)), cast={"Alice": "af_bella"})
+    made = passages_of(Chapter("Long", (Block(text),)), cast={"Alice": "af_bella"})
     quoted = [
-        quotation for stretch in made for quotation in re.findall(r"\[voice:af_bella\]([^\[]*)\[/voice\]", stretch)
+        quotation for passage in made for quotation in re.findall(r"\[voice:af_bella\]([^\[]*)\[/voice\]", passage)
     ]
     assert quoted == [f'"Come here, {number},"' for number in range(count)]
 

@@ -22,7 +22,7 @@ from kokoro_server.audio.loudness import LoudnessMeter, true_peaks
 from kokoro_server.engine.protocol import SAMPLE_RATE
 from kokoro_server.errors import BadRequest, Conflict, G2PUnavailable, InvalidInput, NothingToSay
 from kokoro_server.longform.books import work_folder
-from kokoro_server.longform.books.book import Book, Chapter, Passage
+from kokoro_server.longform.books.book import Block, Book, Chapter
 from kokoro_server.longform.books.options import BookFiles, BookFormat, Options
 from kokoro_server.longform.books.passages import chapter_text
 from kokoro_server.longform.books.production import BookResult, produce
@@ -39,7 +39,7 @@ NAMESPACES = {"opf": "http://www.idpf.org/2007/opf", "smil": "http://www.w3.org/
 
 
 @pytest.fixture(autouse=True)
-def short_stretches(monkeypatch: pytest.MonkeyPatch) -> None:
+def short_passages(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kokoro_server.longform.books.passages.LIMIT", LIMIT)
 
 
@@ -180,7 +180,7 @@ async def test_what_was_spoken_before_a_cancellation_is_kept(tmp_path: Path) -> 
 async def test_only_what_changes_is_spoken_again(tmp_path: Path) -> None:
     path, old = tmp_path / "book.flac", book()
     await make(old, path, keep_work=True)
-    changed = dataclasses.replace(old.chapters[1], passages=paragraphs("All of it is new."))
+    changed = dataclasses.replace(old.chapters[1], blocks=paragraphs("All of it is new."))
     new = dataclasses.replace(old, chapters=(old.chapters[0], changed, old.chapters[2]))
     for wanted, options, version, spoken in (
         (old, Options(loudness=-20.0), "1", 0),
@@ -194,7 +194,7 @@ async def test_only_what_changes_is_spoken_again(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "damage", [lambda data: data[:-100], lambda data: data[:200] + b"\0" + data[201:], lambda _: b""]
 )
-async def test_a_damaged_stretch_is_made_anew(tmp_path: Path, damage: Any) -> None:
+async def test_a_damaged_passage_is_made_anew(tmp_path: Path, damage: Any) -> None:
     path = tmp_path / "book.flac"
     await make(book(), path, keep_work=True)
     whole = path.read_bytes()
@@ -255,11 +255,11 @@ async def test_somebody_elses_files_in_the_work_folder_stay(tmp_path: Path) -> N
 
 async def test_what_has_nothing_to_say_does_not_fail_the_book(tmp_path: Path) -> None:
     silent = Chapter("Ornaments", paragraphs("* * *", "❦"))
-    strange = Chapter("Strange", (Passage("жжж", language="fr"), Passage("Two words.")))
+    strange = Chapter("Strange", (Block("жжж", language="fr"), Block("Two words.")))
     result = await make(Book("B", (silent, strange, Chapter("", paragraphs("Three more words.")))), tmp_path / "b.flac")
     assert [title for title, _ in result.chapters] == ["Strange", "Chapter 3"]
     assert "nothing is read in 'Ornaments'" in result.notes
-    assert "3 characters of chapter 2 cannot be said and were left out" in result.notes
+    assert "3 characters of chapter 2 cannot be spoken and were left out" in result.notes
     with pytest.raises(NothingToSay):
         await make(Book("B", (silent,)), tmp_path / "b.flac")
 
@@ -267,7 +267,7 @@ async def test_what_has_nothing_to_say_does_not_fail_the_book(tmp_path: Path) ->
 async def test_a_book_of_which_nothing_can_be_said_is_no_file(tmp_path: Path) -> None:
     speaker = Tones()
     speaker.failures = [NothingToSay("text has nothing that can be spoken", field="text")]
-    with pytest.raises(NothingToSay, match="nothing in the book can be said"):
+    with pytest.raises(NothingToSay, match="nothing in the book can be spoken"):
         await make(Book("B", (Chapter("C", paragraphs("مرحبا")),)), tmp_path / "b.m4b", speaker)
     assert not (tmp_path / "b.m4b").exists()
 

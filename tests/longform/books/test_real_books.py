@@ -27,13 +27,13 @@ def text_of(book: Book) -> list[str]:
 
 @pytest.mark.parametrize("name", library.BOOKS)
 @pytest.mark.parametrize("options", [Options(), Options(cast={"Alice": "af_bella"}, dialogue_voice="bf_emma")])
-def test_stretches_are_all_of_the_book(name: str, options: Options) -> None:
+def test_passages_are_all_of_the_book(name: str, options: Options) -> None:
     book = read(name)
     texts = {number: chapter_text(chapter) for number, chapter in enumerate(book.chapters)}
     said = [
-        texts[stretch.chapter][origin.source : origin.source_end]
-        for stretch in make_plan(book, options, VOICES).stretches
-        for origin in stretch.origins
+        texts[passage.chapter][origin.source : origin.source_end]
+        for passage in make_plan(book, options, VOICES).passages
+        for origin in passage.origins
     ]
     assert "".join("".join(said).split()) == "".join(text_of(book))
 

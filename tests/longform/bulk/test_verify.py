@@ -126,7 +126,7 @@ def test_words_of_scripts() -> None:
 
 def test_nobody_hears_on_when_a_run_is_killed(tmp_path: Path, heard: Path) -> None:
     script = (
-        "import os, signal; from kokoro_server.longform.bulk.verify import Listener; listener = Listener('small');"
+        "import os, signal; from kokoro_server.longform.bulk.verify import Verifier; listener = Verifier('small');"
         "print(listener._process.submit(os.getpid).result()); os.kill(os.getpid(), signal.SIGKILL)"
     )
     paths = os.pathsep.join([str(tmp_path / "packages"), *filter(None, sys.path)])

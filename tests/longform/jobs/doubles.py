@@ -56,7 +56,7 @@ def add_book(root: Path, store: JobStore, book: Book, caller: str = "ann", **opt
     folder.book.write_text(stored.to_json(book))
     asked = BookRequest.model_validate({"format": "flac"} | options).model_dump()
     chapters = [
-        {"number": number, "title": chapter.title, "level": 1, "characters": chapter.characters, "seconds": 1.0}
+        {"number": number, "title": chapter.title, "level": 1, "characters": 100, "seconds": 1.0}
         for number, chapter in enumerate(book.chapters, 1)
     ]
     about = {"title": book.title, "chapters": chapters, "remarks": [], "notes": [], "characters": 1}

@@ -38,7 +38,7 @@ async def test_what_cannot_be_looked_after_is_told_once(
                 patch.setattr(store, "deleted", broken)
                 await until(lambda: len(looks) > 5)
                 assert condition.current
-                assert "the store is away; look at the folder that JOBS_PATH names" in condition.current.message
+                assert "the store is away; check the folder that JOBS_PATH names" in condition.current.message
             await until(lambda: condition.current is None)
     assert len(caplog.records) == 1
 

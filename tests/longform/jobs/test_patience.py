@@ -26,7 +26,7 @@ async def test_a_job_is_tried_for_half_an_hour(tmp_path: Path, monkeypatch: pyte
         await put_off(self, job, 0.0, error, **changes)
 
     async def passed(seconds: float) -> None:
-        if seconds >= 1.0:  # what the tries of a stretch or a line wait
+        if seconds >= 1.0:  # what the tries of a passage or a line wait
             waits.append(seconds)
         await sleep(min(seconds, 0.01))
 

@@ -26,7 +26,7 @@ from tests.longform.jobs.doubles import add_book, add_list, got, runner, running
 
 
 class Held(Tones):
-    """Speaks as many stretches as it is let."""
+    """Speaks as many passages as it is let."""
 
     def __init__(self, let: int) -> None:
         super().__init__()
@@ -51,8 +51,8 @@ def store(tmp_path: Path) -> Iterator[JobStore]:
         yield store
 
 
-def kept_in(stretches: Path) -> int:
-    found = stretches.iterdir() if stretches.exists() else ()
+def kept_in(passages: Path) -> int:
+    found = passages.iterdir() if passages.exists() else ()
     return sum(not path.name.endswith(UNFINISHED) for path in found)
 
 
@@ -104,11 +104,11 @@ async def test_what_a_process_has_left_goes_on_in_the_next(tmp_path: Path, store
     async with running(runner(tmp_path, store, Tones())):
         await until(lambda: got(store, undisturbed).has_ended)
     disturbed = add_book(tmp_path, store, book())
-    stretches = JobFolder(tmp_path, disturbed.id).work / "stretches"
+    passages = JobFolder(tmp_path, disturbed.id).work / "stretches"
     speakers = [Held(2), Held(2), Held(100)]
     for kept, speaker in zip((2, 4, 6), speakers, strict=True):
         async with running(runner(tmp_path, store, speaker)):
-            await until(lambda: kept_in(stretches) >= kept)  # noqa: B023
+            await until(lambda: kept_in(passages) >= kept)  # noqa: B023
             if kept == 6:
                 await until(lambda: got(store, disturbed).has_ended)
     assert got(store, disturbed).state == "done"

@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
+import shutil
 import struct
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 from kokoro_server.longform.books.book import Picture
 from kokoro_server.longform.books.containers.tags import GENRE, BookTags, ChapterMark
 
 UTF16 = b"\x01"
-NO_OFFSET = 0xFFFFFFFF  # chapters are told by time alone
+NO_OFFSET = 0xFFFFFFFF  # chapters are marked by time alone
 FRONT_COVER = b"\x03"
 MAX_LISTED = 255  # chapters in the table of contents, which counts them in a byte
 
 
-def tag(tags: BookTags) -> bytes:
+def write(path: Path, source: Path, tags: BookTags) -> None:
+    """The sound of an mp3 file behind our tags."""
     body = b"".join(_frames(tags))
-    size = len(body)
-    syncsafe = bytes((size >> shift) & 0x7F for shift in (21, 14, 7, 0))
-    return b"ID3\x03\x00\x00" + syncsafe + body
+    syncsafe = bytes((len(body) >> shift) & 0x7F for shift in (21, 14, 7, 0))
+    with source.open("rb") as sound, path.open("wb") as file:
+        file.write(b"ID3\x03\x00\x00" + syncsafe + body)
+        shutil.copyfileobj(sound, file, 1 << 20)
 
 
 def _frames(tags: BookTags) -> Iterator[bytes]:

@@ -1,6 +1,6 @@
 """MP4 audio (.m4b): AAC frames with chapters, as QuickTime's text track and as Nero's list, tags and a cover.
 
-It has no times of its making, so that the same frames make the same file.
+It holds no creation times, so that the same frames make the same file.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from kokoro_server.errors import EngineError
 from kokoro_server.longform.books.containers.tags import GENRE, BookTags, ChapterMark
 
 FRAME_SAMPLES = 1024  # of AAC
-PRIMING = 1024  # samples that the encoder puts before the first; an edit list leaves them out
+PRIMING = 1024  # samples that the encoder puts before the first; the edit list skips them
 FRAMES_PER_CHUNK = 24  # about a second
 MILLISECONDS = 1000  # a second: the timescale of the movie and of chapters
 ADTS_HEADER = 7  # bytes
@@ -30,7 +30,7 @@ ENCODING_UTF8 = struct.pack(">I4sI", 12, b"encd", 0x100)
 
 @dataclass(slots=True)
 class AacFrames:
-    """Frames of AAC in a file of their own, taken out of an ADTS stream as it comes."""
+    """Writes the AAC frames of an ADTS stream to a file, and keeps their sizes."""
 
     file: IO[bytes]
     sizes: list[int] = field(default_factory=list)
@@ -40,7 +40,7 @@ class AacFrames:
         data, place = self._rest + adts, 0
         while len(data) - place >= ADTS_HEADER:
             if data[place] != 0xFF or data[place + 1] & 0xF6 != 0xF0:
-                raise EngineError("the aac encoder gave no ADTS frames")
+                raise EngineError("the aac encoder returned no ADTS frames")
             size = (data[place + 3] & 3) << 11 | data[place + 4] << 3 | data[place + 5] >> 5
             if len(data) - place < size:
                 break
@@ -52,12 +52,12 @@ class AacFrames:
 
 
 def write(path: Path, frames: Path, sizes: Sequence[int], samples: int, tags: BookTags) -> None:
-    """The file of so many samples, whose frames are in another file."""
+    """Write a file of `samples` samples. `frames` is the file of AacFrames, `sizes` are those of the frames."""
     titles = [_text_sample(mark.title) for mark in tags.marks]
     head = _box(b"ftyp", b"M4B ", struct.pack(">I", 0x200), b"M4B M4A mp42isom")
     content = sum(sizes)
     wide = content > 0xF000_0000
-    # Where the frames begin hangs on the size of what tells it.
+    # The offset of the frames depends on the size of the box that holds it.
     offset = len(head) + len(_movie(sizes, samples, tags, titles, 0, wide)) + (16 if wide else 8)
     movie = _movie(sizes, samples, tags, titles, offset, wide)
     size = content + sum(map(len, titles))
@@ -97,22 +97,20 @@ def _audio_track(
     sizes: Sequence[int], samples: int, duration: int, offset: int, wide: bool, *, has_chapters: bool
 ) -> bytes:
     edit = _full(b"elst", struct.pack(">IIiHH", 1, duration, PRIMING, 1, 0))
-    media_duration = len(sizes) * FRAME_SAMPLES
-    chunks = _chunk_offsets(sizes, offset)
     table = _box(
         b"stbl",
         _full(b"stsd", struct.pack(">I", 1), _audio_entry(sizes, samples)),
         _full(b"stts", struct.pack(">III", 1, len(sizes), FRAME_SAMPLES)),
         _sample_to_chunk(len(sizes)),
         _full(b"stsz", struct.pack(">II", 0, len(sizes)), struct.pack(f">{len(sizes)}I", *sizes)),
-        _chunk_table(chunks, wide),
+        _chunk_table(_chunk_offsets(sizes, offset), wide),
     )
     return _box(
         b"trak",
         _track_header(1, duration, flags=7, volume=0x100),
         _box(b"edts", edit),
         *([_box(b"tref", _box(b"chap", struct.pack(">I", 2)))] if has_chapters else []),
-        _media(SAMPLE_RATE, media_duration, b"soun", _full(b"smhd", bytes(4)), table),
+        _media(SAMPLE_RATE, len(sizes) * FRAME_SAMPLES, b"soun", _full(b"smhd", bytes(4)), table),
     )
 
 
@@ -133,7 +131,7 @@ def _chapter_track(
     text_header = _box(b"gmhd", _full(b"gmin", struct.pack(">HHHHHH", 0x40, 0x8000, 0x8000, 0x8000, 0, 0)))
     return _box(
         b"trak",
-        _track_header(2, duration, flags=2, volume=0),  # not enabled: it is shown by nobody but as chapters
+        _track_header(2, duration, flags=2, volume=0),  # not enabled: players show it only as chapters
         _media(MILLISECONDS, sum(lengths), b"text", text_header, table),
     )
 

@@ -1,4 +1,4 @@
-"""What a file of a book tells beside its sound."""
+"""The tags of an audio file."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ GENRE = "Audiobook"
 
 @dataclass(frozen=True, slots=True)
 class ChapterMark:
-    """A chapter's title, and its first sample and that after its last."""
+    """A chapter from its first sample, `start`, to the one after its last, `end`."""
 
     title: str
     start: int
@@ -30,11 +30,11 @@ class ChapterMark:
 @dataclass(frozen=True, slots=True)
 class BookTags:
     title: str
-    album: str  # the book's title, where a file is one of its chapters
+    album: str  # the title of the book
     authors: tuple[str, ...] = ()
     cover: Picture | None = None
     marks: tuple[ChapterMark, ...] = ()
-    track: tuple[int, int] | None = None  # its number and how many there are, from 1
+    track: tuple[int, int] | None = None  # number, from 1, and count
 
     @property
     def artist(self) -> str:

@@ -17,18 +17,18 @@ from kokoro_server.longform.books.containers.tags import GENRE, BookTags, Chapte
 VENDOR = b"Kokoro Server"
 FRONT_COVER = 3
 STREAMINFO, SEEKTABLE, COMMENT, PICTURE = 0, 3, 4, 6
-MAX_BLOCK = (1 << 24) - 1  # bytes of a block of FLAC's
-SERIAL = 1  # libsndfile's is different each time
+MAX_BLOCK = (1 << 24) - 1  # bytes of a FLAC metadata block
+SERIAL = 1  # libsndfile's is random
 MAX_PAGE = 255 * 255  # bytes
 CONTINUED = 1
 REVERSED_BITS = bytes(int(f"{byte:08b}"[::-1], 2) for byte in range(256))
 
 
 def write_flac(path: Path, source: Path, tags: BookTags) -> None:
-    """The sound of a FLAC file with our tags in place of its own."""
+    """The sound of a FLAC file with our tags."""
     with source.open("rb") as sound, path.open("wb") as file:
         if sound.read(4) != b"fLaC":
-            raise EngineError("the flac encoder gave no FLAC file")
+            raise EngineError("the flac encoder returned no FLAC file")
         kept = [block for block in _flac_blocks(sound) if block[0] in (STREAMINFO, SEEKTABLE)]
         blocks = [*kept, (COMMENT, _comments(_fields(tags)))]
         if tags.cover and len(picture := _picture(tags.cover)) <= MAX_BLOCK:
@@ -41,7 +41,7 @@ def write_flac(path: Path, source: Path, tags: BookTags) -> None:
 
 
 def write_opus(path: Path, source: Path, tags: BookTags) -> None:
-    """The sound of an Ogg file with Opus, with our tags in place of its own."""
+    """The sound of an Ogg Opus file with our tags."""
     fields = _fields(tags)
     if tags.cover:
         fields.append(("METADATA_BLOCK_PICTURE", b64encode(_picture(tags.cover)).decode()))
@@ -50,7 +50,7 @@ def write_opus(path: Path, source: Path, tags: BookTags) -> None:
         file.write(_page(*next(pages), 0))
         number = 1
         for flags, lacing, content in _packet_pages(b"OpusTags" + _comments(fields)):
-            granule = 0 if lacing[-1] < 255 else -1  # where no packet ends
+            granule = 0 if lacing[-1] < 255 else -1  # -1: no packet ends on this page
             file.write(_page(flags, granule, lacing, content, number))
             number += 1
         in_tags = True
@@ -84,7 +84,7 @@ def _comments(fields: list[tuple[str, str]]) -> bytes:
 
 def _picture(cover: Picture) -> bytes:
     kind = cover.media_type.encode()
-    size = struct.pack(">5I", 0, 0, 0, 0, len(cover.content))  # of which only the last is needed
+    size = struct.pack(">5I", 0, 0, 0, 0, len(cover.content))  # only the last is needed
     return struct.pack(">II", FRONT_COVER, len(kind)) + kind + struct.pack(">I", 0) + size + cover.content
 
 
@@ -101,13 +101,13 @@ def _ogg_pages(file: IO[bytes]) -> Iterator[tuple[int, int, bytes, bytes]]:
     while head := file.read(27):
         magic, flags, granule, count = struct.unpack("<4sxBq12xB", head)
         if magic != b"OggS":
-            raise EngineError("the opus encoder gave no Ogg file")
+            raise EngineError("the opus encoder returned no Ogg file")
         lacing = file.read(count)
         yield flags, granule, lacing, file.read(sum(lacing))
 
 
 def _packet_pages(packet: bytes) -> Iterator[tuple[int, bytes, bytes]]:
-    """A packet in as many pages as it needs."""
+    """A packet in pages: flags, lacing values and content of each."""
     lacing = b"\xff" * (len(packet) // 255) + bytes((len(packet) % 255,))
     for start in range(0, len(lacing), 255):
         flags = CONTINUED if start else 0
@@ -122,6 +122,6 @@ def _page(flags: int, granule: int, lacing: bytes, content: bytes, number: int) 
 
 
 def _checksum(page: bytes) -> int:
-    """Ogg's CRC: that of zlib, but with the bits of bytes and of the result the other way round, and no inversion."""
+    """Ogg's CRC: zlib's, with the bits of all bytes and of the result reversed, and without inversion."""
     mirrored = zlib.crc32(page.translate(REVERSED_BITS), 0xFFFFFFFF) ^ 0xFFFFFFFF
     return int.from_bytes(mirrored.to_bytes(4, "little").translate(REVERSED_BITS), "big")

@@ -1,6 +1,6 @@
 """Documents to books: EPUB, plain text, Markdown, HTML, PDF and Word's .docx.
 
-Documents may come from strangers: sizes are bounded, time is linear, and nothing is fetched.
+Documents may come from strangers: sizes are bounded, time is linear, and nothing is fetched from a network.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ SUFFIXES = tuple(_READERS)
 
 
 def read_book(path: Path) -> Book:
-    """The book that a file holds. Takes a while: call it in a thread. Raises UnreadableDocument."""
+    """Read a file. Takes a while: call it in a thread. Raises UnreadableDocument."""
     _reader(path.name)
     try:
         if path.stat().st_size > MAX_DOCUMENT:
@@ -40,7 +40,7 @@ def read_book(path: Path) -> Book:
 
 
 def read_document(name: str, content: bytes) -> Book:
-    """The book that a file with that name holds. Takes a while: call it in a thread. Raises UnreadableDocument."""
+    """Read the content of a file with that name. Takes a while: call it in a thread. Raises UnreadableDocument."""
     read = _reader(name)
     if len(content) > MAX_DOCUMENT:
         raise _too_large(name)
@@ -53,7 +53,7 @@ def read_document(name: str, content: bytes) -> Book:
 def _reader(name: str) -> Callable[[bytes, str], Book]:
     reader = _READERS.get(PurePath(name).suffix.lower())
     if reader is None:
-        raise UnreadableDocument(f"{name[:200]!r} is no document that can be read: {', '.join(SUFFIXES)} are")
+        raise UnreadableDocument(f"{name[:200]!r} is not a document that can be read: {', '.join(SUFFIXES)} are")
     return reader
 
 

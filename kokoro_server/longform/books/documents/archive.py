@@ -1,4 +1,4 @@
-"""Files of an EPUB or a .docx, which are ZIP archives. Nothing is ever unpacked to a disk."""
+"""Reads the files of an EPUB or a .docx, which are ZIP archives. Nothing is unpacked to a disk."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ _BROKEN = (zipfile.BadZipFile, zlib.error, EOFError, struct.error, NotImplemente
 
 class Archive:
     def __init__(self, content: bytes) -> None:
-        # Each file of the directory begins so; the directory is read as a whole.
+        # Each entry of the directory begins with these bytes; zipfile reads all of them.
         if content.count(b"PK\x01\x02") > MAX_MEMBERS:
-            raise UnreadableDocument(f"there are more than {MAX_MEMBERS} files in it, as no book has")
+            raise UnreadableDocument(f"it holds more than {MAX_MEMBERS} files")
         try:
             self._zip = zipfile.ZipFile(BytesIO(content))
         except _BROKEN as error:
-            raise UnreadableDocument(f"it is not an archive as EPUB and .docx are, or broken: {error}") from error
+            raise UnreadableDocument(f"it is not a ZIP archive, as EPUB and .docx are, or broken: {error}") from error
         self._members = {member.filename: member for member in self._zip.infolist()}
         self._folded = {_folded(name): name for name in reversed(self._members)}
         for name in reversed(self._members):
@@ -34,14 +34,14 @@ class Archive:
         self._text_left = MAX_TEXT
 
     def find(self, name: str) -> str | None:
-        """How the archive spells the name of that file; None if it is not there."""
+        """The archive's spelling of a name; None for a file that it does not hold."""
         return name if name in self._members else self._folded.get(_folded(name))
 
     def names(self) -> list[str]:
         return list(self._members)
 
     def text(self, name: str) -> bytes:
-        """A file of the book's text or structure. All of them together are bounded."""
+        """A file of the text or structure. Their total size is bounded."""
         content = self.read(name, self._text_left)
         self._text_left -= len(content)
         return content
@@ -73,12 +73,12 @@ class Archive:
 
 
 def _folded(name: str) -> str:
-    """The same for names that a reader takes as one, as accents may be spelled in two ways."""
+    """Equal for names that differ in case, or in how accents are encoded."""
     return unicodedata.normalize("NFC", name).casefold()
 
 
 def _as_utf8(name: str) -> str | None:
-    """A name that is in UTF-8 without the flag that says so, and was read in the encoding of old archives."""
+    """The name, if it is in UTF-8 without the flag for that, and zipfile read it in the encoding of old archives."""
     if name.isascii():
         return None
     try:
@@ -88,7 +88,7 @@ def _as_utf8(name: str) -> str | None:
 
 
 def resolve(reference: str, base: str) -> tuple[str, str]:
-    """The name in the archive and the fragment that a reference in the file `base` means; no name if it is outside."""
+    """The name and the fragment that a reference in the file `base` means. The name is empty outside the archive."""
     path, _, fragment = reference.strip().partition("#")
     fragment = unquote(fragment)
     if not path:

@@ -1,4 +1,4 @@
-"""Word's .docx: paragraphs by their styles. Notes, deleted and hidden text, fields and running heads are left out."""
+"""Word's .docx: paragraphs by their styles, without notes, deleted and hidden text, fields and running heads."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from kokoro_server.longform.books.documents.archive import Archive, resolve
 from kokoro_server.longform.books.documents.elements import Budget, Element, parse
 from kokoro_server.longform.books.documents.encoding import decode
 from kokoro_server.longform.books.documents.flow import (
-    BREAK,
     CONTENTS,
     FOOTNOTE,
     About,
@@ -20,7 +19,7 @@ from kokoro_server.longform.books.documents.flow import (
     book,
     starts_from_headings,
 )
-from kokoro_server.longform.books.documents.hypertext import BREAK_MARK, raised
+from kokoro_server.longform.books.documents.hypertext import raised
 from kokoro_server.longform.books.documents.omissions import HIDDEN, RUBY
 
 _DOCUMENT = "word/document.xml"
@@ -29,8 +28,8 @@ _QUOTES = ("quote", "intense quote", "block text")
 _HEADS = re.compile(r"word/(?:header|footer)\d*\.xml")
 _NOTES = {"w:footnoteReference": "word/footnotes.xml", "w:endnoteReference": "word/endnotes.xml"}
 _SIGNS = {"w:tab": " ", "w:br": "\n", "w:cr": "\n", "w:noBreakHyphen": "-", "w:ptab": " "}
-_TEXTS = ("w:t", "m:t")  # the second of formulas
-_MAIN = "/officeDocument"  # how the type of the relationship to the text ends
+_TEXTS = ("w:t", "m:t")  # m:t is that of formulas
+_MAIN = "/officeDocument"  # the end of the type of the relationship to the text
 _NAMESPACE = re.compile(
     r"""\sxmlns(?::([A-Za-z]\w{0,40}))?=["']http://(?:schemas\.openxmlformats\.org|purl\.oclc\.org/ooxml)/wordprocessingml/"""
 )
@@ -58,20 +57,23 @@ class _Docx:
         self._budget = Budget()
         self._flow = DocumentFlow()
         styles = self._part("word/styles.xml")
-        self._language = _default_language(styles)
-        self._styles = {style.get("w:styleid"): _style(style) for style in styles.all("style")}
+        self._language = _value(styles.first("docDefaults") or Element(""), "lang") or None
+        self._styles = {
+            style.get("w:styleid"): _Style(_value(style, "name").lower(), _value(style, "basedOn"), _level(style))
+            for style in styles.all("style")
+        }
         self._notes = {
             (name, note.get("w:id")): _all_text(note)
             for name, part in _NOTES.items()
             for note in self._part(part).all(name.removeprefix("w:").removesuffix("Reference"))
         }
         self._pieces: list[str] = []
-        self._left: list[tuple[str, str]] = []  # of the paragraph that is open
+        self._left: list[tuple[str, str]] = []  # omissions of the open paragraph
         self._languages: set[str | None] = set()
 
     def read(self, title: str) -> Book:
         core = self._part("docProps/core.xml")
-        told = {
+        facts = {
             element.local: element.text()
             for element in core.walk()
             if element.local in ("title", "creator", "language")
@@ -81,8 +83,8 @@ class _Docx:
         for text in dict.fromkeys(_all_text(self._part(name)) for name in heads):
             self._flow.leave("running head", text)
         self._flow.leave("comment", _all_text(self._part("word/comments.xml")))
-        authors = tuple(filter(None, (name.strip() for name in told.get("creator", "").split(";"))))
-        about = About(told.get("title") or title, authors, told.get("language") or self._language)
+        authors = tuple(filter(None, (name.strip() for name in facts.get("creator", "").split(";"))))
+        about = About(facts.get("title") or title, authors, facts.get("language") or self._language)
         return book(starts_from_headings(self._flow.items), about)
 
     def _part(self, name: str) -> Element:
@@ -92,11 +94,11 @@ class _Docx:
         return parse(_with_usual_prefix(markup), self._budget, is_html=False)
 
     def _walk(self, element: Element) -> None:
-        """Depth is bounded by the parser."""
+        """Recursive: the parser bounds the depth."""
         for child in element.elements():
             if child.name == "w:p":
                 self._paragraph(child)
-            elif child.name == "w:sdt" and _is_contents(child):
+            elif child.name == "w:sdt" and _value(child, "docPartGallery") == "Table of Contents":
                 self._flow.leave(CONTENTS, _all_text(child))
             elif child.name not in _SKIPPED:
                 self._walk(child)
@@ -114,12 +116,12 @@ class _Docx:
             self._walk(box)
 
     def _runs(self, element: Element) -> Iterator[Element]:
-        """Takes the text of a paragraph; yields text boxes in it, which have paragraphs of their own."""
+        """Collects the text of a paragraph. Yields its text boxes, which have paragraphs of their own."""
         for child in element.elements():
             name = child.name
             if name in _TEXTS:
                 text = child.raw_text()
-                is_high = name == "w:t" and _is_high(element)
+                is_high = name == "w:t" and _value(element, "vertAlign") == "superscript"
                 self._pieces.append(raised(text, "".join(self._pieces[-2:])) if is_high else text)
             elif name == "w:rt":
                 self._left.append((RUBY, _all_text(child)))
@@ -136,7 +138,7 @@ class _Docx:
                 self._left.append((HIDDEN, _all_text(child)))
             elif name not in _SKIPPED:
                 if name == "w:r" and child.first("t"):
-                    self._languages.add(_run_language(child))
+                    self._languages.add(_value(child, "lang") or None)
                 yield from self._runs(child)
 
     def _write(self, paragraph: Element, text: str, language: str | None) -> None:
@@ -155,18 +157,11 @@ class _Docx:
             kind = "item"
         elif len(lines) > 1:
             kind = "verse"
-        for line in lines:
-            if BREAK_MARK.fullmatch(line):
-                self._flow.leave(BREAK, line)
-            else:
-                self._flow.text(line, kind, language, rank)
+        self._flow.lines(lines, kind, language, rank)
 
     def _style_of(self, properties: Element) -> tuple[str, int]:
-        """The name of a paragraph's style, and its rank as a heading: 0 for none, the title before all."""
-        own = properties.first("outlineLvl")
-        outline = _level(own) if own else None
-        name = ""
-        key = (properties.first("pStyle") or Element("")).get("w:val")
+        """The name of a paragraph's style, and its rank as a heading: 1 for the title, 0 for no heading."""
+        outline, name, key = _level(properties), "", _value(properties, "pStyle")
         for _ in range(10):  # styles are based on each other
             style = self._styles.get(key)
             if style is None:
@@ -182,7 +177,7 @@ class _Docx:
 
 
 def _with_usual_prefix(markup: str) -> str:
-    """Programs that rewrite XML may call the namespace of Word's elements otherwise, or make it the default one."""
+    """Rename the namespace of Word's elements to w, as programs that rewrite XML may have another prefix or none."""
     found = _NAMESPACE.search(markup[:_HEAD])
     if found is None or found[1] == "w":
         return markup
@@ -192,7 +187,7 @@ def _with_usual_prefix(markup: str) -> str:
 
 
 def _document(archive: Archive) -> str:
-    """The part with the text. Some programs call it otherwise than Word does at first."""
+    """The part with the text, which some programs name differently than Word."""
     if archive.find(_DOCUMENT) or not archive.find("_rels/.rels"):
         return _DOCUMENT
     relations = parse(decode(archive.text("_rels/.rels"), declared=True)[0], Budget(), is_html=False)
@@ -200,43 +195,20 @@ def _document(archive: Archive) -> str:
     return resolve(next(targets, _DOCUMENT), "")[0]
 
 
-def _style(style: Element) -> _Style:
-    def value(local: str) -> str:
-        found = style.first(local)
-        return found.get("w:val") if found else ""
-
-    outline = style.first("outlineLvl")
-    return _Style(value("name").lower(), value("basedOn"), _level(outline) if outline else None)
+def _value(element: Element, local: str) -> str:
+    """The value of the first inner element of that name, or an empty text."""
+    found = element.first(local)
+    return found.get("w:val") if found else ""
 
 
-def _level(outline: Element) -> int | None:
-    value = outline.get("w:val")
+def _level(element: Element) -> int | None:
+    value = _value(element, "outlineLvl")
     return int(value) if value.isdecimal() and len(value) < 3 else None
-
-
-def _default_language(styles: Element) -> str | None:
-    defaults = styles.first("docDefaults")
-    return _run_language(defaults) if defaults else None
-
-
-def _run_language(run: Element) -> str | None:
-    language = run.first("lang")
-    return language.get("w:val") or None if language else None
 
 
 def _has(run: Element, name: str) -> bool:
     found = next((child for child in run.walk() if child.name == name), None)
     return found is not None and found.get("w:val") not in ("0", "false", "off")
-
-
-def _is_high(run: Element) -> bool:
-    align = run.first("vertAlign")
-    return align is not None and align.get("w:val") == "superscript"
-
-
-def _is_contents(block: Element) -> bool:
-    gallery = block.first("docPartGallery")
-    return gallery is not None and gallery.get("w:val") == "Table of Contents"
 
 
 def _all_text(element: Element) -> str:

@@ -1,7 +1,6 @@
-"""Markup to elements: HTML as it is found, XHTML, and the XML of packages.
+"""Parses HTML, however broken, XHTML, and the XML of packages.
 
-Entities are those of HTML and nothing else, nothing is fetched, and the time is linear in the length. Whatever is
-broken, its text is there.
+Only HTML's entities are known, nothing is fetched, and time is linear in the length. No text of broken markup is lost.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ _BLOCKS = frozenset(
     " h3 h4 h5 h6 header hr li main menu nav ol p pre section table ul".split()
 )
 _SCOPES = frozenset("table td th caption button object body html div section article aside blockquote".split())
-# A start tag ends an open element, if none of the second kind is in between.
+# A start tag ends an open element of the first names, unless one of the second names is open within it.
 _ENDS: dict[str, tuple[frozenset[str], frozenset[str]]] = {
     **dict.fromkeys(_BLOCKS, (frozenset(("p",)), _SCOPES)),
     "li": (frozenset(("li",)), frozenset(("ul", "ol", "menu", *_SCOPES))),
@@ -30,12 +29,12 @@ _ENDS: dict[str, tuple[frozenset[str], frozenset[str]]] = {
     "tr": (frozenset(("tr",)), frozenset(("table",))),
     "option": (frozenset(("option",)), frozenset(("select",))),
 }
-# What a head may have. Anything else begins the body, whose tag, as that which ends the head, may be left out.
+# Elements of a head. Any other begins the body: the tags that end the head and begin the body may be left out.
 _HEAD = frozenset("base basefont bgsound head link meta noscript script style template title".split())
 _BEGINNING = 80  # characters
 _NAME = re.compile(r"[A-Za-z][^\s/>]*")
 _ATTRIBUTE = re.compile(r"""([^\s=/"'<>]+)(?:\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s"'>]+)))?""")
-# A tag to its end; what stands in quotes may have a ">".
+# A tag to its end, with any ">" in quotes.
 _TAG = re.compile(r"""<(?:[^"'>]++|"[^"]*+"|'[^']*+')*+>""")
 _PLAIN_TAG = re.compile("<[^>]*+>")
 _ENTITY = re.compile(r"<!ENTITY\s+(?:%\s+)?([^\s>]{1,100})", re.I)
@@ -55,16 +54,23 @@ class Element:
 
     @property
     def local(self) -> str:
-        """Its name without the prefix of a namespace."""
+        """The name without its namespace prefix."""
         return self.name.rpartition(":")[2]
 
     def walk(self) -> Iterator[Element]:
-        """Itself and all elements in it, in the order of the document."""
+        """This and all inner elements, in document order."""
         stack = [self]
         while stack:
             element = stack.pop()
             yield element
             stack.extend(child for child in reversed(element.children) if isinstance(child, Element))
+
+    def upwards(self) -> Iterator[Element]:
+        """This and all outer elements."""
+        element: Element | None = self
+        while element is not None:
+            yield element
+            element = element.parent
 
     def all(self, local: str) -> Iterator[Element]:
         return (element for element in self.walk() if element.local == local)
@@ -76,11 +82,11 @@ class Element:
         return [child for child in self.children if isinstance(child, Element)]
 
     def text(self) -> str:
-        """All text in it, white space as a single space."""
+        """All of its text, with single spaces."""
         return " ".join(self.raw_text().split())
 
     def beginning(self) -> str:
-        """Its text, of which it may have only the first characters."""
+        """At least the first _BEGINNING characters of its text."""
         pieces: list[str] = []
         length = 0
         stack: list[Element | str] = [self]
@@ -108,7 +114,7 @@ class Element:
 
 
 class Budget:
-    """How many elements a book may still have."""
+    """Counts down the elements of a book. Raises UnreadableDocument at the end."""
 
     def __init__(self) -> None:
         self._left = MAX_ELEMENTS
@@ -116,11 +122,11 @@ class Budget:
     def take(self) -> None:
         self._left -= 1
         if self._left < 0:
-            raise UnreadableDocument(f"it has more than {MAX_ELEMENTS} elements of markup, as no book has")
+            raise UnreadableDocument(f"it has more than {MAX_ELEMENTS} elements of markup")
 
 
 def parse(markup: str, budget: Budget, *, is_html: bool = True) -> Element:
-    """The root of the document, which is no element of it."""
+    """The nameless root of a document."""
     return _Parser(markup, budget, is_html).parse()
 
 
@@ -133,8 +139,8 @@ class _Parser:
         self._open = [self._root]
         self._tag = _TAG
         self._in_head = False
-        self._begun = not is_html  # the head or the body, whose tags may both be left out
-        self._endless: set[str] = set()  # what is not found any more need not be looked for again
+        self._begun = not is_html  # with its head or body, whose tags may both be left out
+        self._endless: set[str] = set()  # strings that do not occur again
 
     def parse(self) -> Element:
         position = 0
@@ -154,7 +160,7 @@ class _Parser:
         return found
 
     def _markup_at(self, start: int) -> int:
-        """Takes what begins with "<" there, and tells where it ends."""
+        """Parse the markup that begins with "<" there. Returns where it ends."""
         following = self._markup[start + 1 : start + 2]
         if following == "!":
             return self._declaration(start)
@@ -198,7 +204,7 @@ class _Parser:
     def _tag_at(self, start: int) -> int:
         match = self._tag.match(self._markup, start) if self._find(">", start) >= 0 else None
         if match is None and self._tag is _TAG:
-            # A quote that is never closed. From here on, a tag ends at the first ">", so that no tag is tried in vain.
+            # A quote is never closed. From here on a tag ends at the first ">", so that no search is repeated.
             self._tag = _PLAIN_TAG
             match = _PLAIN_TAG.match(self._markup, start)
         if match is None:
@@ -235,7 +241,7 @@ class _Parser:
         if len(self._open) <= MAX_DEPTH:
             self._open.append(element)
         elif not self._is_html:
-            raise UnreadableDocument(f"its elements are in each other more than {MAX_DEPTH} deep")
+            raise UnreadableDocument(f"its elements are nested more than {MAX_DEPTH} deep")
         return end
 
     def _raw(self, element: Element, start: int) -> int:

@@ -1,4 +1,4 @@
-"""Bytes to text: by a byte order mark, what it declares, as UTF-8, as East Asia wrote it, or as Windows in the west."""
+"""Decodes text: by its byte order mark, its declaration, as UTF-8, in an East Asian encoding, or as Windows-1252."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import codecs
 import re
 
 from kokoro_server.errors import UnreadableDocument
+from kokoro_server.longform.books.documents.limits import MAX_TEXT, MIB
 
 _MARKS = (
     (codecs.BOM_UTF8, "utf-8"),
@@ -21,14 +22,22 @@ _ESCAPED = re.compile("[\udc80-\udcff]")  # bytes that are no UTF-8
 _ASCII, _SPACE = bytes(range(128)), b" \t\r\n"
 _HIRAGANA = re.compile("[\u3041-\u3096]")
 _PAIR = re.compile(rb"[\x81-\xfe][\x40-\xfe]")
-_TEXT_PER_ZERO = 1000  # characters: what has more zero bytes is no text
+_TEXT_PER_ZERO = 1000  # characters: a file with more zero bytes is no text
 _HEAD = 4096  # bytes in which an encoding is declared
-# Codecs of Python that are no encodings of text, or that may make much of little.
+# Encodings of text. Python has other codecs, some of which expand a little input into much.
 _TEXT = re.compile(r"(?:utf|ascii|us-ascii|iso|latin|cp|windows|koi8|mac|big5|gb|hz|shift|sjis|euc|johab|ks|tis)", re.I)
 
 
+def decode_document(content: bytes) -> tuple[str, tuple[str, ...]]:
+    """The text of a document that is no markup, and remarks. Raises UnreadableDocument if it is too large."""
+    if len(content) > MAX_TEXT:
+        raise UnreadableDocument(f"its text is larger than {MAX_TEXT // MIB} MiB")
+    text, guessed = decode(content)
+    return text, (f"it is not UTF-8: read as {guessed}",) if guessed else ()
+
+
 def decode(content: bytes, *, declared: bool = False) -> tuple[str, str | None]:
-    """The text, and the encoding that was guessed, if none was told and it is not UTF-8."""
+    """The text, and the encoding if it was guessed: neither declared nor UTF-8."""
     for mark, encoding in _MARKS:
         if content.startswith(mark):
             return _checked(content.decode(encoding, "replace").removeprefix("\ufeff")), None
@@ -56,7 +65,7 @@ def decode(content: bytes, *, declared: bool = False) -> tuple[str, str | None]:
 
 
 def _utf_16(content: bytes) -> str | None:
-    """Which UTF-16 it is, of what is no other text: on one side of all pairs of bytes there are zeros."""
+    """The codec of UTF-16 without a mark: one byte of most pairs is zero."""
     if content.count(0) <= len(content) // _TEXT_PER_ZERO:
         return None
     even, odd = content[::2].count(0), content[1::2].count(0)
@@ -64,7 +73,7 @@ def _utf_16(content: bytes) -> str | None:
 
 
 def _eastern(content: bytes) -> tuple[str, str] | None:
-    """Japanese, by its hiragana, or Chinese; and the name of the encoding. In western ones, most bytes are ASCII."""
+    """Text and encoding of Japanese, found by its hiragana, or Chinese. Western texts are mostly ASCII."""
     if 3 * len(content.translate(None, _ASCII)) < len(content.translate(None, _SPACE)):
         return None
     for encoding, name in (("cp932", "Shift JIS"), ("euc_jp", "EUC-JP")):
@@ -72,7 +81,7 @@ def _eastern(content: bytes) -> tuple[str, str] | None:
         if text and len(_HIRAGANA.findall(text)) > len(text) // 10:
             return text, name
     pairs = _PAIR.findall(content)
-    # Of GB, the usual characters have two bytes of this kind; of Big5, some half of them have.
+    # The usual characters of GB have a high second byte; of Big5's, about half.
     is_gb = sum(pair[1] > 0xA0 for pair in pairs) > 0.9 * len(pairs)
     encoding, name = ("gb18030", "GB 18030") if is_gb else ("cp950", "Big5")
     text = _strictly(content, encoding)
@@ -87,7 +96,7 @@ def _strictly(content: bytes, encoding: str) -> str | None:
 
 
 def _mostly_utf8(content: bytes) -> str | None:
-    """UTF-8 but for a few bytes, which are of Windows-1252; in a text of that, hardly any bytes look like UTF-8."""
+    """UTF-8 with a few bytes of Windows-1252. Hardly any bytes of a text in Windows-1252 look like UTF-8."""
     text = content.decode("utf-8", "surrogateescape")
     broken = len(_ESCAPED.findall(text))
     whole = len(text) - broken - len(text.encode("ascii", "ignore"))
@@ -99,7 +108,7 @@ def _as_windows(match: re.Match[str]) -> str:
 
 
 def _is_latin(encoding: str) -> bool:
-    """As browsers do: what says Latin-1 is mostly Windows-1252, which has more characters."""
+    """Whether to decode as Windows-1252, like browsers: it is what most texts mean by Latin-1."""
     return encoding.lower().replace("_", "-") in ("iso-8859-1", "latin-1", "latin1", "us-ascii", "ascii")
 
 

@@ -1,4 +1,4 @@
-"""EPUB 2 and 3: the package, its spine in order, chapters by the table of contents."""
+"""EPUB 2 and 3: the files of the spine in order, with chapters by the table of contents."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 from kokoro_server.errors import UnreadableDocument
 from kokoro_server.longform.books.book import Book, Picture
-from kokoro_server.longform.books.documents import epub_contents, gutenberg, notes
-from kokoro_server.longform.books.documents import omissions as apparatus
+from kokoro_server.longform.books.documents import epub_contents, gutenberg, notes, omissions
 from kokoro_server.longform.books.documents.archive import Archive, resolve
 from kokoro_server.longform.books.documents.elements import Budget, Element, parse
 from kokoro_server.longform.books.documents.encoding import decode
@@ -26,7 +25,7 @@ _HYPERTEXT = ("application/xhtml+xml", "text/html", "application/xml", "text/x-o
 _HYPERTEXT_SUFFIXES = (".xhtml", ".html", ".htm", ".xml", ".svg")
 _PICTURES = ("image/jpeg", "image/png", "image/gif", "image/webp")
 # Of the guide of EPUB 2.
-_GUIDE = {"cover": apparatus.COVER, "toc": CONTENTS, "index": apparatus.INDEX, "copyright-page": apparatus.COPYRIGHT}
+_GUIDE = {"cover": omissions.COVER, "toc": CONTENTS, "index": omissions.INDEX, "copyright-page": omissions.COPYRIGHT}
 _OUTSIDE = "text outside the reading order"
 _MISSING = "file that is missing"
 _NO_TEXT = "file that is no text"
@@ -34,7 +33,7 @@ _NO_TEXT = "file that is no text"
 
 @dataclass(frozen=True, slots=True)
 class _Item:
-    """A file of the book, as the manifest has it."""
+    """A file of the manifest."""
 
     name: str
     media_type: str
@@ -42,7 +41,7 @@ class _Item:
 
     @property
     def is_hypertext(self) -> bool:
-        """What is called by a wrong type, or by none, is known by its name."""
+        """By its type, or by its name where the type is wrong or missing."""
         return self.media_type in _HYPERTEXT or self.name.lower().endswith(_HYPERTEXT_SUFFIXES)
 
 
@@ -59,6 +58,7 @@ class _Epub:
         self._refuse_locked()
         self._opf = self._package_name()
         self._package = self._xml(self._opf)
+        self._facts = self._package.first("metadata") or Element("")
         self._manifest = {
             item.get("id"): _Item(
                 resolve(item.get("href"), self._opf)[0],
@@ -74,10 +74,10 @@ class _Epub:
             item.name: self._html(item.name) for item, _ in spine if item.is_hypertext and self._archive.find(item.name)
         }
         if not files:
-            raise UnreadableDocument("there is no text in its reading order (the spine of the package)")
+            raise UnreadableDocument("it has no text in its reading order (the spine of the package)")
         entries = self._entries()
         starts = epub_contents.starts(entries, files)
-        language = self._told("language") or next(_languages(files), None)
+        language = self._metadata("language") or next(_languages(files), None)
         flow, omitted = DocumentFlow(), self._omitted()
         walker = Walker(flow, notes.linked(files), language)
         for item, linear in spine:
@@ -88,7 +88,7 @@ class _Epub:
                 flow.leave(_NO_TEXT if self._archive.find(item.name) else _MISSING, item.name)
         items = gutenberg.without_licence(flow.items)
         about = About(
-            self._told("title") or self._fallback_title,
+            self._metadata("title") or self._fallback_title,
             tuple(self._authors()),
             language,
             self._cover(files),
@@ -124,7 +124,7 @@ class _Epub:
         return parse(text, self._budget)
 
     def _spine(self) -> Iterator[tuple[_Item, bool]]:
-        """The files of the text, and whether they are in the reading order. None comes twice."""
+        """The files of the text, each once, and whether it is in the reading order."""
         references = [
             (self._item(item.get("idref")), item.get("linear") != "no") for item in self._package.all("itemref")
         ]
@@ -136,7 +136,7 @@ class _Epub:
                 yield item, linear or not any_linear
 
     def _item(self, id: str) -> _Item:
-        """What the manifest does not have is missing, by that name."""
+        """An id that the manifest lacks becomes the name of a missing file."""
         return self._manifest.get(id) or _Item(id, "", ())
 
     def _entries(self) -> list[ContentsEntry]:
@@ -145,15 +145,15 @@ class _Epub:
             if is_nav and (entries := epub_contents.from_nav(self._html(item.name), item.name)):
                 return entries
         spine = self._package.first("spine")
-        told = self._manifest.get(spine.get("toc")) if spine is not None else None
+        named = self._manifest.get(spine.get("toc")) if spine is not None else None
         for item in self._manifest.values():
-            is_ncx = item is told or item.media_type == "application/x-dtbncx+xml"
+            is_ncx = item is named or item.media_type == "application/x-dtbncx+xml"
             if is_ncx and self._archive.find(item.name):
                 return epub_contents.from_ncx(self._xml(item.name), item.name)
         return []
 
     def _omitted(self) -> dict[str, str]:
-        """Files that are left out as a whole."""
+        """Files that are omitted as a whole, with the kind of omission."""
         found = {item.name: CONTENTS for item in self._manifest.values() if "nav" in item.properties}
         for reference in self._package.all("reference"):
             if kind := _GUIDE.get(reference.get("type").lower()):
@@ -162,21 +162,16 @@ class _Epub:
                     found.setdefault(name, kind)
         return found
 
-    def _told(self, name: str) -> str:
-        metadata = self._package.first("metadata")
-        values = [element.text() for element in metadata.all(name)] if metadata is not None else []
-        return next((value for value in values if value), "")
+    def _metadata(self, name: str) -> str:
+        return next((text for element in self._facts.all(name) if (text := element.text())), "")
 
     def _authors(self) -> Iterator[str]:
-        metadata = self._package.first("metadata")
-        if metadata is None:
-            return
         roles = {
             meta.get("refines").lstrip("#"): meta.text()
-            for meta in metadata.all("meta")
+            for meta in self._facts.all("meta")
             if meta.get("property") == "role"
         }
-        for creator in metadata.all("creator"):
+        for creator in self._facts.all("creator"):
             role = creator.get("opf:role") or creator.get("role") or roles.get(creator.get("id"), "aut")
             if role == "aut" and creator.text():
                 yield creator.text()
@@ -189,7 +184,7 @@ class _Epub:
             if item.media_type in _PICTURES:
                 try:
                     return Picture(item.media_type, self._archive.read(name, MAX_COVER))
-                except UnreadableDocument:  # the book is not worse without it
+                except UnreadableDocument:  # a book can do without its cover
                     self._remarks.append(f"its cover is left out: it is larger than {MAX_COVER // MIB} MiB, or broken")
             elif item.media_type.startswith("image/"):
                 self._remarks.append(f"its cover is left out: {item.media_type} is no picture that players show")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from kokoro_server.longform.books.documents import omissions as apparatus
+from kokoro_server.longform.books.documents import omissions
 from kokoro_server.longform.books.documents.archive import resolve
 from kokoro_server.longform.books.documents.elements import Element
 from kokoro_server.longform.books.documents.flow import ChapterBegin
@@ -20,7 +20,7 @@ class ContentsEntry:
 
 
 def from_nav(root: Element, name: str) -> list[ContentsEntry]:
-    toc = next((nav for nav in root.all("nav") if "toc" in apparatus.types(nav)), None)
+    toc = next((nav for nav in root.all("nav") if "toc" in omissions.types(nav)), None)
     outermost = toc.first("ol") if toc is not None else None
     return list(_items(outermost, name, 1)) if outermost is not None else []
 
@@ -31,7 +31,7 @@ def _items(listing: Element, name: str, level: int) -> Iterator[ContentsEntry]:
             continue
         for child in item.elements():
             if child.local in ("ol", "ul"):
-                # What has no link, as a part without a page of its own, only makes these deeper.
+                # An entry without a link, such as a part without a page, only makes these deeper.
                 yield from _items(child, name, level + 1)
                 continue
             link = child if child.local == "a" else child.first("a")
@@ -56,7 +56,7 @@ def _points(parent: Element, name: str, level: int) -> Iterator[ContentsEntry]:
 
 
 def starts(entries: list[ContentsEntry], files: dict[str, Element]) -> dict[str, dict[str, list[ChapterBegin]]]:
-    """By file and fragment, where chapters start. What leads to no place in a file leads to its beginning."""
+    """Where chapters start, by file and fragment. An unknown fragment means the beginning of its file."""
     found: dict[str, dict[str, list[ChapterBegin]]] = {}
     fragments = {name: _fragments(root) for name, root in files.items()}
     for entry in entries:
@@ -64,7 +64,7 @@ def starts(entries: list[ContentsEntry], files: dict[str, Element]) -> dict[str,
             fragment = entry.fragment if entry.fragment in fragments[entry.file] else ""
             there = found.setdefault(entry.file, {}).setdefault(fragment, [])
             if there:
-                # A part and its first chapter at one place are one chapter, by the name of both.
+                # A part and its first chapter at one place become one chapter with both names.
                 before = there[0]
                 if entry.title not in before.title.split(": "):
                     there[0] = ChapterBegin(f"{before.title}: {entry.title}", before.level)

@@ -1,4 +1,4 @@
-"""What a document has, in reading order, and the book that it becomes."""
+"""The content of a document in reading order, and the book made from it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
 from kokoro_server.errors import UnreadableDocument
-from kokoro_server.longform.books.book import BlockKind, Book, Chapter, Omission, Passage, Picture
+from kokoro_server.longform.books.book import Block, BlockKind, Book, Chapter, Omission, Picture
 
 BREAK = "break"
 CONTENTS = "table of contents"
@@ -17,8 +17,9 @@ LICENCE = "licence"
 PAGE_NUMBER = "page number"
 REFERENCE = "footnote reference"
 
-_CHAPTER_RANKS = 3  # headings of so many ranks begin chapters where there is no table of contents
-# Headings of what is left out, which are left out with it.
+BREAK_MARK = re.compile(r"(?:[*•·~∗⁂※☙❦❧#_=+–—-]\s*){1,20}")
+_CHAPTER_RANKS = 3  # ranks of headings that begin chapters in a document without a table of contents
+# Headings of omissions, which are omitted with them.
 _NOTES = re.compile(
     r"(?:foot|end|rear)?notes?|notas?(?: al pie)?|note a pi[eè] di pagina|anmerkungen|fu(?:ß|ss)noten|注釈?|脚注|注释",
     re.I,
@@ -35,8 +36,6 @@ _NUMBER_ONLY = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class ChapterBegin:
-    """A chapter begins here."""
-
     title: str
     level: int
     language: str | None = None
@@ -44,14 +43,12 @@ class ChapterBegin:
 
 @dataclass(frozen=True, slots=True)
 class FlowText:
-    passage: Passage
+    block: Block
     rank: int = 0  # of a heading, 1 to 6
 
 
 @dataclass(frozen=True, slots=True)
 class OmittedText:
-    """It is in the document here and is not read."""
-
     kind: str
     text: str
 
@@ -61,7 +58,7 @@ FlowItem = ChapterBegin | FlowText | OmittedText
 
 @dataclass(frozen=True, slots=True)
 class About:
-    """What is known of a document beside its text."""
+    """The metadata of a document."""
 
     title: str
     authors: tuple[str, ...] = ()
@@ -79,8 +76,15 @@ class DocumentFlow:
         self.items.append(ChapterBegin(title, level, language))
 
     def text(self, text: str, kind: BlockKind = "paragraph", language: str | None = None, rank: int = 0) -> None:
-        self.items.append(FlowText(Passage(text, kind, language, self._after_break), rank))
+        self.items.append(FlowText(Block(text, kind, language, self._after_break), rank))
         self._after_break = False
+
+    def lines(self, lines: Iterable[str], kind: BlockKind, language: str | None, rank: int) -> None:
+        for line in lines:
+            if BREAK_MARK.fullmatch(line):
+                self.leave(BREAK, line)
+            else:
+                self.text(line, kind, language, rank)
 
     def leave(self, kind: str, text: str) -> None:
         if text:
@@ -90,11 +94,11 @@ class DocumentFlow:
 
 
 def starts_from_headings(items: Iterable[FlowItem]) -> list[FlowItem]:
-    """Chapters where headings are. A heading that is a mere number takes the one after it into its chapter."""
+    """Begin chapters at headings. A heading that is only a number shares its chapter with the next one."""
     found = list(items)
     ranks = sorted({item.rank for item in found if isinstance(item, FlowText) and item.rank})[:_CHAPTER_RANKS]
     result: list[FlowItem] = []
-    begun: int | None = None  # where the chapter began whose heading is all that it has yet
+    begun: int | None = None  # the start of a chapter that has only its heading so far
     for item in found:
         if not isinstance(item, FlowText):
             result.append(item)
@@ -104,27 +108,27 @@ def starts_from_headings(items: Iterable[FlowItem]) -> list[FlowItem]:
         else:
             number = result[begun] if begun is not None else None
             if begun is not None and isinstance(number, ChapterBegin) and _NUMBER_ONLY.fullmatch(number.title):
-                result[begun] = replace(number, title=f"{number.title.rstrip(' .:')}. {item.passage.text}")
+                result[begun] = replace(number, title=f"{number.title.rstrip(' .:')}. {item.block.text}")
                 begun = None
             else:
                 begun = len(result)
-                result.append(ChapterBegin(item.passage.text, ranks.index(item.rank) + 1))
+                result.append(ChapterBegin(item.block.text, ranks.index(item.rank) + 1))
             result.append(item)
     return result
 
 
 def book(items: Iterable[FlowItem], about: About) -> Book:
-    """Its chapters are those that have something to read."""
+    """A book of the chapters that have blocks. Raises UnreadableDocument if none has."""
     chapters: list[Chapter] = []
     omissions: list[Omission] = []
     for start, content in _cut(items, about.title):
-        passages, left = _read(content)
-        if passages:
-            chapters.append(_chapter(start, passages, about.language))
+        blocks, left = _read(content)
+        if blocks:
+            chapters.append(_chapter(start, blocks, about.language))
         omissions.extend(Omission(item.kind, item.text, max(0, len(chapters) - 1)) for item in left)
     if not chapters:
-        what = f", only what is not read aloud: {omissions[0].kind}" if omissions else ""
-        raise UnreadableDocument(f"there is no text in it{what}")
+        only = f", only text that is not read aloud: {omissions[0].kind}" if omissions else ""
+        raise UnreadableDocument(f"it has no text{only}")
     return Book(
         about.title,
         tuple(chapters),
@@ -137,7 +141,7 @@ def book(items: Iterable[FlowItem], about: About) -> Book:
 
 
 def same_language(one: str | None, other: str | None) -> bool:
-    """Whether they do not contradict each other: "en" is all that "en-GB" says, and more."""
+    """Whether `one` adds nothing to `other`: no tag at all, the same one, or a longer or shorter form."""
     if not one or not other:
         return not one
     first, second = one.lower().split("-"), other.lower().split("-")
@@ -156,22 +160,22 @@ def _cut(items: Iterable[FlowItem], title: str) -> Iterator[tuple[ChapterBegin, 
     yield start, content
 
 
-def _read(content: list[FlowText | OmittedText]) -> tuple[list[Passage], list[OmittedText]]:
-    passages: list[Passage] = []
+def _read(content: list[FlowText | OmittedText]) -> tuple[list[Block], list[OmittedText]]:
+    blocks: list[Block] = []
     left: list[OmittedText] = []
     for index, item in enumerate(content):
         if isinstance(item, OmittedText):
             left.append(item)
         elif kind := _heading_of_left(item, content, index):
-            left.append(OmittedText(kind, item.passage.text))
+            left.append(OmittedText(kind, item.block.text))
         else:
-            passages.append(item.passage)
-    return passages, left
+            blocks.append(item.block)
+    return blocks, left
 
 
 def _heading_of_left(item: FlowText, content: list[FlowText | OmittedText], index: int) -> str | None:
-    """The kind of what follows, if this is the heading of nothing but it."""
-    words = item.passage.text.strip(" .:")
+    """The kind of the omission that follows, if this is its heading."""
+    words = item.block.text.strip(" .:")
     following = content[index + 1] if index + 1 < len(content) else None
     if not isinstance(following, OmittedText) or not words:
         return None
@@ -182,20 +186,17 @@ def _heading_of_left(item: FlowText, content: list[FlowText | OmittedText], inde
     return None
 
 
-def _chapter(start: ChapterBegin, passages: list[Passage], book_language: str | None) -> Chapter:
+def _chapter(start: ChapterBegin, blocks: list[Block], book_language: str | None) -> Chapter:
     language = None if same_language(start.language, book_language) else start.language
     spoken = language or book_language
     return Chapter(
-        " ".join(start.title.split()) or _first_words(passages),
-        tuple(
-            replace(passage, language=None) if same_language(passage.language, spoken) else passage
-            for passage in passages
-        ),
+        " ".join(start.title.split()) or _first_words(blocks),
+        tuple(replace(block, language=None) if same_language(block.language, spoken) else block for block in blocks),
         start.level,
         language,
     )
 
 
-def _first_words(passages: list[Passage]) -> str:
-    words = passages[0].text.split()
+def _first_words(blocks: list[Block]) -> str:
+    words = blocks[0].text.split()
     return " ".join(words[:8]) + ("…" if len(words) > 8 else "")

@@ -1,4 +1,4 @@
-"""What Project Gutenberg puts around and into a text: its licence, and page numbers in brackets."""
+"""Project Gutenberg's additions to a text: its licence, and page numbers in brackets."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ _LAST_LINE = re.compile(r"End of (?:the |this )?Project Gutenberg(?:'s|’s)?\b.
 _CREDIT = re.compile(
     r"(?:Produced|Prepared|Transcribed|E-?text prepared|This e-?text was (?:produced|prepared)) (?:by|from)\b", re.I
 )
-_CREDITS_WITHIN = 4  # passages after the beginning
+_CREDITS_WITHIN = 4  # blocks after the beginning
 PAGE = re.compile(r"\[(?:Pg|Page|p\.)\s*(?:\d{1,4}|[ivxlc]{1,8})\]", re.I)
-_MOST_OF_A_HEADER = 0.5  # of a document: a header is not longer
+_MOST_OF_A_HEADER = 0.5  # of a document that a header may take
 
 
 def without_licence(items: Iterable[FlowItem]) -> list[FlowItem]:
-    """What stands before and after the marks of a Project Gutenberg text is left out."""
+    """Omit everything before and after the marks of a Project Gutenberg text."""
     found = list(items)
     begin = next((i for i in reversed(range(len(found))) if _matches(_BEGIN, found[i])), -1)
     end = next((i for i in range(max(begin, 0), len(found)) if _matches(_END, found[i])), len(found))
     if begin > _MOST_OF_A_HEADER * len(found) and end == len(found):
-        return found  # a mark at the end of a text is something else
+        return found  # a mark near the end is something else
     if begin < 0 and end == len(found):
         return found
-    while end > 0 and isinstance(last := found[end - 1], FlowText) and _LAST_LINE.fullmatch(last.passage.text):
+    while end > 0 and isinstance(last := found[end - 1], FlowText) and _LAST_LINE.fullmatch(last.block.text):
         end -= 1
     result = [_left(item) for item in found[: begin + 1]]
     for number, item in enumerate(found[begin + 1 : end]):
@@ -47,26 +47,26 @@ def without_licence(items: Iterable[FlowItem]) -> list[FlowItem]:
 
 
 def _matches(pattern: re.Pattern[str], item: FlowItem) -> bool:
-    return isinstance(item, FlowText) and pattern.match(item.passage.text.strip()) is not None
+    return isinstance(item, FlowText) and pattern.match(item.block.text.strip()) is not None
 
 
 def _left(item: FlowItem) -> FlowItem:
-    return OmittedText(LICENCE, item.passage.text) if isinstance(item, FlowText) else item
+    return OmittedText(LICENCE, item.block.text) if isinstance(item, FlowText) else item
 
 
 def without_page_numbers(text: str, flow: DocumentFlow, pattern: re.Pattern[str] = PAGE) -> str:
-    """A text of which page numbers in brackets are left out, where they may also stand within a word."""
+    """The text without page numbers in brackets, even within a word."""
     for match in pattern.finditer(text):
         flow.leave(PAGE_NUMBER, match[0])
     return pattern.sub("", text)
 
 
 def facts(items: Iterable[FlowItem]) -> Iterator[tuple[str, str]]:
-    """What the header tells as "Title: …" and such."""
+    """The facts of a header, such as "Title: …"."""
     for item in items:
         if isinstance(item, ChapterBegin):
             continue
-        text = item.text if isinstance(item, OmittedText) else item.passage.text
+        text = item.text if isinstance(item, OmittedText) else item.block.text
         if match := re.match(r"(Title|Author|Language):\s*(.{1,300})", text, re.S):
             yield match[1].lower(), " ".join(match[2].split())
         if isinstance(item, FlowText) and _BEGIN.match(text):

@@ -1,4 +1,4 @@
-"""HTML to the flow of a book: blocks become passages, and what apparatus.py names is left out."""
+"""HTML to the flow of a book. `omissions` decides which elements are left out."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from kokoro_server.longform.books.book import BlockKind
-from kokoro_server.longform.books.documents import omissions as apparatus
+from kokoro_server.longform.books.documents import omissions
 from kokoro_server.longform.books.documents.elements import Element
 from kokoro_server.longform.books.documents.flow import BREAK, ChapterBegin, DocumentFlow
 from kokoro_server.longform.books.documents.gutenberg import without_page_numbers
@@ -23,18 +23,17 @@ _KINDS: dict[str, BlockKind] = {
     **dict.fromkeys(("li", "dd", "dt", "td", "th"), "item"),
 }
 _VERSE = frozenset(("verse", "poem", "poetry", "stanza", "linegroup"))
-_LINE = 80  # characters: lines of verse, addresses and inscriptions are shorter
+_LINE = 80  # characters: lines of verse, addresses and inscriptions are not longer
 _SPACE = re.compile(r"[^\S\n]+")
 _INVISIBLE = dict.fromkeys(map(ord, "\u00ad\u200b\ufeff\u2060"))
 _SUPERSCRIPTS = str.maketrans("0123456789+-−", "⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻⁻")
 _POWER = re.compile(r"[+−-]?\d{1,3}")
-_RAISED = re.compile(r"(?:[\d)]|(?<![^\W\d_])[^\W\d_]{1,2})\Z")  # a number, a variable or a unit, but no word
-BREAK_MARK = re.compile(r"(?:[*•·~∗⁂※☙❦❧#_=+–—-]\s*){1,20}")
+_RAISED = re.compile(r"(?:[\d)]|(?<![^\W\d_])[^\W\d_]{1,2})\Z")  # a number, a variable or a unit
 
 
 @dataclass(frozen=True, slots=True)
 class _Context:
-    """Of the elements that are open."""
+    """The effect of the open elements."""
 
     language: str | None
     kind: BlockKind = "paragraph"
@@ -44,22 +43,22 @@ class _Context:
 
 
 class Walker:
-    """Writes files of HTML into one flow."""
+    """Writes HTML files into one flow."""
 
     def __init__(self, flow: DocumentFlow, notes: Mapping[int, str], language: str | None) -> None:
         self._flow = flow
         self._notes = notes
         self._language = language
-        self._rules: apparatus.OmissionRules
+        self._rules: omissions.OmissionRules
         self._starts: Mapping[str, Sequence[ChapterBegin]] = {}
-        self._pieces: list[tuple[str, str | None]] = []  # of the block that is open: text, language
-        self._written = False  # whether there is more than space in it
+        self._pieces: list[tuple[str, str | None]] = []  # text and language within the open block
+        self._written = False  # whether the open block has more than space
         self._waiting: list[ChapterBegin] = []
 
     def walk(self, root: Element, starts: Mapping[str, Sequence[ChapterBegin]], omit: str | None = None) -> None:
-        """A file whose chapters start where `starts` has fragments, "" for its beginning; all of it may be left out."""
+        """Write a file. `starts` has its chapters by fragment, "" for its beginning. `omit` leaves all of it out."""
         self._starts = starts
-        self._rules = apparatus.OmissionRules(root)
+        self._rules = omissions.OmissionRules(root)
         context = _Context(self._language)
         for outermost in (root.first("html"), root.first("body")):
             context = _in(outermost, context) if outermost is not None else context
@@ -111,7 +110,7 @@ class Walker:
             return
         starts = [replace(start, language=context.language) for start in starts]
         if self._written and not self._pieces[-1][0][-1:].isspace():
-            # Within a word, or at the end of a heading: the chapter starts after this block.
+            # Within a word or at the end of a heading: the chapter starts after this block.
             self._waiting.extend(starts)
             return
         self._flush(context)
@@ -130,39 +129,35 @@ class Walker:
             self._written = self._written or not text.isspace()
 
     def _flush(self, context: _Context) -> None:
-        """Ends the passage that is being written."""
+        """End the open block."""
         pieces, self._pieces, self._written = self._pieces, [], False
         text = "".join(text for text, _ in pieces)
         if text.strip():
             languages = {language for text, language in pieces if language and text.strip()}
             language = languages.pop() if len(languages) == 1 else context.language
-            self._passages(without_page_numbers(text.translate(_INVISIBLE), self._flow), context, language)
+            self._write(without_page_numbers(text.translate(_INVISIBLE), self._flow), context, language)
         if self._waiting:
             self._flow.items.extend(self._waiting)
             self._waiting = []
 
-    def _passages(self, text: str, context: _Context, language: str | None) -> None:
+    def _write(self, text: str, context: _Context, language: str | None) -> None:
         lines = [line for line in (_SPACE.sub(" ", line).strip() for line in text.split("\n")) if line]
         if context.kind in ("heading", "item"):
             lines = [" ".join(lines)] if lines else []
         kind = context.kind
         if kind == "paragraph" and (context.verse or (len(lines) > 1 and max(map(len, lines)) <= _LINE)):
             kind = "verse"
-        for line in lines:
-            if BREAK_MARK.fullmatch(line):
-                self._flow.leave(BREAK, line)
-            else:
-                self._flow.text(line, kind, language, context.rank)
+        self._flow.lines(lines, kind, language, context.rank)
 
 
 def raised(text: str, before: str) -> str:
-    """What is set high. As a power it is written with letters for that: 10 and a high 6 are not 106."""
+    """Raised text. A power gets superscript digits: 10 with a raised 6 is not 106."""
     is_power = _POWER.fullmatch(text.strip()) and _RAISED.search(before[-4:])
     return text.strip().translate(_SUPERSCRIPTS) if is_power else text
 
 
 def _bodies(root: Element) -> list[Element]:
-    """What a file has but its head. Broken ones have something beside their body, or several."""
+    """All elements of a file but its head. Broken files have text beside their body, or several bodies."""
     return [
         each for html in (root, *root.all("html")) for each in html.elements() if each.local not in ("head", "html")
     ]
@@ -187,5 +182,5 @@ def _in(element: Element, context: _Context) -> _Context:
         kind,
         rank,
         context.preformatted or name == "pre",
-        context.verse or bool(apparatus.classes(element) & _VERSE),
+        context.verse or bool(omissions.classes(element) & _VERSE),
     )

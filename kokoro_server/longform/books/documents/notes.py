@@ -1,4 +1,4 @@
-"""Footnotes by their links: a marker in the text, and a note that begins with the same marker or leads back to it."""
+"""Finds footnotes by their links: from a marker to a note that begins with the same marker, or links back."""
 
 from __future__ import annotations
 
@@ -6,20 +6,20 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import count, islice, pairwise
 
-from kokoro_server.longform.books.documents import omissions as apparatus
+from kokoro_server.longform.books.documents import omissions
 from kokoro_server.longform.books.documents.archive import resolve
 from kokoro_server.longform.books.documents.elements import Element
 from kokoro_server.longform.books.documents.flow import FOOTNOTE, REFERENCE
 
 _BLOCKS = frozenset(("p", "li", "dd", "dt", "td", "aside", "div"))
-_LARGE = frozenset(("section", "article", "tr", "blockquote"))  # notes only where it is said
-_HOLDERS = frozenset(("li", "aside", "dd", "tr"))  # what holds a note and nothing else
+_LARGE = frozenset(("section", "article", "tr", "blockquote"))  # notes only if epub:type says so
+_HOLDERS = frozenset(("li", "aside", "dd", "tr"))  # elements that hold a note and nothing else
 _OUTSIDE = frozenset(("body", "html", "h1", "h2", "h3", "h4", "h5", "h6", "table", "ol", "ul", "dl", ""))
 _NOTE_CLASSES = frozenset(("footnote", "endnote", "rearnote", "note", "fn"))
 _HEADINGS = ("h1", "h2", "h3", "h4", "h5", "h6")
 _BRACKETS = "[]().: \u00a0^"
 _LONGEST = 500  # elements of a note
-_LOOKED_AT = 40  # nodes at the beginning of a block, among which the anchor of a note is
+_LOOKED_AT = 40  # nodes at the beginning of a block that may be the anchor of a note
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,9 +27,9 @@ class _Block:
     """A block that may be a note."""
 
     element: Element
-    marker: str  # what it begins with
-    leads_to: frozenset[str]  # fragments of the links in it
-    may_be_note: bool  # it is not too long and has no heading
+    marker: str  # its first word
+    leads_to: frozenset[str]  # fragments of its links
+    may_be_note: bool  # not too long, and without a heading
 
 
 class _Finder:
@@ -38,7 +38,7 @@ class _Finder:
         self._links: list[tuple[int, str, Element]] = []
         self._places: dict[tuple[str, str], tuple[int, Element]] = {}
         self._blocks: dict[int, _Block] = {}
-        self._described: dict[int, Element] = {}  # what a dt is followed by
+        self._described: dict[int, Element] = {}  # the dd after each dt
         positions = count(1)
         for name, root in files.items():
             for element in root.walk():
@@ -54,8 +54,10 @@ class _Finder:
 
     def find(self) -> dict[int, str]:
         for position, name, link in self._links:
-            said = "noteref" in apparatus.types(link)
-            if not (said or apparatus.is_marker(link)) or self._within_note(link):
+            said = "noteref" in omissions.types(link)
+            if not (said or omissions.is_marker(link)):
+                continue
+            if any(self.found.get(id(outer)) == FOOTNOTE for outer in link.upwards()):  # a link back
                 continue
             where, target = self._places.get(resolve(link.get("href"), name), (0, None))
             if target is not None and (note := self._note(link, target, said, later=where > position)) is not None:
@@ -68,25 +70,16 @@ class _Finder:
         if described := self._described.get(id(note)):
             self.found[id(described)] = FOOTNOTE
 
-    def _within_note(self, link: Element) -> bool:
-        """A link back from a note is no reference to one."""
-        node: Element | None = link
-        while node is not None:
-            if self.found.get(id(node)) == FOOTNOTE:
-                return True
-            node = node.parent
-        return False
-
     def _note(self, link: Element, target: Element, said: bool, *, later: bool) -> Element | None:
         element = _enclosing(target, _BLOCKS | _LARGE if said else _BLOCKS)
-        if element is None or _contains(element, link) or not _begins(element, target):
+        if element is None or any(outer is element for outer in link.upwards()) or not _begins(element, target):
             return None
         block = self._block(element)
         marker = link.beginning().strip(_BRACKETS)
         certain = said or (
             block.may_be_note
             and (
-                bool(apparatus.classes(element) & _NOTE_CLASSES)
+                bool(omissions.classes(element) & _NOTE_CLASSES)
                 or (later and bool(marker) and block.marker == marker)
                 or (element.name == "li" and not block.leads_to.isdisjoint(_names(link)))
             )
@@ -108,20 +101,17 @@ class _Finder:
 
 
 def linked(files: Mapping[str, Element]) -> dict[int, str]:
-    """The elements (by id()) that are references to notes, or notes, because of a link between them."""
+    """The kinds of linked notes and references, by the id() of their elements."""
     return _Finder(files).find()
 
 
 def _with_sup(link: Element) -> Element:
-    """With what sets it high, if that holds nothing else."""
+    """The element that raises the link, if it holds nothing else; or the link."""
     parent = link.parent
     if parent is None or parent.name != "sup" or len(parent.children) > 3:
         return link
-    return (
-        parent
-        if all(child is link or (isinstance(child, str) and not child.strip()) for child in parent.children)
-        else link
-    )
+    others = (child for child in parent.children if child is not link)
+    return parent if all(isinstance(child, str) and not child.strip() for child in others) else link
 
 
 def _enclosing(element: Element, names: frozenset[str]) -> Element | None:
@@ -149,7 +139,7 @@ def _first(element: Element) -> Element | None:
 
 
 def _begins(block: Element, target: Element) -> bool:
-    """Whether no text of the block stands before the target."""
+    """Whether the target stands before all text of the block."""
     stack: list[Element | str] = [block]
     for _ in range(_LOOKED_AT):
         node = stack.pop() if stack else block
@@ -163,15 +153,8 @@ def _begins(block: Element, target: Element) -> bool:
     return False
 
 
-def _contains(block: Element, element: Element) -> bool:
-    node: Element | None = element
-    while node is not None and node is not block:
-        node = node.parent
-    return node is not None
-
-
 def _names(link: Element) -> set[str]:
-    """What a note may lead back to."""
+    """The fragments by which a note may link back."""
     places = {link.get("id"), link.get("name"), *(child.get("id") for child in link.elements()[:3])}
     if link.parent is not None:
         places.add(link.parent.get("id"))

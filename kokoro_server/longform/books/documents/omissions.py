@@ -1,6 +1,6 @@
-"""What of HTML is not read aloud: an element has the kind of omission that it is, or none.
+"""Decides which elements of HTML are not read aloud, and what kind of omission each of them is.
 
-Captions (`figcaption`) are read; descriptions of pictures (`alt`) are not text and are not. What no rule names is read.
+Captions (`figcaption`) are read; descriptions of pictures (`alt`) are not. An element without a rule is read.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ INDEX = "index"
 NAVIGATION = "navigation"
 RUBY = "ruby annotation"
 
-# epub:type and role, whose names begin with "doc-".
+# Values of epub:type, and of role, where they begin with "doc-".
 _TYPES = {
     "noteref": REFERENCE,
     "annoref": REFERENCE,
@@ -54,8 +54,8 @@ _MARKER = re.compile(r"[\[(]\s*(?:note\s*)?(?:\d{1,4}|[a-z]{1,2}|[ivxlc]{1,8}|[*
 _BARE_MARKER = re.compile(r"\d{1,4}|[a-z]|[ivxlc]{1,8}", re.I)
 _UNSEEN = re.compile(r"(?:^|;)\s*(?:display\s*:\s*none|visibility\s*:\s*hidden)\b", re.I)
 _LISTS = frozenset(("ul", "ol", "table", "dl"))
-_LINKED = 0.8  # of a list's letters are in links, if it is one of contents
-_LINKS = 3  # at least
+_LINKED = 0.8  # of the letters of a table of contents are in links
+_LINKS = 3  # that a table of contents has, at least
 BLOCK_NAMES = frozenset(
     ("p", "li", "div", "aside", "dd", "dt", "section", "td", "tr", "blockquote", "ol", "ul", "dl", "table")
 )
@@ -68,7 +68,7 @@ class OmissionRules:
         self._listings = _listings(root)
 
     def kind(self, element: Element) -> str | None:
-        """The kind of omission that an element is by itself, whatever it is linked with."""
+        """The kind of omission that an element is by itself; None if it is read. `notes` finds more by their links."""
         name, attributes = element.local, element.attributes
         if found := _NAMES.get(name):
             return CONTENTS if name == "nav" and "toc" in types(element) else found
@@ -102,7 +102,7 @@ class OmissionRules:
 
 
 def types(element: Element) -> list[str]:
-    """The words of epub:type, and of the roles that stand for the same."""
+    """The words of epub:type, and of the equivalent roles."""
     roles = [role[4:] for role in element.get("role").lower().split() if role.startswith("doc-")]
     return element.get("epub:type").lower().split() + roles
 
@@ -112,7 +112,7 @@ def classes(element: Element) -> set[str]:
 
 
 def is_marker(element: Element) -> bool:
-    """Whether all it says is what a note is marked with, as [1], * or a number that is set high."""
+    """Whether its whole text marks a note, such as [1], * or a raised number."""
     text = element.beginning()
     if _MARKER.fullmatch(text):
         return True
@@ -126,20 +126,20 @@ def is_marker(element: Element) -> bool:
 
 @dataclass(slots=True)
 class _Listing:
-    """What there is of links to places in the book within an element."""
+    """Counts of links into the book within an element."""
 
     letters: int = 0
-    linked: int = 0  # of them
+    linked: int = 0  # letters within such links
     links: int = 0
 
     @property
     def links_only(self) -> bool:
-        """Whether it is a list of such links, with at most page numbers beside them."""
+        """Whether it lists links, with little more than page numbers beside them."""
         return self.links >= _LINKS and self.linked > 0 and self.linked >= _LINKED * self.letters
 
 
 def _listings(root: Element) -> dict[int, _Listing]:
-    """Of all elements, each counted once: those that are within others come before them."""
+    """Counts of all elements, by id(). Inner elements are counted first, so that each is counted once."""
     elements = list(root.walk())
     found = {id(element): _Listing() for element in elements}
     for element in reversed(elements):
@@ -149,9 +149,7 @@ def _listings(root: Element) -> dict[int, _Listing]:
             own.links, own.linked = own.links + 1, own.letters
         if element.parent is not None:
             above = found[id(element.parent)]
-            above.letters, above.linked, above.links = (
-                above.letters + own.letters,
-                above.linked + own.linked,
-                above.links + own.links,
-            )
+            above.letters += own.letters
+            above.linked += own.linked
+            above.links += own.links
     return found

@@ -1,4 +1,4 @@
-"""Headings of a plain text, and its table of contents, by how they are written."""
+"""Finds the headings and the table of contents of a plain text, by how they are written."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from kokoro_server.longform.books.documents.text_lines import Block
+from kokoro_server.longform.books.documents.text_lines import LineGroup
 
 _PARTS = "volume|vol\\.|book|part|act|band|teil|buch|tome|livre|partie|acte|tomo|libro|parte|atto|acto"
 _CHAPTERS = (
@@ -32,26 +32,26 @@ _CJK = re.compile(r"第\s*[一二三四五六七八九十百千零〇\d]+\s*(?P<
 _NUMERAL = re.compile(r"(?:([IVXLC]{1,8})|(\d{1,3}))\.?")
 _ROMAN = {"I": 1, "V": 5, "X": 10, "L": 50, "C": 100}
 _LONGEST = 120  # characters of a heading
-_TITLE = 70  # and of its second line
+_TITLE = 70  # characters of its second line
 _CONTENTS = re.compile(
     r"(?:table of )?contents|índice|contenido|table des mati[eè]res|sommaire|indice|inhalt(?:sverzeichnis)?|目次|目录",
     re.I,
 )
 _LEADERS = re.compile(r"[\s.·…_-]*\s(?:\d{1,4}|[ivxlc]{1,8})\s*$|[\s.·…]+\d{1,4}\s*$", re.I)
 _LEAD = re.compile(rf"^(?:(?:{_PARTS}|{_CHAPTERS})\s+)?(?:[ivxlcdm]+|\d{{1,4}})\b[\s.:)—–-]*", re.I)
-_IN_SEQUENCE = 3  # bare numerals, at least
+_IN_SEQUENCE = 3  # bare numerals that count up, at least
 
 
 @dataclass(frozen=True, slots=True)
 class Heading:
     text: str
     rank: int  # 1 for parts, 2 for chapters
-    bare: bool = False  # a number, whose title may follow
+    bare: bool = False  # only a number, whose title may follow
 
 
-def headings(found: Sequence[Block]) -> dict[int, Heading]:
-    """By the number of their block."""
-    result = {number: heading for number, block in enumerate(found) if (heading := _heading(block))}
+def headings(found: Sequence[LineGroup]) -> dict[int, Heading]:
+    """The headings, by the index of their group."""
+    result = {number: heading for number, group in enumerate(found) if (heading := _heading(group))}
     if not any(heading.bare or _NUMBERED.match(heading.text) for heading in result.values()):
         result |= _numerals(found)
     if not result:
@@ -60,17 +60,17 @@ def headings(found: Sequence[Block]) -> dict[int, Heading]:
 
 
 def heading(line: str) -> Heading | None:
-    """What a line is by itself."""
-    return _heading(Block((line,), False, 0))
+    """The heading that a line is by itself."""
+    return _heading(LineGroup((line,), False, 0))
 
 
-def _heading(block: Block) -> Heading | None:
-    if len(block.lines) > 3 or sum(map(len, block.lines)) > _LONGEST:
+def _heading(group: LineGroup) -> Heading | None:
+    if len(group.lines) > 3 or sum(map(len, group.lines)) > _LONGEST:
         return None
-    text = " ".join(block.lines)
+    text = " ".join(group.lines)
     if match := _NUMBERED.fullmatch(text):
         rest = match["rest"].strip(" .:—–-")
-        first = _NUMBERED.fullmatch(block.lines[0])
+        first = _NUMBERED.fullmatch(group.lines[0])
         # "Part one of the plan was done, and" is a sentence: a title begins in capitals, or on a line of its own.
         if rest and rest[0].islower() and not (first and not first["rest"].strip(" .:—–-")):
             return None
@@ -79,17 +79,17 @@ def _heading(block: Block) -> Heading | None:
         return Heading(text, 1 if match["part"] else 2, not rest)
     if (match := _CJK.fullmatch(text)) and not text.endswith("。"):
         return Heading(text, 1 if match["what"] in ("部", "卷", "篇") else 2)
-    if _NAMED.fullmatch(text) and len(block.lines) == 1 and (text.isupper() or len(text.split()) <= 3):
+    if _NAMED.fullmatch(text) and len(group.lines) == 1 and (text.isupper() or len(text.split()) <= 3):
         return Heading(text, 2) if text[0].isupper() and not text.endswith((",", ";")) else None
     return None
 
 
-def _numerals(found: Sequence[Block]) -> dict[int, Heading]:
-    """Blocks that are only a number, if they count up."""
+def _numerals(found: Sequence[LineGroup]) -> dict[int, Heading]:
+    """Groups that are only numbers and count up."""
     numbers = [
-        (place, block.lines[0])
-        for place, block in enumerate(found)
-        if len(block.lines) == 1 and _NUMERAL.fullmatch(block.lines[0])
+        (place, group.lines[0])
+        for place, group in enumerate(found)
+        if len(group.lines) == 1 and _NUMERAL.fullmatch(group.lines[0])
     ]
     expected, result = 1, dict[int, Heading]()
     for place, text in numbers:
@@ -106,27 +106,27 @@ def _value(numeral: str) -> int:
     return sum(-value if value < max(values[i:]) else value for i, value in enumerate(values))
 
 
-def _capitals(found: Sequence[Block]) -> dict[int, Heading]:
-    """Single lines in capitals with much space before them, where nothing else is found."""
+def _capitals(found: Sequence[LineGroup]) -> dict[int, Heading]:
+    """Single lines in capitals after much space."""
     return {
-        place: Heading(block.lines[0], 2)
-        for place, block in enumerate(found)
+        place: Heading(group.lines[0], 2)
+        for place, group in enumerate(found)
         if place
-        and block.space_before >= 2
-        and len(block.lines) == 1
-        and len(block.lines[0]) <= _TITLE
-        and block.lines[0].isupper()
-        and not block.lines[0].endswith((",", ";"))
-        and len(block.lines[0]) > 2
+        and group.space_before >= 2
+        and len(group.lines) == 1
+        and len(group.lines[0]) <= _TITLE
+        and group.lines[0].isupper()
+        and not group.lines[0].endswith((",", ";"))
+        and len(group.lines[0]) > 2
     }
 
 
-def is_title(block: Block) -> bool:
-    """Whether it may be the title of a chapter of which only the number is known yet."""
-    text = " ".join(block.lines[:3])[: _TITLE + 1]
+def is_title(group: LineGroup) -> bool:
+    """Whether it may be the title of a chapter whose heading is a bare number."""
+    text = " ".join(group.lines[:3])[: _TITLE + 1]
     words = text.split()
     return (
-        len(block.lines) <= 2
+        len(group.lines) <= 2
         and len(text) <= _TITLE
         and text[0] not in "\"'“‘«„["
         and text[-1] not in ",;"
@@ -136,30 +136,26 @@ def is_title(block: Block) -> bool:
     )
 
 
-def contents(found: Sequence[Block]) -> range:
-    """The blocks of the table of contents: those after its heading whose lines come again later."""
-    begin = next((i for i, block in enumerate(found) if _CONTENTS.fullmatch(block.lines[0].strip(" .:"))), None)
+def contents(found: Sequence[LineGroup]) -> range:
+    """The groups of the table of contents: its heading, and those after it whose lines appear again later."""
+    begin = next((i for i, group in enumerate(found) if _CONTENTS.fullmatch(group.lines[0].strip(" .:"))), None)
     if begin is None:
         return range(0)
-    later = Counter(key for block in found[begin + 1 :] for key in _keys(block.lines))
+    later = Counter(key for group in found[begin + 1 :] for key in map(_key, group.lines))
     end = begin + 1
     own = list(found[begin].lines[1:])
     if own and not _listed(own, later):
         return range(0)
-    first = next(iter(_keys(own)), None)
+    first = next(map(_key, own), None)
     while end < len(found):
         lines = found[end].lines
-        keys = _keys(lines)
+        keys = [*map(_key, lines)]
         if (first is not None and keys[:1] == [first]) or not _listed(lines, later):
             break
         first = first or keys[0]
         later.subtract(keys)
         end += 1
     return range(begin, end) if end > begin + 1 or own else range(0)
-
-
-def _keys(lines: Sequence[str]) -> list[str]:
-    return [_key(line) for line in lines]
 
 
 def _key(line: str) -> str:

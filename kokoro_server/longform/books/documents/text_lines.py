@@ -1,4 +1,4 @@
-"""Lines to paragraphs: which line breaks are the author's, and which are only where a line was full."""
+"""Joins lines to paragraphs: separates the author's line breaks from those where a line was full."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from kokoro_server.longform.books.documents.hypertext import BREAK_MARK
+from kokoro_server.longform.books.documents.flow import BREAK_MARK
 
-_LONG = 160  # characters: a line that is not wrapped
-_SPARE = 10  # characters that a full line may leave free beside the word that did not fit
+_LONG = 160  # characters: a longer line is not wrapped
+_SPARE = 10  # characters that a full line may leave free besides the word that did not fit
 _INDENT = re.compile(r" {2}|\u3000")
 _SENTENCE_END = re.compile(r"[.!?:…。！？—-][\"'”’»)\]_」』]*$")
 _HYPHENATED = re.compile(r"([^\W\d_]+)-$")
@@ -19,8 +19,8 @@ _WORDS = re.compile(r"[^\W\d_]+(?:-[^\W\d_]+)*")
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
-    """Lines between empty ones. They are without white space around them."""
+class LineGroup:
+    """The stripped lines between two empty ones."""
 
     lines: tuple[str, ...]
     indented: bool
@@ -31,8 +31,8 @@ class Block:
         return len(self.lines) == 1 and BREAK_MARK.fullmatch(self.lines[0]) is not None
 
 
-def blocks(text: str) -> list[Block]:
-    found: list[Block] = []
+def line_groups(text: str) -> list[LineGroup]:
+    found: list[LineGroup] = []
     lines: list[str] = []
     empty = space = 0
     for line in [*text.replace("\f", "\n\n\n").expandtabs(4).splitlines(), ""]:
@@ -44,11 +44,11 @@ def blocks(text: str) -> list[Block]:
             continue
         if lines:
             for paragraph in _paragraphs(lines):
-                found.append(_block(paragraph, space))
+                found.append(_group(paragraph, space))
                 space = 0
             lines = []
         if line.strip():
-            found.append(_block([line], empty))
+            found.append(_group([line], empty))
             empty = 0
         else:
             empty += 1
@@ -56,7 +56,7 @@ def blocks(text: str) -> list[Block]:
 
 
 def _paragraphs(lines: list[str]) -> Iterator[list[str]]:
-    """Cut where lines are indented, if only the first lines of paragraphs are. In verse, others are as well."""
+    """Cut at indented lines, if only first lines of paragraphs are indented, unlike in verse."""
     starts = [number for number, line in enumerate(lines) if _INDENT.match(line)]
     inner = [number for number in starts if number]
     if inner and len(starts) < len(lines) and all(_SENTENCE_END.search(lines[number - 1]) for number in inner):
@@ -66,23 +66,23 @@ def _paragraphs(lines: list[str]) -> Iterator[list[str]]:
         yield lines
 
 
-def _block(lines: list[str], space: int) -> Block:
+def _group(lines: list[str], space: int) -> LineGroup:
     indented = all(line.startswith(" " * 3) for line in lines)
-    return Block(tuple(line.strip() for line in lines), indented, space)
+    return LineGroup(tuple(line.strip() for line in lines), indented, space)
 
 
-def width(found: Iterable[Block]) -> int:
-    """How long a full line is."""
-    lengths = sorted(len(line) for block in found for line in block.lines[:-1])
+def width(found: Iterable[LineGroup]) -> int:
+    """The length of a full line."""
+    lengths = sorted(len(line) for group in found for line in group.lines[:-1])
     return lengths[int(len(lengths) * 0.9)] if lengths else _LONG
 
 
 class LineJoiner:
-    """Joins lines. A hyphen at the end of one is the word's own, unless the document has that word without it."""
+    """Joins lines. A hyphen at the end of a line is kept, unless the document has that word without it."""
 
     def __init__(self, text: str, *, hyphenates: bool) -> None:
         self._words = {word.lower() for word in _WORDS.findall(text)}
-        self._hyphenates = hyphenates  # whether words that are never seen otherwise were divided for the line
+        self._hyphenates = hyphenates  # whether words that occur nowhere else are taken as divided
 
     def join(self, lines: Sequence[str]) -> str:
         pieces: list[str] = []
@@ -106,19 +106,19 @@ class LineJoiner:
         return self._hyphenates and second.islower()
 
 
-def is_verse(block: Block, full: int) -> bool:
-    """Whether most of its lines end before they are full: the first word of the next one would have fitted."""
-    if len(block.lines) < 2:
+def is_verse(group: LineGroup, full: int) -> bool:
+    """Whether most of its lines end early: the first word of the next line would have fitted."""
+    if len(group.lines) < 2:
         return False
     early = sum(
         len(line) + 1 + len(following.split(maxsplit=1)[0]) <= full - _SPARE
-        for line, following in zip(block.lines, block.lines[1:], strict=False)
+        for line, following in zip(group.lines, group.lines[1:], strict=False)
     )
-    return 2 * early > len(block.lines) - 1
+    return 2 * early > len(group.lines) - 1
 
 
-def is_unwrapped(block: Block) -> bool:
-    return any(len(line) > _LONG for line in block.lines)
+def is_unwrapped(group: LineGroup) -> bool:
+    return any(len(line) > _LONG for line in group.lines)
 
 
 def _is_cjk(character: str) -> bool:

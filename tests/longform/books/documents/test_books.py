@@ -53,9 +53,9 @@ def test_alice_with_nested_contents_notes_and_pictures() -> None:
         (2, "III—A CAUCUS-RACE AND A LONG TALE"),
         (2, "IV—THE RABBIT SENDS IN A LITTLE BILL"),
     ]
-    assert all(chapter.passages[0].kind == "heading" for chapter in book.chapters)
-    assert book.chapters[1].passages[-1].text.endswith("finished off the cake.")
-    assert book.chapters[4].passages[-1].text.endswith("of her or of anything else.")
+    assert all(chapter.blocks[0].kind == "heading" for chapter in book.chapters)
+    assert book.chapters[1].blocks[-1].text.endswith("finished off the cake.")
+    assert book.chapters[4].blocks[-1].text.endswith("of her or of anything else.")
     check(book, spine_text(content))
     spoken = read_aloud(book)
     assert library.CAPTION in spoken
@@ -81,9 +81,7 @@ def test_war_of_the_worlds_as_epub_2() -> None:
         (1, "Part 2 - The Earth Under the Martians"),
         (2, "Under Foot"),
     ]
-    assert (
-        book.chapters[1].passages[1].text.startswith("No one would have believed in the last years of the nineteenth")
-    )
+    assert book.chapters[1].blocks[1].text.startswith("No one would have believed in the last years of the nineteenth")
     check(book, spine_text(content))
     assert left_out(book) == {"table of contents": 1}
 
@@ -98,7 +96,7 @@ def test_hamlet_as_plain_text() -> None:
         (2, "Scene II. Elsinore. A room of state in the Castle."),
     ]
     check(book, content.decode())
-    verses = [passage.text for passage in book.chapters[2].passages if passage.kind == "verse"]
+    verses = [block.text for block in book.chapters[2].blocks if block.kind == "verse"]
     assert "Nay, answer me: stand, and unfold yourself." in verses
 
 

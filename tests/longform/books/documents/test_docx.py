@@ -68,7 +68,7 @@ def test_a_book() -> None:
         (2, "Chapter one"),
         (2, "Chapter two"),
     ]
-    assert [(p.kind, p.text, p.language) for p in book.chapters[1].passages] == [
+    assert [(p.kind, p.text, p.language) for p in book.chapters[1].blocks] == [
         ("heading", "Chapter one", None),
         ("paragraph", "It was a long day.", None),
         ("paragraph", "Text", None),
@@ -77,7 +77,7 @@ def test_a_book() -> None:
         ("quotation", "Quoted.", None),
         ("paragraph", "In a table.", None),
     ]
-    assert [(p.kind, p.text) for p in book.chapters[2].passages[1:]] == [
+    assert [(p.kind, p.text) for p in book.chapters[2].blocks[1:]] == [
         ("verse", "Tom & Jerry."),
         ("verse", "Second line"),
     ]
@@ -106,4 +106,4 @@ def test_word_s_namespace_under_another_name(prefix: str) -> None:
     if prefix:
         markup = markup.replace("</", "\0").replace("<", f"<{prefix}").replace("\0", f"</{prefix}")
     book = read_document("book.docx", zipped({"word/document.xml": markup}))
-    assert [passage.text for passage in book.chapters[0].passages] == ["One.", "Two.", "Three a: b."]
+    assert [block.text for block in book.chapters[0].blocks] == ["One.", "Two.", "Three a: b."]

@@ -60,7 +60,7 @@ def test_a_book() -> None:
         (2, "Chapter the first"),
         (2, "Chapter the second"),
     ]
-    assert [(passage.kind, passage.text) for passage in book.chapters[1].passages] == [
+    assert [(block.kind, block.text) for block in book.chapters[1].blocks] == [
         ("heading", "Chapter the first"),
         ("verse", "It was a very long day, snake_case and 2 * 3 * 4."),
         ("verse", "Second line with a link, code * with * stars and HTML & *stars*."),
@@ -75,7 +75,7 @@ def test_a_book() -> None:
         ("paragraph", "code = [1]"),
         ("paragraph", "[Kokoro](/kˈOkəɹO/) speaks[^none]."),
     ]
-    assert book.chapters[1].passages[-1].after_break
+    assert book.chapters[1].blocks[-1].after_break
     assert read_aloud(book).endswith("Chapter the second The end.")
     told = {(omission.kind, omission.text) for omission in book.omissions}
     assert ("footnote", "The note. And more of it.") in told
@@ -85,6 +85,6 @@ def test_a_book() -> None:
 def test_facts_before_the_text_in_toml() -> None:
     book = read_document("a.md", b'+++\ntitle = "A Book"\nauthor = "Jane Doe"\n[extra]\ndraft = true\n+++\n\nText.\n')
     assert (book.title, book.authors) == ("A Book", ("Jane Doe",))
-    assert [passage.text for passage in book.chapters[0].passages] == ["Text."]
+    assert [block.text for block in book.chapters[0].blocks] == ["Text."]
     unclosed = read_document("a.md", b'+++\ntitle = "A Book"\n\nText.\n')
-    assert [passage.text for passage in unclosed.chapters[0].passages] == ['+++ title = "A Book"', "Text."]
+    assert [block.text for block in unclosed.chapters[0].blocks] == ['+++ title = "A Book"', "Text."]

@@ -15,7 +15,7 @@ XHTML = 'media-type="application/xhtml+xml"'
 
 
 def texts(book: Book) -> list[str]:
-    return [passage.text for chapter in book.chapters for passage in chapter.passages]
+    return [block.text for chapter in book.chapters for block in chapter.blocks]
 
 
 def left(book: Book) -> list[tuple[str, str]]:
@@ -194,10 +194,10 @@ def test_the_tags_of_the_head_of_a_page_may_be_left_out(opening: str) -> None:
     page = f"{opening}\n<meta name=author content='Jane Doe'><title>A Book</title><link href=x><p>Text.</p><p>More."
     book = read_document("page.html", page.encode())
     assert (book.title, book.authors) == ("A Book", ("Jane Doe",))
-    assert [passage.text for passage in book.chapters[0].passages] == ["Text.", "More."]
+    assert [block.text for block in book.chapters[0].blocks] == ["Text.", "More."]
 
 
 def test_a_title_within_the_body_is_text() -> None:
     book = read_document("page.html", b"<p>Text.</p><title>Not of the book</title>")
     assert book.title == "page"
-    assert [passage.text for passage in book.chapters[0].passages] == ["Text.", "Not of the book"]
+    assert [block.text for block in book.chapters[0].blocks] == ["Text.", "Not of the book"]

@@ -31,14 +31,14 @@ def test_a_book(outline: bool) -> None:
     book = read_document("book.pdf", pdf(PAGES, marks, FACTS))
     assert (book.title, book.authors, book.language) == ("A Small Book", ("Jane Doe",), "en-GB")
     assert [chapter.title for chapter in book.chapters] == ["Chapter One", "Chapter Two"]
-    assert [passage.text for passage in book.chapters[0].passages] == [
+    assert [block.text for block in book.chapters[0].blocks] == [
         "Chapter One",
         f"{LINE} and the word something was cut.",
         "A new paragraph goes on over the page.",
         f"{LINE} with a well-known end.",
         LINE,
     ]
-    assert [passage.text for passage in book.chapters[1].passages] == [
+    assert [block.text for block in book.chapters[1].blocks] == [
         "Chapter Two",
         "Something well-known ends.",
         f"{LINE} here.",
@@ -53,7 +53,7 @@ def test_notes_at_the_foot_of_a_page_are_left_out() -> None:
     pages = [["Chapter One", f"{LINE}^1 and on", LINE, "to its^12 end.", "1"], [LINE, "The 7 of us left.", "2"]]
     notes = {0: ["1 The first note goes on", "in another line.", "12. The second."], 1: ["* The last, on page 3"]}
     book = read_document("book.pdf", pdf(pages, notes=notes))
-    assert [passage.text for passage in book.chapters[0].passages][1:] == [
+    assert [block.text for block in book.chapters[0].blocks][1:] == [
         f"{LINE} and on {LINE} to its end.",
         f"{LINE} The 7 of us left.",
     ]

@@ -98,7 +98,7 @@ def test_a_book_of_project_gutenberg() -> None:
         "CHAPTER I. The Beginning",
         "CHAPTER II. The Middle",
     ]
-    assert [(passage.kind, passage.text) for passage in book.chapters[1].passages] == [
+    assert [(block.kind, block.text) for block in book.chapters[1].blocks] == [
         ("heading", "CHAPTER I."),
         ("heading", "The Beginning"),
         (
@@ -116,8 +116,8 @@ def test_a_book_of_project_gutenberg() -> None:
             " went on.",
         ),
     ]
-    assert book.chapters[1].passages[-1].after_break
-    assert [passage.text for passage in book.chapters[2].passages][2:] == [
+    assert book.chapters[1].blocks[-1].after_break
+    assert [block.text for block in book.chapters[2].blocks][2:] == [
         "Part one of the plan was done, though nobody in all of the town knew of it."
     ]
     kinds = {omission.kind for omission in book.omissions}
@@ -146,21 +146,21 @@ def test_capitals_are_headings_where_nothing_else_is() -> None:
 def test_chinese_and_japanese_headings() -> None:
     book = read("第一章 春\n\n春天来了，\n花开了。\n\n第二章 夏\n\n夏天来了。\n")
     assert [chapter.title for chapter in book.chapters] == ["第一章 春", "第二章 夏"]
-    assert book.chapters[0].passages[1].text == "春天来了，花开了。"
+    assert book.chapters[0].blocks[1].text == "春天来了，花开了。"
 
 
 def test_lines_that_are_not_wrapped_are_paragraphs() -> None:
     line = "This is a paragraph that is one line, however long it may become. " * 5
     book = read(f"{line}\n{line}\n{line}\n")
-    assert [passage.text for passage in book.chapters[0].passages] == [line.strip()] * 3
+    assert [block.text for block in book.chapters[0].blocks] == [line.strip()] * 3
 
 
 def test_paragraphs_that_only_their_first_lines_tell_apart() -> None:
     page = "    It was a day as any other,\nand nobody came.\n    “Hello?”\n    “Who is it?” he said, and\nwaited.\n"
     said = ["It was a day as any other, and nobody came.", "“Hello?”", "“Who is it?” he said, and waited."]
-    assert [passage.text for passage in read(page * 2).chapters[0].passages] == said * 2
+    assert [block.text for block in read(page * 2).chapters[0].blocks] == said * 2
     verse = "How doth the crocodile\n  Improve his shining tail,\nAnd pour the waters of the Nile\n  On all of it!\n"
-    assert [passage.text for passage in read(verse).chapters[0].passages] == [" ".join(verse.split())]
+    assert [block.text for block in read(verse).chapters[0].blocks] == [" ".join(verse.split())]
 
 
 def test_encodings() -> None:
@@ -169,7 +169,7 @@ def test_encodings() -> None:
     book = read(b"\x93Caf\xe9\x94")
     assert read_aloud(book) == "“Café”"
     assert book.remarks == ("it is not UTF-8: read as Windows-1252",)
-    assert read_document("a.html", b'<meta charset="iso-8859-2"><p>\xb1').chapters[0].passages[0].text == "ą"
+    assert read_document("a.html", b'<meta charset="iso-8859-2"><p>\xb1').chapters[0].blocks[0].text == "ą"
 
 
 @pytest.mark.parametrize(

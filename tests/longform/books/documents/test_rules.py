@@ -106,7 +106,7 @@ def test_kinds_breaks_and_languages() -> None:
         attributes='lang="en"',
     )
     assert book.language == "en"
-    found = [(p.text, p.kind, p.language, p.after_break) for p in book.chapters[0].passages]
+    found = [(p.text, p.kind, p.language, p.after_break) for p in book.chapters[0].blocks]
     assert found == [
         ("Title", "heading", None, False),
         ("Long.", "paragraph", None, False),
@@ -128,7 +128,7 @@ def test_chapters_by_headings() -> None:
         "<title>A book</title><meta name='author' content='Somebody'>",
     )
     assert (book.title, book.authors) == ("A book", ("Somebody",))
-    assert [(chapter.level, chapter.title, len(chapter.passages)) for chapter in book.chapters] == [
+    assert [(chapter.level, chapter.title, len(chapter.blocks)) for chapter in book.chapters] == [
         (1, "A book", 1),
         (1, "Part", 1),
         (2, "CHAPTER I. Down", 3),

@@ -45,8 +45,8 @@ def test_what_can_be_read_is_told(tmp_path: Path) -> None:
 
 def test_empty_ones() -> None:
     refused("a.txt", b"", "no text")
-    refused("a.html", b"<p hidden>x</p>", "no text in it, only what is not read aloud: hidden text")
-    refused("a.epub", b"", "not an archive")
+    refused("a.html", b"<p hidden>x</p>", "it has no text, only text that is not read aloud: hidden text")
+    refused("a.epub", b"", "not a ZIP archive")
     refused("a.txt", bytes(1000), "not text")
     refused("a.epub", zipped({"a": "b"}), "not an EPUB")
 

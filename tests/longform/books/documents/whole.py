@@ -42,7 +42,7 @@ def letters(text: str) -> str:
 
 
 def read_aloud(book: Book) -> str:
-    return " ".join(passage.text for chapter in book.chapters for passage in chapter.passages)
+    return " ".join(block.text for chapter in book.chapters for block in chapter.blocks)
 
 
 def check(book: Book, document: str, silent: str = "") -> None:

@@ -1,4 +1,4 @@
-"""The text of a PDF, by pypdf: pages to paragraphs, without what stands on each of them."""
+"""The text of a PDF, by pypdf, without page numbers, running heads and notes."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from kokoro_server.longform.books.documents.flow import About, DocumentFlow, boo
 from kokoro_server.longform.books.documents.limits import MAX_PAGES, MAX_TEXT, MIB
 from kokoro_server.longform.books.documents.pdf.notes import Chunk, without_notes
 from kokoro_server.longform.books.documents.pdf.pages import without_furniture
-from kokoro_server.longform.books.documents.pdf.paragraphs import ChapterStart, OmittedLine, paragraphs
+from kokoro_server.longform.books.documents.pdf.paragraphs import OutlineEntry, ParagraphWriter
 
 if TYPE_CHECKING:
     from pypdf import PdfReader
 
 _DEEPEST = 6  # levels of an outline
-_MOST_MARKS = 20_000
+_MOST_ENTRIES = 20_000
 _LONGEST_COMPLAINT = 200  # characters
 
 
 def read(content: bytes, title: str) -> Book:
-    import pypdf  # half a second that other documents need not wait for
+    import pypdf  # takes half a second
 
     try:
         with _complaints() as complaints:
@@ -41,13 +41,13 @@ def read(content: bytes, title: str) -> Book:
         raise UnreadableDocument(
             "it is encrypted with AES; to read it, if it opens without a password: pip install cryptography"
         ) from None
-    # Whatever a stranger's bytes make of a parser of this size.
+    # A stranger's bytes may raise anything in a parser of this size.
     except Exception as error:
         raise UnreadableDocument(f"it is not a PDF, or broken: {type(error).__name__}: {error}"[:300]) from error
 
 
 class _Complaints(logging.Handler):
-    """What the parser finds amiss: thousands of lines, for some files."""
+    """Counts the parser's warnings: thousands, for some files."""
 
     def __init__(self) -> None:
         super().__init__(logging.WARNING)
@@ -62,12 +62,12 @@ class _Complaints(logging.Handler):
         if not self.count:
             return ()
         more = f" (and {self.count - 1:,} more)" if self.count > 1 else ""
-        return (f"it is not as a PDF should be, and some of its text may be missing: {self.first}{more}",)
+        return (f"it is not a valid PDF, and some of its text may be missing: {self.first}{more}",)
 
 
 @contextmanager
 def _complaints() -> Iterator[_Complaints]:
-    """They are told as one remark, and not in the log."""
+    """Collects the parser's warnings for one remark, in place of the log."""
     log, handler = logging.getLogger("pypdf"), _Complaints()
     propagated, log.propagate = log.propagate, False
     log.addHandler(handler)
@@ -87,26 +87,22 @@ def _read(reader: PdfReader, title: str, complaints: _Complaints) -> Book:
             "it has no text, only pictures of it (a scan): its text must be recognised (OCR) first"
         )
     flow = DocumentFlow()
-    marks = list(islice(_marks(reader), _MOST_MARKS))
-    for item in paragraphs(without_furniture(pages), marks):
-        if isinstance(item, ChapterStart):
-            flow.start(item.title, item.level)
-        elif isinstance(item, OmittedLine):
-            flow.leave(item.kind, item.text)
-        else:
-            flow.text(item.text, "heading" if item.rank else "paragraph", rank=item.rank)
-    metadata = reader.metadata
-    author = " ".join(str(metadata.author or "").split()) if metadata else ""
-    told = " ".join(str(metadata.title or "").split()) if metadata else ""
-    language = reader.root_object.get("/Lang")
+    outline = list(islice(_outline(reader), _MOST_ENTRIES))
+    ParagraphWriter(without_furniture(pages), outline, flow).write()
+    metadata, language = reader.metadata, reader.root_object.get("/Lang")
+    author = _one_line(metadata.author) if metadata else ""
     about = About(
-        told or title,
+        (_one_line(metadata.title) if metadata else "") or title,
         (author,) if author else (),
         str(language) if language else None,
         remarks=complaints.remarks(),
     )
     items = gutenberg.without_licence(flow.items)
-    return book(items if marks else starts_from_headings(items), about)
+    return book(items if outline else starts_from_headings(items), about)
+
+
+def _one_line(text: object) -> str:
+    return " ".join(str(text or "").split())
 
 
 def _pages(reader: PdfReader) -> Iterator[list[Chunk]]:
@@ -117,7 +113,7 @@ def _pages(reader: PdfReader) -> Iterator[list[Chunk]]:
         def visit(
             text: str, cm: list[float], tm: list[float], _font: object, size: float, to: list[Chunk] = chunks
         ) -> None:
-            # Two matrices, of the page and of the text, tell where it stands and how large it is.
+            # The matrices of the page and of the text give its place and size.
             height = tm[4] * cm[1] + tm[5] * cm[3] + cm[5]
             to.append(Chunk(text.replace("\r", "\n"), height, abs(size * (tm[2] * cm[1] + tm[3] * cm[3]))))
 
@@ -127,8 +123,7 @@ def _pages(reader: PdfReader) -> Iterator[list[Chunk]]:
         yield chunks
 
 
-def _marks(reader: PdfReader) -> Iterator[ChapterStart]:
-    """The outline: where chapters begin."""
+def _outline(reader: PdfReader) -> Iterator[OutlineEntry]:
     stack: list[tuple[Iterator[Any], int]] = [(iter(reader.outline), 1)]
     while stack:
         entries, level = stack[-1]
@@ -140,6 +135,6 @@ def _marks(reader: PdfReader) -> Iterator[ChapterStart]:
                 stack.append((iter(entry), level + 1))
         else:
             page = reader.get_destination_page_number(entry)
-            words = " ".join(str(entry.title).split())
+            words = _one_line(entry.title)
             if page is not None and page >= 0 and words:
-                yield ChapterStart(words, level, page)
+                yield OutlineEntry(words, level, page)

@@ -1,4 +1,4 @@
-"""Notes at the foot of a page and the marks that lead to them: both are smaller than the text."""
+"""Finds notes at the foot of a page and references to them: both are smaller than the text."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _NOTE = regex.compile(r"\s*(?:\d{1,3}|[*†‡§¶]{1,3})[.)]?\s*\p{L}")
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """Text with its place above the foot of the page, and its size."""
+    """Text with its height above the foot of the page, and its size."""
 
     text: str
     height: float
@@ -65,14 +65,14 @@ def _cleared(lines: Sequence[_Line], small: float) -> Page:
         if number not in notes:
             kept.append(_without_references(line, left))
         elif left and left[-1][0] == FOOTNOTE and not _NOTE.match(line.text):
-            left[-1] = (FOOTNOTE, f"{left[-1][1]} {line.text}")  # it goes on
+            left[-1] = (FOOTNOTE, f"{left[-1][1]} {line.text}")  # a further line of the same note
         else:
             left.append((FOOTNOTE, line.text))
     return Page(kept, left)
 
 
 def _notes(lines: Sequence[_Line], small: float) -> set[int]:
-    """What is small and under all of the text, from the first that begins as a note does. Bare numbers are of pages."""
+    """Small lines below all of the text, from the first that begins like a note. Bare numbers are those of pages."""
     written = {number: line for number, line in enumerate(lines) if line.text}
     foot = min((line.largest.height for line in written.values() if line.largest.size > small), default=0.0)
     below = {n: line for n, line in written.items() if line.largest.size <= small and line.largest.height < foot}
@@ -81,7 +81,7 @@ def _notes(lines: Sequence[_Line], small: float) -> set[int]:
 
 
 def _without_references(line: _Line, left: list[tuple[str, str]]) -> str:
-    """A small number or sign behind a word is one."""
+    """The text without small numbers and signs after a word."""
     text = ""
     for chunk in line.chunks:
         is_small = chunk.text.strip() and chunk.size <= line.largest.size * _SMALL

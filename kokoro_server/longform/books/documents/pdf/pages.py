@@ -1,4 +1,4 @@
-"""What stands on every page and is no part of the text: page numbers, running heads and feet."""
+"""Finds page numbers and running heads, which are no part of the text."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from itertools import pairwise
 from kokoro_server.longform.books.documents.flow import PAGE_NUMBER
 
 RUNNING_HEAD = "running head"
-_EDGE = 2  # lines at the top and at the bottom of a page that may be such
+_EDGE = 2  # lines at the top and at the bottom of a page that may be one
 _NUMBER = re.compile(
     r"(?:(?:page|seite|p\.)\s*)?[-–—|\[(\s]{0,4}(\d{1,4}|[ivxlc]{1,8})[-–—|\])\s.]{0,4}(?:(?:of|/|von)\s*\d{1,4})?",
     re.I,
 )
 _DIGITS = re.compile(r"\d+")
 _LONGEST = 150  # characters of a running head
-_TIMES = 3  # that it comes, at least
-_NEAR = 4  # pages, within which it comes again: often it is on every other page
+_TIMES = 3  # that it appears, at least
+_NEAR = 4  # pages within which it appears again: often on every other page
 
 
 @dataclass(slots=True)
 class Page:
-    lines: list[str]  # some of them empty
-    left: list[tuple[str, str]] = field(default_factory=list)  # the kind and text of what was left out
+    lines: list[str]  # may be empty
+    left: list[tuple[str, str]] = field(default_factory=list)  # kind and text of omissions
 
 
 def without_furniture(pages: Sequence[Page]) -> list[Page]:
@@ -36,13 +36,13 @@ def without_furniture(pages: Sequence[Page]) -> list[Page]:
 
 
 def _edges(lines: Sequence[str]) -> list[int]:
-    """The places of the first and last lines that are not empty."""
+    """The places of the first and last non-empty lines."""
     written = [place for place, line in enumerate(lines) if line]
     return sorted({*written[:_EDGE], *written[-_EDGE:]})
 
 
 def _offset(line: str, number: int) -> int | None:
-    """How far the number that a line is lies from that of its page; roman ones are counted apart."""
+    """How far a page number is from the index of its page. Roman ones are counted apart. None for other lines."""
     match = _NUMBER.fullmatch(line) if len(line) <= _LONGEST else None
     if match is None:
         return None
@@ -50,7 +50,7 @@ def _offset(line: str, number: int) -> int | None:
 
 
 def _offsets(pages: Sequence[Page], edges: Sequence[list[int]]) -> Counter[int]:
-    """How often a number on a page is so far from that of the page."""
+    """How often each difference occurs."""
     found: Counter[int] = Counter()
     for number, (page, places) in enumerate(zip(pages, edges, strict=True)):
         found.update({offset for place in places if (offset := _offset(page.lines[place], number)) is not None})
@@ -58,7 +58,7 @@ def _offsets(pages: Sequence[Page], edges: Sequence[list[int]]) -> Counter[int]:
 
 
 def _heads(pages: Sequence[Page], edges: Sequence[list[int]]) -> set[tuple[int, str]]:
-    """Lines, with their page, that come again on pages near to it; the numbers in them may differ."""
+    """Lines, with their page, that are repeated on near pages. Numbers in them may differ."""
     places: dict[str, list[int]] = defaultdict(list)
     for number, (page, lines) in enumerate(zip(pages, edges, strict=True)):
         for shape in {_shape(page.lines[place]) for place in lines if len(page.lines[place]) <= _LONGEST}:
