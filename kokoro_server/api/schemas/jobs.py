@@ -1,4 +1,4 @@
-"""Jobs in JSON and in forms."""
+"""The request and response bodies of `/jobs`."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ def _chapters(text: Any) -> Any:
 
 
 def _cast(value: Any) -> Any:
-    """`Alice=af_bella`, once or more, as forms send it."""
+    """Reads `Alice=af_bella`, once or more, as forms send it."""
     if not isinstance(value, str | list):
         return value
     cast: dict[str, str] = {}
     for role in [value] if isinstance(value, str) else value:
         name, equals, voice = (part.strip() for part in str(role).partition("="))
         if not (name and equals and voice):
-            raise ValueError(f"{str(role)[:60]!r} is not like Alice=af_bella")
+            raise ValueError(f"{str(role)[:60]!r} is not of the form Alice=af_bella")
         cast[name] = voice
     return cast
 
@@ -49,21 +49,23 @@ class BookRequest(StrictRequest):
     voice: Annotated[
         str | None, Field(description="Absent: af_heart, and a voice of each other language.", max_length=500)
     ] = None
-    language: Annotated[str | None, Field(description="Of everything. Absent: as the book says.", max_length=50)] = None
+    language: Annotated[
+        str | None, Field(description="Of the whole text. Absent: the language that the book names.", max_length=50)
+    ] = None
     speed: Annotated[float, SPEED] = 1.0
     format: BookFormat = "m4b"
     by_chapter: Annotated[bool, Field(description="A zip file with a file for each chapter.")] = False
     chapters: Annotated[
         str | None,
         BeforeValidator(_chapters),
-        Field(description="Only these: 3, 3-5, 1,3-5 or 7-.", max_length=10_000, examples=["3-5"]),
+        Field(description="Only these chapters: 3, 3-5, 1,3-5 or 7-.", max_length=10_000, examples=["3-5"]),
     ] = None
-    dialogue_voice: Annotated[str | None, Field(description="For what is in quotation marks.", max_length=500)] = None
+    dialogue_voice: Annotated[str | None, Field(description="For text in quotation marks.", max_length=500)] = None
     voice_of: Annotated[
         dict[Annotated[str, Field(max_length=100)], Annotated[str, Field(max_length=500)]],
         BeforeValidator(_cast),
         Field(
-            description="`NAME=VOICE`, for what a character says; may be repeated.",
+            description="`NAME=VOICE`: the voice for a character's lines; may be repeated.",
             max_length=MAX_CAST,
             default_factory=dict,
             examples=[["Alice=af_bella"]],
@@ -74,25 +76,30 @@ class BookRequest(StrictRequest):
         BeforeValidator(_loudness),
         Field(description="LUFS, by EBU R 128; or `off`.", examples=[DEFAULT_LOUDNESS]),
     ] = DEFAULT_LOUDNESS
-    subtitles: Annotated[Literal["srt", "vtt"] | None, Field(description="Subtitles besides.")] = None
-    read_along: Annotated[bool, Field(description="An EPUB besides that marks what is heard.")] = False
+    subtitles: Annotated[Literal["srt", "vtt"] | None, Field(description="Write subtitles too.")] = None
+    read_along: Annotated[bool, Field(description="Write an EPUB too that highlights the text as it is spoken.")] = (
+        False
+    )
 
     @model_validator(mode="after")
     def _possible(self) -> Self:
         if self.subtitles and self.by_chapter:
-            raise PydanticCustomError(
-                "subtitles", "subtitles are for a book in one file, not for a file of each chapter"
-            )
+            raise PydanticCustomError("subtitles", "subtitles need a book in one file; leave out by_chapter")
         return self
 
 
 class ListRequest(StrictRequest):
-    """What the lines of a list have that do not say it themselves, and the files that are made of them."""
+    """Defaults for the lines of a list, and the files to write."""
 
     voice: Annotated[str, VOICE] = DEFAULT_VOICE
     format: Annotated[Format | None, Field(description="Absent: wav; in shards, flac.")] = None
     shards: Annotated[
-        int | None, Field(description="WebDataset shards of so many lines, in place of files.", ge=1, le=MAX_SHARD)
+        int | None,
+        Field(
+            description="Write WebDataset shards of this many lines each, instead of a file for each line.",
+            ge=1,
+            le=MAX_SHARD,
+        ),
     ] = None
 
     def stored(self) -> dict[str, Any]:
@@ -103,7 +110,7 @@ class ItemsRequest(ListRequest):
     items: Annotated[
         list[dict[str, Any]],
         Field(
-            description="Each with an `id` of its own, and fields of `POST /tts`.",
+            description="Lines, each with a unique `id` and the fields of `POST /tts`.",
             min_length=1,
             examples=[[{"id": "a", "text": "Hello."}]],
         ),
@@ -118,9 +125,9 @@ class ChapterAnswer(BaseModel):
     title: str
     level: Annotated[int, Field(description="Its depth in the table of contents, from 1.")]
     characters: int
-    seconds: Annotated[float, Field(description="Of audio, about.")]
-    done: Annotated[bool, Field(description="Whether it can be listened to.")] = False
-    start: Annotated[float | None, Field(description="Seconds, in the result.")] = None
+    seconds: Annotated[float, Field(description="Estimated length of the audio.")]
+    done: Annotated[bool, Field(description="Whether it can be played.")] = False
+    start: Annotated[float | None, Field(description="Its start in the result, in seconds.")] = None
 
 
 class SpeakerAnswer(BaseModel):
@@ -129,7 +136,7 @@ class SpeakerAnswer(BaseModel):
 
 
 class Preview(BaseModel):
-    """What a file is, before anything is made of it."""
+    """A description of a file, before a job is made of it."""
 
     kind: JobKind
     name: str
@@ -139,19 +146,21 @@ class Preview(BaseModel):
     title: str | None = None
     author: str | None = None
     language: str | None = None
-    seconds: Annotated[float | None, Field(description="Of audio, about.")] = None
+    seconds: Annotated[float | None, Field(description="Estimated length of the audio.")] = None
     chapters: list[ChapterAnswer] | None = None
-    omissions: Annotated[dict[str, int] | None, Field(description="What is not read, and how often.")] = None
-    speakers: Annotated[list[SpeakerAnswer] | None, Field(description="Who says quoted lines.")] = None
+    omissions: Annotated[
+        dict[str, int] | None, Field(description="The kinds of text that are not read, and how often each occurs.")
+    ] = None
+    speakers: Annotated[list[SpeakerAnswer] | None, Field(description="Characters who say quoted lines.")] = None
     lines: int | None = None
 
 
 class ProgressAnswer(BaseModel):
     phase: Literal["speaking", "levelling", "writing"] | None = None
     fraction: Annotated[float, Field(description="Of the work, 0 to 1.")] = 0.0
-    seconds_left: Annotated[float | None, Field(description="Until all is spoken, about.")] = None
-    audio_seconds: Annotated[float, Field(description="That are spoken.")] = 0.0
-    waiting: Annotated[str | None, Field(description="Why it does not go on just now.")] = None
+    seconds_left: Annotated[float | None, Field(description="Estimated seconds until all is spoken.")] = None
+    audio_seconds: Annotated[float, Field(description="Seconds of audio made so far.")] = 0.0
+    waiting: Annotated[str | None, Field(description="Why the job waits at the moment.")] = None
     lines: int | None = None
     done: int | None = None
     failed: int | None = None

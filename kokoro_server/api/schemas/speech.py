@@ -1,4 +1,4 @@
-"""The request and response bodies, as clients see them in `/docs`."""
+"""The request and response bodies of speech and reading."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ class ReadingFields(BaseModel):
         list[str],
         BeforeValidator(_kinds),
         Field(
-            description="What is put in words before it is spoken: numbers, dates, money, Markdown and so on (`true`), "
-            "nothing (`false`), or only some kinds.",
+            description="Kinds of text that are put in words before they are spoken, such as numbers, dates, money and "
+            "Markdown: all (`true`), none (`false`), or a list.",
             examples=[True],
         ),
         WithJsonSchema(
@@ -53,7 +53,7 @@ class ReadingFields(BaseModel):
     ] = list(KINDS)
     code_blocks: Annotated[
         CodeReading,
-        Field(description="Fenced blocks of code: `speak` or `skip` them, or `announce` that one is there."),
+        Field(description="Fenced blocks of code: `speak` or `skip` them, or `announce` each."),
     ] = "speak"
     code_spans: Annotated[CodeReading, Field(description="The same for code within a line, between backticks.")] = (
         "speak"
@@ -69,8 +69,8 @@ class ReadingFields(BaseModel):
     unspeakable: Annotated[
         OnUnspeakable | None,
         Field(
-            description="Letters that the language cannot say: an error that names them, or they are left out and "
-            "counted in X-Skipped-Characters. Absent: the server's setting, UNSPEAKABLE."
+            description="Letters that the language cannot say: `refuse` is an error that names them; `skip` leaves "
+            "them out and counts them in X-Skipped-Characters. Absent: the server's setting UNSPEAKABLE."
         ),
     ] = None
 
@@ -85,12 +85,12 @@ class ReadingFields(BaseModel):
 
 
 def _check_one_of(request: ScriptFields, *fields: str) -> None:
-    """Raises an error unless exactly one of the fields is given, and it is the text where there is SSML."""
+    """Raises an error unless exactly one of the fields is given; with `ssml` it must be the text."""
     if sum(getattr(request, name) is not None for name in fields) != 1:
         allowed = f"{', '.join(fields[:-1])} or {fields[-1]}"
-        raise PydanticCustomError(TEXT_OR_PHONEMES, "give either {fields}, one of them", {"fields": allowed})
+        raise PydanticCustomError(TEXT_OR_PHONEMES, "give exactly one of {fields}", {"fields": allowed})
     if request.ssml and getattr(request, fields[0]) is None:
-        raise PydanticCustomError(TEXT_OR_PHONEMES, "ssml is about text, which is not given")
+        raise PydanticCustomError(TEXT_OR_PHONEMES, "ssml needs text, which is not given")
 
 
 class SpeechRequest(StrictRequest, ReadingFields, ScriptFields):
@@ -99,8 +99,8 @@ class SpeechRequest(StrictRequest, ReadingFields, ScriptFields):
     text: Annotated[
         str | None,
         Field(
-            description="What to say. `[pause:1.5s]` is silence; `[Kokoro](/kˈOkəɹO/)` tells how a word is said; from "
-            "`[voice:bm_george]` on another voice speaks, until `[/voice]`. With `ssml`, an SSML document.",
+            description="What to say. `[pause:1.5s]` is silence; `[Kokoro](/kˈOkəɹO/)` gives a word's phonemes; from "
+            "`[voice:bm_george]` to `[/voice]` another voice speaks. With `ssml`, an SSML document.",
             examples=["Hello from Kokoro."],
         ),
     ] = None
@@ -131,7 +131,11 @@ class SpeechRequest(StrictRequest, ReadingFields, ScriptFields):
         Field(description="For mp3 (constant) and opus (on average): bits a second.", ge=1, examples=[128_000]),
     ] = None
     optimize_for_latency: Annotated[
-        bool, Field(description="Take the bypass lane of streams: no waiting for others.", examples=[False])
+        bool,
+        Field(
+            description="Skip the batching window, as streams do: sooner, at the cost of other requests.",
+            examples=[False],
+        ),
     ] = False
 
     @model_validator(mode="after")
@@ -157,7 +161,7 @@ class SpeechRequest(StrictRequest, ReadingFields, ScriptFields):
         )
 
     def rendering(self, format: Format) -> Rendering:
-        """How the samples are to be encoded. Raises InvalidInput for a sample rate that the format cannot hold."""
+        """Returns how to encode the samples. Raises InvalidInput for a sample rate that the format cannot hold."""
         output = Output(format, self.sample_rate, self.sample_format, self.bit_rate)
         output.check()
         return Rendering(output, self.volume)
@@ -170,7 +174,7 @@ class TTSRequest(SpeechRequest):
 
 
 class BatchRequest(StrictRequest):
-    """Clips for one zip file. A clip that is wrong in itself fails alone."""
+    """Clips for one zip file. A wrong clip fails alone."""
 
     requests: Annotated[
         list[Any],
@@ -209,11 +213,16 @@ class TimedWord(BaseModel):
 
 
 class ReadingRequest(StrictRequest, ReadingFields, ScriptFields):
-    """A text of which is told how it would be said."""
+    """A text whose reading is wanted."""
 
     text: Annotated[str | None, Field(description="As for POST /tts.", examples=["Dr. Ng paid $5 on 3/4/2025."])] = None
     voice: Annotated[
-        str, Field(description="Its language is taken where none is given.", max_length=500, examples=[DEFAULT_VOICE])
+        str,
+        Field(
+            description="Without `language`, the text is read in its language.",
+            max_length=500,
+            examples=[DEFAULT_VOICE],
+        ),
     ] = DEFAULT_VOICE
 
     @model_validator(mode="after")
@@ -234,13 +243,13 @@ class ReadingRequest(StrictRequest, ReadingFields, ScriptFields):
 
 
 class SpanReading(BaseModel):
-    """A span of the text that is not said as it is written."""
+    """A span of the text that is not read as it is written."""
 
     start: Annotated[int, Field(description="Its offset in the text.", examples=[12])]
     end: Annotated[int, Field(examples=[14])]
     source: Annotated[str, Field(examples=["$5"])]
     words: Annotated[str, Field(description="What is said instead, if anything.", examples=["five dollars"])]
-    rule: Annotated[str, Field(description="Why.", examples=["money"])]
+    rule: Annotated[str, Field(description="The rule that reads it.", examples=["money"])]
 
 
 class ReadSentence(BaseModel):
@@ -261,14 +270,14 @@ class WordReading(BaseModel):
 
 
 class ReadingAnswer(BaseModel):
-    """What would be said of a text, and why."""
+    """How a text would be read, and why."""
 
     language: Annotated[str, Field(examples=["en-US"])]
     phonemes: str
     sentences: list[ReadSentence]
     readings: list[SpanReading]
     words: list[WordReading]
-    skipped: Annotated[str, Field(description="Letters that are left out, as the language cannot say them.")]
+    skipped: Annotated[str, Field(description="Letters that are left out because the language cannot say them.")]
 
 
 class Captioned(BaseModel):
@@ -278,7 +287,7 @@ class Captioned(BaseModel):
     duration: Annotated[float, Field(description="Seconds.")]
     voice: str
     words: list[TimedWord]
-    skipped: Annotated[int, Field(description="Characters left out, as the language cannot say them.")] = 0
+    skipped: Annotated[int, Field(description="Characters left out because the language cannot say them.")] = 0
 
 
 class ErrorBody(BaseModel):

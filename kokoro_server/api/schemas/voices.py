@@ -25,14 +25,14 @@ class VoiceDefinition(BaseModel):
     voice: Annotated[
         str,
         Field(
-            description="What it stands for: a blend, or a voice.",
+            description="The blend or voice that the name stands for.",
             min_length=1,
             max_length=MAX_BLEND,
             examples=["af_bella(2)+bm_george(1)"],
         ),
     ]
     language: Annotated[
-        str | None, Field(description="In which it reads. Absent: that of its first voice.", examples=["en-GB"])
+        str | None, Field(description="The language it reads. Absent: that of its first voice.", examples=["en-GB"])
     ] = None
     gender: Annotated[Gender | None, Field(description="Absent: that of its first voice.")] = None
     title: Annotated[
@@ -41,7 +41,7 @@ class VoiceDefinition(BaseModel):
     ] = None
 
     def fields(self) -> dict[str, str]:
-        """As the file has them."""
+        """The fields as VOICES_PATH keeps them."""
         return self.model_dump(exclude={"name"}, exclude_none=True)
 
 
@@ -50,8 +50,8 @@ class VoiceAnswer(BaseModel):
     title: Annotated[str, Field(description="The name to show people.", examples=["Heart"])]
     language: Annotated[str, Field(examples=["en-US"])]
     gender: Annotated[Gender, Field(examples=["female"])]
-    grade: Annotated[str | None, Field(description="The model authors' own grade; A is the best.", examples=["A"])]
-    blend: Annotated[str | None, Field(description="What a named blend is made of.", examples=[None])] = None
+    grade: Annotated[str | None, Field(description="The model authors' grade; A is the best.", examples=["A"])]
+    blend: Annotated[str | None, Field(description="The blend that the name stands for.", examples=[None])] = None
     installed: Annotated[bool, Field(description="Whether this server can read its language.", examples=[True])] = True
 
 

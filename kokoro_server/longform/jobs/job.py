@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Literal
+
+from kokoro_server.runtime.json import JsonObject as JsonObject
 
 JobKind = Literal["book", "list"]
 JobState = Literal["queued", "running", "done", "failed"]
-JsonObject = dict[str, Any]  # JSON
 
 
 @dataclass(frozen=True, slots=True)

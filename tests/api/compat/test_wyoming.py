@@ -98,7 +98,7 @@ def assert_idle(server: Server) -> None:
     deadline = time.monotonic() + PATIENCE
     while True:
         queue = get(server, "/health/batching")["queue_status"]
-        places = get(server, "/health/streaming")["places"]["taken"]
+        places = get(server, "/health/streaming")["stream_slots"]["used"]
         if not (queue["current_size"] or queue["running_rows"] or places):
             return
         assert time.monotonic() < deadline, (queue, places)

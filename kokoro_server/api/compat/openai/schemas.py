@@ -27,14 +27,13 @@ from kokoro_server.audio.limiter import MAX_DB, MIN_DB
 from kokoro_server.errors import NotSupported, UnknownLanguage
 from kokoro_server.voices import OPENAI_VOICES
 
-MODELS = ("kokoro", "tts-1", "tts-1-hd", "gpt-4o-mini-tts")  # those that are listed; any name is Kokoro-82M
+MODELS = ("kokoro", "tts-1", "tts-1-hd", "gpt-4o-mini-tts")  # the listed names; any name means Kokoro-82M
 
 MAX_VOICE = 500  # characters, of a blend
 _VOICE_SCHEMA = {"type": "string", "maxLength": MAX_VOICE}
 _RATE_TAG = re.compile(r"\[rate:", re.IGNORECASE)
 
-# OpenAI's names for those of our fields that it calls otherwise.
-SILENCE = "[pause:0.3s]"  # what punctuation alone sounds like
+SILENCE = "[pause:0.3s]"  # for a text of punctuation alone
 MAX_PUNCTUATION = 100  # characters
 
 
@@ -45,7 +44,7 @@ def _voice_name(value: Any) -> Any:
 VoiceName = Annotated[str, BeforeValidator(_voice_name), Field(max_length=MAX_VOICE)]
 
 
-def _lowercase(value: Any) -> Any:
+def lowercase(value: Any) -> Any:
     return value.lower() if isinstance(value, str) else value
 
 
@@ -57,11 +56,11 @@ def _known_language(letter: str) -> str:
         raise PydanticCustomError("language", "must be one of {letters}", {"letters": letters}) from error
 
 
-AnyCaseFormat = Annotated[Format, BeforeValidator(_lowercase)]
+AnyCaseFormat = Annotated[Format, BeforeValidator(lowercase)]
 
 
 class NormalizationOptions(BaseModel):
-    """Kokoro-FastAPI's switches for what is put in words."""
+    """Kokoro-FastAPI's switches for the kinds of text that are put in words."""
 
     normalize: bool = True
     unit_normalization: bool = True
@@ -72,7 +71,7 @@ class NormalizationOptions(BaseModel):
     replace_remaining_symbols: bool = True
 
     def kinds_off(self) -> set[str]:
-        """Our kinds that are switched off. Raises NotSupported for what we have no switch for."""
+        """The kinds that are switched off. Raises NotSupported for a switch that has no kind here."""
         if self.url_normalization != self.email_normalization:
             raise NotSupported(
                 "normalization_options: url_normalization and email_normalization must be equal; both are `addresses`",
@@ -100,7 +99,7 @@ class NormalizationOptions(BaseModel):
 
 
 class KokoroFastAPIFields(BaseModel):
-    """What Kokoro-FastAPI takes beyond OpenAI's fields."""
+    """Kokoro-FastAPI's fields beyond OpenAI's."""
 
     lang_code: Annotated[
         str,
@@ -127,7 +126,7 @@ class KokoroFastAPIFields(BaseModel):
         bool, Field(description="Refused for bare audio; see /dev/captioned_speech and /v1/audio/speech/timestamps.")
     ] = False
     download_format: Annotated[
-        AnyCaseFormat | None, Field(description="None but `response_format`: the answer is the download.")
+        AnyCaseFormat | None, Field(description="Must equal `response_format`: the answer is the download.")
     ] = None
     return_download_link: Annotated[bool, Field(description="Refused: no file is kept.")] = False
     ssml: Annotated[bool, Field(description="The input is an SSML document, `<speak>…</speak>`.")] = False
@@ -140,12 +139,12 @@ class KokoroFastAPIFields(BaseModel):
     ] = None
 
     def refuse_unsupported(self, format: Format) -> None:
-        """What would be promised and not done is an error."""
+        """Raises NotSupported for a field whose promise this server does not keep."""
         refused = {
             "return_download_link": (self.return_download_link, "no file is kept; the answer is the file"),
             "download_format": (
                 self.download_format not in (None, format),
-                "must be as response_format: the answer is the download",
+                "must equal response_format: the answer is the download",
             ),
         }
         for field, (present, reason) in refused.items():
@@ -154,9 +153,9 @@ class KokoroFastAPIFields(BaseModel):
 
 
 class OpenAISpeechRequest(ReadingFields, KokoroFastAPIFields):
-    """A clip to be spoken, in OpenAI's words, in Kokoro-FastAPI's and in ours.
+    """A clip to be spoken: OpenAI's fields, Kokoro-FastAPI's and this server's.
 
-    Fields that are not named here are ignored, as nowhere else: OpenAI's clients keep sending new ones.
+    Unknown fields are ignored, as OpenAI's clients keep sending new ones.
     """
 
     model_config = ConfigDict(extra="ignore")
@@ -167,7 +166,7 @@ class OpenAISpeechRequest(ReadingFields, KokoroFastAPIFields):
     model: Annotated[
         str,
         Field(
-            description="Any name: there is one model, and the log tells what it was called.",
+            description="Any name: there is one model. The log shows the name.",
             max_length=200,
             examples=["tts-1"],
         ),
@@ -192,7 +191,7 @@ class OpenAISpeechRequest(ReadingFields, KokoroFastAPIFields):
     response_format: Annotated[
         AnyCaseFormat,
         Field(
-            description="`pcm` is bare 16-bit samples at 24 kHz; opus comes in Ogg, aac in ADTS. Or as `format`.",
+            description="`pcm` is bare 16-bit samples at 24 kHz; opus comes in Ogg, aac in ADTS. `format` is read too.",
             validation_alias=AliasChoices("response_format", "format"),
         ),
     ] = "mp3"
@@ -203,7 +202,7 @@ class OpenAISpeechRequest(ReadingFields, KokoroFastAPIFields):
         str | None, Field(description="Accepted and ignored: the model takes none.", examples=["Speak cheerfully."])
     ] = None
     stream_format: Annotated[
-        Literal["audio", "sse"], Field(description="The bare file, or events that carry it in base64.")
+        Literal["audio", "sse"], Field(description="`audio`: the bare file; `sse`: events that carry it in base64.")
     ] = "audio"
 
     @model_validator(mode="before")
