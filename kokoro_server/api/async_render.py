@@ -86,10 +86,7 @@ class AsyncRenderer:
     """A file chunk by chunk, one call at a time. `close` must be called, whether or not the file is finished."""
 
     def __init__(
-        self,
-        renderer: Renderer,
-        threads: ThreadPoolExecutor | None = None,
-        on_closed: Callable[[], None] | None = None,
+        self, renderer: Renderer, threads: ThreadPoolExecutor | None = None, on_closed: Callable[[], None] | None = None
     ) -> None:
         """`threads` and `on_closed` are for a renderer that holds a process; `on_closed` is called when it ends."""
         self._renderer = renderer

@@ -16,7 +16,7 @@ WATCH_AFTER = 0.2  # seconds before the connection is watched: most requests are
 
 
 async def cancel_on_disconnect(receive: Receive, work: Coroutine[Any, Any, T]) -> T:
-    """Awaits `work`. If the client leaves first, cancels it and raises ClientDisconnect. The body must be read already."""
+    """Awaits `work`. If the client leaves first, cancels it and raises ClientDisconnect. The body must be read."""
     task = asyncio.current_task()
     assert task is not None
     earlier_cancels, cancelled_here, finished = task.cancelling(), False, False

@@ -162,10 +162,7 @@ async def _audio(stats: StreamStats, segments: RenderedSegments) -> AsyncGenerat
 
 
 async def _lines(
-    stats: StreamStats,
-    events: Events,
-    write: Callable[[JsonObject], str],
-    failure: Callable[[KokoroError], JsonObject],
+    stats: StreamStats, events: Events, write: Callable[[JsonObject], str], failure: Callable[[KokoroError], JsonObject]
 ) -> AsyncGenerator[str, None]:
     with _track_stream(stats):
         try:

@@ -52,8 +52,7 @@ class ReadingFields(BaseModel):
         ),
     ] = list(KINDS)
     code_blocks: Annotated[
-        CodeReading,
-        Field(description="Fenced blocks of code: `speak` or `skip` them, or `announce` each."),
+        CodeReading, Field(description="Fenced blocks of code: `speak` or `skip` them, or `announce` each.")
     ] = "speak"
     code_spans: Annotated[CodeReading, Field(description="The same for code within a line, between backticks.")] = (
         "speak"

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import asyncio
 from base64 import b64encode
-from contextlib import AsyncExitStack
 
 from fastapi import WebSocket
 
 from kokoro_server.api.agents import sockets
-from kokoro_server.api.agents.session import AgentSession, SessionListener, SessionSentence, agent_session
-from kokoro_server.api.agents.text import AgentText, DeliveryOptions
+from kokoro_server.api.agents.context import AgentContext
+from kokoro_server.api.agents.session import SessionSentence
+from kokoro_server.api.agents.text import DeliveryOptions
 from kokoro_server.api.compat.cartesia import events
 from kokoro_server.api.compat.cartesia.events import WrittenWords
 from kokoro_server.api.compat.cartesia.schemas import DEFAULT_BUFFER_DELAY, Generation, SocketCommand
 from kokoro_server.api.errors import validated
-from kokoro_server.api.state import app_state
+from kokoro_server.api.state import get_services
 from kokoro_server.errors import BadRequest, KokoroError
 from kokoro_server.runtime.json import JsonObject
 from kokoro_server.synthesis.captions import Timing
@@ -25,14 +25,10 @@ class ContextFailed(ConnectionError):
     """Ends the session: the client does not listen after an error."""
 
 
-class CartesiaContext(SessionListener):
-    """`start` must be called first, and `stop` last, which drops everything unsent."""
-
+class CartesiaContext(AgentContext):
     def __init__(self, socket: WebSocket, name: str) -> None:
-        self._socket = socket
+        super().__init__(socket)
         self._name = name
-        self._state = app_state(socket)
-        self._stack = AsyncExitStack()
         self._turn = asyncio.Lock()  # held while a message or the timer changes the text
         self._timer: asyncio.TimerHandle | None = None
         self._rest: asyncio.Task[None] | None = None
@@ -42,17 +38,12 @@ class CartesiaContext(SessionListener):
         self._words = WrittenWords("")
         self.ended = False  # and its last event is sent: the context can be stopped
 
-    async def start(self) -> None:
-        session = agent_session(self._state, self, file="turn")
-        self._session: AgentSession = await self._stack.enter_async_context(session)
-        self._text = AgentText(self._session, self._state.services)
-
     async def stop(self) -> None:
         if self._timer:
             self._timer.cancel()
         if self._rest:
             self._rest.cancel()
-        await self._stack.aclose()
+        await super().stop()
 
     @property
     def closing(self) -> bool:
@@ -86,7 +77,7 @@ class CartesiaContext(SessionListener):
 
     async def _use(self, generation: Generation) -> None:
         self._timed = bool(generation.add_timestamps)
-        delivery = await generation.delivery(self._state.services.voices)
+        delivery = await generation.delivery(get_services(self._socket).voices)
         if delivery != self._delivery:
             await self._text.end_sentence()  # earlier text keeps its options
             await self._text.use(delivery)

@@ -28,10 +28,7 @@ ERRORS: Responses = {
     responses={200: {"description": "The audio, sent while it is made", "content": AUDIO}, **ERRORS},
 )
 async def speak(
-    body: SpeakBody,
-    parameters: Annotated[FileParameters, Query()],
-    request: Request,
-    timeout: RequestTimeout = None,
+    body: SpeakBody, parameters: Annotated[FileParameters, Query()], request: Request, timeout: RequestTimeout = None
 ) -> Response:
     """Speak a text, as Deepgram's `speak.v1.audio.generate` does, and send the audio as it is made."""
     request.scope["model"] = parameters.model  # for the log

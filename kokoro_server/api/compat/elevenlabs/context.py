@@ -10,8 +10,9 @@ from dataclasses import replace
 from fastapi import WebSocket
 
 from kokoro_server.api.agents import sockets
-from kokoro_server.api.agents.session import AgentSession, SessionListener, SessionSentence
-from kokoro_server.api.agents.text import AgentText
+from kokoro_server.api.agents.context import AgentContext
+from kokoro_server.api.agents.session import SessionSentence
+from kokoro_server.api.agents.text import DeliveryOptions
 from kokoro_server.api.compat.elevenlabs.alignment import Alignment, Characters
 from kokoro_server.api.compat.elevenlabs.schemas import VoiceSettings
 from kokoro_server.errors import KokoroError, UnknownVoice
@@ -36,94 +37,31 @@ def _named(context_id: str | None) -> dict[str, str]:
     return {} if context_id is None else {"contextId": context_id}
 
 
-class ContextSpeech(SessionListener):
-    """Sends a context's audio and the times of its characters."""
+class ElevenLabsContext(AgentContext):
+    """A text that is spoken as it comes, with the times of its characters."""
 
     def __init__(
         self,
         socket: WebSocket,
         context_id: str | None,
-        on_end: Callable[[], Awaitable[None]],
-        before: asyncio.Event | None = None,
+        on_end: Callable[[ElevenLabsContext], Awaitable[None]],
+        before: asyncio.Event | None,
         *,
         cumulative: bool,
     ) -> None:
         """`before`: nothing is sent until it is set. `cumulative`: times count from the start of the context, not of
         each message.
         """
-        self._socket = socket
-        self._context_id = context_id
+        super().__init__(socket)
+        self.context_id = context_id
+        self.ended = asyncio.Event()
         self._after_end = on_end
         self._before = before
         self._cumulative = cumulative
         self._sentence_place = 0  # in the text
         self._sentence_begin = 0.0  # seconds
         self._sent = 0.0  # seconds of audio
-        self.characters = Characters()
-
-    async def on_start(self, sentence: SessionSentence) -> None:
-        await self._wait()
-        self._sentence_place = self.characters.begin_sentence(sentence.text)
-
-    async def on_words(self, _sentence: SessionSentence, words: tuple[Timing, ...], offset: float) -> None:
-        place = self._sentence_place
-        self.characters.say(
-            replace(
-                word,
-                start=word.start + offset,
-                end=word.end + offset,
-                char_start=word.char_start + place,
-                char_end=word.char_end + place,
-            )
-            for word in words
-        )
-
-    async def on_audio(self, data: bytes, seconds: float) -> None:
-        self._sent += seconds
-        alignment = self.characters.align_words(self._sent)
-        for part, part_seconds in sockets.audio_parts(data, seconds):
-            await self._send(part, alignment, part_seconds)
-            alignment = None
-
-    async def on_done(self, _sentence: SessionSentence, seconds: float, _skipped: int) -> None:
-        self._sentence_begin += seconds
-        self._sent = self._sentence_begin
-        if alignment := self.characters.align_sentence(self._sent):
-            await self._send(b"", alignment)
-        self.characters.forget()
-
-    async def on_error(self, _sentence: SessionSentence, error: KokoroError) -> None:
-        await refuse(self._socket, error, self._context_id)
-
-    async def on_end(self) -> None:
-        await self._wait()
-        await sockets.send_json(self._socket, {"isFinal": True} | _named(self._context_id))
-        await self._after_end()
-
-    async def on_failure(self) -> None:
-        await sockets.close(self._socket, INTERNAL_ERROR, sockets.INTERNAL_ERROR)
-
-    async def _wait(self) -> None:
-        if self._before:
-            await self._before.wait()
-
-    async def _send(self, audio: bytes, alignment: Alignment | None, seconds: float = 0.0) -> None:
-        aligned = alignment.milliseconds(cumulative=self._cumulative) if alignment else None
-        message: JsonObject = {
-            "audio": b64encode(audio).decode(),
-            "alignment": aligned,
-            "normalizedAlignment": aligned,  # times refer to the characters that were written
-        }
-        await sockets.send_json(self._socket, message | _named(self._context_id), seconds)
-
-
-class ElevenLabsContext:
-    """A text that is spoken as it comes, side by side with other contexts."""
-
-    def __init__(self, session: AgentSession, text: AgentText, characters: Characters) -> None:
-        self._session = session
-        self._text = text
-        self._characters = characters
+        self._characters = Characters()
         self._is_whole = True  # the turn: no text came after the last flush
 
     @property
@@ -174,3 +112,62 @@ class ElevenLabsContext:
     async def drop(self) -> None:
         """Drops everything that is not sent yet."""
         await self._text.cancel()
+
+    async def use(self, delivery: DeliveryOptions) -> None:
+        await self._text.use(delivery)
+
+    async def on_start(self, sentence: SessionSentence) -> None:
+        await self._wait()
+        self._sentence_place = self._characters.begin_sentence(sentence.text)
+
+    async def on_words(self, _sentence: SessionSentence, words: tuple[Timing, ...], offset: float) -> None:
+        place = self._sentence_place
+        self._characters.say(
+            replace(
+                word,
+                start=word.start + offset,
+                end=word.end + offset,
+                char_start=word.char_start + place,
+                char_end=word.char_end + place,
+            )
+            for word in words
+        )
+
+    async def on_audio(self, data: bytes, seconds: float) -> None:
+        self._sent += seconds
+        alignment = self._characters.align_words(self._sent)
+        for part, part_seconds in sockets.audio_parts(data, seconds):
+            await self._send(part, alignment, part_seconds)
+            alignment = None
+
+    async def on_done(self, _sentence: SessionSentence, seconds: float, _skipped: int) -> None:
+        self._sentence_begin += seconds
+        self._sent = self._sentence_begin
+        if alignment := self._characters.align_sentence(self._sent):
+            await self._send(b"", alignment)
+        self._characters.forget()
+
+    async def on_error(self, _sentence: SessionSentence, error: KokoroError) -> None:
+        await refuse(self._socket, error, self.context_id)
+
+    async def on_end(self) -> None:
+        await self._wait()
+        await sockets.send_json(self._socket, {"isFinal": True} | _named(self.context_id))
+        self.ended.set()
+        await self._after_end(self)
+
+    async def on_failure(self) -> None:
+        await sockets.close(self._socket, INTERNAL_ERROR, sockets.INTERNAL_ERROR)
+
+    async def _wait(self) -> None:
+        if self._before:
+            await self._before.wait()
+
+    async def _send(self, audio: bytes, alignment: Alignment | None, seconds: float = 0.0) -> None:
+        aligned = alignment.milliseconds(cumulative=self._cumulative) if alignment else None
+        message: JsonObject = {
+            "audio": b64encode(audio).decode(),
+            "alignment": aligned,
+            "normalizedAlignment": aligned,  # times refer to the characters that were written
+        }
+        await sockets.send_json(self._socket, message | _named(self.context_id), seconds)

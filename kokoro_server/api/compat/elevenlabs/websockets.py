@@ -25,10 +25,9 @@ from fastapi import APIRouter, WebSocket, WebSocketDisconnect
 from pydantic import TypeAdapter
 
 from kokoro_server.api.agents import sockets
-from kokoro_server.api.agents.session import agent_session
-from kokoro_server.api.agents.text import AgentText, DeliveryOptions
+from kokoro_server.api.agents.text import DeliveryOptions
 from kokoro_server.api.compat.elevenlabs import output_formats
-from kokoro_server.api.compat.elevenlabs.context import ContextSpeech, ElevenLabsContext, refuse
+from kokoro_server.api.compat.elevenlabs.context import ElevenLabsContext, refuse
 from kokoro_server.api.compat.elevenlabs.schemas import (
     DEFAULT_INACTIVITY,
     ElevenLabsMessage,
@@ -36,7 +35,7 @@ from kokoro_server.api.compat.elevenlabs.schemas import (
     request_fields,
 )
 from kokoro_server.api.errors import validated
-from kokoro_server.api.state import app_state, get_services
+from kokoro_server.api.state import get_services
 from kokoro_server.errors import BadRequest, KokoroError
 
 router = APIRouter()
@@ -76,12 +75,12 @@ async def _converse(socket: WebSocket, voice_id: str, *, single: bool) -> None:
             await _first_message(socket)
             await refuse(socket, error)
             return
-        handler = _StreamInput(contexts) if single else _MultiStreamInput(contexts)
+        handle = contexts.handle_single if single else contexts.handle
         try:
             async with contexts, _closed_when_idle(socket, contexts) as clock:
                 async for message in sockets.messages(socket):
                     clock.restart()
-                    await handler.handle(sockets.parsed(message, MESSAGE))
+                    await handle(sockets.parsed(message, MESSAGE))
         except KokoroError as error:
             await refuse(socket, error)
 
@@ -104,135 +103,108 @@ class _Contexts:
         self._delivery = delivery
         self._ends_files = output_formats.parse(query.output_format).is_bare
         self.inactivity_timeout = query.inactivity_timeout
-        self._open: dict[str | None, _Held] = {}
-        self._closed: list[_Held] = []  # not spoken to their end yet
-        self._ended: list[_Held] = []
-        self.closing = False  # whether the socket closes when all is spoken
+        self._open: dict[str | None, ElevenLabsContext] = {}
+        self._closed: list[ElevenLabsContext] = []  # not spoken to their end yet
+        self._ended: list[ElevenLabsContext] = []
+        self._closing = False  # whether the socket closes when all is spoken
 
     async def __aenter__(self) -> _Contexts:
         return self
 
     async def __aexit__(self, *_: object) -> None:
         async with AsyncExitStack() as stopping:
-            for held in (*self._open.values(), *self._closed, *self._ended):
-                stopping.push_async_exit(held.stack)
+            for context in (*self._open.values(), *self._closed, *self._ended):
+                stopping.push_async_callback(context.stop)
 
     @property
     def is_speaking(self) -> bool:
-        return any(held.context.is_speaking for held in (*self._open.values(), *self._closed))
+        return any(context.is_speaking for context in (*self._open.values(), *self._closed))
 
-    async def add(self, message: ElevenLabsMessage) -> None:
-        """Adds the text of a message to its context, which is opened if necessary."""
-        held = self._open.get(message.context_id) or await self._opened(message.context_id)
-        await held.context.adjust(message.voice_settings)
-        await held.context.add(message.text or "", whole=self._query.auto_mode)
-
-    async def flush(self, message: ElevenLabsMessage) -> None:
-        if held := self._open.get(message.context_id):
-            # With auto_mode each text is spoken at once: LiveKit flushes each, and once more at the end of a turn.
-            ends_turn = bool(message.close_context) or not (self._query.auto_mode and message.text)
-            await held.context.flush(ends_turn=ends_turn, ends_file=self._ends_files)
-
-    async def close(self, context_id: str | None) -> None:
-        if held := self._open.pop(context_id, None):
-            self._closed.append(held)
-            await held.context.close()
-            return
-        for held in [held for held in self._closed if held.context_id == context_id]:
-            if held in self._closed:  # still: dropping an earlier one takes time
-                await held.context.drop()
-
-    async def end_all(self) -> None:
-        """Closes the socket when all is spoken."""
-        self.closing = True
-        opened = list(self._open.values())
-        self._open.clear()
-        self._closed += opened  # all at once: the socket closes when this list is empty
-        for held in opened:
-            await held.context.end()
-        await self._close_socket_at_end()
-
-    async def _opened(self, context_id: str | None) -> _Held:
-        await self._release_ended()
-        if len(self._open) + len(self._closed) >= MAX_CONTEXTS:
-            raise BadRequest(f"at most {MAX_CONTEXTS} contexts may be open at once; close one", field="context_id")
-        state = app_state(self._socket)
-        stack = AsyncExitStack()
-        ended = asyncio.Event()
-        # A client cannot tell two contexts of one name apart, so they are sent one after the other.
-        before = next((held.ended for held in reversed(self._closed) if held.context_id == context_id), None)
-
-        async def on_end() -> None:
-            self._closed.remove(held)
-            self._ended.append(held)
-            ended.set()
-            await self._close_socket_at_end()
-
-        speech = ContextSpeech(self._socket, context_id, on_end, before, cumulative=self._query.sync_alignment)
-        session = await stack.enter_async_context(agent_session(state, speech, file="turn"))
-        text = AgentText(session, state.services)
-        held = self._open[context_id] = _Held(
-            context_id, ElevenLabsContext(session, text, speech.characters), stack, ended
-        )
-        await text.use(self._delivery)
-        return held
-
-    async def _close_socket_at_end(self) -> None:
-        if self.closing and not self._closed:
-            await sockets.close(self._socket)
-
-    async def _release_ended(self) -> None:
-        """Stops ended sessions when the next one begins: a session cannot stop itself."""
-        ended, self._ended = self._ended, []
-        for held in ended:
-            await held.stack.aclose()
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Held:
-    context_id: str | None
-    context: ElevenLabsContext
-    stack: AsyncExitStack
-    ended: asyncio.Event
-
-
-class _StreamInput:
-    """One context. An empty text ends it."""
-
-    def __init__(self, contexts: _Contexts) -> None:
-        self._contexts = contexts
-
-    async def handle(self, message: ElevenLabsMessage) -> None:
-        if self._contexts.closing:
+    async def handle_single(self, message: ElevenLabsMessage) -> None:
+        """Of `/stream-input`, which has one context. An empty text ends it."""
+        if self._closing:
             if message.text:
                 raise BadRequest("the text has ended; open another socket for more", field="text")
             return
         message.context_id = None
         if message.text:
-            await self._contexts.add(message)
+            await self._add(message)
         if message.flush:
-            await self._contexts.flush(message)
+            await self._flush(message)
         if message.text == "":
-            await self._contexts.end_all()
-
-
-class _MultiStreamInput:
-    """Contexts by name. Messages without a name share one context."""
-
-    def __init__(self, contexts: _Contexts) -> None:
-        self._contexts = contexts
+            await self._end_all()
 
     async def handle(self, message: ElevenLabsMessage) -> None:
+        """Of `/multi-stream-input`. Messages without a name share one context."""
         if message.text:
-            if self._contexts.closing:
+            if self._closing:
                 raise BadRequest("the socket is closing; open another one for more", field="text")
-            await self._contexts.add(message)
+            await self._add(message)
         if message.flush or (message.text and message.close_context):  # the last text of a turn, which is then whole
-            await self._contexts.flush(message)
+            await self._flush(message)
         if message.close_socket:
-            await self._contexts.end_all()
+            await self._end_all()
         elif message.close_context:
-            await self._contexts.close(message.context_id)
+            await self._close(message.context_id)
+
+    async def _add(self, message: ElevenLabsMessage) -> None:
+        """Adds the text of a message to its context, which is opened if necessary."""
+        context = self._open.get(message.context_id) or await self._opened(message.context_id)
+        await context.adjust(message.voice_settings)
+        await context.add(message.text or "", whole=self._query.auto_mode)
+
+    async def _flush(self, message: ElevenLabsMessage) -> None:
+        if context := self._open.get(message.context_id):
+            # With auto_mode each text is spoken at once: LiveKit flushes each, and once more at the end of a turn.
+            ends_turn = bool(message.close_context) or not (self._query.auto_mode and message.text)
+            await context.flush(ends_turn=ends_turn, ends_file=self._ends_files)
+
+    async def _close(self, context_id: str | None) -> None:
+        if context := self._open.pop(context_id, None):
+            self._closed.append(context)
+            await context.close()
+            return
+        for context in [context for context in self._closed if context.context_id == context_id]:
+            if context in self._closed:  # still: dropping an earlier one takes time
+                await context.drop()
+
+    async def _end_all(self) -> None:
+        """Closes the socket when all is spoken."""
+        self._closing = True
+        opened = list(self._open.values())
+        self._open.clear()
+        self._closed += opened  # all at once: the socket closes when this list is empty
+        for context in opened:
+            await context.end()
+        await self._close_socket_at_end()
+
+    async def _opened(self, context_id: str | None) -> ElevenLabsContext:
+        await self._release_ended()
+        if len(self._open) + len(self._closed) >= MAX_CONTEXTS:
+            raise BadRequest(f"at most {MAX_CONTEXTS} contexts may be open at once; close one", field="context_id")
+        # A client cannot tell two contexts of one name apart, so they are sent one after the other.
+        before = next((each.ended for each in reversed(self._closed) if each.context_id == context_id), None)
+        cumulative = self._query.sync_alignment
+        context = ElevenLabsContext(self._socket, context_id, self._on_end, before, cumulative=cumulative)
+        await context.start()
+        self._open[context_id] = context
+        await context.use(self._delivery)
+        return context
+
+    async def _on_end(self, context: ElevenLabsContext) -> None:
+        self._closed.remove(context)
+        self._ended.append(context)
+        await self._close_socket_at_end()
+
+    async def _close_socket_at_end(self) -> None:
+        if self._closing and not self._closed:
+            await sockets.close(self._socket)
+
+    async def _release_ended(self) -> None:
+        """Stops ended sessions when the next one begins: a session cannot stop itself."""
+        ended, self._ended = self._ended, []
+        for context in ended:
+            await context.stop()
 
 
 @dataclass(slots=True)

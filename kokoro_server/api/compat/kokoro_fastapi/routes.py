@@ -140,11 +140,7 @@ async def _objects(segments: RenderedSegments, media_type: str, *, timed: bool) 
                 {"word": word["text"], "start_time": word["start"], "end_time": word["end"]} for word in event["words"]
             ]
             if event["audio"] or words:
-                yield {
-                    "audio": event["audio"],
-                    "audio_format": media_type,
-                    "timestamps": words if timed else [],
-                }
+                yield {"audio": event["audio"], "audio_format": media_type, "timestamps": words if timed else []}
 
 
 def _error(error: KokoroError) -> JsonObject:

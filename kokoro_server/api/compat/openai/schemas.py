@@ -165,11 +165,7 @@ class OpenAISpeechRequest(ReadingFields, KokoroFastAPIFields):
     ]
     model: Annotated[
         str,
-        Field(
-            description="Any name: there is one model. The log shows the name.",
-            max_length=200,
-            examples=["tts-1"],
-        ),
+        Field(description="Any name: there is one model. The log shows the name.", max_length=200, examples=["tts-1"]),
     ] = MODELS[0]
     voice: Annotated[
         VoiceName,
@@ -179,10 +175,7 @@ class OpenAISpeechRequest(ReadingFields, KokoroFastAPIFields):
                 'or `{"id": name}`. OpenAI\'s names stand for voices of ours: '
                 + ", ".join(f"{theirs} {ours}" for theirs, ours in OPENAI_VOICES.items())
                 + ".",
-                "anyOf": [
-                    _VOICE_SCHEMA,
-                    {"type": "object", "properties": {"id": _VOICE_SCHEMA}, "required": ["id"]},
-                ],
+                "anyOf": [_VOICE_SCHEMA, {"type": "object", "properties": {"id": _VOICE_SCHEMA}, "required": ["id"]}],
                 "default": DEFAULT_VOICE,
                 "examples": ["alloy", DEFAULT_VOICE],
             }

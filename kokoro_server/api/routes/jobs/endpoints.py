@@ -159,10 +159,7 @@ async def events(id: JobId, request: Request) -> Response:
 @router.get(
     "/{id}/chapters/{number}",
     response_class=FileResponse,
-    responses={
-        200: {"description": "The chapter", "content": {"audio/mpeg": BINARY}},
-        **only(ERRORS, 403, 404, 409),
-    },
+    responses={200: {"description": "The chapter", "content": {"audio/mpeg": BINARY}}, **only(ERRORS, 403, 404, 409)},
 )
 async def chapter(
     id: JobId,
@@ -183,21 +180,13 @@ async def chapter(
     return await file_response(request, path, name, MEDIA_TYPES[path.suffix], headers)
 
 
-@router.get(
-    "/{id}/result",
-    response_class=FileResponse,
-    responses=FILE | only(ERRORS, 403, 404, 409),
-)
+@router.get("/{id}/result", response_class=FileResponse, responses=FILE | only(ERRORS, 403, 404, 409))
 async def result(id: JobId, request: Request) -> Response:
     """The audiobook, or a zip file. `Range` asks for a part of the file."""
     return await _result(id, None, request)
 
 
-@router.get(
-    "/{id}/result/{name}",
-    response_class=FileResponse,
-    responses=FILE | only(ERRORS, 403, 404, 409),
-)
+@router.get("/{id}/result/{name}", response_class=FileResponse, responses=FILE | only(ERRORS, 403, 404, 409))
 async def result_file(id: JobId, name: str, request: Request) -> Response:
     """Another file of the result, such as its subtitles."""
     return await _result(id, name, request)
