@@ -21,7 +21,7 @@ class CaptionedSpeechRequest(OpenAISpeechRequest):
     stream: Annotated[bool, Field(description="`true`: an object a line, as the audio is made.")] = True
 
 
-class DialogueTurn(BaseModel):
+class DialogueTurnRequest(BaseModel):
     voice: Annotated[VoiceName | None, Field(examples=["af_bella"])] = None
     text: Annotated[str, Field(examples=["Did it land?"])]
 
@@ -30,7 +30,7 @@ class DialogueRequest(OpenAISpeechRequest):
     """As for `/v1/audio/speech`, with `turns` in place of `input`."""
 
     input: Literal[""] = ""
-    turns: Annotated[list[DialogueTurn], Field(min_length=1), BeforeValidator(few_turns)]
+    turns: Annotated[list[DialogueTurnRequest], Field(min_length=1), BeforeValidator(few_turns)]
     pause_between_turns: Annotated[float, TURN_PAUSE_FIELD] = TURN_PAUSE
 
     def _fields(self) -> dict[str, Any]:
