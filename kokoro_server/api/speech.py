@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import Header, Request, Response
 from starlette.types import Receive, Scope, Send
@@ -18,12 +18,13 @@ from kokoro_server.audio.render import Rendering
 from kokoro_server.batching.entry import Priority
 from kokoro_server.batching.speech_queue import Ticket
 from kokoro_server.errors import BadRequest, InvalidInput
+from kokoro_server.runtime.json import JsonObject
 from kokoro_server.synthesis.synthesizer import Clip
 from kokoro_server.text.pieces import Cutting
 
 PRIORITIES = {"normal": Priority.NORMAL, "bulk": Priority.BULK}  # by the header X-Priority
 
-Responses = dict[int | str, dict[str, Any]]  # FastAPI's `responses`, by status
+Responses = dict[int | str, JsonObject]  # FastAPI's `responses`, by status
 
 RequestTimeout = Annotated[
     float | None,
@@ -58,7 +59,7 @@ ERRORS = error_responses(
     }
 )
 BINARY = {"schema": {"type": "string", "format": "binary"}}
-AUDIO: dict[str, Any] = {encoding.media_type: BINARY for encoding in ENCODINGS.values()}
+AUDIO: JsonObject = {encoding.media_type: BINARY for encoding in ENCODINGS.values()}
 
 
 def new_ticket(request: Request, timeout: float | None, priority: Priority = Priority.NORMAL, **options: int) -> Ticket:

@@ -102,7 +102,7 @@ async def event_stream(
     events: Callable[[RenderedSegments], Events],
     failure: Callable[[KokoroError], JsonObject],
 ) -> Response:
-    """Speech as events, framed as `media_type` says. After a failure, the last event is `failure` of it."""
+    """Speech as events, framed as `media_type` says. After a failure, the last event is `failure(error)`."""
     first, segments = await start_synthesis(request, body, timeout)
     renderer = await open_renderer(request, rendering)
     made = events(_rendered(first, segments, renderer))

@@ -15,6 +15,7 @@ from kokoro_server.api.schemas.strict import StrictRequest
 from kokoro_server.audio.encode import Format
 from kokoro_server.longform.books.options import DEFAULT_LOUDNESS, LOUDEST, QUIETEST, BookFormat, parse_chapters
 from kokoro_server.longform.jobs.job import Job, JobKind, JobState
+from kokoro_server.runtime.json import JsonObject
 
 MAX_CAST = 100
 MAX_SHARD = 1_000_000
@@ -102,13 +103,13 @@ class ListRequest(StrictRequest):
         ),
     ] = None
 
-    def stored(self) -> dict[str, Any]:
+    def stored(self) -> JsonObject:
         return self.model_dump() | {"format": self.format or ("flac" if self.shards else "wav")}
 
 
 class ItemsRequest(ListRequest):
     items: Annotated[
-        list[dict[str, Any]],
+        list[JsonObject],
         Field(
             description="Lines, each with a unique `id` and the fields of `POST /tts`.",
             min_length=1,
@@ -116,7 +117,7 @@ class ItemsRequest(ListRequest):
         ),
     ]
 
-    def stored(self) -> dict[str, Any]:
+    def stored(self) -> JsonObject:
         return {name: value for name, value in ListRequest.stored(self).items() if name != "items"}
 
 
@@ -193,7 +194,7 @@ class JobAnswer(BaseModel):
     started: datetime | None
     finished: datetime | None
     expires: datetime | None
-    options: dict[str, Any]
+    options: JsonObject
     progress: ProgressAnswer
     remarks: list[str]
     notes: list[str]
@@ -233,7 +234,7 @@ def answer(job: Job, keep_s: float) -> JobAnswer:
     )
 
 
-def _progress(job: Job) -> dict[str, Any]:
+def _progress(job: Job) -> JsonObject:
     if job.state == "done":
         seconds = job.result["seconds"] if job.result else 0.0
         return job.progress | {"phase": None, "fraction": 1.0, "seconds_left": 0.0, "audio_seconds": seconds}
@@ -242,10 +243,10 @@ def _progress(job: Job) -> dict[str, Any]:
 
 def _files(job: Job) -> list[FileAnswer]:
     assert job.result
-    first, *others = job.result["files"]
+    first, *more = job.result["files"]
     return [
         FileAnswer(**first, url=f"/jobs/{job.id}/result"),
-        *(FileAnswer(**file, url=f"/jobs/{job.id}/result/{quote(file['name'])}") for file in others),
+        *(FileAnswer(**file, url=f"/jobs/{job.id}/result/{quote(file['name'])}") for file in more),
     ]
 
 

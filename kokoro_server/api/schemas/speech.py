@@ -93,7 +93,7 @@ def _check_one_of(request: ScriptFields, *fields: str) -> None:
 
 
 class SpeechRequest(StrictRequest, ReadingFields, ScriptFields):
-    """What is to be said and how."""
+    """The text and how to speak it."""
 
     text: Annotated[
         str | None,

@@ -31,15 +31,7 @@ MESSAGE = TypeAdapter(JsonObject)
 @router.websocket("/tts/websocket")
 async def speech_socket(socket: WebSocket) -> None:
     """The top of this module describes the protocol."""
-
-    async def conversation() -> None:
-        contexts = _Contexts(socket)
-        try:
-            await contexts.run()
-        finally:
-            await contexts.close()
-
-    await sockets.converse(socket, conversation)
+    await sockets.converse(socket, _Contexts(socket).run)
 
 
 class _Contexts:
@@ -51,19 +43,23 @@ class _Contexts:
 
     async def run(self) -> None:
         """Runs until the connection ends, which raises WebSocketDisconnect."""
-        async for text in sockets.messages(self._socket):
-            context_id: str | None = None
-            try:
-                message = sockets.parsed(text, MESSAGE)
-                context_id = _context_id(message)
-                await self._handle(validated(SocketCommand.model_validate, message), message)
-            except KokoroError as error:
-                await self._drop_failed(context_id or "")
-                await sockets.send_json(self._socket, events.error(context_id, error))
+        try:
+            async for text in sockets.messages(self._socket):
+                await self._receive(text)
+        finally:
+            for name in list(self._open):
+                await self._drop(name)
 
-    async def close(self) -> None:
-        for name in list(self._open):
-            await self._drop(name)
+    async def _receive(self, text: str | None) -> None:
+        context_id: str | None = None
+        try:
+            message = sockets.parsed(text, MESSAGE)
+            found = message.get("context_id")
+            context_id = found if isinstance(found, str) else None
+            await self._handle(validated(SocketCommand.model_validate, message), message)
+        except KokoroError as error:
+            await self._drop_failed(context_id or "")
+            await sockets.send_json(self._socket, events.error(context_id, error))
 
     async def _handle(self, command: SocketCommand, message: JsonObject) -> None:
         if command.cancel:
@@ -101,8 +97,3 @@ class _Contexts:
         """Drops the context of a wrong message, unless the message comes too late: the context then speaks on."""
         if name in self._open and not self._open[name].closing:
             await self._drop(name)
-
-
-def _context_id(message: JsonObject) -> str | None:
-    found = message.get("context_id")
-    return found if isinstance(found, str) else None

@@ -10,6 +10,7 @@ from pydantic_core import PydanticCustomError
 from kokoro_server.api.compat.openai.schemas import OpenAISpeechRequest, VoiceName
 from kokoro_server.api.schemas.script import TURN_PAUSE_FIELD, few_turns
 from kokoro_server.api.schemas.speech import DEFAULT_VOICE
+from kokoro_server.runtime.json import JsonObject
 from kokoro_server.synthesis.speech import TURN_PAUSE
 from kokoro_server.voices import MAX_PARTS
 
@@ -33,7 +34,7 @@ class DialogueRequest(OpenAISpeechRequest):
     turns: Annotated[list[DialogueTurnRequest], Field(min_length=1), BeforeValidator(few_turns)]
     pause_between_turns: Annotated[float, TURN_PAUSE_FIELD] = TURN_PAUSE
 
-    def _fields(self) -> dict[str, Any]:
+    def _fields(self) -> JsonObject:
         turns = [turn.model_dump() for turn in self.turns]
         return super()._fields() | {"text": None, "turns": turns, "turn_pause": self.pause_between_turns}
 

@@ -25,6 +25,7 @@ from kokoro_server.api.schemas.speech import DEFAULT_VOICE, CaptionedRequest, Re
 from kokoro_server.audio.encode import Format
 from kokoro_server.audio.limiter import MAX_DB, MIN_DB
 from kokoro_server.errors import NotSupported, UnknownLanguage
+from kokoro_server.runtime.json import JsonObject
 from kokoro_server.voices import OPENAI_VOICES
 
 MODELS = ("kokoro", "tts-1", "tts-1-hd", "gpt-4o-mini-tts")  # the listed names; any name means Kokoro-82M
@@ -215,7 +216,7 @@ class OpenAISpeechRequest(ReadingFields, KokoroFastAPIFields):
     def to_captioned_request(self) -> CaptionedRequest:
         return CaptionedRequest(**self._fields())
 
-    def _fields(self) -> dict[str, Any]:
+    def _fields(self) -> JsonObject:
         self.refuse_unsupported(self.response_format)
         if self.allow_voice_tags and _RATE_TAG.search(self.input):
             raise NotSupported("allow_voice_tags: [rate:…] is not supported; [voice:…] is", field="allow_voice_tags")

@@ -7,9 +7,9 @@ import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from kokoro_server.errors import KokoroError, for_client
+from kokoro_server.runtime.json import JsonObject
 from kokoro_server.synthesis.captions import Timing
 from kokoro_server.synthesis.synthesizer import Clip
 
@@ -45,7 +45,7 @@ def _clip_line(index: int, clip: Clip, audio: Sequence[bytes]) -> bytes:
     return json.dumps(facts).encode() + b"\n"
 
 
-def _word(word: Timing) -> dict[str, Any]:
+def _word(word: Timing) -> JsonObject:
     """Several times faster than `dataclasses.asdict`."""
     return {
         "text": word.text,
