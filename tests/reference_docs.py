@@ -140,7 +140,7 @@ class _HttpApi:
             parts.append(f"Answer {status}{text}.{f' Type: {types}.' if types else ''}\n")
             schema = each.get("content", {}).get("application/json", {}).get("schema", {})
             if _references(schema):
-                parts.append(self._body("Fields", schema))
+                parts.append(self._body("Fields", schema, sent=False))
         if headers := HEADERS.get(name):
             rows = [(f"`{header}`", meaning) for header, meaning in headers.items()]
             parts.append("Headers of the answer:\n\n" + _table(("Header", "Meaning"), rows))
@@ -154,7 +154,7 @@ class _HttpApi:
             parts.append("Errors:\n\n" + _table(("Status", "When"), [(s, _inline(text)) for s, text in bad.items()]))
         return "\n".join(parts)
 
-    def _body(self, label: str, schema: Json) -> str:
+    def _body(self, label: str, schema: Json, *, sent: bool = True) -> str:
         """A table of a schema's fields, and of the schemas in it, where each is shown first."""
         if not (names := _references(schema)):
             if "properties" in schema:
@@ -167,16 +167,19 @@ class _HttpApi:
                 continue
             self._shown.add(name)
             found = self._schemas[name]
-            parts += [f"#### {name}\n", _paragraphs(found.get("description", "")), self._fields(found)]
+            parts += [f"#### {name}\n", _paragraphs(found.get("description", "")), self._fields(found, sent=sent)]
             names += _references(found)
         return "\n".join(parts)
 
-    def _fields(self, schema: Json) -> str:
+    def _fields(self, schema: Json, *, sent: bool = True) -> str:
+        """`sent`: by the client, which may leave out fields with a default."""
         required = schema.get("required", ())
         rows = [
             (f"`{name}`", *self._field(field, required=name in required))
             for name, field in sorted(schema["properties"].items(), key=lambda item: _rank(item[0]))
         ]
+        if not sent:
+            rows = [(name, kind, "", meaning) for name, kind, _, meaning in rows]
         return _table(("Field", "Type", "Default", "Meaning"), rows)
 
     def _field(self, schema: Json, *, required: bool) -> tuple[str, str, str]:
@@ -201,6 +204,8 @@ class _HttpApi:
                 return f"object of {self._type(values)}" if isinstance(values, dict) else "object"
             case {"format": "binary"}:
                 return "file"
+            case {"format": "date-time"}:
+                return "date and time"
             case {"type": str(kind)}:
                 return kind + _limits(schema)
         return "any"

@@ -188,22 +188,22 @@ class JobError(BaseModel):
 class JobAnswer(BaseModel):
     id: str
     kind: JobKind
-    name: str
+    name: Annotated[str, Field(description="Of the file that was sent.")]
     state: JobState
     created: datetime
     started: datetime | None
     finished: datetime | None
-    expires: datetime | None
-    options: JsonObject
+    expires: Annotated[datetime | None, Field(description="When the job and its files are removed.")]
+    options: Annotated[JsonObject, Field(description="The options it was made with.")]
     progress: ProgressAnswer
-    remarks: list[str]
-    notes: list[str]
+    remarks: Annotated[list[str], Field(description="On reading the file, such as a guessed encoding.")]
+    notes: Annotated[list[str], Field(description="On the audio, such as chapters without text.")]
     result: ResultAnswer | None
     error: JobError | None
     title: str | None = None
     author: str | None = None
-    chapters: list[ChapterAnswer] | None = None
-    omissions: dict[str, int] | None = None
+    chapters: Annotated[list[ChapterAnswer] | None, Field(description="Absent in lists of jobs.")] = None
+    omissions: Annotated[dict[str, int] | None, Field(description="As in the preview.")] = None
 
 
 class JobList(BaseModel):
