@@ -47,21 +47,21 @@ def _loudness(value: Any) -> Any:
 class BookRequest(StrictRequest):
     """How a book is read, and the files that are made of it."""
 
-    voice: Annotated[
-        str | None, Field(description="Absent: af_heart, and a voice of each other language.", max_length=500)
-    ] = None
-    language: Annotated[
-        str | None, Field(description="Of the whole text. Absent: the language that the book names.", max_length=50)
-    ] = None
+    voice: str | None = Field(
+        default=None, description="Absent: af_heart, and a voice of each other language.", max_length=500
+    )
+    language: str | None = Field(
+        default=None, description="Of the whole text. Absent: the language that the book names.", max_length=50
+    )
     speed: Annotated[float, SPEED] = 1.0
     format: BookFormat = "m4b"
-    by_chapter: Annotated[bool, Field(description="A zip file with a file for each chapter.")] = False
+    by_chapter: bool = Field(default=False, description="A zip file with a file for each chapter.")
     chapters: Annotated[
         str | None,
         BeforeValidator(_chapters),
         Field(description="Only these chapters: 3, 3-5, 1,3-5 or 7-.", max_length=10_000, examples=["3-5"]),
     ] = None
-    dialogue_voice: Annotated[str | None, Field(description="For text in quotation marks.", max_length=500)] = None
+    dialogue_voice: str | None = Field(default=None, description="For text in quotation marks.", max_length=500)
     voice_of: Annotated[
         dict[Annotated[str, Field(max_length=100)], Annotated[str, Field(max_length=500)]],
         BeforeValidator(_cast),
@@ -77,10 +77,8 @@ class BookRequest(StrictRequest):
         BeforeValidator(_loudness),
         Field(description="LUFS, by EBU R 128; or `off`.", examples=[DEFAULT_LOUDNESS]),
     ] = DEFAULT_LOUDNESS
-    subtitles: Annotated[Literal["srt", "vtt"] | None, Field(description="Write subtitles too.")] = None
-    read_along: Annotated[bool, Field(description="Write an EPUB too that highlights the text as it is spoken.")] = (
-        False
-    )
+    subtitles: Literal["srt", "vtt"] | None = Field(default=None, description="Write subtitles too.")
+    read_along: bool = Field(default=False, description="Write an EPUB too that highlights the text as it is spoken.")
 
     @model_validator(mode="after")
     def _possible(self) -> Self:
@@ -93,29 +91,24 @@ class ListRequest(StrictRequest):
     """Defaults for the lines of a list, and the files to write."""
 
     voice: Annotated[str, VOICE] = DEFAULT_VOICE
-    format: Annotated[Format | None, Field(description="Absent: wav; in shards, flac.")] = None
-    shards: Annotated[
-        int | None,
-        Field(
-            description="Write WebDataset shards of this many lines each, instead of a file for each line.",
-            ge=1,
-            le=MAX_SHARD,
-        ),
-    ] = None
+    format: Format | None = Field(default=None, description="Absent: wav; in shards, flac.")
+    shards: int | None = Field(
+        default=None,
+        description="Write WebDataset shards of this many lines each, instead of a file for each line.",
+        ge=1,
+        le=MAX_SHARD,
+    )
 
     def stored(self) -> JsonObject:
         return self.model_dump() | {"format": self.format or ("flac" if self.shards else "wav")}
 
 
 class ItemsRequest(ListRequest):
-    items: Annotated[
-        list[JsonObject],
-        Field(
-            description="Lines, each with a unique `id` and the fields of `POST /tts`.",
-            min_length=1,
-            examples=[[{"id": "a", "text": "Hello."}]],
-        ),
-    ]
+    items: list[JsonObject] = Field(
+        description="Lines, each with a unique `id` and the fields of `POST /tts`.",
+        min_length=1,
+        examples=[[{"id": "a", "text": "Hello."}]],
+    )
 
     def stored(self) -> JsonObject:
         return {name: value for name, value in ListRequest.stored(self).items() if name != "items"}
@@ -124,11 +117,11 @@ class ItemsRequest(ListRequest):
 class ChapterAnswer(BaseModel):
     number: int
     title: str
-    level: Annotated[int, Field(description="Its depth in the table of contents, from 1.")]
+    level: int = Field(description="Its depth in the table of contents, from 1.")
     characters: int
-    seconds: Annotated[float, Field(description="Estimated length of the audio.")]
-    done: Annotated[bool, Field(description="Whether it can be played.")] = False
-    start: Annotated[float | None, Field(description="Its start in the result, in seconds.")] = None
+    seconds: float = Field(description="Estimated length of the audio.")
+    done: bool = Field(default=False, description="Whether it can be played.")
+    start: float | None = Field(default=None, description="Its start in the result, in seconds.")
 
 
 class SpeakerAnswer(BaseModel):
@@ -147,21 +140,21 @@ class Preview(BaseModel):
     title: str | None = None
     author: str | None = None
     language: str | None = None
-    seconds: Annotated[float | None, Field(description="Estimated length of the audio.")] = None
+    seconds: float | None = Field(default=None, description="Estimated length of the audio.")
     chapters: list[ChapterAnswer] | None = None
-    omissions: Annotated[
-        dict[str, int] | None, Field(description="The kinds of text that are not read, and how often each occurs.")
-    ] = None
-    speakers: Annotated[list[SpeakerAnswer] | None, Field(description="Characters who say quoted lines.")] = None
+    omissions: dict[str, int] | None = Field(
+        default=None, description="The kinds of text that are not read, and how often each occurs."
+    )
+    speakers: list[SpeakerAnswer] | None = Field(default=None, description="Characters who say quoted lines.")
     lines: int | None = None
 
 
 class ProgressAnswer(BaseModel):
     phase: Literal["speaking", "levelling", "writing"] | None = None
-    fraction: Annotated[float, Field(description="Of the work, 0 to 1.")] = 0.0
-    seconds_left: Annotated[float | None, Field(description="Estimated seconds until all is spoken.")] = None
-    audio_seconds: Annotated[float, Field(description="Seconds of audio made so far.")] = 0.0
-    waiting: Annotated[str | None, Field(description="Why the job waits at the moment.")] = None
+    fraction: float = Field(default=0.0, description="Of the work, 0 to 1.")
+    seconds_left: float | None = Field(default=None, description="Estimated seconds until all is spoken.")
+    audio_seconds: float = Field(default=0.0, description="Seconds of audio made so far.")
+    waiting: str | None = Field(default=None, description="Why the job waits at the moment.")
     lines: int | None = None
     done: int | None = None
     failed: int | None = None
@@ -188,22 +181,22 @@ class JobError(BaseModel):
 class JobAnswer(BaseModel):
     id: str
     kind: JobKind
-    name: Annotated[str, Field(description="Of the file that was sent.")]
+    name: str = Field(description="Of the file that was sent.")
     state: JobState
     created: datetime
     started: datetime | None
     finished: datetime | None
-    expires: Annotated[datetime | None, Field(description="When the job and its files are removed.")]
-    options: Annotated[JsonObject, Field(description="The options it was made with.")]
+    expires: datetime | None = Field(description="When the job and its files are removed.")
+    options: JsonObject = Field(description="The options it was made with.")
     progress: ProgressAnswer
-    remarks: Annotated[list[str], Field(description="On reading the file, such as a guessed encoding.")]
-    notes: Annotated[list[str], Field(description="On the audio, such as chapters without text.")]
+    remarks: list[str] = Field(description="On reading the file, such as a guessed encoding.")
+    notes: list[str] = Field(description="On the audio, such as chapters without text.")
     result: ResultAnswer | None
     error: JobError | None
     title: str | None = None
     author: str | None = None
-    chapters: Annotated[list[ChapterAnswer] | None, Field(description="Absent in lists of jobs.")] = None
-    omissions: Annotated[dict[str, int] | None, Field(description="As in the preview.")] = None
+    chapters: list[ChapterAnswer] | None = Field(default=None, description="Absent in lists of jobs.")
+    omissions: dict[str, int] | None = Field(default=None, description="As in the preview.")
 
 
 class JobList(BaseModel):

@@ -45,7 +45,7 @@ TURN_PAUSE_FIELD: Any = Field(
 class TurnRequest(StrictRequest):
     """The text of one speaker. An absent field is that of the whole request."""
 
-    text: Annotated[str, Field(description="As `text` of the request.", examples=["Who is there?"])]
+    text: str = Field(description="As `text` of the request.", examples=["Who is there?"])
     voice: Annotated[str | None, VOICE] = None
     language: Annotated[str | None, LANGUAGE] = None
     speed: Annotated[float | None, SPEED] = None
@@ -66,30 +66,24 @@ def few_turns(value: Any) -> Any:
 class ScriptFields(BaseModel):
     """The form of the text, and its speakers."""
 
-    ssml: Annotated[
-        bool,
-        Field(
-            description="The text is an SSML document, `<speak>…</speak>`. Offsets of words count its characters.",
-            examples=[False],
-        ),
-    ] = False
-    turns: Annotated[
-        Annotated[list[TurnRequest], Field(min_length=1), BeforeValidator(few_turns)] | None,
-        Field(
-            description="A dialogue, instead of `text`. Offsets of words count the characters of all turns, joined by "
-            "single line breaks.",
-            examples=[[{"voice": "af_heart", "text": "Who is there?"}, {"voice": "bm_george", "text": "A friend."}]],
-        ),
-    ] = None
+    ssml: bool = Field(
+        default=False,
+        description="The text is an SSML document, `<speak>…</speak>`. Offsets of words count its characters.",
+        examples=[False],
+    )
+    turns: Annotated[list[TurnRequest], Field(min_length=1), BeforeValidator(few_turns)] | None = Field(
+        default=None,
+        description="A dialogue, instead of `text`. Offsets of words count the characters of all turns, joined by "
+        "single line breaks.",
+        examples=[[{"voice": "af_heart", "text": "Who is there?"}, {"voice": "bm_george", "text": "A friend."}]],
+    )
     turn_pause: Annotated[float, TURN_PAUSE_FIELD] = TURN_PAUSE
-    voice_aliases: Annotated[
-        dict[Annotated[str, Field(max_length=100)], Annotated[str, VOICE]] | None,
-        Field(
-            description="Your own names for voices and blends, for `voice`, `[voice:…]`, `turns` and SSML.",
-            max_length=MAX_ALIASES,
-            examples=[{"narrator": "bm_george"}],
-        ),
-    ] = None
+    voice_aliases: dict[Annotated[str, Field(max_length=100)], Annotated[str, VOICE]] | None = Field(
+        default=None,
+        description="Your own names for voices and blends, for `voice`, `[voice:…]`, `turns` and SSML.",
+        max_length=MAX_ALIASES,
+        examples=[{"narrator": "bm_george"}],
+    )
 
     def spoken_turns(self) -> tuple[Turn, ...]:
         return tuple(turn.turn() for turn in self.turns or ())

@@ -40,36 +40,36 @@ class SamplesFormat(BaseModel):
 class Mp3Format(BaseModel):
     container: Literal["mp3"]
     sample_rate: SampleRate
-    bit_rate: Annotated[int | None, Field(description="Bits a second.", ge=1, examples=[128_000])] = None
+    bit_rate: int | None = Field(default=None, description="Bits a second.", ge=1, examples=[128_000])
 
 
 class GenerationConfig(BaseModel):
-    speed: Annotated[float, Field(ge=0.25, le=4, allow_inf_nan=False)] = 1.0
-    volume: Annotated[float, Field(ge=10 ** (MIN_DB / 20), le=10 ** (MAX_DB / 20), allow_inf_nan=False)] = 1.0
-    emotion: Annotated[str | None, Field(description="Only `neutral`.", max_length=100)] = None
+    speed: float = Field(default=1.0, ge=0.25, le=4, allow_inf_nan=False)
+    volume: float = Field(default=1.0, ge=10 ** (MIN_DB / 20), le=10 ** (MAX_DB / 20), allow_inf_nan=False)
+    emotion: str | None = Field(default=None, description="Only `neutral`.", max_length=100)
 
 
 class Generation(BaseModel):
     """A transcript and how to speak it. Unknown fields are ignored."""
 
-    model_id: Annotated[str, Field(description="Any name will do.", max_length=200)] = "kokoro"
-    transcript: Annotated[str, Field(description="What to say, as for POST /tts.", examples=["Hello from Kokoro."])]
-    voice: Annotated[
-        VoiceName, Field(description='A name of GET /voices or a blend, or `{"id": …}` of one.', examples=["af_heart"])
-    ]
-    output_format: Annotated[SamplesFormat | Mp3Format, Field(discriminator="container")]
-    language: Annotated[str | None, Field(max_length=20, examples=["en"])] = None
-    locale: Annotated[str | None, Field(max_length=20)] = None
+    model_id: str = Field(default="kokoro", description="Any name will do.", max_length=200)
+    transcript: str = Field(description="What to say, as for POST /tts.", examples=["Hello from Kokoro."])
+    voice: VoiceName = Field(
+        description='A name of GET /voices or a blend, or `{"id": …}` of one.', examples=["af_heart"]
+    )
+    output_format: SamplesFormat | Mp3Format = Field(discriminator="container")
+    language: str | None = Field(default=None, max_length=20, examples=["en"])
+    locale: str | None = Field(default=None, max_length=20)
     generation_config: GenerationConfig | None = None
     speed: Literal["slow", "normal", "fast"] | None = None
-    normalization: Annotated[str | None, Field(description="`off`: nothing is put in words.", max_length=20)] = None
-    add_timestamps: Annotated[bool | None, Field(description="Send the time of each word.")] = False
-    add_phoneme_timestamps: Annotated[bool | None, Field(description="Not supported.")] = False
-    use_normalized_timestamps: Annotated[bool | None, Field(description="Not supported.")] = False
-    pronunciation_dict_id: Annotated[str | None, Field(description="Not supported.")] = None
-    duration: Annotated[float | None, Field(description="Not supported.")] = None
-    save: Annotated[bool | None, Field(description="Not supported.")] = False
-    context_id: Annotated[str | None, Field(max_length=200)] = None
+    normalization: str | None = Field(default=None, description="`off`: nothing is put in words.", max_length=20)
+    add_timestamps: bool | None = Field(default=False, description="Send the time of each word.")
+    add_phoneme_timestamps: bool | None = Field(default=False, description="Not supported.")
+    use_normalized_timestamps: bool | None = Field(default=False, description="Not supported.")
+    pronunciation_dict_id: str | None = Field(default=None, description="Not supported.")
+    duration: float | None = Field(default=None, description="Not supported.")
+    save: bool | None = Field(default=False, description="Not supported.")
+    context_id: str | None = Field(default=None, max_length=200)
 
     async def to_tts_request(self, voices: VoiceBook) -> TTSRequest:
         """Raises KokoroError for fields that are not possible."""
@@ -149,9 +149,9 @@ def _encoding(output: SamplesFormat | Mp3Format) -> JsonObject:
 class SocketCommand(BaseModel):
     """The fields of a message that control its context."""
 
-    context_id: Annotated[str, Field(min_length=1, max_length=200)]
+    context_id: str = Field(min_length=1, max_length=200)
     cancel: bool | None = False
     transcript: str | None = ""
-    continue_: Annotated[bool | None, Field(alias="continue")] = False
+    continue_: bool | None = Field(default=False, alias="continue")
     flush: bool | None = False
-    max_buffer_delay_ms: Annotated[int | None, Field(ge=0, le=MAX_BUFFER_DELAY)] = DEFAULT_BUFFER_DELAY
+    max_buffer_delay_ms: int | None = Field(default=DEFAULT_BUFFER_DELAY, ge=0, le=MAX_BUFFER_DELAY)

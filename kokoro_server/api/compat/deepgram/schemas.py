@@ -36,16 +36,14 @@ FORMATS: dict[str, dict[str, Format]] = {
 class SpeakParameters(BaseModel):
     """The parameters of both forms. Unknown ones are ignored: `tag` and `mip_opt_out` mean nothing here."""
 
-    model: Annotated[
-        VoiceName,
-        Field(
-            description="A name of GET /voices, a blend, or a name of Deepgram's, for which our nearest voice speaks."
-        ),
-    ] = DEFAULT_VOICE
-    sample_rate: Annotated[
-        int | None, Field(description="Hz. Absent: 24000, of mulaw and alaw 8000.", ge=MIN_RATE, le=MAX_RATE)
-    ] = None
-    speed: Annotated[float, Field(ge=0.25, le=4, allow_inf_nan=False)] = 1.0
+    model: VoiceName = Field(
+        default=DEFAULT_VOICE,
+        description="A name of GET /voices, a blend, or a name of Deepgram's, for which our nearest voice speaks.",
+    )
+    sample_rate: int | None = Field(
+        default=None, description="Hz. Absent: 24000, of mulaw and alaw 8000.", ge=MIN_RATE, le=MAX_RATE
+    )
+    speed: float = Field(default=1.0, ge=0.25, le=4, allow_inf_nan=False)
 
     def rate(self, encoding: str) -> int:
         return self.sample_rate or (TELEPHONY_RATE if encoding in TELEPHONY else SAMPLE_RATE)
@@ -60,8 +58,8 @@ class FileParameters(SpeakParameters):
         BeforeValidator(lowercase),
         Field(description="Absent: wav for linear16, mulaw and alaw, ogg for opus."),
     ] = None
-    bit_rate: Annotated[int | None, Field(description="Bits a second, of mp3 and opus.", ge=1)] = None
-    callback: Annotated[str | None, Field(description="Not supported.")] = None
+    bit_rate: int | None = Field(default=None, description="Bits a second, of mp3 and opus.", ge=1)
+    callback: str | None = Field(default=None, description="Not supported.")
 
     async def to_tts_request(self, text: str, book: VoiceBook) -> TTSRequest:
         """Raises KokoroError for parameters that are not possible."""
@@ -101,11 +99,11 @@ class SocketParameters(SpeakParameters):
 
 
 class SpeakBody(BaseModel):
-    text: Annotated[str, Field(description="What to say, as for POST /tts.", examples=["Hello from Kokoro."])]
+    text: str = Field(description="What to say, as for POST /tts.", examples=["Hello from Kokoro."])
 
 
 class DeepgramMessage(BaseModel):
     """`Speak` has a text. An unknown type is answered with a warning."""
 
-    type: Annotated[str, Field(max_length=100)]
+    type: str = Field(max_length=100)
     text: str | None = None

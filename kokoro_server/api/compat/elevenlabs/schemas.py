@@ -41,18 +41,18 @@ Seed = Annotated[int, Field(ge=0, le=2**63 - 1)]
 class VoiceSettings(BaseModel):
     """The one of ElevenLabs' settings that Kokoro has."""
 
-    speed: Annotated[float | None, Field(ge=0.25, le=4, allow_inf_nan=False, examples=[1.0])] = None
+    speed: float | None = Field(default=None, ge=0.25, le=4, allow_inf_nan=False, examples=[1.0])
 
 
 class SpeechBody(BaseModel):
     """What to say, and how. ElevenLabs' other fields, such as `stability`, are accepted and change nothing."""
 
-    text: Annotated[str, Field(description="As for POST /tts.", examples=["Hello from Kokoro."])]
-    model_id: Annotated[str | None, Field(description="Any name will do.", max_length=MAX_NAME)] = None
-    language_code: Annotated[str | None, Field(max_length=20, examples=["en"])] = None
+    text: str = Field(description="As for POST /tts.", examples=["Hello from Kokoro."])
+    model_id: str | None = Field(default=None, description="Any name will do.", max_length=MAX_NAME)
+    language_code: str | None = Field(default=None, max_length=20, examples=["en"])
     voice_settings: VoiceSettings | None = None
     seed: Seed | None = None
-    apply_text_normalization: Annotated[Normalization | None, Field(description="`off`: `normalize` false.")] = None
+    apply_text_normalization: Normalization | None = Field(default=None, description="`off`: `normalize` false.")
     pronunciation_dictionary_locators: NoDictionaries = None
 
 
@@ -60,22 +60,22 @@ class SocketQuery(BaseModel):
     """The query of a WebSocket."""
 
     voice_id: VoiceName
-    model_id: Annotated[str | None, Field(max_length=MAX_NAME)] = None
+    model_id: str | None = Field(default=None, max_length=MAX_NAME)
     output_format: str = output_formats.DEFAULT
-    language_code: Annotated[str | None, Field(max_length=20)] = None
+    language_code: str | None = Field(default=None, max_length=20)
     seed: Seed | None = None
     apply_text_normalization: Normalization | None = None
     enable_ssml_parsing: NoSsml = False
     sync_alignment: bool = False
     auto_mode: bool = False
-    inactivity_timeout: Annotated[float, Field(gt=0, le=MAX_INACTIVITY, allow_inf_nan=False)] = DEFAULT_INACTIVITY
+    inactivity_timeout: float = Field(default=DEFAULT_INACTIVITY, gt=0, le=MAX_INACTIVITY, allow_inf_nan=False)
 
 
 class ElevenLabsMessage(BaseModel):
     """A message of a client. The first one's `text` is a space; the last one's, on `/stream-input`, is empty."""
 
     text: str | None = None
-    context_id: Annotated[str | None, Field(max_length=MAX_NAME)] = None
+    context_id: str | None = Field(default=None, max_length=MAX_NAME)
     flush: bool | None = None
     close_context: bool | None = None
     close_socket: bool | None = None

@@ -18,13 +18,13 @@ from kokoro_server.voices import MAX_PARTS
 class CaptionedSpeechRequest(OpenAISpeechRequest):
     """As for `/v1/audio/speech`."""
 
-    return_timestamps: Annotated[bool, Field(description="`false`: no times of words.")] = True
-    stream: Annotated[bool, Field(description="`true`: an object a line, as the audio is made.")] = True
+    return_timestamps: bool = Field(default=True, description="`false`: no times of words.")
+    stream: bool = Field(default=True, description="`true`: an object a line, as the audio is made.")
 
 
 class DialogueTurnRequest(BaseModel):
-    voice: Annotated[VoiceName | None, Field(examples=["af_bella"])] = None
-    text: Annotated[str, Field(examples=["Did it land?"])]
+    voice: VoiceName | None = Field(default=None, examples=["af_bella"])
+    text: str = Field(examples=["Did it land?"])
 
 
 class DialogueRequest(OpenAISpeechRequest):
@@ -40,14 +40,14 @@ class DialogueRequest(OpenAISpeechRequest):
 
 
 class WordTimestamp(BaseModel):
-    word: Annotated[str, Field(examples=["Hello"])]
-    start_time: Annotated[float, Field(description="Seconds from the start of the audio.", examples=[0.325])]
-    end_time: Annotated[float, Field(examples=[0.7])]
+    word: str = Field(examples=["Hello"])
+    start_time: float = Field(description="Seconds from the start of the audio.", examples=[0.325])
+    end_time: float = Field(examples=[0.7])
 
 
 class CaptionedSpeech(BaseModel):
-    audio: Annotated[str, Field(description="Base64.")]
-    audio_format: Annotated[str, Field(examples=["audio/mpeg"])]
+    audio: str = Field(description="Base64.")
+    audio_format: str = Field(examples=["audio/mpeg"])
     timestamps: list[WordTimestamp]
 
 
@@ -74,17 +74,15 @@ Blend = Annotated[
 
 
 class PhonemizeRequest(BaseModel):
-    text: Annotated[str, Field(description="As for POST /tts.", examples=["Hello from Kokoro."])]
-    language: Annotated[str, Field(description="a b e f h i j p z, or a code.", max_length=20, examples=["a"])] = "a"
+    text: str = Field(description="As for POST /tts.", examples=["Hello from Kokoro."])
+    language: str = Field(default="a", description="a b e f h i j p z, or a code.", max_length=20, examples=["a"])
 
 
 class Phonemized(BaseModel):
-    phonemes: Annotated[str, Field(examples=["həlˈO fɹʌm kəkˈɔɹO."])]
-    tokens: Annotated[list[int], Field(description="The model's numbers for them.", examples=[[50, 83, 54]])]
+    phonemes: str = Field(examples=["həlˈO fɹʌm kəkˈɔɹO."])
+    tokens: list[int] = Field(description="The model's numbers for them.", examples=[[50, 83, 54]])
 
 
 class PhonemesRequest(BaseModel):
-    phonemes: Annotated[str, Field(description="As for POST /tts.", max_length=100_000, examples=["həlˈO wˈɜɹld."])]
-    voice: Annotated[VoiceName, Field(description="As for `/v1/audio/speech`.", examples=[DEFAULT_VOICE])] = (
-        DEFAULT_VOICE
-    )
+    phonemes: str = Field(description="As for POST /tts.", max_length=100_000, examples=["həlˈO wˈɜɹld."])
+    voice: VoiceName = Field(default=DEFAULT_VOICE, description="As for `/v1/audio/speech`.", examples=[DEFAULT_VOICE])

@@ -107,37 +107,34 @@ class KokoroFastAPIFields(BaseModel):
         Field(description="Kokoro-FastAPI's name for `language`: a b e f h i j p z.", max_length=20, examples=["a"]),
         AfterValidator(_known_language),
     ] = ""
-    volume_multiplier: Annotated[
-        float,
-        Field(
-            description="Louder or softer: 2 is 6 dB more. Never clips.",
-            ge=10 ** (MIN_DB / 20),
-            le=10 ** (MAX_DB / 20),
-            allow_inf_nan=False,
-            examples=[1.0],
-        ),
-    ] = 1.0
-    normalization_options: Annotated[
-        NormalizationOptions | None, Field(description="Kokoro-FastAPI's switches for `normalize`, which counts too.")
-    ] = None
-    stream: Annotated[
-        bool, Field(description="`false`: the whole file at once, with its length. Events are streamed anyway.")
-    ] = True
-    return_timestamps: Annotated[
-        bool, Field(description="Refused for bare audio; see /dev/captioned_speech and /v1/audio/speech/timestamps.")
-    ] = False
-    download_format: Annotated[
-        AnyCaseFormat | None, Field(description="Must equal `response_format`: the answer is the download.")
-    ] = None
-    return_download_link: Annotated[bool, Field(description="Refused: no file is kept.")] = False
-    ssml: Annotated[bool, Field(description="The input is an SSML document, `<speak>…</speak>`.")] = False
-    allow_voice_tags: Annotated[
-        bool, Field(description="Not needed: `[voice:bm_george]` changes the voice anyway. `[rate:…]` is refused.")
-    ] = False
-    voice_aliases: Annotated[
-        dict[Annotated[str, Field(max_length=100)], VoiceName] | None,
-        Field(description="Names of your own for voices and blends.", max_length=MAX_ALIASES),
-    ] = None
+    volume_multiplier: float = Field(
+        default=1.0,
+        description="Louder or softer: 2 is 6 dB more. Never clips.",
+        ge=10 ** (MIN_DB / 20),
+        le=10 ** (MAX_DB / 20),
+        allow_inf_nan=False,
+        examples=[1.0],
+    )
+    normalization_options: NormalizationOptions | None = Field(
+        default=None, description="Kokoro-FastAPI's switches for `normalize`, which counts too."
+    )
+    stream: bool = Field(
+        default=True, description="`false`: the whole file at once, with its length. Events are streamed anyway."
+    )
+    return_timestamps: bool = Field(
+        default=False, description="Refused for bare audio; see /dev/captioned_speech and /v1/audio/speech/timestamps."
+    )
+    download_format: AnyCaseFormat | None = Field(
+        default=None, description="Must equal `response_format`: the answer is the download."
+    )
+    return_download_link: bool = Field(default=False, description="Refused: no file is kept.")
+    ssml: bool = Field(default=False, description="The input is an SSML document, `<speak>…</speak>`.")
+    allow_voice_tags: bool = Field(
+        default=False, description="Not needed: `[voice:bm_george]` changes the voice anyway. `[rate:…]` is refused."
+    )
+    voice_aliases: dict[Annotated[str, Field(max_length=100)], VoiceName] | None = Field(
+        default=None, description="Names of your own for voices and blends.", max_length=MAX_ALIASES
+    )
 
     def refuse_unsupported(self, format: Format) -> None:
         """Raises NotSupported for a field whose promise this server does not keep."""
@@ -161,13 +158,13 @@ class OpenAISpeechRequest(ReadingFields, KokoroFastAPIFields):
 
     model_config = ConfigDict(extra="ignore")
 
-    input: Annotated[
-        str, Field(description="What to say; marks such as `[pause:1s]` work too.", examples=["Hello from Kokoro."])
-    ]
-    model: Annotated[
-        str,
-        Field(description="Any name: there is one model. The log shows the name.", max_length=200, examples=["tts-1"]),
-    ] = MODELS[0]
+    input: str = Field(description="What to say; marks such as `[pause:1s]` work too.", examples=["Hello from Kokoro."])
+    model: str = Field(
+        default=MODELS[0],
+        description="Any name: there is one model. The log shows the name.",
+        max_length=200,
+        examples=["tts-1"],
+    )
     voice: Annotated[
         VoiceName,
         WithJsonSchema(
@@ -182,22 +179,20 @@ class OpenAISpeechRequest(ReadingFields, KokoroFastAPIFields):
             }
         ),
     ] = DEFAULT_VOICE
-    response_format: Annotated[
-        AnyCaseFormat,
-        Field(
-            description="`pcm` is bare 16-bit samples at 24 kHz; opus comes in Ogg, aac in ADTS. `format` is read too.",
-            validation_alias=AliasChoices("response_format", "format"),
-        ),
-    ] = "mp3"
-    speed: Annotated[
-        float, Field(description="1 is the voice's own pace.", ge=0.25, le=4, allow_inf_nan=False, examples=[1.0])
-    ] = 1.0
-    instructions: Annotated[
-        str | None, Field(description="Accepted and ignored: the model takes none.", examples=["Speak cheerfully."])
-    ] = None
-    stream_format: Annotated[
-        Literal["audio", "sse"], Field(description="`audio`: the bare file; `sse`: events that carry it in base64.")
-    ] = "audio"
+    response_format: AnyCaseFormat = Field(
+        default="mp3",
+        description="`pcm` is bare 16-bit samples at 24 kHz; opus comes in Ogg, aac in ADTS. `format` is read too.",
+        validation_alias=AliasChoices("response_format", "format"),
+    )
+    speed: float = Field(
+        default=1.0, description="1 is the voice's own pace.", ge=0.25, le=4, allow_inf_nan=False, examples=[1.0]
+    )
+    instructions: str | None = Field(
+        default=None, description="Accepted and ignored: the model takes none.", examples=["Speak cheerfully."]
+    )
+    stream_format: Literal["audio", "sse"] = Field(
+        default="audio", description="`audio`: the bare file; `sse`: events that carry it in base64."
+    )
 
     @model_validator(mode="before")
     @classmethod
@@ -243,9 +238,9 @@ def _is_punctuation(text: str) -> bool:
 
 
 class OpenAIModel(BaseModel):
-    id: Annotated[str, Field(examples=["tts-1"])]
+    id: str = Field(examples=["tts-1"])
     object: Literal["model"] = "model"
-    created: Annotated[int, Field(description="Seconds since 1970.")] = 1_737_936_000  # Kokoro-82M v1.0's release
+    created: int = Field(default=1_737_936_000, description="Seconds since 1970.")  # Kokoro-82M v1.0's release
     owned_by: str = "hexgrad"
 
 
@@ -259,12 +254,12 @@ class OpenAIAudioModels(BaseModel):
 
 
 class OpenAIVoice(BaseModel):
-    id: Annotated[str, Field(description="For `voice`.", examples=["alloy"])]
-    name: Annotated[str, Field(description="The name to show people.", examples=["Alloy"])]
-    voice: Annotated[str, Field(description="The voice of GET /voices that speaks.", examples=["af_alloy"])]
-    language: Annotated[str, Field(examples=["en-US"])]
-    gender: Annotated[Literal["female", "male"], Field(examples=["female"])]
-    installed: Annotated[bool, Field(description="Whether this server can read its language.", examples=[True])] = True
+    id: str = Field(description="For `voice`.", examples=["alloy"])
+    name: str = Field(description="The name to show people.", examples=["Alloy"])
+    voice: str = Field(description="The voice of GET /voices that speaks.", examples=["af_alloy"])
+    language: str = Field(examples=["en-US"])
+    gender: Literal["female", "male"] = Field(examples=["female"])
+    installed: bool = Field(default=True, description="Whether this server can read its language.", examples=[True])
 
 
 class OpenAIVoices(BaseModel):
@@ -272,14 +267,14 @@ class OpenAIVoices(BaseModel):
 
 
 class OpenAIVoiceNames(BaseModel):
-    voices: Annotated[list[str], Field(examples=[["alloy", DEFAULT_VOICE]])]
+    voices: list[str] = Field(examples=[["alloy", DEFAULT_VOICE]])
 
 
 class OpenAIErrorBody(BaseModel):
-    message: Annotated[str, Field(description="For people: what was wrong and what is allowed.")]
+    message: str = Field(description="For people: what was wrong and what is allowed.")
     type: Literal["invalid_request_error", "rate_limit_error", "server_error"]
-    param: Annotated[str | None, Field(description="The request field at fault, if one is.", examples=["voice"])]
-    code: Annotated[str, Field(description="Stable, for programs.", examples=["unknown_voice"])]
+    param: str | None = Field(description="The request field at fault, if one is.", examples=["voice"])
+    code: str = Field(description="Stable, for programs.", examples=["unknown_voice"])
 
 
 class OpenAIErrorAnswer(BaseModel):
