@@ -1,4 +1,4 @@
-"""Rendering for coroutines: in a thread, or on the event loop where that takes less time than a thread would."""
+"""Rendering for coroutines: in a thread, or on the event loop if that is faster than a thread."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ T = TypeVar("T")
 
 
 class Renderers:
-    """Makes files, whole or chunk by chunk. It is `app.state.renderers`.
+    """Makes files, whole or chunk by chunk.
 
-    An AAC encoder is a process: at most `max_processes` of them run. Others wait in line for `timeout` seconds, after
-    which they fail with TooBusy.
+    An AAC encoder is a process, and at most `max_processes` run. Further ones wait in line, at most `timeout` seconds,
+    then raise TooBusy.
     """
 
     def __init__(self, max_processes: int, timeout: float) -> None:
         self._limit = max_processes
         self._timeout = timeout
         self._places = asyncio.Semaphore(max_processes)
-        # They wait for a process that starts for half a second, so they have threads of their own: two for each, as
-        # one may still write to a process that the other ends.
+        # A process takes half a second to start, so these renderers have their own threads: two for each, as one
+        # may still write to a process that the other ends.
         self._threads = ThreadPoolExecutor(2 * max_processes, "aac")
 
     async def render(self, audio: Audio, rendering: Rendering, pcm16: Pcm16 | None = None) -> list[bytes]:
-        """A whole file, in parts."""
+        """Returns a whole file, in parts."""
         with tracing.step("encode"):
             return await self._render(audio, rendering, pcm16)
 
@@ -43,11 +43,11 @@ class Renderers:
         if not rendering.needs_process:
             return await asyncio.to_thread(render, audio, rendering)
         await self._take_place()
-        # If the caller is cancelled, the process runs on until it is done, and keeps its place.
+        # If the caller is cancelled, the process keeps its place until it ends.
         return await asyncio.shield(_in_thread(self._threads, partial(render, audio, rendering), self._places.release))
 
     async def open(self, rendering: Rendering) -> AsyncRenderer:
-        """A renderer, whose `close` must be called. If the caller is cancelled while it starts, it is ended."""
+        """Returns a renderer, whose `close` must be called. If the caller is cancelled first, it is closed."""
         if rendering.plain:
             return AsyncRenderer(Renderer(rendering))
         if not rendering.needs_process:
@@ -77,7 +77,7 @@ class Renderers:
         except TimeoutError:
             raise TooBusy(
                 f"{self._limit} AAC encoders are running, the most allowed (MAX_AAC_ENCODERS); try again later, or "
-                "take another format",
+                "ask for another format",
                 retry_after=5.0,
             ) from None
 
@@ -86,18 +86,15 @@ class AsyncRenderer:
     """A file chunk by chunk, one call at a time. `close` must be called, whether or not the file is finished."""
 
     def __init__(
-        self,
-        renderer: Renderer,
-        threads: ThreadPoolExecutor | None = None,
-        on_closed: Callable[[], None] | None = None,
+        self, renderer: Renderer, threads: ThreadPoolExecutor | None = None, on_closed: Callable[[], None] | None = None
     ) -> None:
-        """`threads`: those of a renderer that holds a process; `on_closed` is called when that has ended."""
+        """`threads` and `on_closed` are for a renderer that holds a process; `on_closed` is called when it ends."""
         self._renderer = renderer
         self._threads = threads
         self._on_closed = on_closed
 
     async def write(self, audio: Audio, *, pcm16: Pcm16 | None = None, last: bool = False) -> bytes:
-        """The bytes that are ready; with the `last` samples, all remaining bytes."""
+        """Returns the bytes that are ready; with the `last` samples, all remaining bytes."""
         with tracing.step("encode"):
             data = self._renderer.write_fast(audio, pcm16=pcm16, last=last)
             if data is not None:
@@ -105,7 +102,7 @@ class AsyncRenderer:
             return await asyncio.get_running_loop().run_in_executor(self._threads, self._write, audio, last)
 
     async def finish(self) -> bytes:
-        """All remaining bytes, where it was not known which samples are the last."""
+        """Returns all remaining bytes, if no `write` had the last samples."""
         if self._renderer.plain:
             return self._renderer.finish()
         return await asyncio.get_running_loop().run_in_executor(self._threads, self._renderer.finish)
@@ -124,7 +121,7 @@ class AsyncRenderer:
 def _in_thread(
     threads: ThreadPoolExecutor, work: Callable[[], T], then: Callable[[], None] | None = None
 ) -> asyncio.Future[T]:
-    """Runs to its end, and calls `then`, also if whoever awaits it is cancelled: if that is shielded."""
+    """Runs to its end and calls `then`, even if the awaiting task is cancelled, provided that it shields the future."""
     running = asyncio.get_running_loop().run_in_executor(threads, work)
     if then is not None:
         running.add_done_callback(lambda _: then())

@@ -16,7 +16,7 @@ WATCH_AFTER = 0.2  # seconds before the connection is watched: most requests are
 
 
 async def cancel_on_disconnect(receive: Receive, work: Coroutine[Any, Any, T]) -> T:
-    """Await `work`. If the client leaves first, cancel it and raise ClientDisconnect. The body must have been read."""
+    """Awaits `work`. If the client leaves first, cancels it and raises ClientDisconnect. The body must be read."""
     task = asyncio.current_task()
     assert task is not None
     earlier_cancels, cancelled_here, finished = task.cancelling(), False, False
@@ -29,7 +29,7 @@ async def cancel_on_disconnect(receive: Receive, work: Coroutine[Any, Any, T]) -
 
     def cancel(watcher: asyncio.Task[None]) -> None:
         nonlocal cancelled_here
-        # When the work ends in the same turn of the loop as the connection, this callback still runs, after it.
+        # If work and connection end in the same iteration of the event loop, this callback still runs afterwards.
         if not finished and not watcher.cancelled():
             cancelled_here = task.cancel()
 
@@ -37,7 +37,7 @@ async def cancel_on_disconnect(receive: Receive, work: Coroutine[Any, Any, T]) -
     try:
         return await work
     except asyncio.CancelledError:
-        if cancelled_here and task.cancelling() == earlier_cancels + 1:  # nobody else has cancelled the task
+        if cancelled_here and task.cancelling() == earlier_cancels + 1:  # no other cancellation is pending
             raise ClientDisconnect from None
         raise
     finally:
@@ -66,4 +66,4 @@ class CancellableStreamingResponse(StreamingResponse):
             try:
                 await cancel_on_disconnect(receive, self.stream_response(send))
             except ClientDisconnect:
-                scope["client_disconnected"] = True  # the status has been sent: this is for the access log and metrics
+                scope["client_disconnected"] = True  # for the access log and metrics: the status has been sent

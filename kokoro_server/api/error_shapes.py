@@ -1,17 +1,17 @@
-"""Error bodies by path: those that each protocol's clients expect."""
+"""Error bodies by path: each protocol's clients expect their own."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable
 from functools import lru_cache
-from typing import Any
 
 from kokoro_server.errors import UnknownVoice
 from kokoro_server.observability.logs import request_id
+from kokoro_server.runtime.json import JsonObject
 
-# From a status, a code, a message and a field to the status and the body.
-ErrorShape = Callable[[int, str, str, str | None], tuple[int, dict[str, Any]]]
+# Maps status, code, message and field to a status and a body.
+ErrorShape = Callable[[int, str, str, str | None], tuple[int, JsonObject]]
 
 
 OPENAI_FIELDS = {"text": "input", "format": "response_format"}  # OpenAI's names of our fields
@@ -19,12 +19,12 @@ MAX_REASON = 500  # characters, of a header
 _UNPRINTABLE = re.compile(r"[^ -~]")
 
 
-def _own(status: int, code: str, message: str, field: str | None) -> tuple[int, dict[str, Any]]:
+def _own(status: int, code: str, message: str, field: str | None) -> tuple[int, JsonObject]:
     return status, {"error": {"code": code, "message": message, "field": field}}
 
 
-def openai_error(status: int, code: str, message: str, field: str | None) -> tuple[int, dict[str, Any]]:
-    """OpenAI's. Its status for any bad field is 400."""
+def openai_error(status: int, code: str, message: str, field: str | None) -> tuple[int, JsonObject]:
+    """OpenAI's error body. Its status for any bad field is 400."""
     if status in (413, 422):
         status = 400
     kind = "server_error" if status >= 500 else "rate_limit_error" if status == 429 else "invalid_request_error"
@@ -32,32 +32,32 @@ def openai_error(status: int, code: str, message: str, field: str | None) -> tup
     return status, {"error": {"message": message, "type": kind, "param": param, "code": code}}
 
 
-def _kokoro_fastapi(status: int, code: str, message: str, field: str | None) -> tuple[int, dict[str, Any]]:
+def _kokoro_fastapi(status: int, code: str, message: str, field: str | None) -> tuple[int, JsonObject]:
     kind = "server_error" if status >= 500 else "invalid_request_error"
     return status, {"detail": {"error": code, "message": message, "type": kind, "field": field}}
 
 
-def _deepgram(status: int, code: str, message: str, _field: str | None) -> tuple[int, dict[str, Any]]:
-    # Its SDK has an exception of its own for 400 alone.
+def _deepgram(status: int, code: str, message: str, _field: str | None) -> tuple[int, JsonObject]:
+    # Deepgram's SDK has an exception for 400 only.
     status = 400 if status == 422 else status
     return status, {"err_code": code.upper(), "err_msg": message, "request_id": request_id.get()}
 
 
-def cartesia_error(status: int, code: str, message: str, field: str | None) -> tuple[int, dict[str, Any]]:
-    """Cartesia's."""
+def cartesia_error(status: int, code: str, message: str, field: str | None) -> tuple[int, JsonObject]:
+    """Cartesia's error body."""
     status = 400 if status == 422 else status
     title = code.replace("_", " ").capitalize()
     body = {"error_code": code, "title": title, "message": message, "field": field, "request_id": request_id.get()}
     return status, body
 
 
-def _elevenlabs(status: int, code: str, message: str, _field: str | None) -> tuple[int, dict[str, Any]]:
+def _elevenlabs(status: int, code: str, message: str, _field: str | None) -> tuple[int, JsonObject]:
     if code == UnknownVoice.code:
         status, code = 404, "voice_not_found"
     return status, {"detail": {"status": code, "message": message}}
 
 
-# The first that matches counts.
+# The first match counts.
 _SHAPES: tuple[tuple[re.Pattern[str], ErrorShape], ...] = (
     (re.compile(r"/dev/"), _kokoro_fastapi),
     (re.compile(r"/deepgram/|/v1/speak\b"), _deepgram),
@@ -74,7 +74,7 @@ def of_path(path: str) -> ErrorShape:
 
 
 def headers(path: str, message: str) -> dict[str, str]:
-    """Headers that clients look for beside the body: Deepgram's, which see no body of a refused handshake."""
+    """Headers for Deepgram's clients, which do not see the body of a refused handshake."""
     if of_path(path) is not _deepgram:
         return {}
     reason = message.encode("ascii", "backslashreplace").decode()[:MAX_REASON]

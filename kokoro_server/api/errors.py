@@ -6,11 +6,12 @@ import logging
 import math
 import reprlib
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, Response
+from pydantic import ValidationError
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, HTTPConnection
 
@@ -20,6 +21,7 @@ from kokoro_server.config.access import CHALLENGE
 from kokoro_server.errors import CLIENT_CLOSED_REQUEST, InvalidInput, KokoroError, Unauthorized, for_client
 
 log = logging.getLogger(__name__)
+T = TypeVar("T")
 
 MAX_COMPLAINTS = 5  # about one request
 _CODES = {  # of HTTP's own errors
@@ -64,12 +66,25 @@ async def on_invalid(request: Request, error: Exception) -> JSONResponse:
 
 
 def validation_message(errors: Sequence[Mapping[str, Any]]) -> tuple[str, str | None]:
-    """Pydantic's errors as one sentence that names each field; and the first of these fields."""
+    """Returns pydantic's errors as one sentence that names each field, and the first of these fields."""
     described = [_describe(item) for item in errors[:MAX_COMPLAINTS]]
     message = "; ".join(f"{field}: {text}" if field else text for field, text in described)
     if len(errors) > MAX_COMPLAINTS:
         message += f"; and {len(errors) - MAX_COMPLAINTS} more"
     return message, described[0][0] or None
+
+
+def validated(validate: Callable[[Any], T], value: object, *, tagged: bool = False) -> T:
+    """Returns what pydantic's `validate` makes of a value. Raises InvalidInput that names the wrong fields.
+
+    `tagged`: the model is a union, whose tag is the first part of every place in it.
+    """
+    try:
+        return validate(value)
+    except ValidationError as error:
+        complaints = [{**item, "loc": item["loc"][1:] if tagged else item["loc"]} for item in error.errors()]
+        message, field = validation_message(complaints)
+        raise InvalidInput(message, field=field) from error
 
 
 def _describe(item: Mapping[str, Any]) -> tuple[str, str]:
@@ -85,7 +100,7 @@ def _describe(item: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def _shortened(value: object) -> str:
-    # A request's value may be megabytes: no more of it is made into text than is shown.
+    # A value may be megabytes: only the part that is shown becomes text.
     text = repr(value[:60]) if isinstance(value, str) else _BRIEF.repr(value)
     return text if len(text) <= 60 else text[:57] + "..."
 
@@ -97,12 +112,12 @@ async def on_http_error(request: Request, error: Exception) -> JSONResponse:
 
 
 async def on_unexpected(request: Request, error: Exception) -> JSONResponse:
-    told = for_client(error)
-    return error_response(request, told.status, told.code, told.message)
+    known = for_client(error)
+    return error_response(request, known.status, known.code, known.message)
 
 
 async def on_client_disconnect(_request: Request, _error: Exception) -> Response:
-    return Response(status_code=CLIENT_CLOSED_REQUEST)  # for the access log: nobody receives it
+    return Response(status_code=CLIENT_CLOSED_REQUEST)  # only the access log sees it
 
 
 HANDLERS: dict[type[Exception], Callable[[Request, Exception], Awaitable[Response]]] = {
@@ -114,7 +129,7 @@ HANDLERS: dict[type[Exception], Callable[[Request, Exception], Awaitable[Respons
 
 
 async def response_for(request: Request, error: Exception) -> Response:
-    """What the handler for this kind of error answers; an error that has no handler is raised again."""
+    """The answer of the handler for this kind of error. An error without a handler is raised again."""
     for kind, handler in HANDLERS.items():
         if isinstance(error, kind):
             return await handler(request, error)

@@ -1,4 +1,4 @@
-// Talks to the server that served this page, and puts what goes wrong into words.
+// Requests to the server of this page, and its errors in words.
 
 import { apiKey, askForKey, authorization } from "./keys.js";
 import { upload } from "./upload.js";
@@ -7,7 +7,7 @@ export const BROKEN_OFF = "The connection broke off before the end. What you hea
 export const UNREACHABLE = "The server cannot be reached. Check that it is running, then try again.";
 const NOT_SENT = "The file could not be sent. Either the server cannot be reached, or it takes no file of this size.";
 
-/** Something went wrong, and `message` says what, for people. `status` and `field` are the server's, if it said. */
+/** `message` is for people. `status` and `field` are the server's, if it sent them. */
 export class ServerError extends Error {
   constructor(message, { status = null, field = null } = {}) {
     super(message);
@@ -15,17 +15,17 @@ export class ServerError extends Error {
   }
 }
 
-/** The server wants a key, and there is none that it takes. */
+/** The server wants a key, and does not accept the one there is. */
 export class KeyNeeded extends ServerError {}
 
-let refused = null; // the key that the server did not take; "" is none
+let refused = null; // the key that the server refused; "" is none
 
 export async function getJson(path) {
   const response = await request(path, { cache: "no-store" });
   return response.json();
 }
 
-/** Like `getJson`, for what nobody waits for: it does not ask for a key. */
+/** Like `getJson`, for requests in the background: does not ask for a key. */
 export async function getJsonQuietly(path) {
   const response = await requestQuietly(path, { cache: "no-store" });
   return response.json();
@@ -45,7 +45,7 @@ export async function requestQuietly(path, options) {
   return response;
 }
 
-/** Ask for a file; its content and the name the server gives it. */
+/** Fetches a file: its content, and the name that the server gives it. */
 export async function postForFile(path, body) {
   const response = await post(path, body, {});
   const name = /filename="?([\w.-]+)/.exec(response.headers.get("Content-Disposition") ?? "")?.[1];
@@ -57,8 +57,8 @@ export async function postForFile(path, body) {
 }
 
 /**
- * Have `body` spoken: yields `{samples, words}` as they are made, `samples` being floats at 24 kHz.
- * Returns only when the server has said that this was all; otherwise it throws.
+ * Has `body` spoken: yields `{samples, words}` as they are made; `samples` are floats at 24 kHz.
+ * Throws unless the server marks the end.
  */
 export async function* speak(body, signal) {
   const headers = { Accept: "application/x-ndjson" };
@@ -81,14 +81,14 @@ function post(path, body, { headers = {}, signal }) {
   });
 }
 
-/** The server's answer, if it is a success. With `onUpload`, that is told how much of the body has been sent. */
+/** The server's answer, if it is a success. `onUpload` is called with the share of the body that has been sent. */
 export async function request(path, options) {
   const response = await send(path, options);
   if (!response.ok) throw await refusal(response);
   return response;
 }
 
-/** The server's answer, whatever it is. If it wants a key, the user is asked for one, as often as it takes. */
+/** The server's answer, whatever it is. If the server wants a key, the user is asked until it accepts one. */
 export async function send(path, options) {
   for (;;) {
     const response = await authorized(path, options);
@@ -118,7 +118,7 @@ async function refusal(response) {
   return new ServerError(words, { status: response.status, field: answer?.error?.field });
 }
 
-/** What went wrong, for people. */
+/** An error in words for people. */
 export function inWords(error) {
   if (error instanceof ServerError) return error.message;
   console.error(error);
@@ -126,12 +126,12 @@ export function inWords(error) {
 }
 
 export function sentence(text) {
-  // A first word with a mark after it is the name of a field or a file, and stays as it is.
+  // A first word with a mark after it is the name of a field or a file: it keeps its case.
   const begun = /^\p{Ll}[\p{L}']* /u.test(text) ? text.charAt(0).toUpperCase() + text.slice(1) : text;
   return /[.!?…]$/.test(begun) ? begun : `${begun}.`;
 }
 
-/** The lines of an answer as they come. */
+/** Yields the lines of an answer as they come. */
 export async function* lines(response, signal) {
   const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
   let rest = "";

@@ -13,8 +13,8 @@ import { VoicePicker } from "./voices.js";
 import { Waveform } from "./waveform.js";
 import { clock } from "./words.js";
 
-const READ_AHEAD = 60; // seconds of sound kept ready; the server makes no more than is listened to
-const CHARACTERS_PER_SECOND = 14; // about; only the first guess at a length
+const READ_AHEAD = 60; // seconds of sound kept ready; the server then makes no more than the listener hears
+const CHARACTERS_PER_SECOND = 14; // roughly; only for the first estimate of a length
 const SUBTITLES = ["srt", "vtt"];
 
 const find = (selector) => document.querySelector(selector);
@@ -30,9 +30,9 @@ const readings = new Readings(editor, find("#text"), find("#reading"), (text) =>
   voices.voice ? { text, voice: voices.voice, unspeakable: "skip" } : null,
 );
 
-let current = null; // what is being said, or was: {playback, words, control, text, source, phase, delay}
+let current = null; // the speech that plays or played last: {playback, words, control, text, source, phase, delay}
 
-// For whoever looks in from outside, such as the tests in tests/browser.
+// For tests/browser.
 window.kokoro = {
   get state() {
     const { scheduled, played, gaps, samples } = current?.playback ?? {};
@@ -61,7 +61,7 @@ async function say(text, source) {
   } catch (error) {
     if (speaking.control.signal.aborted) return;
     complain(inWords(error));
-    // What came before the failure is heard out.
+    // Sound that came before the failure plays to its end.
     speaking.playback.finish();
     await speaking.playback.ended;
     if (isBusy(speaking)) enter("failed");
@@ -69,11 +69,11 @@ async function say(text, source) {
 }
 
 async function hear({ playback, words, control, text }) {
-  for await (const stretch of speak(request(text), control.signal)) {
+  for await (const part of speak(request(text), control.signal)) {
     control.signal.throwIfAborted();
-    playback.add(stretch.samples);
-    waveform.add(stretch.samples);
-    words.add(stretch.words);
+    playback.add(part.samples);
+    waveform.add(part.samples);
+    words.add(part.words);
     while (playback.seconds - playback.position > READ_AHEAD && !control.signal.aborted) await pause(250);
   }
   playback.finish();
@@ -114,7 +114,7 @@ function enter(phase) {
   if (!busy) player.rest();
 }
 
-/** Keep the mark, the waveform and the clock with the sound, frame by frame until it ends. */
+/** Moves the mark, the waveform and the clock with the sound, frame by frame until it ends. */
 function follow(speaking, asked) {
   if (speaking !== current) return;
   const { playback, words, text, source } = speaking;
@@ -163,7 +163,7 @@ function pause(milliseconds) {
   return new Promise((resolve) => setTimeout(resolve, milliseconds));
 }
 
-/** Whether there are voices to choose from. */
+/** Whether any voices can be chosen. */
 async function offerVoices() {
   try {
     const offered = await getJson("voices");

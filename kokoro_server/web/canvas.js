@@ -1,6 +1,6 @@
-// What the drawings have in common.
+// Shared by the drawings.
 
-/** Called when what is drawn must be drawn anew: another size, or other colours. */
+/** Calls `draw` when the size or the colours change. */
 export function onRedraw(canvas, draw) {
   new ResizeObserver(draw).observe(canvas);
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);

@@ -4,13 +4,13 @@ import { ServerError, getJson, send } from "./api.js";
 import { apiKey } from "./keys.js";
 import { fields, kindOf, resolve } from "./schema.js";
 
-const IN_EXAMPLES = ["text", "input", "model", "voice", "requests"]; // fields, and those that are required; the others are well as they are
+const IN_EXAMPLES = ["text", "input", "model", "voice", "requests"]; // fields, beside the required ones; the rest keep their defaults
 const FILES = { "audio/wav": "speech.wav", "audio/mpeg": "speech.mp3", "application/zip": "speech.zip" };
 const PLAYABLE = ["audio/wav", "audio/mpeg", "audio/ogg", "audio/flac", "audio/aac"];
 
 const find = (selector) => document.querySelector(selector);
 
-/** An element. Strings among its content are text; what `backticks` enclose is set as code. */
+/** An element. Strings in its content are text; text between `backticks` becomes code. */
 function element(name, properties, ...content) {
   const made = Object.assign(document.createElement(name), properties);
   made.append(...content.filter((part) => part !== null).flatMap((part) => (typeof part === "string" ? prose(part) : [part])));
@@ -53,7 +53,7 @@ function describe(document_, path, method, operation) {
     element("span", { className: "brief" }, brief),
   );
   const made = element("details", { className: "operation", id: `${method}${path}` }, summary);
-  // What is inside is made when it is first looked at.
+  // The content is made when it is first opened.
   made.addEventListener("toggle", () => made.append(inside(document_, path, method, operation, more)), { once: true });
   return made;
 }
@@ -124,7 +124,7 @@ function example(schema) {
   return Object.fromEntries(properties.map(([name, { examples, default: usual }]) => [name, examples?.[0] ?? usual]));
 }
 
-/** A request to be changed and sent, and what came of it. */
+/** A request to edit and send, and its answer. */
 class Trial {
   #path;
   #method;
@@ -227,8 +227,8 @@ class Trial {
 async function outcome(response, content, seconds) {
   const facts = `${response.status} ${response.statusText}, ${content.size.toLocaleString()} bytes in ${seconds} s`;
   const head = element("p", { className: response.ok ? "" : "wrong" }, facts);
-  const told = [...response.headers].filter(([name]) => name.startsWith("x-")).map(([name, value]) => `${name}: ${value}`);
-  const headers = told.length ? [element("pre", {}, element("code", { textContent: told.join("\n") }))] : [];
+  const shown = [...response.headers].filter(([name]) => name.startsWith("x-")).map(([name, value]) => `${name}: ${value}`);
+  const headers = shown.length ? [element("pre", {}, element("code", { textContent: shown.join("\n") }))] : [];
   const medium = content.type.split(";")[0];
   if (medium === "application/json") {
     const text = JSON.stringify(JSON.parse(await content.text()), null, 2);

@@ -1,4 +1,4 @@
-// Pieces of pages.
+// Helpers for elements.
 
 /** An element with properties and content. Strings are text, never HTML; null is nothing. */
 export function element(name, properties = {}, ...content) {
@@ -7,7 +7,7 @@ export function element(name, properties = {}, ...content) {
   return made;
 }
 
-/** Have the browser save a file. */
+/** Makes the browser save a file. */
 export function save(name, content) {
   const link = element("a", { href: URL.createObjectURL(content), download: name });
   link.click();

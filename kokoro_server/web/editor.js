@@ -1,4 +1,4 @@
-// The text field, and the mark on the word that is being said.
+// The text field, and the mark on the word that is being spoken.
 
 const HIGHLIGHT = "spoken";
 
@@ -26,7 +26,7 @@ export class Editor {
     this.#field.focus();
   }
 
-  /** Mark a stretch of the text, and bring it into view; nothing when `range` is null. */
+  /** Marks a range of the text and scrolls it into view; null removes the mark. */
   mark(range) {
     if (range?.start === this.#marked?.start && range?.end === this.#marked?.end) return;
     this.#marked = range;
@@ -37,7 +37,7 @@ export class Editor {
     this.#reveal(found.getBoundingClientRect());
   }
 
-  /** Where a stretch of the text stands on the page. */
+  /** Where a range of the text is on the page. */
   range(start, end) {
     const found = new Range();
     found.setStart(this.#copy.firstChild, start);
@@ -60,7 +60,7 @@ export class Editor {
   }
 }
 
-/** Words as they come from the server, and which of them is being said when. */
+/** The words that have come from the server, and when each is spoken. */
 export class Words {
   #offsets;
   #words = []; // {start, end, range}
@@ -77,7 +77,7 @@ export class Words {
     }
   }
 
-  /** The stretch of text that is said at `seconds`, or null. */
+  /** The range of text that is spoken at `seconds`, or null. */
   at(seconds) {
     if (this.#words[this.#index]?.start > seconds) this.#index = 0;
     while (this.#words[this.#index + 1]?.start <= seconds) this.#index += 1;

@@ -2,7 +2,7 @@
 
 const STORED = "kokoro-api-key";
 
-let asking = null; // the answer that is waited for
+let asking = null; // a promise of the user's answer
 
 export function apiKey() {
   return sessionStorage.getItem(STORED) ?? "";
@@ -12,7 +12,7 @@ export function authorization() {
   return apiKey() ? { Authorization: `Bearer ${apiKey()}` } : {};
 }
 
-/** Ask for a key and keep it; resolves to whether one was given. Whoever asks meanwhile shares the answer. */
+/** Asks for a key and keeps it; resolves to whether one was given. Calls meanwhile share the answer. */
 export function askForKey() {
   asking ??= show().finally(() => {
     asking = null;

@@ -1,20 +1,20 @@
-// Plays sound that arrives in stretches as one sound without seams.
+// Plays sound that arrives in parts as one sound without gaps.
 
 export const SAMPLE_RATE = 24_000; // Hz, as the server sends it
-const LEAD = SAMPLE_RATE / 20; // samples between scheduling the first stretch and hearing it
+const LEAD = SAMPLE_RATE / 20; // samples between scheduling the first part and hearing it
 
 /**
- * One utterance. Stretches are scheduled end to end on the audio clock, in whole samples; the context runs at their
- * own rate, so that no stretch is resampled by itself and no seam can be heard.
+ * One utterance. Its parts are scheduled end to end on the audio clock, in whole samples. The context runs at their
+ * sample rate, so that no part is resampled alone and no joint can be heard.
  */
 class Playback {
-  scheduled = 0; // stretches
+  scheduled = 0; // parts
   played = 0;
-  gaps = 0; // times when the next stretch came too late
+  gaps = 0; // times when the next part came too late
   samples = 0; // received so far
 
   #context;
-  #stretches = []; // {start, from, length, source}; in samples, `start` on the clock, `from` in the utterance
+  #parts = []; // {start, from, length, source}; in samples, `start` on the clock, `from` in the utterance
   #whole = false;
   #ended = Promise.withResolvers();
 
@@ -22,7 +22,7 @@ class Playback {
     this.#context = context;
   }
 
-  /** Resolves when all has been heard, or when it was stopped. */
+  /** Resolves when all has been played, or when it was stopped. */
   get ended() {
     return this.#ended.promise;
   }
@@ -35,7 +35,7 @@ class Playback {
   get position() {
     const delay = this.#context.outputLatency || 0;
     const now = (this.#context.currentTime - delay) * SAMPLE_RATE;
-    const current = this.#stretches.findLast((stretch) => stretch.start <= now);
+    const current = this.#parts.findLast((part) => part.start <= now);
     if (!current) return 0;
     return (current.from + Math.min(now - current.start, current.length)) / SAMPLE_RATE;
   }
@@ -53,9 +53,9 @@ class Playback {
     source.buffer.copyToChannel(samples, 0);
     source.connect(this.#context.destination);
     source.start(start / SAMPLE_RATE);
-    const stretch = { start, from: this.samples, length: samples.length, source };
-    source.onended = () => this.#onEnded(stretch);
-    this.#stretches.push(stretch);
+    const part = { start, from: this.samples, length: samples.length, source };
+    source.onended = () => this.#onEnded(part);
+    this.#parts.push(part);
     this.samples += samples.length;
     this.scheduled += 1;
   }
@@ -68,13 +68,13 @@ class Playback {
 
   stop() {
     this.#whole = true;
-    for (const { source } of this.#stretches) source?.stop();
+    for (const { source } of this.#parts) source?.stop();
     this.#ended.resolve();
   }
 
   #next() {
     const now = Math.ceil(this.#context.currentTime * SAMPLE_RATE);
-    const last = this.#stretches.at(-1);
+    const last = this.#parts.at(-1);
     if (!last) return now + LEAD;
     const end = last.start + last.length;
     if (end >= now) return end;
@@ -82,8 +82,8 @@ class Playback {
     return now + LEAD;
   }
 
-  #onEnded(stretch) {
-    stretch.source = null; // and its samples with it
+  #onEnded(part) {
+    part.source = null; // frees its samples
     this.played += 1;
     this.#settle();
   }

@@ -1,11 +1,11 @@
-// What is not said as it is written: underlined in the text, with its words where the pointer or the cursor is.
+// Text that is not read as it is written: underlined, with its words at the pointer or the cursor.
 
 import { postQuietly } from "./api.js";
 import { Offsets } from "./editor.js";
 
 const HIGHLIGHT = "read";
-const DELAY = 700; // milliseconds without a change, after which the server is asked
-const LONGEST = 20_000; // characters; a longer text is not looked at
+const DELAY = 700; // milliseconds after the last change before the server is asked
+const LONGEST = 20_000; // characters; a longer text is not checked
 const GAP = 6; // pixels between a span and its bubble
 
 export class Readings {
@@ -17,7 +17,7 @@ export class Readings {
   #timer = 0;
   #control = new AbortController();
 
-  /** `request` makes the body of a request of a text, or null while that cannot be told. */
+  /** `request` returns the body of a request for a text, or null while the voices are not known. */
   constructor(editor, field, bubble, request) {
     this.#editor = editor;
     this.#field = field;
@@ -35,7 +35,7 @@ export class Readings {
     return this.#spans.length;
   }
 
-  /** Look at the text again, soon. */
+  /** Checks the text again soon. */
   refresh() {
     clearTimeout(this.#timer);
     this.#control.abort();
@@ -49,7 +49,7 @@ export class Readings {
     if (!body) return;
     this.#control = new AbortController();
     const { signal } = this.#control;
-    // That a text cannot be read is told when it is to be spoken.
+    // A text that cannot be read shows its error when it is spoken.
     const answer = await postQuietly("text/reading", body, signal).catch(() => null);
     if (answer && !signal.aborted) this.#mark(this.#found(answer.readings, text));
   }

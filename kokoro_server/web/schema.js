@@ -7,13 +7,13 @@ const LIMITS = {
   maxLength: (value) => `at most ${value.toLocaleString()} characters`,
 };
 
-/** The schema itself, wherever it is written down. */
+/** The schema that a reference names. */
 export function resolve(document_, schema) {
   if (!schema?.$ref) return schema;
   return schema.$ref.slice(2).split("/").reduce((part, name) => part[name], document_);
 }
 
-/** What a value may be, such as "number from 0.25 to 4". */
+/** The type of a value in words, such as "number from 0.25 to 4". */
 export function kindOf(document_, schema) {
   const found = resolve(document_, schema) ?? {};
   const choices = (found.anyOf ?? []).filter(({ type }) => type !== "null");
@@ -25,7 +25,7 @@ export function kindOf(document_, schema) {
   return [found.type ?? "anything", ...limits.map(([name, inWords]) => inWords(found[name]))].join(" ").trim();
 }
 
-/** The fields of an object, those first without which it is not accepted. */
+/** The fields of an object, the required ones first. */
 export function fields(document_, schema) {
   const required = schema.required ?? [];
   const all = Object.entries(schema.properties ?? {}).map(([name, field]) => ({

@@ -39,7 +39,7 @@ function show(slider) {
   fill(slider, Number(slider.defaultValue));
 }
 
-/** Colour a slider's track from `origin` to where it stands. */
+/** Colours a slider's track from `origin` to its thumb. */
 export function fill(slider, origin) {
   const [low, high] = [Number(slider.min), Number(slider.max)];
   const [from, to] = [origin, slider.valueAsNumber].sort((a, b) => a - b);

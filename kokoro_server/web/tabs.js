@@ -1,4 +1,4 @@
-// The tabs. The address tells which one is shown, so that it can be linked and reloaded.
+// The tabs. The address names the one that is shown, so that it can be linked and reloaded.
 
 export class Tabs {
   #tabs = [...document.querySelectorAll('[role="tab"]')];
@@ -38,7 +38,7 @@ export class Tabs {
   }
 
   #onClick(event, tab) {
-    if (event.ctrlKey || event.metaKey || event.shiftKey) return; // it is opened elsewhere
+    if (event.ctrlKey || event.metaKey || event.shiftKey) return; // it opens in another tab or window
     event.preventDefault(); // following the link would take the focus away
     if (tab.hash !== location.hash) history.pushState(null, "", tab.hash);
     this.#follow();

@@ -1,4 +1,4 @@
-// Sends a body as `fetch` does, and tells meanwhile how much of it is on its way, which `fetch` cannot.
+// Sends a body as `fetch` does, and reports how much of it is sent, which `fetch` cannot.
 
 /** `onUpload` gets the share of the body that has been sent, from 0 to 1. */
 export function upload(path, { headers, body, signal, onUpload }) {

@@ -1,4 +1,4 @@
-// Which voice, or which blend of two.
+// The choice of a voice, or of a blend of two.
 
 import { fill } from "./settings.js";
 
@@ -28,7 +28,7 @@ export class VoicePicker {
     }
   }
 
-  /** Offer the voices of `GET /voices`. */
+  /** Offers the voices of `GET /voices`. */
   offer({ voices, default: preferred }) {
     this.#voices = new Map(voices.map((voice) => [voice.name, voice]));
     for (const select of [this.#first, this.#second]) select.replaceChildren(...groups(voices));
@@ -38,7 +38,7 @@ export class VoicePicker {
     this.#show();
   }
 
-  /** As the server wants it: a name, or `af_bella(70)+af_sky(30)`. */
+  /** The value for `voice`: a name, or `af_bella(70)+af_sky(30)`. */
   get voice() {
     const [one, other] = [this.#first.value, this.#second.value];
     const share = Number(this.#share.value); // of the second, in percent
@@ -66,7 +66,7 @@ export function groups(voices) {
   return Object.entries(Object.groupBy(voices, (voice) => voice.language)).map(([language, members]) => {
     const group = document.createElement("optgroup");
     const name = LANGUAGES[language]?.name ?? language;
-    group.label = members[0].installed ? name : `${name} (not installed)`; // the server says how, if it is tried
+    group.label = members[0].installed ? name : `${name} (not installed)`; // the server's error says how to install it
     group.append(...members.map(option));
     return group;
   });

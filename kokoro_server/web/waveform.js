@@ -1,4 +1,4 @@
-// The sound as it grows, and how much of it has been heard.
+// The waveform of the sound as it arrives, and how much has been played.
 
 import { colour, onRedraw, sheet } from "./canvas.js";
 import { SAMPLE_RATE } from "./player.js";
@@ -6,7 +6,7 @@ import { SAMPLE_RATE } from "./player.js";
 const PER_PEAK = SAMPLE_RATE / 50; // samples behind one stored peak
 const BAR = 3; // CSS pixels
 const GAP = 2;
-const REST = 0.03; // height of a bar where there is no sound yet
+const REST = 0.03; // height of a bar without sound yet
 
 export class Waveform {
   #canvas;
@@ -20,7 +20,7 @@ export class Waveform {
     onRedraw(canvas, () => this.draw());
   }
 
-  /** Begin anew; `seconds` is a guess at how long the sound will be. */
+  /** Starts again; `seconds` is an estimate of the sound's length. */
   clear(seconds = 0) {
     this.#peaks = [];
     this.#pending = { peak: 0, samples: 0 };
@@ -40,7 +40,7 @@ export class Waveform {
     }
   }
 
-  /** Nothing more will come: what there is fills the width. */
+  /** Nothing more will come: the sound fills the width. */
   finish() {
     this.#span = this.#peaks.length;
     this.draw();
@@ -63,7 +63,7 @@ export class Waveform {
     }
   }
 
-  /** The highest of the peaks in a range; null where there are none yet. */
+  /** The highest peak in a range; null if it has none yet. */
   #loudest(from, to) {
     const first = Math.floor(from);
     if (first >= this.#peaks.length) return null;

@@ -8,7 +8,7 @@ export function clock(seconds) {
   return hours ? `${hours}:${String(minutes).padStart(2, "0")}:${rest}` : `${minutes}:${rest}`;
 }
 
-/** As people say it, where it is not known exactly: 40 s, 12 min, 2 h 5 min. */
+/** An estimated duration as people say it: 40 s, 12 min, 2 h 5 min. */
 export function duration(seconds) {
   if (seconds < 59.5) return `${Math.max(1, Math.round(seconds))} s`;
   const minutes = Math.round(seconds / 60);

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import httpx
 import pytest
 from fastapi import FastAPI
 
+from kokoro_server.api import captioned, streaming
 from kokoro_server.api.compat.openai import routes as openai
-from kokoro_server.api.routes import captioned
+from kokoro_server.api.middleware.stream_slots import StreamStats
 from kokoro_server.batching.faults import row_error
 from kokoro_server.config.settings import Settings
 from kokoro_server.engine.protocol import Row
-from kokoro_server.errors import AssetError, UnknownVoice
+from kokoro_server.errors import AssetError, KokoroError, UnknownVoice
+from kokoro_server.runtime.json import JsonObject
 from kokoro_server.server.app import create_app
 from tests import tiny
 
@@ -63,7 +64,18 @@ def test_an_engines_own_words_are_for_the_log() -> None:
 
 
 @pytest.mark.parametrize("event", [captioned._error_event, openai._error_event])
-def test_the_last_event_of_a_stream_that_fails(event: Callable[[Exception], dict[str, Any]]) -> None:
+async def test_the_last_event_of_a_stream_that_fails(event: Callable[[KokoroError], JsonObject]) -> None:
+    async def last_line(error: Exception) -> str:
+        async def failing() -> streaming.Events:
+            raise error
+            yield {}
+
+        lines = streaming._lines(StreamStats(), failing(), streaming.FRAMING[streaming.NDJSON], event)
+        line = await anext(lines)
+        with pytest.raises(streaming.StreamAborted):
+            await anext(lines)
+        return line
+
     for error in (OSError("/opt/file"), AssetError("/opt/file: damaged")):
-        assert "/opt" not in str(event(error))
-    assert "no such voice" in str(event(UnknownVoice("no such voice")))
+        assert "/opt" not in await last_line(error)
+    assert "no such voice" in await last_line(UnknownVoice("no such voice"))

@@ -73,9 +73,9 @@ async def test_only_streams_are_split_by_the_engines_speed(tmp_path: Path) -> No
     assert health["bypass_chunks_config"] == 100
     assert health["pace"] == {
         "real_time_factor": 0.4,
-        "keeps_up": True,
-        "first_piece_phonemes": 29,
-        "first_piece_seconds": 0.99,
+        "keeps_up_with_playback": True,
+        "first_chunk_tokens": 29,
+        "first_chunk_seconds": 0.99,
     }
     async with served(tmp_path, FIRST_CHUNK_MAX_TOKENS="50") as client:
         plain, alike = [await client.post(path, json=BODY) for path in ("/tts", "/tts/stream")]
@@ -108,4 +108,4 @@ async def test_a_measurement_that_was_disturbed_heals(tmp_path: Path) -> None:
             while (now := await pace())["real_time_factor"] > 3:
                 assert (await client.post("/tts", json=sentence)).status_code == 200
     assert at_first["real_time_factor"] == 20.0
-    assert now["first_piece_seconds"] < at_first["first_piece_seconds"]
+    assert now["first_chunk_seconds"] < at_first["first_chunk_seconds"]

@@ -87,7 +87,7 @@ def test_text_without_a_single_break_is_spoken_whole(tiny_server: Server) -> Non
 @pytest.mark.parametrize(
     ("body", "status", "code", "says"),
     [
-        ({}, 422, "invalid_input", "text: give either text, turns or phonemes"),
+        ({}, 422, "invalid_input", "text: give exactly one of text, turns or phonemes"),
         ({"text": ""}, 422, "nothing_to_say", "text is empty"),
         ({"text": " \n\t "}, 422, "nothing_to_say", "text is empty"),
         ({"text": "🙂🙂"}, 422, "nothing_to_say", "nothing that can be spoken"),

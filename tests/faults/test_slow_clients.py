@@ -169,7 +169,7 @@ async def test_an_agent_that_answers_nothing_is_noticed(server: Server, text: st
             await connection.recv()
         connection.transport.pause_reading()
         await until(lambda: server.lines().count("agent left") > left)
-        await until(lambda: streaming(server)["places"]["taken"] == 0)
+        await until(lambda: streaming(server)["stream_slots"]["used"] == 0)
         connection.transport.resume_reading()
         with pytest.raises(ConnectionClosed):
             await read_all(connection)
@@ -186,7 +186,7 @@ async def test_a_response_that_nobody_reads_is_broken_off(server: Server, path: 
         with pytest.raises((HTTPException, ConnectionError)):
             response.read()
     after = streaming(server)
-    assert (after["streams"]["active"], after["places"]["taken"]) == (0, 0)
+    assert (after["streams"]["active"], after["stream_slots"]["used"]) == (0, 0)
     assert after["batch_queue_stats"]["queue_status"]["current_size"] == 0
     assert f"broken off, the client took nothing for 6 s path={path}" in server.lines()
     metrics = get(server, "/metrics").text
@@ -199,7 +199,7 @@ async def test_more_streams_than_allowed_are_refused(server: Server) -> None:
     body = {"text": LONG, "format": "pcm"}
     with posted(server, "/tts/stream", body), posted(server, "/tts/stream", body):
         async with agent(server), agent(server):
-            assert streaming(server)["places"] == {"taken": MAX_STREAMS, "limit": MAX_STREAMS}
+            assert streaming(server)["stream_slots"] == {"used": MAX_STREAMS, "limit": MAX_STREAMS}
             refused = stream(server, "Hello.")
             assert (refused.status_code, refused.json()["error"]["code"]) == (429, "too_busy")
             assert refused.headers["retry-after"]
@@ -210,6 +210,6 @@ async def test_more_streams_than_allowed_are_refused(server: Server) -> None:
             assert (answer.status_code, answer.headers["Retry-After"]) == (429, "5")
             assert "MAX_STREAMS" in json.loads(answer.body)["error"]["message"]
             assert say(server, "A whole clip takes no place.").status_code == 200
-    await until(lambda: streaming(server)["places"]["taken"] == 0)
+    await until(lambda: streaming(server)["stream_slots"]["used"] == 0)
     assert stream(server, "Hello.").status_code == 200
     assert "Traceback" not in server.lines()

@@ -1,1 +1,1 @@
-"""Speech for voice agents whose text is still being written: what all the protocols for that share."""
+"""Speech for voice agents whose text is still being written: the base of every protocol for them."""

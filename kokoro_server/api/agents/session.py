@@ -1,4 +1,4 @@
-"""The sentences of one voice agent, synthesized ahead and told to its client in order."""
+"""The sentences of one voice agent, synthesized ahead and reported to its client in order."""
 
 from __future__ import annotations
 
@@ -10,11 +10,10 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from fastapi import WebSocketDisconnect
-from starlette.datastructures import State
 
 from kokoro_server.api.async_render import AsyncRenderer, Renderers
-from kokoro_server.api.middleware.shutdown import RunningRequests
 from kokoro_server.api.schemas.speech import TTSRequest
+from kokoro_server.api.state import AppState
 from kokoro_server.audio.render import Rendering
 from kokoro_server.batching.tickets import Ticket
 from kokoro_server.engine.protocol import SAMPLE_RATE
@@ -35,35 +34,35 @@ File = Literal["sentence", "turn"]
 
 
 class SessionListener:
-    """The client's end of a session. It is told in order what is spoken, and holds up the rest while it takes it.
+    """The client's end of a session. The session calls it in order and waits for each call.
 
-    What a protocol does not tell its client it leaves as it is here. Where the client has left, it raises
-    WebSocketDisconnect or ConnectionError.
+    A protocol overrides the methods that its client hears of. They raise WebSocketDisconnect or ConnectionError if the
+    client has left.
     """
 
     async def on_start(self, sentence: SessionSentence) -> None:
         """A sentence begins."""
 
     async def on_words(self, sentence: SessionSentence, words: tuple[Timing, ...], offset: float) -> None:
-        """Words whose audio comes next, in seconds from the sentence's start; that is `offset` in all that is said."""
+        """Words whose audio comes next, in seconds from the sentence's start, which is at `offset` in the session."""
 
     async def on_audio(self, data: bytes, seconds: float) -> None:
-        """The next bytes, which play so long."""
+        """The next bytes, which play for `seconds`."""
 
     async def on_done(self, sentence: SessionSentence, seconds: float, skipped: int) -> None:
-        """The sentence is at its end. So many of its characters were left out, as they cannot be said."""
+        """The sentence ends. `skipped` of its characters were left out because the language cannot say them."""
 
     async def on_error(self, sentence: SessionSentence, error: KokoroError) -> None:
-        """The sentence has failed. The next one follows."""
+        """The sentence failed. The next one follows."""
 
     async def on_flushed(self) -> None:
-        """All is said that came before a `flush`."""
+        """Everything before a `flush` is sent."""
 
     async def on_end(self) -> None:
-        """All is said that came before `close`."""
+        """Everything before `close` is sent."""
 
     async def on_failure(self) -> None:
-        """The session has failed, by a mistake of the server, and says no more."""
+        """The session failed by a fault of the server and sends no more."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -71,7 +70,7 @@ class SessionSentence:
     id: int
     request: TTSRequest
     low_latency: bool  # takes the bypass lane
-    # Its segments as they are synthesized; at the end None, or the error that it failed with.
+    # Its segments as they are synthesized; at the end None, or the error of a sentence that failed.
     segments: asyncio.Queue[Segment | KokoroError | None] = field(default_factory=lambda: asyncio.Queue(SEGMENTS_AHEAD))
 
     @property
@@ -80,10 +79,10 @@ class SessionSentence:
 
 
 class AgentSession:
-    """Takes sentences, synthesizes a few of them ahead, and tells the listener of one after another.
+    """Takes sentences, synthesizes a few ahead, and reports them to the listener one after another.
 
-    The audio is one file for each sentence, or one from flush to flush (`file="turn"`), in which there is no gap
-    between sentences. It starts when it is created, and `stop` must be called.
+    The audio is one file for each sentence, or one from flush to flush (`file="turn"`) without gaps between sentences.
+    The session starts when it is created. `stop` must be called.
     """
 
     def __init__(
@@ -101,22 +100,22 @@ class AgentSession:
         self._pending: asyncio.Queue[SessionSentence | Control] = asyncio.Queue()
         self._unsent: dict[int, SessionSentence] = {}
         self._synthesizing: dict[int, asyncio.Task[None]] = {}
-        self._playback_end = 0.0  # when a client that plays at once will have played all that it was sent
-        self._samples = 0  # of audio that was sent
+        self._playback_end = 0.0  # when a client that plays at once will have played all audio sent so far
+        self._samples = 0  # sent so far
         self._task = asyncio.create_task(self._run())
 
     async def stop(self) -> None:
-        """Abandon everything, including what is in the batch queue."""
+        """Abandons everything, including rows in the batch queue."""
         self._task.cancel()
         await asyncio.wait((self._task,))
 
     @property
     def unsent_characters(self) -> int:
-        """Characters of the sentences that are still to be sent: none of a session that has failed."""
+        """Characters of the sentences that are not sent yet; 0 for a session that failed."""
         return 0 if self._task.done() else sum(len(sentence.text) for sentence in self._unsent.values())
 
     def say(self, request: TTSRequest) -> None:
-        """Queue a sentence. It takes the bypass lane if the listener waits for it in silence."""
+        """Queues a sentence. It takes the bypass lane if the listener waits for it in silence."""
         self._last_id += 1
         silence = not self._unsent and self._services.queue.now() >= self._playback_end
         sentence = SessionSentence(self._last_id, request, low_latency=request.optimize_for_latency or silence)
@@ -124,16 +123,16 @@ class AgentSession:
         self._pending.put_nowait(sentence)
 
     def flush(self) -> None:
-        """Tell the listener when the sentences queued so far are said. With `file="turn"` the file ends there."""
+        """Calls `on_flushed` after the sentences queued so far. With `file="turn"` the file ends there."""
         self._pending.put_nowait("flushed")
 
     def close(self) -> None:
-        """Tell the listener of the end after the sentences queued so far."""
+        """Calls `on_end` after the sentences queued so far."""
         self.closing = True
         self._pending.put_nowait("close")
 
     async def cancel(self) -> list[int]:
-        """Drop everything that is not yet sent. Returns the ids of the sentences that were not sent to their end."""
+        """Drops everything that is not sent yet. Returns the ids of the sentences that were not sent completely."""
         await self.stop()
         dropped = list(self._unsent)
         self._start()
@@ -143,20 +142,20 @@ class AgentSession:
 
     async def _run(self) -> None:
         try:
-            await self._tell_all()
+            await self._send_all()
         except* (WebSocketDisconnect, ConnectionError):
-            pass  # whoever receives from the client finds it out too
+            pass  # the coroutine that receives from the client notices it too
         except* Exception:
-            log.exception("the speaker of an agent failed")
+            log.exception("the session of an agent failed")
             await self._listener.on_failure()
 
-    async def _tell_all(self) -> None:
+    async def _send_all(self) -> None:
         ahead: asyncio.Queue[SessionSentence | Control] = asyncio.Queue(LOOK_AHEAD)
         async with aclosing(_Files(self._renderers)) as files, asyncio.TaskGroup() as group:
             group.create_task(self._synthesize_ahead(group, ahead))
             while (item := await ahead.get()) != "close":
                 if isinstance(item, SessionSentence):
-                    await self._tell(item, files)
+                    await self._send(item, files)
                 else:
                     await self._end_file(files)
                     await self._listener.on_flushed()
@@ -181,41 +180,40 @@ class AgentSession:
             await sentence.segments.put(end)
 
     async def _synthesize_segments(self, sentence: SessionSentence) -> KokoroError | None:
-        """Returns what it failed with."""
-        end: KokoroError | None = None
+        """Returns the error of a sentence that failed."""
         try:
             cutting: Cutting = "stream" if sentence.low_latency else "short_start"
             segments = self._services.synthesizer.segments(
-                sentence.request.speech(), self._job(sentence), cutting=cutting
+                sentence.request.speech(), self._ticket(sentence), cutting=cutting
             )
             async with aclosing(segments):
                 async for segment in segments:
                     await sentence.segments.put(segment)
         except NothingToSay:
-            pass  # a language model may write a bare "—" or an emoji; that is no error
+            pass  # a language model may write a bare "—" or an emoji: not an error
         except KokoroError as error:
             log.warning("sentence failed id=%d code=%s message=%s", sentence.id, error.code, error.message)
-            end = for_client(error)
+            return for_client(error)
         except Exception as error:
             log.exception("sentence failed id=%d", sentence.id)
-            end = for_client(error)
-        return end
+            return for_client(error)
+        return None
 
-    def _job(self, sentence: SessionSentence) -> Ticket:
-        if sentence.low_latency:
-            return self._services.queue.ticket(bypass=self._services.bypass, urgent=self._services.urgent)
-        # Like a later piece of a long text: once speech has begun, a longer wait is better than a refusal.
+    def _ticket(self, sentence: SessionSentence) -> Ticket:
         queue = self._services.queue
+        if sentence.low_latency:
+            return queue.ticket(bypass=self._services.bypass, urgent=self._services.urgent)
+        # Like a later piece of a long text: once speech has begun, a longer wait is better than a refusal.
         return replace(queue.ticket(), first_deadline=queue.later_deadline())
 
-    async def _tell(self, sentence: SessionSentence, files: _Files) -> None:
+    async def _send(self, sentence: SessionSentence, files: _Files) -> None:
         await self._listener.on_start(sentence)
         begin = self._samples
         try:
             rendering = sentence.request.rendering(sentence.request.format)
             if files.rendering not in (None, rendering):
                 await self._end_file(files)
-            skipped = await self._tell_segments(sentence, await files.open(rendering))
+            skipped = await self._send_segments(sentence, await files.open(rendering))
         except KokoroError as error:
             await self._listener.on_error(sentence, error)
         else:
@@ -223,25 +221,25 @@ class AgentSession:
             self._playback_end = max(self._playback_end, self._services.queue.now()) + seconds
             await self._listener.on_done(sentence, seconds, skipped)
         finally:
-            self._synthesizing.pop(sentence.id).cancel()  # it has ended, unless it was not sent to its end
+            self._synthesizing.pop(sentence.id).cancel()  # still running if the sentence was not sent completely
             if self._file == "sentence":
                 await files.aclose()
         del self._unsent[sentence.id]
 
-    async def _tell_segments(self, sentence: SessionSentence, renderer: AsyncRenderer) -> int:
-        """Returns how many characters were left out, as they cannot be said. Raises what the sentence failed with."""
-        skipped, begin, untold = 0, self._samples, 0
+    async def _send_segments(self, sentence: SessionSentence, renderer: AsyncRenderer) -> int:
+        """Returns how many characters were skipped. Raises the error of a sentence that failed."""
+        skipped, begin, unsent = 0, self._samples, 0
         while isinstance(segment := await sentence.segments.get(), Segment):
             self._samples += len(segment.audio)
-            untold += len(segment.audio)
+            unsent += len(segment.audio)
             skipped += segment.skipped
             if segment.words:
                 await self._listener.on_words(sentence, segment.words, begin / SAMPLE_RATE)
             ends_file = segment.last and self._file == "sentence"
             if data := await renderer.write(segment.audio, pcm16=segment.pcm16, last=ends_file):
                 with tracing.step("send"):
-                    await self._listener.on_audio(data, untold / SAMPLE_RATE)
-                untold = 0
+                    await self._listener.on_audio(data, unsent / SAMPLE_RATE)
+                unsent = 0
         if segment is not None:
             raise segment
         return skipped
@@ -252,7 +250,7 @@ class AgentSession:
 
 
 class _Files:
-    """The file that is being written, if there is one."""
+    """The file that is being written, if any."""
 
     def __init__(self, renderers: Renderers) -> None:
         self._renderers = renderers
@@ -279,14 +277,13 @@ class _Files:
 
 @asynccontextmanager
 async def agent_session(
-    state: State, listener: SessionListener, file: File = "sentence"
+    state: AppState, listener: SessionListener, file: File = "sentence"
 ) -> AsyncIterator[AgentSession]:
-    """A session that the server waits for when it is asked to stop; `state` is the application's."""
+    """A session that the server waits for when it stops."""
     session = AgentSession(listener, state.services, state.renderers, file)
-    running: RunningRequests = state.running
-    running.speakers.add(session)
+    state.running.sessions.add(session)
     try:
         yield session
     finally:
-        running.speakers.discard(session)
+        state.running.sessions.discard(session)
         await session.stop()

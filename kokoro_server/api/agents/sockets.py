@@ -1,4 +1,4 @@
-"""The WebSocket of an agent: a place for it, its messages, and audio at the pace at which the client reads."""
+"""The WebSocket of an agent: its place among the streams, its messages, and audio at the pace of the client."""
 
 from __future__ import annotations
 
@@ -9,13 +9,14 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mappin
 from typing import Any, TypeVar
 
 from fastapi import WebSocket, WebSocketDisconnect
-from pydantic import TypeAdapter, ValidationError
+from pydantic import TypeAdapter
 from pydantic_core import from_json
 from starlette.websockets import WebSocketState
 
 from kokoro_server.api import errors
-from kokoro_server.api.middleware.stream_slots import StreamPlaces
-from kokoro_server.errors import BadRequest, InvalidInput, KokoroError, TextTooLong, for_client
+from kokoro_server.api.agents.session import SessionListener
+from kokoro_server.api.state import app_state
+from kokoro_server.errors import BadRequest, KokoroError, TextTooLong, for_client
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -28,11 +29,11 @@ INTERNAL_ERROR = for_client(Exception()).message
 async def converse(
     socket: WebSocket, conversation: Callable[[], Awaitable[None]], headers: Mapping[str, str] | None = None
 ) -> None:
-    """Accept the socket, if there is a place for it, and run the conversation until it ends or the client leaves.
+    """Accepts the socket if a place is free, and runs the conversation until it ends or the client leaves.
 
-    `headers`: of the answer to the handshake.
+    `headers` are sent in the answer to the handshake.
     """
-    places: StreamPlaces = socket.app.state.places
+    places = app_state(socket).places
     try:
         places.take()
     except KokoroError as error:
@@ -49,23 +50,39 @@ async def converse(
 
 
 async def refuse(socket: WebSocket, error: KokoroError) -> None:
-    """Answer the handshake with an error."""
+    """Answers the handshake with an error."""
     log.warning("agent refused message=%s", error.message)
     await socket.send_denial_response(await errors.on_kokoro_error(socket, error))
 
 
 async def messages(socket: WebSocket) -> AsyncIterator[str | None]:
-    """The client's messages; None for a binary one. At the end of the connection it raises WebSocketDisconnect."""
+    """Yields the client's messages; None for a binary one. Raises WebSocketDisconnect when the connection ends."""
     while True:
         received = await socket.receive()
         if received["type"] == "websocket.disconnect":
             raise WebSocketDisconnect(received.get("code", 1006))
         yield received.get("text")
-        await asyncio.sleep(0)  # messages that are there already are received without a turn of the loop
+        await asyncio.sleep(0)  # messages that have arrived already are received without yielding to the event loop
+
+
+async def answer_messages(
+    socket: WebSocket,
+    model: TypeAdapter[T],
+    handle: Callable[[T], Awaitable[None]],
+    on_error: Callable[[KokoroError], Awaitable[None]],
+    *,
+    tagged: bool = False,
+) -> None:
+    """Handles message after message until the connection ends, which raises WebSocketDisconnect."""
+    async for text in messages(socket):
+        try:
+            await handle(parsed(text, model, tagged=tagged))
+        except KokoroError as error:
+            await on_error(error)
 
 
 def parsed(text: str | None, model: TypeAdapter[T], *, tagged: bool = False) -> T:
-    """A message that was sent as JSON. `tagged`: the model is a union by `type`. Raises KokoroError."""
+    """Returns a message that was sent as JSON. `tagged`: the model is a union by `type`. Raises KokoroError."""
     if text is None:
         raise BadRequest("messages are JSON text, not binary")
     if len(text) > MAX_MESSAGE:
@@ -74,46 +91,54 @@ def parsed(text: str | None, model: TypeAdapter[T], *, tagged: bool = False) -> 
         value = from_json(text)
     except ValueError as error:
         raise BadRequest(f"the message is not JSON: {error}") from error
-    return validated(value, model, tagged=tagged)
-
-
-def validated(value: Any, model: TypeAdapter[T], *, tagged: bool = False) -> T:
-    """`parsed` of a message that is no text any more."""
-    try:
-        return model.validate_python(value)
-    except ValidationError as error:
-        # The first part of a `loc` is the tag.
-        complaints = [{**item, "loc": item["loc"][1:] if tagged else item["loc"]} for item in error.errors()]
-        message, field = errors.validation_message(complaints)
-        raise InvalidInput(message, field=field) from error
+    return errors.validated(model.validate_python, value, tagged=tagged)
 
 
 async def send_json(socket: WebSocket, message: Mapping[str, Any], seconds: float = 0.0) -> None:
-    """Sends unless the socket is closed. `seconds`: of audio in the message."""
+    """Sends unless the socket is closed. `seconds`: how long the audio in the message plays."""
     if is_open(socket):
         text = json.dumps(message, ensure_ascii=False, separators=(",", ":"))
         await socket.send({"type": "websocket.send", "text": text, "seconds": seconds})
 
 
 async def send_audio(socket: WebSocket, data: bytes, seconds: float) -> None:
-    """In binary messages."""
+    """Sends audio in binary messages."""
     for part, part_seconds in audio_parts(data, seconds):
-        # `seconds` is for our WebSocketProtocol, which keeps what is sent near to what has been read.
+        # Our WebSocketProtocol reads `seconds`: it sends no more than a few seconds ahead of the client.
         await socket.send({"type": "websocket.send", "bytes": part, "seconds": part_seconds})
 
 
 def audio_parts(data: bytes, seconds: float) -> Iterator[tuple[bytes, float]]:
-    """`data` in parts for one message each, with the seconds that each plays."""
+    """Yields `data` in parts, one for each message, with the seconds that each plays."""
     for start in range(0, len(data), MAX_AUDIO_MESSAGE):
         part = data[start : start + MAX_AUDIO_MESSAGE]
         yield part, seconds * len(part) / len(data)
 
 
 async def close(socket: WebSocket, code: int = 1000, reason: str | None = None) -> None:
-    """Closes the socket unless it is closed already."""
+    """Closes the socket unless it is closed."""
     if is_open(socket):
         await socket.close(code, reason)
 
 
 def is_open(socket: WebSocket) -> bool:
     return socket.application_state is WebSocketState.CONNECTED
+
+
+class SocketListener(SessionListener):
+    """Sends JSON messages with a `type`, and audio between them. Closes the socket at the end of the session."""
+
+    def __init__(self, socket: WebSocket) -> None:
+        self._socket = socket
+
+    async def send(self, type: str, **fields: Any) -> None:
+        await send_json(self._socket, {"type": type, **fields})
+
+    async def on_audio(self, data: bytes, seconds: float) -> None:
+        await send_audio(self._socket, data, seconds)
+
+    async def on_end(self) -> None:
+        await close(self._socket)
+
+    async def on_failure(self) -> None:
+        await close(self._socket, 1011, INTERNAL_ERROR)

@@ -1,4 +1,4 @@
-"""Text that an agent is still writing, given to its session sentence by sentence."""
+"""Text that an agent is still writing, passed to its session sentence by sentence."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from kokoro_server.text.sentence_buffer import SentenceBuffer
 from kokoro_server.text.splitter import sentences
 from kokoro_server.voices import VoiceBook
 
-APPENDED_AT_ONCE = 500  # characters: to find the sentences in them takes up to 20 ms, and hostile ones ten times that
+APPENDED_AT_ONCE = 500  # characters: finding their sentences takes up to 20 ms, and ten times that for hostile ones
 LOOKED_AT = 300  # characters at the end of a message
-APPENDED_ON_THE_LOOP = 200  # characters, with what is unspoken before them: as many as a sentence has
+APPENDED_ON_THE_LOOP = 200  # characters, with the unspoken ones before them: about a sentence
 
 
 class DeliveryOptions(TTSRequest):
@@ -31,14 +31,14 @@ class DeliveryOptions(TTSRequest):
     format: Format = "pcm"
 
     async def check(self, voices: VoiceBook) -> Language:
-        """The language to speak in. Raises KokoroError if it is not possible to speak so."""
+        """Returns the language to speak. Raises KokoroError if these options are not possible."""
         self.rendering(self.format)
         voice = await voices.hold(self.voice)
         return languages.of_request(self.language, voice.language)
 
 
 def _is_whole(text: str) -> bool:
-    """Whether several words end as a sentence does. Single words are the bits of a sentence that is being written."""
+    """Whether several words end as a sentence does. A single word is part of a sentence that is being written."""
     end = text[-LOOKED_AT:].strip()
     if " " not in end:
         return False
@@ -46,63 +46,63 @@ def _is_whole(text: str) -> bool:
 
 
 class AgentText:
-    """Appended in any pieces. A sentence is given to the session as soon as no further text can change it."""
+    """Text in bits of any length. A sentence goes to the session as soon as no further text can change it."""
 
     def __init__(self, session: AgentSession, services: Services) -> None:
         self._session = session
         self._voices = services.voices
         self._max_text = services.settings.max_text_length
         self._buffer = SentenceBuffer()
-        self.manner = DeliveryOptions()
+        self.delivery = DeliveryOptions()
         self._tagged: str | None = None  # the voice of the last `[voice:…]`
 
     @property
     def voice(self) -> str:
-        return self._voices.canonical(self.manner.voice)
+        return self._voices.canonical(self.delivery.voice)
 
     @property
     def waiting(self) -> int:
-        """Characters that are not yet sent as speech."""
+        """Characters that are not sent as speech yet."""
         return self._session.unsent_characters + len(self._buffer)
 
-    async def use(self, manner: DeliveryOptions) -> None:
-        """How to speak what comes from here on. Raises KokoroError if that is not possible."""
-        language = await manner.check(self._voices)
+    async def use(self, delivery: DeliveryOptions) -> None:
+        """Speaks text from here on with these options. Raises KokoroError if they are not possible."""
+        language = await delivery.check(self._voices)
         await asyncio.to_thread(spoken.load, language)
-        self.manner = manner
+        self.delivery = delivery
         self._tagged = None
-        self._buffer.language, self._buffer.options = language, manner.reading_options()
+        self._buffer.language, self._buffer.options = language, delivery.reading_options()
 
     async def append(self, text: str) -> None:
-        """Raises TextTooLong, having taken nothing, if too much waits."""
+        """Raises TextTooLong, and takes nothing, if too much text waits."""
         self._check_room(text)
         for start in range(0, len(text), APPENDED_AT_ONCE):
             self._say(await self._sentences(text[start : start + APPENDED_AT_ONCE]))
             await asyncio.sleep(0)
 
     def say(self, text: str) -> None:
-        """Speak a text that is whole, and cut as that of `/tts/stream`. Raises TextTooLong if too much waits."""
+        """Speaks a complete text, split as for `/tts/stream`. Raises TextTooLong if too much text waits."""
         self._check_room(text)
-        self._session.say(self.manner.model_copy(update={"text": text}))
+        self._session.say(self.delivery.model_copy(update={"text": text}))
 
     async def append_message(self, text: str) -> None:
-        """`append` of what may be whole sentences, as some clients send them: the last then waits for no other text."""
+        """`append` for clients that may send whole sentences: the last one is then spoken without further text."""
         await self.append(text)
         if _is_whole(text):
             await self.end_sentence()
 
     async def end_sentence(self) -> None:
-        """What was appended so far is whole: speak all of it."""
+        """Speaks all text appended so far."""
         self._say(await asyncio.to_thread(self._buffer.flush))
 
     async def flush(self) -> None:
-        """`end_sentence`, and tell the listener when all of it is said."""
+        """`end_sentence`; then the listener's `on_flushed` is called when all of the text is sent."""
         await self.end_sentence()
         self._tagged = None
         self._session.flush()
 
     async def cancel(self) -> list[int]:
-        """Drop everything that is not yet sent. Returns the ids of the sentences that were not sent to their end."""
+        """Drops everything that is not sent yet. Returns the ids of the sentences that were not sent completely."""
         self._buffer = SentenceBuffer(self._buffer.language, self._buffer.options)
         self._tagged = None
         return await self._session.cancel()
@@ -123,12 +123,12 @@ class AgentText:
     def _say(self, sentences: list[str]) -> None:
         for sentence in sentences:
             for text, voice in self._by_voice(sentence):
-                self._session.say(self.manner.model_copy(update={"text": text, "voice": voice}))
+                self._session.say(self.delivery.model_copy(update={"text": text, "voice": voice}))
 
     def _by_voice(self, sentence: str) -> Iterator[tuple[str, str]]:
-        """The parts of a sentence between its `[voice:…]` tags. The voice of the last one holds for the next ones."""
+        """Yields the parts of a sentence between its `[voice:…]` tags. The last tag also holds for later sentences."""
         if self._tagged is None and not voice_tags.has_tags(sentence):
-            yield sentence, self.manner.voice
+            yield sentence, self.delivery.voice
             return
         start = 0
         for match in voice_tags.VOICE_TAG.finditer(sentence):
@@ -138,4 +138,4 @@ class AgentText:
 
     def _part(self, text: str) -> Iterator[tuple[str, str]]:
         if text := text.strip():
-            yield text, self._tagged or self.manner.voice
+            yield text, self._tagged or self.delivery.voice

@@ -1,1 +1,1 @@
-"""What happens to every request before and after its endpoint."""
+"""ASGI middleware: the steps of every request before and after its endpoint."""

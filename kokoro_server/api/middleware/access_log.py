@@ -1,4 +1,4 @@
-"""Every request gets an id, on its response and all its log lines. At its end it is logged once and counted once."""
+"""Gives every request an id, on its response and all its log lines, and logs and counts it once at its end."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ log = logging.getLogger(__name__)
 
 ErrorHandler = Callable[[Request, Exception], Awaitable[Response]]
 
-UNPRINTABLE = re.compile(r"[^\w./:@+-]")  # in a name that a client made up
+UNPRINTABLE = re.compile(r"[^\w./:@+-]")  # in a name from a client
 VALID_REQUEST_ID = re.compile(r"[A-Za-z0-9._:-]{1,64}")
 QUIET_PATHS = ("/health", "/metrics")  # polled every few seconds
 RESPONSE_STARTS = ("http.response.start", "websocket.http.response.start")  # the latter refuses a WebSocket
@@ -34,7 +34,7 @@ class AccessLog:
     """Pure ASGI middleware: a BaseHTTPMiddleware would hide the client's disconnect from the endpoint."""
 
     def __init__(self, app: ASGIApp, metrics: Metrics, on_unexpected: ErrorHandler) -> None:
-        """`on_unexpected` makes the response to an exception that nobody else handles."""
+        """`on_unexpected` returns the response to an unhandled exception."""
         self.app = app
         self._metrics = metrics
         self._on_unexpected = on_unexpected
@@ -63,7 +63,7 @@ class AccessLog:
 
 
 class _ResponseRecorder:
-    """Passes the response on, with the request's id, and keeps what the log and the metrics need."""
+    """Passes the response on, with the request's id, and notes facts for the log and the metrics."""
 
     def __init__(self, send: Send, identity: str, metrics: Metrics) -> None:
         self._send = send
@@ -98,7 +98,7 @@ class _ResponseRecorder:
         level = logging.DEBUG if path.startswith(QUIET_PATHS) else logging.INFO
         # The guard leaves the name here when keys are in use.
         caller = f" caller={scope['key_name']}" if "key_name" in scope else ""
-        # OpenAI's clients name a model. Any name will do, so only here can one see what they asked for.
+        # OpenAI's clients name a model. Any name will do, so the log is the only place that shows it.
         model = f" model={UNPRINTABLE.sub('?', scope['model'])}" if "model" in scope else ""
         about = caller + model
         method = scope.get("method", "WEBSOCKET")

@@ -1,4 +1,4 @@
-"""The answer to requests while there are too many connections."""
+"""The answer to requests while too many connections are open."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kokoro_server.http.protocol import CROWDED, RETRY_AFTER, too_many_connectio
 
 
 class ConnectionLimit:
-    """Answers 429 and closes the connection. Probes and metrics are answered as ever."""
+    """Answers 429 and closes the connection. Probes and metrics are answered as usual."""
 
     def __init__(self, app: ASGIApp, limit: int) -> None:
         self.app = app

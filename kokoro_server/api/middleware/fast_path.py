@@ -31,8 +31,8 @@ class FastPath:
     """Innermost ASGI middleware, for those routes of `routers` that are a FastPathRoute.
 
     Pydantic parses and validates a JSON body in one step, and FastAPI's dependency resolution is left out: a request
-    without the X-Request-Timeout header needs none. Whatever is not accepted here goes on to FastAPI, which accepts it
-    or answers with the error.
+    without the X-Request-Timeout header needs none. A request that is not accepted here goes on to FastAPI, which
+    accepts it or answers with the error.
     """
 
     def __init__(self, app: ASGIApp, routers: Iterable[APIRouter]) -> None:
@@ -71,7 +71,7 @@ def _is_eligible(scope: Scope) -> bool:
 
 
 async def _call(target: _Target, content: bytes, request: Request) -> Response | None:
-    """The endpoint's response; None if the content is not what the endpoint takes."""
+    """Returns the endpoint's response; None if the content is not valid for it."""
     try:
         body = target.model.model_validate_json(content)
     except ValidationError:
@@ -80,7 +80,7 @@ async def _call(target: _Target, content: bytes, request: Request) -> Response |
 
 
 def _replay(body: bytes, receive: Receive) -> Receive:
-    """A `receive` that gives the body, which has been read already, once more."""
+    """Returns a `receive` that repeats the body, which has been read."""
     unread = [body]
 
     async def replayed_receive() -> Message:

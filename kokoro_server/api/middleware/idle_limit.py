@@ -1,4 +1,4 @@
-"""Breaks off a connection whose client takes nothing of what it is sent."""
+"""Breaks off a connection whose client does not read."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from kokoro_server.observability.metrics import Metrics
 
 log = logging.getLogger(__name__)
 
-# Bytes of a body that are handed over at once. Of a larger one uvicorn would not tell how far the client has read.
+# Bytes of a body that are sent at once. Within a larger part, uvicorn does not show how far the client has read.
 MAX_PART = 256 * 1024
 
 
 class ClientStalled(OSError):
-    """Raised out of `send`. Starlette takes an OSError of a WebSocket for a client that has left."""
+    """Raised out of `send`. An OSError, which Starlette takes for a WebSocket client that has left."""
 
 
 class IdleLimit:
     """ASGI middleware. `send` waits while the connection's buffers are full, at most `timeout` seconds.
 
-    It also runs what a request has put on `scope["on_end"]`, however the request ends.
+    It also runs the callbacks of `scope["on_end"]`, however the request ends.
     """
 
     def __init__(self, app: ASGIApp, timeout: float, stats: StreamStats, metrics: Metrics) -> None:
@@ -72,6 +72,6 @@ class IdleLimit:
         log.warning("broken off, the client took nothing for %g s path=%s", self._timeout, scope["path"])
         self._stats.stalled += 1
         self._metrics.stalled.inc()
-        scope["client_disconnected"] = True  # for the access log: the server sees no more of it than if it had left
+        scope["client_disconnected"] = True  # for the access log: a stalled client counts as one that left
         if connection := scope.get("extensions", {}).get("kokoro.connection"):
             connection["abort"]()

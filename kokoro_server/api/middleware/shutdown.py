@@ -1,4 +1,4 @@
-"""What the server answers from the moment it is asked to stop."""
+"""The answers of a server that is stopping."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from kokoro_server.api import errors
 from kokoro_server.errors import EngineUnavailable
 
-RETRY_AFTER = 5  # seconds, within which another server, or this one again, may be running
-WATCHED = ("/health/live", "/metrics")  # answered to the end: whoever watches the server wants to see it finish
+RETRY_AFTER = 5  # seconds, in which another server, or this one again, may be running
+WATCHED = ("/health/live", "/metrics")  # answered to the end, for those who watch the server stop
 
 
 class SpeakingSession(Protocol):
@@ -21,22 +21,22 @@ class SpeakingSession(Protocol):
 
 
 class RunningRequests:
-    """The requests that are being answered, and whether new ones are still taken. It is `app.state.running`."""
+    """The requests that are being answered, and whether the server still takes new ones."""
 
     def __init__(self) -> None:
         self.count = 0
-        self.speakers: set[SpeakingSession] = set()  # of the WebSockets and Wyoming connections that are open
+        self.sessions: set[SpeakingSession] = set()  # of open WebSockets and Wyoming connections
         self.stopping = False
 
     @property
     def busy(self) -> bool:
-        """Whether something that was accepted is not finished. A WebSocket with nothing to say is no reason to wait."""
-        return self.count > 0 or any(speaker.unsent_characters for speaker in self.speakers)
+        """Whether accepted work is unfinished. A WebSocket without unsent speech does not count."""
+        return self.count > 0 or any(session.unsent_characters for session in self.sessions)
 
 
 class GracefulShutdown:
-    """Answers 503 to a request that comes while the server stops, or that uvicorn cancels at the end of its grace
-    period. A response under way is cut off then.
+    """Answers 503 to requests that come while the server stops, and to those that uvicorn cancels at the end of its
+    grace period. A response that has started is cut off then.
     """
 
     def __init__(self, app: ASGIApp, running: RunningRequests) -> None:

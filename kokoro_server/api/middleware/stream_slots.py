@@ -4,28 +4,26 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from starlette.requests import Request
-
 from kokoro_server.errors import TooBusy
 from kokoro_server.observability.metrics import Metrics
 from kokoro_server.observability.siblings import Cell, Siblings
 
-RETRY_AFTER = 5.0  # seconds: a guess, as nobody knows when a listener will have heard enough
+RETRY_AFTER = 5.0  # seconds: a guess, as the end of a stream depends on its listener
 
 
 @dataclass
 class StreamStats:
-    """How many streams are being sent and how the others ended. It is `app.state.streams`."""
+    """How many streams are being sent, and how earlier ones ended."""
 
     active: int = 0
     completed: int = 0
     failed: int = 0
     abandoned: int = 0
-    stalled: int = 0  # responses and WebSockets whose client took nothing for STREAM_IDLE_TIMEOUT seconds
+    stalled: int = 0  # responses and WebSockets whose client read nothing for STREAM_IDLE_TIMEOUT seconds
 
 
 class StreamPlaces:
-    """A place for each open stream and WebSocket, from its request to its end. It is `app.state.places`."""
+    """A place for each open stream and WebSocket, from its request to its end."""
 
     def __init__(self, limit: int, metrics: Metrics, siblings: Siblings) -> None:
         self.limit = limit
@@ -35,11 +33,11 @@ class StreamPlaces:
 
     @property
     def taken(self) -> int:
-        """In all processes of the server."""
+        """Places taken in all processes of the server."""
         return self._own + self._siblings.total(Cell.STREAMS)
 
     def take(self) -> None:
-        """Raises TooBusy when there is none. Each must be given back by `release`."""
+        """Raises TooBusy if all places are taken. `release` must follow."""
         if (taken := self.taken) >= self.limit:
             raise TooBusy(
                 f"{taken} streams and WebSockets are open, the most allowed is {self.limit} (MAX_STREAMS)",
@@ -53,10 +51,3 @@ class StreamPlaces:
     def _change(self, by: int) -> None:
         self._own += by
         self._siblings.show(Cell.STREAMS, self._own)
-
-
-def take_place(request: Request) -> None:
-    """Take a place for the stream that answers `request`. It is given back at the end of the request."""
-    places: StreamPlaces = request.app.state.places
-    places.take()
-    request.scope["on_end"].callback(places.release)

@@ -3,44 +3,45 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Any
 
 from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse
 
 from kokoro_server import __version__
-from kokoro_server.api.routes.tts import get_services
+from kokoro_server.api.state import app_state, get_services
 from kokoro_server.config.settings import without_credentials
 from kokoro_server.errors import KokoroError
-from kokoro_server.observability import conditions as degraded
+from kokoro_server.observability import conditions
 from kokoro_server.observability.conditions import Degradation
-from kokoro_server.observability.siblings import Siblings
+from kokoro_server.runtime.json import JsonObject
 
 router = APIRouter(tags=["health"])
 
 
 @router.get("/health")
-async def health(request: Request) -> dict[str, Any]:
-    """Everything at a glance. `status` is `ok`, or `degraded` when speech cannot be made or a device is lost, and when
-    something works worse than it should: `degraded` lists what, and what to do about it.
+async def health(request: Request) -> JsonObject:
+    """The whole server at a glance.
+
+    `status` is `ok`, or `degraded` if speech cannot be made, a device is lost, or something works worse than it should.
+    `degraded` lists these faults, and what to do about each.
     """
-    services = get_services(request)
-    siblings: Siblings = request.app.state.siblings
+    services, siblings = get_services(request), app_state(request).siblings
     await siblings.refresh()
     g2p = await _g2p(request)
+    facts = services.model.facts
     devices = services.queue.device_states()
     worse = _degradations(request)
     healthy = g2p["status"] == "ok" and "lost" not in devices.values() and not worse
     return {
         "status": "ok" if healthy else "degraded",
         "version": __version__,
-        "device": ", ".join(services.model.facts.devices),
+        "device": ", ".join(facts.devices),
         "devices": devices,
         "model": services.queue.model_state(),
-        "backend": services.model.facts.backend,
-        "compute": services.model.facts.compute,
-        "kernels": services.model.facts.kernels,
-        "weights": {"precision": services.model.facts.precision, "source": services.model.facts.source},
+        "backend": facts.backend,
+        "compute": facts.compute,
+        "kernels": facts.kernels,
+        "weights": {"precision": facts.precision, "source": facts.source},
         "voices": len(services.voices.names()),
         "g2p": g2p,
         "degraded": worse,
@@ -55,21 +56,21 @@ def _degradations(request: Request) -> list[dict[str, str]]:
             "message": each.message,
             "since": datetime.fromtimestamp(each.since, UTC).isoformat(timespec="seconds"),
         }
-        for each in _current(request)
+        for each in _all_degradations(request)
     ]
 
 
-def _current(request: Request) -> list[Degradation]:
-    """What is worse in any process of the server, oldest first; what several see is told once."""
-    siblings: Siblings = request.app.state.siblings
-    found = [*degraded.current(get_services(request).conditions), *siblings.degradations()]
+def _all_degradations(request: Request) -> list[Degradation]:
+    """The degradations in all processes of the server, oldest first; one that several processes report counts once."""
+    state = app_state(request)
+    found = [*conditions.current(state.services.conditions), *state.siblings.degradations()]
     found.sort(key=lambda each: each.since)
     return list({(each.reason, each.message): each for each in reversed(found)}.values())[::-1]
 
 
-async def _g2p(request: Request) -> dict[str, Any]:
+async def _g2p(request: Request) -> JsonObject:
     services = get_services(request)
-    facts: dict[str, Any] = {"mode": "embedded" if services.child else "remote"}
+    facts: JsonObject = {"mode": "embedded" if services.child else "remote"}
     if services.child:
         facts |= {"state": services.child.state, "restarts": services.child.restarts}
     try:
@@ -98,6 +99,6 @@ def _probe(passed: bool) -> JSONResponse:
 
 
 @router.get("/config")
-async def config(request: Request) -> dict[str, Any]:
+async def config(request: Request) -> JsonObject:
     """The settings in force, by variable name; credentials left out."""
     return get_services(request).settings.public()

@@ -1,34 +1,34 @@
-"""The batch queue as seen from outside: `/health/batching`, `/metrics` and the self-test `/test/batching`."""
+"""The batch queue: `/health/batching`, `/metrics` and the self-test `/test/batching`."""
 
 from __future__ import annotations
 
 import asyncio
 import math
 import time
-from typing import Any
 
 from fastapi import APIRouter, Request, Response
 
-from kokoro_server.api.routes.tts import ERRORS, get_services
-from kokoro_server.api.schemas.speech import DEFAULT_VOICE, ErrorAnswer
+from kokoro_server.api.schemas.speech import DEFAULT_VOICE
+from kokoro_server.api.speech import ERRORS, error_responses, only
+from kokoro_server.api.state import app_state, get_services
 from kokoro_server.batching.entry import Outcome
 from kokoro_server.batching.state import QueueSnapshot
 from kokoro_server.engine import vocab
 from kokoro_server.engine.protocol import SAMPLE_RATE, Row
 from kokoro_server.errors import BadRequest, TooBusy, for_client
-from kokoro_server.observability.siblings import Siblings
+from kokoro_server.runtime.json import JsonObject
 
 router = APIRouter(tags=["batching"])
 
-OFF: dict[str, Any] = {"model": ErrorAnswer, "description": "Batching is off"}
+OFF = error_responses({400: "Batching is off"})
 
-# What the self-test speaks. Phonemes need no G2P.
+# The phrases of the self-test. Phonemes need no G2P.
 TEST_PHONEMES = ("wˈʌn.", "wˈʌn, tˈu.", "wˈʌn, tˈu, θɹˈi.", "wˈʌn, tˈu, θɹˈi, fˈɔɹ.")
 
 
 @router.get("/health/batching")
-async def batching(request: Request) -> dict[str, Any]:
-    """What the queue is doing and has done. `status` is `healthy`, `degraded`, `unhealthy` or `disabled`."""
+async def batching(request: Request) -> JsonObject:
+    """The state of the batch queue and its counts. `status` is `healthy`, `degraded`, `unhealthy` or `disabled`."""
     return dict(await get_services(request).queue.state())
 
 
@@ -36,13 +36,13 @@ async def batching(request: Request) -> dict[str, Any]:
 async def metrics(request: Request) -> Response:
     """Metrics in Prometheus' text format."""
     metrics = get_services(request).metrics
-    siblings: Siblings = request.app.state.siblings
+    siblings = app_state(request).siblings
     await siblings.refresh()
     return Response(metrics.render(siblings.metrics()), headers={"Content-Type": metrics.content_type})
 
 
-@router.post("/test/batching", responses={400: OFF, **{status: ERRORS[status] for status in (429, 503, 504)}})
-async def self_test(request: Request) -> dict[str, Any]:
+@router.post("/test/batching", responses=OFF | only(ERRORS, 429, 503, 504))
+async def self_test(request: Request) -> JsonObject:
     """Speak four short phrases at once through the real queue and model, and report how they were batched.
 
     `verdict` is `good` when all were spoken, at least half as many together as the model and the settings allow; else
@@ -81,7 +81,7 @@ def _together(sizes: list[int]) -> float:
 
 
 def _possible(state: QueueSnapshot) -> int:
-    """How many of the phrases can share a forward pass when every device takes its part of them."""
+    """How many of the phrases can share a forward pass if the devices divide them equally."""
     most: int = state["config"]["max_batch_size"]
     return min(most, math.ceil(len(TEST_PHONEMES) / len(state["devices"])))
 

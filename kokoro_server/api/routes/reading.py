@@ -1,17 +1,18 @@
-"""`POST /text/reading`: what would be said of a text, and why, without speaking it."""
+"""`POST /text/reading`: how a text would be read, and why, without speaking it."""
 
 from __future__ import annotations
 
 import asyncio
 import json
 from collections.abc import Iterable, Iterator
-from typing import Any
 
 from fastapi import APIRouter, Request, Response
 
 from kokoro_server.api.disconnect import cancel_on_disconnect
-from kokoro_server.api.routes.tts import ERRORS, ChunkedBodyResponse, get_services
 from kokoro_server.api.schemas.speech import ReadingAnswer, ReadingRequest
+from kokoro_server.api.speech import ERRORS, ChunkedBodyResponse
+from kokoro_server.api.state import get_services
+from kokoro_server.runtime.json import JsonObject
 from kokoro_server.text.phonemized import PhonemizedSentence
 from kokoro_server.text.reader import Reading
 from kokoro_server.text.spoken import Claim
@@ -23,9 +24,9 @@ PART_BYTES = 64 * 1024  # of an answer, about
 
 @router.post("/text/reading", response_model=ReadingAnswer, responses=ERRORS)
 async def reading(body: ReadingRequest, request: Request) -> Response:
-    """Tell how a text would be said: its phonemes, and each span that is not said as it is written.
+    """Show how a text would be read: its phonemes, and each span that is not read as it is written.
 
-    Offsets are in the text that was sent, in characters.
+    Offsets count characters of the text that was sent.
     """
     synthesizer = get_services(request).synthesizer
     speech = body.speech()
@@ -35,7 +36,7 @@ async def reading(body: ReadingRequest, request: Request) -> Response:
 
 
 def _json(found: Reading, text: str, language: str) -> list[bytes]:
-    """A `ReadingAnswer` as JSON, item by item: made at one go, that of a long text would keep the GIL."""
+    """Returns a `ReadingAnswer` as JSON, made item by item: a long one made at once would hold the GIL."""
     head = {
         "language": language,
         "phonemes": " ".join(sentence.phonemes for sentence in found.sentences),
@@ -56,24 +57,24 @@ def _json(found: Reading, text: str, language: str) -> list[bytes]:
     return [*chunks, bytes(part) + b"}"]
 
 
-def _items(items: Iterable[dict[str, Any]]) -> Iterator[bytes]:
+def _items(items: Iterable[JsonObject]) -> Iterator[bytes]:
     comma = ""
     for item in items:
         yield (comma + json.dumps(item)).encode()
         comma = ", "
 
 
-def _sentence(sentence: PhonemizedSentence) -> dict[str, Any]:
+def _sentence(sentence: PhonemizedSentence) -> JsonObject:
     span = sentence.span
     return {"start": span.start, "end": span.end, "text": span.text, "phonemes": sentence.phonemes}
 
 
-def _span(claim: Claim, text: str) -> dict[str, Any]:
+def _span(claim: Claim, text: str) -> JsonObject:
     source, words = text[claim.start : claim.end], claim.words.strip()
     return {"start": claim.start, "end": claim.end, "source": source, "words": words, "rule": claim.rule}
 
 
-def _words(sentence: PhonemizedSentence, text: str) -> Iterator[dict[str, Any]]:
+def _words(sentence: PhonemizedSentence, text: str) -> Iterator[JsonObject]:
     for word in sentence.words:
         written, phonemes = text[word.start : word.end], sentence.phonemes[word.phoneme_start : word.phoneme_end]
         yield {"start": word.start, "end": word.end, "text": written, "phonemes": phonemes, "phrase": word.phrase}

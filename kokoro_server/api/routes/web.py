@@ -31,7 +31,7 @@ CONTENT_SECURITY_POLICY = "; ".join(
         "style-src 'self'",
         "img-src 'self'",
         "connect-src 'self'",
-        "media-src blob:",  # chapters, and what the documentation's examples make, are played where they arrived
+        "media-src blob:",  # chapters and the documentation's examples are played from memory
         "base-uri 'none'",
         "form-action 'none'",
         "frame-ancestors 'none'",
@@ -86,11 +86,11 @@ def _file_response(request: Request, name: str) -> Response:
         raise HTTPException(404)
     headers = {
         "ETag": file.etag,
-        "Cache-Control": "no-cache",  # cached, but revalidated each time: an upgrade shows at once
+        "Cache-Control": "no-cache",  # cached, but validated each time: an upgrade shows at once
         "Content-Security-Policy": CONTENT_SECURITY_POLICY,
         "Referrer-Policy": "no-referrer",
         "X-Content-Type-Options": "nosniff",
-        "X-Frame-Options": "DENY",  # what frame-ancestors says, for older browsers
+        "X-Frame-Options": "DENY",  # the same as frame-ancestors, for older browsers
     }
     cached = (tag.strip().removeprefix("W/") for tag in request.headers.get("if-none-match", "").split(","))
     if file.etag in cached:

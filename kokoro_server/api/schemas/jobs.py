@@ -1,4 +1,4 @@
-"""Jobs in JSON and in forms."""
+"""The request and response bodies of `/jobs`."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from kokoro_server.api.schemas.strict import StrictRequest
 from kokoro_server.audio.encode import Format
 from kokoro_server.longform.books.options import DEFAULT_LOUDNESS, LOUDEST, QUIETEST, BookFormat, parse_chapters
 from kokoro_server.longform.jobs.job import Job, JobKind, JobState
+from kokoro_server.runtime.json import JsonObject
 
 MAX_CAST = 100
 MAX_SHARD = 1_000_000
@@ -27,14 +28,14 @@ def _chapters(text: Any) -> Any:
 
 
 def _cast(value: Any) -> Any:
-    """`Alice=af_bella`, once or more, as forms send it."""
+    """Reads `Alice=af_bella`, once or more, as forms send it."""
     if not isinstance(value, str | list):
         return value
     cast: dict[str, str] = {}
     for role in [value] if isinstance(value, str) else value:
         name, equals, voice = (part.strip() for part in str(role).partition("="))
         if not (name and equals and voice):
-            raise ValueError(f"{str(role)[:60]!r} is not like Alice=af_bella")
+            raise ValueError(f"{str(role)[:60]!r} is not of the form Alice=af_bella")
         cast[name] = voice
     return cast
 
@@ -46,24 +47,26 @@ def _loudness(value: Any) -> Any:
 class BookRequest(StrictRequest):
     """How a book is read, and the files that are made of it."""
 
-    voice: Annotated[
-        str | None, Field(description="Absent: af_heart, and a voice of each other language.", max_length=500)
-    ] = None
-    language: Annotated[str | None, Field(description="Of everything. Absent: as the book says.", max_length=50)] = None
+    voice: str | None = Field(
+        default=None, description="Absent: af_heart, and a voice of each other language.", max_length=500
+    )
+    language: str | None = Field(
+        default=None, description="Of the whole text. Absent: the language that the book names.", max_length=50
+    )
     speed: Annotated[float, SPEED] = 1.0
     format: BookFormat = "m4b"
-    by_chapter: Annotated[bool, Field(description="A zip file with a file for each chapter.")] = False
+    by_chapter: bool = Field(default=False, description="A zip file with a file for each chapter.")
     chapters: Annotated[
         str | None,
         BeforeValidator(_chapters),
-        Field(description="Only these: 3, 3-5, 1,3-5 or 7-.", max_length=10_000, examples=["3-5"]),
+        Field(description="Only these chapters: 3, 3-5, 1,3-5 or 7-.", max_length=10_000, examples=["3-5"]),
     ] = None
-    dialogue_voice: Annotated[str | None, Field(description="For what is in quotation marks.", max_length=500)] = None
+    dialogue_voice: str | None = Field(default=None, description="For text in quotation marks.", max_length=500)
     voice_of: Annotated[
         dict[Annotated[str, Field(max_length=100)], Annotated[str, Field(max_length=500)]],
         BeforeValidator(_cast),
         Field(
-            description="`NAME=VOICE`, for what a character says; may be repeated.",
+            description="`NAME=VOICE`: the voice for a character's lines; may be repeated.",
             max_length=MAX_CAST,
             default_factory=dict,
             examples=[["Alice=af_bella"]],
@@ -74,53 +77,51 @@ class BookRequest(StrictRequest):
         BeforeValidator(_loudness),
         Field(description="LUFS, by EBU R 128; or `off`.", examples=[DEFAULT_LOUDNESS]),
     ] = DEFAULT_LOUDNESS
-    subtitles: Annotated[Literal["srt", "vtt"] | None, Field(description="Subtitles besides.")] = None
-    read_along: Annotated[bool, Field(description="An EPUB besides that marks what is heard.")] = False
+    subtitles: Literal["srt", "vtt"] | None = Field(default=None, description="Write subtitles too.")
+    read_along: bool = Field(default=False, description="Write an EPUB too that highlights the text as it is spoken.")
 
     @model_validator(mode="after")
     def _possible(self) -> Self:
         if self.subtitles and self.by_chapter:
-            raise PydanticCustomError(
-                "subtitles", "subtitles are for a book in one file, not for a file of each chapter"
-            )
+            raise PydanticCustomError("subtitles", "subtitles need a book in one file; leave out by_chapter")
         return self
 
 
 class ListRequest(StrictRequest):
-    """What the lines of a list have that do not say it themselves, and the files that are made of them."""
+    """Defaults for the lines of a list, and the files to write."""
 
     voice: Annotated[str, VOICE] = DEFAULT_VOICE
-    format: Annotated[Format | None, Field(description="Absent: wav; in shards, flac.")] = None
-    shards: Annotated[
-        int | None, Field(description="WebDataset shards of so many lines, in place of files.", ge=1, le=MAX_SHARD)
-    ] = None
+    format: Format | None = Field(default=None, description="Absent: wav; in shards, flac.")
+    shards: int | None = Field(
+        default=None,
+        description="Write WebDataset shards of this many lines each, instead of a file for each line.",
+        ge=1,
+        le=MAX_SHARD,
+    )
 
-    def stored(self) -> dict[str, Any]:
+    def stored(self) -> JsonObject:
         return self.model_dump() | {"format": self.format or ("flac" if self.shards else "wav")}
 
 
 class ItemsRequest(ListRequest):
-    items: Annotated[
-        list[dict[str, Any]],
-        Field(
-            description="Each with an `id` of its own, and fields of `POST /tts`.",
-            min_length=1,
-            examples=[[{"id": "a", "text": "Hello."}]],
-        ),
-    ]
+    items: list[JsonObject] = Field(
+        description="Lines, each with a unique `id` and the fields of `POST /tts`.",
+        min_length=1,
+        examples=[[{"id": "a", "text": "Hello."}]],
+    )
 
-    def stored(self) -> dict[str, Any]:
+    def stored(self) -> JsonObject:
         return {name: value for name, value in ListRequest.stored(self).items() if name != "items"}
 
 
 class ChapterAnswer(BaseModel):
     number: int
     title: str
-    level: Annotated[int, Field(description="Its depth in the table of contents, from 1.")]
+    level: int = Field(description="Its depth in the table of contents, from 1.")
     characters: int
-    seconds: Annotated[float, Field(description="Of audio, about.")]
-    done: Annotated[bool, Field(description="Whether it can be listened to.")] = False
-    start: Annotated[float | None, Field(description="Seconds, in the result.")] = None
+    seconds: float = Field(description="Estimated length of the audio.")
+    done: bool = Field(default=False, description="Whether it can be played.")
+    start: float | None = Field(default=None, description="Its start in the result, in seconds.")
 
 
 class SpeakerAnswer(BaseModel):
@@ -129,7 +130,7 @@ class SpeakerAnswer(BaseModel):
 
 
 class Preview(BaseModel):
-    """What a file is, before anything is made of it."""
+    """A description of a file, before a job is made of it."""
 
     kind: JobKind
     name: str
@@ -139,19 +140,21 @@ class Preview(BaseModel):
     title: str | None = None
     author: str | None = None
     language: str | None = None
-    seconds: Annotated[float | None, Field(description="Of audio, about.")] = None
+    seconds: float | None = Field(default=None, description="Estimated length of the audio.")
     chapters: list[ChapterAnswer] | None = None
-    omissions: Annotated[dict[str, int] | None, Field(description="What is not read, and how often.")] = None
-    speakers: Annotated[list[SpeakerAnswer] | None, Field(description="Who says quoted lines.")] = None
+    omissions: dict[str, int] | None = Field(
+        default=None, description="The kinds of text that are not read, and how often each occurs."
+    )
+    speakers: list[SpeakerAnswer] | None = Field(default=None, description="Characters who say quoted lines.")
     lines: int | None = None
 
 
 class ProgressAnswer(BaseModel):
     phase: Literal["speaking", "levelling", "writing"] | None = None
-    fraction: Annotated[float, Field(description="Of the work, 0 to 1.")] = 0.0
-    seconds_left: Annotated[float | None, Field(description="Until all is spoken, about.")] = None
-    audio_seconds: Annotated[float, Field(description="That are spoken.")] = 0.0
-    waiting: Annotated[str | None, Field(description="Why it does not go on just now.")] = None
+    fraction: float = Field(default=0.0, description="Of the work, 0 to 1.")
+    seconds_left: float | None = Field(default=None, description="Estimated seconds until all is spoken.")
+    audio_seconds: float = Field(default=0.0, description="Seconds of audio made so far.")
+    waiting: str | None = Field(default=None, description="Why the job waits at the moment.")
     lines: int | None = None
     done: int | None = None
     failed: int | None = None
@@ -178,22 +181,22 @@ class JobError(BaseModel):
 class JobAnswer(BaseModel):
     id: str
     kind: JobKind
-    name: str
+    name: str = Field(description="Of the file that was sent.")
     state: JobState
     created: datetime
     started: datetime | None
     finished: datetime | None
-    expires: datetime | None
-    options: dict[str, Any]
+    expires: datetime | None = Field(description="When the job and its files are removed.")
+    options: JsonObject = Field(description="The options it was made with.")
     progress: ProgressAnswer
-    remarks: list[str]
-    notes: list[str]
+    remarks: list[str] = Field(description="On reading the file, such as a guessed encoding.")
+    notes: list[str] = Field(description="On the audio, such as chapters without text.")
     result: ResultAnswer | None
     error: JobError | None
     title: str | None = None
     author: str | None = None
-    chapters: list[ChapterAnswer] | None = None
-    omissions: dict[str, int] | None = None
+    chapters: list[ChapterAnswer] | None = Field(default=None, description="Absent in lists of jobs.")
+    omissions: dict[str, int] | None = Field(default=None, description="As in the preview.")
 
 
 class JobList(BaseModel):
@@ -224,7 +227,7 @@ def answer(job: Job, keep_s: float) -> JobAnswer:
     )
 
 
-def _progress(job: Job) -> dict[str, Any]:
+def _progress(job: Job) -> JsonObject:
     if job.state == "done":
         seconds = job.result["seconds"] if job.result else 0.0
         return job.progress | {"phase": None, "fraction": 1.0, "seconds_left": 0.0, "audio_seconds": seconds}
@@ -233,10 +236,10 @@ def _progress(job: Job) -> dict[str, Any]:
 
 def _files(job: Job) -> list[FileAnswer]:
     assert job.result
-    first, *others = job.result["files"]
+    first, *more = job.result["files"]
     return [
         FileAnswer(**first, url=f"/jobs/{job.id}/result"),
-        *(FileAnswer(**file, url=f"/jobs/{job.id}/result/{quote(file['name'])}") for file in others),
+        *(FileAnswer(**file, url=f"/jobs/{job.id}/result/{quote(file['name'])}") for file in more),
     ]
 
 

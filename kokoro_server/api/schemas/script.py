@@ -1,4 +1,4 @@
-"""A text, with or without markup, or a dialogue: what is said, and by whom."""
+"""The text of a request, with or without markup, or its dialogue."""
 
 from __future__ import annotations
 
@@ -43,9 +43,9 @@ TURN_PAUSE_FIELD: Any = Field(
 
 
 class TurnRequest(StrictRequest):
-    """What one speaker says. A field that is absent is as for the whole request."""
+    """The text of one speaker. An absent field is that of the whole request."""
 
-    text: Annotated[str, Field(description="As `text` of the request.", examples=["Who is there?"])]
+    text: str = Field(description="As `text` of the request.", examples=["Who is there?"])
     voice: Annotated[str | None, VOICE] = None
     language: Annotated[str | None, LANGUAGE] = None
     speed: Annotated[float | None, SPEED] = None
@@ -57,39 +57,33 @@ class TurnRequest(StrictRequest):
 
 
 def few_turns(value: Any) -> Any:
-    """Checked first: each of a million turns that are wrong would be complained about."""
+    """Checked first: pydantic would report each of a million wrong turns."""
     if isinstance(value, list) and len(value) > MAX_TURNS:
         raise PydanticCustomError("too_many_turns", "at most {limit} turns are allowed", {"limit": MAX_TURNS})
     return value
 
 
 class ScriptFields(BaseModel):
-    """What a text may be, and who may speak it."""
+    """The form of the text, and its speakers."""
 
-    ssml: Annotated[
-        bool,
-        Field(
-            description="The text is an SSML document, `<speak>…</speak>`. Offsets of words are in it.",
-            examples=[False],
-        ),
-    ] = False
-    turns: Annotated[
-        Annotated[list[TurnRequest], Field(min_length=1), BeforeValidator(few_turns)] | None,
-        Field(
-            description="A dialogue, instead of `text`. Offsets of words are in the texts of all turns, joined by "
-            "single line breaks.",
-            examples=[[{"voice": "af_heart", "text": "Who is there?"}, {"voice": "bm_george", "text": "A friend."}]],
-        ),
-    ] = None
+    ssml: bool = Field(
+        default=False,
+        description="The text is an SSML document, `<speak>…</speak>`. Offsets of words count its characters.",
+        examples=[False],
+    )
+    turns: Annotated[list[TurnRequest], Field(min_length=1), BeforeValidator(few_turns)] | None = Field(
+        default=None,
+        description="A dialogue, instead of `text`. Offsets of words count the characters of all turns, joined by "
+        "single line breaks.",
+        examples=[[{"voice": "af_heart", "text": "Who is there?"}, {"voice": "bm_george", "text": "A friend."}]],
+    )
     turn_pause: Annotated[float, TURN_PAUSE_FIELD] = TURN_PAUSE
-    voice_aliases: Annotated[
-        dict[Annotated[str, Field(max_length=100)], Annotated[str, VOICE]] | None,
-        Field(
-            description="Names of your own for voices and blends, for `voice`, `[voice:…]`, `turns` and SSML.",
-            max_length=MAX_ALIASES,
-            examples=[{"narrator": "bm_george"}],
-        ),
-    ] = None
+    voice_aliases: dict[Annotated[str, Field(max_length=100)], Annotated[str, VOICE]] | None = Field(
+        default=None,
+        description="Your own names for voices and blends, for `voice`, `[voice:…]`, `turns` and SSML.",
+        max_length=MAX_ALIASES,
+        examples=[{"narrator": "bm_george"}],
+    )
 
     def spoken_turns(self) -> tuple[Turn, ...]:
         return tuple(turn.turn() for turn in self.turns or ())

@@ -1,4 +1,4 @@
-"""The request and response bodies, as clients see them in `/docs`."""
+"""The request and response bodies of speech and reading."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ class ReadingFields(BaseModel):
         list[str],
         BeforeValidator(_kinds),
         Field(
-            description="What is put in words before it is spoken: numbers, dates, money, Markdown and so on (`true`), "
-            "nothing (`false`), or only some kinds.",
+            description="Kinds of text that are put in words before they are spoken, such as numbers, dates, money and "
+            "Markdown: all (`true`), none (`false`), or a list.",
             examples=[True],
         ),
         WithJsonSchema(
@@ -51,28 +51,21 @@ class ReadingFields(BaseModel):
             }
         ),
     ] = list(KINDS)
-    code_blocks: Annotated[
-        CodeReading,
-        Field(description="Fenced blocks of code: `speak` or `skip` them, or `announce` that one is there."),
-    ] = "speak"
-    code_spans: Annotated[CodeReading, Field(description="The same for code within a line, between backticks.")] = (
-        "speak"
+    code_blocks: CodeReading = Field(
+        default="speak", description="Fenced blocks of code: `speak` or `skip` them, or `announce` each."
     )
-    lexicon: Annotated[
-        dict[Annotated[str, Field(max_length=100)], Annotated[str, Field(max_length=500)]] | None,
-        Field(
-            description="How words are said, before the server's own lexicon: `/phonemes/` or another spelling.",
-            max_length=MAX_LEXICON,
-            examples=[{"nginx": "engine x", "Kokoro": "/kˈOkəɹO/"}],
-        ),
-    ] = None
-    unspeakable: Annotated[
-        OnUnspeakable | None,
-        Field(
-            description="Letters that the language cannot say: an error that names them, or they are left out and "
-            "counted in X-Skipped-Characters. Absent: the server's setting, UNSPEAKABLE."
-        ),
-    ] = None
+    code_spans: CodeReading = Field(default="speak", description="The same for code within a line, between backticks.")
+    lexicon: dict[Annotated[str, Field(max_length=100)], Annotated[str, Field(max_length=500)]] | None = Field(
+        default=None,
+        description="How words are said, before the server's own lexicon: `/phonemes/` or another spelling.",
+        max_length=MAX_LEXICON,
+        examples=[{"nginx": "engine x", "Kokoro": "/kˈOkəɹO/"}],
+    )
+    unspeakable: OnUnspeakable | None = Field(
+        default=None,
+        description="Letters that the language cannot say: `refuse` is an error that names them; `skip` leaves "
+        "them out and counts them in X-Skipped-Characters. Absent: the server's setting UNSPEAKABLE.",
+    )
 
     def reading_options(self) -> ReadingOptions:
         return ReadingOptions(
@@ -85,54 +78,59 @@ class ReadingFields(BaseModel):
 
 
 def _check_one_of(request: ScriptFields, *fields: str) -> None:
-    """Raises an error unless exactly one of the fields is given, and it is the text where there is SSML."""
+    """Raises an error unless exactly one of the fields is given; with `ssml` it must be the text."""
     if sum(getattr(request, name) is not None for name in fields) != 1:
         allowed = f"{', '.join(fields[:-1])} or {fields[-1]}"
-        raise PydanticCustomError(TEXT_OR_PHONEMES, "give either {fields}, one of them", {"fields": allowed})
+        raise PydanticCustomError(TEXT_OR_PHONEMES, "give exactly one of {fields}", {"fields": allowed})
     if request.ssml and getattr(request, fields[0]) is None:
-        raise PydanticCustomError(TEXT_OR_PHONEMES, "ssml is about text, which is not given")
+        raise PydanticCustomError(TEXT_OR_PHONEMES, "ssml needs text, which is not given")
 
 
 class SpeechRequest(StrictRequest, ReadingFields, ScriptFields):
-    """What is to be said and how."""
+    """The text and how to speak it."""
 
-    text: Annotated[
-        str | None,
-        Field(
-            description="What to say. `[pause:1.5s]` is silence; `[Kokoro](/kˈOkəɹO/)` tells how a word is said; from "
-            "`[voice:bm_george]` on another voice speaks, until `[/voice]`. With `ssml`, an SSML document.",
-            examples=["Hello from Kokoro."],
-        ),
-    ] = None
-    phonemes: Annotated[
-        str | None,
-        Field(description="Kokoro's phonemes, instead of `text`.", max_length=100_000, examples=["həlˈO wˈɜɹld."]),
-    ] = None
+    text: str | None = Field(
+        default=None,
+        description="What to say. `[pause:1.5s]` is silence; `[Kokoro](/kˈOkəɹO/)` gives a word's phonemes; from "
+        "`[voice:bm_george]` to `[/voice]` another voice speaks. With `ssml`, an SSML document.",
+        examples=["Hello from Kokoro."],
+    )
+    phonemes: str | None = Field(
+        default=None,
+        description="Kokoro's phonemes, instead of `text`.",
+        max_length=100_000,
+        examples=["həlˈO wˈɜɹld."],
+    )
     voice: Annotated[str, VOICE] = DEFAULT_VOICE
     speed: Annotated[float, SPEED] = 1.0
     pitch: Annotated[float, PITCH] = 0.0
     volume: Annotated[float, VOLUME] = 0.0
-    seed: Annotated[
-        int,
-        Field(
-            description="The same seed gives the same audio, alone or in any batch.", ge=0, le=2**63 - 1, examples=[0]
-        ),
-    ] = 0
-    sample_rate: Annotated[
-        int,
-        Field(description="Hz. Some formats hold only some rates.", ge=MIN_RATE, le=MAX_RATE, examples=[SAMPLE_RATE]),
-    ] = SAMPLE_RATE
-    sample_format: Annotated[
-        SampleFormat,
-        Field(description="For wav and pcm: 16-bit whole numbers, 32-bit floats, or telephony's 8-bit μ-law or A-law."),
-    ] = "pcm_s16le"
-    bit_rate: Annotated[
-        int | None,
-        Field(description="For mp3 (constant) and opus (on average): bits a second.", ge=1, examples=[128_000]),
-    ] = None
-    optimize_for_latency: Annotated[
-        bool, Field(description="Take the bypass lane of streams: no waiting for others.", examples=[False])
-    ] = False
+    seed: int = Field(
+        default=0,
+        description="The same seed gives the same audio, alone or in any batch.",
+        ge=0,
+        le=2**63 - 1,
+        examples=[0],
+    )
+    sample_rate: int = Field(
+        default=SAMPLE_RATE,
+        description="Hz. Some formats hold only some rates.",
+        ge=MIN_RATE,
+        le=MAX_RATE,
+        examples=[SAMPLE_RATE],
+    )
+    sample_format: SampleFormat = Field(
+        default="pcm_s16le",
+        description="For wav and pcm: 16-bit whole numbers, 32-bit floats, or telephony's 8-bit μ-law or A-law.",
+    )
+    bit_rate: int | None = Field(
+        default=None, description="For mp3 (constant) and opus (on average): bits a second.", ge=1, examples=[128_000]
+    )
+    optimize_for_latency: bool = Field(
+        default=False,
+        description="Skip the batching window, as streams do: sooner, at the cost of other requests.",
+        examples=[False],
+    )
 
     @model_validator(mode="after")
     def _one_of_text_and_phonemes(self) -> Self:
@@ -157,7 +155,7 @@ class SpeechRequest(StrictRequest, ReadingFields, ScriptFields):
         )
 
     def rendering(self, format: Format) -> Rendering:
-        """How the samples are to be encoded. Raises InvalidInput for a sample rate that the format cannot hold."""
+        """Returns how to encode the samples. Raises InvalidInput for a sample rate that the format cannot hold."""
         output = Output(format, self.sample_rate, self.sample_format, self.bit_rate)
         output.check()
         return Rendering(output, self.volume)
@@ -166,55 +164,52 @@ class SpeechRequest(StrictRequest, ReadingFields, ScriptFields):
 class TTSRequest(SpeechRequest):
     """A clip to be spoken."""
 
-    format: Annotated[Format, Field(description="`pcm` is bare samples; opus comes in Ogg, aac in ADTS.")] = "wav"
+    format: Format = Field(default="wav", description="`pcm` is bare samples; opus comes in Ogg, aac in ADTS.")
 
 
 class BatchRequest(StrictRequest):
-    """Clips for one zip file. A clip that is wrong in itself fails alone."""
+    """Clips for one zip file. A wrong clip fails alone."""
 
-    requests: Annotated[
-        list[Any],
-        Field(
-            min_length=1,
-            description="Each as for POST /tts.",
-            json_schema_extra={"items": {"$ref": "#/components/schemas/TTSRequest"}},
-            examples=[[{"text": "One.", "voice": "af_heart"}, {"text": "Two.", "voice": "am_adam", "format": "mp3"}]],
-        ),
-    ]
+    requests: list[Any] = Field(
+        min_length=1,
+        description="Each as for POST /tts.",
+        json_schema_extra={"items": {"$ref": "#/components/schemas/TTSRequest"}},
+        examples=[[{"text": "One.", "voice": "af_heart"}, {"text": "Two.", "voice": "am_adam", "format": "mp3"}]],
+    )
 
 
 class CaptionedRequest(SpeechRequest):
     """A clip with the time of each word, or only its subtitles."""
 
-    format: Annotated[
-        Format | Literal["srt", "vtt"], Field(description="Of the audio in the answer; `srt` and `vtt`: no audio.")
-    ] = "wav"
+    format: Format | Literal["srt", "vtt"] = Field(
+        default="wav", description="Of the audio in the answer; `srt` and `vtt`: no audio."
+    )
 
 
 class TimedWord(BaseModel):
     """A word and when it is spoken; or a phrase, in languages where single words are not distinguished."""
 
     text: str
-    start: Annotated[float, Field(description="Seconds from the start of the audio.", examples=[0.325])]
-    end: Annotated[float, Field(examples=[0.7])]
-    char_start: Annotated[
-        int,
-        Field(
-            description="Its offset in the text that was sent, or in the texts of all turns, joined by line breaks.",
-            examples=[0],
-        ),
-    ]
-    char_end: Annotated[int, Field(examples=[5])]
-    phrase: Annotated[bool, Field(description="Whether this is a whole phrase.", examples=[False])]
+    start: float = Field(description="Seconds from the start of the audio.", examples=[0.325])
+    end: float = Field(examples=[0.7])
+    char_start: int = Field(
+        description="Its offset in the text that was sent, or in the texts of all turns, joined by line breaks.",
+        examples=[0],
+    )
+    char_end: int = Field(examples=[5])
+    phrase: bool = Field(description="Whether this is a whole phrase.", examples=[False])
 
 
 class ReadingRequest(StrictRequest, ReadingFields, ScriptFields):
-    """A text of which is told how it would be said."""
+    """A text whose reading is wanted."""
 
-    text: Annotated[str | None, Field(description="As for POST /tts.", examples=["Dr. Ng paid $5 on 3/4/2025."])] = None
-    voice: Annotated[
-        str, Field(description="Its language is taken where none is given.", max_length=500, examples=[DEFAULT_VOICE])
-    ] = DEFAULT_VOICE
+    text: str | None = Field(default=None, description="As for POST /tts.", examples=["Dr. Ng paid $5 on 3/4/2025."])
+    voice: str = Field(
+        default=DEFAULT_VOICE,
+        description="Without `language`, the text is read in its language.",
+        max_length=500,
+        examples=[DEFAULT_VOICE],
+    )
 
     @model_validator(mode="after")
     def _one_of_text_and_turns(self) -> Self:
@@ -234,13 +229,13 @@ class ReadingRequest(StrictRequest, ReadingFields, ScriptFields):
 
 
 class SpanReading(BaseModel):
-    """A span of the text that is not said as it is written."""
+    """A span of the text that is not read as it is written."""
 
-    start: Annotated[int, Field(description="Its offset in the text.", examples=[12])]
-    end: Annotated[int, Field(examples=[14])]
-    source: Annotated[str, Field(examples=["$5"])]
-    words: Annotated[str, Field(description="What is said instead, if anything.", examples=["five dollars"])]
-    rule: Annotated[str, Field(description="Why.", examples=["money"])]
+    start: int = Field(description="Its offset in the text.", examples=[12])
+    end: int = Field(examples=[14])
+    source: str = Field(examples=["$5"])
+    words: str = Field(description="What is said instead, if anything.", examples=["five dollars"])
+    rule: str = Field(description="The rule that reads it.", examples=["money"])
 
 
 class ReadSentence(BaseModel):
@@ -261,30 +256,30 @@ class WordReading(BaseModel):
 
 
 class ReadingAnswer(BaseModel):
-    """What would be said of a text, and why."""
+    """How a text would be read, and why."""
 
-    language: Annotated[str, Field(examples=["en-US"])]
+    language: str = Field(examples=["en-US"])
     phonemes: str
     sentences: list[ReadSentence]
     readings: list[SpanReading]
     words: list[WordReading]
-    skipped: Annotated[str, Field(description="Letters that are left out, as the language cannot say them.")]
+    skipped: str = Field(description="Letters that are left out because the language cannot say them.")
 
 
 class Captioned(BaseModel):
-    audio: Annotated[str, Field(description="Base64.")]
+    audio: str = Field(description="Base64.")
     format: Format
     sample_rate: int
-    duration: Annotated[float, Field(description="Seconds.")]
+    duration: float = Field(description="Seconds.")
     voice: str
     words: list[TimedWord]
-    skipped: Annotated[int, Field(description="Characters left out, as the language cannot say them.")] = 0
+    skipped: int = Field(default=0, description="Characters left out because the language cannot say them.")
 
 
 class ErrorBody(BaseModel):
-    code: Annotated[str, Field(description="Stable, for programs.", examples=["unknown_voice"])]
-    message: Annotated[str, Field(description="For people: what was wrong and what is allowed.")]
-    field: Annotated[str | None, Field(description="The request field at fault, if one is.", examples=["voice"])] = None
+    code: str = Field(description="Stable, for programs.", examples=["unknown_voice"])
+    message: str = Field(description="For people: what was wrong and what is allowed.")
+    field: str | None = Field(default=None, description="The request field at fault, if one is.", examples=["voice"])
 
 
 class ErrorAnswer(BaseModel):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
 from pydantic import BaseModel, ConfigDict, Field
 
 from kokoro_server.api.schemas.speech import DEFAULT_VOICE
@@ -14,45 +12,42 @@ from kokoro_server.voices.custom.definitions import MAX_BLEND, MAX_TITLE, NAME_P
 class VoiceDefinition(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
-    name: Annotated[
-        str,
-        Field(
-            description="Letters, digits, `_`, `.` and `-`, at most 64; not the name of one of Kokoro's voices.",
-            pattern=NAME_PATTERN,
-            examples=["narrator"],
-        ),
-    ]
-    voice: Annotated[
-        str,
-        Field(
-            description="What it stands for: a blend, or a voice.",
-            min_length=1,
-            max_length=MAX_BLEND,
-            examples=["af_bella(2)+bm_george(1)"],
-        ),
-    ]
-    language: Annotated[
-        str | None, Field(description="In which it reads. Absent: that of its first voice.", examples=["en-GB"])
-    ] = None
-    gender: Annotated[Gender | None, Field(description="Absent: that of its first voice.")] = None
-    title: Annotated[
-        str | None,
-        Field(description="The name to show people.", min_length=1, max_length=MAX_TITLE, examples=["The narrator"]),
-    ] = None
+    name: str = Field(
+        description="Letters, digits, `_`, `.` and `-`, at most 64; not the name of one of Kokoro's voices.",
+        pattern=NAME_PATTERN,
+        examples=["narrator"],
+    )
+    voice: str = Field(
+        description="The blend or voice that the name stands for.",
+        min_length=1,
+        max_length=MAX_BLEND,
+        examples=["af_bella(2)+bm_george(1)"],
+    )
+    language: str | None = Field(
+        default=None, description="The language it reads. Absent: that of its first voice.", examples=["en-GB"]
+    )
+    gender: Gender | None = Field(default=None, description="Absent: that of its first voice.")
+    title: str | None = Field(
+        default=None,
+        description="The name to show people.",
+        min_length=1,
+        max_length=MAX_TITLE,
+        examples=["The narrator"],
+    )
 
     def fields(self) -> dict[str, str]:
-        """As the file has them."""
+        """The fields as VOICES_PATH keeps them."""
         return self.model_dump(exclude={"name"}, exclude_none=True)
 
 
 class VoiceAnswer(BaseModel):
-    name: Annotated[str, Field(examples=[DEFAULT_VOICE])]
-    title: Annotated[str, Field(description="The name to show people.", examples=["Heart"])]
-    language: Annotated[str, Field(examples=["en-US"])]
-    gender: Annotated[Gender, Field(examples=["female"])]
-    grade: Annotated[str | None, Field(description="The model authors' own grade; A is the best.", examples=["A"])]
-    blend: Annotated[str | None, Field(description="What a named blend is made of.", examples=[None])] = None
-    installed: Annotated[bool, Field(description="Whether this server can read its language.", examples=[True])] = True
+    name: str = Field(examples=[DEFAULT_VOICE])
+    title: str = Field(description="The name to show people.", examples=["Heart"])
+    language: str = Field(examples=["en-US"])
+    gender: Gender = Field(examples=["female"])
+    grade: str | None = Field(description="The model authors' grade; A is the best.", examples=["A"])
+    blend: str | None = Field(default=None, description="The blend that the name stands for.", examples=[None])
+    installed: bool = Field(default=True, description="Whether this server can read its language.", examples=[True])
 
 
 class VoicesAnswer(BaseModel):

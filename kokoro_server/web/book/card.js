@@ -1,4 +1,4 @@
-// One audiobook: how far it is, its chapters, its files.
+// One audiobook: its progress, its chapters, its files.
 
 import { inWords, sentence } from "../api.js";
 import { element, save } from "../dom.js";
@@ -59,7 +59,7 @@ export class JobCard {
     return this.job.title || this.job.name;
   }
 
-  /** Whether there is something to wait for. */
+  /** Whether the job is unfinished. */
   get isActive() {
     return this.job.state === "queued" || this.job.state === "running";
   }
@@ -72,7 +72,7 @@ export class JobCard {
     this.#lost.hidden = !isLost;
   }
 
-  /** `job` as the server tells it; a list of jobs leaves out the chapters. */
+  /** `job` is the server's answer; a list of jobs leaves out the chapters. */
   update(job) {
     this.job = { ...this.job, ...job, chapters: job.chapters ?? this.job.chapters };
     const { state, author, name, progress, error, result } = this.job;
@@ -93,13 +93,13 @@ export class JobCard {
     this.#showRemarks();
   }
 
-  /** Tell what went wrong with something that was clicked on; null: nothing. */
+  /** Shows the error of an action; null removes it. */
   complain(words) {
     this.#trouble.textContent = words ?? "";
     this.#trouble.hidden = !words;
   }
 
-  /** Show which chapter is heard: `phase` is "loading", "playing" or "paused". */
+  /** Shows which chapter plays: `phase` is "loading", "playing" or "paused". */
   mark(number, phase) {
     this.#chapters.mark(number, phase);
   }
@@ -121,7 +121,7 @@ export class JobCard {
   }
 
   #link(file) {
-    const href = file.url.replace(/^\//, ""); // below where this page is
+    const href = file.url.replace(/^\//, ""); // relative to this page
     const link = element("a", { href, download: file.name, className: "file" });
     link.append(element("span", { dir: "auto" }, file.name), element("span", { className: "small" }, size(file.bytes)));
     link.addEventListener("click", (event) => {
@@ -156,7 +156,7 @@ export class JobCard {
     });
   }
 
-  /** Ask whether it is to be deleted, or do not ask any more. */
+  /** Shows or hides the question whether to delete it. */
   #ask(isAsked) {
     const words = this.isActive ? "Stop and delete it?" : "Delete it with its files?";
     this.#confirm.firstElementChild.textContent = words;
@@ -173,7 +173,7 @@ export class JobCard {
   }
 }
 
-/** Where it stands, in one line. */
+/** Its state in one line. */
 function inShort({ state, kind, progress, result, expires }) {
   const lines = kind === "list" && progress.lines ? [linesInWords(progress)] : [];
   if (state === "queued") return "Waiting for its turn";

@@ -1,4 +1,4 @@
-// Voices for those who speak in a book.
+// Voices for the characters of a book.
 
 import { element } from "../dom.js";
 import { groups } from "../voices.js";
@@ -11,12 +11,12 @@ export class Cast {
   constructor(table, speakers, voices) {
     this.#parts = speakers.map(({ name }) => ({
       name,
-      select: element("select", { ariaLabel: `Voice of ${name}` }, new Option("as the others", ""), ...groups(voices)),
+      select: element("select", { ariaLabel: `Voice of ${name}` }, new Option("default voice", ""), ...groups(voices)),
     }));
     table.replaceChildren(...this.#parts.map(({ name, select }, i) => row(name, speakers[i].lines, select)));
   }
 
-  /** Such as "Alice=af_bella", for each who has a voice. */
+  /** Such as "Alice=af_bella", for each character with a voice. */
   get values() {
     return this.#parts.filter(({ select }) => select.value).map(({ name, select }) => `${name}=${select.value}`);
   }

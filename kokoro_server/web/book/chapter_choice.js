@@ -1,4 +1,4 @@
-// Which chapters of a book are to be read.
+// The choice of chapters to read.
 
 import { element } from "../dom.js";
 import { clock } from "../words.js";
@@ -7,7 +7,7 @@ export class ChapterChoice {
   #chapters; // {number, title, level, characters, seconds}
   #boxes;
 
-  /** Fills `list`. `onChange` is called when another choice was made. */
+  /** Fills `list`. `onChange` is called when the choice changes. */
   constructor(list, chapters, onChange) {
     this.#chapters = chapters;
     this.#boxes = chapters.map(({ number }) => element("input", { type: "checkbox", checked: true, value: number }));
@@ -24,7 +24,7 @@ export class ChapterChoice {
     return this.#boxes.every(({ checked }) => checked);
   }
 
-  /** As the server wants it: "1-3,7". */
+  /** The value for `chapters`: "1-3,7". */
   get ranges() {
     const runs = [];
     for (const { number } of this.chosen) {

@@ -1,4 +1,4 @@
-// The chapters of an audiobook: which are made, to listen to them.
+// The chapters of an audiobook, to play those that are made.
 
 import { element } from "../dom.js";
 import { clock } from "../words.js";
@@ -33,7 +33,7 @@ export class ChapterList {
     if (this.#summary.textContent !== `Chapters${words}`) this.#summary.textContent = `Chapters${words}`;
   }
 
-  /** Show that a chapter is heard, and no other. */
+  /** Shows which chapter plays. */
   mark(number, phase) {
     for (const [each, { row, button, title }] of this.#rows) {
       const shown = each === number ? phase : "paused";

@@ -1,12 +1,12 @@
-// The audiobooks that are made and have been made, kept up to date.
+// The list of audiobooks, kept up to date.
 
 import { getJsonQuietly, getJson, inWords } from "../api.js";
 import { pause } from "../dom.js";
 import { JobCard } from "./card.js";
 import { deleteJob, getJob, jobEvents, resumeJob } from "./requests.js";
 
-const STREAMS = 2; // jobs that are followed by their events; browsers allow six connections to a server in all
-const PERIOD = 10_000; // milliseconds after which the others are looked at again
+const STREAMS = 2; // jobs whose events are followed; browsers allow six connections to a server in all
+const PERIOD = 10_000; // milliseconds between two looks at the rest
 const SHORTEST = 500; // milliseconds before a connection that was lost is tried again, at first
 const LONGEST = 15_000;
 
@@ -30,17 +30,17 @@ export class JobList {
     });
   }
 
-  /** Keep up with the server, or do not: the tab is shown, or is not. */
+  /** Follows the server while the tab is shown. */
   watch(isShown) {
     this.#isShown = isShown;
     this.#follow();
   }
 
-  /** Ask for all jobs; `quietly` without asking the user for a key. */
+  /** Fetches all jobs; `quietly`: without asking the user for a key. */
   async refresh({ quietly = false } = {}) {
     const changes = this.#changes;
     const { jobs } = await (quietly ? getJsonQuietly : getJson)("jobs");
-    if (changes !== this.#changes) return; // it may be older than what was changed here
+    if (changes !== this.#changes) return; // the answer may be older than a change made here
     const known = new Set(jobs.map(({ id }) => id));
     for (const id of this.#cards.keys()) if (!known.has(id)) this.#drop(id);
     jobs.forEach((job, place) => this.#put(job, place));
@@ -49,7 +49,7 @@ export class JobList {
   }
 
   async #refreshQuietly() {
-    await this.refresh({ quietly: true }).catch(() => this.#follow()); // which tries again, after a while
+    await this.refresh({ quietly: true }).catch(() => this.#follow()); // tries again after a while
   }
 
   /** A job that was just made here. */
@@ -118,7 +118,7 @@ export class JobList {
     }
   }
 
-  /** Whether anyone looks or listens. A page in the background leaves the connections to others. */
+  /** Whether the page is in use. A page in the background leaves the connections to other pages. */
   get #isWatching() {
     return (this.#isShown && !document.hidden) || this.#listening.isActive;
   }
@@ -141,7 +141,7 @@ export class JobList {
     if (active.length) this.#timer = setTimeout(() => this.#refreshQuietly(), PERIOD);
   }
 
-  /** Follow the events of a job until it ends, over as many connections as it takes. */
+  /** Follows the events of a job until it ends; a lost connection is opened again. */
   async #keepUp(card, signal) {
     let delay = SHORTEST;
     while (!signal.aborted) {
@@ -165,7 +165,7 @@ export class JobList {
   }
 }
 
-/** Those that run before those that wait, the older ones first. */
+/** Running jobs before waiting ones, older ones first. */
 function byTurn({ job: one }, { job: other }) {
   const rank = ({ state }) => (state === "running" ? 0 : 1);
   return rank(one) - rank(other) || one.created.localeCompare(other.created);

@@ -1,4 +1,4 @@
-// Listening to the chapters of an audiobook, one after the other, also while the others are still being made.
+// Plays the chapters of an audiobook in order, also while later ones are still being made.
 
 import { inWords } from "../api.js";
 import { getFile, getFileQuietly } from "./requests.js";
@@ -31,19 +31,19 @@ export class Listening {
     this.#bar.querySelector(".close").addEventListener("click", () => this.#close());
   }
 
-  /** Whether something is heard, or will be without a click. */
+  /** Whether a chapter plays, or will play without a click. */
   get isActive() {
     return this.#phase !== "paused";
   }
 
-  /** Play a chapter, or pause it if it is the one that is heard. */
+  /** Plays a chapter, or pauses it if it plays. */
   toggle(card, number) {
     if (card !== this.#card || number !== this.#number || !this.#audio.src) this.#play(card, number);
     else if (this.#audio.paused) this.#resume();
     else this.#audio.pause();
   }
 
-  /** A job has changed: the chapter that is waited for may be there. */
+  /** A job has changed: the awaited chapter may be ready. */
   refresh(card) {
     if (card !== this.#card) return;
     card.mark(this.#number, this.#phase === "waiting" ? "loading" : this.#phase);
@@ -90,13 +90,13 @@ export class Listening {
     if (!next?.done || !(left < AHEAD)) return;
     const path = pathOf(this.#card, next.number);
     if (this.#ahead?.path === path) return;
-    this.#ahead = { path, content: getFileQuietly(path).catch(() => null) }; // it is asked for again when it is due
+    this.#ahead = { path, content: getFileQuietly(path).catch(() => null) }; // it is fetched again when it is due
   }
 
   async #resume() {
     await this.#audio.play().catch(({ name }) => {
       if (name === "NotSupportedError") this.#enter("paused", UNPLAYABLE);
-      if (name === "NotAllowedError") this.#enter("paused"); // it wants another click, for which there are its controls
+      if (name === "NotAllowedError") this.#enter("paused"); // the browser wants a click on the controls
     });
   }
 
@@ -138,7 +138,7 @@ export class Listening {
     if (!this.#audio.src) return;
     URL.revokeObjectURL(this.#audio.src);
     this.#audio.removeAttribute("src");
-    this.#audio.load(); // stops it, and tells so
+    this.#audio.load(); // stops it and fires its events
   }
 
   #close() {

@@ -1,4 +1,4 @@
-// What is to become of a file: what is in it, and the choices there are.
+// A file before its job is made: its contents, and the options.
 
 import { inWords, sentence } from "../api.js";
 import { element } from "../dom.js";
@@ -39,7 +39,7 @@ export class Plan {
     return this.#preview.title || this.#preview.name;
   }
 
-  /** One sentence on what there is. */
+  /** A summary in one sentence. */
   get summary() {
     return `${this.title}: ${this.element.querySelector(".facts").textContent}`;
   }
@@ -48,7 +48,7 @@ export class Plan {
     this.#find("h2").focus();
   }
 
-  /** The request, or null if a choice is missing, which is told. */
+  /** The request; null, with an error shown, if a choice is missing. */
   request() {
     this.#clear();
     if (this.isBook && !this.#chapters.chosen.length) {
@@ -61,7 +61,7 @@ export class Plan {
     return body;
   }
 
-  /** Tell what the server had against it: beside the field that it names, if it names one. */
+  /** Shows the server's error, beside the field that it names, if any. */
   complain(error) {
     this.#blame(error.field?.split(".")[0], inWords(error));
   }
@@ -118,7 +118,7 @@ export class Plan {
     this.#find("output").textContent = words;
     fill(speed, 1);
     byChapter.disabled = format.value === "m4b";
-    subtitles.disabled = byChapter.checked && !byChapter.disabled; // they are for one file
+    subtitles.disabled = byChapter.checked && !byChapter.disabled; // only for one file
     this.#find(".facts").textContent = this.#facts(speed.valueAsNumber);
   }
 

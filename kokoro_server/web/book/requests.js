@@ -1,4 +1,4 @@
-// The jobs of the server: what the Book tab asks it.
+// The Book tab's requests for jobs.
 
 import { getJson, lines, request, requestQuietly } from "../api.js";
 
@@ -6,7 +6,7 @@ export function getJob(id) {
   return getJson(`jobs/${id}`);
 }
 
-/** What would become of a file. `onUpload` is told how much of it has been sent. */
+/** The server's preview of a file. `onUpload` is called with the share that has been sent. */
 export async function preview(file, { signal, onUpload }) {
   const body = new FormData();
   body.append("file", file);
@@ -34,7 +34,7 @@ export async function getFile(path, signal) {
   return response.blob();
 }
 
-/** The same, without asking for a key. */
+/** The same without asking for a key. */
 export async function getFileQuietly(path) {
   const response = await requestQuietly(path, {});
   return response.blob();

@@ -13,10 +13,10 @@ export class BookTab {
   #offerVoices;
   #voices = [];
   #plan = null;
-  #control = new AbortController(); // of what is being sent
+  #control = new AbortController(); // of the upload
   #jobs = new JobList(new Listening());
 
-  /** `offerVoices` asks for the voices, which come by `offer`. */
+  /** `offerVoices` fetches the voices, which arrive through `offer`. */
   constructor(offerVoices) {
     this.#offerVoices = offerVoices;
     const input = find("#book-file");
@@ -111,7 +111,7 @@ export class BookTab {
     }
   }
 
-  /** What `request` answers, or null if it was cancelled. Shows meanwhile how much has been sent. */
+  /** The answer of `request`, or null if it was cancelled. Shows meanwhile how much has been sent. */
   async #send(file, request, then) {
     this.#control.abort();
     this.#control = new AbortController();

@@ -26,7 +26,7 @@ def words_of(text: str, begin: float = 0.0, place: int = 0, pause: float = 0.1) 
 def aligned(text: str, until: float, words: list[Timing]) -> Alignment:
     characters = Characters(text)
     characters.say(words)
-    alignment = characters.tell_sentence(until)
+    alignment = characters.align_sentence(until)
     assert alignment is not None
     return alignment
 
@@ -64,7 +64,7 @@ def test_however_it_is_cut_each_character_is_told_once(seed: int) -> None:
         characters.say(words[:count])
         until = (words[:count] or [words[0]])[-1].end
         words = words[count:]
-        found = characters.tell(until) if words else characters.tell_sentence(until + 1)
+        found = characters.align_words(until) if words else characters.align_sentence(until + 1)
         assert (found is not None) == (count > 0 or not words)
         told += [found] if found else []
     assert "".join(part.characters for part in told) == text
@@ -85,11 +85,11 @@ def test_sentences_without_a_space_between_them_keep_their_marks() -> None:
     for sentence, begin in (("你好。", 0.0), ("「再见」", 2.0)):
         place = characters.begin_sentence(sentence)
         characters.say(words_of(sentence, begin, place))
-        spoken = characters.tell(begin + 1)
-        rest = characters.tell_sentence(begin + 2)
+        spoken = characters.align_words(begin + 1)
+        rest = characters.align_sentence(begin + 2)
         assert "".join(part.characters for part in (spoken, rest) if part) == sentence
         characters.forget()
-    assert characters.untold == ""
+    assert characters.pending == ""
 
 
 def test_a_very_long_gap_is_told_as_it_was_shortened() -> None:
@@ -97,6 +97,6 @@ def test_a_very_long_gap_is_told_as_it_was_shortened() -> None:
     characters.append("One" + " " * 5000 + "two.")
     sentence = "One" + " " * 1000 + "two."
     assert characters.begin_sentence(sentence) == 0
-    told = characters.tell_sentence(1.0)
+    told = characters.align_sentence(1.0)
     assert told is not None
     assert told.characters == sentence

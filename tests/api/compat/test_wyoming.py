@@ -98,7 +98,7 @@ def assert_idle(server: Server) -> None:
     deadline = time.monotonic() + PATIENCE
     while True:
         queue = get(server, "/health/batching")["queue_status"]
-        places = get(server, "/health/streaming")["places"]["taken"]
+        places = get(server, "/health/streaming")["stream_slots"]["used"]
         if not (queue["current_size"] or queue["running_rows"] or places):
             return
         assert time.monotonic() < deadline, (queue, places)
@@ -255,13 +255,13 @@ async def test_data_may_be_in_the_line_and_come_in_bits(tiny_server: Server) -> 
 @pytest.mark.parametrize(
     ("sent", "told"),
     [
-        ((b"GET / HTTP/1.1\r\nHost: x\r\n\r\n",), "not an event of Wyoming"),
-        ((b"\n",), "not an event of Wyoming"),
+        ((b"GET / HTTP/1.1\r\nHost: x\r\n\r\n",), "not a Wyoming event"),
+        ((b"\n",), "not a Wyoming event"),
         ((b'{"typ": "ping"}\n',), "type"),
-        ((b"[" * 100_000 + b"\n",), "not an event of Wyoming"),
-        ((b'{"type": "\xff"}\n',), "not an event of Wyoming"),
+        ((b"[" * 100_000 + b"\n",), "not a Wyoming event"),
+        ((b'{"type": "\xff"}\n',), "not a Wyoming event"),
         ((b'{"type": "ping", "data_length": -1}\n',), "data_length"),
-        ((b'{"type": "ping", "data_length": 3}\n[1]',), "not an event of Wyoming"),
+        ((b'{"type": "ping", "data_length": 3}\n[1]',), "not a Wyoming event"),
         ((b'{"type": "' + b"a" * 10_000_000, b'"}\n'), "MAX_TEXT_LENGTH"),
         ((b'{"type": "ping", "data_length": 10000000}\n' + b"a" * 10_000_000,), "MAX_TEXT_LENGTH"),
         ((b'{"type": "ping", "payload_length": 100000000000}\n' + b"a" * 1_000_000,), "MAX_BODY_SIZE"),

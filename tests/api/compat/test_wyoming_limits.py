@@ -139,7 +139,7 @@ async def test_what_was_asked_for_is_finished_when_the_server_stops(tmp_path: Pa
         asked = asyncio.create_task(served.ask(Synthesize(text="Hello there.")))
         writing = asyncio.create_task(served.ask(SynthesizeStart(), SynthesizeChunk(text="Hello ")))
         idle = asyncio.create_task(served.ask())
-        await served.until(lambda: len(served.app.state.running.speakers) == 2 and served.app.state.running.busy)
+        await served.until(lambda: len(served.app.state.running.sessions) == 2 and served.app.state.running.busy)
         await served.until(lambda: len(served.server.connections) == 3)
         # As `serving.Server` and uvicorn do it.
         served.app.state.running.stopping = True

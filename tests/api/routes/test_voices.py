@@ -14,7 +14,7 @@ import pytest
 from fastapi import FastAPI
 from starlette.testclient import TestClient
 
-from kokoro_server.api.routes.captioned import subtitle_cues
+from kokoro_server.api.captioned import subtitle_cues
 from kokoro_server.config.settings import Settings
 from kokoro_server.errors import ConfigError
 from kokoro_server.server.app import create_app

@@ -10,8 +10,9 @@ import pytest
 from fastapi import WebSocketDisconnect
 from starlette.websockets import WebSocketState
 
+from kokoro_server.api.agents.sockets import answer_messages
 from kokoro_server.api.agents.text import AgentText
-from kokoro_server.api.routes.websocket import _Events, _MessageLoop
+from kokoro_server.api.routes.websocket import MESSAGE, _Conversation
 
 MESSAGES = 500
 
@@ -33,12 +34,14 @@ class Flood:
 
 @pytest.mark.parametrize("text", ['{"type": "append", "text": " "}', '{"type": "append"}', "", "[1]"])
 async def test_others_have_their_turn_after_each_message(text: str) -> None:
-    session = SimpleNamespace(closing=False, unsent_characters=0)
+    session: Any = SimpleNamespace(closing=False, unsent_characters=0)
     voices = SimpleNamespace(canonical=str)
-    parts = SimpleNamespace(voices=voices, settings=SimpleNamespace(max_text_length=10_000))
+    services: Any = SimpleNamespace(voices=voices, settings=SimpleNamespace(max_text_length=10_000))
     socket: Any = Flood(text)
-    loop = _MessageLoop(socket, session, AgentText(session, parts), _Events(socket))  # type: ignore[arg-type]
-    handling, turns = asyncio.create_task(loop.run()), 0
+    conversation = _Conversation(socket)
+    conversation._session, conversation._text = session, AgentText(session, services)
+    answering = answer_messages(socket, MESSAGE, conversation._handle, conversation._send_error, tagged=True)
+    handling, turns = asyncio.create_task(answering), 0
     while not handling.done():
         await asyncio.sleep(0)
         turns += 1

@@ -1,60 +1,49 @@
-"""One context of a Cartesia WebSocket: the text of a turn, and what the client is told of it."""
+"""One context of a Cartesia WebSocket: the text of a turn, and its events."""
 
 from __future__ import annotations
 
 import asyncio
 from base64 import b64encode
-from contextlib import AsyncExitStack
-from typing import Any
 
 from fastapi import WebSocket
-from pydantic import TypeAdapter
 
 from kokoro_server.api.agents import sockets
-from kokoro_server.api.agents.session import AgentSession, SessionListener, SessionSentence, agent_session
-from kokoro_server.api.agents.text import AgentText, DeliveryOptions
+from kokoro_server.api.agents.context import AgentContext
+from kokoro_server.api.agents.session import SessionSentence
+from kokoro_server.api.agents.text import DeliveryOptions
 from kokoro_server.api.compat.cartesia import events
-from kokoro_server.api.compat.cartesia.events import CartesiaEvent, WrittenWords
+from kokoro_server.api.compat.cartesia.events import WrittenWords
 from kokoro_server.api.compat.cartesia.schemas import DEFAULT_BUFFER_DELAY, Generation, SocketCommand
+from kokoro_server.api.errors import validated
+from kokoro_server.api.state import get_services
 from kokoro_server.errors import BadRequest, KokoroError
+from kokoro_server.runtime.json import JsonObject
 from kokoro_server.synthesis.captions import Timing
-from kokoro_server.synthesis.services import Services
-
-GENERATION = TypeAdapter(Generation)
 
 
 class ContextFailed(ConnectionError):
-    """Raised to the session, which says no more: the client does not listen after an error."""
+    """Ends the session: the client does not listen after an error."""
 
 
-class CartesiaContext(SessionListener):
-    """`start` must be called first, and `stop` at last, which drops what is not yet sent."""
-
+class CartesiaContext(AgentContext):
     def __init__(self, socket: WebSocket, name: str) -> None:
-        self._socket = socket
+        super().__init__(socket)
         self._name = name
-        self._services: Services = socket.app.state.services
-        self._stack = AsyncExitStack()
-        self._turn = asyncio.Lock()  # of those who change the text: messages, and the timer
+        self._turn = asyncio.Lock()  # held while a message or the timer changes the text
         self._timer: asyncio.TimerHandle | None = None
         self._rest: asyncio.Task[None] | None = None
-        self._manner: DeliveryOptions | None = None
+        self._delivery: DeliveryOptions | None = None
         self._timed = False
-        self._flushes = 0  # that have been told
+        self._flushes = 0  # that are finished
         self._words = WrittenWords("")
-        self.ended = False  # and the client has been told: whoever finds it so may stop it
-
-    async def start(self) -> None:
-        listening = agent_session(self._socket.app.state, self, file="turn")
-        self._session: AgentSession = await self._stack.enter_async_context(listening)
-        self._text = AgentText(self._session, self._services)
+        self.ended = False  # and its last event is sent: the context can be stopped
 
     async def stop(self) -> None:
         if self._timer:
             self._timer.cancel()
         if self._rest:
             self._rest.cancel()
-        await self._stack.aclose()
+        await super().stop()
 
     @property
     def closing(self) -> bool:
@@ -63,18 +52,18 @@ class CartesiaContext(SessionListener):
 
     @property
     def idle(self) -> bool:
-        """Whether all that came has been spoken."""
+        """Whether all of its text is spoken."""
         return not self._text.waiting
 
-    async def take(self, command: SocketCommand, message: dict[str, Any]) -> None:
-        """Do what a message says. Raises KokoroError if it is wrong."""
+    async def take(self, command: SocketCommand, message: JsonObject) -> None:
+        """Handles a message. Raises KokoroError if it is wrong."""
         if self.closing:
-            raise BadRequest(f"context {self._name!r} has been ended by its last message; take another context_id")
+            raise BadRequest(f"context {self._name!r} has ended with its last message; use another context_id")
         if self._timer:
             self._timer.cancel()
         async with self._turn:
             if command.transcript and not command.transcript.isspace():
-                await self._use(sockets.validated(message, GENERATION))
+                await self._use(validated(Generation.model_validate, message))
             await self._text.append_message(command.transcript or "")
             if not command.continue_:
                 await self._text.end_sentence()
@@ -88,11 +77,11 @@ class CartesiaContext(SessionListener):
 
     async def _use(self, generation: Generation) -> None:
         self._timed = bool(generation.add_timestamps)
-        manner = await generation.manner(self._services.voices)
-        if manner != self._manner:
-            await self._text.end_sentence()  # what came before is spoken as it was to be
-            await self._text.use(manner)
-            self._manner = manner
+        delivery = await generation.delivery(get_services(self._socket).voices)
+        if delivery != self._delivery:
+            await self._text.end_sentence()  # earlier text keeps its options
+            await self._text.use(delivery)
+            self._delivery = delivery
 
     def _speak_rest_after(self, delay_ms: int | None) -> None:
         seconds = (DEFAULT_BUFFER_DELAY if delay_ms is None else delay_ms) / 1000
@@ -106,7 +95,7 @@ class CartesiaContext(SessionListener):
 
         self._rest = asyncio.create_task(speak())
 
-    async def _send(self, event: CartesiaEvent, seconds: float = 0.0) -> None:
+    async def _send(self, event: JsonObject, seconds: float = 0.0) -> None:
         await sockets.send_json(self._socket, event, seconds)
 
     async def on_start(self, sentence: SessionSentence) -> None:

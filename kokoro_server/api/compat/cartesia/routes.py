@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
 from contextlib import aclosing
-from typing import Any
+from functools import partial
 
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import StreamingResponse
 
+from kokoro_server.api.captioned import event_audio
 from kokoro_server.api.compat.cartesia import events
-from kokoro_server.api.compat.cartesia.events import CartesiaEvent, WrittenWords
+from kokoro_server.api.compat.cartesia.events import WrittenWords
 from kokoro_server.api.compat.cartesia.schemas import Generation
-from kokoro_server.api.disconnect import CancellableStreamingResponse
-from kokoro_server.api.routes import captioned, stream, tts
-from kokoro_server.api.routes.captioned import FRAMING, SSE
-from kokoro_server.api.routes.stream import STREAMING_HEADERS, as_text, open_renderer, start_synthesis
-from kokoro_server.api.routes.tts import AUDIO, RequestTimeout, get_services, skipped_header
-from kokoro_server.errors import for_client
-from kokoro_server.synthesis.captions import Timing
+from kokoro_server.api.speech import AUDIO, RequestTimeout, Responses, clip_response
+from kokoro_server.api.state import get_services
+from kokoro_server.api.streaming import SSE, Events, RenderedSegments, event_stream, stream_response
 
 router = APIRouter(tags=["Cartesia"])
 
-ERRORS: dict[int | str, dict[str, Any]] = {
+ERRORS: Responses = {
     "4XX": {
         "description": 'A field is wrong (400), too busy (429): `{"error_code", "title", "message", "request_id"}`'
     },
@@ -33,13 +29,17 @@ ERRORS: dict[int | str, dict[str, Any]] = {
 @router.post(
     "/tts/bytes",
     response_class=StreamingResponse,
-    responses={200: {"description": "The audio, sent while it is made; of wav, the whole", "content": AUDIO}, **ERRORS},
+    responses={
+        200: {"description": "The audio, sent while it is made; wav, when it is complete", "content": AUDIO},
+        **ERRORS,
+    },
 )
 async def speech_bytes(body: Generation, request: Request, timeout: RequestTimeout = None) -> Response:
     """Speak a transcript, as Cartesia's `tts.generate` does."""
     request.scope["model"] = body.model_id  # for the log
     asked = await body.to_tts_request(get_services(request).voices)
-    answer = tts.tts if asked.format == "wav" else stream.stream  # what is saved as a file has its length in its header
+    # A wav is usually saved as a file, whose header needs its length.
+    answer = clip_response if asked.format == "wav" else stream_response
     return await answer(asked, request, timeout)
 
 
@@ -49,32 +49,30 @@ async def speech_bytes(body: Generation, request: Request, timeout: RequestTimeo
     responses={200: {"description": "Events: chunk, timestamps, done or error", "content": {SSE: {}}}, **ERRORS},
 )
 async def speech_events(body: Generation, request: Request, timeout: RequestTimeout = None) -> Response:
-    """Speak a transcript, as Cartesia's `tts.generate_sse` does: events with samples in base64, and with the times of
-    words where these are asked for.
+    """Speak a transcript, as Cartesia's `tts.generate_sse` does: events with samples in base64, and with
+    `add_timestamps` the times of words.
     """
     request.scope["model"] = body.model_id
     body.require_raw()
     asked = await body.to_tts_request(get_services(request).voices)
-    rendering = asked.rendering(asked.format)
-    first, segments = await start_synthesis(request, asked, timeout)
-    audio = captioned.audio_events(first, segments, await open_renderer(request, rendering))
-    lines = as_text(request, _events(body, audio), FRAMING[SSE], lambda error: _error(body, error))
-    return CancellableStreamingResponse(lines, SSE, STREAMING_HEADERS | skipped_header(first.skipped))
+    return await event_stream(
+        request,
+        asked,
+        asked.rendering(asked.format),
+        timeout,
+        SSE,
+        partial(_events, body=body),
+        partial(events.error, body.context_id),
+    )
 
 
-async def _events(body: Generation, audio: AsyncGenerator[CartesiaEvent, None]) -> AsyncGenerator[CartesiaEvent, None]:
+async def _events(segments: RenderedSegments, body: Generation) -> Events:
     words = WrittenWords(body.transcript)
-    async with aclosing(audio):
-        async for event in audio:
-            if event["type"] != "audio":
-                continue
-            if body.add_timestamps and event["words"]:
-                timings = [Timing(**word) for word in event["words"]]
-                yield events.timestamps(body.context_id, words.timed(timings, 0.0))
-            if event["audio"]:
-                yield events.chunk(body.context_id, event["audio"])
+    async with aclosing(segments):
+        async for segment, data in segments:
+            if body.add_timestamps and segment.words:
+                yield events.timestamps(body.context_id, words.timed(segment.words, 0.0))
+            if data:
+                for audio in event_audio(data):
+                    yield events.chunk(body.context_id, audio)
     yield events.done(body.context_id)
-
-
-def _error(body: Generation, error: Exception) -> CartesiaEvent:
-    return events.error(body.context_id, for_client(error))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, Field
 
@@ -18,6 +18,7 @@ from kokoro_server.audio.resample import MAX_RATE, MIN_RATE
 from kokoro_server.audio.wav import SampleFormat
 from kokoro_server.errors import InvalidInput, NotSupported, UnknownLanguage, UnknownVoice
 from kokoro_server.languages import Language
+from kokoro_server.runtime.json import JsonObject
 from kokoro_server.voices import HeldVoice, VoiceBook
 
 SPEEDS = {"slow": 0.8, "normal": 1.0, "fast": 1.25}
@@ -39,52 +40,52 @@ class SamplesFormat(BaseModel):
 class Mp3Format(BaseModel):
     container: Literal["mp3"]
     sample_rate: SampleRate
-    bit_rate: Annotated[int | None, Field(description="Bits a second.", ge=1, examples=[128_000])] = None
+    bit_rate: int | None = Field(default=None, description="Bits a second.", ge=1, examples=[128_000])
 
 
 class GenerationConfig(BaseModel):
-    speed: Annotated[float, Field(ge=0.25, le=4, allow_inf_nan=False)] = 1.0
-    volume: Annotated[float, Field(ge=10 ** (MIN_DB / 20), le=10 ** (MAX_DB / 20), allow_inf_nan=False)] = 1.0
-    emotion: Annotated[str | None, Field(description="There is none but `neutral`.", max_length=100)] = None
+    speed: float = Field(default=1.0, ge=0.25, le=4, allow_inf_nan=False)
+    volume: float = Field(default=1.0, ge=10 ** (MIN_DB / 20), le=10 ** (MAX_DB / 20), allow_inf_nan=False)
+    emotion: str | None = Field(default=None, description="Only `neutral`.", max_length=100)
 
 
 class Generation(BaseModel):
-    """A transcript and how it is to be spoken. What is not known is left aside."""
+    """A transcript and how to speak it. Unknown fields are ignored."""
 
-    model_id: Annotated[str, Field(description="Any name will do.", max_length=200)] = "kokoro"
-    transcript: Annotated[str, Field(description="What to say, as for POST /tts.", examples=["Hello from Kokoro."])]
-    voice: Annotated[
-        VoiceName, Field(description='A name of GET /voices or a blend, or `{"id": …}` of one.', examples=["af_heart"])
-    ]
-    output_format: Annotated[SamplesFormat | Mp3Format, Field(discriminator="container")]
-    language: Annotated[str | None, Field(max_length=20, examples=["en"])] = None
-    locale: Annotated[str | None, Field(max_length=20)] = None
+    model_id: str = Field(default="kokoro", description="Any name will do.", max_length=200)
+    transcript: str = Field(description="What to say, as for POST /tts.", examples=["Hello from Kokoro."])
+    voice: VoiceName = Field(
+        description='A name of GET /voices or a blend, or `{"id": …}` of one.', examples=["af_heart"]
+    )
+    output_format: SamplesFormat | Mp3Format = Field(discriminator="container")
+    language: str | None = Field(default=None, max_length=20, examples=["en"])
+    locale: str | None = Field(default=None, max_length=20)
     generation_config: GenerationConfig | None = None
     speed: Literal["slow", "normal", "fast"] | None = None
-    normalization: Annotated[str | None, Field(description="`off`: nothing is put in words.", max_length=20)] = None
-    add_timestamps: Annotated[bool | None, Field(description="Tell when each word is said.")] = False
-    add_phoneme_timestamps: Annotated[bool | None, Field(description="Cannot be done.")] = False
-    use_normalized_timestamps: Annotated[bool | None, Field(description="Cannot be done.")] = False
-    pronunciation_dict_id: Annotated[str | None, Field(description="Cannot be done.")] = None
-    duration: Annotated[float | None, Field(description="Cannot be done.")] = None
-    save: Annotated[bool | None, Field(description="Cannot be done.")] = False
-    context_id: Annotated[str | None, Field(max_length=200)] = None
+    normalization: str | None = Field(default=None, description="`off`: nothing is put in words.", max_length=20)
+    add_timestamps: bool | None = Field(default=False, description="Send the time of each word.")
+    add_phoneme_timestamps: bool | None = Field(default=False, description="Not supported.")
+    use_normalized_timestamps: bool | None = Field(default=False, description="Not supported.")
+    pronunciation_dict_id: str | None = Field(default=None, description="Not supported.")
+    duration: float | None = Field(default=None, description="Not supported.")
+    save: bool | None = Field(default=False, description="Not supported.")
+    context_id: str | None = Field(default=None, max_length=200)
 
     async def to_tts_request(self, voices: VoiceBook) -> TTSRequest:
-        """Raises KokoroError for what cannot be done."""
+        """Raises KokoroError for fields that are not possible."""
         return TTSRequest(text=self.transcript, **await self._fields(voices))
 
-    async def manner(self, voices: VoiceBook) -> DeliveryOptions:
-        """How to speak in a conversation. Raises KokoroError for what cannot be done."""
+    async def delivery(self, voices: VoiceBook) -> DeliveryOptions:
+        """How to speak in a conversation. Raises KokoroError for fields that are not possible."""
         self.require_raw()
         return DeliveryOptions(**await self._fields(voices))
 
     def require_raw(self) -> None:
-        """Where audio comes in messages, it is bare samples."""
+        """Raises InvalidInput unless the audio is bare samples, as messages carry them."""
         if self.output_format.container != "raw":
             raise InvalidInput("output_format: container must be raw here", field="output_format.container")
 
-    async def _fields(self, voices: VoiceBook) -> dict[str, Any]:
+    async def _fields(self, voices: VoiceBook) -> JsonObject:
         self._refuse_unsupported()
         voice = await self._voice(voices)
         config = self.generation_config or GenerationConfig()
@@ -106,17 +107,17 @@ class Generation(BaseModel):
         except UnknownVoice as error:
             if not _UUID.fullmatch(self.voice):
                 raise
-            # As a blend, which it would be with its dashes, its first part alone would be named.
-            message = f"there is no voice {self.voice!r}; GET /cartesia/voices lists them"
+            # Its dashes make it a blend, of which the message would name only the first part.
+            message = f"unknown voice {self.voice!r}; GET /cartesia/voices lists the voices"
             raise UnknownVoice(message, field="voice") from error
 
     def _language(self, of_voice: Language) -> str | None:
-        """None for the voice's own, so that another voice in the text speaks its own too."""
+        """None for the voice's own language: another voice in the text then speaks its own."""
         asked = self._asked_language(of_voice)
         return None if asked is of_voice else asked.code
 
     def _asked_language(self, of_voice: Language) -> Language:
-        """A bare `en` is the voice's own English; a region that is not known is its language."""
+        """A bare `en` means the voice's own English. An unknown region is ignored."""
         code = (self.locale or self.language or of_voice.code).replace("_", "-")
         base = code.partition("-")[0].lower()
         if base != code.lower():
@@ -135,22 +136,22 @@ class Generation(BaseModel):
             "save",
         ):
             if getattr(self, field):
-                raise NotSupported(f"{field} cannot be done by this server; leave it out", field=field)
+                raise NotSupported(f"{field} is not supported by this server; leave it out", field=field)
         emotion = self.generation_config and self.generation_config.emotion
         if emotion not in (None, "", "neutral"):
             raise NotSupported("generation_config: this server has no emotion but neutral", field="generation_config")
 
 
-def _encoding(output: SamplesFormat | Mp3Format) -> dict[str, Any]:
+def _encoding(output: SamplesFormat | Mp3Format) -> JsonObject:
     return {"sample_format": output.encoding} if isinstance(output, SamplesFormat) else {"bit_rate": output.bit_rate}
 
 
 class SocketCommand(BaseModel):
-    """What a message does, whatever it says and how."""
+    """The fields of a message that control its context."""
 
-    context_id: Annotated[str, Field(min_length=1, max_length=200)]
+    context_id: str = Field(min_length=1, max_length=200)
     cancel: bool | None = False
     transcript: str | None = ""
-    continue_: Annotated[bool | None, Field(alias="continue")] = False
+    continue_: bool | None = Field(default=False, alias="continue")
     flush: bool | None = False
-    max_buffer_delay_ms: Annotated[int | None, Field(ge=0, le=MAX_BUFFER_DELAY)] = DEFAULT_BUFFER_DELAY
+    max_buffer_delay_ms: int | None = Field(default=DEFAULT_BUFFER_DELAY, ge=0, le=MAX_BUFFER_DELAY)

@@ -1,15 +1,17 @@
-"""`GET /voices`, page by page. It is there below `/cartesia` alone: `/voices` is ours."""
+"""`GET /voices`, page by page. Only below `/cartesia`: `/voices` is this server's own."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from fastapi import APIRouter, Query, Request
 
 from kokoro_server import languages
-from kokoro_server.api.routes.tts import get_services
+from kokoro_server.api.state import get_services
+from kokoro_server.api.voice_lists import known_voices
 from kokoro_server.errors import InvalidInput, NoSuchVoice, UnknownVoice
-from kokoro_server.voices import VoiceBook, VoiceInfo
+from kokoro_server.runtime.json import JsonObject
+from kokoro_server.voices import VoiceInfo
 
 router = APIRouter(tags=["Cartesia"])
 
@@ -26,12 +28,9 @@ async def voices(
     q: str | None = None,
     gender: Literal["feminine", "masculine", "gender_neutral"] | None = None,
     is_owner: bool = False,
-) -> dict[str, Any]:
+) -> JsonObject:
     """A page of the voices."""
-    book = get_services(request).voices
-    await book.refresh()
-    now = book.now
-    found = [_voice(now.info(name)) for name in now.names()]
+    found = [_voice(info) for info in await known_voices(get_services(request))]
     names = [voice["id"] for voice in found]
     start = _place(names, starting_after, "starting_after") + 1 if starting_after else 0
     end = _place(names, ending_before, "ending_before") if ending_before else len(names)
@@ -42,9 +41,9 @@ async def voices(
 
 
 @router.get("/voices/{name}")
-async def voice(name: str, request: Request) -> dict[str, Any]:
+async def voice(name: str, request: Request) -> JsonObject:
     """A voice by its name."""
-    book: VoiceBook = get_services(request).voices
+    book = get_services(request).voices
     await book.refresh()
     try:
         return _voice(book.info(name))
@@ -54,16 +53,16 @@ async def voice(name: str, request: Request) -> dict[str, Any]:
 
 def _place(names: list[str], name: str, field: str) -> int:
     if name not in names:
-        raise InvalidInput(f"{field}: there is no voice {name[:60]!r}", field=field)
+        raise InvalidInput(f"{field}: unknown voice {name[:60]!r}", field=field)
     return names.index(name)
 
 
-def _matches(voice: dict[str, Any], query: str | None, gender: str | None) -> bool:
+def _matches(voice: JsonObject, query: str | None, gender: str | None) -> bool:
     named = not query or any(query.lower() in voice[field].lower() for field in ("id", "name", "description"))
     return named and gender in (None, voice["gender"])
 
 
-def _voice(info: VoiceInfo) -> dict[str, Any]:
+def _voice(info: VoiceInfo) -> JsonObject:
     language = languages.of_voice(info.language)
     return {
         "id": info.name,

@@ -1,17 +1,15 @@
-"""The WebSocket `/tts/websocket`: speech for voice agents, in Cartesia's words.
+"""The WebSocket `/tts/websocket`: Cartesia's protocol for voice agents.
 
-Each message belongs to a context, the text of one turn: a transcript to be spoken after those before it, with how to
-speak; `continue` false, or absent, ends the context. `flush` ends a part of it, which is told by `flush_done`. The
-server sends `chunk` with samples, `timestamps` of the words that follow where they are asked for, in seconds from the
-context's start, and `done`; or `error`, which ends the context too. `cancel` drops a context, of which no more comes.
+Each message belongs to a context, the text of one turn. It has the next transcript and how to speak it; `continue`
+false, or absent, ends the context. `flush` ends a part, and `flush_done` answers it. The server sends `chunk` with
+samples, with `add_timestamps` the `timestamps` of the words that follow, in seconds from the context's start, and
+`done`; or `error`, which ends the context too. `cancel` drops a context.
 
 A sentence is spoken as soon as it is complete, or when no text has come for `max_buffer_delay_ms`; with 0, every
-transcript at once. How to speak is that of the last transcript that was not empty.
+transcript is spoken at once. The options are those of the last transcript that was not empty.
 """
 
 from __future__ import annotations
-
-from typing import Any
 
 from fastapi import APIRouter, WebSocket
 from pydantic import TypeAdapter
@@ -20,31 +18,24 @@ from kokoro_server.api.agents import sockets
 from kokoro_server.api.compat.cartesia import events
 from kokoro_server.api.compat.cartesia.context import CartesiaContext
 from kokoro_server.api.compat.cartesia.schemas import SocketCommand
+from kokoro_server.api.errors import validated
 from kokoro_server.errors import KokoroError, TooManyAtOnce
+from kokoro_server.runtime.json import JsonObject
 
 router = APIRouter()
 
 MAX_CONTEXTS = 20  # of a connection
-MESSAGE = TypeAdapter(dict[str, Any])
-COMMAND = TypeAdapter(SocketCommand)
+MESSAGE = TypeAdapter(JsonObject)
 
 
 @router.websocket("/tts/websocket")
 async def speech_socket(socket: WebSocket) -> None:
     """The top of this module describes the protocol."""
-
-    async def conversation() -> None:
-        contexts = _Contexts(socket)
-        try:
-            await contexts.run()
-        finally:
-            await contexts.close()
-
-    await sockets.converse(socket, conversation)
+    await sockets.converse(socket, _Contexts(socket).run)
 
 
 class _Contexts:
-    """Receives the client's messages and gives each to its context."""
+    """Receives the client's messages and passes each to its context."""
 
     def __init__(self, socket: WebSocket) -> None:
         self._socket = socket
@@ -52,21 +43,25 @@ class _Contexts:
 
     async def run(self) -> None:
         """Runs until the connection ends, which raises WebSocketDisconnect."""
-        async for text in sockets.messages(self._socket):
-            context_id: str | None = None
-            try:
-                message = sockets.parsed(text, MESSAGE)
-                context_id = _context_id(message)
-                await self._handle(sockets.validated(message, COMMAND), message)
-            except KokoroError as error:
-                await self._drop_failed(context_id or "")
-                await sockets.send_json(self._socket, events.error(context_id, error))
+        try:
+            async for text in sockets.messages(self._socket):
+                await self._receive(text)
+        finally:
+            for name in list(self._open):
+                await self._drop(name)
 
-    async def close(self) -> None:
-        for name in list(self._open):
-            await self._drop(name)
+    async def _receive(self, text: str | None) -> None:
+        context_id: str | None = None
+        try:
+            message = sockets.parsed(text, MESSAGE)
+            found = message.get("context_id")
+            context_id = found if isinstance(found, str) else None
+            await self._handle(validated(SocketCommand.model_validate, message), message)
+        except KokoroError as error:
+            await self._drop_failed(context_id or "")
+            await sockets.send_json(self._socket, events.error(context_id, error))
 
-    async def _handle(self, command: SocketCommand, message: dict[str, Any]) -> None:
+    async def _handle(self, command: SocketCommand, message: JsonObject) -> None:
         if command.cancel:
             await self._drop(command.context_id)
             return
@@ -74,8 +69,8 @@ class _Contexts:
         await context.take(command, message)
 
     async def _context(self, name: str) -> CartesiaContext:
-        for other in [other for other, context in self._open.items() if context.ended]:
-            await self._drop(other)
+        for ended in [ended for ended, context in self._open.items() if context.ended]:
+            await self._drop(ended)
         if name not in self._open:
             await self._make_room()
             self._open[name] = context = CartesiaContext(self._socket, name)
@@ -83,7 +78,7 @@ class _Contexts:
         return self._open[name]
 
     async def _make_room(self) -> None:
-        """A client that was interrupted may leave a context behind, which it neither ends nor cancels."""
+        """Drops an idle context if there are too many: an interrupted client may neither end nor cancel its context."""
         if len(self._open) < MAX_CONTEXTS:
             return
         idle = next((name for name, context in self._open.items() if context.idle), None)
@@ -99,11 +94,6 @@ class _Contexts:
             await context.stop()
 
     async def _drop_failed(self, name: str) -> None:
-        """After a message that is wrong; but one that comes too late does not end what is still being said."""
+        """Drops the context of a wrong message, unless the message comes too late: the context then speaks on."""
         if name in self._open and not self._open[name].closing:
             await self._drop(name)
-
-
-def _context_id(message: dict[str, Any]) -> str | None:
-    found = message.get("context_id")
-    return found if isinstance(found, str) else None

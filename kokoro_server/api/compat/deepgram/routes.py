@@ -1,21 +1,22 @@
-"""`POST /v1/speak`: a text by HTTP, and what both forms tell of the voice."""
+"""`POST /v1/speak`: a text by HTTP."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 from uuid import NAMESPACE_URL, uuid5
 
 from fastapi import APIRouter, Query, Request, Response
 from fastapi.responses import StreamingResponse
 
 from kokoro_server.api.compat.deepgram.schemas import FileParameters, SpeakBody
-from kokoro_server.api.routes import stream
-from kokoro_server.api.routes.tts import AUDIO, RequestTimeout, get_services
+from kokoro_server.api.speech import AUDIO, RequestTimeout, Responses
+from kokoro_server.api.state import get_services
+from kokoro_server.api.streaming import stream_response
 from kokoro_server.observability.logs import request_id
 
 router = APIRouter(tags=["Deepgram"])
 
-ERRORS: dict[int | str, dict[str, Any]] = {
+ERRORS: Responses = {
     "4XX": {"description": 'A parameter is wrong (400), too busy (429): `{"err_code", "err_msg", "request_id"}`'},
     "5XX": {"description": "As for POST /tts"},
 }
@@ -27,16 +28,13 @@ ERRORS: dict[int | str, dict[str, Any]] = {
     responses={200: {"description": "The audio, sent while it is made", "content": AUDIO}, **ERRORS},
 )
 async def speak(
-    body: SpeakBody,
-    parameters: Annotated[FileParameters, Query()],
-    request: Request,
-    timeout: RequestTimeout = None,
+    body: SpeakBody, parameters: Annotated[FileParameters, Query()], request: Request, timeout: RequestTimeout = None
 ) -> Response:
     """Speak a text, as Deepgram's `speak.v1.audio.generate` does, and send the audio as it is made."""
     request.scope["model"] = parameters.model  # for the log
     book = get_services(request).voices
     asked = await parameters.to_tts_request(body.text, book)
-    response = await stream.stream(asked, request, timeout)
+    response = await stream_response(asked, request, timeout)
     voice = book.canonical(asked.voice)
     response.headers.update(
         {
@@ -50,5 +48,5 @@ async def speak(
 
 
 def model_uuid(voice: str) -> str:
-    """Always the same for a voice."""
+    """The same id for a voice every time: Deepgram's clients expect one."""
     return str(uuid5(NAMESPACE_URL, f"kokoro:{voice}"))

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, BeforeValidator, Field
 
 from kokoro_server.api.agents.text import DeliveryOptions
 from kokoro_server.api.compat.deepgram import voices
-from kokoro_server.api.compat.openai.schemas import VoiceName
+from kokoro_server.api.compat.openai.schemas import VoiceName, lowercase
 from kokoro_server.api.schemas.speech import DEFAULT_VOICE, TTSRequest
 from kokoro_server.audio.encode import Format
 from kokoro_server.audio.resample import MAX_RATE, MIN_RATE
@@ -21,7 +21,7 @@ SAMPLES: dict[str, SampleFormat] = {"linear16": "pcm_s16le", "mulaw": "pcm_mulaw
 TELEPHONY = ("mulaw", "alaw")
 TELEPHONY_RATE = 8_000  # Hz, where none is asked for
 
-# Which format an encoding in a container is. The first container of an encoding is the one that is meant without any.
+# Our format for each encoding and container. The first container of an encoding is its default.
 FORMATS: dict[str, dict[str, Format]] = {
     "linear16": {"wav": "wav", "none": "pcm"},
     "mulaw": {"wav": "wav", "none": "pcm"},
@@ -33,23 +33,17 @@ FORMATS: dict[str, dict[str, Format]] = {
 }
 
 
-def _lowercase(value: Any) -> Any:
-    return value.lower() if isinstance(value, str) else value
-
-
 class SpeakParameters(BaseModel):
-    """What both forms take. What is not known is left aside: `tag` and `mip_opt_out` mean nothing here."""
+    """The parameters of both forms. Unknown ones are ignored: `tag` and `mip_opt_out` mean nothing here."""
 
-    model: Annotated[
-        VoiceName,
-        Field(
-            description="A name of GET /voices, a blend, or one of Deepgram's, for which ours that is nearest speaks."
-        ),
-    ] = DEFAULT_VOICE
-    sample_rate: Annotated[
-        int | None, Field(description="Hz. Absent: 24000, of mulaw and alaw 8000.", ge=MIN_RATE, le=MAX_RATE)
-    ] = None
-    speed: Annotated[float, Field(ge=0.25, le=4, allow_inf_nan=False)] = 1.0
+    model: VoiceName = Field(
+        default=DEFAULT_VOICE,
+        description="A name of GET /voices, a blend, or a name of Deepgram's, for which our nearest voice speaks.",
+    )
+    sample_rate: int | None = Field(
+        default=None, description="Hz. Absent: 24000, of mulaw and alaw 8000.", ge=MIN_RATE, le=MAX_RATE
+    )
+    speed: float = Field(default=1.0, ge=0.25, le=4, allow_inf_nan=False)
 
     def rate(self, encoding: str) -> int:
         return self.sample_rate or (TELEPHONY_RATE if encoding in TELEPHONY else SAMPLE_RATE)
@@ -57,20 +51,20 @@ class SpeakParameters(BaseModel):
 
 class FileParameters(SpeakParameters):
     encoding: Annotated[
-        Literal["linear16", "mulaw", "alaw", "mp3", "opus", "flac", "aac"], BeforeValidator(_lowercase)
+        Literal["linear16", "mulaw", "alaw", "mp3", "opus", "flac", "aac"], BeforeValidator(lowercase)
     ] = "mp3"
     container: Annotated[
         Literal["none", "wav", "ogg"] | None,
-        BeforeValidator(_lowercase),
+        BeforeValidator(lowercase),
         Field(description="Absent: wav for linear16, mulaw and alaw, ogg for opus."),
     ] = None
-    bit_rate: Annotated[int | None, Field(description="Bits a second, of mp3 and opus.", ge=1)] = None
-    callback: Annotated[str | None, Field(description="Cannot be done.")] = None
+    bit_rate: int | None = Field(default=None, description="Bits a second, of mp3 and opus.", ge=1)
+    callback: str | None = Field(default=None, description="Not supported.")
 
     async def to_tts_request(self, text: str, book: VoiceBook) -> TTSRequest:
-        """Raises KokoroError for what cannot be done."""
+        """Raises KokoroError for parameters that are not possible."""
         if self.callback is not None:
-            raise NotSupported("callback is not possible on this server; the answer is the audio", field="callback")
+            raise NotSupported("callback is not supported; the answer is the audio", field="callback")
         containers = FORMATS[self.encoding]
         container: str = self.container or next(iter(containers))
         if container not in containers:
@@ -88,12 +82,12 @@ class FileParameters(SpeakParameters):
 
 
 class SocketParameters(SpeakParameters):
-    encoding: Annotated[Literal["linear16", "mulaw", "alaw"], BeforeValidator(_lowercase)] = "linear16"
-    container: Annotated[Literal["none"], BeforeValidator(_lowercase)] = "none"
+    encoding: Annotated[Literal["linear16", "mulaw", "alaw"], BeforeValidator(lowercase)] = "linear16"
+    container: Annotated[Literal["none"], BeforeValidator(lowercase)] = "none"
     bit_rate: int | None = None
 
-    async def manner(self, book: VoiceBook) -> DeliveryOptions:
-        """Raises KokoroError for what cannot be done."""
+    async def delivery(self, book: VoiceBook) -> DeliveryOptions:
+        """Raises KokoroError for parameters that are not possible."""
         if self.bit_rate is not None:
             raise NotSupported("bit_rate is for mp3 and opus, by HTTP; leave it out", field="bit_rate")
         return DeliveryOptions(
@@ -105,11 +99,11 @@ class SocketParameters(SpeakParameters):
 
 
 class SpeakBody(BaseModel):
-    text: Annotated[str, Field(description="What to say, as for POST /tts.", examples=["Hello from Kokoro."])]
+    text: str = Field(description="What to say, as for POST /tts.", examples=["Hello from Kokoro."])
 
 
 class DeepgramMessage(BaseModel):
-    """`Speak` has a text. Types that are not known are told in a warning."""
+    """`Speak` has a text. An unknown type is answered with a warning."""
 
-    type: Annotated[str, Field(max_length=100)]
+    type: str = Field(max_length=100)
     text: str | None = None

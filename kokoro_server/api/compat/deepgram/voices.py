@@ -7,8 +7,8 @@ import re
 from kokoro_server.errors import UnknownVoice
 from kokoro_server.voices import VoiceBook
 
-# By language, our voices and the names of Deepgram's that they stand for: those of the same gender and, as far as there
-# are such, accent.
+# By language, our voices and the names of Deepgram's voices that they stand for: of the same gender and, where
+# possible, the same accent.
 _NAMES = {
     "en": {
         "af_heart": "andromeda asteria helena luna thalia",
@@ -42,7 +42,7 @@ _AURA = re.compile(r"aura-(?:\d+-)?(.+)")
 
 
 async def ours(name: str, book: VoiceBook) -> str:
-    """The voice for one of Deepgram's; a name that is not of its kind, or one of the user's, is returned as it is."""
+    """Returns our voice for one of Deepgram's names. Any other name, and a custom voice's, is returned unchanged."""
     match = _AURA.fullmatch(name.lower())
     if match is None or name in book.names():
         return name

@@ -1,8 +1,8 @@
-"""Lists of voices and models, and the account that some clients ask for before they speak."""
+"""Lists of voices and models, and the account that some clients read before they speak."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from fastapi import APIRouter, Query, Request
 from fastapi.routing import APIRoute
@@ -12,13 +12,14 @@ from starlette.types import Scope
 
 from kokoro_server import languages
 from kokoro_server.api.compat.openai.schemas import VoiceName
-from kokoro_server.api.routes.tts import get_services
+from kokoro_server.api.state import get_services
+from kokoro_server.api.voice_lists import known_voices
 from kokoro_server.errors import InvalidInput
 from kokoro_server.voices import VoiceInfo
 
 router = APIRouter(tags=["ElevenLabs"])
 
-# Those that are listed; any name is Kokoro-82M.
+# The listed names; any name means Kokoro-82M.
 MODELS = ("kokoro", "eleven_flash_v2_5", "eleven_turbo_v2_5", "eleven_multilingual_v2")
 MAX_PAGE = 100
 UNLIMITED = 2**31 - 1  # characters
@@ -62,7 +63,7 @@ class TheirModel(BaseModel):
 
 
 class Subscription(BaseModel):
-    """Nothing is counted and nothing is paid for."""
+    """Nothing is counted, and nothing is paid for."""
 
     tier: str = "free"
     status: str = "active"
@@ -81,7 +82,7 @@ class User(BaseModel):
 
 
 class KeyedRoute(APIRoute):
-    """Only for requests that carry a key as ElevenLabs' clients do: OpenAI's ask for other things at the same path."""
+    """Only for requests with ElevenLabs' key header: OpenAI's clients expect a different answer at the same path."""
 
     def matches(self, scope: Scope) -> tuple[Match, Scope]:
         if not any(name == b"xi-api-key" for name, _ in scope.get("headers", ())):
@@ -105,7 +106,7 @@ async def voice_page(
     sort_direction: Literal["asc", "desc"] = "asc",
     voice_ids: Annotated[list[str] | None, Query(max_length=MAX_PAGE)] = None,
 ) -> VoicePage:
-    """The voices whose name or labels have all words of `search`, page by page."""
+    """The voices whose names or labels contain all words of `search`, page by page."""
     words = search.lower().split()
     found = [
         voice
@@ -145,7 +146,7 @@ async def subscription() -> Subscription:
 
 
 async def models(request: Request) -> list[TheirModel]:
-    """Names by which the model may be asked for. Any other does as well."""
+    """Names for the model. Any other name works too."""
     spoken = [ModelLanguage(language_id=known.code, name=known.name) for known in languages.LANGUAGES]
     limit = get_services(request).settings.max_text_length
     return [
@@ -160,10 +161,7 @@ keyed_models_router.add_api_route("/v1/models", models)
 
 
 async def _all(request: Request) -> list[TheirVoice]:
-    book = get_services(request).voices
-    await book.refresh()
-    now = book.now
-    return [_voice(now.info(name)) for name in now.names()]
+    return [_voice(info) for info in await known_voices(get_services(request))]
 
 
 def _voice(info: VoiceInfo) -> TheirVoice:
@@ -173,8 +171,7 @@ def _voice(info: VoiceInfo) -> TheirVoice:
 
 
 def _searched(voice: TheirVoice) -> str:
-    values: list[Any] = [voice.voice_id, voice.name, *voice.labels.values()]
-    return " ".join(values).lower()
+    return " ".join((voice.voice_id, voice.name, *voice.labels.values())).lower()
 
 
 def _offset(token: str | None) -> int:

@@ -34,7 +34,7 @@ class OutputFormat:
 
 
 def parse(name: str) -> OutputFormat:
-    """Raises InvalidInput for what is not such a name, or cannot be made."""
+    """Raises InvalidInput for an unknown name, or a format that is not possible."""
     match = _NAME.fullmatch(name)
     if not match or not MIN_RATE <= int(match["rate"]) <= MAX_RATE:
         raise InvalidInput(

@@ -1,4 +1,4 @@
-"""The routes of ElevenLabs' API: all of them below a prefix, and those without one that are not also OpenAI's."""
+"""ElevenLabs' API: all routes below a prefix; without it, those that are not also OpenAI's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What ElevenLabs' clients send, in queries, bodies and messages. Fields that are not here are ignored."""
+"""The queries, bodies and messages of ElevenLabs' clients. Unknown fields are ignored."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from pydantic_core import PydanticCustomError
 from kokoro_server import languages
 from kokoro_server.api.compat.elevenlabs import output_formats
 from kokoro_server.api.compat.openai.schemas import VoiceName
+from kokoro_server.runtime.json import JsonObject
 from kokoro_server.text.spoken import KINDS
 from kokoro_server.voices import HeldVoice
 
@@ -20,7 +21,7 @@ MAX_INACTIVITY = 180.0
 
 def _no_dictionaries(value: Any) -> Any:
     if value:
-        raise PydanticCustomError("dictionaries", "pronunciation dictionaries are not known here; use LEXICON_PATH")
+        raise PydanticCustomError("dictionaries", "pronunciation dictionaries are not supported; use LEXICON_PATH")
     return None
 
 
@@ -30,7 +31,7 @@ def _no_ssml(value: Any) -> Any:
     return False
 
 
-# What would change the sound and cannot be done is refused, unless it is empty.
+# A field that would change the sound and is not supported is refused, unless it is empty.
 NoDictionaries = Annotated[None, BeforeValidator(_no_dictionaries)]
 NoSsml = Annotated[bool, BeforeValidator(_no_ssml)]
 Normalization = Literal["auto", "on", "off"]
@@ -38,20 +39,20 @@ Seed = Annotated[int, Field(ge=0, le=2**63 - 1)]
 
 
 class VoiceSettings(BaseModel):
-    """Of ElevenLabs' settings, the one that Kokoro has."""
+    """The one of ElevenLabs' settings that Kokoro has."""
 
-    speed: Annotated[float | None, Field(ge=0.25, le=4, allow_inf_nan=False, examples=[1.0])] = None
+    speed: float | None = Field(default=None, ge=0.25, le=4, allow_inf_nan=False, examples=[1.0])
 
 
 class SpeechBody(BaseModel):
-    """What to say, and how. `stability`, `previous_text` and other fields of theirs are accepted and change nothing."""
+    """What to say, and how. ElevenLabs' other fields, such as `stability`, are accepted and change nothing."""
 
-    text: Annotated[str, Field(description="As for POST /tts.", examples=["Hello from Kokoro."])]
-    model_id: Annotated[str | None, Field(description="Any name will do.", max_length=MAX_NAME)] = None
-    language_code: Annotated[str | None, Field(max_length=20, examples=["en"])] = None
+    text: str = Field(description="As for POST /tts.", examples=["Hello from Kokoro."])
+    model_id: str | None = Field(default=None, description="Any name will do.", max_length=MAX_NAME)
+    language_code: str | None = Field(default=None, max_length=20, examples=["en"])
     voice_settings: VoiceSettings | None = None
     seed: Seed | None = None
-    apply_text_normalization: Annotated[Normalization | None, Field(description="`off`: `normalize` false.")] = None
+    apply_text_normalization: Normalization | None = Field(default=None, description="`off`: `normalize` false.")
     pronunciation_dictionary_locators: NoDictionaries = None
 
 
@@ -59,22 +60,22 @@ class SocketQuery(BaseModel):
     """The query of a WebSocket."""
 
     voice_id: VoiceName
-    model_id: Annotated[str | None, Field(max_length=MAX_NAME)] = None
+    model_id: str | None = Field(default=None, max_length=MAX_NAME)
     output_format: str = output_formats.DEFAULT
-    language_code: Annotated[str | None, Field(max_length=20)] = None
+    language_code: str | None = Field(default=None, max_length=20)
     seed: Seed | None = None
     apply_text_normalization: Normalization | None = None
     enable_ssml_parsing: NoSsml = False
     sync_alignment: bool = False
     auto_mode: bool = False
-    inactivity_timeout: Annotated[float, Field(gt=0, le=MAX_INACTIVITY, allow_inf_nan=False)] = DEFAULT_INACTIVITY
+    inactivity_timeout: float = Field(default=DEFAULT_INACTIVITY, gt=0, le=MAX_INACTIVITY, allow_inf_nan=False)
 
 
 class ElevenLabsMessage(BaseModel):
-    """A message of a client. The `text` of the first one is a space, and that of the last on `/stream-input` empty."""
+    """A message of a client. The first one's `text` is a space; the last one's, on `/stream-input`, is empty."""
 
     text: str | None = None
-    context_id: Annotated[str | None, Field(max_length=MAX_NAME)] = None
+    context_id: str | None = Field(default=None, max_length=MAX_NAME)
     flush: bool | None = None
     close_context: bool | None = None
     close_socket: bool | None = None
@@ -87,9 +88,9 @@ def request_fields(
     asked: SpeechBody | SocketQuery,
     settings: VoiceSettings | None,
     output: output_formats.OutputFormat,
-) -> dict[str, Any]:
-    """The fields of a TTSRequest, but for the text."""
-    fields: dict[str, Any] = {
+) -> JsonObject:
+    """The fields of a TTSRequest, without the text."""
+    fields: JsonObject = {
         "voice": voice.name,
         "language": _language(asked.language_code, voice),
         "format": output.output.format,
@@ -105,7 +106,7 @@ def request_fields(
 
 
 def _language(code: str | None, voice: HeldVoice) -> str | None:
-    """Theirs have no region: `en` of a British voice is British."""
+    """ElevenLabs' codes have no region: `en` means British English for a British voice."""
     if not code or languages.of_voice(voice.language).code.partition("-")[0] == code.lower():
         return None
     return code

@@ -1,17 +1,17 @@
 """`/stream-input` and `/multi-stream-input`: speech for voice agents whose text is still being written.
 
-Both take texts in any pieces and send audio with the times of characters. A sentence is spoken as soon as it is
+Both take text in bits of any length and send audio with the times of characters. A sentence is spoken as soon as it is
 complete; `flush`, or `auto_mode` in the query, says that a message ends one. `{"text": ""}` ends `/stream-input`, which
-closes when all is said, and is a sign of life on `/multi-stream-input`.
+closes when all text is spoken, and is a sign of life on `/multi-stream-input`.
 
-There a socket has several contexts, which are spoken side by side. `close_context` ends one: after a flush, which ends
-a turn, all of it is still spoken, then comes `isFinal`. In the middle of a turn, or when the context was closed before,
-the agent has been interrupted, and all that is not yet sent is dropped. ElevenLabs' own description has it so, and so
-pipecat and LiveKit use it. `close_socket` speaks all contexts to their end. A text that comes with either is the last
-one of its turn. A name may be used again at once: its new context is told after the one before.
+A socket of `/multi-stream-input` has several contexts, which are spoken side by side. `close_context` ends one. After a
+flush, which ends a turn, the whole context is still spoken, then `isFinal` is sent. Inside a turn, or if the context
+was closed before, the agent has been interrupted, and everything unsent is dropped. ElevenLabs describes it this way,
+and pipecat and LiveKit rely on it. `close_socket` speaks all contexts to their end. A text that comes with either is
+the last one of its turn. A name may be used again at once: its new context is sent after the previous one.
 
-What is wrong is told in a message, then the socket is closed with 1008. So is one whose client has sent nothing for
-`inactivity_timeout` seconds, in which nothing was spoken either.
+A wrong message is answered with an error, then the socket is closed with 1008. It is also closed if the client has sent
+nothing, and nothing was spoken, for `inactivity_timeout` seconds.
 """
 
 from __future__ import annotations
@@ -25,24 +25,24 @@ from fastapi import APIRouter, WebSocket, WebSocketDisconnect
 from pydantic import TypeAdapter
 
 from kokoro_server.api.agents import sockets
-from kokoro_server.api.agents.session import agent_session
-from kokoro_server.api.agents.text import AgentText, DeliveryOptions
+from kokoro_server.api.agents.text import DeliveryOptions
 from kokoro_server.api.compat.elevenlabs import output_formats
-from kokoro_server.api.compat.elevenlabs.context import ContextSpeech, ElevenLabsContext, refuse
+from kokoro_server.api.compat.elevenlabs.context import ElevenLabsContext, refuse
 from kokoro_server.api.compat.elevenlabs.schemas import (
     DEFAULT_INACTIVITY,
     ElevenLabsMessage,
     SocketQuery,
     request_fields,
 )
+from kokoro_server.api.errors import validated
+from kokoro_server.api.state import get_services
 from kokoro_server.errors import BadRequest, KokoroError
 
 router = APIRouter()
 
 MESSAGE: TypeAdapter[ElevenLabsMessage] = TypeAdapter(ElevenLabsMessage)
-QUERY: TypeAdapter[SocketQuery] = TypeAdapter(SocketQuery)
-LOOKS = 10  # for speech, in the time after which a socket is idle
-MAX_CONTEXTS = 20  # of a socket, with those that are closed and not yet spoken to their end
+CHECKS = 10  # for speech, within `inactivity_timeout`
+MAX_CONTEXTS = 20  # of a socket, with those that are closed and not spoken to their end
 
 
 @router.websocket("/v1/text-to-speech/{voice_id}/stream-input")
@@ -57,30 +57,30 @@ async def multi_stream_input(socket: WebSocket, voice_id: str) -> None:
     await _converse(socket, voice_id, single=False)
 
 
-async def _manner(socket: WebSocket, query: SocketQuery) -> DeliveryOptions:
-    """How to speak. Raises KokoroError if that is not possible."""
+async def _delivery(socket: WebSocket, query: SocketQuery) -> DeliveryOptions:
+    """Raises KokoroError if the query's options are not possible."""
     output = output_formats.parse(query.output_format)
-    voices = socket.app.state.services.voices
-    manner = DeliveryOptions(**request_fields(await voices.hold(query.voice_id), query, None, output))
-    await manner.check(voices)
-    return manner
+    voices = get_services(socket).voices
+    delivery = DeliveryOptions(**request_fields(await voices.hold(query.voice_id), query, None, output))
+    await delivery.check(voices)
+    return delivery
 
 
 async def _converse(socket: WebSocket, voice_id: str, *, single: bool) -> None:
     async def conversation() -> None:
         try:
-            query = sockets.validated({**socket.query_params, "voice_id": voice_id}, QUERY)
-            contexts = _Contexts(socket, query, await _manner(socket, query))
+            query = validated(SocketQuery.model_validate, {**socket.query_params, "voice_id": voice_id})
+            contexts = _Contexts(socket, query, await _delivery(socket, query))
         except KokoroError as error:
             await _first_message(socket)
             await refuse(socket, error)
             return
-        handler = _StreamInput(contexts) if single else _MultiStreamInput(contexts)
+        handle = contexts.handle_single if single else contexts.handle
         try:
             async with contexts, _closed_when_idle(socket, contexts) as clock:
                 async for message in sockets.messages(socket):
                     clock.restart()
-                    await handler.handle(sockets.parsed(message, MESSAGE))
+                    await handle(sockets.parsed(message, MESSAGE))
         except KokoroError as error:
             await refuse(socket, error)
 
@@ -88,7 +88,7 @@ async def _converse(socket: WebSocket, voice_id: str, *, single: bool) -> None:
 
 
 async def _first_message(socket: WebSocket) -> None:
-    """LiveKit waits for ever for what it says on a socket that was closed before it said anything."""
+    """LiveKit hangs if the socket is closed before it has sent its first message."""
     with suppress(TimeoutError):
         async with asyncio.timeout(DEFAULT_INACTIVITY):
             await anext(sockets.messages(socket))
@@ -97,140 +97,114 @@ async def _first_message(socket: WebSocket) -> None:
 class _Contexts:
     """The contexts of a socket."""
 
-    def __init__(self, socket: WebSocket, query: SocketQuery, manner: DeliveryOptions) -> None:
+    def __init__(self, socket: WebSocket, query: SocketQuery, delivery: DeliveryOptions) -> None:
         self._socket = socket
         self._query = query
-        self._manner = manner
+        self._delivery = delivery
         self._ends_files = output_formats.parse(query.output_format).is_bare
         self.inactivity_timeout = query.inactivity_timeout
-        self._open: dict[str | None, _Held] = {}
-        self._closed: list[_Held] = []  # not yet spoken to their end
-        self._ended: list[_Held] = []
-        self.closing = False  # the socket, when all is said
+        self._open: dict[str | None, ElevenLabsContext] = {}
+        self._closed: list[ElevenLabsContext] = []  # not spoken to their end yet
+        self._ended: list[ElevenLabsContext] = []
+        self._closing = False  # whether the socket closes when all is spoken
 
     async def __aenter__(self) -> _Contexts:
         return self
 
     async def __aexit__(self, *_: object) -> None:
         async with AsyncExitStack() as stopping:
-            for held in (*self._open.values(), *self._closed, *self._ended):
-                stopping.push_async_exit(held.stack)
+            for context in (*self._open.values(), *self._closed, *self._ended):
+                stopping.push_async_callback(context.stop)
 
     @property
     def is_speaking(self) -> bool:
-        return any(held.context.is_speaking for held in (*self._open.values(), *self._closed))
+        return any(context.is_speaking for context in (*self._open.values(), *self._closed))
 
-    async def add(self, message: ElevenLabsMessage) -> None:
-        """Add the text of a message to its context, which is opened if there is none."""
-        held = self._open.get(message.context_id) or await self._opened(message.context_id)
-        await held.context.adjust(message.voice_settings)
-        await held.context.add(message.text or "", whole=self._query.auto_mode)
-
-    async def flush(self, message: ElevenLabsMessage) -> None:
-        if held := self._open.get(message.context_id):
-            # With auto_mode each text is spoken anyway: LiveKit flushes each, and once more at the end of a turn.
-            ends_turn = bool(message.close_context) or not (self._query.auto_mode and message.text)
-            await held.context.flush(ends_turn=ends_turn, ends_file=self._ends_files)
-
-    async def close(self, context_id: str | None) -> None:
-        if held := self._open.pop(context_id, None):
-            self._closed.append(held)
-            await held.context.close()
-            return
-        for held in [held for held in self._closed if held.context_id == context_id]:
-            if held in self._closed:  # still, as another may have taken a while
-                await held.context.drop()
-
-    async def end_all(self) -> None:
-        """Close the socket when all is said."""
-        self.closing = True
-        opened = list(self._open.values())
-        self._open.clear()
-        self._closed += opened  # all at once: the socket is closed when there is none
-        for held in opened:
-            await held.context.end()
-        await self._close_socket_at_end()
-
-    async def _opened(self, context_id: str | None) -> _Held:
-        await self._release_ended()
-        if len(self._open) + len(self._closed) >= MAX_CONTEXTS:
-            raise BadRequest(f"at most {MAX_CONTEXTS} contexts may be open at once; close one", field="context_id")
-        stack = AsyncExitStack()
-        ended = asyncio.Event()
-        # Who hears both under one name cannot tell them apart, so they are told one after the other.
-        before = next((held.ended for held in reversed(self._closed) if held.context_id == context_id), None)
-
-        async def on_end() -> None:
-            self._closed.remove(held)
-            self._ended.append(held)
-            ended.set()
-            await self._close_socket_at_end()
-
-        speech = ContextSpeech(self._socket, context_id, on_end, before, cumulative=self._query.sync_alignment)
-        session = await stack.enter_async_context(agent_session(self._socket.app.state, speech, file="turn"))
-        text = AgentText(session, self._socket.app.state.services)
-        held = self._open[context_id] = _Held(
-            context_id, ElevenLabsContext(session, text, speech.characters), stack, ended
-        )
-        await text.use(self._manner)
-        return held
-
-    async def _close_socket_at_end(self) -> None:
-        if self.closing and not self._closed:
-            await sockets.close(self._socket)
-
-    async def _release_ended(self) -> None:
-        """A session cannot stop itself, so those that have ended are released by the next that begins."""
-        ended, self._ended = self._ended, []
-        for held in ended:
-            await held.stack.aclose()
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Held:
-    context_id: str | None
-    context: ElevenLabsContext
-    stack: AsyncExitStack
-    ended: asyncio.Event
-
-
-class _StreamInput:
-    """One context. An empty text ends it."""
-
-    def __init__(self, contexts: _Contexts) -> None:
-        self._contexts = contexts
-
-    async def handle(self, message: ElevenLabsMessage) -> None:
-        if self._contexts.closing:
+    async def handle_single(self, message: ElevenLabsMessage) -> None:
+        """Of `/stream-input`, which has one context. An empty text ends it."""
+        if self._closing:
             if message.text:
-                raise BadRequest("the text had ended: no more can be said", field="text")
+                raise BadRequest("the text has ended; open another socket for more", field="text")
             return
         message.context_id = None
         if message.text:
-            await self._contexts.add(message)
+            await self._add(message)
         if message.flush:
-            await self._contexts.flush(message)
+            await self._flush(message)
         if message.text == "":
-            await self._contexts.end_all()
-
-
-class _MultiStreamInput:
-    """Contexts by their names. Without a name it is one as well."""
-
-    def __init__(self, contexts: _Contexts) -> None:
-        self._contexts = contexts
+            await self._end_all()
 
     async def handle(self, message: ElevenLabsMessage) -> None:
+        """Of `/multi-stream-input`. Messages without a name share one context."""
         if message.text:
-            if self._contexts.closing:
-                raise BadRequest("the socket is closing: no more can be said", field="text")
-            await self._contexts.add(message)
+            if self._closing:
+                raise BadRequest("the socket is closing; open another one for more", field="text")
+            await self._add(message)
         if message.flush or (message.text and message.close_context):  # the last text of a turn, which is then whole
-            await self._contexts.flush(message)
+            await self._flush(message)
         if message.close_socket:
-            await self._contexts.end_all()
+            await self._end_all()
         elif message.close_context:
-            await self._contexts.close(message.context_id)
+            await self._close(message.context_id)
+
+    async def _add(self, message: ElevenLabsMessage) -> None:
+        """Adds the text of a message to its context, which is opened if necessary."""
+        context = self._open.get(message.context_id) or await self._opened(message.context_id)
+        await context.adjust(message.voice_settings)
+        await context.add(message.text or "", whole=self._query.auto_mode)
+
+    async def _flush(self, message: ElevenLabsMessage) -> None:
+        if context := self._open.get(message.context_id):
+            # With auto_mode each text is spoken at once: LiveKit flushes each, and once more at the end of a turn.
+            ends_turn = bool(message.close_context) or not (self._query.auto_mode and message.text)
+            await context.flush(ends_turn=ends_turn, ends_file=self._ends_files)
+
+    async def _close(self, context_id: str | None) -> None:
+        if context := self._open.pop(context_id, None):
+            self._closed.append(context)
+            await context.close()
+            return
+        for context in [context for context in self._closed if context.context_id == context_id]:
+            if context in self._closed:  # still: dropping an earlier one takes time
+                await context.drop()
+
+    async def _end_all(self) -> None:
+        """Closes the socket when all is spoken."""
+        self._closing = True
+        opened = list(self._open.values())
+        self._open.clear()
+        self._closed += opened  # all at once: the socket closes when this list is empty
+        for context in opened:
+            await context.end()
+        await self._close_socket_at_end()
+
+    async def _opened(self, context_id: str | None) -> ElevenLabsContext:
+        await self._release_ended()
+        if len(self._open) + len(self._closed) >= MAX_CONTEXTS:
+            raise BadRequest(f"at most {MAX_CONTEXTS} contexts may be open at once; close one", field="context_id")
+        # A client cannot tell two contexts of one name apart, so they are sent one after the other.
+        before = next((each.ended for each in reversed(self._closed) if each.context_id == context_id), None)
+        cumulative = self._query.sync_alignment
+        context = ElevenLabsContext(self._socket, context_id, self._on_end, before, cumulative=cumulative)
+        await context.start()
+        self._open[context_id] = context
+        await context.use(self._delivery)
+        return context
+
+    async def _on_end(self, context: ElevenLabsContext) -> None:
+        self._closed.remove(context)
+        self._ended.append(context)
+        await self._close_socket_at_end()
+
+    async def _close_socket_at_end(self) -> None:
+        if self._closing and not self._closed:
+            await sockets.close(self._socket)
+
+    async def _release_ended(self) -> None:
+        """Stops ended sessions when the next one begins: a session cannot stop itself."""
+        ended, self._ended = self._ended, []
+        for context in ended:
+            await context.stop()
 
 
 @dataclass(slots=True)
@@ -251,12 +225,12 @@ class _Clock:
 
 @asynccontextmanager
 async def _closed_when_idle(socket: WebSocket, contexts: _Contexts) -> AsyncIterator[_Clock]:
-    """Close the socket when the clock, which messages and speech restart, has run down."""
+    """Closes the socket when the clock runs down. Messages and speech restart it."""
     clock = _Clock(contexts.inactivity_timeout)
 
     async def watch() -> None:
         while (left := clock.left) > 0:
-            await asyncio.sleep(min(left, clock.timeout / LOOKS))
+            await asyncio.sleep(min(left, clock.timeout / CHECKS))
             if contexts.is_speaking:
                 clock.restart()
         with suppress(WebSocketDisconnect):

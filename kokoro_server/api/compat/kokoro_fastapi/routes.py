@@ -1,15 +1,17 @@
-"""What Kokoro-FastAPI has beyond OpenAI's API, for clients that were written for it."""
+"""Kokoro-FastAPI's endpoints beyond OpenAI's API, for clients that were written for it."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import Iterator
 from contextlib import aclosing, contextmanager
-from typing import Annotated, Any
+from functools import partial
+from typing import Annotated
 from urllib.parse import quote
 
 from fastapi import APIRouter, Body, Request, Response
 
+from kokoro_server.api.captioned import audio_events, json_with_audio
 from kokoro_server.api.compat.kokoro_fastapi.schemas import (
     Blend,
     CaptionedSpeech,
@@ -21,34 +23,35 @@ from kokoro_server.api.compat.kokoro_fastapi.schemas import (
     WordTimestamp,
 )
 from kokoro_server.api.compat.openai.schemas import OpenAIErrorAnswer
-from kokoro_server.api.disconnect import CancellableStreamingResponse, cancel_on_disconnect
+from kokoro_server.api.disconnect import cancel_on_disconnect
 from kokoro_server.api.error_shapes import OPENAI_FIELDS
-from kokoro_server.api.routes import captioned, stream, tts
-from kokoro_server.api.routes.captioned import FRAMING, NDJSON, CaptionEvent
-from kokoro_server.api.routes.stream import STREAMING_HEADERS, as_text, open_renderer, start_synthesis
-from kokoro_server.api.routes.tts import (
+from kokoro_server.api.schemas.speech import DEFAULT_VOICE, TTSRequest
+from kokoro_server.api.speech import (
     AUDIO,
     ERRORS,
     ChunkedBodyResponse,
     RequestTimeout,
+    Responses,
     clip_headers,
-    get_services,
+    clip_response,
     render,
-    skipped_header,
+    speak,
 )
-from kokoro_server.api.schemas.speech import DEFAULT_VOICE, TTSRequest
+from kokoro_server.api.state import get_services
+from kokoro_server.api.streaming import NDJSON, Events, RenderedSegments, event_stream, stream_response
 from kokoro_server.assets import torch_writer
 from kokoro_server.engine import vocab
-from kokoro_server.errors import KokoroError, for_client
+from kokoro_server.errors import KokoroError
+from kokoro_server.runtime.json import JsonObject
 from kokoro_server.synthesis.synthesizer import Clip, Speech
 from kokoro_server.text.reader import Reading
 
 router = APIRouter(tags=["Kokoro-FastAPI"])
 
-LINES: dict[int | str, dict[str, Any]] = {200: {"description": "Audio and words", "content": {NDJSON: {}}}}
-CLIP: dict[int | str, dict[str, Any]] = {200: {"description": "The audio", "content": AUDIO}}
-WAV: dict[int | str, dict[str, Any]] = {200: {"description": "The clip", "content": {"audio/wav": {}}}}
-PACK: dict[int | str, dict[str, Any]] = {
+LINES: Responses = {200: {"description": "Audio and words", "content": {NDJSON: {}}}}
+CLIP: Responses = {200: {"description": "The audio", "content": AUDIO}}
+WAV: Responses = {200: {"description": "The clip", "content": {"audio/wav": {}}}}
+PACK: Responses = {
     200: {"description": "A voice pack, as torch.save writes it", "content": {"application/octet-stream": {}}},
     "4XX": {"model": OpenAIErrorAnswer, "description": "No such voice, or not a blend"},
 }
@@ -56,30 +59,37 @@ PACK: dict[int | str, dict[str, Any]] = {
 
 @router.post("/dev/captioned_speech", response_model=CaptionedSpeech, responses=ERRORS | LINES)
 async def captioned_speech(body: CaptionedSpeechRequest, request: Request, timeout: RequestTimeout = None) -> Response:
-    """Speak a text and tell when each word is said.
+    """Speak a text and return the time of each word.
 
-    With `stream`, as by default, the answer is an object a line, as the audio is made: the stretches of audio make one
-    file, the times are from its start. A line with `error` may be the last, after which the connection breaks off.
+    With `stream`, the default, the answer is one JSON object a line, as the audio is made. The audio of all lines is
+    one file, and times count from its start. After a failure, the last line has `error` and the connection breaks off.
     """
     request.scope["model"] = body.model
     with _their_field_names():
+        asked = body.to_captioned_request()
+        rendering = asked.rendering(body.response_format)
+        media_type, timed = rendering.output.media_type, body.return_timestamps
         if body.stream:
-            return await _stream(body, request, timeout)
-        return await _whole(body, request, timeout)
+            events = partial(_objects, media_type=media_type, timed=timed)
+            return await event_stream(request, asked, rendering, timeout, NDJSON, events, _error)
+        clip = await speak(asked, request, timeout)
+        content = await render(request, clip, rendering)
+        chunks = await asyncio.to_thread(_json, clip, content, media_type, timed=timed)
+        return ChunkedBodyResponse(chunks, media_type="application/json", headers=clip_headers(request, clip))
 
 
 @router.post("/dev/dialogue", response_class=Response, responses=ERRORS | CLIP)
 async def dialogue(body: DialogueRequest, request: Request, timeout: RequestTimeout = None) -> Response:
     """Speak a dialogue, each turn in its voice."""
     request.scope["model"] = body.model
-    answer = stream.stream if body.stream else tts.tts
+    answer = stream_response if body.stream else clip_response
     with _their_field_names():
         return await answer(body.to_tts_request(), request, timeout)
 
 
 @router.post("/dev/phonemize", responses=ERRORS)
 async def phonemize(body: PhonemizeRequest, request: Request) -> Phonemized:
-    """The phonemes of a text. `POST /text/reading` tells more."""
+    """The phonemes of a text. `POST /text/reading` returns more."""
     speech = Speech(voice=DEFAULT_VOICE, text=body.text, language=body.language)
     reading = await cancel_on_disconnect(request.receive, get_services(request).synthesizer.reading(speech))
     return await asyncio.to_thread(_phonemized, reading)
@@ -88,14 +98,13 @@ async def phonemize(body: PhonemizeRequest, request: Request) -> Phonemized:
 @router.post("/dev/generate_from_phonemes", response_class=Response, responses=ERRORS | WAV)
 async def generate_from_phonemes(body: PhonemesRequest, request: Request, timeout: RequestTimeout = None) -> Response:
     """Speak Kokoro's phonemes, as a WAV file."""
-    return await tts.tts(TTSRequest(phonemes=body.phonemes, voice=body.voice), request, timeout)
+    return await clip_response(TTSRequest(phonemes=body.phonemes, voice=body.voice), request, timeout)
 
 
 @router.post("/v1/audio/voices/combine", response_class=Response, responses=PACK)
 async def combine(body: Annotated[Blend, Body()], request: Request) -> Response:
     """The pack of a blend, as a `.pt` file. To speak with it, name the blend in `voice`: nothing is kept here."""
-    book = get_services(request).voices
-    voice = await book.hold(body)
+    voice = await get_services(request).voices.hold(body)
     content = await asyncio.to_thread(torch_writer.tensor, voice.pack[:, None])
     headers = {"Content-Disposition": f"attachment; filename*=utf-8''{quote(voice.name)}.pt"}
     return Response(content, media_type="application/octet-stream", headers=headers)
@@ -103,7 +112,7 @@ async def combine(body: Annotated[Blend, Body()], request: Request) -> Response:
 
 @router.get("/v1/test")
 async def test() -> dict[str, str]:
-    """Tells that the server is there."""
+    """Answers while the server runs."""
     return {"status": "ok"}
 
 
@@ -116,35 +125,14 @@ def _their_field_names() -> Iterator[None]:
         raise
 
 
-async def _whole(body: CaptionedSpeechRequest, request: Request, timeout: float | None) -> Response:
-    speech = body.to_captioned_request()
-    rendering = speech.rendering(body.response_format)
-    clip = await tts.speak(speech, request, timeout)
-    content = await render(request, clip, rendering)
-    chunks = await asyncio.to_thread(_json, clip, content, rendering.output.media_type, timed=body.return_timestamps)
-    return ChunkedBodyResponse(chunks, media_type="application/json", headers=clip_headers(request, clip))
-
-
 def _json(clip: Clip, content: list[bytes], media_type: str, *, timed: bool) -> list[bytes]:
     words = [WordTimestamp(word=word.text, start_time=word.start, end_time=word.end) for word in clip.words]
     answer = CaptionedSpeech(audio="", audio_format=media_type, timestamps=words if timed else [])
-    return captioned.json_with_audio(answer, content)
+    return json_with_audio(answer, content)
 
 
-async def _stream(body: CaptionedSpeechRequest, request: Request, timeout: float | None) -> Response:
-    speech = body.to_captioned_request()
-    rendering = speech.rendering(body.response_format)
-    first, segments = await start_synthesis(request, speech, timeout)
-    events = captioned.audio_events(first, segments, await open_renderer(request, rendering))
-    objects = _objects(events, rendering.output.media_type, timed=body.return_timestamps)
-    lines = as_text(request, objects, FRAMING[NDJSON], _error)
-    return CancellableStreamingResponse(lines, NDJSON, STREAMING_HEADERS | skipped_header(first.skipped))
-
-
-async def _objects(
-    events: AsyncGenerator[CaptionEvent, None], media_type: str, *, timed: bool
-) -> AsyncGenerator[CaptionEvent, None]:
-    async with aclosing(events):
+async def _objects(segments: RenderedSegments, media_type: str, *, timed: bool) -> Events:
+    async with aclosing(audio_events(segments)) as events:
         async for event in events:
             if event["type"] != "audio":
                 continue
@@ -152,16 +140,11 @@ async def _objects(
                 {"word": word["text"], "start_time": word["start"], "end_time": word["end"]} for word in event["words"]
             ]
             if event["audio"] or words:
-                yield {
-                    "audio": event["audio"],
-                    "audio_format": media_type,
-                    "timestamps": words if timed else [],
-                }
+                yield {"audio": event["audio"], "audio_format": media_type, "timestamps": words if timed else []}
 
 
-def _error(error: Exception) -> CaptionEvent:
-    known = for_client(error)
-    return {"error": {"code": known.code, "message": known.message, "field": known.field}}
+def _error(error: KokoroError) -> JsonObject:
+    return {"error": {"code": error.code, "message": error.message, "field": error.field}}
 
 
 def _phonemized(reading: Reading) -> Phonemized:

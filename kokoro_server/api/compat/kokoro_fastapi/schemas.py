@@ -10,6 +10,7 @@ from pydantic_core import PydanticCustomError
 from kokoro_server.api.compat.openai.schemas import OpenAISpeechRequest, VoiceName
 from kokoro_server.api.schemas.script import TURN_PAUSE_FIELD, few_turns
 from kokoro_server.api.schemas.speech import DEFAULT_VOICE
+from kokoro_server.runtime.json import JsonObject
 from kokoro_server.synthesis.speech import TURN_PAUSE
 from kokoro_server.voices import MAX_PARTS
 
@@ -17,36 +18,36 @@ from kokoro_server.voices import MAX_PARTS
 class CaptionedSpeechRequest(OpenAISpeechRequest):
     """As for `/v1/audio/speech`."""
 
-    return_timestamps: Annotated[bool, Field(description="`false`: no times of words.")] = True
-    stream: Annotated[bool, Field(description="`true`: an object a line, as the audio is made.")] = True
+    return_timestamps: bool = Field(default=True, description="`false`: no times of words.")
+    stream: bool = Field(default=True, description="`true`: an object a line, as the audio is made.")
 
 
-class DialogueTurn(BaseModel):
-    voice: Annotated[VoiceName | None, Field(examples=["af_bella"])] = None
-    text: Annotated[str, Field(examples=["Did it land?"])]
+class DialogueTurnRequest(BaseModel):
+    voice: VoiceName | None = Field(default=None, examples=["af_bella"])
+    text: str = Field(examples=["Did it land?"])
 
 
 class DialogueRequest(OpenAISpeechRequest):
     """As for `/v1/audio/speech`, with `turns` in place of `input`."""
 
     input: Literal[""] = ""
-    turns: Annotated[list[DialogueTurn], Field(min_length=1), BeforeValidator(few_turns)]
+    turns: Annotated[list[DialogueTurnRequest], Field(min_length=1), BeforeValidator(few_turns)]
     pause_between_turns: Annotated[float, TURN_PAUSE_FIELD] = TURN_PAUSE
 
-    def _fields(self) -> dict[str, Any]:
+    def _fields(self) -> JsonObject:
         turns = [turn.model_dump() for turn in self.turns]
         return super()._fields() | {"text": None, "turns": turns, "turn_pause": self.pause_between_turns}
 
 
 class WordTimestamp(BaseModel):
-    word: Annotated[str, Field(examples=["Hello"])]
-    start_time: Annotated[float, Field(description="Seconds from the start of the audio.", examples=[0.325])]
-    end_time: Annotated[float, Field(examples=[0.7])]
+    word: str = Field(examples=["Hello"])
+    start_time: float = Field(description="Seconds from the start of the audio.", examples=[0.325])
+    end_time: float = Field(examples=[0.7])
 
 
 class CaptionedSpeech(BaseModel):
-    audio: Annotated[str, Field(description="Base64.")]
-    audio_format: Annotated[str, Field(examples=["audio/mpeg"])]
+    audio: str = Field(description="Base64.")
+    audio_format: str = Field(examples=["audio/mpeg"])
     timestamps: list[WordTimestamp]
 
 
@@ -73,17 +74,15 @@ Blend = Annotated[
 
 
 class PhonemizeRequest(BaseModel):
-    text: Annotated[str, Field(description="As for POST /tts.", examples=["Hello from Kokoro."])]
-    language: Annotated[str, Field(description="a b e f h i j p z, or a code.", max_length=20, examples=["a"])] = "a"
+    text: str = Field(description="As for POST /tts.", examples=["Hello from Kokoro."])
+    language: str = Field(default="a", description="a b e f h i j p z, or a code.", max_length=20, examples=["a"])
 
 
 class Phonemized(BaseModel):
-    phonemes: Annotated[str, Field(examples=["həlˈO fɹʌm kəkˈɔɹO."])]
-    tokens: Annotated[list[int], Field(description="The model's numbers for them.", examples=[[50, 83, 54]])]
+    phonemes: str = Field(examples=["həlˈO fɹʌm kəkˈɔɹO."])
+    tokens: list[int] = Field(description="The model's numbers for them.", examples=[[50, 83, 54]])
 
 
 class PhonemesRequest(BaseModel):
-    phonemes: Annotated[str, Field(description="As for POST /tts.", max_length=100_000, examples=["həlˈO wˈɜɹld."])]
-    voice: Annotated[VoiceName, Field(description="As for `/v1/audio/speech`.", examples=[DEFAULT_VOICE])] = (
-        DEFAULT_VOICE
-    )
+    phonemes: str = Field(description="As for POST /tts.", max_length=100_000, examples=["həlˈO wˈɜɹld."])
+    voice: VoiceName = Field(default=DEFAULT_VOICE, description="As for `/v1/audio/speech`.", examples=[DEFAULT_VOICE])

@@ -25,16 +25,16 @@ from kokoro_server.api.schemas.speech import DEFAULT_VOICE, CaptionedRequest, Re
 from kokoro_server.audio.encode import Format
 from kokoro_server.audio.limiter import MAX_DB, MIN_DB
 from kokoro_server.errors import NotSupported, UnknownLanguage
+from kokoro_server.runtime.json import JsonObject
 from kokoro_server.voices import OPENAI_VOICES
 
-MODELS = ("kokoro", "tts-1", "tts-1-hd", "gpt-4o-mini-tts")  # those that are listed; any name is Kokoro-82M
+MODELS = ("kokoro", "tts-1", "tts-1-hd", "gpt-4o-mini-tts")  # the listed names; any name means Kokoro-82M
 
 MAX_VOICE = 500  # characters, of a blend
 _VOICE_SCHEMA = {"type": "string", "maxLength": MAX_VOICE}
 _RATE_TAG = re.compile(r"\[rate:", re.IGNORECASE)
 
-# OpenAI's names for those of our fields that it calls otherwise.
-SILENCE = "[pause:0.3s]"  # what punctuation alone sounds like
+SILENCE = "[pause:0.3s]"  # for a text of punctuation alone
 MAX_PUNCTUATION = 100  # characters
 
 
@@ -45,7 +45,7 @@ def _voice_name(value: Any) -> Any:
 VoiceName = Annotated[str, BeforeValidator(_voice_name), Field(max_length=MAX_VOICE)]
 
 
-def _lowercase(value: Any) -> Any:
+def lowercase(value: Any) -> Any:
     return value.lower() if isinstance(value, str) else value
 
 
@@ -57,11 +57,11 @@ def _known_language(letter: str) -> str:
         raise PydanticCustomError("language", "must be one of {letters}", {"letters": letters}) from error
 
 
-AnyCaseFormat = Annotated[Format, BeforeValidator(_lowercase)]
+AnyCaseFormat = Annotated[Format, BeforeValidator(lowercase)]
 
 
 class NormalizationOptions(BaseModel):
-    """Kokoro-FastAPI's switches for what is put in words."""
+    """Kokoro-FastAPI's switches for the kinds of text that are put in words."""
 
     normalize: bool = True
     unit_normalization: bool = True
@@ -72,7 +72,7 @@ class NormalizationOptions(BaseModel):
     replace_remaining_symbols: bool = True
 
     def kinds_off(self) -> set[str]:
-        """Our kinds that are switched off. Raises NotSupported for what we have no switch for."""
+        """The kinds that are switched off. Raises NotSupported for a switch that has no kind here."""
         if self.url_normalization != self.email_normalization:
             raise NotSupported(
                 "normalization_options: url_normalization and email_normalization must be equal; both are `addresses`",
@@ -100,52 +100,49 @@ class NormalizationOptions(BaseModel):
 
 
 class KokoroFastAPIFields(BaseModel):
-    """What Kokoro-FastAPI takes beyond OpenAI's fields."""
+    """Kokoro-FastAPI's fields beyond OpenAI's."""
 
     lang_code: Annotated[
         str,
         Field(description="Kokoro-FastAPI's name for `language`: a b e f h i j p z.", max_length=20, examples=["a"]),
         AfterValidator(_known_language),
     ] = ""
-    volume_multiplier: Annotated[
-        float,
-        Field(
-            description="Louder or softer: 2 is 6 dB more. Never clips.",
-            ge=10 ** (MIN_DB / 20),
-            le=10 ** (MAX_DB / 20),
-            allow_inf_nan=False,
-            examples=[1.0],
-        ),
-    ] = 1.0
-    normalization_options: Annotated[
-        NormalizationOptions | None, Field(description="Kokoro-FastAPI's switches for `normalize`, which counts too.")
-    ] = None
-    stream: Annotated[
-        bool, Field(description="`false`: the whole file at once, with its length. Events are streamed anyway.")
-    ] = True
-    return_timestamps: Annotated[
-        bool, Field(description="Refused for bare audio; see /dev/captioned_speech and /v1/audio/speech/timestamps.")
-    ] = False
-    download_format: Annotated[
-        AnyCaseFormat | None, Field(description="None but `response_format`: the answer is the download.")
-    ] = None
-    return_download_link: Annotated[bool, Field(description="Refused: no file is kept.")] = False
-    ssml: Annotated[bool, Field(description="The input is an SSML document, `<speak>…</speak>`.")] = False
-    allow_voice_tags: Annotated[
-        bool, Field(description="Not needed: `[voice:bm_george]` changes the voice anyway. `[rate:…]` is refused.")
-    ] = False
-    voice_aliases: Annotated[
-        dict[Annotated[str, Field(max_length=100)], VoiceName] | None,
-        Field(description="Names of your own for voices and blends.", max_length=MAX_ALIASES),
-    ] = None
+    volume_multiplier: float = Field(
+        default=1.0,
+        description="Louder or softer: 2 is 6 dB more. Never clips.",
+        ge=10 ** (MIN_DB / 20),
+        le=10 ** (MAX_DB / 20),
+        allow_inf_nan=False,
+        examples=[1.0],
+    )
+    normalization_options: NormalizationOptions | None = Field(
+        default=None, description="Kokoro-FastAPI's switches for `normalize`, which counts too."
+    )
+    stream: bool = Field(
+        default=True, description="`false`: the whole file at once, with its length. Events are streamed anyway."
+    )
+    return_timestamps: bool = Field(
+        default=False, description="Refused for bare audio; see /dev/captioned_speech and /v1/audio/speech/timestamps."
+    )
+    download_format: AnyCaseFormat | None = Field(
+        default=None, description="Must equal `response_format`: the answer is the download."
+    )
+    return_download_link: bool = Field(default=False, description="Refused: no file is kept.")
+    ssml: bool = Field(default=False, description="The input is an SSML document, `<speak>…</speak>`.")
+    allow_voice_tags: bool = Field(
+        default=False, description="Not needed: `[voice:bm_george]` changes the voice anyway. `[rate:…]` is refused."
+    )
+    voice_aliases: dict[Annotated[str, Field(max_length=100)], VoiceName] | None = Field(
+        default=None, description="Names of your own for voices and blends.", max_length=MAX_ALIASES
+    )
 
     def refuse_unsupported(self, format: Format) -> None:
-        """What would be promised and not done is an error."""
+        """Raises NotSupported for a field whose promise this server does not keep."""
         refused = {
             "return_download_link": (self.return_download_link, "no file is kept; the answer is the file"),
             "download_format": (
                 self.download_format not in (None, format),
-                "must be as response_format: the answer is the download",
+                "must equal response_format: the answer is the download",
             ),
         }
         for field, (present, reason) in refused.items():
@@ -154,24 +151,20 @@ class KokoroFastAPIFields(BaseModel):
 
 
 class OpenAISpeechRequest(ReadingFields, KokoroFastAPIFields):
-    """A clip to be spoken, in OpenAI's words, in Kokoro-FastAPI's and in ours.
+    """A clip to be spoken: OpenAI's fields, Kokoro-FastAPI's and this server's.
 
-    Fields that are not named here are ignored, as nowhere else: OpenAI's clients keep sending new ones.
+    Unknown fields are ignored, as OpenAI's clients keep sending new ones.
     """
 
     model_config = ConfigDict(extra="ignore")
 
-    input: Annotated[
-        str, Field(description="What to say; marks such as `[pause:1s]` work too.", examples=["Hello from Kokoro."])
-    ]
-    model: Annotated[
-        str,
-        Field(
-            description="Any name: there is one model, and the log tells what it was called.",
-            max_length=200,
-            examples=["tts-1"],
-        ),
-    ] = MODELS[0]
+    input: str = Field(description="What to say; marks such as `[pause:1s]` work too.", examples=["Hello from Kokoro."])
+    model: str = Field(
+        default=MODELS[0],
+        description="Any name: there is one model. The log shows the name.",
+        max_length=200,
+        examples=["tts-1"],
+    )
     voice: Annotated[
         VoiceName,
         WithJsonSchema(
@@ -180,31 +173,26 @@ class OpenAISpeechRequest(ReadingFields, KokoroFastAPIFields):
                 'or `{"id": name}`. OpenAI\'s names stand for voices of ours: '
                 + ", ".join(f"{theirs} {ours}" for theirs, ours in OPENAI_VOICES.items())
                 + ".",
-                "anyOf": [
-                    _VOICE_SCHEMA,
-                    {"type": "object", "properties": {"id": _VOICE_SCHEMA}, "required": ["id"]},
-                ],
+                "anyOf": [_VOICE_SCHEMA, {"type": "object", "properties": {"id": _VOICE_SCHEMA}, "required": ["id"]}],
                 "default": DEFAULT_VOICE,
                 "examples": ["alloy", DEFAULT_VOICE],
             }
         ),
     ] = DEFAULT_VOICE
-    response_format: Annotated[
-        AnyCaseFormat,
-        Field(
-            description="`pcm` is bare 16-bit samples at 24 kHz; opus comes in Ogg, aac in ADTS. Or as `format`.",
-            validation_alias=AliasChoices("response_format", "format"),
-        ),
-    ] = "mp3"
-    speed: Annotated[
-        float, Field(description="1 is the voice's own pace.", ge=0.25, le=4, allow_inf_nan=False, examples=[1.0])
-    ] = 1.0
-    instructions: Annotated[
-        str | None, Field(description="Accepted and ignored: the model takes none.", examples=["Speak cheerfully."])
-    ] = None
-    stream_format: Annotated[
-        Literal["audio", "sse"], Field(description="The bare file, or events that carry it in base64.")
-    ] = "audio"
+    response_format: AnyCaseFormat = Field(
+        default="mp3",
+        description="`pcm` is bare 16-bit samples at 24 kHz; opus comes in Ogg, aac in ADTS. `format` is read too.",
+        validation_alias=AliasChoices("response_format", "format"),
+    )
+    speed: float = Field(
+        default=1.0, description="1 is the voice's own pace.", ge=0.25, le=4, allow_inf_nan=False, examples=[1.0]
+    )
+    instructions: str | None = Field(
+        default=None, description="Accepted and ignored: the model takes none.", examples=["Speak cheerfully."]
+    )
+    stream_format: Literal["audio", "sse"] = Field(
+        default="audio", description="`audio`: the bare file; `sse`: events that carry it in base64."
+    )
 
     @model_validator(mode="before")
     @classmethod
@@ -223,7 +211,7 @@ class OpenAISpeechRequest(ReadingFields, KokoroFastAPIFields):
     def to_captioned_request(self) -> CaptionedRequest:
         return CaptionedRequest(**self._fields())
 
-    def _fields(self) -> dict[str, Any]:
+    def _fields(self) -> JsonObject:
         self.refuse_unsupported(self.response_format)
         if self.allow_voice_tags and _RATE_TAG.search(self.input):
             raise NotSupported("allow_voice_tags: [rate:…] is not supported; [voice:…] is", field="allow_voice_tags")
@@ -250,9 +238,9 @@ def _is_punctuation(text: str) -> bool:
 
 
 class OpenAIModel(BaseModel):
-    id: Annotated[str, Field(examples=["tts-1"])]
+    id: str = Field(examples=["tts-1"])
     object: Literal["model"] = "model"
-    created: Annotated[int, Field(description="Seconds since 1970.")] = 1_737_936_000  # Kokoro-82M v1.0's release
+    created: int = Field(default=1_737_936_000, description="Seconds since 1970.")  # Kokoro-82M v1.0's release
     owned_by: str = "hexgrad"
 
 
@@ -266,12 +254,12 @@ class OpenAIAudioModels(BaseModel):
 
 
 class OpenAIVoice(BaseModel):
-    id: Annotated[str, Field(description="For `voice`.", examples=["alloy"])]
-    name: Annotated[str, Field(description="The name to show people.", examples=["Alloy"])]
-    voice: Annotated[str, Field(description="The voice of GET /voices that speaks.", examples=["af_alloy"])]
-    language: Annotated[str, Field(examples=["en-US"])]
-    gender: Annotated[Literal["female", "male"], Field(examples=["female"])]
-    installed: Annotated[bool, Field(description="Whether this server can read its language.", examples=[True])] = True
+    id: str = Field(description="For `voice`.", examples=["alloy"])
+    name: str = Field(description="The name to show people.", examples=["Alloy"])
+    voice: str = Field(description="The voice of GET /voices that speaks.", examples=["af_alloy"])
+    language: str = Field(examples=["en-US"])
+    gender: Literal["female", "male"] = Field(examples=["female"])
+    installed: bool = Field(default=True, description="Whether this server can read its language.", examples=[True])
 
 
 class OpenAIVoices(BaseModel):
@@ -279,14 +267,14 @@ class OpenAIVoices(BaseModel):
 
 
 class OpenAIVoiceNames(BaseModel):
-    voices: Annotated[list[str], Field(examples=[["alloy", DEFAULT_VOICE]])]
+    voices: list[str] = Field(examples=[["alloy", DEFAULT_VOICE]])
 
 
 class OpenAIErrorBody(BaseModel):
-    message: Annotated[str, Field(description="For people: what was wrong and what is allowed.")]
+    message: str = Field(description="For people: what was wrong and what is allowed.")
     type: Literal["invalid_request_error", "rate_limit_error", "server_error"]
-    param: Annotated[str | None, Field(description="The request field at fault, if one is.", examples=["voice"])]
-    code: Annotated[str, Field(description="Stable, for programs.", examples=["unknown_voice"])]
+    param: str | None = Field(description="The request field at fault, if one is.", examples=["voice"])
+    code: str = Field(description="Stable, for programs.", examples=["unknown_voice"])
 
 
 class OpenAIErrorAnswer(BaseModel):

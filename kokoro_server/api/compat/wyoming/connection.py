@@ -1,14 +1,14 @@
-"""One connection: what the client asks for, answered in order.
+"""One connection: the client's requests, answered in order.
 
     describe                         info: all voices
     ping                             pong
     synthesize                       audio-start, audio-chunk …, audio-stop
     synthesize-start, -chunk …, -stop  the same while the text is still being written; then synthesize-stopped. A
-                                     synthesize in between, which is for servers that do not stream, is ignored
-    anything else                    is ignored
+                                     synthesize in between, meant for servers that do not stream, is ignored
+    anything else                    ignored
 
-What fails is answered with an error; the next request may follow. As Home Assistant does not know that event and would
-wait for ever, the connection is closed where none does. What is no event at all ends the connection.
+A request that fails is answered with an error; the next one may follow. If none does, the connection is closed: Home
+Assistant does not know the error event and would wait for ever. Data that is not an event ends the connection.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack, suppress
 
 from pydantic import TypeAdapter
-from starlette.datastructures import State
 from wyoming.error import Error
 from wyoming.event import Event
 from wyoming.info import Describe
@@ -35,11 +34,11 @@ from kokoro_server.api.compat.wyoming.wire import EventReader, EventWriter, cont
 from kokoro_server.api.middleware.access_log import new_request_id, outcome
 from kokoro_server.api.middleware.guard.middleware import caller_at
 from kokoro_server.api.middleware.shutdown import shutting_down
+from kokoro_server.api.state import AppState
 from kokoro_server.callers.current import caller
 from kokoro_server.errors import CLIENT_CLOSED_REQUEST, BadRequest, KokoroError, for_client
 from kokoro_server.observability import tracing
 from kokoro_server.observability.logs import request_id
-from kokoro_server.synthesis.services import Services
 
 log = logging.getLogger(__name__)
 
@@ -48,21 +47,21 @@ START = TypeAdapter(SynthesizeStart)
 CHUNK = TypeAdapter(SynthesizeChunk)
 EVENTS_AHEAD = 16  # read while an earlier one is being answered
 ERROR_GRACE = 2.0  # seconds after an error in which another request may come
-CLOSE_GRACE = 5.0  # seconds in which a client may read what it was sent last
+CLOSE_GRACE = 5.0  # seconds in which a client may read the last answer
 
 Speak = Callable[[Event, SpokenReply, AgentText], Awaitable[None]]
 
 
 class Ended(Exception):
-    """There is nothing more to do for this client."""
+    """The conversation is over."""
 
 
 class WyomingConnection:
-    """`state` is the application's. uvicorn counts it among its own connections, and calls `shutdown`."""
+    """uvicorn counts it among its own connections, and calls `shutdown`."""
 
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, state: State) -> None:
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, state: AppState) -> None:
         self._state = state
-        self._services: Services = state.services
+        self._services = state.services
         settings = self._services.settings
         self._idle_limit = settings.stream_idle_timeout
         self._stream = reader
@@ -78,7 +77,7 @@ class WyomingConnection:
         self._task: asyncio.Task[None] | None = None
 
     async def run(self) -> None:
-        """Talk to the client until one of the two has enough of it."""
+        """Runs until the client leaves, the connection idles or the server stops."""
         self._task = asyncio.current_task()
         caller.set(caller_at(self._address))
         request_id.set(new_request_id())
@@ -97,7 +96,7 @@ class WyomingConnection:
             self._close()
 
     async def refuse(self, error: KokoroError) -> None:
-        """Tell why there is no conversation."""
+        """Sends the error in place of a conversation."""
         log.warning("refused: %s", error.message)
         try:
             await self._refuse(error)
@@ -105,7 +104,7 @@ class WyomingConnection:
             self._close()
 
     def shutdown(self) -> None:
-        """The server stops: what has been asked for is answered first."""
+        """The server stops: a complete request is answered first."""
         self._stopping = True
         if self._turn is None and self._task:
             self._task.cancel()
@@ -114,11 +113,11 @@ class WyomingConnection:
 
     @property
     def _is_answering(self) -> bool:
-        """Whether it is the client's turn to wait."""
+        """Whether the client waits for an answer."""
         return self._turn is not None and self._turn.has_all_text
 
     async def _read_all(self) -> None:
-        """Answers at once what is no work, and passes on the rest. It also notices that the client has left."""
+        """Answers ping and describe at once, and queues the rest. It also notices that the client has left."""
         while True:
             await self._begin_event()
             event = await self._reader.read()
@@ -132,7 +131,7 @@ class WyomingConnection:
                 await self._writer.send(await voices.info(self._services))
             else:
                 await self._events.put(event)
-            await asyncio.sleep(0)  # events that have come already are read without a turn of the loop
+            await asyncio.sleep(0)  # events that have arrived already are read without yielding to the event loop
 
     async def _begin_event(self) -> None:
         while True:
@@ -151,7 +150,7 @@ class WyomingConnection:
                 self._in_stream = True
                 await self._answer(event, self._speak_stream)
             elif SynthesizeStop.is_type(event.type):
-                self._in_stream = False  # of a stream that has failed
+                self._in_stream = False  # of a stream that failed
             elif Synthesize.is_type(event.type) and not self._in_stream:
                 await self._answer(event, self._speak_whole)
         raise Ended
@@ -162,7 +161,7 @@ class WyomingConnection:
                 span.fail(error.code)
 
     async def _answer_one(self, event: Event, speak: Speak) -> KokoroError | None:
-        """One request, from its place among the others to its line in the log. Returns what it failed with."""
+        """Answers and logs one request. Returns its error if it failed."""
         self._stay()
         started, status = time.perf_counter(), CLIENT_CLOSED_REQUEST
         request_id.set(new_request_id())
@@ -175,7 +174,7 @@ class WyomingConnection:
             status = 200
         except KokoroError as error:
             status = error.status
-            await self._tell(error)
+            await self._send_error(error)
             return error
         finally:
             self._turn = None
@@ -192,14 +191,14 @@ class WyomingConnection:
     async def _speak_whole(self, event: Event, turn: SpokenReply, text: AgentText) -> None:
         turn.has_all_text = True
         request = content(event, SYNTHESIZE)
-        await text.use(await voices.manner(request.voice, request.text_format, self._services.voices))
+        await text.use(await voices.delivery(request.voice, request.text_format, self._services.voices))
         text.say(request.text)
         await text.flush()
         await turn.wait()
 
     async def _speak_stream(self, event: Event, turn: SpokenReply, text: AgentText) -> None:
         start = content(event, START)
-        await text.use(await voices.manner(start.voice, start.text_format, self._services.voices))
+        await text.use(await voices.delivery(start.voice, start.text_format, self._services.voices))
         feeding = asyncio.create_task(self._feed(turn, text))
         try:
             await turn.wait()
@@ -212,7 +211,7 @@ class WyomingConnection:
         try:
             while not SynthesizeStop.is_type((event := await self._events.get()).type):
                 if SynthesizeStart.is_type(event.type):
-                    raise BadRequest("synthesize-start: the stream before has had no synthesize-stop")
+                    raise BadRequest("synthesize-start: the previous stream has no synthesize-stop")
                 if SynthesizeChunk.is_type(event.type):
                     await text.append(content(event, CHUNK).text)
             self._in_stream = False
@@ -224,14 +223,14 @@ class WyomingConnection:
             log.exception("the text of a Wyoming stream failed")
             turn.fail(for_client(error))
 
-    async def _tell(self, error: KokoroError) -> None:
+    async def _send_error(self, error: KokoroError) -> None:
         log.warning("wyoming request failed code=%s message=%s", error.code, error.message)
         await self._writer.send(Error(text=error.message, code=error.code))
         if self._task:
             self._closing = asyncio.get_running_loop().call_later(ERROR_GRACE, self._task.cancel)
 
     def _stay(self) -> None:
-        """A request came, so the client knows that the one before has failed."""
+        """Keeps the connection open: a new request shows that the client understood the error."""
         if self._closing:
             self._closing.cancel()
 
@@ -246,7 +245,7 @@ class WyomingConnection:
         self._services.metrics.stalled.inc()
 
     async def _refuse(self, error: BaseException) -> None:
-        """Say why, and read on for a while: closed with bytes unread, the connection is reset and the answer lost."""
+        """Sends the error, then reads on for a while: closing with unread bytes resets the connection and loses it."""
         assert isinstance(error, KokoroError)
         with suppress(OSError):  # TimeoutError is one of them
             await self._writer.send(Error(text=error.message, code=error.code))

@@ -20,7 +20,7 @@ MDNS_ADDRESS = ("224.0.0.251", 5353)
 
 @asynccontextmanager
 async def announced(listener: socket.socket) -> AsyncIterator[None]:
-    """Announce it meanwhile. Where that is not possible the log says so, and nothing else."""
+    """Announces the port until the end of the block. If that is not possible, the log says so."""
     announcing = asyncio.create_task(_announce(listener))
     try:
         yield
@@ -30,7 +30,7 @@ async def announced(listener: socket.socket) -> AsyncIterator[None]:
 
 
 async def _announce(listener: socket.socket) -> None:
-    """Until it is cancelled, and then take it back."""
+    """Announces the service until cancelled, then withdraws it."""
     try:
         service = _service(listener)
         network = AsyncZeroconf()
@@ -45,18 +45,18 @@ async def _announce(listener: socket.socket) -> None:
         log.warning("not announced by zeroconf name=%s error=%r", service.name, error)
     finally:
         with suppress(Error, OSError):
-            await network.async_close()  # tells others that the service has gone
+            await network.async_close()  # announces that the service is gone
 
 
 def _service(listener: socket.socket) -> AsyncServiceInfo:
     host, port = listener.getsockname()[:2]
     address = _own_address() if ip_address(host).is_unspecified else host
-    name = f"kokoro-server-{socket.gethostname().partition('.')[0]}"[:63]  # what a label may have
+    name = f"kokoro-server-{socket.gethostname().partition('.')[0]}"[:63]  # the longest label
     return AsyncServiceInfo(SERVICE, f"{name}.{SERVICE}", port=port, parsed_addresses=[address])
 
 
 def _own_address() -> str:
-    """The address by which the local network knows this machine. Nothing is sent to find it out."""
+    """This machine's address in the local network. Nothing is sent to find it."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         probe.connect(MDNS_ADDRESS)
         return str(probe.getsockname()[0])

@@ -21,16 +21,16 @@ CHANNELS = 1
 
 
 class SpokenReply(SessionListener):
-    """Listens to an AgentSession: sends one `audio-start`, audio as it is made, and one `audio-stop`.
+    """Sends one `audio-start`, audio as it is made, and one `audio-stop`.
 
-    A turn that fails has no `audio-stop`, so that what was sent of it does not pass for all of it.
+    A reply that fails has no `audio-stop`: a part must not pass for the whole.
     """
 
     def __init__(self, writer: EventWriter, metrics: Metrics) -> None:
         self.has_all_text = False
         self._writer = writer
         self._metrics = metrics
-        self._trace = tracing.current()  # the request that it answers
+        self._trace = tracing.current()  # of the request
         self._created = time.perf_counter()
         self._started = False
         self._over = asyncio.Event()
@@ -59,7 +59,7 @@ class SpokenReply(SessionListener):
         self.fail(error)
 
     async def on_flushed(self) -> None:
-        await self._start()  # where there was nothing to say
+        await self._start()  # if there was nothing to say
         await self._send(AudioStop())
         self._over.set()
 
@@ -72,7 +72,7 @@ class SpokenReply(SessionListener):
             await self._send(AudioStart(rate=SAMPLE_RATE, width=WIDTH, channels=CHANNELS))
 
     async def _send(self, message: Eventable) -> None:
-        if self._over.is_set():  # it has failed, and nobody has stopped the session yet
+        if self._over.is_set():  # the reply failed, and the session is not stopped yet
             return
         try:
             await self._writer.send(message)

@@ -1,4 +1,4 @@
-"""What `describe` is answered with, and which of our voices a request means."""
+"""The answer to `describe`, and the voice that a request means."""
 
 from __future__ import annotations
 
@@ -7,21 +7,21 @@ from wyoming.tts import SynthesizeVoice
 
 from kokoro_server import __version__, languages
 from kokoro_server.api.agents.text import DeliveryOptions
-from kokoro_server.api.routes.voices import list_voices
 from kokoro_server.api.schemas.speech import DEFAULT_VOICE
 from kokoro_server.api.schemas.voices import VoiceAnswer
+from kokoro_server.api.voice_lists import list_voices
 from kokoro_server.errors import NotSupported, UnknownLanguage
 from kokoro_server.languages import Language
 from kokoro_server.synthesis.services import Services
 from kokoro_server.voices import GRADES, VoiceBook
 
-G2P_ANSWER = 0.5  # seconds, to learn which languages are installed: Home Assistant waits one for the whole answer
+G2P_ANSWER = 0.5  # seconds for the list of installed languages: Home Assistant waits one second for the whole answer
 MODEL = Attribution(name="hexgrad", url="https://huggingface.co/hexgrad/Kokoro-82M")
 PLAIN_TEXT = "text"
 
 
 async def info(services: Services) -> Info:
-    """All voices. Home Assistant offers those that are installed, by their descriptions."""
+    """All voices. Home Assistant offers the installed ones, by their descriptions."""
     listed = await list_voices(services, G2P_ANSWER)
     program = TtsProgram(
         name="Kokoro",
@@ -47,8 +47,8 @@ def _voice(voice: VoiceAnswer) -> TtsVoice:
     )
 
 
-async def manner(voice: SynthesizeVoice | None, text_format: str | None, voices: VoiceBook) -> DeliveryOptions:
-    """How to speak: by a voice's name, else by a language, else as we speak unasked. Raises KokoroError."""
+async def delivery(voice: SynthesizeVoice | None, text_format: str | None, voices: VoiceBook) -> DeliveryOptions:
+    """How to speak: by the voice's name, else by the language, else with the defaults. Raises KokoroError."""
     if text_format not in (None, PLAIN_TEXT):
         raise NotSupported(f"text_format {text_format[:40]!r} cannot be spoken; send plain text", field="text_format")
     if voice is None:
@@ -57,17 +57,15 @@ async def manner(voice: SynthesizeVoice | None, text_format: str | None, voices:
         raise NotSupported(f"no voice here has speakers, such as {voice.speaker[:40]!r}", field="speaker")
     if voice.name:
         return DeliveryOptions(voice=(await voices.hold(voice.name)).name)
-    return (
-        DeliveryOptions(voice=_best_voice(languages.parse(voice.language), voices))
-        if voice.language
-        else DeliveryOptions()
-    )
+    if voice.language:
+        return DeliveryOptions(voice=_best_voice(languages.parse(voice.language), voices))
+    return DeliveryOptions()
 
 
 def _best_voice(language: Language, voices: VoiceBook) -> str:
     now = voices.now
     names = [name for name in now.names() if languages.of_voice(now.info(name).language) is language]
     if not names:
-        raise UnknownLanguage(f"there is no voice for {language.code}", field="language")
-    # Grades are listed from the best one down.
+        raise UnknownLanguage(f"no voice speaks {language.code}", field="language")
+    # GRADES begins with the best voices.
     return next(name for name in (DEFAULT_VOICE, *GRADES, *names) if name in names)

@@ -1,13 +1,13 @@
-"""Events on the wire: a line of JSON, then data in JSON and a payload, each as long as the line says.
+"""Events on the wire: a line of JSON, then data in JSON and a payload, whose lengths the line gives.
 
-The `wyoming` package would read whatever a line promises, and takes what it cannot read for the end of the connection.
+The `wyoming` package reads any length that a line promises, and takes a malformed event for the end of the connection.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, TypeVar
 
 from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 from pydantic_core import from_json
@@ -15,31 +15,32 @@ from wyoming.event import Event, Eventable, async_write_event
 
 from kokoro_server.api import errors
 from kokoro_server.errors import BadRequest, InvalidInput, TextTooLong
+from kokoro_server.runtime.json import JsonObject
 
 T = TypeVar("T")
 LINE_END = b"\n"
-BYTES_PER_CHARACTER = 6  # of a text in JSON, at most, but for the rare ones that take twice that: \u00e9
+BYTES_PER_CHARACTER = 6  # of a text in JSON, at most: \u00e9; only rare characters take twice that
 OTHER_BYTES = 16_384  # of the JSON around a text
 DISCARDED_AT_ONCE = 65_536  # bytes of a payload
 
 
 class Header(BaseModel):
-    """The line. Anything else in it is ignored."""
+    """The line. Other keys are ignored."""
 
     type: str
-    data: dict[str, Any] | None = None
+    data: JsonObject | None = None
     data_length: Annotated[int, Field(ge=0)] | None = None
     payload_length: Annotated[int, Field(ge=0)] | None = None
 
 
 HEADER = TypeAdapter(Header)
-DATA: TypeAdapter[dict[str, Any]] = TypeAdapter(dict[str, Any])
+DATA: TypeAdapter[JsonObject] = TypeAdapter(JsonObject)
 
 
 class EventReader:
-    """Reads events, in which a text may be as long as `max_text` says. An event must be whole within `seconds`.
+    """Reads events whose texts have at most `max_text` characters. An event must be complete within `seconds`.
 
-    After an error it cannot tell where the next event begins.
+    After an error the reader is of no further use: the start of the next event is unknown.
     """
 
     def __init__(self, reader: asyncio.StreamReader, max_text: int, max_payload: int, seconds: float) -> None:
@@ -50,18 +51,18 @@ class EventReader:
         self._first = b""
 
     async def begin(self) -> None:
-        """Wait for the beginning of an event, or for the end of the connection, however long that takes."""
+        """Waits without limit for the beginning of an event, or for the end of the connection."""
         self._first = self._first or await self._reader.read(1)
 
     async def read(self) -> Event | None:
-        """The rest of the event that has begun, without its payload: no event that we know has one. None at the end."""
+        """Returns the event that has begun; None at the end. Its payload is dropped: no known event needs one."""
         first, self._first = self._first, b""
         try:
             async with asyncio.timeout(self._seconds):
                 return await self._read(first) if first else None
         except TimeoutError:
             raise BadRequest(f"an event took longer than the {self._seconds:g} s allowed (READ_TIMEOUT)") from None
-        except asyncio.IncompleteReadError:  # the client has left in the middle of it
+        except asyncio.IncompleteReadError:  # the client left before the end of the event
             return None
 
     async def _read(self, first: bytes) -> Event:
@@ -78,7 +79,7 @@ class EventReader:
         while not line.endswith(LINE_END):
             try:
                 line += await self._reader.readuntil(LINE_END)
-            except asyncio.LimitOverrunError as error:  # the line is longer than what a reader keeps
+            except asyncio.LimitOverrunError as error:  # the line is longer than the reader's buffer
                 line += await self._reader.readexactly(error.consumed)
             self._check_json(len(line))
         return line
@@ -86,12 +87,14 @@ class EventReader:
     def _check_json(self, length: int) -> None:
         if length > self._max_json:
             raise TextTooLong(
-                f"an event with more than {self._max_json} bytes of JSON; longer texts than MAX_TEXT_LENGTH are refused"
+                f"the event has more than {self._max_json} bytes of JSON, the most for a text of MAX_TEXT_LENGTH"
             )
 
     async def _discard(self, length: int) -> None:
         if length > self._max_payload:
-            raise TextTooLong(f"a payload of {length} bytes; at most {self._max_payload} are allowed (MAX_BODY_SIZE)")
+            raise TextTooLong(
+                f"the payload has {length} bytes; at most {self._max_payload} are allowed (MAX_BODY_SIZE)"
+            )
         while length:
             length -= len(await self._reader.readexactly(min(length, DISCARDED_AT_ONCE)))
 
@@ -100,22 +103,21 @@ def _parsed(text: bytes, model: TypeAdapter[T]) -> T:
     try:
         return model.validate_python(from_json(text))
     except ValidationError as error:
-        raise BadRequest(f"not an event of Wyoming: {errors.validation_message(error.errors())[0]}") from None
+        raise BadRequest(f"not a Wyoming event: {errors.validation_message(error.errors())[0]}") from None
     except ValueError as error:
-        raise BadRequest(f"not an event of Wyoming: a line of JSON was expected ({error})") from None
+        raise BadRequest(f"not a Wyoming event: a line of JSON was expected ({error})") from None
 
 
 def content(event: Event, model: TypeAdapter[T]) -> T:
-    """The data of an event as one of the package's types. Raises InvalidInput if it does not have that form."""
+    """Returns an event's data as one of the package's types. Raises InvalidInput if a field is wrong."""
     try:
-        return model.validate_python(event.data)
-    except ValidationError as error:
-        message, field = errors.validation_message(error.errors())
-        raise InvalidInput(f"{event.type}: {message}", field=field) from None
+        return errors.validated(model.validate_python, event.data)
+    except InvalidInput as error:
+        raise InvalidInput(f"{event.type}: {error.message}", field=error.field) from None
 
 
 class EventWriter:
-    """Sends events. A client that takes nothing for `seconds` is let go, and `on_stalled` is called."""
+    """Sends events. If a client reads nothing for `seconds`, `on_stalled` is called and the connection aborted."""
 
     def __init__(self, writer: asyncio.StreamWriter, seconds: float, on_stalled: Callable[[], None]) -> None:
         self._writer = writer

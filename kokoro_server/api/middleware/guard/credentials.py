@@ -1,8 +1,8 @@
 """Where a request carries its API key.
 
-In order: `X-API-Key`, ElevenLabs' `xi-api-key`, `Authorization: Bearer` or Deepgram's `Token`. A WebSocket, whose
-headers a browser does not let a page choose, may offer the subprotocols `kokoro, key.<the key in base64url>`, or as
-Deepgram has it `token, <the key>`, of which the server accepts the first; or say `?api_key=`.
+In order: `X-API-Key`, ElevenLabs' `xi-api-key`, `Authorization: Bearer` or Deepgram's `Token`. A page cannot choose the
+headers of a WebSocket, so a WebSocket may offer the subprotocols `kokoro, key.<the key in base64url>`, or Deepgram's
+`token, <the key>`, of which the server accepts the first; or have `?api_key=` in its URL.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ SCHEMES = (b"bearer", b"token")
 
 
 def take_key(scope: Scope, headers: Mapping[bytes, bytes]) -> bytes | None:
-    """The key that the request carries. It is taken out of a WebSocket's URL and subprotocols, which may be logged."""
+    """Returns the request's key. It is removed from a WebSocket's URL and subprotocols, which may be logged."""
     in_socket = _take_from_socket(scope) if scope["type"] == "websocket" else None
     if key := next((headers[name] for name in KEY_HEADERS if headers.get(name)), None):
         return key
@@ -45,7 +45,7 @@ def _take_from_socket(scope: Scope) -> bytes | None:
 
 
 def accepted_subprotocol(scope: Scope) -> str | None:
-    """The one to answer with, where a key may have come with it."""
+    """The subprotocol to answer with, if a key may have come with it."""
     return next((name for name in scope.get("subprotocols", ()) if name.lower() in (SUBPROTOCOL, *KEY_FOLLOWS)), None)
 
 

@@ -1,4 +1,4 @@
-"""Decides whether a request may come in, before any of its body is read, and whom it is counted for."""
+"""Decides whether a request may come in, before its body is read, and which caller it counts for."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from kokoro_server.observability.metrics import Metrics
 
 log = logging.getLogger(__name__)
 
-ADDRESS = "@"  # before the address of a caller without a key; no name of a key begins so
-PROBES = ("/health/live", "/health/ready")  # supervisors ask these, by any name and without a key
+ADDRESS = "@"  # before the address of a caller without a key; no key's name begins with it
+PROBES = ("/health/live", "/health/ready")  # open to supervisors, by any host name and without a key
 PAGES = ("/", "/docs", "/openapi.json")
 PAGE_FILES = "/web/"
 METRICS = "/metrics"
@@ -34,7 +34,7 @@ NO_KEY = (
     "this server needs an API key: send it as 'Authorization: Bearer KEY' or as X-API-Key, "
     "over a WebSocket also as ?api_key=KEY"
 )
-WRONG_KEY = "this API key is not one of this server's"
+WRONG_KEY = "this server does not know this API key"
 
 
 def configured_keys(settings: Settings) -> tuple[ApiKey, ...]:
@@ -95,7 +95,7 @@ class Guard:
                 leave()
 
     async def _identify(self, scope: Scope, headers: Mapping[bytes, bytes]) -> str:
-        """Whom the request is counted for."""
+        """Returns the caller that the request counts for."""
         address = caller_at(scope["client"][0]) if scope.get("client") else "-"
         key = take_key(scope, headers)
         if not self._keys:
@@ -124,22 +124,22 @@ class Guard:
 
 
 def _is_limited(scope: Scope) -> bool:
-    """What makes speech: the page alone asks for other things every second."""
+    """Limits count only requests that make speech: the page polls other endpoints every second."""
     return scope["type"] == "websocket" or bool(scope["method"] == "POST")
 
 
 def caller_at(address: str) -> str:
-    """Whom a request without a key is counted for."""
+    """The caller of a request without a key."""
     return ADDRESS + _network(address)
 
 
 @lru_cache(4096)
 def _network(address: str) -> str:
-    """The address; of IPv6, the network that one client has to itself."""
+    """The address; for IPv6 the network, as one client may use all its addresses."""
     try:
         parsed = ip_address(address)
     except ValueError:
-        return "unknown"  # what a proxy's header has in place of an address
+        return "unknown"  # a proxy's header may have something else
     if not isinstance(parsed, IPv6Address):
         return address
     if parsed.ipv4_mapped:

@@ -1,8 +1,8 @@
 """Which web pages may use the server, and by which names it may be addressed.
 
-A browser sends what any page asks for to any address, also to this machine's own. Two headers tell on it: `Origin`
-names the page's server, `Host` the name by which ours was found. A page that makes its own name point to 127.0.0.1
-(DNS rebinding) is of the same origin as ours to the browser, and only `Host` gives it away.
+A browser lets any page send requests to any address, also to this machine's own. Two headers reveal it: `Origin` names
+the page's server, `Host` the name by which ours was found. A page whose own name resolves to 127.0.0.1 (DNS rebinding)
+has the same origin as ours for the browser, and only `Host` gives it away.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from kokoro_server.errors import HostNotAllowed, OriginNotAllowed
 RawHeaders = Mapping[bytes, bytes]
 
 DEFAULT_PORTS = (":80", ":443")
-PREFLIGHT_SECONDS = b"7200"  # the longest that browsers keep the answer
+PREFLIGHT_SECONDS = b"7200"  # the longest time that browsers cache the answer
 SHOWN = 100  # characters of a foreign name in a message
 
 
@@ -31,7 +31,7 @@ class OriginCheck:
         self._is_known_host = lru_cache(1024)(self._find_host)
 
     def check(self, scope: Scope, headers: RawHeaders) -> None:
-        """Raise if the request names a host that we are not, or comes from a page that may not use us."""
+        """Raises Forbidden if the request names a foreign host, or comes from a page that may not use the server."""
         host = headers.get(b"host", b"").decode("latin-1").lower()
         on_loopback = self._on_loopback and _came_over_loopback(scope)
         if host and (on_loopback or self._hosts) and not self._is_known_host(host_name(host)):
@@ -61,7 +61,7 @@ class OriginCheck:
     def _allows_origin(self, headers: RawHeaders, host: str, *, on_loopback: bool) -> bool:
         if self.lists(headers[b"origin"]):
             return True
-        # The browser's own word, which holds also behind a proxy that changes Host. No page can set it.
+        # Set by the browser and by no page, and right also behind a proxy that changes Host.
         if headers.get(b"sec-fetch-site") == b"same-origin":
             return True
         netloc = headers[b"origin"].decode("latin-1").lower().partition("://")[2]
@@ -94,7 +94,7 @@ def is_preflight(scope: Scope, headers: RawHeaders) -> bool:
 
 
 async def answer_preflight(headers: RawHeaders, send: Send) -> None:
-    # Whatever header the page wants to send: none of ours means more to a browser than to another client.
+    # Any header: none of ours gives a page more than another client.
     allowed = headers.get(b"access-control-request-headers", b"")
     answer = [
         (b"access-control-allow-methods", b"GET, HEAD, POST, DELETE"),

@@ -11,15 +11,13 @@ from typing import Any
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import StreamingResponse
 
-from kokoro_server.api.async_render import Renderers
 from kokoro_server.api.disconnect import CancellableStreamingResponse, cancel_on_disconnect
 from kokoro_server.api.middleware.fast_path import FastPathRoute
-from kokoro_server.api.middleware.stream_slots import take_place
-from kokoro_server.api.routes.batch import check_count, parse
 from kokoro_server.api.routes.bulk.framing import MEDIA_TYPE, Frame, clip_frame, error_frame
-from kokoro_server.api.routes.stream import STREAMING_HEADERS
-from kokoro_server.api.routes.tts import ERRORS, RequestTimeout, get_services, new_ticket
 from kokoro_server.api.schemas.speech import BatchRequest
+from kokoro_server.api.speech import BINARY, ERRORS, RequestTimeout, check_clip_count, new_ticket, parse_clip
+from kokoro_server.api.state import app_state
+from kokoro_server.api.streaming import STREAMING_HEADERS, take_place
 from kokoro_server.batching.entry import Priority
 from kokoro_server.batching.tickets import Ticket
 from kokoro_server.errors import KokoroError, TooBusy, for_client
@@ -27,7 +25,7 @@ from kokoro_server.errors import KokoroError, TooBusy, for_client
 log = logging.getLogger(__name__)
 router = APIRouter(tags=["speech"], route_class=FastPathRoute)
 
-MAX_JOINED = 1024 * 1024  # bytes of a clip that are sent as one: to join more would hold up the event loop
+MAX_JOINED = 1024 * 1024  # bytes of a clip that are sent as one part: joining more would block the event loop
 
 
 @router.post(
@@ -36,20 +34,20 @@ MAX_JOINED = 1024 * 1024  # bytes of a clip that are sent as one: to join more w
     responses={
         200: {
             "description": "For each clip a line of JSON, then `bytes` bytes of audio",
-            "content": {MEDIA_TYPE: {"schema": {"type": "string", "format": "binary"}}},
+            "content": {MEDIA_TYPE: BINARY},
         },
         **ERRORS,
     },
 )
 async def bulk(body: BatchRequest, request: Request, timeout: RequestTimeout = None) -> Response:
-    """Speak many texts, behind all other requests, and send each clip as soon as it is made, in any order.
+    """Speak many texts, after all other requests, and send each clip as soon as it is made, in any order.
 
-    For each clip there is a line of JSON: its `index` among the requests, from 0, its `duration` in seconds, `voice`,
-    `words` as of POST /tts/captioned, `skipped` characters, and `bytes`, the length of the audio that follows the line
-    break. A clip that fails costs only itself: its line has `bytes` 0 and `error` with `code`, `message`, `field`, the
-    `status` that it would have had alone, and `retry_after` in seconds or null. `optimize_for_latency` changes nothing.
+    Each clip has a line of JSON: its `index` among the requests, from 0, its `duration` in seconds, `voice`, `words` as
+    in POST /tts/captioned, `skipped` characters, and `bytes`, the length of the audio after the line break. A clip that
+    fails costs only itself: its line has `bytes` 0 and `error` with `code`, `message`, `field`, the `status` that it
+    would have had alone, and `retry_after` in seconds or null. `optimize_for_latency` changes nothing.
     """
-    check_count(request, body)
+    check_clip_count(request, body)
     take_place(request)
     frames = _frames(request, body.requests, new_ticket(request, timeout, Priority.BULK))
     request.scope["on_end"].push_async_callback(frames.aclose)
@@ -59,12 +57,12 @@ async def bulk(body: BatchRequest, request: Request, timeout: RequestTimeout = N
 
     frame = await cancel_on_disconnect(request.receive, first())
     if isinstance(frame.error, TooBusy):
-        raise frame.error  # before anything is made: all of it may be asked for again
+        raise frame.error  # nothing is made yet: the whole request may be repeated
     return CancellableStreamingResponse(_content(frame, frames), MEDIA_TYPE, STREAMING_HEADERS)
 
 
-async def _content(first: Frame, others: AsyncGenerator[Frame, None]) -> AsyncGenerator[bytes, None]:
-    async with aclosing(others):
+async def _content(first: Frame, later: AsyncGenerator[Frame, None]) -> AsyncGenerator[bytes, None]:
+    async with aclosing(later):
         frame: Frame | None = first
         while frame is not None:
             if frame.size > MAX_JOINED:
@@ -72,21 +70,21 @@ async def _content(first: Frame, others: AsyncGenerator[Frame, None]) -> AsyncGe
                     yield part
             else:
                 yield b"".join(frame.parts)
-            frame = await anext(others, None)
+            frame = await anext(later, None)
 
 
-async def _frames(request: Request, bodies: list[Any], job: Ticket) -> AsyncGenerator[Frame, None]:
-    """A frame for each clip, as they are made."""
+async def _frames(request: Request, bodies: list[Any], ticket: Ticket) -> AsyncGenerator[Frame, None]:
+    """Yields a frame for each clip, in the order in which they are made."""
     made = asyncio.Queue[Frame]()
     turn = asyncio.Lock()
 
     async def make(index: int, body: Any) -> None:
-        made.put_nowait(await _frame(request, index, body, job, turn))
+        made.put_nowait(await _frame(request, index, body, ticket, turn))
 
     async def start() -> None:
         for index, body in enumerate(bodies):
             tasks.append(asyncio.create_task(make(index, body)))
-            await asyncio.sleep(0)  # others' turn: to read all of the texts in one go would hold up the event loop
+            await asyncio.sleep(0)  # reading all texts in one go would block the event loop
 
     tasks: list[asyncio.Task[None]] = []
     tasks.append(asyncio.create_task(start()))
@@ -99,21 +97,21 @@ async def _frames(request: Request, bodies: list[Any], job: Ticket) -> AsyncGene
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def _frame(request: Request, index: int, body: Any, job: Ticket, turn: asyncio.Lock) -> Frame:
+async def _frame(request: Request, index: int, body: Any, ticket: Ticket, turn: asyncio.Lock) -> Frame:
     try:
-        parsed = parse(body)
+        parsed = parse_clip(body)
         rendering = parsed.rendering(parsed.format)
-        clip = await get_services(request).synthesizer.speak(parsed.speech(), job)
-        renderers: Renderers = request.app.state.renderers
-        # A batch gives many clips at once. What is not encoded in a thread has its turn, and between two, others have.
+        state = app_state(request)
+        clip = await state.services.synthesizer.speak(parsed.speech(), ticket)
+        # A batch yields many clips at once. Those not encoded in a thread take turns, with other tasks in between.
         async with turn if rendering.plain else nullcontext():
-            frame = await clip_frame(index, clip, await renderers.render(clip.audio, rendering, clip.pcm16))
+            frame = await clip_frame(index, clip, await state.renderers.render(clip.audio, rendering, clip.pcm16))
             await asyncio.sleep(0)
             return frame
     except KokoroError as error:
         if error.status >= 500:
             log.error("clip failed index=%d code=%s message=%s", index, error.code, error.message)
         return error_frame(index, error)
-    except Exception as error:  # a fault of ours in one clip must not cost the others
+    except Exception as error:  # a fault in one clip must not cost the rest
         log.exception("clip failed index=%d", index)
         return error_frame(index, for_client(error))

@@ -1,4 +1,4 @@
-"""How clips follow each other in one answer: for each a line of JSON, then its audio."""
+"""The form of an answer with many clips: for each, a line of JSON and its audio."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from kokoro_server.errors import KokoroError, for_client
+from kokoro_server.runtime.json import JsonObject
 from kokoro_server.synthesis.captions import Timing
 from kokoro_server.synthesis.synthesizer import Clip
 
 MEDIA_TYPE = "application/x-kokoro-clips"
-MANY_SEGMENTS = 20  # of a clip, some minutes: with so many, its words are written in a thread
+MANY_SEGMENTS = 20  # of a clip, some minutes: its words are then written in a thread
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +45,8 @@ def _clip_line(index: int, clip: Clip, audio: Sequence[bytes]) -> bytes:
     return json.dumps(facts).encode() + b"\n"
 
 
-def _word(word: Timing) -> dict[str, Any]:
-    """`dataclasses.asdict` takes several times as long."""
+def _word(word: Timing) -> JsonObject:
+    """Several times faster than `dataclasses.asdict`."""
     return {
         "text": word.text,
         "start": word.start,
@@ -58,8 +58,8 @@ def _word(word: Timing) -> dict[str, Any]:
 
 
 def error_frame(index: int, error: KokoroError) -> Frame:
-    told = for_client(error)
-    wait = None if told.retry_after is None else max(1, math.ceil(told.retry_after))
-    facts = {"code": told.code, "message": told.message, "field": told.field, "status": told.status}
+    known = for_client(error)
+    wait = None if known.retry_after is None else max(1, math.ceil(known.retry_after))
+    facts = {"code": known.code, "message": known.message, "field": known.field, "status": known.status}
     line = {"index": index, "bytes": 0, "error": facts | {"retry_after": wait}}
     return Frame([json.dumps(line).encode() + b"\n"], error)

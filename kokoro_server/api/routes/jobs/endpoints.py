@@ -1,37 +1,36 @@
-"""`/jobs`: books and lists that take minutes or hours, behind all who wait for an answer."""
+"""`/jobs`: books and lists that take minutes or hours, with the lowest priority."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
 from functools import partial
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Literal, get_args
 
 from fastapi import APIRouter, Path, Query, Request, Response
 from fastapi.responses import FileResponse, StreamingResponse
 from pydantic import BaseModel
 
 from kokoro_server.api.disconnect import cancel_on_disconnect
-from kokoro_server.api.middleware.shutdown import RunningRequests
-from kokoro_server.api.middleware.stream_slots import take_place
 from kokoro_server.api.routes.jobs import forms
 from kokoro_server.api.routes.jobs.files import file_response
 from kokoro_server.api.routes.jobs.watching import Watches
-from kokoro_server.api.routes.tts import get_services
 from kokoro_server.api.schemas.jobs import BookRequest, ItemsRequest, JobAnswer, JobList, ListRequest, Preview, answer
-from kokoro_server.api.schemas.speech import ErrorAnswer
+from kokoro_server.api.speech import BINARY, Responses, error_responses, only
+from kokoro_server.api.state import app_state, get_services
+from kokoro_server.api.streaming import SSE, STREAMING_HEADERS, take_place
 from kokoro_server.audio.encode import FORMATS
 from kokoro_server.callers.current import caller
 from kokoro_server.errors import Forbidden, NoSuchJob
 from kokoro_server.longform.books.names import file_stem
 from kokoro_server.longform.books.options import BookFormat
-from kokoro_server.longform.jobs.job import Job, JsonObject
+from kokoro_server.longform.jobs.job import Job
 from kokoro_server.longform.jobs.service import Jobs
 from kokoro_server.longform.jobs.work import MEDIA_TYPES
+from kokoro_server.runtime.json import JsonObject
 
 router = APIRouter(prefix="/jobs", tags=["jobs"])
 
-BINARY = {"schema": {"type": "string", "format": "binary"}}
 FORMAT = (
     f"Of a book: {', '.join(get_args(BookFormat))}; absent, m4b. "
     f"Of a list: {', '.join(FORMATS)}; absent, wav, or flac in shards."
@@ -51,25 +50,24 @@ FORM: JsonObject = {
     },
     "application/json": {"schema": ItemsRequest.model_json_schema()},
 }
-ERRORS: dict[int | str, dict[str, Any]] = {
-    400: {"model": ErrorAnswer, "description": "Unknown voice or language, or a format that is not installed here"},
-    403: {"model": ErrorAnswer, "description": "This server takes no jobs (JOBS_PATH)"},
-    404: {"model": ErrorAnswer, "description": "There is no such job"},
-    409: {"model": ErrorAnswer, "description": "It is not so far yet, or has not failed"},
-    413: {"model": ErrorAnswer, "description": "The upload is too large (MAX_UPLOAD_SIZE)"},
-    422: {"model": ErrorAnswer, "description": "A field is wrong, or the document cannot be read"},
-    429: {"model": ErrorAnswer, "description": "Too many jobs (MAX_JOBS); Retry-After says when to come back"},
-    503: {"model": ErrorAnswer, "description": "The disk is nearly full; Retry-After says when to come back"},
-}
-JobId = Annotated[str, Path(description="As `POST /jobs` has answered.")]
-
-
-def errors(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    return {status: ERRORS[status] for status in statuses}
+ERRORS = error_responses(
+    {
+        400: "Unknown voice or language, or a format that is not installed here",
+        403: "This server takes no jobs (JOBS_PATH)",
+        404: "No such job",
+        409: "The file is not made yet; or, to resume, the job has not failed",
+        413: "The upload is too large (MAX_UPLOAD_SIZE)",
+        422: "A field is wrong, or the document cannot be read",
+        429: "Too many jobs (MAX_JOBS); Retry-After says when to come back",
+        503: "The disk is nearly full; Retry-After says when to come back",
+    }
+)
+FILE: Responses = {200: {"description": "The file", "content": {"application/octet-stream": BINARY}}}
+JobId = Annotated[str, Path(description="The `id` that `POST /jobs` returned.")]
 
 
 def get_jobs(request: Request) -> Jobs:
-    jobs: Jobs | None = request.app.state.jobs
+    jobs = app_state(request).jobs
     if jobs is None:
         raise Forbidden("this server takes no jobs: its setting JOBS_PATH must name a folder for them")
     return jobs
@@ -88,11 +86,11 @@ async def _job(job: Job, jobs: Jobs, status: int = 200) -> Response:
 @router.post(
     "/preview",
     response_model=Preview,
-    responses=errors(400, 403, 413, 422, 429, 503),
+    responses=only(ERRORS, 400, 403, 413, 422, 429, 503),
     openapi_extra={"requestBody": {"required": True, "content": FORM}},
 )
 async def preview(request: Request) -> Response:
-    """What a file is, and how long it will be, without making a job. It takes the same form as `POST /jobs`."""
+    """Describe a file and how long its audio will be, without making a job. The form is that of `POST /jobs`."""
     jobs = get_jobs(request)
     async with forms.sent(request, get_services(request)) as sent, jobs.uploading(sent.name) as upload:
         await sent.save(upload.path)
@@ -104,14 +102,14 @@ async def preview(request: Request) -> Response:
     "",
     status_code=202,
     response_model=JobAnswer,
-    responses=errors(400, 403, 413, 422, 429, 503),
+    responses=only(ERRORS, 400, 403, 413, 422, 429, 503),
     openapi_extra={"requestBody": {"required": True, "content": FORM}},
 )
 async def create(request: Request) -> Response:
     """Make an audiobook of a document, or a clip of each line of a list.
 
     A file is sent as a form, with `file` and the fields for books or those for lists (`voice`, `format`, `shards`).
-    Lines may also come as JSON, in `items`. The job goes on after a restart of the server.
+    Lines may also come as JSON, in `items`. A restart of the server does not end the job.
     """
     jobs = get_jobs(request)
     await jobs.admit(caller.get())
@@ -124,17 +122,17 @@ async def create(request: Request) -> Response:
     return response
 
 
-@router.get("", response_model=JobList, responses=errors(403))
+@router.get("", response_model=JobList, responses=only(ERRORS, 403))
 async def list_jobs(request: Request) -> Response:
-    """The caller's jobs, the newest first, without their chapters."""
+    """The caller's jobs, newest first, without their chapters."""
     jobs = get_jobs(request)
     found = await jobs.all(caller.get())
     return await _json(lambda: JobList(jobs=[answer(job, jobs.keep_s) for job in found]))
 
 
-@router.get("/{id}", response_model=JobAnswer, responses=errors(403, 404))
+@router.get("/{id}", response_model=JobAnswer, responses=only(ERRORS, 403, 404))
 async def get(id: JobId, request: Request) -> Response:
-    """How far a job is, and what came of it."""
+    """A job's state, progress and result."""
     jobs = get_jobs(request)
     return await _job(await jobs.get(id, caller.get()), jobs)
 
@@ -143,29 +141,25 @@ async def get(id: JobId, request: Request) -> Response:
     "/{id}/events",
     response_class=StreamingResponse,
     responses={
-        200: {"description": "Events `job`, each with the job", "content": {"text/event-stream": {}}},
-        **errors(403, 404, 429),
+        200: {"description": "Events `job`, each with the job", "content": {SSE: {}}},
+        **only(ERRORS, 403, 404, 429),
     },
 )
 async def events(id: JobId, request: Request) -> Response:
-    """The job as server-sent events: now, on each change, and at its end. `deleted` tells that it is gone."""
+    """The job as server-sent events: at once, on each change, and at its end; `deleted` if it is removed."""
     jobs = get_jobs(request)
     job = await jobs.get(id, caller.get())
     take_place(request)
-    headers = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
     watches: Watches = request.app.state.watches
-    running: RunningRequests = request.app.state.running
-    told = watches.events(jobs, job, lambda: running.stopping)
-    return StreamingResponse(told, media_type="text/event-stream", headers=headers)
+    running = app_state(request).running
+    job_events = watches.events(jobs, job, lambda: running.stopping)
+    return StreamingResponse(job_events, media_type=SSE, headers=STREAMING_HEADERS)
 
 
 @router.get(
     "/{id}/chapters/{number}",
     response_class=FileResponse,
-    responses={
-        200: {"description": "The chapter", "content": {"audio/mpeg": BINARY}},
-        **errors(403, 404, 409),
-    },
+    responses={200: {"description": "The chapter", "content": {"audio/mpeg": BINARY}}, **only(ERRORS, 403, 404, 409)},
 )
 async def chapter(
     id: JobId,
@@ -173,7 +167,7 @@ async def chapter(
     request: Request,
     format: Annotated[Literal["mp3", "opus", "flac"], Query()] = "mp3",
 ) -> Response:
-    """A chapter of a book that is spoken, also while the others are not."""
+    """A chapter of a book, as soon as it is spoken."""
     jobs = get_jobs(request)
     job = await jobs.get(id, caller.get())
     found = next((each for each in job.about.get("chapters", ()) if each["number"] == number), None)
@@ -182,31 +176,17 @@ async def chapter(
     made = jobs.chapter(job, caller.get(), number, found["title"], format)
     path = await cancel_on_disconnect(request.receive, made)
     name = f"{number:02} {file_stem(found['title'])}".strip() + f".{format}"
-    headers = {"Cache-Control": "no-cache"}  # a chapter that was spoken anew sounds different
+    headers = {"Cache-Control": "no-cache"}  # a chapter that is spoken again sounds different
     return await file_response(request, path, name, MEDIA_TYPES[path.suffix], headers)
 
 
-@router.get(
-    "/{id}/result",
-    response_class=FileResponse,
-    responses={
-        200: {"description": "The file", "content": {"application/octet-stream": BINARY}},
-        **errors(403, 404, 409),
-    },
-)
+@router.get("/{id}/result", response_class=FileResponse, responses=FILE | only(ERRORS, 403, 404, 409))
 async def result(id: JobId, request: Request) -> Response:
-    """What was made: the audiobook, or a zip file. Parts of it can be asked for with `Range`."""
+    """The audiobook, or a zip file. `Range` asks for a part of the file."""
     return await _result(id, None, request)
 
 
-@router.get(
-    "/{id}/result/{name}",
-    response_class=FileResponse,
-    responses={
-        200: {"description": "The file", "content": {"application/octet-stream": BINARY}},
-        **errors(403, 404, 409),
-    },
-)
+@router.get("/{id}/result/{name}", response_class=FileResponse, responses=FILE | only(ERRORS, 403, 404, 409))
 async def result_file(id: JobId, name: str, request: Request) -> Response:
     """Another file of the result, such as its subtitles."""
     return await _result(id, name, request)
@@ -224,15 +204,15 @@ async def _result(id: str, name: str | None, request: Request) -> Response:
     return await file_response(request, path, file["name"], file["media_type"])
 
 
-@router.post("/{id}/resume", status_code=202, response_model=JobAnswer, responses=errors(403, 404, 409))
+@router.post("/{id}/resume", status_code=202, response_model=JobAnswer, responses=only(ERRORS, 403, 404, 409))
 async def resume(id: JobId, request: Request) -> Response:
-    """Let a job that has failed go on from where it was."""
+    """Let a failed job continue where it stopped."""
     jobs = get_jobs(request)
     return await _job(await jobs.resume(id, caller.get()), jobs, 202)
 
 
-@router.delete("/{id}", status_code=204, response_class=Response, responses=errors(403, 404))
+@router.delete("/{id}", status_code=204, response_class=Response, responses=only(ERRORS, 403, 404))
 async def delete(id: JobId, request: Request) -> Response:
-    """Stop a job, and remove it with all its files."""
+    """Stop a job and remove it with all its files."""
     await get_jobs(request).delete(id, caller.get())
     return Response(status_code=204)

@@ -1,4 +1,4 @@
-"""Files of jobs, as answers."""
+"""Answers with a job's file."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ NOT_PLAIN = re.compile(r'[^ -~]|["\\%]')
 async def file_response(
     request: Request, path: Path, name: str, media_type: str, headers: Mapping[str, str] | None = None
 ) -> FileResponse:
-    """A file under that name. It is opened at once: whoever deletes the job then takes nothing of the answer away."""
+    """Answers with a file under `name`. It is opened at once, so that deleting the job does not cut the answer off."""
     wanted = request.headers.get("range")
     if wanted is not None and not RANGES.fullmatch(wanted):
-        raise BadRequest("Range must be such as bytes=0-499, bytes=500- or bytes=-500", field="Range")
+        raise BadRequest("Range must be of the form bytes=0-499, bytes=500- or bytes=-500", field="Range")
     try:
         file = await asyncio.to_thread(path.open, "rb")
     except FileNotFoundError:
@@ -36,6 +36,6 @@ async def file_response(
 
 
 def _named(name: str) -> dict[str, str]:
-    """As browsers read it, and for curl and wget, which know the old form alone."""
+    """The name as browsers read it, and in the old form, the only one that curl and wget know."""
     plain = NOT_PLAIN.sub("_", name)
     return {"Content-Disposition": f"attachment; filename=\"{plain}\"; filename*=utf-8''{quote(name, safe='')}"}

@@ -9,23 +9,22 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePath
-from typing import IO, Any, TypeVar
+from typing import IO
 
 from fastapi import Request
-from pydantic import ValidationError
 from python_multipart.multipart import parse_options_header
 from starlette.datastructures import UploadFile
 
 from kokoro_server import languages
-from kokoro_server.api.errors import validation_message
+from kokoro_server.api.errors import validated
 from kokoro_server.api.schemas.jobs import BookRequest, ItemsRequest, ListRequest
-from kokoro_server.api.schemas.strict import StrictRequest
 from kokoro_server.audio.encode import Output
 from kokoro_server.errors import InvalidInput, KokoroError
 from kokoro_server.longform.books.documents import SUFFIXES
 from kokoro_server.longform.bulk import lines
 from kokoro_server.longform.jobs.folders import safe_name, writable
-from kokoro_server.longform.jobs.job import JobKind, JsonObject
+from kokoro_server.longform.jobs.job import JobKind
+from kokoro_server.runtime.json import JsonObject
 from kokoro_server.synthesis.services import Services
 
 MAX_FIELDS = 200
@@ -34,18 +33,16 @@ REPEATED = ("voice_of",)
 MULTIPART = "multipart/form-data"
 ALLOWED = f"a book ({' '.join(SUFFIXES)}) or a list ({' '.join(lines.SUFFIXES)})"
 
-Request_ = TypeVar("Request_", bound=StrictRequest)
-
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """What a request has sent. `items` are the lines of a list that came as JSON."""
+    """The content of a request. `items` are the lines of a list that came as JSON."""
 
     name: str
     kind: JobKind
     options: JsonObject
     file: IO[bytes] | None = None
-    items: list[dict[str, Any]] | None = None
+    items: list[JsonObject] | None = None
 
     async def save(self, path: Path) -> None:
         with writable():
@@ -62,17 +59,17 @@ class Sent:
 
 @asynccontextmanager
 async def sent(request: Request, services: Services) -> AsyncIterator[Sent]:
-    """Raises InvalidInput for fields that are wrong, and an error for a voice or a language that there is not."""
-    await services.voices.refresh()  # one may have been made by another process just now
+    """Raises InvalidInput for wrong fields, UnknownVoice and UnknownLanguage."""
+    await services.voices.refresh()  # another process may have just defined one
     if not request.headers.get("content-type", "").lower().startswith(MULTIPART):
         yield await _json(request, services)
         return
     _check_charset(request.headers["content-type"])
     form_of = request.form(max_files=1, max_fields=MAX_FIELDS, max_part_size=MAX_FIELD_BYTES)
     async with AsyncExitStack() as stack:
-        with writable():  # a large file is kept in the system's folder for such, which may be full
+        with writable():  # a large file is kept in the system's temporary folder, which may be full
             form = await stack.enter_async_context(form_of)
-        fields: dict[str, Any] = {}
+        fields: JsonObject = {}
         upload: UploadFile | None = None
         for name, value in form.multi_items():
             if isinstance(value, UploadFile):
@@ -89,15 +86,19 @@ async def sent(request: Request, services: Services) -> AsyncIterator[Sent]:
             raise InvalidInput(f"file: is missing: send {ALLOWED}, with its name", field="file")
         name = safe_name(upload.filename or "", "upload")
         kind = _kind(name)
-        options = _book(fields, services) if kind == "book" else _list(_validated(ListRequest, fields), services)
+        options = (
+            _book(fields, services)
+            if kind == "book"
+            else _list(validated(ListRequest.model_validate, fields), services)
+        )
         yield Sent(name, kind, options, upload.file)
 
 
 def _check_charset(content_type: str) -> None:
-    """Fields are decoded on the event loop, and some of Python's codecs take seconds for what a field may have."""
+    """Fields are decoded on the event loop, and some of Python's codecs take seconds for a field of allowed size."""
     charset = parse_options_header(content_type)[1].get(b"charset", b"utf-8")
     if charset.lower() not in (b"utf-8", b"utf8"):
-        raise InvalidInput("the fields of a form must be in UTF-8, without another charset in Content-Type")
+        raise InvalidInput("the fields of a form must be UTF-8; Content-Type names another charset")
 
 
 def _kind(name: str) -> JobKind:
@@ -116,20 +117,12 @@ async def _json(request: Request, services: Services) -> Sent:
         raise InvalidInput(
             f"the body is neither {MULTIPART} with a file nor JSON with items ({error})", field="items"
         ) from error
-    asked = _validated(ItemsRequest, body)
+    asked = validated(ItemsRequest.model_validate, body)
     return Sent("items.jsonl", "list", _list(asked, services), items=asked.items)
 
 
-def _validated(kind: type[Request_], fields: Any) -> Request_:
-    try:
-        return kind.model_validate(fields)
-    except ValidationError as error:
-        message, field = validation_message(error.errors())
-        raise InvalidInput(message, field=field) from error
-
-
-def _book(fields: dict[str, Any], services: Services) -> JsonObject:
-    asked = _validated(BookRequest, fields)
+def _book(fields: JsonObject, services: Services) -> JsonObject:
+    asked = validated(BookRequest.model_validate, fields)
     voices = {"voice": asked.voice, "dialogue_voice": asked.dialogue_voice}
     for field, voice in [*voices.items(), *(("voice_of", voice) for voice in asked.voice_of.values())]:
         if voice:

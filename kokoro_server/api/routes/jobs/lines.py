@@ -2,21 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from pydantic import ValidationError
-
-from kokoro_server.api.errors import validation_message
-from kokoro_server.api.schemas.speech import TTSRequest
-from kokoro_server.errors import InvalidInput
+from kokoro_server.api.speech import parse_clip
 from kokoro_server.longform.bulk.makers.local import Wanted
+from kokoro_server.runtime.json import JsonObject
 
 
-def parse(fields: dict[str, Any]) -> Wanted:
-    """Raises InvalidInput for a request that is wrong."""
-    try:
-        request = TTSRequest.model_validate(fields)
-    except ValidationError as error:
-        message, field = validation_message(error.errors())
-        raise InvalidInput(message, field=field) from error
+def parse(fields: JsonObject) -> Wanted:
+    """Raises InvalidInput if a field is wrong."""
+    request = parse_clip(fields)
     return Wanted(request.speech(), request.rendering(request.format))

@@ -1,4 +1,4 @@
-"""Jobs as the readers of their events see them."""
+"""The events of jobs, for all of their readers."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from kokoro_server.errors import NoSuchJob, Unavailable
 from kokoro_server.longform.jobs.job import Job
 from kokoro_server.longform.jobs.service import Jobs
 
-LOOK_S = 0.5  # seconds between two looks at a job
-KEEP_ALIVE_S = 15.0  # seconds without an event after which proxies are shown that the connection lives
+LOOK_S = 0.5  # seconds between two reads of a job
+KEEP_ALIVE_S = 15.0  # seconds without an event after which a comment is sent, so that proxies keep the connection
 
 
 @dataclass(eq=False, slots=True)
 class _Sight:
-    """The latest of a job."""
+    """The latest event of a job."""
 
     job: Job
     version: int | None = None  # of the event; None: the job is gone
@@ -31,16 +31,13 @@ class _Sight:
 
 
 class Watches:
-    """All readers of a job look at it together: the event of a book with thousands of chapters takes a while to write.
-
-    It is `app.state.watches`.
-    """
+    """Writes each event once for all readers of a job: that of a book with thousands of chapters takes time."""
 
     def __init__(self) -> None:
         self._sights: dict[str, _Sight] = {}
 
     async def events(self, jobs: Jobs, job: Job, stopping: Callable[[], bool]) -> AsyncGenerator[str]:
-        told, seen = 0.0, None
+        sent, seen = 0.0, None
         with self._watching(job) as sight:
             while True:
                 await _look(sight, jobs)
@@ -48,13 +45,13 @@ class Watches:
                     yield "event: deleted\ndata: {}\n\n"
                     return
                 if sight.version != seen:
-                    seen, told, has_ended = sight.version, time.monotonic(), sight.has_ended
+                    seen, sent, has_ended = sight.version, time.monotonic(), sight.has_ended
                     yield sight.event
                     if has_ended:
                         return
-                elif time.monotonic() - told > KEEP_ALIVE_S:
+                elif time.monotonic() - sent > KEEP_ALIVE_S:
                     yield ": keep-alive\n\n"
-                    told = time.monotonic()
+                    sent = time.monotonic()
                 if stopping():
                     return
                 await asyncio.sleep(LOOK_S)
@@ -73,7 +70,7 @@ class Watches:
 
 async def _look(sight: _Sight, jobs: Jobs) -> None:
     async with sight.lock:
-        if time.monotonic() - sight.looked < LOOK_S / 2:  # another reader has
+        if time.monotonic() - sight.looked < LOOK_S / 2:  # another reader has just looked
             return
         try:
             version = await jobs.version(sight.job.id)
@@ -85,7 +82,7 @@ async def _look(sight: _Sight, jobs: Jobs) -> None:
             sight.version = None
         except Unavailable:
             if not sight.event:
-                raise  # nothing is known of it; otherwise there is no news for now
+                raise  # no event is known yet; later, readers simply wait
         sight.looked = time.monotonic()
 
 
