@@ -20,7 +20,7 @@ pytestmark = pytest.mark.browser
 
 ASSETS = ROOT / "docs" / "assets"
 SMALL = 300_000  # bytes
-ALIKE = 0.6  # of the ink: waveforms, curves and figures are never the same twice
+ALIKE = 0.75  # of the ink: waveforms, curves and figures are never the same twice
 CELLS = """async (pictures) => {
     const sizes = [], cells = [];
     for (const picture of pictures) {

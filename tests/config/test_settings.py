@@ -192,12 +192,5 @@ def test_env_example_is_what_the_settings_say_of_themselves() -> None:
     assert (ROOT / ".env.example").read_text() == env_example.render()
 
 
-def test_readme_names_only_settings_that_there_are() -> None:
-    section = (ROOT / "README.md").read_text().partition("\n## Settings\n")[2].partition("\n## ")[0]
-    rows = re.findall(r"^\| (`[A-Z][^|]*) \|", section, re.MULTILINE)
-    assert len(rows) > 10
-    assert [name for row in rows for name in re.findall(r"\w+", row) if name not in variables()] == []
-
-
 def test_env_example_loads_as_it_is_and_holds_the_defaults() -> None:
     assert Settings.load({}, ROOT / ".env.example") == Settings.load({}, None)
