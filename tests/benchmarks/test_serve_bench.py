@@ -97,7 +97,7 @@ def test_every_process_of_a_server_is_found_and_named() -> None:
     }
     assert [role(each, commands) for each in commands.values()] == [
         "serve",
-        "processes.child engine",
+        "server.processes.child engine",
         "g2p.service",
         "g2p.service child",
         "resource tracker",

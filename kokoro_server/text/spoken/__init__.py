@@ -21,12 +21,12 @@ KINDS = tuple(english.RULESET.kinds)  # what a request can switch off by name; o
 # Modules with a RULESET each. English is there from the start; the others are loaded when they are first used, as it
 # takes a good second to compile them all.
 _MODULES = {
-    languages.ES: "tables.spanish",
-    languages.FR: "tables.french",
-    languages.HI: "tables.hindi",
-    languages.IT: "tables.italian",
+    languages.ES: "spanish",
+    languages.FR: "french",
+    languages.HI: "hindi",
+    languages.IT: "italian",
     languages.JA: "japanese",
-    languages.PT_BR: "tables.portuguese",
+    languages.PT_BR: "portuguese",
     languages.ZH: "chinese",
 }
 _loaded: dict[Language, Ruleset] = dict.fromkeys(languages.ENGLISH, english.RULESET)

@@ -35,7 +35,7 @@ class Flood:
 async def test_others_have_their_turn_after_each_message(text: str) -> None:
     session = SimpleNamespace(closing=False, unsent_characters=0)
     voices = SimpleNamespace(canonical=str)
-    parts = SimpleNamespace(model=SimpleNamespace(voices=voices), settings=SimpleNamespace(max_text_length=10_000))
+    parts = SimpleNamespace(voices=voices, settings=SimpleNamespace(max_text_length=10_000))
     socket: Any = Flood(text)
     loop = _MessageLoop(socket, session, AgentText(session, parts), _Events(socket))  # type: ignore[arg-type]
     handling, turns = asyncio.create_task(loop.run()), 0
