@@ -1,6 +1,7 @@
-"""`kokoro-server` for the examples of the documentation: the tiny model, with every voice's name.
+"""`kokoro-server` for the examples of the documentation, with every voice's name and without the real weights.
 
-`python -m tests.services.documented ARGUMENTS`, settings from the environment. `serve` needs no arguments.
+`python -m tests.services.documented ARGUMENTS`, settings from the environment. `serve` has the tiny model. `say` and
+`bulk` have an engine that starts at once.
 """
 
 from __future__ import annotations
@@ -8,7 +9,6 @@ from __future__ import annotations
 import json
 import os
 import sys
-import tempfile
 from collections.abc import Sequence
 from importlib import resources
 from pathlib import Path
@@ -20,6 +20,7 @@ from kokoro_server.engine.loader import LoadedModel
 from kokoro_server.errors import KokoroError
 from kokoro_server.observability import logs
 from tests import tiny
+from tests.services import say as noisy
 from tests.services import tiny as tiny_server
 
 
@@ -46,7 +47,7 @@ def main(arguments: Sequence[str]) -> int:
     logs.configure(settings.log_level)
     try:
         command = {"say": say, "bulk": bulk}[arguments[0]]
-        return command.run(settings, options, lambda settings: tiny.load(Path(tempfile.mkdtemp()), 1, settings.backend))
+        return command.run(settings, options, noisy.load)
     except KokoroError as error:
         sys.stderr.write(f"kokoro-server: {error.message}\n")
         return 1
