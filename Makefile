@@ -85,7 +85,7 @@ test-soak: $(VENV)/.dev
 
 # The documentation, as a site that can be read from its folder. A broken link or anchor fails.
 docs: $(VENV)/.docs
-	NO_MKDOCS_2_WARNING=1 $(VENV)/docs/bin/mkdocs build --quiet
+	NO_MKDOCS_2_WARNING=1 $(VENV)/docs/bin/mkdocs build --strict
 	@echo "built: build/site/index.html"
 
 # The pictures of the documentation, of a server with the real model. tests/browser compares them with the page.

@@ -18,6 +18,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import httpx
 import pytest
 
 from tests import servers
@@ -56,7 +57,9 @@ def environment(server: Server, tmp_path_factory: pytest.TempPathFactory) -> dic
     command.chmod(0o755)
     path = os.pathsep.join([str(folder), str(Path(sys.executable).parent), os.environ["PATH"]])
     clean = {name: value for name, value in os.environ.items() if not name.startswith(("KOKORO_", "G2P_"))}
-    return clean | {"PATH": path, "PYTHONPATH": str(ROOT), "DOCUMENTED_URL": server.url, "LOG_LEVEL": "warning"}
+    g2p = httpx.get(f"{server.url}/health", timeout=60).json()["g2p"]["url"]  # so that no command starts one of its own
+    ours = {"PYTHONPATH": str(ROOT), "DOCUMENTED_URL": server.url, "G2P_SERVICE_URL": g2p, "LOG_LEVEL": "warning"}
+    return clean | ours | {"PATH": path}
 
 
 @pytest.mark.parametrize("page", [page for page in pages.PAGES if any(pages.examples(page))], ids=pages.name)
