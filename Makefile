@@ -1,5 +1,6 @@
 # make serve    set everything up and serve speech; on the CPU unless there is an NVIDIA GPU
 # make test     run the tests
+# make docs     build the documentation into build/site
 
 PYTHON  ?= python3
 # torch, onnx, or empty: torch where an NVIDIA driver answers, else onnx, which is faster on a CPU and much smaller.
@@ -21,7 +22,7 @@ ifneq ($(filter-out ja zh,$(LANGUAGES)),)
 $(error LANGUAGES=$(LANGUAGES): must be of ja and zh)
 endif
 
-.PHONY: serve test test-backends test-asr test-browser test-npm test-clients test-dashboards test-cluster test-slow test-faults test-soak lint types audit bench clean
+.PHONY: serve test test-backends test-asr test-browser test-npm test-clients test-dashboards test-cluster test-slow test-faults test-soak lint types audit bench docs screenshots clean
 
 serve: $(VENV)/.$(ENGINE) $(LANGUAGES:%=$(VENV)/.%)
 	$(if $(BACKEND),KOKORO_BACKEND=$(BACKEND) )$(BIN)/kokoro-server serve
@@ -82,6 +83,16 @@ test-faults: $(VENV)/.dev
 test-soak: $(VENV)/.dev
 	$(BIN)/python -m tests.soak --minutes 20
 
+# The documentation, as a site that can be read from its folder. A broken link or anchor fails.
+docs: $(VENV)/.docs
+	NO_MKDOCS_2_WARNING=1 $(VENV)/docs/bin/mkdocs build --strict
+	@echo "built: build/site/index.html"
+
+# The pictures of the documentation, of a server with the real model. tests/browser compares them with the page.
+screenshots: $(VENV)/.dev
+	$(BIN)/kokoro-server assets build
+	$(BIN)/python -m tests.browser.screenshots docs/assets
+
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -136,6 +147,11 @@ $(VENV)/.dev: $(VENV)/.torch
 $(VENV)/.clients: $(VENV)/.made tests/clients/requirements.txt
 	$(PYTHON) -m venv $(VENV)/clients
 	$(VENV)/clients/bin/python -m pip --disable-pip-version-check install -r tests/clients/requirements.txt
+	@touch $@
+
+$(VENV)/.docs: $(VENV)/.made docs/requirements.txt
+	$(PYTHON) -m venv $(VENV)/docs
+	$(VENV)/docs/bin/python -m pip --disable-pip-version-check install -q --no-deps -r docs/requirements.txt
 	@touch $@
 
 $(VENV)/.cluster: $(VENV)/.made pyproject.toml constraints.txt requirements-cpu.txt deploy/docker/cluster.txt

@@ -1,15 +1,16 @@
-"""The README's figures and their picture, from the files in `results`.
+"""Writes the figures of docs/performance.md and their picture from the files in `results`.
 
     kokoro-server bench report            write them
-    kokoro-server bench report --check    fail if they are not what the files say
+    kokoro-server bench report --check    fail if they differ from the files
 
-The figures stand between two marks in the README; what stands outside them is left alone.
+The figures stand between two marks on the page. Text outside the marks is left alone.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -43,7 +44,7 @@ Found = dict[str, Any]
 def main() -> int:
     options = parse()
     try:
-        return run(options.readme, options.results, check=options.check)
+        return run(options.page, options.results, check=options.check)
     except (OSError, ValueError, KeyError) as error:
         sys.stderr.write(f"{error.__class__.__name__}: {error}\n")
         return 1
@@ -52,14 +53,14 @@ def main() -> int:
 def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="kokoro-server bench report", description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--check", action="store_true", help="write nothing; fail if something is out of date")
-    parser.add_argument("--readme", type=Path, default=common.ROOT / "README.md")
+    parser.add_argument("--page", type=Path, default=common.ROOT / "docs" / "performance.md")
     parser.add_argument("--results", type=Path, default=common.RESULTS)
     return parser.parse_args()
 
 
-def run(readme: Path, results: Path, *, check: bool) -> int:
-    before = readme.read_text(encoding="utf-8")
-    wanted = {readme: placed(before, figures(results, readme.parent))}
+def run(page: Path, results: Path, *, check: bool) -> int:
+    before = page.read_text(encoding="utf-8")
+    wanted = {page: placed(before, figures(results, page.parent))}
     if served := read(results / "serve_cuda.json"):
         wanted[results / PICTURE] = picture(served)
     stale = [path for path, text in wanted.items() if not path.exists() or path.read_text(encoding="utf-8") != text]
@@ -85,7 +86,7 @@ def placed(text: str, figures: str) -> str:
     head, begin, rest = text.partition(BEGIN)
     _, end, tail = rest.partition(END)
     if not begin or not end:
-        raise ValueError(f"the README has no place for the figures: put {BEGIN} and {END} on lines of their own")
+        raise ValueError(f"the page has no place for the figures: put {BEGIN} and {END} on lines of their own")
     return f"{head}{BEGIN}\n\n{figures}\n{END}{tail}"
 
 
@@ -93,7 +94,7 @@ def figures(results: Path, home: Path) -> str:
     parts = []
     for name, section in SECTIONS.items():
         if found := read(results / name):
-            link = f"[json]({(results / name).relative_to(home).as_posix()})"
+            link = f"[json]({Path(os.path.relpath(results / name, home)).as_posix()})"
             parts.append(section(found, link))
     return "\n".join(parts)
 

@@ -16,7 +16,7 @@ BY_NAME_ONLY = ("fidelity", "report")
 
 
 def run(_settings: Settings, options: argparse.Namespace) -> int:
-    """Run one benchmark by name, or all of them even if some fail. `report` makes the README's figures of them."""
+    """Run one benchmark by name, or all of them even if some fail. `report` writes docs/performance.md."""
     known = names(ROOT)
     if not known:
         raise CommandFailed(

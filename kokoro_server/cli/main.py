@@ -121,7 +121,7 @@ def _parser() -> argparse.ArgumentParser:
     build.set_defaults(run=_assets_build)
 
     bench = commands.add_parser("bench", help="run the benchmarks; needs a checkout of the sources")
-    bench.add_argument("name", nargs="?", help="engine, queue, ... (default: all); fidelity, report (README's figures)")
+    bench.add_argument("name", nargs="?", help="engine, queue, ... (default: all); fidelity, report (performance.md)")
     bench.add_argument("arguments", nargs=argparse.REMAINDER, help="for the benchmark; --help lists its own")
     bench.set_defaults(run=_command("bench"))
 

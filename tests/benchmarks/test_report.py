@@ -1,4 +1,4 @@
-"""The README's figures: made of the results, and only of them."""
+"""The figures of docs/performance.md come from the results, and only from them."""
 
 from __future__ import annotations
 
@@ -77,29 +77,30 @@ def home(tmp_path: Path) -> Path:
     results.mkdir(parents=True)
     for name, found in (("engine_cuda", ENGINE), ("engine_cpu", CPU), ("serve_cuda", SERVE)):
         (results / f"{name}.json").write_text(json.dumps(found))
-    (tmp_path / "README.md").write_text(f"before\n\n{BEGIN}\nold\n{END}\n\nafter\n")
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "performance.md").write_text(f"before\n\n{BEGIN}\nold\n{END}\n\nafter\n")
     return tmp_path
 
 
 def run(home: Path, *, check: bool = False) -> int:
-    return report.run(home / "README.md", home / "benchmarks" / "results", check=check)
+    return report.run(home / "docs" / "performance.md", home / "benchmarks" / "results", check=check)
 
 
 def test_figures_stand_between_the_marks_and_link_to_their_files(home: Path) -> None:
     assert run(home) == 0
-    text = (home / "README.md").read_text()
+    text = (home / "docs" / "performance.md").read_text()
     assert text.startswith(f"before\n\n{BEGIN}\n")
     assert text.endswith(f"{END}\n\nafter\n")
     assert "old" not in text
-    link = "[json](benchmarks/results/engine_cuda.json)"
+    link = "[json](../benchmarks/results/engine_cuda.json)"
     assert f"| 1 | 4.79 ms | 971 | {link} |" in text
     assert f"| plain `kokoro` model, one at a time, same card, same run | 94.6 ms | 49.2 | {link} |" in text
-    link = "[json](benchmarks/results/serve_cuda.json)"
+    link = "[json](../benchmarks/results/serve_cuda.json)"
     assert f"| 1 | 600 | 9.5 ms | 19 ms | 0 of 200 | 55 | {link} |" in text
     assert f"| 64 | 2,600 | 60 ms | 120 ms | 3 of 203 |  | {link} |" in text
     assert f"| plain `kokoro` model, one at a time, no server, same card, same run | 43 |  |  |  |  | {link} |" in text
-    assert "| **ours, ONNX int8** | 2.7 | [json](benchmarks/results/engine_cpu.json) |" in text
-    assert "](benchmarks/results/serve.svg)" in text
+    assert "| **ours, ONNX int8** | 2.7 | [json](../benchmarks/results/engine_cpu.json) |" in text
+    assert "](../benchmarks/results/serve.svg)" in text
     assert all(line.endswith(("| from |", "--- |", ") |")) for line in text.splitlines() if line.startswith("|"))
 
 
@@ -107,7 +108,7 @@ def test_without_another_server_there_is_no_column_for_it(home: Path) -> None:
     ours = [run for run in SERVE["runs"] if run["server"] == "kokoro-server"]
     (home / "benchmarks" / "results" / "serve_cuda.json").write_text(json.dumps(SERVE | {"runs": ours}))
     assert run(home) == 0
-    text = (home / "README.md").read_text()
+    text = (home / "docs" / "performance.md").read_text()
     assert "| 1 | 600 | 9.5 ms | 19 ms | 0 of 200 | [json]" in text
     assert "a server that takes one at a time" not in text
 
@@ -115,7 +116,7 @@ def test_without_another_server_there_is_no_column_for_it(home: Path) -> None:
 def test_several_forms_the_busy_share_and_the_starts(home: Path) -> None:
     (home / "benchmarks" / "results" / "serve_cuda.json").write_text(json.dumps(FORMS))
     assert run(home) == 0
-    text = (home / "README.md").read_text()
+    text = (home / "docs" / "performance.md").read_text()
     assert "| 64 | 4,300 | 50 ms | 100 ms | 0 of 200 | 97 % | 3,100 | 55 | [json]" in text
     assert "with `SERVER_PROCESSES=1`: audio-seconds per second" in text
     assert "| first start, nothing compiled yet | 74.2 s | 30 ms | 17 ms | [json]" in text
@@ -136,27 +137,30 @@ def test_bulk_beside_others(home: Path) -> None:
     found = {"device": "NVIDIA H200", "streams": 16, "windows": windows, "ratios": ratios}
     (home / "benchmarks" / "results" / "bulk_cuda.json").write_text(json.dumps(found))
     assert run(home) == 0
-    text = (home / "README.md").read_text()
-    assert "| nobody | 4,800 | 96 % |  |  | [json](benchmarks/results/bulk_cuda.json) |" in text
-    assert "| 4,400 | 90 % | 10 ms, 20 ms | 10 ms, 20 ms | [json](benchmarks/results/bulk_cuda.json) |" in text
+    text = (home / "docs" / "performance.md").read_text()
+    assert "| nobody | 4,800 | 96 % |  |  | [json](../benchmarks/results/bulk_cuda.json) |" in text
+    assert "| 4,400 | 90 % | 10 ms, 20 ms | 10 ms, 20 ms | [json](../benchmarks/results/bulk_cuda.json) |" in text
     assert "ask again at once" not in text  # which was not measured
 
 
 def test_written_twice_is_written_once(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run(home)
-    before = (home / "README.md").read_text(), (home / "benchmarks" / "results" / "serve.svg").read_text()
+    before = (home / "docs" / "performance.md").read_text(), (home / "benchmarks" / "results" / "serve.svg").read_text()
     assert run(home) == 0
-    assert before == ((home / "README.md").read_text(), (home / "benchmarks" / "results" / "serve.svg").read_text())
+    assert before == (
+        (home / "docs" / "performance.md").read_text(),
+        (home / "benchmarks" / "results" / "serve.svg").read_text(),
+    )
     assert capsys.readouterr().out.endswith("up to date\n")
 
 
 def test_check_fails_where_something_is_out_of_date_and_writes_nothing(
     home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    before = (home / "README.md").read_text()
+    before = (home / "docs" / "performance.md").read_text()
     assert run(home, check=True) == 1
-    assert capsys.readouterr().err.startswith("out of date: README.md, serve.svg; run 'kokoro-server bench report'")
-    assert (home / "README.md").read_text() == before
+    assert capsys.readouterr().err.startswith("out of date: performance.md, serve.svg; run 'kokoro-server")
+    assert (home / "docs" / "performance.md").read_text() == before
     run(home)
     assert run(home, check=True) == 0
     changed = ENGINE | {"kmodel": {"equal_ms": 50.0, "equal_audio_s_per_s": 93.0}}
@@ -169,8 +173,8 @@ def test_results_that_are_missing_are_named(home: Path, capsys: pytest.CaptureFi
     assert "no figures of fidelity_cuda.json: there is no such file" in capsys.readouterr().out
 
 
-def test_a_readme_without_marks_is_refused(home: Path) -> None:
-    (home / "README.md").write_text("no marks\n")
+def test_a_page_without_marks_is_refused(home: Path) -> None:
+    (home / "docs" / "performance.md").write_text("no marks\n")
     with pytest.raises(ValueError, match="no place for the figures"):
         run(home)
 

@@ -1,95 +1,116 @@
-"""Pictures of the page, to look at: `python -m tests.browser.screenshots URL FOLDER`, with a server running."""
+"""The pictures of the documentation: `make screenshots` makes them, test_screenshots.py compares them with the page."""
 
 from __future__ import annotations
 
 import sys
-from itertools import product
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Literal
 
 from playwright.sync_api import Browser, Page, sync_playwright
 
+from tests import servers
 from tests.browser.books import small_book
 from tests.browser.pages import PATIENCE, launch, opened, until
 from tests.longform.books import library
 
-WIDE = {"width": 1200, "height": 900}
-PHONE = {"width": 390, "height": 844}
+WIDTH, SCALE = 1100, 1.5
+SECONDS = 3  # between the bursts of requests that the monitor shows
 EPUB = "application/epub+zip"
-LOAD = """() => {
+TEXT = (
+    "Dr. Ng paid $5 on 3/4/2025, from 3:30–4:30pm. The fox came back, looked at the old house for a while, "
+    "and went its way. Nothing is cut, skipped or replaced by silence."
+)
+LOAD = """(count) => {
     const headers = { "Content-Type": "application/json" };
-    const body = JSON.stringify({ text: "A crowd of others asks for speech too.", voice: "am_adam" });
-    for (let i = 0; i < 20; i += 1) fetch("tts", { method: "POST", headers, body });
+    const body = JSON.stringify({ text: "Many people ask for speech at the same time.", voice: "am_adam" });
+    for (let i = 0; i < count; i += 1) fetch("tts", { method: "POST", headers, body });
 }"""
 
 
-def picture_text(page: Page, url: str, file: Path) -> None:
+def speech(page: Page, url: str) -> bytes:
+    """The page while a text is spoken, with the word that is heard and the words that are not said as written."""
     opened(page, url)
-    page.get_by_label("Blend with another voice").check()
-    page.screenshot(path=file.with_stem(f"{file.stem}-idle"), full_page=True)
+    page.set_viewport_size({"width": WIDTH, "height": 680})
+    page.get_by_label("Text to speak").fill(TEXT)
     page.get_by_role("button", name="Speak").click()
-    until(page, "window.kokoro.state.samples > 72000 && CSS.highlights.size")
-    page.evaluate(LOAD)
-    page.wait_for_timeout(2500)
-    page.screenshot(path=file.with_stem(f"{file.stem}-speaking"), full_page=True)
-    page.get_by_label("Text to speak").fill("A pause [pause:99s] that is too long.")
-    page.keyboard.press("Control+Enter")
-    page.get_by_role("alert").wait_for()
-    page.screenshot(path=file.with_stem(f"{file.stem}-error"), full_page=True)
+    until(
+        page, "window.kokoro.state.phase === 'finished' || window.kokoro.state.samples > 96000 && CSS.highlights.size"
+    )
+    page.evaluate("scrollTo(0, 0)")
+    page.wait_for_timeout(1500)
+    return page.screenshot()
 
 
-def picture_book(page: Page, url: str, file: Path) -> None:
-    """The tab for books: before, with what is in a book, while it is made and listened to, and afterwards."""
+def book(page: Page, url: str) -> bytes:
+    """The tab Book: chapters of a file, and how they will be read."""
     opened(page, f"{url}/#book")
-    page.screenshot(path=file.with_stem(f"{file.stem}-book"), full_page=True)
+    page.set_viewport_size({"width": WIDTH, "height": 860})
     page.set_input_files("#book-file", {"name": "alice.epub", "mimeType": EPUB, "buffer": library.alice()})
     page.get_by_text("Voices of characters").click()
-    page.screenshot(path=file.with_stem(f"{file.stem}-book-preview"), full_page=True)
-    page.get_by_role("button", name="Make audiobook").click()
-    job = page.locator(".job").first
-    job.locator("li.done").first.wait_for()
-    job.get_by_role("button", name="Play").first.click()
-    until(page, "document.querySelector('#listening audio').duration > 0")
-    page.screenshot(path=file.with_stem(f"{file.stem}-book-progress"))
-    delete(page)
+    page.get_by_role("button", name="Make audiobook").wait_for()
+    return page.screenshot()
+
+
+def job(page: Page, url: str) -> bytes:
+    """A book that is made, with its files."""
+    opened(page, f"{url}/#book")
     page.set_input_files("#book-file", {"name": "holes.epub", "mimeType": EPUB, "buffer": small_book()})
     page.locator(".plan").get_by_label("Subtitles").select_option("srt")
     page.get_by_role("button", name="Make audiobook").click()
-    job.locator(".file").first.wait_for()
-    page.screenshot(path=file.with_stem(f"{file.stem}-book-done"), full_page=True)
-    delete(page)
+    card = page.locator(".job").first
+    card.locator(".file").first.wait_for()
+    picture = card.screenshot()
+    card.get_by_role("button", name="Delete").click()
+    card.get_by_role("button", name="Delete it").click()
+    card.wait_for(state="detached")
+    return picture
 
 
-def delete(page: Page) -> None:
-    job = page.locator(".job").first
-    job.get_by_role("button", name="Delete").click()
-    job.get_by_role("button", name="Delete it").click()
-    job.wait_for(state="detached")
+def monitor(page: Page, url: str) -> bytes:
+    """The queue and the devices, live."""
+    opened(page, url)
+    for count in (2, 5, 3, 8, 4, 6, 2, 5):
+        page.evaluate(LOAD, count)
+        page.wait_for_timeout(1000 * SECONDS)
+    box = page.locator("section.batcher").bounding_box()
+    assert box is not None
+    margin = 24  # on all sides, so that the tiles do not touch the picture's edge
+    clip = {
+        "x": box["x"] - margin,
+        "y": box["y"] - margin,
+        "width": box["width"] + 2 * margin,
+        "height": box["height"] + 2 * margin,
+    }
+    return page.screenshot(full_page=True, clip=clip)  # type: ignore[arg-type]
 
 
-def new_page(browser: Browser, scheme: Literal["light", "dark"], size: dict[str, int]) -> Page:
-    page = browser.new_page(
-        viewport={"width": size["width"], "height": size["height"]},
-        color_scheme=scheme,
-        device_scale_factor=2,
-        is_mobile=size is PHONE,
-        has_touch=size is PHONE,
-    )
-    page.set_default_timeout(1000 * PATIENCE)
-    return page
+PICTURES: dict[str, Callable[[Page, str], bytes]] = {"speech": speech, "book": book, "job": job, "monitor": monitor}
 
 
-def main(url: str, folder: Path) -> None:
+@contextmanager
+def new_page(browser: Browser) -> Iterator[Page]:
+    viewport = {"width": WIDTH, "height": 800}
+    with browser.new_context(viewport=viewport, color_scheme="light", device_scale_factor=SCALE) as context:  # type: ignore[arg-type]
+        context.set_default_timeout(1000 * PATIENCE)
+        yield context.new_page()
+
+
+def main(folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
-    with sync_playwright() as playwright:
-        browser = launch(playwright)
-        schemes: tuple[Literal["light", "dark"], ...] = ("light", "dark")
-        for scheme, (name, size) in product(schemes, {"wide": WIDE, "phone": PHONE}.items()):
-            for picture in (picture_text, picture_book):
-                with new_page(browser, scheme, size) as page:
-                    picture(page, url, folder / f"{name}-{scheme}.png")
-        browser.close()
+    with (
+        tempfile.TemporaryDirectory() as temporary,
+        servers.running(servers.REAL, Path(temporary, "real")) as real,
+        servers.running(servers.TINY, Path(temporary, "tiny")) as tiny,
+        sync_playwright() as playwright,
+        launch(playwright) as browser,
+    ):
+        for name, picture in PICTURES.items():
+            server = tiny if picture is monitor else real  # whose queue shows the load rather than a slow machine
+            with new_page(browser) as page:
+                (folder / f"{name}.png").write_bytes(picture(page, server.url))
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], Path(sys.argv[2]))
+    main(Path(sys.argv[1]))
