@@ -13,7 +13,7 @@ from unittest.mock import Mock
 import pytest
 import torch
 
-import kokoro_server.engine.cuda
+import kokoro_server.engine.cuda.kernels
 from kokoro_server.engine import devices
 from kokoro_server.engine.devices import CudaOptions, kernel_trouble, load_all, on_cuda, pick_device
 from kokoro_server.engine.torch_engine import TorchEngine, set_fp32_precision
@@ -60,8 +60,9 @@ def fp32_precision_as_before() -> Iterator[None]:
 def stand_in(monkeypatch: pytest.MonkeyPatch, name: str, **parts: Any) -> None:
     """Stands in for a module that only imports beside a GPU."""
     module = SimpleNamespace(**parts)
-    monkeypatch.setitem(sys.modules, f"kokoro_server.engine.cuda.{name}", module)
-    monkeypatch.setattr(kokoro_server.engine.cuda, name, module, raising=False)
+    package = kokoro_server.engine.cuda.kernels if name == "ops" else kokoro_server.engine.cuda
+    monkeypatch.setitem(sys.modules, f"{package.__name__}.{name}", module)
+    monkeypatch.setattr(package, name, module, raising=False)
 
 
 def test_a_gpu_without_a_compiler_is_slow_rather_than_useless(
