@@ -15,9 +15,9 @@ MOST_MODULES = 20  # in one folder
 
 
 def texts() -> Iterator[tuple[Path, str]]:
-    """The text files of package, documents and README."""
+    """The text files of package, documents and README. Word lists that are data may hold any word."""
     for path in [ROOT / "README.md", *PACKAGE.rglob("*"), *(ROOT / "docs").rglob("*")]:
-        if path.is_file() and "__pycache__" not in path.parts:
+        if path.is_file() and "__pycache__" not in path.parts and path.suffix != ".toml":
             content = path.read_bytes()
             if b"\0" not in content:
                 yield path, content.decode("utf-8", errors="replace")

@@ -33,7 +33,8 @@ NOT_ON_A_CPU = {"torch", "kokoro", "triton"}
 ON_REQUEST = ("faster_whisper", "opentelemetry", "pyarrow", "ray", "zeroconf")  # of extras of their own
 OF_LANGUAGES = {"misaki.cutlet", "misaki.zh", *(name for names in extras.MODULES.values() for name in names)}
 READS = """
-from kokoro_server.g2p import languages, phonemizers
+from kokoro_server import languages
+from kokoro_server.g2p.service import phonemizers
 for language, text in ((languages.EN_US, "Hello, 2 xylqs."), (languages.EN_GB, "Hi."), (languages.HI, "नमस्ते।")):
     assert phonemizers.load(language)(text).phonemes
 """
@@ -88,7 +89,7 @@ def test_what_the_package_imports_is_in_the_list(tmp_path: Path) -> None:
     names = imported_names()
     assert {"numpy", "onnxruntime", "huggingface_hub", "spacy"} <= names
     # spaCy comes after its stand-ins.
-    first = "from kokoro_server.g2p import stubs; stubs.install()\n"
+    first = "from kokoro_server.g2p.service import stubs; stubs.install()\n"
     run(first + "\n".join(f"import {name}" for name in sorted(names)), tmp_path)
 
 

@@ -8,9 +8,11 @@ it gets the voice for dialogue, or the narrator's.
 from __future__ import annotations
 
 import re
+import tomllib
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import NamedTuple
 
 from kokoro_server.longform.books.plays import Play, folded
@@ -22,13 +24,8 @@ _OPENING_SINGLE = re.compile(
     r"(?<![\w'’])['‘](?!(?:tis|twas|twere|twill|em|round|til|till|cause|bout|n|nuff|tain)\b)(?=[\w—–…(¿¡])", re.I
 )
 _CLOSING_SINGLE = re.compile(r"['’](?!\w)")
-VERBS = (
-    "said|says|asked|asks|cried|cries|replied|replies|answered|answers|exclaimed|shouted|whispered|added|continued"
-    "|remarked|began|thought|muttered|murmured|observed|returned|called|repeated|interrupted|went on|ventured|screamed"
-    "|growled|sighed|sobbed|pleaded|inquired|enquired|demanded|declared|insisted|explained|responded|suggested|yelled"
-    "|roared|gasped|groaned|laughed|snapped|protested|admitted|agreed|announced|echoed|hissed|moaned|panted|persisted"
-    "|pursued|rejoined|retorted|squeaked|stammered|urged|warned|wondered|begged|bawled|chimed in|put in|grunted|croaked"
-    "|shrieked|resumed|concluded|ordered|commanded|objected|pronounced|broke in|told"
+VERBS = "|".join(
+    tomllib.loads(Path(__file__).with_name("data").joinpath("dialogue.toml").read_text(encoding="utf-8"))["verbs"]
 )
 _ADVERB = r"(?:\s+(?:again|then|only|at last|once more|\w+ly))?"
 _TITLE = (
