@@ -23,9 +23,9 @@ class ForwardPass:
     """The size and time of a forward pass that returned."""
 
     rows: int
-    frames: int  # real
-    padded: int
-    cost: float  # as `Limits.cost`
+    frames: int  # of all rows, without padding
+    padded: int  # rows × longest row
+    cost: float  # in frames, as `EngineLimits.cost`
     seconds: float
 
 
@@ -77,7 +77,7 @@ class FrameEstimate:
 
 
 class CostModel:
-    """Predicts the seconds of a batch on the device from its `Limits.cost`: a fixed part, and one per frame of cost."""
+    """Predicts the seconds of a batch from its `EngineLimits.cost`: a fixed part (overhead), and a part per frame."""
 
     def __init__(self) -> None:
         self._fit = LineFit()
@@ -113,11 +113,14 @@ class CostModel:
         return self._fit(cost)
 
     def frames_within(self, seconds: float) -> float:
-        """The cost of a batch that is predicted to take `seconds`; infinite while that is not known."""
+        """The cost, in frames, of a batch that is predicted to take `seconds`; infinite while that is not known."""
         return max(0.0, seconds - self._fit.intercept) / self._fit.slope if self._fit.slope else math.inf
 
     def backlog_seconds(self, *, rows: int, frames: float, unknown_rows: int, max_rows: int, budget: float) -> float:
-        """Time to work off `rows` of `frames` in all, and `unknown_rows` more of the usual length."""
+        """Time to work off `rows` of `frames` in all, and `unknown_rows` more of the usual length.
+
+        A batch holds at most `max_rows` rows and `budget` padded frames.
+        """
         if not self._forwards:
             return 0.0
         ratio = (frames + unknown_rows * self.row_frames) / self._frames  # to the recent forward passes

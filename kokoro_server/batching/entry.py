@@ -1,4 +1,4 @@
-"""The stations of a row: submitted to the queue, an entry that waits there, an outcome."""
+"""The stations of a row: a submission to the queue, an entry that waits there, an outcome."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ class FireReason(StrEnum):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Submission:
-    """A row for the queue, and how to treat it. It travels unchanged from an API worker to the engine process."""
+    """A row for the queue, and how to treat it. An API worker sends all but `detached` to the engine process."""
 
     row: Row
     voice: str  # canonical spec, by which entries are grouped
     priority: Priority
     deadline: float  # on the queue's clock: by when the row must have started
     caller: str  # whose turn it takes
-    detached: bool = False  # its result may be held for long, and so needs memory of its own
+    detached: bool = False  # the result may be held for long, so it must not keep its whole batch's buffer alive
     trace: Span | None = None  # the span that it is part of, if its request is traced
 
 
@@ -70,7 +70,7 @@ class Entry:
     row: Row
     voice: str
     priority: Priority
-    frames: int  # predicted
+    frames: int  # predicted length of its audio
     arrival: float
     deadline: float  # later than the submission's if the entry had to wait for the model
     future: asyncio.Future[Outcome]

@@ -13,7 +13,7 @@ from kokoro_server.batching.entry import Entry
 
 _turn = attrgetter("turn")
 
-# A candidate for the next turn: its virtual time, its flow's number, the entry, and the rest of its flow.
+# A candidate for the next turn: its virtual time, its caller's number, the entry, and the caller's later entries.
 QueuedTurn = tuple[float, int, Entry, Iterator[Entry]]
 
 
@@ -40,7 +40,7 @@ class Lane:
 
     def __init__(self) -> None:
         self._entries: OrderedDict[int, Entry] = OrderedDict()  # in order of arrival
-        self._flows: dict[str, CallerQueue] = {}
+        self._by_caller: dict[str, CallerQueue] = {}
         self._turns: list[CallerQueue] = []  # the same, sorted by turn
         self._time = 0.0  # virtual
         self.frames = 0
@@ -62,13 +62,13 @@ class Lane:
         return next(iter(self._entries.values()))
 
     def add(self, entry: Entry) -> None:
-        flow = self._flows.get(entry.caller)
-        if flow is None:
+        queue = self._by_caller.get(entry.caller)
+        if queue is None:
             self._time = max(self._time, self._turns[0].turn[0]) if self._turns else 0.0
-            flow = CallerQueue((self._time, entry.number))
-            self._join(entry.caller, flow)
-        flow.entries[entry.number] = self._entries[entry.number] = entry
-        flow.frames += entry.frames
+            queue = CallerQueue((self._time, entry.number))
+            self._join(entry.caller, queue)
+        queue.entries[entry.number] = self._entries[entry.number] = entry
+        queue.frames += entry.frames
         self.frames += entry.frames
 
     def discard(self, entry: Entry) -> bool:
@@ -92,9 +92,9 @@ class Lane:
 
         They are its own, and of each other caller as many and one more.
         """
-        flow = self._flows.get(caller)
-        rows, frames = (len(flow.entries), flow.frames) if flow else (0, 0)
-        others = len(self._flows) - (flow is not None)
+        queue = self._by_caller.get(caller)
+        rows, frames = (len(queue.entries), queue.frames) if queue else (0, 0)
+        others = len(self._by_caller) - (queue is not None)
         if not others:
             return rows, frames
         usual = self.frames / len(self)
@@ -119,37 +119,37 @@ class Lane:
             self._remove(entry)
             given[entry.caller] = given.get(entry.caller, 0) + entry.frames
         for caller, frames in given.items():
-            flow = self._drop(caller)
-            if flow.entries:
-                time, number = flow.turn
-                flow.turn = time + frames, number
-                self._join(caller, flow)
+            queue = self._drop(caller)
+            if queue.entries:
+                time, number = queue.turn
+                queue.turn = time + frames, number
+                self._join(caller, queue)
 
     def _remove(self, entry: Entry) -> CallerQueue:
-        flow = self._flows[entry.caller]
-        del self._entries[entry.number], flow.entries[entry.number]
-        flow.frames -= entry.frames
+        queue = self._by_caller[entry.caller]
+        del self._entries[entry.number], queue.entries[entry.number]
+        queue.frames -= entry.frames
         self.frames -= entry.frames
-        return flow
+        return queue
 
-    def _join(self, caller: str, flow: CallerQueue) -> None:
-        self._flows[caller] = flow
-        insort(self._turns, flow, key=_turn)
+    def _join(self, caller: str, queue: CallerQueue) -> None:
+        self._by_caller[caller] = queue
+        insort(self._turns, queue, key=_turn)
 
     def _drop(self, caller: str) -> CallerQueue:
-        flow = self._flows.pop(caller)
-        del self._turns[bisect_left(self._turns, flow.turn, key=_turn)]
-        return flow
+        queue = self._by_caller.pop(caller)
+        del self._turns[bisect_left(self._turns, queue.turn, key=_turn)]
+        return queue
 
 
-def _merged(flows: Iterable[CallerQueue]) -> Iterator[Entry]:
-    """The entries of flows that are sorted by turn. In a flow, each turn is later by the frames of the entry before."""
+def _merged(queues: Iterable[CallerQueue]) -> Iterator[Entry]:
+    """The entries of `queues`, which are sorted by turn. A caller's next turn is later by the frames of each entry."""
     turns: list[QueuedTurn] = []
-    for flow in flows:
-        while turns and turns[0] < flow.turn:
+    for queue in queues:
+        while turns and turns[0] < queue.turn:
             yield _next(turns)
-        entries = iter(flow)
-        heappush(turns, (*flow.turn, next(entries), entries))
+        entries = iter(queue)
+        heappush(turns, (*queue.turn, next(entries), entries))
     while turns:
         yield _next(turns)
 

@@ -1,4 +1,7 @@
-"""Batch formation: which entries go together, and when. Pure: it looks at the waiting entries and changes nothing."""
+"""Batch formation: which entries go together, and when. Pure: it looks at the waiting entries and changes nothing.
+
+Frames are the unit of lengths and of costs: 25 ms of audio.
+"""
 
 from __future__ import annotations
 
@@ -85,7 +88,7 @@ class Batch:
     """Entries to run together. The first is the leader, around which the batch was formed."""
 
     entries: list[Entry]
-    cost: float  # predicted, as `EngineLimits.cost`
+    cost: float  # predicted, in frames, as `EngineLimits.cost`
     fill: float  # share of the tightest limit that is used; 1 also when a waiting entry found no room
 
 
@@ -115,17 +118,19 @@ class Policy:
     ) -> Batch:
         """The best batch of the entries in these lanes: their leader, and the entries nearest to it in length.
 
-        `cap` is the padded frames that are known to fit, `overhead` the fixed cost of a batch in frames, and `rows`,
-        where it is given, the most rows to take. The leader goes even where it breaks a limit alone.
+        `cap`: the padded frames that are known to fit into the device's memory. `overhead`: the fixed cost of a batch,
+        in frames; 0 while it is not known. `rows`: the most rows to take, if less than the policy's limit. `of`: the
+        lanes to take from; without BYPASS it is a batch of bulk. The leader goes even where it breaks a limit alone.
 
-        Rows join a bypass leader only as far as they at most double the fixed cost, for its latency counts.
+        The other rows may add at most `overhead` to the cost of a bypass leader, whose listener hears nothing yet.
         Where many bypass entries wait, the batch may be BYPASS_BATCH_FACTOR times the one with the least mean wait. (m
         rows of f frames in batches of n wait on average (m/n + 1)/2 batches of `overhead` + nf, which is least at nf =
-        √(overhead·mf).) Rows that fill up a row bucket go along, as the engine computes the whole bucket anyway. Bulk
-        rows join any batch only as far as streams can bear.
+        √(overhead·mf).) Rows that fill up a row bucket go along, as the engine computes the whole bucket anyway. While
+        streams come, bulk rows join a batch only up to BULK_BESIDE_STREAMS times `overhead`.
         """
         leader = waiting.leader(of)
         max_rows = min(self.max_rows if Priority.BYPASS in of else self.bulk_rows(waiting), rows or self.max_rows)
+        # Both in frames: what fits into memory, padding included, and the cost that the batch may have.
         max_padded = budget = float(min(self.max_padded_frames, cap))
         if leader.priority is Priority.BYPASS:
             bypass_frames = waiting.lane(Priority.BYPASS).frames
@@ -139,18 +144,22 @@ class Policy:
         overflow = False
         barriers: dict[Priority, int] = {}  # by lane: place of an entry that found no room and may not be overtaken
         for place, entry in self._ranked_candidates(leader, waiting, of):
-            count, grown, total = len(chosen) + 1, max(longest, entry.frames), frames + entry.frames
-            room = bulk_budget if entry.priority is Priority.BULK else budget
+            new_rows, new_longest, new_frames = len(chosen) + 1, max(longest, entry.frames), frames + entry.frames
+            padded = new_rows * new_longest
+            entry_budget = bulk_budget if entry.priority is Priority.BULK else budget
             if (
-                count <= max_rows
-                and grown * count <= max_padded
+                new_rows <= max_rows
+                and padded <= max_padded
                 and tokens + entry.tokens <= self._max_tokens
                 and place < barriers.get(entry.priority, place + 1)
-                and (limits.weighted_frames(grown * count, total) <= room or limits.cost(count, grown, total) == cost)
+                and (
+                    limits.weighted_frames(padded, new_frames) <= entry_budget
+                    or limits.cost(new_rows, new_longest, new_frames) == cost
+                )
             ):
                 chosen.append(entry)
-                longest, frames, tokens = grown, total, tokens + entry.tokens
-                cost = limits.cost(count, longest, frames)
+                longest, frames, tokens = new_longest, new_frames, tokens + entry.tokens
+                cost = limits.cost(new_rows, longest, frames)
             else:
                 overflow = True
                 if entry.overtaken >= OVERTAKE_LIMIT:

@@ -25,7 +25,7 @@ Style = NDArray[np.float32]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Row:
-    """One utterance of a batch. `tokens` are vocabulary ids without the pads at the ends."""
+    """A piece of text as an engine takes it. `tokens` are vocabulary ids without the pads at the ends."""
 
     tokens: tuple[int, ...]
     style: Style  # (STYLE_DIM,)
@@ -69,7 +69,7 @@ class EngineLimits:
         return self.row_buckets[bucket] if bucket < len(self.row_buckets) else rows
 
     def cost(self, rows: int, longest: int, frames: int) -> float:
-        """The part of a batch's time that grows with its size, in frames of rows without padding."""
+        """The part of a batch's time that grows with its size, in frames of a batch without padding."""
         return self.weighted_frames(self.bucketed_rows(rows) * longest, frames)
 
     def weighted_frames(self, padded: int, frames: int) -> float:

@@ -88,15 +88,15 @@ class Synthesizer:
 
     async def _speak(self, speech: Speech, ticket: Ticket | None, cutting: Cutting) -> Clip:
         voice = (await self.voice(speech)).name
-        said = list[Run | Pause]()
-        made = self.segments(speech, ticket, cutting=cutting, detached=False, on_script=said.extend)
-        async with aclosing(made):
-            segments = [segment async for segment in made]
+        parts = list[Run | Pause]()  # of the script, filled by `segments`
+        stream = self.segments(speech, ticket, cutting=cutting, detached=False, on_script=parts.extend)
+        async with aclosing(stream):
+            segments = [segment async for segment in stream]
         outcomes = [segment.outcome for segment in segments if segment.outcome]
         return Clip(
             sound=await _joined([segment.sound for segment in segments]),
             voice=voice,
-            script=said,
+            script=parts,
             segments=segments,
             text_ms=max(segment.text_ms for segment in segments),  # the first may be silence
             queue_ms=max((outcome.queue_ms for outcome in outcomes), default=0.0),
@@ -116,14 +116,19 @@ class Synthesizer:
     ) -> AsyncGenerator[Segment, None]:
         """The segments of `speech`, each as soon as it is made. Close the generator to abandon the rest.
 
-        `detached`: each segment may be held for any time.
+        `on_script` is called once, with the script, before the first segment. `detached`: the caller may hold a segment
+        for any time; without it a segment may keep the buffer of its whole batch alive.
+
+        Two sides meet here. `_rows` reads pieces and pauses, appends each to `unjoined`, and makes a row of each piece
+        for the queue. It runs ahead of the outcomes. When an outcome comes back, `Utterance` takes its piece, and the
+        pauses before it, from the other end of `unjoined`.
         """
         first_voice = await self.voice(speech)  # an unknown voice is refused even when the queue is full
         ticket = ticket or self._queue.ticket()
         begun = time.perf_counter()
-        said: tracing.Attributes = {"kokoro.voice": first_voice.name, "kokoro.characters": len(speech.written)}
-        with tracing.step("text", said):
-            async with self._queue.admission(ticket):
+        attributes: tracing.Attributes = {"kokoro.voice": first_voice.name, "kokoro.characters": len(speech.written)}
+        with tracing.step("text", attributes):
+            async with self._queue.admission(ticket):  # until the first piece is read: an idle device waits for it
                 on_script(parts := await self.script(speech))
                 held = {first_voice.name: first_voice}
                 for name in {run.delivery.voice for run in script.runs(parts)} - held.keys():
@@ -131,23 +136,24 @@ class Synthesizer:
                 items = self._items(speech, parts, cutting, bulk=ticket.bulk)
                 with _field_named(speech):
                     first = await anext(items)
-        spoken, voices = deque[UtteranceItem](), list[str]()
+        unjoined = deque[UtteranceItem]()  # pieces and pauses that have been read, but are in no segment yet
+        row_voices = list[str]()  # by index of the row
         utterance = Utterance(next(script.runs(parts), None), 1000 * (time.perf_counter() - begun))
-        rows = _rows(first, items, spoken, utterance, speech.seed, held, voices)
-        if isinstance(first, Piece) and first.last:
+        rows = _rows(first, items, unjoined, utterance, speech.seed, held, row_voices)
+        if isinstance(first, Piece) and first.last:  # the whole text is one piece
             row = await anext(rows)
             await rows.aclose()
             # In one expression: a variable would keep the batch's audio alive while the reader is at this segment.
-            yield utterance.add(spoken, await self._queue.submit_only(row, voices[0], ticket)).detached(detached)
+            yield utterance.add(unjoined, await self._queue.submit_only(row, row_voices[0], ticket)).detached(detached)
             return
-        async with aclosing(self._queue.submit_all(rows, voice=voices.__getitem__, ticket=ticket)) as outcomes:
+        async with aclosing(self._queue.submit_all(rows, voice=row_voices.__getitem__, ticket=ticket)) as outcomes:
             async for outcome in outcomes:
-                for silence in utterance.long_silences(spoken):
+                for silence in utterance.long_silences(unjoined):
                     yield silence
                     await asyncio.sleep(0)  # the event loop's turn: there may be thousands
-                yield utterance.add(spoken, outcome)
+                yield utterance.add(unjoined, outcome)
         if not utterance.finished:
-            for silence in utterance.long_silences(spoken):
+            for silence in utterance.long_silences(unjoined):
                 yield silence
                 await asyncio.sleep(0)
             yield utterance.finish()
@@ -200,24 +206,24 @@ class Synthesizer:
 
 async def _rows(
     first: UtteranceItem,
-    others: AsyncGenerator[UtteranceItem, None],
-    spoken: deque[UtteranceItem],
+    rest: AsyncGenerator[UtteranceItem, None],
+    unjoined: deque[UtteranceItem],
     utterance: Utterance,
     seed: int,
     held: Mapping[str, HeldVoice],
-    voices: list[str],
+    row_voices: list[str],
 ) -> AsyncGenerator[Row, None]:
-    """A row for each piece; its voice is appended to `voices`, and pieces and pauses, in order, to `spoken`."""
-    async with aclosing(others):
+    """Yields a row for each piece. Appends its voice to `row_voices`, and each piece and pause to `unjoined`."""
+    async with aclosing(rest):
         item: UtteranceItem | None = first
         while item is not None:
-            spoken.append(item)
+            unjoined.append(item)
             if isinstance(item, Piece):
                 delivery = utterance.run_of(item).delivery
-                voices.append(delivery.voice)
+                row_voices.append(delivery.voice)
                 tokens = vocab.tokenize(item.phonemes)
                 yield Row(tokens, held[delivery.voice].style(len(tokens)), delivery.speed, delivery.pitch, seed)
-            item = await anext(others, None)
+            item = await anext(rest, None)
 
 
 @contextmanager

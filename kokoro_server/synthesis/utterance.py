@@ -81,9 +81,9 @@ class Utterance:
         assert run
         return run
 
-    def add(self, spoken: deque[UtteranceItem], outcome: Outcome) -> Segment:
-        """The audio of the next piece of `spoken`, after its `long_silences`, and what is left of the pauses before."""
-        piece = spoken.popleft()
+    def add(self, unjoined: deque[UtteranceItem], outcome: Outcome) -> Segment:
+        """The audio of the first piece of `unjoined`, and before it the pauses that `long_silences` has kept."""
+        piece = unjoined.popleft()
         assert isinstance(piece, Piece)
         assert not self.finished
         self.finished = piece.last
@@ -103,10 +103,10 @@ class Utterance:
     def finish(self) -> Segment:
         return Segment(self._after_silence(self._joiner.finish()), None, last=True)
 
-    def long_silences(self, spoken: deque[UtteranceItem]) -> Iterator[Segment]:
-        """Take the pauses at the front of `spoken`. As often as they add up to a long silence, that is a segment."""
-        while spoken and isinstance(spoken[0], Pause):
-            pause = spoken.popleft()
+    def long_silences(self, unjoined: deque[UtteranceItem]) -> Iterator[Segment]:
+        """Take the pauses at the front of `unjoined`. As often as they add up to a long silence, that is a segment."""
+        while unjoined and isinstance(unjoined[0], Pause):
+            pause = unjoined.popleft()
             assert isinstance(pause, Pause)
             silence = self._joiner.pause(pause.seconds)
             self._silence.append(silence)

@@ -14,8 +14,9 @@ from kokoro_server.text.phonemized import PhonemizedSentence, PhonemizedWord, ha
 from kokoro_server.text.script import Run
 
 Ending = Literal["sentence", "clause", "none"]
-# Purposes of a text, which decide how it is cut. Nobody hears a clip before it is whole; with a short start its first
-# piece is still made soon. A stream is heard while it is made, so a slow engine's pace decides how it is cut.
+# The purpose of a text, which decides how it is cut into pieces. "clip": nobody hears it before it is whole.
+# "short_start": a clip whose first piece is short, and so made soon. "stream": it is heard while it is made, so it is
+# cut by the pace of the engine, if that is slow.
 Cutting = Literal["clip", "short_start", "stream"]
 
 FIRST_PIECE_PHONEMES = 50
@@ -133,12 +134,13 @@ class ClipPacker(Packer):
 
 
 class PacedPacker(Packer):
-    """For a stream: pieces are no longer than can be synthesized while those before them play.
+    """For a stream from a slow engine: a piece is no longer than can be synthesized while those before it play.
 
-    They grow from piece to piece until they need no planning any more. None is cut within a word. A short first
-    sentence is joined with what follows, if on its own it would leave too little time to make the next piece. Where no
-    plan keeps a text of about this many `phonemes` from stalling, only its first piece is planned, and sentences stay
-    whole if they are not very long: a wait after one is the least evil.
+    Planned pieces grow, each longer than the one before, until `Packer`'s rules are enough. None is cut within a word.
+    A short first sentence is joined with the next if it alone would leave too little time to make the next piece.
+
+    `phonemes` is the expected length of the text. If no plan keeps such a text from stalling, only its first piece is
+    planned, and sentences stay whole if they are not very long: a wait between two sentences disturbs least.
     """
 
     def __init__(self, sizes: PieceSizes, pace: Pace, phonemes: int = ENDLESS_PHONEMES) -> None:
@@ -151,8 +153,8 @@ class PacedPacker(Packer):
         """Plans the start of a text of this many phonemes."""
         sizes, pace = self._sizes, self._plan.pace
         start = pace.start(phonemes)
-        self._left = phonemes
-        self._keeps_up = start.keeps_up
+        self._left = phonemes  # expected, and in no finished piece yet
+        self._keeps_up = start.keeps_up  # whether a plan exists that never stalls
         if start.keeps_up:
             self._longest = sizes.longest
             self._shortest = min(max(sizes.shortest, pace.sufficient_phonemes), sizes.longest)
@@ -165,18 +167,18 @@ class PacedPacker(Packer):
 
     def add(self, sentence: PhonemizedSentence) -> list[Piece]:
         done: list[Piece] = []
-        left: PhonemizedSentence | None = sentence
+        rest: PhonemizedSentence | None = sentence  # the part that is in no piece yet
         known = len(sentence.phonemes) + (len(self._open.phonemes) if self._open else 0)
         if not self._plan.started and known > self._left:
             self._plan_start(known)
-        while left is not None and self._is_planned():
-            piece, rest = self._take(left)
+        while rest is not None and self._is_planned():
+            piece, after = self._take(rest)
             if len(piece.phonemes) > self._longest:  # no word ends early enough
                 break
-            self._open, left = piece, rest
-            if left is not None or self._is_enough(len(piece.phonemes)):
+            self._open, rest = piece, after
+            if rest is not None or self._is_enough(len(piece.phonemes)):
                 done += self._close()
-        return done + (super().add(left) if left is not None else [])
+        return done + (super().add(rest) if rest is not None else [])
 
     def _close(self) -> list[Piece]:
         pieces = super()._close()
@@ -189,18 +191,21 @@ class PacedPacker(Packer):
         self._plan.add_pause(seconds)
 
     def _is_planned(self) -> bool:
+        """Whether the plan, not `Packer`, decides how long the next piece is."""
         return not self._plan.started or (self._keeps_up and MIN_PHONEMES < self._max_phonemes() < self._longest)
 
     def _max_phonemes(self) -> int:
+        """The longest next piece that is ready in time."""
         if not self._plan.started:
             return self._first_limits[1]
         return min(self._plan.max_phonemes(), self._longest)
 
     def _min_phonemes(self, known: int) -> int:
-        """`known` phonemes wait to be packed, which may be more than were expected."""
+        """The shortest next piece that leaves time to make the rest. At least `known` phonemes are to be packed."""
         return self._plan.min_phonemes(self._max_phonemes(), max(self._left, known))
 
     def _is_enough(self, phonemes: int) -> bool:
+        """Whether a piece of this many phonemes, which ends with a sentence, is done."""
         if phonemes < self._min_phonemes(phonemes):
             return False
         return not self._plan.started or phonemes >= min(self._shortest, self._max_phonemes() * NEARLY_FULL)
@@ -210,25 +215,26 @@ class PacedPacker(Packer):
         return self._plan.pace.starts_soon(phonemes) and not self._plan.started and phonemes <= self._longest
 
     def _take(self, sentence: PhonemizedSentence) -> tuple[Piece, PhonemizedSentence | None]:
-        """The open piece with as much of `sentence` as may be in it, and what is left of the sentence."""
+        """Returns the open piece, with as much of `sentence` as may join it, and the rest of the sentence."""
         limit, phonemes = self._max_phonemes(), sentence.phonemes
-        held = len(self._open.phonemes) + len(LONGEST_GAP) if self._open else 0
-        min_length = self._min_phonemes(held + len(phonemes))
-        if self._open and held + len(phonemes) > limit and len(self._open.phonemes) >= max(limit * SLIVER, min_length):
+        used = len(self._open.phonemes) + len(LONGEST_GAP) if self._open else 0  # phonemes in the open piece
+        min_length = self._min_phonemes(used + len(phonemes))
+        if self._open and used + len(phonemes) > limit and len(self._open.phonemes) >= max(limit * SLIVER, min_length):
             return self._open, sentence
         words = _word_ranges(sentence)
         if self._open or self._plan.started:
-            cut = find_cut(phonemes, words, max(limit - held, 1), min_length - held)
+            cut = find_cut(phonemes, words, max(limit - used, 1), min_length - used)
         else:
             cut = find_first_cut(phonemes, words, *self._first_limits, min_length)
+        # A word or two would be left alone: take them along, or cut earlier so that more is left.
         if 0 < len(phonemes) - cut < TAIL_PHONEMES and _ending(phonemes[:cut], whole=False) == "none":
             ends = (len(phonemes) - TAIL_PHONEMES, len(phonemes) - TAIL_PHONEMES // 2)
-            earlier = (find_cut(phonemes, words, end, min_length - held) for end in ends)
-            better = (other for other in earlier if max(min_length - held, 1) <= other < cut)
-            cut = len(phonemes) if self._may_be_whole(held + len(phonemes)) else next(better, cut)
-        head, left = _split_in_two(sentence, cut)
-        piece = _piece(head, whole=left is None and not sentence.span.continues)
-        return _join(self._open, piece) if self._open else piece, left
+            earlier = (find_cut(phonemes, words, end, min_length - used) for end in ends)
+            better = (other for other in earlier if max(min_length - used, 1) <= other < cut)
+            cut = len(phonemes) if self._may_be_whole(used + len(phonemes)) else next(better, cut)
+        head, rest = _split_in_two(sentence, cut)
+        piece = _piece(head, whole=rest is None and not sentence.span.continues)
+        return _join(self._open, piece) if self._open else piece, rest
 
 
 def _split_in_two(sentence: PhonemizedSentence, cut: int) -> tuple[PhonemizedSentence, PhonemizedSentence | None]:

@@ -47,7 +47,7 @@ class HeldVoice:
     pack: Pack
 
     def style(self, n_tokens: int) -> Style:
-        """The style for an utterance of `n_tokens` phonemes: row n - 1 of the pack, as KPipeline takes it."""
+        """The style for a row of `n_tokens` phonemes: line n - 1 of the pack, as `kokoro.KPipeline` takes it."""
         style: Style = self.pack[min(max(n_tokens, 1), MAX_TOKENS) - 1].copy()
         return style
 

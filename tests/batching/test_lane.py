@@ -64,8 +64,8 @@ class World:
         for caller in "abcd":
             own = [entry.number for entry in order if entry.caller == caller]
             assert own == sorted(own)
-        assert set(self.lane._flows) == {entry.caller for entry in order}
-        assert len(self.lane._turns) == len(self.lane._flows)
+        assert set(self.lane._by_caller) == {entry.caller for entry in order}
+        assert len(self.lane._turns) == len(self.lane._by_caller)
 
 
 @given(script=actions)

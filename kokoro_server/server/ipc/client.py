@@ -259,7 +259,10 @@ class EngineConnection(IpcConnection):
                 self.send(wire.named(MessageKind.CANCEL, number))
 
     def request(self, number: int, message: bytes, deadline: float) -> Answer:
-        """Send a message; the future is the answer with the same number. The engine process keeps the deadline."""
+        """Send a message; the future gets the answer with the same number.
+
+        The engine process enforces the deadline; `expire` does so while that process is silent.
+        """
         answer: Answer = asyncio.get_running_loop().create_future()
         if self._transport is None:
             answer.set_exception(EngineUnavailable(GONE, retry_after=RETRY_AFTER))

@@ -29,25 +29,26 @@ OUTCOME = struct.Struct("<QddIBIIQBd")  # id, times, rows, reason, durations, sa
 REASONS = tuple(FireReason)
 STYLE_BYTES = STYLE_DIM * 4
 PCM16, INLINE = 1, 2  # flags: the outcome has 16-bit samples too; its audio is in the message
+# Errors cross the socket by the name of their class.
 ERRORS = {each.__name__: each for each in vars(errors).values() if isinstance(each, type)}
 
 
 class MessageKind(IntEnum):
-    """Up to REFRESH, an API worker sends the message; from OUTCOME on, the engine process does."""
+    """API workers send SUBMIT to REFRESH. The engine process sends OUTCOME to STATUS, and passes REFRESH on."""
 
     SUBMIT = 1
-    CANCEL = 2
-    RELEASE = 3
+    CANCEL = 2  # of a row
+    RELEASE = 3  # of an audio buffer
     ADMIT = 4
-    ARRIVED = 5
-    ENTER = 6
-    COUNT = 7
+    ARRIVED = 5  # the end of an admission
+    ENTER = 6  # of a request into its caller's limits
+    COUNT = 7  # of an attempt with a wrong key
     LEAVE = 8
     ASK_STATE = 9
-    REFRESH = 10  # publish the shared state now; the engine process passes it on to all other API workers
+    REFRESH = 10  # publish the shared state now; goes on to all other API workers
     OUTCOME = 20
     FAILURE = 21
-    DONE = 22
+    DONE = 22  # answers ADMIT, ENTER and COUNT; FAILURE does so if they are refused
     STATE = 23
     STATUS = 24
 
@@ -77,7 +78,7 @@ def frame(kind: MessageKind, *body: bytes) -> bytes:
 
 
 def submit(number: int, submission: Submission) -> bytes:
-    """All but `detached`: the API worker gets a copy of the audio in any case."""
+    """Packs all fields but `detached`: the API worker gets a copy of the audio in any case."""
     row, voice, caller = submission.row, submission.voice.encode(), submission.caller.encode()
     deadline, sizes = submission.deadline, (len(row.tokens), len(voice), len(caller))
     fixed = ROW.pack(number, deadline, row.speed, row.pitch, row.seed, *sizes, submission.priority)

@@ -50,7 +50,7 @@ def configured_keys(settings: Settings) -> tuple[ApiKey, ...]:
 
 
 class Guard:
-    """ASGI middleware, just inside the access log. Refuses with 401, 403 or 429, and sets `caller`."""
+    """ASGI middleware, inside AccessLog and IdleLimit. Refuses with 401, 403 or 429, and sets `caller`."""
 
     def __init__(
         self, app: ASGIApp, settings: Settings, keys: tuple[ApiKey, ...], metrics: Metrics, limits: CallerLimits
