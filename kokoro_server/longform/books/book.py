@@ -46,7 +46,7 @@ class Picture:
 @dataclass(frozen=True, slots=True)
 class Book:
     title: str
-    chapters: tuple[Chapter, ...]
+    chapters: tuple[Chapter, ...] = ()
     authors: tuple[str, ...] = ()
     language: str | None = None  # a BCP 47 tag, if the document has one
     cover: Picture | None = None

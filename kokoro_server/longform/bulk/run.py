@@ -24,9 +24,8 @@ from kokoro_server.longform.bulk import lines
 from kokoro_server.longform.bulk.journal import Journal, as_json
 from kokoro_server.longform.bulk.makers.local import Maker
 from kokoro_server.longform.bulk.names import Names, number_of
-from kokoro_server.longform.bulk.outcomes import Failed, Made, failure
 from kokoro_server.longform.bulk.outputs import PARTS, WORK, ClipOutputs, atomically, prepare
-from kokoro_server.longform.bulk.task import Task
+from kokoro_server.longform.bulk.task import Failed, Made, Task, failure
 from kokoro_server.longform.bulk.verify import Verifier
 from kokoro_server.runtime.json import JsonObject
 

@@ -63,9 +63,8 @@ async def make_book(job: Job, folder: JobFolder, backend: SpeechBackend, report:
     await asyncio.to_thread(shutil.rmtree, folder.listen, ignore_errors=True)
     await asyncio.to_thread(folder.result.mkdir, exist_ok=True)
     wanted = book_outputs(job.options, folder.result, PurePath(job.name).stem)
-    options = await asyncio.to_thread(
-        book_options, job.options, book
-    )  # slow for thousands of ranges of thousands of chapters
+    # In a thread: it is slow for thousands of ranges of thousands of chapters.
+    options = await asyncio.to_thread(book_options, job.options, book)
     made = await production.produce(book, options, wanted, backend, folder.work, show, keep_work=True)
     files = list(made.files)
     if wanted.by_chapter and wanted.audio:

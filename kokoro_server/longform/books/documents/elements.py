@@ -57,6 +57,10 @@ class Element:
         """The name without its namespace prefix."""
         return self.name.rpartition(":")[2]
 
+    @property
+    def language(self) -> str:
+        return self.get("xml:lang") or self.get("lang")
+
     def walk(self) -> Iterator[Element]:
         """This and all inner elements, in document order."""
         stack = [self]
@@ -77,6 +81,10 @@ class Element:
 
     def first(self, local: str) -> Element | None:
         return next(self.all(local), None)
+
+    def find(self, local: str) -> Element:
+        """The first element of that name, or an empty one."""
+        return self.first(local) or Element("")
 
     def elements(self) -> list[Element]:
         return [child for child in self.children if isinstance(child, Element)]

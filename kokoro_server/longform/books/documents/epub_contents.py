@@ -20,9 +20,8 @@ class ContentsEntry:
 
 
 def from_nav(root: Element, name: str) -> list[ContentsEntry]:
-    toc = next((nav for nav in root.all("nav") if "toc" in omissions.types(nav)), None)
-    outermost = toc.first("ol") if toc is not None else None
-    return list(_items(outermost, name, 1)) if outermost is not None else []
+    toc = next((nav for nav in root.all("nav") if "toc" in omissions.types(nav)), Element(""))
+    return list(_items(toc.find("ol"), name, 1))
 
 
 def _items(listing: Element, name: str, level: int) -> Iterator[ContentsEntry]:
@@ -40,8 +39,7 @@ def _items(listing: Element, name: str, level: int) -> Iterator[ContentsEntry]:
 
 
 def from_ncx(root: Element, name: str) -> list[ContentsEntry]:
-    top = root.first("navMap")
-    return list(_points(top, name, 1)) if top is not None else []
+    return list(_points(root.find("navMap"), name, 1))
 
 
 def _points(parent: Element, name: str, level: int) -> Iterator[ContentsEntry]:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
 from kokoro_server.errors import UnreadableDocument
-from kokoro_server.longform.books.book import Block, BlockKind, Book, Chapter, Omission, Picture
+from kokoro_server.longform.books.book import Block, BlockKind, Book, Chapter, Omission
 
 BREAK = "break"
 CONTENTS = "table of contents"
@@ -54,17 +54,6 @@ class OmittedText:
 
 
 FlowItem = ChapterBegin | FlowText | OmittedText
-
-
-@dataclass(frozen=True, slots=True)
-class About:
-    """The metadata of a document."""
-
-    title: str
-    authors: tuple[str, ...] = ()
-    language: str | None = None
-    cover: Picture | None = None
-    remarks: tuple[str, ...] = ()
 
 
 @dataclass(slots=True)
@@ -117,27 +106,19 @@ def starts_from_headings(items: Iterable[FlowItem]) -> list[FlowItem]:
     return result
 
 
-def book(items: Iterable[FlowItem], about: About) -> Book:
-    """A book of the chapters that have blocks. Raises UnreadableDocument if none has."""
+def with_chapters(book: Book, items: Iterable[FlowItem]) -> Book:
+    """The book, of which only the metadata is known, with the chapters that have blocks. Raises UnreadableDocument."""
     chapters: list[Chapter] = []
     omissions: list[Omission] = []
-    for start, content in _cut(items, about.title):
+    for start, content in _cut(items, book.title):
         blocks, left = _read(content)
         if blocks:
-            chapters.append(_chapter(start, blocks, about.language))
+            chapters.append(_chapter(start, blocks, book.language))
         omissions.extend(Omission(item.kind, item.text, max(0, len(chapters) - 1)) for item in left)
     if not chapters:
         only = f", only text that is not read aloud: {omissions[0].kind}" if omissions else ""
         raise UnreadableDocument(f"it has no text{only}")
-    return Book(
-        about.title,
-        tuple(chapters),
-        about.authors,
-        about.language,
-        about.cover,
-        tuple(omissions),
-        about.remarks,
-    )
+    return replace(book, chapters=tuple(chapters), omissions=tuple(omissions))
 
 
 def same_language(one: str | None, other: str | None) -> bool:

@@ -166,7 +166,7 @@ def _bodies(root: Element) -> list[Element]:
 def _in(element: Element, context: _Context) -> _Context:
     """The context within an element."""
     name = element.local
-    language = element.get("xml:lang") or element.get("lang")
+    language = element.language
     if not language and name not in _KINDS and name not in ("pre", "div", "p") and element.get("role") != "heading":
         return context
     kind, rank = _KINDS.get(name, context.kind), context.rank

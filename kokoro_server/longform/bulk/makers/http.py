@@ -21,9 +21,8 @@ from kokoro_server.client.wire import API_KEY_VARIABLE
 from kokoro_server.errors import SetupError, Unavailable
 from kokoro_server.longform.bulk.makers.http_worker import END, PATH, WorkerLine, WorkerTask
 from kokoro_server.longform.bulk.makers.local import Finish
-from kokoro_server.longform.bulk.outcomes import Failed, Made
 from kokoro_server.longform.bulk.outputs import ClipOutputs
-from kokoro_server.longform.bulk.task import Task
+from kokoro_server.longform.bulk.task import Failed, Made, Task
 from kokoro_server.runtime.subprocesses import start_python
 from kokoro_server.synthesis.http_backend import ServerFacts
 
@@ -82,9 +81,7 @@ class HttpMaker:
         try:
             await _send(process, json.dumps(asdict(self._job)).encode() + b"\n")
             async with asyncio.TaskGroup() as group:
-                free = asyncio.Semaphore(
-                    self._parallel + self._job.lines
-                )  # so that a request is always ready to be sent next
+                free = asyncio.Semaphore(self._parallel + self._job.lines)  # so that the next request is always ready
                 group.create_task(_feed(process, queue, outputs, running, free))
                 await _collect(process, running, finish, free)
         finally:

@@ -26,8 +26,8 @@ import httpx
 from kokoro_server.client import wire
 from kokoro_server.client.errors import BrokenOff, ClientError, ServerError
 from kokoro_server.longform.bulk.clips import read_clips
-from kokoro_server.longform.bulk.outcomes import TRIES, failure
 from kokoro_server.longform.bulk.outputs import write
+from kokoro_server.longform.bulk.task import TRIES, failure
 
 log = logging.getLogger(__name__)
 
