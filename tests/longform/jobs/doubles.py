@@ -12,7 +12,6 @@ from typing import Any
 
 from kokoro_server.api.routes.jobs.lines import parse
 from kokoro_server.api.schemas.jobs import BookRequest
-from kokoro_server.longform.books import stored
 from kokoro_server.longform.books.book import Book
 from kokoro_server.longform.jobs.folders import JobFolder, new_id
 from kokoro_server.longform.jobs.job import Job
@@ -53,7 +52,7 @@ async def running(runner: JobRunner) -> AsyncIterator[None]:
 def add_book(root: Path, store: JobStore, book: Book, caller: str = "ann", **options: Any) -> Job:
     folder = JobFolder(root, new_id())
     folder.path.mkdir(parents=True)
-    folder.book.write_text(stored.to_json(book))
+    folder.book.write_text(book.to_json())
     asked = BookRequest.model_validate({"format": "flac"} | options).model_dump()
     chapters = [
         {"number": number, "title": chapter.title, "level": 1, "characters": 100, "seconds": 1.0}

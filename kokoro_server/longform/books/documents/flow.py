@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from kokoro_server.errors import UnreadableDocument
 from kokoro_server.longform.books.book import Block, BlockKind, Book, Chapter, Omission
+from kokoro_server.longform.books.data_files import load
 
 BREAK = "break"
 CONTENTS = "table of contents"
@@ -19,19 +20,11 @@ REFERENCE = "footnote reference"
 
 BREAK_MARK = re.compile(r"(?:[*•·~∗⁂※☙❦❧#_=+–—-]\s*){1,20}")
 _CHAPTER_RANKS = 3  # ranks of headings that begin chapters in a document without a table of contents
+_HEADINGS = load("headings")
 # Headings of omissions, which are omitted with them.
-_NOTES = re.compile(
-    r"(?:foot|end|rear)?notes?|notas?(?: al pie)?|note a pi[eè] di pagina|anmerkungen|fu(?:ß|ss)noten|注釈?|脚注|注释",
-    re.I,
-)
-_LISTS = re.compile(
-    r"(?:table of )?contents|(?:list of )?illustrations|índice|contenido|sommaire|table des mati[eè]res|indice|sommario"
-    r"|inhalt(?:sverzeichnis)?|sumário|目次|目录|index",
-    re.I,
-)
-_NUMBER_ONLY = re.compile(
-    r"(?:chapter|chapitre|cap[ií]tulo|capitolo|kapitel|letter|stave|canto)?\s*(?:[ivxlc]+|\d+)\s*[.:]?", re.I
-)
+_NOTES = re.compile("|".join(_HEADINGS["notes"]), re.I)
+_LISTS = re.compile("|".join(_HEADINGS["contents"] + _HEADINGS["lists"]), re.I)
+_NUMBER_ONLY = re.compile(rf"(?:{'|'.join(_HEADINGS['before_number'])})?\s*(?:[ivxlc]+|\d+)\s*[.:]?", re.I)
 
 
 @dataclass(frozen=True, slots=True)

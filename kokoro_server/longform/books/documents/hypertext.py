@@ -7,22 +7,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from kokoro_server.longform.books.book import BlockKind
+from kokoro_server.longform.books.data_files import load
 from kokoro_server.longform.books.documents import omissions
-from kokoro_server.longform.books.documents.elements import Element
+from kokoro_server.longform.books.documents.elements import BLOCKS, Element
 from kokoro_server.longform.books.documents.flow import BREAK, ChapterBegin, DocumentFlow
 from kokoro_server.longform.books.documents.gutenberg import without_page_numbers
 
-_BLOCKS = frozenset(
-    "address article aside blockquote body caption center dd details dialog div dl dt fieldset figcaption figure footer"
-    " form h1 h2 h3 h4 h5 h6 header hr html legend li main menu nav ol optgroup option p pre section summary table"
-    " tbody td tfoot th thead tr ul".split()
-)
+_BLOCKS = BLOCKS | {*load("html")["elements"]["more_blocks"]}
 _KINDS: dict[str, BlockKind] = {
     **dict.fromkeys(("h1", "h2", "h3", "h4", "h5", "h6"), "heading"),
     "blockquote": "quotation",
     **dict.fromkeys(("li", "dd", "dt", "td", "th"), "item"),
 }
-_VERSE = frozenset(("verse", "poem", "poetry", "stanza", "linegroup"))
+_VERSE = frozenset(load("html")["classes"]["verse"])
 _LINE = 80  # characters: lines of verse, addresses and inscriptions are not longer
 _SPACE = re.compile(r"[^\S\n]+")
 _INVISIBLE = dict.fromkeys(map(ord, "\u00ad\u200b\ufeff\u2060"))
