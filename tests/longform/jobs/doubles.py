@@ -1,4 +1,4 @@
-"""Jobs without a server: a folder, a store, and a runner whose speaker needs no model."""
+"""Jobs without a server: a folder, a store, and a runner whose backend needs no model."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ def stored_in(root: Path) -> Iterator[JobStore]:
 
 
 def runner(
-    root: Path, store: JobStore, speaker: Tones, condition: Condition | None = None, **options: Any
+    root: Path, store: JobStore, backend: Tones, condition: Condition | None = None, **options: Any
 ) -> JobRunner:
     given = {"at_once": 1, "keep_hours": 0.0} | options
-    return JobRunner(root, store, lambda: speaker, parse, condition or Condition(Reason.JOBS), **given)
+    return JobRunner(root, store, lambda: backend, parse, condition or Condition(Reason.JOBS), **given)
 
 
 @asynccontextmanager

@@ -115,13 +115,13 @@ def _listings(root: Element) -> dict[int, _Listing]:
     elements = list(root.walk())
     found = {id(element): _Listing() for element in elements}
     for element in reversed(elements):
-        own = found[id(element)]
-        own.letters += sum(sum(map(str.isalpha, child)) for child in element.children if isinstance(child, str))
+        here = found[id(element)]
+        here.letters += sum(sum(map(str.isalpha, child)) for child in element.children if isinstance(child, str))
         if element.name == "a" and element.get("href") and "://" not in element.get("href"):
-            own.links, own.linked = own.links + 1, own.letters
+            here.links, here.linked = here.links + 1, here.letters
         if element.parent is not None:
             above = found[id(element.parent)]
-            above.letters += own.letters
-            above.linked += own.linked
-            above.links += own.links
+            above.letters += here.letters
+            above.linked += here.linked
+            above.links += here.links
     return found

@@ -126,10 +126,10 @@ def contents(found: Sequence[LineGroup]) -> range:
         return range(0)
     later = Counter(key for group in found[begin + 1 :] for key in map(_key, group.lines))
     end = begin + 1
-    own = list(found[begin].lines[1:])
-    if own and not _listed(own, later):
+    below = list(found[begin].lines[1:])
+    if below and not _listed(below, later):
         return range(0)
-    first = next(map(_key, own), None)
+    first = next(map(_key, below), None)
     while end < len(found):
         lines = found[end].lines
         keys = [*map(_key, lines)]
@@ -138,7 +138,7 @@ def contents(found: Sequence[LineGroup]) -> range:
         first = first or keys[0]
         later.subtract(keys)
         end += 1
-    return range(begin, end) if end > begin + 1 or own else range(0)
+    return range(begin, end) if end > begin + 1 or below else range(0)
 
 
 def _key(line: str) -> str:
