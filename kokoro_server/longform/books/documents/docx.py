@@ -103,14 +103,12 @@ class _Docx:
                 self._walk(child)
 
     def _paragraph(self, paragraph: Element) -> None:
-        before = self._pieces, self._left, self._languages
         self._pieces, self._left, self._languages = [], [], set()
-        boxes = [*self._runs(paragraph)]
-        pieces, left, languages = self._pieces, self._left, self._languages
-        self._pieces, self._left, self._languages = before
-        for kind, text in left:
+        boxes = [*self._runs(paragraph)]  # their paragraphs come after this one
+        for kind, text in self._left:
             self._flow.leave(kind, text)
-        self._write(paragraph, "".join(pieces), languages.pop() if len(languages) == 1 else None)
+        language = self._languages.pop() if len(self._languages) == 1 else None
+        self._write(paragraph, "".join(self._pieces), language)
         for box in boxes:
             self._walk(box)
 
