@@ -67,7 +67,7 @@ async def _run(
             outputs(options.out, options.shards),
             maker,
             defaults=defaults,
-            listener=listener,
+            verifier=listener,
             show=show,
         )
         return await work.run()

@@ -33,11 +33,6 @@ def book_tags(book: Book, chapters: Sequence[SpokenChapter]) -> BookTags:
     return BookTags(book.title, book.title, book.authors, book.cover, marks)
 
 
-def chapter_tags(book: Book, chapter: SpokenChapter, number: int, count: int) -> BookTags:
-    """`number` is that of the file, from 1."""
-    return BookTags(chapter.title, book.title, book.authors, book.cover, track=(number, count))
-
-
 def chapter_name(chapter: SpokenChapter, count: int, format: BookFormat) -> str:
     """`01 Down the Rabbit-Hole.mp3`, with the chapter's number in the book."""
     digits = max(2, len(str(count)))

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import json
+from base64 import b64decode, b64encode
+from dataclasses import asdict, dataclass
 from typing import Literal
 
 BlockKind = Literal["heading", "paragraph", "verse", "quotation", "item"]
+_BLOCKS = "passages"  # the key of a chapter's blocks in JSON: files of earlier versions have it
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,9 +49,35 @@ class Picture:
 @dataclass(frozen=True, slots=True)
 class Book:
     title: str
-    chapters: tuple[Chapter, ...]
+    chapters: tuple[Chapter, ...] = ()
     authors: tuple[str, ...] = ()
     language: str | None = None  # a BCP 47 tag, if the document has one
     cover: Picture | None = None
     omissions: tuple[Omission, ...] = ()
     remarks: tuple[str, ...] = ()  # for the user, such as a guessed encoding
+
+    def to_json(self) -> str:
+        def encoded(value: object) -> str:
+            assert isinstance(value, bytes)
+            return b64encode(value).decode()
+
+        facts = asdict(self)
+        for chapter in facts["chapters"]:
+            chapter[_BLOCKS] = chapter.pop("blocks")
+        return json.dumps(facts, default=encoded, separators=(",", ":"))
+
+    @classmethod
+    def from_json(cls, text: str | bytes) -> Book:
+        facts = json.loads(text)
+        for chapter in facts["chapters"]:
+            chapter["blocks"] = tuple(Block(**block) for block in chapter.pop(_BLOCKS))
+        cover = facts.pop("cover")
+        return cls(
+            facts.pop("title"),
+            chapters=tuple(Chapter(**chapter) for chapter in facts.pop("chapters")),
+            omissions=tuple(Omission(**omission) for omission in facts.pop("omissions")),
+            cover=cover and Picture(cover["media_type"], b64decode(cover["content"])),
+            authors=tuple(facts.pop("authors")),
+            remarks=tuple(facts.pop("remarks")),
+            **facts,
+        )

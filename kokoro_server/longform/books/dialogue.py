@@ -8,13 +8,12 @@ it gets the voice for dialogue, or the narrator's.
 from __future__ import annotations
 
 import re
-import tomllib
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import NamedTuple
 
+from kokoro_server.longform.books.data_files import load
 from kokoro_server.longform.books.plays import Play, folded
 
 # Opening marks, each with its closing marks. A quotation within a quotation is part of it.
@@ -24,9 +23,7 @@ _OPENING_SINGLE = re.compile(
     r"(?<![\w'’])['‘](?!(?:tis|twas|twere|twill|em|round|til|till|cause|bout|n|nuff|tain)\b)(?=[\w—–…(¿¡])", re.I
 )
 _CLOSING_SINGLE = re.compile(r"['’](?!\w)")
-VERBS = "|".join(
-    tomllib.loads(Path(__file__).with_name("data").joinpath("dialogue.toml").read_text(encoding="utf-8"))["verbs"]
-)
+VERBS = "|".join(load("dialogue")["verbs"])
 _ADVERB = r"(?:\s+(?:again|then|only|at last|once more|\w+ly))?"
 _TITLE = (
     r"(?:(?:the|old|young|little|poor|dear|good|mr\.?|mrs\.?|miss|dr\.?|captain|colonel|uncle|aunt|king|queen)\s+){0,2}"

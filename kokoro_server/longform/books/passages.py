@@ -37,9 +37,8 @@ HEADING_NUMERAL = regex.compile(
 )
 # In a book, tags and links are only text. They are written with round brackets, which sound the same.
 MARKUP = regex.compile(r"(?P<tag>\[(?=voice:|/voice\]|pause:))|\](?=\()", regex.IGNORECASE)
-READING = ReadingOptions(
-    unspeakable="skip"
-)  # one strange letter must not end a book; the number of skipped characters is reported
+# One strange letter must not end a book. The number of skipped characters is reported.
+READING = ReadingOptions(unspeakable="skip")
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+from kokoro_server.longform.books.data_files import load
+
 _STAGE = r"(?:\s*[\[(][^\[\]()]{0,200}[\])])?"
 _NAMES = r"(?P<name>[^\W\d_][\w'’]{0,30}(?: [^\W\d_][\w'’]{0,30}){0,2})"
 _COLON = re.compile(rf"\s*(?P<name>[^\W\d_][\w.'’ -]{{0,40}}?){_STAGE}\s*[:：]\s*(?=\S)")
@@ -17,14 +19,7 @@ _ALONE = re.compile(rf"\s*{_NAMES}{_STAGE}(?P<mark>[.:：]?){_STAGE}\s*")
 _STAGE_DIRECTION = re.compile(r"[\[(][^\[\]()]{0,300}[\])]")
 _SHORT = 5  # letters of an abbreviated name
 _SOMEBODY = ""  # a speaker who is not in the cast
-# Words that are followed by a dot and are no names: "Good.", "No. I was not."
-_NO_NAMES = frozenset(
-    "adieu agreed ah alas always amen and ay aye bravo but certainly come enough exactly farewell fine gone good"
-    " hark he here him ho how hush i indeed it it’s it's me most my nay never no none not nothing now o of off oh"
-    " on once over peace perhaps please precisely quick quickly quiet quite ready right she silence sir so softly"
-    " soon stay still stop strange sure surely thanks that then there they this thus true truly tomorrow up very"
-    " wait we welcome well what when where who why wrong yea yes yet you".split()
-)
+_NO_NAMES = frozenset(load("dialogue")["no_names_in_plays"])
 
 SpokenLines = list[tuple[int, int, str | None]]
 

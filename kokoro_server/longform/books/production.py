@@ -16,7 +16,7 @@ from kokoro_server.audio.encode import Output
 from kokoro_server.engine.protocol import SAMPLE_RATE
 from kokoro_server.errors import NothingToSay
 from kokoro_server.longform.books.assembly import AudioParts, Recording, SpokenChapter, gain_to, sound, survey
-from kokoro_server.longform.books.audio_files import book_tags, chapter_name, chapter_tags, write_audio
+from kokoro_server.longform.books.audio_files import book_tags, chapter_name, write_audio
 from kokoro_server.longform.books.book import Book
 from kokoro_server.longform.books.containers.mp4 import COVER_TYPES
 from kokoro_server.longform.books.containers.tags import BookTags
@@ -170,10 +170,10 @@ class _Assembler:
         if not self._outputs.by_chapter:
             write_audio(path, format, self._sound(chapters), book_tags(self._book, chapters), self._work.scratch)
             return [path]
-        files: list[Path] = []
+        files, book = list[Path](), self._book
         for number, chapter in enumerate(chapters, 1):
-            files.append(path / chapter_name(chapter, len(self._book.chapters), format))
-            tags = chapter_tags(self._book, chapter, number, len(chapters))
+            files.append(path / chapter_name(chapter, len(book.chapters), format))
+            tags = BookTags(chapter.title, book.title, book.authors, book.cover, track=(number, len(chapters)))
             write_audio(files[-1], format, self._sound([chapter]), tags, self._work.scratch)
         return files
 

@@ -6,6 +6,7 @@ import re
 from collections import Counter
 
 from kokoro_server.longform.books.book import Book
+from kokoro_server.longform.books.data_files import load
 from kokoro_server.longform.books.dialogue import VERBS, Dialogue
 
 MAX_SPEAKERS = 20
@@ -16,7 +17,7 @@ _NAME = r"((?:(?:Mr|Mrs|Dr|St)\.\s+)?[A-Z][\w’'-]+(?:\s+[A-Z][\w’'-]+){0,2})
 _ATTRIBUTION = re.compile(rf"[”’\"'»](?:\s+(?:{VERBS})\s+(?:the\s+)?{_NAME}|\s+(?:[Tt]he\s+)?{_NAME}\s+(?:{VERBS})\b)")
 # Of a play: HAMLET: or Ham.: at the start of a line.
 _LABEL = re.compile(r"\s*([A-Z][A-Z.'’ -]{1,40}?)\s*(?:[\[(][^\[\]()]{0,200}[\])])?\s*[:：]\s*\S")
-_NO_NAMES = {"He", "She", "It", "They", "I", "We", "You", "The", "This", "That", "And", "But", "Then", "Her", "His"}
+_NO_NAMES = frozenset(load("dialogue")["no_names"])
 
 
 def speakers(book: Book) -> list[tuple[str, int]]:

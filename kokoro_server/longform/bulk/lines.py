@@ -16,13 +16,8 @@ from kokoro_server.runtime.json import JsonObject
 MAX_ID = 1_000  # characters
 MAX_LINE = 20_000_000  # bytes; of CSV, characters
 MAX_MARKS = 150_000  # commas and opening brackets: JSON has one for each value, which takes 60 bytes or more in memory
-TEXT_FIELDS = (
-    "id",
-    "text",
-    "phonemes",
-    "voice",
-    "language",
-)  # of a CSV file; other cells are parsed as JSON where they are valid JSON
+# Of a CSV file. Other cells are parsed as JSON where they are valid JSON.
+TEXT_FIELDS = ("id", "text", "phonemes", "voice", "language")
 SUFFIXES = (".jsonl", ".ndjson", ".csv", ".parquet")
 
 

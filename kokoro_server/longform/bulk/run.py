@@ -24,9 +24,8 @@ from kokoro_server.longform.bulk import lines
 from kokoro_server.longform.bulk.journal import Journal, as_json
 from kokoro_server.longform.bulk.makers.local import Maker
 from kokoro_server.longform.bulk.names import Names, number_of
-from kokoro_server.longform.bulk.outcomes import Failed, Made, failure
 from kokoro_server.longform.bulk.outputs import PARTS, WORK, ClipOutputs, atomically, prepare
-from kokoro_server.longform.bulk.task import Task
+from kokoro_server.longform.bulk.task import Failed, Made, Task, failure
 from kokoro_server.longform.bulk.verify import Verifier
 from kokoro_server.runtime.json import JsonObject
 
@@ -93,11 +92,11 @@ class BulkRun:
         maker: Maker,
         *,
         defaults: JsonObject,
-        listener: Verifier | None = None,
+        verifier: Verifier | None = None,
         show: Show = lambda _progress: None,
     ) -> None:
         self._source, self._out, self._outputs, self._maker = source, out, outputs, maker
-        self._defaults, self._listener, self._show = defaults, listener, show
+        self._defaults, self._verifier, self._show = defaults, verifier, show
         self._prefix = json.dumps([maker.version, outputs.kind])
         self._offsets = array("Q")  # in the journal, by index
         self._blocks = Counter[int]()  # finished lines of a shard, by its first index
@@ -111,12 +110,12 @@ class BulkRun:
         try:
             async with asyncio.TaskGroup() as group:
                 syncing = group.create_task(self._sync())
-                hearing = group.create_task(self._hear(self._listener)) if self._listener else None
+                hearing = group.create_task(self._hear(self._verifier)) if self._verifier else None
                 self._progress.started = time.monotonic()
                 self._show(self._progress)
                 await self._maker.make(self._tasks(names), self._outputs, self._finish)
-                if self._listener and hearing:
-                    self._listener.waiting.put_nowait(None)
+                if self._verifier and hearing:
+                    self._verifier.waiting.put_nowait(None)
                     await hearing
                 syncing.cancel()
             await asyncio.to_thread(journal.sync)
@@ -203,8 +202,8 @@ class BulkRun:
         self._offsets[task.index] = offset
         self._progress.done += 1
         self._progress.done_characters += task.characters
-        if self._listener and self._journal.is_made(offset) and self._heard(task.key) is None:
-            self._listener.waiting.put_nowait(task.index)
+        if self._verifier and self._journal.is_made(offset) and self._heard(task.key) is None:
+            self._verifier.waiting.put_nowait(task.index)
         if (block := self._outputs.block(task.index)) is not None:
             await self._complete_if_last(block, task.file)
         self._show(self._progress)
@@ -221,20 +220,20 @@ class BulkRun:
         records = [self._journal.read(offset) for offset in offsets if self._journal.is_made(offset)]
         self._outputs.complete(file, records)
 
-    async def _hear(self, listener: Verifier) -> None:
-        while (index := await listener.waiting.get()) is not None:
+    async def _hear(self, verifier: Verifier) -> None:
+        while (index := await verifier.waiting.get()) is not None:
             record = self._journal.read(self._offsets[index])
             content = await asyncio.to_thread(self._outputs.read, record)
-            heard = await listener.hear(content, record)
+            heard = await verifier.hear(content, record)
             self._journal.append("?", 0, self._heard_key(int(record["key"], 16)), heard)
 
     def _heard(self, key: int) -> JsonObject | None:
         """The transcript by this run's model of the clip with that key."""
-        return self._journal.heard(self._heard_key(key)) if self._listener else None
+        return self._journal.heard(self._heard_key(key)) if self._verifier else None
 
     def _heard_key(self, key: int) -> int:
-        assert self._listener
-        return number_of(f"{key:016x} {self._listener.model}")
+        assert self._verifier
+        return number_of(f"{key:016x} {self._verifier.model}")
 
     async def _sync(self) -> None:
         while True:

@@ -1,11 +1,15 @@
-"""A line of the input that is still to be made."""
+"""A line of the input that is still to be made, and its outcome: made or failed."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from kokoro_server.errors import KokoroError
+from kokoro_server.client.errors import ClientError
+from kokoro_server.errors import KokoroError, TextTooLong, Unavailable
 from kokoro_server.runtime.json import JsonObject
+
+TRIES = 2
+PASSING = (401, 403, 408, 409, 429)  # statuses that a second try may not have
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,3 +28,27 @@ class Task:
     def key_text(self) -> str:
         """As records have it."""
         return f"{self.key:016x}"
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    size: int  # bytes of the audio file
+    duration: float  # seconds
+    words: list[JsonObject]
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    code: str
+    message: str
+    field: str | None
+    tries: int
+    lasting: bool  # the request is at fault: another try fails as well
+    absent: bool = False  # no backend was available
+
+
+def failure(error: KokoroError | ClientError, tries: int) -> Failed:
+    status = getattr(error, "status", None) or 500
+    lasting = isinstance(error, TextTooLong) or (400 <= status < 500 and status not in PASSING)
+    absent = isinstance(error, Unavailable)
+    return Failed(error.code, error.message, getattr(error, "field", None), tries, lasting, absent)

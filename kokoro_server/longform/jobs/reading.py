@@ -15,13 +15,12 @@ from pathlib import Path
 
 from kokoro_server.client import Voice
 from kokoro_server.errors import KokoroError, NothingToSay, SetupError, UnreadableDocument
-from kokoro_server.longform.books import stored
 from kokoro_server.longform.books.documents import read_document
 from kokoro_server.longform.books.plan import estimated_seconds, make_plan
 from kokoro_server.longform.books.speakers import speakers
 from kokoro_server.longform.bulk import lines, parquet
 from kokoro_server.longform.jobs.folders import writable
-from kokoro_server.longform.jobs.options import book_options
+from kokoro_server.longform.jobs.job import book_options
 from kokoro_server.runtime.json import JsonObject
 
 CPU_SECONDS = 300
@@ -59,7 +58,7 @@ def read(request: JsonObject) -> JsonObject:
     plan = make_plan(book, options, [Voice(**voice) for voice in request["voices"]])
     if target := request["target"]:
         with writable():
-            Path(target).write_text(stored.to_json(book), encoding="utf-8")
+            Path(target).write_text(book.to_json(), encoding="utf-8")
     chapters: list[JsonObject] = [
         {
             "number": planned.number + 1,

@@ -12,15 +12,14 @@ from functools import partial
 from pathlib import Path, PurePath
 
 from kokoro_server.errors import InvalidInput, SetupError, Unavailable
-from kokoro_server.longform.books import production, speaking, stored
+from kokoro_server.longform.books import production, speaking
 from kokoro_server.longform.books.book import Book
 from kokoro_server.longform.books.work_folder import new_file
 from kokoro_server.longform.bulk import run as bulk
 from kokoro_server.longform.bulk.makers.local import BackendMaker, Parse
 from kokoro_server.longform.bulk.outputs import WORK, outputs
 from kokoro_server.longform.jobs.folders import JobFolder
-from kokoro_server.longform.jobs.job import Job
-from kokoro_server.longform.jobs.options import book_options, book_outputs
+from kokoro_server.longform.jobs.job import Job, book_options, book_outputs
 from kokoro_server.runtime.json import JsonObject
 from kokoro_server.synthesis.speech_backend import SpeechBackend
 
@@ -63,9 +62,8 @@ async def make_book(job: Job, folder: JobFolder, backend: SpeechBackend, report:
     await asyncio.to_thread(shutil.rmtree, folder.listen, ignore_errors=True)
     await asyncio.to_thread(folder.result.mkdir, exist_ok=True)
     wanted = book_outputs(job.options, folder.result, PurePath(job.name).stem)
-    options = await asyncio.to_thread(
-        book_options, job.options, book
-    )  # slow for thousands of ranges of thousands of chapters
+    # In a thread: it is slow for thousands of ranges of thousands of chapters.
+    options = await asyncio.to_thread(book_options, job.options, book)
     made = await production.produce(book, options, wanted, backend, folder.work, show, keep_work=True)
     files = list(made.files)
     if wanted.by_chapter and wanted.audio:
@@ -84,7 +82,7 @@ async def make_book(job: Job, folder: JobFolder, backend: SpeechBackend, report:
 
 def _read_book(path: Path) -> Book:
     try:
-        return stored.from_json(path.read_bytes())
+        return Book.from_json(path.read_bytes())
     except OSError as error:
         raise SetupError(f"{path}: cannot be read: {error.strerror or error}") from error
 

@@ -1,4 +1,4 @@
-"""A speaker that needs no model, and books to speak."""
+"""A backend that needs no model, and books to speak."""
 
 from __future__ import annotations
 

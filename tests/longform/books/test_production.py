@@ -44,14 +44,14 @@ def short_passages(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def make(
-    wanted: Book, output: Path, speaker: Tones | None = None, options: Options | None = None, **given: Any
+    wanted: Book, output: Path, backend: Tones | None = None, options: Options | None = None, **given: Any
 ) -> BookResult:
     format: BookFormat = given.pop("format", output.suffix[1:])
     keep = given.pop("keep_work", False)
     report = given.pop("report", lambda _progress: None)
     outputs = BookFiles(output, format, **given)
     folder = output.with_name(output.name + ".work")
-    return await produce(wanted, options or Options(), outputs, speaker or Tones(), folder, report, keep_work=keep)
+    return await produce(wanted, options or Options(), outputs, backend or Tones(), folder, report, keep_work=keep)
 
 
 def words(wanted: Book) -> list[str]:
@@ -113,8 +113,8 @@ async def test_a_chapter_starts_with_its_first_word(tmp_path: Path) -> None:
 
 
 async def test_all_that_is_written_is_said_and_shown_in_order(tmp_path: Path) -> None:
-    wanted, speaker = book(), Tones(parallel=1)
-    await make(wanted, tmp_path / "book.flac", speaker, subtitles=tmp_path / "book.srt")
+    wanted, backend = book(), Tones(parallel=1)
+    await make(wanted, tmp_path / "book.flac", backend, subtitles=tmp_path / "book.srt")
     shown = STAMP.sub("", (tmp_path / "book.srt").read_text())
     assert shown.split() == " ".join(map(chapter_text, wanted.chapters)).split()
 
@@ -233,15 +233,15 @@ async def test_a_folder_that_cannot_be_made_is_told(tmp_path: Path) -> None:
 async def test_what_cannot_be_written_is_told_before_anything_is_spoken(tmp_path: Path) -> None:
     (tmp_path / "folder.mp3").mkdir()
     (tmp_path / "file").touch()
-    speaker, output = Tones(), tmp_path / "book.mp3"
+    backend, output = Tones(), tmp_path / "book.mp3"
     with pytest.raises(CannotWrite, match=r"folder\.mp3: cannot be written: Is a directory"):
-        await make(book(), tmp_path / "folder.mp3", speaker)
+        await make(book(), tmp_path / "folder.mp3", backend)
     with pytest.raises(CannotWrite, match=r"file/a\.srt: cannot be written"):
-        await make(book(), output, speaker, subtitles=tmp_path / "file" / "a.srt")
+        await make(book(), output, backend, subtitles=tmp_path / "file" / "a.srt")
     with pytest.raises(CannotWrite, match="file: cannot be written: File exists"):
-        await make(book(), tmp_path / "file", speaker, format="mp3", by_chapter=True)
-    assert speaker.spoken == []
-    await make(book(), output, speaker, subtitles=tmp_path / "new" / "a.srt")
+        await make(book(), tmp_path / "file", backend, format="mp3", by_chapter=True)
+    assert backend.spoken == []
+    await make(book(), output, backend, subtitles=tmp_path / "new" / "a.srt")
     assert names(tmp_path / "new") == ["a.srt"]
 
 
@@ -265,27 +265,27 @@ async def test_what_has_nothing_to_say_does_not_fail_the_book(tmp_path: Path) ->
 
 
 async def test_a_book_of_which_nothing_can_be_said_is_no_file(tmp_path: Path) -> None:
-    speaker = Tones()
-    speaker.failures = [NothingToSay("text has nothing that can be spoken", field="text")]
+    backend = Tones()
+    backend.failures = [NothingToSay("text has nothing that can be spoken", field="text")]
     with pytest.raises(NothingToSay, match="nothing in the book can be spoken"):
-        await make(Book("B", (Chapter("C", paragraphs("مرحبا")),)), tmp_path / "b.m4b", speaker)
+        await make(Book("B", (Chapter("C", paragraphs("مرحبا")),)), tmp_path / "b.m4b", backend)
     assert not (tmp_path / "b.m4b").exists()
 
 
 async def test_a_part_that_restarts_costs_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kokoro_server.longform.books.speaking.BACKOFF", Backoff(0.001, longest=30.0))
-    speaker = Tones()
-    speaker.failures = [G2PUnavailable("restarting"), G2PUnavailable("restarting")]
-    assert (await make(book(), tmp_path / "b.flac", speaker)).spoken == 6
-    speaker.failures = [InvalidInput("a pause is written [pause:1.5s]", field="text")]
+    backend = Tones()
+    backend.failures = [G2PUnavailable("restarting"), G2PUnavailable("restarting")]
+    assert (await make(book(), tmp_path / "b.flac", backend)).spoken == 6
+    backend.failures = [InvalidInput("a pause is written [pause:1.5s]", field="text")]
     with pytest.raises(BadRequest, match="chapter 1, 'The Sea — “1”': a pause is written"):
-        await make(book(), tmp_path / "b.flac", speaker)
+        await make(book(), tmp_path / "b.flac", backend)
 
 
 async def test_many_are_spoken_at_once_and_progress_is_told(tmp_path: Path) -> None:
-    speaker, seen = Tones(parallel=3), list[BookProgress]()
-    await make(book(), tmp_path / "b.flac", speaker, report=seen.append)
-    assert speaker.most_at_once == 3
+    backend, seen = Tones(parallel=3), list[BookProgress]()
+    await make(book(), tmp_path / "b.flac", backend, report=seen.append)
+    assert backend.most_at_once == 3
     speaking = [progress for progress in seen if progress.phase == "speaking"]
     assert [progress.done for progress in speaking] == sorted(progress.done for progress in speaking)
     assert speaking[0].left is None

@@ -40,9 +40,9 @@ def test_passages_are_all_of_the_book(name: str, options: Options) -> None:
 
 async def test_a_real_epub_becomes_an_audiobook(tmp_path: Path) -> None:
     book, path = read("alice.epub"), tmp_path / "alice.m4b"
-    speaker = Tones(parallel=2)
+    backend = Tones(parallel=2)
     chapters = frozenset({0, 1})
-    result = await produce(book, Options(chapters=chapters), BookFiles(path), speaker, tmp_path / "work")
+    result = await produce(book, Options(chapters=chapters), BookFiles(path), backend, tmp_path / "work")
     with av.open(str(path)) as container:
         titles = [chapter["metadata"]["title"] for chapter in container.chapters()]
         cover = next(bytes(packet) for packet in container.demux(video=0) if packet.size)

@@ -38,12 +38,12 @@ def tree(out: Path) -> dict[str, bytes]:
 
 
 class Bulk:
-    """`kokoro-server bulk` in this process, with a speaker that needs no model."""
+    """`kokoro-server bulk` in this process, with a backend that needs no model."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(bulk, "_maker", bulk._maker)  # restored at the end, whatever a run puts there
-        self.speaker = DoubleSpeaker()
+        self.backend = DoubleSpeaker()
 
     def run(self, *arguments: object) -> int:
-        self.speaker = DoubleSpeaker()
-        return main([str(argument) for argument in arguments], self.speaker)
+        self.backend = DoubleSpeaker()
+        return main([str(argument) for argument in arguments], self.backend)

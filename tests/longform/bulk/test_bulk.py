@@ -74,7 +74,7 @@ def test_what_fails_is_tried_once_more_and_then_listed(bulk: Bulk, tmp_path: Pat
     out = tmp_path / "out"
     with pytest.raises(CommandFailed, match="2 of 4 lines"):
         bulk.run(source, out)
-    assert sorted(bulk.speaker.spoken) == sorted(["flaky one"] * 2 + ["broken one"] * 2 + ["silence", "fine"])
+    assert sorted(bulk.backend.spoken) == sorted(["flaky one"] * 2 + ["broken one"] * 2 + ["silence", "fine"])
     failed = {failure["id"]: failure for failure in records(out / "failures.jsonl")}
     assert failed["broken one"] | {"tries": 2, "code": "engine_error"} == failed["broken one"]
     assert failed["silence"] | {"tries": 1, "code": "nothing_to_say", "field": "text"} == failed["silence"]
@@ -82,7 +82,7 @@ def test_what_fails_is_tried_once_more_and_then_listed(bulk: Bulk, tmp_path: Pat
 
     with pytest.raises(CommandFailed):  # the next run tries them again, and only them
         bulk.run(source, out)
-    assert set(bulk.speaker.spoken) == {"broken one", "silence"}
+    assert set(bulk.backend.spoken) == {"broken one", "silence"}
 
 
 def test_a_run_gives_up_where_nothing_works(bulk: Bulk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -90,7 +90,7 @@ def test_a_run_gives_up_where_nothing_works(bulk: Bulk, tmp_path: Path, monkeypa
     source = write(tmp_path / "in.jsonl", [{"id": n, "text": f"broken {n}"} for n in range(500)])
     with pytest.raises(KokoroError, match="another run goes on from there"):
         bulk.run(source, tmp_path / "out")
-    assert len(bulk.speaker.spoken) < 100
+    assert len(bulk.backend.spoken) < 100
 
 
 def test_odd_ids_have_a_file_each_that_every_system_takes(bulk: Bulk, tmp_path: Path) -> None:
@@ -121,7 +121,7 @@ def test_what_changed_is_made_anew_and_nothing_else(bulk: Bulk, tmp_path: Path, 
     assert bulk.run(source, out, *shards) == 0
     before = tree(out)
     assert bulk.run(source, out, *shards) == 0
-    assert bulk.speaker.spoken == []
+    assert bulk.backend.spoken == []
     assert tree(out) == before
 
     lines[3]["text"] = "Something else."
@@ -130,7 +130,7 @@ def test_what_changed_is_made_anew_and_nothing_else(bulk: Bulk, tmp_path: Path, 
     lines.append({"id": "new", "text": "Brand new."})
     write(source, lines)
     assert bulk.run(source, out, *shards) == 0
-    assert sorted(bulk.speaker.spoken) == sorted([lines[3]["text"], lines[4]["text"], "Brand new."])
+    assert sorted(bulk.backend.spoken) == sorted([lines[3]["text"], lines[4]["text"], "Brand new."])
     undisturbed = tmp_path / "undisturbed"
     assert bulk.run(source, undisturbed, *shards) == 0
     assert tree(out) == tree(undisturbed)
@@ -147,7 +147,7 @@ def test_a_file_that_was_removed_or_cut_off_is_made_again(bulk: Bulk, tmp_path: 
     (out / "clip-0001.wav").unlink()
     (out / "clip-0003.wav").write_bytes(b"RIFF")
     bulk.run(source, out)
-    assert len(bulk.speaker.spoken) == 2
+    assert len(bulk.backend.spoken) == 2
     assert tree(out) == before
 
 
@@ -261,7 +261,7 @@ def test_a_full_disk_is_told_and_the_next_run_goes_on(
         with pytest.raises(SetupError, match=r"clip-\d+.wav: cannot be written: No space left.*kept"):
             bulk.run(source, out)
     assert bulk.run(source, out) == 0
-    assert len(bulk.speaker.spoken) < 20
+    assert len(bulk.backend.spoken) < 20
     bulk.run(source, tmp_path / "undisturbed")
     assert tree(out) == tree(tmp_path / "undisturbed")
 
@@ -303,4 +303,4 @@ def test_a_damaged_shard_is_made_anew(bulk: Bulk, tmp_path: Path, damage: Callab
     shard.write_bytes(damage(shard.read_bytes()))
     assert bulk.run(source, out, "--shards", 3) == 0
     assert tree(out) == whole
-    assert len(bulk.speaker.spoken) == 3
+    assert len(bulk.backend.spoken) == 3

@@ -55,7 +55,7 @@ def test_a_killed_run_ends_as_an_undisturbed_one(bulk: Bulk, tmp_path: Path, arg
     with (out / ".bulk" / "journal").open("ab") as journal:
         journal.write(b"+0123")  # as if it had been killed in the middle of a line
     assert bulk.run(source, out, *arguments) == 0
-    assert len(bulk.speaker.spoken) <= LINES - LINES // 2
+    assert len(bulk.backend.spoken) <= LINES - LINES // 2
     assert tree(out) == tree(undisturbed)
 
 

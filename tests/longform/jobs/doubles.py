@@ -1,4 +1,4 @@
-"""Jobs without a server: a folder, a store, and a runner whose speaker needs no model."""
+"""Jobs without a server: a folder, a store, and a runner whose backend needs no model."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from typing import Any
 
 from kokoro_server.api.routes.jobs.lines import parse
 from kokoro_server.api.schemas.jobs import BookRequest
-from kokoro_server.longform.books import stored
 from kokoro_server.longform.books.book import Book
 from kokoro_server.longform.jobs.folders import JobFolder, new_id
 from kokoro_server.longform.jobs.job import Job
@@ -34,10 +33,10 @@ def stored_in(root: Path) -> Iterator[JobStore]:
 
 
 def runner(
-    root: Path, store: JobStore, speaker: Tones, condition: Condition | None = None, **options: Any
+    root: Path, store: JobStore, backend: Tones, condition: Condition | None = None, **options: Any
 ) -> JobRunner:
     given = {"at_once": 1, "keep_hours": 0.0} | options
-    return JobRunner(root, store, lambda: speaker, parse, condition or Condition(Reason.JOBS), **given)
+    return JobRunner(root, store, lambda: backend, parse, condition or Condition(Reason.JOBS), **given)
 
 
 @asynccontextmanager
@@ -53,7 +52,7 @@ async def running(runner: JobRunner) -> AsyncIterator[None]:
 def add_book(root: Path, store: JobStore, book: Book, caller: str = "ann", **options: Any) -> Job:
     folder = JobFolder(root, new_id())
     folder.path.mkdir(parents=True)
-    folder.book.write_text(stored.to_json(book))
+    folder.book.write_text(book.to_json())
     asked = BookRequest.model_validate({"format": "flac"} | options).model_dump()
     chapters = [
         {"number": number, "title": chapter.title, "level": 1, "characters": 100, "seconds": 1.0}

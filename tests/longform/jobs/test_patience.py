@@ -30,10 +30,10 @@ async def test_a_job_is_tried_for_half_an_hour(tmp_path: Path, monkeypatch: pyte
             waits.append(seconds)
         await sleep(min(seconds, 0.01))
 
-    put_off, sleep, waits, speaker = JobRunner._put_off, asyncio.sleep, list[float](), Tones()
+    put_off, sleep, waits, backend = JobRunner._put_off, asyncio.sleep, list[float](), Tones()
     monkeypatch.setattr(JobRunner, "_put_off", hurried)
     monkeypatch.setattr(runners, "LOOK_S", 0.01)
-    speaker.failures = [G2PUnavailable("G2P is away") for _ in range(1000)]
+    backend.failures = [G2PUnavailable("G2P is away") for _ in range(1000)]
     with stored_in(tmp_path) as store:
         job = (
             add_book(tmp_path, store, book(1, 1))
@@ -41,7 +41,7 @@ async def test_a_job_is_tried_for_half_an_hour(tmp_path: Path, monkeypatch: pyte
             else add_list(tmp_path, store, {"id": "a", "text": "x"})
         )
         monkeypatch.setattr(asyncio, "sleep", passed)
-        task = asyncio.create_task(runner(tmp_path, store, speaker).run())
+        task = asyncio.create_task(runner(tmp_path, store, backend).run())
         await until(lambda: got(store, job).has_ended)
         task.cancel()
         await asyncio.wait([task])

@@ -58,14 +58,14 @@ def kept_in(passages: Path) -> int:
 
 async def test_a_book_is_made_and_its_chapters_can_be_heard_before(tmp_path: Path, store: JobStore) -> None:
     job = add_book(tmp_path, store, book(), loudness="off")
-    speaker, folder = Held(3), JobFolder(tmp_path, job.id)
-    async with running(runner(tmp_path, store, speaker)):
+    backend, folder = Held(3), JobFolder(tmp_path, job.id)
+    async with running(runner(tmp_path, store, backend)):
         await until(lambda: got(store, job).progress.get("chapters") == [0])
         first = chapter_file(folder, 1, "One", None, "flac", threading.Event())
         assert got(store, job).state == "running"
         assert 0 < got(store, job).progress["fraction"] < 1
         for _ in range(10):
-            speaker._let.release()
+            backend._let.release()
         await until(lambda: got(store, job).has_ended)
     done = got(store, job)
     assert (done.state, done.error) == ("done", None)
@@ -105,14 +105,14 @@ async def test_what_a_process_has_left_goes_on_in_the_next(tmp_path: Path, store
         await until(lambda: got(store, undisturbed).has_ended)
     disturbed = add_book(tmp_path, store, book())
     passages = JobFolder(tmp_path, disturbed.id).work / "stretches"
-    speakers = [Held(2), Held(2), Held(100)]
-    for kept, speaker in zip((2, 4, 6), speakers, strict=True):
-        async with running(runner(tmp_path, store, speaker)):
+    backends = [Held(2), Held(2), Held(100)]
+    for kept, backend in zip((2, 4, 6), backends, strict=True):
+        async with running(runner(tmp_path, store, backend)):
             await until(lambda: kept_in(passages) >= kept)  # noqa: B023
             if kept == 6:
                 await until(lambda: got(store, disturbed).has_ended)
     assert got(store, disturbed).state == "done"
-    assert [len(speaker.spoken) for speaker in speakers] == [2, 2, 2]
+    assert [len(backend.spoken) for backend in backends] == [2, 2, 2]
     files = [JobFolder(tmp_path, job.id).result / "ships.flac" for job in (undisturbed, disturbed)]
     assert files[0].read_bytes() == files[1].read_bytes()
 
@@ -138,12 +138,12 @@ async def test_another_process_takes_over(tmp_path: Path, store: JobStore) -> No
 
 async def test_callers_take_turns(tmp_path: Path, store: JobStore) -> None:
     jobs = [add_book(tmp_path, store, book(1, 2), caller) for caller in ("ann", "ann", "ann", "bob")]
-    speaker = Held(0)
-    async with running(runner(tmp_path, store, speaker, at_once=2)):
+    backend = Held(0)
+    async with running(runner(tmp_path, store, backend, at_once=2)):
         await until(lambda: sum(got(store, job).state == "running" for job in jobs) == 2)
         assert [got(store, job).state for job in jobs] == ["running", "queued", "queued", "running"]
         for _ in range(100):
-            speaker._let.release()
+            backend._let.release()
         await until(lambda: all(got(store, job).state == "done" for job in jobs))
 
 
@@ -162,13 +162,13 @@ async def test_what_cannot_be_spoken_now_is_tried_again_and_can_be_resumed(
     tmp_path: Path, store: JobStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("kokoro_server.longform.books.speaking.TRIES_OF_ABSENT", 1)
-    job, speaker = add_book(tmp_path, store, book(1, 2)), Tones()
-    speaker.failures = [G2PUnavailable("G2P is away") for _ in range(3)]
-    async with running(runner(tmp_path, store, speaker)):
+    job, backend = add_book(tmp_path, store, book(1, 2)), Tones()
+    backend.failures = [G2PUnavailable("G2P is away") for _ in range(3)]
+    async with running(runner(tmp_path, store, backend)):
         await until(lambda: got(store, job).state == "done")
     other = add_book(tmp_path, store, book(1, 2))
-    speaker.failures = [G2PUnavailable("G2P is away") for _ in range(runners.MAX_ATTEMPTS)]
-    async with running(runner(tmp_path, store, speaker)):
+    backend.failures = [G2PUnavailable("G2P is away") for _ in range(runners.MAX_ATTEMPTS)]
+    async with running(runner(tmp_path, store, backend)):
         await until(lambda: got(store, other).state == "failed")
         error = got(store, other).error
         assert error
@@ -230,11 +230,11 @@ async def test_lines_that_nobody_was_there_to_speak_are_tried_again(
     tmp_path: Path, store: JobStore, monkeypatch: pytest.MonkeyPatch, options: dict[str, object]
 ) -> None:
     monkeypatch.setattr("kokoro_server.longform.bulk.makers.local.RETRY_AFTER", 0.01)
-    speaker = Tones()
-    speaker.failures = [G2PUnavailable("G2P is away") for _ in range(9)]
+    backend = Tones()
+    backend.failures = [G2PUnavailable("G2P is away") for _ in range(9)]
     lines = [{"id": str(number), "text": f"Line {number}."} for number in range(5)]
     job = add_list(tmp_path, store, *lines, {"id": "wrong", "speed": 9}, **options)
-    async with running(runner(tmp_path, store, speaker)):
+    async with running(runner(tmp_path, store, backend)):
         await until(lambda: got(store, job).has_ended)
     done = got(store, job)
     assert done.result, done.error
@@ -242,8 +242,8 @@ async def test_lines_that_nobody_was_there_to_speak_are_tried_again(
     with zipfile.ZipFile(JobFolder(tmp_path, job.id).result / "x.zip") as archive:
         assert len(archive.read("manifest.jsonl").splitlines()) == 5
     away = add_list(tmp_path, store, *lines)
-    speaker.failures = [G2PUnavailable("G2P is away") for _ in range(2 * 5 * runners.MAX_ATTEMPTS)]
-    async with running(runner(tmp_path, store, speaker)):
+    backend.failures = [G2PUnavailable("G2P is away") for _ in range(2 * 5 * runners.MAX_ATTEMPTS)]
+    async with running(runner(tmp_path, store, backend)):
         await until(lambda: got(store, away).has_ended)
         failed = got(store, away)
         assert failed.error
@@ -263,17 +263,17 @@ async def test_a_list_whose_end_cannot_be_stored_is_not_spoken_again(
             raise Unavailable("it is locked", retry_after=1)
         return update(id, **changes)
 
-    update, tried, speaker = store.update, list[str](), Tones()
+    update, tried, backend = store.update, list[str](), Tones()
     job = add_list(tmp_path, store, {"id": "a", "text": "One."}, {"id": "b", "text": "Two."})
     with monkeypatch.context() as patch:
         patch.setattr(store, "update", locked)
-        async with running(runner(tmp_path, store, speaker)):
+        async with running(runner(tmp_path, store, backend)):
             await until(lambda: len(tried) > 2)
     assert got(store, job).state == "running"
-    async with running(runner(tmp_path, store, speaker)):
+    async with running(runner(tmp_path, store, backend)):
         await until(lambda: got(store, job).has_ended)
     assert got(store, job).state == "done"
-    assert len(speaker.spoken) == 2
+    assert len(backend.spoken) == 2
 
 
 async def test_a_full_disk_is_told_without_paths(
@@ -296,7 +296,7 @@ async def test_a_full_disk_is_told_without_paths(
 async def test_a_disk_that_is_nearly_full_is_left_to_others(
     tmp_path: Path, store: JobStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    job, speaker, is_full = add_book(tmp_path, store, book()), Held(1), [True]
+    job, backend, is_full = add_book(tmp_path, store, book()), Held(1), [True]
 
     def check(_root: Path) -> None:
         if is_full[0]:
@@ -304,9 +304,9 @@ async def test_a_disk_that_is_nearly_full_is_left_to_others(
 
     monkeypatch.setattr(runners, "check_space", check)
     monkeypatch.setattr(runners, "FULL_S", 0.1)
-    async with running(runner(tmp_path, store, speaker)):
+    async with running(runner(tmp_path, store, backend)):
         await until(lambda: got(store, job).progress.get("waiting") == "the disk is nearly full")
-        assert not speaker.spoken
+        assert not backend.spoken
         is_full[0] = False
         await until(lambda: got(store, job).progress.get("fraction", 0) > 0)
         is_full[0] = True
@@ -314,5 +314,5 @@ async def test_a_disk_that_is_nearly_full_is_left_to_others(
         assert got(store, job).state == "queued"
         is_full[0] = False
         for _ in range(10):
-            speaker._let.release()
+            backend._let.release()
         await until(lambda: got(store, job).state == "done")

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from kokoro_server.api.speech import parse_clip
-from kokoro_server.longform.bulk.makers.local import Wanted
+from kokoro_server.audio.render import Rendering
 from kokoro_server.runtime.json import JsonObject
+from kokoro_server.synthesis.speech import Speech
 
 
-def parse(fields: JsonObject) -> Wanted:
+def parse(fields: JsonObject) -> tuple[Speech, Rendering]:
     """Raises InvalidInput if a field is wrong."""
     request = parse_clip(fields)
-    return Wanted(request.speech(), request.rendering(request.format))
+    return request.speech(), request.rendering(request.format)

@@ -7,6 +7,7 @@ import struct
 import zlib
 from base64 import b64encode
 from collections.abc import Iterator
+from itertools import chain, dropwhile
 from pathlib import Path
 from typing import IO
 
@@ -22,6 +23,8 @@ SERIAL = 1  # libsndfile's is random
 MAX_PAGE = 255 * 255  # bytes
 CONTINUED = 1
 REVERSED_BITS = bytes(int(f"{byte:08b}"[::-1], 2) for byte in range(256))
+
+OggPage = tuple[int, int, bytes, bytes]  # flags, granule position, lacing values, content
 
 
 def write_flac(path: Path, source: Path, tags: BookTags) -> None:
@@ -47,18 +50,9 @@ def write_opus(path: Path, source: Path, tags: BookTags) -> None:
         fields.append(("METADATA_BLOCK_PICTURE", b64encode(_picture(tags.cover)).decode()))
     with source.open("rb") as sound, path.open("wb") as file:
         pages = _ogg_pages(sound)
-        file.write(_page(*next(pages), 0))
-        number = 1
-        for flags, lacing, content in _packet_pages(b"OpusTags" + _comments(fields)):
-            granule = 0 if lacing[-1] < 255 else -1  # -1: no packet ends on this page
-            file.write(_page(flags, granule, lacing, content, number))
-            number += 1
-        in_tags = True
-        for flags, granule, lacing, content in pages:
-            in_tags = in_tags and (content.startswith(b"OpusTags") or bool(flags & CONTINUED))
-            if not in_tags:
-                file.write(_page(flags, granule, lacing, content, number))
-                number += 1
+        ours = _packet_pages(b"OpusTags" + _comments(fields))
+        for number, page in enumerate(chain([next(pages)], ours, dropwhile(_is_of_tags, pages))):
+            file.write(_page(*page, number))
 
 
 def _fields(tags: BookTags) -> list[tuple[str, str]]:
@@ -96,8 +90,7 @@ def _flac_blocks(file: IO[bytes]) -> Iterator[tuple[int, bytes]]:
         yield head >> 24 & 0x7F, file.read(head & 0xFFFFFF)
 
 
-def _ogg_pages(file: IO[bytes]) -> Iterator[tuple[int, int, bytes, bytes]]:
-    """The flags, granule position, lacing values and content of each page."""
+def _ogg_pages(file: IO[bytes]) -> Iterator[OggPage]:
     while head := file.read(27):
         magic, flags, granule, count = struct.unpack("<4sxBq12xB", head)
         if magic != b"OggS":
@@ -106,13 +99,16 @@ def _ogg_pages(file: IO[bytes]) -> Iterator[tuple[int, int, bytes, bytes]]:
         yield flags, granule, lacing, file.read(sum(lacing))
 
 
-def _packet_pages(packet: bytes) -> Iterator[tuple[int, bytes, bytes]]:
-    """A packet in pages: flags, lacing values and content of each."""
+def _is_of_tags(page: OggPage) -> bool:
+    return page[3].startswith(b"OpusTags") or bool(page[0] & CONTINUED)
+
+
+def _packet_pages(packet: bytes) -> Iterator[OggPage]:
     lacing = b"\xff" * (len(packet) // 255) + bytes((len(packet) % 255,))
     for start in range(0, len(lacing), 255):
-        flags = CONTINUED if start else 0
-        first = start * 255
-        yield flags, lacing[start : start + 255], packet[first : first + MAX_PAGE]
+        first, values = start * 255, lacing[start : start + 255]
+        granule = 0 if values[-1] < 255 else -1  # -1: no packet ends on this page
+        yield CONTINUED if start else 0, granule, values, packet[first : first + MAX_PAGE]
 
 
 def _page(flags: int, granule: int, lacing: bytes, content: bytes, number: int) -> bytes:

@@ -14,10 +14,9 @@ from kokoro_server.longform.books.documents.encoding import decode
 from kokoro_server.longform.books.documents.flow import (
     CONTENTS,
     FOOTNOTE,
-    About,
     DocumentFlow,
-    book,
     starts_from_headings,
+    with_chapters,
 )
 from kokoro_server.longform.books.documents.hypertext import raised
 from kokoro_server.longform.books.documents.omissions import HIDDEN, RUBY
@@ -57,7 +56,7 @@ class _Docx:
         self._budget = Budget()
         self._flow = DocumentFlow()
         styles = self._part("word/styles.xml")
-        self._language = _value(styles.first("docDefaults") or Element(""), "lang") or None
+        self._language = _value(styles.find("docDefaults"), "lang") or None
         self._styles = {
             style.get("w:styleid"): _Style(_value(style, "name").lower(), _value(style, "basedOn"), _level(style))
             for style in styles.all("style")
@@ -84,8 +83,8 @@ class _Docx:
             self._flow.leave("running head", text)
         self._flow.leave("comment", _all_text(self._part("word/comments.xml")))
         authors = tuple(filter(None, (name.strip() for name in facts.get("creator", "").split(";"))))
-        about = About(facts.get("title") or title, authors, facts.get("language") or self._language)
-        return book(starts_from_headings(self._flow.items), about)
+        book = Book(facts.get("title") or title, authors=authors, language=facts.get("language") or self._language)
+        return with_chapters(book, starts_from_headings(self._flow.items))
 
     def _part(self, name: str) -> Element:
         if not self._archive.find(name):
@@ -104,14 +103,12 @@ class _Docx:
                 self._walk(child)
 
     def _paragraph(self, paragraph: Element) -> None:
-        before = self._pieces, self._left, self._languages
         self._pieces, self._left, self._languages = [], [], set()
-        boxes = [*self._runs(paragraph)]
-        pieces, left, languages = self._pieces, self._left, self._languages
-        self._pieces, self._left, self._languages = before
-        for kind, text in left:
+        boxes = [*self._runs(paragraph)]  # their paragraphs come after this one
+        for kind, text in self._left:
             self._flow.leave(kind, text)
-        self._write(paragraph, "".join(pieces), languages.pop() if len(languages) == 1 else None)
+        language = self._languages.pop() if len(self._languages) == 1 else None
+        self._write(paragraph, "".join(self._pieces), language)
         for box in boxes:
             self._walk(box)
 
@@ -197,8 +194,7 @@ def _document(archive: Archive) -> str:
 
 def _value(element: Element, local: str) -> str:
     """The value of the first inner element of that name, or an empty text."""
-    found = element.first(local)
-    return found.get("w:val") if found else ""
+    return element.find(local).get("w:val")
 
 
 def _level(element: Element) -> int | None:

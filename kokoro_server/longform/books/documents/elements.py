@@ -7,30 +7,26 @@ from __future__ import annotations
 
 import html
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from html.entities import html5
 
 from kokoro_server.errors import UnreadableDocument
+from kokoro_server.longform.books.data_files import load
 from kokoro_server.longform.books.documents.limits import MAX_DEPTH, MAX_ELEMENTS
 
-_VOID = frozenset("area base br col embed hr img input link meta param source track wbr".split())
-_RAW = frozenset(("script", "style"))
-_BLOCKS = frozenset(
-    "address article aside blockquote center details dialog dd div dl dt fieldset figcaption figure footer form h1 h2"
-    " h3 h4 h5 h6 header hr li main menu nav ol p pre section table ul".split()
+_VOID, BLOCKS, _SCOPES, _HEAD = (
+    frozenset(load("html")["elements"][name]) for name in ("void", "blocks", "scopes", "head")
 )
-_SCOPES = frozenset("table td th caption button object body html div section article aside blockquote".split())
+_RAW = frozenset(("script", "style"))
 # A start tag ends an open element of the first names, unless one of the second names is open within it.
 _ENDS: dict[str, tuple[frozenset[str], frozenset[str]]] = {
-    **dict.fromkeys(_BLOCKS, (frozenset(("p",)), _SCOPES)),
+    **dict.fromkeys(BLOCKS, (frozenset(("p",)), _SCOPES)),
     "li": (frozenset(("li",)), frozenset(("ul", "ol", "menu", *_SCOPES))),
     **dict.fromkeys(("dd", "dt"), (frozenset(("dd", "dt")), frozenset(("dl", *_SCOPES)))),
     **dict.fromkeys(("td", "th"), (frozenset(("td", "th")), frozenset(("tr", "table")))),
     "tr": (frozenset(("tr",)), frozenset(("table",))),
     "option": (frozenset(("option",)), frozenset(("select",))),
 }
-# Elements of a head. Any other begins the body: the tags that end the head and begin the body may be left out.
-_HEAD = frozenset("base basefont bgsound head link meta noscript script style template title".split())
 _BEGINNING = 80  # characters
 _NAME = re.compile(r"[A-Za-z][^\s/>]*")
 _ATTRIBUTE = re.compile(r"""([^\s=/"'<>]+)(?:\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s"'>]+)))?""")
@@ -57,13 +53,22 @@ class Element:
         """The name without its namespace prefix."""
         return self.name.rpartition(":")[2]
 
+    @property
+    def language(self) -> str:
+        return self.get("xml:lang") or self.get("lang")
+
+    def nodes(self, children: int | None = None) -> Iterator[Element | str]:
+        """This, all inner elements and their texts, in document order. `children` limits those of each element."""
+        stack: list[Element | str] = [self]
+        while stack:
+            node = stack.pop()
+            yield node
+            if isinstance(node, Element):
+                stack.extend(reversed(node.children[:children]))
+
     def walk(self) -> Iterator[Element]:
         """This and all inner elements, in document order."""
-        stack = [self]
-        while stack:
-            element = stack.pop()
-            yield element
-            stack.extend(child for child in reversed(element.children) if isinstance(child, Element))
+        return (node for node in self.nodes() if isinstance(node, Element))
 
     def upwards(self) -> Iterator[Element]:
         """This and all outer elements."""
@@ -78,6 +83,10 @@ class Element:
     def first(self, local: str) -> Element | None:
         return next(self.all(local), None)
 
+    def find(self, local: str) -> Element:
+        """The first element of that name, or an empty one."""
+        return self.first(local) or Element("")
+
     def elements(self) -> list[Element]:
         return [child for child in self.children if isinstance(child, Element)]
 
@@ -87,30 +96,22 @@ class Element:
 
     def beginning(self) -> str:
         """At least the first _BEGINNING characters of its text."""
-        pieces: list[str] = []
-        length = 0
-        stack: list[Element | str] = [self]
-        while stack and length <= _BEGINNING:
-            node = stack.pop()
+        pieces, length = list[str](), 0
+        for node in self.nodes(_BEGINNING):
             if isinstance(node, str):
                 pieces.append(node[:_BEGINNING])
                 length += len(node) if node.strip() else 0
-            else:
-                stack.extend(reversed(node.children[:_BEGINNING]))
+            if length > _BEGINNING:
+                break
         return " ".join("".join(pieces).split())
 
     def raw_text(self) -> str:
-        pieces: list[str] = []
-        stack: list[Element | str] = [self]
-        while stack:
-            node = stack.pop()
-            if isinstance(node, str):
-                pieces.append(node)
-            else:
-                if node.name == "br" or node.name in _BLOCKS:
-                    pieces.append(" ")
-                stack.extend(reversed(node.children))
-        return "".join(pieces)
+        return "".join(node if isinstance(node, str) else " " for node in self.nodes() if _is_written(node))
+
+
+def _is_written(node: Element | str) -> bool:
+    """Whether it is text, or separates words: a line break, a block."""
+    return isinstance(node, str) or node.name == "br" or node.name in BLOCKS
 
 
 class Budget:
@@ -251,19 +252,18 @@ class _Parser:
         return end
 
     def _end(self, name: str) -> None:
-        for index in range(len(self._open) - 1, 0, -1):
-            if self._open[index].name == name:
-                del self._open[index:]
-                self._in_head = self._in_head and name != "head"
-                return
+        if self._close({name}, frozenset()):
+            self._in_head = self._in_head and name != "head"
 
-    def _close(self, names: frozenset[str], scopes: frozenset[str]) -> None:
+    def _close(self, names: Set[str], scopes: Set[str]) -> bool:
+        """End the last open element of the names, and all within, unless one of `scopes` is open within it."""
         for index in range(len(self._open) - 1, 0, -1):
             if self._open[index].name in names:
                 del self._open[index:]
-                return
+                return True
             if self._open[index].name in scopes:
-                return
+                break
+        return False
 
     def _text(self, text: str) -> None:
         if text:

@@ -28,40 +28,44 @@ _HEAD = 4096  # bytes in which an encoding is declared
 _TEXT = re.compile(r"(?:utf|ascii|us-ascii|iso|latin|cp|windows|koi8|mac|big5|gb|hz|shift|sjis|euc|johab|ks|tis)", re.I)
 
 
-def decode_document(content: bytes) -> tuple[str, tuple[str, ...]]:
-    """The text of a document that is no markup, and remarks. Raises UnreadableDocument if it is too large."""
+def decode_document(content: bytes, *, declared: bool = False) -> tuple[str, tuple[str, ...]]:
+    """The text of a whole document, and remarks. Raises UnreadableDocument if it is too large."""
     if len(content) > MAX_TEXT:
         raise UnreadableDocument(f"its text is larger than {MAX_TEXT // MIB} MiB")
-    text, guessed = decode(content)
-    return text, (f"it is not UTF-8: read as {guessed}",) if guessed else ()
+    text, guessed = decode(content, declared=declared)
+    silent = " and does not say what it is" if declared else ""
+    return text, (f"it is not UTF-8{silent}: read as {guessed}",) if guessed else ()
 
 
 def decode(content: bytes, *, declared: bool = False) -> tuple[str, str | None]:
     """The text, and the encoding if it was guessed: neither declared nor UTF-8."""
+    text, guessed = _decode(content, declared)
+    if text.count("\0") > len(text) // _TEXT_PER_ZERO:
+        raise UnreadableDocument("it is not text: it has zero bytes; texts may be in UTF-8, UTF-16 or Windows-1252")
+    return text.replace("\0", ""), guessed
+
+
+def _decode(content: bytes, declared: bool) -> tuple[str, str | None]:
     for mark, encoding in _MARKS:
         if content.startswith(mark):
-            return _checked(content.decode(encoding, "replace").removeprefix("\ufeff")), None
+            return content.decode(encoding, "replace").removeprefix("\ufeff"), None
     if declared and (match := _DECLARED.search(content[:_HEAD])):
         encoding = match[1].decode("ascii")
         if _TEXT.match(encoding) and not encoding.lower().startswith(("utf-16", "utf-32", "utf_16")):
-            try:
-                return _checked(content.decode("cp1252" if _is_latin(encoding) else encoding)), None
-            except (LookupError, UnicodeDecodeError):
-                pass
+            text = _strictly(content, "cp1252" if _is_latin(encoding) else encoding)
+            if text is not None:
+                return text, None
     if byte_order := _utf_16(content):
-        return _checked(content.decode(byte_order, "replace")), "UTF-16"
-    try:
-        return _checked(content.decode("utf-8")), None
-    except UnicodeDecodeError:
-        pass
-    if (mostly := _mostly_utf8(content)) is not None:
-        return _checked(mostly), "UTF-8 and, where it is none, Windows-1252"
+        return content.decode(byte_order, "replace"), "UTF-16"
+    if (text := _strictly(content, "utf-8")) is not None:
+        return text, None
+    if (text := _mostly_utf8(content)) is not None:
+        return text, "UTF-8 and, where it is none, Windows-1252"
     if eastern := _eastern(content):
-        return _checked(eastern[0]), eastern[1]
-    try:
-        return _checked(content.decode("cp1252")), "Windows-1252"
-    except UnicodeDecodeError:
-        return _checked(content.decode("latin-1")), "ISO 8859-1"
+        return eastern
+    if (text := _strictly(content, "cp1252")) is not None:
+        return text, "Windows-1252"
+    return content.decode("latin-1"), "ISO 8859-1"
 
 
 def _utf_16(content: bytes) -> str | None:
@@ -91,7 +95,7 @@ def _eastern(content: bytes) -> tuple[str, str] | None:
 def _strictly(content: bytes, encoding: str) -> str | None:
     try:
         return content.decode(encoding)
-    except UnicodeDecodeError:
+    except (LookupError, UnicodeDecodeError):
         return None
 
 
@@ -110,9 +114,3 @@ def _as_windows(match: re.Match[str]) -> str:
 def _is_latin(encoding: str) -> bool:
     """Whether to decode as Windows-1252, like browsers: it is what most texts mean by Latin-1."""
     return encoding.lower().replace("_", "-") in ("iso-8859-1", "latin-1", "latin1", "us-ascii", "ascii")
-
-
-def _checked(text: str) -> str:
-    if text.count("\0") > len(text) // _TEXT_PER_ZERO:
-        raise UnreadableDocument("it is not text: it has zero bytes; texts may be in UTF-8, UTF-16 or Windows-1252")
-    return text.replace("\0", "")

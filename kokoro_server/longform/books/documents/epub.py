@@ -12,7 +12,7 @@ from kokoro_server.longform.books.documents.archive import Archive, resolve
 from kokoro_server.longform.books.documents.elements import Budget, Element, parse
 from kokoro_server.longform.books.documents.encoding import decode
 from kokoro_server.longform.books.documents.epub_contents import ContentsEntry
-from kokoro_server.longform.books.documents.flow import CONTENTS, About, DocumentFlow, book, starts_from_headings
+from kokoro_server.longform.books.documents.flow import CONTENTS, DocumentFlow, starts_from_headings, with_chapters
 from kokoro_server.longform.books.documents.hypertext import Walker
 from kokoro_server.longform.books.documents.limits import MAX_COVER, MIB
 
@@ -58,7 +58,7 @@ class _Epub:
         self._refuse_locked()
         self._opf = self._package_name()
         self._package = self._xml(self._opf)
-        self._facts = self._package.first("metadata") or Element("")
+        self._facts = self._package.find("metadata")
         self._manifest = {
             item.get("id"): _Item(
                 resolve(item.get("href"), self._opf)[0],
@@ -77,7 +77,8 @@ class _Epub:
             raise UnreadableDocument("it has no text in its reading order (the spine of the package)")
         entries = self._entries()
         starts = epub_contents.starts(entries, files)
-        language = self._metadata("language") or next(_languages(files), None)
+        languages = (root.find("html").language for root in files.values())
+        language = self._metadata("language") or next(filter(None, languages), None)
         flow, omitted = DocumentFlow(), self._omitted()
         walker = Walker(flow, notes.linked(files), language)
         for item, linear in spine:
@@ -87,14 +88,14 @@ class _Epub:
             else:
                 flow.leave(_NO_TEXT if self._archive.find(item.name) else _MISSING, item.name)
         items = gutenberg.without_licence(flow.items)
-        about = About(
+        book = Book(
             self._metadata("title") or self._fallback_title,
-            tuple(self._authors()),
-            language,
-            self._cover(files),
-            tuple(dict.fromkeys(self._remarks)),
+            authors=tuple(self._authors()),
+            language=language,
+            cover=self._cover(files),
+            remarks=tuple(dict.fromkeys(self._remarks)),
         )
-        return book(items if starts else starts_from_headings(items), about)
+        return with_chapters(book, items if starts else starts_from_headings(items))
 
     def _refuse_locked(self) -> None:
         locked = any(self._archive.find(name) for name in _LOCKS)
@@ -144,8 +145,7 @@ class _Epub:
             is_nav = "nav" in item.properties and self._archive.find(item.name)
             if is_nav and (entries := epub_contents.from_nav(self._html(item.name), item.name)):
                 return entries
-        spine = self._package.first("spine")
-        named = self._manifest.get(spine.get("toc")) if spine is not None else None
+        named = self._manifest.get(self._package.find("spine").get("toc"))
         for item in self._manifest.values():
             is_ncx = item is named or item.media_type == "application/x-dtbncx+xml"
             if is_ncx and self._archive.find(item.name):
@@ -208,10 +208,3 @@ def _pictures(root: Element | None, name: str) -> Iterator[str]:
     for element in root.walk() if root is not None else ():
         if source := element.get("src") or element.get("xlink:href"):
             yield resolve(source, name)[0]
-
-
-def _languages(files: dict[str, Element]) -> Iterator[str]:
-    for root in files.values():
-        html = root.first("html")
-        if html is not None and (language := html.get("xml:lang") or html.get("lang")):
-            yield language

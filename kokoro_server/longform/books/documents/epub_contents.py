@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from kokoro_server.longform.books.documents import omissions
 from kokoro_server.longform.books.documents.archive import resolve
@@ -20,9 +20,8 @@ class ContentsEntry:
 
 
 def from_nav(root: Element, name: str) -> list[ContentsEntry]:
-    toc = next((nav for nav in root.all("nav") if "toc" in omissions.types(nav)), None)
-    outermost = toc.first("ol") if toc is not None else None
-    return list(_items(outermost, name, 1)) if outermost is not None else []
+    toc = next((nav for nav in root.all("nav") if "toc" in omissions.types(nav)), Element(""))
+    return list(_items(toc.find("ol"), name, 1))
 
 
 def _items(listing: Element, name: str, level: int) -> Iterator[ContentsEntry]:
@@ -40,8 +39,7 @@ def _items(listing: Element, name: str, level: int) -> Iterator[ContentsEntry]:
 
 
 def from_ncx(root: Element, name: str) -> list[ContentsEntry]:
-    top = root.first("navMap")
-    return list(_points(top, name, 1)) if top is not None else []
+    return list(_points(root.find("navMap"), name, 1))
 
 
 def _points(parent: Element, name: str, level: int) -> Iterator[ContentsEntry]:
@@ -55,21 +53,18 @@ def _points(parent: Element, name: str, level: int) -> Iterator[ContentsEntry]:
         yield from _points(point, name, level + 1)
 
 
-def starts(entries: list[ContentsEntry], files: dict[str, Element]) -> dict[str, dict[str, list[ChapterBegin]]]:
+def starts(entries: list[ContentsEntry], files: dict[str, Element]) -> dict[str, dict[str, ChapterBegin]]:
     """Where chapters start, by file and fragment. An unknown fragment means the beginning of its file."""
-    found: dict[str, dict[str, list[ChapterBegin]]] = {}
+    found: dict[str, dict[str, ChapterBegin]] = {}
     fragments = {name: _fragments(root) for name, root in files.items()}
     for entry in entries:
         if entry.file in files:
             fragment = entry.fragment if entry.fragment in fragments[entry.file] else ""
-            there = found.setdefault(entry.file, {}).setdefault(fragment, [])
-            if there:
-                # A part and its first chapter at one place become one chapter with both names.
-                before = there[0]
-                if entry.title not in before.title.split(": "):
-                    there[0] = ChapterBegin(f"{before.title}: {entry.title}", before.level)
-            else:
-                there.append(ChapterBegin(entry.title, entry.level))
+            in_file, begin = found.setdefault(entry.file, {}), ChapterBegin(entry.title, entry.level)
+            before = in_file.setdefault(fragment, begin)
+            # A part and its first chapter at one place become one chapter with both names.
+            if before is not begin and entry.title not in before.title.split(": "):
+                in_file[fragment] = replace(before, title=f"{before.title}: {entry.title}")
     return found
 
 

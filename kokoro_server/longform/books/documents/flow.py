@@ -7,7 +7,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
 from kokoro_server.errors import UnreadableDocument
-from kokoro_server.longform.books.book import Block, BlockKind, Book, Chapter, Omission, Picture
+from kokoro_server.longform.books.book import Block, BlockKind, Book, Chapter, Omission
+from kokoro_server.longform.books.data_files import load
 
 BREAK = "break"
 CONTENTS = "table of contents"
@@ -19,19 +20,11 @@ REFERENCE = "footnote reference"
 
 BREAK_MARK = re.compile(r"(?:[*•·~∗⁂※☙❦❧#_=+–—-]\s*){1,20}")
 _CHAPTER_RANKS = 3  # ranks of headings that begin chapters in a document without a table of contents
+_HEADINGS = load("headings")
 # Headings of omissions, which are omitted with them.
-_NOTES = re.compile(
-    r"(?:foot|end|rear)?notes?|notas?(?: al pie)?|note a pi[eè] di pagina|anmerkungen|fu(?:ß|ss)noten|注釈?|脚注|注释",
-    re.I,
-)
-_LISTS = re.compile(
-    r"(?:table of )?contents|(?:list of )?illustrations|índice|contenido|sommaire|table des mati[eè]res|indice|sommario"
-    r"|inhalt(?:sverzeichnis)?|sumário|目次|目录|index",
-    re.I,
-)
-_NUMBER_ONLY = re.compile(
-    r"(?:chapter|chapitre|cap[ií]tulo|capitolo|kapitel|letter|stave|canto)?\s*(?:[ivxlc]+|\d+)\s*[.:]?", re.I
-)
+_NOTES = re.compile("|".join(_HEADINGS["notes"]), re.I)
+_LISTS = re.compile("|".join(_HEADINGS["contents"] + _HEADINGS["lists"]), re.I)
+_NUMBER_ONLY = re.compile(rf"(?:{'|'.join(_HEADINGS['before_number'])})?\s*(?:[ivxlc]+|\d+)\s*[.:]?", re.I)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,17 +47,6 @@ class OmittedText:
 
 
 FlowItem = ChapterBegin | FlowText | OmittedText
-
-
-@dataclass(frozen=True, slots=True)
-class About:
-    """The metadata of a document."""
-
-    title: str
-    authors: tuple[str, ...] = ()
-    language: str | None = None
-    cover: Picture | None = None
-    remarks: tuple[str, ...] = ()
 
 
 @dataclass(slots=True)
@@ -117,27 +99,19 @@ def starts_from_headings(items: Iterable[FlowItem]) -> list[FlowItem]:
     return result
 
 
-def book(items: Iterable[FlowItem], about: About) -> Book:
-    """A book of the chapters that have blocks. Raises UnreadableDocument if none has."""
+def with_chapters(book: Book, items: Iterable[FlowItem]) -> Book:
+    """The book, of which only the metadata is known, with the chapters that have blocks. Raises UnreadableDocument."""
     chapters: list[Chapter] = []
     omissions: list[Omission] = []
-    for start, content in _cut(items, about.title):
+    for start, content in _cut(items, book.title):
         blocks, left = _read(content)
         if blocks:
-            chapters.append(_chapter(start, blocks, about.language))
+            chapters.append(_chapter(start, blocks, book.language))
         omissions.extend(Omission(item.kind, item.text, max(0, len(chapters) - 1)) for item in left)
     if not chapters:
         only = f", only text that is not read aloud: {omissions[0].kind}" if omissions else ""
         raise UnreadableDocument(f"it has no text{only}")
-    return Book(
-        about.title,
-        tuple(chapters),
-        about.authors,
-        about.language,
-        about.cover,
-        tuple(omissions),
-        about.remarks,
-    )
+    return replace(book, chapters=tuple(chapters), omissions=tuple(omissions))
 
 
 def same_language(one: str | None, other: str | None) -> bool:

@@ -3,26 +3,23 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from kokoro_server.longform.books.book import BlockKind
+from kokoro_server.longform.books.data_files import load
 from kokoro_server.longform.books.documents import omissions
-from kokoro_server.longform.books.documents.elements import Element
+from kokoro_server.longform.books.documents.elements import BLOCKS, Element
 from kokoro_server.longform.books.documents.flow import BREAK, ChapterBegin, DocumentFlow
 from kokoro_server.longform.books.documents.gutenberg import without_page_numbers
 
-_BLOCKS = frozenset(
-    "address article aside blockquote body caption center dd details dialog div dl dt fieldset figcaption figure footer"
-    " form h1 h2 h3 h4 h5 h6 header hr html legend li main menu nav ol optgroup option p pre section summary table"
-    " tbody td tfoot th thead tr ul".split()
-)
+_BLOCKS = BLOCKS | {*load("html")["elements"]["more_blocks"]}
 _KINDS: dict[str, BlockKind] = {
     **dict.fromkeys(("h1", "h2", "h3", "h4", "h5", "h6"), "heading"),
     "blockquote": "quotation",
     **dict.fromkeys(("li", "dd", "dt", "td", "th"), "item"),
 }
-_VERSE = frozenset(("verse", "poem", "poetry", "stanza", "linegroup"))
+_VERSE = frozenset(load("html")["classes"]["verse"])
 _LINE = 80  # characters: lines of verse, addresses and inscriptions are not longer
 _SPACE = re.compile(r"[^\S\n]+")
 _INVISIBLE = dict.fromkeys(map(ord, "\u00ad\u200b\ufeff\u2060"))
@@ -50,19 +47,19 @@ class Walker:
         self._notes = notes
         self._language = language
         self._rules: omissions.OmissionRules
-        self._starts: Mapping[str, Sequence[ChapterBegin]] = {}
+        self._starts: Mapping[str, ChapterBegin] = {}
         self._pieces: list[tuple[str, str | None]] = []  # text and language within the open block
         self._written = False  # whether the open block has more than space
         self._waiting: list[ChapterBegin] = []
 
-    def walk(self, root: Element, starts: Mapping[str, Sequence[ChapterBegin]], omit: str | None = None) -> None:
+    def walk(self, root: Element, starts: Mapping[str, ChapterBegin], omit: str | None = None) -> None:
         """Write a file. `starts` has its chapters by fragment, "" for its beginning. `omit` leaves all of it out."""
         self._starts = starts
         self._rules = omissions.OmissionRules(root)
         context = _Context(self._language)
         for outermost in (root.first("html"), root.first("body")):
             context = _in(outermost, context) if outermost is not None else context
-        self._start(starts.get("", ()), context)
+        self._start(starts.get(""), context)
         if omit:
             for body in _bodies(root):
                 self._leave(body, omit, context)
@@ -87,7 +84,7 @@ class Walker:
         if found := self._notes.get(id(element)) or self._rules.kind(element):
             self._leave(element, found, context)
             return
-        self._start(self._starts_at(element), within)
+        self._start(self._start_at(element), within)
         if element.name == "br":
             self._pieces.append(("\n", None))
         elif element.name == "sup" and self._pieces and not element.elements():
@@ -99,26 +96,24 @@ class Walker:
         if is_block:
             self._flush(within)
 
-    def _starts_at(self, element: Element) -> Sequence[ChapterBegin]:
-        if not self._starts:
-            return ()
+    def _start_at(self, element: Element) -> ChapterBegin | None:
         place = element.get("id") or (element.get("name") if element.name == "a" else "")
-        return self._starts.get(place, ()) if place else ()
+        return self._starts.get(place) if place else None
 
-    def _start(self, starts: Sequence[ChapterBegin], context: _Context) -> None:
-        if not starts:
+    def _start(self, start: ChapterBegin | None, context: _Context) -> None:
+        if start is None:
             return
-        starts = [replace(start, language=context.language) for start in starts]
+        start = replace(start, language=context.language)
         if self._written and not self._pieces[-1][0][-1:].isspace():
             # Within a word or at the end of a heading: the chapter starts after this block.
-            self._waiting.extend(starts)
+            self._waiting.append(start)
             return
         self._flush(context)
-        self._flow.items.extend(starts)
+        self._flow.items.append(start)
 
     def _leave(self, element: Element, kind: str, context: _Context) -> None:
         for within in element.walk():
-            self._start(self._starts_at(within), context)
+            self._start(self._start_at(within), context)
         self._flow.leave(kind, element.text())
 
     def _text(self, text: str, context: _Context) -> None:
@@ -166,7 +161,7 @@ def _bodies(root: Element) -> list[Element]:
 def _in(element: Element, context: _Context) -> _Context:
     """The context within an element."""
     name = element.local
-    language = element.get("xml:lang") or element.get("lang")
+    language = element.language
     if not language and name not in _KINDS and name not in ("pre", "div", "p") and element.get("role") != "heading":
         return context
     kind, rank = _KINDS.get(name, context.kind), context.rank

@@ -16,7 +16,6 @@ from kokoro_server.longform.books.book import Book
 from kokoro_server.longform.books.documents import web_page
 from kokoro_server.longform.books.documents.elements import Budget, parse
 from kokoro_server.longform.books.documents.encoding import decode_document
-from kokoro_server.longform.books.documents.flow import About
 from kokoro_server.text.markup import PRONUNCIATION_MARKUP
 
 if TYPE_CHECKING:
@@ -44,15 +43,14 @@ def read(content: bytes, title: str) -> Book:
     notes = {match[1] for line in body if (match := _NOTE.match(line))}
     front = _hidden(" ".join(lines[: len(lines) - len(body)]))
     root = parse(front + _TASK.sub(r"\1", _parser().render("\n".join(body), {"notes": notes})), Budget())
-    first = next((element for element in root.walk() if element.name == "h1"), None)
     author = facts.get("author") or facts.get("authors") or facts.get("creator")
-    about = About(
-        facts.get("title") or (first.text() if first is not None else "") or title,
-        (author,) if author else (),
-        facts.get("lang") or facts.get("language"),
+    book = Book(
+        facts.get("title") or root.find("h1").text() or title,
+        authors=(author,) if author else (),
+        language=facts.get("lang") or facts.get("language"),
         remarks=remarks,
     )
-    return web_page.from_elements(root, about)
+    return web_page.with_elements(book, root)
 
 
 def _front_matter(lines: Sequence[str]) -> tuple[dict[str, str], Sequence[str]]:

@@ -140,16 +140,9 @@ def _first(element: Element) -> Element | None:
 
 def _begins(block: Element, target: Element) -> bool:
     """Whether the target stands before all text of the block."""
-    stack: list[Element | str] = [block]
-    for _ in range(_LOOKED_AT):
-        node = stack.pop() if stack else block
-        if node is target:
-            return True
-        if isinstance(node, str):
-            if node.strip():
-                return False
-        else:
-            stack.extend(reversed(node.children[:_LOOKED_AT]))
+    for node in islice(block.nodes(_LOOKED_AT), _LOOKED_AT):
+        if node is target or (isinstance(node, str) and node.strip()):
+            return node is target
     return False
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from kokoro_server.longform.books.data_files import load
 from kokoro_server.longform.books.documents.elements import Element
 from kokoro_server.longform.books.documents.flow import CONTENTS, FOOTNOTE, LICENCE, PAGE_NUMBER, REFERENCE
 
@@ -18,37 +19,11 @@ INDEX = "index"
 NAVIGATION = "navigation"
 RUBY = "ruby annotation"
 
-# Values of epub:type, and of role, where they begin with "doc-".
-_TYPES = {
-    "noteref": REFERENCE,
-    "annoref": REFERENCE,
-    "backlink": REFERENCE,
-    **dict.fromkeys(("footnote", "footnotes", "endnote", "endnotes", "rearnote", "rearnotes"), FOOTNOTE),
-    "pagebreak": PAGE_NUMBER,
-    **dict.fromkeys(("toc", "toc-brief", "page-list", "pagelist", "loi", "lot", "loa", "lov"), CONTENTS),
-    "landmarks": NAVIGATION,
-    **dict.fromkeys(("index", "index-headnotes", "index-group"), INDEX),
-    "copyright-page": COPYRIGHT,
-    "cover": COVER,
-    "coverpage": COVER,
-}
-_ROLES = {"navigation": NAVIGATION}
-_NAMES = {
-    "script": "script",
-    "style": "style sheet",
-    "template": "script",
-    "nav": NAVIGATION,
-    "rt": RUBY,
-    "rp": RUBY,
-    **dict.fromkeys(("annotation", "annotation-xml"), "source of a formula"),
-    **dict.fromkeys(("audio", "video", "canvas", "iframe", "object"), "text instead of media"),
-    **dict.fromkeys(("desc", "metadata"), "description of a picture"),
-}
-_NOTE_CLASSES = frozenset(("footnote", "footnotes", "endnote", "endnotes", "rearnote", "rearnotes"))
-_REFERENCE_CLASSES = frozenset(("fnanchor", "noteref", "footnote-ref", "footnoteref", "footnote-reference"))
-_LIST_CLASSES = frozenset(("toc", "contents", "tableofcontents", "table-of-contents"))
-_PAGE_CLASSES = frozenset(("pagenum", "pageno", "pagenumber", "page-number", "page_number", "pagebreak"))
-_BOILERPLATE = frozenset(("pgheader", "pgfooter", "pg-boilerplate", "pg-header", "pg-footer", "pg-machine-header"))
+_HTML = load("html")
+_TYPES: dict[str, str] = {value: kind for kind, values in _HTML["types"].items() for value in values}
+_NAMES: dict[str, str] = {name: kind for kind, names in _HTML["names"].items() for name in names}
+_CLASSES = {kind: frozenset(names) for kind, names in _HTML["classes"].items()}
+_MAY_BE_OMITTED = frozenset(_HTML["elements"]["may_be_omitted"])
 _PAGE = re.compile(r"[\[({]?\s*(?:pg|page|p\.?)?\s*(?:\d{1,4}|[ivxlc]{1,8})\s*[\])}]?\.?", re.I)
 _MARKER = re.compile(r"[\[(]\s*(?:note\s*)?(?:\d{1,4}|[a-z]{1,2}|[ivxlc]{1,8}|[*†‡§¶]{1,5})\s*[\])]|[*†‡§¶]{1,5}", re.I)
 _BARE_MARKER = re.compile(r"\d{1,4}|[a-z]|[ivxlc]{1,8}", re.I)
@@ -56,9 +31,6 @@ _UNSEEN = re.compile(r"(?:^|;)\s*(?:display\s*:\s*none|visibility\s*:\s*hidden)\
 _LISTS = frozenset(("ul", "ol", "table", "dl"))
 _LINKED = 0.8  # of the letters of a table of contents are in links
 _LINKS = 3  # that a table of contents has, at least
-BLOCK_NAMES = frozenset(
-    ("p", "li", "div", "aside", "dd", "dt", "section", "td", "tr", "blockquote", "ol", "ul", "dl", "table")
-)
 
 
 class OmissionRules:
@@ -81,22 +53,22 @@ class OmissionRules:
         for type_ in types(element):
             if type_ in _TYPES:
                 return _TYPES[type_]
-        if found := _ROLES.get(element.get("role").lower()):
-            return found
+        if element.get("role").lower() == "navigation":
+            return NAVIGATION
         unseen = "hidden" in attributes or element.get("aria-hidden").lower() == "true"
         return HIDDEN if unseen or _UNSEEN.search(element.get("style")) else self._by_class(element)
 
     def _by_class(self, element: Element) -> str | None:
         names = classes(element)
-        if names & _BOILERPLATE or element.get("id").lower() in _BOILERPLATE:
+        if names & _CLASSES["licence"] or element.get("id").lower() in _CLASSES["licence"]:
             return LICENCE
-        if names & _NOTE_CLASSES and element.name in BLOCK_NAMES:
+        if names & _CLASSES["notes"] and element.name in _MAY_BE_OMITTED:
             return FOOTNOTE
-        if names & _PAGE_CLASSES and _PAGE.fullmatch(element.beginning()):
+        if names & _CLASSES["pages"] and _PAGE.fullmatch(element.beginning()):
             return PAGE_NUMBER
-        if names & _REFERENCE_CLASSES and is_marker(element):
+        if names & _CLASSES["references"] and is_marker(element):
             return REFERENCE
-        if names & _LIST_CLASSES and element.name in BLOCK_NAMES and self._listings[id(element)].links:
+        if names & _CLASSES["contents"] and element.name in _MAY_BE_OMITTED and self._listings[id(element)].links:
             return CONTENTS
         return None
 
@@ -120,7 +92,7 @@ def is_marker(element: Element) -> bool:
         element.name == "sup"
         or (element.parent is not None and element.parent.name == "sup")
         or element.first("sup") is not None
-        or bool(classes(element) & (_REFERENCE_CLASSES | _NOTE_CLASSES))
+        or bool(classes(element) & (_CLASSES["references"] | _CLASSES["notes"]))
     )
 
 
@@ -143,13 +115,13 @@ def _listings(root: Element) -> dict[int, _Listing]:
     elements = list(root.walk())
     found = {id(element): _Listing() for element in elements}
     for element in reversed(elements):
-        own = found[id(element)]
-        own.letters += sum(sum(map(str.isalpha, child)) for child in element.children if isinstance(child, str))
+        here = found[id(element)]
+        here.letters += sum(sum(map(str.isalpha, child)) for child in element.children if isinstance(child, str))
         if element.name == "a" and element.get("href") and "://" not in element.get("href"):
-            own.links, own.linked = own.links + 1, own.letters
+            here.links, here.linked = here.links + 1, here.letters
         if element.parent is not None:
             above = found[id(element.parent)]
-            above.letters += own.letters
-            above.linked += own.linked
-            above.links += own.links
+            above.letters += here.letters
+            above.linked += here.linked
+            above.links += here.links
     return found

@@ -16,12 +16,11 @@ from kokoro_server.longform.books.documents.flow import (
     ILLUSTRATION,
     PAGE_NUMBER,
     REFERENCE,
-    About,
     DocumentFlow,
     FlowItem,
     FlowText,
-    book,
     starts_from_headings,
+    with_chapters,
 )
 from kokoro_server.longform.books.documents.text_headings import Heading
 from kokoro_server.longform.books.documents.text_lines import (
@@ -57,13 +56,13 @@ def read(content: bytes, title: str) -> Book:
     kept = gutenberg.without_licence(items)
     first_title, first_author = _title_page(kept)
     author = facts.get("author") or first_author
-    about = About(
+    book = Book(
         facts.get("title") or first_title or title,
-        (author,) if author else (),
-        _LANGUAGES.get(facts.get("language", "").lower()),
+        authors=(author,) if author else (),
+        language=_LANGUAGES.get(facts.get("language", "").lower()),
         remarks=remarks,
     )
-    return book(starts_from_headings(kept), about)
+    return with_chapters(book, starts_from_headings(kept))
 
 
 def _title_page(items: Sequence[FlowItem]) -> tuple[str, str]:

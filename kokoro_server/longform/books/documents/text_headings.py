@@ -7,36 +7,19 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from kokoro_server.longform.books.data_files import load
 from kokoro_server.longform.books.documents.text_lines import LineGroup
 
-_PARTS = "volume|vol\\.|book|part|act|band|teil|buch|tome|livre|partie|acte|tomo|libro|parte|atto|acto"
-_CHAPTERS = (
-    "chapter|chap\\.|scene|letter|stave|canto|section|chapitre|scène|cap[ií]tulo|escena|capitolo|scena|kapitel|szene"
-)
-_NUMBER = (
-    r"(?:[ivxlcdm]+|\d{1,4}"
-    r"|(?:the )?(?:first|second|third|fourth|fifth|sixth|seventh|eighth|ninth|tenth|eleventh|twelfth|\w{3,6}teenth"
-    r"|\w{3,5}tieth|(?:twenty|thirty|forty|fifty|sixty|seventy|eighty|ninety)-\w{4,7}|last)"
-    r"|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|thirteen|fourteen|fifteen|sixteen|seventeen"
-    r"|eighteen|nineteen|(?:twenty|thirty|forty|fifty|sixty|seventy|eighty|ninety)(?:-\w+)?"
-    r"|premi[eè]re?|primer[oa]?|prim[oa]|erster?|erstes)"
-)
-_NUMBERED = re.compile(rf"(?:(?P<part>{_PARTS})|(?:{_CHAPTERS}))\s+{_NUMBER}(?=[.:,;)—–-]|\s|$)(?P<rest>.*)", re.I)
-_NAMED = re.compile(
-    r"(?:prologue|epilogue|preface|foreword|introduction|introductory|conclusion|afterword|appendix|dedication|finale"
-    r"|prologo|prólogo|epílogo|epilogo|préface|vorwort|nachwort|einleitung|the end|etymology|extracts"
-    r"|interlude|prelude|acknowledge?ments|author['’]s note)\b[.:]?.{0,60}",
-    re.I,
-)
+_WORDS = {name: "|".join(words) for name, words in load("headings").items()}
+_PARTS, _CHAPTERS, _NUMBER = _WORDS["parts"], _WORDS["chapters"], _WORDS["numbers"]
+_NUMBERED = re.compile(rf"(?:(?P<part>{_PARTS})|(?:{_CHAPTERS}))\s+(?:{_NUMBER})(?=[.:,;)—–-]|\s|$)(?P<rest>.*)", re.I)
+_NAMED = re.compile(rf"(?:{_WORDS['named']})\b[.:]?.{{0,60}}", re.I)
 _CJK = re.compile(r"第\s*[一二三四五六七八九十百千零〇\d]+\s*(?P<what>[章回節节話话部卷篇]).{0,40}|[序终終]章.{0,20}")
 _NUMERAL = re.compile(r"(?:([IVXLC]{1,8})|(\d{1,3}))\.?")
 _ROMAN = {"I": 1, "V": 5, "X": 10, "L": 50, "C": 100}
 _LONGEST = 120  # characters of a heading
 _TITLE = 70  # characters of its second line
-_CONTENTS = re.compile(
-    r"(?:table of )?contents|índice|contenido|table des mati[eè]res|sommaire|indice|inhalt(?:sverzeichnis)?|目次|目录",
-    re.I,
-)
+_CONTENTS = re.compile(_WORDS["contents"], re.I)
 _LEADERS = re.compile(r"[\s.·…_-]*\s(?:\d{1,4}|[ivxlc]{1,8})\s*$|[\s.·…]+\d{1,4}\s*$", re.I)
 _LEAD = re.compile(rf"^(?:(?:{_PARTS}|{_CHAPTERS})\s+)?(?:[ivxlcdm]+|\d{{1,4}})\b[\s.:)—–-]*", re.I)
 _IN_SEQUENCE = 3  # bare numerals that count up, at least
@@ -143,10 +126,10 @@ def contents(found: Sequence[LineGroup]) -> range:
         return range(0)
     later = Counter(key for group in found[begin + 1 :] for key in map(_key, group.lines))
     end = begin + 1
-    own = list(found[begin].lines[1:])
-    if own and not _listed(own, later):
+    below = list(found[begin].lines[1:])
+    if below and not _listed(below, later):
         return range(0)
-    first = next(map(_key, own), None)
+    first = next(map(_key, below), None)
     while end < len(found):
         lines = found[end].lines
         keys = [*map(_key, lines)]
@@ -155,7 +138,7 @@ def contents(found: Sequence[LineGroup]) -> range:
         first = first or keys[0]
         later.subtract(keys)
         end += 1
-    return range(begin, end) if end > begin + 1 or own else range(0)
+    return range(begin, end) if end > begin + 1 or below else range(0)
 
 
 def _key(line: str) -> str:

@@ -12,18 +12,17 @@ from collections.abc import AsyncIterator
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 import httpx
 
 from kokoro_server.client import wire
 from kokoro_server.client.wire import API_KEY_VARIABLE
 from kokoro_server.errors import SetupError, Unavailable
-from kokoro_server.longform.bulk.makers.http_worker import END, PATH, WorkerLine, WorkerTask
+from kokoro_server.longform.bulk.makers.http_worker import END, PATH, WorkerLine, WorkerSetup
 from kokoro_server.longform.bulk.makers.local import Finish
-from kokoro_server.longform.bulk.outcomes import Failed, Made
 from kokoro_server.longform.bulk.outputs import ClipOutputs
-from kokoro_server.longform.bulk.task import Task
+from kokoro_server.longform.bulk.task import Failed, Made, Task
+from kokoro_server.runtime.json import JsonObject
 from kokoro_server.runtime.subprocesses import start_python
 from kokoro_server.synthesis.http_backend import ServerFacts
 
@@ -58,7 +57,7 @@ class HttpMaker:
         self._parallel = -(-(PARALLEL_GPU if server.gpu else PARALLEL_CPU) // count)
         lines = max(1, min(LINES_PER_REQUEST, self._parallel // 4))
         # A request keeps its thread until the last of its lines is made; more requests go out meanwhile.
-        self._job = WorkerTask(server.url, str(out.absolute()), 2 * -(-self._parallel // lines), lines)
+        self._setup = WorkerSetup(server.url, str(out.absolute()), 2 * -(-self._parallel // lines), lines)
         self._environ = {API_KEY_VARIABLE: api_key} if api_key else {}
 
     async def make(self, tasks: AsyncIterator[Task], outputs: ClipOutputs, finish: Finish) -> None:
@@ -80,11 +79,9 @@ class HttpMaker:
         process = await start_python(module, environ=self._environ, limit=LINE_BYTES)
         running: dict[int, Task] = {}
         try:
-            await _send(process, json.dumps(asdict(self._job)).encode() + b"\n")
+            await _send(process, json.dumps(asdict(self._setup)).encode() + b"\n")
             async with asyncio.TaskGroup() as group:
-                free = asyncio.Semaphore(
-                    self._parallel + self._job.lines
-                )  # so that a request is always ready to be sent next
+                free = asyncio.Semaphore(self._parallel + self._setup.lines)  # so that the next request is always ready
                 group.create_task(_feed(process, queue, outputs, running, free))
                 await _collect(process, running, finish, free)
         finally:
@@ -119,14 +116,14 @@ async def _collect(process: Process, running: dict[int, Task], finish: Finish, f
         )
 
 
-def _outcome(message: dict[str, Any]) -> Made | Failed:
+def _outcome(message: JsonObject) -> Made | Failed:
     if "failed" in message:
         return Failed(**message["failed"])
     made = message["made"]
     return Made(made["bytes"], made["duration"], made["words"])
 
 
-def _end(about: dict[str, Any]) -> Exception:
+def _end(about: JsonObject) -> Exception:
     if "message" in about:
         return Unavailable(about["message"])
     return OSError(about["errno"], about["strerror"], about["filename"])

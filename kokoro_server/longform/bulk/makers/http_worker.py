@@ -1,6 +1,6 @@
 """A process that asks a server for clips, some lines at a time, and writes them. `makers.http` starts it.
 
-Its standard input has a `WorkerTask`, then a line for each clip, and END; an input that breaks off means that the
+Its standard input has a `WorkerSetup`, then a line for each clip, and END; an input that breaks off means that the
 parent has ended, and ends this process. Its standard output has a line of JSON for each outcome. A clip goes from the
 connection to its file in one thread: that takes a fifth of the CPU that it would on an event loop.
 """
@@ -19,15 +19,16 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 import httpx
 
 from kokoro_server.client import wire
 from kokoro_server.client.errors import BrokenOff, ClientError, ServerError
 from kokoro_server.longform.bulk.clips import read_clips
-from kokoro_server.longform.bulk.outcomes import TRIES, failure
 from kokoro_server.longform.bulk.outputs import write
+from kokoro_server.longform.bulk.task import TRIES, failure
+from kokoro_server.runtime.json import JsonObject
 
 log = logging.getLogger(__name__)
 
@@ -44,7 +45,7 @@ ERROR_FIELDS = ("message", "code", "field", "status", "retry_after")
 
 
 @dataclass(frozen=True, slots=True)
-class WorkerTask:
+class WorkerSetup:
     """The first line of the input."""
 
     url: str
@@ -76,9 +77,9 @@ class ServerLost(Exception):
 class Asker:
     """Makes lines. It may be used by several threads."""
 
-    def __init__(self, job: WorkerTask, answers: IO[bytes]) -> None:
-        self._url = job.url
-        self._out = Path(job.out)
+    def __init__(self, setup: WorkerSetup, answers: IO[bytes]) -> None:
+        self._url = setup.url
+        self._out = Path(setup.out)
         self._client = httpx.Client(headers=wire.headers(None, HEADERS), timeout=TIMEOUTS)
         self._answers, self._turn = answers, threading.Lock()
 
@@ -166,7 +167,7 @@ class Asker:
             f"{self._url} could not be reached for {LOST_S:g} s; when it runs again, the same command goes on"
         )
 
-    def end(self, about: dict[str, Any]) -> None:
+    def end(self, about: JsonObject) -> None:
         """End the process: nothing more can be made."""
         try:
             self._report(json.dumps({"ended": about}).encode() + b"\n")
@@ -212,13 +213,13 @@ def work(asker: Asker, waiting: queue.SimpleQueue[list[WorkerLine] | None]) -> N
 
 def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # from the terminal: the parent ends this process
-    job = WorkerTask(**json.loads(sys.stdin.buffer.readline()))
-    asker = Asker(job, sys.stdout.buffer)
+    setup = WorkerSetup(**json.loads(sys.stdin.buffer.readline()))
+    asker = Asker(setup, sys.stdout.buffer)
     waiting = queue.SimpleQueue[list[WorkerLine] | None]()
-    threads = [threading.Thread(target=work, args=(asker, waiting), daemon=True) for _ in range(job.threads)]
+    threads = [threading.Thread(target=work, args=(asker, waiting), daemon=True) for _ in range(setup.threads)]
     for thread in threads:
         thread.start()
-    for lines in requests(iter(sys.stdin.buffer.readline, b""), job.lines):
+    for lines in requests(iter(sys.stdin.buffer.readline, b""), setup.lines):
         waiting.put(lines)
     for _ in threads:
         waiting.put(None)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Coroutine
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any, Protocol
 
 from kokoro_server.audio.encode import with_header
@@ -13,16 +13,15 @@ from kokoro_server.audio.render import Rendering, render
 from kokoro_server.audio.wav import floats
 from kokoro_server.client.errors import ClientError
 from kokoro_server.errors import KokoroError
-from kokoro_server.longform.bulk.outcomes import TRIES, Failed, Made, failure
 from kokoro_server.longform.bulk.outputs import ClipOutputs
-from kokoro_server.longform.bulk.task import Task
+from kokoro_server.longform.bulk.task import TRIES, Failed, Made, Task, failure
+from kokoro_server.runtime.json import JsonObject
 from kokoro_server.synthesis.speech import Speech
 from kokoro_server.synthesis.speech_backend import SpeechBackend
 
 log = logging.getLogger(__name__)
 
 RETRY_AFTER = 1.0  # seconds
-
 
 Finish = Callable[[Task, Made | Failed], Coroutine[Any, Any, None]]
 
@@ -36,22 +35,7 @@ class Maker(Protocol):
         """Make all tasks, many at once, and pass the outcome of each to `finish`, in any order."""
 
 
-@dataclass(frozen=True, slots=True)
-class Content:
-    data: bytes
-    duration: float  # seconds
-    words: list[dict[str, Any]]
-
-
-@dataclass(frozen=True, slots=True)
-class Wanted:
-    """A request that was checked."""
-
-    speech: Speech
-    rendering: Rendering
-
-
-Parse = Callable[[dict[str, Any]], Wanted]  # raises KokoroError for a request that is wrong
+Parse = Callable[[JsonObject], tuple[Speech, Rendering]]  # raises KokoroError for a request that is wrong
 
 
 class BackendMaker:
@@ -67,12 +51,10 @@ class BackendMaker:
 
         async def one(task: Task) -> None:
             try:
-                content = await self.outcome(task.fields)
-                if isinstance(content, Content):
-                    await asyncio.to_thread(outputs.write, task, content.data)
-                    await finish(task, Made(len(content.data), content.duration, content.words))
-                else:
-                    await finish(task, content)
+                outcome, audio = await self.outcome(task.fields)
+                if isinstance(outcome, Made):
+                    await asyncio.to_thread(outputs.write, task, audio)
+                await finish(task, outcome)
             finally:
                 free.release()
 
@@ -81,8 +63,8 @@ class BackendMaker:
                 await free.acquire()
                 group.create_task(one(task))
 
-    async def outcome(self, fields: dict[str, Any]) -> Content | Failed:
-        """After a second try, unless the request itself was at fault."""
+    async def outcome(self, fields: JsonObject) -> tuple[Made | Failed, bytes]:
+        """With the audio file. A failure is that of a second try, unless the request itself was at fault."""
         for tried in range(1, TRIES + 1):
             wait: float | None = None
             try:
@@ -97,13 +79,13 @@ class BackendMaker:
                 break
             if tried < TRIES:
                 await asyncio.sleep(RETRY_AFTER if wait is None else wait)
-        return failed
+        return failed, b""
 
-    async def _speak(self, fields: dict[str, Any]) -> Content:
-        wanted = self._parse(fields)
-        spoken = await self._backend.speak(wanted.speech)
-        data = await asyncio.to_thread(encode, spoken.pcm, wanted.rendering)
-        return Content(data, spoken.seconds, [asdict(word) for word in spoken.words])
+    async def _speak(self, fields: JsonObject) -> tuple[Made, bytes]:
+        speech, rendering = self._parse(fields)
+        spoken = await self._backend.speak(speech)
+        audio = await asyncio.to_thread(encode, spoken.pcm, rendering)
+        return Made(len(audio), spoken.seconds, [asdict(word) for word in spoken.words]), audio
 
 
 def encode(pcm: bytes, rendering: Rendering) -> bytes:

@@ -18,10 +18,10 @@ from numpy.typing import NDArray
 
 from kokoro_server import __version__
 from kokoro_server.errors import SetupError
-from kokoro_server.longform.bulk.makers.local import BackendMaker, Content, Finish
-from kokoro_server.longform.bulk.outcomes import Failed, Made
+from kokoro_server.longform.bulk.makers.local import BackendMaker, Finish
 from kokoro_server.longform.bulk.outputs import ClipOutputs
-from kokoro_server.longform.bulk.task import Task
+from kokoro_server.longform.bulk.task import Failed, Made, Task
+from kokoro_server.runtime.json import JsonObject
 
 BLOCK = 256  # lines that an actor speaks at once
 Open = Callable[[], AbstractAsyncContextManager[BackendMaker]]
@@ -41,7 +41,7 @@ class RayActor:
         outcomes = self._run(self._outcomes([task["fields"] for task in tasks]))
         return {"task": block["task"], "outcome": np.array([pickle.dumps(each) for each in outcomes], object)}
 
-    async def _outcomes(self, requests: list[dict[str, Any]]) -> list[Content | Failed]:
+    async def _outcomes(self, requests: list[JsonObject]) -> list[tuple[Made | Failed, bytes]]:
         return await asyncio.gather(*map(self._maker.outcome, requests))
 
     def _run(self, work: Any) -> Any:
@@ -91,8 +91,8 @@ class RayMaker:
             **({"num_gpus": 1} if self._gpus else {"scheduling_strategy": "SPREAD"}),
         )
         for row in spoken.iter_rows():
-            task, made = Task(**json.loads(row["task"])), pickle.loads(row["outcome"])  # noqa: S301 - our own actor's
-            if isinstance(made, Content):
-                outputs.write(task, made.data)
-                made = Made(len(made.data), made.duration, made.words)
-            asyncio.run_coroutine_threadsafe(finish(task, made), loop).result()
+            task = Task(**json.loads(row["task"]))
+            outcome, audio = pickle.loads(row["outcome"])  # noqa: S301 - our own actor's
+            if isinstance(outcome, Made):
+                outputs.write(task, audio)
+            asyncio.run_coroutine_threadsafe(finish(task, outcome), loop).result()

@@ -17,7 +17,7 @@ from kokoro_server.errors import SetupError
 from kokoro_server.longform.bulk.clips import read_clips
 from kokoro_server.longform.bulk.makers import http_worker as asking
 from kokoro_server.longform.bulk.makers.http import reach
-from kokoro_server.longform.bulk.makers.http_worker import Asker, ServerLost, WorkerLine, WorkerTask
+from kokoro_server.longform.bulk.makers.http_worker import Asker, ServerLost, WorkerLine, WorkerSetup
 from kokoro_server.longform.bulk.outputs import prepare
 from kokoro_server.synthesis.http_backend import HttpBackend
 from tests.longform.bulk.runs import records, texts, write
@@ -40,7 +40,7 @@ def make(url: str, out: Path, wanted: list[str]) -> list[dict[str, Any]]:
     prepare(out)
     answers = io.BytesIO()
     lines = [WorkerLine(n, f"{n}.wav", json.dumps({"text": text}).encode()) for n, text in enumerate(wanted)]
-    Asker(WorkerTask(url, str(out), 1, 32), answers).make(lines)
+    Asker(WorkerSetup(url, str(out), 1, 32), answers).make(lines)
     told = [json.loads(line) for line in answers.getvalue().splitlines()]
     assert sorted(each["index"] for each in told) == list(range(len(wanted)))  # each once
     return sorted(told, key=lambda each: each["index"])

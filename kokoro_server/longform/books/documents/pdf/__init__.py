@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from kokoro_server.errors import UnreadableDocument
 from kokoro_server.longform.books.book import Book
 from kokoro_server.longform.books.documents import gutenberg
-from kokoro_server.longform.books.documents.flow import About, DocumentFlow, book, starts_from_headings
+from kokoro_server.longform.books.documents.flow import DocumentFlow, starts_from_headings, with_chapters
 from kokoro_server.longform.books.documents.limits import MAX_PAGES, MAX_TEXT, MIB
 from kokoro_server.longform.books.documents.pdf.notes import Chunk, without_notes
 from kokoro_server.longform.books.documents.pdf.pages import without_furniture
@@ -91,14 +91,14 @@ def _read(reader: PdfReader, title: str, complaints: _Complaints) -> Book:
     ParagraphWriter(without_furniture(pages), outline, flow).write()
     metadata, language = reader.metadata, reader.root_object.get("/Lang")
     author = _one_line(metadata.author) if metadata else ""
-    about = About(
+    book = Book(
         (_one_line(metadata.title) if metadata else "") or title,
-        (author,) if author else (),
-        str(language) if language else None,
+        authors=(author,) if author else (),
+        language=str(language) if language else None,
         remarks=complaints.remarks(),
     )
     items = gutenberg.without_licence(flow.items)
-    return book(items if outline else starts_from_headings(items), about)
+    return with_chapters(book, items if outline else starts_from_headings(items))
 
 
 def _one_line(text: object) -> str:
