@@ -8,8 +8,8 @@ from base64 import b64encode
 from fastapi import WebSocket
 
 from kokoro_server.api.agents import sockets
-from kokoro_server.api.agents.context import AgentContext
 from kokoro_server.api.agents.session import SessionSentence
+from kokoro_server.api.agents.sockets import SocketListener
 from kokoro_server.api.agents.text import DeliveryOptions
 from kokoro_server.api.compat.cartesia import events
 from kokoro_server.api.compat.cartesia.events import WrittenWords
@@ -25,7 +25,7 @@ class ContextFailed(ConnectionError):
     """Ends the session: the client does not listen after an error."""
 
 
-class CartesiaContext(AgentContext):
+class CartesiaContext(SocketListener):
     def __init__(self, socket: WebSocket, name: str) -> None:
         super().__init__(socket)
         self._name = name
