@@ -253,13 +253,9 @@ class ReadSentence(BaseModel):
     phonemes: str
 
 
-class WordReading(BaseModel):
+class WordReading(ReadSentence):
     """A word and its phonemes; or a phrase, in languages where single words are not distinguished."""
 
-    start: int
-    end: int
-    text: str
-    phonemes: str
     phrase: bool
 
 

@@ -73,7 +73,8 @@ class CartesiaContext(SocketListener):
             elif command.max_buffer_delay_ms == 0:
                 await self._text.end_sentence()
         if command.continue_:
-            self._speak_rest_after(command.max_buffer_delay_ms)
+            delay = DEFAULT_BUFFER_DELAY if command.max_buffer_delay_ms is None else command.max_buffer_delay_ms
+            self._timer = asyncio.get_running_loop().call_later(delay / 1000, self._speak_rest)
 
     async def _use(self, generation: Generation) -> None:
         self._timed = bool(generation.add_timestamps)
@@ -82,10 +83,6 @@ class CartesiaContext(SocketListener):
             await self._text.end_sentence()  # earlier text keeps its options
             await self._text.use(delivery)
             self._delivery = delivery
-
-    def _speak_rest_after(self, delay_ms: int | None) -> None:
-        seconds = (DEFAULT_BUFFER_DELAY if delay_ms is None else delay_ms) / 1000
-        self._timer = asyncio.get_running_loop().call_later(seconds, self._speak_rest)
 
     def _speak_rest(self) -> None:
         async def speak() -> None:
