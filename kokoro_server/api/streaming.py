@@ -106,7 +106,8 @@ async def event_stream(
     first, segments = await start_synthesis(request, body, timeout)
     renderer = await open_renderer(request, rendering)
     rendered = _rendered(first, segments, renderer)
-    lines = _lines(app_state(request).streams, rendered, events, FRAMING[media_type], failure)
+    request.scope["on_end"].push_async_callback(rendered.aclose)
+    lines = _lines(app_state(request).streams, events(rendered), FRAMING[media_type], failure)
     return CancellableStreamingResponse(lines, media_type, STREAMING_HEADERS | skipped_header(first.skipped))
 
 
@@ -158,16 +159,12 @@ async def _audio(stats: StreamStats, segments: RenderedSegments) -> AsyncGenerat
 
 
 async def _lines(
-    stats: StreamStats,
-    segments: RenderedSegments,
-    events: Callable[[RenderedSegments], Events],
-    write: Callable[[JsonObject], str],
-    failure: Callable[[KokoroError], JsonObject],
+    stats: StreamStats, events: Events, write: Callable[[JsonObject], str], failure: Callable[[KokoroError], JsonObject]
 ) -> AsyncGenerator[str, None]:
     with _track_stream(stats):
         try:
-            async with aclosing(segments), aclosing(events(segments)) as made:
-                async for event in made:
+            async with aclosing(events):
+                async for event in events:
                     yield write(event)
         except Exception as error:
             yield write(failure(for_client(error)))
