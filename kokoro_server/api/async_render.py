@@ -34,17 +34,15 @@ class Renderers:
     async def render(self, audio: Audio, rendering: Rendering, pcm16: Pcm16 | None = None) -> list[bytes]:
         """Returns a whole file, in parts."""
         with tracing.step("encode"):
-            return await self._render(audio, rendering, pcm16)
-
-    async def _render(self, audio: Audio, rendering: Rendering, pcm16: Pcm16 | None) -> list[bytes]:
-        content = render_fast(audio, rendering, pcm16=pcm16)
-        if content is not None:
-            return [content]
-        if not rendering.needs_process:
-            return await asyncio.to_thread(render, audio, rendering)
-        await self._take_place()
-        # If the caller is cancelled, the process keeps its place until it ends.
-        return await asyncio.shield(_in_thread(self._threads, partial(render, audio, rendering), self._places.release))
+            content = render_fast(audio, rendering, pcm16=pcm16)
+            if content is not None:
+                return [content]
+            if not rendering.needs_process:
+                return await asyncio.to_thread(render, audio, rendering)
+            await self._take_place()
+            # If the caller is cancelled, the process keeps its place until it ends.
+            rendered = _in_thread(self._threads, partial(render, audio, rendering), self._places.release)
+            return await asyncio.shield(rendered)
 
     async def open(self, rendering: Rendering) -> AsyncRenderer:
         """Returns a renderer, whose `close` must be called. If the caller is cancelled first, it is closed."""

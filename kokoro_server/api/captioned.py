@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import asyncio
 from base64 import b64encode
-from collections.abc import Iterator
-from contextlib import aclosing
+from collections.abc import Callable, Iterator
 from dataclasses import asdict
 
 from fastapi import Request, Response
 from fastapi.responses import PlainTextResponse
 from pydantic import BaseModel
 
-from kokoro_server.api.schemas.speech import Captioned, CaptionedRequest, TimedWord
+from kokoro_server.api.schemas.speech import Captioned, CaptionedRequest, SpeechRequest, TimedWord
 from kokoro_server.api.speech import ChunkedBodyResponse, clip_headers, render, speak
 from kokoro_server.api.streaming import FRAMING, Events, RenderedSegments, event_stream
-from kokoro_server.audio.encode import Format
-from kokoro_server.audio.render import Rendering
+from kokoro_server.audio.encode import Output
 from kokoro_server.engine.protocol import SAMPLE_RATE
 from kokoro_server.errors import KokoroError
 from kokoro_server.runtime.json import JsonObject
@@ -33,23 +31,27 @@ async def captioned_response(body: CaptionedRequest, request: Request, timeout: 
     subtitles = SUBTITLES.get(body.format)
     accepted = request.headers.get("accept", "")
     framing = next((kind for kind in FRAMING if kind in accepted), None)
-    rendering = body.rendering("wav" if subtitles else _audio_format(body.format))
     if framing and not subtitles:
-        return await event_stream(request, body, rendering, timeout, framing, audio_events, _error_event)
+        return await event_stream(request, body, timeout, framing, audio_events, _error_event)
+    if not subtitles:
+        return await json_clip_response(request, body, timeout, _captioned)
+    body.rendering()  # its options are checked even though no audio is sent
     clip = await speak(body, request, timeout)
-    headers = clip_headers(request, clip)
-    if subtitles:
-        media_type, write = subtitles
-        text = await asyncio.to_thread(lambda: write(subtitle_cues(body.speech(), clip)))
-        headers["Content-Disposition"] = f"attachment; filename=tts_output.{body.format}"
-        return PlainTextResponse(text, media_type=media_type, headers=headers)
-    content = await asyncio.to_thread(_captioned_json, clip, await render(request, clip, rendering), rendering)
-    return ChunkedBodyResponse(content, media_type="application/json", headers=headers)
+    media_type, write = subtitles
+    text = await asyncio.to_thread(lambda: write(subtitle_cues(body.speech(), clip)))
+    headers = {"Content-Disposition": f"attachment; filename=tts_output.{body.format}"}
+    return PlainTextResponse(text, media_type=media_type, headers=clip_headers(request, clip) | headers)
 
 
-def _audio_format(format: str) -> Format:
-    assert format not in SUBTITLES
-    return format  # type: ignore[return-value]
+async def json_clip_response(
+    request: Request, body: SpeechRequest, timeout: float | None, answer: Callable[[Clip, Output], BaseModel]
+) -> Response:
+    """The whole clip as JSON. The first field of the answer is empty, and becomes the audio in base64."""
+    rendering = body.rendering()
+    clip = await speak(body, request, timeout)
+    content = await render(request, clip, rendering)
+    chunks = await asyncio.to_thread(lambda: _json_with_audio(answer(clip, rendering.output), content))
+    return ChunkedBodyResponse(chunks, media_type="application/json", headers=clip_headers(request, clip))
 
 
 def subtitle_cues(speech: Speech, clip: Clip) -> list[Cue]:
@@ -58,24 +60,20 @@ def subtitle_cues(speech: Speech, clip: Clip) -> list[Cue]:
     return captions.script_cues(clip.words, clip.script)
 
 
-def _captioned_json(clip: Clip, content: list[bytes], rendering: Rendering) -> list[bytes]:
-    captioned_clip = Captioned(
+def _captioned(clip: Clip, output: Output) -> Captioned:
+    return Captioned(
         audio="",
-        format=rendering.output.format,
-        sample_rate=rendering.output.sample_rate,
+        format=output.format,
+        sample_rate=output.sample_rate,
         duration=round(clip.seconds, 4),
         voice=clip.voice,
         words=[TimedWord(**asdict(word)) for word in clip.words],
         skipped=clip.skipped,
     )
-    return json_with_audio(captioned_clip, content)
 
 
-def json_with_audio(answer: BaseModel, content: list[bytes]) -> list[bytes]:
-    """Returns `answer` as JSON whose first field, `audio`, is the content in base64.
-
-    It comes in parts: made at once, an hour of audio would hold the GIL for seconds.
-    """
+def _json_with_audio(answer: BaseModel, content: list[bytes]) -> list[bytes]:
+    """In parts: made at once, an hour of audio would hold the GIL for seconds."""
     before, after = answer.model_dump_json().encode().split(b'""', 1)
     return [before, b'"', *_base64(content), b'"', after]
 
@@ -94,14 +92,13 @@ def _base64(parts: list[bytes]) -> Iterator[bytes]:
 async def audio_events(segments: RenderedSegments) -> Events:
     """Yields `audio` events, each with the next bytes of the file and the words that begin in them, then `done`."""
     samples = skipped = 0
-    async with aclosing(segments):
-        async for segment, data in segments:
-            samples += len(segment.audio)
-            skipped += segment.skipped
-            words = [asdict(word) for word in segment.words]
-            for audio in event_audio(data):
-                yield {"type": "audio", "audio": audio, "words": words}
-                words = []
+    async for segment, data in segments:
+        samples += len(segment.audio)
+        skipped += segment.skipped
+        words = [asdict(word) for word in segment.words]
+        for audio in event_audio(data):
+            yield {"type": "audio", "audio": audio, "words": words}
+            words = []
     yield {"type": "done", "duration": round(samples / SAMPLE_RATE, 4), "skipped": skipped}
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Coroutine, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Mapping
 from contextlib import aclosing
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from fastapi.responses import StreamingResponse
 from starlette.requests import ClientDisconnect
@@ -15,7 +15,7 @@ T = TypeVar("T")
 WATCH_AFTER = 0.2  # seconds before the connection is watched: most requests are answered by then
 
 
-async def cancel_on_disconnect(receive: Receive, work: Coroutine[Any, Any, T]) -> T:
+async def cancel_on_disconnect(receive: Receive, work: Awaitable[T]) -> T:
     """Awaits `work`. If the client leaves first, cancels it and raises ClientDisconnect. The body must be read."""
     task = asyncio.current_task()
     assert task is not None

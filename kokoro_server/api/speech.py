@@ -19,6 +19,7 @@ from kokoro_server.batching.entry import Priority
 from kokoro_server.batching.tickets import Ticket
 from kokoro_server.errors import BadRequest, InvalidInput
 from kokoro_server.runtime.json import JsonObject
+from kokoro_server.synthesis.speech import Speech
 from kokoro_server.synthesis.synthesizer import Clip
 from kokoro_server.text.pieces import Cutting
 
@@ -69,7 +70,7 @@ def new_ticket(request: Request, timeout: float | None, priority: Priority = Pri
 
 async def clip_response(body: TTSRequest, request: Request, timeout: float | None) -> Response:
     """The whole clip, as `POST /tts` answers."""
-    rendering = body.rendering(body.format)
+    rendering = body.rendering()
     clip = await speak(body, request, timeout)
     content = await render(request, clip, rendering)
     headers = {"Content-Disposition": f"attachment; filename=tts_output.{body.format}"} | clip_headers(request, clip)
@@ -154,3 +155,9 @@ def check_clip_count(request: Request, body: BatchRequest) -> None:
 def parse_clip(body: object) -> TTSRequest:
     """One of several clips. Raises InvalidInput if a field is wrong."""
     return validated(TTSRequest.model_validate, body)
+
+
+def parse_line(fields: JsonObject) -> tuple[Speech, Rendering]:
+    """A line of a list, with the fields of `POST /tts`. Raises InvalidInput if a field is wrong."""
+    request = parse_clip(fields)
+    return request.speech(), request.rendering()

@@ -47,7 +47,7 @@ class StreamAborted(Exception):
 
 async def stream_response(body: TTSRequest, request: Request, timeout: float | None) -> Response:
     """The audio as it is made, as `POST /tts/stream` answers."""
-    rendering = body.rendering(body.format)
+    rendering = body.rendering()
     services = get_services(request)
     voice = await services.synthesizer.voice(body.speech())
     first, segments = await start_synthesis(request, body, timeout, detached=False)
@@ -96,17 +96,18 @@ class _CompleteStreamResponse(Response):
 async def event_stream(
     request: Request,
     body: SpeechRequest,
-    rendering: Rendering,
     timeout: float | None,
     media_type: str,
     events: Callable[[RenderedSegments], Events],
     failure: Callable[[KokoroError], JsonObject],
 ) -> Response:
     """Speech as events, framed as `media_type` says. After a failure, the last event is `failure(error)`."""
+    rendering = body.rendering()
     first, segments = await start_synthesis(request, body, timeout)
     renderer = await open_renderer(request, rendering)
-    made = events(_rendered(first, segments, renderer))
-    lines = _lines(app_state(request).streams, made, FRAMING[media_type], failure)
+    rendered = _rendered(first, segments, renderer)
+    request.scope["on_end"].push_async_callback(rendered.aclose)
+    lines = _lines(app_state(request).streams, events(rendered), FRAMING[media_type], failure)
     return CancellableStreamingResponse(lines, media_type, STREAMING_HEADERS | skipped_header(first.skipped))
 
 
@@ -122,11 +123,7 @@ async def start_synthesis(
     ticket = new_ticket(request, timeout, bypass=services.bypass, urgent=services.urgent, ahead=PIECES_AHEAD)
     segments = services.synthesizer.segments(body.speech(), ticket, detached=detached)
     request.scope["on_end"].push_async_callback(segments.aclose)
-
-    async def first() -> Segment:
-        return await anext(segments)
-
-    return await cancel_on_disconnect(request.receive, first()), segments
+    return await cancel_on_disconnect(request.receive, anext(segments)), segments
 
 
 def take_place(request: Request) -> None:

@@ -12,8 +12,8 @@ from contextlib import ExitStack, asynccontextmanager
 from functools import partial
 from pathlib import Path
 
-from kokoro_server.api.routes.jobs.lines import parse
 from kokoro_server.api.schemas.speech import TTSRequest
+from kokoro_server.api.speech import parse_line
 from kokoro_server.cli import CommandFailed
 from kokoro_server.cli.backends import open_backend
 from kokoro_server.cli.progress import BulkProgressBar, clock, quiet_beside_bar
@@ -91,7 +91,7 @@ async def _maker(settings: Settings, options: argparse.Namespace, load: LoadMode
 async def embedded(settings: Settings, load: LoadModel = loader.load) -> AsyncIterator[BackendMaker]:
     """The model in this process, or in an actor of a Ray cluster."""
     async with open_backend(settings, None, load) as backend:
-        yield BackendMaker(backend, parse)
+        yield BackendMaker(backend, parse_line)
 
 
 def _ray_maker(settings: Settings, address: str) -> Maker:

@@ -29,13 +29,11 @@ from kokoro_server.api.middleware.guard.middleware import Guard, configured_keys
 from kokoro_server.api.middleware.idle_limit import IdleLimit
 from kokoro_server.api.middleware.shutdown import GracefulShutdown, RunningRequests
 from kokoro_server.api.middleware.stream_slots import StreamPlaces, StreamStats
-from kokoro_server.api.routes import batch, captioned, health, monitoring, reading, stream, tts, web, websocket
-from kokoro_server.api.routes import voices as voices
-from kokoro_server.api.routes.bulk import endpoint as bulk
+from kokoro_server.api.routes import batch, bulk, health, monitoring, reading, tts, voices, web, websocket
 from kokoro_server.api.routes.jobs import endpoints as jobs
-from kokoro_server.api.routes.jobs.lines import parse
 from kokoro_server.api.routes.jobs.watching import Watches
 from kokoro_server.api.schemas.speech import DEFAULT_VOICE
+from kokoro_server.api.speech import parse_line
 from kokoro_server.assets.catalog import CATALOG
 from kokoro_server.audio import encode
 from kokoro_server.batching.policy import BatchingOptions
@@ -231,7 +229,7 @@ def create_app(
         with tracing.configured(settings.tracing, worker.name if worker else "server"):
             async with (
                 services as app.state.services,
-                running_jobs(settings, app.state.services, parse, anyone=not keys) as app.state.jobs,
+                running_jobs(settings, app.state.services, parse_line, anyone=not keys) as app.state.jobs,
             ):
                 yield
 
@@ -257,7 +255,7 @@ def create_app(
     app.state.watches = Watches()
     app.state.places = StreamPlaces(settings.max_streams, metrics, siblings)
     app.state.renderers = Renderers(settings.max_aac_encoders, settings.queue_timeout)
-    native = (tts, stream, batch, bulk, captioned, reading, voices, jobs, health, monitoring, websocket, web)
+    native = (tts, batch, bulk, reading, voices, jobs, health, monitoring, websocket, web)
     # ElevenLabs' routes come before OpenAI's: of requests for models they take only those with ElevenLabs' key.
     foreign = (elevenlabs.bare, elevenlabs.below_prefix, openai.router, kokoro_fastapi.router)
     routers = [*(module.router for module in native), *foreign]

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from kokoro_server.api.routes.jobs.lines import parse
+from kokoro_server.api.speech import parse_line
 from kokoro_server.cli import bulk
 from kokoro_server.cli import main as cli
 from kokoro_server.config.settings import Settings
@@ -57,7 +57,7 @@ class DoubleSpeaker:
 
 @asynccontextmanager
 async def open_double() -> AsyncIterator[BackendMaker]:
-    yield BackendMaker(DoubleSpeaker(), parse)
+    yield BackendMaker(DoubleSpeaker(), parse_line)
 
 
 def load_tiny(settings: Settings) -> LoadedModel:
@@ -74,7 +74,7 @@ def main(arguments: list[str], speaker: DoubleSpeaker | None = None) -> int:
 
         @asynccontextmanager
         async def maker(*_: Any) -> AsyncIterator[BackendMaker]:
-            yield BackendMaker(speaker, parse)
+            yield BackendMaker(speaker, parse_line)
 
         bulk._maker = maker
     return bulk.run(settings, options, load_tiny)

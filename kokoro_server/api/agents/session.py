@@ -210,7 +210,7 @@ class AgentSession:
         await self._listener.on_start(sentence)
         begin = self._samples
         try:
-            rendering = sentence.request.rendering(sentence.request.format)
+            rendering = sentence.request.rendering()
             if files.rendering not in (None, rendering):
                 await self._end_file(files)
             skipped = await self._send_segments(sentence, await files.open(rendering))

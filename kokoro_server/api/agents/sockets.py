@@ -6,6 +6,7 @@ import asyncio
 import json
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any, TypeVar
 
 from fastapi import WebSocket, WebSocketDisconnect
@@ -14,7 +15,8 @@ from pydantic_core import from_json
 from starlette.websockets import WebSocketState
 
 from kokoro_server.api import errors
-from kokoro_server.api.agents.session import SessionListener
+from kokoro_server.api.agents.session import AgentSession, File, SessionListener, agent_session
+from kokoro_server.api.agents.text import AgentText
 from kokoro_server.api.state import app_state
 from kokoro_server.errors import BadRequest, KokoroError, TextTooLong, for_client
 
@@ -101,13 +103,6 @@ async def send_json(socket: WebSocket, message: Mapping[str, Any], seconds: floa
         await socket.send({"type": "websocket.send", "text": text, "seconds": seconds})
 
 
-async def send_audio(socket: WebSocket, data: bytes, seconds: float) -> None:
-    """Sends audio in binary messages."""
-    for part, part_seconds in audio_parts(data, seconds):
-        # Our WebSocketProtocol reads `seconds`: it sends no more than a few seconds ahead of the client.
-        await socket.send({"type": "websocket.send", "bytes": part, "seconds": part_seconds})
-
-
 def audio_parts(data: bytes, seconds: float) -> Iterator[tuple[bytes, float]]:
     """Yields `data` in parts, one for each message, with the seconds that each plays."""
     for start in range(0, len(data), MAX_AUDIO_MESSAGE):
@@ -126,16 +121,38 @@ def is_open(socket: WebSocket) -> bool:
 
 
 class SocketListener(SessionListener):
-    """Sends JSON messages with a `type`, and audio between them. Closes the socket at the end of the session."""
+    """Sends JSON messages with a `type`, and audio between them. Closes the socket at the end of the session.
+
+    The session lasts for the block of `speaking`, or from `start` to `stop`. Its end drops everything unsent.
+    """
+
+    _session: AgentSession
+    _text: AgentText
 
     def __init__(self, socket: WebSocket) -> None:
         self._socket = socket
+        self._stack = AsyncExitStack()
+
+    @asynccontextmanager
+    async def speaking(self, file: File = "turn") -> AsyncIterator[None]:
+        state = app_state(self._socket)
+        async with agent_session(state, self, file) as self._session:
+            self._text = AgentText(self._session, state.services)
+            yield
+
+    async def start(self) -> None:
+        await self._stack.enter_async_context(self.speaking())
+
+    async def stop(self) -> None:
+        await self._stack.aclose()
 
     async def send(self, type: str, **fields: Any) -> None:
         await send_json(self._socket, {"type": type, **fields})
 
     async def on_audio(self, data: bytes, seconds: float) -> None:
-        await send_audio(self._socket, data, seconds)
+        for part, part_seconds in audio_parts(data, seconds):
+            # Our WebSocketProtocol reads `seconds`: it sends no more than a few seconds ahead of the client.
+            await self._socket.send({"type": "websocket.send", "bytes": part, "seconds": part_seconds})
 
     async def on_end(self) -> None:
         await close(self._socket)

@@ -32,7 +32,7 @@ class DeliveryOptions(TTSRequest):
 
     async def check(self, voices: VoiceBook) -> Language:
         """Returns the language to speak. Raises KokoroError if these options are not possible."""
-        self.rendering(self.format)
+        self.rendering()
         voice = await voices.hold(self.voice)
         return languages.of_request(self.language, voice.language)
 

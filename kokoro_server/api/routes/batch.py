@@ -139,7 +139,7 @@ def _write_manifest(file: zipfile.ZipFile, manifest: list[JsonObject]) -> None:
 async def _clip(request: Request, number: int, body: Any, tickets: _Tickets) -> ZipEntry:
     try:
         parsed = parse_clip(body)
-        rendering = parsed.rendering(parsed.format)
+        rendering = parsed.rendering()
         early = parsed.optimize_for_latency
         cutting: Cutting = "short_start" if early else "clip"
         ticket = tickets.early if early else tickets.bulk

@@ -12,7 +12,6 @@ from kokoro_server.api.state import app_state, get_services
 from kokoro_server.config.settings import without_credentials
 from kokoro_server.errors import KokoroError
 from kokoro_server.observability import conditions
-from kokoro_server.observability.conditions import Degradation
 from kokoro_server.runtime.json import JsonObject
 
 router = APIRouter(tags=["health"])
@@ -50,22 +49,19 @@ async def health(request: Request) -> JsonObject:
 
 
 def _degradations(request: Request) -> list[dict[str, str]]:
+    """The degradations in all processes of the server, oldest first; one that several processes report counts once."""
+    state = app_state(request)
+    found = [*conditions.current(state.services.conditions), *state.siblings.degradations()]
+    found.sort(key=lambda each: each.since)
+    oldest = list({(each.reason, each.message): each for each in reversed(found)}.values())[::-1]
     return [
         {
             "name": each.reason.value,
             "message": each.message,
             "since": datetime.fromtimestamp(each.since, UTC).isoformat(timespec="seconds"),
         }
-        for each in _all_degradations(request)
+        for each in oldest
     ]
-
-
-def _all_degradations(request: Request) -> list[Degradation]:
-    """The degradations in all processes of the server, oldest first; one that several processes report counts once."""
-    state = app_state(request)
-    found = [*conditions.current(state.services.conditions), *state.siblings.degradations()]
-    found.sort(key=lambda each: each.since)
-    return list({(each.reason, each.message): each for each in reversed(found)}.values())[::-1]
 
 
 async def _g2p(request: Request) -> JsonObject:

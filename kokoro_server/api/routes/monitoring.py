@@ -87,9 +87,8 @@ def _possible(state: QueueSnapshot) -> int:
 
 
 async def _speak(request: Request, phonemes: str, seed: int) -> Outcome:
-    tokens = vocab.tokenize(phonemes)
-    style = get_services(request).voices.style(DEFAULT_VOICE, len(tokens))
-    queue = get_services(request).queue
-    async with queue.admission():
+    services, tokens = get_services(request), vocab.tokenize(phonemes)
+    style = services.voices.style(DEFAULT_VOICE, len(tokens))
+    async with services.queue.admission():
         row = Row(tokens, style, seed=seed)
-    return await queue.submit(row, voice=DEFAULT_VOICE)
+    return await services.queue.submit(row, voice=DEFAULT_VOICE)

@@ -56,13 +56,10 @@ def _read_folder(folder: Traversable, prefix: str = "") -> Iterator[tuple[str, W
     for entry in folder.iterdir():
         if entry.is_dir():
             yield from _read_folder(entry, f"{prefix}{entry.name}/")
-        elif PurePath(entry.name).suffix in MEDIA_TYPES:
-            yield prefix + entry.name, _read(entry.name, entry.read_bytes())
-
-
-def _read(name: str, content: bytes) -> WebFile:
-    etag = f'"{hashlib.sha256(content).hexdigest()[:32]}"'
-    return WebFile(content, MEDIA_TYPES[PurePath(name).suffix], etag)
+        elif media_type := MEDIA_TYPES.get(PurePath(entry.name).suffix):
+            content = entry.read_bytes()
+            etag = f'"{hashlib.sha256(content).hexdigest()[:32]}"'
+            yield prefix + entry.name, WebFile(content, media_type, etag)
 
 
 @router.api_route("/", methods=["GET", "HEAD"])

@@ -44,14 +44,14 @@ from dataclasses import asdict
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, WebSocket
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, field_validator
+from pydantic import Field, TypeAdapter, field_validator
 from pydantic_core import PydanticCustomError
 
 from kokoro_server.api.agents import sockets
-from kokoro_server.api.agents.session import SessionSentence, agent_session
+from kokoro_server.api.agents.session import SessionSentence
 from kokoro_server.api.agents.sockets import SocketListener
-from kokoro_server.api.agents.text import AgentText, DeliveryOptions
-from kokoro_server.api.state import app_state
+from kokoro_server.api.agents.text import DeliveryOptions
+from kokoro_server.api.schemas.script import StrictRequest
 from kokoro_server.errors import BadRequest, KokoroError
 from kokoro_server.synthesis.captions import Timing
 
@@ -69,16 +69,12 @@ class StartMessage(DeliveryOptions):
         return ssml
 
 
-class Append(BaseModel):
-    model_config = ConfigDict(extra="forbid")
-
+class Append(StrictRequest):
     type: Literal["append"]
     text: str
 
 
-class Command(BaseModel):
-    model_config = ConfigDict(extra="forbid")
-
+class Command(StrictRequest):
     type: Literal["flush", "cancel", "close"]
 
 
@@ -97,9 +93,7 @@ class _Conversation(SocketListener):
 
     async def run(self) -> None:
         """Runs until the connection ends, which raises WebSocketDisconnect."""
-        state = app_state(self._socket)
-        async with agent_session(state, self) as session:
-            self._session, self._text = session, AgentText(session, state.services)
+        async with self.speaking(file="sentence"):
             await self._ready()
             await sockets.answer_messages(self._socket, MESSAGE, self._handle, self._send_error, tagged=True)
 

@@ -9,9 +9,8 @@ from urllib.parse import quote
 from pydantic import BaseModel, BeforeValidator, Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from kokoro_server.api.schemas.script import SPEED, VOICE
+from kokoro_server.api.schemas.script import SPEED, VOICE, StrictRequest
 from kokoro_server.api.schemas.speech import DEFAULT_VOICE
-from kokoro_server.api.schemas.strict import StrictRequest
 from kokoro_server.audio.encode import Format
 from kokoro_server.longform.books.options import DEFAULT_LOUDNESS, LOUDEST, QUIETEST, BookFormat, parse_chapters
 from kokoro_server.longform.jobs.job import Job, JobKind, JobState
@@ -100,7 +99,7 @@ class ListRequest(StrictRequest):
     )
 
     def stored(self) -> JsonObject:
-        return self.model_dump() | {"format": self.format or ("flac" if self.shards else "wav")}
+        return self.model_dump(exclude={"items"}) | {"format": self.format or ("flac" if self.shards else "wav")}
 
 
 class ItemsRequest(ListRequest):
@@ -109,9 +108,6 @@ class ItemsRequest(ListRequest):
         min_length=1,
         examples=[[{"id": "a", "text": "Hello."}]],
     )
-
-    def stored(self) -> JsonObject:
-        return {name: value for name, value in ListRequest.stored(self).items() if name != "items"}
 
 
 class ChapterAnswer(BaseModel):

@@ -1,17 +1,17 @@
-"""The text of a request, with or without markup, or its dialogue."""
+"""What speech requests share: the text, with or without markup, or the dialogue, and how to say it."""
 
 from __future__ import annotations
 
 from typing import Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from kokoro_server.api.schemas.strict import StrictRequest
 from kokoro_server.audio.limiter import MAX_DB, MIN_DB
 from kokoro_server.synthesis.speech import TURN_PAUSE, Turn
 from kokoro_server.text.pauses import MAX_SECONDS
 
+MAX_FIELDS = 100  # of a request, known or not
 MAX_TURNS = 1_000
 MAX_ALIASES = 100
 
@@ -40,6 +40,20 @@ TURN_PAUSE_FIELD: Any = Field(
     allow_inf_nan=False,
     examples=[TURN_PAUSE],
 )
+
+
+class StrictRequest(BaseModel):
+    """A request in which an unknown field is an error."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _few_fields(cls, data: Any) -> Any:
+        """Reporting each of a million unknown fields would block the event loop for ten seconds."""
+        if isinstance(data, dict) and len(data) > MAX_FIELDS:
+            raise PydanticCustomError("too_many_fields", "at most {limit} fields are allowed", {"limit": MAX_FIELDS})
+        return data
 
 
 class TurnRequest(StrictRequest):

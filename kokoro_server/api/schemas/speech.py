@@ -7,8 +7,16 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BaseModel, BeforeValidator, Field, WithJsonSchema, model_validator
 from pydantic_core import PydanticCustomError
 
-from kokoro_server.api.schemas.script import LANGUAGE, PITCH, SPEED, VOICE, VOLUME, ScriptFields
-from kokoro_server.api.schemas.strict import MAX_FIELDS, StrictRequest
+from kokoro_server.api.schemas.script import (
+    LANGUAGE,
+    MAX_FIELDS,
+    PITCH,
+    SPEED,
+    VOICE,
+    VOLUME,
+    ScriptFields,
+    StrictRequest,
+)
 from kokoro_server.audio.encode import Format, Output
 from kokoro_server.audio.render import Rendering
 from kokoro_server.audio.resample import MAX_RATE, MIN_RATE
@@ -131,6 +139,9 @@ class SpeechRequest(StrictRequest, ReadingFields, ScriptFields):
         description="Skip the batching window, as streams do: sooner, at the cost of other requests.",
         examples=[False],
     )
+    format: Format | Literal["srt", "vtt"] = Field(
+        default="wav", description="Of the audio in the answer; `srt` and `vtt`: no audio."
+    )
 
     @model_validator(mode="after")
     def _one_of_text_and_phonemes(self) -> Self:
@@ -154,8 +165,9 @@ class SpeechRequest(StrictRequest, ReadingFields, ScriptFields):
             reading=self.reading_options(),
         )
 
-    def rendering(self, format: Format) -> Rendering:
+    def rendering(self) -> Rendering:
         """Returns how to encode the samples. Raises InvalidInput for a sample rate that the format cannot hold."""
+        format: Format = "wav" if self.format == "srt" or self.format == "vtt" else self.format
         output = Output(format, self.sample_rate, self.sample_format, self.bit_rate)
         output.check()
         return Rendering(output, self.volume)
@@ -180,10 +192,6 @@ class BatchRequest(StrictRequest):
 
 class CaptionedRequest(SpeechRequest):
     """A clip with the time of each word, or only its subtitles."""
-
-    format: Format | Literal["srt", "vtt"] = Field(
-        default="wav", description="Of the audio in the answer; `srt` and `vtt`: no audio."
-    )
 
 
 class TimedWord(BaseModel):
@@ -245,13 +253,9 @@ class ReadSentence(BaseModel):
     phonemes: str
 
 
-class WordReading(BaseModel):
+class WordReading(ReadSentence):
     """A word and its phonemes; or a phrase, in languages where single words are not distinguished."""
 
-    start: int
-    end: int
-    text: str
-    phonemes: str
     phrase: bool
 
 

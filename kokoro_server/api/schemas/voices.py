@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
+from kokoro_server.api.schemas.script import StrictRequest
 from kokoro_server.api.schemas.speech import DEFAULT_VOICE
 from kokoro_server.voices import Gender
 from kokoro_server.voices.custom.definitions import MAX_BLEND, MAX_TITLE, NAME_PATTERN
 
 
-class VoiceDefinition(BaseModel):
-    model_config = ConfigDict(extra="forbid")
-
+class VoiceDefinition(StrictRequest):
     name: str = Field(
         description="Letters, digits, `_`, `.` and `-`, at most 64; not the name of one of Kokoro's voices.",
         pattern=NAME_PATTERN,

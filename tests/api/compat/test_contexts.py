@@ -100,6 +100,6 @@ async def test_a_socket_is_not_idle_right_after_it_spoke(monkeypatch: pytest.Mon
     contexts = websockets._Contexts(socket, SocketQuery(voice_id="af_heart", inactivity_timeout=1), DeliveryOptions())
     speaks = property(lambda _contexts: time.monotonic() < begin + 0.8)
     monkeypatch.setattr(websockets._Contexts, "is_speaking", speaks)
-    async with asyncio.timeout(PATIENCE), websockets._closed_when_idle(socket, contexts):
+    async with asyncio.timeout(PATIENCE), contexts:
         await closed.wait()
     assert time.monotonic() - begin > 1.3

@@ -10,8 +10,8 @@ from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
 
-from kokoro_server.api.routes.jobs.lines import parse
 from kokoro_server.api.schemas.jobs import BookRequest
+from kokoro_server.api.speech import parse_line
 from kokoro_server.longform.books.book import Book
 from kokoro_server.longform.jobs.folders import JobFolder, new_id
 from kokoro_server.longform.jobs.job import Job
@@ -36,7 +36,7 @@ def runner(
     root: Path, store: JobStore, backend: Tones, condition: Condition | None = None, **options: Any
 ) -> JobRunner:
     given = {"at_once": 1, "keep_hours": 0.0} | options
-    return JobRunner(root, store, lambda: backend, parse, condition or Condition(Reason.JOBS), **given)
+    return JobRunner(root, store, lambda: backend, parse_line, condition or Condition(Reason.JOBS), **given)
 
 
 @asynccontextmanager

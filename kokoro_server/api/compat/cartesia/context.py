@@ -8,8 +8,8 @@ from base64 import b64encode
 from fastapi import WebSocket
 
 from kokoro_server.api.agents import sockets
-from kokoro_server.api.agents.context import AgentContext
 from kokoro_server.api.agents.session import SessionSentence
+from kokoro_server.api.agents.sockets import SocketListener
 from kokoro_server.api.agents.text import DeliveryOptions
 from kokoro_server.api.compat.cartesia import events
 from kokoro_server.api.compat.cartesia.events import WrittenWords
@@ -25,7 +25,7 @@ class ContextFailed(ConnectionError):
     """Ends the session: the client does not listen after an error."""
 
 
-class CartesiaContext(AgentContext):
+class CartesiaContext(SocketListener):
     def __init__(self, socket: WebSocket, name: str) -> None:
         super().__init__(socket)
         self._name = name
@@ -73,7 +73,8 @@ class CartesiaContext(AgentContext):
             elif command.max_buffer_delay_ms == 0:
                 await self._text.end_sentence()
         if command.continue_:
-            self._speak_rest_after(command.max_buffer_delay_ms)
+            delay = DEFAULT_BUFFER_DELAY if command.max_buffer_delay_ms is None else command.max_buffer_delay_ms
+            self._timer = asyncio.get_running_loop().call_later(delay / 1000, self._speak_rest)
 
     async def _use(self, generation: Generation) -> None:
         self._timed = bool(generation.add_timestamps)
@@ -82,10 +83,6 @@ class CartesiaContext(AgentContext):
             await self._text.end_sentence()  # earlier text keeps its options
             await self._text.use(delivery)
             self._delivery = delivery
-
-    def _speak_rest_after(self, delay_ms: int | None) -> None:
-        seconds = (DEFAULT_BUFFER_DELAY if delay_ms is None else delay_ms) / 1000
-        self._timer = asyncio.get_running_loop().call_later(seconds, self._speak_rest)
 
     def _speak_rest(self) -> None:
         async def speak() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import aclosing
 from functools import partial
 
 from fastapi import APIRouter, Request, Response
@@ -55,24 +54,16 @@ async def speech_events(body: Generation, request: Request, timeout: RequestTime
     request.scope["model"] = body.model_id
     body.require_raw()
     asked = await body.to_tts_request(get_services(request).voices)
-    return await event_stream(
-        request,
-        asked,
-        asked.rendering(asked.format),
-        timeout,
-        SSE,
-        partial(_events, body=body),
-        partial(events.error, body.context_id),
-    )
+    error = partial(events.error, body.context_id)
+    return await event_stream(request, asked, timeout, SSE, partial(_events, body=body), error)
 
 
 async def _events(segments: RenderedSegments, body: Generation) -> Events:
     words = WrittenWords(body.transcript)
-    async with aclosing(segments):
-        async for segment, data in segments:
-            if body.add_timestamps and segment.words:
-                yield events.timestamps(body.context_id, words.timed(segment.words, 0.0))
-            if data:
-                for audio in event_audio(data):
-                    yield events.chunk(body.context_id, audio)
+    async for segment, data in segments:
+        if body.add_timestamps and segment.words:
+            yield events.timestamps(body.context_id, words.timed(segment.words, 0.0))
+        if data:
+            for audio in event_audio(data):
+                yield events.chunk(body.context_id, audio)
     yield events.done(body.context_id)

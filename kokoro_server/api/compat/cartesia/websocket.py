@@ -56,17 +56,17 @@ class _Contexts:
             message = sockets.parsed(text, MESSAGE)
             found = message.get("context_id")
             context_id = found if isinstance(found, str) else None
-            await self._handle(validated(SocketCommand.model_validate, message), message)
+            command = validated(SocketCommand.model_validate, message)
+            if command.cancel:
+                await self._drop(command.context_id)
+            else:
+                context = await self._context(command.context_id)
+                await context.take(command, message)
         except KokoroError as error:
-            await self._drop_failed(context_id or "")
+            failed = self._open.get(context_id or "")
+            if failed and not failed.closing:  # else the message came too late, and the context speaks on
+                await self._drop(context_id or "")
             await sockets.send_json(self._socket, events.error(context_id, error))
-
-    async def _handle(self, command: SocketCommand, message: JsonObject) -> None:
-        if command.cancel:
-            await self._drop(command.context_id)
-            return
-        context = await self._context(command.context_id)
-        await context.take(command, message)
 
     async def _context(self, name: str) -> CartesiaContext:
         for ended in [ended for ended, context in self._open.items() if context.ended]:
@@ -92,8 +92,3 @@ class _Contexts:
     async def _drop(self, name: str) -> None:
         if context := self._open.pop(name, None):
             await context.stop()
-
-    async def _drop_failed(self, name: str) -> None:
-        """Drops the context of a wrong message, unless the message comes too late: the context then speaks on."""
-        if name in self._open and not self._open[name].closing:
-            await self._drop(name)

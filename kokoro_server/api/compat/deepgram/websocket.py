@@ -14,13 +14,13 @@ from pydantic import TypeAdapter
 
 from kokoro_server import __version__
 from kokoro_server.api.agents import sockets
-from kokoro_server.api.agents.session import SessionSentence, agent_session
+from kokoro_server.api.agents.session import SessionSentence
 from kokoro_server.api.agents.sockets import SocketListener
-from kokoro_server.api.agents.text import AgentText, DeliveryOptions
+from kokoro_server.api.agents.text import DeliveryOptions
 from kokoro_server.api.compat.deepgram.routes import model_uuid
 from kokoro_server.api.compat.deepgram.schemas import DeepgramMessage, SocketParameters
 from kokoro_server.api.errors import validated
-from kokoro_server.api.state import app_state, get_services
+from kokoro_server.api.state import get_services
 from kokoro_server.errors import BadRequest, InvalidInput, KokoroError
 from kokoro_server.observability.logs import request_id
 
@@ -55,9 +55,7 @@ class _Conversation(SocketListener):
 
     async def run(self) -> None:
         """Runs until the connection ends, which raises WebSocketDisconnect."""
-        state = app_state(self._socket)
-        async with agent_session(state, self, file="turn") as session:
-            self._session, self._text = session, AgentText(session, state.services)
+        async with self.speaking():
             await self._text.use(self._delivery)
             await self.send(
                 "Metadata",

@@ -10,8 +10,8 @@ from dataclasses import replace
 from fastapi import WebSocket
 
 from kokoro_server.api.agents import sockets
-from kokoro_server.api.agents.context import AgentContext
 from kokoro_server.api.agents.session import SessionSentence
+from kokoro_server.api.agents.sockets import SocketListener
 from kokoro_server.api.agents.text import DeliveryOptions
 from kokoro_server.api.compat.elevenlabs.alignment import Alignment, Characters
 from kokoro_server.api.compat.elevenlabs.schemas import VoiceSettings
@@ -37,7 +37,7 @@ def _named(context_id: str | None) -> dict[str, str]:
     return {} if context_id is None else {"contextId": context_id}
 
 
-class ElevenLabsContext(AgentContext):
+class ElevenLabsContext(SocketListener):
     """A text that is spoken as it comes, with the times of its characters."""
 
     def __init__(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 from kokoro_server.audio.encode import Format, Output
 from kokoro_server.audio.resample import MAX_RATE, MIN_RATE
@@ -11,7 +10,6 @@ from kokoro_server.audio.wav import SampleFormat
 from kokoro_server.errors import InvalidInput
 
 DEFAULT = "mp3_44100_128"
-BARE = ("pcm", "ulaw", "alaw")  # samples without a header, which may end anywhere
 _NAME = re.compile(r"(?P<codec>mp3|opus|pcm|wav|ulaw|alaw)_(?P<rate>\d{4,5})(?:_(?P<kilobits>\d{1,3}))?")
 _FORMATS: dict[str, tuple[Format, SampleFormat]] = {
     "mp3": ("mp3", "pcm_s16le"),
@@ -23,17 +21,7 @@ _FORMATS: dict[str, tuple[Format, SampleFormat]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class OutputFormat:
-    codec: str
-    output: Output
-
-    @property
-    def is_bare(self) -> bool:
-        return self.codec in BARE
-
-
-def parse(name: str) -> OutputFormat:
+def parse(name: str) -> Output:
     """Raises InvalidInput for an unknown name, or a format that is not possible."""
     match = _NAME.fullmatch(name)
     if not match or not MIN_RATE <= int(match["rate"]) <= MAX_RATE:
@@ -49,4 +37,4 @@ def parse(name: str) -> OutputFormat:
         output.check()
     except InvalidInput as error:
         raise InvalidInput(f"output_format {name}: {error.message}", field="output_format") from error
-    return OutputFormat(match["codec"], output)
+    return output

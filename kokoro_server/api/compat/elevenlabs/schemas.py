@@ -10,6 +10,7 @@ from pydantic_core import PydanticCustomError
 from kokoro_server import languages
 from kokoro_server.api.compat.elevenlabs import output_formats
 from kokoro_server.api.compat.openai.schemas import VoiceName
+from kokoro_server.audio.encode import Output
 from kokoro_server.runtime.json import JsonObject
 from kokoro_server.text.spoken import KINDS
 from kokoro_server.voices import HeldVoice
@@ -84,19 +85,16 @@ class ElevenLabsMessage(BaseModel):
 
 
 def request_fields(
-    voice: HeldVoice,
-    asked: SpeechBody | SocketQuery,
-    settings: VoiceSettings | None,
-    output: output_formats.OutputFormat,
+    voice: HeldVoice, asked: SpeechBody | SocketQuery, settings: VoiceSettings | None, output: Output
 ) -> JsonObject:
     """The fields of a TTSRequest, without the text."""
     fields: JsonObject = {
         "voice": voice.name,
         "language": _language(asked.language_code, voice),
-        "format": output.output.format,
-        "sample_rate": output.output.sample_rate,
-        "sample_format": output.output.sample_format,
-        "bit_rate": output.output.bit_rate,
+        "format": output.format,
+        "sample_rate": output.sample_rate,
+        "sample_format": output.sample_format,
+        "bit_rate": output.bit_rate,
         "seed": asked.seed or 0,
         "normalize": [] if asked.apply_text_normalization == "off" else list(KINDS),
     }

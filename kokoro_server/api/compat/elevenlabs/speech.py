@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
-from contextlib import aclosing
 from functools import partial
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, Query, Request, Response
 from fastapi.responses import StreamingResponse
 
-from kokoro_server.api.captioned import event_audio, json_with_audio
+from kokoro_server.api.captioned import event_audio, json_clip_response
 from kokoro_server.api.compat.elevenlabs import output_formats
 from kokoro_server.api.compat.elevenlabs.alignment import Characters
 from kokoro_server.api.compat.elevenlabs.schemas import (
@@ -21,18 +19,10 @@ from kokoro_server.api.compat.elevenlabs.schemas import (
 )
 from kokoro_server.api.compat.openai.schemas import VoiceName
 from kokoro_server.api.schemas.speech import TTSRequest
-from kokoro_server.api.speech import (
-    AUDIO,
-    ChunkedBodyResponse,
-    RequestTimeout,
-    Responses,
-    clip_headers,
-    clip_response,
-    render,
-    speak,
-)
+from kokoro_server.api.speech import AUDIO, RequestTimeout, Responses, clip_response
 from kokoro_server.api.state import get_services
 from kokoro_server.api.streaming import NDJSON, Events, RenderedSegments, event_stream, stream_response
+from kokoro_server.audio.encode import Output
 from kokoro_server.engine.protocol import SAMPLE_RATE
 from kokoro_server.errors import KokoroError
 from kokoro_server.runtime.json import JsonObject
@@ -76,42 +66,35 @@ async def convert_stream(asked: Asked, request: Request, timeout: RequestTimeout
 @router.post("/with-timestamps", response_model=AudioWithTimestamps)
 async def with_timestamps(asked: Asked, request: Request, timeout: RequestTimeout = None) -> Response:
     """Speak a text and return the time of each character."""
-    clip = await speak(asked, request, timeout)
-    content = await render(request, clip, asked.rendering(asked.format))
-    chunks = await asyncio.to_thread(_json, clip, content, asked.speech().written)
-    return ChunkedBodyResponse(chunks, media_type="application/json", headers=clip_headers(request, clip))
+    return await json_clip_response(request, asked, timeout, partial(_timestamps, asked.speech().written))
 
 
 @router.post("/stream/with-timestamps", response_model=AudioWithTimestamps, responses=LINES)
 async def stream_with_timestamps(asked: Asked, request: Request, timeout: RequestTimeout = None) -> Response:
     """Speak a text and send the audio as it is made, one JSON object a line. Times count from the audio's start."""
-    characters = Characters(asked.speech().written)
-    events = partial(_events, characters=characters)
-    return await event_stream(request, asked, asked.rendering(asked.format), timeout, NDJSON, events, _error)
+    events = partial(_events, characters=Characters(asked.speech().written))
+    return await event_stream(request, asked, timeout, NDJSON, events, _error)
 
 
-def _json(clip: Clip, content: list[bytes], text: str) -> list[bytes]:
+def _timestamps(text: str, clip: Clip, _output: Output) -> AudioWithTimestamps:
     characters = Characters(text)
     characters.say(clip.words)
     alignment = characters.align_sentence(clip.seconds)
     aligned = CharacterAlignment.model_validate(alignment.seconds()) if alignment else None
-    return json_with_audio(
-        AudioWithTimestamps(audio_base64="", alignment=aligned, normalized_alignment=aligned), content
-    )
+    return AudioWithTimestamps(audio_base64="", alignment=aligned, normalized_alignment=aligned)
 
 
 async def _events(segments: RenderedSegments, characters: Characters) -> Events:
     samples = 0
-    async with aclosing(segments):
-        async for segment, data in segments:
-            samples += len(segment.audio)
-            characters.say(segment.words)
-            seconds = samples / SAMPLE_RATE
-            alignment = characters.align_sentence(seconds) if segment.last else characters.align_words(seconds)
-            for audio in event_audio(data, MAX_LINE_AUDIO):
-                aligned = alignment.seconds() if alignment else None
-                yield {"audio_base64": audio, "alignment": aligned, "normalized_alignment": aligned}
-                alignment = None
+    async for segment, data in segments:
+        samples += len(segment.audio)
+        characters.say(segment.words)
+        seconds = samples / SAMPLE_RATE
+        alignment = characters.align_sentence(seconds) if segment.last else characters.align_words(seconds)
+        for audio in event_audio(data, MAX_LINE_AUDIO):
+            aligned = alignment.seconds() if alignment else None
+            yield {"audio_base64": audio, "alignment": aligned, "normalized_alignment": aligned}
+            alignment = None
 
 
 def _error(error: KokoroError) -> JsonObject:

@@ -17,9 +17,7 @@ nothing, and nothing was spoken, for `inactivity_timeout` seconds.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
-from dataclasses import dataclass, field
+from contextlib import AsyncExitStack, suppress
 
 from fastapi import APIRouter, WebSocket, WebSocketDisconnect
 from pydantic import TypeAdapter
@@ -77,9 +75,9 @@ async def _converse(socket: WebSocket, voice_id: str, *, single: bool) -> None:
             return
         handle = contexts.handle_single if single else contexts.handle
         try:
-            async with contexts, _closed_when_idle(socket, contexts) as clock:
+            async with contexts:
                 async for message in sockets.messages(socket):
-                    clock.restart()
+                    contexts.restart_clock()
                     await handle(sockets.parsed(message, MESSAGE))
         except KokoroError as error:
             await refuse(socket, error)
@@ -101,17 +99,18 @@ class _Contexts:
         self._socket = socket
         self._query = query
         self._delivery = delivery
-        self._ends_files = output_formats.parse(query.output_format).is_bare
-        self.inactivity_timeout = query.inactivity_timeout
+        self._ends_files = delivery.format == "pcm"  # bare samples may end anywhere
         self._open: dict[str | None, ElevenLabsContext] = {}
         self._closed: list[ElevenLabsContext] = []  # not spoken to their end yet
         self._ended: list[ElevenLabsContext] = []
         self._closing = False  # whether the socket closes when all is spoken
+        self.restart_clock()
 
-    async def __aenter__(self) -> _Contexts:
-        return self
+    async def __aenter__(self) -> None:
+        self._watching = asyncio.create_task(self._close_when_idle())
 
     async def __aexit__(self, *_: object) -> None:
+        self._watching.cancel()
         async with AsyncExitStack() as stopping:
             for context in (*self._open.values(), *self._closed, *self._ended):
                 stopping.push_async_callback(context.stop)
@@ -119,6 +118,20 @@ class _Contexts:
     @property
     def is_speaking(self) -> bool:
         return any(context.is_speaking for context in (*self._open.values(), *self._closed))
+
+    def restart_clock(self) -> None:
+        self._idle_at = asyncio.get_running_loop().time() + self._query.inactivity_timeout
+
+    async def _close_when_idle(self) -> None:
+        """Closes the socket when the clock runs down. Messages and speech restart it."""
+        timeout, loop = self._query.inactivity_timeout, asyncio.get_running_loop()
+        while (left := self._idle_at - loop.time()) > 0:
+            await asyncio.sleep(min(left, timeout / CHECKS))
+            if self.is_speaking:
+                self.restart_clock()
+        with suppress(WebSocketDisconnect):
+            error = BadRequest(f"nothing was received for {timeout:g} seconds (inactivity_timeout)")
+            await refuse(self._socket, error)
 
     async def handle_single(self, message: ElevenLabsMessage) -> None:
         """Of `/stream-input`, which has one context. An empty text ends it."""
@@ -205,39 +218,3 @@ class _Contexts:
         ended, self._ended = self._ended, []
         for context in ended:
             await context.stop()
-
-
-@dataclass(slots=True)
-class _Clock:
-    timeout: float
-    end: float = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.restart()
-
-    def restart(self) -> None:
-        self.end = asyncio.get_running_loop().time() + self.timeout
-
-    @property
-    def left(self) -> float:
-        return self.end - asyncio.get_running_loop().time()
-
-
-@asynccontextmanager
-async def _closed_when_idle(socket: WebSocket, contexts: _Contexts) -> AsyncIterator[_Clock]:
-    """Closes the socket when the clock runs down. Messages and speech restart it."""
-    clock = _Clock(contexts.inactivity_timeout)
-
-    async def watch() -> None:
-        while (left := clock.left) > 0:
-            await asyncio.sleep(min(left, clock.timeout / CHECKS))
-            if contexts.is_speaking:
-                clock.restart()
-        with suppress(WebSocketDisconnect):
-            await refuse(socket, BadRequest(f"nothing was received for {clock.timeout:g} seconds (inactivity_timeout)"))
-
-    watching = asyncio.create_task(watch())
-    try:
-        yield clock
-    finally:
-        watching.cancel()

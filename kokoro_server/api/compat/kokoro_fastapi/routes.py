@@ -11,7 +11,7 @@ from urllib.parse import quote
 
 from fastapi import APIRouter, Body, Request, Response
 
-from kokoro_server.api.captioned import audio_events, json_with_audio
+from kokoro_server.api.captioned import audio_events, json_clip_response
 from kokoro_server.api.compat.kokoro_fastapi.schemas import (
     Blend,
     CaptionedSpeech,
@@ -26,20 +26,11 @@ from kokoro_server.api.compat.openai.schemas import OpenAIErrorAnswer
 from kokoro_server.api.disconnect import cancel_on_disconnect
 from kokoro_server.api.error_shapes import OPENAI_FIELDS
 from kokoro_server.api.schemas.speech import DEFAULT_VOICE, TTSRequest
-from kokoro_server.api.speech import (
-    AUDIO,
-    ERRORS,
-    ChunkedBodyResponse,
-    RequestTimeout,
-    Responses,
-    clip_headers,
-    clip_response,
-    render,
-    speak,
-)
+from kokoro_server.api.speech import AUDIO, ERRORS, RequestTimeout, Responses, clip_response
 from kokoro_server.api.state import get_services
 from kokoro_server.api.streaming import NDJSON, Events, RenderedSegments, event_stream, stream_response
 from kokoro_server.assets import torch_writer
+from kokoro_server.audio.encode import ENCODINGS, Output
 from kokoro_server.engine import vocab
 from kokoro_server.errors import KokoroError
 from kokoro_server.runtime.json import JsonObject
@@ -67,15 +58,11 @@ async def captioned_speech(body: CaptionedSpeechRequest, request: Request, timeo
     request.scope["model"] = body.model
     with _their_field_names():
         asked = body.to_captioned_request()
-        rendering = asked.rendering(body.response_format)
-        media_type, timed = rendering.output.media_type, body.return_timestamps
+        timed = body.return_timestamps
         if body.stream:
-            events = partial(_objects, media_type=media_type, timed=timed)
-            return await event_stream(request, asked, rendering, timeout, NDJSON, events, _error)
-        clip = await speak(asked, request, timeout)
-        content = await render(request, clip, rendering)
-        chunks = await asyncio.to_thread(_json, clip, content, media_type, timed=timed)
-        return ChunkedBodyResponse(chunks, media_type="application/json", headers=clip_headers(request, clip))
+            events = partial(_objects, media_type=ENCODINGS[body.response_format].media_type, timed=timed)
+            return await event_stream(request, asked, timeout, NDJSON, events, _error)
+        return await json_clip_response(request, asked, timeout, partial(_captioned, timed=timed))
 
 
 @router.post("/dev/dialogue", response_class=Response, responses=ERRORS | CLIP)
@@ -125,10 +112,9 @@ def _their_field_names() -> Iterator[None]:
         raise
 
 
-def _json(clip: Clip, content: list[bytes], media_type: str, *, timed: bool) -> list[bytes]:
+def _captioned(clip: Clip, output: Output, *, timed: bool) -> CaptionedSpeech:
     words = [WordTimestamp(word=word.text, start_time=word.start, end_time=word.end) for word in clip.words]
-    answer = CaptionedSpeech(audio="", audio_format=media_type, timestamps=words if timed else [])
-    return json_with_audio(answer, content)
+    return CaptionedSpeech(audio="", audio_format=output.media_type, timestamps=words if timed else [])
 
 
 async def _objects(segments: RenderedSegments, media_type: str, *, timed: bool) -> Events:

@@ -7,8 +7,6 @@ an addition. Open WebUI and similar clients ask for `GET /v1/audio/models` and `
 
 from __future__ import annotations
 
-from contextlib import aclosing
-
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import StreamingResponse
 
@@ -59,8 +57,7 @@ async def speech(body: OpenAISpeechRequest, request: Request, timeout: RequestTi
     """
     request.scope["model"] = body.model  # for the log
     if body.stream_format == "sse":
-        asked = body.to_tts_request()
-        return await event_stream(request, asked, asked.rendering(asked.format), timeout, SSE, _events, _error_event)
+        return await event_stream(request, body.to_tts_request(), timeout, SSE, _events, _error_event)
     answer = stream_response if body.stream else clip_response
     return await answer(body.to_tts_request(), request, timeout)
 
@@ -121,15 +118,14 @@ def _known_models() -> list[OpenAIModel]:
 
 async def _events(segments: RenderedSegments) -> Events:
     phonemes = frames = 0
-    async with aclosing(segments):
-        async for segment, data in segments:
-            if segment.outcome:
-                durations = segment.outcome.result.durations
-                phonemes += len(durations) - 2  # without the pads at both ends
-                frames += int(durations.sum())
-            if data:
-                for audio in event_audio(data):
-                    yield {"type": "speech.audio.delta", "audio": audio}
+    async for segment, data in segments:
+        if segment.outcome:
+            durations = segment.outcome.result.durations
+            phonemes += len(durations) - 2  # without the pads at both ends
+            frames += int(durations.sum())
+        if data:
+            for audio in event_audio(data):
+                yield {"type": "speech.audio.delta", "audio": audio}
     usage = {"input_tokens": phonemes, "output_tokens": frames, "total_tokens": phonemes + frames}
     yield {"type": "speech.audio.done", "usage": usage}
 

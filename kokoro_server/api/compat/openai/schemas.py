@@ -20,7 +20,7 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 
 from kokoro_server import languages
-from kokoro_server.api.schemas.script import MAX_ALIASES
+from kokoro_server.api.schemas.script import MAX_ALIASES, SPEED
 from kokoro_server.api.schemas.speech import DEFAULT_VOICE, CaptionedRequest, ReadingFields, TTSRequest
 from kokoro_server.audio.encode import Format
 from kokoro_server.audio.limiter import MAX_DB, MIN_DB
@@ -138,16 +138,12 @@ class KokoroFastAPIFields(BaseModel):
 
     def refuse_unsupported(self, format: Format) -> None:
         """Raises NotSupported for a field whose promise this server does not keep."""
-        refused = {
-            "return_download_link": (self.return_download_link, "no file is kept; the answer is the file"),
-            "download_format": (
-                self.download_format not in (None, format),
-                "must equal response_format: the answer is the download",
-            ),
-        }
-        for field, (present, reason) in refused.items():
-            if present:
-                raise NotSupported(f"{field}: {reason}", field=field)
+        if self.return_download_link:
+            reason = "return_download_link: no file is kept; the answer is the file"
+            raise NotSupported(reason, field="return_download_link")
+        if self.download_format not in (None, format):
+            reason = "download_format: must equal response_format: the answer is the download"
+            raise NotSupported(reason, field="download_format")
 
 
 class OpenAISpeechRequest(ReadingFields, KokoroFastAPIFields):
@@ -184,9 +180,7 @@ class OpenAISpeechRequest(ReadingFields, KokoroFastAPIFields):
         description="`pcm` is bare 16-bit samples at 24 kHz; opus comes in Ogg, aac in ADTS. `format` is read too.",
         validation_alias=AliasChoices("response_format", "format"),
     )
-    speed: float = Field(
-        default=1.0, description="1 is the voice's own pace.", ge=0.25, le=4, allow_inf_nan=False, examples=[1.0]
-    )
+    speed: Annotated[float, SPEED] = 1.0
     instructions: str | None = Field(
         default=None, description="Accepted and ignored: the model takes none.", examples=["Speak cheerfully."]
     )

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Annotated, Literal, get_args
 
-from fastapi import APIRouter, Path, Query, Request, Response
+from fastapi import APIRouter, Depends, Path, Query, Request, Response
 from fastapi.responses import FileResponse, StreamingResponse
 from pydantic import BaseModel
 
@@ -62,6 +62,10 @@ ERRORS = error_responses(
         503: "The disk is nearly full; Retry-After says when to come back",
     }
 )
+UPLOAD: JsonObject = {
+    "responses": only(ERRORS, 400, 403, 413, 422, 429, 503),
+    "openapi_extra": {"requestBody": {"required": True, "content": FORM}},
+}
 FILE: Responses = {200: {"description": "The file", "content": {"application/octet-stream": BINARY}}}
 JobId = Annotated[str, Path(description="The `id` that `POST /jobs` returned.")]
 
@@ -71,6 +75,16 @@ def get_jobs(request: Request) -> Jobs:
     if jobs is None:
         raise Forbidden("this server takes no jobs: its setting JOBS_PATH must name a folder for them")
     return jobs
+
+
+JobsService = Annotated[Jobs, Depends(get_jobs)]
+
+
+async def _callers_job(id: JobId, jobs: JobsService) -> Job:
+    return await jobs.get(id, caller.get())
+
+
+CallersJob = Annotated[Job, Depends(_callers_job)]
 
 
 async def _json(make: Callable[[], BaseModel], status: int = 200) -> Response:
@@ -83,35 +97,22 @@ async def _job(job: Job, jobs: Jobs, status: int = 200) -> Response:
     return await _json(partial(answer, job, jobs.keep_s), status)
 
 
-@router.post(
-    "/preview",
-    response_model=Preview,
-    responses=only(ERRORS, 400, 403, 413, 422, 429, 503),
-    openapi_extra={"requestBody": {"required": True, "content": FORM}},
-)
-async def preview(request: Request) -> Response:
+@router.post("/preview", response_model=Preview, **UPLOAD)
+async def preview(request: Request, jobs: JobsService) -> Response:
     """Describe a file and how long its audio will be, without making a job. The form is that of `POST /jobs`."""
-    jobs = get_jobs(request)
     async with forms.sent(request, get_services(request)) as sent, jobs.uploading(sent.name) as upload:
         await sent.save(upload.path)
         about = await cancel_on_disconnect(request.receive, jobs.describe(upload, sent.options, keep=False))
     return await _json(partial(Preview, name=sent.name, **about))
 
 
-@router.post(
-    "",
-    status_code=202,
-    response_model=JobAnswer,
-    responses=only(ERRORS, 400, 403, 413, 422, 429, 503),
-    openapi_extra={"requestBody": {"required": True, "content": FORM}},
-)
-async def create(request: Request) -> Response:
+@router.post("", status_code=202, response_model=JobAnswer, **UPLOAD)
+async def create(request: Request, jobs: JobsService) -> Response:
     """Make an audiobook of a document, or a clip of each line of a list.
 
     A file is sent as a form, with `file` and the fields for books or those for lists (`voice`, `format`, `shards`).
     Lines may also come as JSON, in `items`. A restart of the server does not end the job.
     """
-    jobs = get_jobs(request)
     await jobs.admit(caller.get())
     async with forms.sent(request, get_services(request)) as sent, jobs.uploading(sent.name) as upload:
         await sent.save(upload.path)
@@ -123,18 +124,16 @@ async def create(request: Request) -> Response:
 
 
 @router.get("", response_model=JobList, responses=only(ERRORS, 403))
-async def list_jobs(request: Request) -> Response:
+async def list_jobs(jobs: JobsService) -> Response:
     """The caller's jobs, newest first, without their chapters."""
-    jobs = get_jobs(request)
     found = await jobs.all(caller.get())
     return await _json(lambda: JobList(jobs=[answer(job, jobs.keep_s) for job in found]))
 
 
 @router.get("/{id}", response_model=JobAnswer, responses=only(ERRORS, 403, 404))
-async def get(id: JobId, request: Request) -> Response:
+async def get(job: CallersJob, jobs: JobsService) -> Response:
     """A job's state, progress and result."""
-    jobs = get_jobs(request)
-    return await _job(await jobs.get(id, caller.get()), jobs)
+    return await _job(job, jobs)
 
 
 @router.get(
@@ -145,10 +144,8 @@ async def get(id: JobId, request: Request) -> Response:
         **only(ERRORS, 403, 404, 429),
     },
 )
-async def events(id: JobId, request: Request) -> Response:
+async def events(job: CallersJob, jobs: JobsService, request: Request) -> Response:
     """The job as server-sent events: at once, on each change, and at its end; `deleted` if it is removed."""
-    jobs = get_jobs(request)
-    job = await jobs.get(id, caller.get())
     take_place(request)
     watches: Watches = request.app.state.watches
     running = app_state(request).running
@@ -181,15 +178,17 @@ async def chapter(
 
 
 @router.get("/{id}/result", response_class=FileResponse, responses=FILE | only(ERRORS, 403, 404, 409))
-async def result(id: JobId, request: Request) -> Response:
+async def result(job: CallersJob, jobs: JobsService, request: Request) -> Response:
     """The audiobook, or a zip file. `Range` asks for a part of the file."""
-    return await _result(id, None, request)
+    path, file = jobs.result_file(job, None)
+    return await file_response(request, path, file["name"], file["media_type"])
 
 
 @router.get("/{id}/result/{name}", response_class=FileResponse, responses=FILE | only(ERRORS, 403, 404, 409))
-async def result_file(id: JobId, name: str, request: Request) -> Response:
+async def result_file(id: JobId, name: str, jobs: JobsService, request: Request) -> Response:
     """Another file of the result, such as its subtitles."""
-    return await _result(id, name, request)
+    path, file = jobs.result_file(await jobs.get(id, caller.get()), name)
+    return await file_response(request, path, file["name"], file["media_type"])
 
 
 # Players and download managers ask how long a file is before they fetch it.
@@ -198,21 +197,14 @@ router.add_api_route("/{id}/result/{name}", result_file, methods=["HEAD"], inclu
 router.add_api_route("/{id}/chapters/{number}", chapter, methods=["HEAD"], include_in_schema=False)
 
 
-async def _result(id: str, name: str | None, request: Request) -> Response:
-    jobs = get_jobs(request)
-    path, file = jobs.result_file(await jobs.get(id, caller.get()), name)
-    return await file_response(request, path, file["name"], file["media_type"])
-
-
 @router.post("/{id}/resume", status_code=202, response_model=JobAnswer, responses=only(ERRORS, 403, 404, 409))
-async def resume(id: JobId, request: Request) -> Response:
+async def resume(id: JobId, jobs: JobsService) -> Response:
     """Let a failed job continue where it stopped."""
-    jobs = get_jobs(request)
     return await _job(await jobs.resume(id, caller.get()), jobs, 202)
 
 
 @router.delete("/{id}", status_code=204, response_class=Response, responses=only(ERRORS, 403, 404))
-async def delete(id: JobId, request: Request) -> Response:
+async def delete(id: JobId, jobs: JobsService) -> Response:
     """Stop a job and remove it with all its files."""
-    await get_jobs(request).delete(id, caller.get())
+    await jobs.delete(id, caller.get())
     return Response(status_code=204)

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
-from collections.abc import AsyncGenerator
+import math
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing, nullcontext
+from dataclasses import dataclass
 from typing import Any
 
 from fastapi import APIRouter, Request, Response
@@ -13,7 +16,6 @@ from fastapi.responses import StreamingResponse
 
 from kokoro_server.api.disconnect import CancellableStreamingResponse, cancel_on_disconnect
 from kokoro_server.api.middleware.fast_path import FastPathRoute
-from kokoro_server.api.routes.bulk.framing import MEDIA_TYPE, Frame, clip_frame, error_frame
 from kokoro_server.api.schemas.speech import BatchRequest
 from kokoro_server.api.speech import BINARY, ERRORS, RequestTimeout, check_clip_count, new_ticket, parse_clip
 from kokoro_server.api.state import app_state
@@ -21,11 +23,26 @@ from kokoro_server.api.streaming import STREAMING_HEADERS, take_place
 from kokoro_server.batching.entry import Priority
 from kokoro_server.batching.tickets import Ticket
 from kokoro_server.errors import KokoroError, TooBusy, for_client
+from kokoro_server.runtime.json import JsonObject
+from kokoro_server.synthesis.captions import Timing
+from kokoro_server.synthesis.synthesizer import Clip
 
 log = logging.getLogger(__name__)
 router = APIRouter(tags=["speech"], route_class=FastPathRoute)
 
+MEDIA_TYPE = "application/x-kokoro-clips"
+MANY_SEGMENTS = 20  # of a clip, some minutes: its words are then written in a thread
 MAX_JOINED = 1024 * 1024  # bytes of a clip that are sent as one part: joining more would block the event loop
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    parts: Sequence[bytes]  # the line of JSON, then the audio
+    error: KokoroError | None = None
+
+    @property
+    def size(self) -> int:
+        return sum(map(len, self.parts))
 
 
 @router.post(
@@ -51,11 +68,7 @@ async def bulk(body: BatchRequest, request: Request, timeout: RequestTimeout = N
     take_place(request)
     frames = _frames(request, body.requests, new_ticket(request, timeout, Priority.BULK))
     request.scope["on_end"].push_async_callback(frames.aclose)
-
-    async def first() -> Frame:
-        return await anext(frames)
-
-    frame = await cancel_on_disconnect(request.receive, first())
+    frame = await cancel_on_disconnect(request.receive, anext(frames))
     if isinstance(frame.error, TooBusy):
         raise frame.error  # nothing is made yet: the whole request may be repeated
     return CancellableStreamingResponse(_content(frame, frames), MEDIA_TYPE, STREAMING_HEADERS)
@@ -100,18 +113,56 @@ async def _frames(request: Request, bodies: list[Any], ticket: Ticket) -> AsyncG
 async def _frame(request: Request, index: int, body: Any, ticket: Ticket, turn: asyncio.Lock) -> Frame:
     try:
         parsed = parse_clip(body)
-        rendering = parsed.rendering(parsed.format)
+        rendering = parsed.rendering()
         state = app_state(request)
         clip = await state.services.synthesizer.speak(parsed.speech(), ticket)
         # A batch yields many clips at once. Those not encoded in a thread take turns, with other tasks in between.
         async with turn if rendering.plain else nullcontext():
-            frame = await clip_frame(index, clip, await state.renderers.render(clip.audio, rendering, clip.pcm16))
+            frame = await _clip_frame(index, clip, await state.renderers.render(clip.audio, rendering, clip.pcm16))
             await asyncio.sleep(0)
             return frame
     except KokoroError as error:
         if error.status >= 500:
             log.error("clip failed index=%d code=%s message=%s", index, error.code, error.message)
-        return error_frame(index, error)
+        return _error_frame(index, error)
     except Exception as error:  # a fault in one clip must not cost the rest
         log.exception("clip failed index=%d", index)
-        return error_frame(index, for_client(error))
+        return _error_frame(index, for_client(error))
+
+
+async def _clip_frame(index: int, clip: Clip, audio: Sequence[bytes]) -> Frame:
+    if len(clip.segments) < MANY_SEGMENTS:
+        return Frame([_clip_line(index, clip, audio), *audio])
+    return Frame([await asyncio.to_thread(_clip_line, index, clip, audio), *audio])
+
+
+def _clip_line(index: int, clip: Clip, audio: Sequence[bytes]) -> bytes:
+    facts = {
+        "index": index,
+        "bytes": sum(map(len, audio)),
+        "duration": round(clip.seconds, 4),
+        "voice": clip.voice,
+        "skipped": clip.skipped,
+        "words": [_word(word) for word in clip.words],
+    }
+    return json.dumps(facts).encode() + b"\n"
+
+
+def _word(word: Timing) -> JsonObject:
+    """Several times faster than `dataclasses.asdict`."""
+    return {
+        "text": word.text,
+        "start": word.start,
+        "end": word.end,
+        "char_start": word.char_start,
+        "char_end": word.char_end,
+        "phrase": word.phrase,
+    }
+
+
+def _error_frame(index: int, error: KokoroError) -> Frame:
+    known = for_client(error)
+    wait = None if known.retry_after is None else max(1, math.ceil(known.retry_after))
+    facts = {"code": known.code, "message": known.message, "field": known.field, "status": known.status}
+    line = {"index": index, "bytes": 0, "error": facts | {"retry_after": wait}}
+    return Frame([json.dumps(line).encode() + b"\n"], error)

@@ -1,1 +1,0 @@
-"""Many clips in one answer, as `kokoro-server bulk` asks for them."""
