@@ -170,7 +170,7 @@ class SupervisedChild(ABC):
                     self.signal(signal.SIGKILL)
             return ended.result()
         finally:
-            ended.cancel()
+            await cancel(ended)
 
     async def _end(self, grace: float) -> None:
         process = self._process

@@ -16,6 +16,7 @@ from kokoro_server.batching.queue import BatchQueue
 from kokoro_server.callers.limits import CallerCounts
 from kokoro_server.engine.facts import ModelFacts
 from kokoro_server.errors import KokoroError
+from kokoro_server.runtime.background import cancel, logged_task
 from kokoro_server.server.ipc import wire
 from kokoro_server.server.ipc.audio_buffers import AudioBuffers
 from kokoro_server.server.ipc.connection import IpcConnection
@@ -57,30 +58,29 @@ class IpcServer:
         listener.setblocking(False)
         listener.bind(str(path))
         listener.listen()
-        self._tasks = [asyncio.create_task(self._accept(listener)), asyncio.create_task(self._keep_sending_status())]
+        self._tasks = [logged_task(self._accept(listener)), logged_task(self._keep_sending_status())]
 
     async def stop(self) -> None:
         """Close all connections. An API worker that does not read its last messages in time loses them."""
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await cancel(*self._tasks)
         if self._listener:
             self._listener.close()
             self._listener = None
         for connection in list(self.connections):
             connection.close()
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(STOP_GRACE):
-                await self._until_closed()
+        await self.until_closed(STOP_GRACE)
         for connection in list(self.connections):
             log.warning("an API worker did not read its last messages; its connection is cut")
             connection.abort()
-        await self._until_closed()
+        await self.until_closed(STOP_GRACE)
         self.buffers.close()
 
-    async def _until_closed(self) -> None:
-        while self.connections:  # noqa: ASYNC110
-            await asyncio.sleep(0.01)
+    async def until_closed(self, seconds: float) -> None:
+        """Wait until no API worker is connected, for `seconds` at most."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                while self.connections:  # noqa: ASYNC110
+                    await asyncio.sleep(0.01)
 
     async def _accept(self, listener: socket.socket) -> None:
         loop = asyncio.get_running_loop()

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from kokoro_server.config.settings import Settings
 from kokoro_server.errors import ConfigError, EngineUnavailable, KokoroError, SetupError, first_of
-from kokoro_server.runtime.background import background, cancel
+from kokoro_server.runtime.background import background, unless_set
 from kokoro_server.runtime.sockets import SHUTDOWN_GRACE, SIGNALS, Listeners, listen, log_ready, log_wyoming
 from kokoro_server.server.ipc.shared_state import ENGINE, FIRST_FRONT, SUPERVISOR, SharedState
 from kokoro_server.server.processes.server_process import ServerProcess, Spare, launch
@@ -119,18 +119,10 @@ class Supervisor:
 
     async def _start(self, g2p: G2PService | None) -> bool:
         """Start everything at once. False if a signal came before it was done."""
-        starting = asyncio.create_task(_start_all(g2p, self._processes))
-        stopping = asyncio.create_task(self._stop.wait())
         try:
-            await asyncio.wait({starting, stopping}, return_when=asyncio.FIRST_COMPLETED)
-            if starting.done():
-                starting.result()
-                return True
-            return False
+            return await unless_set(self._stop, _start_all(g2p, self._processes)) is not None
         except BaseExceptionGroup as failed:
             raise first_of(failed) from None
-        finally:
-            await cancel(starting, stopping)
 
     def _on_signal(self, _number: int) -> None:
         self._signals += 1
@@ -187,13 +179,14 @@ def _checked(settings: Settings) -> G2PChild | None:
     return g2p_child(settings)
 
 
-async def _start_all(g2p: G2PService | None, processes: list[ServerProcess]) -> None:
+async def _start_all(g2p: G2PService | None, processes: list[ServerProcess]) -> bool:
     """Start everything at once. If one fails, the rest is cancelled."""
     async with asyncio.TaskGroup() as group:
         if g2p:
             group.create_task(g2p.start())
         for process in processes:
             group.create_task(process.start())
+    return True
 
 
 async def _stop_all(workers: list[ServerProcess]) -> None:
