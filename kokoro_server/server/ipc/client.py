@@ -154,7 +154,7 @@ class RemoteQueue(SpeechQueue):
             raise
         return leave
 
-    def tell(self, kind: MessageKind) -> None:
+    def send(self, kind: MessageKind) -> None:
         """Send a message that has no answer. Without an engine process it is dropped."""
         if self._connection:
             self._connection.send(wire.named(kind, 0))
