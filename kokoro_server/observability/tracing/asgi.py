@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import TYPE_CHECKING, Any
 
 from kokoro_server.errors import CLIENT_CLOSED_REQUEST
 from kokoro_server.observability import tracing
 
 if TYPE_CHECKING:
-    from starlette.types import ASGIApp, Message, Receive, Scope, Send
-
     from kokoro_server.observability.tracing.otel import Span
+
+Message = MutableMapping[str, Any]
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 NOT_TRACED = ("/health", "/metrics")  # polled every few seconds
 RESPONSE_STARTS = ("http.response.start", "websocket.http.response.start")  # the latter refuses a WebSocket
@@ -24,7 +29,7 @@ class TracedRequests:
     A request continues the trace in its headers. With `roots`, a request without one begins a trace.
     """
 
-    def __init__(self, app: ASGIApp, *, roots: bool = True) -> None:
+    def __init__(self, app: App, *, roots: bool = True) -> None:
         self.app = app
         self._roots = roots
 
