@@ -160,12 +160,11 @@ class IdleUnloader:
             self._engines.attach(await in_daemon_thread(self._model.load))
         except Exception as error:
             logger.exception("the model could not be loaded again")
-            poisoned, failed = sticky_error(error) is not None, True
+            poisoned = sticky_error(error) is not None
         else:
-            poisoned = failed = False
-        if not failed:
             self._has_loaded(self._clock.now() - started)
-        elif poisoned:
+            return
+        if poisoned:
             self._hooks.not_loaded()
             self._hooks.give_up("the device failed while the model was loaded again")
         else:

@@ -41,12 +41,7 @@ class Span:
         return trace.format_trace_id(self._span.get_span_context().trace_id)
 
     def child(
-        self,
-        name: str,
-        attributes: Attributes | None = None,
-        *,
-        links: Sequence[Span] = (),
-        start: int | None = None,
+        self, name: str, attributes: Attributes | None = None, *, links: Sequence[Span] = (), start: int | None = None
     ) -> Span:
         made = self._tracer.start_span(
             name,
