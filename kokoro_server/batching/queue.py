@@ -97,7 +97,7 @@ class BatchQueue(SpeechQueue):
     async def stop(self) -> None:
         """Fail the waiting entries with EngineUnavailable; batches on the devices get a few seconds to finish."""
         if self._unloader is not None:
-            self._unloader.stop()
+            await self._unloader.stop()
         await self._supervisor.stop()
 
     def hold(self) -> None:
