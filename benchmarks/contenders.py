@@ -71,7 +71,7 @@ def torch_engine(place: Place) -> Speak:
     from kokoro_server.engine import devices
 
     torch.set_num_threads(place.threads)
-    return _ours(devices.load(place.weights, "cpu"))
+    return _ours(devices.load_all(place.weights, ["cpu"])[0])
 
 
 def onnx_graphs(weights: Path, precision: str) -> Path:

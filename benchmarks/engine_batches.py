@@ -28,7 +28,7 @@ Speak = Callable[[Sequence[Row]], float]  # gives the seconds of audio made
 def measure(place: Place, counts: Sequence[int], rounds: int) -> dict[str, Any]:
     torch.set_num_threads(place.threads)
     rows = choose_rows(place, max(counts))
-    engine = devices.load(place.weights, "cpu")
+    engine = devices.load_all(place.weights, ["cpu"])[0]
     speakers = {
         "kmodel": plain(reference.load(place.weights)),
         "ours-torch": batched(engine),

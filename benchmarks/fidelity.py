@@ -120,7 +120,7 @@ def on_cpu(options: argparse.Namespace) -> None:
 def torch_clips(weights: Path, rows: Sequence[Row]) -> list[listening.Clip]:
     from kokoro_server.engine import devices
 
-    return sound(one_by_one(devices.load(weights, "cpu"))(rows))
+    return sound(one_by_one(devices.load_all(weights, ["cpu"])[0])(rows))
 
 
 def torch_durations(weights: Path, rows: Sequence[Row]) -> list[NDArray[np.int64]]:
@@ -130,7 +130,7 @@ def torch_durations(weights: Path, rows: Sequence[Row]) -> list[NDArray[np.int64
     from kokoro_server.engine import devices
     from kokoro_server.engine.torch_engine import token_batch
 
-    engine = devices.load(weights, "cpu")
+    engine = devices.load_all(weights, ["cpu"])[0]
     with torch.inference_mode():
         return [engine.model.align(token_batch([row], torch.device("cpu"))).durations[0].numpy() for row in rows]
 

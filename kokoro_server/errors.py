@@ -53,6 +53,12 @@ class KokoroError(Exception):
     status: ClassVar[int] = 500
     code: ClassVar[str] = "internal_error"
 
+    def __init_subclass__(cls, *, code: str, status: int | None = None) -> None:
+        """`status` is the parent's unless it is given."""
+        cls.code = code
+        if status:
+            cls.status = status
+
     def __init__(self, message: str, *, field: str | None = None, retry_after: float | None = None) -> None:
         """`message` is for the caller: what was wrong, what is allowed, where to look."""
         super().__init__(message)
@@ -61,214 +67,136 @@ class KokoroError(Exception):
         self.retry_after = retry_after
 
 
-class BadRequest(KokoroError):
+class BadRequest(KokoroError, status=400, code="bad_request"):
     """The request cannot be understood, or asks for something that is not allowed. The message names the limit."""
 
-    status = 400
-    code = "bad_request"
 
-
-class UnknownVoice(BadRequest):
+class UnknownVoice(BadRequest, code="unknown_voice"):
     """No voice has this name. `GET /voices` lists the names; a blend is written `af_bella(2)+af_sky(1)`."""
 
-    code = "unknown_voice"
 
-
-class UnknownLanguage(BadRequest):
+class UnknownLanguage(BadRequest, code="unknown_language"):
     """No language has this code. The codes are `en-US en-GB es fr-FR hi it pt-BR ja zh`."""
 
-    code = "unknown_language"
 
-
-class LanguageNotInstalled(BadRequest):
+class LanguageNotInstalled(BadRequest, code="language_not_installed"):
     """The server knows the language but cannot read its text. Install the extra that the message names."""
 
-    code = "language_not_installed"
 
-
-class FormatNotInstalled(BadRequest):
+class FormatNotInstalled(BadRequest, code="format_not_installed"):
     """This server cannot write the audio format. Ask for another one, or install what the message names."""
 
-    code = "format_not_installed"
 
-
-class NotSupported(BadRequest):
+class NotSupported(BadRequest, code="not_supported"):
     """A field of another service's API has no counterpart here. Leave the field out."""
 
-    code = "not_supported"
 
-
-class InvalidSSML(BadRequest):
+class InvalidSSML(BadRequest, code="invalid_ssml"):
     """The text is not a well-formed SSML document, or uses a tag wrongly. The message has line and column."""
 
-    code = "invalid_ssml"
 
-
-class InvalidInput(BadRequest):
+class InvalidInput(BadRequest, status=422, code="invalid_input"):
     """A field is missing, unknown, of the wrong type or out of range. `field` names it."""
 
-    status = 422
-    code = "invalid_input"
 
-
-class NothingToSay(InvalidInput):
+class NothingToSay(InvalidInput, code="nothing_to_say"):
     """The text has no words. Send at least one word, or a `[pause:1s]`."""
 
-    code = "nothing_to_say"
 
-
-class Unspeakable(InvalidInput):
+class Unspeakable(InvalidInput, code="unspeakable"):
     """The language cannot say some letters of the text. Remove them, or send `unspeakable` `skip` to leave them out."""
 
-    code = "unspeakable"
 
-
-class UnreadableDocument(InvalidInput):
+class UnreadableDocument(InvalidInput, code="unreadable_document"):
     """The file is not a document that can be read. Check that it opens elsewhere and has the right suffix."""
 
-    code = "unreadable_document"
 
-
-class Unauthorized(KokoroError):
+class Unauthorized(KokoroError, status=401, code="invalid_api_key"):
     """The API key is missing or wrong. Send it as `Authorization: Bearer KEY` or as `X-API-Key`."""
 
-    status = 401
-    code = "invalid_api_key"
 
-
-class Forbidden(KokoroError):
+class Forbidden(KokoroError, status=403, code="forbidden"):
     """The server's settings do not allow this. The message names the setting."""
 
-    status = 403
-    code = "forbidden"
 
-
-class HostNotAllowed(Forbidden):
+class HostNotAllowed(Forbidden, code="host_not_allowed"):
     """The server was addressed by an unknown name. Add the name to ALLOWED_HOSTS."""
 
-    code = "host_not_allowed"
 
-
-class OriginNotAllowed(Forbidden):
+class OriginNotAllowed(Forbidden, code="origin_not_allowed"):
     """A web page of another origin made the request. Add the origin to CORS_ORIGINS."""
 
-    code = "origin_not_allowed"
 
-
-class NoSuchVoice(KokoroError):
+class NoSuchVoice(KokoroError, status=404, code="unknown_voice"):
     """No voice has the name in the path. `GET /voices` lists the names."""
 
-    status = 404
-    code = "unknown_voice"
 
-
-class NoSuchJob(KokoroError):
+class NoSuchJob(KokoroError, status=404, code="unknown_job"):
     """No job of this caller has the id, or its result lacks the part. `GET /jobs` lists the jobs."""
 
-    status = 404
-    code = "unknown_job"
 
-
-class Conflict(KokoroError):
+class Conflict(KokoroError, status=409, code="conflict"):
     """The state does not allow it: a file is not made yet, or other voices need this one. The message says why."""
 
-    status = 409
-    code = "conflict"
 
-
-class TextTooLong(KokoroError):
+class TextTooLong(KokoroError, status=413, code="text_too_long"):
     """The text, message or body is too long. Split it, or raise the setting that the message names."""
 
-    status = 413
-    code = "text_too_long"
 
-
-class TooBusy(KokoroError):
+class TooBusy(KokoroError, status=429, code="too_busy"):
     """The queue or the number of connections is full. Try again after `Retry-After` seconds."""
 
-    status = 429
-    code = "too_busy"
 
-
-class RateLimited(TooBusy):
+class RateLimited(TooBusy, code="rate_limited"):
     """The caller has sent too many requests a minute (RATE_LIMIT). Try again after `Retry-After` seconds."""
 
-    code = "rate_limited"
 
-
-class TooManyAtOnce(TooBusy):
+class TooManyAtOnce(TooBusy, code="too_many_at_once"):
     """The caller has too many requests running (MAX_CONCURRENT_REQUESTS). Wait until one ends."""
 
-    code = "too_many_at_once"
 
-
-class TooManyJobs(TooBusy):
+class TooManyJobs(TooBusy, code="too_many_jobs"):
     """The caller has too many unfinished jobs (MAX_JOBS). Wait until one ends, or delete one."""
 
-    code = "too_many_jobs"
 
-
-class EngineError(KokoroError):
+class EngineError(KokoroError, code="engine_error"):
     """The model failed on this text. Try again; if it fails again, report the text and the server's log."""
 
-    code = "engine_error"
 
-
-class BadAudio(EngineError):
+class BadAudio(EngineError, code="bad_audio"):
     """The model returned silence or noise for this text. Try again, or change the text."""
 
-    code = "bad_audio"
 
-
-class G2PFailed(KokoroError):
+class G2PFailed(KokoroError, status=502, code="g2p_failed"):
     """The G2P service gave no usable answer. Look at its log."""
 
-    status = 502
-    code = "g2p_failed"
 
-
-class Unavailable(KokoroError):
+class Unavailable(KokoroError, status=503, code="unavailable"):
     """A part of the server cannot work at the moment. Try again after `Retry-After` seconds."""
 
-    status = 503
-    code = "unavailable"
 
-
-class G2PUnavailable(Unavailable):
+class G2PUnavailable(Unavailable, code="g2p_unavailable"):
     """The G2P service does not answer: it is starting, or `G2P_SERVICE_URL` is wrong. Try again."""
 
-    code = "g2p_unavailable"
 
-
-class EngineUnavailable(Unavailable):
+class EngineUnavailable(Unavailable, code="engine_unavailable"):
     """The model is loading, restarting or shutting down. Try again after `Retry-After` seconds."""
 
-    code = "engine_unavailable"
 
-
-class Expired(KokoroError):
+class Expired(KokoroError, status=504, code="deadline_exceeded"):
     """The request was not started in time (QUEUE_TIMEOUT or `X-Request-Timeout`). Try again, or allow more time."""
 
-    status = 504
-    code = "deadline_exceeded"
 
-
-class SetupError(KokoroError):
+class SetupError(KokoroError, code="setup_error"):
     """The server cannot start."""
 
-    code = "setup_error"
 
-
-class ConfigError(SetupError):
+class ConfigError(SetupError, code="config_error"):
     """A setting is wrong. The message names the variable."""
 
-    code = "config_error"
 
-
-class AssetError(SetupError):
+class AssetError(SetupError, code="asset_error"):
     """A file of the model is missing or damaged. The message names the file and the remedy."""
-
-    code = "asset_error"
 
 
 def for_client(error: BaseException) -> KokoroError:

@@ -33,4 +33,4 @@ def real(backend: str, assets: Assets) -> Engine:
         settings = Settings.load(dotenv=None)
         key = build_cache.key(assets.digest, settings.cpu_precision)
         return OnnxEngine(build_cache.ensure(settings.cache_dir, assets.weights, key))
-    return devices.load(assets.weights, "cpu")
+    return devices.load_all(assets.weights, ["cpu"])[0]

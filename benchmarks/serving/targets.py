@@ -39,6 +39,7 @@ from kokoro_server.engine.protocol import SAMPLES_PER_FRAME, EngineLimits, Pcm16
 from kokoro_server.g2p.client import G2PClient
 from kokoro_server.observability import logs
 from kokoro_server.runtime import sockets as listening
+from kokoro_server.runtime.event_loop import run_on_loop
 from kokoro_server.server import serving
 from kokoro_server.server.app import create_app
 from kokoro_server.voices import VoiceBook
@@ -154,7 +155,7 @@ def main() -> None:
     logs.configure(settings.log_level)
     with tempfile.TemporaryDirectory() as folder:
         if options.server == "double":
-            serving.run(create_app(settings, load=lambda _: load_double(Path(folder))), settings)
+            run_on_loop(serving.serve(create_app(settings, load=lambda _: load_double(Path(folder))), settings))
         else:
             _serve(one_at_a_time(*plain_model(options.model, settings, Path(folder)), settings.g2p_url or ""), settings)
 

@@ -17,6 +17,7 @@ from kokoro_server.batching.state import ModelSnapshot
 from kokoro_server.engine.protocol import Reloadable
 from kokoro_server.engine.sticky import sticky_error
 from kokoro_server.observability.metrics import Metrics
+from kokoro_server.runtime.background import cancel, logged_task
 from kokoro_server.runtime.threads import in_daemon_thread
 
 logger = logging.getLogger(__name__)
@@ -91,11 +92,10 @@ class IdleUnloader:
     def start(self) -> None:
         self._look_at(self._clock.now() + self._idle_seconds)
 
-    def stop(self) -> None:
+    async def stop(self) -> None:
         """Does not wait for a load or unload that runs in its thread."""
         self._cancel_timer()
-        if self._task is not None:
-            self._task.cancel()
+        await cancel(self._task)
 
     def want(self) -> None:
         """A text is to be spoken: load the model if it is not in memory."""
@@ -128,7 +128,7 @@ class IdleUnloader:
         self.state = state
         self._cancel_timer()
         self._timer = self._clock.call_at(self._clock.now() + TIMEOUT, self._hangs)
-        self._task = asyncio.get_running_loop().create_task(change, name="kokoro-idle-unloader")
+        self._task = logged_task(change)
 
     def _hangs(self) -> None:
         self._hooks.give_up(f"the model has been {self.state.value} for {TIMEOUT:g} s")
@@ -160,12 +160,11 @@ class IdleUnloader:
             self._engines.attach(await in_daemon_thread(self._model.load))
         except Exception as error:
             logger.exception("the model could not be loaded again")
-            poisoned, failed = sticky_error(error) is not None, True
+            poisoned = sticky_error(error) is not None
         else:
-            poisoned = failed = False
-        if not failed:
             self._has_loaded(self._clock.now() - started)
-        elif poisoned:
+            return
+        if poisoned:
             self._hooks.not_loaded()
             self._hooks.give_up("the device failed while the model was loaded again")
         else:

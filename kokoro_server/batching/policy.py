@@ -38,7 +38,6 @@ class BatchingOptions:
 
     enabled: bool = True  # False: the same path with batches of one and no waiting
     max_batch_size: int | None = None  # rows; the engine's own limit, if that is less
-    max_padded_frames: int | None = None  # rows × longest row, predicted
     max_batch_text_length: int | None = None  # phonemes of a batch in all; None: no limit
     max_wait_ms: float = 50.0  # the longest waiting window of an idle device, from the oldest entry's arrival
     min_wait_ms: float = 10.0  # the shortest window while requests are expected
@@ -79,9 +78,6 @@ class BatchingOptions:
             return 1
         return min(self.max_batch_size or limits.parallel_calls, limits.parallel_calls)
 
-    def padded_frame_limit(self, limits: EngineLimits) -> int:
-        return min(self.max_padded_frames or limits.max_padded_frames, limits.max_padded_frames)
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Batch:
@@ -98,7 +94,7 @@ class Policy:
     def __init__(self, options: BatchingOptions, limits: EngineLimits) -> None:
         self.max_rows = options.row_limit(limits)
         self._limits = limits
-        self.max_padded_frames = options.padded_frame_limit(limits)
+        self.max_padded_frames = limits.max_padded_frames
         self._max_tokens = options.max_batch_text_length or self.max_rows * limits.max_tokens
         self._by_voice = options.grouping == "voice"
         reduced = LENGTH_TOLERANCE * (1 - limits.padding_weight)

@@ -97,7 +97,7 @@ class BatchQueue(SpeechQueue):
     async def stop(self) -> None:
         """Fail the waiting entries with EngineUnavailable; batches on the devices get a few seconds to finish."""
         if self._unloader is not None:
-            self._unloader.stop()
+            await self._unloader.stop()
         await self._supervisor.stop()
 
     def hold(self) -> None:
@@ -200,16 +200,15 @@ class BatchQueue(SpeechQueue):
         return "healthy" if self.options.enabled else "disabled"
 
     def _register(self, metrics: Metrics) -> None:
-        lanes = {lane.name.lower(): self._waiting.lane(lane) for lane in Priority}
-        metrics.watch_queue(
-            running=lambda: self._devices.running_rows,
-            waiting={name: lane.__len__ for name, lane in lanes.items()},
-            audio={name: partial(_seconds, lane) for name, lane in lanes.items()},
-        )
+        for priority in Priority:
+            name, lane = priority.name.lower(), self._waiting.lane(priority)
+            metrics.waiting.labels(name).set_function(lane.__len__)
+            metrics.queued_audio.labels(name).set_function(partial(_seconds, lane))
+        metrics.running.set_function(lambda: self._devices.running_rows)
         metrics.model_loaded.set_function(lambda: not self._is_away())
         for device in self._devices.every():
             metrics.watch_device(device.name, running=device.running_rows, up=device.is_up)
-            metrics.watch_activity(device.name, busy_seconds=device.busy_seconds, resources=device.resources)
+            metrics.devices.watch(device.name, device.busy_seconds, device.resources)
 
     def _refuse_if_closed(self) -> None:
         if not self.ready:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from kokoro_server.batching.entry import Outcome, Priority, Submission
 from kokoro_server.engine.protocol import Row
+from kokoro_server.runtime.background import cancel
 
 if TYPE_CHECKING:
     from kokoro_server.observability.tracing.otel import Span
@@ -71,8 +72,7 @@ async def in_order(rows: Rows, enqueue: Enqueue, permits: asyncio.Semaphore) -> 
             del outcome  # its audio must not be held while the next piece is made
         await feeder
     finally:
-        feeder.cancel()
-        await asyncio.gather(feeder, return_exceptions=True)
+        await cancel(feeder)
         for piece in _unfinished(current, ahead):
             if not piece.cancel() and not piece.cancelled():
                 piece.exception()  # retrieved, so that asyncio does not log that it never was

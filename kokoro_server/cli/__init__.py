@@ -11,7 +11,5 @@ from kokoro_server.errors import KokoroError
 RunCommand = Callable[[Settings, argparse.Namespace], int]
 
 
-class CommandFailed(KokoroError):
+class CommandFailed(KokoroError, code="command_failed"):
     """Ends the command. Its message is the one line on stderr."""
-
-    code = "command_failed"

@@ -25,7 +25,7 @@ from kokoro_server.observability import logs
 from kokoro_server.observability.metrics import Metrics
 from kokoro_server.runtime.sockets import Listeners, listen
 from kokoro_server.server.app import create_app
-from kokoro_server.server.ipc.shared_state import FIRST_FRONT, SharedState
+from kokoro_server.server.ipc.shared_state import FIRST_WORKER, SharedState
 from kokoro_server.server.processes.api_worker import ApiWorker
 from kokoro_server.server.processes.child import LOADER
 from kokoro_server.server.processes.supervisor import Supervisor, socket_folder
@@ -43,7 +43,7 @@ class ReplicaApiWorker(ApiWorker):
         workers = options.worker_count
         self._resources = ExitStack()
         folder = Path(self._resources.enter_context(socket_folder()))
-        state = self._resources.enter_context(closing(SharedState.create(FIRST_FRONT + workers + 1)))
+        state = self._resources.enter_context(closing(SharedState.create(FIRST_WORKER + workers + 1)))
         super().__init__(settings, workers, state, folder / "engine")
         self._supervisor = Supervisor(settings, workers, LOADER, state, folder / "engine")
         self._listeners = self._resources.enter_context(closing(listen_on_next_free(settings)))

@@ -37,11 +37,6 @@ class CudaOptions:
     express: bool = True  # whether an engine has an express engine beside it
 
 
-def load(weights: Path, device: str = "auto", options: CudaOptions | None = None) -> TorchEngine:
-    """The engine of `load_all` for one device."""
-    return load_all(weights, [device], options, "KOKORO_DEVICE")[0]
-
-
 def load_all(
     weights: Path, devices: Sequence[str], options: CudaOptions | None = None, setting: str = "KOKORO_DEVICES"
 ) -> list[TorchEngine]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +20,7 @@ class ModelFacts:
     kernels: str = "torch"  # what multiplies
     devices: tuple[str, ...] = ()
 
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self) | {"voices": str(self.voices)}
-
     @classmethod
     def from_json(cls, facts: Mapping[str, Any]) -> ModelFacts:
+        """From the fields as `dataclasses.asdict` and JSON leave them."""
         return cls(**{**facts, "voices": Path(facts["voices"]), "devices": tuple(facts["devices"])})

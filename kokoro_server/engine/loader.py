@@ -110,8 +110,8 @@ def load(settings: Settings) -> LoadedModel:
         backend, names, compute, kernels, assets.precision, assets.source, seconds,
     )  # fmt: skip
     from_int8 = assets.precision == "int8" and settings.asset_source == "auto" and settings.model_path is None
-    weights = _condition(Reason.WEIGHTS, INT8_WEIGHTS if from_int8 else None)
-    gpu = _condition(Reason.GPU_UNUSED, backends.unused_gpu(settings, backend))
+    weights = Condition(Reason.WEIGHTS, INT8_WEIGHTS if from_int8 else None)
+    gpu = Condition(Reason.GPU_UNUSED, backends.unused_gpu(settings, backend))
     facts = ModelFacts(assets.voices, assets.precision, assets.source, backend, compute, kernels)
     conditions = (weights, gpu, *_conditions(engines))
     return LoadedModel(tuple(engines), facts, conditions, partial(_engines_again, settings, assets, folder))
@@ -133,13 +133,6 @@ def _engines_again(settings: Settings, assets: Assets, folder: Path | None) -> S
     elif not assets.weights.is_file():
         assets = library.ensure(settings.cache_dir, settings.asset_source, settings.model_path)
     return _engines(settings, assets, folder)
-
-
-def _condition(reason: Reason, message: str | None) -> Condition:
-    condition = Condition(reason)
-    if message:
-        condition.set(message)
-    return condition
 
 
 def _close(engines: Sequence[Engine]) -> None:

@@ -121,7 +121,6 @@ class Closable(Protocol):
 
     def close(self) -> None:
         """Free its memory. No other call may run or follow."""
-        ...
 
 
 @runtime_checkable
@@ -143,7 +142,6 @@ class HasBackgroundWork(Protocol):
 
         Called on a thread that also calls `synthesize`; a new call waits for its end.
         """
-        ...
 
 
 @runtime_checkable
@@ -152,11 +150,9 @@ class ReportsActivity(Protocol):
 
     def busy_seconds(self) -> float:
         """The total time that the device has worked. Callable from any thread."""
-        ...
 
     def take_gaps(self) -> list[Gap]:
         """The gaps before the calling thread's batches that have ended since its last call."""
-        ...
 
 
 @runtime_checkable
@@ -167,7 +163,6 @@ class ReportsResources(Protocol):
         """`graphs`, `graphs_pending`, `graph_captures`, `graph_evictions`; and in bytes `graph_bytes`, `device_bytes`,
         `device_reserved_bytes`, `pinned_bytes`. Cheap, and callable from any thread.
         """
-        ...
 
 
 class Reloadable(Protocol):
@@ -175,8 +170,6 @@ class Reloadable(Protocol):
 
     def unload(self) -> None:
         """Free the memory of the engines. Nobody else may refer to them."""
-        ...
 
     def load(self) -> Sequence[Engine]:
         """Engines for the same devices, ready to speak. Takes seconds."""
-        ...

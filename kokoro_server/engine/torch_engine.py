@@ -54,9 +54,8 @@ class TorchEngine:
         engine = cls.of(model, device)
         engine.precision = "fp32" if precision == "fp32" else "tf32"
         set_fp32_precision("ieee", "ieee", "ieee")
-        slow = Condition(Reason.GPU_KERNELS)
-        slow.set(f"no fast kernels, this GPU is many times slower than it could be: {trouble}")
-        engine.conditions = (slow,)
+        message = f"no fast kernels, this GPU is many times slower than it could be: {trouble}"
+        engine.conditions = (Condition(Reason.GPU_KERNELS, message),)
         return engine
 
     @property

@@ -39,12 +39,7 @@ class Refusal:
 
 def limited(limits: ConnectionLimits) -> type[LimitedProtocol]:
     """The protocol for `uvicorn.Config`, which takes only a class."""
-
-    class Protocol(LimitedProtocol):
-        pass
-
-    Protocol.limits = limits
-    return Protocol
+    return type("Protocol", (LimitedProtocol,), {"limits": limits})
 
 
 class LimitedServer(uvicorn.Server):

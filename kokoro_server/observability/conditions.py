@@ -40,13 +40,15 @@ class Degradation:
 class Condition:
     """One way in which the server can be degraded, kept by the module that it concerns. Safe in several threads.
 
-    A line is logged when it begins, when its message changes and when it ends.
+    A line is logged when it begins, when its message changes and when it ends. With a `message`, it has begun.
     """
 
-    def __init__(self, reason: Reason) -> None:
+    def __init__(self, reason: Reason, message: str | None = None) -> None:
         self.reason = reason
         self._lock = threading.Lock()
         self._current: Degradation | None = None
+        if message:
+            self.set(message)
 
     @property
     def current(self) -> Degradation | None:

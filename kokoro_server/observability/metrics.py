@@ -38,7 +38,7 @@ RESOURCES = {
 
 
 class DeviceCollector(Collector):
-    """The counts that devices keep, read at each scrape."""
+    """The counts that devices keep, read at each scrape. RESOURCES has the metric for each resource."""
 
     def __init__(self) -> None:
         self._busy: dict[str, Callable[[], float]] = {}
@@ -64,18 +64,15 @@ class LoopCollector(Collector):
         self._process = process
 
     def collect(self) -> Iterator[Metric]:
-        family = CounterMetricFamily(
-            "tts_loop_cpu_seconds_total", "CPU time of the event loop's thread", labels=["process"]
-        )
-        family.add_metric([self._process], time.thread_time())
-        yield family
+        used = {self._process: time.thread_time()}
+        yield _family("tts_loop_cpu_seconds_total", "CPU time of the event loop's thread", used, "process")
 
 
-def _family(name: str, documentation: str, values: dict[str, float]) -> Metric:
+def _family(name: str, documentation: str, values: dict[str, float], label: str = "device") -> Metric:
     kind = CounterMetricFamily if name.endswith("_total") else GaugeMetricFamily
-    family = kind(name, documentation, labels=["device"])
-    for device, value in values.items():
-        family.add_metric([device], value)
+    family = kind(name, documentation, labels=[label])
+    for labelled, value in values.items():
+        family.add_metric([labelled], value)
     return family
 
 
@@ -127,24 +124,10 @@ class Metrics:
         self.jobs = self._gauge("tts_jobs", "Jobs that are kept, by their state", "state")
         self.stalled = self._counter("tts_connections_stalled_total", "Connections broken off as nobody read them")
         self.audio_seconds = self._counter("tts_audio_seconds_total", "Seconds of audio made")
-        self._devices = DeviceCollector()
-        self.registry.register(self._devices)
+        self.devices = DeviceCollector()
+        self.registry.register(self.devices)
         self.registry.register(LoopCollector(process))
         ProcessCollector(registry=self.registry)
-
-    def watch_queue(
-        self,
-        *,
-        running: Callable[[], float],
-        waiting: dict[str, Callable[[], float]],
-        audio: dict[str, Callable[[], float]],
-    ) -> None:
-        """Call these at each scrape. `waiting` and the seconds of `audio` are by priority."""
-        self.running.set_function(running)
-        for priority, size in waiting.items():
-            self.waiting.labels(priority).set_function(size)
-        for priority, seconds in audio.items():
-            self.queued_audio.labels(priority).set_function(seconds)
 
     def watch_device(self, name: str, *, running: Callable[[], float], up: Callable[[], float]) -> None:
         """Call these at each scrape. The device is shown even before its first batch."""
@@ -152,12 +135,6 @@ class Metrics:
             metric.labels(name)
         self.device_running.labels(name).set_function(running)
         self.device_up.labels(name).set_function(up)
-
-    def watch_activity(
-        self, name: str, *, busy_seconds: Callable[[], float], resources: Callable[[], dict[str, float]]
-    ) -> None:
-        """Call these at each scrape, too; RESOURCES has the metric for each resource."""
-        self._devices.watch(name, busy_seconds, resources)
 
     def watch_conditions(self, conditions: Callable[[], Iterable[Condition]]) -> None:
         """Show at each scrape which of these are set. Every reason is shown, whether one of them can have it or not."""

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from kokoro_server.errors import SetupError
-from kokoro_server.runtime.background import cancel
+from kokoro_server.runtime.background import cancel, logged_task
 from kokoro_server.runtime.backoff import Backoff
 
 log = logging.getLogger(__name__)
@@ -67,7 +67,7 @@ class SupervisedChild(ABC):
         except BaseException:
             self.state = "stopped"
             raise
-        self._keeper = asyncio.create_task(self._keep_running(), name=f"keep-{self.name}")
+        self._keeper = logged_task(self._keep_running())
 
     async def stop(self, grace: float) -> None:
         """Ask the child to end. Returns when it has ended, or was killed after `grace` seconds."""
@@ -170,7 +170,7 @@ class SupervisedChild(ABC):
                     self.signal(signal.SIGKILL)
             return ended.result()
         finally:
-            ended.cancel()
+            await cancel(ended)
 
     async def _end(self, grace: float) -> None:
         process = self._process

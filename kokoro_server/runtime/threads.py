@@ -1,4 +1,4 @@
-"""Long work in a thread that does not delay the exit of the process."""
+"""Work in threads that do not delay the exit of the process."""
 
 from __future__ import annotations
 
@@ -13,25 +13,28 @@ T = TypeVar("T")
 
 async def in_daemon_thread(work: Callable[[], T]) -> T:
     """Run `work` in a thread that, unlike asyncio's own, does not delay the exit of a server stopped while it loads."""
-    loop = asyncio.get_running_loop()
-    done: asyncio.Future[T] = loop.create_future()
-
-    def settle(result: T | BaseException) -> None:
-        if done.done():
-            return
-        if isinstance(result, BaseException):
-            done.set_exception(result)
-        else:
-            done.set_result(result)
+    done: asyncio.Future[T] = asyncio.get_running_loop().create_future()
 
     def run() -> None:
-        result: T | BaseException
         try:
-            result = work()
+            answer(done, work())
         except BaseException as error:
-            result = error
-        with contextlib.suppress(RuntimeError):  # the loop has been closed meanwhile
-            loop.call_soon_threadsafe(settle, result)
+            answer(done, error)
 
     threading.Thread(target=run, name="load", daemon=True).start()
     return await done
+
+
+def answer(done: asyncio.Future[T], result: T | BaseException) -> None:
+    """Settle a future from another thread than its event loop's, unless it is done or its loop is closed."""
+    with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
+        done.get_loop().call_soon_threadsafe(_settle, done, result)
+
+
+def _settle(done: asyncio.Future[T], result: T | BaseException) -> None:
+    if done.done():
+        return
+    if isinstance(result, BaseException):
+        done.set_exception(result)
+    else:
+        done.set_result(result)

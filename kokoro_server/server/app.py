@@ -168,10 +168,9 @@ async def _warm_up(synthesizer: Synthesizer) -> None:
 
 
 def _formats_condition() -> Condition:
-    condition = Condition(Reason.FORMATS)
-    if missing := encode.missing_formats():
-        condition.set(f"cannot write {' '.join(missing)}: {'; '.join(sorted(set(missing.values())))}")
-    return condition
+    missing = encode.missing_formats()
+    message = f"cannot write {' '.join(missing)}: {'; '.join(sorted(set(missing.values())))}"
+    return Condition(Reason.FORMATS, message if missing else None)
 
 
 def _sizes(settings: Settings) -> PieceSizes:

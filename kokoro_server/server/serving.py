@@ -24,7 +24,7 @@ from kokoro_server.http.protocol import ConnectionLimits, LimitedServer, limited
 from kokoro_server.http.websocket_protocol import WebSocketProtocol
 from kokoro_server.observability.siblings import Cell, Siblings
 from kokoro_server.runtime.background import background
-from kokoro_server.runtime.event_loop import freeze_heap, run_on_loop, trim_when_quiet
+from kokoro_server.runtime.event_loop import freeze_heap, trim_when_quiet
 from kokoro_server.runtime.machine import thread_count
 from kokoro_server.runtime.sockets import SHUTDOWN_GRACE, SIGNALS, Listeners, listen, log_ready, log_wyoming
 
@@ -67,11 +67,6 @@ class Server(LimitedServer):
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
         yield
-
-
-def run(app: FastAPI, settings: Settings) -> None:
-    """Run `serve` on a new event loop."""
-    run_on_loop(serve(app, settings))
 
 
 async def serve(

@@ -186,7 +186,7 @@ def test_real_speech_loses_nothing_and_has_no_click(assets: Assets) -> None:
     phonemes: list[tuple[str, Ending]] = [("hˌi hˈɜɹd hɜɹ lˈæf,", "clause"), ("θˈɪn lˈivz fˈɛl ˈɔf", "none")]
     voices = VoiceBook(assets.voices)
     rows = [Row(tokens, voices.style("af_sky", len(tokens))) for tokens in (vocab.tokenize(p) for p, _ in phonemes)]
-    audios = [result.audio for result in devices.load(assets.weights, "cpu").synthesize(rows)]
+    audios = [result.audio for result in devices.load_all(assets.weights, ["cpu"])[0].synthesize(rows)]
     clip = join([(audio, ends) for audio, (_, ends) in zip(audios, phonemes, strict=True)])
 
     for place, piece, _ in clip.pieces:

@@ -3,6 +3,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -35,8 +36,14 @@ async def start(engine: EchoEngine, clock: FakeClock) -> AsyncIterator[Start]:
     async with AsyncExitStack() as stack:
 
         async def start_queue(
-            metrics: Any = None, on_fatal: Any = lambda _: None, engines: Any = None, **options: Any
+            metrics: Any = None,
+            on_fatal: Any = lambda _: None,
+            engines: Any = None,
+            max_padded_frames: int | None = None,
+            **options: Any,
         ) -> BatchQueue:
+            if max_padded_frames:
+                engine.limits = replace(engine.limits, max_padded_frames=max_padded_frames)
             used.extend(engines or [])
             queue = BatchQueue(
                 engines or [engine], BatchingOptions(**options), clock=clock, metrics=metrics, on_fatal=on_fatal

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from kokoro_server.batching import BatchQueue, Outcome, Priority
+from kokoro_server.batching.devices.activity import CallActivity
 from kokoro_server.batching.devices.device import FORM_AHEAD
-from kokoro_server.batching.devices.runner import ServiceTime
 from kokoro_server.engine.protocol import EngineLimits, Result, Row
 from kokoro_server.errors import EngineUnavailable, Expired
-from tests.batching.doubles import EchoEngine, learn_overhead, name_of, settle, until
+from tests.batching.doubles import EchoEngine, FakeClock, learn_overhead, name_of, settle, until
 
 FIXED = 100  # frames that a batch costs to start, at a millisecond each
 ROW = 0.001 * (FIXED + 45)  # seconds of one row of ten phonemes
@@ -199,10 +199,10 @@ async def test_an_idle_device_comes_before_a_busy_one(start, submit, clock):
 
 
 def test_service_time_does_not_count_an_overlap_twice():
-    service_time = ServiceTime()
-    assert service_time.measure(10.0, 12.0) == 2.0
-    assert service_time.measure(11.0, 13.5) == 1.5
-    assert service_time.measure(14.0, 15.0) == 1.0
+    calls = CallActivity(FakeClock())
+    assert calls.service_seconds(10.0, 12.0) == 2.0
+    assert calls.service_seconds(11.0, 13.5) == 1.5
+    assert calls.service_seconds(14.0, 15.0) == 1.0
 
 
 BUCKETED = EngineLimits(510, 16, 100_000, row_buckets=(1, 2, 4, 8, 16))

@@ -12,6 +12,7 @@ from fastapi import FastAPI
 from kokoro_server.config.settings import Settings
 from kokoro_server.engine.loader import LoadedModel
 from kokoro_server.observability import logs
+from kokoro_server.runtime.event_loop import run_on_loop
 from kokoro_server.server import serving
 from kokoro_server.server.app import create_app
 from kokoro_server.server.processes.run import run, worker_count
@@ -37,7 +38,7 @@ def main(
     with tempfile.TemporaryDirectory() as folder:
         app = create_app(settings, load=lambda settings: load(settings, folder))
         add_routes(app)
-        serving.run(app, settings)
+        run_on_loop(serving.serve(app, settings))
 
 
 def _add_routes(app: FastAPI) -> None:

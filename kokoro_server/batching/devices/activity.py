@@ -25,6 +25,7 @@ class CallActivity:
         self._busy = 0.0  # seconds, without those since `_changed`
         self._changed = clock.now()  # when it last began or ended to work
         self._mine = threading.local()
+        self._last_ended = float("-inf")
 
     @contextmanager
     def calling(self) -> Iterator[None]:
@@ -44,6 +45,12 @@ class CallActivity:
                     now = self._clock.now()
                     self._busy += now - self._changed
                     self._changed = now
+
+    def service_seconds(self, started: float, ended: float) -> float:
+        """Seconds of a call that has ended, without the time in which the engine was still at the call before."""
+        seconds = ended - max(started, self._last_ended)
+        self._last_ended = ended
+        return seconds
 
     def busy_seconds(self) -> float:
         with self._lock:

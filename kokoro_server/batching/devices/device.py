@@ -15,7 +15,7 @@ from kokoro_server.batching.clock import Clock
 from kokoro_server.batching.cost import CostModel, LearnedCap, RealTimeFactor
 from kokoro_server.batching.devices.activity import BusyShare, CallActivity, percentiles
 from kokoro_server.batching.devices.idle_work import IdleWork
-from kokoro_server.batching.devices.runner import BatchReport, Runner, ServiceTime
+from kokoro_server.batching.devices.runner import BatchReport, Runner
 from kokoro_server.batching.devices.thread import DeviceThread
 from kokoro_server.batching.entry import ALL, Entry, FireReason, Priority
 from kokoro_server.batching.faults import CrashHistory, audio_faults
@@ -121,8 +121,8 @@ class Device:
         """Run batches on this engine from `start` on."""
         self.policy = Policy(self._options, engine.limits)
         self.cap = LearnedCap(self.policy.max_padded_frames)
-        service_time, calls = ServiceTime(), CallActivity(self._clock)
-        runners = [Runner(engine, self._clock, service_time, calls) for _ in range(engine.limits.max_in_flight)]
+        calls = CallActivity(self._clock)
+        runners = [Runner(engine, self._clock, calls) for _ in range(engine.limits.max_in_flight)]
         self._slots = [CallSlot(runner) for runner in runners]
         self._engine: Engine | None = engine
         self._activity: ReportsActivity | None = engine if isinstance(engine, ReportsActivity) else calls

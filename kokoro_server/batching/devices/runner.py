@@ -35,26 +35,12 @@ class BatchReport:
     gaps: list[float] = field(default_factory=list)  # seconds that the device idled before it, while a row waited
 
 
-class ServiceTime:
-    """Measures forward passes of an engine that may be called again before the last call has returned."""
-
-    def __init__(self) -> None:
-        self._ended = float("-inf")
-
-    def measure(self, started: float, ended: float) -> float:
-        """Seconds of a call, without the time in which the engine was still at the call before."""
-        seconds = ended - max(started, self._ended)
-        self._ended = ended
-        return seconds
-
-
 class Runner:
     """Calls the engine and blocks: for the device thread. `forward_started` may be read from any thread."""
 
-    def __init__(self, engine: Engine, clock: Clock, service_time: ServiceTime, calls: CallActivity) -> None:
+    def __init__(self, engine: Engine, clock: Clock, calls: CallActivity) -> None:
         self._engine = engine
         self._clock = clock
-        self._service_time = service_time
         self._calls = calls
         self._activity: ReportsActivity = engine if isinstance(engine, ReportsActivity) else calls
         self.forward_started: float | None = None
@@ -81,7 +67,7 @@ class Runner:
             fault = classify(error)
             smaller = self._failed(error, fault, group, report)
         else:
-            seconds = self._service_time.measure(started, self._clock.now())
+            seconds = self._calls.service_seconds(started, self._clock.now())
             smaller = self._returned(results, group, seconds, report)
         finally:
             self.forward_started = None

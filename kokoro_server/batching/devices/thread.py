@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import queue
 import threading
 from collections.abc import Callable
 from typing import Any, TypeVar
+
+from kokoro_server.runtime.threads import answer
 
 T = TypeVar("T")
 Call = tuple[Callable[[], Any], asyncio.Future[Any]]
@@ -51,25 +52,11 @@ class DeviceThread:
             return False
         work, done = call
         try:
-            self._post(_resolve, done, work())
+            answer(done, work())
         except Exception as error:
-            self._post(_fail, done, error)
+            answer(done, error)
         except BaseException as error:
             self.alive = False  # set before the error is delivered: its receiver must not call this thread again
-            self._post(_fail, done, DeviceThreadDied(repr(error)))
+            answer(done, DeviceThreadDied(repr(error)))
             return False
         return True
-
-    def _post(self, deliver: Callable[[asyncio.Future[Any], Any], None], done: asyncio.Future[Any], value: Any) -> None:
-        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
-            self._loop.call_soon_threadsafe(deliver, done, value)
-
-
-def _resolve(done: asyncio.Future[Any], answer: Any) -> None:
-    if not done.done():
-        done.set_result(answer)
-
-
-def _fail(done: asyncio.Future[Any], error: Exception) -> None:
-    if not done.done():
-        done.set_exception(error)

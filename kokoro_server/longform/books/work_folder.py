@@ -32,10 +32,8 @@ from kokoro_server.synthesis.captions import Timing
 MANIFEST, LOCK = "manifest.json", "lock"
 
 
-class CannotWrite(KokoroError):
+class CannotWrite(KokoroError, code="cannot_write"):
     """A file of a book cannot be written, or was damaged."""
-
-    code = "cannot_write"
 
 
 @dataclass(frozen=True, slots=True)

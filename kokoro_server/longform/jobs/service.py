@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -25,6 +24,7 @@ from kokoro_server.longform.jobs.job import Job, JobKind, JobState
 from kokoro_server.longform.jobs.runner import JobRunner
 from kokoro_server.longform.jobs.store import JobStore, now, too_many
 from kokoro_server.longform.jobs.uploads import DocumentReader
+from kokoro_server.runtime.background import background
 from kokoro_server.runtime.fair_slots import FairSlots
 from kokoro_server.runtime.json import JsonObject
 from kokoro_server.synthesis.services import Services
@@ -162,11 +162,8 @@ async def running_jobs(
     )
     for state in get_args(JobState):
         services.metrics.jobs.labels(state).set_function(partial(runner.count, state))
-    running = asyncio.create_task(runner.run())
     try:
-        yield Jobs(root, store, services, settings, anyone=anyone)
+        async with background(runner.run()):
+            yield Jobs(root, store, services, settings, anyone=anyone)
     finally:
-        running.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await running
         await asyncio.to_thread(store.close)

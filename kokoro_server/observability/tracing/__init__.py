@@ -115,11 +115,11 @@ def shared_step(name: str, members: Iterable[Span | None]) -> AbstractContextMan
     return NOTHING if _tracer is None else _during(shared(name, members))
 
 
-def shared(name: str, members: Iterable[Span | None], attributes: Attributes | None = None) -> Span | None:
+def shared(name: str, members: Iterable[Span | None]) -> Span | None:
     """A span with links to all `members` that are traced, as a child of the first."""
     if _tracer is None or not (traced := [member for member in members if member is not None]):
         return None
-    return traced[0].child(name, attributes, links=traced)
+    return traced[0].child(name, links=traced)
 
 
 def within(span: Span | None, call: Callable[[], T]) -> Callable[[], T]:

@@ -6,7 +6,6 @@ import logging
 import os
 import threading
 from collections.abc import Mapping, Sequence
-from typing import Literal
 
 from opentelemetry import trace
 from opentelemetry.context import Context
@@ -27,9 +26,6 @@ EXPORTER_LOG = logging.getLogger("opentelemetry.exporter")
 PROPAGATOR = TraceContextTextMapPropagator()  # W3C's
 HEADERS = ("traceparent", "tracestate")
 
-StepKind = Literal["internal", "server", "client"]
-KINDS = {"internal": SpanKind.INTERNAL, "server": SpanKind.SERVER, "client": SpanKind.CLIENT}
-
 
 class Span:
     """One step of a traced request. Times are in nanoseconds since 1970."""
@@ -45,19 +41,12 @@ class Span:
         return trace.format_trace_id(self._span.get_span_context().trace_id)
 
     def child(
-        self,
-        name: str,
-        attributes: Attributes | None = None,
-        *,
-        kind: StepKind = "internal",
-        links: Sequence[Span] = (),
-        start: int | None = None,
+        self, name: str, attributes: Attributes | None = None, *, links: Sequence[Span] = (), start: int | None = None
     ) -> Span:
         made = self._tracer.start_span(
             name,
             trace.set_span_in_context(self._span, Context()),
-            KINDS[kind],
-            attributes,
+            attributes=attributes,
             links=[Link(each._span.get_span_context()) for each in links],
             start_time=start,
         )

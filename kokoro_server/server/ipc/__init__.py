@@ -1,1 +1,1 @@
-"""Front processes and the engine process: rows go over a Unix socket, audio comes back beside it in shared memory."""
+"""API workers and the engine process: rows go over a Unix socket, audio comes back beside it in shared memory."""

@@ -19,6 +19,7 @@ from kokoro_server.batching.state import ModelSnapshot, QueueSnapshot
 from kokoro_server.batching.tickets import Ticket
 from kokoro_server.errors import EngineUnavailable, Expired
 from kokoro_server.observability.conditions import Condition, Reason
+from kokoro_server.runtime.background import cancel, logged_task
 from kokoro_server.server.ipc import wire
 from kokoro_server.server.ipc.audio_buffers import AudioBufferView
 from kokoro_server.server.ipc.connection import IpcConnection
@@ -56,13 +57,11 @@ class RemoteQueue(SpeechQueue):
 
     async def start(self) -> None:
         """Returns when the engine process has been reached."""
-        self._task = asyncio.create_task(self._stay_connected(), name="engine-ipc")
+        self._task = logged_task(self._stay_connected())
         await self._greeted.wait()
 
     async def stop(self) -> None:
-        if self._task:
-            self._task.cancel()
-            await asyncio.wait({self._task})
+        await cancel(self._task)
 
     @property
     def greeting(self) -> Greeting:
@@ -155,7 +154,7 @@ class RemoteQueue(SpeechQueue):
             raise
         return leave
 
-    def tell(self, kind: MessageKind) -> None:
+    def send(self, kind: MessageKind) -> None:
         """Send a message that has no answer. Without an engine process it is dropped."""
         if self._connection:
             self._connection.send(wire.named(kind, 0))

@@ -16,10 +16,11 @@ from kokoro_server.batching.queue import BatchQueue
 from kokoro_server.callers.limits import CallerCounts
 from kokoro_server.engine.facts import ModelFacts
 from kokoro_server.errors import KokoroError
+from kokoro_server.runtime.background import cancel, logged_task
 from kokoro_server.server.ipc import wire
 from kokoro_server.server.ipc.audio_buffers import AudioBuffers
 from kokoro_server.server.ipc.connection import IpcConnection
-from kokoro_server.server.ipc.wire import EngineStatus, Greeting, MessageKind
+from kokoro_server.server.ipc.wire import ID, EngineStatus, Greeting, MessageKind
 
 log = logging.getLogger(__name__)
 
@@ -57,30 +58,29 @@ class IpcServer:
         listener.setblocking(False)
         listener.bind(str(path))
         listener.listen()
-        self._tasks = [asyncio.create_task(self._accept(listener)), asyncio.create_task(self._keep_sending_status())]
+        self._tasks = [logged_task(self._accept(listener)), logged_task(self._keep_sending_status())]
 
     async def stop(self) -> None:
         """Close all connections. An API worker that does not read its last messages in time loses them."""
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await cancel(*self._tasks)
         if self._listener:
             self._listener.close()
             self._listener = None
         for connection in list(self.connections):
             connection.close()
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(STOP_GRACE):
-                await self._until_closed()
+        await self.until_closed(STOP_GRACE)
         for connection in list(self.connections):
             log.warning("an API worker did not read its last messages; its connection is cut")
             connection.abort()
-        await self._until_closed()
+        await self.until_closed(STOP_GRACE)
         self.buffers.close()
 
-    async def _until_closed(self) -> None:
-        while self.connections:  # noqa: ASYNC110
-            await asyncio.sleep(0.01)
+    async def until_closed(self, seconds: float) -> None:
+        """Wait until no API worker is connected, for `seconds` at most."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                while self.connections:  # noqa: ASYNC110
+                    await asyncio.sleep(0.01)
 
     async def _accept(self, listener: socket.socket) -> None:
         loop = asyncio.get_running_loop()
@@ -131,7 +131,7 @@ class WorkerConnection(IpcConnection):
         self._admissions: dict[int, AbstractContextManager[None]] = {}
         self._entered: dict[int, str] = {}  # requests that count for a caller's limits
         self._blocks: set[int] = set()  # offsets of audio buffers that it has not given back
-        self._handlers: dict[int, Callable[[bytes], None]] = {
+        self._handlers: dict[int, Callable[[int, bytes], None]] = {
             MessageKind.SUBMIT: self._submit,
             MessageKind.CANCEL: self._cancel,
             MessageKind.RELEASE: self._release,
@@ -151,7 +151,7 @@ class WorkerConnection(IpcConnection):
 
     def data_received(self, data: bytes) -> None:
         for kind, body in self._frames.feed(data):
-            self._handlers[kind](body)
+            self._handlers[kind](ID.unpack_from(body)[0], body)
 
     def connection_lost(self, error: Exception | None) -> None:
         """However an API worker ends, none of its entries stays in the queue, nor its requests in the limits."""
@@ -169,10 +169,9 @@ class WorkerConnection(IpcConnection):
         self._entered.clear()
         self._blocks.clear()
 
-    def _submit(self, body: bytes) -> None:
-        number, submission = wire.read_submit(body)
+    def _submit(self, number: int, body: bytes) -> None:
         try:
-            future = self._server.queue.enqueue(submission)
+            future = self._server.queue.enqueue(wire.read_submit(body))
         except KokoroError as error:
             self.send(wire.failure(number, error))
             return
@@ -199,50 +198,44 @@ class WorkerConnection(IpcConnection):
                 self._blocks.add(offset)
             self.send(wire.outcome(number, outcome, offset))
 
-    def _cancel(self, body: bytes) -> None:
-        number, _ = wire.read_named(body)
+    def _cancel(self, number: int, _body: bytes) -> None:
         if future := self._rows.get(number):
             future.cancel()
 
-    def _release(self, body: bytes) -> None:
-        offset, _ = wire.read_named(body)
+    def _release(self, offset: int, _body: bytes) -> None:
         if offset in self._blocks:
             self._blocks.remove(offset)
             self._server.buffers.free(offset)
 
-    def _admit(self, body: bytes) -> None:
-        number, deadline, priority, admitted, caller = wire.read_admit(body)
+    def _admit(self, number: int, body: bytes) -> None:
+        deadline, priority, admitted, caller = wire.read_admit(body)
         admission = self._server.queue.admit_text(caller, priority, deadline, admitted=admitted)
         with self._answering(number):
             admission.__enter__()
             self._admissions[number] = admission
 
-    def _arrived(self, body: bytes) -> None:
-        number, _ = wire.read_named(body)
+    def _arrived(self, number: int, _body: bytes) -> None:
         if admission := self._admissions.pop(number, None):
             admission.__exit__(None, None, None)
 
-    def _enter(self, body: bytes) -> None:
-        number, caller = wire.read_named(body)
+    def _enter(self, number: int, body: bytes) -> None:
+        caller = wire.read_name(body)
         with self._answering(number):
             self._server.limits.enter(caller)
             self._entered[number] = caller
 
-    def _count(self, body: bytes) -> None:
-        number, caller = wire.read_named(body)
+    def _count(self, number: int, body: bytes) -> None:
         with self._answering(number):
-            self._server.limits.count(caller)
+            self._server.limits.count(wire.read_name(body))
 
-    def _leave(self, body: bytes) -> None:
-        number, _ = wire.read_named(body)
+    def _leave(self, number: int, _body: bytes) -> None:
         if (caller := self._entered.pop(number, None)) is not None:
             self._server.limits.leave(caller)
 
-    def _send_state(self, body: bytes) -> None:
-        number, _ = wire.read_named(body)
+    def _send_state(self, number: int, _body: bytes) -> None:
         self.send(wire.state(number, self._server.queue.snapshot()))
 
-    def _refresh(self, _body: bytes) -> None:
+    def _refresh(self, _number: int, _body: bytes) -> None:
         self._server.send_status()
         for connection in self._server.connections - {self}:
             connection.send(wire.named(MessageKind.REFRESH, 0))

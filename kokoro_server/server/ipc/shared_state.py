@@ -10,7 +10,7 @@ import tempfile
 import zlib
 from typing import Any
 
-SUPERVISOR, ENGINE, FIRST_FRONT = 0, 1, 2  # slots
+SUPERVISOR, ENGINE, FIRST_WORKER = 0, 1, 2  # slots
 SLOT_BYTES = 1 << 24  # of which only what is used takes memory; a thousand API keys are 150 KB of metrics
 CELLS = 8  # numbers of a slot, always up to date; the document may be a second old
 CELLS_AT = 16

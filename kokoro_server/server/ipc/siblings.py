@@ -6,6 +6,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
 from kokoro_server.errors import G2PUnavailable
@@ -13,7 +14,7 @@ from kokoro_server.observability import conditions as degraded
 from kokoro_server.observability.conditions import Condition, Degradation, Reason
 from kokoro_server.observability.metrics import Metrics, accumulated, left_over
 from kokoro_server.observability.siblings import Cell, Family, Siblings
-from kokoro_server.server.ipc.shared_state import FIRST_FRONT, SUPERVISOR, ProcessSlot, SharedState
+from kokoro_server.server.ipc.shared_state import FIRST_WORKER, SUPERVISOR, ProcessSlot, SharedState
 
 log = logging.getLogger(__name__)
 
@@ -30,7 +31,7 @@ class SharedSiblings(Siblings):
         self._ask_for_refresh = ask_for_refresh
         self._own = shared.slots[own]
         self._others = [slot for slot in shared.slots if slot is not self._own]
-        self._workers = [slot for slot in shared.slots[FIRST_FRONT:] if slot is not self._own]
+        self._workers = [slot for slot in shared.slots[FIRST_WORKER:] if slot is not self._own]
         self._supervisor = shared.slots[SUPERVISOR]
         self._refreshing: asyncio.Task[None] | None = None
 
@@ -140,15 +141,8 @@ class Publisher:
             await asyncio.sleep(PUBLISH_INTERVAL)
 
     def publish(self) -> None:
-        conditions = [
-            {"reason": each.reason, "message": each.message, "since": each.since}
-            for each in degraded.current(self.conditions())
-        ]
-        document = {
-            "metrics": self._metrics.families(),
-            "degraded": conditions,
-            **self._more(),
-        }
+        conditions = [asdict(each) for each in degraded.current(self.conditions())]
+        document = {"metrics": self._metrics.families(), "degraded": conditions, **self._more()}
         try:
             self._slot.publish(document)
         except ValueError as error:  # a sign of life is needed all the same, or the process is taken for one that hangs

@@ -86,15 +86,15 @@ def submit(number: int, submission: Submission) -> bytes:
     return frame(MessageKind.SUBMIT, fixed, array("H", row.tokens).tobytes(), row.style.tobytes(), voice, caller, trace)
 
 
-def read_submit(body: bytes) -> tuple[int, Submission]:
-    number, deadline, speed, pitch, seed, tokens, voice_bytes, caller_bytes, priority = ROW.unpack_from(body)
+def read_submit(body: bytes) -> Submission:
+    _, deadline, speed, pitch, seed, tokens, voice_bytes, caller_bytes, priority = ROW.unpack_from(body)
     style = ROW.size + 2 * tokens
     voice = style + STYLE_BYTES
     caller = voice + voice_bytes
     trace = caller + caller_bytes
     ids = array("H", body[ROW.size : style])
     row = Row(tuple(ids), np.frombuffer(body, np.float32, STYLE_DIM, style), speed, pitch, seed)
-    return number, Submission(
+    return Submission(
         row,
         body[voice:caller].decode(),
         Priority(priority),
@@ -159,9 +159,9 @@ def admit(number: int, deadline: float, priority: Priority, caller: str, *, admi
     return frame(MessageKind.ADMIT, ADMIT.pack(number, deadline, priority, admitted), caller.encode())
 
 
-def read_admit(body: bytes) -> tuple[int, float, Priority, bool, str]:
-    number, deadline, priority, admitted = ADMIT.unpack_from(body)
-    return number, deadline, Priority(priority), bool(admitted), body[ADMIT.size :].decode()
+def read_admit(body: bytes) -> tuple[float, Priority, bool, str]:
+    _, deadline, priority, admitted = ADMIT.unpack_from(body)
+    return deadline, Priority(priority), bool(admitted), body[ADMIT.size :].decode()
 
 
 def named(kind: MessageKind, number: int, name: str = "") -> bytes:
@@ -169,8 +169,8 @@ def named(kind: MessageKind, number: int, name: str = "") -> bytes:
     return frame(kind, ID.pack(number), name.encode())
 
 
-def read_named(body: bytes) -> tuple[int, str]:
-    return ID.unpack_from(body)[0], body[ID.size :].decode()
+def read_name(body: bytes) -> str:
+    return body[ID.size :].decode()
 
 
 def state(number: int, snapshot: QueueSnapshot) -> bytes:

@@ -27,7 +27,7 @@ from kokoro_server.runtime.sockets import Listeners
 from kokoro_server.server import serving
 from kokoro_server.server.app import assembled, create_app
 from kokoro_server.server.ipc.client import RemoteQueue, SharedLimits
-from kokoro_server.server.ipc.shared_state import FIRST_FRONT, SharedState
+from kokoro_server.server.ipc.shared_state import FIRST_WORKER, SharedState
 from kokoro_server.server.ipc.siblings import Publisher, SharedG2P, SharedSiblings
 from kokoro_server.server.ipc.wire import MessageKind
 from kokoro_server.synthesis.services import Services
@@ -47,11 +47,11 @@ class ApiWorker:
     def __init__(self, settings: Settings, number: int, state: SharedState, path: Path) -> None:
         self.name = f"front-{number + 1}"  # its name in logs and in `/health`
         self.queue = RemoteQueue(path, BatchingOptions.of(settings))
-        self.siblings = SharedSiblings(state, FIRST_FRONT + number, self._refresh)
+        self.siblings = SharedSiblings(state, FIRST_WORKER + number, self._refresh)
         limited = bool(settings.rate_limit or settings.max_concurrent_requests)
         self.limits = SharedLimits(self.queue, limited=limited)
         self._settings = settings
-        self._slot = state.slots[FIRST_FRONT + number]
+        self._slot = state.slots[FIRST_WORKER + number]
         self._state = state
 
     @asynccontextmanager
@@ -81,7 +81,7 @@ class ApiWorker:
     def _refresh(self) -> None:
         """Let all processes publish their current numbers, this one first: they must not be lost if it is killed."""
         self.queue.publish()
-        self.queue.tell(MessageKind.REFRESH)
+        self.queue.send(MessageKind.REFRESH)
 
 
 class ShownConnections(set[Any]):
@@ -137,7 +137,7 @@ async def serve(
     settings: Settings, number: int, state: SharedState, path: Path, listeners: Listeners, on_ready: Callable[[], None]
 ) -> None:
     """Answer requests until a signal."""
-    workers = len(state.slots) - FIRST_FRONT
+    workers = len(state.slots) - FIRST_WORKER
     own = {
         "max_aac_encoders": share(settings.max_aac_encoders, number, workers),
         "wyoming_zeroconf": settings.wyoming_zeroconf and number == 0,  # one announces the port that all of them serve

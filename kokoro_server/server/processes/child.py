@@ -9,6 +9,7 @@ import json
 import pickle
 import socket
 import sys
+from collections.abc import Callable
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -28,7 +29,7 @@ ORPHAN_GRACE = 15.0  # seconds that a process without a supervisor gets to end b
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m kokoro_server.server.processes.child", description=__doc__)
-    parser.add_argument("role", choices=("engine", "front"))
+    parser.add_argument("role", choices=("engine", "api"))
     parser.add_argument("--state", type=int, required=True, help="descriptor of the shared state")
     parser.add_argument("--listener", type=int, help="descriptor of the socket that API workers listen on")
     parser.add_argument("--wyoming", type=int, help="descriptor of their socket for Wyoming")
@@ -40,8 +41,9 @@ def main() -> int:
         return 1
     settings: Settings = pickle.loads(base64.b64decode(line))  # noqa: S301
     report = take_stdout()
+    run = _run_engine if options.role == "engine" else _run_api
     try:
-        (_run_api if options.role == "front" else _run_engine)(settings, options, report)
+        run(settings, options, partial(_report, report, {"ready": True}))
     except KokoroError as error:
         if report.closed:  # else the supervisor reports the error
             sys.stderr.write(f"kokoro-server: {error.message}\n")
@@ -50,7 +52,7 @@ def main() -> int:
     return 0
 
 
-def _run_api(settings: Settings, options: argparse.Namespace, report: TextIO) -> None:
+def _run_api(settings: Settings, options: argparse.Namespace, on_ready: Callable[[], None]) -> None:
     from kokoro_server.server.processes import api_worker
 
     # A spare learns only much later which of the API workers it is.
@@ -61,16 +63,14 @@ def _run_api(settings: Settings, options: argparse.Namespace, report: TextIO) ->
     exit_with_parent(ORPHAN_GRACE)
     wyoming = None if options.wyoming is None else socket.socket(fileno=options.wyoming)
     listeners = Listeners(socket.socket(fileno=options.listener), wyoming)
-    on_ready = partial(_report, report, {"ready": True})
     run_on_loop(api_worker.serve(settings, number, SharedState(options.state), options.path, listeners, on_ready))
 
 
-def _run_engine(settings: Settings, options: argparse.Namespace, report: TextIO) -> None:
+def _run_engine(settings: Settings, options: argparse.Namespace, on_ready: Callable[[], None]) -> None:
     from kokoro_server.server.processes import engine
 
     logs.configure(settings.log_level, "engine")
     exit_with_parent(ORPHAN_GRACE)
-    on_ready = partial(_report, report, {"ready": True})
     load, state = loader_named(options.load), SharedState(options.state)
     with tracing.configured(settings.tracing, "engine"):
         run_on_loop(engine.serve(settings, load, state, options.path, on_ready))

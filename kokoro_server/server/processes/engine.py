@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 from collections.abc import Callable
 from pathlib import Path
@@ -15,7 +14,7 @@ from kokoro_server.config.settings import Settings
 from kokoro_server.engine.loader import LoadedModel
 from kokoro_server.errors import EngineUnavailable
 from kokoro_server.observability.metrics import Metrics
-from kokoro_server.runtime.background import background, cancel
+from kokoro_server.runtime.background import background, unless_set
 from kokoro_server.runtime.event_loop import freeze_heap, trim_when_quiet, watch_lag
 from kokoro_server.runtime.sockets import SHUTDOWN_GRACE, SIGNALS
 from kokoro_server.runtime.threads import in_daemon_thread
@@ -49,15 +48,9 @@ async def serve(
 
     for number in SIGNALS:
         loop.add_signal_handler(number, stop.set)
-    loading = asyncio.create_task(_load(settings, load))
-    stopping = asyncio.create_task(stop.wait())
-    try:
-        await asyncio.wait({loading, stopping}, return_when=asyncio.FIRST_COMPLETED)
-        if not loading.done():
-            return
-        model = loading.result()
-    finally:
-        await cancel(loading, stopping)
+    model = await unless_set(stop, _load(settings, load))
+    if model is None:
+        return
     metrics = Metrics("engine")
     options = BatchingOptions.of(settings)
     queue = BatchQueue(model.engines, options, model=model.reloadable, metrics=metrics, on_fatal=device_lost)
@@ -75,7 +68,7 @@ async def serve(
         await stop.wait()
         log.info("stopping")
         if not lost:
-            await _until(lambda: not ipc.connections, WORKERS_GRACE)
+            await ipc.until_closed(WORKERS_GRACE)
         await queue.stop()
         await ipc.stop()
     publisher.publish()
@@ -87,10 +80,3 @@ async def _load(settings: Settings, load: Callable[[Settings], LoadedModel]) -> 
     model = await in_daemon_thread(lambda: load(settings))
     await in_daemon_thread(model.measure)
     return model
-
-
-async def _until(condition: Callable[[], bool], seconds: float) -> None:
-    with contextlib.suppress(TimeoutError):
-        async with asyncio.timeout(seconds):
-            while not condition():  # noqa: ASYNC110
-                await asyncio.sleep(0.05)

@@ -30,7 +30,7 @@ def run(settings: Settings, load: str = LOADER) -> None:
         from kokoro_server.server import serving
         from kokoro_server.server.app import create_app
 
-        serving.run(create_app(settings, loader_named(load)), settings)
+        run_on_loop(serving.serve(create_app(settings, loader_named(load)), settings))
     else:
         from kokoro_server.server.processes.supervisor import serve
 

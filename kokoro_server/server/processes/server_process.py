@@ -13,7 +13,7 @@ from typing import Any
 
 from kokoro_server.config.settings import Settings
 from kokoro_server.errors import SetupError
-from kokoro_server.runtime.background import cancel
+from kokoro_server.runtime.background import cancel, logged_task
 from kokoro_server.runtime.backoff import Backoff
 from kokoro_server.runtime.subprocesses import start_python
 from kokoro_server.runtime.supervise import RestartPolicy, SupervisedChild
@@ -109,7 +109,7 @@ class Spare:
 
     def fill(self) -> None:
         if self._filling is None or self._filling.done():
-            self._filling = asyncio.create_task(self._fill())
+            self._filling = logged_task(self._fill())
 
     async def stop(self) -> None:
         await cancel(self._filling)

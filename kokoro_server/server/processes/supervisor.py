@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from kokoro_server.config.settings import Settings
 from kokoro_server.errors import ConfigError, EngineUnavailable, KokoroError, SetupError, first_of
-from kokoro_server.runtime.background import background, cancel
+from kokoro_server.runtime.background import background, unless_set
 from kokoro_server.runtime.sockets import SHUTDOWN_GRACE, SIGNALS, Listeners, listen, log_ready, log_wyoming
-from kokoro_server.server.ipc.shared_state import ENGINE, FIRST_FRONT, SUPERVISOR, SharedState
+from kokoro_server.server.ipc.shared_state import ENGINE, FIRST_WORKER, SUPERVISOR, SharedState
 from kokoro_server.server.processes.server_process import ServerProcess, Spare, launch
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ class Supervisor:
         if listeners.wyoming:
             listening += ["--wyoming", str(listeners.wyoming.fileno())]
             shared.append(listeners.wyoming.fileno())
-        spare = Spare(partial(launch, "front", (*arguments, *listening), tuple(shared), self._settings))
+        spare = Spare(partial(launch, "api", (*arguments, *listening), tuple(shared), self._settings))
         async with AsyncExitStack() as stack:
             engine = ServerProcess("engine", launch_engine, state.slots[ENGINE], on_hopeless=self._give_up)
             stack.push_async_callback(engine.stop, ENGINE_GRACE)
@@ -102,7 +102,7 @@ class Supervisor:
                 stack.push_async_callback(g2p.stop)
             stack.push_async_callback(spare.stop)
             workers = [
-                ServerProcess(f"front-{number + 1}", spare.launch, state.slots[FIRST_FRONT + number], number=number)
+                ServerProcess(f"front-{number + 1}", spare.launch, state.slots[FIRST_WORKER + number], number=number)
                 for number in range(self._worker_count)
             ]
             self._processes += workers
@@ -119,18 +119,10 @@ class Supervisor:
 
     async def _start(self, g2p: G2PService | None) -> bool:
         """Start everything at once. False if a signal came before it was done."""
-        starting = asyncio.create_task(_start_all(g2p, self._processes))
-        stopping = asyncio.create_task(self._stop.wait())
         try:
-            await asyncio.wait({starting, stopping}, return_when=asyncio.FIRST_COMPLETED)
-            if starting.done():
-                starting.result()
-                return True
-            return False
+            return await unless_set(self._stop, _start_all(g2p, self._processes)) is not None
         except BaseExceptionGroup as failed:
             raise first_of(failed) from None
-        finally:
-            await cancel(starting, stopping)
 
     def _on_signal(self, _number: int) -> None:
         self._signals += 1
@@ -187,13 +179,14 @@ def _checked(settings: Settings) -> G2PChild | None:
     return g2p_child(settings)
 
 
-async def _start_all(g2p: G2PService | None, processes: list[ServerProcess]) -> None:
+async def _start_all(g2p: G2PService | None, processes: list[ServerProcess]) -> bool:
     """Start everything at once. If one fails, the rest is cancelled."""
     async with asyncio.TaskGroup() as group:
         if g2p:
             group.create_task(g2p.start())
         for process in processes:
             group.create_task(process.start())
+    return True
 
 
 async def _stop_all(workers: list[ServerProcess]) -> None:
@@ -203,5 +196,5 @@ async def _stop_all(workers: list[ServerProcess]) -> None:
 async def serve(settings: Settings, workers: int, load: str) -> None:
     if not hasattr(socket, "AF_UNIX") or not hasattr(socket, "send_fds"):
         raise ConfigError("SERVER_PROCESSES: this system can have only one; set SERVER_PROCESSES=1")
-    with socket_folder() as folder, closing(SharedState.create(FIRST_FRONT + workers)) as state:
+    with socket_folder() as folder, closing(SharedState.create(FIRST_WORKER + workers)) as state:
         await Supervisor(settings, workers, load, state, Path(folder) / "engine").run()

@@ -45,7 +45,7 @@ def plain(assets: Assets) -> Any:
 
 @pytest.fixture(scope="module")
 def engine(assets: Assets) -> TorchEngine:
-    return devices.load(assets.weights, "cpu")
+    return devices.load_all(assets.weights, ["cpu"])[0]
 
 
 @pytest.fixture(scope="module")

@@ -25,7 +25,7 @@ ROWS = 4
 def test_batched_speech_is_understood_as_well_as_the_references(assets: Assets) -> None:
     voices = VoiceBook(assets.voices)
     rows = [sentence_row(index, voices, "af_heart") for index in CHOSEN]
-    engine, plain = devices.load(assets.weights, "cpu"), reference.load(assets.weights)
+    engine, plain = devices.load_all(assets.weights, ["cpu"])[0], reference.load(assets.weights)
     ours = [
         result.audio for start in range(0, len(rows), ROWS) for result in engine.synthesize(rows[start : start + ROWS])
     ]

@@ -14,7 +14,7 @@ from kokoro_server.observability.metrics import Metrics
 from kokoro_server.observability.siblings import Cell
 from kokoro_server.server.ipc.shared_state import (
     ENGINE,
-    FIRST_FRONT,
+    FIRST_WORKER,
     HEAD,
     SUPERVISOR,
     TEXT_BYTES,
@@ -106,7 +106,7 @@ def test_a_document_that_is_overwritten_while_it_is_read_is_not_taken(board: Sha
 
 
 def test_counters_go_on_where_a_killed_process_left_them(board: SharedState) -> None:
-    slot = board.slots[FIRST_FRONT]
+    slot = board.slots[FIRST_WORKER]
     for _ in range(3):  # each a process that counts two requests and is killed
         metrics = Metrics()
         publisher = Publisher(slot, metrics)
@@ -122,8 +122,8 @@ def test_thousands_of_keys_have_room(board: SharedState) -> None:
     metrics = Metrics()
     for number in range(5000):
         metrics.key_requests.labels(f"customer-{number:06}")
-    Publisher(board.slots[FIRST_FRONT], metrics).publish()
-    shown = {name: samples for name, _, _, samples in board.slots[FIRST_FRONT].read()["metrics"]}
+    Publisher(board.slots[FIRST_WORKER], metrics).publish()
+    shown = {name: samples for name, _, _, samples in board.slots[FIRST_WORKER].read()["metrics"]}
     assert len(shown["tts_key_requests"]) >= 5000
 
 
@@ -131,8 +131,8 @@ def test_a_process_with_too_many_metrics_still_shows_that_it_lives(
     board: SharedState, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr("kokoro_server.server.ipc.shared_state.TEXT_BYTES", 2000)
-    Publisher(board.slots[FIRST_FRONT], Metrics()).publish()
-    assert board.slots[FIRST_FRONT].read()["metrics"] == []
+    Publisher(board.slots[FIRST_WORKER], Metrics()).publish()
+    assert board.slots[FIRST_WORKER].read()["metrics"] == []
     assert "too many" in caplog.text
 
 
@@ -147,7 +147,7 @@ def test_of_a_process_that_ended_only_what_it_counted_is_shown(board: SharedStat
     publisher.publish()
     board.slots[ENGINE].cells[Cell.STREAMS] = 5
     retire(board.slots[ENGINE])
-    seen = SharedSiblings(board, FIRST_FRONT)
+    seen = SharedSiblings(board, FIRST_WORKER)
     text = Metrics().render(seen.metrics()).decode()
     assert 'tts_requests_total{endpoint="/tts",outcome="ok"} 2.0' in text
     assert 'tts_device_up{device="cuda:0"} 0.0' in text
@@ -159,7 +159,7 @@ def test_of_a_process_that_ended_only_what_it_counted_is_shown(board: SharedStat
 def test_one_scrape_shows_the_sum_of_all(board: SharedState) -> None:
     fronts = [Metrics(), Metrics()]
     for number, metrics in enumerate(fronts):
-        publisher = Publisher(board.slots[FIRST_FRONT + number], metrics)
+        publisher = Publisher(board.slots[FIRST_WORKER + number], metrics)
         metrics.requests.labels("/tts", "ok").inc(number + 1)
         broken = Condition(Reason.LEXICON)
         if number:
@@ -167,7 +167,7 @@ def test_one_scrape_shows_the_sum_of_all(board: SharedState) -> None:
         publisher.conditions = partial(list, [broken])
         metrics.watch_conditions(publisher.conditions)
         publisher.publish()
-    seen = SharedSiblings(board, FIRST_FRONT)
+    seen = SharedSiblings(board, FIRST_WORKER)
     text = fronts[0].render(seen.metrics()).decode()
     assert 'tts_requests_total{endpoint="/tts",outcome="ok"} 3.0' in text
     assert 'tts_degraded{reason="lexicon"} 1.0' in text
@@ -177,10 +177,10 @@ def test_one_scrape_shows_the_sum_of_all(board: SharedState) -> None:
 
 
 def test_cells_count_at_once(board: SharedState) -> None:
-    one, two = SharedSiblings(board, FIRST_FRONT), SharedSiblings(board, FIRST_FRONT + 1)
+    one, two = SharedSiblings(board, FIRST_WORKER), SharedSiblings(board, FIRST_WORKER + 1)
     one.show(Cell.STREAMS, 3)
     assert (one.total(Cell.STREAMS), two.total(Cell.STREAMS), two.fewest(Cell.STREAMS)) == (0, 3, 3)
-    Publisher(board.slots[FIRST_FRONT], Metrics())  # its successor has none yet
+    Publisher(board.slots[FIRST_WORKER], Metrics())  # its successor has none yet
     assert two.total(Cell.STREAMS) == 0
 
 

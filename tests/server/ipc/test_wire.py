@@ -27,7 +27,7 @@ def test_a_row_arrives_as_it_was_sent() -> None:
     row = Row((0, 177, 510), style, speed=1.1, pitch=-2.5, seed=2**63 - 1)
     sent = Submission(row, "af_bella(2)+af_sky(1)", Priority.BULK, 12.25, "@Ünïcode")
     kind, body = only(wire.submit(7, sent))
-    number, got = wire.read_submit(body)
+    number, got = wire.ID.unpack_from(body)[0], wire.read_submit(body)
     assert kind == MessageKind.SUBMIT
     assert (number, got.voice, got.priority, got.deadline, got.caller) == (
         7,
@@ -42,7 +42,7 @@ def test_a_row_arrives_as_it_was_sent() -> None:
 
 def test_a_row_without_tokens_arrives() -> None:
     sent = Submission(Row((), np.zeros(STYLE_DIM, np.float32)), "", Priority.NORMAL, 0.0, "")
-    _, got = wire.read_submit(only(wire.submit(1, sent))[1])
+    got = wire.read_submit(only(wire.submit(1, sent))[1])
     assert got.row.tokens == ()
 
 
@@ -68,7 +68,10 @@ def test_messages_are_cut_wherever_the_socket_cuts_them() -> None:
         frames, got = Frames(), []
         stream = b"".join(sent)
         for start in range(0, len(stream), size):
-            got += [wire.read_named(body) for _, body in frames.feed(stream[start : start + size])]
+            got += [
+                (wire.ID.unpack_from(body)[0], wire.read_name(body))
+                for _, body in frames.feed(stream[start : start + size])
+            ]
         assert got == [(number, "x" * number) for number in range(20)]
 
 
@@ -93,7 +96,7 @@ def test_what_is_no_error_for_clients_stays_in_the_log() -> None:
 
 def test_an_admission_arrives() -> None:
     _, body = only(wire.admit(5, 17.5, Priority.BYPASS, "alice", admitted=True))
-    assert wire.read_admit(body) == (5, 17.5, Priority.BYPASS, True, "alice")
+    assert wire.read_admit(body) == (17.5, Priority.BYPASS, True, "alice")
 
 
 def test_only_a_row_that_is_traced_takes_room_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -104,8 +107,8 @@ def test_only_a_row_that_is_traced_takes_room_for_it(monkeypatch: pytest.MonkeyP
     row = Row((1, 2), np.zeros(STYLE_DIM, np.float32))
     plain = wire.submit(1, Submission(row, "af_heart", Priority.NORMAL, 0.0, "alice"))
     traced = wire.submit(1, Submission(row, "af_heart", Priority.NORMAL, 0.0, "alice", trace=Span()))  # type: ignore[arg-type]
-    assert wire.read_submit(only(traced)[1])[1].trace == Span.carrier
-    assert wire.read_submit(only(plain)[1])[1].trace == ""
+    assert wire.read_submit(only(traced)[1]).trace == Span.carrier
+    assert wire.read_submit(only(plain)[1]).trace == ""
     assert len(traced) == len(plain) + len(Span.carrier)
 
 

@@ -7,14 +7,14 @@ import pytest
 from kokoro_server.config.settings import Settings
 from kokoro_server.observability.metrics import Metrics
 from kokoro_server.observability.siblings import Cell
-from kokoro_server.server.ipc.shared_state import FIRST_FRONT, SharedState
+from kokoro_server.server.ipc.shared_state import FIRST_WORKER, SharedState
 from kokoro_server.server.ipc.siblings import Publisher, SharedSiblings
 from kokoro_server.server.processes.api_worker import ApiWorker, ShownConnections, share
 
 
 async def test_what_a_scrape_has_shown_survives_the_front_that_answered_it(tmp_path: Path) -> None:
-    state = SharedState.create(FIRST_FRONT + 1)
-    slot, metrics = state.slots[FIRST_FRONT], Metrics()
+    state = SharedState.create(FIRST_WORKER + 1)
+    slot, metrics = state.slots[FIRST_WORKER], Metrics()
     worker = ApiWorker(Settings(), 0, state, tmp_path / "engine")
     worker.queue.publish = Publisher(slot, metrics).publish
     metrics.requests.labels("/tts", "ok").inc(3)
@@ -38,8 +38,8 @@ def test_each_front_has_some() -> None:
 
 
 def test_other_workers_see_at_once_how_many_connections_one_has() -> None:
-    state = SharedState.create(FIRST_FRONT + 2)
-    one, other = (SharedSiblings(state, FIRST_FRONT + number) for number in range(2))
+    state = SharedState.create(FIRST_WORKER + 2)
+    one, other = (SharedSiblings(state, FIRST_WORKER + number) for number in range(2))
     connections = ShownConnections(one)
     seen = []
     for change, what in ((connections.add, "a"), (connections.add, "b"), (connections.discard, "a"),

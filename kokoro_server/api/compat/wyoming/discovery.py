@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import AbstractAsyncContextManager, suppress
 from ipaddress import ip_address
 
 from zeroconf import Error
 from zeroconf.asyncio import AsyncServiceInfo, AsyncZeroconf
+
+from kokoro_server.runtime.background import background
 
 log = logging.getLogger(__name__)
 
@@ -18,15 +19,9 @@ SERVICE = "_wyoming._tcp.local."
 MDNS_ADDRESS = ("224.0.0.251", 5353)
 
 
-@asynccontextmanager
-async def announced(listener: socket.socket) -> AsyncIterator[None]:
+def announced(listener: socket.socket) -> AbstractAsyncContextManager[None]:
     """Announces the port until the end of the block. If that is not possible, the log says so."""
-    announcing = asyncio.create_task(_announce(listener))
-    try:
-        yield
-    finally:
-        announcing.cancel()
-        await asyncio.wait({announcing})
+    return background(_announce(listener))
 
 
 async def _announce(listener: socket.socket) -> None:
