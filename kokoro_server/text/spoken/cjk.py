@@ -11,8 +11,8 @@ import regex
 
 from kokoro_server.text.spoken import vocabulary
 from kokoro_server.text.spoken.emoji import emoji
-from kokoro_server.text.spoken.matching import Dialect, Rule, SpokenWords, Where, rule, rules_at
-from kokoro_server.text.spoken.patterns import DIGITS, any_of, known_digits
+from kokoro_server.text.spoken.matching import Dialect, ReadMatch, Rule, SpokenWords, Where, rule, rules_at
+from kokoro_server.text.spoken.patterns import DIGITS, any_of, known_digits, roman_value
 
 WIDE_DIGITS = DIGITS + "０１２３４５６７８９"
 D = "[0-9０-９]"
@@ -30,12 +30,19 @@ DASH = "[-‐‑–—―−－~～〜∼]"
 DASHES = "-‐‑–—―−－~～〜∼"
 SLASH = "[/／]"
 COLON = "[:：∶]"
+YEAR = rf"(?:[12１２]{D}{{3}})"
+MONTH = r"(?:[0０]?[1-9１-９]|[1１][0-2０-２])"
+DAY = r"(?:[0０]?[1-9１-９]|[12１２][0-9０-９]|[3３][01０１])"
+SIXTY = r"[0-5０-５][0-9０-９]"
+DATE = (
+    rf"{LEFT}(?<![A-Za-z])(?P<year>{YEAR})(?P<sign>[-/.．／－])(?P<month>{MONTH})(?P=sign)(?P<day>{DAY}){RIGHT}"
+    rf"(?!(?P=sign))日?"
+)
 number_rule = rules_at(re.compile(rf"(?<!{D}){D}"), WIDE_DIGITS)
 NOT_ASCII_SIGN = regex.compile(r"[\p{S}\p{N}\p{Co}\p{Cn}--[\x00-\x7f]]", regex.V1)
 GREEK_LETTER = re.compile(r"[Α-ω]")
 
 _FULL_WIDTH = {ord(wide): ord(wide) - 0xFEE0 for wide in "０１２３４５６７８９．，：／－＋％＄＃＠＆＝＜＞＊＿～"}
-_ROMAN = {"I": 1, "V": 5, "X": 10, "L": 50, "C": 100, "D": 500, "M": 1000}
 _EMOTICON = (
     r"(?<![\p{L}\p{N}])(?:[:;][-o^']?[)(DPp]|\^_+\^|-_-|T_T|>_<|[（(][^\p{L}\p{N}\s()（）]{2,8}[)）])(?![\p{L}\p{N}])"
 )
@@ -55,20 +62,38 @@ def ascii_text(text: str) -> str:
     return unicodedata.normalize("NFKC", text)
 
 
-def roman_value(text: str) -> int | None:
-    """The number that is written in Roman numerals, in their usual order; else None."""
-    letters = ascii_text(text).upper()
-    values = [_ROMAN[letter] for letter in letters]
-    total = sum(-each if each < after else each for each, after in zip(values, [*values[1:], 0], strict=True))
-    return total if _to_roman(total) == letters else None
+def roman(text: str) -> int | None:
+    """The value of a numeral, which may be in the characters made for them: Ⅳ."""
+    return roman_value(ascii_text(text).upper())
 
 
-def _to_roman(number: int) -> str:
-    ones, tens, hundreds = ("", "I", "II", "III", "IV", "V", "VI", "VII", "VIII", "IX"), "XLC", "CDM"
-    said = "M" * (number // 1000)
-    for letters, digit in ((hundreds, number // 100 % 10), (tens, number // 10 % 10)):
-        said += ones[digit].translate(str.maketrans("IVX", letters))
-    return said + ones[number % 10]
+def vulgar(match: Any) -> tuple[int, int]:
+    """The numerator and the denominator of a fraction in one character."""
+    above, _, below = ascii_text(match["sign"]).partition("⁄")
+    return int(above), int(below)
+
+
+def exponent(match: Any) -> str:
+    return ascii_text(match["power"]).lstrip("^").replace("−", "-")
+
+
+def versus(decimal: Callable[[str], str], word: str) -> ReadMatch:
+    """Reads numbers and the signs between them, each for itself: 3:1, 1:2:3."""
+
+    def read(match: Any, _dialect: Dialect) -> SpokenWords:
+        parts = regex.finditer(rf"{NUMBER}|[^0-9０-９]+", match.string, pos=match.start(), endpos=match.end())
+        return [(part.span(), decimal(part[0]) if part[0][0].isdecimal() else word) for part in parts]
+
+    return read
+
+
+def version(decimal: Callable[[str], str], point: str) -> Rule:
+    return number_rule(
+        "version",
+        rf"{LEFT}{D}{{1,4}}(?:[.．]{D}{{1,5}}){{2,5}}(?!{D})(?![.．]{D})",
+        lambda match, _dialect: point.join(decimal(part) for part in plain(match[0]).split(".")),
+        ".．",
+    )
 
 
 def addresses(marks: Mapping[str, str], digits: Callable[[str], str]) -> list[Rule]:
@@ -137,6 +162,11 @@ LETTERS = [
 PICTURES = [
     rule("emoticon", _EMOTICON, "", _FACE),
     emoji("〰〽㊗㊙", NOT_ASCII_SIGN),
+]
+ORNAMENTS = [
+    rule("arrow", r"(?<=[\p{L}\p{N}]\s?)(?:->|=>|→|⇒)(?=\s?[\p{L}\p{N}])", ",", re.compile("->|=>|→|⇒")),
+    rule("bars", r"\|(?:\s*+\|)*+", ",", "|"),
+    rule("ornament", r"([*_=~#^<>+\\/|～-])\1{2,}+", " ", "*_=~#^<>+\\/|～-"),
 ]
 
 

@@ -16,6 +16,9 @@ DASH = r"[-‐‑–—−]"
 DASHES = "-‐‑–—−"
 SPACE = r"[ \xa0\u2009\u202f]"
 INNER_DOT = re.compile(r"\.[^\W_]")
+VULGAR_FRACTIONS = "½⅓⅔¼¾⅕⅖⅗⅘⅙⅚⅛⅜⅝⅞⅐⅑⅒"
+_ROMAN_VALUES = {"I": 1, "V": 5, "X": 10, "L": 50, "C": 100, "D": 500, "M": 1000}
+_ROMAN = re.compile(r"M*(?:CM|CD|D?C{0,3})(?:XC|XL|L?X{0,3})(?:IX|IV|V?I{0,3})")
 
 
 def any_of(words: Iterable[str]) -> str:
@@ -37,6 +40,14 @@ def numeral(sign: str) -> str:
     """The digits of a numeral of any script, such as ⑦; empty if it is no whole number."""
     amount = unicodedata.numeric(sign, -1.0)
     return known_digits(unicodedata.normalize("NFKC", sign)) or (f"{amount:.0f}" if amount >= 0 else "")
+
+
+def roman_value(letters: str) -> int | None:
+    """The number that capital letters are in Roman numerals, in their usual form; else None."""
+    if not _ROMAN.fullmatch(letters):
+        return None
+    values = [_ROMAN_VALUES[letter] for letter in letters]
+    return sum(-each if each < after else each for each, after in zip(values, [*values[1:], 0], strict=True))
 
 
 def two_words(match: Any, first: str, said: str, second: str, then: str, end: int = -1) -> list[tuple[Where, str]]:

@@ -36,9 +36,9 @@ _OPTIONS: dict[str, dict[str, type]] = {
 }
 _PLAIN = frozenset(
     "acronyms address_marks address_parts compass cubic_units durations english_numbers greek latex_accents "
-    "latex_commands latex_signs letters long_states name_parts operators per_time phrases powers prefixed_currencies "
-    "program_languages rates scales short_months signs slashed square_units suffixes unit_marks unit_signs "
-    "weekdays".split()
+    "latex_commands latex_signs letters long_states name_parts numbers operators per_time phrases powers "
+    "prefixed_currencies program_languages rates scales short_months signs slashed square_units suffixes unit_marks "
+    "unit_signs weekdays".split()
 )
 _SILENT = frozenset("latex_commands phrases signs".split())  # sections in which an entry may be empty
 _ARRAYS = {
@@ -48,7 +48,10 @@ _ARRAYS = {
         "not_streets numbered_events only_i pronouns royal_titles rulers short_words small_words spelled time_zones "
         "top_level_domains".split()
     ),
-    "patterns": frozenset("books counted feminine feminine_endings masculine measures numbered_names".split()),
+    "patterns": frozenset(
+        "after_scores before_dates before_phones before_times books centuries counted feminine feminine_endings "
+        "hours_mark masculine measures numbered_names numeral_endings ordinal_endings phones queens".split()
+    ),
 }
 _AT_LINE = re.compile(r" \(at line (\d+), column \d+\)| \(at end of document\)")
 
@@ -77,6 +80,9 @@ class Phrases:
     cents: str  # between the amount and the cents; may be empty
     of_date: str  # between day, month and year: 5 *de* mayo; may be empty
     first_day: str  # of a month
+    of: str  # between a magnitude and a noun: a million *de* euros; may be empty
+    per: str  # `{}` is the unit
+    with_fraction: str  # 2 1/3: two *and* a third
     degree: str
     degrees: str
     square: str  # `{}` is the unit
@@ -126,8 +132,8 @@ class Vocabulary:
         return list(self.sections.get("lists", {}).get(name, ()))
 
     def pattern(self, name: str) -> str:
-        """One of the patterns of an array."""
-        return "|".join(self.sections["patterns"][name])
+        """One of the patterns of an array; without the array, one that never matches."""
+        return "|".join(self.sections["patterns"].get(name, ("(?!)",)))
 
 
 def _noun(entry: Any, plural: Callable[[str], str], one: str = "one", many: str = "many") -> Any:

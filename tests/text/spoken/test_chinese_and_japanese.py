@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from kokoro_server.languages import JA, ZH, Language
 from kokoro_server.text.spoken import KINDS, apply, chinese, claims, japanese, passages, speak
-from kokoro_server.text.spoken.cjk import roman_value
+from kokoro_server.text.spoken.cjk import roman
 from kokoro_server.text.spoken.japanese.counters import COUNTERS
 from kokoro_server.text.traced import Traced
 from tests.growth import is_at_most
@@ -130,4 +130,4 @@ def test_words_stand_for_the_text_as_written() -> None:
 
 @pytest.mark.parametrize(("text", "number"), [("XIV", 14), ("Ⅷ", 8), ("MCMXCIV", 1994), ("IIX", None), ("VV", None)])
 def test_roman_numerals(text: str, number: int | None) -> None:
-    assert roman_value(text) == number
+    assert roman(text) == number

@@ -5,14 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from kokoro_server.text.spoken.chinese.words import cardinal, count, decimal, digits
-from kokoro_server.text.spoken.cjk import COLON, DASH, LEFT, RIGHT, D, number_rule, plain
+from kokoro_server.text.spoken.cjk import COLON, DASH, DATE, LEFT, RIGHT, SIXTY, YEAR, D, number_rule, plain
 from kokoro_server.text.spoken.matching import Dialect, SpokenWords, Where
 
-_YEAR = rf"(?:[12１２]{D}{{3}})"
-_MONTH = r"(?:[0０]?[1-9１-９]|[1１][0-2０-２])"
-_DAY = r"(?:[0０]?[1-9１-９]|[12１２][0-9０-９]|[3３][01０１])"
 _HOUR = r"(?:[01０１]?[0-9０-９]|[2２][0-4０-４])"
-_SIXTY = r"[0-5０-５][0-9０-９]"
 # With these a round number before 年 is a number of years.
 _SPAN_OF_YEARS = r"年(?:的?历史|之久|多|时间|寿命|前(?!后)|不变|大计)"
 
@@ -56,7 +52,7 @@ def _minutes(text: str) -> str:
 TIMES = [
     number_rule(
         "time",
-        rf"{LEFT}(?P<hour>{_HOUR}){COLON}(?P<minute>{_SIXTY})(?:{COLON}(?P<second>{_SIXTY}))?+{RIGHT}(?!%)"
+        rf"{LEFT}(?P<hour>{_HOUR}){COLON}(?P<minute>{SIXTY})(?:{COLON}(?P<second>{SIXTY}))?+{RIGHT}(?!%)"
         rf"(?<!(?:比分|比例|大比分|比|以)[为是：: ]?[0-9０-９:：]{{1,8}})(?!\s?(?:获胜|战胜|击败|取胜|领先|落后|战平|"
         rf"险胜|大胜|的?比分))",
         _time,
@@ -76,12 +72,7 @@ TIMES = [
     ),
 ]
 DATES = [
-    number_rule(
-        "date",
-        rf"{LEFT}(?<![A-Za-z])(?P<year>{_YEAR})(?P<sign>[-/.．／－])(?P<month>{_MONTH})(?P=sign)(?P<day>{_DAY}){RIGHT}"
-        rf"(?!(?P=sign))日?",
-        _date,
-    ),
+    number_rule("date", DATE, _date),
     number_rule(
         "date",
         rf"{LEFT}(?<![A-Za-z])(?P<year>(?:19|20){D}{{2}})[-/](?P<month>0[1-9]|1[0-2])(?P<day>(?!))?{RIGHT}(?![-年月%])",
@@ -89,7 +80,7 @@ DATES = [
         "-/",
     ),
     number_rule(
-        "years", rf"{LEFT}(?P<year>{_YEAR})(?P<dash>{DASH}{{1,2}})(?P<then>{_YEAR})(?=年|赛季|学年|财年)", _years
+        "years", rf"{LEFT}(?P<year>{YEAR})(?P<dash>{DASH}{{1,2}})(?P<then>{YEAR})(?=年|赛季|学年|财年)", _years
     ),
     number_rule(
         "year",
@@ -98,7 +89,7 @@ DATES = [
         "年",
     ),
     number_rule(
-        "year", rf"{LEFT}(?P<year>{_YEAR}|[0０]{D}{{1,3}}|(?<=公元前?){D}{{3}})(?=(?:学年|财年|年)(?!级))", _year, "年"
+        "year", rf"{LEFT}(?P<year>{YEAR}|[0０]{D}{{1,3}}|(?<=公元前?){D}{{3}})(?=(?:学年|财年|年)(?!级))", _year, "年"
     ),
     number_rule(
         "year",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import unicodedata
 from typing import Any
 
 import regex
@@ -21,16 +20,20 @@ from kokoro_server.text.spoken.cjk import (
     SLASH,
     SPACE,
     D,
+    exponent,
     number_rule,
+    versus,
+    vulgar,
 )
 from kokoro_server.text.spoken.matching import Dialect, SpokenWords, rule
+from kokoro_server.text.spoken.patterns import VULGAR_FRACTIONS
 
 _WON = r"(?:获胜|取胜|胜出|战胜|击败|打败|大胜|险胜|力克|不敌|战平|逼平|领先|落后|告负|的?比分|负于|完胜)"
 _OPERAND = r"[\p{Latin}\p{Greek}0-9０-９)）\]²³%!]"
 _NEXT = r"[\p{Latin}\p{Greek}0-9０-９(（\[√$-]"
 _EQUALS = regex.compile(r"[=＝]")
 _SUM_AFTER = r"(?=[ 0-9０-９.()+×÷*/\-xy]{1,40}[=＝≈])"
-_VULGAR = "½⅓⅔¼¾⅕⅖⅗⅘⅙⅚⅛⅜⅝⅞⅐⅑⅒"
+_versus = versus(decimal, "比")
 _SIGNS = vocabulary.load("chinese").words("operators")
 
 
@@ -40,24 +43,18 @@ def _fraction(match: Any, _dialect: Dialect) -> SpokenWords:
 
 
 def _vulgar(match: Any, _dialect: Dialect) -> SpokenWords:
-    above, _, below = unicodedata.normalize("NFKC", match["sign"]).partition("⁄")
-    words = f"{cardinal(int(below))}分之{cardinal(int(above))}"
+    above, below = vulgar(match)
+    words = f"{cardinal(below)}分之{cardinal(above)}"
     return f"{decimal(match['whole'])}又{words}" if match["whole"] else words
 
 
-def _versus(match: Any, _dialect: Dialect) -> SpokenWords:
-    """Numbers and the signs between them, each for itself: 3:1, 1:2:3."""
-    parts = regex.finditer(rf"{NUMBER}|[^0-9０-９]+", match.string, pos=match.start(), endpos=match.end())
-    return [(part.span(), decimal(part[0]) if part[0][0].isdecimal() else "比") for part in parts]
-
-
 def _power(match: Any, _dialect: Dialect) -> SpokenWords:
-    exponent = unicodedata.normalize("NFKC", match["power"]).lstrip("^").replace("−", "-")
-    if exponent in ("2", "3"):
-        return [("power", "平方" if exponent == "2" else "立方")]
-    if exponent.lstrip("-").isdecimal():
-        return [("power", f"的{'负' * exponent.startswith('-')}{cardinal(int(exponent.lstrip('-')))}次方")]
-    return [("power", f"的{exponent}次方")]
+    power = exponent(match)
+    if power in ("2", "3"):
+        return [("power", "平方" if power == "2" else "立方")]
+    if power.lstrip("-").isdecimal():
+        return [("power", f"的{'负' * power.startswith('-')}{cardinal(int(power.lstrip('-')))}次方")]
+    return [("power", f"的{power}次方")]
 
 
 MATHS = [
@@ -85,7 +82,7 @@ MATHS = [
         lambda match, _dialect: _SIGNS[match[0]],
         "×✕✖÷=＝≠≈≥≤≧≦>＞<＜±≡∈∝",
     ),
-    rule("fraction", rf"(?P<whole>{D}++)?{SPACE}?(?P<sign>[{_VULGAR}])", _vulgar, _VULGAR),
+    rule("fraction", rf"(?P<whole>{D}++)?{SPACE}?(?P<sign>[{VULGAR_FRACTIONS}])", _vulgar, VULGAR_FRACTIONS),
     number_rule(
         "fraction",
         rf"{LEFT}(?<![\p{{Latin}}])(?P<above>{D}{{1,4}}){SLASH}(?P<below>{D}{{1,4}}){RIGHT}(?![\p{{Latin}}])",

@@ -18,7 +18,8 @@ from kokoro_server.text.spoken.cjk import (
     D,
     number_rule,
     plain,
-    roman_value,
+    roman,
+    version,
 )
 from kokoro_server.text.spoken.matching import Dialect, SpokenWords, rule
 
@@ -47,7 +48,7 @@ def _code(match: Any, _dialect: Dialect) -> SpokenWords:
 
 
 def _roman(match: Any, _dialect: Dialect) -> SpokenWords:
-    number = roman_value(match["roman"])
+    number = roman(match["roman"])
     return None if not number else cardinal(number)
 
 
@@ -69,12 +70,7 @@ PHONES = [
     ),
 ]
 IDENTIFIERS = [
-    number_rule(
-        "version",
-        rf"{LEFT}{D}{{1,4}}(?:[.．]{D}{{1,5}}){{2,5}}(?!{D})(?![.．]{D})",
-        lambda match, _dialect: "点".join(decimal(part) for part in plain(match[0]).split(".")),
-        ".．",
-    ),
+    version(decimal, "点"),
     rule(
         "code",
         rf"(?<=\p{{Latin}})(?P<hyphen>[-‐‑])?(?P<number>{D}{{1,20}})(?!{D}|[.．,]{D})",

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 from kokoro_server.text.spoken import cjk, vocabulary
 from kokoro_server.text.spoken.chinese.money import SIGNS as MONEY
 from kokoro_server.text.spoken.chinese.words import decimal, digits
@@ -26,8 +24,6 @@ RULES = [
     rule("and", r"(?<=\w)\s?[&＆]\s?(?=\w)", "和", "&＆"),
     rule("plus", r"(?<=[A-Za-z])[+＋]{1,2}", lambda match, _dialect: "加" * len(match[0]), "+＋"),
     rule("about", r"(?<![约\p{L}\p{N}])[~～∼](?=[$¥￥€£]?[0-9０-９])", "约", "~～∼"),
-    rule("arrow", r"(?<=[\p{L}\p{N}]\s?)(?:->|=>|→|⇒)(?=\s?[\p{L}\p{N}])", ",", re.compile("->|=>|→|⇒")),
-    rule("bars", r"\|(?:\s*+\|)*+", ",", "|"),
-    rule("ornament", r"([*_=~#^<>+\\/|～-])\1{2,}+", " ", "*_=~#^<>+\\/|～-"),
+    *cjk.ORNAMENTS,
 ]
 LAST = cjk.last(lambda text: decimal(text) if len(text) < 13 else digits(text), SIGNS, _GREEK)

@@ -5,15 +5,11 @@ from __future__ import annotations
 import re
 from typing import Any
 
-import regex
-
 from kokoro_server.text.spoken import vocabulary
 from kokoro_server.text.spoken.english.words import cardinal, ordinal, year
 from kokoro_server.text.spoken.matching import Dialect, SpokenWords, Where, rule, rules_at
-from kokoro_server.text.spoken.patterns import any_of
+from kokoro_server.text.spoken.patterns import any_of, roman_value
 
-_VALUES = {"I": 1, "V": 5, "X": 10, "L": 50, "C": 100, "D": 500, "M": 1000}
-_CANONICAL = regex.compile(r"M{0,3}(?:CM|CD|D?C{0,3})(?:XC|XL|L?X{0,3})(?:IX|IV|V?I{0,3})")
 _GRAMMAR = vocabulary.load("english_grammar")
 _RULERS = frozenset(_GRAMMAR.list("rulers"))
 _TITLES = any_of(_GRAMMAR.list("royal_titles"))
@@ -30,15 +26,8 @@ _FIRST_NAMES = (
 
 
 def parse(text: str) -> int | None:
-    """The value of a numeral in its usual form."""
-    text = text.upper()
-    if not _CANONICAL.fullmatch(text):
-        return None
-    total = 0
-    for here, after in zip(text, [*text[1:], ""], strict=True):
-        amount = _VALUES[here]
-        total += -amount if after and _VALUES[after] > amount else amount
-    return total
+    """The value of a numeral in its usual form, below 4000."""
+    return None if "MMMM" in text.upper() else roman_value(text.upper())
 
 
 def _say(number: int, dialect: Dialect) -> str:

@@ -101,6 +101,4 @@ COUNTERS: dict[str, Counter] = {
     **{f"つ{after}": Counter("", whole=_followed(_THINGS, kana)) for after, kana in _AFTER_THINGS},
     **{word: katakana(word) for word in _FILE.list("loanwords")},
 }
-MONTH, HOUR, MINUTE, SECOND, YEAR = (COUNTERS[name] for name in "月時分秒年")
 DAY_OF_MONTH = Counter("にち", whole={**_DAYS, 1: "ついたち"})
-PART = Counter("ぶんの")

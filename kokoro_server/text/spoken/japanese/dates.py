@@ -5,15 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from kokoro_server.text.spoken import vocabulary
-from kokoro_server.text.spoken.cjk import COLON, LEFT, RIGHT, D, number_rule, plain
-from kokoro_server.text.spoken.japanese.counters import DAY_OF_MONTH, HOUR, MINUTE, MONTH, SECOND, YEAR
-from kokoro_server.text.spoken.matching import Dialect, SpokenWords, Where, rule
+from kokoro_server.text.spoken.cjk import COLON, DATE, DAY, LEFT, MONTH, RIGHT, SIXTY, D, number_rule, plain
+from kokoro_server.text.spoken.japanese.counters import COUNTERS, DAY_OF_MONTH
+from kokoro_server.text.spoken.matching import Dialect, SpokenWords, rule
 
-_YEAR = rf"(?:[12１２]{D}{{3}})"
-_MONTH = r"(?:[0０]?[1-9１-９]|[1１][0-2０-２])"
-_DAY = r"(?:[0０]?[1-9１-９]|[12１２][0-9０-９]|[3３][01０１])"
 _HOUR = r"(?:[01０１]?[0-9０-９]|[2２][0-9０-９])"
-_SIXTY = r"[0-5０-５][0-9０-９]"
 
 
 _WEEKDAYS = vocabulary.load("japanese").words("weekdays")
@@ -26,55 +22,49 @@ def _number(text: str) -> int:
 def _date(match: Any, _dialect: Dialect) -> SpokenWords:
     year = (match.start("year"), match.start("month"))
     month = (match.start("month"), match.start("day"))
-    claims: list[tuple[Where, str]] = [
-        (year, YEAR.say(_number(match["year"]))),
-        (month, MONTH.say(_number(match["month"]))),
+    return [
+        (year, COUNTERS["年"].say(_number(match["year"]))),
+        (month, COUNTERS["月"].say(_number(match["month"]))),
         ((match.start("day"), match.end()), DAY_OF_MONTH.say(_number(match["day"]))),
     ]
-    return claims
 
 
 def _month_and_day(match: Any, _dialect: Dialect) -> SpokenWords:
     return [
-        ((match.start("month"), match.start("day")), MONTH.say(_number(match["month"]))),
+        ((match.start("month"), match.start("day")), COUNTERS["月"].say(_number(match["month"]))),
         ("day", DAY_OF_MONTH.say(_number(match["day"]))),
     ]
 
 
 def _time(match: Any, _dialect: Dialect) -> SpokenWords:
-    words = HOUR.say(_number(match["hour"]))
+    words = COUNTERS["時"].say(_number(match["hour"]))
     if _number(match["minute"]) or match["second"]:
-        words += f" {MINUTE.say(_number(match['minute']))}"
+        words += f" {COUNTERS['分'].say(_number(match['minute']))}"
     if match["second"]:
-        words += f" {SECOND.say(_number(match['second']))}"
+        words += f" {COUNTERS['秒'].say(_number(match['second']))}"
     return words
 
 
 TIMES = [
     number_rule(
         "time",
-        rf"{LEFT}(?P<hour>{_HOUR}){COLON}(?P<minute>{_SIXTY})(?:{COLON}(?P<second>{_SIXTY}))?+{RIGHT}"
+        rf"{LEFT}(?P<hour>{_HOUR}){COLON}(?P<minute>{SIXTY})(?:{COLON}(?P<second>{SIXTY}))?+{RIGHT}"
         rf"(?<!(?:スコア|比|比率)[はがの：: ]?[0-9０-９:：]{{1,8}})(?!\s?(?:で勝|で敗|で負|の割合|の比))",
         _time,
         ":：∶",
     ),
 ]
 DATES = [
+    number_rule("date", DATE, _date),
     number_rule(
         "date",
-        rf"{LEFT}(?<![A-Za-z])(?P<year>{_YEAR})(?P<sign>[-/.．／－])(?P<month>{_MONTH})(?P=sign)(?P<day>{_DAY}){RIGHT}"
-        rf"(?!(?P=sign))日?",
-        _date,
-    ),
-    number_rule(
-        "date",
-        rf"{LEFT}(?P<month>{_MONTH})[/／](?P<day>{_DAY})(?=\s?[(（][月火水木金土日祝][)）・,、])",
+        rf"{LEFT}(?P<month>{MONTH})[/／](?P<day>{DAY})(?=\s?[(（][月火水木金土日祝][)）・,、])",
         _month_and_day,
         "/／",
     ),
     number_rule(
         "date",
-        rf"{LEFT}(?<=月{D}{{0,2}}[〜～~・、-]?)(?P<day>{_DAY})日(?![間目])",
+        rf"{LEFT}(?<=月{D}{{0,2}}[〜～~・、-]?)(?P<day>{DAY})日(?![間目])",
         lambda match, _dialect: DAY_OF_MONTH.say(_number(match["day"])),
         "日",
     ),

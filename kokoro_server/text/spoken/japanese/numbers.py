@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import unicodedata
 from typing import Any
 
 import regex
@@ -23,14 +22,17 @@ from kokoro_server.text.spoken.cjk import (
     D,
     number_rule,
     plain,
-    roman_value,
+    roman,
+    version,
+    versus,
+    vulgar,
 )
 from kokoro_server.text.spoken.japanese import amounts
 from kokoro_server.text.spoken.japanese.amounts import AMOUNT
 from kokoro_server.text.spoken.japanese.counters import COUNTERS
 from kokoro_server.text.spoken.japanese.words import cardinal, decimal, digits
 from kokoro_server.text.spoken.matching import Dialect, SpokenWords, rule
-from kokoro_server.text.spoken.patterns import any_of
+from kokoro_server.text.spoken.patterns import VULGAR_FRACTIONS, any_of
 
 _COUNTER = any_of(COUNTERS)
 _FILE = vocabulary.load("japanese")
@@ -42,7 +44,7 @@ _SUFFIX = (
 _ENGLISH = _FILE.words("english_numbers")
 _KANJI_DIGITS = str.maketrans("〇零一二三四五六七八九", "00123456789")
 _WON = r"(?:勝|敗|負|下し|破|快勝|リード|引き分け|制し)"
-_VULGAR = "½⅓⅔¼¾⅕⅖⅗⅘⅙⅚⅛⅜⅝⅞⅐⅑⅒"
+_versus = versus(decimal, "たい")
 
 
 def _phone(match: Any, _dialect: Dialect) -> SpokenWords:
@@ -69,15 +71,9 @@ def _clock(match: Any, _dialect: Dialect) -> SpokenWords:
 
 
 def _vulgar(match: Any, _dialect: Dialect) -> SpokenWords:
-    above, _, below = unicodedata.normalize("NFKC", match["sign"]).partition("⁄")
-    words = f"{cardinal(int(below))}ぶんの {cardinal(int(above))}"
+    above, below = vulgar(match)
+    words = f"{cardinal(below)}ぶんの {cardinal(above)}"
     return f"{decimal(match['whole'])}と {words}" if match["whole"] else words
-
-
-def _versus(match: Any, _dialect: Dialect) -> SpokenWords:
-    """Numbers and the signs between them, each for itself: 3:1, 1:2:3."""
-    parts = regex.finditer(rf"{NUMBER}|[^0-9０-９]+", match.string, pos=match.start(), endpos=match.end())
-    return [(part.span(), decimal(part[0]) if part[0][0].isdecimal() else "たい") for part in parts]
 
 
 def _about(match: Any, _dialect: Dialect) -> SpokenWords:
@@ -107,7 +103,7 @@ def _code(match: Any, _dialect: Dialect) -> SpokenWords:
 
 
 def _roman(match: Any, _dialect: Dialect) -> SpokenWords:
-    number = roman_value(match["roman"])
+    number = roman(match["roman"])
     if not number:
         return None
     return COUNTERS[match["counter"]].say(number) if match["counter"] else cardinal(number)
@@ -153,7 +149,7 @@ COUNTS = [
     number_rule("counter", rf"{LEFT}(?P<amount>{AMOUNT}){SPACE}?(?P<counter>{_COUNTER}){_SUFFIX}", _counted),
 ]
 MATHS = [
-    rule("fraction", rf"(?P<whole>{D}++)?{SPACE}?(?P<sign>[{_VULGAR}])", _vulgar, _VULGAR),
+    rule("fraction", rf"(?P<whole>{D}++)?{SPACE}?(?P<sign>[{VULGAR_FRACTIONS}])", _vulgar, VULGAR_FRACTIONS),
     number_rule(
         "fraction",
         rf"{LEFT}(?<![\p{{Latin}}])(?P<above>{D}{{1,4}}){SLASH}(?P<below>[1-9１-９]{D}{{0,3}}){RIGHT}(?![\p{{Latin}}])",
@@ -162,12 +158,7 @@ MATHS = [
     ),
 ]
 IDENTIFIERS = [
-    number_rule(
-        "version",
-        rf"{LEFT}{D}{{1,4}}(?:[.．]{D}{{1,5}}){{2,5}}(?!{D})(?![.．]{D})",
-        lambda match, _dialect: " てん ".join(decimal(part) for part in plain(match[0]).split(".")),
-        ".．",
-    ),
+    version(decimal, " てん "),
     rule(
         "name with a number",
         rf"(?<![A-Za-z0-9])(?:{any_of(_ENGLISH)})(?![a-z0-9])",

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
 import unicodedata
 from typing import Any
 
 import regex
 
 from kokoro_server.text.spoken import cjk, vocabulary
-from kokoro_server.text.spoken.cjk import MINUS, MINUSES, SPACE, D
+from kokoro_server.text.spoken.cjk import MINUS, MINUSES, SPACE, D, exponent
 from kokoro_server.text.spoken.japanese.money import SIGNS as MONEY
 from kokoro_server.text.spoken.japanese.words import cardinal, decimal, digits
 from kokoro_server.text.spoken.matching import Dialect, SpokenWords, rule
@@ -22,9 +21,9 @@ _SUM = _FILE.words("operators")
 
 
 def _power(match: Any, _dialect: Dialect) -> SpokenWords:
-    exponent = unicodedata.normalize("NFKC", match["power"]).lstrip("^").replace("−", "-")
-    minus = "マイナス" if exponent.startswith("-") else ""
-    return [("power", f"の {minus}{cardinal(int(exponent.lstrip('-')))}じょう")]
+    power = exponent(match)
+    minus = "マイナス" if power.startswith("-") else ""
+    return [("power", f"の {minus}{cardinal(int(power.lstrip('-')))}じょう")]
 
 
 MATHS = [
@@ -61,8 +60,6 @@ RULES = [
     rule("and", r"(?<=\w)\s?[&＆]\s?(?=\w)", "アンド", "&＆"),
     rule("plus", r"(?<=[A-Za-z])[+＋]{1,2}", lambda match, _dialect: "プラス" * len(match[0]), "+＋"),
     rule("about", r"(?<![約\p{L}\p{N}])[~～〜∼](?=[$¥￥€£]?[0-9０-９])", "やく", "~～〜∼"),
-    rule("arrow", r"(?<=[\p{L}\p{N}]\s?)(?:->|=>|→|⇒)(?=\s?[\p{L}\p{N}])", ",", re.compile("->|=>|→|⇒")),
-    rule("bars", r"\|(?:\s*+\|)*+", ",", "|"),
-    rule("ornament", r"([*_=~#^<>+\\/|～-])\1{2,}+", " ", "*_=~#^<>+\\/|～-"),
+    *cjk.ORNAMENTS,
 ]
 LAST = cjk.last(lambda text: decimal(text) if len(text) < 13 else digits(text), SIGNS, _GREEK)

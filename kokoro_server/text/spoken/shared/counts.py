@@ -29,7 +29,7 @@ def rules(table: LanguageTable) -> list[Rule]:
         return two_words(match, "number", table.number(match["number"]), "sign", sign)
 
     def ordinal(match: Any, _dialect: Dialect) -> SpokenWords:
-        return table.numbers.ordinal(int(match["number"]), match["ending"], noun_after(table, match))
+        return table.ordinal(int(match["number"]), match["ending"], noun_after(table, match))
 
     def magnitude(match: Any, _dialect: Dialect) -> SpokenWords:
         big = table.words.magnitudes[match["big"]].word
@@ -44,7 +44,7 @@ def rules(table: LanguageTable) -> list[Rule]:
         number_rule("percent", rf"{LEFT}(?P<number>{number}){SPACE}?(?P<sign>[%％‰])", percent, "%％‰"),
         number_rule(
             "ordinal",
-            rf"{LEFT}(?P<number>{D}{{1,4}})(?P<ending>{table.numbers.ordinal_endings}){WORD_END}{OWN_DOT}?",
+            rf"{LEFT}(?P<number>{D}{{1,4}})(?P<ending>{table.words.patterns.ordinal_endings}){WORD_END}{OWN_DOT}?",
             ordinal,
         ),
         rule(

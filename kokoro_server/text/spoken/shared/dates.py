@@ -14,7 +14,7 @@ _LEFT = rf"(?<![\p{{L}}\p{{M}}\p{{N}}])(?<!{D}[.,:/-])"
 
 
 def rules(table: LanguageTable) -> list[Rule]:
-    dates, words, joint = table.dates, table.words, table.words.phrases.of_date
+    words, joint = table.words, table.words.phrases.of_date
     months = {name: index for index, name in enumerate(words.months, 1)}
     months |= {name.capitalize(): index for name, index in months.items()}
     short = dict(words.short_months) | {name.capitalize(): index for name, index in words.short_months.items()}
@@ -23,13 +23,13 @@ def rules(table: LanguageTable) -> list[Rule]:
     apart = f" {joint} " if joint else " "
 
     def day(number: int) -> str:
-        return words.phrases.first_day if number == 1 else table.numbers.count(number, "")
+        return words.phrases.first_day if number == 1 else table.count(number, "")
 
     def say(day_: int, month_: int, year: int | None) -> str | None:
         if not (1 <= day_ <= 31 and 1 <= month_ <= 12):
             return None
         said = f"{day(day_)}{apart}{words.months[month_ - 1]}"
-        return said if year is None else f"{said}{apart}{dates.year(year, '')}"
+        return said if year is None else f"{said}{apart}{table.year(year, '')}"
 
     def numeric(match: Any, _dialect: Dialect) -> SpokenWords:
         year = match["year"]
@@ -54,15 +54,15 @@ def rules(table: LanguageTable) -> list[Rule]:
             claims.append(("name", before + (name if is_short else match["name"])))
         if match["year"]:
             before = f"{joint} " if joint and not match["then"] else ""
-            claims.append(("year", before + dates.year(int(match["year"]), "")))
+            claims.append(("year", before + table.year(int(match["year"]), "")))
         return claims or None
 
     def season(match: Any, _dialect: Dialect) -> SpokenWords:
         second = match["second"]
         return [
-            ("first", dates.year(int(match["first"]), "")),
+            ("first", table.year(int(match["first"]), "")),
             ("dash", " "),
-            ("second", table.integer(second) if second[0] in "0०" else table.numbers.count(int(second), "")),
+            ("second", table.integer(second) if second[0] in "0०" else table.count(int(second), "")),
         ]
 
     of = r"(?P<of>de|di|d['’])" if joint else r"(?P<of>(?!))"
@@ -82,7 +82,7 @@ def rules(table: LanguageTable) -> list[Rule]:
         ),
         number_rule(
             "date",
-            rf"(?<=(?<!\p{{L}})(?i:{dates.before_dates}){SPACE})(?P<day>{D}{{1,2}})/(?P<month>{D}{{1,2}})(?P<year>(?!))?"
+            rf"(?<=(?<!\p{{L}})(?i:{words.patterns.before_dates}){SPACE})(?P<day>{D}{{1,2}})/(?P<month>{D}{{1,2}})(?P<year>(?!))?"
             rf"(?![\p{{L}}\p{{M}}\p{{N}}/%]|[.,:-]{D}|{SPACE}(?:de|del|d[aeo]s?|dei|delle|des|du){SPACE})",
             numeric,
             "/",

@@ -16,25 +16,24 @@ _VULGAR = "½⅓⅔¼¾⅕⅖⅗⅘⅙⅚⅐⅛⅜⅝⅞⅑⅒"
 
 
 def rules(table: LanguageTable) -> list[Rule]:
-    numbers = table.numbers
     minus, plus = table.words.signs["-"], table.words.signs["+"]
     unit = any_of(table.words.units)
 
     def fraction(match: Any, _dialect: Dialect) -> SpokenWords:
         upper, lower, noun = int(match["upper"]), int(match["lower"]), noun_after(table, match)
         if match["whole"]:
-            return numbers.mixed(int(match["whole"]), upper, lower, noun)
+            return table.mixed(int(match["whole"]), upper, lower, noun)
         if (upper, lower) == (24, 7):
-            return f"{numbers.count(24, '')} {numbers.count(7, '')}"
-        said = None if lower in (10, 20, 100) and upper > 1 else numbers.fraction(upper, lower, noun)
-        return said or f"{numbers.count(upper, '')} {table.words.phrases.over} {numbers.count(lower, '')}"
+            return f"{table.count(24, '')} {table.count(7, '')}"
+        said = None if lower in (10, 20, 100) and upper > 1 else table.fraction(upper, lower, noun)
+        return said or f"{table.count(upper, '')} {table.words.phrases.over} {table.count(lower, '')}"
 
     def vulgar(match: Any, _dialect: Dialect) -> SpokenWords:
         upper, lower = map(int, unicodedata.normalize("NFKC", match["sign"]).split("⁄"))
         noun = noun_after(table, match)
         if match["whole"]:
-            return numbers.mixed(int(match["whole"]), upper, lower, noun)
-        return numbers.fraction(upper, lower, noun)
+            return table.mixed(int(match["whole"]), upper, lower, noun)
+        return table.fraction(upper, lower, noun)
 
     def power(match: Any, _dialect: Dialect) -> SpokenWords:
         exponent = unicodedata.normalize("NFKC", match[0])

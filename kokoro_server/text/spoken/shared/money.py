@@ -80,7 +80,7 @@ def _with_cents(table: LanguageTable, whole: str, cents: int, currency: Currency
         return amount
     coin = table.noun(cent, str(cents))
     if not whole.strip("0०"):
-        return f"{table.numbers.count(cents, coin)} {coin}"
-    words = f"{table.numbers.count(cents, coin)} {coin}" if table.name_cents else table.numbers.count(cents, "")
+        return f"{table.count(cents, coin)} {coin}"
+    words = f"{table.count(cents, coin)} {coin}" if table.name_cents else table.count(cents, "")
     joint = table.words.phrases.cents
     return f"{amount} {joint} {words}" if joint else f"{amount} {words}"

@@ -29,7 +29,7 @@ def rules(table: LanguageTable) -> list[Rule]:
         text = match[0]
         noun = "" if follows(match, counted) else noun_after(table, match)
         if len(text) == 4 and text.isdecimal() and int(text[0]) > 0:
-            return table.dates.year(int(text), noun)
+            return table.year(int(text), noun)
         following = of_noun(table, text, noun)
         if following != noun:
             end = match.string.index(noun, match.end()) + len(noun)
@@ -50,7 +50,7 @@ def rules(table: LanguageTable) -> list[Rule]:
 def ranges(table: LanguageTable) -> list[Rule]:
     """A dash between two numbers, each of which may have a unit. Between three it is no range."""
     unit = rf"(?:%|[€$£₹]|°{SPACE}?[CF]?|[ºª]|[hH]{D}*|{any_of(table.words.units)})"
-    score = regex.compile(rf"{D}+(?:{table.numbers.after_scores})")
+    score = regex.compile(rf"{D}+(?:{table.words.patterns.after_scores})")
     sign = any_of(sign for sign in table.words.currencies if not sign.islower())
     return [
         rule(

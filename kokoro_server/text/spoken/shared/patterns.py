@@ -27,7 +27,7 @@ _ARTICLE = r"(?:el|la|del|al|le|il|lo|o|do|ao|no|da|à|au|du)"
 def number_pattern(table: LanguageTable) -> str:
     """A number as the language writes it, also with other languages' marks between thousands where these are clear."""
     end = rf"(?!{D})"
-    if not table.numbers.comma_is_decimal:
+    if not table.comma_is_decimal:
         return rf"(?:{D}{{1,3}}(?:,{D}{{2,3}})++{end}|{D}++)(?:\.{D}++)?+"
     return (
         rf"(?:{D}{{1,3}}(?:\.{D}{{3}})++{end}(?:,{D}++)?+|{D}{{1,3}}(?:,{D}{{3}}){{2,}}+{end}(?:\.{D}++)?+|"
@@ -50,7 +50,7 @@ def say_amount(table: LanguageTable, amount: str, big: str | None, noun: str) ->
         return f"{table.number(amount, noun)} {of_noun(table, amount, noun)}"
     word, of = table.words.magnitudes[big]
     name = table.noun(word, amount)
-    return f"{table.number(amount, name)} {name} {table.numbers.of(noun) if of else noun}"
+    return f"{table.number(amount, name)} {name} {table.of(noun) if of else noun}"
 
 
 def noun_after(table: LanguageTable, match: Any, *, capital: bool = False) -> str:
@@ -66,9 +66,11 @@ def of_noun(table: LanguageTable, number: str, noun: str) -> str:
     whole, _, decimals = table.parse(number, money=True)
     significant = whole.lstrip("0०")
     is_million = not decimals and len(significant) > 6 and not significant[-6:].strip("0०")
-    return table.numbers.of(noun) if is_million and noun else noun
+    return table.of(noun) if is_million and noun else noun
 
 
 def counted_before(table: LanguageTable) -> Any:
     """A pattern for words before a number that counts nothing: chapter 21, the 21."""
-    return regex.compile(rf"(?<![\p{{L}}\p{{M}}])(?:{table.words.counted}|{_ARTICLE}){SPACE}\Z", regex.IGNORECASE)
+    return regex.compile(
+        rf"(?<![\p{{L}}\p{{M}}])(?:{table.words.patterns.counted}|{_ARTICLE}){SPACE}\Z", regex.IGNORECASE
+    )

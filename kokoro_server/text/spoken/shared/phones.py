@@ -26,11 +26,11 @@ def rules(table: LanguageTable) -> list[Rule]:
                 country = True
                 continue
             in_words = country or (table.phone_pairs and len(group) == 2 and int(group[0]) > 0)
-            said.append(table.numbers.count(int(group), "") if in_words and len(group) < 3 else table.digits(group))
+            said.append(table.count(int(group), "") if in_words and len(group) < 3 else table.digits(group))
             country = False
         return " ".join(said)
 
-    pattern = table.phones.replace("D", D)
+    pattern = table.words.patterns.phones.replace("D", D)
     return [
         rule(
             "phone number",
@@ -44,7 +44,7 @@ def rules(table: LanguageTable) -> list[Rule]:
         number_rule("phone number", rf"{_LEFT}(?:{pattern}){_RIGHT}", phone),
         number_rule(
             "phone number",
-            rf"{_LEFT}(?<=(?<!\p{{L}})(?:{table.before_phones}){SPACE}?:?{SPACE}?){D}{{2,5}}(?:{_SEP}{D}{{2,7}}){{1,5}}{_RIGHT}",
+            rf"{_LEFT}(?<=(?<!\p{{L}})(?:{table.words.patterns.before_phones}){SPACE}?:?{SPACE}?){D}{{2,5}}(?:{_SEP}{D}{{2,7}}){{1,5}}{_RIGHT}",
             phone,
         ),
         number_rule("digits", rf"{_LEFT}{D}{{4}}(?:[ -]{D}{{4}}){{3}}{_RIGHT}", phone),

@@ -26,7 +26,7 @@ _NOT_NAMES = any_of(_FILE.list("not_rulers"))
 
 
 def rules(table: LanguageTable) -> list[Rule]:
-    roman, count = table.roman, table.numbers.count
+    patterns = table.words.patterns
 
     def value(match: Any) -> int:
         text = match["numeral"]
@@ -35,48 +35,50 @@ def rules(table: LanguageTable) -> list[Rule]:
 
     def century(match: Any, _dialect: Dialect) -> SpokenWords:
         number = value(match)
-        return [("numeral", roman.century(number))] if 0 < number < 40 else None
+        return [("numeral", table.century(number))] if 0 < number < 40 else None
 
     def before_century(match: Any, _dialect: Dialect) -> SpokenWords:
         number = value(match)
-        return table.numbers.ordinal(number, "º", "") if 0 < number < 40 else None
+        return table.ordinal(number, "º", "") if 0 < number < 40 else None
 
     def cardinal(match: Any, _dialect: Dialect) -> SpokenWords:
         number = value(match)
-        return [("numeral", count(number, ""))] if number else None
+        return [("numeral", table.count(number))] if number else None
 
     def with_ending(match: Any, _dialect: Dialect) -> SpokenWords:
         number = value(match)
         if not number or (number > 1 and "r" in match["ending"]):  # `Vers`
             return None
-        return table.numbers.ordinal(number, match["ending"], noun_after(table, match))
+        return table.ordinal(number, match["ending"], noun_after(table, match))
 
     def ruler(match: Any, _dialect: Dialect) -> SpokenWords:
         number = value(match)
-        return [("numeral", roman.ruler(number, match["name"]))] if 0 < number < 100 else None
+        return [("numeral", table.ruler(number, match["name"]))] if 0 < number < 100 else None
 
     def nth(match: Any, _dialect: Dialect) -> SpokenWords:
         number, noun = value(match), noun_after(table, match, capital=True)
-        said = roman.nth(number, noun) if number and noun else None
+        said = table.nth(number, noun) if number and noun else None
         return [("numeral", said)] if said else None
 
     return [
         roman_rule(
             "Roman numeral",
-            rf"(?<=(?<!\p{{L}})(?:{roman.centuries}){SPACE}(?:[IVXLCDM]+{_JOINTS})?){_NUMERAL}{_AFTER}",
+            rf"(?<=(?<!\p{{L}})(?:{patterns.centuries}){SPACE}(?:[IVXLCDM]+{_JOINTS})?){_NUMERAL}{_AFTER}",
             century,
         ),
         rule(
             "range",
-            rf"(?P<dash>[-–])(?<=(?<!\p{{L}})(?:{table.words.counted}|{roman.centuries}){SPACE}[IVXLCDM]+[-–])(?=[IVXLCDM]+{WORD_END})",
+            rf"(?P<dash>[-–])(?<=(?<!\p{{L}})(?:{patterns.counted}|{patterns.centuries}){SPACE}[IVXLCDM]+[-–])(?=[IVXLCDM]+{WORD_END})",
             lambda _match, _dialect: [("dash", table.words.phrases.to)],
             "-–",
         ),
-        roman_rule("Roman numeral", rf"{_NUMERAL}(?={SPACE}(?:{roman.centuries}))", before_century),
-        roman_rule("Roman numeral", rf"(?P<numeral>[IVX][IVXLC]*)(?P<ending>{roman.endings}){WORD_END}", with_ending),
+        roman_rule("Roman numeral", rf"{_NUMERAL}(?={SPACE}(?:{patterns.centuries}))", before_century),
+        roman_rule(
+            "Roman numeral", rf"(?P<numeral>[IVX][IVXLC]*)(?P<ending>{patterns.numeral_endings}){WORD_END}", with_ending
+        ),
         roman_rule(
             "Roman numeral",
-            rf"(?<=(?<!\p{{L}})(?:{table.words.counted}|{_NOT_NAMES}){SPACE}(?:[IVXLCDM]+{_JOINTS})?){_NUMERAL}{_AFTER}",
+            rf"(?<=(?<!\p{{L}})(?:{patterns.counted}|{_NOT_NAMES}){SPACE}(?:[IVXLCDM]+{_JOINTS})?){_NUMERAL}{_AFTER}",
             cardinal,
         ),
         roman_rule(

@@ -14,7 +14,7 @@ _HALF = rf"(?P<half>(?P<letter>[aApP])\.?{SPACE}?[mM](?![\p{{L}}\p{{M}}])\.?)"
 
 
 def rules(table: LanguageTable) -> list[Rule]:
-    marked = rf"(?:{SPACE}?(?P<mark>{table.dates.hours_mark}){WORD_END})"
+    marked = rf"(?:{SPACE}?(?P<mark>{table.words.patterns.hours_mark}){WORD_END})"
 
     def clock(match: Any, _dialect: Dialect) -> SpokenWords:
         hour, minute = int(match["hour"]), int(match["minute"] or 0)
@@ -25,14 +25,12 @@ def rules(table: LanguageTable) -> list[Rule]:
         if groups.get("long"):
             hours, minutes = table.words.units["h"], table.words.units["min"]
             parts = ((hours, hour), (minutes, minute))
-            return " ".join(
-                f"{table.numbers.count(each, noun.many)} {table.noun(noun, str(each))}" for noun, each in parts
-            )
-        words = table.dates.clock(hour, minute, bool(groups.get("mark")))
+            return " ".join(f"{table.count(each, noun.many)} {table.noun(noun, str(each))}" for noun, each in parts)
+        words = table.clock(hour, minute, bool(groups.get("mark")))
         if half:
             # Hindi has a word for the hour here too.
-            words = table.dates.clock(hour, minute, table.dates.hours_mark == "बजे")
-            words = table.dates.half_day(hour, groups["letter"] in "pP").format(words)
+            words = table.clock(hour, minute, table.words.patterns.hours_mark == "बजे")
+            words = table.half_day(hour, groups["letter"] in "pP").format(words)
         end = match.end() - (half is not None and half.endswith(".") and _ends(match))
         return [((match.start(), end), words.strip())]
 
@@ -70,7 +68,7 @@ def rules(table: LanguageTable) -> list[Rule]:
         number_rule("time", rf"{_LEFT}(?P<hour>{D}{{1,2}})\.(?P<minute>[0-5]{D}){marked}", clock, "hH", "."),
         number_rule(
             "time",
-            rf"(?<=(?<!\p{{L}})(?:{table.dates.before_times}){SPACE})(?P<hour>{D}{{1,2}})[.,](?P<minute>[0-5]{D})"
+            rf"(?<=(?<!\p{{L}})(?:{table.words.patterns.before_times}){SPACE})(?P<hour>{D}{{1,2}})[.,](?P<minute>[0-5]{D})"
             rf"(?![\p{{N}}]|[.,]{D}){marked}?",
             clock,
             ".,",

@@ -64,7 +64,7 @@ def rules(table: LanguageTable) -> list[Rule]:
     def split(match: Any, _dialect: Dialect) -> SpokenWords:
         """1m80"""
         noun = table.noun(table.words.units["m"], match["whole"])
-        return f"{table.integer(match['whole'], noun)} {noun} {table.numbers.count(int(match['rest']), '')}"
+        return f"{table.integer(match['whole'], noun)} {noun} {table.count(int(match['rest']), '')}"
 
     def per(match: Any, _dialect: Dialect) -> SpokenWords:
         said = table.words.rates.get(match["unit"]) or name(match["unit"]).one
@@ -73,7 +73,7 @@ def rules(table: LanguageTable) -> list[Rule]:
     def degrees(match: Any, _dialect: Dialect) -> SpokenWords:
         noun = noun_after(table, match)
         if match["ordinal"] and (match["amount"] == "1" or noun or follows(match, _ARTICLE, 6)):
-            return table.numbers.ordinal(int(match["amount"]), "º", noun)
+            return table.ordinal(int(match["amount"]), "º", noun)
         said = table.noun(degree, match["amount"])
         scale = {"℃": "C", "℉": "F"}.get(match["sign"], match["scale"])
         words = f"{table.number(match['amount'], said)} {said}"

@@ -22,8 +22,8 @@ NUMBERS = [*range(100), *range(100, 1000, 100), 1_000, 1_000_000, 2_000_000]
 
 
 def words(table: LanguageTable) -> set[str]:
-    said = [table.numbers.count(number, "") for number in NUMBERS]
-    said += [table.numbers.ordinal(number, "º", "") for number in range(1, 31)]
+    said = [table.count(number, "") for number in NUMBERS]
+    said += [table.ordinal(number, "º", "") for number in range(1, 31)]
     vocabulary = table.words
     said += [name for noun in vocabulary.units.values() for name in noun]
     said += [name for currency in vocabulary.currencies.values() for name in currency.unit]
