@@ -123,7 +123,7 @@ def public_file(precision: str) -> Path:
     """A public export, fetched once into the cache and checked like all that is fetched."""
     folder = Settings.load(dotenv=None).cache_dir / "benchmarks"
     folder.mkdir(parents=True, exist_ok=True)
-    return sources.fetch_model(PUBLIC[precision], CATALOG, folder)
+    return sources.model_source(PUBLIC[precision], CATALOG).fetch(folder)
 
 
 def _session(path: Path, threads: int) -> Any:

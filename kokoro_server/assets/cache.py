@@ -70,11 +70,10 @@ class AssetCache:
 
     def find(self, origin: str) -> WeightsRecord | None:
         """The record of intact weights that were converted from the model file with this sha256."""
-        candidates = (record for record in self.records() if record.origin == origin)
-        return next((record for record in candidates if self.is_intact(record)), None)
-
-    def is_intact(self, record: WeightsRecord) -> bool:
-        return files.intact(self.directory / record.file, record.sha256, record.size)
+        for record in self.records():
+            if record.origin == origin and files.intact(self.directory / record.file, record.sha256, record.size):
+                return record
+        return None
 
     def missing_voices(self, digests: Mapping[str, str]) -> list[str]:
         """The voices that are missing or damaged."""
@@ -117,8 +116,16 @@ class AssetCache:
     def _write(self, manifest: Manifest) -> None:
         files.atomic_write(self._manifest, (json.dumps(asdict(manifest), indent=2) + "\n").encode())
 
-    def prepare(self) -> None:
-        """Make the folders and remove unfinished files that a crash left. The lock must be held."""
+    @contextmanager
+    def filling(self, doing: str) -> Iterator[None]:
+        """`locked`, for a download. `staging` is kept after a failure, so that the next one continues there."""
+        with self.locked(doing):
+            self._prepare()
+            yield
+            shutil.rmtree(self.staging, ignore_errors=True)
+
+    def _prepare(self) -> None:
+        """Make the folders and remove unfinished files that a crash left."""
         self.voices.mkdir(parents=True, exist_ok=True)
         self.staging.mkdir(exist_ok=True)
         for folder in (self.directory, self.voices, self.staging):
@@ -127,34 +134,24 @@ class AssetCache:
         for work in self.staging.glob(WORK_PREFIX + "*"):
             shutil.rmtree(work, ignore_errors=True)
 
-    def clear_staging(self) -> None:
-        shutil.rmtree(self.staging, ignore_errors=True)
-
     @contextmanager
     def locked(self, doing: str) -> Iterator[None]:
         """Wait until no other process is filling this cache. `doing` is shown to processes that wait."""
         self.directory.mkdir(parents=True, exist_ok=True)
         lock = FileLock(self.directory / ".lock")
-        self._wait_for(lock)
+        wait = 0.0
+        while not lock.is_locked:
+            try:
+                lock.acquire(timeout=wait)
+            except Timeout:
+                log.info("waiting for another process holder=%r path=%s", self.holder, lock.lock_file)
+                wait = WAIT_LOG_S
         try:
             self._holder.write_text(f"process {os.getpid()}, {doing} since {time.strftime('%H:%M:%S')}", "utf-8")
             yield
         finally:
             self._holder.unlink(missing_ok=True)
             lock.release()
-
-    def _wait_for(self, lock: FileLock) -> None:
-        wait = 0.0
-        while True:
-            try:
-                lock.acquire(timeout=wait)
-            except Timeout:
-                log.info(
-                    "waiting for another process that uses the cache holder=%r path=%s", self.holder, lock.lock_file
-                )
-                wait = WAIT_LOG_S
-            else:
-                return
 
     @property
     def holder(self) -> str:

@@ -25,10 +25,9 @@ class PinnedFile:
 
 
 @dataclass(frozen=True)
-class PublishedModel:
+class PublishedModel(PinnedFile):
     """A model file as somebody published it. The suffix of its name (.pth or .onnx) says how to read it."""
 
-    file: PinnedFile
     precision: WeightPrecision
 
 
@@ -84,19 +83,16 @@ class Catalog:
 
 
 OFFICIAL = PublishedModel(
-    PinnedFile("kokoro-v1_0.pth", "496dba118d1a58f5f3db2efc88dbdc216e0483fc89fe6e47ee1f2c53f18ad1e4", 327_212_226),
-    "fp32",
+    "kokoro-v1_0.pth", "496dba118d1a58f5f3db2efc88dbdc216e0483fc89fe6e47ee1f2c53f18ad1e4", 327_212_226, "fp32"
 )
 ONNX_FP32 = PublishedModel(
-    PinnedFile("model.onnx", "8fbea51ea711f2af382e88c833d9e288c6dc82ce5e98421ea61c058ce21a34cb", 325_532_232), "fp32"
+    "model.onnx", "8fbea51ea711f2af382e88c833d9e288c6dc82ce5e98421ea61c058ce21a34cb", 325_532_232, "fp32"
 )
 ONNX_FP16 = PublishedModel(
-    PinnedFile("model_fp16.onnx", "ba4527a874b42b21e35f468c10d326fdff3c7fc8cac1f85e9eb6c0dfc35c334a", 163_234_740),
-    "fp16",
+    "model_fp16.onnx", "ba4527a874b42b21e35f468c10d326fdff3c7fc8cac1f85e9eb6c0dfc35c334a", 163_234_740, "fp16"
 )
 ONNX_INT8 = PublishedModel(
-    PinnedFile("kokoro-v1.0.int8.onnx", "6e742170d309016e5891a994e1ce1559c702a2ccd0075e67ef7157974f6406cb", 92_361_271),
-    "int8",
+    "kokoro-v1.0.int8.onnx", "6e742170d309016e5891a994e1ce1559c702a2ccd0075e67ef7157974f6406cb", 92_361_271, "int8"
 )
 
 

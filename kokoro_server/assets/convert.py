@@ -42,7 +42,7 @@ def state_shapes() -> TensorShapes:
 
 def to_safetensors(raw: Path, model: PublishedModel, destination: Path, metadata: Mapping[str, str]) -> None:
     """Write the weights of the file `raw`, whose content is the one pinned in `model`, to `destination`."""
-    is_checkpoint = model.file.name.endswith(".pth")
+    is_checkpoint = model.name.endswith(".pth")
     state = from_checkpoint(raw, state_shapes()) if is_checkpoint else from_onnx(raw, state_shapes())
     try:
         save_file(state, destination, {**metadata, "format": "pt"})

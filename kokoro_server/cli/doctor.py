@@ -33,7 +33,6 @@ from kokoro_server.observability import logs
 from kokoro_server.runtime.machine import available_cores
 from kokoro_server.runtime.sockets import bind
 
-MIN_PYTHON = (3, 11)
 NEEDED_BYTES = 1_000_000_000  # the weights, and while they are converted the model files too
 G2P_MODULES = ("misaki", "spacy", "espeakng_loader", "phonemizer", "num2words")
 G2P_ADVICE = "pip install 'kokoro-server[g2p]', or set G2P_SERVICE_URL to a service that runs elsewhere"
@@ -77,9 +76,7 @@ def run_checks(settings: Settings) -> Iterator[tuple[str, Finding]]:
 
 
 def python(_settings: Settings) -> Finding:
-    is_supported = sys.version_info >= MIN_PYTHON
-    detail = f"{platform.python_version()} on {platform.system()} {platform.machine()}"
-    return Finding(detail, "" if is_supported else "Python 3.11 or newer is needed", wrong=not is_supported)
+    return Finding(f"{platform.python_version()} on {platform.system()} {platform.machine()}")
 
 
 def backend(settings: Settings) -> Finding:
@@ -150,69 +147,56 @@ def encoders(_settings: Settings) -> Finding:
 
 
 def weights(settings: Settings) -> Finding:
+    if settings.model_path and not settings.model_path.is_file():
+        return Finding(f"{settings.model_path} is not there", "KOKORO_MODEL_PATH must name a model file", wrong=True)
     if settings.model_path:
-        is_there = settings.model_path.is_file()
-        advice = "" if is_there else "KOKORO_MODEL_PATH must name a model file"
-        return Finding(f"{settings.model_path}{'' if is_there else ' is not there'}", advice, wrong=not is_there)
+        return Finding(str(settings.model_path))
     checks = library.verify(settings.cache_dir, partial(build_cache.made_from, settings.cache_dir))
     bad = [check for check in checks if not check.ok]
     if bad:
         more = f" and {len(bad) - 1} more" if len(bad) > 1 else ""
-        return Finding(
-            f"{settings.cache_dir}: {bad[0].name}: {bad[0].detail}{more}",
-            "kokoro-server assets fetch",
-            wrong=True,
-        )
+        detail = f"{settings.cache_dir}: {bad[0].name}: {bad[0].detail}{more}"
+        return Finding(detail, "kokoro-server assets fetch", wrong=True)
     known = library.recorded(settings.cache_dir)
     described = f"{known.precision} from {known.source}" if known else "weights"
     advice = "a little below full quality: 'kokoro-server assets fetch' tries to get better ones"
-    return Finding(
-        f"{described} and {len(checks) - 1} voices in {settings.cache_dir}",
-        advice if known and known.precision == "int8" else "",
-    )
+    detail = f"{described} and {len(checks) - 1} voices in {settings.cache_dir}"
+    return Finding(detail, advice if known and known.precision == "int8" else "")
 
 
 def build(settings: Settings) -> Finding:
     if backends.choose(settings) != "onnx":
         return Finding("not needed: torch takes the weights as they are")
     ours = build_cache.key("", settings.cpu_precision)
-    usable = [
-        each
-        for each in build_cache.listing(settings.cache_dir)
-        if dataclasses.replace(each.key, weights="") == ours and not each.problems()
-    ]
+    builds = (each for each in build_cache.listing(settings.cache_dir) if not each.problems())
+    usable = [each.key.name for each in builds if dataclasses.replace(each.key, weights="") == ours]
     if not usable:
         return Finding("the first start will build it", "'kokoro-server assets build' does so ahead of time")
-    return Finding(", ".join(each.key.name for each in usable))
+    return Finding(", ".join(usable))
 
 
 def disk(settings: Settings) -> Finding:
-    existing = next(
-        folder for folder in (settings.cache_dir, *settings.cache_dir.absolute().parents) if folder.exists()
-    )
-    free = shutil.disk_usage(existing).free
-    is_needed = not library.listing(settings.cache_dir)
-    is_tight = free < NEEDED_BYTES
+    free = files.free_bytes(settings.cache_dir)
+    detail = f"{files.megabytes(free)} free for {settings.cache_dir}"
+    if free >= NEEDED_BYTES:
+        return Finding(detail)
     advice = f"about {files.megabytes(NEEDED_BYTES)} are needed to fetch the model: make room or set KOKORO_CACHE_DIR"
-    return Finding(f"{files.megabytes(free)} free for {existing}", advice if is_tight else "", is_tight and is_needed)
+    return Finding(detail, advice, wrong=not library.listing(settings.cache_dir))
 
 
 def g2p(settings: Settings) -> Finding:
-    if not settings.g2p_url:
-        missing = [name for name in G2P_MODULES if importlib.util.find_spec(name) is None]
-        if missing:
-            return Finding(f"not installed: {', '.join(missing)}", G2P_ADVICE, wrong=True)
+    missing = [name for name in G2P_MODULES if importlib.util.find_spec(name) is None]
+    if missing and not settings.g2p_url:
+        return Finding(f"not installed: {', '.join(missing)}", G2P_ADVICE, wrong=True)
     try:
         phonemes, absent = asyncio.run(_try_g2p(settings))
     except KokoroError as error:
         return Finding(error.message.splitlines()[-1], G2P_ADVICE, wrong=True)
     detail = f"{settings.g2p_url or 'a child process'} reads 'Hello.' as {phonemes}"
-    missing_languages = [languages.parse(code) for code in sorted(absent)]
-    if not missing_languages:
+    if not absent:
         return Finding(detail)
-    names = " and ".join(language.name for language in missing_languages)
-    extra = ",".join(language.code for language in missing_languages)
-    return Finding(detail, f"{names} can be added: pip install 'kokoro-server[{extra}]'")
+    names = " and ".join(languages.parse(code).name for code in sorted(absent))
+    return Finding(detail, f"{names} can be added: pip install 'kokoro-server[{','.join(sorted(absent))}]'")
 
 
 async def _try_g2p(settings: Settings) -> tuple[str, set[str]]:
@@ -270,15 +254,6 @@ def player(_settings: Settings) -> Finding:
 
 
 CHECKS: dict[str, Check] = {
-    "python": python,
-    "backend": backend,
-    "device": device,
-    "encoders": encoders,
-    "weights": weights,
-    "build": build,
-    "disk": disk,
-    "g2p": g2p,
-    "port": port,
-    "keys": keys,
-    "player": player,
+    check.__name__: check
+    for check in (python, backend, device, encoders, weights, build, disk, g2p, port, keys, player)
 }

@@ -7,6 +7,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 
+from kokoro_server.cli import one_line
 from kokoro_server.cli.progress import clock
 from kokoro_server.errors import NothingToSay
 from kokoro_server.longform.books.book import Book
@@ -27,9 +28,9 @@ def describe(book: Book, plan: Plan, speed: float) -> Iterator[str]:
     by = f", by {', '.join(book.authors)}" if book.authors else ""
     language = f" ({book.language})" if book.language else ""
     yield f"{book.title}{by}{language}"
-    width = min(MAX_TITLE, max(len(_title(each.chapter.title)) + 2 * each.chapter.level for each in plan.chapters))
-    for planned in plan.chapters:
-        title = "  " * (planned.chapter.level - 1) + _title(planned.chapter.title)
+    titles = ["  " * (each.chapter.level - 1) + one_line(each.chapter.title, MAX_TITLE) for each in plan.chapters]
+    width = min(MAX_TITLE, max(map(len, titles)) + 2)
+    for title, planned in zip(titles, plan.chapters, strict=True):
         seconds = clock(estimated_seconds(planned, speed))
         yield f"{planned.number + 1:4}  {title:{width}}  {planned.characters:>9,} characters  about {seconds:>8}"
     yield f"in all {plan.characters:,} characters, about {clock(_seconds(plan, speed))} of audio"
@@ -58,11 +59,6 @@ async def estimated_time(plan: Plan, backend: SpeechBackend, speed: float) -> fl
 
 def _seconds(plan: Plan, speed: float) -> float:
     return sum(estimated_seconds(planned, speed) for planned in plan.chapters)
-
-
-def _title(title: str) -> str:
-    line = " ".join(title.split())
-    return line if len(line) <= MAX_TITLE else line[: MAX_TITLE - 1] + "…"
 
 
 def _omissions(book: Book, plan: Plan) -> str:

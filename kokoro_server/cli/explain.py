@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kokoro_server import languages
+from kokoro_server.cli import one_line
 from kokoro_server.client import KokoroClient
 from kokoro_server.config.settings import Settings
 from kokoro_server.synthesis.synthesizer import Speech
@@ -44,11 +45,7 @@ def _remote(url: str, speech: Speech, api_key: str | None) -> list[Claim]:
 
 
 def _table(claims: Sequence[Claim], text: str) -> list[str]:
-    rows = [(_line(text[claim.start : claim.end]), _line(claim.words) or "-", claim.rule) for claim in claims]
+    spans = ((one_line(text[claim.start : claim.end], MAX_WIDTH), claim) for claim in claims)
+    rows = [(written, one_line(claim.words, MAX_WIDTH) or "-", claim.rule) for written, claim in spans]
     widths = [min(MAX_WIDTH, max(len(row[column]) for row in (HEADINGS, *rows))) for column in range(2)]
     return [f"{written:{widths[0]}}  {said:{widths[1]}}  {rule}" for written, said, rule in (HEADINGS, *rows)]
-
-
-def _line(text: str) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= MAX_WIDTH else line[: MAX_WIDTH - 1] + "…"

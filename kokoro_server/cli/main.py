@@ -12,7 +12,8 @@ from importlib import import_module
 from urllib.parse import urlsplit
 
 from kokoro_server import __version__
-from kokoro_server.cli import RunCommand, bulk_options, say_options
+from kokoro_server.cli import RunCommand
+from kokoro_server.cli.options import add_bulk, add_say
 from kokoro_server.client.errors import ClientError
 from kokoro_server.config import settings as config
 from kokoro_server.config.settings import Settings
@@ -95,8 +96,8 @@ def _parser() -> argparse.ArgumentParser:
     _add_address(g2p, "G2P_")
     g2p.set_defaults(run=_g2p)
 
-    say_options.add(commands, _command("say"))
-    bulk_options.add(commands, _command("bulk"))
+    add_say(commands, _command("say"))
+    add_bulk(commands, _command("bulk"))
     _add_cluster(commands)
 
     voices = commands.add_parser("voices", help="list the voices: name, language, gender, grade")

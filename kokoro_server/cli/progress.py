@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import logging
-import shutil
 import sys
 import time
 from typing import Any, Self
 
 from tqdm import tqdm
 
+from kokoro_server.assets.progress import new_bar
 from kokoro_server.config.settings import Settings
 from kokoro_server.longform.books.speaking import BookProgress, Phase
 from kokoro_server.longform.bulk.run import BulkProgress
@@ -55,10 +55,7 @@ class ProgressBar:
 
     def _made(self, total: int, bar_format: str, **options: Any) -> tqdm:
         if self._bar is None:
-            # tqdm would draw nothing on a terminal that reports no size. This function takes it as 80 × 24.
-            columns, rows = shutil.get_terminal_size()
-            options |= {"ncols": columns - 1, "nrows": rows, "disable": None}  # no terminal, no bar
-            self._bar = tqdm(total=total, bar_format=bar_format, ascii=" #", **options)
+            self._bar = new_bar(total, bar_format, **options)
         return self._bar
 
 

@@ -19,6 +19,7 @@ from kokoro_server.client.wire import DEFAULT_VOICE
 from kokoro_server.config.settings import Settings
 from kokoro_server.engine import loader
 from kokoro_server.engine.loader import LoadModel
+from kokoro_server.longform.books.subtitles import SUBTITLES
 from kokoro_server.synthesis import captions
 from kokoro_server.synthesis.captions import Cue, Timing
 from kokoro_server.synthesis.speech import Speech
@@ -26,7 +27,6 @@ from kokoro_server.synthesis.speech_backend import BYTES_PER_SECOND
 
 log = logging.getLogger(__name__)
 
-SUBTITLES = {".srt": captions.srt, ".vtt": captions.vtt}
 MAX_CUE_EXTENSION_S = 1.0  # of silence after the last word through which the last subtitle stays
 WRITE_BYTES = BYTES_PER_SECOND // 4  # in one write: it blocks while the player plays, and Ctrl-C waits for its end
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager, nullcontext
 from dataclasses import replace
@@ -12,15 +11,12 @@ from typing import Any, Self, TypeVar
 
 import httpx
 
-from kokoro_server.client import wire
+from kokoro_server.client import values, wire
 from kokoro_server.client.base import BaseClient
-from kokoro_server.client.errors import BrokenOff, ClientError, ClipFailed
-from kokoro_server.client.values import AudioClip, CaptionedChunk, CaptionedClip, TextReading, Voice, join_chunks
-from kokoro_server.client.wire import Body, ClipRequest, Stopwatch
+from kokoro_server.client.errors import ClientError, ClipFailed
+from kokoro_server.client.values import AudioClip, CaptionedChunk, CaptionedClip, Latency, TextReading, Voice
+from kokoro_server.client.wire import Body, CaptionedEvents, ClipRequest, Stopwatch
 
-log = logging.getLogger(__name__)
-
-T = TypeVar("T", bytes, str)
 R = TypeVar("R")
 
 
@@ -63,7 +59,7 @@ class AsyncKokoroClient(BaseClient):
         return await self._get("/health", self._timeouts.health)
 
     async def voices(self) -> list[Voice]:
-        return wire.voices(await self._get("/voices", self._timeouts.synthesis))
+        return values.voices(await self._get("/voices", self._timeouts.synthesis))
 
     async def synthesize(
         self,
@@ -79,28 +75,26 @@ class AsyncKokoroClient(BaseClient):
         stopwatch = Stopwatch()
         if self._cache and (found := await asyncio.to_thread(self._cache.get, key)):
             return replace(found, latency=stopwatch.latency())
-        if wire.is_streamed(text, use_streaming):
-            clip = await self._synthesize_streamed(body)
-        else:
-            clip = await self._synthesize_whole(body, optimize_for_latency)
+        clip = await self._synthesize(*self._synthesis(body, use_streaming, optimize_for_latency))
         if self._cache:
             await asyncio.to_thread(self._cache.put, key, clip)
         return clip
 
     async def reading(self, text: str, voice: str | None = None, **fields: Any) -> TextReading:
         body = self._body(text, voice, fields)
-        return wire.text_reading(await self._read("/text/reading", body, self._timeouts.synthesis, Stopwatch()))
+        response, _ = await self._read("/text/reading", body, self._timeouts.synthesis)
+        return values.text_reading(wire.json_object(response))
 
     async def captioned(self, text: str, voice: str | None = None, **fields: Any) -> CaptionedClip:
         body = self._body(text, voice, fields)
-        response = await self._read("/tts/captioned", body, self._timeouts.batch, Stopwatch())
-        return await asyncio.to_thread(wire.captioned_clip, response)
+        response, _ = await self._read("/tts/captioned", body, self._timeouts.batch)
+        return await asyncio.to_thread(lambda: values.captioned_clip(wire.json_object(response)))
 
     async def stream(self, text: str, voice: str | None = None, **fields: Any) -> AsyncGenerator[bytes, None]:
         stopwatch = Stopwatch()
         async with (
             self._post("/tts/stream", self._body(text, voice, fields), self._timeouts.stream) as response,
-            aclosing(self._timed(response, response.aiter_bytes(), stopwatch)) as chunks,
+            aclosing(self._timed(response, stopwatch)) as chunks,
         ):
             async for chunk in chunks:
                 for piece in wire.pieces(chunk, self._chunk_size):
@@ -111,26 +105,21 @@ class AsyncKokoroClient(BaseClient):
     ) -> AsyncGenerator[CaptionedChunk, None]:
         stopwatch = Stopwatch()
         body = self._body(text, voice, fields)
-        done = False
+        events = CaptionedEvents(self.url)
         async with (
             self._post("/tts/captioned", body, self._timeouts.stream, wire.NDJSON) as response,
-            aclosing(self._timed(response, wire.async_lines(response.aiter_bytes()), stopwatch)) as lines,
+            aclosing(self._timed(response, stopwatch)) as chunks,
         ):
-            async for line in lines:
-                if chunk := wire.captioned_chunk(line):
-                    yield chunk
-                else:
-                    done = True
-        if not done:
-            raise BrokenOff(f"{self.url} ended a stream without its last event")
+            async for chunk in chunks:
+                for captioned in events.add(chunk):
+                    yield captioned
+        events.check_complete()
 
     async def synthesize_batch(
         self, requests: Sequence[ClipRequest], *, optimize_for_latency: bool = False
     ) -> list[AudioClip | ClipFailed]:
-        stopwatch = Stopwatch()
         body = wire.batch_body(requests, self.voice, optimize_for_latency)
-        response = await self._read("/tts/batch", body, self._timeouts.batch, stopwatch)
-        return wire.batch(response.content, stopwatch.latency())
+        return wire.batch(*await self._read("/tts/batch", body, self._timeouts.batch))
 
     def synthesize_async(
         self,
@@ -144,14 +133,9 @@ class AsyncKokoroClient(BaseClient):
         """`synthesize` in a background task, which also calls back. The task has the clip or the error."""
 
         async def work() -> AudioClip:
-            try:
+            with self._calling_back(on_error):
                 async with self._workers:
                     clip = await self.synthesize(text, voice, **options)
-            except ClientError as error:
-                log.warning("synthesis in the background failed code=%s message=%s", error.code, error.message)
-                if on_error:
-                    on_error(error)
-                raise
             if on_ready:
                 on_ready(clip)
             return clip
@@ -169,34 +153,25 @@ class AsyncKokoroClient(BaseClient):
             response = await self._http.get(self.url + path, timeout=self._timeouts.reading(timeout))
         return wire.json_object(response)
 
-    async def _synthesize_whole(self, body: Body, optimize_for_latency: bool) -> AudioClip:
+    async def _synthesize(self, path: str, body: Body, timeout: float) -> AudioClip:
         stopwatch = Stopwatch()
-        sent = body | {"optimize_for_latency": True} if optimize_for_latency else body
-        response = await self._read("/tts", sent, self._timeouts.synthesis, stopwatch)
-        self._performance.add(stopwatch.latency(), wire.synthesis_ms(response))
-        return wire.clip(response, response.content, body, None, stopwatch.latency())
+        async with self._post(path, body, timeout) as response:
+            chunks = [chunk async for chunk in self._timed(response, stopwatch)]
+        return wire.clip(response, chunks, body, stopwatch.latency())
 
-    async def _synthesize_streamed(self, body: Body) -> AudioClip:
+    async def _read(self, path: str, body: Body, timeout: float) -> tuple[httpx.Response, Latency]:
         stopwatch = Stopwatch()
-        async with self._post("/tts/stream", body, self._timeouts.stream) as response:
-            chunks = [chunk async for chunk in self._timed(response, response.aiter_bytes(), stopwatch)]
-        content, duration = join_chunks(chunks, body)
-        return wire.clip(response, content, body, duration, stopwatch.latency())
-
-    async def _read(self, path: str, body: Body, timeout: float, stopwatch: Stopwatch) -> httpx.Response:
         async with self._post(path, body, timeout) as response:
             stopwatch.saw_byte()
             with wire.map_stream_errors(self.url):
                 await response.aread()
-        return response
+        return response, stopwatch.latency()
 
-    async def _timed(
-        self, response: httpx.Response, parts: AsyncIterator[T], stopwatch: Stopwatch
-    ) -> AsyncGenerator[T, None]:
+    async def _timed(self, response: httpx.Response, stopwatch: Stopwatch) -> AsyncGenerator[bytes, None]:
         with wire.map_stream_errors(self.url):
-            async for part in parts:
+            async for chunk in response.aiter_bytes():
                 stopwatch.saw_byte()
-                yield part
+                yield chunk
         self._performance.add(stopwatch.latency(), wire.synthesis_ms(response))
 
     @asynccontextmanager

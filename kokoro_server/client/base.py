@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import httpx
 
 from kokoro_server.client import wire
 from kokoro_server.client.cache import Cache
+from kokoro_server.client.errors import ClientError
 from kokoro_server.client.performance import Performance, PerformanceStats
-from kokoro_server.client.wire import DEFAULT_URL, DEFAULT_VOICE, POOL_SIZE, Body, Retries, Timeouts
+from kokoro_server.client.wire import DEFAULT_URL, DEFAULT_VOICE, Body, Retries, Timeouts
 
 log = logging.getLogger(__name__)
+
+STREAMING_THRESHOLD = 50  # characters: longer texts are streamed unless the caller says otherwise
+POOL_SIZE = 32
 
 
 class BaseClient(ABC):
@@ -58,6 +63,23 @@ class BaseClient(ABC):
 
     def _body(self, text: str, voice: str | None, fields: Mapping[str, Any]) -> Body:
         return {"text": text, "voice": self.voice if voice is None else voice, **fields}
+
+    def _synthesis(self, body: Body, use_streaming: bool | None, optimize_for_latency: bool) -> tuple[str, Body, float]:
+        """Path, body and timeout of the request for a clip."""
+        if len(body["text"]) > STREAMING_THRESHOLD if use_streaming is None else use_streaming:
+            return "/tts/stream", body, self._timeouts.stream
+        return "/tts", body | ({"optimize_for_latency": True} if optimize_for_latency else {}), self._timeouts.synthesis
+
+    @contextmanager
+    def _calling_back(self, on_error: Callable[[ClientError], object] | None) -> Iterator[None]:
+        """Log an error of a call in the background, and call back with it. It is raised all the same."""
+        try:
+            yield
+        except ClientError as error:
+            log.warning("synthesis in the background failed code=%s message=%s", error.code, error.message)
+            if on_error:
+                on_error(error)
+            raise
 
     def _delay(self, response: httpx.Response, tried: int) -> float:
         """Seconds to wait after a failed response, by `Retries`. Raises its error if there is no other try."""

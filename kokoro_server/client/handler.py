@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import tempfile
-import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict
@@ -12,8 +11,8 @@ from typing import Any
 
 from kokoro_server.client.errors import ClientError
 from kokoro_server.client.sync import WORKERS, KokoroClient
-from kokoro_server.client.values import AudioClip
-from kokoro_server.client.wire import DEFAULT_URL, DEFAULT_VOICE
+from kokoro_server.client.values import Latency
+from kokoro_server.client.wire import DEFAULT_URL, DEFAULT_VOICE, Stopwatch
 
 log = logging.getLogger(__name__)
 
@@ -101,40 +100,33 @@ class OptimizedKokoroHandler:
         optimize_for_latency: bool = True,
         **fields: Any,
     ) -> HandlerResult:
-        started = time.perf_counter()
+        stopwatch = Stopwatch()
         options = {"use_streaming": use_streaming, "optimize_for_latency": optimize_for_latency, "format": "mp3"}
         try:
-            result = _success(self._client.synthesize(text, voice or None, **(options | fields)))
+            clip = self._client.synthesize(text, voice or None, **(options | fields))
+            with tempfile.NamedTemporaryFile(prefix="kokoro-", suffix=f".{clip.format}", delete=False) as file:
+                file.write(clip.content)
         except (ClientError, OSError) as error:
-            return _failure(error, started)
-        return result | {"performance_stats": self.get_performance_stats()}
+            return _failure(error, stopwatch)
+        stats = self.get_performance_stats()
+        return _success(file.name, clip.format, clip.latency) | {"audio_path": file.name, "performance_stats": stats}
 
     def synthesize_streaming(
         self, text: str, voice: str | None = None, chunk_callback: Callable[[bytes], object] | None = None
     ) -> HandlerResult:
         """Calls back with each chunk as it arrives. Here `audio_data` are the bytes of the whole file."""
-        started = time.perf_counter()
-        first: float | None = None
+        stopwatch = Stopwatch()
         chunks: list[bytes] = []
         try:
             for chunk in self._client.stream(text, voice or None, format="mp3"):
-                first = first if first is not None else time.perf_counter() - started
+                stopwatch.saw_byte()
                 if chunk_callback:
                     chunk_callback(chunk)
                 chunks.append(chunk)
         except ClientError as error:
-            return _failure(error, started)
-        latency = time.perf_counter() - started
+            return _failure(error, stopwatch)
         content = b"".join(chunks)
-        return {
-            "success": True,
-            "audio_data": content,
-            "error": None,
-            "format": "mp3",
-            "latency": latency,
-            "first_byte_latency": latency if first is None else first,
-            "size": len(content),
-        }
+        return _success(content, "mp3", stopwatch.latency()) | {"size": len(content)}
 
     def synthesize_async(
         self,
@@ -192,23 +184,14 @@ class OptimizedKokoroHandler:
         self._client.close()
 
 
-def _success(clip: AudioClip) -> HandlerResult:
-    with tempfile.NamedTemporaryFile(prefix="kokoro-", suffix=f".{clip.format}", delete=False) as file:
-        file.write(clip.content)
-    return {
-        "success": True,
-        "audio_data": file.name,
-        "audio_path": file.name,
-        "error": None,
-        "format": clip.format,
-        "latency": clip.latency.total,
-        "first_byte_latency": clip.latency.first_byte,
-    }
+def _success(audio: str | bytes, format: str, latency: Latency) -> HandlerResult:
+    times = {"latency": latency.total, "first_byte_latency": latency.first_byte}
+    return {"success": True, "audio_data": audio, "error": None, "format": format, **times}
 
 
-def _failure(error: ClientError | OSError, started: float) -> HandlerResult:
+def _failure(error: ClientError | OSError, stopwatch: Stopwatch) -> HandlerResult:
     _log_failure(error)
-    latency = time.perf_counter() - started
+    latency = stopwatch.latency().total
     return {"success": False, "audio_data": None, "error": str(error), "format": None, "latency": latency}
 
 

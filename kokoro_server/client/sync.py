@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import count
-from typing import Any, Self, TypeVar
+from typing import Any, Self
 
 import httpx
 
-from kokoro_server.client import wire
+from kokoro_server.client import values, wire
 from kokoro_server.client.base import BaseClient
-from kokoro_server.client.errors import BrokenOff, ClientError, ClipFailed
-from kokoro_server.client.values import AudioClip, CaptionedChunk, CaptionedClip, TextReading, Voice, join_chunks
-from kokoro_server.client.wire import Body, ClipRequest, Stopwatch
-
-log = logging.getLogger(__name__)
-
-T = TypeVar("T", bytes, str)
+from kokoro_server.client.errors import ClientError, ClipFailed
+from kokoro_server.client.values import AudioClip, CaptionedChunk, CaptionedClip, Latency, TextReading, Voice
+from kokoro_server.client.wire import Body, CaptionedEvents, ClipRequest, Stopwatch
 
 WORKERS = 4
 
@@ -70,7 +65,7 @@ class KokoroClient(BaseClient):
         return self._get("/health", self._timeouts.health)
 
     def voices(self) -> list[Voice]:
-        return wire.voices(self._get("/voices", self._timeouts.synthesis))
+        return values.voices(self._get("/voices", self._timeouts.synthesis))
 
     def synthesize(
         self,
@@ -91,10 +86,7 @@ class KokoroClient(BaseClient):
         stopwatch = Stopwatch()
         if self._cache and (found := self._cache.get(key)):
             return replace(found, latency=stopwatch.latency())
-        if wire.is_streamed(text, use_streaming):
-            clip = self._synthesize_streamed(body)
-        else:
-            clip = self._synthesize_whole(body, optimize_for_latency)
+        clip = self._synthesize(*self._synthesis(body, use_streaming, optimize_for_latency))
         if self._cache:
             self._cache.put(key, clip)
         return clip
@@ -102,12 +94,14 @@ class KokoroClient(BaseClient):
     def reading(self, text: str, voice: str | None = None, **fields: Any) -> TextReading:
         """How a text would be said, and why, without speaking it."""
         body = self._body(text, voice, fields)
-        return wire.text_reading(self._read("/text/reading", body, self._timeouts.synthesis, Stopwatch()))
+        response, _ = self._read("/text/reading", body, self._timeouts.synthesis)
+        return values.text_reading(wire.json_object(response))
 
     def captioned(self, text: str, voice: str | None = None, **fields: Any) -> CaptionedClip:
         """The whole of a text, with the time of each word."""
         body = self._body(text, voice, fields)
-        return wire.captioned_clip(self._read("/tts/captioned", body, self._timeouts.batch, Stopwatch()))
+        response, _ = self._read("/tts/captioned", body, self._timeouts.batch)
+        return values.captioned_clip(wire.json_object(response))
 
     def stream(self, text: str, voice: str | None = None, **fields: Any) -> Iterator[bytes]:
         """The bytes of one file, as they are synthesized. Raises BrokenOff if the file does not come to its end.
@@ -116,22 +110,18 @@ class KokoroClient(BaseClient):
         """
         stopwatch = Stopwatch()
         with self._post("/tts/stream", self._body(text, voice, fields), self._timeouts.stream) as response:
-            for chunk in self._timed(response, response.iter_bytes(), stopwatch):
+            for chunk in self._timed(response, stopwatch):
                 yield from wire.pieces(chunk, self._chunk_size)
 
     def stream_captioned(self, text: str, voice: str | None = None, **fields: Any) -> Iterator[CaptionedChunk]:
         """Like `stream`, with the time of each word."""
         stopwatch = Stopwatch()
         body = self._body(text, voice, fields)
-        done = False
+        events = CaptionedEvents(self.url)
         with self._post("/tts/captioned", body, self._timeouts.stream, wire.NDJSON) as response:
-            for line in self._timed(response, wire.lines(response.iter_bytes()), stopwatch):
-                if chunk := wire.captioned_chunk(line):
-                    yield chunk
-                else:
-                    done = True
-        if not done:
-            raise BrokenOff(f"{self.url} ended a stream without its last event")
+            for chunk in self._timed(response, stopwatch):
+                yield from events.add(chunk)
+        events.check_complete()
 
     def synthesize_batch(
         self, requests: Sequence[ClipRequest], *, optimize_for_latency: bool = False
@@ -140,10 +130,8 @@ class KokoroClient(BaseClient):
 
         `optimize_for_latency` is the default of the clips: with it, they overtake the server's bulk work.
         """
-        stopwatch = Stopwatch()
         body = wire.batch_body(requests, self.voice, optimize_for_latency)
-        response = self._read("/tts/batch", body, self._timeouts.batch, stopwatch)
-        return wire.batch(response.content, stopwatch.latency())
+        return wire.batch(*self._read("/tts/batch", body, self._timeouts.batch))
 
     def synthesize_async(
         self,
@@ -157,13 +145,8 @@ class KokoroClient(BaseClient):
         """`synthesize` in a background thread, which also calls back. The future has the clip or the error."""
 
         def work() -> AudioClip:
-            try:
+            with self._calling_back(on_error):
                 clip = self.synthesize(text, voice, **options)
-            except ClientError as error:
-                log.warning("synthesis in the background failed code=%s message=%s", error.code, error.message)
-                if on_error:
-                    on_error(error)
-                raise
             if on_ready:
                 on_ready(clip)
             return clip
@@ -175,32 +158,25 @@ class KokoroClient(BaseClient):
             response = self._http.get(self.url + path, timeout=self._timeouts.reading(timeout))
         return wire.json_object(response)
 
-    def _synthesize_whole(self, body: Body, optimize_for_latency: bool) -> AudioClip:
+    def _synthesize(self, path: str, body: Body, timeout: float) -> AudioClip:
         stopwatch = Stopwatch()
-        sent = body | {"optimize_for_latency": True} if optimize_for_latency else body
-        response = self._read("/tts", sent, self._timeouts.synthesis, stopwatch)
-        self._performance.add(stopwatch.latency(), wire.synthesis_ms(response))
-        return wire.clip(response, response.content, body, None, stopwatch.latency())
+        with self._post(path, body, timeout) as response:
+            chunks = list(self._timed(response, stopwatch))
+        return wire.clip(response, chunks, body, stopwatch.latency())
 
-    def _synthesize_streamed(self, body: Body) -> AudioClip:
-        stopwatch = Stopwatch()
-        with self._post("/tts/stream", body, self._timeouts.stream) as response:
-            chunks = list(self._timed(response, response.iter_bytes(), stopwatch))
-        content, duration = join_chunks(chunks, body)
-        return wire.clip(response, content, body, duration, stopwatch.latency())
-
-    def _read(self, path: str, body: Body, timeout: float, stopwatch: Stopwatch) -> httpx.Response:
+    def _read(self, path: str, body: Body, timeout: float) -> tuple[httpx.Response, Latency]:
         """A successful response, whole."""
+        stopwatch = Stopwatch()
         with self._post(path, body, timeout) as response, wire.map_stream_errors(self.url):
             stopwatch.saw_byte()
             response.read()
-        return response
+        return response, stopwatch.latency()
 
-    def _timed(self, response: httpx.Response, parts: Iterator[T], stopwatch: Stopwatch) -> Iterator[T]:
+    def _timed(self, response: httpx.Response, stopwatch: Stopwatch) -> Iterator[bytes]:
         with wire.map_stream_errors(self.url):
-            for part in parts:
+            for chunk in response.iter_bytes():
                 stopwatch.saw_byte()
-                yield part
+                yield chunk
         self._performance.add(stopwatch.latency(), wire.synthesis_ms(response))
 
     @contextmanager

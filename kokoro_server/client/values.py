@@ -1,13 +1,14 @@
-"""The values that a client returns."""
+"""The values that a client returns, and how they are read from the server's JSON."""
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping
+from base64 import b64decode
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 UNKNOWN_LENGTH = b"\xff\xff\xff\xff"  # in the header of a streamed WAV file
 HEADER_SIZE = 44  # bytes, of the server's WAV files
@@ -122,10 +123,37 @@ class Voice:
     installed: bool = True  # whether the server can read its language
 
 
+T = TypeVar("T", Voice, Word, ReadSpan, ReadWord)
+
+
+def voices(listing: Mapping[str, Any]) -> list[Voice]:
+    return list(_each(Voice, listing["voices"]))
+
+
+def captioned_chunk(event: Mapping[str, Any]) -> CaptionedChunk:
+    return CaptionedChunk(b64decode(event["audio"]), _each(Word, event["words"]))
+
+
+def captioned_clip(answer: Mapping[str, Any]) -> CaptionedClip:
+    words = _each(Word, answer["words"])
+    return CaptionedClip(b64decode(answer["audio"]), answer["duration"], words, answer.get("skipped", 0))
+
+
+def text_reading(answer: Mapping[str, Any]) -> TextReading:
+    readings, words = _each(ReadSpan, answer["readings"]), _each(ReadWord, answer["words"])
+    return TextReading(answer["language"], answer["phonemes"], readings, words, answer["skipped"])
+
+
+def _each(kind: type[T], items: Iterable[Mapping[str, Any]]) -> tuple[T, ...]:
+    """Takes the known fields only: a newer server may send more, an older one fewer."""
+    names = kind.__dataclass_fields__
+    return tuple(kind(**{name: item[name] for name in names if name in item}) for item in items)
+
+
 SAMPLE_BYTES = {"pcm_f32le": 4, "pcm_mulaw": 1, "pcm_alaw": 1}  # other than two
 
 
-def join_chunks(chunks: list[bytes], body: Mapping[str, Any]) -> tuple[bytes, float | None]:
+def join_chunks(chunks: Sequence[bytes], body: Mapping[str, Any]) -> tuple[bytes, float | None]:
     """A stream's chunks as one file with a correct header, and its duration in seconds if that is known."""
     content = b"".join(chunks)
     format = body.get("format", "wav")

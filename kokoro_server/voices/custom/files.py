@@ -98,9 +98,5 @@ def _version(entry: os.DirEntry[str]) -> FileVersion:
 
 
 def _numbers(status: os.stat_result) -> FileVersion:
-    return (
-        status.st_mtime_ns,
-        status.st_ctime_ns,
-        status.st_size,
-        status.st_ino,
-    )  # ctime: access rights, too
+    # ctime: access rights, too
+    return status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino

@@ -1,8 +1,9 @@
-"""The arguments of `kokoro-server say`."""
+"""The arguments of `kokoro-server say` and `bulk`. The commands themselves take seconds to import."""
 
 from __future__ import annotations
 
 import argparse
+import math
 from pathlib import Path
 
 from kokoro_server.cli import RunCommand
@@ -24,9 +25,20 @@ examples:
 Without --url the model is loaded into this process, and fetched first if it is missing. A file gets its name only when
 it is complete. Spoken passages of a book are kept in BOOK.work until the book is complete: after an interruption, the
 same command continues from there. Other texts start from the beginning."""
+BULK_EXAMPLES = """\
+examples:
+  kokoro-server bulk texts.jsonl clips/
+  kokoro-server bulk texts.csv clips/ --format opus -v am_michael
+  kokoro-server bulk texts.parquet dataset/ --shards 1000 --verify
+  zcat texts.jsonl.gz | kokoro-server bulk - clips/ --url http://speech.local:8880
+
+A line is a request as of POST /tts with an id: {"id": "a1", "text": "Hello.", "voice": "af_bella", "speed": 1.1}.
+Files are named by id; manifest.jsonl lists them in the order of the input with durations and word times, and
+failures.jsonl lists the lines that failed. After an interruption, the same command continues; lines that have changed
+since are made again."""
 
 
-def add(commands: argparse._SubParsersAction[argparse.ArgumentParser], run: RunCommand) -> None:
+def add_say(commands: argparse._SubParsersAction[argparse.ArgumentParser], run: RunCommand) -> None:
     say = commands.add_parser(
         "say",
         help="speak a text: through a player, or into a file",
@@ -93,6 +105,41 @@ def _add_book_options(say: argparse.ArgumentParser) -> None:
     )
 
 
+def add_bulk(commands: argparse._SubParsersAction[argparse.ArgumentParser], run: RunCommand) -> None:
+    bulk = commands.add_parser(
+        "bulk",
+        help="speak each line of a file into a file of its own, or into shards",
+        description="Speaks every line of a file: exactly one output for each, however often it is stopped.",
+        epilog=BULK_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    bulk.add_argument("input", help="lines of id, text and other fields: .jsonl .csv or .parquet, - for JSON lines")
+    bulk.add_argument("out", type=Path, help="the folder to write to")
+    bulk.add_argument("-v", "--voice", default="af_heart", help="of lines that name none (default: %(default)s)")
+    bulk.add_argument(
+        "--format",
+        choices=("wav", "flac", "opus", "mp3", "aac", "pcm"),
+        help="of lines that name none (default: wav; in shards, flac)",
+    )
+    bulk.add_argument("--shards", type=_count, metavar="N", help="write WebDataset shards of N lines each, not files")
+    bulk.add_argument(
+        "--verify",
+        nargs="?",
+        const="base",
+        metavar="MODEL",
+        help="check with a Whisper model, by name or folder (default: base); adds word error rates to the manifest",
+    )
+    bulk.add_argument("--url", help="let a running server speak, such as http://127.0.0.1:8880")
+    bulk.add_argument("--address", metavar="RAY", help="let a Ray cluster speak: ray://HOST:10001, or auto")
+    bulk.add_argument(
+        "--processes",
+        type=_count,
+        metavar="N",
+        help="processes that ask the server of --url (default: one for four cores)",
+    )
+    bulk.set_defaults(run=run)
+
+
 def _chapters(text: str) -> list[tuple[int, int | None]]:
     try:
         return parse_chapters(text)
@@ -108,22 +155,24 @@ def _role(text: str) -> tuple[str, str]:
 
 
 def _loudness(text: str) -> float | None:
-    if text == "off":
-        return None
-    try:
-        loudness = float(text)
-    except ValueError:
-        loudness = 0.0
-    if not QUIETEST <= loudness <= LOUDEST:
-        raise argparse.ArgumentTypeError(f"{text!r} is neither off nor a number from {QUIETEST:g} to {LOUDEST:g}")
-    return loudness
+    return None if text == "off" else _number(text, "neither off nor", QUIETEST, LOUDEST)
 
 
 def _speed(text: str) -> float:
+    return _number(text, "not", SLOWEST, FASTEST)
+
+
+def _number(text: str, refused: str, lowest: float, highest: float) -> float:
     try:
-        speed = float(text)
+        number = float(text)
     except ValueError:
-        speed = 0.0
-    if not SLOWEST <= speed <= FASTEST:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number from {SLOWEST:g} to {FASTEST:g}")
-    return speed
+        number = math.nan
+    if not lowest <= number <= highest:
+        raise argparse.ArgumentTypeError(f"{text!r} is {refused} a number from {lowest:g} to {highest:g}")
+    return number
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal() or not int(text):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 1 on")
+    return int(text)
