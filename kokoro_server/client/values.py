@@ -165,5 +165,5 @@ def join_chunks(chunks: Sequence[bytes], body: Mapping[str, Any]) -> tuple[bytes
     if format not in ("wav", "pcm"):
         return content, None
     width = SAMPLE_BYTES.get(body.get("sample_format", ""), 2)
-    samples = (len(content) - (HEADER_SIZE if format == "wav" else 0)) // width
+    samples = max(0, len(content) - (HEADER_SIZE if format == "wav" else 0)) // width
     return content, samples / body.get("sample_rate", SAMPLE_RATE)
