@@ -15,7 +15,7 @@ from pydantic import BaseModel
 from kokoro_server.api.schemas.speech import Captioned, CaptionedRequest, TimedWord
 from kokoro_server.api.speech import ChunkedBodyResponse, clip_headers, render, speak
 from kokoro_server.api.streaming import FRAMING, Events, RenderedSegments, event_stream
-from kokoro_server.audio.encode import Format
+from kokoro_server.audio.formats import Format
 from kokoro_server.audio.render import Rendering
 from kokoro_server.engine.protocol import SAMPLE_RATE
 from kokoro_server.errors import KokoroError

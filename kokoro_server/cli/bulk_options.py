@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from kokoro_server.audio.formats import FORMATS
 from kokoro_server.cli import RunCommand
 
 EXAMPLES = """\
@@ -33,7 +34,7 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser], run: RunC
     bulk.add_argument("-v", "--voice", default="af_heart", help="of lines that name none (default: %(default)s)")
     bulk.add_argument(
         "--format",
-        choices=("wav", "flac", "opus", "mp3", "aac", "pcm"),
+        choices=FORMATS,
         help="of lines that name none (default: wav; in shards, flac)",
     )
     bulk.add_argument("--shards", type=_count, metavar="N", help="write WebDataset shards of N lines each, not files")

@@ -9,7 +9,8 @@ from pydantic_core import PydanticCustomError
 
 from kokoro_server.api.schemas.script import LANGUAGE, PITCH, SPEED, VOICE, VOLUME, ScriptFields
 from kokoro_server.api.schemas.strict import MAX_FIELDS, StrictRequest
-from kokoro_server.audio.encode import Format, Output
+from kokoro_server.audio.encode import Output
+from kokoro_server.audio.formats import CONTAINERS, Format
 from kokoro_server.audio.render import Rendering
 from kokoro_server.audio.resample import MAX_RATE, MIN_RATE
 from kokoro_server.audio.wav import SampleFormat
@@ -164,7 +165,7 @@ class SpeechRequest(StrictRequest, ReadingFields, ScriptFields):
 class TTSRequest(SpeechRequest):
     """A clip to be spoken."""
 
-    format: Format = Field(default="wav", description="`pcm` is bare samples; opus comes in Ogg, aac in ADTS.")
+    format: Format = Field(default="wav", description=f"`pcm` is bare samples; {CONTAINERS}.")
 
 
 class BatchRequest(StrictRequest):
