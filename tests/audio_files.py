@@ -9,6 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 RATE = 24_000
+# How many samples more than the clip the decoded file may have, in lossy formats. Others are exact.
+EXTRA_SAMPLES = {"mp3": range(2501), "opus": range(401), "aac": range(2201)}
+EXACT = range(1)
 
 
 def decode(data: bytes, format: str) -> NDArray[np.float32]:

@@ -13,7 +13,7 @@ from kokoro_server.api.disconnect import cancel_on_disconnect
 from kokoro_server.api.errors import validated
 from kokoro_server.api.schemas.speech import BatchRequest, ErrorAnswer, SpeechRequest, TTSRequest
 from kokoro_server.api.state import app_state, get_services
-from kokoro_server.audio.encode import ENCODINGS
+from kokoro_server.audio.formats import ENCODINGS
 from kokoro_server.audio.render import Rendering
 from kokoro_server.batching.entry import Priority
 from kokoro_server.batching.tickets import Ticket

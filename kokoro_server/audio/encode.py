@@ -1,7 +1,8 @@
 """Encodes audio in the format that the client asked for, whole or as a stream.
 
-soundfile (libsndfile, LGPL) writes mp3, opus and flac: it is fast, exact to the sample, and streams. PyAV would cover
-aac as well, but its wheels link x264 and x265, which are GPL; so aac alone goes through PyAV, in a process of its own.
+soundfile (libsndfile, LGPL) writes every compressed format but aac: it is fast, exact to the sample, and streams. PyAV
+would write aac as well, but its wheels link x264 and x265, which are GPL; so only aac goes through PyAV, in a separate
+process.
 """
 
 from __future__ import annotations
@@ -12,39 +13,17 @@ from collections.abc import Iterable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from functools import cache
-from typing import Literal, get_args
+from typing import Literal
 
 import soundfile
 
 from kokoro_server.audio.encoders import AacEncoder, Encoder, PcmEncoder, SoundfileEncoder
+from kokoro_server.audio.formats import ENCODINGS, FORMATS, Format
 from kokoro_server.audio.wav import PACK, SampleFormat, header, pcm16
 from kokoro_server.engine.protocol import Audio
 from kokoro_server.errors import FormatNotInstalled, InvalidInput
 
-Format = Literal["wav", "pcm", "mp3", "opus", "flac", "aac"]
-FORMATS: tuple[Format, ...] = get_args(Format)
-
-
-@dataclass(frozen=True, slots=True)
-class Encoding:
-    """The names of a format, and the sample rates that it can hold (empty: all)."""
-
-    media_type: str
-    container: str = ""  # libsndfile's names
-    subtype: str = ""
-    rates: tuple[int, ...] = ()
-
-
 AAC_ADVICE = "pip install av"
-MPEG_RATES = (8_000, 11_025, 12_000, 16_000, 22_050, 24_000, 32_000, 44_100, 48_000)
-ENCODINGS: dict[Format, Encoding] = {
-    "wav": Encoding("audio/wav"),
-    "pcm": Encoding("audio/pcm"),
-    "mp3": Encoding("audio/mpeg", "MP3", "MPEG_LAYER_III", MPEG_RATES),
-    "opus": Encoding("audio/ogg", "OGG", "OPUS", (8_000, 12_000, 16_000, 24_000, 48_000)),
-    "flac": Encoding("audio/flac", "FLAC", "PCM_16"),
-    "aac": Encoding("audio/aac", rates=MPEG_RATES),
-}
 
 # libsndfile takes a level of compression and computes the bit rate from it. These are the kilobits a second of each
 # MPEG version, which depends on the sample rate; the first has level 1, the last level 0.

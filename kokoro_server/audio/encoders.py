@@ -49,7 +49,7 @@ class PcmEncoder(Encoder):
 
 
 class SoundfileEncoder(Encoder):
-    """mp3, opus and flac through libsndfile."""
+    """Formats that libsndfile writes."""
 
     def __init__(self, open_file: Callable[[io.RawIOBase], soundfile.SoundFile]) -> None:
         """`open_file` opens a sound file on top of the raw file that it gets."""

@@ -21,6 +21,7 @@ import httpx
 from kokoro_server import languages
 from kokoro_server.api.middleware.guard.middleware import configured_keys
 from kokoro_server.assets import files, library
+from kokoro_server.audio.formats import FORMATS
 from kokoro_server.cli import CommandFailed, sinks
 from kokoro_server.config.access import CHALLENGE, is_loopback
 from kokoro_server.config.settings import Settings
@@ -142,8 +143,8 @@ def encoders(_settings: Settings) -> Finding:
     if missing := encode.missing_formats():
         return Finding(f"cannot write {' '.join(missing)}", "; ".join(sorted(set(missing.values()))), wrong=True)
     if not encode.aac_is_installed():
-        return Finding(" ".join(name for name in encode.FORMATS if name != "aac"), f"for aac: {encode.AAC_ADVICE}")
-    return Finding(" ".join(encode.FORMATS))
+        return Finding(" ".join(name for name in FORMATS if name != "aac"), f"for aac: {encode.AAC_ADVICE}")
+    return Finding(" ".join(FORMATS))
 
 
 def weights(settings: Settings) -> Finding:

@@ -5,10 +5,13 @@ from __future__ import annotations
 import argparse
 import math
 from pathlib import Path
+from typing import get_args
 
+from kokoro_server.audio.formats import FORMATS, SUFFIXES
 from kokoro_server.cli import RunCommand
-from kokoro_server.longform.books.options import LOUDEST, QUIETEST, parse_chapters
+from kokoro_server.longform.books.options import LOUDEST, QUIETEST, BookFormat, parse_chapters
 
+BOOK_FORMATS = get_args(BookFormat)
 SLOWEST, FASTEST = 0.25, 4.0
 SAY_EXAMPLES = """\
 examples:
@@ -61,7 +64,7 @@ def add_say(commands: argparse._SubParsersAction[argparse.ArgumentParser], run: 
         "--output",
         type=Path,
         metavar="FILE",
-        help="write to a file: .wav .mp3 .opus .ogg .flac .aac or .pcm; a book: .m4b .mp3 .opus .flac or a folder",
+        help=f"write to a file: {' '.join(SUFFIXES)}; a book: .{' .'.join(BOOK_FORMATS)} or a folder",
     )
     say.add_argument("--subtitles", type=Path, metavar="FILE", help="write subtitles too: .srt or .vtt")
     say.add_argument("--url", help="let a running server speak, such as http://127.0.0.1:8880")
@@ -97,9 +100,7 @@ def _add_book_options(say: argparse.ArgumentParser) -> None:
     book.add_argument(
         "--read-along", type=Path, metavar="FILE", help="write an .epub that highlights the words while they are heard"
     )
-    book.add_argument(
-        "--format", choices=("m4b", "mp3", "opus", "flac"), help="of the files of a folder (default: mp3)"
-    )
+    book.add_argument("--format", choices=BOOK_FORMATS, help="of the files of a folder (default: mp3)")
     book.add_argument(
         "--keep-work", action="store_true", help="keep the spoken passages, for other settings or formats"
     )
@@ -118,7 +119,7 @@ def add_bulk(commands: argparse._SubParsersAction[argparse.ArgumentParser], run:
     bulk.add_argument("-v", "--voice", default="af_heart", help="of lines that name none (default: %(default)s)")
     bulk.add_argument(
         "--format",
-        choices=("wav", "flac", "opus", "mp3", "aac", "pcm"),
+        choices=FORMATS,
         help="of lines that name none (default: wav; in shards, flac)",
     )
     bulk.add_argument("--shards", type=_count, metavar="N", help="write WebDataset shards of N lines each, not files")

@@ -15,8 +15,8 @@ from typing import IO
 
 import soundfile
 
-from kokoro_server.audio.encode import ENCODINGS, Format
 from kokoro_server.audio.encoders import AacEncoder
+from kokoro_server.audio.formats import ENCODINGS, SUFFIXES, Format
 from kokoro_server.audio.wav import floats, header
 from kokoro_server.cli import CommandFailed
 from kokoro_server.engine.protocol import SAMPLE_RATE
@@ -24,16 +24,6 @@ from kokoro_server.errors import EngineError
 from kokoro_server.runtime.files import UNFINISHED, new_file
 
 Write = Callable[[bytes], object]
-
-SUFFIXES: dict[str, Format] = {
-    ".wav": "wav",
-    ".mp3": "mp3",
-    ".opus": "opus",
-    ".ogg": "opus",
-    ".flac": "flac",
-    ".aac": "aac",
-    ".pcm": "pcm",
-}
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,9 +6,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from kokoro_server.audio.formats import SUFFIXES
 from kokoro_server.audio.wav import pcm16
 from kokoro_server.cli import CommandFailed, sinks
-from kokoro_server.cli.sinks import SUFFIXES, Player, Write
+from kokoro_server.cli.sinks import Player, Write
 from tests.audio_files import RATE, decode
 
 SECOND = pcm16((0.5 * np.sin(2 * np.pi * 440 * np.arange(RATE) / RATE)).astype(np.float32))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import random
 from collections.abc import Awaitable, Callable
@@ -12,8 +11,11 @@ import httpx
 from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed
 
+from kokoro_server.audio import formats
+from kokoro_server.audio.encode import aac_is_installed
+
 VOICES = ("af_heart", "af_bella", "af_sky", "am_adam", "bf_emma")
-FORMATS = ("wav", "pcm", "mp3", "opus", "flac", *(("aac",) if importlib.util.find_spec("av") else ()))
+FORMATS = [name for name in formats.FORMATS if name != "aac" or aac_is_installed()]
 WORDS = "the quick brown fox jumps over a lazy dog while seven wizards watch from that old hill and say nothing".split()
 PHONEMES = "ðə kwˈɪk bɹˈWn fˈɑks ʤˈʌmps ˌOvəɹ ðə lˈAzi dˈɔɡ. "
 

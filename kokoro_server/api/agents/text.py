@@ -9,7 +9,7 @@ from typing import Literal
 from kokoro_server import languages
 from kokoro_server.api.agents.session import AgentSession
 from kokoro_server.api.schemas.speech import TTSRequest
-from kokoro_server.audio.encode import Format
+from kokoro_server.audio.formats import Format
 from kokoro_server.errors import TextTooLong
 from kokoro_server.languages import Language
 from kokoro_server.synthesis.services import Services

@@ -11,7 +11,7 @@ from pydantic_core import PydanticCustomError
 
 from kokoro_server.api.schemas.script import SPEED, VOICE, StrictRequest
 from kokoro_server.api.schemas.speech import DEFAULT_VOICE
-from kokoro_server.audio.encode import Format
+from kokoro_server.audio.formats import Format
 from kokoro_server.longform.books.options import DEFAULT_LOUDNESS, LOUDEST, QUIETEST, BookFormat, parse_chapters
 from kokoro_server.longform.jobs.job import Job, JobKind, JobState
 from kokoro_server.runtime.json import JsonObject

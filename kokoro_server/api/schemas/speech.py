@@ -17,7 +17,8 @@ from kokoro_server.api.schemas.script import (
     ScriptFields,
     StrictRequest,
 )
-from kokoro_server.audio.encode import Format, Output
+from kokoro_server.audio.encode import Output
+from kokoro_server.audio.formats import CONTAINERS, Format
 from kokoro_server.audio.render import Rendering
 from kokoro_server.audio.resample import MAX_RATE, MIN_RATE
 from kokoro_server.audio.wav import SampleFormat
@@ -176,7 +177,7 @@ class SpeechRequest(StrictRequest, ReadingFields, ScriptFields):
 class TTSRequest(SpeechRequest):
     """A clip to be spoken."""
 
-    format: Format = Field(default="wav", description="`pcm` is bare samples; opus comes in Ogg, aac in ADTS.")
+    format: Format = Field(default="wav", description=f"`pcm` is bare samples; {CONTAINERS}.")
 
 
 class BatchRequest(StrictRequest):

@@ -9,8 +9,8 @@ from pathlib import Path
 import soundfile
 
 from kokoro_server.audio import wav
-from kokoro_server.audio.encode import ENCODINGS, Format
 from kokoro_server.audio.encoders import AacEncoder
+from kokoro_server.audio.formats import ENCODINGS, Format
 from kokoro_server.engine.protocol import SAMPLE_RATE
 from kokoro_server.longform.books.assembly import AudioParts, SpokenChapter
 from kokoro_server.longform.books.book import Book

@@ -18,7 +18,7 @@ import numpy as np
 from filelock import FileLock, Timeout
 from numpy.typing import NDArray
 
-from kokoro_server.audio.encode import FORMATS
+from kokoro_server.audio.formats import FORMATS
 from kokoro_server.errors import InvalidInput, SetupError, Unavailable, first_of
 from kokoro_server.longform.bulk import lines
 from kokoro_server.longform.bulk.journal import Journal, as_json

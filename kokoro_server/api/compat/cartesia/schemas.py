@@ -12,7 +12,7 @@ from kokoro_server import languages
 from kokoro_server.api.agents.text import DeliveryOptions
 from kokoro_server.api.compat.openai.schemas import VoiceName
 from kokoro_server.api.schemas.speech import TTSRequest
-from kokoro_server.audio.encode import Format
+from kokoro_server.audio.formats import Format
 from kokoro_server.audio.limiter import MAX_DB, MIN_DB
 from kokoro_server.audio.resample import MAX_RATE, MIN_RATE
 from kokoro_server.audio.wav import SampleFormat

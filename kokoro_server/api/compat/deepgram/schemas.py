@@ -10,7 +10,7 @@ from kokoro_server.api.agents.text import DeliveryOptions
 from kokoro_server.api.compat.deepgram import voices
 from kokoro_server.api.compat.openai.schemas import VoiceName, lowercase
 from kokoro_server.api.schemas.speech import DEFAULT_VOICE, TTSRequest
-from kokoro_server.audio.encode import Format
+from kokoro_server.audio.formats import Format
 from kokoro_server.audio.resample import MAX_RATE, MIN_RATE
 from kokoro_server.audio.wav import SampleFormat
 from kokoro_server.engine.protocol import SAMPLE_RATE

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 
-from kokoro_server.audio.encode import Format, Output
+from kokoro_server.audio.encode import Output
+from kokoro_server.audio.formats import Format
 from kokoro_server.audio.resample import MAX_RATE, MIN_RATE
 from kokoro_server.audio.wav import SampleFormat
 from kokoro_server.errors import InvalidInput

@@ -22,7 +22,7 @@ from pydantic_core import PydanticCustomError
 from kokoro_server import languages
 from kokoro_server.api.schemas.script import MAX_ALIASES, SPEED
 from kokoro_server.api.schemas.speech import DEFAULT_VOICE, CaptionedRequest, ReadingFields, TTSRequest
-from kokoro_server.audio.encode import Format
+from kokoro_server.audio.formats import CONTAINERS, Format
 from kokoro_server.audio.limiter import MAX_DB, MIN_DB
 from kokoro_server.errors import NotSupported, UnknownLanguage
 from kokoro_server.runtime.json import JsonObject
@@ -177,7 +177,7 @@ class OpenAISpeechRequest(ReadingFields, KokoroFastAPIFields):
     ] = DEFAULT_VOICE
     response_format: AnyCaseFormat = Field(
         default="mp3",
-        description="`pcm` is bare 16-bit samples at 24 kHz; opus comes in Ogg, aac in ADTS. `format` is read too.",
+        description=f"`pcm` is bare 16-bit samples at 24 kHz; {CONTAINERS}. `format` is read too.",
         validation_alias=AliasChoices("response_format", "format"),
     )
     speed: Annotated[float, SPEED] = 1.0

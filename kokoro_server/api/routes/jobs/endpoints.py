@@ -19,7 +19,7 @@ from kokoro_server.api.schemas.jobs import BookRequest, ItemsRequest, JobAnswer,
 from kokoro_server.api.speech import BINARY, Responses, error_responses, only
 from kokoro_server.api.state import app_state, get_services
 from kokoro_server.api.streaming import SSE, STREAMING_HEADERS, take_place
-from kokoro_server.audio.encode import FORMATS
+from kokoro_server.audio.formats import FORMATS
 from kokoro_server.callers.current import caller
 from kokoro_server.errors import Forbidden, NoSuchJob
 from kokoro_server.longform.books.names import file_stem
