@@ -30,7 +30,8 @@ from kokoro_server.api.speech import AUDIO, ERRORS, RequestTimeout, Responses, c
 from kokoro_server.api.state import get_services
 from kokoro_server.api.streaming import NDJSON, Events, RenderedSegments, event_stream, stream_response
 from kokoro_server.assets import torch_writer
-from kokoro_server.audio.formats import ENCODINGS, Output
+from kokoro_server.audio.encode import Output
+from kokoro_server.audio.formats import ENCODINGS
 from kokoro_server.engine import vocab
 from kokoro_server.errors import KokoroError
 from kokoro_server.runtime.json import JsonObject
