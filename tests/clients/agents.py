@@ -38,7 +38,7 @@ def assert_queue_is_empty(server: Server) -> None:
 
 def assert_no_places_are_taken(server: Server) -> None:
     deadline = time.monotonic() + PATIENCE
-    while taken := httpx.get(f"{server.url}/health/streaming").json()["places"]["taken"]:
+    while taken := httpx.get(f"{server.url}/health/streaming").json()["stream_slots"]["used"]:
         assert time.monotonic() < deadline, taken
         time.sleep(0.1)
 

@@ -132,7 +132,7 @@ def test_a_full_disk_is_one_line(cache: Path, weights: Path, monkeypatch: pytest
     with pytest.raises(AssetError, match=r"no space left in .* KOKORO_CACHE_DIR") as raised:
         build_cache.ensure(cache, weights, KEY, full)
     assert "\n" not in raised.value.message
-    monkeypatch.setattr(files, "_free", lambda _directory: 3)
+    monkeypatch.setattr(files, "free_bytes", lambda _directory: 3)
     with pytest.raises(AssetError, match="no space in"):
         build_cache.ensure(cache, weights, KEY, Exporter())
 
