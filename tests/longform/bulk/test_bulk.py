@@ -6,6 +6,7 @@ import logging
 import tarfile
 import threading
 from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -275,6 +276,7 @@ def test_progress_is_logged(bulk: Bulk, tmp_path: Path, caplog: pytest.LogCaptur
     assert any(" left=0:" in line and "speed=" in line for line in shown)
 
 
+@pytest.mark.skipif(find_spec("faster_whisper") is not None, reason="the package is installed")
 def test_verify_without_its_package_says_what_to_install(bulk: Bulk, tmp_path: Path) -> None:
     source = write(tmp_path / "in.jsonl", texts(1))
     with pytest.raises(SetupError, match=r"kokoro-server\[asr\]"):
