@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import logging
 import os
 import socket
 from collections.abc import Iterator
@@ -16,8 +15,6 @@ from ray.exceptions import RayError
 from kokoro_server.cluster.application import build
 from kokoro_server.cluster.options import ClusterOptions
 from kokoro_server.errors import SetupError
-
-log = logging.getLogger(__name__)
 
 APPLICATION = "kokoro"
 

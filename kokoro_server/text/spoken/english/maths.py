@@ -129,10 +129,6 @@ def _vulgar(match: Any, dialect: Dialect) -> SpokenWords:
     return f"{decimal(match['whole'], dialect)} and {said}"
 
 
-def _superscript(match: Any, dialect: Dialect) -> SpokenWords:
-    return power(match["power"].translate(_SUPERSCRIPTS), dialect)
-
-
 def _subscript(match: Any, dialect: Dialect) -> SpokenWords:
     text = match[0].translate(_SUBSCRIPTS)
     parts = _SUBSCRIPT.findall(text)

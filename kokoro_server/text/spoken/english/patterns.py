@@ -18,7 +18,6 @@ MONTH_NAMES = vocabulary.load("english").list("months")
 MONTHS = {name[:3]: name for name in MONTH_NAMES}
 FULL_MONTH = "|".join(MONTH_NAMES)
 SHORT_MONTH = "Jan|Feb|Mar|Apr|Jun|Jul|Aug|Sept|Sep|Oct|Nov|Dec"
-MONTH = rf"(?:{FULL_MONTH}|(?:{SHORT_MONTH})\b\.?+)"
 # Whether a dot belongs to an abbreviation alone, and ends no sentence: in a claim it then goes with the abbreviation.
 OWN_DOT = r"(?:\.(?!\s*+\Z|\s*+\n|\s++[\"“‘'(]?[A-Z]))"
 
