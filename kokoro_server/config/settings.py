@@ -18,6 +18,7 @@ from kokoro_server.errors import ConfigError
 
 T = TypeVar("T")
 CpuPrecision = Literal["int8", "fp32"]
+NO_JOBS = Path("none")  # of JOBS_PATH
 
 
 class SettingGroup(StrEnum):
@@ -297,6 +298,11 @@ class Settings(BaseModel):
             [field] = (field for field in cls.model_fields.values() if names_of(field)[0] == first["loc"][0])
             spelling, text = given[names_of(field)[0]]
             raise ConfigError(f"{spelling}={text!r}: must be {allowed(field) or first['ctx']['error']}") from None
+
+    @property
+    def spool_path(self) -> Path | None:
+        """The folder for `unnamed_file`: on the disk of the jobs, if there is one."""
+        return None if self.jobs_path is None or self.jobs_path == NO_JOBS else self.jobs_path / "spool"
 
     @property
     def key_to_send(self) -> str | None:

@@ -1,12 +1,14 @@
-"""Files that are written first and get their names then: a file is either whole or absent."""
+"""Files that are written first and get their names then, so that a file is either whole or absent; and unnamed ones."""
 
 from __future__ import annotations
 
 import contextlib
 import os
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import IO
 
 UNFINISHED = ".unfinished"  # suffix of a file that is being written
 
@@ -50,3 +52,13 @@ def _sync_folder(folder: Path) -> None:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
+
+
+def unnamed_file(folder: Path | None) -> IO[bytes]:
+    """A file for what is too large for memory. It has no name, so it is gone once it is closed or its process ends.
+
+    `folder` is made if it is absent; None is the system's folder, which may be memory itself.
+    """
+    if folder is not None:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return tempfile.TemporaryFile(dir=folder)

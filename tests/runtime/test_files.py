@@ -27,3 +27,12 @@ def test_a_file_that_fails_leaves_the_old_one_and_nothing_else(tmp_path: Path) -
         raise ValueError("no")
     assert path.read_bytes() == b"old"
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_an_unnamed_file_leaves_nothing(tmp_path: Path) -> None:
+    with files.unnamed_file(tmp_path / "spool") as file:
+        file.write(b"audio")
+        file.seek(0)
+        assert file.read() == b"audio"
+        assert list((tmp_path / "spool").iterdir()) == []
+    assert (tmp_path / "spool").stat().st_mode & 0o777 == 0o700

@@ -13,7 +13,7 @@ from typing import get_args
 
 from platformdirs import user_data_path
 
-from kokoro_server.config.settings import Settings
+from kokoro_server.config.settings import NO_JOBS, Settings
 from kokoro_server.errors import Conflict, NoSuchJob, SetupError
 from kokoro_server.longform.books.options import BookFormat
 from kokoro_server.longform.books.production import interruptible
@@ -32,7 +32,6 @@ from kokoro_server.synthesis.speech_backend import LocalBackend, voices_of
 
 log = logging.getLogger(__name__)
 
-OFF = Path("none")  # of JOBS_PATH
 CHAPTERS_AT_ONCE = 2  # assembled at one time for clients that listen early
 
 
@@ -147,7 +146,7 @@ async def running_jobs(
 ) -> AsyncIterator[Jobs | None]:
     """`parse` turns the fields of a line into speech, as those of a request."""
     root = settings.jobs_path
-    if root is None or root == OFF:
+    if root is None or root == NO_JOBS:
         yield None
         return
     store = await asyncio.to_thread(JobStore, root)
