@@ -18,7 +18,6 @@ from kokoro_server.engine.protocol import Reloadable
 from kokoro_server.engine.sticky import sticky_error
 from kokoro_server.observability.metrics import Metrics
 from kokoro_server.runtime.background import cancel, logged_task
-from kokoro_server.runtime.threads import in_daemon_thread
 
 logger = logging.getLogger(__name__)
 
@@ -72,6 +71,7 @@ class IdleUnloader:
         self._metrics = metrics
         self._timer: Timer | None = None
         self._task: asyncio.Task[None] | None = None
+        self._loader: DeviceThread | None = None
         self._wanted = False  # by a text that came while it was being unloaded
         self._loaded_at = clock.now()
         self._snapshot: ModelSnapshot = {
@@ -96,6 +96,8 @@ class IdleUnloader:
         """Does not wait for a load or unload that runs in its thread."""
         self._cancel_timer()
         await cancel(self._task)
+        if self._loader is not None:
+            self._loader.stop()
 
     def want(self) -> None:
         """A text is to be spoken: load the model if it is not in memory."""
@@ -143,21 +145,23 @@ class IdleUnloader:
         if wanted:
             self._begin(ModelState.LOADING, self._load())
 
-    async def _free(self, threads: Sequence[DeviceThread]) -> None:
-        def free() -> None:
-            for thread in threads:
-                thread.join()  # it may be in a call of an engine
-            self._model.unload()
+    def _thread(self) -> DeviceThread:
+        """One for all loads and unloads: a thread that has used a GPU leaves some megabytes behind when it ends."""
+        if self._loader is None or not self._loader.alive:
+            self._loader = DeviceThread(asyncio.get_running_loop(), "loader")
+        return self._loader
 
+    async def _free(self, threads: Sequence[DeviceThread]) -> None:
         try:
-            await in_daemon_thread(free)
+            await asyncio.gather(*(thread.call(_nothing) for thread in threads))  # each may be in a call of an engine
+            await self._thread().call(self._model.unload)
         except Exception:  # should it matter, the next load fails
             logger.exception("not all memory of the model could be freed")
 
     async def _load(self) -> None:
         started = self._clock.now()
         try:
-            self._engines.attach(await in_daemon_thread(self._model.load))
+            self._engines.attach(await self._thread().call(self._model.load))
         except Exception as error:
             logger.exception("the model could not be loaded again")
             poisoned = sticky_error(error) is not None
@@ -192,3 +196,7 @@ class IdleUnloader:
         self._snapshot[f"last_{change}"] = datetime.now(UTC).isoformat(timespec="seconds")  # type: ignore[literal-required]
         if self._metrics is not None:
             self._metrics.model_changes.labels(change).inc()
+
+
+def _nothing() -> None:
+    """A call that ends when those before it have ended."""

@@ -224,12 +224,18 @@ def test_other_precisions_say_the_same(precision: str, model: Any, engine: CudaE
     assert np.isfinite(b.audio).all()
 
 
-def test_after_warmup_ordinary_batches_are_played_back(model: Any) -> None:
+def test_after_warmup_a_lone_request_is_played_back_and_soon_any_batch(model: Any) -> None:
     engine = CudaEngine(model, DEVICE)
     engine.warmup()
     captured = engine.resources()["graph_captures"]
+    for length in (3, 10, 20):
+        engine.synthesize([row(length, length)])
+    assert engine.resources()["graph_captures"] == captured
+    while engine.background_step():
+        pass
+    captured = engine.resources()["graph_captures"]
     for count in (1, 2, 3, 5, 9, 17, 33, 48, 64):
-        engine.synthesize([row(seed, 10 + seed % 30) for seed in range(count)])
+        engine.synthesize([row(seed, 3 + seed % 10) for seed in range(count)])
     assert engine.resources()["graph_captures"] == captured
 
 
@@ -267,6 +273,23 @@ def test_memory_does_not_grow_with_the_shapes(model: Any) -> None:
     while engine.background_step():
         pass
     assert engine.resources()["device_reserved_bytes"] < 1.3 * reserved
+
+
+@pytest.mark.parametrize("gigabytes", [12, 80])
+def test_audio_that_is_longer_than_predicted_takes_no_more_memory(gigabytes: int, model: Any) -> None:
+    share = min(0.9, gigabytes * 10**9 / torch.cuda.get_device_properties(DEVICE).total_memory)
+    engine = CudaEngine(model, DEVICE, memory_fraction=share)
+    engine.warmup()
+    alone = [engine.synthesize([row(seed, 20)])[0] for seed in range(4)]
+    padded = 64 * max(len(result.audio) for result in alone) / SAMPLES_PER_FRAME
+    reserved = engine.resources()["device_reserved_bytes"]
+    for too_long in (1.0, 1.05, 1.2, 1.6, 2.5):
+        speed = padded / (too_long * engine.limits.max_padded_frames)
+        results = engine.synthesize([row(seed, 20, min(4.0, max(0.25, speed))) for seed in range(64)])
+        assert all(np.isfinite(result.audio).all() for result in results)
+    for before, after in zip(alone, engine.synthesize([row(seed, 20) for seed in range(64)]), strict=False):
+        assert np.array_equal(before.durations, after.durations)
+    assert engine.resources()["device_reserved_bytes"] < 1.05 * reserved
 
 
 def test_pinned_memory_keeps_to_its_limit(model: Any) -> None:

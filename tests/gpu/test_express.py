@@ -27,6 +27,8 @@ SHORT = [[row(100 * size + seed, 5 + 7 * seed) for seed in range(size)] for size
 def engine(model: Any) -> CudaEngine:
     engine = CudaEngine(model, DEVICE)
     engine.warmup()
+    while engine.background_step():
+        pass
     return engine
 
 

@@ -43,6 +43,12 @@ def used() -> int:
     return total - free
 
 
+def anonymous() -> int:
+    """Bytes of the host's memory."""
+    [line] = (line for line in Path("/proc/self/smaps_rollup").read_text().splitlines() if "Anonymous:" in line)
+    return int(line.split()[1]) * 1024
+
+
 @pytest.fixture
 def unused() -> dict[str, int]:
     """Memory in use before a model is loaded."""
@@ -114,8 +120,9 @@ async def test_the_queue_unloads_it_while_graphs_are_still_captured_and_loads_it
     resident = loaded(model, tmp_path)
     queue = BatchQueue(resident.engines, BatchingOptions(idle_unload=3.0), model=resident)
     await queue.start()
+    host = []
     try:
-        for loads in range(3):
+        for loads in range(5):
             rows = [queue.submit(warmup_row(), voice="af_heart") for _ in range(20)]
             assert len(await asyncio.gather(*rows)) == 20
             assert queue.model_state()["loads"] == loads
@@ -124,8 +131,11 @@ async def test_the_queue_unloads_it_while_graphs_are_still_captured_and_loads_it
                     await asyncio.sleep(0.1)
             assert reserved() <= unused["reserved"] + LEFT
             assert pinned() <= unused["pinned"] + LEFT
+            host.append(anonymous())
     finally:
         await queue.stop()
+    print(f"host memory {[size // MB for size in host]} MB")
+    assert host[-1] - host[1] < 12 * MB  # 30 MB a cycle while each had threads of its own
 
 
 def test_memory_that_others_have_taken_meanwhile_is_told_and_what_was_loaded_is_freed(

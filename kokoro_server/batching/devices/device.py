@@ -113,6 +113,8 @@ class Device:
         self._gaps: deque[float] = deque(maxlen=RECENT_GAPS)  # seconds
         self._clock = clock
         self._options = options
+        self._slots: list[CallSlot] = []
+        self._spare_threads: list[DeviceThread] = []  # of an engine that was detached
         self.attach(engine)
         self._work = 0.0  # seconds, decaying with HALF_LIFE
         self._created = self.last_worked = clock.now()
@@ -123,7 +125,8 @@ class Device:
         self.cap = LearnedCap(self.policy.max_padded_frames)
         calls = CallActivity(self._clock)
         runners = [Runner(engine, self._clock, calls) for _ in range(engine.limits.max_in_flight)]
-        self._slots = [CallSlot(runner) for runner in runners]
+        spare, self._spare_threads = self._spare_threads, []
+        self._slots = [CallSlot(runner, spare.pop() if spare else None) for runner in runners]
         self._engine: Engine | None = engine
         self._activity: ReportsActivity | None = engine if isinstance(engine, ReportsActivity) else calls
         self._idle_work: IdleWork | None = None
@@ -133,15 +136,17 @@ class Device:
     def detach(self) -> list[DeviceThread]:
         """Let go of the engine, and take no batch until `attach`. To be called when it is idle.
 
-        Returns its threads, which end by themselves and may be in a call of the engine until then.
+        Returns its threads, which may be in a call of the engine. They serve the next engine: a thread in which graphs
+        were captured leaves some megabytes behind when it ends.
         """
-        self.stop()
-        threads = [slot.thread for slot in self._slots if slot.thread is not None]
+        self._stop_idle_work()
+        threads = [slot.thread for slot in self._slots if slot.thread is not None and slot.thread.alive]
         self._busy_before = self.busy_seconds()
         self._resources_before = {
             name: value if name in COUNTED_RESOURCES else 0.0 for name, value in self.resources().items()
         }
         self._slots, self._engine, self._activity, self._idle_work = [], None, None, None
+        self._spare_threads = list(threads)
         return threads
 
     @property
@@ -199,11 +204,14 @@ class Device:
 
     def stop(self) -> None:
         """Let each thread end after the batch it is in."""
+        self._stop_idle_work()
+        for thread in (*self._spare_threads, *(slot.thread for slot in self._slots)):
+            if thread is not None:
+                thread.stop()
+
+    def _stop_idle_work(self) -> None:
         if self._idle_work is not None:
             self._idle_work.stop()
-        for slot in self._slots:
-            if slot.thread is not None:
-                slot.thread.stop()
 
     def drop_running(self) -> None:
         """Forget what it runs, without waiting for it."""

@@ -37,10 +37,6 @@ class DeviceThread:
         """Let the thread end after the call it is in."""
         self._calls.put(None)
 
-    def join(self) -> None:
-        """Wait for its end. Blocks: not for the event loop."""
-        self._thread.join()
-
     def _serve(self) -> None:
         # The call lives in _serve_one's frame only: an idle thread keeps no audio alive.
         while self._serve_one():

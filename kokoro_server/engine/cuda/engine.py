@@ -13,7 +13,7 @@ from kokoro_server.engine.cuda.express import ExpressEngine
 from kokoro_server.engine.cuda.kernels.card import Card
 from kokoro_server.engine.cuda.kernels.gate import Gate
 from kokoro_server.engine.cuda.kernels.ops import CudaOps
-from kokoro_server.engine.cuda.shapes import MAX_ROWS, ROWS
+from kokoro_server.engine.cuda.shapes import MAX_ROWS, ROWS, largest_load
 from kokoro_server.engine.cuda.stream_engine import StreamEngine
 from kokoro_server.engine.model.kokoro import BatchedKokoro
 from kokoro_server.engine.protocol import MAX_TOKENS, EngineLimits
@@ -28,6 +28,7 @@ TENSORS_PER_FRAME = 14
 LAST_STAGE = 120 * 128  # steps per frame × channels
 MIN_PADDED_FRAMES = 2048  # the longest row at the usual speed
 MAX_PADDED_FRAMES = 40_960  # 17 minutes of audio: a larger batch would only make its rows wait
+PREDICTED_SHARE = 7 / 8  # of these frames, for a batch as it is predicted: audio may turn out longer, and is rounded up
 EXPRESS_SHARE = 0.25  # of the frames that fit, at most, for an express engine
 
 # Of a batch's time on an H200, without its fixed part, this share grows with the padded frames and the rest with the
@@ -81,16 +82,17 @@ class CudaEngine(StreamEngine):
         shared = Condition(Reason.GPU_MEMORY)
         if shortage := plan.shortage(own, frame, MAX_PADDED_FRAMES):
             shared.set(shortage)
+        room = largest_load(min(MAX_PADDED_FRAMES, fitting - has_express * express.PADDED_FRAMES))
         limits = EngineLimits(
             max_tokens=MAX_TOKENS,
             max_rows=MAX_ROWS,
-            max_padded_frames=min(MAX_PADDED_FRAMES, fitting - has_express * express.PADDED_FRAMES),
+            max_padded_frames=int(room * PREDICTED_SHARE),
             row_buckets=tuple(ROWS.sizes),
             padding_weight=PADDING_WEIGHT if dtype.itemsize == 2 and card.has_descriptors else 1.0,
             max_in_flight=2,
         )
         with torch.cuda.device(device):
-            self.set_limits(limits)
+            self.set_limits(limits, room)
             self.express = ExpressEngine(self, self._gate) if has_express else None
         self.conditions = (*self.conditions, shared, *(self.express.conditions if self.express else ()))
 

@@ -19,7 +19,8 @@ from kokoro_server.engine.protocol import EngineLimits, Result, Row
 from kokoro_server.runtime.pause_budget import PauseBudget
 
 ROWS = 16
-PADDED_FRAMES = 4096  # 16 rows of 6 s
+PADDED_FRAMES = 4096  # that memory is planned for: 16 rows of 6 s
+PREDICTED_FRAMES = 3584
 PRIORITY = -1  # of its stream; other streams have 0
 MAX_GRAPHS = 128
 MAX_PINNED_BYTES = 256 * 2**20
@@ -38,7 +39,7 @@ class ExpressEngine(StreamEngine):
         self.pauses_nobody = threading.Event()
         self.pauses_nobody.set()
         self.last_used = float("-inf")  # by time.monotonic()
-        self.set_limits(limits(other.limits))
+        self.set_limits(limits(other.limits), PADDED_FRAMES)
 
     def _usual_shapes(self) -> list[GraphShape]:
         return self._shapes.first()
@@ -101,4 +102,4 @@ class ExpressEngine(StreamEngine):
 def limits(other: EngineLimits) -> EngineLimits:
     """The limits of an express engine beside one with the limits `other`."""
     buckets = tuple(rows for rows in other.row_buckets if rows <= ROWS)
-    return replace(other, max_rows=ROWS, max_padded_frames=PADDED_FRAMES, row_buckets=buckets, max_in_flight=1)
+    return replace(other, max_rows=ROWS, max_padded_frames=PREDICTED_FRAMES, row_buckets=buckets, max_in_flight=1)

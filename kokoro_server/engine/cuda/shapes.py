@@ -43,6 +43,14 @@ class GraphShape(NamedTuple):
         return self.rows * self.size
 
 
+def largest_load(frames: int) -> int:
+    """The padded frames of the largest shape that `frames` allow. No other one has larger tensors.
+
+    The pool keeps the tensors' memory in pieces of their sizes. A shape of larger ones would take as much again.
+    """
+    return max(size * MAX_ROWS for size in FRAMES.sizes if size * MAX_ROWS <= frames)
+
+
 class GraphShapes:
     def __init__(self, max_padded_frames: int, padding_weight: float, max_rows: int = MAX_ROWS) -> None:
         self._max_padded_frames = max_padded_frames

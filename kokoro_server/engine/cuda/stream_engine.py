@@ -60,7 +60,7 @@ class StreamEngine(TorchEngine):
         self._copy_stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
         self._activity = StreamActivity(self._stream)
         self._copy_done: torch.cuda.Event | None = None  # after it, `_audio` may be written again
-        self._io_lock = threading.Lock()  # held by a batch until all of its work on the buffers is queued
+        self._io_lock = threading.RLock()  # held by a batch until all of its work on the buffers is queued
         self._graphs = CudaGraphCache(max_graphs)
         self._pinned = PinnedBuffers(max_pinned_bytes)
         self._warm_threads: set[int] = set()
@@ -70,21 +70,27 @@ class StreamEngine(TorchEngine):
         self._for_prosody = torch.zeros(rows, POSITIONS, hidden + STYLE_DIM // 2, device=device)
         self._for_decoder = torch.zeros(rows, POSITIONS, hidden, device=device)
 
-    def set_limits(self, limits: EngineLimits) -> None:
+    def set_limits(self, limits: EngineLimits, room: int) -> None:
+        """`room` is the padded frames that memory is planned for, more than the predicted ones of a batch."""
         self._limits = limits
-        self._shapes = GraphShapes(limits.max_padded_frames, limits.padding_weight, limits.max_rows)
+        self._room = room
+        self._shapes = GraphShapes(room, limits.padding_weight, limits.max_rows)
         self._backlog = CaptureBacklog(self._shapes, self._graphs)
-        room = output_buffer.line_width(limits.max_padded_frames) + output_buffer.line_width(0) * limits.max_rows
-        self._audio = torch.zeros(room, device=self.model.placement.device)
+        samples = output_buffer.line_width(room) + output_buffer.line_width(0) * limits.max_rows
+        self._audio = torch.zeros(samples, device=self.model.placement.device)
         self._audio_views: dict[tuple[int, int], Tensor] = {}  # of `_audio`, for each shape of the decode step
 
     def warmup(self) -> None:
-        """Capture graphs for ordinary requests, in seconds. `background_step` captures the rest."""
+        """Take the memory of the largest batch, and capture what a lone request needs. `background_step` captures the
+        rest: a server that was started again answers seconds earlier.
+        """
         started = time.perf_counter()
         super().warmup()
+        first = self._shapes.first()
         with memory.explain_errors(self.model.placement.device), torch.inference_mode(), self._on_stream():
             try:
-                for shape in self._shapes.first():
+                self._run_dummies(first[0], captured=False)
+                for shape in [shape for shape in first if shape.rows == 1]:
                     for _ in range(RUNS_TO_CAPTURE):
                         self._run_dummies(shape)
                 self._backlog.add(self._usual_shapes())
@@ -184,15 +190,26 @@ class StreamEngine(TorchEngine):
 
     def _run(self, rows: Sequence[Row]) -> list[Result]:
         parts = split_by_length([len(row.tokens) for row in rows], ROWS, PASS_OVERHEAD_TOKENS)
-        results: dict[int, Result] = {}
         with torch.inference_mode(), self._on_stream():
-            launched = [(part, self._launch([rows[i] for i in part])) for part in parts]
-            for part, finish in launched:
-                results.update(zip(part, finish(), strict=True))
-        return [results[i] for i in range(len(rows))]
+            return self._launch_parts(rows, parts)()
+
+    def _launch_parts(self, rows: Sequence[Row], parts: Sequence[Sequence[int]]) -> Callable[[], list[Result]]:
+        """`_launch` for each of `parts`, which are indices of `rows`."""
+        launched = [(part, self._launch([rows[i] for i in part])) for part in parts]
+
+        def finish() -> list[Result]:
+            results = dict[int, Result]()
+            for part, finish_part in launched:
+                results.update(zip(part, finish_part(), strict=True))
+            return [results[i] for i in range(len(rows))]
+
+        return finish
 
     def _launch(self, rows: Sequence[Row]) -> Callable[[], list[Result]]:
-        """Queue all work of a pass on the device. The function returned waits for its results."""
+        """Queue all work of a pass on the device. The function returned waits for its results.
+
+        Only the text step shows how long the audio is. If memory is not planned for that, the pass is made in two.
+        """
         io = self._io
         with self._io_lock:
             self._before_host_work()
@@ -207,6 +224,9 @@ class StreamEngine(TorchEngine):
             self._before_host_work()
             counts, durations = io.host_frames[: len(rows)].tolist(), io.host_durations[: len(rows)].copy()
             shape = self._shape("decode", len(rows), max(counts))
+            if shape.load > self._room and len(rows) > 1:
+                by_length = sorted(range(len(rows)), key=counts.__getitem__)
+                return self._launch_parts(rows, (by_length[: len(rows) // 2], by_length[len(rows) // 2 :]))
             with self._activity.step():
                 buffer = self._run_decode(shape.rows, shape.size)
             may_free = self._may_free_host_memory()
