@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from kokoro_server.engine.cuda.backlog import CaptureBacklog
-from kokoro_server.engine.cuda.shapes import BUCKETS, MAX_ROWS, ROWS, GraphShape, GraphShapes
+from kokoro_server.engine.cuda.shapes import BUCKETS, MAX_ROWS, ROWS, GraphShape, GraphShapes, largest_load
 
 H200 = GraphShapes(40_960, 0.27)
 SLOW_PADDING = GraphShapes(40_960, 1.0)
@@ -47,7 +47,13 @@ def test_the_first_takes_the_memory_that_all_others_need() -> None:
     assert set(H200.to_compile()) <= set(H200.first())
 
 
-def test_after_warmup_an_ordinary_batch_is_never_launched_kernel_by_kernel() -> None:
+@pytest.mark.parametrize("frames", [2048, 9_000, 21_504, 40_960])
+def test_the_largest_load_is_that_of_the_first_shape(frames: int) -> None:
+    assert 0.8 * frames < largest_load(frames) <= frames
+    assert GraphShapes(frames, 1.0).first()[0].load == largest_load(frames)
+
+
+def test_with_the_first_graphs_an_ordinary_batch_is_never_launched_kernel_by_kernel() -> None:
     captured = set(H200.first())
     for kind, rows, size in batches():
         shape, _ = H200.choose(kind, rows, size, captured.__contains__)
