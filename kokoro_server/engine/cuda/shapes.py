@@ -67,9 +67,13 @@ class GraphShapes:
     def to_compile(self) -> list[GraphShape]:
         """A few shapes that together use all kernels, the largest first."""
         first = self.first()
-        largest = [next(shape for shape in first if shape.kind == kind) for kind in BUCKETS]
+        largest = [self.largest(kind) for kind in BUCKETS]
         smallest = [GraphShape(kind, rows, FIRST[kind][0]) for rows in COMPILE_ROWS for kind in BUCKETS]
         return largest + [shape for shape in smallest if shape in first]
+
+    def largest(self, kind: str) -> GraphShape:
+        """The first shape of its kind. No step needs more memory than the largest decode step."""
+        return next(shape for shape in self.first() if shape.kind == kind)
 
     def common(self) -> list[GraphShape]:
         """The shapes worth a graph before a batch asks for them, small ones first."""

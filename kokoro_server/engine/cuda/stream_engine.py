@@ -86,11 +86,10 @@ class StreamEngine(TorchEngine):
         """
         started = time.perf_counter()
         super().warmup()
-        first = self._shapes.first()
         with memory.explain_errors(self.model.placement.device), torch.inference_mode(), self._on_stream():
             try:
-                self._run_dummies(first[0], captured=False)
-                for shape in [shape for shape in first if shape.rows == 1]:
+                self._run_dummies(self._shapes.largest("decode"), captured=False)
+                for shape in [shape for shape in self._shapes.first() if shape.rows == 1]:
                     for _ in range(RUNS_TO_CAPTURE):
                         self._run_dummies(shape)
                 self._backlog.add(self._usual_shapes())

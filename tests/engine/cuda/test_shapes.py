@@ -50,7 +50,7 @@ def test_the_first_takes_the_memory_that_all_others_need() -> None:
 @pytest.mark.parametrize("frames", [2048, 9_000, 21_504, 40_960])
 def test_the_largest_load_is_that_of_the_first_shape(frames: int) -> None:
     assert 0.8 * frames < largest_load(frames) <= frames
-    assert GraphShapes(frames, 1.0).first()[0].load == largest_load(frames)
+    assert GraphShapes(frames, 1.0).largest("decode").load == largest_load(frames)
 
 
 def test_with_the_first_graphs_an_ordinary_batch_is_never_launched_kernel_by_kernel() -> None:
