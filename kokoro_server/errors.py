@@ -144,7 +144,7 @@ class TextTooLong(KokoroError, status=413, code="text_too_long"):
 
 
 class TooBusy(KokoroError, status=429, code="too_busy"):
-    """The queue or the number of connections is full. Try again after `Retry-After` seconds."""
+    """The queue or the number of connections is full, or the wait too long. Try again after `Retry-After` seconds."""
 
 
 class RateLimited(TooBusy, code="rate_limited"):
@@ -184,7 +184,7 @@ class EngineUnavailable(Unavailable, code="engine_unavailable"):
 
 
 class Expired(KokoroError, status=504, code="deadline_exceeded"):
-    """The request was not started in time (QUEUE_TIMEOUT or `X-Request-Timeout`). Try again, or allow more time."""
+    """Not started in time (`X-Request-Timeout`, 20 × QUEUE_TIMEOUT), or the device hung. Try again, or allow more."""
 
 
 class SetupError(KokoroError, code="setup_error"):

@@ -56,7 +56,7 @@ ERRORS = error_responses(
         500: "The model failed on this text",
         502: "The G2P service gave no usable answer",
         503: "A part of the server is restarting; Retry-After says when to come back",
-        504: "Not started in time",
+        504: "Not started in time, or the device hung",
     }
 )
 BINARY = {"schema": {"type": "string", "format": "binary"}}

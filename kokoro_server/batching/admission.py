@@ -5,14 +5,12 @@ from __future__ import annotations
 import math
 
 from kokoro_server.batching.clock import Clock
+from kokoro_server.batching.cost import FRAME_SECONDS
 from kokoro_server.batching.devices.pool import Devices
 from kokoro_server.batching.entry import Priority
 from kokoro_server.batching.lanes import PriorityLanes, Share, Shares
 from kokoro_server.batching.policy import BatchingOptions
-from kokoro_server.engine.protocol import SAMPLE_RATE, SAMPLES_PER_FRAME
 from kokoro_server.errors import TooBusy
-
-FRAME_SECONDS = SAMPLES_PER_FRAME / SAMPLE_RATE
 
 
 class Admission:
@@ -31,21 +29,25 @@ class Admission:
         self._clock = clock
 
     def predicted_wait(self, priority: Priority, caller: str | None = None) -> float:
-        """Seconds until an entry that arrived now would start, predicted from the times of recent batches.
+        """Seconds until an entry that arrived now would start, predicted by the present pace of the devices.
 
         Without `caller` it goes behind all entries of its priority, as if one caller had sent them all.
         """
         rows, frames, expected = self._waiting.ahead_of(priority, caller)
         return self._devices.wait_seconds(rows=rows, frames=frames, unknown_rows=expected)
 
-    def check(self, caller: str, priority: Priority, deadline: float) -> None:
-        """Raise TooBusy, with the time to retry after, if a text of this caller's must not join the queue."""
-        wait = self.predicted_wait(priority, caller)
-        allowed = deadline - self._clock.now()
+    def check_size(self, caller: str, priority: Priority) -> None:
+        """Raise TooBusy, with the time to retry after, if the queue has no place for a text of this caller's."""
         shares = self._waiting.shares(priority)
         if self._full_for(caller, shares):
             size, most = shares.total.size, self._options.max_queue_size
+            wait = self.predicted_wait(priority, caller)
             _refuse(f"{size} texts are waiting, the most allowed is {most}", wait)
+
+    def check_wait(self, caller: str, priority: Priority, deadline: float) -> None:
+        """Raise TooBusy if a text of this caller's would not start by `deadline`."""
+        wait = self.predicted_wait(priority, caller)
+        allowed = deadline - self._clock.now()
         if wait > allowed:
             _refuse(f"the wait would be about {wait:.1f} s, more than the {allowed:.1f} s allowed", wait - allowed)
 

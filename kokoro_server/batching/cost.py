@@ -10,9 +10,12 @@ from dataclasses import dataclass
 
 from kokoro_server.engine.protocol import SAMPLE_RATE, SAMPLES_PER_FRAME, Row
 
+FRAME_SECONDS = SAMPLES_PER_FRAME / SAMPLE_RATE  # of audio
 PRIOR_FRAMES = ((20.0, 70.0), (200.0, 520.0))  # (tokens, frames): 2.5 frames a token and 20 for the pads
 DECAY = 0.98  # forgetting factor: the weight of all past points shrinks by this with each new one
 MIN_FORWARDS = 8  # forward passes before the fitted fixed cost of a batch is trusted
+USUAL_FRAMES = 120  # of a row, before the first forward pass: three seconds of audio
+RECENT_FORWARDS = 3  # whose times are the present pace
 CAP_RECOVERY = 1.005  # per batch: about 140 batches from a halved cap back to where memory ran out
 RECENT_ROWS = 9  # whose median is the present speed: four rows beside other load do not change it
 MEASURED_ROWS = 3  # the weight of the measurement at the start, in rows
@@ -77,15 +80,22 @@ class FrameEstimate:
 
 
 class CostModel:
-    """Predicts the seconds of a batch from its `EngineLimits.cost`: a fixed part (overhead), and a part per frame."""
+    """Predicts the seconds of a batch from its `EngineLimits.cost`: a fixed part (overhead), and a part per frame.
 
-    def __init__(self) -> None:
+    That is what batches took on average. `slowdown` says how much longer they take now.
+    """
+
+    def __init__(self, seconds_per_frame: float = 0.0) -> None:
+        """`seconds_per_frame` stands in until the first forward pass, where it was measured."""
         self._fit = LineFit()
+        self._fit.slope = seconds_per_frame
+        self._recent: deque[ForwardPass] = deque(maxlen=RECENT_FORWARDS)
         self._forwards = 0
         self._rows = self._frames = self._padded = self._cost = 0.0  # decayed sums over recent forward passes
 
     def learn(self, forward: ForwardPass) -> None:
         self._fit.add(forward.cost, forward.seconds)
+        self._recent.append(forward)
         self._forwards += 1
         self._rows = DECAY * self._rows + forward.rows
         self._frames = DECAY * self._frames + forward.frames
@@ -106,11 +116,22 @@ class CostModel:
 
     @property
     def row_frames(self) -> float:
-        """The usual length of a row; 0 before the first forward pass."""
-        return self._frames / self._rows if self._rows else 0.0
+        """The usual length of a row."""
+        return self._frames / self._rows if self._rows else USUAL_FRAMES
 
     def batch_seconds(self, cost: float) -> float:
         return self._fit(cost)
+
+    def slowdown(self, running_cost: float = 0.0, elapsed: float = 0.0) -> float:
+        """How many times longer than on average the last batches took, by what else the machine does.
+
+        A batch that runs now, for `elapsed` seconds, counts as soon as it takes longer than on average.
+        """
+        batches = deque(((self._fit(forward.cost), forward.seconds) for forward in self._recent), RECENT_FORWARDS)
+        if elapsed > (expected := self._fit(running_cost)):
+            batches.append((expected, elapsed))
+        average = sum(expected for expected, _ in batches)
+        return sum(seconds for _, seconds in batches) / average if average else 1.0
 
     def frames_within(self, seconds: float) -> float:
         """The cost, in frames, of a batch that is predicted to take `seconds`; infinite while that is not known."""
@@ -122,7 +143,7 @@ class CostModel:
         A batch holds at most `max_rows` rows and `budget` padded frames.
         """
         if not self._forwards:
-            return 0.0
+            return self._fit.slope * (frames + unknown_rows * self.row_frames)
         ratio = (frames + unknown_rows * self.row_frames) / self._frames  # to the recent forward passes
         batches = max(math.ceil((rows + unknown_rows) / max_rows), math.ceil(ratio * self._padded / budget))
         return self._fit.slope * ratio * self._cost + self._fit.intercept * batches
@@ -145,7 +166,7 @@ class RealTimeFactor:
         """`alone`: no other row of this server ran meanwhile."""
         if forward.rows != 1 or not forward.frames:
             return
-        factor = forward.seconds / (forward.frames * SAMPLES_PER_FRAME / SAMPLE_RATE)
+        factor = forward.seconds / (forward.frames * FRAME_SECONDS)
         if alone or factor < self.value:  # beside other rows it may be slow because of them, but not fast
             self._recent.append(factor)
 

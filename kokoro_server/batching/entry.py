@@ -37,6 +37,20 @@ class FireReason(StrEnum):
     QUIET = "quiet"
 
 
+@dataclass(frozen=True, slots=True)
+class Deadline:
+    """By when a text must start, on the queue's clock: as predicted when it asks to be let in, and then in fact.
+
+    The second is later unless the client set it: a machine may become slow after the text was let in.
+    """
+
+    admission: float
+    start: float
+
+    def at_most(self, latest: float) -> Deadline:
+        return Deadline(min(self.admission, latest), min(self.start, latest))
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Submission:
     """A row for the queue, and how to treat it. An API worker sends all but `detached` to the engine process."""

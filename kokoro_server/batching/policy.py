@@ -29,6 +29,9 @@ LENGTH_TOLERANCE = 0.5
 # bulk have a 95th percentile of 50 ms instead of 98 (34 alone), and the device makes a tenth less.
 BULK_BESIDE_STREAMS = 6.0
 STREAM_MEMORY = 5.0  # seconds after the first piece of a stream in which another one is to be expected
+# A text that was let in is kept for this many times the predicted wait at which others are refused. By default that is
+# ten minutes, for a machine that becomes slow in a way that nobody could predict.
+KEPT_FACTOR = 20
 Grouping = Literal["mixed", "voice"]
 
 
@@ -45,8 +48,8 @@ class BatchingOptions:
     grouping: Grouping = "mixed"  # "voice": only rows of one voice share a batch
     max_queue_size: int = 1000  # entries waiting or expected
     max_queued_seconds: float = 0.0  # predicted audio of one caller that may wait; 0: no limit
-    queue_timeout: float = 30.0  # seconds that an interactive entry may wait
-    job_timeout: float = 600.0  # seconds that a bulk entry or a later piece of a long text may wait
+    queue_timeout: float = 30.0  # seconds of predicted wait above which an interactive text is refused
+    job_timeout: float = 600.0  # the same for bulk, and for the later sentences of a conversation
     engine_timeout: float = 60.0  # seconds that one forward pass may take
     idle_unload: float = 0.0  # seconds without work after which a model that can be reloaded is unloaded; 0: never
 

@@ -9,8 +9,9 @@ from contextlib import asynccontextmanager, contextmanager
 from functools import partial
 
 from kokoro_server.batching import traces
-from kokoro_server.batching.admission import FRAME_SECONDS, Admission
+from kokoro_server.batching.admission import Admission
 from kokoro_server.batching.clock import Clock, LoopClock
+from kokoro_server.batching.cost import FRAME_SECONDS
 from kokoro_server.batching.devices.pool import Devices
 from kokoro_server.batching.entry import Entry, Outcome, Priority, Submission
 from kokoro_server.batching.idle_unloader import Hooks, IdleUnloader, ModelState
@@ -116,17 +117,21 @@ class BatchQueue(SpeechQueue):
     def admit(self, ticket: Ticket | None = None) -> Iterator[None]:
         """`admission`, where nothing needs to be awaited."""
         ticket = ticket or self.ticket()
-        with self.admit_text(ticket.caller, ticket.priority, ticket.first_deadline, admitted=ticket.admitted):
+        with self.admit_text(ticket.caller, ticket.priority, ticket.first_deadline.admission, admitted=ticket.admitted):
             ticket.admitted = True
             yield
 
     @contextmanager
     def admit_text(self, owner: str, priority: Priority, deadline: float, *, admitted: bool) -> Iterator[None]:
-        """`admission` of a text of the caller `owner`. `admitted`: another text of the same request has been."""
+        """`admission` of a text of the caller `owner`, predicted to start by `deadline`.
+
+        `admitted`: another text of the same request has been.
+        """
         self._refuse_if_closed()
         try:
-            self._admission.check(owner, priority, deadline)
+            self._admission.check_size(owner, priority)
             if not admitted:  # the texts of one request are let in together, as the pieces of a long text are
+                self._admission.check_wait(owner, priority, deadline)
                 self._admission.check_queued_audio(owner, priority)
         except TooBusy:
             self._stats.rejected += 1

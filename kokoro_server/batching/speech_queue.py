@@ -8,8 +8,8 @@ from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Callable
 from contextlib import AbstractAsyncContextManager
 
-from kokoro_server.batching.entry import Outcome, Priority, Submission
-from kokoro_server.batching.policy import BatchingOptions
+from kokoro_server.batching.entry import Deadline, Outcome, Priority, Submission
+from kokoro_server.batching.policy import KEPT_FACTOR, BatchingOptions
 from kokoro_server.batching.state import ModelSnapshot, QueueSnapshot
 from kokoro_server.batching.tickets import Rows, Ticket, in_order
 from kokoro_server.callers.current import caller
@@ -76,8 +76,7 @@ class SpeechQueue(ABC):
         self, row: Row, *, voice: str, priority: Priority = Priority.NORMAL, deadline: float | None = None
     ) -> Outcome:
         """Wait for the audio of a row that belongs to no ticket."""
-        allowed = self._default_deadline(priority)
-        until = allowed if deadline is None else min(allowed, deadline)
+        until = self._deadline(priority, deadline).start
         return await self.enqueue(Submission(row, voice, priority, until, caller.get(), trace=tracing.current()))
 
     def ticket(
@@ -95,12 +94,11 @@ class SpeechQueue(ABC):
         other entries. `ahead` limits the pieces in the queue or made and not yet taken; by default it is two batches'
         worth for every device.
         """
-        latest = math.inf if deadline is None else deadline
         return Ticket(
             priority,
             bypass,
             urgent,
-            first_deadline=min(latest, self._default_deadline(priority)),
+            first_deadline=self._deadline(priority, deadline),
             permits=asyncio.Semaphore(ahead or TICKET_BATCHES * self.max_rows),
             caller=caller.get(),
             trace=tracing.current(),
@@ -111,8 +109,8 @@ class SpeechQueue(ABC):
     ) -> AsyncGenerator[Outcome, None]:
         """The outcomes of a long text's rows, in order. Close the generator to abandon the rest.
 
-        `voice` is that of all rows, or returns the voice of the row with that index. The first piece must start within
-        the queue timeout, each later one within the job timeout of when it was enqueued.
+        `voice` is that of all rows, or returns the voice of the row with that index. The time of a later piece begins
+        when it is enqueued.
         """
         owner = ticket or self.ticket()
 
@@ -128,10 +126,12 @@ class SpeechQueue(ABC):
         async with ticket.permits:
             return await self.enqueue(ticket.submission(row, voice, self.later_deadline()))
 
-    def later_deadline(self) -> float:
+    def later_deadline(self) -> Deadline:
         """The deadline of a later piece that is enqueued now."""
-        return self._default_deadline(Priority.BULK)
+        return self._deadline(Priority.BULK)
 
-    def _default_deadline(self, priority: Priority) -> float:
-        bulk = priority is Priority.BULK
-        return self.now() + (self.options.job_timeout if bulk else self.options.queue_timeout)
+    def _deadline(self, priority: Priority, latest: float | None = None) -> Deadline:
+        """From now on; `latest`: the client's own."""
+        allowed = self.options.job_timeout if priority is Priority.BULK else self.options.queue_timeout
+        deadline = Deadline(self.now() + allowed, self.now() + KEPT_FACTOR * allowed)
+        return deadline.at_most(math.inf if latest is None else latest)

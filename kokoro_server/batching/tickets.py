@@ -8,7 +8,7 @@ from contextlib import aclosing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from kokoro_server.batching.entry import Outcome, Priority, Submission
+from kokoro_server.batching.entry import Deadline, Outcome, Priority, Submission
 from kokoro_server.engine.protocol import Row
 from kokoro_server.runtime.background import cancel
 
@@ -27,7 +27,7 @@ class Ticket:
     priority: Priority
     bypass: int  # first pieces of each text, which have no waiting window
     urgent: int  # how many of those take the BYPASS lane; the rest take NEXT
-    first_deadline: float  # of the first piece alone: the clock of a later one starts when it is enqueued
+    first_deadline: Deadline  # of the first piece alone: the clock of a later one starts when it is enqueued
     permits: asyncio.Semaphore  # one for each piece in the queue, or made and not yet taken
     caller: str  # whose turns its pieces take
     trace: Span | None = None  # the step that its pieces are part of
@@ -46,12 +46,12 @@ class Ticket:
         return self.priority
 
     def submission(
-        self, row: Row, voice: str, later_deadline: float, *, index: int = 0, detached: bool = False
+        self, row: Row, voice: str, later_deadline: Deadline, *, index: int = 0, detached: bool = False
     ) -> Submission:
         """The next piece to enqueue. A later piece has its own deadline: its client may have listened for an hour."""
         deadline = later_deadline if self.begun else self.first_deadline
         self.begun = True
-        return Submission(row, voice, self.lane(index), deadline, self.caller, detached, self.trace)
+        return Submission(row, voice, self.lane(index), deadline.start, self.caller, detached, self.trace)
 
 
 async def in_order(rows: Rows, enqueue: Enqueue, permits: asyncio.Semaphore) -> AsyncGenerator[Outcome, None]:

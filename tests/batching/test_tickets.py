@@ -8,6 +8,7 @@ from contextlib import aclosing
 import pytest
 
 from kokoro_server.batching import Priority
+from kokoro_server.batching.policy import KEPT_FACTOR
 from kokoro_server.errors import EngineError, Expired
 from tests.batching.doubles import make_row, name_of, settle, until
 
@@ -82,7 +83,7 @@ async def test_a_text_of_one_row_has_the_same_place_and_time(start, clock):
     first.cancel()
     await settle()
     assert waiting(queue) == 1
-    await clock.advance(1.5)
+    await clock.advance(KEPT_FACTOR + 0.5)
     with pytest.raises(Expired):
         await late
     assert waiting(queue) == 0
@@ -187,7 +188,7 @@ async def test_a_first_piece_that_waits_too_long_ends_the_job(start, clock):
     queue = await start(queue_timeout=30)
     queue.hold()
     ticket = asyncio.create_task(collect(queue.submit_all(rows(8), voice="a")))
-    await clock.advance(30)
+    await clock.advance(30 * KEPT_FACTOR)
     with pytest.raises(Expired):
         await ticket
     await settle()
@@ -224,7 +225,7 @@ async def test_a_job_is_bound_by_its_timeout_and_by_the_callers(start, clock):
     ]
     await clock.advance(100)
     assert (long.done(), short.done()) == (False, True)
-    await clock.advance(500)
+    await clock.advance(600 * KEPT_FACTOR)
     for task in (long, short):
         with pytest.raises(Expired):
             await task

@@ -28,7 +28,7 @@ from kokoro_server.api.speech import (
     parse_clip,
 )
 from kokoro_server.api.state import app_state, get_services
-from kokoro_server.batching.entry import Priority
+from kokoro_server.batching.entry import Deadline, Priority
 from kokoro_server.batching.tickets import Ticket
 from kokoro_server.errors import KokoroError
 from kokoro_server.runtime.json import JsonObject
@@ -86,7 +86,7 @@ class _Tickets:
     bulk: Ticket
     early: Ticket
 
-    def until(self, deadline: float) -> _Tickets:
+    def until(self, deadline: Deadline) -> _Tickets:
         return _Tickets(replace(self.bulk, first_deadline=deadline), replace(self.early, first_deadline=deadline))
 
 

@@ -12,7 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from kokoro_server.batching.clock import Clock
-from kokoro_server.batching.cost import CostModel, LearnedCap, RealTimeFactor
+from kokoro_server.batching.cost import FRAME_SECONDS, CostModel, LearnedCap, RealTimeFactor
 from kokoro_server.batching.devices.activity import BusyShare, CallActivity, percentiles
 from kokoro_server.batching.devices.idle_work import IdleWork
 from kokoro_server.batching.devices.runner import BatchReport, Runner
@@ -24,8 +24,6 @@ from kokoro_server.batching.policy import Batch, BatchingOptions, Policy
 from kokoro_server.batching.state import DeviceSnapshot
 from kokoro_server.engine.protocol import (
     COUNTED_RESOURCES,
-    SAMPLE_RATE,
-    SAMPLES_PER_FRAME,
     Engine,
     HasBackgroundWork,
     ReportsActivity,
@@ -102,7 +100,7 @@ class Device:
         self._beside = beside
         self.name = name
         self.speed = speed
-        self.costs = CostModel()
+        self.costs = CostModel(speed.value * FRAME_SECONDS if speed else 0.0)
         self.crashes = CrashHistory()
         self.lost: str | None = None  # the reason, once it takes no batch any more
         self.batches = 0  # finished ones, as in the queue's totals
@@ -220,15 +218,10 @@ class Device:
 
     def form_batch(self, waiting: PriorityLanes, rows: int | None = None, of: Container[Priority] = ALL) -> Batch:
         """The best batch of these lanes that this device can take, of at most `rows`."""
-        in_time = self._frames_within(TIMEOUT_SHARE * self._options.engine_timeout)
-        cap = self.cap.frames if in_time >= self.cap.frames else int(in_time)
+        seconds = TIMEOUT_SHARE * self._options.engine_timeout
+        in_time = self.costs.frames_within(seconds / max(1.0, self.costs.slowdown()))
+        cap = self.cap.frames if in_time >= self.cap.frames else max(1, int(in_time))
         return self.policy.form_batch(waiting, cap=cap, overhead=self.costs.overhead_frames, rows=rows, of=of)
-
-    def _frames_within(self, seconds: float) -> float:
-        """The cost of a batch that takes `seconds`, by its past batches or, before the first, by the engine's speed."""
-        if self.batches or self.speed is None:
-            return self.costs.frames_within(seconds)
-        return seconds / (self.speed.value * SAMPLES_PER_FRAME / SAMPLE_RATE)
 
     def run(self, batch: RunningBatch) -> asyncio.Future[BatchReport]:
         """Start it on a free thread. The future may raise ForwardStuck or DeviceThreadDied."""
@@ -236,7 +229,8 @@ class Device:
         slot.batch = batch
         self._busy_share.sample(batch.started, self.busy_seconds())
         done = slot.live_thread(self.name).call(tracing.within(batch.trace, partial(slot.runner.run, batch.entries)))
-        timeout = max(self._options.engine_timeout, self.costs.batch_seconds(batch.cost) / TIMEOUT_SHARE)
+        seconds = self.costs.slowdown() * self.costs.batch_seconds(batch.cost)
+        timeout = max(self._options.engine_timeout, seconds / TIMEOUT_SHARE)
         self._watch(done, slot.runner, batch.started + timeout, timeout)
         return done
 
@@ -309,8 +303,15 @@ class Device:
         past = (1 - math.exp2((self._created - now) / HALF_LIFE)) * HALF_LIFE / math.log(2)  # seconds, decayed alike
         return min(1.0, (self._recent_work(now) + running) / past) if past else 0.0
 
+    def slowdown(self, now: float) -> float:
+        """How many times longer than on average its batches take now."""
+        if not (batches := self.running):
+            return self.costs.slowdown()
+        return self.costs.slowdown(batches[0].cost, now - max(batches[0].started, self.last_worked))
+
     def remaining_seconds(self, now: float) -> float:
-        return max(0.0, self._predicted_end() - now)
+        """Until its batches are done, by its present pace."""
+        return max(0.0, self._predicted_end(self.slowdown(now)) - now)
 
     def snapshot(self) -> DeviceSnapshot:
         now, busy_seconds, resources = self._clock.now(), self.busy_seconds(), self.resources()
@@ -338,11 +339,11 @@ class Device:
     def _recent_work(self, now: float) -> float:
         return self._work * math.exp2((self.last_worked - now) / HALF_LIFE)
 
-    def _predicted_end(self) -> float:
+    def _predicted_end(self, slowdown: float = 1.0) -> float:
         """When its batches should be done; in the past if it runs none."""
         end = self.last_worked
         for batch in self.running:
-            end = max(end, batch.started) + self.costs.batch_seconds(batch.cost)
+            end = max(end, batch.started) + slowdown * self.costs.batch_seconds(batch.cost)
         return end
 
     def _watch(self, done: asyncio.Future[Any], runner: Runner, due: float, timeout: float) -> None:

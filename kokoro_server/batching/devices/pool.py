@@ -151,12 +151,16 @@ class Devices:
         return all(other.idle and other.last_worked <= batch.started for other in self._all if other is not device)
 
     def wait_seconds(self, *, rows: int, frames: float, unknown_rows: int) -> float:
-        """The time until the devices together have worked this off and one is free; 0 while their speed is unknown."""
-        up = self.up()
+        """The time until the devices together have worked this off and one is free, by their present pace.
+
+        It is 0 while their speed is unknown.
+        """
+        up, now = self.up(), self._clock.now()
         if not up:
             return 0.0
         alone = [
-            device.costs.backlog_seconds(
+            device.slowdown(now)
+            * device.costs.backlog_seconds(
                 rows=rows,
                 frames=frames,
                 unknown_rows=unknown_rows,
@@ -167,7 +171,7 @@ class Devices:
         ]
         known = [seconds for seconds in alone if seconds]  # the rest are assumed to be as fast
         together = len(known) / len(up) / sum(1 / seconds for seconds in known) if known else 0.0
-        return together + min(device.remaining_seconds(self._clock.now()) for device in up)
+        return together + min(device.remaining_seconds(now) for device in up)
 
 
 def _has_work(express: Device, waiting: PriorityLanes) -> bool:

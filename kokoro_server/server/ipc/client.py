@@ -120,9 +120,10 @@ class RemoteQueue(SpeechQueue):
     async def admission(self, ticket: Ticket | None = None) -> AsyncIterator[None]:
         ticket = ticket or self.ticket()
         number, connection = next(self._numbers), self._connected()
-        message = wire.admit(number, ticket.first_deadline, ticket.priority, ticket.caller, admitted=ticket.admitted)
+        deadline = ticket.first_deadline.admission
+        message = wire.admit(number, deadline, ticket.priority, ticket.caller, admitted=ticket.admitted)
         try:
-            await connection.request(number, message, ticket.first_deadline)
+            await connection.request(number, message, deadline)
             ticket.admitted = True
             yield
         finally:  # also when it was cancelled before the answer came
@@ -138,7 +139,7 @@ class RemoteQueue(SpeechQueue):
     async def ask(self, kind: MessageKind, name: str = "") -> Any:
         number = next(self._numbers)
         return await self._connected().request(
-            number, wire.named(kind, number, name), self._default_deadline(Priority.NORMAL)
+            number, wire.named(kind, number, name), self._deadline(Priority.NORMAL).admission
         )
 
     async def enter(self, caller: str) -> Callable[[], None]:
@@ -147,7 +148,7 @@ class RemoteQueue(SpeechQueue):
         leave = partial(connection.send, wire.named(MessageKind.LEAVE, number))
         try:
             await connection.request(
-                number, wire.named(MessageKind.ENTER, number, caller), self._default_deadline(Priority.NORMAL)
+                number, wire.named(MessageKind.ENTER, number, caller), self._deadline(Priority.NORMAL).admission
             )
         except BaseException:  # also when it was cancelled before the answer came
             leave()
