@@ -28,6 +28,7 @@ class Reason(StrEnum):
     VOICES = "voices"  # VOICES_PATH has been changed, but the new version cannot be used; or not all of it can
     FORMATS = "formats"  # an audio format cannot be written
     JOBS = "jobs"  # jobs wait, as their folder cannot be read or written
+    JOBS_LOST = "jobs_lost"  # jobs.sqlite was lost, replaced or damaged
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,10 +15,14 @@ from contextlib import asynccontextmanager
 
 
 class FairSlots:
-    """A slot that becomes free goes to the caller with the fewest, and among those to the one that waited longest."""
+    """A slot that becomes free goes to the caller with the fewest, and among those to the one that waited longest.
 
-    def __init__(self, number: int) -> None:
+    With `per_caller`, nobody has more than that number, so that some are free for other callers.
+    """
+
+    def __init__(self, number: int, per_caller: int | None = None) -> None:
         self._free = number
+        self._per_caller = number if per_caller is None else per_caller
         self._taken = Counter[str]()
         self._numbers = itertools.count(1)
         self._last: dict[str, int] = {}  # of each caller with or waiting for slots: the number of its last one
@@ -48,13 +52,16 @@ class FairSlots:
             self._give()
 
     def _give(self) -> None:
-        while self._free and (waiting := [each for each in self._waiting if not each[1].cancelled()]):
+        while self._free and (waiting := [each for each in self._waiting if self._may_take(*each)]):
             caller, turn = given = min(waiting, key=self._turn)
             self._waiting.remove(given)
             self._taken[caller] += 1
             self._last[caller] = next(self._numbers)
             self._free -= 1
             turn.set_result(None)
+
+    def _may_take(self, caller: str, turn: asyncio.Future[None]) -> bool:
+        return not turn.cancelled() and self._taken[caller] < self._per_caller
 
     def _turn(self, waiting: tuple[str, asyncio.Future[None]]) -> tuple[int, int]:
         caller, _ = waiting

@@ -59,11 +59,12 @@ class Services:
     custom_voices: CustomVoices | None = None  # if VOICES_PATH is set
     other_conditions: tuple[Condition, ...] = ()  # of services beside the model and the jobs
     jobs_condition: Condition = field(default_factory=lambda: Condition(Reason.JOBS))
+    lost_jobs_condition: Condition = field(default_factory=lambda: Condition(Reason.JOBS_LOST))
 
     @property
     def conditions(self) -> tuple[Condition, ...]:
         """Of all services. The model's change when it is loaded again."""
-        return (*self.model.conditions, *self.other_conditions, self.jobs_condition)
+        return (*self.model.conditions, *self.other_conditions, self.jobs_condition, self.lost_jobs_condition)
 
     @property
     def pace(self) -> Pace | None:

@@ -23,7 +23,8 @@ from kokoro_server.synthesis.captions import Timing
 from kokoro_server.synthesis.services import Services
 from kokoro_server.synthesis.speech import Speech
 from kokoro_server.synthesis.synthesizer import Clip
-from kokoro_server.voices.book import VoiceSnapshot
+from kokoro_server.voices import VoiceBook, VoiceSnapshot
+from kokoro_server.voices.contents import VoiceContents
 
 T = TypeVar("T")
 
@@ -53,7 +54,10 @@ class SpeechBackend(Protocol):
 
     @property
     def version(self) -> str:
-        """Names the server, the model and its arithmetic: with the same version, a text sounds the same."""
+        """Names the server, the model and its arithmetic: with the same version and voices, a text sounds the same."""
+
+    def fingerprint(self, request: object) -> str:
+        """A short text for the contents of the voices that a request names. May read files: call it in a thread."""
 
     @property
     def parallel(self) -> int:
@@ -69,10 +73,13 @@ class SpeechBackend(Protocol):
 
 
 class LocalBackend:
-    """Speaks with the services of this process."""
+    """Speaks with the services of this process, and with `voices`, or else the present ones: they do not change."""
 
-    def __init__(self, services: Services) -> None:
+    def __init__(self, services: Services, voices: VoiceBook | None = None) -> None:
         self._services = services
+        self._voices = (voices or services.voices).held()
+        self._contents = VoiceContents(self._voices.now)
+        self._synthesizer = services.synthesizer.with_voices(self._voices)
         model = services.model.facts
         facts = (__version__, model.source, model.precision, model.backend, model.compute, model.kernels)
         self.version = " ".join((*facts, _reading(services.settings)))
@@ -81,18 +88,21 @@ class LocalBackend:
     def parallel(self) -> int:
         return ROWS_AHEAD * self._services.queue.max_rows
 
+    def fingerprint(self, request: object) -> str:
+        return self._contents.fingerprint(request)
+
     async def voices(self) -> Sequence[Voice]:
-        return voices_of(self._services.voices.now)
+        return voices_of(self._voices.now)
 
     async def speak(self, speech: Speech) -> Spoken:
-        queue, synthesizer = self._services.queue, self._services.synthesizer
+        queue, synthesizer = self._services.queue, self._synthesizer
         clip = await until_accepted(lambda: synthesizer.speak(speech, queue.ticket(priority=Priority.BULK)))
         return Spoken(await asyncio.to_thread(_pcm, clip), clip.words, clip.skipped)
 
     async def stream(self, speech: Speech, *, live: bool) -> AsyncGenerator[Spoken, None]:
         services, renderer = self._services, Renderer(PCM)
         ticket = services.queue.ticket(bypass=services.bypass if live else 0, urgent=services.urgent)
-        segments = services.synthesizer.segments(speech, ticket, cutting="stream" if live else "clip")
+        segments = self._synthesizer.segments(speech, ticket, cutting="stream" if live else "clip")
         async with aclosing(segments):
             async for segment in segments:
                 yield Spoken(await asyncio.to_thread(renderer.write, segment.audio), segment.words)
@@ -117,9 +127,8 @@ def voices_of(voices: VoiceSnapshot) -> list[Voice]:
 
 
 def _reading(settings: Settings) -> str:
-    """A short name for everything that the settings change about how texts sound."""
-    paths = [path for path in (settings.lexicon_path, settings.voices_path) if path]
-    contents = [_content(path) for path in paths]
+    """A short name for everything that the settings change about how texts sound, but for the voices."""
+    contents = [_content(settings.lexicon_path)] if settings.lexicon_path else []
     facts = [getattr(settings, name) for name in READING_SETTINGS]
     return sha256(repr((facts, contents)).encode()).hexdigest()[:12]
 

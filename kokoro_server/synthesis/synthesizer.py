@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 import time
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
@@ -80,6 +81,12 @@ class Synthesizer:
         self._max_text = max_text
         self._max_silence = max_silence
         self._turns = LoopTurns()
+
+    def with_voices(self, voices: VoiceBook) -> Synthesizer:
+        """The same, with other voices."""
+        other = copy.copy(self)
+        other._voices = voices
+        return other
 
     async def speak(self, speech: Speech, ticket: Ticket | None = None, *, cutting: Cutting = "clip") -> Clip:
         """The whole of `speech` as one clip; all of its text or an error. Bulk takes turns on the event loop."""

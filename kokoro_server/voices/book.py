@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 import logging
 import threading
 from collections.abc import Mapping
@@ -154,6 +155,13 @@ class VoiceBook:
         voices = self.now
         name = voices.canonical(spec)
         return HeldVoice(name, voices.language(name), voices.pack(name)).style(n_tokens)
+
+    def held(self, custom: Mapping[str, CustomVoice] | None = None) -> VoiceBook:
+        """The present voices, which then do not change. `custom` takes the place of the custom ones."""
+        book = copy.copy(self)
+        book._source = None
+        book._voices = self.now if custom is None else VoiceSnapshot(self._files, custom)
+        return book
 
     async def refresh(self) -> None:
         """Look for changes of the custom voices."""

@@ -41,6 +41,9 @@ class DoubleSpeaker:
         self.spoken: list[str] = []
         self._seconds = seconds
 
+    def fingerprint(self, request: object) -> str:
+        return ""
+
     async def speak(self, speech: Speech) -> Spoken:
         text = speech.written
         await asyncio.sleep(self._seconds)

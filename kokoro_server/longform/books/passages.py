@@ -18,6 +18,7 @@ from kokoro_server.synthesis.speech import Speech
 from kokoro_server.text.options import ReadingOptions
 from kokoro_server.text.splitter import sentences
 from kokoro_server.text.spoken.english import roman
+from kokoro_server.text.voice_tags import VOICE_TAG, voice_of
 
 LIMIT = 1_500  # characters of a passage, about a minute and a half: what an interruption loses
 BETWEEN_BLOCKS = "\n\n"  # in the text of a chapter
@@ -79,9 +80,14 @@ class Passage:
     def speech(self) -> Speech:
         return Speech(self.choice.voice, self.text, language=self.choice.language, speed=self.speed, reading=READING)
 
-    def key(self, version: str) -> str:
-        """Equal for passages that sound the same. `version` is the backend's."""
-        facts = [version, self.text, self.choice.voice, self.choice.language, self.speed]
+    @property
+    def voices(self) -> list[str]:
+        """Those that speak in it."""
+        return [self.choice.voice, *filter(None, map(voice_of, VOICE_TAG.finditer(self.text)))]
+
+    def key(self, version: str, voices: str) -> str:
+        """Equal for passages that sound the same. `version` and the fingerprint of the voices are the backend's."""
+        facts = [version, voices, self.text, self.choice.voice, self.choice.language, self.speed]
         return sha256(json.dumps(facts).encode()).hexdigest()
 
     def in_chapter(self, word: Timing, text: str) -> Timing:

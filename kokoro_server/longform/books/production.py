@@ -67,7 +67,9 @@ async def produce(
     voices = await backend.voices()
     plan = await asyncio.to_thread(make_plan, book, options, voices)
     version = backend.version
-    keys = await asyncio.to_thread(lambda: [passage.key(version) for passage in plan.passages])
+    keys = await asyncio.to_thread(
+        lambda: [passage.key(version, backend.fingerprint(passage.voices)) for passage in plan.passages]
+    )
     with WorkFolder(folder).opened() as work:
         await asyncio.to_thread(lambda: work.write_manifest(_manifest(book, plan, keys, version)))
         speaking = Narration(backend, work, plan, report)

@@ -169,7 +169,8 @@ class BulkRun:
             fields["format"] = self._defaults["format"]
         name = f"{names.name(line.id)}.{fields['format']}"
         file = self._outputs.file(index, name)
-        request = json.dumps([self._prefix, file, name, line.id, fields], sort_keys=True, default=str)
+        voices = self._maker.fingerprint(fields)
+        request = json.dumps([self._prefix, voices, file, name, line.id, fields], sort_keys=True, default=str)
         key = number_of(request)
         return Task(index, line.number, line.id, name, file, fields, key, line.characters, error)
 

@@ -16,9 +16,13 @@ from kokoro_server.longform.books.containers.tags import BookTags
 from kokoro_server.longform.books.options import BookFormat
 from kokoro_server.longform.books.production import Stopped
 from kokoro_server.longform.books.work_folder import MANIFEST, CannotWrite, WorkFolder
-from kokoro_server.longform.jobs.folders import JobFolder
+from kokoro_server.longform.jobs.folders import FOLDER_MODE, JobFolder, make_private
 from kokoro_server.runtime.files import new_file
 from kokoro_server.runtime.json import JsonObject
+
+
+def chapter_path(folder: JobFolder, number: int, format: BookFormat) -> Path:
+    return folder.listen / f"{number}.{format}"
 
 
 def chapter_file(
@@ -30,7 +34,7 @@ def chapter_file(
         if stop.is_set():
             raise Stopped
 
-    path = folder.listen / f"{number}.{format}"
+    path = chapter_path(folder, number, format)
     if path.exists():
         return path
     work = WorkFolder(folder.work)
@@ -44,10 +48,11 @@ def chapter_file(
     gain = gain_to(loudness, meter.integrated)  # by the chapter alone: the whole book may not be spoken yet
     scratch = folder.listen / secrets.token_hex(8)  # two clients may ask for the same chapter at once
     try:
-        folder.listen.mkdir(exist_ok=True)  # without parents: the folder of a deleted job must not come back
+        folder.listen.mkdir(FOLDER_MODE, exist_ok=True)  # not its parents: a deleted job must not come back
         scratch.mkdir()
         with new_file(path, unfinished=scratch / path.name, durable=False) as made:
             write_audio(made, format, sound(segments, work, gain, step), BookTags(title, title), scratch)
+            make_private(made)
     except (CannotWrite, FileNotFoundError):
         if scratch.exists():
             raise

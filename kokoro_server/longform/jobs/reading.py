@@ -22,8 +22,8 @@ from kokoro_server.longform.bulk import lines, parquet
 from kokoro_server.longform.jobs.folders import writable
 from kokoro_server.longform.jobs.job import book_options
 from kokoro_server.runtime.json import JsonObject
+from kokoro_server.voices.contents import VoiceFinder
 
-CPU_SECONDS = 300
 MEMORY = 6 << 30  # bytes of address space, most of which a process never uses
 PARQUET_MEMORY = 512 << 20  # bytes
 NICE = 10  # speech comes first
@@ -33,8 +33,8 @@ MAX_TITLE = 300  # characters
 
 
 def main() -> None:
-    _limit()
     request = json.load(sys.stdin)
+    _limit(request["cpu_s"])
     try:
         about = read(request)
     except KokoroError as error:
@@ -46,9 +46,10 @@ def main() -> None:
 
 def read(request: JsonObject) -> JsonObject:
     path, name = Path(request["path"]), request["name"]
+    finder = VoiceFinder(voice["name"] for voice in request["voices"])
     if path.suffix.lower() in lines.SUFFIXES:
         try:
-            return _list(path)
+            return _list(path, finder, request["options"])
         except SetupError as error:
             raise UnreadableDocument(error.message.replace(str(path), name), field="file") from error
     book = read_document(name, path.read_bytes())
@@ -71,6 +72,7 @@ def read(request: JsonObject) -> JsonObject:
     ]
     return {
         "kind": "book",
+        "voices": sorted(finder.names_in(list({voice for passage in plan.passages for voice in passage.voices}))),
         "title": book.title[:MAX_TITLE],
         "author": ", ".join(book.authors)[:MAX_TITLE] or None,
         "language": book.language[:MAX_TITLE] if book.language else None,
@@ -84,10 +86,11 @@ def read(request: JsonObject) -> JsonObject:
     }
 
 
-def _list(path: Path) -> JsonObject:
-    count, characters, wrong = 0, 0, list[str]()
+def _list(path: Path, finder: VoiceFinder, options: JsonObject) -> JsonObject:
+    count, characters, wrong, voices = 0, 0, list[str](), finder.names_in(options)
     for line in lines.read(path):
         count += 1
+        voices |= finder.names_in(line.fields)
         characters += line.characters
         if line.error and len(wrong) < MAX_REMARKS:
             wrong.append(f"line {line.number}: {line.error.message}")
@@ -95,14 +98,16 @@ def _list(path: Path) -> JsonObject:
             raise UnreadableDocument("some of its rows take too much memory to read", field="file")
     if not count:
         raise NothingToSay("the file has no lines", field="file")
-    return {"kind": "list", "lines": count, "characters": characters, "remarks": wrong, "notes": []}
+    about = {"kind": "list", "lines": count, "characters": characters, "remarks": wrong, "notes": []}
+    return about | {"voices": sorted(voices)}
 
 
-def _limit() -> None:
+def _limit(cpu_s: int) -> None:
+    os.umask(0o077)
     with contextlib.suppress(ImportError, ValueError, OSError):  # not every system has these limits
         import resource
 
-        resource.setrlimit(resource.RLIMIT_CPU, (CPU_SECONDS, CPU_SECONDS))
+        resource.setrlimit(resource.RLIMIT_CPU, (cpu_s, cpu_s + 1))  # the second one kills without a reason
         resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
         os.nice(NICE)
 

@@ -9,7 +9,7 @@ import shutil
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +19,9 @@ from kokoro_server.callers.current import caller
 from kokoro_server.errors import Expired, KokoroError, SetupError, Unavailable, for_client
 from kokoro_server.longform.books.work_folder import CannotWrite
 from kokoro_server.longform.bulk.makers.local import Parse
-from kokoro_server.longform.jobs.folders import JobFolder, check_space, is_id
+from kokoro_server.longform.jobs.folders import FILE_MODE, JobFolder, check_space
 from kokoro_server.longform.jobs.job import Job, JobKind
+from kokoro_server.longform.jobs.recovery import LostJobs, write_record
 from kokoro_server.longform.jobs.store import JobStore, Waiting, now
 from kokoro_server.longform.jobs.work import make_book, make_list
 from kokoro_server.observability.conditions import Condition
@@ -39,7 +40,6 @@ FULL_S = 60.0  # seconds until a full disk is checked again
 # after half an hour, which a book spends mostly in the tries of its passages.
 RETRY: dict[JobKind, Backoff] = {"book": Backoff(30.0), "list": Backoff(120.0)}
 HOUR = 3600.0
-LEFT_OVER_S = 24 * HOUR
 
 
 @dataclass(eq=False, slots=True)
@@ -57,15 +57,17 @@ class JobRunner:
         self,
         root: Path,
         store: JobStore,
-        open_backend: Callable[[], SpeechBackend],
+        open_backend: Callable[[JobFolder], SpeechBackend],
         parse: Parse,
         condition: Condition,
+        lost_condition: Condition,
         *,
         at_once: int,
         keep_hours: float,
     ) -> None:
         self._root, self._store, self._open_backend, self._parse = root, store, open_backend, parse
         self._condition = condition
+        self._lost = LostJobs(root, store, lost_condition)
         self._at_once, self._keep_s = at_once, keep_hours * HOUR
         self._running: dict[str, _Running] = {}
         self._removing: asyncio.Task[None] | None = None  # removes the files of deleted jobs
@@ -75,6 +77,7 @@ class JobRunner:
         # When this process finished a job, by time.monotonic(): the system clock of some machines is wrong until they
         # have a network, and a job that was finished before that would seem years old.
         self._ended: dict[str, float] = {}
+        self._why: dict[str, str] = {}  # a job is removed
         self._not_before: dict[str, float] = {}  # when a job may be tried again, by time.monotonic()
 
     def count(self, state: str) -> int:
@@ -82,7 +85,7 @@ class JobRunner:
         return self._counts.get(state, 0)
 
     async def run(self) -> None:
-        lock = FileLock(self._root / "runner", thread_local=False)
+        lock = FileLock(self._root / "runner", thread_local=False, mode=FILE_MODE)
         while True:
             try:
                 lock.acquire(timeout=0)
@@ -120,6 +123,7 @@ class JobRunner:
     async def _look(self) -> None:
         if not self._has_begun:
             await self._store.use(self._store.requeue)
+            await asyncio.to_thread(self._lost.begin)
             self._has_begun = True
         for running in list(self._running.values()):
             await self._tend(running)
@@ -139,8 +143,9 @@ class JobRunner:
         """Remove files one job after the other, in a task of their own: a list may have a million files."""
         for id in deleted:
             try:
-                await asyncio.to_thread(JobFolder(self._root, id).remove)
+                size = await asyncio.to_thread(JobFolder(self._root, id).remove)
                 await self._store.use(self._store.forget, id)
+                log.info("job removed id=%s why=%s bytes=%d", id, self._why.pop(id, "deleted"), size)
             except KokoroError as error:  # tried again at the next look
                 log.warning("a deleted job cannot be forgotten yet id=%s error=%s", id, error.message)
             self._not_before.pop(id, None)
@@ -256,7 +261,7 @@ class JobRunner:
             running.progress = progress
             running.has_gained = running.has_gained or progress["fraction"] > reached
 
-        backend = await asyncio.to_thread(self._open_backend)  # reads files
+        backend = await asyncio.to_thread(self._open_backend, folder)  # reads files
         if job.kind == "book":
             return await make_book(job, folder, backend, report)
         return await make_list(job, folder, backend, self._parse, report)
@@ -266,6 +271,9 @@ class JobRunner:
         self._ended[job.id] = time.monotonic()
         running = self._running.get(job.id)
         changes: JsonObject = {"state": state, "finished": now(), "result": result, "error": error}
+        folder = JobFolder(self._root, job.id)
+        await asyncio.to_thread(write_record, folder, replace(job, **changes))
+        await asyncio.to_thread(folder.make_private)
         if running and running.progress:
             changes["progress"], running.progress = running.progress, None
         while True:
@@ -285,16 +293,14 @@ class JobRunner:
         return {"code": known.code, "message": known.message, "field": known.field}
 
     def _clean(self) -> None:
-        """Delete expired jobs, and folders that belong to no job."""
+        """Delete expired jobs, and look for lost ones."""
         if self._keep_s:
             before = now() - self._keep_s
             for id in self._store.ended_before(before):
                 if time.monotonic() - self._ended.get(id, float("-inf")) < self._keep_s:
                     continue
                 log.info("job expired id=%s", id)
+                self._why[id] = "expired"
                 self._store.delete(id, ended_before=before)
-        known = self._store.ids()
-        for name in [path.name for path in self._root.iterdir() if is_id(path.name) and path.name not in known]:
-            folder = JobFolder(self._root, name)
-            if folder.is_left_over(before=now() - LEFT_OVER_S):  # not the folder of an upload in progress
-                folder.remove()
+        for id in self._lost.look():
+            self._ended[id] = time.monotonic()  # its caller gets the time to fetch it

@@ -14,16 +14,18 @@ from typing import get_args
 from platformdirs import user_data_path
 
 from kokoro_server.config.settings import NO_JOBS, Settings
-from kokoro_server.errors import Conflict, NoSuchJob, SetupError
+from kokoro_server.errors import Conflict, NoSuchJob, SetupError, TooBusy
 from kokoro_server.longform.books.options import BookFormat
 from kokoro_server.longform.books.production import interruptible
 from kokoro_server.longform.bulk.makers.local import Parse
-from kokoro_server.longform.jobs.chapter_audio import chapter_file
+from kokoro_server.longform.jobs.chapter_audio import chapter_file, chapter_path
 from kokoro_server.longform.jobs.folders import JobFolder, check_space, is_id, new_id, writable
 from kokoro_server.longform.jobs.job import Job, JobKind, JobState
+from kokoro_server.longform.jobs.recovery import write_record
 from kokoro_server.longform.jobs.runner import JobRunner
 from kokoro_server.longform.jobs.store import JobStore, now, too_many
 from kokoro_server.longform.jobs.uploads import DocumentReader
+from kokoro_server.longform.jobs.voices import keep_voices, kept_voices
 from kokoro_server.runtime.background import background
 from kokoro_server.runtime.fair_slots import FairSlots
 from kokoro_server.runtime.json import JsonObject
@@ -32,7 +34,9 @@ from kokoro_server.synthesis.speech_backend import LocalBackend, voices_of
 
 log = logging.getLogger(__name__)
 
-CHAPTERS_AT_ONCE = 2  # assembled at one time for clients that listen early
+# Chapters that are encoded at one time for clients that listen early; of one caller; and that wait for it.
+CHAPTERS_AT_ONCE, CHAPTERS_PER_CALLER, MAX_CHAPTERS = 2, 1, 8
+RETRY_AFTER = 5.0  # seconds
 
 
 def with_default_folder(settings: Settings) -> Settings:
@@ -65,7 +69,11 @@ class Jobs:
         self._limit = settings.max_jobs
         self.keep_s = settings.job_keep_hours * 3600
         self._reader = DocumentReader()
-        self._listening = FairSlots(CHAPTERS_AT_ONCE)
+        self._listening = FairSlots(CHAPTERS_AT_ONCE, CHAPTERS_PER_CALLER)
+
+    def admit_document(self) -> None:
+        """Raises TooBusy before an upload that would not be read soon."""
+        self._reader.check()
 
     async def admit(self, caller: str) -> None:
         """Raises TooManyJobs or Unavailable before an upload of which no job could be made."""
@@ -79,7 +87,7 @@ class Jobs:
         await asyncio.to_thread(check_space, self._root)
         folder = JobFolder(self._root, id := new_id())
         with writable():
-            await asyncio.to_thread(folder.path.mkdir)
+            await asyncio.to_thread(folder.make)
         try:
             yield Upload(id, folder.upload(name), name)
         finally:
@@ -87,13 +95,23 @@ class Jobs:
                 await asyncio.to_thread(folder.remove)
 
     async def describe(self, upload: Upload, options: JsonObject, *, keep: bool) -> JsonObject:
-        """Describe a file. `keep` stores its book for a job. Raises UnreadableDocument, or an error of the options."""
-        target = JobFolder(self._root, upload.id).book if keep else None
-        return await self._reader.read(upload.path, upload.name, options, voices_of(self._services.voices.now), target)
+        """Describe a file. `keep` stores its book and its voices for a job.
+
+        Raises UnreadableDocument, or an error of the options.
+        """
+        folder, voices = JobFolder(self._root, upload.id), self._services.voices.now
+        target = folder.book if keep else None
+        about = await self._reader.read(upload.path, upload.name, options, voices_of(voices), target)
+        names = about.pop("voices")
+        if keep:
+            with writable():
+                await asyncio.to_thread(keep_voices, folder, voices, names)
+        return about
 
     async def add(self, upload: Upload, caller: str, kind: JobKind, options: JsonObject, about: JsonObject) -> Job:
         job = Job(upload.id, caller, kind, upload.name, options, about, now())
         await self._store.use(self._store.add, job, self._limit)
+        await asyncio.to_thread(write_record, JobFolder(self._root, job.id), job)
         log.info("job added id=%s kind=%s characters=%d", job.id, kind, about["characters"])
         return job
 
@@ -122,11 +140,16 @@ class Jobs:
         await self._store.use(self._store.delete, id)
 
     async def chapter(self, job: Job, caller: str, number: int, title: str, format: BookFormat) -> Path:
-        """The file of a chapter, all of which is spoken. May be cancelled."""
+        """The file of a chapter, all of which is spoken. May be cancelled. Raises TooBusy and Unavailable."""
+        folder = JobFolder(self._root, job.id)
+        made = chapter_path(folder, number, format)
+        if await asyncio.to_thread(made.exists):
+            return made
+        if self._listening.wanted_by(caller) >= MAX_CHAPTERS:
+            raise TooBusy(f"{MAX_CHAPTERS} chapters are being made for you; try again later", retry_after=RETRY_AFTER)
+        await asyncio.to_thread(check_space, self._root)
         async with self._listening.taken(caller):  # one caller must not take all threads and cores
-            return await interruptible(
-                partial(chapter_file, JobFolder(self._root, job.id), number, title, job.options["loudness"], format)
-            )
+            return await interruptible(partial(chapter_file, folder, number, title, job.options["loudness"], format))
 
     def result_file(self, job: Job, name: str | None) -> tuple[Path, JsonObject]:
         """The file of the result with that name, or the first."""
@@ -138,6 +161,16 @@ class Jobs:
                 return JobFolder(self._root, job.id).result / file["name"], file
         names = ", ".join(file["name"] for file in job.result["files"])
         raise NoSuchJob(f"the result has no such file; it has {names}", field="name")
+
+
+def _open_backend(services: Services, folder: JobFolder) -> LocalBackend:
+    """Speaks with the voices that were kept for the job."""
+    custom = kept_voices(folder)
+    if custom is None:  # a job of an earlier version: from now on
+        now = services.voices.now
+        keep_voices(folder, now, now.custom)
+        return LocalBackend(services, services.voices.held(now.custom))
+    return LocalBackend(services, services.voices.held(custom))
 
 
 @asynccontextmanager
@@ -153,9 +186,10 @@ async def running_jobs(
     runner = JobRunner(
         root,
         store,
-        partial(LocalBackend, services),
+        partial(_open_backend, services),
         parse,
         services.jobs_condition,
+        services.lost_jobs_condition,
         at_once=settings.jobs_at_once,
         keep_hours=settings.job_keep_hours,
     )

@@ -6,7 +6,10 @@ A call waits for the disk, and for seconds while another process writes: `await 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
+import logging
+import os
 import sqlite3
 import threading
 import time
@@ -17,13 +20,22 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, ParamSpec, TypeVar
 
+from filelock import FileLock
+
 from kokoro_server.errors import Conflict, SetupError, TooManyJobs, Unavailable
+from kokoro_server.longform.jobs.folders import FILE_MODE, make_private, make_root
 from kokoro_server.longform.jobs.job import Job
+
+log = logging.getLogger(__name__)
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
 FILE = "jobs.sqlite"
+DAMAGED = f"{FILE}.damaged-"  # begins the name of a damaged file that was set aside
+PARTS = ("", "-wal", "-shm")  # SQLite's files, by what follows the name
+DAMAGES = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+OPEN_S = 60.0  # seconds to wait while another process opens the file
 SCHEMA = 1
 BUSY_S = 10.0  # seconds to wait while another process writes
 RETRY_AFTER = 5.0  # seconds
@@ -54,21 +66,56 @@ class Waiting(NamedTuple):
 
 
 class JobStore:
-    """Thread-safe. Raises SetupError where the folder cannot be used."""
+    """Thread-safe. Raises SetupError where the folder cannot be used.
+
+    A damaged file is set aside under another name, and an empty one takes its place: `recovery` fills it again. The
+    same happens while the server runs, also if the file is removed or replaced.
+    """
 
     def __init__(self, folder: Path) -> None:
         self._lock = threading.Lock()
         self._thread = ThreadPoolExecutor(1, "jobs")
-        path = folder / FILE
+        self._path = folder / FILE
         try:
-            folder.mkdir(parents=True, exist_ok=True)
-            self._connection = sqlite3.connect(path, timeout=BUSY_S, isolation_level=None, check_same_thread=False)
+            make_root(folder)
             with self._lock:
-                self._write_ahead()
-                self._connection.execute("PRAGMA synchronous=FULL")
-                self._prepare(path)
+                self._open()
         except (OSError, sqlite3.Error) as error:
             raise SetupError(f"JOBS_PATH={folder}: jobs cannot be kept there: {error}") from error
+
+    def _open(self) -> None:
+        with FileLock(self._path.with_name("opening"), timeout=OPEN_S, mode=FILE_MODE):
+            try:
+                self._connect()
+            except sqlite3.DatabaseError as error:
+                if not _is_damage(error):
+                    raise
+                self._connection.close()
+                self._set_aside(error)
+                self._connect()
+
+    def _connect(self) -> None:
+        os.close(os.open(self._path, os.O_RDWR | os.O_CREAT, FILE_MODE))  # SQLite gives its other files the same mode
+        self._connection = sqlite3.connect(self._path, timeout=BUSY_S, isolation_level=None, check_same_thread=False)
+        self._write_ahead()
+        self._connection.execute("PRAGMA synchronous=FULL")
+        if self._connection.execute("PRAGMA quick_check(1)").fetchone() != ("ok",):
+            raise _damage("it is malformed")
+        self._prepare(self._path)
+        for part in PARTS:
+            make_private(self._path.with_name(FILE + part))
+        self._file_id = _file_id(self._path)
+
+    def _set_aside(self, error: sqlite3.Error) -> None:
+        aside = DAMAGED + time.strftime("%Y%m%d-%H%M%S")
+        log.error("jobs.sqlite is damaged and is set aside name=%s error=%s", aside, error)
+        for part in PARTS:
+            with contextlib.suppress(FileNotFoundError):
+                self._path.with_name(FILE + part).rename(self._path.with_name(aside + part))
+
+    def _reopen(self) -> None:
+        self._connection.close()
+        self._open()
 
     def _write_ahead(self) -> None:
         """Only one of several starting processes can change the mode: SQLite refuses the rest without waiting."""
@@ -109,13 +156,29 @@ class JobStore:
         """The rows of a statement, and how many it has changed."""
         with self._lock:
             try:
-                cursor = self._connection.execute(statement, values)
+                if _file_id(self._path) != self._file_id:
+                    log.warning("jobs.sqlite was removed or replaced, and is opened again")
+                    self._reopen()
+                try:
+                    cursor = self._connection.execute(statement, values)
+                except sqlite3.DatabaseError as error:
+                    if not _is_damage(error):
+                        raise
+                    self._reopen()
+                    cursor = self._connection.execute(statement, values)
                 return cursor.fetchall(), cursor.rowcount
-            except sqlite3.Error as error:
+            except (OSError, SetupError, sqlite3.Error) as error:
                 raise Unavailable(f"jobs cannot be read or written now: {error}", retry_after=RETRY_AFTER) from error
 
     def _column(self, statement: str, *values: Any) -> list[Any]:
         return [row[0] for row in self._execute(statement, *values)[0]]
+
+    def restore(self, job: Job) -> bool:
+        """Add a job that was lost. Returns False if its row exists, be it of a deleted job."""
+        values = [_stored(name, getattr(job, name)) for name in COLUMNS]
+        marks = ", ".join("?" * len(values))
+        statement = f"INSERT OR IGNORE INTO jobs ({', '.join(COLUMNS)}) VALUES ({marks})"  # noqa: S608
+        return self._execute(statement, *values)[1] > 0
 
     def add(self, job: Job, limit: int) -> None:
         """Raises TooManyJobs if its caller has `limit` jobs already."""
@@ -209,6 +272,24 @@ def too_many(limit: int) -> TooManyJobs:
 
 def now() -> float:
     return time.time()
+
+
+def _is_damage(error: sqlite3.Error) -> bool:
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF in DAMAGES  # the rest of the number says where
+
+
+def _damage(message: str) -> sqlite3.DatabaseError:
+    error = sqlite3.DatabaseError(message)
+    error.sqlite_errorcode = sqlite3.SQLITE_CORRUPT
+    return error
+
+
+def _file_id(path: Path) -> tuple[int, int] | None:
+    try:
+        status = path.stat()
+    except FileNotFoundError:
+        return None
+    return status.st_dev, status.st_ino
 
 
 def _stored(name: str, value: Any) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import signal
 from dataclasses import asdict
 from pathlib import Path
 
@@ -15,36 +16,47 @@ from kokoro_server.runtime.json import JsonObject
 from kokoro_server.runtime.subprocesses import start_python
 
 TIMEOUT_S = 120.0
+# Seconds of processor time. A PDF of plain text takes 5 s for a megabyte, and other documents less. Slow machines take
+# five times as long, and begin with some seconds.
+LEAST_CPU_S, CPU_S_PER_MB, MOST_CPU_S = 10, 30, 120
+AT_ONCE, PER_CALLER = 3, 2  # one caller always leaves a place to the rest
+OUT_OF_CPU = -signal.SIGXCPU if hasattr(signal, "SIGXCPU") else None  # the status of a process
 MAX_WAITING = 8  # documents of one caller
 RETRY_AFTER = 10.0
 
 
 class DocumentReader:
-    """Reads a few documents at a time, taking turns between callers."""
+    """Reads a few documents at a time, those of jobs and of previews, taking turns between callers."""
 
-    def __init__(self, at_once: int = 2) -> None:
-        self._slots = FairSlots(at_once)
+    def __init__(self) -> None:
+        self._slots = FairSlots(AT_ONCE, PER_CALLER)
+
+    def check(self) -> None:
+        """Raises TooBusy if too many documents of the caller wait."""
+        if self._slots.wanted_by(caller.get()) >= MAX_WAITING:
+            raise TooBusy(f"{MAX_WAITING} of your documents are being read; try again later", retry_after=RETRY_AFTER)
 
     async def read(
         self, path: Path, name: str, options: JsonObject, voices: list[Voice], target: Path | None
     ) -> JsonObject:
         """Describe a file, and write its book to `target` if given. Raises UnreadableDocument and TooBusy."""
-        if self._slots.wanted_by(caller.get()) >= MAX_WAITING:
-            raise TooBusy(f"{MAX_WAITING} of your documents are being read; try again later", retry_after=RETRY_AFTER)
+        self.check()
+        cpu_s = cpu_seconds((await asyncio.to_thread(path.stat)).st_size)
         request = {
             "path": str(path),
             "name": name,
             "options": options,
             "voices": [asdict(voice) for voice in voices],
             "target": str(target) if target else None,
+            "cpu_s": cpu_s,
         }
         async with self._slots.taken(caller.get()):
-            about = await self._run(json.dumps(request).encode(), name)
+            about = await self._run(json.dumps(request).encode(), name, cpu_s)
         if error := about.get("error"):
             raise _error(error)
         return about
 
-    async def _run(self, request: bytes, name: str) -> JsonObject:
+    async def _run(self, request: bytes, name: str, cpu_s: int) -> JsonObject:
         process = await start_python("kokoro_server.longform.jobs.reading", stderr=asyncio.subprocess.DEVNULL)
         try:
             async with asyncio.timeout(TIMEOUT_S):
@@ -55,12 +67,23 @@ class DocumentReader:
             if process.returncode is None:
                 process.kill()
                 await process.wait()
+        if process.returncode == OUT_OF_CPU:
+            raise UnreadableDocument(
+                f"{name}: reading it takes more than {cpu_s} s of processor time, which is all that a file of its size "
+                "gets",
+                field="file",
+            )
         if process.returncode:
             raise UnreadableDocument(
                 f"{name}: cannot be read: it takes too long or too much memory, or is damaged", field="file"
             )
         about: JsonObject = json.loads(written)
         return about
+
+
+def cpu_seconds(size: int) -> int:
+    """That a document of `size` bytes may take: strangers send small ones that take hours."""
+    return min(LEAST_CPU_S + CPU_S_PER_MB * size // 1_000_000, MOST_CPU_S)
 
 
 def _error(error: JsonObject) -> KokoroError:

@@ -18,7 +18,7 @@ from kokoro_server.longform.books.work_folder import new_file
 from kokoro_server.longform.bulk import run as bulk
 from kokoro_server.longform.bulk.makers.local import BackendMaker, Parse
 from kokoro_server.longform.bulk.outputs import WORK, outputs
-from kokoro_server.longform.jobs.folders import JobFolder
+from kokoro_server.longform.jobs.folders import FOLDER_MODE, JobFolder
 from kokoro_server.longform.jobs.job import Job, book_options, book_outputs
 from kokoro_server.runtime.json import JsonObject
 from kokoro_server.synthesis.speech_backend import SpeechBackend
@@ -60,7 +60,7 @@ async def make_book(job: Job, folder: JobFolder, backend: SpeechBackend, report:
     latest: JsonObject = {}
     book = await asyncio.to_thread(_read_book, folder.book)
     await asyncio.to_thread(shutil.rmtree, folder.listen, ignore_errors=True)
-    await asyncio.to_thread(folder.result.mkdir, exist_ok=True)
+    await asyncio.to_thread(folder.result.mkdir, FOLDER_MODE, exist_ok=True)
     wanted = book_outputs(job.options, folder.result, PurePath(job.name).stem)
     # In a thread: it is slow for thousands of ranges of thousands of chapters.
     options = await asyncio.to_thread(book_options, job.options, book)
@@ -122,7 +122,7 @@ async def make_list(
         if done.failed == done.lines:
             first = await asyncio.to_thread(_first_failure, out)
             raise InvalidInput(f"none of the {done.lines} lines could be made; {first}", field="file")
-        await asyncio.to_thread(folder.result.mkdir, exist_ok=True)
+        await asyncio.to_thread(folder.result.mkdir, FOLDER_MODE, exist_ok=True)
         archive = folder.result / f"{PurePath(job.name).stem}.zip"
         members = [path for path in await asyncio.to_thread(lambda: sorted(out.iterdir())) if path.name != WORK]
         await production.interruptible(partial(zip_files, archive, members, out))

@@ -43,6 +43,9 @@ class Tones:
         self.most_at_once = 0
         self._now = 0
 
+    def fingerprint(self, request: object) -> str:
+        return ""
+
     async def voices(self) -> Sequence[Voice]:
         return VOICES
 

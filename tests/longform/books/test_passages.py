@@ -128,10 +128,10 @@ def test_a_block_in_another_language_is_a_passage_of_its_own() -> None:
 
 def test_the_key_of_a_passage_is_what_it_sounds_like() -> None:
     plan = make_plan(book(), Options(), VOICES)
-    keys = {passage.key("1") for passage in plan.passages}
+    keys = {passage.key("1", "") for passage in plan.passages}
     assert len(keys) == len(plan.passages)
-    assert keys.isdisjoint(passage.key("2") for passage in plan.passages)
-    assert keys.isdisjoint(passage.key("1") for passage in make_plan(book(), Options(speed=1.1), VOICES).passages)
+    assert keys.isdisjoint(passage.key("2", "") for passage in plan.passages)
+    assert keys.isdisjoint(passage.key("1", "") for passage in make_plan(book(), Options(speed=1.1), VOICES).passages)
 
 
 def test_a_paragraph_of_dialogue_as_long_as_a_book() -> None:

@@ -36,7 +36,10 @@ def runner(
     root: Path, store: JobStore, backend: Tones, condition: Condition | None = None, **options: Any
 ) -> JobRunner:
     given = {"at_once": 1, "keep_hours": 0.0} | options
-    return JobRunner(root, store, lambda: backend, parse_line, condition or Condition(Reason.JOBS), **given)
+    lost = given.pop("lost", None) or Condition(Reason.JOBS_LOST)
+    return JobRunner(
+        root, store, lambda _folder: backend, parse_line, condition or Condition(Reason.JOBS), lost, **given
+    )
 
 
 @asynccontextmanager

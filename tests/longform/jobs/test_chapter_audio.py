@@ -7,14 +7,17 @@ import shutil
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
-from kokoro_server.errors import Conflict
+from kokoro_server.config.settings import Settings
+from kokoro_server.errors import Conflict, TooBusy
 from kokoro_server.longform.books.production import Stopped
 from kokoro_server.longform.jobs.chapter_audio import chapter_file
 from kokoro_server.longform.jobs.folders import JobFolder
 from kokoro_server.longform.jobs.job import Job
+from kokoro_server.longform.jobs.service import MAX_CHAPTERS, Jobs
 from kokoro_server.longform.jobs.store import JobStore
 from tests.longform.books.doubles import Tones, book
 from tests.longform.jobs.doubles import add_book, got, runner, stored_in, until
@@ -58,3 +61,41 @@ async def test_a_chapter_that_nobody_waits_for_any_more(tmp_path: Path, store: J
     with pytest.raises(Stopped):
         chapter_file(folder, 1, "One", None, "mp3", stop)
     assert not folder.listen.exists()
+
+
+async def test_a_caller_has_one_chapter_encoded_at_a_time(
+    tmp_path: Path, store: JobStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def slow(folder: JobFolder, number: int, *_: object) -> Path:
+        stop = _[-1]
+        assert isinstance(stop, threading.Event)
+        begun.append(number)
+        assert stop.wait(60)
+        ended.append(number)
+        raise Stopped
+
+    begun, ended, services = list[int](), list[int](), cast(Any, None)
+    monkeypatch.setattr("kokoro_server.longform.jobs.service.chapter_file", slow)
+    monkeypatch.setattr("kokoro_server.longform.jobs.service.check_space", lambda _root: None)
+    jobs = Jobs(tmp_path, store, services, Settings.load({}, dotenv=None), anyone=True)
+    job = add_book(tmp_path, store, book(20, 1))
+
+    def ask(caller: str, number: int) -> asyncio.Task[Path]:
+        return asyncio.create_task(jobs.chapter(job, caller, number, "", "mp3"))
+
+    asked = [ask("ann", number) for number in range(1, MAX_CHAPTERS + 1)]
+    await until(lambda: begun == [1])
+    with pytest.raises(TooBusy, match="8 chapters"):
+        await ask("ann", 9)
+    other = ask("bob", 20)
+    await until(lambda: begun == [1, 20])
+    asked[0].cancel()  # the client has left
+    await until(lambda: begun == [1, 20, 2])
+    assert ended == [1]
+    for task in (*asked, other):
+        task.cancel()
+    await asyncio.gather(*asked, other, return_exceptions=True)
+    path = JobFolder(tmp_path, job.id).listen / "3.mp3"
+    path.parent.mkdir()
+    path.touch()
+    assert await ask("ann", 3) == path  # it was made before

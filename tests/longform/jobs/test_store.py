@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import sqlite3
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -7,9 +8,11 @@ from pathlib import Path
 import pytest
 
 from kokoro_server.errors import Conflict, SetupError, TooManyJobs
+from kokoro_server.longform.jobs.folders import new_id
 from kokoro_server.longform.jobs.job import Job
 from kokoro_server.longform.jobs.store import FILE, JobStore
-from tests.longform.jobs.doubles import stored_in
+from tests.longform.books.doubles import Tones
+from tests.longform.jobs.doubles import runner, running, stored_in, until
 
 
 def job(number: int, caller: str = "ann") -> Job:
@@ -82,10 +85,67 @@ def test_many_books_are_listed_without_their_chapters(tmp_path: Path) -> None:
         assert whole.result == {"seconds": 1.5, "starts": {"1": 0.0}}
 
 
+def damaged(path: Path) -> None:
+    """Overwrite a page in the middle of the file."""
+    content = bytearray(path.read_bytes())
+    content[4096:8192] = b"x" * 4096
+    path.write_bytes(content)
+
+
+def test_a_damaged_file_is_set_aside(tmp_path: Path) -> None:
+    with stored_in(tmp_path) as store:
+        store.add(job(1), 9)
+    damaged(tmp_path / FILE)
+    with stored_in(tmp_path) as store:
+        assert store.ids() == set()
+        store.add(job(2), 9)
+    assert len(list(tmp_path.glob("jobs.sqlite.damaged-*"))) == 1
+
+
+def test_a_file_that_is_removed_or_replaced_is_opened_again(tmp_path: Path) -> None:
+    with stored_in(tmp_path) as store, stored_in(tmp_path) as other:
+        store.add(job(1), 9)
+        for path in tmp_path.glob("jobs.sqlite*"):
+            path.unlink()
+        assert other.ids() == set()
+        other.add(job(2), 9)
+        assert store.ids() == {job(2).id}
+
+
+FIRST_TABLE = """
+CREATE TABLE jobs (
+    id TEXT PRIMARY KEY, caller TEXT NOT NULL, kind TEXT NOT NULL, name TEXT NOT NULL, options TEXT NOT NULL,
+    about TEXT NOT NULL, created REAL NOT NULL, state TEXT NOT NULL, started REAL, finished REAL,
+    progress TEXT NOT NULL, result TEXT, error TEXT, attempts INTEGER NOT NULL, version INTEGER NOT NULL,
+    deleted INTEGER NOT NULL DEFAULT 0
+)"""  # of the first version that had jobs
+
+
+async def test_jobs_of_the_first_version_are_made(tmp_path: Path) -> None:
+    ids = [new_id() for _ in range(2)]
+    with sqlite3.connect(tmp_path / FILE) as connection:
+        connection.execute(FIRST_TABLE)
+        connection.execute("PRAGMA user_version=1")
+        options = json.dumps({"voice": "af_heart", "format": "wav", "shards": None})
+        about = json.dumps({"remarks": [], "notes": [], "characters": 1})
+        for id, state, result in zip(ids, ("done", "running"), ('{"seconds": 1.0, "files": []}', None), strict=True):
+            values = (id, "ann", "list", "x.jsonl", options, about, 1.0, state, 1.0, 2.0, "{}", result, None, 1, 3, 0)
+            connection.execute(f"INSERT INTO jobs VALUES ({', '.join('?' * len(values))})", values)
+            (tmp_path / id / "result").mkdir(parents=True)
+            (tmp_path / id / "upload.jsonl").write_text('{"id": "a", "text": "Sea."}\n')
+    connection.close()
+    with stored_in(tmp_path) as store:
+        async with running(runner(tmp_path, store, Tones())):
+            await until(lambda: store.counts() == {"done": 2})
+            await until(lambda: all((tmp_path / id / "job.json").exists() for id in ids))
+    (tmp_path / FILE).unlink()
+    with stored_in(tmp_path) as store:
+        async with running(runner(tmp_path, store, Tones())):
+            await until(lambda: store.counts() == {"done": 2})
+        assert {each.id for each in store.of_caller("ann")} == {*ids}
+
+
 def test_a_file_that_is_no_store_stops_the_start(tmp_path: Path) -> None:
-    (tmp_path / FILE).write_bytes(b"something else" * 100)
-    with pytest.raises(SetupError, match="JOBS_PATH"):
-        JobStore(tmp_path)
     (tmp_path / "later").mkdir()
     with sqlite3.connect(tmp_path / "later" / FILE) as connection:
         connection.execute("PRAGMA user_version=99")

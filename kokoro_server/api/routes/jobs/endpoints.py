@@ -58,7 +58,7 @@ ERRORS = error_responses(
         409: "The file is not made yet; or, to resume, the job has not failed",
         413: "The upload is too large (MAX_UPLOAD_SIZE)",
         422: "A field is wrong, or the document cannot be read",
-        429: "Too many jobs (MAX_JOBS); Retry-After says when to come back",
+        429: "Too many jobs (MAX_JOBS), documents or chapters at once; Retry-After says when to come back",
         503: "The disk is nearly full; Retry-After says when to come back",
     }
 )
@@ -100,6 +100,7 @@ async def _job(job: Job, jobs: Jobs, status: int = 200) -> Response:
 @router.post("/preview", response_model=Preview, **UPLOAD)
 async def preview(request: Request, jobs: JobsService) -> Response:
     """Describe a file and how long its audio will be, without making a job. The form is that of `POST /jobs`."""
+    jobs.admit_document()
     async with forms.sent(request, get_services(request)) as sent, jobs.uploading(sent.name) as upload:
         await sent.save(upload.path)
         about = await cancel_on_disconnect(request.receive, jobs.describe(upload, sent.options, keep=False))
@@ -114,6 +115,7 @@ async def create(request: Request, jobs: JobsService) -> Response:
     Lines may also come as JSON, in `items`. A restart of the server does not end the job.
     """
     await jobs.admit(caller.get())
+    jobs.admit_document()
     async with forms.sent(request, get_services(request)) as sent, jobs.uploading(sent.name) as upload:
         await sent.save(upload.path)
         about = await cancel_on_disconnect(request.receive, jobs.describe(upload, sent.options, keep=True))
@@ -156,7 +158,10 @@ async def events(job: CallersJob, jobs: JobsService, request: Request) -> Respon
 @router.get(
     "/{id}/chapters/{number}",
     response_class=FileResponse,
-    responses={200: {"description": "The chapter", "content": {"audio/mpeg": BINARY}}, **only(ERRORS, 403, 404, 409)},
+    responses={
+        200: {"description": "The chapter", "content": {"audio/mpeg": BINARY}},
+        **only(ERRORS, 403, 404, 409, 429, 503),
+    },
 )
 async def chapter(
     id: JobId,

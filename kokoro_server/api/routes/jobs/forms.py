@@ -22,7 +22,7 @@ from kokoro_server.audio.encode import Output
 from kokoro_server.errors import InvalidInput, KokoroError
 from kokoro_server.longform.books.documents import SUFFIXES
 from kokoro_server.longform.bulk import lines
-from kokoro_server.longform.jobs.folders import safe_name, writable
+from kokoro_server.longform.jobs.folders import FILE_MODE, safe_name, writable
 from kokoro_server.longform.jobs.job import JobKind
 from kokoro_server.runtime.json import JsonObject
 from kokoro_server.synthesis.services import Services
@@ -49,6 +49,7 @@ class Sent:
             await asyncio.to_thread(self._write, path)
 
     def _write(self, path: Path) -> None:
+        path.touch(FILE_MODE)
         with path.open("wb") as target:
             if self.file:
                 self.file.seek(0)

@@ -60,6 +60,10 @@ class HttpMaker:
         self._setup = WorkerSetup(server.url, str(out.absolute()), 2 * -(-self._parallel // lines), lines)
         self._environ = {API_KEY_VARIABLE: api_key} if api_key else {}
 
+    def fingerprint(self, request: JsonObject) -> str:  # noqa: ARG002
+        """Empty: the voices are the server's."""
+        return ""
+
     async def make(self, tasks: AsyncIterator[Task], outputs: ClipOutputs, finish: Finish) -> None:
         queue = asyncio.Queue[Task | None](self._count)
 

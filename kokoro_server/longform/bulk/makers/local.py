@@ -29,7 +29,10 @@ Finish = Callable[[Task, Made | Failed], Coroutine[Any, Any, None]]
 class Maker(Protocol):
     @property
     def version(self) -> str:
-        """With the same version, a request sounds the same."""
+        """With the same version and voices, a request sounds the same."""
+
+    def fingerprint(self, request: JsonObject) -> str:
+        """A short text for the contents of the voices that a request names. May read files."""
 
     async def make(self, tasks: AsyncIterator[Task], outputs: ClipOutputs, finish: Finish) -> None:
         """Make all tasks, many at once, and pass the outcome of each to `finish`, in any order."""
@@ -45,6 +48,7 @@ class BackendMaker:
         self._backend = backend
         self._parse = parse
         self.version = backend.version
+        self.fingerprint = backend.fingerprint
 
     async def make(self, tasks: AsyncIterator[Task], outputs: ClipOutputs, finish: Finish) -> None:
         free = asyncio.Semaphore(self._backend.parallel)

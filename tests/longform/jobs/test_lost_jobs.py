@@ -1,0 +1,102 @@
+"""Folders of jobs that the store does not know: what is found again, what is left alone, what is removed."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from kokoro_server.longform.jobs import runner as runners
+from kokoro_server.longform.jobs.folders import JobFolder, new_id
+from kokoro_server.longform.jobs.store import JobStore
+from kokoro_server.observability.conditions import Condition, Reason
+from tests.longform.books.doubles import Tones
+from tests.longform.jobs.doubles import add_list, got, runner, running, stored_in, until
+
+
+@pytest.fixture
+def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[JobStore]:
+    monkeypatch.setattr(runners, "LOOK_S", 0.02)
+    monkeypatch.setattr(runners, "CLEAN_S", 0.1)
+    with stored_in(tmp_path) as store:
+        yield store
+
+
+async def test_results_that_nothing_is_known_of_stay(
+    tmp_path: Path, store: JobStore, caplog: pytest.LogCaptureFixture
+) -> None:
+    folders = {name: JobFolder(tmp_path, new_id()) for name in ("result", "work", "upload")}
+    for name, folder in folders.items():
+        folder.make()
+        folder.upload("a.txt").write_text("The sea.")
+        if name != "upload":
+            (folder.path / name).mkdir()
+            (folder.path / name / "sea.mp3").write_bytes(b"sound")
+        os.utime(folder.path, (1, 1))
+    condition = Condition(Reason.JOBS_LOST)
+    with caplog.at_level(logging.INFO):
+        async with running(runner(tmp_path, store, Tones(), lost=condition)):
+            await until(lambda: not folders["upload"].path.exists())
+            await until(lambda: condition.current is not None)
+            assert condition.current
+            assert "2 folders hold results or work" in condition.current.message
+            for name in ("result", "work"):
+                assert folders[name].path.exists()
+                folders[name].remove()
+            await until(lambda: condition.current is None)
+    id = folders["upload"].path.name
+    assert f"folder removed id={id} why=no job was made of the upload bytes=8" in caplog.text
+
+
+async def test_an_unfinished_job_is_found_again_and_made(tmp_path: Path, store: JobStore) -> None:
+    job = add_list(tmp_path, store, {"id": "a", "text": "Sea."})
+    async with running(runner(tmp_path, store, Tones(), at_once=0)):
+        await until(JobFolder(tmp_path, job.id).record.exists)
+    store.delete(job.id)
+    store.forget(job.id)
+    async with running(runner(tmp_path, store, Tones(), keep_hours=1.0)):
+        await until(lambda: store.get(job.id) is not None and got(store, job).has_ended)
+    done = got(store, job)
+    assert (done.state, done.caller, done.options) == ("done", job.caller, job.options)
+
+
+async def test_a_job_that_an_older_store_has_not_finished_is_not_made_again(tmp_path: Path, store: JobStore) -> None:
+    job, backend = add_list(tmp_path, store, {"id": "a", "text": "Sea."}), Tones()
+    async with running(runner(tmp_path, store, backend)):
+        await until(lambda: got(store, job).has_ended)
+    done = got(store, job)
+    store.update(job.id, state="queued", finished=None, result=None)
+    async with running(runner(tmp_path, store, backend)):
+        await until(lambda: got(store, job).has_ended)
+    assert got(store, job).result == done.result
+    assert len(backend.spoken) == 1
+
+
+async def test_all_files_are_their_owners(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runners, "LOOK_S", 0.02)
+    before = os.umask(0o022)
+    try:
+        with stored_in(tmp_path / "jobs") as store:
+            old, new = (add_list(tmp_path / "jobs", store, {"id": "a", "text": "Sea."}) for _ in range(2))
+            folder = JobFolder(tmp_path / "jobs", old.id)
+            store.update(old.id, state="failed", finished=1.0)  # by an earlier version
+            (folder.path / "work").mkdir()
+            (folder.path / "work" / "a.wav").write_bytes(b"sound")
+            async with running(runner(tmp_path / "jobs", store, Tones())):
+                await until(lambda: got(store, new).has_ended)
+                modes = {path: path.stat().st_mode & 0o777 for path in (tmp_path / "jobs").rglob("*")}
+    finally:
+        os.umask(before)
+    modes[tmp_path / "jobs"] = (tmp_path / "jobs").stat().st_mode & 0o777
+    assert {path: oct(mode) for path, mode in modes.items() if mode not in (0o700, 0o600)} == {}
+    assert (folder.path / "work" / "a.wav") in modes
+
+
+def test_a_folder_with_files_of_others_keeps_its_rights(tmp_path: Path) -> None:
+    tmp_path.chmod(0o755)
+    (tmp_path / "photographs").mkdir()
+    with stored_in(tmp_path):
+        assert tmp_path.stat().st_mode & 0o777 == 0o755
