@@ -46,6 +46,14 @@ def parse_keys(text: str) -> tuple[ApiKey, ...]:
     return _keys(entry.strip() for entry in text.split(","))
 
 
+def parse_names(text: str) -> tuple[str, ...]:
+    """`alice,bob`, the names of keys."""
+    names = tuple(part.strip() for part in text.split(",") if part.strip())
+    if not all(KEY_NAME.fullmatch(name) for name in names):
+        raise ValueError
+    return names
+
+
 def read_keys(path: Path) -> tuple[ApiKey, ...]:
     """The keys of a file with a `name=key` on each line. A line that begins with `#` is a comment."""
     try:

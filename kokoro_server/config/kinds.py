@@ -63,6 +63,7 @@ DeviceNames = Annotated[
     tuple[str, ...], parsed(_devices, "GPU numbers such as 0,1 or device names such as cuda:0,cuda:1")
 ]
 Keys = Annotated[tuple[ApiKey, ...], parsed(_keys, "name=key pairs")]
+KeyNames = Annotated[tuple[str, ...], parsed(access.parse_names, "names of keys such as alice,bob")]
 AllowedOrigins = Annotated[
     tuple[str, ...], parsed(access.parse_origins, "origins such as https://example.org,http://localhost:3000, or *")
 ]

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 from platformdirs import user_cache_path
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field, SecretStr, ValidationError, model_validator
 
-from kokoro_server.config.kinds import AllowedOrigins, DeviceName, DeviceNames, FilePath, Hosts, Keys, Url
+from kokoro_server.config.kinds import AllowedOrigins, DeviceName, DeviceNames, FilePath, Hosts, KeyNames, Keys, Url
 from kokoro_server.config.sources import DOTENV, allowed, given_in, names_of, read
 from kokoro_server.errors import ConfigError
 
@@ -135,6 +135,9 @@ class Settings(BaseModel):
 
     api_keys_file: FilePath | None = setting(OPERATORS, "API_KEYS_FILE", None)
     """File with more keys beside API_KEYS, one name=key on each line. A line that begins with # is a comment."""
+    admin_keys: KeyNames = setting(OPERATORS, "ADMIN_KEYS", ())
+    """Names of the keys, such as alice,bob, that may redefine and delete every voice of voices.json. Any other key
+    changes only the voices that it has defined. Empty: no key may, and the operator edits the file."""
     open_page: bool = setting(OPERATORS, "OPEN_PAGE", True)
     """With API_KEYS: whether the page at / and /docs are shown without a key. They hold no secrets and ask for a key
     before they speak."""

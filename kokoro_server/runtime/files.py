@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import tempfile
 from collections.abc import Iterator
@@ -10,6 +11,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
+# Of an OSError that passes by itself: too many open files, of the process or of all, or too little memory.
+EXHAUSTED = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 UNFINISHED = ".unfinished"  # suffix of a file that is being written
 
 

@@ -14,7 +14,8 @@ from typing import Protocol
 import numpy as np
 
 from kokoro_server.engine.protocol import MAX_TOKENS, STYLE_DIM, Style
-from kokoro_server.errors import AssetError, UnknownVoice
+from kokoro_server.errors import AssetError, Unavailable, UnknownVoice
+from kokoro_server.runtime.files import EXHAUSTED
 from kokoro_server.voices import mix
 from kokoro_server.voices.names import NAME, VoiceInfo, info_of_name, resolve
 from kokoro_server.voices.packs import SUFFIXES, Pack, read_pack
@@ -56,11 +57,14 @@ class HeldVoice:
 class VoiceSnapshot:
     """An immutable set of voices: Kokoro's, whose `files` are read on first use, and the custom ones."""
 
-    def __init__(self, files: Mapping[str, Path], custom: Mapping[str, CustomVoice]) -> None:
+    def __init__(
+        self, files: Mapping[str, Path], custom: Mapping[str, CustomVoice], before: VoiceSnapshot | None = None
+    ) -> None:
+        """`before` is a snapshot of the same files. Those that it has read are not read again."""
         self.custom = custom
         self._files = files
         self._known = dict.fromkeys((*files, *custom))
-        self._packs: dict[str, Pack] = {}
+        self._packs = {name: pack for name, pack in before.packs_in_memory() if name in files} if before else {}
         self._lock = threading.Lock()
 
     def names(self) -> list[str]:
@@ -84,6 +88,10 @@ class VoiceSnapshot:
         if custom is not None and not isinstance(custom.source, str):
             return custom.source
         return self._packs.get(canonical)
+
+    def packs_in_memory(self) -> list[tuple[str, Pack]]:
+        with self._lock:
+            return list(self._packs.items())
 
     def pack(self, canonical: str) -> Pack:
         """The styles of a voice or mix, read-only."""
@@ -127,7 +135,7 @@ class VoiceBook:
     def now(self) -> VoiceSnapshot:
         """The present voices, for several questions between which nothing may change."""
         if self._source and self._source.voices is not self._voices.custom:
-            self._voices = VoiceSnapshot(self._files, self._source.voices)
+            self._voices = VoiceSnapshot(self._files, self._source.voices, before=self._voices)
         return self._voices
 
     def built_in(self) -> list[str]:
@@ -201,3 +209,7 @@ def _read(path: Path) -> Pack:
         return read_pack(path)
     except AssetError as error:
         raise AssetError(f"{error.message}; fetch it again") from error
+    except OSError as error:
+        if error.errno in EXHAUSTED:
+            raise Unavailable(f"the voice {path.stem} cannot be read now: {error.strerror}", retry_after=1) from error
+        raise AssetError(f"{path}: cannot be read: {error}") from error

@@ -23,7 +23,7 @@ MIN_MAGNITUDE = 0.01
 
 
 def read_pack(path: Path) -> Pack:
-    """The styles, read-only. Raises AssetError if their numbers cannot be a voice's."""
+    """The styles, read-only. Raises AssetError if their numbers cannot be a voice's, OSError if they cannot be read."""
     if not path.is_file() or path.stat().st_size > MAX_BYTES:
         raise AssetError(f"{path}: not a voice pack, which is a file of at most {MAX_BYTES:,} bytes")
     try:
@@ -31,7 +31,7 @@ def read_pack(path: Path) -> Pack:
         if values.dtype.kind != "f" or (path.suffix == ".pt" and values.shape not in SAVED_SHAPES):
             raise ValueError(f"{values.dtype} of shape {values.shape}")
         pack: Pack = values.reshape(SHAPE).astype(np.float32)
-    except Exception as error:  # a damaged pickle may raise anything
+    except (AssetError, ValueError) as error:
         raise AssetError(f"{path}: not a voice pack of {MAX_TOKENS} × {STYLE_DIM} numbers ({error})") from error
     if not np.isfinite(pack).all():
         raise AssetError(f"{path}: the voice pack has values that are not finite")

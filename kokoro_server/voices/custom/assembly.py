@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Mapping
+import re
+from collections.abc import Collection, Mapping, Set
+from typing import TypeVar
 
 from kokoro_server.errors import BadRequest, InvalidInput
 from kokoro_server.languages import EN_US, LANGUAGES
@@ -12,25 +14,36 @@ from kokoro_server.voices.custom.definitions import Definition, check_name
 from kokoro_server.voices.names import NAME, OPENAI_VOICES, info_of_name
 
 log = logging.getLogger(__name__)
+T = TypeVar("T")
 
 MAX_DEPTH = 8  # blends of blends of …
+FEW = 50  # changes, beyond which it is quicker to make all voices again
 
 _LETTERS = {language.letter for language in LANGUAGES}
 
 
 class Assembly:
-    """`packs` holds None for a pack that cannot be used. Blends that need such a pack are `left_out`."""
+    """`packs` holds None for a pack that cannot be used. Blends that need such a pack are `left_out`.
+
+    `before` is an assembly whose `voices` have been made. What has not changed since is taken from it.
+    """
 
     def __init__(
-        self, definitions: Mapping[str, Definition], packs: Mapping[str, Pack | None], built_in: Collection[str]
+        self,
+        definitions: Mapping[str, Definition],
+        packs: Mapping[str, Pack | None],
+        built_in: Collection[str],
+        before: Assembly | None = None,
     ) -> None:
         self._definitions = definitions
         self._packs = packs
         self._built_in = built_in
         self._known = dict.fromkeys((*built_in, *sorted({*packs, *definitions})))
-        self.left_out: list[str] = []
+        self._left_out: dict[str, str] = {}
         self._made: dict[str, CustomVoice | None] = {}
         self._depths: dict[str, int] = {}
+        if before:
+            self._keep_unchanged(before)
 
     def voices(self) -> dict[str, CustomVoice]:
         """The usable voices by name. Raises BadRequest for a definition that is not valid."""
@@ -39,6 +52,35 @@ class Assembly:
             self._check_hyphens(name)
         made = {name: self._make(name, ()) for name in self._known if name not in self._built_in}
         return {name: voice for name, voice in made.items() if voice is not None}
+
+    @property
+    def left_out(self) -> list[str]:
+        return list(self._left_out.values())
+
+    def _keep_unchanged(self, before: Assembly) -> None:
+        stale = self._stale_since(before)
+        if len(stale) <= FEW:
+            self._left_out = _without(stale, before._left_out)
+            self._made = _without(stale, before._made)
+            self._depths = _without(stale, before._depths)
+
+    def _stale_since(self, before: Assembly) -> Set[str]:
+        """The voices that have changed, and those that are made of them; not all of them, if they are not FEW."""
+        names = {*self._definitions, *self._packs, *before._definitions, *before._packs}
+        changed = {
+            name
+            for name in names
+            if self._definitions.get(name) != before._definitions.get(name)
+            or (name in self._packs) != (name in before._packs)
+            or self._packs.get(name) is not before._packs.get(name)
+        }
+        stale = set(changed)
+        while changed and len(stale) <= FEW:
+            named = re.compile(rf"(?<![\w.])(?:{'|'.join(map(re.escape, changed))})(?![\w.])")
+            blends = ((name, definition.voice) for name, definition in self._definitions.items() if name not in stale)
+            changed = {name for name, blend in blends if blend and named.search(blend)}
+            stale |= changed
+        return stale
 
     def _check_hyphens(self, name: str) -> None:
         parts = name.split("-")
@@ -77,12 +119,16 @@ class Assembly:
         if self._depths[name] > MAX_DEPTH:
             raise _too_deep(name)
         if broken := [part for part, voice in made.items() if voice is None]:
-            self.left_out.append(f"{name} (made of {', '.join(broken)})")
+            self._left_out[name] = f"{name} (made of {', '.join(broken)})"
             return None
         first = next(iter(parts))
         custom = made.get(first)
         spelled = mix.spell(parts)
         return CustomVoice(_info(name, definition, custom.info if custom else info_of_name(first), spelled), spelled)
+
+
+def _without(names: Set[str], mapping: Mapping[str, T]) -> dict[str, T]:
+    return {name: value for name, value in mapping.items() if name not in names}
 
 
 def _too_deep(name: str) -> InvalidInput:

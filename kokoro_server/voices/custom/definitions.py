@@ -3,10 +3,11 @@
     {
       "narrator": "af_bella(2)+bm_george(1)",
       "aura-2-helena-en": {"voice": "af_heart", "language": "en-GB", "title": "Helena"},
-      "granny": {"language": "en-US", "gender": "female"}
+      "granny": {"language": "en-US", "gender": "female"},
+      "pirate": {"voice": "am_fenrir", "owner": "alice"}
     }
 
-The last entry describes a pack beside the file, `granny.pt` or `granny.bin`.
+`granny` describes a pack beside the file, `granny.pt` or `granny.bin`. `pirate` was defined by a request: see `owners`.
 """
 
 from __future__ import annotations
@@ -26,10 +27,11 @@ MAX_BYTES = 4_000_000  # of the file: more than MAX_DEFINITIONS of the greatest 
 MAX_DEFINITIONS = 1000
 NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$"  # ASCII, as HTTP headers carry it
 NAMES = "a name has letters, digits, '_', '.' and '-', at most 64, and begins with a letter or digit"
-FIELDS = ("voice", "language", "gender", "title")
+FIELDS = ("voice", "language", "gender", "title", "owner")
 GENDERS: Mapping[str, Gender] = {"female": "female", "male": "male"}
 MAX_TITLE = 100  # characters
 MAX_BLEND = 500
+MAX_OWNER = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +96,8 @@ def _parse(name: str, entry: object) -> Definition:
         raise InvalidInput(f"{name!r}: gender must be female or male, not {gender[:40]!r}", field="gender")
     if title is not None and (len(title) > MAX_TITLE or not title.isprintable()):
         raise InvalidInput(f"{name!r}: title must be one line of at most {MAX_TITLE} characters", field="title")
+    if len(fields.get("owner", "")) > MAX_OWNER:
+        raise InvalidInput(f"{name!r}: owner has more than {MAX_OWNER} characters", field="owner")
     return Definition(fields.get("voice"), _letter(name, fields.get("language")), gender and GENDERS[gender], title)
 
 

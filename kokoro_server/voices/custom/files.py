@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from kokoro_server.errors import AssetError, BadRequest
+from kokoro_server.runtime.files import EXHAUSTED
 from kokoro_server.voices import Pack, read_pack
 from kokoro_server.voices.custom import definitions
 from kokoro_server.voices.custom.definitions import check_name
@@ -28,6 +29,7 @@ class PackFile:
     version: FileVersion
     pack: Pack | None
     trouble: str | None = None
+    again: bool = False  # whether it is to be read again, though it has not changed
 
 
 class CustomVoiceFiles:
@@ -74,7 +76,7 @@ class CustomVoiceFiles:
                 rejected.append(f"{path.name}: has the same name as {found[path.stem].path.name}")
                 continue
             known = before.get(path.stem)
-            is_same = known and (known.path, known.version) == (path, versions[path])
+            is_same = known and not known.again and (known.path, known.version) == (path, versions[path])
             found[path.stem] = known if known and is_same else _read(path, versions[path], known)
         return found, rejected
 
@@ -83,7 +85,8 @@ def _read(path: Path, version: FileVersion, before: PackFile | None) -> PackFile
     try:
         return PackFile(path, version, read_pack(path))
     except (AssetError, OSError) as error:
-        return PackFile(path, version, before.pack if before else None, str(error))
+        again = isinstance(error, OSError) and error.errno in EXHAUSTED
+        return PackFile(path, version, before.pack if before else None, str(error), again)
 
 
 def _counts(name: str) -> bool:

@@ -6,7 +6,7 @@ import asyncio
 import errno
 import logging
 import threading
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -16,22 +16,25 @@ from filelock import FileLock, Timeout
 from kokoro_server.assets import files
 from kokoro_server.assets.catalog import CATALOG
 from kokoro_server.config.settings import Settings
-from kokoro_server.errors import BadRequest, ConfigError, Conflict, Forbidden, NoSuchVoice, Unavailable
+from kokoro_server.errors import BadRequest, ConfigError, Conflict, Forbidden, NoSuchVoice, TooBusy, Unavailable
 from kokoro_server.observability.conditions import Condition, Reason
+from kokoro_server.runtime.files import EXHAUSTED
 from kokoro_server.runtime.threads import in_daemon_thread
 from kokoro_server.voices import CustomVoice, VoiceSnapshot
 from kokoro_server.voices.custom import definitions
 from kokoro_server.voices.custom.assembly import Assembly
 from kokoro_server.voices.custom.files import CustomVoiceFiles, FileVersion, PackFile
+from kokoro_server.voices.custom.owners import VoiceEditor, owner_of
 
 log = logging.getLogger(__name__)
 
 CHECK_EVERY = 1.0  # seconds
 PATIENCE = 1.0  # seconds that a request waits for a slow disk
-LOCK_TIMEOUT = 10.0  # seconds to wait for another process that changes the file
+LOCK_TIMEOUT = 10.0  # seconds to wait for another process or request that changes the file
+MAX_WAITING = 32  # requests that wait to change the file
 MAX_NAMED = 3  # files that one message names
-RETRY_AFTER = 30.0  # seconds, in which someone may have made room on a full disk
-NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
+RETRY_AFTER = 30.0  # seconds, in which someone may have made room
+PASSING = (errno.ENOSPC, errno.EDQUOT, *EXHAUSTED)
 
 
 class CustomVoices:
@@ -50,6 +53,11 @@ class CustomVoices:
         self._lock = threading.Lock()
         self._versions: dict[Path, FileVersion] | None = None  # None: read again even if nothing has changed
         self._packs: dict[str, PackFile] = {}
+        self._entries: Mapping[str, Any] = {}  # of the present voices
+        self._assembled: Assembly | None = None
+        self._fault: Exception | None = None  # why the files could not be read last time
+        self._turn = asyncio.Lock()  # to change the file
+        self._waiting = 0
         self._refreshing: asyncio.Task[None] | None = None
         try:
             self._load(self._files.versions())
@@ -80,6 +88,7 @@ class CustomVoices:
             if versions != self._versions:
                 self._load(versions)
         except (OSError, ValueError, BadRequest) as error:
+            self._fault = error
             if isinstance(error, OSError):  # the disk may come back with unchanged versions
                 self._versions = None
             self.condition.set(f"VOICES_PATH is broken, and its last good version stays in use: {error}")
@@ -89,9 +98,12 @@ class CustomVoices:
     def _load(self, versions: dict[Path, FileVersion]) -> None:
         self._versions = versions  # first: a broken file is not read again before it changes
         packs, rejected = self._files.packs(versions, self._packs)
-        assembly = self._assembly(self._files.entries(), packs)
+        entries = self._files.entries()
+        assembly = self._assembly(entries, packs)
         self.voices = assembly.voices()
-        self._packs = packs
+        self._packs, self._entries, self._assembled, self._fault = packs, entries, assembly, None
+        if any(file.again for file in packs.values()):
+            self._versions = None
         troubles = [*(file.trouble for file in packs.values() if file.trouble), *rejected, *assembly.left_out]
         if troubles:
             more = f"; and {len(troubles) - MAX_NAMED} more" if len(troubles) > MAX_NAMED else ""
@@ -102,24 +114,55 @@ class CustomVoices:
 
     def _assembly(self, entries: Mapping[str, Any], packs: Mapping[str, PackFile]) -> Assembly:
         usable = {name: file.pack for name, file in packs.items()}
-        return Assembly(definitions.parse(entries), usable, self._built_in)
+        return Assembly(definitions.parse(entries), usable, self._built_in, self._assembled)
 
-    async def define(self, name: str, fields: Mapping[str, str]) -> None:
-        """Write a voice into the file; it replaces one of the same name. Raises BadRequest if it is not valid."""
-        await in_daemon_thread(lambda: self._define(name, fields))
+    async def define(self, name: str, fields: Mapping[str, str], editor: VoiceEditor) -> None:
+        """Write a voice into the file; it replaces one of the same name. Raises BadRequest if it is not valid.
 
-    async def remove(self, name: str) -> None:
-        """Raises NoSuchVoice, or Conflict if other voices are made of it."""
-        await in_daemon_thread(lambda: self._remove(name))
+        Raises Forbidden if the editor may not change it, and Conflict if the editor has too many voices.
+        """
+        await self._in_turn(lambda: self._define(name, fields, editor))
 
-    def _define(self, name: str, fields: Mapping[str, str]) -> None:
+    async def remove(self, name: str, editor: VoiceEditor) -> None:
+        """Raises NoSuchVoice, Forbidden if the editor may not, or Conflict if other voices are made of it."""
+        await self._in_turn(lambda: self._remove(name, editor))
+
+    async def _in_turn(self, change: Callable[[], None]) -> None:
+        """Make one change at a time, each to its end: however many requests wait or leave, they take one thread."""
+        if self._waiting >= MAX_WAITING:
+            raise TooBusy("too many requests change the voices at once", retry_after=1)
+        self._waiting += 1
+
+        async def changed() -> None:
+            try:
+                async with asyncio.timeout(LOCK_TIMEOUT):
+                    await self._turn.acquire()
+            except TimeoutError:
+                raise Unavailable("the voices are being changed by other requests", retry_after=1) from None
+            finally:
+                self._waiting -= 1
+            try:
+                await in_daemon_thread(change)
+            finally:
+                self._turn.release()
+
+        change_made = asyncio.create_task(changed())
+        change_made.add_done_callback(lambda task: task.cancelled() or task.exception())  # its request may have left
+        await asyncio.shield(change_made)
+
+    def _define(self, name: str, fields: Mapping[str, str], editor: VoiceEditor) -> None:
         with self._changing() as entries:
-            entries[name] = fields["voice"] if set(fields) == {"voice"} else dict(fields)
+            editor.check_change(name, entries)
+            if name not in entries:
+                editor.check_room(entries)
+            owner = owner_of(entries[name]) if name in entries else editor.name
+            entries[name] = {**fields, "owner": owner} if owner else dict(fields)
             self._assembly(entries, self._packs).voices()
         log.info("voice defined name=%s voice=%s", name, fields["voice"])
 
-    def _remove(self, name: str) -> None:
+    def _remove(self, name: str, editor: VoiceEditor) -> None:
         with self._changing() as entries:
+            editor.check_change(name, entries)
             if name in self._packs:
                 raise Conflict(f"{name!r} is a file in VOICES_PATH; delete it there")
             if name not in entries:
@@ -146,18 +189,17 @@ class CustomVoices:
         except OSError as error:
             log.warning("cannot change %s: %s", path, error)
             reason = f"the file of voices cannot be written: {error.strerror or type(error).__name__}"
-            if error.errno in NO_SPACE:
+            if error.errno in PASSING:
                 raise Unavailable(reason, retry_after=RETRY_AFTER) from error
             raise Forbidden(reason) from error
 
     def _sound_entries(self) -> dict[str, Any]:
         self._load_if_changed()
-        try:
-            entries = self._files.entries()
-            self._assembly(entries, self._packs).voices()
-        except (ValueError, BadRequest) as error:
-            raise Conflict(f"the file of voices is broken and must be mended first: {error}") from error
-        return entries
+        if isinstance(self._fault, OSError):
+            raise self._fault
+        if self._fault:
+            raise Conflict(f"the file of voices is broken and must be mended first: {self._fault}")
+        return dict(self._entries)
 
 
 def catalogued(settings: Settings) -> VoiceSnapshot:

@@ -142,7 +142,7 @@ async def test_a_blend_is_defined_used_redefined_and_removed(built_in: Path, fol
         assert (again["language"], again["gender"], again["title"]) == ("en-GB", "male", "The narrator")
         assert (await say(server, "narrator")).content == (await say(server, "am_adam")).content != first.content
         assert json.loads((folder / "voices.json").read_text()) == {
-            "narrator": {"voice": "am_adam", "language": "en-GB", "title": "The narrator"}
+            "narrator": {"voice": "am_adam", "language": "en-GB", "title": "The narrator", "owner": "@127.0.0.1"}
         }
         assert (await server.delete("/voices/narrator")).status_code == 204
         assert (await server.delete("/voices/narrator")).status_code == 404

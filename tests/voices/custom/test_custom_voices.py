@@ -17,14 +17,26 @@ import torch
 
 from kokoro_server.assets import files
 from kokoro_server.engine.protocol import MAX_TOKENS, STYLE_DIM
-from kokoro_server.errors import ConfigError, Conflict, Forbidden, InvalidInput, NoSuchVoice, Unavailable, UnknownVoice
-from kokoro_server.voices import Pack, VoiceBook
+from kokoro_server.errors import (
+    ConfigError,
+    Conflict,
+    Forbidden,
+    InvalidInput,
+    NoSuchVoice,
+    TooBusy,
+    Unavailable,
+    UnknownVoice,
+)
+from kokoro_server.voices import Pack, VoiceBook, book
 from kokoro_server.voices.custom import CustomVoices, definitions, keeper
 from kokoro_server.voices.custom import files as own_files
 from kokoro_server.voices.custom.assembly import Assembly
+from kokoro_server.voices.custom.owners import VoiceEditor
+from kokoro_server.voices.names import resolve
 from tests import tiny
 
 SHAPE = (MAX_TOKENS, 1, STYLE_DIM)
+OPERATOR = VoiceEditor("")  # owns nothing
 
 
 def make_pack(seed: int = 7) -> Pack:
@@ -304,7 +316,7 @@ def test_hyphens_in_many_names_cost_little() -> None:
 
 async def test_a_voice_of_another_process_is_known_at_once(at: Setup, built_in: Path) -> None:
     other = Setup(at.folder, built_in)
-    await other.own.define("narrator", {"voice": "af_sky"})
+    await other.own.define("narrator", {"voice": "af_sky"}, OPERATOR)
     assert (await at.book.hold("narrator(2)+af_heart")).name == "narrator(2)+af_heart(1)"
     with pytest.raises(UnknownVoice):
         await at.book.hold("narator+af_heart")
@@ -312,8 +324,8 @@ async def test_a_voice_of_another_process_is_known_at_once(at: Setup, built_in: 
 
 async def test_changes_by_request_are_written_and_checked(at: Setup) -> None:
     at.write(kept={"voice": "af_sky", "title": "Zoë"})
-    await at.own.define("a", {"voice": "kept+af_bella"})
-    await at.own.define("a", {"voice": "kept", "language": "en-GB"})
+    await at.own.define("a", {"voice": "kept+af_bella"}, OPERATOR)
+    await at.own.define("a", {"voice": "kept", "language": "en-GB"}, OPERATOR)
     for name, fields, error in (
         ("a", {"voice": "a"}, InvalidInput),
         ("kept", {"voice": "a"}, InvalidInput),
@@ -321,25 +333,25 @@ async def test_changes_by_request_are_written_and_checked(at: Setup) -> None:
         ("af_sky", {"voice": "af_bella"}, InvalidInput),
     ):
         with pytest.raises(error):
-            await at.own.define(name, fields)
+            await at.own.define(name, fields, OPERATOR)
     with pytest.raises(Conflict, match="'a': there is no voice 'kept'"):
-        await at.own.remove("kept")
+        await at.own.remove("kept", OPERATOR)
     with pytest.raises(NoSuchVoice):
-        await at.own.remove("af_sky")
+        await at.own.remove("af_sky", OPERATOR)
     text = (at.folder / "voices.json").read_text()
     assert json.loads(text) == {
         "kept": {"voice": "af_sky", "title": "Zoë"},
         "a": {"voice": "kept", "language": "en-GB"},
     }
     assert "Zoë" in text
-    await at.own.remove("a")
+    await at.own.remove("a", OPERATOR)
     assert list(at.own.voices) == ["kept"]
     (at.folder / "mine.bin").write_bytes(make_pack().tobytes())
     with pytest.raises(Conflict, match="delete it there"):
-        await at.own.remove("mine")
+        await at.own.remove("mine", OPERATOR)
     write(at.folder, "{")
     with pytest.raises(Conflict, match="mended first"):
-        await at.own.define("b", {"voice": "af_sky"})
+        await at.own.define("b", {"voice": "af_sky"}, OPERATOR)
     assert (at.folder / "voices.json").read_text() == "{"
     assert "stays in use" in at.trouble()
 
@@ -353,7 +365,7 @@ async def test_a_file_that_cannot_be_written_is_told(
 
     monkeypatch.setattr(files, "atomic_write", refuse)
     with pytest.raises(error, match="cannot be written"):
-        await at.own.define("a", {"voice": "af_sky"})
+        await at.own.define("a", {"voice": "af_sky"}, OPERATOR)
     assert "a" not in at.own.voices
 
 
@@ -371,3 +383,47 @@ async def test_a_disk_that_hangs_delays_nobody_for_long(at: Setup, monkeypatch: 
     finally:
         awake.set()
     await at.book.refresh()
+
+
+async def test_changes_at_once_take_turns_in_one_thread(at: Setup, monkeypatch: pytest.MonkeyPatch) -> None:
+    most = 0
+    write = files.atomic_write
+
+    def slow(path: Path, content: bytes) -> None:
+        nonlocal most
+        most = max(most, sum(thread.name == "load" for thread in threading.enumerate()))
+        time.sleep(0.002)
+        write(path, content)
+
+    monkeypatch.setattr(files, "atomic_write", slow)
+    changes = [asyncio.create_task(at.own.define(f"a{n}", {"voice": "af_sky"}, OPERATOR)) for n in range(40)]
+    changes[3].cancel()
+    outcomes = await asyncio.gather(*changes, return_exceptions=True)
+    busy = [outcome for outcome in outcomes if isinstance(outcome, TooBusy)]
+    assert len(busy) == 40 - 1 - keeper.MAX_WAITING
+    assert all(error.retry_after for error in busy)
+    assert len(at.own.voices) == keeper.MAX_WAITING
+    assert most <= 2, "one, and one that is about to end"
+
+
+async def test_a_pack_that_lacked_a_descriptor_is_read_again(at: Setup, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(own_files, "read_pack", lambda _: (_ for _ in ()).throw(OSError(errno.EMFILE, "too many files")))
+        (at.folder / "granny.bin").write_bytes(make_pack().tobytes())
+        await at.book.refresh()
+        assert "too many files" in at.trouble()
+    await at.book.refresh()
+    assert (at.trouble(), list(at.own.voices)) == ("", ["granny"])
+
+
+async def test_a_change_of_voices_reads_no_file_of_another(at: Setup, monkeypatch: pytest.MonkeyPatch) -> None:
+    held = await at.book.hold("af_sky")
+    monkeypatch.setattr(book, "read_pack", lambda path: pytest.fail(f"{path} was read again"))
+    await at.own.define("a", {"voice": "af_sky"}, OPERATOR)
+    assert (await at.book.hold("a")).pack is held.pack
+
+
+def test_a_wrong_name_is_compared_with_few() -> None:
+    known = [f"voice-{n}" for n in range(1000)]
+    with pytest.raises(UnknownVoice, match="did you mean voice-77"):
+        resolve("voice-77x", known)

@@ -38,7 +38,14 @@ WRONG_KEY = "this server does not know this API key"
 
 
 def configured_keys(settings: Settings) -> tuple[ApiKey, ...]:
-    """The keys of `API_KEYS` and of `API_KEYS_FILE`."""
+    """The keys of `API_KEYS` and of `API_KEYS_FILE`. Raises ConfigError if one of ADMIN_KEYS is none of them."""
+    keys = _all_keys(settings)
+    if unknown := sorted({*settings.admin_keys} - {key.name for key in keys}):
+        raise ConfigError(f"ADMIN_KEYS={','.join(settings.admin_keys)}: no key is called {', '.join(unknown)}")
+    return keys
+
+
+def _all_keys(settings: Settings) -> tuple[ApiKey, ...]:
     if settings.api_keys_file is None:
         return settings.api_keys
     try:
