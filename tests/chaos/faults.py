@@ -26,7 +26,7 @@ SPARE_DESCRIPTORS = 3
 SPARE_MEMORY = 16 << 20  # bytes
 DISK = 1400 << 20  # bytes of the small disk: jobs leave 1 GiB free
 
-KILLED = ("engine", "api", "g2p", "g2p worker", "aac", "reader")
+KILLED = ("engine", "api", "spare", "g2p", "g2p worker", "aac", "reader")
 STARVABLE = ("engine", "api", "g2p")
 EVERY = (
     *(("kill", target) for target in KILLED),
@@ -56,7 +56,7 @@ def schedule(seed: int, seconds: float, processes: int, gap: tuple[float, float]
     A server of one process has no engine process and no API worker; it is stopped itself, but never killed.
     """
     chance = random.Random(seed)
-    missing = ("engine", "api") if processes == 1 else ("server",)
+    missing = ("engine", "api", "spare") if processes == 1 else ("server",)
     found, at, round_ = list[Fault](), 0.0, list[tuple[str, str]]()
     has_hung = seconds < HANG
     while True:
@@ -77,10 +77,13 @@ class Processes:
     """The processes of a server, by what they do."""
 
     server: int
+    workers: int  # API workers; a process more is their spare
     busy: set[int] = field(default_factory=set)  # with a fault
 
     def of(self, target: str) -> list[int]:
-        return processes(self.server)[target]
+        found = processes(self.server)
+        workers = sorted(found["api"])
+        return {**found, "api": workers[: self.workers], "spare": workers[self.workers :]}[target]
 
     async def one(self, target: str, chance: random.Random) -> int | None:
         """One that has no fault yet; those that live shortly are waited for."""
