@@ -15,13 +15,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.servers import alive
-from tests.soak.process import SHORT_LIVED, processes
+from tests.soak.process import processes
 
 GAP = (3.0, 10.0)  # seconds from one fault to the next
 STOP = (1.0, 8.0)  # seconds that a process is stopped
 STARVED = (2.0, 8.0)  # seconds without descriptors, memory or disk
 HANG = 90.0  # seconds in which a stopped process must be replaced
-APPEARS = 8.0  # seconds to wait for a process that lives shortly
+APPEARS = 8.0  # seconds to wait for a process
 SPARE_DESCRIPTORS = 3
 SPARE_MEMORY = 16 << 20  # bytes
 DISK = 1400 << 20  # bytes of the small disk: jobs leave 1 GiB free
@@ -86,8 +86,8 @@ class Processes:
         return {**found, "api": workers[: self.workers], "spare": workers[self.workers :]}[target]
 
     async def one(self, target: str, chance: random.Random) -> int | None:
-        """One that has no fault yet; those that live shortly are waited for."""
-        deadline = time.monotonic() + (APPEARS if target in SHORT_LIVED else 0.0)
+        """One that has no fault yet. It is waited for: some live shortly, others are being restarted."""
+        deadline = time.monotonic() + APPEARS
         while True:
             if found := [pid for pid in self.of(target) if pid not in self.busy]:
                 return chance.choice(found)

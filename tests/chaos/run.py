@@ -121,6 +121,7 @@ async def _chaos(server: Server, options: Options, folder: Path, disk: Path | No
         "slowest": judge.slowest,
         "before": before,
         "after": after,
+        "files": {name: sorted(str(path) for path in each.rglob("*")) for name, each in folders.items()},
         "log": injector.log,
         "bad": judge.bad,
         "violations": violations,
