@@ -22,7 +22,7 @@ ifneq ($(filter-out ja zh,$(LANGUAGES)),)
 $(error LANGUAGES=$(LANGUAGES): must be of ja and zh)
 endif
 
-.PHONY: serve test test-backends test-asr test-browser test-npm test-clients test-dashboards test-cluster test-slow test-faults test-soak lint types audit bench docs screenshots clean
+.PHONY: serve test test-backends test-asr test-browser test-npm test-clients test-dashboards test-cluster test-slow test-faults test-soak test-chaos lint types audit bench docs screenshots clean
 
 serve: $(VENV)/.$(ENGINE) $(LANGUAGES:%=$(VENV)/.%)
 	$(if $(BACKEND),KOKORO_BACKEND=$(BACKEND) )$(BIN)/kokoro-server serve
@@ -79,9 +79,15 @@ test-faults: $(VENV)/.dev
 	SERVER_PROCESSES=2 FAULT_RESULTS=faults.jsonl FAULT_REQUESTS=5000 FAULT_IDLE=500 $(BIN)/python -m pytest tests/faults
 	$(BIN)/python -m tests.faults.results faults.jsonl > tests/faults/RESULTS.md
 
-# Every endpoint and format at random for 20 minutes.
+# Every endpoint, protocol and format at random for an hour, with the real model.
 test-soak: $(VENV)/.dev
-	$(BIN)/python -m tests.soak --minutes 20
+	$(BIN)/kokoro-server assets fetch
+	$(BIN)/python -m tests.soak --minutes 60 --model real
+
+# The same while processes are killed, stopped and starved at random, for both forms of the server.
+test-chaos: $(VENV)/.dev
+	$(BIN)/python -m tests.chaos --minutes 10 --processes 2
+	$(BIN)/python -m tests.chaos --minutes 10 --processes 1
 
 # The documentation, as a site that can be read from its folder. A broken link or anchor fails.
 docs: $(VENV)/.docs

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import subprocess
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -13,10 +14,12 @@ import soundfile
 
 from kokoro_server.audio.wav import PACK, SampleFormat, pcm32
 from kokoro_server.engine.protocol import Audio
-from kokoro_server.errors import EngineError
+from kokoro_server.errors import EngineError, Unavailable
 from kokoro_server.runtime.subprocesses import popen_python
 
 AAC_BIT_RATE = 96_000
+LAST_WORDS = 1.0  # seconds for an encoder that has closed its pipe to exit with its own status
+RETRY_AFTER = 1.0  # seconds
 
 
 class Encoder(ABC):
@@ -155,7 +158,11 @@ class AacEncoder(Encoder):
         return data
 
     def _fail(self) -> None:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(LAST_WORDS)
         self.close()
+        if self._process.returncode < 0:  # as the system does where memory is short
+            raise Unavailable("the aac encoder was killed; try again", retry_after=RETRY_AFTER)
         raise EngineError(
             f"the aac encoder ended with status {self._process.returncode}; is the package 'av' installed?"
         )

@@ -14,7 +14,7 @@ from kokoro_server.audio.encode import Output, bit_rates, encode, encoder
 from kokoro_server.audio.encoders import AacEncoder
 from kokoro_server.audio.formats import ENCODINGS, FORMATS, Format
 from kokoro_server.audio.wav import SampleFormat
-from kokoro_server.errors import EngineError, InvalidInput
+from kokoro_server.errors import InvalidInput, Unavailable
 from tests.audio_files import EXACT, EXTRA_SAMPLES, decode
 
 RATE = 24_000
@@ -119,7 +119,7 @@ def test_a_dead_aac_encoder_is_an_error_not_a_short_file() -> None:
     stream = AacEncoder(RATE)
     stream.write(tone())
     stream._process.kill()
-    with pytest.raises(EngineError, match="aac encoder ended"):
+    with pytest.raises(Unavailable, match="aac encoder was killed"):
         stream.finish()
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import signal
 from pathlib import Path
 
@@ -64,3 +65,16 @@ async def test_barge_ins_leave_no_encoder_and_neither_does_the_servers_death(log
             server.process.send_signal(signal.SIGKILL)
             server.process.wait()
         await asyncio.to_thread(servers.wait_for, lambda: not any(map(servers.alive, left)))
+
+
+async def test_a_killed_encoder_is_a_503_that_may_be_repeated(tiny_server: Server) -> None:
+    async with httpx.AsyncClient(base_url=tiny_server.url, timeout=PATIENCE) as client:
+        body = {"phonemes": "həlˈO.", "format": "aac"}
+        asking = asyncio.create_task(client.post("/tts", json=body))
+        await asyncio.to_thread(servers.wait_for, lambda: encoders(tiny_server))
+        for pid in encoders(tiny_server):  # it takes a while to import what it needs
+            os.kill(pid, signal.SIGKILL)
+        answer = await asking
+        assert (answer.status_code, answer.json()["error"]["code"]) == (503, "unavailable")
+        assert int(answer.headers["retry-after"]) >= 1
+        assert (await client.post("/tts", json=body)).status_code == 200

@@ -1,7 +1,8 @@
 """A real server that tells about itself, unless it has several processes: `GET /test/runtime`.
 
 `python -m tests.services.soak`. SOAK_MODEL says which model it has: tiny; random, which is one of the real size with
-random weights, and needs neither files nor a network; or real.
+random weights, and needs neither files nor a network; or real. SOAK_TMPDIR is the folder for temporary files of what
+only a server of the tests does: it makes a model when it starts, even where TMPDIR is full.
 """
 
 from __future__ import annotations
@@ -69,7 +70,14 @@ def load(settings: Settings, folder: str | None = None) -> LoadedModel:
     kind = os.environ.get("SOAK_MODEL", "tiny")
     if kind == "real":
         return loader.load(settings)
-    folder = folder or tempfile.mkdtemp()
+    tempfile.tempdir, own = os.environ.get("SOAK_TMPDIR"), tempfile.tempdir
+    try:
+        return _load_made(settings, kind, folder or tempfile.mkdtemp())
+    finally:
+        tempfile.tempdir = own
+
+
+def _load_made(settings: Settings, kind: str, folder: str) -> LoadedModel:
     if kind == "tiny":
         return tiny.load(settings, folder)
     import torch

@@ -11,7 +11,10 @@ from dataclasses import dataclass, field
 
 import httpx
 
-from tests.soak.requests import KINDS, OK, REFUSED, Kind
+from tests.servers import Server
+from tests.soak.answers import REFUSED, Client
+from tests.soak.kinds import KINDS
+from tests.soak.requests import Kind
 
 LEAVES = 0.5  # of all clients, before a random moment: a third of all then have no answer yet
 PATIENCE = 300  # seconds for an answer: one that takes longer is lost
@@ -31,19 +34,25 @@ class Tally:
 
     @property
     def unexpected(self) -> dict[str, int]:
-        expected = (f" {OK}", f" {REFUSED}")
-        return {what: count for what, count in self.statuses.items() if not what.endswith(expected)}
+        expected = ("200", "201", "202", "204", f"{REFUSED}")
+        return {what: count for what, count in self.statuses.items() if what.split()[-1] not in expected}
 
 
-async def run(url: str, clients: int, seconds: float, seed: int) -> Tally:
+def client(server: Server, connections: int) -> Client:
+    limits = httpx.Limits(max_connections=None, max_keepalive_connections=connections)
+    http = Client(base_url=server.url, timeout=PATIENCE, limits=limits)
+    http.wyoming = server.wyoming
+    return http
+
+
+async def run(server: Server, clients: int, seconds: float, seed: int) -> Tally:
     tally, end = Tally(), time.monotonic() + seconds
-    limits = httpx.Limits(max_connections=None, max_keepalive_connections=clients)
-    async with httpx.AsyncClient(base_url=url, timeout=PATIENCE, limits=limits) as http:
+    async with client(server, clients) as http:
         await asyncio.gather(*(_client(http, random.Random(f"{seed} {n}"), tally, end) for n in range(clients)))
     return tally
 
 
-async def _client(http: httpx.AsyncClient, chance: random.Random, tally: Tally, end: float) -> None:
+async def _client(http: Client, chance: random.Random, tally: Tally, end: float) -> None:
     kinds, weights = list(KINDS), list(KINDS.values())
     while time.monotonic() < end:
         (kind,) = chance.choices(kinds, weights)
@@ -51,7 +60,7 @@ async def _client(http: httpx.AsyncClient, chance: random.Random, tally: Tally, 
         await _ask(http, kind, random.Random(chance.random()), tally, stay)
 
 
-async def _ask(http: httpx.AsyncClient, kind: Kind, chance: random.Random, tally: Tally, stay: float | None) -> None:
+async def _ask(http: Client, kind: Kind, chance: random.Random, tally: Tally, stay: float | None) -> None:
     tally.sent += 1
     name = kind.__name__
     asking = asyncio.ensure_future(kind(http, chance))
@@ -67,4 +76,4 @@ async def _ask(http: httpx.AsyncClient, kind: Kind, chance: random.Random, tally
     elif error := asking.exception():
         tally.lost[f"{name} {type(error).__name__}: {error}"[:200]] += 1
     else:
-        tally.statuses[f"{name} {asking.result()}"] += 1
+        tally.statuses[f"{name} {asking.result().status}"] += 1
