@@ -16,11 +16,12 @@ from fastapi.responses import StreamingResponse
 
 from kokoro_server.api.disconnect import CancellableStreamingResponse, cancel_on_disconnect
 from kokoro_server.api.middleware.fast_path import FastPathRoute
-from kokoro_server.api.schemas.speech import BatchRequest
+from kokoro_server.api.schemas.speech import BatchRequest, TTSRequest
 from kokoro_server.api.speech import BINARY, ERRORS, RequestTimeout, check_clip_count, new_ticket, parse_clip
-from kokoro_server.api.state import app_state
+from kokoro_server.api.state import app_state, get_services
 from kokoro_server.api.streaming import STREAMING_HEADERS, take_place
 from kokoro_server.batching.entry import Priority
+from kokoro_server.batching.speech_queue import TICKET_BATCHES
 from kokoro_server.batching.tickets import Ticket
 from kokoro_server.errors import KokoroError, TooBusy, for_client
 from kokoro_server.runtime.json import JsonObject
@@ -32,6 +33,7 @@ router = APIRouter(tags=["speech"], route_class=FastPathRoute)
 
 MEDIA_TYPE = "application/x-kokoro-clips"
 MANY_SEGMENTS = 20  # of a clip, some minutes: its words are then written in a thread
+ROW_CHARACTERS = 200  # of a text that are one row at least
 MAX_JOINED = 1024 * 1024  # bytes of a clip that are sent as one part: joining more would block the event loop
 
 
@@ -62,7 +64,8 @@ async def bulk(body: BatchRequest, request: Request, timeout: RequestTimeout = N
     Each clip has a line of JSON: its `index` among the requests, from 0, its `duration` in seconds, `voice`, `words` as
     in POST /tts/captioned, `skipped` characters, and `bytes`, the length of the audio after the line break. A clip that
     fails costs only itself: its line has `bytes` 0 and `error` with `code`, `message`, `field`, the `status` that it
-    would have had alone, and `retry_after` in seconds or null. `optimize_for_latency` changes nothing.
+    would have had alone, and `retry_after` in seconds or null. `optimize_for_latency` changes nothing. The next two
+    batches are made ahead of what has been read, no more.
     """
     check_clip_count(request, body)
     take_place(request)
@@ -87,32 +90,57 @@ async def _content(first: Frame, later: AsyncGenerator[Frame, None]) -> AsyncGen
 
 
 async def _frames(request: Request, bodies: list[Any], ticket: Ticket) -> AsyncGenerator[Frame, None]:
-    """Yields a frame for each clip, in the order in which they are made."""
-    made = asyncio.Queue[Frame]()
+    """Yields a frame for each clip, in the order in which they are made. Few are made before the caller takes them."""
+    most = TICKET_BATCHES * get_services(request).queue.max_rows
+    room = asyncio.Semaphore(most)  # for rows of clips that are being made, or are made and not yet taken
+    made = asyncio.Queue[tuple[Frame, int]]()
     turn = asyncio.Lock()
 
-    async def make(index: int, body: Any) -> None:
-        made.put_nowait(await _frame(request, index, body, ticket, turn))
+    async def make(index: int, parsed: TTSRequest | KokoroError, rows: int) -> None:
+        made.put_nowait((await _frame(request, index, parsed, ticket, turn), rows))
 
     async def start() -> None:
         for index, body in enumerate(bodies):
-            tasks.append(asyncio.create_task(make(index, body)))
+            parsed = _parsed(body)
+            rows = min(most // 2, _rows(parsed))  # beside a long clip there is room for another
+            for _ in range(rows):
+                await room.acquire()
+            tasks.append(asyncio.create_task(make(index, parsed, rows)))
             await asyncio.sleep(0)  # reading all texts in one go would block the event loop
 
     tasks: list[asyncio.Task[None]] = []
     tasks.append(asyncio.create_task(start()))
     try:
         for _ in bodies:
-            yield await made.get()
+            frame, rows = await made.get()
+            yield frame
+            del frame  # its audio must not be held while the next clip is made
+            for _ in range(rows):
+                room.release()
     finally:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def _frame(request: Request, index: int, body: Any, ticket: Ticket, turn: asyncio.Lock) -> Frame:
+def _parsed(body: Any) -> TTSRequest | KokoroError:
     try:
-        parsed = parse_clip(body)
+        return parse_clip(body)
+    except KokoroError as error:
+        return error
+
+
+def _rows(parsed: TTSRequest | KokoroError) -> int:
+    """The rows of a clip, roughly. A wrong one has none, but its frame waits as others do."""
+    return 1 if isinstance(parsed, KokoroError) else 1 + len(parsed.speech().written) // ROW_CHARACTERS
+
+
+async def _frame(
+    request: Request, index: int, parsed: TTSRequest | KokoroError, ticket: Ticket, turn: asyncio.Lock
+) -> Frame:
+    try:
+        if isinstance(parsed, KokoroError):
+            raise parsed
         rendering = parsed.rendering()
         state = app_state(request)
         clip = await state.services.synthesizer.speak(parsed.speech(), ticket)
