@@ -6,3 +6,5 @@ from contextvars import ContextVar
 
 # The name of the request's API key; without keys, the client's address. Tasks inherit it from the request.
 caller: ContextVar[str] = ContextVar("caller", default="-")
+# By when, on the monotonic clock, the text of this request must have been read; None for as long as it takes.
+read_by: ContextVar[float | None] = ContextVar("read_by", default=None)

@@ -95,7 +95,12 @@ class G2PChild(SupervisedChild):
         log.info("g2p child is up pid=%d url=http://%s:%d", process.pid, self._host, self._port)
 
     async def _is_alive(self) -> bool:
-        return await is_healthy(self._client)
+        healthy = await is_healthy(self._client)
+        if healthy:
+            self.condition.clear()
+        else:
+            self.condition.set("the G2P service does not answer; it is restarted if that goes on")
+        return healthy
 
     def _ask_to_end(self) -> None:
         assert self._process

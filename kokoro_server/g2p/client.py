@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import itertools
 import json
 import logging
+import time
 from base64 import b64encode
 from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
@@ -12,8 +15,10 @@ from typing import Any
 
 import httpx
 
+from kokoro_server.callers.current import read_by
 from kokoro_server.config.settings import without_credentials
 from kokoro_server.errors import (
+    Expired,
     G2PFailed,
     G2PUnavailable,
     InvalidInput,
@@ -25,12 +30,13 @@ from kokoro_server.errors import (
 )
 from kokoro_server.g2p.extras import NOT_INSTALLED
 from kokoro_server.g2p.http_transport import KeepAliveTransport, ResponseTooLarge
-from kokoro_server.g2p.micro_batcher import MicroBatcher, PendingText
+from kokoro_server.g2p.micro_batcher import CallBrokenOff, MicroBatcher, PendingText
 from kokoro_server.g2p.result import G2PResult, Token
 from kokoro_server.g2p.schemas import MAX_BATCH_TEXTS, PRIORITY_HEADER, WORKERS_HEADER
 from kokoro_server.languages import ENGLISH, Language
 from kokoro_server.observability import tracing
 from kokoro_server.observability.conditions import Condition
+from kokoro_server.runtime.backoff import Backoff
 
 log = logging.getLogger(__name__)
 
@@ -40,6 +46,12 @@ MAX_CALLS_EVER = 64
 MAX_WORKERS = 256  # whatever number the service gives
 BULK_GATHER = 0.05  # seconds that a bulk text waits for more: a call costs the service as much as six texts do
 RETRY_AFTER = 1.0  # seconds; a child that died is back in two or three
+# Seconds of an outage that texts wait out, if their requests have as long. In a longer one they are refused at once.
+# So are texts for a service at a fixed address that has never answered: it may be the wrong address.
+PATIENCE = 30.0
+RETRY = Backoff(0.1, longest=1.0)
+WATCH_INTERVAL, AWAY_INTERVAL = 1.0, 0.2  # seconds between two looks whether the service answers, or answers again
+AWAY_STATUSES = (502, 503, 504)  # of a service that stops or starts, or of a proxy before it
 HttpHeaders = dict[str, str]
 NORMAL: HttpHeaders = {}
 BULK: HttpHeaders = {PRIORITY_HEADER: "bulk"}
@@ -48,10 +60,14 @@ _INPUT_ERRORS: dict[str, type[KokoroError]] = {
 }
 
 
+class _Away(G2PUnavailable, code=G2PUnavailable.code):
+    """The service did not get the request, which may be sent again when it is back."""
+
+
 class G2PClient:
     """`url` may be a function that returns the service's present address, or raises G2PUnavailable.
 
-    `condition` is set while the service does not answer.
+    `condition` is set while the service does not answer. A short outage is waited out.
     """
 
     def __init__(
@@ -67,6 +83,7 @@ class G2PClient:
         self._condition = condition
         self._max_calls = max_calls
         self._url = url if callable(url) else lambda: url
+        self._patience = PATIENCE if callable(url) else 0.0
         # Requests go straight to the transport: an httpx client would take most of the time of an exchange.
         self._transport = transport or KeepAliveTransport()
         self._extensions = {"timeout": httpx.Timeout(timeout).as_dict()}
@@ -75,6 +92,9 @@ class G2PClient:
         # no call with urgent ones, which would have to wait for all of them.
         self._batchers: dict[tuple[Sequence[Language], bool], MicroBatcher] = {}
         self._workers: int | None = None  # for English, if the service says
+        self._suspects = asyncio.Lock()
+        self._answered = time.monotonic()
+        self._down_since: float | None = None
 
     @property
     def url(self) -> str:
@@ -84,11 +104,32 @@ class G2PClient:
     async def convert(self, texts: Sequence[str], language: Language, *, bulk: bool = False) -> list[G2PResult]:
         """The phonemes of each text, in order; all of them or an error. `bulk`: behind all other texts."""
         results: list[G2PResult] = []
-        with tracing.step("g2p", {"kokoro.texts": len(texts), "kokoro.language": language.code}):
-            for start in range(0, len(texts), MAX_BATCH_TEXTS):
-                batcher = self._batcher(language, bulk)
-                results += await batcher.convert(texts[start : start + MAX_BATCH_TEXTS], language)
+        deadline = read_by.get()
+        try:
+            with tracing.step("g2p", {"kokoro.texts": len(texts), "kokoro.language": language.code}):
+                async with asyncio.timeout(None if deadline is None else deadline - time.monotonic()):
+                    for start in range(0, len(texts), MAX_BATCH_TEXTS):
+                        batcher = self._batcher(language, bulk)
+                        results += await batcher.convert(texts[start : start + MAX_BATCH_TEXTS], language)
+        except TimeoutError:
+            if self._down_since is not None:
+                message = "the G2P service was away for all the time that the request may wait"
+                raise G2PUnavailable(message, retry_after=RETRY_AFTER) from None
+            raise Expired("the text was not read in time; try again later", retry_after=RETRY_AFTER) from None
         return results
+
+    @property
+    def down_for(self) -> float:
+        """Seconds for which the service has not answered; 0 if the last request was answered."""
+        return 0.0 if self._down_since is None else time.monotonic() - self._down_since
+
+    async def watch(self) -> None:
+        """Ask the service for its health while nothing else is asked, so that an outage and its end are noticed."""
+        while True:
+            await asyncio.sleep(WATCH_INTERVAL if self._down_since is None else AWAY_INTERVAL)
+            if self._down_since is not None or time.monotonic() - self._answered >= WATCH_INTERVAL:
+                with contextlib.suppress(KokoroError):
+                    await self.health()
 
     async def health(self) -> dict[str, Any]:
         """The body of the service's `GET /health`."""
@@ -116,13 +157,23 @@ class G2PClient:
             max_calls = min(self._max_calls, self._workers + 1)  # one for each worker, and one that waits
         if (sharing, bulk) not in self._batchers:
             convert, gather = partial(self._post_batch, bulk=bulk), BULK_GATHER if bulk else 0.0
-            self._batchers[sharing, bulk] = MicroBatcher(convert, max_calls, gather)
+            self._batchers[sharing, bulk] = MicroBatcher(convert, max_calls, gather, self._suspects)
         batcher = self._batchers[sharing, bulk]
         # Bulk calls take no slot of urgent ones. They are fewer, for services that treat both alike.
         batcher.max_calls = max(1, max_calls - 1) if bulk else max_calls
         return batcher
 
     async def _post_batch(self, texts: Sequence[PendingText], *, bulk: bool) -> list[G2PResult]:
+        for tries in itertools.count(1):
+            try:
+                return await self._post_once(texts, bulk=bulk)
+            except _Away:
+                if self.down_for >= self._patience:
+                    raise
+            await asyncio.sleep(RETRY.wait(tries))
+        raise AssertionError
+
+    async def _post_once(self, texts: Sequence[PendingText], *, bulk: bool) -> list[G2PResult]:
         body: dict[str, Any] = {"texts": [text for text, _ in texts]}
         codes = [language.code for _, language in texts]
         # Older services know only `lang`.
@@ -143,12 +194,15 @@ class G2PClient:
     ) -> httpx.Response:
         try:
             response = await self._request_once_more(method, path, body, headers)
+            _raise_if_away(response)
         except G2PUnavailable as error:
+            self._down_since = self._down_since or time.monotonic()
             if self._condition:
                 self._condition.set(
                     f"{error.message}; meanwhile text cannot be read. Is G2P_SERVICE_URL right, if set?"
                 )
             raise
+        self._answered, self._down_since, self._patience = time.monotonic(), None, PATIENCE
         if self._condition:
             self._condition.clear()
         return response
@@ -156,15 +210,19 @@ class G2PClient:
     async def _request_once_more(
         self, method: str, path: str, body: dict[str, Any] | None, headers: HttpHeaders
     ) -> httpx.Response:
+        broken = False
         try:
             try:
                 return await self._send(method, path, body, headers)
+            except (httpx.TimeoutException, httpx.ConnectError):
+                raise
             except httpx.TransportError as error:
-                if isinstance(error, httpx.TimeoutException):
-                    raise
                 # A kept connection that the service has closed fails like this. A request may safely be sent twice.
                 log.debug("g2p connection failed, trying once more error=%r", error)
+                broken = True
                 return await self._send(method, path, body, headers)
+        except httpx.ConnectTimeout as error:
+            raise _Away("the G2P service cannot be reached in time", retry_after=RETRY_AFTER) from error
         except httpx.TimeoutException as error:
             raise G2PUnavailable("the G2P service did not answer in time", retry_after=RETRY_AFTER) from error
         except ResponseTooLarge as error:
@@ -172,9 +230,14 @@ class G2PClient:
         except UnicodeEncodeError as error:
             raise InvalidInput(f"text holds half of a character: {error.reason}", field="text") from error
         except (httpx.HTTPError, httpx.InvalidURL) as error:
-            # The address is for the log alone.
-            log.warning("g2p cannot be reached url=%s error=%s", without_credentials(self._url()), error)
-            raise G2PUnavailable("the G2P service cannot be reached", retry_after=RETRY_AFTER) from error
+            if self._down_since is None:  # the address is for the log alone
+                log.warning("g2p cannot be reached url=%s error=%s", without_credentials(self._url()), error)
+            if broken:
+                raise CallBrokenOff("the G2P service broke off its answer", retry_after=RETRY_AFTER) from error
+            raise _Away("the G2P service cannot be reached", retry_after=RETRY_AFTER) from error
+        except G2PUnavailable as error:  # it has no address
+            kind = CallBrokenOff if broken else _Away
+            raise kind(error.message, retry_after=error.retry_after) from error
 
     async def _send(self, method: str, path: str, body: dict[str, Any] | None, headers: HttpHeaders) -> httpx.Response:
         url, standing = _target(self._url().rstrip("/") + path)
@@ -201,6 +264,15 @@ def _target(address: str) -> tuple[httpx.URL, dict[str, str]]:
 def _workers(response: httpx.Response) -> int | None:
     count = response.headers.get(WORKERS_HEADER, "")
     return max(1, min(int(count), MAX_WORKERS)) if count.isdecimal() else None
+
+
+def _raise_if_away(response: httpx.Response) -> None:
+    """A language that cannot be loaded is also a 503, but to be asked for again only in a minute."""
+    if response.status_code in AWAY_STATUSES:
+        code, message, _ = _parse_error(response)
+        seconds = response.headers.get("retry-after", "")
+        if code != G2PFailed.code and (not seconds.isdecimal() or int(seconds) <= PATIENCE):
+            raise _Away(f"the G2P service failed: {message}", retry_after=RETRY_AFTER)
 
 
 def _parse_result(result: dict[str, Any]) -> G2PResult:

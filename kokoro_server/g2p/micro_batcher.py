@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kokoro_server.callers.current import caller
-from kokoro_server.errors import G2PUnavailable, KokoroError
+from kokoro_server.errors import G2PFailed, G2PUnavailable, KokoroError
 from kokoro_server.g2p.result import G2PResult
 from kokoro_server.languages import Language
 from kokoro_server.observability import tracing
@@ -23,6 +23,10 @@ MAX_TEXTS_PER_CALL = 16  # of several requests: the response comes when all are 
 
 PendingText = tuple[str, Language]
 Convert = Callable[[Sequence[PendingText]], Awaitable[list[G2PResult]]]
+
+
+class CallBrokenOff(G2PUnavailable, code=G2PUnavailable.code):
+    """The service ended during a call. One of its texts may be the reason."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -37,15 +41,21 @@ class _Request:
 class MicroBatcher:
     """A text that G2P refuses fails only its own request. Texts of cancelled requests are not sent.
 
+    Requests of a call that was broken off are sent again, each in a call of its own, and one at a time of all batchers
+    that share the lock `suspects`. So a text that ends the service twice is known, and costs no other request.
+
     A lone request does not wait. Waiting requests are spread over the free calls: the fewer texts a call has, the
     sooner it is answered. With `gather` it is the other way round, as fewer calls cost less: a call that is not full
     begins `gather` seconds after the one before.
     """
 
-    def __init__(self, convert: Convert, max_calls: int, gather: float = 0.0) -> None:
+    def __init__(
+        self, convert: Convert, max_calls: int, gather: float = 0.0, suspects: asyncio.Lock | None = None
+    ) -> None:
         self.max_calls = max_calls  # in flight at once
         self._convert = convert
         self._gather = gather
+        self._suspects = suspects or asyncio.Lock()
         self._gathering: asyncio.TimerHandle | None = None
         self._last_call = float("-inf")  # when it began, by the event loop's clock
         self._waiting: list[tuple[int, int, _Request]] = []  # a heap, by turn and arrival
@@ -147,11 +157,21 @@ class MicroBatcher:
                 if not request.future.done():
                     request.future.set_exception(_broken_off())
 
-    async def _resolve(self, batch: list[_Request]) -> None:
+    async def _resolve(self, batch: list[_Request], *, suspect: bool = False) -> None:
+        """`suspect`: the request was in a call that was broken off."""
         texts = [text for request in batch for text in request.texts]
         try:
             with tracing.shared_step("g2p call", (request.trace for request in batch)):
                 results = await self._convert(texts) if texts else []
+        except CallBrokenOff:
+            if suspect:
+                beginning = texts[0][0][:40]
+                _fail(batch, G2PFailed(f"the G2P service has ended twice over the text that begins {beginning!r}"))
+                return
+            for request in batch:
+                async with self._suspects:
+                    if not request.future.done():
+                        await self._resolve([request], suspect=True)
         except G2PUnavailable as error:
             _fail(batch, error)
         except KokoroError as error:

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import asyncio
+import ctypes
 import os
 import signal
 import subprocess
@@ -18,6 +19,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 _PACKAGE_ROOT = Path(__file__).parents[2]
+_PR_SET_PDEATHSIG = 1
 
 
 def python_path() -> str:
@@ -59,6 +61,15 @@ def exit_with_parent(grace: float) -> None:
         os._exit(1)
 
     threading.Thread(target=watch, name="parent-watch", daemon=True).start()
+
+
+def die_with_parent() -> None:
+    """The system kills this process when its parent ends, however that ends. Only Linux can."""
+    parent = os.getppid()
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+        if os.getppid() != parent:  # it has just ended
+            os._exit(1)
 
 
 def _command(module: str, arguments: tuple[str, ...]) -> tuple[str, ...]:

@@ -145,7 +145,7 @@ async def assembled(
     g2p = G2PClient(g2p_url, settings.g2p_timeout, condition=g2p_condition, max_calls=max_g2p_calls)
     if custom_voices:
         voice_book.attach(custom_voices)
-    watchers = (watch_lag(metrics.loop_lag.observe), *([custom_voices.watch()] if custom_voices else []))
+    watchers = (watch_lag(metrics.loop_lag.observe), g2p.watch(), *([custom_voices.watch()] if custom_voices else []))
     async with contextlib.aclosing(g2p), background(*watchers):
         pace = CurrentPace(queue.real_time_factor)
         reader = Reader(g2p, _sizes(settings), lexicon, metrics.g2p_time.time, pace, settings.unspeakable)
@@ -156,14 +156,15 @@ async def assembled(
             settings, model, voice_book, pace, queue, g2p, g2p_process, synthesizer, metrics, custom_voices, conditions
         )
         metrics.watch_conditions(lambda: services.conditions)
-        metrics.ready.set_function(lambda: queue.ready)
-        await _warm_up(synthesizer)
+        metrics.ready.set_function(lambda: services.why_not_ready() is None)
+        await _warm_up(g2p, synthesizer)
         yield services
 
 
-async def _warm_up(synthesizer: Synthesizer) -> None:
+async def _warm_up(g2p: G2PClient, synthesizer: Synthesizer) -> None:
     """Read a text, so that the first request finds everything in memory and a connection to G2P."""
-    with contextlib.suppress(KokoroError):  # the G2P service may not be reachable yet
+    with contextlib.suppress(KokoroError):  # the G2P service may not be reachable yet, and is not waited for
+        await g2p.health()
         await synthesizer.reading(Speech(DEFAULT_VOICE, "The first text takes longer than the rest."))
 
 

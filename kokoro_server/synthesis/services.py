@@ -18,6 +18,7 @@ from kokoro_server.voices import VoiceBook
 from kokoro_server.voices.custom import CustomVoices
 
 BYPASS = 2  # pieces
+G2P_GRACE = 2.0  # seconds without G2P after which the server is not ready: requests wait out a shorter outage
 PACED_BYPASS = 100  # pieces, about ten minutes of speech: by then a slow machine is far enough ahead
 
 
@@ -65,6 +66,14 @@ class Services:
     def conditions(self) -> tuple[Condition, ...]:
         """Of all services. The model's change when it is loaded again."""
         return (*self.model.conditions, *self.other_conditions, self.jobs_condition, self.lost_jobs_condition)
+
+    def why_not_ready(self) -> str | None:
+        """Why no text can be spoken now; None if it can."""
+        if not self.queue.ready:
+            return "the engine is not running; see /health"
+        if self.g2p.down_for > G2P_GRACE:
+            return "the G2P service does not answer, so no text can be read; see /health"
+        return None
 
     @property
     def pace(self) -> Pace | None:

@@ -14,6 +14,7 @@ from kokoro_server import languages
 from kokoro_server.audio.sound import Sound
 from kokoro_server.batching.speech_queue import SpeechQueue
 from kokoro_server.batching.tickets import Ticket
+from kokoro_server.callers.current import read_by
 from kokoro_server.engine import vocab
 from kokoro_server.engine.protocol import SAMPLE_RATE, Audio, Pcm16, Row
 from kokoro_server.errors import KokoroError, TextTooLong, UnknownVoice
@@ -141,7 +142,7 @@ class Synthesizer:
                 for name in {run.delivery.voice for run in script.runs(parts)} - held.keys():
                     held[name] = await self._voices.hold(name)
                 items = self._items(speech, parts, cutting, bulk=ticket.bulk)
-                with _field_named(speech):
+                with _field_named(speech), self._read_in_time(ticket):
                     first = await anext(items)
         unjoined = deque[UtteranceItem]()  # pieces and pauses that have been read, but are in no segment yet
         row_voices = list[str]()  # by index of the row
@@ -164,6 +165,16 @@ class Synthesizer:
                 yield silence
                 await asyncio.sleep(0)
             yield utterance.finish()
+
+    @contextmanager
+    def _read_in_time(self, ticket: Ticket) -> Iterator[None]:
+        """A request whose text cannot be read before it must have started fails then."""
+        left = None if ticket.begun else ticket.first_deadline - self._queue.now()
+        token = read_by.set(None if left is None else time.monotonic() + left)
+        try:
+            yield
+        finally:
+            read_by.reset(token)
 
     async def reading(self, speech: Speech) -> Reading:
         """The words that would be said of a text, and the rules that decide them."""

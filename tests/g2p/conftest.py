@@ -18,6 +18,10 @@ ROOT = Path(__file__).parents[2]
 SOURCE_TREE = {**os.environ, "PYTHONPATH": str(ROOT)}
 
 
+def children(pid: int) -> list[int]:
+    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
 @contextlib.contextmanager
 def service(
     log: Path, workers: int, module: str = "kokoro_server.g2p.service"

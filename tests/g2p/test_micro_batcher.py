@@ -8,8 +8,8 @@ from collections.abc import Sequence
 import pytest
 
 from kokoro_server.callers.current import caller
-from kokoro_server.errors import G2PUnavailable, InvalidInput
-from kokoro_server.g2p.micro_batcher import MAX_TEXTS_PER_CALL, MicroBatcher, PendingText
+from kokoro_server.errors import G2PFailed, G2PUnavailable, InvalidInput
+from kokoro_server.g2p.micro_batcher import MAX_TEXTS_PER_CALL, CallBrokenOff, MicroBatcher, PendingText
 from kokoro_server.g2p.result import G2PResult
 from kokoro_server.languages import EN_GB, EN_US, Language
 
@@ -208,3 +208,21 @@ async def test_callers_take_turns() -> None:
     assert await asyncio.gather(*late) == [["LATE 0"], ["LATE 1"]]
     await asyncio.gather(*flood)
     assert any("late 0" in texts for texts in service.calls[: MAX_CALLS + 2])
+
+
+async def test_a_text_that_ends_the_service_twice_fails_alone() -> None:
+    calls: list[list[str]] = []
+
+    async def convert(texts: Sequence[PendingText]) -> list[G2PResult]:
+        calls.append([text for text, _ in texts])
+        if "poison" in calls[-1]:
+            raise CallBrokenOff("it has ended")
+        return [G2PResult(text) for text, _ in texts]
+
+    batcher = MicroBatcher(convert, 1)
+    tasks = [asyncio.create_task(batcher.convert([text], EN_US)) for text in ("a", "poison", "b")]
+    results = await asyncio.gather(*tasks, return_exceptions=True)
+    assert [results[0], results[2]] == [[G2PResult("a")], [G2PResult("b")]]
+    assert isinstance(results[1], G2PFailed)
+    assert "'poison'" in results[1].message
+    assert calls == [["a", "poison", "b"], ["a"], ["poison"], ["b"]]

@@ -11,11 +11,12 @@ from pathlib import Path
 
 from kokoro_server.g2p.result import G2PResult
 from kokoro_server.g2p.service import app as service
-from kokoro_server.g2p.service import converter, phonemizers
+from kokoro_server.g2p.service import converter, phonemizers, workers
 from kokoro_server.g2p.service.phonemizers import Phonemizer
 from kokoro_server.languages import Language
 
 STUCK_AFTER = 0.5  # seconds
+HUNG_AFTER = 3.0  # seconds, longer than any text of the tests that ends
 
 begun = 0  # texts, in this process
 
@@ -33,8 +34,14 @@ def phonemize(text: str) -> G2PResult:
             Path(argument).touch()
         case "nap":
             time.sleep(0.02)
+        case "hang":  # the first worker that gets it
+            if not Path(argument).exists():
+                Path(argument).touch()
+                time.sleep(600)
         case "die":
             os._exit(1)
+        case "pid":
+            return G2PResult(str(os.getpid()))
         case "break":
             raise ZeroDivisionError("as told")
         case "count":
@@ -49,4 +56,5 @@ def load(_language: Language, _english: Phonemizer | None = None) -> Phonemizer:
 if __name__ == "__main__":
     phonemizers.load = load
     converter.STUCK_AFTER = STUCK_AFTER
+    workers.HUNG_AFTER = HUNG_AFTER
     service.main()

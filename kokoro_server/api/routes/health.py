@@ -80,18 +80,18 @@ async def _g2p(request: Request) -> JsonObject:
 @router.get("/health/live")
 async def live(request: Request) -> JSONResponse:
     """200 while the process does its work; 503 when only a restart will help."""
-    return _probe(get_services(request).queue.alive)
+    return _probe(None if get_services(request).queue.alive else "only a restart of the process helps")
 
 
 @router.head("/health/ready", include_in_schema=False)
 @router.get("/health/ready")
 async def ready(request: Request) -> JSONResponse:
-    """200 while requests are accepted."""
-    return _probe(get_services(request).queue.ready)
+    """200 while texts are spoken. 503 names the part that is down: the engine, or for more than two seconds G2P."""
+    return _probe(get_services(request).why_not_ready())
 
 
-def _probe(passed: bool) -> JSONResponse:
-    return JSONResponse({"status": "ok" if passed else "unavailable"}, 200 if passed else 503)
+def _probe(reason: str | None) -> JSONResponse:
+    return JSONResponse({"status": "unavailable", "reason": reason}, 503) if reason else JSONResponse({"status": "ok"})
 
 
 @router.get("/config")

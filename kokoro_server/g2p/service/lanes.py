@@ -70,6 +70,7 @@ class LaneText:
     index: int
     text: str
     language: Language
+    lost_workers: int = 0  # that ended while they converted it
 
 
 class Turns:
@@ -151,14 +152,20 @@ class ConversionLane(ABC):
         """Whether there was room for the text. `_finish` must be called with `number` when it is done."""
 
     def _finish(self, number: int, outcome: ConversionOutcome) -> None:
-        text, _ = self._under_way.pop(number)
-        self._bulk_under_way -= text.batch.bulk
+        if number not in self._under_way:  # it was sent twice, and answered before
+            return
+        text = self._take_back(number)
         if isinstance(outcome, bytes):
             text.batch.set_conversion(text.index, outcome)
         else:
             start = text.text[:40]
             text.batch.fail(G2PFailed(f"the text that begins {start!r} cannot be converted: {outcome}"))
         self._fill()
+
+    def _take_back(self, number: int) -> LaneText:
+        text, _ = self._under_way.pop(number)
+        self._bulk_under_way -= text.batch.bulk
+        return text
 
     def _fail_all(self, error: KokoroError) -> None:
         under_way = [text for text, _ in self._under_way.values()]
@@ -175,9 +182,7 @@ class ConversionLane(ABC):
             self._under_way[number] = text, time.monotonic()
             self._bulk_under_way += text.batch.bulk
             if not self._send(number, text):
-                del self._under_way[number]
-                self._bulk_under_way -= text.batch.bulk
-                self._turns(text).put_back(text)
+                self._turns(text).put_back(self._take_back(number))
                 return
             self._went_before = self._went_before + 1 if self._bulk and not text.batch.bulk else 0
 

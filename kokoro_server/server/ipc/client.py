@@ -8,6 +8,7 @@ import socket
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from kokoro_server.batching.policy import BatchingOptions
 from kokoro_server.batching.speech_queue import SpeechQueue
 from kokoro_server.batching.state import ModelSnapshot, QueueSnapshot
 from kokoro_server.batching.tickets import Ticket
-from kokoro_server.errors import EngineUnavailable, Expired
+from kokoro_server.errors import EngineUnavailable, Expired, KokoroError, TooBusy
 from kokoro_server.observability.conditions import Condition, Reason
 from kokoro_server.runtime.background import cancel, logged_task
 from kokoro_server.server.ipc import wire
@@ -31,15 +32,28 @@ STATE_TIMEOUT = 5.0
 RETRY_AFTER = 5.0  # seconds; an engine process that died needs as long, or some more
 WATCH_INTERVAL = 0.5  # seconds between two checks whether the engine process has sent anything
 SILENT_CHECKS = 6  # without a message, after which it counts as silent: it sends its status twice a second
+MAX_SENDS = 3  # of a message, each to another engine process: a row may be what ends them
 GONE = "the engine process has ended and is being restarted; try again"
 
 Answer = asyncio.Future[Any]
 
 
-class RemoteQueue(SpeechQueue):
-    """The queue of the engine process. While that is away, everything is refused with EngineUnavailable.
+@dataclass(slots=True, eq=False)
+class _Waiting:
+    """A message whose answer is awaited."""
 
-    From `start` to `stop` it reconnects by itself.
+    answer: Answer
+    message: bytes
+    deadline: float
+    keeps: bool  # whether it is sent again, to the next engine process
+    sends: int = 0
+
+
+class RemoteQueue(SpeechQueue):
+    """The queue of the engine process. While that is away, texts and rows wait for the next, until their deadlines.
+
+    From `start` to `stop` it reconnects by itself. Rows whose audio has not come are sent again: to speak one twice does
+    no harm.
     """
 
     def __init__(self, path: Path, options: BatchingOptions) -> None:
@@ -47,6 +61,8 @@ class RemoteQueue(SpeechQueue):
         self._path = path
         self._numbers = itertools.count(1)
         self._connection: EngineConnection | None = None
+        self._waiting: dict[int, _Waiting] = {}
+        self._stopped = False
         self._greeting: Greeting | None = None
         self._status = EngineStatus()
         self._snapshot: QueueSnapshot  # the last one received; set by the first greeting
@@ -61,7 +77,9 @@ class RemoteQueue(SpeechQueue):
         await self._greeted.wait()
 
     async def stop(self) -> None:
+        self._stopped = True
         await cancel(self._task)
+        self._fail(list(self._waiting), _gone())
 
     @property
     def greeting(self) -> Greeting:
@@ -119,35 +137,37 @@ class RemoteQueue(SpeechQueue):
     @asynccontextmanager
     async def admission(self, ticket: Ticket | None = None) -> AsyncIterator[None]:
         ticket = ticket or self.ticket()
-        number, connection = next(self._numbers), self._connected()
+        if self._connection is None and len(self._waiting) >= self.options.max_queue_size:
+            waiting = f"{len(self._waiting)} texts and rows wait for it already"
+            raise TooBusy(f"the engine process is being restarted, and {waiting}", retry_after=RETRY_AFTER)
+        number = next(self._numbers)
         deadline = ticket.first_deadline.admission
         message = wire.admit(number, deadline, ticket.priority, ticket.caller, admitted=ticket.admitted)
         try:
-            await connection.request(number, message, deadline)
+            await self._request(number, message, deadline)
             ticket.admitted = True
             yield
         finally:  # also when it was cancelled before the answer came
-            connection.send(wire.named(MessageKind.ARRIVED, number))
+            self._leave(MessageKind.ARRIVED, number)
 
     def enqueue(self, submission: Submission) -> asyncio.Future[Outcome]:
-        connection = self._connected()
         number = next(self._numbers)
-        future = connection.request(number, wire.submit(number, submission), submission.deadline)
-        future.add_done_callback(partial(connection.cancel_if_abandoned, number))
-        return future
+        answer = self._request(number, wire.submit(number, submission), submission.deadline)
+        answer.add_done_callback(partial(self._cancel_if_abandoned, number))
+        return answer
 
     async def ask(self, kind: MessageKind, name: str = "") -> Any:
+        """Raises EngineUnavailable while the engine process is away."""
         number = next(self._numbers)
-        return await self._connected().request(
-            number, wire.named(kind, number, name), self._deadline(Priority.NORMAL).admission
-        )
+        deadline = self._deadline(Priority.NORMAL).admission
+        return await self._request(number, wire.named(kind, number, name), deadline, keeps=False)
 
     async def enter(self, caller: str) -> Callable[[], None]:
         """Count a request for its caller's limits; returns the function to call when it ends."""
-        number, connection = next(self._numbers), self._connected()
-        leave = partial(connection.send, wire.named(MessageKind.LEAVE, number))
+        number = next(self._numbers)
+        leave = partial(self._leave, MessageKind.LEAVE, number)
         try:
-            await connection.request(
+            await self._request(
                 number, wire.named(MessageKind.ENTER, number, caller), self._deadline(Priority.NORMAL).admission
             )
         except BaseException:  # also when it was cancelled before the answer came
@@ -167,17 +187,66 @@ class RemoteQueue(SpeechQueue):
         self._connection = connection
         self.condition.clear()
         self._greeted.set()
+        if status.greeting:  # the first message of a new engine process
+            for waiting in self._waiting.values():
+                waiting.sends += 1
+                connection.send(waiting.message)
 
-    def _connected(self) -> EngineConnection:
-        if self._connection is None:
-            raise EngineUnavailable(GONE, retry_after=RETRY_AFTER)
-        return self._connection
+    def take_answer(self, number: int) -> Answer | None:
+        """The future of the answer with that number, if somebody still awaits it."""
+        waiting = self._waiting.pop(number, None)
+        return waiting.answer if waiting and not waiting.answer.done() else None
+
+    def lose(self, connection: EngineConnection) -> None:
+        """The engine process has ended."""
+        if connection is self._connection:
+            self._connection = None
+            lost = [n for n, waiting in self._waiting.items() if not waiting.keeps or waiting.sends >= MAX_SENDS]
+            self._fail(lost, _gone())
+
+    def _request(self, number: int, message: bytes, deadline: float, *, keeps: bool = True) -> Answer:
+        """Send a message; the future gets the answer with the same number.
+
+        The engine process enforces the deadline; `_expire` does so while that process is silent or away.
+        """
+        waiting = _Waiting(asyncio.get_running_loop().create_future(), message, deadline, keeps)
+        if self._connection:
+            self._connection.send(message)
+            waiting.sends = 1
+        elif self._stopped or not keeps:
+            waiting.answer.set_exception(_gone())
+            return waiting.answer
+        self._waiting[number] = waiting
+        return waiting.answer
+
+    def _leave(self, kind: MessageKind, number: int) -> None:
+        self._waiting.pop(number, None)
+        if self._connection:
+            self._connection.send(wire.named(kind, number))
+
+    def _cancel_if_abandoned(self, number: int, answer: Answer) -> None:
+        if answer.cancelled():
+            self._leave(MessageKind.CANCEL, number)
+
+    def _expire(self, error: KokoroError) -> None:
+        """Fail requests past their deadlines, as an engine process that is silent or away does not do so."""
+        now = self.now()
+        late = [number for number, waiting in self._waiting.items() if waiting.deadline <= now]
+        self._fail(late, error)
+        for number in late if self._connection else ():
+            self._leave(MessageKind.CANCEL, number)
+
+    def _fail(self, numbers: list[int], error: KokoroError) -> None:
+        for number in numbers:
+            if answer := self.take_answer(number):
+                answer.set_exception(error)
 
     async def _stay_connected(self) -> None:
         while True:
             try:
                 connection = await self._connect()
             except OSError:
+                self._expire(_gone())
                 await asyncio.sleep(CONNECT_INTERVAL)
                 continue
             try:
@@ -185,15 +254,15 @@ class RemoteQueue(SpeechQueue):
                     await asyncio.wait({connection.closed}, timeout=WATCH_INTERVAL)
                     self._check(connection)
             finally:
-                self._connection = None
+                self.lose(connection)
                 connection.close()
-            self.condition.set("the engine process has ended; until it is back, requests are answered with 503")
+            self.condition.set("the engine process has ended; requests wait until it is back")
 
     def _check(self, connection: EngineConnection) -> None:
         connection.checks += 1
         if connection.silent:
             self.condition.set("the engine process does not answer; it is restarted if that goes on")
-            connection.expire(self.now())
+            self._expire(Expired("the engine process does not answer; try again later", retry_after=5.0))
 
     async def _connect(self) -> EngineConnection:
         loop = asyncio.get_running_loop()
@@ -214,6 +283,10 @@ class RemoteQueue(SpeechQueue):
         return made
 
 
+def _gone() -> EngineUnavailable:
+    return EngineUnavailable(GONE, retry_after=RETRY_AFTER)
+
+
 async def _readable(connected: socket.socket) -> None:
     loop = asyncio.get_running_loop()
     ready = asyncio.Event()
@@ -225,22 +298,18 @@ async def _readable(connected: socket.socket) -> None:
 
 
 class EngineConnection(IpcConnection):
-    """A connection to the engine process, and the requests that wait for its answers."""
+    """A connection to the engine process."""
 
     def __init__(self, queue: RemoteQueue, view: AudioBufferView) -> None:
         super().__init__()
         self._queue = queue
         self._view = view
-        self._waiting: dict[int, tuple[Answer, float]] = {}  # with its deadline
         self.checks = 0  # since the last message
         self.closed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     def connection_lost(self, error: Exception | None) -> None:
         super().connection_lost(error)
-        waiting, self._waiting = self._waiting, {}
-        for answer, _ in waiting.values():
-            if not answer.done():
-                answer.set_exception(EngineUnavailable(GONE, retry_after=RETRY_AFTER))
+        self._queue.lose(self)
         self._view.close()
         if not self.closed.done():
             self.closed.set_result(None)
@@ -249,32 +318,6 @@ class EngineConnection(IpcConnection):
     def silent(self) -> bool:
         """Whether the engine process seems to hang. Counts checks, not seconds: this process may have been stopped."""
         return self.checks >= SILENT_CHECKS
-
-    def expire(self, now: float) -> None:
-        """Fail requests past their deadlines, as a silent engine process does not do so."""
-        late = [number for number, (_, deadline) in self._waiting.items() if deadline <= now]
-        for number in late:
-            if answer := self._pop(number):
-                answer.set_exception(Expired("the engine process does not answer; try again later", retry_after=5.0))
-                self.send(wire.named(MessageKind.CANCEL, number))
-
-    def request(self, number: int, message: bytes, deadline: float) -> Answer:
-        """Send a message; the future gets the answer with the same number.
-
-        The engine process enforces the deadline; `expire` does so while that process is silent.
-        """
-        answer: Answer = asyncio.get_running_loop().create_future()
-        if self._transport is None:
-            answer.set_exception(EngineUnavailable(GONE, retry_after=RETRY_AFTER))
-            return answer
-        self._waiting[number] = answer, deadline
-        self._transport.write(message)
-        return answer
-
-    def cancel_if_abandoned(self, number: int, answer: Answer) -> None:
-        if answer.cancelled():
-            self._waiting.pop(number, None)
-            self.send(wire.named(MessageKind.CANCEL, number))
 
     def data_received(self, data: bytes) -> None:
         self.checks = 0
@@ -285,23 +328,21 @@ class EngineConnection(IpcConnection):
                 self._queue.take_status(self, EngineStatus.decode(body))
             elif kind == MessageKind.REFRESH:
                 self._queue.publish()
-            elif answer := self._pop(wire.ID.unpack_from(body)[0]):
+            elif answer := self._queue.take_answer(wire.ID.unpack_from(body)[0]):
                 if kind == MessageKind.FAILURE:
                     answer.set_exception(wire.read_failure(body))
                 else:
                     answer.set_result(wire.read_state(body) if kind == MessageKind.STATE else None)
 
     def _take_outcome(self, head: OutcomeHead) -> None:
-        if answer := self._pop(head.id):
+        if answer := self._queue.take_answer(head.id):
             result = self._view.take(head)
             answer.set_result(Outcome(result, head.queue_ms, head.inference_ms, head.batch_size, head.reason))
         if not head.audio & wire.INLINE:
-            self.send(wire.named(MessageKind.RELEASE, head.offset))
+            self._release(head.offset)
 
-    def _pop(self, number: int) -> Answer | None:
-        """The future of the answer with that number, if somebody still awaits it."""
-        answer, _ = self._waiting.pop(number, (None, 0.0))
-        return answer if answer and not answer.done() else None
+    def _release(self, offset: int) -> None:
+        self.send(wire.named(MessageKind.RELEASE, offset))
 
 
 class SharedLimits:

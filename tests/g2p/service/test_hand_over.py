@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
 import time
 from collections.abc import Iterator
@@ -13,7 +15,7 @@ from typing import Any, NamedTuple
 import httpx
 import pytest
 
-from tests.g2p.conftest import service
+from tests.g2p.conftest import children, service
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="forks")
 
@@ -93,14 +95,11 @@ def test_a_text_that_breaks_a_worker_costs_no_other(scripted: Scripted) -> None:
     assert scripted.batch("a", "b") == ["a", "b"]
 
 
-@linux
-@workers(2)
-def test_a_stuck_worker_is_told_while_the_other_goes_on(scripted: Scripted, tmp_path: Path) -> None:
-    assert scripted.until_health(200)["workers"] == 2
+@workers(1)
+def test_a_stuck_service_shows_in_its_health(scripted: Scripted, tmp_path: Path) -> None:
     end = tmp_path / "end"
     stuck = scripted.background.submit(scripted.status, f"wait {end}")
     assert scripted.until_health(503)["status"] == "stuck"
-    assert scripted.batch("a", "b", "c") == ["a", "b", "c"]
     end.touch()
     assert stuck.result(30) == 200
     scripted.until_health(200)
@@ -108,10 +107,49 @@ def test_a_stuck_worker_is_told_while_the_other_goes_on(scripted: Scripted, tmp_
 
 @linux
 @workers(2)
-def test_a_worker_that_dies_fails_what_is_under_way_and_ends_the_service(scripted: Scripted, tmp_path: Path) -> None:
-    end = tmp_path / "never"
-    other = scripted.background.submit(scripted.status, f"wait {end}")
-    assert scripted.batch("a") == ["a"]
-    assert scripted.status("die") == 503
-    assert other.result(30) == 503
+def test_a_worker_that_hangs_is_replaced_and_its_text_converted(scripted: Scripted, tmp_path: Path) -> None:
+    hanging = scripted.background.submit(scripted.batch, f"hang {tmp_path / 'begun'}", "b")
+    assert [scripted.batch("a", "b") for _ in range(10)] == [["a", "b"]] * 10
+    assert hanging.result(30)[1] == "b"
+    scripted.until_health(200)
+
+
+@linux
+@workers(2)
+def test_a_worker_that_is_killed_costs_no_text(scripted: Scripted, tmp_path: Path) -> None:
+    end = tmp_path / "end"
+    others = [scripted.background.submit(scripted.batch, f"wait {end}", *"abcdef") for _ in range(4)]
+    for worker in until_two_workers(scripted.process.pid):
+        os.kill(worker, signal.SIGKILL)
+        until_two_workers(scripted.process.pid, without=worker)
+    end.touch()
+    assert [other.result(30)[1:] for other in others] == [[*"abcdef"]] * 4
+    assert scripted.process.poll() is None
+
+
+@linux
+@workers(2)
+def test_a_text_that_ends_every_worker_is_given_up(scripted: Scripted) -> None:
+    answer = scripted.http.post("/convert/batch", json={"texts": ["a", "die now", "b"]})
+    assert (answer.status_code, answer.json()["error"]["code"]) == (502, "g2p_failed")
+    assert "'die now'" in answer.json()["error"]["message"]
+    assert scripted.batch("a", "b") == ["a", "b"]
+    assert scripted.process.poll() is None
+
+
+@linux
+@workers(2)
+def test_without_the_process_that_forks_workers_the_service_ends(scripted: Scripted) -> None:
+    (nursery,) = children(scripted.process.pid)
+    os.kill(nursery, signal.SIGKILL)
     assert scripted.process.wait(30) == 0
+
+
+def until_two_workers(service_pid: int, without: int = 0) -> list[int]:
+    deadline = time.monotonic() + 30
+    while True:
+        (nursery,) = children(service_pid)
+        if len(found := children(nursery)) == 2 and without not in found:
+            return found
+        assert time.monotonic() < deadline
+        time.sleep(0.01)

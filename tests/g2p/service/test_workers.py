@@ -12,16 +12,12 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.g2p.conftest import service
+from tests.g2p.conftest import children, service
 from tests.g2p.test_child import is_alive
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="forks, and looks for the processes in /proc")
 
 TEXTS = ["Hello there.", "Dr. Smith paid $5.20 in 1999.", "Qxzyvian rhododendrons?", "The wind was cold."]
-
-
-def children(pid: int) -> list[int]:
-    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
 
 def all_gone(pids: list[int]) -> bool:
@@ -36,7 +32,8 @@ def test_workers_convert_as_a_single_process_does_and_end_with_the_service(tmp_p
     with service(log, 2) as (process, url), httpx.Client(base_url=url, timeout=60, trust_env=False) as several:
         assert several.get("/health").json()["workers"] == 2
         assert http.get("/health").json()["workers"] == 1
-        pids = children(process.pid)
+        (nursery,) = children(process.pid)
+        pids = children(nursery)
         assert len(pids) == 2
         body = {"texts": TEXTS * 10, "lang": "en-US"}
         expected = http.post("/convert/batch", json=body).json()
@@ -55,15 +52,22 @@ def test_workers_convert_as_a_single_process_does_and_end_with_the_service(tmp_p
         assert several.post("/convert", json=other).json() == http.post("/convert", json=other).json()
         process.kill()
         process.wait(20)
-        assert all_gone(pids)
+        assert all_gone([nursery, *pids])
     assert "ERROR" not in log.read_text()
 
 
-def test_a_killed_worker_ends_the_service_though_nobody_asks(tmp_path: Path) -> None:
+def test_a_worker_that_is_killed_is_replaced_though_nobody_asks(tmp_path: Path) -> None:
     log = tmp_path / "service.log"
-    with service(log, 2, "tests.services.scripted_g2p") as (process, _url):
-        first, second = children(process.pid)
+    with service(log, 2, "tests.services.scripted_g2p") as (process, url):
+        (nursery,) = children(process.pid)
+        first, second = children(nursery)
         os.kill(first, signal.SIGKILL)
-        process.wait(20)
-        assert all_gone([second])
-    assert "a g2p worker has ended" in log.read_text()
+        assert all_gone([first])
+        deadline = time.monotonic() + 20
+        while len(now := children(nursery)) < 2:
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+        assert second in now
+        assert httpx.get(f"{url}/health").json()["workers"] == 2
+    assert all_gone([nursery, *now])
+    assert "a g2p worker has ended and is replaced" in log.read_text()

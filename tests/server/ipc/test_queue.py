@@ -62,6 +62,14 @@ class Pair:
         await self.queue.stop()
         await self.server.stop()
 
+    async def kill_engine(self) -> None:
+        """As if it had been killed: nobody gets a last word."""
+        self.path.unlink()
+        for connection in list(self.server.connections):
+            connection.abort()
+        await until(lambda: not self.server.connections)
+        await self.stop_engine()
+
     async def front(self) -> RemoteQueue:
         front = RemoteQueue(self.path, OPTIONS)
         self.fronts.append(front)
@@ -218,30 +226,59 @@ async def test_a_front_that_dies_takes_its_rows_and_admissions_along(pair: Pair)
     await admission.__aexit__(None, None, None)
 
 
-async def test_when_the_engine_process_dies_everyone_is_told_and_it_is_found_again(pair: Pair) -> None:
+async def test_when_the_engine_process_dies_rows_and_texts_wait_for_the_next(pair: Pair) -> None:
     front = await pair.front()
     pair.queue.hold()
     waiting = [asyncio.create_task(front.submit(make_row(n), voice="af_heart")) for n in range(3)]
     await until(lambda: pair.waiting == 3)
-    for connection in list(pair.server.connections):
-        assert connection._transport
-        connection._transport.abort()  # as when it is killed
-    for task in waiting:
-        with pytest.raises(EngineUnavailable, match="restarted") as error:
-            await task
-        assert error.value.retry_after
-    await pair.stop_engine()
+    await pair.kill_engine()
     await until(lambda: not front.ready and front.condition.current)
     assert front.alive
     assert (await front.state())["status"] == "unhealthy"
+    hasty = front.submit(make_row(3), voice="af_heart", deadline=front.now() + 0.05)
+    with pytest.raises(EngineUnavailable, match="restarted") as error:
+        await hasty
+    assert error.value.retry_after
+    admission = front.admission()
+    entering = asyncio.create_task(admission.__aenter__())
+    leaving = asyncio.create_task(front.submit(make_row(9), voice="af_heart"))
+    await asyncio.sleep(0)
+    leaving.cancel()
+    await pair.start_engine()
+    await entering
+    await admission.__aexit__(None, None, None)
+    assert names(await asyncio.gather(*waiting)) == [0, 1, 2]
+    assert front.ready
+    assert front.condition.current is None
+    assert sum(map(len, pair.engine.calls)) == 3  # the hasty one and the one that has left are not spoken
+    assert (await front.state())["status"] == "healthy"
+
+
+async def test_a_row_that_ends_one_engine_process_after_the_other_is_given_up(pair: Pair) -> None:
+    front = await pair.front()
+    poison = asyncio.create_task(front.submit(make_row(1), voice="af_heart"))
+    for _ in range(client.MAX_SENDS):
+        pair.queue.hold()
+        await until(lambda: pair.waiting == 1)
+        await pair.kill_engine()
+        await pair.start_engine()
+        pair.queue.hold()
+        await until(lambda: front.ready)
     with pytest.raises(EngineUnavailable):
+        await poison
+
+
+async def test_no_more_texts_wait_for_an_engine_process_than_for_a_device(pair: Pair) -> None:
+    front = await pair.front()
+    await pair.kill_engine()
+    await until(lambda: not front.ready)
+    waiting = [asyncio.create_task(front.submit(make_row(n), voice="af_heart")) for n in range(OPTIONS.max_queue_size)]
+    await asyncio.sleep(0)
+    with pytest.raises(TooBusy, match="6 texts and rows wait"):
         async with front.admission():
             pytest.fail("was admitted")
     await pair.start_engine()
-    await until(lambda: front.ready)
-    assert front.condition.current is None
-    assert name_of((await front.submit(make_row(5), voice="af_heart")).result) == 5
-    assert (await front.state())["status"] == "healthy"
+    assert len(await asyncio.gather(*waiting)) == OPTIONS.max_queue_size
 
 
 async def test_a_long_text_keeps_few_pieces_in_the_queue(pair: Pair) -> None:
@@ -391,8 +428,7 @@ async def test_whoever_leaves_at_whatever_moment_leaves_nothing_behind(pair: Pai
         await asyncio.gather(*(visit(number) for number in range(start, start + 20)))
     for front in (one, two):
         assert name_of((await front.submit(make_row(7), voice="af_heart")).result) == 7
-        assert front._connection
-        await until(lambda front=front: not front._connection._waiting)  # type: ignore[misc]
+        await until(lambda front=front: not front._waiting)  # type: ignore[misc]
     await until(lambda: pair.server.buffers.used == 0)
     state = pair.queue.snapshot()["queue_status"]
     assert (pair.waiting, state["preparing"], state["callers"]) == (0, 0, 0)
@@ -403,7 +439,7 @@ async def test_whoever_leaves_at_whatever_moment_leaves_nothing_behind(pair: Pai
 async def test_a_front_that_dies_with_audio_in_its_hands_takes_no_memory_along(pair: Pair) -> None:
     front = await pair.front()
     assert front._connection
-    front._connection.send = lambda _message: None  # type: ignore[method-assign]
+    front._connection._release = lambda _offset: None  # type: ignore[method-assign]
     await front.submit(make_row(1), voice="af_heart")
     assert pair.server.buffers.used
     await front.stop()
@@ -441,7 +477,7 @@ async def test_a_worker_that_never_reads_does_not_keep_the_engine_process_from_e
 async def test_buffers_of_a_connection_that_ended_hold_no_other_audio_yet(pair: Pair) -> None:
     one, two = await pair.front(), await pair.front()
     assert one._connection
-    one._connection.send = lambda _message: None  # type: ignore[method-assign]
+    one._connection._release = lambda _offset: None  # type: ignore[method-assign]
     await one.submit(make_row(1), voice="af_heart")
     (block,) = pair.server.buffers._taken
     await one.stop()
