@@ -22,6 +22,7 @@ KokoroError                   500  internal_error
 ├── NoSuchJob                 404  unknown_job
 ├── Conflict                  409  conflict
 ├── TextTooLong               413  text_too_long
+├── NotJson                   415  not_json
 ├── TooBusy                   429  too_busy            (Retry-After)
 │   ├── RateLimited           429  rate_limited
 │   ├── TooManyAtOnce         429  too_many_at_once
@@ -120,7 +121,7 @@ class Forbidden(KokoroError, status=403, code="forbidden"):
 
 
 class HostNotAllowed(Forbidden, code="host_not_allowed"):
-    """The server was addressed by an unknown name. Add the name to ALLOWED_HOSTS."""
+    """A server without API keys was addressed by an unknown name. Add the name to ALLOWED_HOSTS, or use keys."""
 
 
 class OriginNotAllowed(Forbidden, code="origin_not_allowed"):
@@ -141,6 +142,10 @@ class Conflict(KokoroError, status=409, code="conflict"):
 
 class TextTooLong(KokoroError, status=413, code="text_too_long"):
     """The text, message or body is too long. Split it, or raise the setting that the message names."""
+
+
+class NotJson(KokoroError, status=415, code="not_json"):
+    """A web page sent a body that is not marked as JSON. Send `Content-Type: application/json`."""
 
 
 class TooBusy(KokoroError, status=429, code="too_busy"):

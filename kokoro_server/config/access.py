@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from ipaddress import ip_address
+from ipaddress import ip_address, ip_network
 from pathlib import Path
 
 ANY = "*"
@@ -17,6 +17,12 @@ MIN_KEY_LENGTH = 8
 KEY_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 KEY = re.compile(r"[!-~]+")  # characters that an HTTP header may hold
 ORIGIN = re.compile(r"\*|null|[a-z][a-z0-9+.-]*://([a-z0-9_.-]+|\[[0-9a-f:.]+\])(:[0-9]{1,5})?")
+# Endings of names that no public DNS gives: those reserved by RFC 2606, 6761, 6762 and 8375, `internal`, reserved by
+# ICANN, and those of RFC 6762's appendix G, which private networks use and ICANN does not delegate.
+PRIVATE_ENDINGS = (
+    *(".localhost", ".test", ".local", ".home.arpa", ".internal"),
+    *(".intranet", ".private", ".corp", ".home", ".lan"),
+)
 HOST_NAME = re.compile(r"(\*\.)?[a-z0-9_]([a-z0-9_.-]*[a-z0-9_])?|[0-9a-f:.]+")
 
 
@@ -110,6 +116,17 @@ def parse_hosts(text: str) -> tuple[str, ...]:
     return names
 
 
+def parse_proxies(text: str) -> tuple[str, ...]:
+    """`10.0.0.5,192.168.0.0/16,::1`, or `*`."""
+    addresses = tuple(_parts(text))
+    for address in addresses:
+        if address != ANY:
+            ip_network(address)  # raises ValueError
+    if ANY in addresses and len(addresses) > 1:
+        raise ValueError
+    return addresses
+
+
 def _parts(text: str) -> list[str]:
     return [part.strip().lower() for part in text.split(",") if part.strip()]
 
@@ -126,7 +143,16 @@ def is_loopback(name: str) -> bool:
     """Whether this name or address always means the machine itself."""
     if name == "localhost" or name.endswith(".localhost"):
         return True
+    return is_address(name) and ip_address(name).is_loopback
+
+
+def is_address(name: str) -> bool:
     try:
-        return ip_address(name).is_loopback
+        return bool(ip_address(name))
     except ValueError:
         return False
+
+
+def is_private_name(name: str) -> bool:
+    """Whether no stranger can make this name point to an address: it has one part only, or a private ending."""
+    return "." not in name or name.endswith(PRIVATE_ENDINGS)

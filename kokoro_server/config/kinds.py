@@ -68,3 +68,4 @@ AllowedOrigins = Annotated[
     tuple[str, ...], parsed(access.parse_origins, "origins such as https://example.org,http://localhost:3000, or *")
 ]
 Hosts = Annotated[tuple[str, ...], parsed(access.parse_hosts, "host names such as speech.example.org,*.lan, or *")]
+Proxies = Annotated[tuple[str, ...], parsed(access.parse_proxies, "addresses such as 10.0.0.5,192.168.0.0/16, or *")]

@@ -12,7 +12,17 @@ from urllib.parse import urlsplit
 from platformdirs import user_cache_path
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field, SecretStr, ValidationError, model_validator
 
-from kokoro_server.config.kinds import AllowedOrigins, DeviceName, DeviceNames, FilePath, Hosts, KeyNames, Keys, Url
+from kokoro_server.config.kinds import (
+    AllowedOrigins,
+    DeviceName,
+    DeviceNames,
+    FilePath,
+    Hosts,
+    KeyNames,
+    Keys,
+    Proxies,
+    Url,
+)
 from kokoro_server.config.sources import DOTENV, allowed, given_in, names_of, read
 from kokoro_server.errors import ConfigError
 
@@ -71,11 +81,14 @@ class Settings(BaseModel):
     api_key: SecretStr | None = setting(EVERYDAY, "KOKORO_API_KEY", None)
     """The key that `kokoro-server say --url`, `voices --url` and the Python clients send to a server."""
     allowed_hosts: Hosts = setting(EVERYDAY, "ALLOWED_HOSTS", ())
-    """Names by which clients may address the server, such as speech.example.org,*.lan, or * for any. Empty: any name;
-    but only localhost, 127.0.0.1 and the like if HOST is one of these."""
+    """More names by which clients may address a server without API keys, such as speech.example.org,*.example.org, or *
+    for any. These always work: addresses, localhost, the machine's own name, names of one part such as kokoro, and
+    names that end in .local, .lan, .internal, .home.arpa and the like: see docs/operate/threat-model.md. With API keys
+    any name works."""
     cors_origins: AllowedOrigins = setting(EVERYDAY, "CORS_ORIGINS", ())
-    """Origins of other web pages that may use the server, such as https://example.org,http://localhost:3000, or * for
-    all. Holds for WebSockets too."""
+    """Origins of more web pages that may use the server, such as https://example.org,http://192.168.1.5:3000, or * for
+    all. Holds for WebSockets too. Pages of the server itself, pages of this machine such as http://localhost:3000,
+    browser extensions and apps such as app://obsidian.md always may."""
     log_level: Literal["debug", "info", "warning", "error"] = setting(EVERYDAY, "LOG_LEVEL", "info")
     """The least severe messages that are logged."""
     cache_dir: FilePath = setting(EVERYDAY, "KOKORO_CACHE_DIR", user_cache_path("kokoro-server", appauthor=False))
@@ -143,6 +156,11 @@ class Settings(BaseModel):
     before they speak."""
     open_metrics: bool = setting(OPERATORS, "OPEN_METRICS", False)
     """With API_KEYS: whether /metrics is answered without a key."""
+    forwarded_allow_ips: Proxies = setting(OPERATORS, "FORWARDED_ALLOW_IPS", ())
+    """Addresses or networks of reverse proxies, such as 127.0.0.1,10.0.0.0/8. Of a request that comes from one of them,
+    the address of the client is taken from X-Forwarded-For. Empty: no proxy is trusted, not even one on this machine,
+    and all its clients count as one. *: everyone is, which lets clients choose their address unless only the proxy can
+    reach the server."""
     wyoming_host: str | None = setting(OPERATORS, "WYOMING_HOST", None)
     """Address that the Wyoming port listens on. Empty: HOST. Wyoming has no API keys. If the server has keys and HOST
     admits other machines, this address must be set, as a confirmation that everyone who can reach the port may use

@@ -89,6 +89,7 @@ async def serve(
             lifespan="off",
             log_config=None,
             access_log=False,
+            forwarded_allow_ips=list(settings.forwarded_allow_ips),
             timeout_graceful_shutdown=SHUTDOWN_GRACE,
             http=limited(limits),
             ws=WebSocketProtocol,

@@ -16,7 +16,6 @@ README_LINES = 150
 AVOIDED = re.compile(r"\b(told|so many|anew)\b", re.IGNORECASE)
 SETTING = re.compile(r"`([A-Z][A-Z0-9]*_[A-Z0-9_]+)(?:=[^`]*)?`")
 OTHERS = {  # variables that are not settings of the server
-    "FORWARDED_ALLOW_IPS",  # uvicorn's
     "KOKORO_API_KEY",  # of the clients
     "TRITON_CACHE_DIR",
 }

@@ -183,7 +183,11 @@ def test_without_keys_a_server_that_others_can_reach_says_so_once(tmp_path: Path
         assert 422 in [answer.status_code for answer in answers]
         assert answers[-1].json()["error"]["code"] == "rate_limited"
         assert 1 <= int(answers[-1].headers["retry-after"]) <= 30
-        assert httpx.get(f"{url}/voices", headers={"Host": "any.example"}).status_code == 200
+        # No proxy is named: a header does not make another caller of this one.
+        posing = [httpx.post(f"{url}/tts", json={}, headers={"X-Forwarded-For": f"192.0.2.{n}"}) for n in range(3)]
+        assert [answer.status_code for answer in posing] == [429, 429, 429]
+        assert server.lines().count("FORWARDED_ALLOW_IPS=127.0.0.1") == 1
+        assert httpx.get(f"{url}/voices", headers={"Host": "any.example"}).status_code == 403
 
 
 @pytest.mark.parametrize(

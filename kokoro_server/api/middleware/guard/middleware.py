@@ -57,15 +57,16 @@ def _all_keys(settings: Settings) -> tuple[ApiKey, ...]:
 
 
 class Guard:
-    """ASGI middleware, inside AccessLog and IdleLimit. Refuses with 401, 403 or 429, and sets `caller`."""
+    """ASGI middleware, inside AccessLog and IdleLimit. Refuses with 401, 403, 415 or 429, and sets `caller`."""
 
     def __init__(
         self, app: ASGIApp, settings: Settings, keys: tuple[ApiKey, ...], metrics: Metrics, limits: CallerLimits
     ) -> None:
         self.app = app
         self._keys = keys
-        self._origins = OriginCheck(settings)
+        self._origins = OriginCheck(settings, has_keys=bool(keys))
         self._limits = limits
+        self._knows_proxies = bool(settings.forwarded_allow_ips)
         self._open_page = settings.open_page
         self._open_metrics = settings.open_metrics
         self._metrics = metrics
@@ -77,10 +78,8 @@ class Guard:
             return
         headers = dict(scope["headers"])
         try:
-            self._origins.check(scope, headers)
-            origin = headers.get(b"origin")
-            if origin is not None and self._origins.lists(origin):
-                send = with_headers(send, self._origins.cors_headers(origin))
+            if cors := self._origins.check(scope, headers):
+                send = with_headers(send, cors)
                 if is_preflight(scope, headers):
                     await answer_preflight(headers, send)
                     return
@@ -104,6 +103,8 @@ class Guard:
     async def _identify(self, scope: Scope, headers: Mapping[bytes, bytes]) -> str:
         """Returns the caller that the request counts for."""
         address = caller_at(scope["client"][0]) if scope.get("client") else "-"
+        if b"x-forwarded-for" in headers and not self._knows_proxies:
+            self._warn_of_proxy(address)
         key = take_key(scope, headers)
         if not self._keys:
             return address
@@ -117,6 +118,14 @@ class Guard:
             raise Unauthorized(NO_KEY)
         await self._limits.count(address)  # guesses are limited too
         raise Unauthorized(WRONG_KEY)
+
+    def _warn_of_proxy(self, address: str) -> None:
+        self._knows_proxies = True  # for the log: once is enough
+        log.warning(
+            "X-Forwarded-For is ignored, so all clients of a proxy count as one; if this is your proxy, set "
+            "FORWARDED_ALLOW_IPS=%s",
+            address.removeprefix(ADDRESS),
+        )
 
     def _is_open(self, path: str) -> bool:
         is_page = path in PAGES or path.startswith(PAGE_FILES)
