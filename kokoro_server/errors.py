@@ -22,6 +22,7 @@ KokoroError                   500  internal_error
 ├── NoSuchJob                 404  unknown_job
 ├── Conflict                  409  conflict
 ├── TextTooLong               413  text_too_long
+├── ClipTooLong               413  clip_too_long
 ├── NotJson                   415  not_json
 ├── TooBusy                   429  too_busy            (Retry-After)
 │   ├── RateLimited           429  rate_limited
@@ -142,6 +143,10 @@ class Conflict(KokoroError, status=409, code="conflict"):
 
 class TextTooLong(KokoroError, status=413, code="text_too_long"):
     """The text, message or body is too long. Split it, or raise the setting that the message names."""
+
+
+class ClipTooLong(KokoroError, status=413, code="clip_too_long"):
+    """The audio would be longer than one answer may be (MAX_CLIP_SECONDS). Use `/tts/stream` or `POST /jobs`."""
 
 
 class NotJson(KokoroError, status=415, code="not_json"):

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import TypeVar
+from typing import IO, TypeVar
 
 from kokoro_server.audio.render import Renderer, Rendering, render, render_fast
 from kokoro_server.engine.protocol import Audio, Pcm16
@@ -44,14 +44,17 @@ class Renderers:
             rendered = _in_thread(self._threads, partial(render, audio, rendering), self._places.release)
             return await asyncio.shield(rendered)
 
-    async def open(self, rendering: Rendering) -> AsyncRenderer:
-        """Returns a renderer, whose `close` must be called. If the caller is cancelled first, it is closed."""
+    async def open(self, rendering: Rendering, file: IO[bytes] | None = None) -> AsyncRenderer:
+        """Returns a renderer, whose `close` must be called. If the caller is cancelled first, it is closed.
+
+        With `file`, it writes there, in a thread, and returns no bytes.
+        """
         if rendering.plain:
-            return AsyncRenderer(Renderer(rendering))
+            return AsyncRenderer(Renderer(rendering, file))
         if not rendering.needs_process:
-            return AsyncRenderer(await asyncio.to_thread(Renderer, rendering))
+            return AsyncRenderer(await asyncio.to_thread(Renderer, rendering, file))
         await self._take_place()
-        opening = _in_thread(self._threads, partial(Renderer, rendering))
+        opening = _in_thread(self._threads, partial(Renderer, rendering, file))
         try:
             renderer = await asyncio.shield(opening)
         except asyncio.CancelledError:
@@ -106,10 +109,12 @@ class AsyncRenderer:
         return await asyncio.get_running_loop().run_in_executor(self._threads, self._renderer.finish)
 
     async def close(self) -> None:
+        """It may be called again."""
+        on_closed, self._on_closed = self._on_closed, None
         if self._threads is None:
             self._renderer.close()
         else:
-            await asyncio.shield(_in_thread(self._threads, self._renderer.close, self._on_closed))
+            await asyncio.shield(_in_thread(self._threads, self._renderer.close, on_closed))
 
     def _write(self, audio: Audio, last: bool) -> bytes:
         data = self._renderer.write(audio)

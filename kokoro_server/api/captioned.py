@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from base64 import b64encode
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
+from contextlib import aclosing
 from dataclasses import asdict
 
 from fastapi import Request, Response
 from fastapi.responses import PlainTextResponse
 from pydantic import BaseModel
 
+from kokoro_server.api.clip_files import ClipFile
+from kokoro_server.api.disconnect import CancellableStreamingResponse
 from kokoro_server.api.schemas.speech import Captioned, CaptionedRequest, SpeechRequest, TimedWord
-from kokoro_server.api.speech import ChunkedBodyResponse, clip_headers, render, speak
+from kokoro_server.api.speech import ChunkedBodyResponse, clip_headers, rendered_clip, speak
 from kokoro_server.api.streaming import FRAMING, Events, RenderedSegments, event_stream
 from kokoro_server.audio.encode import Output
+from kokoro_server.audio.sound import Sound
 from kokoro_server.engine.protocol import SAMPLE_RATE
 from kokoro_server.errors import KokoroError
 from kokoro_server.runtime.json import JsonObject
@@ -36,7 +41,7 @@ async def captioned_response(body: CaptionedRequest, request: Request, timeout: 
     if not subtitles:
         return await json_clip_response(request, body, timeout, _captioned)
     body.rendering()  # its options are checked even though no audio is sent
-    clip = await speak(body, request, timeout)
+    clip = await speak(body, request, timeout, _NoAudio())
     media_type, write = subtitles
     text = await asyncio.to_thread(lambda: write(subtitle_cues(body.speech(), clip)))
     headers = {"Content-Disposition": f"attachment; filename=tts_output.{body.format}"}
@@ -47,11 +52,14 @@ async def json_clip_response(
     request: Request, body: SpeechRequest, timeout: float | None, answer: Callable[[Clip, Output], BaseModel]
 ) -> Response:
     """The whole clip as JSON. The first field of the answer is empty, and becomes the audio in base64."""
-    rendering = body.rendering()
-    clip = await speak(body, request, timeout)
-    content = await render(request, clip, rendering)
-    chunks = await asyncio.to_thread(lambda: _json_with_audio(answer(clip, rendering.output), content))
-    return ChunkedBodyResponse(chunks, media_type="application/json", headers=clip_headers(request, clip))
+    clip, content = await rendered_clip(body, request, timeout)
+    around = await asyncio.to_thread(lambda: _json_around_audio(answer(clip, body.rendering().output)))
+    headers = clip_headers(request, clip)
+    if content.file is None:
+        chunks = await asyncio.to_thread(lambda: [around[0], *_base64(content.parts), around[1]])
+        return ChunkedBodyResponse(chunks, media_type="application/json", headers=headers)
+    headers["Content-Length"] = str(sum(map(len, around)) + 4 * math.ceil(content.size / 3))
+    return CancellableStreamingResponse(_json_chunks(around, content), "application/json", headers)
 
 
 def subtitle_cues(speech: Speech, clip: Clip) -> list[Cue]:
@@ -72,13 +80,31 @@ def _captioned(clip: Clip, output: Output) -> Captioned:
     )
 
 
-def _json_with_audio(answer: BaseModel, content: list[bytes]) -> list[bytes]:
-    """In parts: made at once, an hour of audio would hold the GIL for seconds."""
+class _NoAudio:
+    """An `Overflow` for a clip of which only the words are wanted."""
+
+    in_memory = False
+
+    async def write(self, sound: Sound) -> None:
+        pass
+
+
+def _json_around_audio(answer: BaseModel) -> tuple[bytes, bytes]:
     before, after = answer.model_dump_json().encode().split(b'""', 1)
-    return [before, b'"', *_base64(content), b'"', after]
+    return before + b'"', b'"' + after
 
 
-def _base64(parts: list[bytes]) -> Iterator[bytes]:
+async def _json_chunks(around: tuple[bytes, bytes], content: ClipFile) -> AsyncGenerator[bytes, None]:
+    before, after = around
+    yield before
+    async with aclosing(content.chunks()) as chunks:
+        async for chunk in chunks:  # as long as each can be in base64 without a rest
+            yield b64encode(chunk)
+    yield after
+
+
+def _base64(parts: Sequence[bytes]) -> Iterator[bytes]:
+    """In parts: made at once, a long clip would hold the GIL."""
     rest = b""
     for part in parts:
         for start in range(0, len(part), MAX_EVENT_AUDIO):

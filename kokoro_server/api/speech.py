@@ -9,16 +9,18 @@ from typing import Annotated
 from fastapi import Header, Request, Response
 from starlette.types import Receive, Scope, Send
 
-from kokoro_server.api.disconnect import cancel_on_disconnect
+from kokoro_server.api.clip_files import ClipFile, ClipSpool
+from kokoro_server.api.disconnect import CancellableStreamingResponse, cancel_on_disconnect
 from kokoro_server.api.errors import validated
 from kokoro_server.api.schemas.speech import BatchRequest, ErrorAnswer, SpeechRequest, TTSRequest
-from kokoro_server.api.state import app_state, get_services
+from kokoro_server.api.state import get_services
 from kokoro_server.audio.formats import ENCODINGS
 from kokoro_server.audio.render import Rendering
 from kokoro_server.batching.entry import Priority
 from kokoro_server.batching.tickets import Ticket
 from kokoro_server.errors import BadRequest, InvalidInput
 from kokoro_server.runtime.json import JsonObject
+from kokoro_server.synthesis.clip_memory import Overflow
 from kokoro_server.synthesis.speech import Speech
 from kokoro_server.synthesis.synthesizer import Clip
 from kokoro_server.text.pieces import Cutting
@@ -50,7 +52,7 @@ def only(responses: Responses, *statuses: int) -> Responses:
 ERRORS = error_responses(
     {
         400: "Unknown voice, unknown or absent language, wrong SSML, or a body that is not JSON",
-        413: "Text or body too long",
+        413: "Text, audio or body too long",
         422: "A field is missing, unknown or out of range; or the text has nothing to say",
         429: "Too busy; Retry-After says when to come back",
         500: "The model failed on this text",
@@ -71,18 +73,27 @@ def new_ticket(request: Request, timeout: float | None, priority: Priority = Pri
 async def clip_response(body: TTSRequest, request: Request, timeout: float | None) -> Response:
     """The whole clip, as `POST /tts` answers."""
     rendering = body.rendering()
-    clip = await speak(body, request, timeout)
-    content = await render(request, clip, rendering)
+    clip, content = await rendered_clip(body, request, timeout)
     headers = {"Content-Disposition": f"attachment; filename=tts_output.{body.format}"} | clip_headers(request, clip)
-    return ChunkedBodyResponse(content, media_type=rendering.output.media_type, headers=headers)
+    if content.file is None:
+        return ChunkedBodyResponse(content.parts, media_type=rendering.output.media_type, headers=headers)
+    headers["Content-Length"] = str(content.size)
+    return CancellableStreamingResponse(content.chunks(), rendering.output.media_type, headers)
 
 
-async def speak(body: SpeechRequest, request: Request, timeout: float | None) -> Clip:
+async def rendered_clip(body: SpeechRequest, request: Request, timeout: float | None) -> tuple[Clip, ClipFile]:
+    """Returns the whole clip and its file. Raises ClientDisconnect if the client leaves first."""
+    spool = ClipSpool(request, body.rendering())
+    clip = await speak(body, request, timeout, spool)
+    return clip, await cancel_on_disconnect(request.receive, spool.rendered(clip))
+
+
+async def speak(body: SpeechRequest, request: Request, timeout: float | None, overflow: Overflow) -> Clip:
     """Returns the whole clip. Raises ClientDisconnect if the client leaves first."""
     bypass = get_services(request).clip_bypass if body.optimize_for_latency else 0
     ticket = new_ticket(request, timeout, _priority(request), bypass=bypass, urgent=bypass)
     cutting: Cutting = "short_start" if body.optimize_for_latency else "clip"
-    speaking = get_services(request).synthesizer.speak(body.speech(), ticket, cutting=cutting)
+    speaking = get_services(request).synthesizer.speak(body.speech(), ticket, cutting=cutting, overflow=overflow)
     return await cancel_on_disconnect(request.receive, speaking)
 
 
@@ -91,12 +102,6 @@ def _priority(request: Request) -> Priority:
     if asked not in PRIORITIES:
         raise InvalidInput(f"X-Priority must be {' or '.join(PRIORITIES)} (got {asked[:20]!r})", field="X-Priority")
     return PRIORITIES[asked]
-
-
-async def render(request: Request, clip: Clip, rendering: Rendering) -> list[bytes]:
-    """Returns the whole file, in parts. Raises ClientDisconnect if the client leaves first."""
-    rendered = app_state(request).renderers.render(clip.audio, rendering, clip.pcm16)
-    return await cancel_on_disconnect(request.receive, rendered)
 
 
 class ChunkedBodyResponse(Response):

@@ -12,12 +12,19 @@ import io
 from collections.abc import Iterable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
-from functools import cache
-from typing import Literal
+from functools import cache, partial
+from typing import IO, Literal
 
 import soundfile
 
-from kokoro_server.audio.encoders import AacEncoder, Encoder, PcmEncoder, SoundfileEncoder
+from kokoro_server.audio.encoders import (
+    AacEncoder,
+    Encoder,
+    FileEncoder,
+    PcmEncoder,
+    SoundfileEncoder,
+    SoundfileFileEncoder,
+)
 from kokoro_server.audio.formats import ENCODINGS, FORMATS, Format
 from kokoro_server.audio.wav import PACK, SampleFormat, header, pcm16
 from kokoro_server.engine.protocol import Audio
@@ -107,6 +114,14 @@ def encoder(output: Output) -> Encoder:
     if output.format == "aac":
         return AacEncoder(output.sample_rate)
     return SoundfileEncoder(lambda sink: _sound_file(sink, output))
+
+
+def file_encoder(output: Output, file: IO[bytes]) -> Encoder:
+    """An encoder that writes to a file and returns nothing. Lengths in headers are right when it has finished."""
+    if ENCODINGS[output.format].container:
+        return SoundfileFileEncoder(lambda sink: _sound_file(sink, output), file)
+    head = partial(header, output.sample_rate, output.sample_format) if output.format == "wav" else None
+    return FileEncoder(encoder(output), file, head)
 
 
 def _sound_file(sink: io.IOBase, output: Output) -> soundfile.SoundFile:

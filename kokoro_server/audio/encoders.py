@@ -51,6 +51,91 @@ class PcmEncoder(Encoder):
         return head
 
 
+class FileEncoder(Encoder):
+    """Writes to a file what another encoder returns."""
+
+    def __init__(self, inner: Encoder, file: IO[bytes], header: Callable[[int], bytes] | None = None) -> None:
+        """`header` returns the first bytes of the file again when the number of bytes after them is known."""
+        self._inner = inner
+        self._file = file
+        self._header = header
+
+    def write(self, audio: Audio) -> bytes:
+        self._file.write(self._inner.write(audio))
+        return b""
+
+    def finish(self) -> bytes:
+        self._file.write(self._inner.finish())
+        if self._header is not None:
+            head = self._header(0)
+            written = self._file.tell() - len(head)
+            self._file.seek(0)
+            self._file.write(self._header(written))
+        self._file.flush()
+        return b""
+
+    def close(self) -> None:
+        self._inner.close()
+
+
+class SoundfileFileEncoder(Encoder):
+    """Formats that libsndfile writes, to a file, with the lengths that it writes into their headers at the end."""
+
+    def __init__(self, open_file: Callable[[io.RawIOBase], soundfile.SoundFile], file: IO[bytes]) -> None:
+        self._sink = _FileSink(file)
+        self._file = open_file(self._sink)
+
+    def write(self, audio: Audio) -> bytes:
+        self._file.write(audio)
+        return self._sink.checked()
+
+    def finish(self) -> bytes:
+        self._file.close()
+        self._sink.flush()
+        return self._sink.checked()
+
+
+class _FileSink(io.RawIOBase):
+    """A file that libsndfile writes. An error cannot pass through libsndfile, so it is kept until it can be raised."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._target = file
+        self._error: Exception | None = None
+
+    def checked(self) -> bytes:
+        """Nothing, if there was no error."""
+        if self._error is not None:
+            raise self._error
+        return b""
+
+    def write(self, data: object) -> int:
+        chunk = bytes(memoryview(data))  # type: ignore[arg-type]
+        self._try(lambda: self._target.write(chunk))
+        return len(chunk)
+
+    def flush(self) -> None:
+        self._try(self._target.flush)
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        return self._try(lambda: self._target.seek(offset, whence))
+
+    def tell(self) -> int:
+        return self._try(self._target.tell)
+
+    def seekable(self) -> bool:
+        return True
+
+    def writable(self) -> bool:
+        return True
+
+    def _try(self, work: Callable[[], int | None]) -> int:
+        try:
+            return work() or 0
+        except (OSError, ValueError) as error:  # the disk is full; or the file is closed, as its request has ended
+            self._error = self._error or error
+            return 0
+
+
 class SoundfileEncoder(Encoder):
     """Formats that libsndfile writes."""
 

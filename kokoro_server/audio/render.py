@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import TypeGuard
+from typing import IO, TypeGuard
 
 import numpy as np
 
-from kokoro_server.audio.encode import Output, encode_parts, encode_plain, encoder, with_header
+from kokoro_server.audio.encode import Output, encode_parts, encode_plain, encoder, file_encoder, with_header
 from kokoro_server.audio.limiter import CEILING, Limiter, apply_gain
 from kokoro_server.audio.resample import Resampler
 from kokoro_server.engine.protocol import SAMPLE_RATE, Audio, Pcm16
@@ -66,19 +66,25 @@ def render_fast(
 
 
 class Renderer:
-    """Renders a stream: returns bytes as they are ready. `close` must be called, finished or not."""
+    """Renders a stream: returns bytes as they are ready. `close` must be called, finished or not.
 
-    def __init__(self, rendering: Rendering) -> None:
-        self.plain = rendering.plain
+    With `file`, it writes a whole file there, as `render` makes it, and returns no bytes.
+    """
+
+    def __init__(self, rendering: Rendering, file: IO[bytes] | None = None) -> None:
+        self.plain = rendering.plain and file is None
         self._rendering = rendering
         self._chain = _Chain(rendering)
-        self._encoder = encoder(rendering.output)
+        self._to_file = file is not None
+        self._encoder = encoder(rendering.output) if file is None else file_encoder(rendering.output, file)
 
     def write(self, audio: Audio) -> bytes:
         return self._encoder.write(self._chain.write(audio))
 
     def write_fast(self, audio: Audio, *, pcm16: Pcm16 | None = None, last: bool = False) -> bytes | None:
         """`write`, and `finish` after the `last` samples, if that is fast enough for the event loop; else None."""
+        if self._to_file:
+            return None
         if self._rendering.accepts(pcm16) and len(audio) <= FAST_READY_SAMPLES:
             waited = self._chain.limiter.pass_on(audio)
             if waited is not None:

@@ -82,10 +82,13 @@ PACK: dict[SampleFormat, Callable[[Audio], bytes]] = {
 
 
 def header(sample_rate: int, sample_format: SampleFormat, data_bytes: int | None) -> bytes:
-    """The 44-byte WAV header of mono samples. Without `data_bytes`, players read to the end of the stream."""
+    """The 44-byte WAV header of mono samples. Without `data_bytes`, players read to the end of the stream.
+
+    So they do with more bytes than a header can say.
+    """
     width, tag = _FORMATS[sample_format]
-    data = UNKNOWN_SIZE if data_bytes is None else data_bytes
-    riff = UNKNOWN_SIZE if data_bytes is None else 36 + data_bytes
+    known = data_bytes is not None and 36 + data_bytes < UNKNOWN_SIZE
+    data, riff = (data_bytes, 36 + data_bytes) if data_bytes is not None and known else (UNKNOWN_SIZE, UNKNOWN_SIZE)
     byte_rate = sample_rate * width
     return struct.pack(
         "<4sI4s4sIHHIIHH4sI",

@@ -33,6 +33,7 @@ async def open_backend(
         update={
             "max_text_length": sys.maxsize,
             "max_silence": UNLIMITED_S,
+            "max_clip_seconds": UNLIMITED_S,
             "queue_timeout": UNLIMITED_S,
             "bulk_queue_timeout": UNLIMITED_S,
             "engine_timeout": max(settings.engine_timeout, MIN_ENGINE_TIMEOUT_S),

@@ -180,6 +180,11 @@ class Settings(BaseModel):
     """Clips in one POST /tts/batch or /tts/bulk. A longer list is answered with 400."""
     max_silence: float = setting(OPERATORS, "MAX_SILENCE", 600.0, ge=0, le=86_400)
     """Seconds that all pauses of one request may add up to. More is answered with 422."""
+    max_clip_seconds: float = setting(OPERATORS, "MAX_CLIP_SECONDS", 7200.0, ge=1, le=1_000_000)
+    """Seconds of audio that a whole clip may have, as predicted from its text and speed. A longer one is answered with
+    413 before anything is made. A stream, which nobody keeps in memory, may have ten times as much. Clips of more than
+    a minute are put together in a file below JOBS_PATH, or in the system's folder for temporary files if there are no
+    jobs."""
     max_connections: int = setting(OPERATORS, "MAX_CONNECTIONS", 2000, ge=1, le=1_000_000)
     """Connections that may be open, WebSockets included. Requests on further connections are answered with 429 and
     Retry-After; probes and metrics are always answered."""

@@ -15,6 +15,7 @@ from prometheus_client.registry import Collector
 from kokoro_server.observability import conditions as degraded
 from kokoro_server.observability.conditions import Condition, Reason
 from kokoro_server.observability.siblings import Family
+from kokoro_server.runtime.fair_slots import FairSlots
 
 SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 ROWS = (1, 2, 4, 8, 16, 32, 48, 64, 96, 128)
@@ -123,6 +124,9 @@ class Metrics:
         self.streams_open = self._gauge("tts_streams_open", "Streams and WebSockets that are open now")
         self.jobs = self._gauge("tts_jobs", "Jobs that are kept, by their state", "state")
         self.stalled = self._counter("tts_connections_stalled_total", "Connections broken off as nobody read them")
+        self.clip_seconds = self._gauge(
+            "tts_clip_audio_seconds", "Audio of long clips, as predicted: held in memory, or waiting for room", "state"
+        )
         self.audio_seconds = self._counter("tts_audio_seconds_total", "Seconds of audio made")
         self.devices = DeviceCollector()
         self.registry.register(self.devices)
@@ -135,6 +139,10 @@ class Metrics:
             metric.labels(name)
         self.device_running.labels(name).set_function(running)
         self.device_up.labels(name).set_function(up)
+
+    def watch_clips(self, seconds: FairSlots) -> None:
+        self.clip_seconds.labels("held").set_function(lambda: seconds.used)
+        self.clip_seconds.labels("waiting").set_function(lambda: seconds.waiting)
 
     def watch_conditions(self, conditions: Callable[[], Iterable[Condition]]) -> None:
         """Show at each scrape which of these are set. Every reason is shown, whether one of them can have it or not."""

@@ -57,11 +57,16 @@ def _sync_folder(folder: Path) -> None:
             os.close(descriptor)
 
 
+def make_private_folder(folder: Path) -> None:
+    """Make a folder that only this user can read, unless it exists."""
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+
+
 def unnamed_file(folder: Path | None) -> IO[bytes]:
     """A file for what is too large for memory. It has no name, so it is gone once it is closed or its process ends.
 
     `folder` is made if it is absent; None is the system's folder, which may be memory itself.
     """
     if folder is not None:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_private_folder(folder)
     return tempfile.TemporaryFile(dir=folder)

@@ -58,8 +58,9 @@ from kokoro_server.observability.tracing.asgi import TracedRequests
 from kokoro_server.runtime.background import background, cancel, failure_of
 from kokoro_server.runtime.event_loop import watch_lag
 from kokoro_server.runtime.threads import in_daemon_thread
+from kokoro_server.synthesis.clip_memory import ClipMemory
 from kokoro_server.synthesis.services import G2PProcess, Model, Services
-from kokoro_server.synthesis.synthesizer import Speech, Synthesizer
+from kokoro_server.synthesis.synthesizer import Speech, SpeechLimits, Synthesizer
 from kokoro_server.text.lexicon import Lexicon
 from kokoro_server.text.pace import CurrentPace
 from kokoro_server.text.pieces import FIRST_PIECE_PHONEMES, PieceSizes
@@ -135,8 +136,12 @@ async def assembled(
     g2p_process: G2PProcess | None,
     metrics: Metrics,
     max_g2p_calls: int = MAX_CALLS_EVER,
+    processes: int = 1,
 ) -> AsyncIterator[Services]:
-    """The services around a running queue. Without `g2p_process`, texts are read by the service at G2P_SERVICE_URL."""
+    """The services around a running queue. Without `g2p_process`, texts are read by the service at G2P_SERVICE_URL.
+
+    `processes` of the server have such services.
+    """
     lexicon = Lexicon.load(settings.lexicon_path) if settings.lexicon_path else None
     voice_book = VoiceBook(model.facts.voices)
     custom_voices = CustomVoices(settings.voices_path, voice_book.built_in()) if settings.voices_path else None
@@ -149,7 +154,10 @@ async def assembled(
     async with contextlib.aclosing(g2p), background(*watchers):
         pace = CurrentPace(queue.real_time_factor)
         reader = Reader(g2p, _sizes(settings), lexicon, metrics.g2p_time.time, pace, settings.unspeakable)
-        synthesizer = Synthesizer(reader, queue, voice_book, settings.max_text_length, settings.max_silence)
+        limits = SpeechLimits(settings.max_text_length, settings.max_silence, settings.max_clip_seconds)
+        clip_memory = ClipMemory(processes)
+        metrics.watch_clips(clip_memory.seconds)
+        synthesizer = Synthesizer(reader, queue, voice_book, limits, clip_memory)
         files = tuple(file.condition for file in (lexicon, custom_voices) if file)
         conditions = (g2p_condition, *files, _formats_condition())
         services = Services(

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from typing import Protocol, TypeVar
@@ -13,6 +14,7 @@ from typing import Protocol, TypeVar
 from kokoro_server import __version__, languages
 from kokoro_server.audio.encode import Output
 from kokoro_server.audio.render import Renderer, Rendering, render
+from kokoro_server.audio.sound import Sound
 from kokoro_server.batching.entry import Priority
 from kokoro_server.client import Voice
 from kokoro_server.config.settings import Settings
@@ -95,9 +97,13 @@ class LocalBackend:
         return voices_of(self._voices.now)
 
     async def speak(self, speech: Speech) -> Spoken:
-        queue, synthesizer = self._services.queue, self._synthesizer
-        clip = await until_accepted(lambda: synthesizer.speak(speech, queue.ticket(priority=Priority.BULK)))
-        return Spoken(await asyncio.to_thread(_pcm, clip), clip.words, clip.skipped)
+        clip, pcm = await until_accepted(lambda: self._speak(speech))
+        return Spoken(pcm, clip.words, clip.skipped)
+
+    async def _speak(self, speech: Speech) -> tuple[Clip, bytes]:
+        rest, ticket = _PcmOverflow(), self._services.queue.ticket(priority=Priority.BULK)
+        clip = await self._synthesizer.speak(speech, ticket, overflow=rest)
+        return clip, await asyncio.to_thread(rest.finish if clip.sound is None else partial(_pcm, clip))
 
     async def stream(self, speech: Speech, *, live: bool) -> AsyncGenerator[Spoken, None]:
         services, renderer = self._services, Renderer(PCM)
@@ -107,6 +113,22 @@ class LocalBackend:
             async for segment in segments:
                 yield Spoken(await asyncio.to_thread(renderer.write, segment.audio), segment.words)
         yield Spoken(await asyncio.to_thread(renderer.finish), ())
+
+
+class _PcmOverflow:
+    """An `Overflow` that keeps a long clip in 16-bit samples: a sixth of what its segments take until it is whole."""
+
+    in_memory = True
+
+    def __init__(self) -> None:
+        self._renderer = Renderer(PCM)
+        self._parts: list[bytes] = []
+
+    async def write(self, sound: Sound) -> None:
+        self._parts.append(await asyncio.to_thread(self._renderer.write, sound.audio))
+
+    def finish(self) -> bytes:
+        return b"".join((*self._parts, self._renderer.finish()))
 
 
 async def until_accepted(make: Callable[[], Awaitable[T]]) -> T:

@@ -6,41 +6,66 @@ import asyncio
 import copy
 import time
 from collections import deque
-from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from contextlib import aclosing, contextmanager
 from dataclasses import dataclass
+from functools import partial
 
 from kokoro_server import languages
 from kokoro_server.audio.sound import Sound
-from kokoro_server.batching.speech_queue import SpeechQueue
+from kokoro_server.batching.speech_queue import TICKET_BATCHES, SpeechQueue
 from kokoro_server.batching.tickets import Ticket
 from kokoro_server.callers.current import read_by
 from kokoro_server.engine import vocab
 from kokoro_server.engine.protocol import SAMPLE_RATE, Audio, Pcm16, Row
-from kokoro_server.errors import KokoroError, TextTooLong, UnknownVoice
+from kokoro_server.errors import ClipTooLong, KokoroError, TextTooLong, UnknownVoice
 from kokoro_server.languages import Language
 from kokoro_server.observability import tracing
 from kokoro_server.runtime.loop_turns import LoopTurns
 from kokoro_server.synthesis.captions import Timing
+from kokoro_server.synthesis.clip_length import predicted_seconds
+from kokoro_server.synthesis.clip_memory import KEPT_SECONDS, ClipMemory, CollectedAudio, Overflow
 from kokoro_server.synthesis.speech import Speech, write_script
 from kokoro_server.synthesis.utterance import Segment, Utterance, UtteranceItem
 from kokoro_server.text import script
-from kokoro_server.text.pauses import Pause
 from kokoro_server.text.pieces import Cutting, Piece
 from kokoro_server.text.reader import Reader, Reading
-from kokoro_server.text.script import Run, Script
+from kokoro_server.text.script import Script
 from kokoro_server.voices import HeldVoice, VoiceBook
 
 __all__ = ["Clip", "Segment", "Speech", "Synthesizer"]
 
-LONG_CLIP = 60 * SAMPLE_RATE  # samples, from which a clip is put together in a thread
+STREAM_CLIPS = 10  # a stream may be as long as this many clips: nobody keeps it in memory
+LONGEST_PIECE = 30.0  # seconds at speed 1
+MOST_MISTAKEN = 2.0  # audio that is longer than allowed by this factor is broken off: its prediction was far too low
+
+
+@dataclass(frozen=True, slots=True)
+class SpeechLimits:
+    """The most that one request may ask for."""
+
+    characters: int
+    silence: float  # seconds of all pauses
+    clip_seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Prepared:
+    """A speech that may be made."""
+
+    voice: HeldVoice
+    parts: Script
+    seconds: float  # predicted
+    allowed: float  # seconds
+    text_ms: float  # that the preparation took
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Clip:
     """A whole utterance, and what it took: of several pieces, the longest wait and the largest batch."""
 
-    sound: Sound
+    sound: Sound | None  # None if its audio has gone to `Overflow`
+    samples: int
     voice: str
     script: Script  # what has been said, whatever has become of its voices since
     segments: Sequence[Segment]
@@ -55,15 +80,17 @@ class Clip:
 
     @property
     def audio(self) -> Audio:
+        assert self.sound
         return self.sound.audio
 
     @property
     def pcm16(self) -> Pcm16 | None:
+        assert self.sound
         return self.sound.pcm16
 
     @property
     def seconds(self) -> float:
-        return len(self.audio) / SAMPLE_RATE
+        return self.samples / SAMPLE_RATE
 
     @property
     def skipped(self) -> int:
@@ -73,14 +100,13 @@ class Clip:
 
 class Synthesizer:
     def __init__(
-        self, reader: Reader, queue: SpeechQueue, voices: VoiceBook, max_text: int, max_silence: float
+        self, reader: Reader, queue: SpeechQueue, voices: VoiceBook, limits: SpeechLimits, memory: ClipMemory
     ) -> None:
-        """`max_text` is in characters, `max_silence`, of all pauses of a request, in seconds."""
         self._reader = reader
         self._queue = queue
         self._voices = voices
-        self._max_text = max_text
-        self._max_silence = max_silence
+        self._limits = limits
+        self._memory = memory
         self._turns = LoopTurns()
 
     def with_voices(self, voices: VoiceBook) -> Synthesizer:
@@ -89,22 +115,39 @@ class Synthesizer:
         other._voices = voices
         return other
 
-    async def speak(self, speech: Speech, ticket: Ticket | None = None, *, cutting: Cutting = "clip") -> Clip:
-        """The whole of `speech` as one clip; all of its text or an error. Bulk takes turns on the event loop."""
-        work = self._speak(speech, ticket, cutting)
+    async def speak(
+        self,
+        speech: Speech,
+        ticket: Ticket | None = None,
+        *,
+        cutting: Cutting = "clip",
+        overflow: Overflow | None = None,
+    ) -> Clip:
+        """The whole of `speech` as one clip; all of its text or an error. Bulk takes turns on the event loop.
+
+        With `overflow`, a clip of more than a minute is not kept in memory: its audio is written there as it is made.
+        Raises ClipTooLong, before anything is made, if its audio is predicted to be longer than a clip may be.
+        """
+        work = self._speak(speech, ticket or self._queue.ticket(), cutting, overflow)
         return await (self._turns.paced(work) if ticket is not None and ticket.bulk else work)
 
-    async def _speak(self, speech: Speech, ticket: Ticket | None, cutting: Cutting) -> Clip:
-        voice = (await self.voice(speech)).name
-        parts = list[Run | Pause]()  # of the script, filled by `segments`
-        stream = self.segments(speech, ticket, cutting=cutting, detached=False, on_script=parts.extend)
-        async with aclosing(stream):
-            segments = [segment async for segment in stream]
+    async def _speak(self, speech: Speech, ticket: Ticket, cutting: Cutting, overflow: Overflow | None) -> Clip:
+        prepared = await self._prepare(speech)
+        collected = CollectedAudio(overflow)
+        patience = ticket.first_deadline.admission - self._queue.now()
+        async with self._memory.held(self._held_seconds(prepared, overflow), ticket.caller, patience):
+            stream = self._segments(speech, prepared, ticket, cutting, detached=False)
+            async with aclosing(stream):
+                async for segment in stream:
+                    await collected.add(segment)
+            sound = await collected.joined()
+        segments = collected.segments
         outcomes = [segment.outcome for segment in segments if segment.outcome]
         return Clip(
-            sound=await _joined([segment.sound for segment in segments]),
-            voice=voice,
-            script=parts,
+            sound=sound,
+            samples=collected.samples,
+            voice=prepared.voice.name,
+            script=prepared.parts,
             segments=segments,
             text_ms=max(segment.text_ms for segment in segments),  # the first may be silence
             queue_ms=max((outcome.queue_ms for outcome in outcomes), default=0.0),
@@ -120,24 +163,30 @@ class Synthesizer:
         *,
         cutting: Cutting = "stream",
         detached: bool = True,
-        on_script: Callable[[Script], object] = lambda _script: None,
     ) -> AsyncGenerator[Segment, None]:
         """The segments of `speech`, each as soon as it is made. Close the generator to abandon the rest.
 
-        `on_script` is called once, with the script, before the first segment. `detached`: the caller may hold a segment
-        for any time; without it a segment may keep the buffer of its whole batch alive.
-
-        Two sides meet here. `_rows` reads pieces and pauses, appends each to `unjoined`, and makes a row of each piece
-        for the queue. It runs ahead of the outcomes. When an outcome comes back, `Utterance` takes its piece, and the
-        pauses before it, from the other end of `unjoined`.
+        `detached`: the caller may hold a segment for any time; without it a segment may keep the buffer of its whole
+        batch alive.
         """
-        first_voice = await self.voice(speech)  # an unknown voice is refused even when the queue is full
-        ticket = ticket or self._queue.ticket()
+        prepared = await self._prepare(speech, STREAM_CLIPS)
+        stream = self._segments(speech, prepared, ticket or self._queue.ticket(), cutting, detached=detached)
+        async with aclosing(stream):
+            async for segment in stream:
+                yield segment
+
+    async def _segments(
+        self, speech: Speech, prepared: _Prepared, ticket: Ticket, cutting: Cutting, *, detached: bool
+    ) -> AsyncGenerator[Segment, None]:
+        """Two sides meet here. `_rows` reads pieces and pauses, appends each to `unjoined`, and makes a row of each
+        piece for the queue. It runs ahead of the outcomes. When an outcome comes back, `Utterance` takes its piece, and
+        the pauses before it, from the other end of `unjoined`.
+        """
+        first_voice, parts = prepared.voice, prepared.parts
         begun = time.perf_counter()
         attributes: tracing.Attributes = {"kokoro.voice": first_voice.name, "kokoro.characters": len(speech.written)}
         with tracing.step("text", attributes):
             async with self._queue.admission(ticket):  # until the first piece is read: an idle device waits for it
-                on_script(parts := await self.script(speech))
                 held = {first_voice.name: first_voice}
                 for name in {run.delivery.voice for run in script.runs(parts)} - held.keys():
                     held[name] = await self._voices.hold(name)
@@ -146,7 +195,8 @@ class Synthesizer:
                     first = await anext(items)
         unjoined = deque[UtteranceItem]()  # pieces and pauses that have been read, but are in no segment yet
         row_voices = list[str]()  # by index of the row
-        utterance = Utterance(next(script.runs(parts), None), 1000 * (time.perf_counter() - begun))
+        text_ms = prepared.text_ms + 1000 * (time.perf_counter() - begun)
+        utterance = Utterance(next(script.runs(parts), None), text_ms)
         rows = _rows(first, items, unjoined, utterance, speech.seed, held, row_voices)
         if isinstance(first, Piece) and first.last:  # the whole text is one piece
             row = await anext(rows)
@@ -160,6 +210,8 @@ class Synthesizer:
                     yield silence
                     await asyncio.sleep(0)  # the event loop's turn: there may be thousands
                 yield utterance.add(unjoined, outcome)
+                if utterance.seconds > MOST_MISTAKEN * prepared.allowed:
+                    raise _too_long(speech, utterance.seconds, prepared.allowed)
         if not utterance.finished:
             for silence in utterance.long_silences(unjoined):
                 yield silence
@@ -169,7 +221,7 @@ class Synthesizer:
     @contextmanager
     def _read_in_time(self, ticket: Ticket) -> Iterator[None]:
         """A request whose text cannot be read before it must have started fails then."""
-        left = None if ticket.begun else ticket.first_deadline - self._queue.now()
+        left = None if ticket.begun else ticket.first_deadline.admission - self._queue.now()
         token = read_by.set(None if left is None else time.monotonic() + left)
         try:
             yield
@@ -198,9 +250,10 @@ class Synthesizer:
 
     async def script(self, speech: Speech) -> Script:
         """The runs and pauses of `speech`. Raises an error for too much text or silence, and for wrong markup."""
-        if len(speech.written) > self._max_text:
+        allowed = self._limits.characters
+        if len(speech.written) > allowed:
             raise TextTooLong(
-                f"text has {len(speech.written)} characters; at most {self._max_text} are allowed (MAX_TEXT_LENGTH)",
+                f"text has {len(speech.written)} characters; at most {allowed} are allowed (MAX_TEXT_LENGTH)",
                 field="text",
             )
         try:
@@ -209,10 +262,30 @@ class Synthesizer:
             await self._voices.refresh()  # another process may have made it just now
             parts = await write_script(speech, self._voices.now)
         if len(parts) > 1:
-            await asyncio.to_thread(script.check, parts, self._max_silence, speech.subject)
+            await asyncio.to_thread(script.check, parts, self._limits.silence, speech.subject)
         else:
-            script.check(parts, self._max_silence, speech.subject)
+            script.check(parts, self._limits.silence, speech.subject)
         return parts
+
+    async def _prepare(self, speech: Speech, clips: int = 1) -> _Prepared:
+        """Everything that is checked before the queue is asked. The speech may be as long as `clips` clips."""
+        voice = await self.voice(speech)
+        begun = time.perf_counter()
+        parts = await self.script(speech)
+        predict = partial(predicted_seconds, parts, phonemes=speech.phonemes is not None)
+        seconds = predict() if len(parts) == 1 else await asyncio.to_thread(predict)
+        allowed = clips * self._limits.clip_seconds
+        if seconds > allowed:
+            raise _too_long(speech, seconds, allowed, stream=allowed * STREAM_CLIPS if clips == 1 else None)
+        return _Prepared(voice, parts, seconds, allowed, 1000 * (time.perf_counter() - begun))
+
+    def _held_seconds(self, prepared: _Prepared, overflow: Overflow | None) -> float:
+        """The seconds of audio that a clip has in memory at once, as predicted."""
+        if overflow is None or overflow.in_memory or prepared.seconds <= KEPT_SECONDS:
+            return prepared.seconds
+        slowest = min((run.delivery.speed for run in script.runs(prepared.parts)), default=1.0)
+        ahead = TICKET_BATCHES * self._queue.max_rows * LONGEST_PIECE / slowest
+        return min(prepared.seconds, KEPT_SECONDS + ahead)
 
     def _items(
         self, speech: Speech, parts: Script, cutting: Cutting, *, bulk: bool
@@ -255,7 +328,12 @@ def _field_named(speech: Speech) -> Iterator[None]:
         raise
 
 
-async def _joined(parts: list[Sound]) -> Sound:
-    if len(parts) == 1 or sum(map(len, parts)) <= LONG_CLIP:
-        return Sound.join(parts)
-    return await asyncio.to_thread(Sound.join, parts)
+def _too_long(speech: Speech, seconds: float, allowed: float, stream: float | None = None) -> ClipTooLong:
+    if stream is None:
+        advice = "split the text, or send it to POST /jobs as a book"
+    else:
+        advice = f"POST /tts/stream allows {stream:.0f} s, and POST /jobs makes books of any length"
+    return ClipTooLong(
+        f"the audio would take about {seconds:.0f} s; at most {allowed:.0f} s are allowed (MAX_CLIP_SECONDS); {advice}",
+        field=speech.subject,
+    )

@@ -54,6 +54,11 @@ class Segment:
         """The audio in 16-bit samples, if the engine made them."""
         return self.sound.pcm16
 
+    def without_audio(self) -> Segment:
+        """A copy that has only the words, and what they took."""
+        nothing = Sound.silence(0)
+        return replace(self, sound=nothing, outcome=self.outcome and _with_audio(self.outcome, nothing.audio))
+
     def detached(self, wanted: bool = True) -> Segment:
         """A copy with its own memory. The engine's buffer is a whole batch's, which a slow client must not hold."""
         if not wanted or self.audio.base is None:
@@ -75,6 +80,11 @@ class Utterance:
         self._silence: list[Sound] = []  # of pauses, to be given out with the next segment
         self._silent_samples = 0  # in it
         self.finished = False
+
+    @property
+    def seconds(self) -> float:
+        """Of the audio given out so far."""
+        return self._samples / SAMPLE_RATE
 
     def run_of(self, piece: Piece) -> Run:
         run = piece.run or self._run

@@ -6,6 +6,7 @@ import asyncio
 import threading
 import time
 from pathlib import Path
+from typing import IO
 
 import httpx
 import numpy as np
@@ -33,7 +34,7 @@ class Encoders:
         self.started = threading.Event()
         self.lock = threading.Lock()
 
-    def __call__(self, rendering: Rendering) -> Encoders:
+    def __call__(self, rendering: Rendering, file: IO[bytes] | None = None) -> Encoders:
         self.started.set()
         time.sleep(0.05)
         with self.lock:

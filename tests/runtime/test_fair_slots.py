@@ -76,3 +76,23 @@ async def test_who_leaves_takes_no_place() -> None:
         await until(lambda: work.begun[-1] == "eve")
     async with asked(work, "dan"):
         assert work.begun[-1] == "dan"
+
+
+async def test_who_needs_several_slots_is_not_overtaken_and_may_need_all() -> None:
+    slots, order, ends = FairSlots(4), list[str](), dict[str, asyncio.Event]()
+
+    async def take(caller: str, number: int) -> None:
+        async with slots.taken(caller, number):
+            order.append(caller)
+            ends[caller] = asyncio.Event()
+            await ends[caller].wait()
+
+    tasks = [asyncio.create_task(take(*each)) for each in (("ann", 3), ("bob", 9), ("eve", 1))]
+    await until(lambda: order == ["ann"])
+    assert (slots.used, slots.waiting, slots.wanted_by("bob")) == (3, 5, 4)
+    for name, others in (("ann", ["ann", "bob"]), ("bob", ["ann", "bob", "eve"])):
+        ends[name].set()
+        await until(lambda: order == others)  # noqa: B023
+    ends["eve"].set()
+    await asyncio.gather(*tasks)
+    assert (slots.used, slots.waiting) == (0, 0)

@@ -100,3 +100,14 @@ def test_at_least_one_thread(eight: Machine) -> None:
 def test_the_cpu_engine_keeps_to_the_quota(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(engine, "thread_count", lambda: 1)
     assert tiny_model.onnx_engine()._threads == 1
+
+
+def test_a_containers_memory_counts(eight: Machine) -> None:
+    eight.runs_in("/system.slice/kokoro.service")
+    eight.limit("system.slice", memory__max="max")
+    whole = machine.available_memory(eight.process)
+    assert whole > 1 << 28
+    eight.limit("system.slice/kokoro.service", memory__max=str(1 << 28))
+    assert machine.available_memory(eight.process) == 1 << 28
+    eight.limit("system.slice", memory__max=str(1 << 27))
+    assert machine.available_memory(eight.process) == 1 << 27

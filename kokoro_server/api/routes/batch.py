@@ -5,17 +5,20 @@ from __future__ import annotations
 import asyncio
 import json
 import math
+import shutil
 import tempfile
 import time
 import zipfile
 from collections import deque
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import IO, Any
 
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import StreamingResponse
 
+from kokoro_server.api.clip_files import CHUNK_BYTES, ClipFile, ClipSpool, close_unnamed, disk_errors, spooled
 from kokoro_server.api.disconnect import cancel_on_disconnect
 from kokoro_server.api.schemas.speech import BatchRequest, TTSRequest
 from kokoro_server.api.speech import (
@@ -27,17 +30,17 @@ from kokoro_server.api.speech import (
     new_ticket,
     parse_clip,
 )
-from kokoro_server.api.state import app_state, get_services
+from kokoro_server.api.state import get_services
 from kokoro_server.batching.entry import Deadline, Priority
 from kokoro_server.batching.tickets import Ticket
-from kokoro_server.errors import KokoroError
+from kokoro_server.errors import KokoroError, first_of
+from kokoro_server.runtime.files import make_private_folder
 from kokoro_server.runtime.json import JsonObject
 from kokoro_server.text.pieces import Cutting
 
 router = APIRouter(tags=["speech"])
 
 MAX_IN_MEMORY = 32 * 1024 * 1024  # bytes of a zip file; a larger one goes to the disk
-CHUNK_BYTES = 256 * 1024
 MAX_QUOTE = 200  # characters of a failed clip's text in its error file
 
 
@@ -46,7 +49,7 @@ class ZipEntry:
     """A clip's file in the archive and its entry in the manifest."""
 
     name: str
-    content: list[bytes]  # in parts
+    content: ClipFile
     manifest: JsonObject
 
 
@@ -102,32 +105,63 @@ async def _archive(request: Request, bodies: list[Any], timeout: float | None) -
     first = _new_tickets(request, timeout)
     # The request's own timeout bounds the wait for the first clip: each later clip waits for those before it.
     later = first.until(get_services(request).queue.later_deadline())
-    archive: IO[bytes] = tempfile.SpooledTemporaryFile(MAX_IN_MEMORY)  # noqa: SIM115 - closed when it has been sent
+    archive = await asyncio.to_thread(_new_archive, get_services(request).settings.spool_path)
+    request.scope["on_end"].push_async_callback(asyncio.to_thread, close_unnamed, archive)
+    held = _HeldClips(request)
     manifest: list[JsonObject] = []
     try:
         async with asyncio.TaskGroup() as group:
             clips = deque(
-                group.create_task(_clip(request, n, body, first if n == 1 else later))
+                group.create_task(_clip(request, n, body, first if n == 1 else later, held))
                 for n, body in enumerate(bodies, 1)
             )
-            with zipfile.ZipFile(archive, "w", zipfile.ZIP_STORED) as file:
+            with disk_errors(), zipfile.ZipFile(archive, "w", zipfile.ZIP_STORED) as file:
                 while clips:
                     entry = await clips.popleft()
                     await asyncio.to_thread(_write, file, entry)
+                    await held.release(entry.content)
                     manifest.append(entry.manifest)
                 await asyncio.to_thread(_write_manifest, file, manifest)
-    except BaseException:
-        archive.close()
-        raise
+    except BaseExceptionGroup as failed:
+        raise first_of(failed) from None
     return archive, sum(clip["status"] != "ok" for clip in manifest)
+
+
+def _new_archive(folder: Path | None) -> IO[bytes]:
+    if folder is not None:
+        make_private_folder(folder)
+    return tempfile.SpooledTemporaryFile(MAX_IN_MEMORY, dir=None if folder is None else str(folder))
+
+
+class _HeldClips:
+    """The clips of one request that wait for those before them: beyond MAX_IN_MEMORY bytes, they wait on the disk."""
+
+    def __init__(self, request: Request) -> None:
+        self._request = request
+        self._bytes = 0
+
+    async def hold(self, content: ClipFile) -> ClipFile:
+        if content.file is None and self._bytes + content.size > MAX_IN_MEMORY:
+            return await spooled(self._request, content)
+        if content.file is None:
+            self._bytes += content.size
+        return content
+
+    async def release(self, content: ClipFile) -> None:
+        if content.file is None:
+            self._bytes -= content.size
+        await content.close()
 
 
 def _write(file: zipfile.ZipFile, entry: ZipEntry) -> None:
     info = zipfile.ZipInfo(entry.name, time.localtime()[:6])
-    info.file_size = sum(map(len, entry.content))
+    info.file_size = entry.content.size
     with file.open(info, "w") as written:
-        for part in entry.content:
+        for part in entry.content.parts:
             written.write(part)
+        if entry.content.file is not None:
+            entry.content.file.seek(0)
+            shutil.copyfileobj(entry.content.file, written, CHUNK_BYTES)
 
 
 def _write_manifest(file: zipfile.ZipFile, manifest: list[JsonObject]) -> None:
@@ -136,15 +170,16 @@ def _write_manifest(file: zipfile.ZipFile, manifest: list[JsonObject]) -> None:
     file.writestr("manifest.json", content, zipfile.ZIP_DEFLATED)
 
 
-async def _clip(request: Request, number: int, body: Any, tickets: _Tickets) -> ZipEntry:
+async def _clip(request: Request, number: int, body: Any, tickets: _Tickets, held: _HeldClips) -> ZipEntry:
     try:
         parsed = parse_clip(body)
-        rendering = parsed.rendering()
         early = parsed.optimize_for_latency
         cutting: Cutting = "short_start" if early else "clip"
         ticket = tickets.early if early else tickets.bulk
-        clip = await get_services(request).synthesizer.speak(parsed.speech(), ticket, cutting=cutting)
-        content = await app_state(request).renderers.render(clip.audio, rendering, clip.pcm16)
+        spool = ClipSpool(request, parsed.rendering())
+        synthesizer = get_services(request).synthesizer
+        clip = await synthesizer.speak(parsed.speech(), ticket, cutting=cutting, overflow=spool)
+        content = await held.hold(await spool.rendered(clip))
     except KokoroError as error:
         return _error_entry(number, body, error)
     name = f"tts_{number:03}_{clip.voice}.{parsed.format}"
@@ -158,7 +193,7 @@ def _error_entry(number: int, body: Any, error: KokoroError) -> ZipEntry:
     quoted = text if len(text) <= MAX_QUOTE else text[:MAX_QUOTE] + "…"
     content = f"{error.code}: {error.message}\n\n{quoted}\n".encode("utf-8", "replace")
     facts = {"duration": None, "status": "error", "error": error.message, "skipped": 0}
-    return ZipEntry(name, [content], _manifest(number, name, body, facts))
+    return ZipEntry(name, ClipFile(len(content), [content]), _manifest(number, name, body, facts))
 
 
 def _manifest(number: int, name: str, body: Any, facts: JsonObject) -> JsonObject:

@@ -6,7 +6,7 @@ import asyncio
 import json
 import logging
 import math
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator
 from contextlib import aclosing, nullcontext
 from dataclasses import dataclass
 from typing import Any
@@ -14,6 +14,7 @@ from typing import Any
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import StreamingResponse
 
+from kokoro_server.api.clip_files import ClipFile, ClipSpool
 from kokoro_server.api.disconnect import CancellableStreamingResponse, cancel_on_disconnect
 from kokoro_server.api.middleware.fast_path import FastPathRoute
 from kokoro_server.api.schemas.speech import BatchRequest, TTSRequest
@@ -35,16 +36,14 @@ MEDIA_TYPE = "application/x-kokoro-clips"
 MANY_SEGMENTS = 20  # of a clip, some minutes: its words are then written in a thread
 ROW_CHARACTERS = 200  # of a text that are one row at least
 MAX_JOINED = 1024 * 1024  # bytes of a clip that are sent as one part: joining more would block the event loop
+NO_AUDIO = ClipFile(0)
 
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    parts: Sequence[bytes]  # the line of JSON, then the audio
+    line: bytes  # of JSON, before the audio
+    audio: ClipFile = NO_AUDIO
     error: KokoroError | None = None
-
-    @property
-    def size(self) -> int:
-        return sum(map(len, self.parts))
 
 
 @router.post(
@@ -81,11 +80,14 @@ async def _content(first: Frame, later: AsyncGenerator[Frame, None]) -> AsyncGen
     async with aclosing(later):
         frame: Frame | None = first
         while frame is not None:
-            if frame.size > MAX_JOINED:
-                for part in frame.parts:
-                    yield part
+            if frame.audio.file is None and frame.audio.size <= MAX_JOINED:
+                yield b"".join((frame.line, *frame.audio.parts))
             else:
-                yield b"".join(frame.parts)
+                yield frame.line
+                async with aclosing(frame.audio.chunks()) as chunks:
+                    async for chunk in chunks:
+                        yield chunk
+                await frame.audio.close()
             frame = await anext(later, None)
 
 
@@ -143,10 +145,11 @@ async def _frame(
             raise parsed
         rendering = parsed.rendering()
         state = app_state(request)
-        clip = await state.services.synthesizer.speak(parsed.speech(), ticket)
+        spool = ClipSpool(request, rendering)
+        clip = await state.services.synthesizer.speak(parsed.speech(), ticket, overflow=spool)
         # A batch yields many clips at once. Those not encoded in a thread take turns, with other tasks in between.
         async with turn if rendering.plain else nullcontext():
-            frame = await _clip_frame(index, clip, await state.renderers.render(clip.audio, rendering, clip.pcm16))
+            frame = await _clip_frame(index, clip, await spool.rendered(clip))
             await asyncio.sleep(0)
             return frame
     except KokoroError as error:
@@ -158,16 +161,16 @@ async def _frame(
         return _error_frame(index, for_client(error))
 
 
-async def _clip_frame(index: int, clip: Clip, audio: Sequence[bytes]) -> Frame:
+async def _clip_frame(index: int, clip: Clip, audio: ClipFile) -> Frame:
     if len(clip.segments) < MANY_SEGMENTS:
-        return Frame([_clip_line(index, clip, audio), *audio])
-    return Frame([await asyncio.to_thread(_clip_line, index, clip, audio), *audio])
+        return Frame(_clip_line(index, clip, audio), audio)
+    return Frame(await asyncio.to_thread(_clip_line, index, clip, audio), audio)
 
 
-def _clip_line(index: int, clip: Clip, audio: Sequence[bytes]) -> bytes:
+def _clip_line(index: int, clip: Clip, audio: ClipFile) -> bytes:
     facts = {
         "index": index,
-        "bytes": sum(map(len, audio)),
+        "bytes": audio.size,
         "duration": round(clip.seconds, 4),
         "voice": clip.voice,
         "skipped": clip.skipped,
@@ -193,4 +196,4 @@ def _error_frame(index: int, error: KokoroError) -> Frame:
     wait = None if known.retry_after is None else max(1, math.ceil(known.retry_after))
     facts = {"code": known.code, "message": known.message, "field": known.field, "status": known.status}
     line = {"index": index, "bytes": 0, "error": facts | {"retry_after": wait}}
-    return Frame([json.dumps(line).encode() + b"\n"], error)
+    return Frame(json.dumps(line).encode() + b"\n", error=error)

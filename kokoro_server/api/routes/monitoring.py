@@ -16,6 +16,7 @@ from kokoro_server.batching.state import QueueSnapshot
 from kokoro_server.engine import vocab
 from kokoro_server.engine.protocol import SAMPLE_RATE, Row
 from kokoro_server.errors import BadRequest, TooBusy, for_client
+from kokoro_server.observability.metrics import merged
 from kokoro_server.runtime.json import JsonObject
 
 router = APIRouter(tags=["batching"])
@@ -28,8 +29,21 @@ TEST_PHONEMES = ("wˈʌn.", "wˈʌn, tˈu.", "wˈʌn, tˈu, θɹˈi.", "wˈʌn, 
 
 @router.get("/health/batching")
 async def batching(request: Request) -> JsonObject:
-    """The state of the batch queue and its counts. `status` is `healthy`, `degraded`, `unhealthy` or `disabled`."""
-    return dict(await get_services(request).queue.state())
+    """The state of the batch queue and its counts. `status` is `healthy`, `degraded`, `unhealthy` or `disabled`.
+
+    `clip_audio` are the seconds of long clips, as predicted, that are `held` in memory while they are made, or
+    `waiting` until there is room.
+    """
+    return dict(await get_services(request).queue.state()) | {"clip_audio": await _clip_audio(request)}
+
+
+async def _clip_audio(request: Request) -> dict[str, float]:
+    siblings = app_state(request).siblings
+    await siblings.refresh()
+    name = "tts_clip_audio_seconds"
+    found = [get_services(request).metrics.families(), *siblings.metrics()]
+    [samples] = [family[3] for family in merged(found) if family[0] == name]
+    return {labels["state"]: value for _, labels, value in samples}
 
 
 @router.get("/metrics", response_class=Response, responses={200: {"content": {"text/plain": {}}}})

@@ -67,7 +67,8 @@ class ApiWorker:
         try:
             await self.queue.start()
             model = RemoteModel(self.queue.greeting.model, (self.queue.condition,))
-            async with assembled(self._settings, model, self.queue, g2p, metrics) as services:
+            workers = len(self._state.slots) - FIRST_WORKER
+            async with assembled(self._settings, model, self.queue, g2p, metrics, processes=workers) as services:
                 publisher.conditions = lambda: services.conditions
                 self.queue.publish = publisher.publish
                 try:
