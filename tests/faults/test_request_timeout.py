@@ -18,7 +18,7 @@ from tests.services.faulty import ROW_SLOWNESS, SLOW, SLOW_ROW, SLOWNESS
 
 FAULTY = ("-m", "tests.services.faulty")
 TIMEOUT = 3.0  # seconds
-QUEUE_TIMEOUT = SLOWNESS / 2  # seconds
+QUEUE_TIMEOUT = 2 * SLOWNESS  # seconds
 PIECES = 7
 TEXT = "[pause:10ms]".join(f"Number {n}." for n in range(PIECES))
 BODY: dict[str, Any] = {"text": TEXT, "speed": SLOW_ROW}
@@ -55,23 +55,15 @@ async def test_what_was_let_in_is_kept_when_the_server_becomes_slow(server: Serv
     """Before, it was answered with 504 after QUEUE_TIMEOUT, for a wait that nobody had predicted."""
     async with httpx.AsyncClient(base_url=server.url, timeout=120) as client:
 
-        async def post(speed: float = 1.0) -> httpx.Response:
+        async def post(speed: float) -> httpx.Response:
             return await client.post("/tts", json={"text": "One more, please.", "speed": speed})
 
-        for _ in range(5):  # until one has waited so long, which on a busy machine it may have come too late for
+        for _ in range(3):  # until one has waited so long: on a busy machine all but the first may be refused
             for _ in range(3):
-                assert (await post()).status_code == 200
-            slow = asyncio.create_task(post(SLOW))
-            while not (slow.done() or (await _queue_status(client))["running_rows"]):  # noqa: ASYNC110 (in a server)
-                await asyncio.sleep(0.01)
-            answers = await asyncio.gather(*(post() for _ in range(4)), slow)
+                assert (await post(1.0)).status_code == 200
+            answers = await asyncio.gather(*(post(SLOW) for _ in range(5)))
             refused = [answer for answer in answers if answer.status_code != 200]
             assert {answer.status_code for answer in refused} <= {429}
             assert all(int(answer.headers["retry-after"]) >= 1 for answer in refused)
             if any(float(answer.headers.get("x-queue-time-ms", 0)) > 1000 * QUEUE_TIMEOUT for answer in answers):
                 break
-
-
-async def _queue_status(client: httpx.AsyncClient) -> dict[str, Any]:
-    status: dict[str, Any] = (await client.get("/health/batching")).json()["queue_status"]
-    return status
