@@ -21,7 +21,7 @@ from kokoro_server.api.state import app_state, get_services
 from kokoro_server.audio.render import Rendering, render_fast
 from kokoro_server.errors import KokoroError, for_client
 from kokoro_server.observability import tracing
-from kokoro_server.observability.logs import request_id
+from kokoro_server.observability.logs import LoggedBefore, request_id
 from kokoro_server.runtime.json import JsonObject
 from kokoro_server.synthesis.synthesizer import Segment
 
@@ -41,7 +41,7 @@ Events = AsyncGenerator[JsonObject, None]
 RenderedSegments = AsyncGenerator[tuple[Segment, bytes], None]
 
 
-class StreamAborted(Exception):
+class StreamAborted(LoggedBefore):
     """Raised out of a stream that has started: the connection closes without the final chunk, so the client notices."""
 
 
@@ -182,7 +182,8 @@ def _track_stream(stats: StreamStats) -> Iterator[None]:
         raise
     except Exception as error:
         stats.failed += 1
-        log.error("stream broken off stream_id=%s error=%r", request_id.get(), error)
+        bug = None if isinstance(error, KokoroError) else error
+        log.error("stream broken off stream_id=%s error=%r", request_id.get(), error, exc_info=bug)
         raise StreamAborted from error
     else:
         stats.completed += 1

@@ -26,6 +26,15 @@ class RequestIdFilter(logging.Filter):
         return True
 
 
+class LoggedBefore(Exception):
+    """Raised to make uvicorn break off a connection, for an error that has its line in the log."""
+
+
+def is_news(record: logging.LogRecord) -> bool:
+    """A filter for uvicorn's log, which has a traceback for whatever ends a connection."""
+    return not (record.exc_info and isinstance(record.exc_info[1], LoggedBefore))
+
+
 class OneLineFormatter(logging.Formatter):
     """Escapes control characters in messages, so that no request can forge a line of the log."""
 
@@ -46,6 +55,7 @@ def configure(level: str, process: str | None = None) -> None:
     logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False
     for name in NOISY_LOGGERS:
         logging.getLogger(name).setLevel(logging.WARNING)
+    logging.getLogger("uvicorn.error").addFilter(is_news)
 
 
 def configure_child(level: str) -> None:
