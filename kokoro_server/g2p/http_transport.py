@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import zlib
 from collections import defaultdict
 from contextlib import aclosing
 from typing import Any, cast
@@ -11,7 +12,9 @@ import httptools
 import httpx
 
 Address = tuple[str, int]
-MAX_RESPONSE = 4_000_000  # bytes; the longest call to G2P is answered with a tenth of it
+MAX_RESPONSE = 4_000_000  # bytes, also when decompressed; the longest call to G2P is answered with a tenth of it
+COMPRESSED = ("gzip", "x-gzip", "deflate")
+ANY_HEADER = zlib.MAX_WBITS + 32  # of gzip or zlib
 
 
 class ResponseTooLarge(httpx.RequestError):
@@ -78,7 +81,32 @@ async def _read(response: httpx.Response) -> httpx.Response:
             body += part
             if len(body) > MAX_RESPONSE:
                 raise ResponseTooLarge
-    return httpx.Response(response.status_code, headers=response.headers, content=bytes(body))
+    return _response(response.status_code, response.headers.raw, bytes(body))
+
+
+def _response(status: int, headers: list[tuple[bytes, bytes]], body: bytes) -> httpx.Response:
+    """Decompresses the body itself: httpx would do it without a limit, and a bomb of 4 MB holds gigabytes."""
+    others = [each for each in headers if each[0].lower() != b"content-encoding"]
+    encodings = [value.decode("latin-1").lower() for name, value in headers if name.lower() == b"content-encoding"]
+    for encoding in encodings:
+        if encoding in COMPRESSED and len(encodings) == 1:
+            body = _decompressed(body)
+        elif encoding != "identity":
+            raise httpx.DecodingError(f"the answer is compressed in an unknown way: {encoding[:40]}")
+    return httpx.Response(status, headers=others, content=body)
+
+
+def _decompressed(body: bytes) -> bytes:
+    stream = zlib.decompressobj(ANY_HEADER)
+    try:
+        content = stream.decompress(body, MAX_RESPONSE + 1)
+    except zlib.error as error:
+        raise httpx.DecodingError(f"the answer cannot be decompressed: {error}") from error
+    if len(content) > MAX_RESPONSE:
+        raise ResponseTooLarge
+    if not stream.eof:
+        raise httpx.DecodingError("the compressed answer is cut off")
+    return content
 
 
 def _request_head(request: httpx.Request) -> bytes:
@@ -148,8 +176,12 @@ class _Connection(asyncio.Protocol):
 
     def on_message_complete(self) -> None:
         if self._response is not None and not self._response.done():
-            status = self._parser.get_status_code()
-            self._response.set_result(httpx.Response(status, headers=self._headers, content=bytes(self._body)))
+            try:
+                response = _response(self._parser.get_status_code(), self._headers, bytes(self._body))
+            except httpx.RequestError as error:
+                self._fail(error)
+                return
+            self._response.set_result(response)
             self.reusable = not self._until_close and self._parser.should_keep_alive()
 
     def _fail(self, error: httpx.RequestError) -> None:

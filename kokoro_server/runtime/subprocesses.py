@@ -74,8 +74,9 @@ def die_with_parent() -> None:
 
 def _command(module: str, arguments: tuple[str, ...]) -> tuple[str, ...]:
     # -P: without it, the working folder comes first in the search path, and a stranger's `av.py` there would be run.
+    # PYTHONSAFEPATH, below, is the same for processes that the child starts.
     return sys.executable, "-P", "-m", module, *arguments
 
 
 def _environ(changes: Mapping[str, str] | None) -> dict[str, str]:
-    return {**os.environ, "PYTHONPATH": python_path(), **(changes or {})}
+    return {**os.environ, "PYTHONPATH": python_path(), "PYTHONSAFEPATH": "1", **(changes or {})}

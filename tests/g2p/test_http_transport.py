@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gzip
+import zlib
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
@@ -14,7 +15,7 @@ import uvloop
 from kokoro_server import languages
 from kokoro_server.errors import G2PFailed
 from kokoro_server.g2p.client import G2PClient
-from kokoro_server.g2p.http_transport import KeepAliveTransport
+from kokoro_server.g2p.http_transport import KeepAliveTransport, ResponseTooLarge
 
 Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nOK"
@@ -180,3 +181,26 @@ async def test_an_endless_answer_is_not_read_to_its_end(head: bytes) -> None:
             await service.convert(["Hello."], languages.EN_US)
         await service.aclose()
     assert sent < 50_000_000
+
+
+@pytest.mark.parametrize(
+    ("encoding", "body", "error"),
+    [
+        (b"gzip", gzip.compress(bytes(20_000_000)), ResponseTooLarge),
+        (b"deflate", zlib.compress(bytes(20_000_000)), ResponseTooLarge),
+        (b"gzip, gzip", gzip.compress(ZIPPED), httpx.DecodingError),
+        (b"br", b"OK", httpx.DecodingError),
+        (b"gzip", b"OK", httpx.DecodingError),
+        (b"gzip", ZIPPED[:-4], httpx.DecodingError),
+    ],
+    ids=["gzip bomb", "deflate bomb", "twice", "unknown", "not gzip", "cut off"],
+)
+async def test_a_compressed_answer_is_bounded(encoding: bytes, body: bytes, error: type[Exception]) -> None:
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await read_request(reader)
+        head = b"HTTP/1.1 200 OK\r\nContent-Encoding: %b\r\nContent-Length: %d\r\n\r\n" % (encoding, len(body))
+        writer.write(head + body)
+
+    async with serving(serve) as url, client() as http:
+        with pytest.raises(error):
+            await http.get(url)

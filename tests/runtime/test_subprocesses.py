@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import os
+import re
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from kokoro_server.audio.encoders import AacEncoder
+from kokoro_server.longform.bulk import verify
 from kokoro_server.longform.jobs.uploads import DocumentReader
+from kokoro_server.runtime import subprocesses
+from kokoro_server.runtime.subprocesses import popen_python
 from tests.longform.books.doubles import VOICES
 
 OPTIONS = {"chapters": None, "voice": None, "language": None, "speed": 1.0, "dialogue_voice": None}
@@ -38,3 +43,45 @@ async def test_the_reader_of_uploads_runs_nothing_from_the_working_folder(ran: P
     )
     assert about
     assert not ran.exists()  # noqa: ASYNC240
+
+
+def test_the_process_that_listens_to_clips_runs_nothing_from_the_working_folder(
+    ran: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("multiprocessing", "pickle", "signal"):
+        (tmp_path / f"{name}.py").write_text("open('ran', 'w').close()\n")
+    monkeypatch.setattr(verify, "find_spec", lambda _name: True)
+    monkeypatch.setenv("PYTHONSAFEPATH", "")
+    with verify.Verifier("base") as verifier:
+        assert verifier._process.submit(os.getpid).result() != os.getpid()
+    assert not ran.exists()
+
+
+def test_a_process_that_a_child_starts_runs_nothing_from_the_working_folder(ran: Path, tmp_path: Path) -> None:
+    code = "import subprocess, sys; subprocess.run([sys.executable, '-c', 'import av_of_a_stranger'])"
+    (tmp_path / "av_of_a_stranger.py").write_text("open('ran', 'w').close()\n")
+    (folder := tmp_path / "ours").mkdir()
+    (folder / "grandparent.py").write_text(code)
+    child = popen_python("grandparent", environ={"PYTHONPATH": str(folder)})
+    child.communicate()
+    assert child.returncode == 0
+    assert not ran.exists()
+
+
+def test_every_python_process_is_started_in_a_known_place() -> None:
+    """A new place must run nothing from the working folder either, and have its test here."""
+    package = Path(subprocesses.__file__).parents[1]
+    starts = re.compile(r"sys\.executable|start_python\(|popen_python\(|get_context\(|set_start_method|ProcessPool")
+    found = {str(path.relative_to(package)) for path in package.rglob("*.py") if starts.search(path.read_text("utf-8"))}
+    assert found == {
+        "runtime/subprocesses.py",  # with -P, for those below
+        "audio/encoders.py",
+        "g2p/child.py",
+        "longform/bulk/makers/http.py",
+        "longform/jobs/uploads.py",
+        "server/processes/server_process.py",
+        "assets/sources.py",  # pip, in a new folder
+        "cli/bench.py",  # in the folder of the source code
+        "g2p/service/workers.py",  # forked
+        "longform/bulk/verify.py",  # with PYTHONSAFEPATH
+    }

@@ -40,6 +40,8 @@ class Verifier:
         """`model` is a name that faster-whisper knows, or the path of a folder."""
         if find_spec("faster_whisper") is None:
             raise SetupError("--verify needs faster-whisper, which is not installed: pip install 'kokoro-server[asr]'")
+        # For the process and its resource tracker, as -P: modules of the working folder are not ours.
+        os.environ["PYTHONSAFEPATH"] = "1"
         self.model = model
         self.waiting = asyncio.Queue[int | None]()  # indices of lines; None ends it
         self._process = ProcessPoolExecutor(1, get_context("spawn"), initializer=_begin)

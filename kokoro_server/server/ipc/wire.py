@@ -60,17 +60,17 @@ class Frames:
         self._buffer = bytearray()
 
     def feed(self, data: bytes) -> Iterator[tuple[int, bytes]]:
+        """Yields each message once, also if the caller fails on one; the next call then goes on after that one."""
         buffer = self._buffer
         buffer += data
-        start = 0
-        while len(buffer) >= start + HEADER.size:
-            length, kind = HEADER.unpack_from(buffer, start)
-            end = start + HEADER.size + length
+        while len(buffer) >= HEADER.size:
+            length, kind = HEADER.unpack_from(buffer)
+            end = HEADER.size + length
             if len(buffer) < end:
                 break
-            yield kind, bytes(buffer[start + HEADER.size : end])
-            start = end
-        del buffer[:start]
+            body = bytes(buffer[HEADER.size : end])
+            del buffer[:end]  # moves nothing
+            yield kind, body
 
 
 def frame(kind: MessageKind, *body: bytes) -> bytes:

@@ -119,3 +119,19 @@ def test_a_greeting_arrives() -> None:
     assert kind == MessageKind.STATUS
     assert EngineStatus.decode(body) == status
     assert EngineStatus.decode(only(EngineStatus().encode())[1]) == EngineStatus()
+
+
+def test_a_message_that_its_reader_fails_on_is_not_read_twice() -> None:
+    frames, got = Frames(), list[bytes]()
+    messages = [wire.frame(MessageKind.CANCEL, b"one"), wire.frame(MessageKind.CANCEL, b"two")]
+
+    def read(data: bytes) -> None:
+        for _, body in frames.feed(data):
+            got.append(body)
+            if body == b"one":
+                raise ValueError
+
+    with pytest.raises(ValueError):
+        read(b"".join(messages))
+    read(wire.frame(MessageKind.CANCEL, b"three"))
+    assert got == [b"one", b"two", b"three"]
