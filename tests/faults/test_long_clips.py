@@ -31,7 +31,7 @@ LONG = {
     "sample_format": "pcm_f32le",
 }
 LONG_MB = 115
-OPENAI_HOURS = {"input": HOURS["text"], "voice": "alloy", "speed": 0.25, "stream": False}
+OPENAI_HOURS = {"input": HOURS["text"], "voice": "af_heart", "speed": 0.25, "stream": False}
 MEGABYTE = 1_000_000
 
 
@@ -79,11 +79,15 @@ def nothing_left(server: Server) -> None:
         ("/tts/captioned", HOURS | {"format": "srt", "sample_rate": 24_000, "sample_format": "pcm_s16le"}, "text"),
         ("/tts", {"turns": [{"text": HOURS["text"]}], "speed": 0.25}, "turns"),
         ("/tts", {"phonemes": "wˈʌn. " * 16_000, "speed": 0.25}, "phonemes"),
-        ("/tts", {"text": f"<speak><prosody rate='25%'>{'Good day. ' * 9_000}</prosody></speak>"}, "text"),
+        (
+            "/tts",
+            {"text": f"<speak><prosody rate='25%'>{'Good day. ' * 9_000}</prosody></speak>", "ssml": True},
+            "text",
+        ),
         ("/v1/audio/speech", OPENAI_HOURS, "input"),
         ("/dev/captioned_speech", OPENAI_HOURS, "input"),
-        ("/v1/text-to-speech/af_heart", {"text": "9" * 100_000}, "text"),
-        ("/v1/text-to-speech/af_heart/with-timestamps", {"text": "9" * 100_000}, "text"),
+        ("/v1/text-to-speech/af_heart", {"text": "9" * 100_000}, "audio"),
+        ("/v1/text-to-speech/af_heart/with-timestamps", {"text": "9" * 100_000}, "audio"),
     ],
 )
 def test_hours_of_audio_are_refused_before_anything_is_made(
