@@ -18,7 +18,7 @@ from starlette.requests import ClientDisconnect, HTTPConnection
 from kokoro_server.api import error_shapes
 from kokoro_server.api.schemas.speech import TEXT_OR_PHONEMES
 from kokoro_server.config.access import CHALLENGE
-from kokoro_server.errors import CLIENT_CLOSED_REQUEST, InvalidInput, KokoroError, Unauthorized, for_client
+from kokoro_server.errors import CLIENT_CLOSED_REQUEST, InvalidInput, KokoroError, TooBusy, Unauthorized, for_client
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -30,6 +30,7 @@ _CODES = {  # of HTTP's own errors
     405: "method_not_allowed",
     408: "request_timeout",
     413: "body_too_large",
+    429: TooBusy.code,
 }
 _BRIEF = reprlib.Repr()
 _BRIEF.maxother = _BRIEF.maxlong = 60

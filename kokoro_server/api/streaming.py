@@ -128,9 +128,7 @@ async def start_synthesis(
 
 def take_place(request: Request) -> None:
     """Takes one of the MAX_STREAMS places until the end of the request. Raises TooBusy if all are taken."""
-    places = app_state(request).places
-    places.take()
-    request.scope["on_end"].callback(places.release)
+    request.scope["on_end"].callback(app_state(request).places.take())
 
 
 async def open_renderer(request: Request, rendering: Rendering) -> AsyncRenderer:

@@ -189,7 +189,9 @@ class Settings(BaseModel):
     """Connections that may be open, WebSockets included. Requests on further connections are answered with 429 and
     Retry-After; probes and metrics are always answered."""
     max_streams: int = setting(OPERATORS, "MAX_STREAMS", 1000, ge=1, le=1_000_000)
-    """Streams and WebSockets that may be open at once. Further ones are answered with 429 and Retry-After."""
+    """Streams and WebSockets that may be open at once. Further ones are answered with 429 and Retry-After. When one
+    client has taken them all, another client is still admitted while it has less than its share, as for
+    MAX_QUEUE_SIZE."""
     max_aac_encoders: int = setting(OPERATORS, "MAX_AAC_ENCODERS", 32, ge=1, le=1_000)
     """Clips and streams in AAC that are encoded at once, each by a process of about 45 MB. Further ones wait up to
     QUEUE_TIMEOUT and are then answered with 429. The API workers (SERVER_PROCESSES) divide the number among themselves;
@@ -212,7 +214,7 @@ class Settings(BaseModel):
     """QUEUE_TIMEOUT of bulk requests. A later piece of a long text is never refused, and is kept as bulk is."""
     read_timeout: float = setting(OPERATORS, "READ_TIMEOUT", 20.0, ge=0.1, le=86_400)
     """Seconds in which a client must send the headers of a request, and by which its body may fall behind 1000 bytes a
-    second. A slower client is answered with 408."""
+    second. A body may pause no longer than that, however fast it came before. A slower client is answered with 408."""
     stream_idle_timeout: float = setting(OPERATORS, "STREAM_IDLE_TIMEOUT", 600.0, ge=1, le=86_400)
     """Seconds after which a connection is closed whose client takes none of the audio sent to it. A paused player takes
     none once its buffers are full."""

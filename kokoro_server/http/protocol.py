@@ -10,8 +10,10 @@ from http import HTTPStatus
 from typing import Any, ClassVar, cast
 
 import uvicorn
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
+from kokoro_server.http.framing import without_chunks
+from kokoro_server.http.half_closed import HalfClosed
 from kokoro_server.http.small_reads import SmallReads
 
 MAX_TARGET = 8_000  # bytes of a path with its query
@@ -101,6 +103,23 @@ class LimitedProtocol(HttpToolsProtocol):
     def on_response_complete(self) -> None:
         self._waiting_since = self.loop.time()
         super().on_response_complete()
+
+    def eof_received(self) -> bool:  # type: ignore[override]
+        """A client that has sent a whole request may end its sending, and still gets the answer.
+
+        One that ends it while it reads the answer has left.
+        """
+        is_half_closed = self._is_answering() and not (
+            self._refused or self.pipeline or self.cycle.more_body or self.cycle.response_started
+        )
+        if is_half_closed:
+            self.cycle.keep_alive = False
+            self.cycle.transport = cast(asyncio.Transport, HalfClosed(self.transport))
+        return is_half_closed
+
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
+        is_old = cycle.scope["http_version"] == "1.0"
+        super()._start_asgi_task(cycle, without_chunks(cycle, app) if is_old else app)
 
     def handle_websocket_upgrade(self) -> None:
         if self._is_crowded():

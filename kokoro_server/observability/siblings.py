@@ -42,6 +42,11 @@ class Siblings:
         """All processes of the server: name, pid, state, restarts."""
         return []
 
+    @property
+    def workers(self) -> int:
+        """The number of API workers, this process included."""
+        return 1
+
     def total(self, _cell: Cell) -> int:
         """The sum of the siblings' numbers."""
         return 0

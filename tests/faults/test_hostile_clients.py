@@ -105,6 +105,21 @@ def test_many_and_large_headers_are_allowed(server: Server) -> None:
 
 
 @pytest.mark.parametrize(
+    "head",
+    [POST, b"POST /jobs/preview HTTP/1.1\r\nHost: localhost\r\nContent-Type: multipart/form-data; boundary=x\r\n"],
+    ids=["JSON", "upload"],
+)
+def test_what_was_sent_fast_buys_no_time(server: Server, head: bytes) -> None:
+    """Five megabytes at once: at a thousand bytes a second, they would have paid for more than an hour of silence."""
+    with connected(server) as client:
+        part = b'--x\r\nContent-Disposition: form-data; name="file"; filename="a.txt"\r\n\r\n'
+        client.sendall(head + b"Content-Length: 9000000\r\n\r\n" + part + b" " * 5_000_000)
+        answer = read_to_end(client)
+    assert (status(answer), error_code(answer)) == (408, "request_timeout")
+    assert_well(server)
+
+
+@pytest.mark.parametrize(
     ("beginning", "trickle"),
     [
         (b"GET / HTTP", b""),

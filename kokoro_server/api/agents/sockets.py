@@ -35,9 +35,8 @@ async def converse(
 
     `headers` are sent in the answer to the handshake.
     """
-    places = app_state(socket).places
     try:
-        places.take()
+        leave = app_state(socket).places.take()
     except KokoroError as error:
         await refuse(socket, error)
         return
@@ -48,7 +47,7 @@ async def converse(
     except WebSocketDisconnect as end:
         log.info("agent left code=%d", end.code)
     finally:
-        places.release()
+        leave()
 
 
 async def refuse(socket: WebSocket, error: KokoroError) -> None:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
+from kokoro_server.callers.current import caller
+from kokoro_server.callers.shares import SharedLimit
 from kokoro_server.errors import TooBusy
 from kokoro_server.observability.metrics import Metrics
 from kokoro_server.observability.siblings import Cell, Siblings
@@ -27,27 +31,33 @@ class StreamPlaces:
 
     def __init__(self, limit: int, metrics: Metrics, siblings: Siblings) -> None:
         self.limit = limit
-        self._own = 0
+        self._places = SharedLimit(limit)
         self._siblings = siblings
-        metrics.streams_open.set_function(lambda: self._own)
+        metrics.streams_open.set_function(lambda: self._places.total)
 
     @property
     def taken(self) -> int:
         """Places taken in all processes of the server."""
-        return self._own + self._siblings.total(Cell.STREAMS)
+        return self._places.total + self._siblings.total(Cell.STREAMS)
 
-    def take(self) -> None:
-        """Raises TooBusy if all places are taken. `release` must follow."""
-        if (taken := self.taken) >= self.limit:
+    def take(self) -> Callable[[], None]:
+        """Takes a place for the current caller. Returns a function that releases it.
+
+        Raises TooBusy if all places are taken and the caller has its share of them.
+        """
+        name, elsewhere = caller.get(), self._siblings.total(Cell.STREAMS)
+        if self._places.is_full_for(name, elsewhere=elsewhere, processes=self._siblings.workers):
             raise TooBusy(
-                f"{taken} streams and WebSockets are open, the most allowed is {self.limit} (MAX_STREAMS)",
+                f"{self.taken} streams and WebSockets are open, the most allowed is {self.limit} (MAX_STREAMS)",
                 retry_after=RETRY_AFTER,
             )
-        self._change(+1)
+        self._places.take(name)
+        self._show()
+        return partial(self._release, name)
 
-    def release(self) -> None:
-        self._change(-1)
+    def _release(self, name: str) -> None:
+        self._places.give_back(name)
+        self._show()
 
-    def _change(self, by: int) -> None:
-        self._own += by
-        self._siblings.show(Cell.STREAMS, self._own)
+    def _show(self) -> None:
+        self._siblings.show(Cell.STREAMS, self._places.total)

@@ -67,6 +67,10 @@ class SharedSiblings(Siblings):
         processes: list[dict[str, Any]] = self._supervisor.read().get("processes", [])
         return processes
 
+    @property
+    def workers(self) -> int:
+        return len(self._workers) + 1
+
     def total(self, cell: Cell) -> int:
         return sum(slot.cells[cell] for slot in self._workers)
 

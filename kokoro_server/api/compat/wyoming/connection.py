@@ -185,8 +185,7 @@ class WyomingConnection:
         if self._state.running.stopping:
             raise shutting_down()
         stack.callback(await self._state.limits.enter(caller.get()))
-        self._state.places.take()
-        stack.callback(self._state.places.release)
+        stack.callback(self._state.places.take())
 
     async def _speak_whole(self, event: Event, turn: SpokenReply, text: AgentText) -> None:
         turn.has_all_text = True

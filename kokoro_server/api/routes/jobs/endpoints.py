@@ -58,7 +58,7 @@ ERRORS = error_responses(
         409: "The file is not made yet; or, to resume, the job has not failed",
         413: "The upload is too large (MAX_UPLOAD_SIZE)",
         422: "A field is wrong, or the document cannot be read",
-        429: "Too many jobs (MAX_JOBS), documents or chapters at once; Retry-After says when to come back",
+        429: "Too many jobs (MAX_JOBS), uploads, documents or chapters at once; Retry-After says when to come back",
         503: "The disk is nearly full; Retry-After says when to come back",
     }
 )

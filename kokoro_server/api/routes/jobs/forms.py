@@ -9,11 +9,14 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePath
-from typing import IO
+from tempfile import SpooledTemporaryFile
+from typing import IO, Any
 
 from fastapi import Request
 from python_multipart.multipart import parse_options_header
-from starlette.datastructures import UploadFile
+from starlette.datastructures import FormData, UploadFile
+from starlette.exceptions import HTTPException
+from starlette.formparsers import MultiPartException, MultiPartParser
 
 from kokoro_server import languages
 from kokoro_server.api.errors import validated
@@ -66,10 +69,10 @@ async def sent(request: Request, services: Services) -> AsyncIterator[Sent]:
         yield await _json(request, services)
         return
     _check_charset(request.headers["content-type"])
-    form_of = request.form(max_files=1, max_fields=MAX_FIELDS, max_part_size=MAX_FIELD_BYTES)
     async with AsyncExitStack() as stack:
-        with writable():  # a large file is kept in the system's temporary folder, which may be full
-            form = await stack.enter_async_context(form_of)
+        with writable():
+            form = await _parsed(request, services.settings.spool_path)
+        stack.push_async_callback(form.close)
         fields: JsonObject = {}
         upload: UploadFile | None = None
         for name, value in form.multi_items():
@@ -93,6 +96,31 @@ async def sent(request: Request, services: Services) -> AsyncIterator[Sent]:
             else _list(validated(ListRequest.model_validate, fields), services)
         )
         yield Sent(name, kind, options, upload.file)
+
+
+async def _parsed(request: Request, folder: Path | None) -> FormData:
+    if folder:
+        await asyncio.to_thread(folder.mkdir, mode=0o700, parents=True, exist_ok=True)
+    try:
+        return await _FormParser(request, folder).parse()
+    except MultiPartException as error:
+        raise HTTPException(400, error.message) from error
+
+
+class _FormParser(MultiPartParser):
+    """Keeps a large file in `folder`. Starlette's own parser takes the system's, which may be memory."""
+
+    def __init__(self, request: Request, folder: Path | None) -> None:
+        limits: Any = {"max_files": 1, "max_fields": MAX_FIELDS, "max_part_size": MAX_FIELD_BYTES}
+        super().__init__(request.headers, request.stream(), **limits)
+        self._folder = str(folder) if folder else None
+
+    def on_headers_finished(self) -> None:
+        super().on_headers_finished()
+        if self._current_part.file is not None:
+            kept = SpooledTemporaryFile(self.spool_max_size, dir=self._folder)  # noqa: SIM115
+            self._files_to_close_on_error.append(kept)
+            self._current_part.file.file = kept  # type: ignore[assignment]
 
 
 def _check_charset(content_type: str) -> None:
