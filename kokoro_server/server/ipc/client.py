@@ -52,8 +52,8 @@ class _Waiting:
 class RemoteQueue(SpeechQueue):
     """The queue of the engine process. While that is away, texts and rows wait for the next, until their deadlines.
 
-    From `start` to `stop` it reconnects by itself. Rows whose audio has not come are sent again: to speak one twice does
-    no harm.
+    From `start` to `stop` it reconnects by itself. Rows whose audio has not come are sent again: to speak one twice is
+    harmless.
     """
 
     def __init__(self, path: Path, options: BatchingOptions) -> None:
