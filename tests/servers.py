@@ -75,7 +75,9 @@ def spawn(arguments: tuple[str, ...], log: Path, **environ: str) -> subprocess.P
         clean["KOKORO_BACKEND"] = asked
     given = {"PORT": "0", "JOBS_PATH": str(log.parent / "jobs")} | environ
     with log.open("wb") as stream:
-        return subprocess.Popen([PYTHON, *arguments], cwd=ROOT, stderr=stream, stdout=stream, env=clean | given)
+        null = subprocess.DEVNULL  # no terminal, as a service has none
+        command = [PYTHON, *arguments]
+        return subprocess.Popen(command, cwd=ROOT, stdin=null, stderr=stream, stdout=stream, env=clean | given)
 
 
 @contextlib.contextmanager

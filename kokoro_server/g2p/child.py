@@ -7,12 +7,12 @@ import contextlib
 import logging
 from asyncio.subprocess import PIPE, Process
 from collections import deque
-from tempfile import TemporaryDirectory
 
 from kokoro_server.errors import G2PUnavailable, KokoroError, SetupError
 from kokoro_server.g2p.client import RETRY_AFTER, G2PClient
 from kokoro_server.observability.conditions import Condition, Reason
 from kokoro_server.runtime.backoff import Backoff
+from kokoro_server.runtime.files import OwnedFolder
 from kokoro_server.runtime.subprocesses import start_python
 from kokoro_server.runtime.supervise import RestartPolicy, SupervisedChild
 
@@ -49,7 +49,7 @@ class G2PChild(SupervisedChild):
         self._port = 0
         self._log_relay: asyncio.Task[None] | None = None
         self._log_tail: deque[str] = deque(maxlen=_LOG_TAIL_LINES)
-        self._temp_dir: TemporaryDirectory[str] | None = None
+        self._temp_dir: OwnedFolder | None = None
         self._client: G2PClient
 
     @property
@@ -69,7 +69,7 @@ class G2PChild(SupervisedChild):
     async def _launch(self) -> Process:
         self._log_tail.clear()
         # Each espeak voice copies its library to a temporary file, which a killed child leaves behind.
-        self._temp_dir = TemporaryDirectory(prefix="kokoro-g2p-", ignore_cleanup_errors=True)
+        self._temp_dir = OwnedFolder("kokoro-g2p-")
         process = await start_python(
             "kokoro_server.g2p.service",
             *self._options,

@@ -1,10 +1,14 @@
-"""Files that are written first and get their names then, so that a file is either whole or absent; and unnamed ones."""
+"""Files that are written first and get their names then, so that a file is either whole or absent; and unnamed ones.
+
+Also temporary folders that a process which is killed does not leave behind for good.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import errno
 import os
+import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,7 +17,13 @@ from typing import IO
 
 # Of an OSError that passes by itself: too many open files, of the process or of all, or too little memory.
 EXHAUSTED = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
+try:
+    import fcntl
+except ImportError:  # not on Windows
+    fcntl = None  # type: ignore[assignment]
+
 UNFINISHED = ".unfinished"  # suffix of a file that is being written
+OWNER = ".owner"  # a file in an owned folder, which its owner has locked
 
 
 @contextmanager
@@ -70,3 +80,32 @@ def unnamed_file(folder: Path | None) -> IO[bytes]:
     if folder is not None:
         make_private_folder(folder)
     return tempfile.TemporaryFile(dir=folder)
+
+
+class OwnedFolder(tempfile.TemporaryDirectory[str]):
+    """A temporary folder that is removed when its owner is done.
+
+    A process that is killed cannot remove its folders. The next one that makes a folder with the same prefix does.
+    """
+
+    def __init__(self, prefix: str, parent: str | None = None) -> None:
+        _remove_ownerless(prefix, Path(parent or tempfile.gettempdir()))
+        super().__init__(prefix=prefix, dir=parent, ignore_cleanup_errors=True)
+        if fcntl:
+            owner = Path(self.name) / OWNER
+            self._lock = owner.with_suffix(UNFINISHED).open("wb")
+            fcntl.flock(self._lock, fcntl.LOCK_EX)
+            owner.with_suffix(UNFINISHED).rename(owner)
+
+    def cleanup(self) -> None:
+        super().cleanup()
+        if fcntl:
+            self._lock.close()
+
+
+def _remove_ownerless(prefix: str, parent: Path) -> None:
+    for owner in parent.glob(f"{prefix}*/{OWNER}") if fcntl else ():
+        with contextlib.suppress(OSError), owner.open("rb") as file:  # another user's, or it has just gone
+            if owner.stat().st_uid == os.getuid():
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                shutil.rmtree(owner.parent, ignore_errors=True)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
+import os
 import signal
 import socket
+import sys
 from dataclasses import dataclass
 from importlib.util import find_spec
 
@@ -29,6 +32,24 @@ class Listeners:
         self.http.close()
         if self.wyoming:
             self.wyoming.close()
+
+    def free_ports(self) -> None:
+        """Stop listening in all processes that share the sockets, so that another server can have the ports."""
+        for listener in filter(None, (self.http, self.wyoming)):
+            with contextlib.suppress(OSError):
+                listener.shutdown(socket.SHUT_RDWR)
+
+
+def ignore_hangup() -> None:
+    """SIGHUP does not end a server, as daemons expect it. One in a terminal stops when its terminal is closed."""
+    if hasattr(signal, "SIGHUP") and not _has_terminal():
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
+
+
+def _has_terminal() -> bool:
+    with contextlib.suppress(OSError, ValueError, AttributeError):  # its standard input is closed
+        return os.isatty(sys.stdin.fileno())
+    return False
 
 
 def bind(host: str, port: int, settings: str = " (HOST, PORT)") -> socket.socket:

@@ -14,7 +14,7 @@ import sys
 import threading
 import time
 from asyncio.subprocess import PIPE, Process
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -47,15 +47,16 @@ def take_stdout() -> TextIO:
     return pipe
 
 
-def exit_with_parent(grace: float) -> None:
+def exit_with_parent(grace: float, on_orphaned: Callable[[], object] = lambda: None) -> None:
     """Exit when standard input ends, as it does however the parent ends: by SIGTERM, or after `grace` seconds at once.
 
-    A thread watches, as loading may block the event loop.
+    A thread watches, as loading may block the event loop. It calls `on_orphaned` first.
     """
 
     def watch() -> None:
         while os.read(sys.stdin.fileno(), 1024):
             pass
+        on_orphaned()
         os.kill(os.getpid(), signal.SIGTERM)
         time.sleep(grace)
         os._exit(1)

@@ -26,7 +26,15 @@ from kokoro_server.observability.siblings import Cell, Siblings
 from kokoro_server.runtime.background import background
 from kokoro_server.runtime.event_loop import freeze_heap, trim_when_quiet
 from kokoro_server.runtime.machine import thread_count
-from kokoro_server.runtime.sockets import SHUTDOWN_GRACE, SIGNALS, Listeners, listen, log_ready, log_wyoming
+from kokoro_server.runtime.sockets import (
+    SHUTDOWN_GRACE,
+    SIGNALS,
+    Listeners,
+    ignore_hangup,
+    listen,
+    log_ready,
+    log_wyoming,
+)
 
 log = logging.getLogger(__name__)
 
@@ -131,6 +139,7 @@ async def _wyoming(
 def _stop_on_signals(server: Server) -> Callable[[], None]:
     """Returns a function that stops the server as a signal does."""
     loop = asyncio.get_running_loop()
+    ignore_hangup()
     starting = asyncio.current_task()
     assert starting is not None
 

@@ -25,16 +25,16 @@ async def test_a_killed_front_costs_its_own_connections(faulty: Server) -> None:
         assert [(await task).status_code for task in sent] == [200] * REQUESTS
 
 
-async def test_a_killed_engine_process_is_told_to_all_who_wait(faulty: Server) -> None:
+async def test_who_waits_for_a_killed_engine_process_gets_speech_from_the_next(faulty: Server) -> None:
     how = f"{REQUESTS} requests in the queue and on the device"
     async with injected(faulty, "engine process killed with -9", how, neighbour=(200, 503)) as fault:
-        assert set(await statuses_when(fault, signal.SIGKILL)) == {503}
+        assert set(await statuses_when(fault, signal.SIGKILL)) <= {200, 503}  # 503 past QUEUE_TIMEOUT
 
 
 async def test_an_engine_process_that_hangs_is_replaced(faulty: Server) -> None:
     how = f"{REQUESTS} requests in the queue and on the device of a process that is stopped"
-    async with injected(faulty, "engine process hangs", how, neighbour=(200, 503)) as fault:
-        assert set(await statuses_when(fault, signal.SIGSTOP)) == {503}
+    async with injected(faulty, "engine process hangs", how, neighbour=(200, 503, 504)) as fault:
+        assert set(await statuses_when(fault, signal.SIGSTOP)) <= {200, 503, 504}
 
 
 async def statuses_when(fault: Fault, number: int) -> list[int]:

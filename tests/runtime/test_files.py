@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -36,3 +38,22 @@ def test_an_unnamed_file_leaves_nothing(tmp_path: Path) -> None:
         assert file.read() == b"audio"
         assert list((tmp_path / "spool").iterdir()) == []
     assert (tmp_path / "spool").stat().st_mode & 0o777 == 0o700
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="has no such locks")
+def test_the_folder_of_a_killed_process_is_removed_by_the_next_and_no_other(tmp_path: Path) -> None:
+    make = "import sys; from kokoro_server.runtime.files import OwnedFolder; "
+    make += "folder = OwnedFolder('kokoro-test-', sys.argv[1]); print(folder.name, flush=True); sys.stdin.read()"
+    command = [sys.executable, "-c", make, str(tmp_path)]
+    (tmp_path / "kokoro-test-of-somebody").mkdir()
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout
+        left = Path(process.stdout.readline().strip())
+        with files.OwnedFolder("kokoro-test-", str(tmp_path)) as own:
+            assert left.is_dir()
+            process.kill()
+            process.wait()
+            with files.OwnedFolder("kokoro-test-", str(tmp_path)):
+                assert not left.exists()
+                assert Path(own).is_dir()
+    assert [path.name for path in tmp_path.iterdir()] == ["kokoro-test-of-somebody"]

@@ -29,7 +29,7 @@ from kokoro_server.http.protocol import ConnectionLimits, LimitedServer, limited
 from kokoro_server.languages import Language
 from kokoro_server.observability import logs, tracing
 from kokoro_server.observability.tracing.asgi import TracedRequests
-from kokoro_server.runtime.sockets import bind
+from kokoro_server.runtime.sockets import bind, ignore_hangup
 from kokoro_server.runtime.subprocesses import exit_with_parent, take_stdout
 
 log = logging.getLogger(__name__)
@@ -159,6 +159,7 @@ def run(
     is any free one.
     """
     _limit_libraries()
+    ignore_hangup()
     signal.signal(signal.SIGTERM, _exit)  # so that exit handlers run, whatever the process is doing
     converter = Converter()
     with bind(host, port, settings="") as listener, contextlib.redirect_stdout(sys.stderr):

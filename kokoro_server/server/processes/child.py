@@ -19,7 +19,7 @@ from kokoro_server.config.settings import Settings
 from kokoro_server.errors import KokoroError
 from kokoro_server.observability import logs, tracing
 from kokoro_server.runtime.event_loop import run_on_loop
-from kokoro_server.runtime.sockets import Listeners
+from kokoro_server.runtime.sockets import Listeners, ignore_hangup
 from kokoro_server.runtime.subprocesses import exit_with_parent, take_stdout
 from kokoro_server.server.ipc.shared_state import SharedState
 
@@ -36,6 +36,7 @@ def main() -> int:
     parser.add_argument("--path", type=Path, required=True, help="path of the engine process's socket")
     parser.add_argument("--load", default=LOADER, help="function that loads the model")
     options = parser.parse_args()
+    ignore_hangup()
     # The supervisor's first line. An API worker gets a second one. Nothing follows, until the supervisor ends.
     if not (line := sys.stdin.buffer.readline()):  # the supervisor has ended already
         return 1
@@ -60,9 +61,9 @@ def _run_api(settings: Settings, options: argparse.Namespace, on_ready: Callable
         return
     number = int(line)
     logs.configure(settings.log_level, f"front-{number + 1}")
-    exit_with_parent(ORPHAN_GRACE)
     wyoming = None if options.wyoming is None else socket.socket(fileno=options.wyoming)
     listeners = Listeners(socket.socket(fileno=options.listener), wyoming)
+    exit_with_parent(ORPHAN_GRACE, on_orphaned=listeners.free_ports)
     run_on_loop(api_worker.serve(settings, number, SharedState(options.state), options.path, listeners, on_ready))
 
 

@@ -17,7 +17,16 @@ from typing import TYPE_CHECKING, Any, Protocol
 from kokoro_server.config.settings import Settings
 from kokoro_server.errors import ConfigError, EngineUnavailable, KokoroError, SetupError, first_of
 from kokoro_server.runtime.background import background, unless_set
-from kokoro_server.runtime.sockets import SHUTDOWN_GRACE, SIGNALS, Listeners, listen, log_ready, log_wyoming
+from kokoro_server.runtime.files import OwnedFolder
+from kokoro_server.runtime.sockets import (
+    SHUTDOWN_GRACE,
+    SIGNALS,
+    Listeners,
+    ignore_hangup,
+    listen,
+    log_ready,
+    log_wyoming,
+)
 from kokoro_server.server.ipc.shared_state import ENGINE, FIRST_WORKER, SUPERVISOR, SharedState
 from kokoro_server.server.processes.server_process import ServerProcess, Spare, launch
 
@@ -67,6 +76,7 @@ class Supervisor:
     async def run(self) -> None:
         """Serve until a signal. Raises SetupError if something is missing, EngineUnavailable if restarts fail."""
         loop = asyncio.get_running_loop()
+        ignore_hangup()
         for number in SIGNALS:
             loop.add_signal_handler(number, self._on_signal, number)
         with closing(listen(self._settings)) as listeners:
@@ -156,12 +166,12 @@ class Supervisor:
         return facts
 
 
-def socket_folder() -> tempfile.TemporaryDirectory[str]:
+def socket_folder() -> OwnedFolder:
     """The folder of the engine process's socket. The path of a socket must be short, whatever TMPDIR is."""
     try:
         usual = tempfile.gettempdir()
         parent = usual if len(os.fsencode(usual)) <= MAX_FOLDER else "/tmp"  # noqa: S108 (what is made there is private)
-        return tempfile.TemporaryDirectory(prefix="kokoro-", dir=parent, ignore_cleanup_errors=True)
+        return OwnedFolder("kokoro-engine-", parent)
     except OSError as error:
         raise SetupError(f"no folder for temporary files can be used: {error} (TMPDIR)") from error
 

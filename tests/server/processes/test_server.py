@@ -8,6 +8,7 @@ import contextlib
 import os
 import re
 import signal
+import socket
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -31,7 +32,8 @@ OK = 'tts_requests_total{endpoint="/tts",outcome="ok"}'
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     log = tmp_path_factory.mktemp("fronts") / "log"
-    with running(TINY, log, **FORM, WYOMING_PORT=str(servers.free_port())) as server:
+    # Requests wait for an engine process that was killed, on a busy machine for long.
+    with running(TINY, log, **FORM, QUEUE_TIMEOUT="600", WYOMING_PORT=str(servers.free_port())) as server:
         yield server
 
 
@@ -51,14 +53,27 @@ def until(condition: Callable[[], object]) -> None:
         time.sleep(0.05)
 
 
+def can_bind(port: int) -> bool:
+    """Whether a new server could listen there."""
+    with socket.socket() as listener:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        with contextlib.suppress(OSError):
+            listener.bind(("0.0.0.0", port))
+            listener.listen()
+            return True
+    return False
+
+
 def metric(server: Server, name: str) -> float:
     text = httpx.get(f"{server.url}/metrics", timeout=30).text
     return sum(float(line.rpartition(" ")[2]) for line in text.splitlines() if line.startswith(name))
 
 
 def front_of(response: httpx.Response, server: Server) -> str:
-    """Which front has answered, by the log."""
-    line = next(line for line in server.lines().splitlines() if response.headers["x-request-id"] in line)
+    """Which front has answered, by the log. Its line may come after the answer."""
+    identity = response.headers["x-request-id"]
+    until(lambda: re.search(rf"front-\d.*{identity}|{identity}.*front-\d", server.lines()))
+    line = next(line for line in server.lines().splitlines() if identity in line)
     return re.search(r"front-\d", line)[0]  # type: ignore[index]
 
 
@@ -153,32 +168,48 @@ def test_wyoming_outlives_any_front(server: Server) -> None:
         until(lambda name=name, doomed=doomed: pids(server)[name] not in (doomed, None))  # type: ignore[misc]
 
 
-def test_when_the_engine_is_killed_the_fronts_live_on(server: Server) -> None:
-    text = "Everyone who waits for this is told at once that it will not come. " * 40
+def test_when_the_engine_is_killed_all_who_wait_get_their_speech_from_the_next(server: Server) -> None:
+    text = "Everyone who waits for this hears it from the engine process that comes next. " * 5
+
+    def stream(_number: int) -> int:
+        with httpx.stream("POST", f"{server.url}/tts/stream", json={"text": text, "format": "pcm"}, timeout=300) as got:
+            return sum(map(len, got.iter_bytes()))
+
+    whole = stream(0)
     with concurrent.futures.ThreadPoolExecutor(8) as pool:
-        waiting = [pool.submit(say, server, text) for _ in range(8)]
+        waiting = [pool.submit(say, server, text) for _ in range(4)]
+        streams = [pool.submit(stream, number) for number in range(4)]
         engine = pids(server)["engine"]
         running_rows = lambda: httpx.get(f"{server.url}/health/batching").json()["queue_status"]["running_rows"]  # noqa: E731
         until(running_rows)
         os.kill(engine, signal.SIGKILL)
-        answers = [each.result() for each in waiting]
-    for answer in answers:
-        assert answer.status_code == 503
-        assert int(answer.headers["retry-after"]) >= 1
-        assert answer.json()["error"]["code"] == "engine_unavailable"
-    shown = health(server)
-    if shown["status"] != "ok":
+        assert gone_within(engine, PATIENCE)
         assert httpx.get(f"{server.url}/health/live").status_code == 200
-    until(lambda: httpx.get(f"{server.url}/health/ready").status_code == 200)
-    assert say(server, "Speech resumes.").status_code == 200
+        late = pool.submit(say, server, "This comes while nobody speaks.")
+        assert {each.result().status_code for each in (*waiting, late)} == {200}
+        assert {each.result() for each in streams} == {whole}
     assert pids(server)["engine"] != engine
     until(lambda: not health(server)["degraded"])  # each front finds it again by itself
+    assert "Traceback" not in server.lines()
 
 
-def test_a_g2p_service_that_dies_is_found_again_by_every_front(server: Server) -> None:
-    os.kill(pids(server)["g2p"], signal.SIGKILL)
-    until(lambda: {say(server, "Hello.").status_code for _ in range(4)} == {200})
+def test_a_g2p_service_that_dies_costs_no_request(server: Server) -> None:
+    before = pids(server)["g2p"]
+    os.kill(before, signal.SIGKILL)
+    with concurrent.futures.ThreadPoolExecutor(8) as pool:
+        assert {answer.status_code for answer in pool.map(lambda _: say(server, "Hello."), range(8))} == {200}
     until(lambda: health(server)["status"] == "ok")
+    assert pids(server)["g2p"] != before
+
+
+def test_a_hangup_ends_nothing(server: Server) -> None:
+    processes = pids(server)
+    for pid in processes.values():
+        os.kill(pid, signal.SIGHUP)
+    assert say(server, "Hello.").status_code == 200
+    time.sleep(0.2)
+    assert pids(server) == processes
+    assert all(map(alive, processes.values()))
 
 
 def test_a_drain_answers_what_has_begun(server: Server) -> None:
@@ -208,16 +239,24 @@ def test_a_drain_answers_what_has_begun(server: Server) -> None:
 
 
 def test_limits_hold_over_all_fronts_and_nothing_outlives_a_killed_supervisor(tmp_path: Path) -> None:
-    with running(TINY, tmp_path / "log", **FORM, RATE_LIMIT="5", HOST="0.0.0.0") as server:
+    with running(TINY, tmp_path / "log", **FORM, RATE_LIMIT="5", HOST="0.0.0.0", TMPDIR=str(tmp_path)) as server:
         assert server.lines().count("API_KEYS limits it") == 1
         server.url = server.url.replace("0.0.0.0", "127.0.0.1")
         answers = [say(server, "Hello.") for _ in range(9)]
         assert sorted(answer.status_code for answer in answers) == [200] * 5 + [429] * 4
         family = servers.family(server.process.pid)
         assert len(family) >= 4
-        server.process.kill()
-        server.process.wait()
+        port = server.url.rpartition(":")[2]
+        with httpx.stream("GET", f"{server.url}/health") as kept:  # a connection that is still open
+            server.process.kill()
+            server.process.wait()
+            until(lambda: can_bind(int(port)))
+            assert kept.status_code == 200
         assert all(gone_within(pid, PATIENCE) for pid in family)
+    with running(TINY, tmp_path / "next", **FORM, PORT=port, TMPDIR=str(tmp_path)) as server:
+        for mine in ("kokoro-engine-*", "kokoro-g2p-*"):
+            assert len(list(tmp_path.glob(mine))) == 1  # of this server; those of the other one are removed
+    assert not [*tmp_path.glob("kokoro-engine-*"), *tmp_path.glob("kokoro-g2p-*")]
 
 
 @pytest.mark.slow
