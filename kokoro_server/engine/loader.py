@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -89,6 +90,17 @@ class LoadedModel:
 
 
 LoadModel = Callable[[Settings], LoadedModel]
+
+
+def import_modules(settings: Settings) -> None:
+    """Import what `load` needs. With torch that takes seconds."""
+    if backends.choose(settings) == "onnx":
+        import kokoro_server.engine.cpu.engine
+    else:
+        import kokoro_server.engine.devices
+
+        with suppress(ImportError):  # torch for Windows comes without Triton
+            import kokoro_server.engine.cuda.engine  # noqa: F401
 
 
 def load(settings: Settings) -> LoadedModel:

@@ -37,7 +37,8 @@ def main() -> int:
     parser.add_argument("--load", default=LOADER, help="function that loads the model")
     options = parser.parse_args()
     ignore_hangup()
-    # The supervisor's first line. An API worker gets a second one. Nothing follows, until the supervisor ends.
+    # The supervisor's first line. A second one lets the process begin: a spare gets it only much later. Nothing follows
+    # until the supervisor ends.
     if not (line := sys.stdin.buffer.readline()):  # the supervisor has ended already
         return 1
     settings: Settings = pickle.loads(base64.b64decode(line))  # noqa: S301
@@ -56,10 +57,9 @@ def main() -> int:
 def _run_api(settings: Settings, options: argparse.Namespace, on_ready: Callable[[], None]) -> None:
     from kokoro_server.server.processes import api_worker
 
-    # A spare learns only much later which of the API workers it is.
     if not (line := sys.stdin.buffer.readline()):
         return
-    number = int(line)
+    number = int(line)  # which of the API workers it is
     logs.configure(settings.log_level, f"front-{number + 1}")
     wyoming = None if options.wyoming is None else socket.socket(fileno=options.wyoming)
     listeners = Listeners(socket.socket(fileno=options.listener), wyoming)
@@ -68,11 +68,16 @@ def _run_api(settings: Settings, options: argparse.Namespace, on_ready: Callable
 
 
 def _run_engine(settings: Settings, options: argparse.Namespace, on_ready: Callable[[], None]) -> None:
+    from kokoro_server.engine.loader import import_modules
     from kokoro_server.server.processes import engine
 
     logs.configure(settings.log_level, "engine")
-    exit_with_parent(ORPHAN_GRACE)
     load, state = loader_named(options.load), SharedState(options.state)
+    if options.load == LOADER:
+        import_modules(settings)
+    if not sys.stdin.buffer.readline():
+        return
+    exit_with_parent(ORPHAN_GRACE)
     with tracing.configured(settings.tracing, "engine"):
         run_on_loop(engine.serve(settings, load, state, options.path, on_ready))
 

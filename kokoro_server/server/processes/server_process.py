@@ -44,7 +44,7 @@ async def _send(process: Process, line: bytes) -> None:
 
 
 class ServerProcess(SupervisedChild):
-    """`launch` starts the process; a spare that does not know yet which API worker it is gets its `number`.
+    """`launch` starts the process, or takes a spare, which begins when it gets its `number` among its kind.
 
     A process that writes nothing to its slot of the shared state counts as hung.
     """
@@ -55,7 +55,7 @@ class ServerProcess(SupervisedChild):
         launch: Launch,
         slot: ProcessSlot,
         *,
-        number: int | None = None,
+        number: int = 0,
         on_hopeless: Callable[[str], object] = lambda _reason: None,
         policy: RestartPolicy = POLICY,
     ) -> None:
@@ -73,8 +73,7 @@ class ServerProcess(SupervisedChild):
 
     async def _await_ready(self, process: Process) -> None:
         assert process.stdout
-        if self._number is not None:
-            await _send(process, str(self._number).encode())
+        await _send(process, str(self._number).encode())
         line = await process.stdout.readline()
         if not line:
             raise SetupError(f"the process {self.name} ended with status {await process.wait()} before it was ready")
@@ -92,7 +91,7 @@ class ServerProcess(SupervisedChild):
 
 
 class Spare:
-    """A process that has imported all it needs, which takes seconds, and waits for the number of an API worker."""
+    """A process that has imported all it needs, which takes seconds, and waits for its number."""
 
     def __init__(self, launch: Launch) -> None:
         self.launch = launch

@@ -95,7 +95,7 @@ class Supervisor:
         """All processes run within the block, and `g2p`; without it, the G2P service that the settings ask for."""
         state = self._state
         arguments = ("--state", str(state.fd), "--path", str(self._path))
-        launch_engine = partial(launch, "engine", (*arguments, "--load", self._load), (state.fd,), self._settings)
+        spare_engine = Spare(partial(launch, "engine", (*arguments, "--load", self._load), (state.fd,), self._settings))
         listening = ["--listener", str(listeners.http.fileno())]
         shared = [state.fd, listeners.http.fileno()]
         if listeners.wyoming:
@@ -103,13 +103,14 @@ class Supervisor:
             shared.append(listeners.wyoming.fileno())
         spare = Spare(partial(launch, "api", (*arguments, *listening), tuple(shared), self._settings))
         async with AsyncExitStack() as stack:
-            engine = ServerProcess("engine", launch_engine, state.slots[ENGINE], on_hopeless=self._give_up)
+            engine = ServerProcess("engine", spare_engine.launch, state.slots[ENGINE], on_hopeless=self._give_up)
             stack.push_async_callback(engine.stop, ENGINE_GRACE)
             self._processes = [engine]
             await engine.spawn()  # the model takes longest; what this process imports below, it imports meanwhile
             own_g2p = _checked(self._settings)
             if g2p := g2p or own_g2p:
                 stack.push_async_callback(g2p.stop)
+            stack.push_async_callback(spare_engine.stop)
             stack.push_async_callback(spare.stop)
             workers = [
                 ServerProcess(f"front-{number + 1}", spare.launch, state.slots[FIRST_WORKER + number], number=number)
@@ -120,8 +121,10 @@ class Supervisor:
             stack.push_async_callback(_stop_all, workers)
             await stack.enter_async_context(background(self._publish(g2p)))
             if await self._start(g2p):
+                engine.launch = spare_engine.take
                 for worker in workers:
                     worker.launch = spare.take
+                spare_engine.fill()
                 spare.fill()
                 if listeners.wyoming:
                     log_wyoming(listeners.wyoming)
