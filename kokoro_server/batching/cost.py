@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 from kokoro_server.engine.protocol import SAMPLE_RATE, SAMPLES_PER_FRAME, Row
@@ -90,12 +90,14 @@ class CostModel:
         self._fit = LineFit()
         self._fit.slope = seconds_per_frame
         self._recent: deque[ForwardPass] = deque(maxlen=RECENT_FORWARDS)
+        self._slowdown = 1.0  # of those
         self._forwards = 0
         self._rows = self._frames = self._padded = self._cost = 0.0  # decayed sums over recent forward passes
 
     def learn(self, forward: ForwardPass) -> None:
         self._fit.add(forward.cost, forward.seconds)
         self._recent.append(forward)
+        self._slowdown = self._against_average(self._recent)
         self._forwards += 1
         self._rows = DECAY * self._rows + forward.rows
         self._frames = DECAY * self._frames + forward.frames
@@ -127,11 +129,14 @@ class CostModel:
 
         A batch that runs now, for `elapsed` seconds, counts as soon as it takes longer than on average.
         """
-        batches = deque(((self._fit(forward.cost), forward.seconds) for forward in self._recent), RECENT_FORWARDS)
-        if elapsed > (expected := self._fit(running_cost)):
-            batches.append((expected, elapsed))
-        average = sum(expected for expected, _ in batches)
-        return sum(seconds for _, seconds in batches) / average if average else 1.0
+        if elapsed <= self._fit(running_cost):
+            return self._slowdown
+        running = ForwardPass(rows=1, frames=0, padded=0, cost=running_cost, seconds=elapsed)
+        return self._against_average(deque([*self._recent, running], RECENT_FORWARDS))
+
+    def _against_average(self, forwards: Collection[ForwardPass]) -> float:
+        average = sum(self._fit(forward.cost) for forward in forwards)
+        return sum(forward.seconds for forward in forwards) / average if average else 1.0
 
     def frames_within(self, seconds: float) -> float:
         """The cost, in frames, of a batch that is predicted to take `seconds`; infinite while that is not known."""
