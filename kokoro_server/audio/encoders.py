@@ -199,7 +199,10 @@ class AacEncoder(Encoder):
 
     def __init__(self, sample_rate: int, bit_rate: int = AAC_BIT_RATE) -> None:
         environ = {"OPENBLAS_NUM_THREADS": "1"}  # numpy only carries samples there
-        self._process = popen_python("kokoro_server.audio.aac", str(sample_rate), str(bit_rate), environ=environ)
+        try:
+            self._process = popen_python("kokoro_server.audio.aac", str(sample_rate), str(bit_rate), environ=environ)
+        except OSError as error:  # no descriptors, processes or memory are left
+            raise Unavailable(f"no aac encoder can be started: {error.strerror}", retry_after=RETRY_AFTER) from error
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._stdin = self._process.stdin

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import resource
 
 import av
 import numpy as np
@@ -121,6 +122,17 @@ def test_a_dead_aac_encoder_is_an_error_not_a_short_file() -> None:
     stream._process.kill()
     with pytest.raises(Unavailable, match="aac encoder was killed"):
         stream.finish()
+
+
+def test_an_aac_encoder_that_cannot_be_started_is_to_be_tried_again() -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (0, hard))
+    try:
+        with pytest.raises(Unavailable, match="Too many open files") as refusal:
+            AacEncoder(RATE)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    assert refusal.value.retry_after
 
 
 BIT_RATES = [(rate, bits) for rate in (44_100, 24_000, 22_050, 8_000) for bits in bit_rates("mp3", rate)]

@@ -20,7 +20,7 @@ from tests.soak.process import processes
 GAP = (3.0, 10.0)  # seconds from one fault to the next
 STOP = (1.0, 8.0)  # seconds that a process is stopped
 STARVED = (2.0, 8.0)  # seconds without descriptors, memory or disk
-HANG = 90.0  # seconds in which a stopped process must be replaced
+HANG = 150.0  # seconds in which a stopped process must be replaced: one that is starting has two minutes
 APPEARS = 8.0  # seconds to wait for a process
 SPARE_DESCRIPTORS = 3
 SPARE_MEMORY = 16 << 20  # bytes

@@ -91,7 +91,7 @@ async def _chaos(server: Server, options: Options, folder: Path, disk: Path | No
         if options.long_work:
             await bulk.learn()
             await jobs.learn()
-        await asyncio.sleep(2 * QUIET)
+        await asyncio.sleep(QUIET)
         before = state.holding(server.process.pid, folders)
         injector = Injector(processes, disk, time.monotonic())
         done = asyncio.Event()
@@ -109,7 +109,6 @@ async def _chaos(server: Server, options: Options, folder: Path, disk: Path | No
         violations += await _healthy(server, client)
         await asyncio.gather(*jobs.following)
         violations += await _right_again(judge, injector)
-        await asyncio.sleep(2 * QUIET)
     after = await asyncio.to_thread(state.settled, before, server.process.pid, folders)
     violations += [f"{each['kind']} from {each['from']}: {each['why']}" for each in judge.bad]
     violations += [f"more than before: {each}" for each in state.grown(before, after)]

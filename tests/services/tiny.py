@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import tempfile
 from collections.abc import Callable
@@ -35,7 +36,7 @@ def main(
     if worker_count(settings) > 1:
         run(settings, name)
         return
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory(dir=os.environ.get("SOAK_TMPDIR")) as folder:
         app = create_app(settings, load=lambda settings: load(settings, folder))
         add_routes(app)
         run_on_loop(serving.serve(app, settings))
