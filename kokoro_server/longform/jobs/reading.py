@@ -48,7 +48,7 @@ def read(request: JsonObject) -> JsonObject:
     path, name = Path(request["path"]), request["name"]
     if path.suffix.lower() in lines.SUFFIXES:
         try:
-            return _list(path)
+            return _list(path, request["max_text"])
         except SetupError as error:
             raise UnreadableDocument(error.message.replace(str(path), name), field="file") from error
     book = read_document(name, path.read_bytes())
@@ -84,9 +84,9 @@ def read(request: JsonObject) -> JsonObject:
     }
 
 
-def _list(path: Path) -> JsonObject:
+def _list(path: Path, max_text: int) -> JsonObject:
     count, characters, wrong = 0, 0, list[str]()
-    for line in lines.read(path):
+    for line in lines.read(path, max_text):
         count += 1
         characters += line.characters
         if line.error and len(wrong) < MAX_REMARKS:

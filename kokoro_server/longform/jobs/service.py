@@ -64,7 +64,7 @@ class Jobs:
         self._root, self._store, self._services, self._anyone = root, store, services, anyone
         self._limit = settings.max_jobs
         self.keep_s = settings.job_keep_hours * 3600
-        self._reader = DocumentReader()
+        self._reader = DocumentReader(settings.max_text_length)
         self._listening = FairSlots(CHAPTERS_AT_ONCE)
 
     async def admit(self, caller: str) -> None:
@@ -158,6 +158,7 @@ async def running_jobs(
         services.jobs_condition,
         at_once=settings.jobs_at_once,
         keep_hours=settings.job_keep_hours,
+        max_text=settings.max_text_length,
     )
     for state in get_args(JobState):
         services.metrics.jobs.labels(state).set_function(partial(runner.count, state))

@@ -10,6 +10,7 @@ from pathlib import Path
 from kokoro_server.callers.current import caller
 from kokoro_server.client import Voice
 from kokoro_server.errors import KokoroError, TooBusy, Unavailable, UnreadableDocument
+from kokoro_server.longform.bulk import lines
 from kokoro_server.runtime.fair_slots import FairSlots
 from kokoro_server.runtime.json import JsonObject
 from kokoro_server.runtime.subprocesses import start_python
@@ -20,10 +21,10 @@ RETRY_AFTER = 10.0
 
 
 class DocumentReader:
-    """Reads a few documents at a time, taking turns between callers."""
+    """Reads a few documents at a time, taking turns between callers. Lines of a list have `max_text` characters."""
 
-    def __init__(self, at_once: int = 2) -> None:
-        self._slots = FairSlots(at_once)
+    def __init__(self, max_text: int = lines.MAX_TEXT, at_once: int = 2) -> None:
+        self._max_text, self._slots = max_text, FairSlots(at_once)
 
     async def read(
         self, path: Path, name: str, options: JsonObject, voices: list[Voice], target: Path | None
@@ -37,6 +38,7 @@ class DocumentReader:
             "options": options,
             "voices": [asdict(voice) for voice in voices],
             "target": str(target) if target else None,
+            "max_text": self._max_text,
         }
         async with self._slots.taken(caller.get()):
             about = await self._run(json.dumps(request).encode(), name)
