@@ -42,8 +42,8 @@ def run(settings: Settings, options: argparse.Namespace, load: LoadModel = loade
         show = stack.enter_context(BulkProgressBar()).show
         done = asyncio.run(_run(settings, options, source, listener, show, load))
     log.info(
-        "bulk done lines=%d kept=%d failed=%d audio=%s speed=%.1f",
-        *(done.lines, done.kept, done.failed, clock(done.seconds), done.speed),
+        "bulk done lines=%d kept=%d failed=%d damaged=%d audio=%s speed=%.1f",
+        *(done.lines, done.kept, done.failed, done.damaged, clock(done.seconds), done.speed),
     )
     if done.failed:
         raise CommandFailed(f"{done.failed} of {done.lines} lines could not be made: {options.out / FAILURES} says why")

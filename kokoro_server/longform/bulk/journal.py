@@ -1,15 +1,21 @@
 """The finished lines of a bulk run, in a file that is only appended to: a kill loses its last line at most.
 
-A line has a sign, the numbers of the output's name and of its request's key (16 hexadecimal digits each), and JSON. The
-last line of a name counts. In memory, each line takes some 40 bytes.
+A line has a sign, the numbers of the output's name and of its request's key (16 hexadecimal digits each), a checksum of
+the rest of the line (8 digits), and JSON. The last line of a name counts. In memory, each line takes some 40 bytes.
+Journals of earlier versions have no checksums.
+
+A damaged line does not count, so its clip is made again. It is overwritten with `#`, and reported only once.
 """
 
 from __future__ import annotations
 
 import errno
 import json
+import logging
 import os
 import re
+import threading
+import zlib
 from array import array
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,8 +26,10 @@ import numpy as np
 from kokoro_server.runtime.json import JsonObject
 
 Sign = Literal["+", "-", "?"]  # made, failed, verified
-LINE = re.compile(rb"([-+?])([0-9a-f]{16}) ([0-9a-f]{16}) (?=\{)")
+LINE = re.compile(rb"([-+?])([0-9a-f]{16}) ([0-9a-f]{16}) (?:([0-9a-f]{8}) )?(?=\{)")
 READ_BYTES = 8192
+
+log = logging.getLogger(__name__)
 
 
 def as_json(record: JsonObject) -> bytes:
@@ -30,28 +38,42 @@ def as_json(record: JsonObject) -> bytes:
 
 
 class Journal:
+    """Threads may call its methods at once."""
+
     def __init__(self, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         self._file = path.open("a+b", buffering=0)
+        self._turn = threading.Lock()  # to append, or to close
         self._names, self._keys, self._offsets = array("Q"), array("Q"), array("Q")
         self._heard: dict[int, int] = {}  # by key: lines that were verified
-        with path.open("rb") as lines:
+        self.damaged = 0  # lines of earlier runs, found at the start
+        with path.open("r+b") as lines:
             self._load(lines)
+        if self.damaged:
+            log.warning("%s has %d damaged lines: their clips are made again", path, self.damaged)
         self._order = np.argsort(np.frombuffer(self._names, np.uint64), kind="stable")
         self._sorted = np.frombuffer(self._names, np.uint64)[self._order]
 
     def close(self) -> None:
-        self._file.close()
+        with self._turn:
+            self._file.close()
 
     def _load(self, lines: IO[bytes]) -> None:
-        offset = 0
+        offset, damaged = 0, list[tuple[int, int]]()
         for line in lines:
-            if not line.endswith(b"\n"):
+            if not line.endswith(b"\n"):  # a kill, or a power cut, came between
+                self.damaged += 1
                 break
-            if found := LINE.match(line):
+            if (found := LINE.match(line)) and _is_whole(line, found):
                 self._index(found[1].decode(), int(found[2], 16), int(found[3], 16), offset)
+            elif line.strip(b"#\n"):
+                damaged.append((offset, len(line) - 1))
             offset += len(line)
         self._file.truncate(offset)
+        self.damaged += len(damaged)
+        for start, length in damaged:
+            lines.seek(start)
+            lines.write(b"#" * length)
 
     def _index(self, sign: str, name: int, key: int, offset: int) -> None:
         if sign == "?":
@@ -63,10 +85,13 @@ class Journal:
 
     def append(self, sign: Sign, name: int, key: int, record: JsonObject) -> int:
         """Write a line and return its offset. `sync` brings it to the disk."""
-        offset = self._file.seek(0, os.SEEK_END)
-        line = b"%b%016x %016x %b\n" % (sign.encode(), name, key, as_json(record))
-        if self._file.write(line) < len(line):
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        head, content = b"%b%016x %016x " % (sign.encode(), name, key), as_json(record)
+        line = b"%b%08x %b\n" % (head, _checksum(head, content), content)
+        with self._turn:
+            offset = self._file.seek(0, os.SEEK_END)
+            if self._file.write(line) < len(line):
+                self._file.truncate(offset)
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         if sign == "?":
             self._heard[key] = offset
         return offset
@@ -82,6 +107,9 @@ class Journal:
         last = int(self._order[place])
         return self._offsets[last] if self._keys[last] == key and self.is_made(self._offsets[last]) else None
 
+    def is_heard(self, key: int) -> bool:
+        return key in self._heard
+
     def heard(self, key: int) -> JsonObject | None:
         offset = self._heard.get(key)
         return None if offset is None else self.read(offset)
@@ -91,12 +119,14 @@ class Journal:
         return os.pread(self._file.fileno(), 1, offset) == b"+"
 
     def read(self, offset: int) -> JsonObject:
-        """The record of the line there. Threads may call it at once: `pread` moves no file position."""
-        line = b""
+        """The record of the line there."""
+        line = bytearray()
         while not line.endswith(b"\n"):
-            chunk = os.pread(self._file.fileno(), READ_BYTES, offset + len(line))
+            chunk = os.pread(self._file.fileno(), READ_BYTES, offset + len(line))  # moves no file position
+            if not chunk:
+                raise OSError(errno.EIO, os.strerror(errno.EIO), self._file.name)
             line += chunk[: chunk.find(b"\n") + 1] or chunk
-        record: JsonObject = json.loads(line.split(b" ", 2)[2])
+        record: JsonObject = json.loads(line[line.index(b"{") :])
         return record
 
     def files(self) -> Iterator[str]:
@@ -104,3 +134,18 @@ class Journal:
         for offset in self._offsets:
             if self.is_made(offset):
                 yield self.read(offset)["file"]
+
+
+def _checksum(head: bytes, content: bytes) -> int:
+    return zlib.crc32(content, zlib.crc32(head))
+
+
+def _is_whole(line: bytes, found: re.Match[bytes]) -> bool:
+    content = line[found.end() : -1]
+    if found[4]:
+        return _checksum(line[: found.start(4)], content) == int(found[4], 16)
+    try:
+        record = json.loads(content)
+    except (ValueError, RecursionError):
+        return False
+    return found[1] != b"+" or ({"file", "bytes"} <= record.keys() and record.get("key") == found[3].decode())

@@ -9,12 +9,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from kokoro_server.errors import InvalidInput, KokoroError, SetupError
+from kokoro_server.errors import InvalidInput, KokoroError, SetupError, TextTooLong
 from kokoro_server.longform.bulk import parquet
 from kokoro_server.runtime.json import JsonObject
 
 MAX_ID = 1_000  # characters
 MAX_LINE = 20_000_000  # bytes; of CSV, characters
+MAX_TEXT = MAX_LINE  # characters, where no server sets a limit
+BYTES_PER_CHARACTER = 12  # of a text, at most: two escapes of JSON
+OTHER_BYTES = 1_000_000  # of a line beside its text: a lexicon, escaped, takes less
 MAX_MARKS = 150_000  # commas and opening brackets: JSON has one for each value, which takes 60 bytes or more in memory
 # Of a CSV file. Other cells are parsed as JSON where they are valid JSON.
 TEXT_FIELDS = ("id", "text", "phonemes", "voice", "language")
@@ -36,37 +39,55 @@ class BulkLine:
         return len(text) if isinstance(text, str) else 1
 
 
-def read(path: Path) -> Iterator[BulkLine]:
-    """The lines of a file in order, bad ones with an error. Raises SetupError where the file cannot be read."""
+def max_line(max_text: int) -> int:
+    """The bytes that a line may have whose text has at most `max_text` characters."""
+    return min(MAX_LINE, BYTES_PER_CHARACTER * max_text + OTHER_BYTES)
+
+
+def read(path: Path, max_text: int = MAX_TEXT) -> Iterator[BulkLine]:
+    """The lines of a file in order, bad ones with an error. Raises SetupError where the file cannot be read.
+
+    Lines that are much longer than a text of `max_text` characters are not parsed.
+    """
     readers = {".csv": _csv, ".parquet": _parquet, ".jsonl": _json_lines, ".ndjson": _json_lines}
     reader = readers.get(path.suffix.lower())
     if reader is None:
         raise SetupError(f"{path}: the input is a file of {' '.join(SUFFIXES)}, or - for JSON lines")
     try:
-        yield from reader(path)
+        for line in reader(path, max_line(max_text)):
+            yield _bounded(line, max_text)
     except OSError as error:
         raise SetupError(f"{path}: cannot be read: {error.strerror or error}") from error
 
 
-def _json_lines(path: Path) -> Iterator[BulkLine]:
+def _bounded(line: BulkLine, max_text: int) -> BulkLine:
+    for field in ("text", "phonemes"):
+        text = line.fields.get(field)
+        if isinstance(text, str) and len(text) > max_text:
+            complaint = f"{field} has {len(text)} characters; at most {max_text} are allowed (MAX_TEXT_LENGTH)"
+            return BulkLine(line.number, line.id, {}, TextTooLong(complaint, field=field))
+    return line
+
+
+def _json_lines(path: Path, most: int) -> Iterator[BulkLine]:
     with path.open("rb") as file:
-        for number, line in enumerate(_bounded(file), 1):
+        for number, line in enumerate(_cut_lines(file, most), 1):
             text = line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line
             if text.strip():
-                yield _json_line(number, text)
+                yield _json_line(number, text, most)
 
 
-def _bounded(file: IO[bytes]) -> Iterator[bytes]:
-    """Lines, each cut off after MAX_LINE bytes."""
-    while line := file.readline(MAX_LINE + 1):
+def _cut_lines(file: IO[bytes], most: int) -> Iterator[bytes]:
+    """Lines, each cut off after one byte more than `most`."""
+    while line := file.readline(most + 1):
         yield line
-        while len(line) > MAX_LINE and not line.endswith(b"\n"):
-            line = file.readline(MAX_LINE + 1)
+        while len(line) > most and not line.endswith(b"\n"):
+            line = file.readline(most + 1)
 
 
-def _json_line(number: int, text: bytes) -> BulkLine:
-    if len(text) > MAX_LINE:
-        return _bad(number, f"is longer than {MAX_LINE} bytes")
+def _json_line(number: int, text: bytes, most: int) -> BulkLine:
+    if len(text) > most:
+        return _bad(number, f"is longer than {most} bytes")
     if _marks(text) > MAX_MARKS:
         return _bad(number, f"has more than {MAX_MARKS} commas and opening brackets")
     try:
@@ -84,10 +105,10 @@ def _marks(text: bytes) -> int:
     return text.count(b",") + text.count(b"[") + text.count(b"{")
 
 
-def _csv(path: Path) -> Iterator[BulkLine]:
+def _csv(path: Path, most: int) -> Iterator[BulkLine]:
     csv.field_size_limit(max(MAX_LINE, csv.field_size_limit()))  # one limit for the whole process
     with path.open(encoding="utf-8-sig", newline="") as file:
-        row_text = _RowText(file)
+        row_text = _RowText(file, most)
         rows = csv.reader(row_text, strict=True)  # else a quote that is never closed would take the rest of the file
         try:
             header = [name.strip() for name in next(rows, [])]
@@ -112,17 +133,17 @@ def _csv(path: Path) -> Iterator[BulkLine]:
 
 
 class _RowText:
-    """The lines of a CSV file. A row takes at most MAX_LINE characters."""
+    """The lines of a CSV file. A row takes at most `most` characters."""
 
-    def __init__(self, file: IO[str]) -> None:
-        self._file = file
+    def __init__(self, file: IO[str], most: int) -> None:
+        self._file, self._most = file, most
         self.taken = 0  # characters of the row so far
 
     def __iter__(self) -> Iterator[str]:
-        while line := self._file.readline(MAX_LINE + 1 - self.taken):
+        while line := self._file.readline(self._most + 1 - self.taken):
             self.taken += len(line)
-            if self.taken > MAX_LINE:
-                raise csv.Error(f"it is longer than {MAX_LINE} characters")
+            if self.taken > self._most:
+                raise csv.Error(f"it is longer than {self._most} characters")
             yield line
 
 
@@ -135,8 +156,8 @@ def _cell(name: str, text: str) -> Any:
         return text
 
 
-def _parquet(path: Path) -> Iterator[BulkLine]:
-    for number, row in enumerate(parquet.rows(path, MAX_LINE, MAX_MARKS), 1):
+def _parquet(path: Path, most: int) -> Iterator[BulkLine]:
+    for number, row in enumerate(parquet.rows(path, most, MAX_MARKS), 1):
         yield _line(number, row) if isinstance(row, dict) else _bad(number, row.message, row.field)
 
 

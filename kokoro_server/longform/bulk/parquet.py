@@ -12,6 +12,7 @@ from kokoro_server.errors import InvalidInput, SetupError
 from kokoro_server.runtime.json import JsonObject
 
 ROWS_AT_ONCE = 32
+BYTES_AT_ONCE = 4_000_000  # of rows that are read together, by what the file says of their lengths
 UNMEASURED = ("dictionary<", "map<")  # types whose size within others pyarrow does not report
 
 
@@ -25,8 +26,9 @@ def rows(path: Path, max_bytes: int, max_values: int) -> Iterator[JsonObject | I
     try:
         with ParquetFile(path) as file:
             _check(path, file.schema_arrow)
-            for batch in file.iter_batches(ROWS_AT_ONCE):
-                yield from _rows(batch, max_bytes, max_values)
+            for group in range(file.num_row_groups):
+                for batch in file.iter_batches(_rows_at_once(file.metadata.row_group(group)), row_groups=[group]):
+                    yield from _rows(batch, max_bytes, max_values)
     except ArrowException as error:
         raise SetupError(f"{path}: cannot be read as Parquet: {error}") from error
 
@@ -35,6 +37,11 @@ def memory_taken() -> int:
     """The most bytes that Parquet files have taken in this process at one time, without the rows made from them."""
     pyarrow = sys.modules.get("pyarrow")
     return pyarrow.default_memory_pool().max_memory() or 0 if pyarrow else 0
+
+
+def _rows_at_once(group: Any) -> int:
+    row_bytes = int(group.total_byte_size) // max(int(group.num_rows), 1)
+    return max(1, min(ROWS_AT_ONCE, BYTES_AT_ONCE // max(row_bytes, 1)))
 
 
 def _check(path: Path, schema: Any) -> None:

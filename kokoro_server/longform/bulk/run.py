@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from kokoro_server.audio.formats import FORMATS
 from kokoro_server.errors import InvalidInput, SetupError, Unavailable, first_of
 from kokoro_server.longform.bulk import lines
-from kokoro_server.longform.bulk.journal import Journal, as_json
+from kokoro_server.longform.bulk.journal import Journal, Sign, as_json
 from kokoro_server.longform.bulk.makers.local import Maker
 from kokoro_server.longform.bulk.names import Names, number_of
 from kokoro_server.longform.bulk.outputs import PARTS, WORK, ClipOutputs, atomically, prepare
@@ -49,6 +49,7 @@ class BulkProgress:
     absence: str = ""  # the reason, of the last of them
     kept: int = 0  # lines that an earlier run made
     kept_characters: int = 0
+    damaged: int = 0  # lines of the journal, whose clips are made again
     seconds: float = 0.0  # of audio made by this run
     started: float = 0.0  # when it began to speak, on the clock of time.monotonic()
 
@@ -82,7 +83,7 @@ def folder(out: Path) -> Iterator[None]:
 
 
 class BulkRun:
-    """Use within `folder`. `defaults` are the fields that a line may leave out."""
+    """Use within `folder`. `defaults` are the fields that a line may leave out; texts have `max_text` characters."""
 
     def __init__(
         self,
@@ -92,11 +93,12 @@ class BulkRun:
         maker: Maker,
         *,
         defaults: JsonObject,
+        max_text: int = lines.MAX_TEXT,
         verifier: Verifier | None = None,
         show: Show = lambda _progress: None,
     ) -> None:
         self._source, self._out, self._outputs, self._maker = source, out, outputs, maker
-        self._defaults, self._verifier, self._show = defaults, verifier, show
+        self._defaults, self._max_text, self._verifier, self._show = defaults, max_text, verifier, show
         self._prefix = json.dumps([maker.version, outputs.kind])
         self._offsets = array("Q")  # in the journal, by index
         self._blocks = Counter[int]()  # finished lines of a shard, by its first index
@@ -106,6 +108,7 @@ class BulkRun:
         """Raises SetupError where no line can be made, and Unavailable after GIVE_UP_AFTER failures in a row."""
         names, self._progress = await asyncio.to_thread(self._survey)
         self._journal = journal = await asyncio.to_thread(Journal, self._out / WORK / "journal")
+        self._progress.damaged = journal.damaged
         self._offsets = array("Q", bytes(8 * self._progress.lines))
         try:
             async with asyncio.TaskGroup() as group:
@@ -130,7 +133,7 @@ class BulkRun:
         progress = BulkProgress(0, 0)
 
         def ids() -> Iterator[str]:
-            for line in lines.read(self._source):
+            for line in lines.read(self._source, self._max_text):
                 progress.lines += 1
                 progress.characters += line.characters
                 yield line.id
@@ -153,7 +156,7 @@ class BulkRun:
 
     def _planned(self, names: Names) -> Iterator[tuple[Task, int | None]]:
         """Each line, with its offset in the journal if it is made already."""
-        for index, line in enumerate(lines.read(self._source)):
+        for index, line in enumerate(lines.read(self._source, self._max_text)):
             if index == self._progress.lines:
                 raise SetupError(f"{self._source}: has grown since the run began; run the same command again")
             task = self._task(index, line, names)
@@ -176,11 +179,11 @@ class BulkRun:
 
     async def _finish(self, task: Task, outcome: Made | Failed) -> None:
         if isinstance(outcome, Made):
-            offset = self._journal.append("+", number_of(task.name), task.key, _record(task, outcome))
+            offset = await self._note("+", task, _record(task, outcome))
             self._progress.seconds += outcome.duration
             self._streak = 0
         else:
-            offset = self._journal.append("-", number_of(task.name), task.key, _failure(task, outcome))
+            offset = await self._note("-", task, _failure(task, outcome))
             await asyncio.to_thread(self._outputs.discard, task.file)
             self._progress.failed += 1
             if outcome.absent:
@@ -189,6 +192,10 @@ class BulkRun:
                 self._progress.absence = outcome.message
             self._give_up_if_hopeless(outcome)
         await self._ended(task, offset)
+
+    async def _note(self, sign: Sign, task: Task, record: JsonObject) -> int:
+        """In a thread: the words of an hour are megabytes, and disks may be slow."""
+        return await asyncio.to_thread(self._journal.append, sign, number_of(task.name), task.key, record)
 
     def _give_up_if_hopeless(self, failed: Failed) -> None:
         self._streak += not failed.lasting
@@ -203,7 +210,7 @@ class BulkRun:
         self._offsets[task.index] = offset
         self._progress.done += 1
         self._progress.done_characters += task.characters
-        if self._verifier and self._journal.is_made(offset) and self._heard(task.key) is None:
+        if self._verifier and self._journal.is_made(offset) and not self._journal.is_heard(self._heard_key(task.key)):
             self._verifier.waiting.put_nowait(task.index)
         if (block := self._outputs.block(task.index)) is not None:
             await self._complete_if_last(block, task.file)
@@ -223,10 +230,10 @@ class BulkRun:
 
     async def _hear(self, verifier: Verifier) -> None:
         while (index := await verifier.waiting.get()) is not None:
-            record = self._journal.read(self._offsets[index])
+            record = await asyncio.to_thread(self._journal.read, self._offsets[index])
             content = await asyncio.to_thread(self._outputs.read, record)
             heard = await verifier.hear(content, record)
-            self._journal.append("?", 0, self._heard_key(int(record["key"], 16)), heard)
+            await asyncio.to_thread(self._journal.append, "?", 0, self._heard_key(int(record["key"], 16)), heard)
 
     def _heard(self, key: int) -> JsonObject | None:
         """The transcript by this run's model of the clip with that key."""

@@ -49,7 +49,7 @@ def read(request: JsonObject) -> JsonObject:
     finder = VoiceFinder(voice["name"] for voice in request["voices"])
     if path.suffix.lower() in lines.SUFFIXES:
         try:
-            return _list(path, finder, request["options"])
+            return _list(path, finder, request["options"], request["max_text"])
         except SetupError as error:
             raise UnreadableDocument(error.message.replace(str(path), name), field="file") from error
     book = read_document(name, path.read_bytes())
@@ -86,9 +86,9 @@ def read(request: JsonObject) -> JsonObject:
     }
 
 
-def _list(path: Path, finder: VoiceFinder, options: JsonObject) -> JsonObject:
+def _list(path: Path, finder: VoiceFinder, options: JsonObject, max_text: int) -> JsonObject:
     count, characters, wrong, voices = 0, 0, list[str](), finder.names_in(options)
-    for line in lines.read(path):
+    for line in lines.read(path, max_text):
         count += 1
         voices |= finder.names_in(line.fields)
         characters += line.characters

@@ -18,6 +18,7 @@ from filelock import FileLock, Timeout
 from kokoro_server.callers.current import caller
 from kokoro_server.errors import Expired, KokoroError, SetupError, Unavailable, for_client
 from kokoro_server.longform.books.work_folder import CannotWrite
+from kokoro_server.longform.bulk import lines
 from kokoro_server.longform.bulk.makers.local import Parse
 from kokoro_server.longform.jobs.folders import FILE_MODE, JobFolder, check_space
 from kokoro_server.longform.jobs.job import Job, JobKind
@@ -64,9 +65,10 @@ class JobRunner:
         *,
         at_once: int,
         keep_hours: float,
+        max_text: int = lines.MAX_TEXT,
     ) -> None:
         self._root, self._store, self._open_backend, self._parse = root, store, open_backend, parse
-        self._condition = condition
+        self._condition, self._max_text = condition, max_text
         self._lost = LostJobs(root, store, lost_condition)
         self._at_once, self._keep_s = at_once, keep_hours * HOUR
         self._running: dict[str, _Running] = {}
@@ -264,7 +266,7 @@ class JobRunner:
         backend = await asyncio.to_thread(self._open_backend, folder)  # reads files
         if job.kind == "book":
             return await make_book(job, folder, backend, report)
-        return await make_list(job, folder, backend, self._parse, report)
+        return await make_list(job, folder, backend, self._parse, self._max_text, report)
 
     async def _end(self, job: Job, *, result: JsonObject | None = None, error: JsonObject | None = None) -> None:
         state = "failed" if error else "done"

@@ -68,7 +68,7 @@ class Jobs:
         self._root, self._store, self._services, self._anyone = root, store, services, anyone
         self._limit = settings.max_jobs
         self.keep_s = settings.job_keep_hours * 3600
-        self._reader = DocumentReader()
+        self._reader = DocumentReader(settings.max_text_length)
         self._listening = FairSlots(CHAPTERS_AT_ONCE, CHAPTERS_PER_CALLER)
 
     def admit_document(self) -> None:
@@ -192,6 +192,7 @@ async def running_jobs(
         services.lost_jobs_condition,
         at_once=settings.jobs_at_once,
         keep_hours=settings.job_keep_hours,
+        max_text=settings.max_text_length,
     )
     for state in get_args(JobState):
         services.metrics.jobs.labels(state).set_function(partial(runner.count, state))

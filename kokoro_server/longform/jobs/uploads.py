@@ -11,6 +11,7 @@ from pathlib import Path
 from kokoro_server.callers.current import caller
 from kokoro_server.client import Voice
 from kokoro_server.errors import KokoroError, TooBusy, Unavailable, UnreadableDocument
+from kokoro_server.longform.bulk import lines
 from kokoro_server.runtime.fair_slots import FairSlots
 from kokoro_server.runtime.json import JsonObject
 from kokoro_server.runtime.subprocesses import start_python
@@ -26,10 +27,13 @@ RETRY_AFTER = 10.0
 
 
 class DocumentReader:
-    """Reads a few documents at a time, those of jobs and of previews, taking turns between callers."""
+    """Reads a few documents at a time, those of jobs and of previews, taking turns between callers.
 
-    def __init__(self) -> None:
-        self._slots = FairSlots(AT_ONCE, PER_CALLER)
+    Lines of a list may have `max_text` characters.
+    """
+
+    def __init__(self, max_text: int = lines.MAX_TEXT) -> None:
+        self._max_text, self._slots = max_text, FairSlots(AT_ONCE, PER_CALLER)
 
     def check(self) -> None:
         """Raises TooBusy if too many documents of the caller wait."""
@@ -49,6 +53,7 @@ class DocumentReader:
             "voices": [asdict(voice) for voice in voices],
             "target": str(target) if target else None,
             "cpu_s": cpu_s,
+            "max_text": self._max_text,
         }
         async with self._slots.taken(caller.get()):
             about = await self._run(json.dumps(request).encode(), name, cpu_s)

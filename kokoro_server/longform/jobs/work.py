@@ -88,7 +88,7 @@ def _read_book(path: Path) -> Book:
 
 
 async def make_list(
-    job: Job, folder: JobFolder, backend: SpeechBackend, parse: Parse, report: ReportProgress
+    job: Job, folder: JobFolder, backend: SpeechBackend, parse: Parse, max_text: int, report: ReportProgress
 ) -> JsonObject:
     """Returns the result: a zip file of the clips or shards, with their manifest."""
 
@@ -114,6 +114,7 @@ async def make_list(
             outputs(out, options["shards"]),
             BackendMaker(backend, parse),
             defaults={"voice": options["voice"], "seed": 0, "format": options["format"]},
+            max_text=max_text,
             show=show,
         )
         done = await work.run()
@@ -127,8 +128,13 @@ async def make_list(
         members = [path for path in await asyncio.to_thread(lambda: sorted(out.iterdir())) if path.name != WORK]
         await production.interruptible(partial(zip_files, archive, members, out))
     seconds = await asyncio.to_thread(_seconds, out / bulk.MANIFEST)
+    return {"seconds": seconds, "files": [_file(archive)], "notes": _notes(done)}
+
+
+def _notes(done: bulk.BulkProgress) -> list[str]:
     failed = f"{done.failed} of {done.lines} lines could not be made: {bulk.FAILURES} in the result says why"
-    return {"seconds": seconds, "files": [_file(archive)], "notes": [failed] if done.failed else []}
+    damaged = f"{done.damaged} lines of the job's journal were damaged, as by a power cut: their clips were made again"
+    return [note for note, count in ((failed, done.failed), (damaged, done.damaged)) if count]
 
 
 def _first_failure(out: Path) -> str:

@@ -191,6 +191,22 @@ def test_the_journal_of_any_number_of_lines_is_not_read_on_the_event_loop(
     assert threading.main_thread() not in threads
 
 
+def test_the_journal_is_not_written_on_the_event_loop(
+    bulk: Bulk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def watched(*given: Any) -> int:
+        threads.add(threading.current_thread())
+        return append(*given)
+
+    threads, append = set[threading.Thread](), Journal.append
+    monkeypatch.setattr(Journal, "append", watched)
+    source = write(tmp_path / "in.jsonl", [*texts(3), {"id": "mute", "text": "silence" * 100_000}])
+    with pytest.raises(CommandFailed):
+        bulk.run(source, tmp_path / "out")
+    assert threads
+    assert threading.main_thread() not in threads
+
+
 def test_csv_has_names_in_its_first_line_and_texts_of_several_lines(bulk: Bulk, tmp_path: Path) -> None:
     source, out = tmp_path / "in.csv", tmp_path / "out"
     source.write_text(

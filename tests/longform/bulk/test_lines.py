@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
-from kokoro_server.errors import SetupError
+from kokoro_server.errors import SetupError, TextTooLong
 from kokoro_server.longform.bulk import lines
 
 GOOD = b'{"id": "good", "text": "Good."}\n'
@@ -34,6 +35,30 @@ def test_a_line_that_is_too_long_costs_no_other(
         assert found[1].error
         assert complaint in found[1].error.message
         assert [(each.number, each.id) for each in found[2:]] == ([(3, "good")] if end.endswith(GOOD) else [])
+
+
+@pytest.mark.parametrize("field", ["text", "phonemes"])
+def test_a_text_longer_than_its_reader_allows_is_refused_with_line_and_limit(tmp_path: Path, field: str) -> None:
+    source = tmp_path / "in.jsonl"
+    source.write_bytes(GOOD + json.dumps({"id": "long", field: "x" * 101}).encode() + b"\n" + GOOD)
+    good, long, last = lines.read(source, max_text=100)
+    assert (good.error, last.error) == (None, None)
+    assert (long.number, long.id, long.fields) == (2, "long", {})
+    assert isinstance(long.error, TextTooLong)
+    assert long.error.field == field
+    assert "101 characters; at most 100 are allowed (MAX_TEXT_LENGTH)" in long.error.message
+
+
+def test_a_line_much_longer_than_any_text_allowed_is_not_parsed(tmp_path: Path) -> None:
+    most = lines.max_line(100)
+    source = tmp_path / "in.jsonl"
+    source.write_bytes(GOOD + b"{" + b" " * most + GOOD[1:] + GOOD)
+    _, long, last = lines.read(source, max_text=100)
+    assert long.error
+    assert f"longer than {most} bytes" in long.error.message
+    assert last.error is None
+    assert lines.max_line(100_000) < 3_000_000
+    assert lines.max_line(lines.MAX_TEXT) == lines.MAX_LINE
 
 
 def test_a_row_of_csv_that_is_too_long_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from kokoro_server.errors import SetupError, UnreadableDocument
-from kokoro_server.longform.bulk import lines
+from kokoro_server.longform.bulk import lines, parquet
 from kokoro_server.longform.jobs import reading
 
 pa: Any = pytest.importorskip("pyarrow")
@@ -94,4 +94,22 @@ def test_a_file_of_kilobytes_that_would_take_gigabytes_is_refused(
     before = pa.default_memory_pool().max_memory()
     monkeypatch.setattr(reading, "PARQUET_MEMORY", before + 1_000_000)
     with pytest.raises(UnreadableDocument, match="too much memory"):
-        reading.read({"path": str(source), "name": "in.parquet"})
+        reading.read({"path": str(source), "name": "in.parquet", "max_text": lines.MAX_TEXT})
+
+
+def test_long_rows_are_read_a_few_at_a_time(source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All of them together would take 64 MB."""
+    text = "".join(map(chr, range(32, 1_000))) * 2_000
+    rows = 32
+    pq.write_table(
+        pa.table({"id": list(map(str, range(rows))), "text": [text + str(n) for n in range(rows)]}),
+        source,
+        use_dictionary=False,
+        row_group_size=rows,
+    )
+    sizes, read = list[int](), parquet._rows
+    monkeypatch.setattr(parquet, "_rows", lambda batch, *limits: sizes.append(batch.nbytes) or read(batch, *limits))
+    found = list(lines.read(source, max_text=100))
+    assert len(found) == rows
+    assert all(line.error and "longer than" in line.error.message for line in found)
+    assert max(sizes) < 2 * parquet.BYTES_AT_ONCE
