@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from kokoro_server.audio.sound import Sound
-from kokoro_server.engine.protocol import SAMPLE_RATE, Audio
+from kokoro_server.engine.protocol import SAMPLE_RATE, SAMPLES_PER_FRAME, Audio
 from kokoro_server.text.pieces import Ending
 
 
@@ -24,6 +25,9 @@ GAPS: dict[Ending, float] = {"sentence": 0.40, "clause": 0.18, "none": 0.08}
 # to 70 ms before a frame that is louder; releases are over after 30 ms.
 SILENCE = 10 ** (-50 / 10)  # threshold, as a share of the loudest frame's power
 FRAME = _samples(0.005)
+# The same text in a larger batch gives samples that differ by rounding. The power is smoothed and the bounds lie on the
+# model's own frames, so that rounding moves a bound in hardly any text, and with it the length of a clip.
+STEP = SAMPLES_PER_FRAME
 ONSET_MARGIN = _samples(0.080)  # kept before the first frame of speech
 RELEASE_MARGIN = _samples(0.050)  # kept after the last one
 FADE = _samples(0.005)
@@ -89,15 +93,24 @@ class Joiner:
 
 
 def speech_bounds(audio: Audio) -> tuple[int, int]:
-    """The samples where speech begins and ends. Enough silence is left at the end for a fade-out."""
+    """The samples where speech begins and ends, in whole STEPs. Enough silence is left at the end for a fade-out."""
+    last = max(0, len(audio) - FADE)
     whole = len(audio) // FRAME * FRAME
     frames = audio[:whole].reshape(-1, FRAME)
-    power = np.einsum("ij,ij->i", frames, frames)
+    power = _smoothed(np.einsum("ij,ij->i", frames, frames))
     loud = np.flatnonzero(power > power.max(initial=0.0) * SILENCE) * FRAME
-    last = max(0, len(audio) - FADE)
     if not len(loud):
         return 0, last
-    return int(loud[0]), min(int(loud[-1]) + FRAME, last)
+    # Outwards; but the outermost frames are loud only because the power is smoothed.
+    begin = (int(loud[0]) + FRAME) // STEP * STEP
+    end = -(-int(loud[-1]) // STEP) * STEP
+    return begin, min(max(begin, end), last)
+
+
+def _smoothed(power: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Over each frame and its neighbours."""
+    padded = np.pad(power, 1)
+    return ((padded[:-2] + 2 * padded[1:-1] + padded[2:]) / 4).astype(np.float32)
 
 
 def faded_in(audio: Audio) -> Audio:

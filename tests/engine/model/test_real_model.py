@@ -22,6 +22,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from kokoro_server.assets.library import Assets
+from kokoro_server.audio.join import speech_bounds
 from kokoro_server.engine import devices
 from kokoro_server.engine.model import reference
 from kokoro_server.engine.model.kokoro import BatchedKokoro, Prosody
@@ -219,6 +220,15 @@ def test_alone_or_in_a_crowd_a_row_sounds_the_same(
 
 def test_it_is_as_loud_as_kmodel(crowd: list[Result], spoken: list[tuple[Row, Spoken]]) -> None:
     assert 20 * np.log10(crowd[1].audio.std() / spoken[1][1].audio.std().item()) == pytest.approx(0, abs=0.5)
+
+
+def test_rounding_does_not_move_the_cuts_of_real_speech(crowd: list[Result]) -> None:
+    random = np.random.default_rng(20)
+    for result in crowd:
+        exact = speech_bounds(result.audio)
+        for _ in range(10):
+            rounded = result.audio * (1 + 0.01 * random.standard_normal(len(result.audio)))
+            assert speech_bounds(rounded.astype(np.float32)) == exact
 
 
 def test_an_octave_up_doubles_the_pitch_that_is_heard(real_engine: Engine, voices: VoiceBook) -> None:
