@@ -19,7 +19,7 @@ from kokoro_server.api.disconnect import CancellableStreamingResponse, cancel_on
 from kokoro_server.api.middleware.fast_path import FastPathRoute
 from kokoro_server.api.schemas.speech import BatchRequest, TTSRequest
 from kokoro_server.api.speech import BINARY, ERRORS, RequestTimeout, check_clip_count, new_ticket, parse_clip
-from kokoro_server.api.state import app_state, get_services
+from kokoro_server.api.state import get_services
 from kokoro_server.api.streaming import STREAMING_HEADERS, take_place
 from kokoro_server.batching.entry import Priority
 from kokoro_server.batching.speech_queue import TICKET_BATCHES
@@ -27,7 +27,7 @@ from kokoro_server.batching.tickets import Ticket
 from kokoro_server.errors import KokoroError, TooBusy, for_client
 from kokoro_server.runtime.json import JsonObject
 from kokoro_server.synthesis.captions import Timing
-from kokoro_server.synthesis.synthesizer import Clip
+from kokoro_server.synthesis.synthesizer import Clip, Synthesizer
 
 log = logging.getLogger(__name__)
 router = APIRouter(tags=["speech"], route_class=FastPathRoute)
@@ -68,7 +68,11 @@ async def bulk(body: BatchRequest, request: Request, timeout: RequestTimeout = N
     """
     check_clip_count(request, body)
     take_place(request)
-    frames = _frames(request, body.requests, new_ticket(request, timeout, Priority.BULK))
+    services = get_services(request)
+    await services.voices.refresh()
+    # The voices as they are now: a slow reader may be at it for an hour.
+    synthesizer = services.synthesizer.with_voices(services.voices.held())
+    frames = _frames(request, synthesizer, body.requests, new_ticket(request, timeout, Priority.BULK))
     request.scope["on_end"].push_async_callback(frames.aclose)
     frame = await cancel_on_disconnect(request.receive, anext(frames))
     if isinstance(frame.error, TooBusy):
@@ -91,7 +95,9 @@ async def _content(first: Frame, later: AsyncGenerator[Frame, None]) -> AsyncGen
             frame = await anext(later, None)
 
 
-async def _frames(request: Request, bodies: list[Any], ticket: Ticket) -> AsyncGenerator[Frame, None]:
+async def _frames(
+    request: Request, synthesizer: Synthesizer, bodies: list[Any], ticket: Ticket
+) -> AsyncGenerator[Frame, None]:
     """Yields a frame for each clip, in the order in which they are made. Few are made before the caller takes them."""
     most = TICKET_BATCHES * get_services(request).queue.max_rows
     room = asyncio.Semaphore(most)  # for rows of clips that are being made, or are made and not yet taken
@@ -99,7 +105,7 @@ async def _frames(request: Request, bodies: list[Any], ticket: Ticket) -> AsyncG
     turn = asyncio.Lock()
 
     async def make(index: int, parsed: TTSRequest | KokoroError, rows: int) -> None:
-        made.put_nowait((await _frame(request, index, parsed, ticket, turn), rows))
+        made.put_nowait((await _frame(request, synthesizer, index, parsed, ticket, turn), rows))
 
     async def start() -> None:
         for index, body in enumerate(bodies):
@@ -138,15 +144,19 @@ def _rows(parsed: TTSRequest | KokoroError) -> int:
 
 
 async def _frame(
-    request: Request, index: int, parsed: TTSRequest | KokoroError, ticket: Ticket, turn: asyncio.Lock
+    request: Request,
+    synthesizer: Synthesizer,
+    index: int,
+    parsed: TTSRequest | KokoroError,
+    ticket: Ticket,
+    turn: asyncio.Lock,
 ) -> Frame:
     try:
         if isinstance(parsed, KokoroError):
             raise parsed
         rendering = parsed.rendering()
-        state = app_state(request)
         spool = ClipSpool(request, rendering)
-        clip = await state.services.synthesizer.speak(parsed.speech(), ticket, overflow=spool)
+        clip = await synthesizer.speak(parsed.speech(), ticket, overflow=spool)
         # A batch yields many clips at once. Those not encoded in a thread take turns, with other tasks in between.
         async with turn if rendering.plain else nullcontext():
             frame = await _clip_frame(index, clip, await spool.rendered(clip))
