@@ -21,6 +21,7 @@ from typing import Any
 
 _PACKAGE_ROOT = Path(__file__).parents[2]
 _PR_SET_PDEATHSIG = 1
+_DESCRIPTORS = Path("/dev/fd")  # of this process; absent on Windows
 
 BEAT_INTERVAL = 1.0  # seconds between signs of life of a child that starts
 
@@ -35,6 +36,7 @@ async def start_python(
 ) -> Process:
     """Run a module in a child process with pipes to and from it. `options` are of `create_subprocess_exec`."""
     command, settings = _command(module, arguments), _environ(environ)
+    _keep_descriptors()
     return await asyncio.create_subprocess_exec(*command, env=settings, **{"stdin": PIPE, "stdout": PIPE} | options)
 
 
@@ -118,6 +120,14 @@ def _command(module: str, arguments: tuple[str, ...]) -> tuple[str, ...]:
     # -P: without it, the working folder comes first in the search path, and a stranger's `av.py` there would be run.
     # PYTHONSAFEPATH, below, is the same for processes that the child starts.
     return sys.executable, "-P", "-m", module, *arguments
+
+
+def _keep_descriptors() -> None:
+    """Let no child inherit what libraries opened here without a thought of children. uvloop does not see to that."""
+    for descriptor in _DESCRIPTORS.iterdir() if _DESCRIPTORS.is_dir() else ():
+        if int(descriptor.name) > 2:  # not the standard streams
+            with contextlib.suppress(OSError):  # it has been closed, as that of this listing
+                os.set_inheritable(int(descriptor.name), False)
 
 
 def _environ(changes: Mapping[str, str] | None) -> dict[str, str]:
