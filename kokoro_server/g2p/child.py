@@ -21,7 +21,7 @@ log = logging.getLogger(__name__)
 START_TIMEOUT = 120.0  # seconds for English to load, on the slowest of machines
 STOP_GRACE = 5.0  # seconds
 # The interval between two health checks is also the timeout of each.
-POLICY = RestartPolicy(Backoff(0.2, longest=10.0), watch_interval=5.0, max_misses=3, max_start_misses=4)
+POLICY = RestartPolicy(Backoff(0.2, longest=10.0), watch_interval=5.0, max_misses=3, max_start_misses=6)
 
 _LOG_TAIL_LINES = 20  # of the child's log, for the error message when it cannot start
 
