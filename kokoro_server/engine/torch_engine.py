@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -16,6 +17,8 @@ from kokoro_server.engine.model.kokoro import BatchedKokoro, TokenBatch
 from kokoro_server.engine.protocol import MAX_TOKENS, SAMPLES_PER_FRAME, EngineLimits, Result, Row
 from kokoro_server.engine.rows import check, empty_result, noise, warmup_row
 from kokoro_server.observability.conditions import Condition, Reason
+
+os.environ.setdefault("ONEDNN_JIT_PROFILE", "0")  # else each process leaves a /tmp/perf-PID.map behind
 
 log = logging.getLogger(__name__)
 

@@ -21,7 +21,7 @@ log = logging.getLogger(__name__)
 START_TIMEOUT = 120.0  # seconds for English to load, on the slowest of machines
 STOP_GRACE = 5.0  # seconds
 # The interval between two health checks is also the timeout of each.
-POLICY = RestartPolicy(Backoff(0.2, longest=10.0), watch_interval=5.0, max_misses=3)
+POLICY = RestartPolicy(Backoff(0.2, longest=10.0), watch_interval=5.0, max_misses=3, max_start_misses=6)
 
 _LOG_TAIL_LINES = 20  # of the child's log, for the error message when it cannot start
 
@@ -81,9 +81,8 @@ class G2PChild(SupervisedChild):
         return process
 
     async def _await_ready(self, process: Process) -> None:
-        assert process.stdout
         try:
-            line = await asyncio.wait_for(process.stdout.readline(), START_TIMEOUT)
+            line = await asyncio.wait_for(self._read_report(process), START_TIMEOUT)
         except TimeoutError:
             raise SetupError(f"the G2P service was not ready after {START_TIMEOUT:.0f} s") from None
         if not line.strip().isdigit():

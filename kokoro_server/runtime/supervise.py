@@ -29,6 +29,7 @@ class RestartPolicy:
     backoff: Backoff  # before a restart
     watch_interval: float  # between two looks at a child
     max_misses: int  # looks in a row without a sign of life, after which a child counts as hung and is killed
+    max_start_misses: int  # the same for a child that starts
     backoff_reset: float = 30.0  # a child that has run for longer is restarted with the first backoff
     max_failed_starts: int = 3  # in a row, after which `on_hopeless` is called
 
@@ -96,6 +97,22 @@ class SupervisedChild(ABC):
     @abstractmethod
     async def _is_alive(self) -> bool:
         """Whether the child has given a sign of life since the last look."""
+
+    async def _read_report(self, process: Process) -> bytes:
+        """The last line of a child's `StartReport`, or nothing if it ends before. Raises SetupError if it hangs."""
+        assert process.stdout
+        misses = 0
+        while misses < self._policy.max_start_misses:
+            try:
+                line = await asyncio.wait_for(process.stdout.readline(), self._policy.watch_interval)
+            except TimeoutError:
+                misses += 1  # looks count, as in `_wait_until_down`
+            else:
+                if line != b"\n":
+                    return line
+                misses = 0
+        silent = misses * self._policy.watch_interval
+        raise SetupError(f"the process {self.name} gave no sign of life for {silent:g} s while it started")
 
     def _ask_to_end(self) -> None:
         self.signal(signal.SIGTERM)

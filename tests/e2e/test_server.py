@@ -15,7 +15,7 @@ import soundfile
 
 from kokoro_server.engine.protocol import SAMPLE_RATE
 from tests import servers
-from tests.servers import Server, in_one_process, say
+from tests.servers import Server, family, in_one_process, say
 
 GPL = ("phonemizer", "espeakng_loader", "misaki")
 
@@ -158,6 +158,12 @@ def test_request_id_is_kept_or_given(tiny_server: Server) -> None:
     assert kept.headers["x-request-id"] == "abc-1"
     given = httpx.get(f"{tiny_server.url}/voices", headers={"x-request-id": "bad id!"})
     assert given.headers["x-request-id"] not in ("", "bad id!")
+
+
+def test_it_leaves_no_profile_of_pytorch_behind(tiny_server: Server) -> None:
+    assert say(tiny_server, "Good morning.").status_code == 200
+    pids = [tiny_server.process.pid, *family(tiny_server.process.pid)]
+    assert [pid for pid in pids if Path(f"/tmp/perf-{pid}.map").exists()] == []
 
 
 @in_one_process

@@ -27,24 +27,22 @@ async def test_a_killed_front_costs_its_own_connections(faulty: Server) -> None:
 
 async def test_who_waits_for_a_killed_engine_process_gets_speech_from_the_next(faulty: Server) -> None:
     how = f"{REQUESTS} requests in the queue and on the device"
-    async with injected(faulty, "engine process killed with -9", how, neighbour=(200, 503)) as fault:
-        assert set(await statuses_when(fault, signal.SIGKILL)) <= {200, 503}  # 503 past QUEUE_TIMEOUT
+    async with injected(faulty, "engine process killed with -9", how) as fault:
+        await speaks_when(fault, signal.SIGKILL)
 
 
 async def test_an_engine_process_that_hangs_is_replaced(faulty: Server) -> None:
     how = f"{REQUESTS} requests in the queue and on the device of a process that is stopped"
-    async with injected(faulty, "engine process hangs", how, neighbour=(200, 503, 504)) as fault:
-        assert set(await statuses_when(fault, signal.SIGSTOP)) <= {200, 503, 504}
+    async with injected(faulty, "engine process hangs", how) as fault:
+        await speaks_when(fault, signal.SIGSTOP)
 
 
-async def statuses_when(fault: Fault, number: int) -> list[int]:
-    """What those get who wait for the engine process when it gets a signal."""
+async def speaks_when(fault: Fault, number: int) -> None:
+    """All who wait for the engine process when it gets a signal get their speech: QUEUE_TIMEOUT is longer than that."""
     sent = [asyncio.create_task(fault.post(text=f"Row {n}. " * 40, speed=SLOW)) for n in range(REQUESTS)]
     await fault.until(lambda status: status["running_rows"] > 0)
     await end(fault, "engine", number)
-    answers = [await task for task in sent]
-    assert all(int(answer.headers["retry-after"]) >= 1 for answer in answers if answer.status_code != 200)
-    return [answer.status_code for answer in answers]
+    assert [(await task).status_code for task in sent] == [200] * REQUESTS
 
 
 async def end(fault: Fault, name: str, number: int) -> None:

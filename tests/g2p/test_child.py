@@ -134,13 +134,32 @@ async def test_a_killed_child_is_restarted(tmp_path: Path, monkeypatch: pytest.M
 
 
 async def test_a_hung_child_is_restarted() -> None:
-    async with running(RestartPolicy(Backoff(0.2), watch_interval=0.5, max_misses=2)) as (child, client):
+    async with running(RestartPolicy(Backoff(0.2), watch_interval=0.5, max_misses=2, max_start_misses=60)) as (
+        child,
+        client,
+    ):
         hung = child.pid
         assert hung
         os.kill(hung, signal.SIGSTOP)
         await until(lambda: child.restarts == 1 and child.state == "running")
         assert not is_alive(hung)
         assert (await client.convert(["Hi!"], languages.EN_US))[0].phonemes == "hˈI!"
+
+
+async def test_a_child_that_hangs_while_it_starts_is_replaced() -> None:
+    async with running(RestartPolicy(Backoff(0.01), watch_interval=0.5, max_misses=60, max_start_misses=8)) as (
+        child,
+        _,
+    ):
+        first = child.pid
+        assert first
+        os.kill(first, signal.SIGKILL)
+        await until(lambda: child.pid not in (first, None))
+        hung = child.pid
+        assert hung
+        os.kill(hung, signal.SIGSTOP)
+        await until(lambda: child.restarts > 1 and child.state == "running")
+        assert not is_alive(hung)
 
 
 async def test_a_child_that_cannot_start_tells_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -157,7 +176,7 @@ async def test_a_child_that_cannot_start_tells_why(tmp_path: Path, monkeypatch: 
 async def test_a_child_that_keeps_failing_is_tried_less_and_less_often(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    policy = RestartPolicy(Backoff(0.01, longest=0.04), watch_interval=5.0, max_misses=3)
+    policy = RestartPolicy(Backoff(0.01, longest=0.04), watch_interval=5.0, max_misses=3, max_start_misses=4)
     async with running(policy) as (child, _client):
         monkeypatch.setattr("sys.executable", "/bin/false")
         assert child.pid

@@ -13,7 +13,8 @@ from kokoro_server.audio.encoders import AacEncoder
 from kokoro_server.longform.bulk import verify
 from kokoro_server.longform.jobs.uploads import DocumentReader
 from kokoro_server.runtime import subprocesses
-from kokoro_server.runtime.subprocesses import popen_python
+from kokoro_server.runtime.event_loop import run_on_loop
+from kokoro_server.runtime.subprocesses import popen_python, start_python
 from tests.longform.books.doubles import VOICES
 
 OPTIONS = {"chapters": None, "voice": None, "language": None, "speed": 1.0, "dialogue_voice": None}
@@ -66,6 +67,26 @@ def test_a_process_that_a_child_starts_runs_nothing_from_the_working_folder(ran:
     child.communicate()
     assert child.returncode == 0
     assert not ran.exists()
+
+
+def test_a_child_inherits_nothing_but_what_it_is_given(tmp_path: Path) -> None:
+    (folder := tmp_path / "ours").mkdir()
+    (folder / "listing.py").write_text("import os\nprint([os.path.exists(f'/dev/fd/{fd}') for fd in (90, 91)])")
+
+    async def listed() -> bytes:
+        child = await start_python("listing", environ={"PYTHONPATH": str(folder)}, pass_fds=(91,))
+        return (await child.communicate())[0]
+
+    async def check() -> None:
+        assert await listed() == b"[False, True]\n"
+
+    with (tmp_path / "of-a-library").open("wb") as file:
+        for descriptor in (90, 91):
+            os.dup2(file.fileno(), descriptor, inheritable=True)
+        try:
+            run_on_loop(check())
+        finally:
+            os.closerange(90, 92)
 
 
 def test_every_python_process_is_started_in_a_known_place() -> None:

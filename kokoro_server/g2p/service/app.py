@@ -30,7 +30,7 @@ from kokoro_server.languages import Language
 from kokoro_server.observability import logs, tracing
 from kokoro_server.observability.tracing.asgi import TracedRequests
 from kokoro_server.runtime.sockets import bind, ignore_hangup
-from kokoro_server.runtime.subprocesses import exit_with_parent, take_stdout
+from kokoro_server.runtime.subprocesses import StartReport, exit_with_parent
 
 log = logging.getLogger(__name__)
 
@@ -200,7 +200,7 @@ def _exit(_signal: int, _frame: Any) -> NoReturn:
     raise SystemExit(0)
 
 
-def main() -> None:
+def main(report: StartReport) -> None:
     """Run the service as a child of another process, on a free port that is written to standard output."""
     parser = argparse.ArgumentParser(prog="python -m kokoro_server.g2p.service", description=main.__doc__)
     parser.add_argument("--log-level", default="info")
@@ -210,11 +210,9 @@ def main() -> None:
     options = parser.parse_args()
     exit_with_parent(SHUTDOWN_GRACE + 1)
     logs.configure_child(options.log_level)
-    report = take_stdout()
 
     def announce(port: int) -> None:
-        with report:
-            report.write(f"{port}\n")
+        report.finish(str(port))
 
     try:
         run(options.host, 0, options.log_level, options.workers, traces=options.tracing, on_ready=announce)

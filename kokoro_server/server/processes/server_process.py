@@ -6,6 +6,7 @@ import asyncio
 import base64
 import contextlib
 import json
+import logging
 import pickle
 from asyncio.subprocess import Process
 from collections.abc import Callable, Coroutine
@@ -19,9 +20,12 @@ from kokoro_server.runtime.subprocesses import start_python
 from kokoro_server.runtime.supervise import RestartPolicy, SupervisedChild
 from kokoro_server.server.ipc.shared_state import ProcessSlot
 
+log = logging.getLogger(__name__)
+
 Launch = Callable[[], Coroutine[Any, Any, Process]]
 
-POLICY = RestartPolicy(Backoff(0.1, longest=10.0), watch_interval=1.0, max_misses=30)
+POLICY = RestartPolicy(Backoff(0.1, longest=10.0), watch_interval=1.0, max_misses=30, max_start_misses=30)
+SPARE_TIMEOUT = 5.0  # seconds for a spare to show that it lives when it is to take another's place
 
 
 async def launch(role: str, arguments: tuple[str, ...], fds: tuple[int, ...], settings: Settings) -> Process:
@@ -72,10 +76,8 @@ class ServerProcess(SupervisedChild):
         return await self.launch()
 
     async def _await_ready(self, process: Process) -> None:
-        assert process.stdout
         await _send(process, str(self._number).encode())
-        line = await process.stdout.readline()
-        if not line:
+        if not (line := await self._read_report(process)):
             raise SetupError(f"the process {self.name} ended with status {await process.wait()} before it was ready")
         if error := json.loads(line).get("error"):
             raise SetupError(error)
@@ -101,7 +103,9 @@ class Spare:
     async def take(self) -> Process:
         """The spare, or else a new process. The next spare is started."""
         process, self._process = self._process, None
-        if process is None or process.returncode is not None:
+        if process:
+            await cancel(self._filling)  # from here on another reads what the process writes
+        if process is None or not await _lives(process):
             process = await self.launch()
         self.fill()
         return process
@@ -113,10 +117,31 @@ class Spare:
     async def stop(self) -> None:
         await cancel(self._filling)
         process, self._process = self._process, None
-        if process and process.returncode is None:
-            process.kill()
-            await process.wait()
+        if process:
+            await _kill(process)
 
     async def _fill(self) -> None:
-        if self._process is None:
-            self._process = await self.launch()
+        self._process = process = await self.launch()
+        assert process.stdout
+        while await process.stdout.readline():
+            pass  # a sign of life while it starts
+
+
+async def _lives(spare: Process) -> bool:
+    """Whether it shows a sign of life. One that hangs is killed."""
+    assert spare.stdout
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(SPARE_TIMEOUT):
+            await _send(spare, b"")
+            if await spare.stdout.readline():
+                return True
+    log.warning("a spare process hangs or has ended, a new one takes its place pid=%d", spare.pid)
+    await _kill(spare)
+    return False
+
+
+async def _kill(process: Process) -> None:
+    if process.returncode is None:
+        with contextlib.suppress(ProcessLookupError):
+            process.kill()
+        await process.wait()

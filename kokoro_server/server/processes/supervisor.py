@@ -10,6 +10,7 @@ import socket
 import tempfile
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager, closing
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -28,7 +29,7 @@ from kokoro_server.runtime.sockets import (
     log_wyoming,
 )
 from kokoro_server.server.ipc.shared_state import ENGINE, FIRST_WORKER, SUPERVISOR, SharedState
-from kokoro_server.server.processes.server_process import ServerProcess, Spare, launch
+from kokoro_server.server.processes.server_process import POLICY, ServerProcess, Spare, launch
 
 if TYPE_CHECKING:
     from kokoro_server.g2p.child import G2PChild
@@ -38,6 +39,7 @@ log = logging.getLogger(__name__)
 POLL_INTERVAL = 0.1  # seconds, within which API workers learn where the G2P service is
 WORKER_GRACE = SHUTDOWN_GRACE + 5.0  # seconds to end
 ENGINE_GRACE = 10.0
+ENGINE_POLICY = replace(POLICY, max_start_misses=120)  # libraries that load the model let nothing else run meanwhile
 MAX_FOLDER = 70  # bytes of its name: with what is added, a socket's path has fewer than the 104 that macOS allows
 
 
@@ -103,7 +105,9 @@ class Supervisor:
             shared.append(listeners.wyoming.fileno())
         spare = Spare(partial(launch, "api", (*arguments, *listening), tuple(shared), self._settings))
         async with AsyncExitStack() as stack:
-            engine = ServerProcess("engine", spare_engine.launch, state.slots[ENGINE], on_hopeless=self._give_up)
+            engine = ServerProcess(
+                *("engine", spare_engine.launch, state.slots[ENGINE]), on_hopeless=self._give_up, policy=ENGINE_POLICY
+            )
             stack.push_async_callback(engine.stop, ENGINE_GRACE)
             self._processes = [engine]
             await engine.spawn()  # the model takes longest; what this process imports below, it imports meanwhile

@@ -23,6 +23,7 @@ from wyoming.info import Describe, Info
 from tests import servers
 from tests.audio_files import decode
 from tests.servers import REAL, TINY, Server, alive, gone_within, running, say
+from tests.soak.process import processes
 
 PATIENCE = 60.0  # seconds; a slow machine may be busy with other things
 FORM = {"SERVER_PROCESSES": "2"}
@@ -191,6 +192,21 @@ def test_when_the_engine_is_killed_all_who_wait_get_their_speech_from_the_next(s
     assert pids(server)["engine"] != engine
     until(lambda: not health(server)["degraded"])  # each front finds it again by itself
     assert "Traceback" not in server.lines()
+
+
+@pytest.mark.parametrize(("name", "kind"), [("engine", "engine"), ("front-1", "api")])
+def test_a_spare_that_hangs_takes_nobodys_place(server: Server, name: str, kind: str) -> None:
+    def spares() -> list[int]:
+        return sorted(set(processes(server.process.pid)[kind]) - set(pids(server).values()))
+
+    until(spares)
+    (hung,) = spares()
+    before = pids(server)[name]
+    os.kill(hung, signal.SIGSTOP)
+    os.kill(before, signal.SIGKILL)
+    until(lambda: pids(server)[name] not in (before, hung, None) and health(server)["status"] == "ok")
+    assert not alive(hung)
+    assert say(server, "It speaks.").status_code == 200
 
 
 def test_a_g2p_service_that_dies_costs_no_request(server: Server) -> None:

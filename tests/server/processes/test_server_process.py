@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 import sys
 import time
 from asyncio.subprocess import DEVNULL, PIPE, Process
@@ -15,15 +16,27 @@ from kokoro_server.observability.siblings import Cell
 from kokoro_server.runtime.backoff import Backoff
 from kokoro_server.runtime.supervise import RestartPolicy
 from kokoro_server.server.ipc.shared_state import SharedState
-from kokoro_server.server.processes.server_process import ServerProcess
+from kokoro_server.server.processes.server_process import Launch, ServerProcess
 
 SCRIPT = "import time; print('{}', flush=True); time.sleep(600)"
-POLICY = RestartPolicy(Backoff(0.01, longest=10.0), watch_interval=0.1, max_misses=10)
+SILENT = "import time; time.sleep(600)"
+BEATS = "for i in 1 2 3 4 5 6 7 8; do echo; sleep 0.5; done; echo {}; sleep 600"  # for longer than the policy waits
+POLICY = RestartPolicy(Backoff(0.01, longest=10.0), watch_interval=0.1, max_misses=10, max_start_misses=30)
 PATIENCE = 30.0  # seconds
 
 
 async def launch() -> Process:
     return await asyncio.create_subprocess_exec(sys.executable, "-c", SCRIPT, stdin=PIPE, stdout=PIPE)
+
+
+def launching(*commands: tuple[str, ...]) -> Launch:
+    """Starts the commands one after the other."""
+    rest = iter(commands)
+
+    async def start() -> Process:
+        return await asyncio.create_subprocess_exec(*next(rest), stdin=PIPE, stdout=PIPE)
+
+    return start
 
 
 async def until(condition: Callable[[], object]) -> None:
@@ -86,3 +99,19 @@ async def test_nobody_is_killed_because_all_were_stopped_for_a_while(worker: Ser
         await asyncio.sleep(0.1)
     assert worker.restarts == 0
     assert worker.pid == first
+
+
+async def test_one_that_hangs_while_it_starts_is_replaced(state: SharedState) -> None:
+    launch = launching(*((sys.executable, "-c", script) for script in (SCRIPT, SILENT, SCRIPT)))
+    worker = ServerProcess("one", launch, state.slots[0], policy=POLICY)
+    await worker.start()
+    worker.signal(signal.SIGKILL)
+    await until(lambda: worker.restarts == 2 and worker.state == "running")
+    await worker.stop(PATIENCE)
+
+
+async def test_one_that_shows_signs_of_life_may_take_long_to_start(state: SharedState) -> None:
+    worker = ServerProcess("one", launching(("sh", "-c", BEATS)), state.slots[0], policy=POLICY)
+    await worker.start()
+    assert worker.state == "running"
+    await worker.stop(0)
