@@ -44,8 +44,14 @@ KokoroError                   500  internal_error
 
 from __future__ import annotations
 
+import errno
 from typing import ClassVar
 
+# Of an OSError that passes by itself: too many open files, of the process or of all, too little memory, or too many
+# processes.
+EXHAUSTED = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN)
+NO_THREAD = "can't start new thread"  # of a RuntimeError
+EXHAUSTED_RETRY_AFTER = 5.0  # seconds
 CLIENT_CLOSED_REQUEST = 499  # nginx's status for a request whose client left before the response; only logged
 
 
@@ -213,7 +219,19 @@ def for_client(error: BaseException) -> KokoroError:
     """Returns the error as a client may see it. An error that was not raised for clients may name files or worse."""
     if isinstance(error, KokoroError) and not isinstance(error, SetupError):
         return error
+    if is_exhausted(error):
+        return Unavailable(
+            "the server has no open files, processes, threads or memory to spare; try again later",
+            retry_after=EXHAUSTED_RETRY_AFTER,
+        )
     return KokoroError("something went wrong on the server; its log has the details")
+
+
+def is_exhausted(error: BaseException) -> bool:
+    """Whether the process, or the machine, lacked files, processes, threads or memory at that moment."""
+    if isinstance(error, OSError):
+        return error.errno in EXHAUSTED
+    return isinstance(error, MemoryError) or (isinstance(error, RuntimeError) and NO_THREAD in str(error))
 
 
 def first_of(group: BaseExceptionGroup[BaseException]) -> BaseException:

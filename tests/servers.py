@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import resource
 import signal
 import socket
 import subprocess
@@ -155,3 +156,17 @@ def assert_same_audio(one: bytes, other: bytes) -> None:
     assert a.shape == b.shape
     difference = np.sqrt(np.mean((a - b) ** 2)) / np.sqrt(np.mean(b**2))
     assert difference < 1e-3, f"{20 * np.log10(difference):.1f} dB"
+
+
+@contextlib.contextmanager
+def without_files(server: Server, spare: int = 0) -> Iterator[None]:
+    """The server, of one process, can open no more than `spare` files."""
+    pid = server.process.pid
+    used = {int(path.name) for path in Path(f"/proc/{pid}/fd").iterdir()}
+    free = [number for number in range(len(used) + spare + 1) if number not in used]
+    soft, hard = resource.prlimit(pid, resource.RLIMIT_NOFILE)
+    resource.prlimit(pid, resource.RLIMIT_NOFILE, (free[spare], hard))
+    try:
+        yield
+    finally:
+        resource.prlimit(pid, resource.RLIMIT_NOFILE, (soft, hard))

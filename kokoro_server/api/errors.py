@@ -18,7 +18,15 @@ from starlette.requests import ClientDisconnect, HTTPConnection
 from kokoro_server.api import error_shapes
 from kokoro_server.api.schemas.speech import TEXT_OR_PHONEMES
 from kokoro_server.config.access import CHALLENGE
-from kokoro_server.errors import CLIENT_CLOSED_REQUEST, InvalidInput, KokoroError, TooBusy, Unauthorized, for_client
+from kokoro_server.errors import (
+    CLIENT_CLOSED_REQUEST,
+    InvalidInput,
+    KokoroError,
+    TooBusy,
+    Unauthorized,
+    for_client,
+    is_exhausted,
+)
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -112,9 +120,16 @@ async def on_http_error(request: Request, error: Exception) -> JSONResponse:
     return error_response(request, error.status_code, code, str(error.detail), headers=error.headers)
 
 
+async def on_exhausted(request: HTTPConnection, error: Exception) -> JSONResponse:
+    """For errors of which some pass by themselves. The others are raised again."""
+    if not is_exhausted(error):
+        raise error
+    log.error("request failed error=%r", error)
+    return await on_kokoro_error(request, for_client(error))
+
+
 async def on_unexpected(request: Request, error: Exception) -> JSONResponse:
-    known = for_client(error)
-    return error_response(request, known.status, known.code, known.message)
+    return await on_kokoro_error(request, for_client(error))
 
 
 async def on_client_disconnect(_request: Request, _error: Exception) -> Response:
@@ -126,6 +141,9 @@ HANDLERS: dict[type[Exception], Callable[[Request, Exception], Awaitable[Respons
     RequestValidationError: on_invalid,
     HTTPException: on_http_error,
     ClientDisconnect: on_client_disconnect,
+    OSError: on_exhausted,
+    MemoryError: on_exhausted,
+    RuntimeError: on_exhausted,
 }
 
 

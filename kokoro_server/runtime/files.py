@@ -6,7 +6,6 @@ Also temporary folders that a process which is killed does not leave behind for 
 from __future__ import annotations
 
 import contextlib
-import errno
 import os
 import shutil
 import tempfile
@@ -15,8 +14,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
-# Of an OSError that passes by itself: too many open files, of the process or of all, or too little memory.
-EXHAUSTED = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 try:
     import fcntl
 except ImportError:  # not on Windows
@@ -89,23 +86,38 @@ class OwnedFolder(tempfile.TemporaryDirectory[str]):
     """
 
     def __init__(self, prefix: str, parent: str | None = None) -> None:
-        _remove_ownerless(prefix, Path(parent or tempfile.gettempdir()))
+        for owner in Path(parent or tempfile.gettempdir()).glob(f"{prefix}*/{OWNER}"):
+            if is_ownerless(owner.parent):
+                shutil.rmtree(owner.parent, ignore_errors=True)
         super().__init__(prefix=prefix, dir=parent, ignore_cleanup_errors=True)
-        if fcntl:
-            owner = Path(self.name) / OWNER
-            self._lock = owner.with_suffix(UNFINISHED).open("wb")
-            fcntl.flock(self._lock, fcntl.LOCK_EX)
-            owner.with_suffix(UNFINISHED).rename(owner)
+        self._lock = own(Path(self.name))
 
     def cleanup(self) -> None:
         super().cleanup()
-        if fcntl:
+        if self._lock:
             self._lock.close()
 
 
-def _remove_ownerless(prefix: str, parent: Path) -> None:
-    for owner in parent.glob(f"{prefix}*/{OWNER}") if fcntl else ():
-        with contextlib.suppress(OSError), owner.open("rb") as file:  # another user's, or it has just gone
-            if owner.stat().st_uid == os.getuid():
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                shutil.rmtree(owner.parent, ignore_errors=True)
+def own(folder: Path) -> IO[bytes] | None:
+    """Mark a folder as this process's, until the returned file is closed or the process ends. None on Windows."""
+    if not fcntl:
+        return None
+    owner = folder / OWNER
+    lock = owner.with_suffix(UNFINISHED).open("wb")
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        owner.with_suffix(UNFINISHED).rename(owner)
+    except OSError:
+        lock.close()
+        raise
+    return lock
+
+
+def is_ownerless(folder: Path) -> bool:
+    """Whether the process that marked the folder as its own has ended, or closed its mark."""
+    owner = folder / OWNER
+    with contextlib.suppress(OSError), owner.open("rb") as file:  # has no mark, is another user's, or has just gone
+        if fcntl and owner.stat().st_uid == os.getuid():
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return True
+    return False

@@ -14,8 +14,7 @@ from typing import Protocol
 import numpy as np
 
 from kokoro_server.engine.protocol import MAX_TOKENS, STYLE_DIM, Style
-from kokoro_server.errors import AssetError, Unavailable, UnknownVoice
-from kokoro_server.runtime.files import EXHAUSTED
+from kokoro_server.errors import EXHAUSTED, AssetError, Unavailable, UnknownVoice
 from kokoro_server.voices import mix
 from kokoro_server.voices.names import NAME, VoiceInfo, info_of_name, resolve
 from kokoro_server.voices.packs import SUFFIXES, Pack, read_pack

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from tests.chaos.faults import EVERY, ONCE, schedule
 from tests.chaos.run import Options, run
 
@@ -13,9 +11,6 @@ SECONDS = 15.0
 KNOWN = "left in TMPDIR by the server that was killed"  # its supervisor has no chance to remove its folders yet
 
 
-@pytest.mark.xfail(
-    reason="500 without descriptors, 422 for a killed reader, uploads of a killed worker stay", strict=False
-)
 def test_every_request_gets_an_honest_answer_while_processes_die(tmp_path: Path) -> None:
     options = Options(SECONDS, variants=1, clients=4, gap=(0.5, 2.0), long_work=False)
     found = run(options, tmp_path / "log")

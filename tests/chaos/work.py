@@ -17,7 +17,7 @@ from tests.soak.requests import VOICES, text
 
 LINES = 24
 VARIANTS = 3
-PATIENCE = 1200.0  # seconds: a list whose server was away is tried again after two minutes, then after four
+PATIENCE = 1200.0  # seconds: a list whose server was away for long is tried again after five minutes
 JOB_EVERY = 10.0  # seconds
 
 

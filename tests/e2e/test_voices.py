@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import resource
 import zipfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import httpx
@@ -14,7 +12,7 @@ import pytest
 
 from tests import servers
 from tests.assets.test_torch_reader import nested
-from tests.servers import Server, in_one_process, wait_for
+from tests.servers import Server, in_one_process, wait_for, without_files
 
 KEYS = {name: f"{name}s-secret-key" for name in ("alice", "bob", "root")}
 ENTRIES = {"house": "af_sky", "granny": {"voice": "bf_emma", "owner": "bob"}}
@@ -131,20 +129,6 @@ def test_a_pack_that_would_take_forever_is_named_and_harms_nobody(of: Caller, fo
     finally:
         path.unlink()
     wait_for(lambda: "bomb.pt" not in shown())
-
-
-@contextmanager
-def without_files(server: Server) -> Iterator[None]:
-    """The server cannot open any file."""
-    pid = server.process.pid
-    used = {int(path.name) for path in Path(f"/proc/{pid}/fd").iterdir()}
-    lowest_free = next(number for number in range(len(used) + 1) if number not in used)
-    soft, hard = resource.prlimit(pid, resource.RLIMIT_NOFILE)
-    resource.prlimit(pid, resource.RLIMIT_NOFILE, (lowest_free, hard))
-    try:
-        yield
-    finally:
-        resource.prlimit(pid, resource.RLIMIT_NOFILE, (soft, hard))
 
 
 @in_one_process

@@ -6,6 +6,7 @@ FOLDER/runner         a lock, held by the process that makes the jobs
 FOLDER/spool/         files without names
 FOLDER/ID/job.json    the job without its progress, from which a lost jobs.sqlite is made again
 FOLDER/ID/upload.*    the document
+FOLDER/ID/.owner      a lock, held by the process that takes the document, until the job is stored
 FOLDER/ID/book.json   the book that was read from it
 FOLDER/ID/voices.zip  the custom voices that speak it, as they were when it was sent
 FOLDER/ID/work/       passages and clips that are spoken already
@@ -25,9 +26,11 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path, PurePath
+from typing import IO
 
 from kokoro_server.errors import Unavailable
 from kokoro_server.longform.books.names import NOT_IN_NAMES, file_stem
+from kokoro_server.runtime.files import OWNER, own
 
 LEAST_FREE = 1 << 30  # bytes of the disk that jobs leave free
 RETRY_AFTER = 60.0
@@ -41,6 +44,7 @@ class JobFolder:
     def __init__(self, root: Path, id: str) -> None:
         self.path = root / id
         self.record = self.path / "job.json"
+        self.owner = self.path / OWNER
         self.book = self.path / "book.json"
         self.voices = self.path / "voices.zip"
         self.work = self.path / "work"
@@ -53,10 +57,19 @@ class JobFolder:
     def make(self) -> None:
         self.path.mkdir(FOLDER_MODE)
 
+    def make_own(self) -> IO[bytes] | None:
+        """Make it, as this process's until what is returned is closed."""
+        self.make()
+        try:
+            return own(self.path)
+        except OSError:
+            shutil.rmtree(self.path, ignore_errors=True)
+            raise
+
     @property
     def is_ours(self) -> bool:
         """Whether it holds nothing but files of jobs: users may keep folders beside it."""
-        known = (self.record, self.book, self.voices, self.work, self.listen, self.result)
+        known = (self.record, self.owner, self.book, self.voices, self.work, self.listen, self.result)
         ours = {path.name for path in known}
         try:
             return all(path.name in ours or _UPLOAD.match(path.name) for path in self.path.iterdir())

@@ -16,7 +16,7 @@ from kokoro_server.longform.jobs.folders import JobFolder, is_id, is_private
 from kokoro_server.longform.jobs.job import Job
 from kokoro_server.longform.jobs.store import DAMAGED, JobStore, now
 from kokoro_server.observability.conditions import Condition
-from kokoro_server.runtime.files import new_file
+from kokoro_server.runtime.files import is_ownerless, new_file
 
 log = logging.getLogger(__name__)
 
@@ -83,7 +83,7 @@ class LostJobs:
                     added.append(record.id)
             elif folder.has_work:
                 stranded.append(folder.path.name)
-            elif _is_older(folder.path, now() - DAY_S):  # not that of an upload in progress
+            elif self._is_abandoned(folder):
                 size = folder.remove()
                 log.info("folder removed id=%s why=no job was made of the upload bytes=%d", folder.path.name, size)
         if added:
@@ -91,6 +91,12 @@ class LostJobs:
             self._found_at = time.monotonic()
         self._report(stranded, [name for name in names if name.startswith(DAMAGED)])
         return added
+
+    def _is_abandoned(self, folder: JobFolder) -> bool:
+        """Whether no upload is in progress there. Without a mark of its owner, a day must have passed."""
+        if is_ownerless(folder.path):
+            return self._store.version(folder.path.name) is None  # a job may have been added just now
+        return not folder.owner.exists() and _is_older(folder.path, now() - DAY_S)
 
     def _report(self, stranded: list[str], damaged: list[str]) -> None:
         messages = []

@@ -16,7 +16,7 @@ from typing import Any
 from filelock import FileLock, Timeout
 
 from kokoro_server.callers.current import caller
-from kokoro_server.errors import Expired, KokoroError, SetupError, Unavailable, for_client
+from kokoro_server.errors import Expired, KokoroError, SetupError, Unavailable, for_client, is_exhausted
 from kokoro_server.longform.books.work_folder import CannotWrite
 from kokoro_server.longform.bulk import lines
 from kokoro_server.longform.bulk.makers.local import Parse
@@ -35,11 +35,11 @@ log = logging.getLogger(__name__)
 LOOK_S = 0.5  # seconds between two looks at the store
 TAKE_OVER_S = 2.0  # seconds between two tries to take over
 CLEAN_S = 60.0
-MAX_ATTEMPTS = 5  # in a row without progress
+MAX_ATTEMPTS = 5  # in a row without progress, each of which ended the server
 FULL_S = 60.0  # seconds until a full disk is checked again
-# Seconds until a job is tried again for which no backend was available, doubled by each try. Both kinds are given up
-# after half an hour, which a book spends mostly in the tries of its passages.
-RETRY: dict[JobKind, Backoff] = {"book": Backoff(30.0), "list": Backoff(120.0)}
+# When a job is tried again for which no backend was available, and how often it is tried. Both kinds are given up after
+# half an hour, which a book spends mostly in the tries of its passages.
+RETRY: dict[JobKind, tuple[Backoff, int]] = {"book": (Backoff(30.0), 5), "list": (Backoff(5.0, 300.0), 12)}
 HOUR = 3600.0
 
 
@@ -80,6 +80,7 @@ class JobRunner:
         # have a network, and a job that was finished before that would seem years old.
         self._ended: dict[str, float] = {}
         self._why: dict[str, str] = {}  # a job is removed
+        self._absences = Counter[str]()  # tries of a job in a row without progress for which no backend was available
         self._not_before: dict[str, float] = {}  # when a job may be tried again, by time.monotonic()
 
     def count(self, state: str) -> int:
@@ -151,6 +152,7 @@ class JobRunner:
             except KokoroError as error:  # tried again at the next look
                 log.warning("a deleted job cannot be forgotten yet id=%s error=%s", id, error.message)
             self._not_before.pop(id, None)
+            self._absences.pop(id, None)
             self._ended.pop(id, None)
 
     async def _tend(self, running: _Running) -> None:
@@ -184,12 +186,15 @@ class JobRunner:
         self._running.pop(running.job.id, None)
 
     async def _try_later(self, job: Job, error: KokoroError) -> None:
-        running = self._running[job.id]
-        attempts = 0 if running.has_gained else job.attempts + 1
-        if attempts < MAX_ATTEMPTS:
-            await self._put_off(job, RETRY[job.kind].wait(attempts), error, attempts=attempts)
+        backoff, most = RETRY[job.kind]
+        has_gained = self._running[job.id].has_gained
+        self._absences[job.id] = absences = 0 if has_gained else self._absences[job.id] + 1
+        if absences < most:
+            attempts = 0 if has_gained else job.attempts  # this one has not ended the server
+            await self._put_off(job, backoff.wait(absences), error, attempts=attempts)
         else:
-            message = f"it was tried {attempts} times without progress, the last time: {error.message}"
+            del self._absences[job.id]
+            message = f"it was tried {absences} times without progress, the last time: {error.message}"
             await self._end(job, error={"code": error.code, "message": message, "field": None})
 
     async def _put_off(self, job: Job, seconds: float, error: KokoroError, **changes: Any) -> None:
@@ -244,6 +249,9 @@ class JobRunner:
         except (Unavailable, Expired) as error:
             await self._try_later(job, error)
         except Exception as error:
+            if is_exhausted(error.__cause__ or error):  # a file could not be opened, or no process be started
+                await self._try_later(job, for_client(error.__cause__ or error))
+                return
             if not isinstance(error, KokoroError):
                 log.exception("job failed unexpectedly id=%s", job.id)
             log.warning("job failed id=%s error=%r", job.id, error)

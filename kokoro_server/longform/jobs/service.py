@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -14,7 +15,7 @@ from typing import get_args
 from platformdirs import user_data_path
 
 from kokoro_server.config.settings import NO_JOBS, Settings
-from kokoro_server.errors import Conflict, NoSuchJob, SetupError, TooBusy
+from kokoro_server.errors import Conflict, KokoroError, NoSuchJob, SetupError, TooBusy
 from kokoro_server.longform.books.options import BookFormat
 from kokoro_server.longform.books.production import interruptible
 from kokoro_server.longform.bulk.makers.local import Parse
@@ -83,16 +84,24 @@ class Jobs:
 
     @asynccontextmanager
     async def uploading(self, name: str) -> AsyncIterator[Upload]:
-        """A place for a file. It is removed at the end of the block, unless a job was added for it."""
+        """A place for a file. It is removed at the end of the block, unless a job was added for it.
+
+        What cannot be removed then, the process that makes jobs removes later; also if this process is killed.
+        """
         await asyncio.to_thread(check_space, self._root)
         folder = JobFolder(self._root, id := new_id())
         with writable():
-            await asyncio.to_thread(folder.make)
+            lock = await asyncio.to_thread(folder.make_own)
         try:
             yield Upload(id, folder.upload(name), name)
         finally:
-            if await self._store.use(self._store.version, id) is None:
-                await asyncio.to_thread(folder.remove)
+            with contextlib.suppress(KokoroError, OSError):
+                if await self._store.use(self._store.version, id) is None:
+                    await asyncio.to_thread(folder.remove)
+                else:
+                    await asyncio.to_thread(folder.owner.unlink, missing_ok=True)
+            if lock:
+                lock.close()
 
     async def describe(self, upload: Upload, options: JsonObject, *, keep: bool) -> JsonObject:
         """Describe a file. `keep` stores its book and its voices for a job.

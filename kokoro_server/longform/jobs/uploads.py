@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import signal
 from dataclasses import asdict
 from pathlib import Path
@@ -16,12 +17,16 @@ from kokoro_server.runtime.fair_slots import FairSlots
 from kokoro_server.runtime.json import JsonObject
 from kokoro_server.runtime.subprocesses import start_python
 
+log = logging.getLogger(__name__)
+
 TIMEOUT_S = 120.0
 # Seconds of processor time. A PDF of plain text takes 5 s for a megabyte, and other documents less. Slow machines take
 # five times as long, and begin with some seconds.
 LEAST_CPU_S, CPU_S_PER_MB, MOST_CPU_S = 10, 30, 120
 AT_ONCE, PER_CALLER = 3, 2  # one caller always leaves a place to the rest
 OUT_OF_CPU = -signal.SIGXCPU if hasattr(signal, "SIGXCPU") else None  # the status of a process
+# By another process or the system. Of its own limits, that of memory raises MemoryError.
+KILLED = tuple(-getattr(signal, name) for name in ("SIGKILL", "SIGTERM") if hasattr(signal, name))
 MAX_WAITING = 8  # documents of one caller
 RETRY_AFTER = 10.0
 
@@ -43,7 +48,7 @@ class DocumentReader:
     async def read(
         self, path: Path, name: str, options: JsonObject, voices: list[Voice], target: Path | None
     ) -> JsonObject:
-        """Describe a file, and write its book to `target` if given. Raises UnreadableDocument and TooBusy."""
+        """Describe a file, and write its book to `target` if given. Raises UnreadableDocument, TooBusy, Unavailable."""
         self.check()
         cpu_s = cpu_seconds((await asyncio.to_thread(path.stat)).st_size)
         request = {
@@ -62,7 +67,13 @@ class DocumentReader:
         return about
 
     async def _run(self, request: bytes, name: str, cpu_s: int) -> JsonObject:
-        process = await start_python("kokoro_server.longform.jobs.reading", stderr=asyncio.subprocess.DEVNULL)
+        try:
+            process = await start_python("kokoro_server.longform.jobs.reading", stderr=asyncio.subprocess.DEVNULL)
+        except OSError as error:  # no descriptors, processes or memory are left; uvloop does not always say which
+            log.error("no document can be read error=%r", error)
+            raise Unavailable(
+                f"{name}: no process can be started to read it; try again", retry_after=RETRY_AFTER
+            ) from error
         try:
             async with asyncio.timeout(TIMEOUT_S):
                 written, _ = await process.communicate(request)
@@ -77,6 +88,11 @@ class DocumentReader:
                 f"{name}: reading it takes more than {cpu_s} s of processor time, which is all that a file of its size "
                 "gets",
                 field="file",
+            )
+        if process.returncode in KILLED:
+            raise Unavailable(
+                f"{name}: the process that read it was killed, as the system does where memory is short; try again",
+                retry_after=RETRY_AFTER,
             )
         if process.returncode:
             raise UnreadableDocument(

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from kokoro_server.errors import AssetError, BadRequest
-from kokoro_server.runtime.files import EXHAUSTED
+from kokoro_server.errors import EXHAUSTED, AssetError, BadRequest
 from kokoro_server.voices import Pack, read_pack
 from kokoro_server.voices.custom import definitions
 from kokoro_server.voices.custom.definitions import check_name

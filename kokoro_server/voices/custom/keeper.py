@@ -16,9 +16,17 @@ from filelock import FileLock, Timeout
 from kokoro_server.assets import files
 from kokoro_server.assets.catalog import CATALOG
 from kokoro_server.config.settings import Settings
-from kokoro_server.errors import BadRequest, ConfigError, Conflict, Forbidden, NoSuchVoice, TooBusy, Unavailable
+from kokoro_server.errors import (
+    EXHAUSTED,
+    BadRequest,
+    ConfigError,
+    Conflict,
+    Forbidden,
+    NoSuchVoice,
+    TooBusy,
+    Unavailable,
+)
 from kokoro_server.observability.conditions import Condition, Reason
-from kokoro_server.runtime.files import EXHAUSTED
 from kokoro_server.runtime.threads import in_daemon_thread
 from kokoro_server.voices import CustomVoice, VoiceSnapshot
 from kokoro_server.voices.custom import definitions

@@ -75,6 +75,8 @@ class _Handler(BaseHTTPRequestHandler):
                 self._refuse(index, "too_busy", 429)
             elif text.startswith("wrong"):
                 self._refuse(index, "invalid_input", 422)
+            elif text.startswith("away") and (self.server.asked[text] <= 4 or "always" in text):
+                self._refuse(index, "g2p_unavailable", 503)
             elif text.startswith("fails") and (first or "always" in text):
                 self._refuse(index, "engine_error", 500)
             else:

@@ -87,6 +87,7 @@ async def test_all_files_are_their_owners(tmp_path: Path, monkeypatch: pytest.Mo
             (folder.path / "work" / "a.wav").write_bytes(b"sound")
             async with running(runner(tmp_path / "jobs", store, Tones())):
                 await until(lambda: got(store, new).has_ended)
+                await until(lambda: not JobFolder(tmp_path / "jobs", new.id).work.exists())
                 modes = {path: path.stat().st_mode & 0o777 for path in (tmp_path / "jobs").rglob("*")}
     finally:
         os.umask(before)

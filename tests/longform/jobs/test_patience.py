@@ -46,4 +46,6 @@ async def test_a_job_is_tried_for_half_an_hour(tmp_path: Path, monkeypatch: pyte
         task.cancel()
         await asyncio.wait([task])
         assert got(store, job).state == "failed"
+    if kind == "list":
+        assert sum(waits[:6]) < 30  # a short outage costs little
     assert math.isclose(sum(waits), HALF_AN_HOUR, rel_tol=0.1)

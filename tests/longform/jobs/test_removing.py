@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
+import sys
 import threading
 import time
+from asyncio.subprocess import PIPE
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -41,6 +44,50 @@ async def test_folders_beside_those_of_jobs_are_left_alone(tmp_path: Path, store
     async with running(runner(tmp_path, store, Tones(), keep_hours=1.0)):
         await until(lambda: not left_over.path.exists())
     assert all((folder / "sea.wav").exists() for folder in others)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="has no such locks")
+async def test_an_upload_of_a_killed_process_is_removed_soon_and_no_other(
+    tmp_path: Path, store: JobStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runners, "CLEAN_S", 0.05)
+    make = "import sys; from pathlib import Path; from kokoro_server.longform.jobs.folders import JobFolder, new_id; "
+    make += "folder = JobFolder(Path(sys.argv[1]), new_id()); lock = folder.make_own(); "
+    make += "folder.upload('a.epub').touch(); print(folder.path.name, flush=True); sys.stdin.read()"
+    command = [sys.executable, "-c", make, str(tmp_path)]
+    mine = JobFolder(tmp_path, new_id())
+    process = await asyncio.create_subprocess_exec(*command, stdin=PIPE, stdout=PIPE)
+    assert process.stdout
+    left = JobFolder(tmp_path, (await process.stdout.readline()).decode().strip())
+    lock = mine.make_own()
+    assert lock
+    async with running(runner(tmp_path, store, Tones())):
+        await asyncio.sleep(0.2)
+        assert left.path.is_dir()
+        process.kill()
+        await process.communicate()
+        await until(lambda: not left.path.exists())
+        assert mine.path.is_dir()
+        lock.close()  # as where it could not be removed at the end of an upload
+        await until(lambda: not mine.path.exists())
+
+
+async def test_a_job_that_was_added_just_before_its_process_was_killed_stays(
+    tmp_path: Path, store: JobStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def ids_before() -> set[str]:
+        looks.append(1)
+        return set()
+
+    looks = list[int]()
+    monkeypatch.setattr(runners, "CLEAN_S", 0.05)
+    job = add_list(tmp_path, store, {"id": "a", "text": "Sea."})
+    folder = JobFolder(tmp_path, job.id)
+    folder.owner.touch()
+    monkeypatch.setattr(store, "ids", ids_before)
+    async with running(runner(tmp_path, store, Tones())):
+        await until(lambda: len(looks) > 3 and got(store, job).state == "done")
+    assert folder.upload("x.jsonl").exists()
 
 
 async def test_a_job_is_made_while_the_many_files_of_another_are_removed(

@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import threading
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import soundfile
 
-from kokoro_server.errors import G2PUnavailable, Unavailable
+from kokoro_server.errors import G2PUnavailable, SetupError, Unavailable
 from kokoro_server.longform.books.work_folder import UNFINISHED
 from kokoro_server.longform.jobs import runner as runners
 from kokoro_server.longform.jobs.chapter_audio import chapter_file
 from kokoro_server.longform.jobs.folders import JobFolder, new_id
 from kokoro_server.longform.jobs.store import JobStore
 from kokoro_server.runtime.backoff import Backoff
+from kokoro_server.runtime.json import JsonObject
 from kokoro_server.synthesis.speech import Speech
 from kokoro_server.synthesis.speech_backend import Spoken
 from tests.longform.books.doubles import LIMIT, Tones, book
@@ -42,7 +45,7 @@ def quickly(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kokoro_server.longform.books.passages.LIMIT", LIMIT)
     monkeypatch.setattr(runners, "LOOK_S", 0.02)
     monkeypatch.setattr(runners, "TAKE_OVER_S", 0.02)
-    monkeypatch.setattr(runners, "RETRY", {"book": Backoff(0.01), "list": Backoff(0.01)})
+    monkeypatch.setattr(runners, "RETRY", {"book": (Backoff(0.01), 5), "list": (Backoff(0.01), 5)})
 
 
 @pytest.fixture
@@ -177,6 +180,22 @@ async def test_what_cannot_be_spoken_now_is_tried_again_and_can_be_resumed(
         assert "G2P is away" in error["message"]
         store.resume(other.id)
         await until(lambda: got(store, other).state == "done")
+
+
+async def test_a_job_waits_for_descriptors(tmp_path: Path, store: JobStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def once_without(*arguments: Any) -> JsonObject:
+        if not tries:
+            tries.append(1)
+            raise SetupError("a.wav: cannot be written") from OSError(errno.EMFILE, "Too many open files")
+        return await make_list(*arguments)
+
+    tries, make_list = list[int](), runners.make_list
+    monkeypatch.setattr(runners, "make_list", once_without)
+    job = add_list(tmp_path, store, {"id": "a", "text": "Sea."})
+    async with running(runner(tmp_path, store, Tones())):
+        await until(lambda: got(store, job).has_ended)
+    assert got(store, job).state == "done"
+    assert tries
 
 
 async def test_a_job_that_ends_the_server_each_time_is_given_up(tmp_path: Path, store: JobStore) -> None:

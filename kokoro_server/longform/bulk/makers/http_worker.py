@@ -38,7 +38,7 @@ END = b"end\n"
 REQUEST_BYTES = 100_000  # of lines that are asked for together; a longer one goes alone
 TIMEOUTS = httpx.Timeout(1800.0, connect=10.0)  # a whole text may wait behind all other requests, and take long
 BUSY_S = RETRY_AFTER_S = 1.0  # after which what was refused, or has failed, is asked for again
-LOST_S = 300.0  # after which a server that cannot be reached is given up
+LOST_S = 300.0  # after which a server that cannot be reached, or cannot speak, is no longer waited for
 PROBE_S = 10.0
 DOWN = httpx.codes.SERVICE_UNAVAILABLE
 ERROR_FIELDS = ("message", "code", "field", "status", "retry_after")
@@ -82,6 +82,7 @@ class Asker:
         self._out = Path(setup.out)
         self._client = httpx.Client(headers=wire.headers(None, HEADERS), timeout=TIMEOUTS)
         self._answers, self._turn = answers, threading.Lock()
+        self._silent: float | None = None  # since when the server cannot speak, by time.monotonic()
 
     def make(self, lines: list[WorkerLine]) -> None:
         """Make all of them, and report the outcome of each."""
@@ -109,6 +110,7 @@ class Asker:
                     if error := clip.get("error"):
                         refused.append((line, ServerError(**{name: error[name] for name in ERROR_FIELDS})))
                     else:
+                        self._silent = None
                         write(self._out, line.place, audio)
                         self._report(b'{"index": %d, "made": %b}\n' % (line.index, head))
             if missing:
@@ -137,15 +139,25 @@ class Asker:
             yield answer
 
     def _is_final(self, line: WorkerLine, error: ClientError) -> bool:
-        """Count a failed try, and report the failure if it was the last one."""
-        if getattr(error, "status", None) == httpx.codes.TOO_MANY_REQUESTS or _was_not_asked(error):
+        """Count a failed try, and report the failure if it was the last one.
+
+        A server that is there but cannot speak, as its G2P or its engine restarts, is waited for as one that is not.
+        """
+        status = getattr(error, "status", None)
+        if status == httpx.codes.TOO_MANY_REQUESTS or _was_not_asked(error):
+            return False
+        if status == DOWN and time.monotonic() - self._silent_since() < LOST_S:
             return False
         line.tries += 1
         failed = failure(error, line.tries)
-        if not failed.lasting and line.tries < TRIES:
+        if not failed.lasting and line.tries < TRIES and status != DOWN:
             return False
         self._report(json.dumps({"index": line.index, "failed": asdict(failed)}).encode() + b"\n")
         return True
+
+    def _silent_since(self) -> float:
+        self._silent = since = self._silent or time.monotonic()
+        return since
 
     def _wait(self, errors: Sequence[ClientError]) -> None:
         if any(getattr(error, "status", DOWN) == DOWN for error in errors):

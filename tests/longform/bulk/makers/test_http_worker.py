@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import itertools
 import json
 import subprocess
 import sys
@@ -14,6 +15,7 @@ import pytest
 
 from kokoro_server.client import BrokenOff
 from kokoro_server.errors import SetupError
+from kokoro_server.longform.bulk import clips
 from kokoro_server.longform.bulk.clips import read_clips
 from kokoro_server.longform.bulk.makers import http_worker as asking
 from kokoro_server.longform.bulk.makers.http import reach
@@ -83,6 +85,48 @@ def test_a_server_that_is_gone_is_waited_for_and_then_given_up(
     monkeypatch.setattr(asking, "LOST_S", 0.2)
     with pytest.raises(ServerLost, match="the same command goes on"):
         make(f"http://127.0.0.1:{free_port()}", tmp_path / "out", ["text"])
+
+
+def test_a_server_that_cannot_speak_is_waited_for(server: Scripted, tmp_path: Path) -> None:
+    """As while its G2P or its engine is restarted."""
+    wanted = ["one", "away for a while", "away as well"]
+    assert ["made" in each for each in make(server.url, tmp_path / "out", wanted)] == [True] * 3
+    assert [server.asked[text] for text in wanted] == [1, 5, 5]
+
+
+def test_what_a_server_cannot_speak_for_long_fails_alone(
+    server: Scripted, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(asking, "LOST_S", 0.5)
+    failed, made = make(server.url, tmp_path / "out", ["away always", "one"])
+    assert (failed["failed"]["code"], failed["failed"]["lasting"]) == ("g2p_unavailable", False)
+    assert server.asked["away always"] > 2
+    assert "made" in made
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        b'{"index": 0, "bytes": -1}\n',
+        b'{"index": 0, "bytes": 1e3}\n',
+        b'{"index": 0, "bytes": 99999999999999}\n',
+        b'{"index": "0", "bytes": 1}\n',
+        b'{"index": 0}\n',
+        b"[]\n",
+        b"[" * 100_000 + b"\n",
+        b"<html>\n",
+    ],
+    ids=["negative", "fraction", "huge", "index", "none", "list", "deep", "html"],
+)
+def test_an_answer_of_another_server_is_refused(head: bytes) -> None:
+    with pytest.raises(BrokenOff, match="none of a Kokoro Server"):
+        list(read_clips(iter([head, b"x" * 100])))
+
+
+def test_a_line_without_an_end_is_not_gathered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(clips, "MAX_LINE", 1000)
+    with pytest.raises(BrokenOff, match="too long"):
+        list(read_clips(itertools.repeat(b"x" * 100)))
 
 
 def test_lines_go_together_up_to_a_count_and_a_size(monkeypatch: pytest.MonkeyPatch) -> None:
