@@ -8,6 +8,7 @@ from dataclasses import replace
 from itertools import takewhile
 
 from kokoro_server import languages
+from kokoro_server.errors import InvalidInput
 from kokoro_server.languages import Language
 from kokoro_server.text import markup, script, spoken
 from kokoro_server.text.lexicon import LanguageLexicon
@@ -22,6 +23,10 @@ from kokoro_server.text.word_alignment import WordAlignedSentence
 
 AlignedSentence = WordAlignedSentence | PhraseAlignedSentence
 WrittenItem = AlignedSentence | Pause | Run  # a run stands before its first sentence
+
+# Characters in which one sentence is said. A sentence is at most 800 as it is written, which the rules make a few
+# thousand; a lexicon or SSML could make it millions, and its phonemes are cut into pieces on the event loop.
+_MAX_SAID = 10_000
 
 
 class WrittenText:
@@ -122,8 +127,20 @@ class WrittenText:
             if span.end == self._continues_at:
                 span = replace(span, continues=True)
             parts = list(self._parts(span, readings))
+            self._check_length(parts)
             speakable = any(isinstance(part, Pronunciation) or markup.SPEAKABLE.search(part.text) for part in parts)
             yield self._sentence(span, parts) if speakable else None
+
+    def _check_length(self, parts: Sequence[Part]) -> None:
+        if not self._lexicon and not self._prescribed:
+            return
+        said = sum(len(part.phonemes if isinstance(part, Pronunciation) else part.text) for part in parts)
+        if said > _MAX_SAID:
+            raise InvalidInput(
+                f"a lexicon or SSML has one sentence said in {said} characters; at most {_MAX_SAID} are allowed; use "
+                "shorter readings or end the sentence earlier",
+                field="text",
+            )
 
     def _parts(self, span: TextSpan, readings: Readings) -> Iterator[Part]:
         for part in markup.split_pronunciations(span.text, span.start, readings.read):

@@ -31,6 +31,21 @@ def test_too_much_silence_is_refused(tiny_server: Server, path: str, field: str)
     assert "630 s; at most 600 s are allowed (MAX_SILENCE)" in error["message"]
 
 
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"text": "a " * 40_000, "lexicon": {"a": "banana " * 60}},
+        {"text": "<speak>" + f'<sub alias="{"many more words " * 60}">x</sub> ' * 99 + "</speak>", "ssml": True},
+    ],
+    ids=["lexicon", "ssml"],
+)
+def test_readings_cannot_multiply_a_text(tiny_server: Server, body: dict[str, object]) -> None:
+    response = httpx.post(f"{tiny_server.url}/tts", json=body, timeout=60)
+    error = response.json()["error"]
+    assert (response.status_code, error["field"]) == (422, "text")
+    assert "characters; at most 10000 are allowed" in error["message"]
+
+
 def test_probes_answer_head(tiny_server: Server) -> None:
     for probe in ("live", "ready"):
         response = httpx.head(f"{tiny_server.url}/health/{probe}")

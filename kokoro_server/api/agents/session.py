@@ -7,7 +7,7 @@ import logging
 from collections.abc import AsyncIterator
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from fastapi import WebSocketDisconnect
 
@@ -65,6 +65,16 @@ class SessionListener:
         """The session failed by a fault of the server and sends no more."""
 
 
+class WaitingSentence(NamedTuple):
+    """A sentence before its turn. Tens of thousands of short ones may wait, so each holds only what is its own."""
+
+    id: int
+    delivery: TTSRequest
+    text: str
+    voice: str
+    low_latency: bool
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class SessionSentence:
     id: int
@@ -97,8 +107,9 @@ class AgentSession:
         self._start()
 
     def _start(self) -> None:
-        self._pending: asyncio.Queue[SessionSentence | Control] = asyncio.Queue()
-        self._unsent: dict[int, SessionSentence] = {}
+        self._pending: asyncio.Queue[WaitingSentence | Control] = asyncio.Queue()
+        self._unsent: dict[int, int] = {}  # the characters of each sentence
+        self._unsent_characters = 0
         self._synthesizing: dict[int, asyncio.Task[None]] = {}
         self._playback_end = 0.0  # when a client that plays at once will have played all audio sent so far
         self._samples = 0  # sent so far
@@ -112,15 +123,16 @@ class AgentSession:
     @property
     def unsent_characters(self) -> int:
         """Characters of the sentences that are not sent yet; 0 for a session that failed."""
-        return 0 if self._task.done() else sum(len(sentence.text) for sentence in self._unsent.values())
+        return 0 if self._task.done() else self._unsent_characters
 
-    def say(self, request: TTSRequest) -> None:
+    def say(self, delivery: TTSRequest, text: str, voice: str) -> None:
         """Queues a sentence. It takes the bypass lane if the listener waits for it in silence."""
         self._last_id += 1
         silence = not self._unsent and self._services.queue.now() >= self._playback_end
-        sentence = SessionSentence(self._last_id, request, low_latency=request.optimize_for_latency or silence)
-        self._unsent[sentence.id] = sentence
-        self._pending.put_nowait(sentence)
+        low_latency = delivery.optimize_for_latency or silence
+        self._unsent[self._last_id] = len(text)
+        self._unsent_characters += len(text)
+        self._pending.put_nowait(WaitingSentence(self._last_id, delivery, text, voice, low_latency))
 
     def flush(self) -> None:
         """Calls `on_flushed` after the sentences queued so far. With `file="turn"` the file ends there."""
@@ -165,12 +177,16 @@ class AgentSession:
     async def _synthesize_ahead(
         self, group: asyncio.TaskGroup, ahead: asyncio.Queue[SessionSentence | Control]
     ) -> None:
-        item: SessionSentence | Control | None = None
+        item: WaitingSentence | Control | None = None
         while item != "close":
             item = await self._pending.get()
-            if isinstance(item, SessionSentence):
-                self._synthesizing[item.id] = group.create_task(self._synthesize(item))
-            await ahead.put(item)
+            if isinstance(item, WaitingSentence):
+                request = item.delivery.model_copy(update={"text": item.text, "voice": item.voice})
+                sentence = SessionSentence(item.id, request, item.low_latency)
+                self._synthesizing[item.id] = group.create_task(self._synthesize(sentence))
+                await ahead.put(sentence)
+            else:
+                await ahead.put(item)
 
     async def _synthesize(self, sentence: SessionSentence) -> None:
         with tracing.step("sentence", {"kokoro.sentence": sentence.id}) as span:
@@ -224,7 +240,7 @@ class AgentSession:
             self._synthesizing.pop(sentence.id).cancel()  # still running if the sentence was not sent completely
             if self._file == "sentence":
                 await files.aclose()
-        del self._unsent[sentence.id]
+        self._unsent_characters -= self._unsent.pop(sentence.id)
 
     async def _send_segments(self, sentence: SessionSentence, renderer: AsyncRenderer) -> int:
         """Returns how many characters were skipped. Raises the error of a sentence that failed."""

@@ -83,7 +83,7 @@ class AgentText:
     def say(self, text: str) -> None:
         """Speaks a complete text, split as for `/tts/stream`. Raises TextTooLong if too much text waits."""
         self._check_room(text)
-        self._session.say(self.delivery.model_copy(update={"text": text}))
+        self._session.say(self.delivery, text, self.delivery.voice)
 
     async def append_message(self, text: str) -> None:
         """`append` for clients that may send whole sentences: the last one is then spoken without further text."""
@@ -123,7 +123,7 @@ class AgentText:
     def _say(self, sentences: list[str]) -> None:
         for sentence in sentences:
             for text, voice in self._by_voice(sentence):
-                self._session.say(self.delivery.model_copy(update={"text": text, "voice": voice}))
+                self._session.say(self.delivery, text, voice)
 
     def _by_voice(self, sentence: str) -> Iterator[tuple[str, str]]:
         """Yields the parts of a sentence between its `[voice:…]` tags. The last tag also holds for later sentences."""

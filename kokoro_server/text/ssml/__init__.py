@@ -22,6 +22,7 @@ _PRESCRIBING = ("phoneme", "say-as", "sub")  # they say how their text is said, 
 _MARKS = re.compile(r"[.,;:!?…)\]”’\"'»。，、！？]+(?=\s|\Z)")
 _BRACKETS = str.maketrans("[]", "()")
 _LONGEST_WORD = 200  # characters that may be given phonemes
+_LONGEST_ALIAS = 1_000  # characters
 
 
 def script(markup: str, delivery: Delivery, cast: Cast) -> Script:
@@ -122,6 +123,8 @@ class _Writer:
 
     def _words(self, tag: Tag, text: str) -> str:
         if tag.name == "sub":
+            if len(tag.attributes["alias"]) > _LONGEST_ALIAS:
+                raise elements.wrong(tag, "alias", f"at most {_LONGEST_ALIAS} characters")
             words = say_as.plain(" ".join(tag.attributes["alias"].split()), self._delivery.language)
             if not any(map(str.isalnum, words)):
                 raise elements.wrong(tag, "alias", "something that can be said")

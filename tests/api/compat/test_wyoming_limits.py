@@ -226,3 +226,23 @@ def test_a_server_without_the_port_does_not_need_the_package() -> None:
     imports = "kokoro_server.cli.main, kokoro_server.server.processes.api_worker"
     code = f"import sys, {imports}; assert 'wyoming' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True, timeout=300)
+
+
+async def test_events_that_wait_their_turn_hold_little(tmp_path: Path, g2p: str) -> None:
+    many = {"a": [[]] * 100_000}
+    async with port(tmp_path, g2p) as served, served.client() as client:
+        await client.write_event(Synthesize(text=LONG).event())
+        await served.until(lambda: served.app.state.places.taken == 1)
+        for _ in range(20):
+            await client.write_event(Event("transcript", many))
+        await client.write_event(Event("ping"))
+        while (event := await client.read_event()) and event.type != "pong":
+            pass
+        assert event
+        [connection] = served.server.connections
+        assert connection._events.empty()
+        await client.write_event(Event("synthesize", {"text": "Hi.", "context": many}))
+        while event and event.type != "error":
+            event = await client.read_event()
+        assert event
+        assert "more than the 100 values allowed" in Error.from_event(event).text

@@ -238,6 +238,7 @@ async def test_words_are_where_they_are_in_the_markup() -> None:
         ('<speak><voice name="nobody">a</voice></speak>', "there is no voice 'nobody'"),
         ('<speak><lang xml:lang="xx">a</lang></speak>', "xml:lang='xx' must be one of en-US"),
         ('<speak><sub alias="">a</sub></speak>', "alias="),
+        (f'<speak><sub alias="{"a " * 501}">a</sub></speak>', "at most 1000 characters"),
         ('<speak><sub alias="a"/></speak>', "no text"),
         ('<speak><sub alias="a">b [pause:1s] c</sub></speak>', "a pause or a pronunciation within it"),
         ('<speak><say-as interpret-as="characters">[b](/bˈi/)</say-as></speak>', "a pronunciation within it"),

@@ -30,7 +30,7 @@ from kokoro_server.api.agents.session import agent_session
 from kokoro_server.api.agents.text import AgentText
 from kokoro_server.api.compat.wyoming import voices
 from kokoro_server.api.compat.wyoming.turn import SpokenReply
-from kokoro_server.api.compat.wyoming.wire import EventReader, EventWriter, content
+from kokoro_server.api.compat.wyoming.wire import EventReader, EventWriter, check_values, content
 from kokoro_server.api.middleware.access_log import new_request_id, outcome
 from kokoro_server.api.middleware.guard.middleware import caller_at
 from kokoro_server.api.middleware.shutdown import shutting_down
@@ -45,6 +45,7 @@ log = logging.getLogger(__name__)
 SYNTHESIZE = TypeAdapter(Synthesize)
 START = TypeAdapter(SynthesizeStart)
 CHUNK = TypeAdapter(SynthesizeChunk)
+ANSWERED = ("synthesize", "synthesize-start", "synthesize-chunk", "synthesize-stop")  # in their order
 EVENTS_AHEAD = 16  # read while an earlier one is being answered
 ERROR_GRACE = 2.0  # seconds after an error in which another request may come
 CLOSE_GRACE = 5.0  # seconds in which a client may read the last answer
@@ -117,7 +118,7 @@ class WyomingConnection:
         return self._turn is not None and self._turn.has_all_text
 
     async def _read_all(self) -> None:
-        """Answers ping and describe at once, and queues the rest. It also notices that the client has left."""
+        """Answers ping and describe at once, and queues what else is answered. It notices that the client has left."""
         while True:
             await self._begin_event()
             event = await self._reader.read()
@@ -129,7 +130,8 @@ class WyomingConnection:
             elif Describe.is_type(event.type):
                 self._stay()
                 await self._writer.send(await voices.info(self._services))
-            else:
+            elif event.type in ANSWERED:
+                check_values(event)
                 await self._events.put(event)
             await asyncio.sleep(0)  # events that have arrived already are read without yielding to the event loop
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Annotated, TypeVar
+from typing import Annotated, Any, TypeVar
 
 from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 from pydantic_core import from_json
@@ -22,6 +22,7 @@ LINE_END = b"\n"
 BYTES_PER_CHARACTER = 6  # of a text in JSON, at most: \u00e9; only rare characters take twice that
 OTHER_BYTES = 16_384  # of the JSON around a text
 DISCARDED_AT_ONCE = 65_536  # bytes of a payload
+MAX_VALUES = 100  # in the data of an event that waits its turn: a text and a voice are five, each of 50 bytes and more
 
 
 class Header(BaseModel):
@@ -106,6 +107,17 @@ def _parsed(text: bytes, model: TypeAdapter[T]) -> T:
         raise BadRequest(f"not a Wyoming event: {errors.validation_message(error.errors())[0]}") from None
     except ValueError as error:
         raise BadRequest(f"not a Wyoming event: a line of JSON was expected ({error})") from None
+
+
+def check_values(event: Event) -> None:
+    """Raises BadRequest for data of many values, which take thirty times the memory of their JSON."""
+    if _count_values(event.data) > MAX_VALUES:
+        raise BadRequest(f"{event.type}: its data has more than the {MAX_VALUES} values allowed")
+
+
+def _count_values(value: Any) -> int:
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return 1 + sum(map(_count_values, inner))
 
 
 def content(event: Event, model: TypeAdapter[T]) -> T:
