@@ -272,8 +272,9 @@ class Synthesizer:
         voice = await self.voice(speech)
         begun = time.perf_counter()
         parts = await self.script(speech)
-        predict = partial(predicted_seconds, parts, phonemes=speech.phonemes is not None)
-        seconds = predict() if len(parts) == 1 else await asyncio.to_thread(predict)
+        phonemes, lexicon = speech.phonemes is not None, speech.reading.lexicon
+        predict = partial(predicted_seconds, parts, phonemes=phonemes, lexicon=None if phonemes else lexicon)
+        seconds = predict() if len(parts) == 1 and not lexicon else await asyncio.to_thread(predict)
         allowed = clips * self._limits.clip_seconds
         if seconds > allowed:
             raise _too_long(speech, seconds, allowed, stream=allowed * STREAM_CLIPS if clips == 1 else None)
