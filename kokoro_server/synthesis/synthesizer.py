@@ -134,7 +134,8 @@ class Synthesizer:
     async def _speak(self, speech: Speech, ticket: Ticket, cutting: Cutting, overflow: Overflow | None) -> Clip:
         prepared = await self._prepare(speech)
         collected = CollectedAudio(overflow)
-        patience = ticket.first_deadline.admission - self._queue.now()
+        deadline = self._queue.later_deadline() if ticket.begun else ticket.first_deadline
+        patience = deadline.admission - self._queue.now()
         async with self._memory.held(self._held_seconds(prepared, overflow), ticket.caller, patience):
             stream = self._segments(speech, prepared, ticket, cutting, detached=False)
             async with aclosing(stream):
