@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import AsyncGenerator, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
@@ -17,6 +17,7 @@ from kokoro_server.api.async_render import AsyncRenderer
 from kokoro_server.api.state import app_state
 from kokoro_server.audio.render import Rendering
 from kokoro_server.audio.sound import Sound
+from kokoro_server.callers.current import caller
 from kokoro_server.errors import Unavailable
 from kokoro_server.runtime.files import unnamed_file
 from kokoro_server.synthesis.synthesizer import Clip
@@ -25,6 +26,7 @@ log = logging.getLogger(__name__)
 
 CHUNK_BYTES = 192 * 1024  # that are read from the disk at once; divisible by 3, for base64
 DISK_RETRY_AFTER = 30.0  # seconds
+SMALL = 64 * 1024  # bytes of an answer that is not worth a file
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -84,6 +86,26 @@ class ClipSpool:
         self._renderer = await state.renderers.open(self._rendering, self._file)
         on_end.push_async_callback(self._renderer.close)
         return self._renderer
+
+
+def takes_memory(request: Request, size: int, sent: ExitStack | None = None) -> bool:
+    """Whether an answer may be in memory until its client, who may be slow, has read it. It is counted as long.
+
+    `sent` is closed then, or else the request ends.
+    """
+    answers, name = app_state(request).answers, caller.get()
+    if size > SMALL and answers.is_full_for(name):
+        return False
+    answers.take(name, size)
+    (sent or request.scope["on_end"]).callback(answers.give_back, name, size)
+    return True
+
+
+async def within_memory(request: Request, content: ClipFile, sent: ExitStack | None = None) -> ClipFile:
+    """The same file, on the disk if those that wait for their readers fill the memory."""
+    if content.file is not None or takes_memory(request, content.size, sent):
+        return content
+    return await spooled(request, content)
 
 
 async def spooled(request: Request, content: ClipFile) -> ClipFile:

@@ -9,7 +9,7 @@ from typing import Annotated
 from fastapi import Header, Request, Response
 from starlette.types import Receive, Scope, Send
 
-from kokoro_server.api.clip_files import ClipFile, ClipSpool
+from kokoro_server.api.clip_files import ClipFile, ClipSpool, within_memory
 from kokoro_server.api.disconnect import CancellableStreamingResponse, cancel_on_disconnect
 from kokoro_server.api.errors import validated
 from kokoro_server.api.schemas.speech import BatchRequest, ErrorAnswer, SpeechRequest, TTSRequest
@@ -85,7 +85,8 @@ async def rendered_clip(body: SpeechRequest, request: Request, timeout: float | 
     """Returns the whole clip and its file. Raises ClientDisconnect if the client leaves first."""
     spool = ClipSpool(request, body.rendering())
     clip = await speak(body, request, timeout, spool)
-    return clip, await cancel_on_disconnect(request.receive, spool.rendered(clip))
+    content = await cancel_on_disconnect(request.receive, spool.rendered(clip))
+    return clip, await within_memory(request, content)
 
 
 async def speak(body: SpeechRequest, request: Request, timeout: float | None, overflow: Overflow) -> Clip:

@@ -11,6 +11,7 @@ from kokoro_server.api.async_render import Renderers
 from kokoro_server.api.middleware.shutdown import RunningRequests
 from kokoro_server.api.middleware.stream_slots import StreamPlaces, StreamStats
 from kokoro_server.callers.limits import CallerLimits
+from kokoro_server.callers.shares import SharedLimit
 from kokoro_server.longform.jobs.service import Jobs
 from kokoro_server.observability.siblings import Siblings
 from kokoro_server.synthesis.services import Services
@@ -21,6 +22,7 @@ class AppState(State):
     renderers: Renderers
     streams: StreamStats
     places: StreamPlaces
+    answers: SharedLimit  # bytes of whole clips that wait in memory for their readers
     running: RunningRequests
     limits: CallerLimits
     siblings: Siblings

@@ -40,6 +40,7 @@ from kokoro_server.batching.policy import BatchingOptions
 from kokoro_server.batching.queue import BatchQueue
 from kokoro_server.batching.speech_queue import SpeechQueue
 from kokoro_server.callers.limits import CallerCounts, CallerLimits, LocalLimits
+from kokoro_server.callers.shares import SharedLimit
 from kokoro_server.config.access import ApiKey, is_loopback
 from kokoro_server.config.settings import Settings
 from kokoro_server.engine import backends, loader
@@ -57,6 +58,7 @@ from kokoro_server.observability.siblings import Siblings
 from kokoro_server.observability.tracing.asgi import TracedRequests
 from kokoro_server.runtime.background import background, cancel, failure_of
 from kokoro_server.runtime.event_loop import watch_lag
+from kokoro_server.runtime.machine import available_memory
 from kokoro_server.runtime.threads import in_daemon_thread
 from kokoro_server.synthesis.clip_memory import ClipMemory
 from kokoro_server.synthesis.services import G2PProcess, Model, Services
@@ -73,6 +75,7 @@ log = logging.getLogger(__name__)
 # Calls to G2P in flight at once, where one event loop does everything: a call costs it half a millisecond, however many
 # texts it has. With several API workers, more calls of fewer texts are answered sooner.
 G2P_CALLS = 3
+ANSWERS_SHARE = 16  # a sixteenth of the memory is for clips that wait for their readers: others wait on the disk
 OTHER_MARKS = 50_000  # commas and brackets in a body, beside those of its text
 
 DESCRIPTION = """\
@@ -262,6 +265,7 @@ def create_app(
     app.state.running = RunningRequests()
     app.state.watches = Watches()
     app.state.places = StreamPlaces(settings.max_streams, metrics, siblings)
+    app.state.answers = SharedLimit(available_memory() // ANSWERS_SHARE // siblings.workers)
     app.state.renderers = Renderers(settings.max_aac_encoders, settings.queue_timeout)
     native = (tts, batch, bulk, reading, voices, jobs, health, monitoring, websocket, web)
     # ElevenLabs' routes come before OpenAI's: of requests for models they take only those with ElevenLabs' key.

@@ -134,7 +134,8 @@ class Synthesizer:
     async def _speak(self, speech: Speech, ticket: Ticket, cutting: Cutting, overflow: Overflow | None) -> Clip:
         prepared = await self._prepare(speech)
         collected = CollectedAudio(overflow)
-        patience = ticket.first_deadline.admission - self._queue.now()
+        deadline = self._queue.later_deadline() if ticket.begun else ticket.first_deadline
+        patience = deadline.admission - self._queue.now()
         async with self._memory.held(self._held_seconds(prepared, overflow), ticket.caller, patience):
             stream = self._segments(speech, prepared, ticket, cutting, detached=False)
             async with aclosing(stream):
@@ -272,8 +273,9 @@ class Synthesizer:
         voice = await self.voice(speech)
         begun = time.perf_counter()
         parts = await self.script(speech)
-        predict = partial(predicted_seconds, parts, phonemes=speech.phonemes is not None)
-        seconds = predict() if len(parts) == 1 else await asyncio.to_thread(predict)
+        phonemes, lexicon = speech.phonemes is not None, speech.reading.lexicon
+        predict = partial(predicted_seconds, parts, phonemes=phonemes, lexicon=None if phonemes else lexicon)
+        seconds = predict() if len(parts) == 1 and not lexicon else await asyncio.to_thread(predict)
         allowed = clips * self._limits.clip_seconds
         if seconds > allowed:
             raise _too_long(speech, seconds, allowed, stream=allowed * STREAM_CLIPS if clips == 1 else None)

@@ -11,6 +11,7 @@ import sys
 import zipfile
 from base64 import b64decode
 from collections.abc import AsyncIterator, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -85,6 +86,12 @@ def nothing_left(server: Server) -> None:
             {"text": f"<speak><prosody rate='25%'>{'Good day. ' * 9_000}</prosody></speak>", "ssml": True},
             "text",
         ),
+        (
+            "/tts",
+            {"text": f"<speak><sub alias='{'Good day. ' * 9_000}'>x</sub></speak>", "ssml": True, "speed": 0.25},
+            "text",
+        ),
+        ("/tts", {"text": "a " * 2_000, "lexicon": {"a": "good day " * 50}}, "text"),
         ("/v1/audio/speech", OPENAI_HOURS, "input"),
         ("/dev/captioned_speech", OPENAI_HOURS, "input"),
         ("/v1/text-to-speech/af_heart", {"text": "9" * 100_000}, "audio"),
@@ -102,6 +109,20 @@ def test_hours_of_audio_are_refused_before_anything_is_made(
     assert "POST /jobs" in response.text
     assert field in response.text
     assert audio_made(server) == made
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"text": "a " * 200, "lexicon": {"a": "good day " * 50}},
+        {"text": f"<speak><sub alias='{'good day ' * 2_000}'>x</sub></speak>", "ssml": True},
+    ],
+)
+def test_a_sentence_that_becomes_a_book_is_refused(server: Server, body: dict[str, Any]) -> None:
+    """G2P would read for ten seconds, and all other texts would wait."""
+    response = httpx.post(f"{server.url}/tts", json=body, timeout=PATIENCE)
+    assert (response.status_code, response.json()["error"]["code"]) == (413, "text_too_long")
+    assert "a sentence is said as" in response.text
 
 
 def test_a_clip_that_is_too_long_costs_only_itself(server: Server) -> None:
@@ -169,6 +190,36 @@ def test_every_endpoint_sends_the_same_long_clip(server: Server) -> None:
     subtitles = httpx.post(f"{server.url}/tts/captioned", json=asked, timeout=PATIENCE)
     assert subtitles.text.count("-->") == 21
     nothing_left(server)
+
+
+def test_whole_clips_wait_on_the_disk_for_slow_readers(log_file: Path, quick_g2p: str) -> None:
+    """Those for which there is no room in memory. A minute of silence costs a client nothing, and 11 MB here."""
+    little = (
+        "-c",
+        "import runpy; from kokoro_server.server import app; app.ANSWERS_SHARE = 1 << 40; "
+        "runpy.run_module('tests.services.tiny', run_name='__main__')",
+    )
+    clip = LONG | {"text": "[pause:20s] One. [pause:20s]"}
+    two = {"requests": [clip, clip]}
+    asked = {"/tts": clip, "/tts/captioned": clip, "/tts/batch": two, "/tts/bulk": two}
+    with (
+        servers.running(little, log_file, G2P_SERVICE_URL=quick_g2p) as server,
+        httpx.Client(timeout=PATIENCE) as client,
+    ):
+        with ExitStack() as stack:
+            slow = {
+                path: stack.enter_context(client.stream("POST", f"{server.url}{path}", json=body))
+                for path, body in asked.items()
+            }
+            assert [answer.status_code for answer in slow.values()] == [200] * len(slow)
+            assert len(open_files(server)) >= len(slow)
+            audio, captioned, archive, frames = (answer.read() for answer in slow.values())
+        assert len(audio) > 7 * MEGABYTE
+        assert b64decode(json.loads(captioned)["audio"]) == audio
+        with zipfile.ZipFile(io.BytesIO(archive)) as file:
+            assert [len(file.read(f"tts_00{n}_af_heart.wav")) for n in (1, 2)] == [len(audio)] * 2
+        assert len(frames) > 2 * len(audio)
+        nothing_left(server)
 
 
 async def test_clients_that_leave_let_nothing_behind(server: Server) -> None:

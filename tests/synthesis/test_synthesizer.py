@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
 import numpy as np
 
 from kokoro_server.audio.sound import Sound
-from kokoro_server.batching.entry import FireReason, Outcome
+from kokoro_server.batching.entry import FireReason, Outcome, Priority
 from kokoro_server.config.settings import Settings
 from kokoro_server.engine.protocol import SAMPLE_RATE, SAMPLES_PER_FRAME, Pcm16, Result
+from kokoro_server.runtime.fair_slots import FairSlots
 from kokoro_server.server.app import create_app
 from kokoro_server.synthesis.synthesizer import Segment, Speech, Synthesizer
 from tests import tiny
@@ -58,3 +60,20 @@ async def test_long_silence_comes_in_bounded_segments_and_is_as_long_as_was_aske
     assert [segment.last for segment in segments] == [False] * (len(segments) - 1) + [True]
     assert np.array_equal(np.concatenate([segment.audio for segment in segments]), clip.audio)
     assert len(clip.audio) == len(without.audio) + 2 * 180 * SAMPLE_RATE
+
+
+async def test_a_later_clip_of_a_request_waits_for_memory_too(tmp_path: Path) -> None:
+    """The first deadline of a long bulk request has passed when its later clips begin."""
+    app = create_app(
+        Settings.load({"G2P_SERVICE_URL": "http://localhost:9"}, dotenv=None),
+        load=lambda _settings: tiny.load(tmp_path),
+    )
+    speech = Speech(voice="af_heart", phonemes="wˈʌn. [pause:30s] tˈu. [pause:10s]")
+    async with app.router.lifespan_context(app):
+        services = app.state.services
+        services.synthesizer._memory.seconds = FairSlots(60)
+        ticket = services.queue.ticket(priority=Priority.BULK, deadline=services.queue.now() + 0.5)
+        await services.synthesizer.speak(Speech(voice="af_heart", phonemes="wˈʌn."), ticket)
+        await asyncio.sleep(0.5)
+        clips = await asyncio.gather(*(services.synthesizer.speak(speech, ticket) for _ in range(3)))
+    assert [clip.seconds > 40 for clip in clips] == [True] * 3

@@ -13,12 +13,20 @@ from collections import deque
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import StreamingResponse
 
-from kokoro_server.api.clip_files import CHUNK_BYTES, ClipFile, ClipSpool, close_unnamed, disk_errors, spooled
+from kokoro_server.api.clip_files import (
+    CHUNK_BYTES,
+    ClipFile,
+    ClipSpool,
+    close_unnamed,
+    disk_errors,
+    spooled,
+    takes_memory,
+)
 from kokoro_server.api.disconnect import cancel_on_disconnect
 from kokoro_server.api.schemas.speech import BatchRequest, TTSRequest
 from kokoro_server.api.speech import (
@@ -40,6 +48,7 @@ from kokoro_server.text.pieces import Cutting
 
 router = APIRouter(tags=["speech"])
 
+SpooledFile = tempfile.SpooledTemporaryFile[bytes]
 MAX_IN_MEMORY = 32 * 1024 * 1024  # bytes of a zip file; a larger one goes to the disk
 MAX_QUOTE = 200  # characters of a failed clip's text in its error file
 
@@ -72,9 +81,13 @@ async def batch(body: BatchRequest, request: Request, timeout: RequestTimeout = 
     """
     check_clip_count(request, body)
     archive, failed = await cancel_on_disconnect(request.receive, _archive(request, body.requests, timeout))
+    size = archive.seek(0, 2)
+    if size <= MAX_IN_MEMORY and not takes_memory(request, size):
+        with disk_errors():
+            await asyncio.to_thread(archive.rollover)
     headers = {
         "Content-Disposition": "attachment; filename=tts_batch.zip",
-        "Content-Length": str(archive.seek(0, 2)),
+        "Content-Length": str(size),
         "X-Total-Requests": str(len(body.requests)),
         "X-Failed-Requests": str(failed),
         "X-Batching-Enabled": batching_enabled(request),
@@ -100,7 +113,7 @@ def _new_tickets(request: Request, timeout: float | None) -> _Tickets:
     return _Tickets(bulk, early).until(bulk.first_deadline)
 
 
-async def _archive(request: Request, bodies: list[Any], timeout: float | None) -> tuple[IO[bytes], int]:
+async def _archive(request: Request, bodies: list[Any], timeout: float | None) -> tuple[SpooledFile, int]:
     """Returns the whole zip file and how many clips failed: `X-Failed-Requests` is sent before the file."""
     first = _new_tickets(request, timeout)
     # The request's own timeout bounds the wait for the first clip: each later clip waits for those before it.
@@ -127,7 +140,7 @@ async def _archive(request: Request, bodies: list[Any], timeout: float | None) -
     return archive, sum(clip["status"] != "ok" for clip in manifest)
 
 
-def _new_archive(folder: Path | None) -> IO[bytes]:
+def _new_archive(folder: Path | None) -> SpooledFile:
     if folder is not None:
         make_private_folder(folder)
     return tempfile.SpooledTemporaryFile(MAX_IN_MEMORY, dir=None if folder is None else str(folder))
@@ -208,7 +221,7 @@ def _field(body: Any, key: str) -> Any:
     return value if not isinstance(value, float) or math.isfinite(value) else str(value)
 
 
-async def _chunks(archive: IO[bytes]) -> AsyncIterator[bytes]:
+async def _chunks(archive: SpooledFile) -> AsyncIterator[bytes]:
     with archive:
         archive.seek(0)
         while chunk := await asyncio.to_thread(archive.read, CHUNK_BYTES):

@@ -7,14 +7,14 @@ import json
 import logging
 import math
 from collections.abc import AsyncGenerator
-from contextlib import aclosing, nullcontext
+from contextlib import ExitStack, aclosing, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import StreamingResponse
 
-from kokoro_server.api.clip_files import ClipFile, ClipSpool
+from kokoro_server.api.clip_files import ClipFile, ClipSpool, within_memory
 from kokoro_server.api.disconnect import CancellableStreamingResponse, cancel_on_disconnect
 from kokoro_server.api.middleware.fast_path import FastPathRoute
 from kokoro_server.api.schemas.speech import BatchRequest, TTSRequest
@@ -101,11 +101,13 @@ async def _frames(
     """Yields a frame for each clip, in the order in which they are made. Few are made before the caller takes them."""
     most = TICKET_BATCHES * get_services(request).queue.max_rows
     room = asyncio.Semaphore(most)  # for rows of clips that are being made, or are made and not yet taken
-    made = asyncio.Queue[tuple[Frame, int]]()
+    made = asyncio.Queue[tuple[Frame, int, ExitStack]]()
     turn = asyncio.Lock()
 
     async def make(index: int, parsed: TTSRequest | KokoroError, rows: int) -> None:
-        made.put_nowait((await _frame(request, synthesizer, index, parsed, ticket, turn), rows))
+        sent = ExitStack()
+        request.scope["on_end"].callback(sent.close)  # its client may leave first
+        made.put_nowait((await _frame(request, synthesizer, index, parsed, ticket, turn, sent), rows, sent))
 
     async def start() -> None:
         for index, body in enumerate(bodies):
@@ -120,9 +122,10 @@ async def _frames(
     tasks.append(asyncio.create_task(start()))
     try:
         for _ in bodies:
-            frame, rows = await made.get()
+            frame, rows, sent = await made.get()
             yield frame
             del frame  # its audio must not be held while the next clip is made
+            sent.close()
             for _ in range(rows):
                 room.release()
     finally:
@@ -150,6 +153,7 @@ async def _frame(
     parsed: TTSRequest | KokoroError,
     ticket: Ticket,
     turn: asyncio.Lock,
+    sent: ExitStack,
 ) -> Frame:
     try:
         if isinstance(parsed, KokoroError):
@@ -159,7 +163,7 @@ async def _frame(
         clip = await synthesizer.speak(parsed.speech(), ticket, overflow=spool)
         # A batch yields many clips at once. Those not encoded in a thread take turns, with other tasks in between.
         async with turn if rendering.plain else nullcontext():
-            frame = await _clip_frame(index, clip, await spool.rendered(clip))
+            frame = await _clip_frame(index, clip, await within_memory(request, await spool.rendered(clip), sent))
             await asyncio.sleep(0)
             return frame
     except KokoroError as error:
