@@ -157,7 +157,7 @@ class Synthesizer:
             batch_size=max((outcome.batch_size for outcome in outcomes), default=0),
         )
 
-    async def segments(
+    def segments(
         self,
         speech: Speech,
         ticket: Ticket | None = None,
@@ -170,19 +170,17 @@ class Synthesizer:
         `detached`: the caller may hold a segment for any time; without it a segment may keep the buffer of its whole
         batch alive.
         """
-        prepared = await self._prepare(speech, STREAM_CLIPS)
-        stream = self._segments(speech, prepared, ticket or self._queue.ticket(), cutting, detached=detached)
-        async with aclosing(stream):
-            async for segment in stream:
-                yield segment
+        return self._segments(speech, None, ticket or self._queue.ticket(), cutting, detached=detached)
 
     async def _segments(
-        self, speech: Speech, prepared: _Prepared, ticket: Ticket, cutting: Cutting, *, detached: bool
+        self, speech: Speech, prepared: _Prepared | None, ticket: Ticket, cutting: Cutting, *, detached: bool
     ) -> AsyncGenerator[Segment, None]:
         """Two sides meet here. `_rows` reads pieces and pauses, appends each to `unjoined`, and makes a row of each
         piece for the queue. It runs ahead of the outcomes. When an outcome comes back, `Utterance` takes its piece, and
         the pauses before it, from the other end of `unjoined`.
         """
+        if prepared is None:
+            prepared = await self._prepare(speech, STREAM_CLIPS)
         first_voice, parts = prepared.voice, prepared.parts
         begun = time.perf_counter()
         attributes: tracing.Attributes = {"kokoro.voice": first_voice.name, "kokoro.characters": len(speech.written)}
