@@ -8,7 +8,6 @@ import time
 from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from kokoro_server.errors import TextTooLong
 from kokoro_server.languages import Language
 from kokoro_server.text.options import ReadingOptions
 from kokoro_server.text.script import Run
@@ -17,9 +16,6 @@ from kokoro_server.text.written import AlignedSentence, WrittenItem
 # The most characters and sentences in the first call to G2P, the second and so on: few at first, so that synthesis can
 # start early. A clip, which nobody hears before it is whole, begins with the second.
 CALL_LIMITS = ((80, 2), (500, 8), (2_000, 32), (4_000, 64))
-# Characters of a sentence as it is said. It has 800 as it is written, but a lexicon may make 500 of each, and G2P would
-# read for ten seconds while all other texts wait.
-MAX_SENTENCE = 10_000
 # A longer text, or one that has more numbers and signs, is read in a thread: each of these takes some 0.1 ms.
 _LONG_TEXT = 2_000  # characters
 _MANY_SIGNS = 10
@@ -82,12 +78,6 @@ def group_into_calls(
             continue
         changes = isinstance(item, Run) and item.delivery.language != language
         length = sum(map(len, item.texts)) if isinstance(item, AlignedSentence) else 0
-        if length > MAX_SENTENCE:
-            raise TextTooLong(
-                f"a sentence is said as {length} characters, by its numbers, lexicon or SSML; at most {MAX_SENTENCE} "
-                "are possible",
-                field="text",
-            )
         max_characters, max_count = limits[min(calls, len(limits) - 1)]
         if count and (changes or count == max_count or characters + length > max_characters):
             yield G2PCall(group, language, more=True)

