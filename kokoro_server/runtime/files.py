@@ -6,6 +6,7 @@ Also temporary folders that a process which is killed does not leave behind for 
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import shutil
 import tempfile
@@ -20,6 +21,7 @@ except ImportError:  # not on Windows
     fcntl = None  # type: ignore[assignment]
 
 UNFINISHED = ".unfinished"  # suffix of a file that is being written
+LEAST_FREE = 1 << 30  # bytes of the jobs' disk that nothing takes
 OWNER = ".owner"  # a file in an owned folder, which its owner has locked
 
 
@@ -69,13 +71,21 @@ def make_private_folder(folder: Path) -> None:
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
 
 
+def is_nearly_full(folder: Path) -> bool:
+    """Whether the disk has less than LEAST_FREE left."""
+    return shutil.disk_usage(folder).free < LEAST_FREE
+
+
 def unnamed_file(folder: Path | None) -> IO[bytes]:
     """A file for what is too large for memory. It has no name, so it is gone once it is closed or its process ends.
 
-    `folder` is made if it is absent; None is the system's folder, which may be memory itself.
+    `folder` is made if it is absent; None is the system's folder, which may be memory itself. Raises OSError if the
+    disk of `folder` is nearly full: what is left is for what is kept there.
     """
     if folder is not None:
         make_private_folder(folder)
+        if is_nearly_full(folder):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
     return tempfile.TemporaryFile(dir=folder)
 
 

@@ -31,6 +31,13 @@ def test_a_file_that_fails_leaves_the_old_one_and_nothing_else(tmp_path: Path) -
     assert list(tmp_path.iterdir()) == [path]
 
 
+def test_an_unnamed_file_does_not_take_the_last_of_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(files, "LEAST_FREE", 1 << 60)
+    with pytest.raises(OSError, match="No space left"):
+        files.unnamed_file(tmp_path / "spool")
+    files.unnamed_file(None).close()  # the system's folder is nobody's store
+
+
 def test_an_unnamed_file_leaves_nothing(tmp_path: Path) -> None:
     with files.unnamed_file(tmp_path / "spool") as file:
         file.write(b"audio")

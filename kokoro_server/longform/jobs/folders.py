@@ -30,9 +30,8 @@ from typing import IO
 
 from kokoro_server.errors import Unavailable
 from kokoro_server.longform.books.names import NOT_IN_NAMES, file_stem
-from kokoro_server.runtime.files import OWNER, own
+from kokoro_server.runtime.files import OWNER, is_nearly_full, own
 
-LEAST_FREE = 1 << 30  # bytes of the disk that jobs leave free
 RETRY_AFTER = 60.0
 _UPLOAD = re.compile(r"upload(\.|$)")
 _ID = re.compile(r"[A-Za-z0-9_-]{16}")
@@ -148,6 +147,6 @@ def writable() -> Iterator[None]:
 def check_space(root: Path) -> None:
     """Raises Unavailable if the disk is nearly full."""
     with writable():
-        free = shutil.disk_usage(root).free
-    if free < LEAST_FREE:
+        full = is_nearly_full(root)
+    if full:
         raise Unavailable("the disk for jobs is nearly full; delete some, or try again later", retry_after=RETRY_AFTER)

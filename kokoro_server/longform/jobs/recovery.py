@@ -9,8 +9,10 @@ from __future__ import annotations
 import json
 import logging
 import time
-from dataclasses import asdict, fields, replace
+from dataclasses import asdict, replace
 from pathlib import Path
+
+from pydantic import TypeAdapter
 
 from kokoro_server.longform.jobs.folders import JobFolder, is_id, is_private
 from kokoro_server.longform.jobs.job import Job
@@ -22,7 +24,7 @@ log = logging.getLogger(__name__)
 
 DAY_S = 24 * 3600.0
 MAX_NAMED = 3  # folders in one message
-FIELDS = {field.name for field in fields(Job)}
+RECORD = TypeAdapter(Job)
 
 
 def write_record(folder: JobFolder, job: Job) -> None:
@@ -38,9 +40,8 @@ def write_record(folder: JobFolder, job: Job) -> None:
 def read_record(folder: JobFolder) -> Job | None:
     """None if there is none, or if it is damaged or another job's."""
     try:
-        content = json.loads(folder.record.read_bytes())
-        job = Job(**{name: value for name, value in content.items() if name in FIELDS})
-    except (OSError, ValueError, TypeError, AttributeError):
+        job = RECORD.validate_json(folder.record.read_bytes(), strict=True)
+    except (OSError, ValueError):
         return None
     return job if job.id == folder.path.name else None
 

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from kokoro_server.longform.jobs import runner as runners
 from kokoro_server.longform.jobs.folders import JobFolder, new_id
+from kokoro_server.longform.jobs.recovery import read_record, write_record
 from kokoro_server.longform.jobs.store import JobStore
 from kokoro_server.observability.conditions import Condition, Reason
 from tests.longform.books.doubles import Tones
@@ -61,6 +64,18 @@ async def test_an_unfinished_job_is_found_again_and_made(tmp_path: Path, store: 
         await until(lambda: store.get(job.id) is not None and got(store, job).has_ended)
     done = got(store, job)
     assert (done.state, done.caller, done.options) == ("done", job.caller, job.options)
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"name": {}}, {"created": "x"}, {"state": "lost"}, {"options": None}, {"id": "other"}]
+)
+def test_a_record_that_is_no_job_counts_as_none(tmp_path: Path, store: JobStore, wrong: dict[str, object]) -> None:
+    job = add_list(tmp_path, store, {"id": "a", "text": "Sea."})
+    folder = JobFolder(tmp_path, job.id)
+    write_record(folder, job)
+    assert read_record(folder) == replace(job, progress={}, attempts=0)
+    folder.record.write_text(json.dumps(json.loads(folder.record.read_text()) | wrong))
+    assert read_record(folder) is None
 
 
 async def test_a_job_that_an_older_store_has_not_finished_is_not_made_again(tmp_path: Path, store: JobStore) -> None:
