@@ -269,7 +269,7 @@ async def test_every_english_word_is_spoken_once_and_in_order(
     items = await read_or_nothing(text, languages.EN_US, sizes, cutting)
     check_pieces(text, items, sizes)
     for written, phonemes in word_pairs(text, items):
-        if written.replace(" ", "").isalpha():  # others are said in other words
+        if written.replace(" ", "").isalpha() and written != "Dr":  # others are said in other words
             assert phonemes == {"Kokoro": "kokoɹo", "New York": "nu jɔɹk"}.get(written, fake_phonemes(written))
     spoken = [word for written, _ in word_pairs(text, items) for word in re.findall(r"\w+", written)]
     assert spoken == re.findall(r"\w+", visible(text))
