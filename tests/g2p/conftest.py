@@ -35,7 +35,7 @@ def service(
     ):
         assert process.stdout
         try:
-            port = process.stdout.readline().strip()
+            port = next((line.strip() for line in process.stdout if line.strip()), "")  # an empty one: it still starts
             assert port.isdigit(), log.read_text()
             yield process, f"http://127.0.0.1:{port}"
         finally:
