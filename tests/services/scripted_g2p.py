@@ -14,6 +14,7 @@ from kokoro_server.g2p.service import app as service
 from kokoro_server.g2p.service import converter, phonemizers, workers
 from kokoro_server.g2p.service.phonemizers import Phonemizer
 from kokoro_server.languages import Language
+from kokoro_server.runtime.subprocesses import StartReport
 
 STUCK_AFTER = 0.5  # seconds
 HUNG_AFTER = 3.0  # seconds, longer than any text of the tests that ends
@@ -57,4 +58,4 @@ if __name__ == "__main__":
     phonemizers.load = load
     converter.STUCK_AFTER = STUCK_AFTER
     workers.HUNG_AFTER = HUNG_AFTER
-    service.main()
+    service.main(StartReport())
