@@ -22,6 +22,7 @@ MAX_HEADERS = 100
 MAX_HEAD = 32_768  # bytes of a request line and all headers
 SPARE_CONNECTIONS = 50  # above the limit, so that probes are answered and clients are asked to come back
 RETRY_AFTER = 1  # seconds
+FIRST_MOMENT = 0.5  # seconds in which the first request on a new connection usually comes
 CROWDED = "crowded"  # set in a request's scope when there are too many connections
 
 
@@ -128,6 +129,13 @@ class LimitedProtocol(HttpToolsProtocol):
             super().handle_websocket_upgrade()
             if not self.transport.is_closing():
                 self.transport.set_protocol(SmallReads(cast(asyncio.Protocol, self.transport.get_protocol())))
+
+    def shutdown(self) -> None:
+        """The server stops. A connection that was made just now gets an answer: its request may be on the way."""
+        if self.cycle is None and self._waiting_since and self.loop.time() - self._waiting_since < FIRST_MOMENT:
+            self.loop.call_later(FIRST_MOMENT, super().shutdown)
+        else:
+            super().shutdown()
 
     def send_400_response(self, msg: str) -> None:
         self._refuse(self._refusal or Refusal(HTTPStatus.BAD_REQUEST, "bad_request", msg))
