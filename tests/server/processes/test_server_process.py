@@ -20,7 +20,8 @@ from kokoro_server.server.processes.server_process import Launch, ServerProcess
 
 SCRIPT = "import time; print('{}', flush=True); time.sleep(600)"
 SILENT = "import time; time.sleep(600)"
-BEATS = "for i in 1 2 3 4 5 6 7 8; do echo; sleep 0.5; done; echo {}; exec sleep 600"  # for longer than the policy waits
+# Beats for longer than the policy waits.
+BEATS = "for i in 1 2 3 4 5 6 7 8; do echo; sleep 0.5; done; echo {}; exec sleep 600"
 POLICY = RestartPolicy(Backoff(0.01, longest=10.0), watch_interval=0.1, max_misses=10, max_start_misses=30)
 PATIENCE = 30.0  # seconds
 
