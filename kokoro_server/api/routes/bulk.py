@@ -111,8 +111,8 @@ async def _frames(
 
     async def start() -> None:
         for index, body in enumerate(bodies):
-            parsed = _parsed(body)
-            rows = min(most // 2, _rows(parsed))  # beside a long clip there is room for another
+            parsed, rows = _parsed(body)
+            rows = min(most // 2, rows)  # beside a long clip there is room for another
             for _ in range(rows):
                 await room.acquire()
             tasks.append(asyncio.create_task(make(index, parsed, rows)))
@@ -134,16 +134,13 @@ async def _frames(
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-def _parsed(body: Any) -> TTSRequest | KokoroError:
+def _parsed(body: Any) -> tuple[TTSRequest | KokoroError, int]:
+    """A clip, or why it is wrong; and its rows, roughly. A wrong one has none, but its frame waits as others do."""
     try:
-        return parse_clip(body)
+        parsed = parse_clip(body)
+        return parsed, 1 + len(parsed.speech().written) // ROW_CHARACTERS
     except KokoroError as error:
-        return error
-
-
-def _rows(parsed: TTSRequest | KokoroError) -> int:
-    """The rows of a clip, roughly. A wrong one has none, but its frame waits as others do."""
-    return 1 if isinstance(parsed, KokoroError) else 1 + len(parsed.speech().written) // ROW_CHARACTERS
+        return error, 1
 
 
 async def _frame(
