@@ -40,6 +40,17 @@ async def start_python(
     return await asyncio.create_subprocess_exec(*command, env=settings, **{"stdin": PIPE, "stdout": PIPE} | options)
 
 
+async def send(process: Process, data: bytes, *, last: bool = False) -> None:
+    """Write to a child. One that has ended gets nothing, which its owner sees by that end."""
+    assert process.stdin
+    if not process.stdin.is_closing():  # else uvloop raises RuntimeError
+        with contextlib.suppress(ConnectionError):
+            process.stdin.write(data)
+            await process.stdin.drain()
+    if last:
+        process.stdin.close()
+
+
 def popen_python(module: str, *arguments: str, environ: Mapping[str, str] | None = None) -> subprocess.Popen[bytes]:
     """The same for a thread without an event loop."""
     return subprocess.Popen(_command(module, arguments), env=_environ(environ), stdin=PIPE, stdout=PIPE)

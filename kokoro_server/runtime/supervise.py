@@ -163,9 +163,10 @@ class SupervisedChild(ABC):
             await asyncio.sleep(seconds)
             try:
                 await self._bring_up()
-            except (SetupError, OSError) as error:
+            except Exception as error:  # whatever it is: else nobody would try again
                 failures += 1
-                log.error("process did not start name=%s error=%s", self.name, error)
+                is_known = isinstance(error, SetupError | OSError)
+                log.error("process did not start name=%s error=%r", self.name, error, exc_info=not is_known)
                 if failures == self._policy.max_failed_starts:
                     self._on_hopeless(f"the process {self.name} does not start: {error}")
             else:

@@ -15,7 +15,7 @@ from kokoro_server.errors import KokoroError, TooBusy, Unavailable, UnreadableDo
 from kokoro_server.longform.bulk import lines
 from kokoro_server.runtime.fair_slots import FairSlots
 from kokoro_server.runtime.json import JsonObject
-from kokoro_server.runtime.subprocesses import start_python
+from kokoro_server.runtime.subprocesses import send, start_python
 
 log = logging.getLogger(__name__)
 
@@ -76,7 +76,8 @@ class DocumentReader:
             ) from error
         try:
             async with asyncio.timeout(TIMEOUT_S):
-                written, _ = await process.communicate(request)
+                await send(process, request, last=True)
+                written, _ = await process.communicate()
         except TimeoutError:
             raise UnreadableDocument(f"{name}: reading it takes more than {TIMEOUT_S:g} s", field="file") from None
         finally:

@@ -16,7 +16,7 @@ from kokoro_server.config.settings import Settings
 from kokoro_server.errors import SetupError
 from kokoro_server.runtime.background import cancel, logged_task
 from kokoro_server.runtime.backoff import Backoff
-from kokoro_server.runtime.subprocesses import start_python
+from kokoro_server.runtime.subprocesses import send, start_python
 from kokoro_server.runtime.supervise import RestartPolicy, SupervisedChild
 from kokoro_server.server.ipc.shared_state import ProcessSlot
 
@@ -36,15 +36,8 @@ async def launch(role: str, arguments: tuple[str, ...], fds: tuple[int, ...], se
         pass_fds=fds,
         start_new_session=True,  # a Ctrl-C in the terminal reaches only the supervisor
     )
-    await _send(process, base64.b64encode(pickle.dumps(settings)))
+    await send(process, base64.b64encode(pickle.dumps(settings)) + b"\n")
     return process
-
-
-async def _send(process: Process, line: bytes) -> None:
-    assert process.stdin
-    with contextlib.suppress(ConnectionError):  # the child has ended, which its owner sees by itself
-        process.stdin.write(line + b"\n")
-        await process.stdin.drain()
 
 
 class ServerProcess(SupervisedChild):
@@ -76,7 +69,7 @@ class ServerProcess(SupervisedChild):
         return await self.launch()
 
     async def _await_ready(self, process: Process) -> None:
-        await _send(process, str(self._number).encode())
+        await send(process, f"{self._number}\n".encode())
         if not (line := await self._read_report(process)):
             raise SetupError(f"the process {self.name} ended with status {await process.wait()} before it was ready")
         if error := json.loads(line).get("error"):
@@ -132,7 +125,7 @@ async def _lives(spare: Process) -> bool:
     assert spare.stdout
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(SPARE_TIMEOUT):
-            await _send(spare, b"")
+            await send(spare, b"\n")
             if await spare.stdout.readline():
                 return True
     log.warning("a spare process hangs or has ended, a new one takes its place pid=%d", spare.pid)

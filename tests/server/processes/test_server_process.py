@@ -14,9 +14,10 @@ import pytest
 
 from kokoro_server.observability.siblings import Cell
 from kokoro_server.runtime.backoff import Backoff
+from kokoro_server.runtime.event_loop import run_on_loop
 from kokoro_server.runtime.supervise import RestartPolicy
 from kokoro_server.server.ipc.shared_state import SharedState
-from kokoro_server.server.processes.server_process import Launch, ServerProcess
+from kokoro_server.server.processes.server_process import Launch, ServerProcess, Spare
 
 SCRIPT = "import time; print('{}', flush=True); time.sleep(600)"
 SILENT = "import time; time.sleep(600)"
@@ -116,3 +117,34 @@ async def test_one_that_shows_signs_of_life_may_take_long_to_start(state: Shared
     await worker.start()
     assert worker.state == "running"
     await worker.stop(0)
+
+
+def test_a_spare_that_has_ended_is_replaced() -> None:
+    """On uvloop, as in a server: it refuses to write to a process that has ended by another error than asyncio does."""
+
+    async def take() -> None:
+        spare = Spare(launching(("true",), ("cat",), ("cat",)))
+        spare.fill()
+        await until(lambda: spare._filling and spare._filling.done())
+        process = await spare.take()
+        assert process.returncode is None
+        process.kill()
+        await process.wait()
+        await spare.stop()
+
+    run_on_loop(take())
+
+
+async def test_an_error_that_nobody_foresaw_does_not_end_the_restarts(state: SharedState) -> None:
+    rest = iter((True, False, True))
+
+    async def start() -> Process:
+        if next(rest):
+            return await launch()
+        raise RuntimeError("unforeseen")
+
+    worker = ServerProcess("one", start, state.slots[0], policy=POLICY)
+    await worker.start()
+    worker.signal(signal.SIGKILL)
+    await until(lambda: worker.restarts == 2 and worker.state == "running")
+    await worker.stop(PATIENCE)

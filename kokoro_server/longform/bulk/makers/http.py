@@ -23,7 +23,7 @@ from kokoro_server.longform.bulk.makers.local import Finish
 from kokoro_server.longform.bulk.outputs import ClipOutputs
 from kokoro_server.longform.bulk.task import Failed, Made, Task
 from kokoro_server.runtime.json import JsonObject
-from kokoro_server.runtime.subprocesses import start_python
+from kokoro_server.runtime.subprocesses import send, start_python
 from kokoro_server.synthesis.http_backend import ServerFacts
 
 # Lines at once that are asked of a server. On a GPU two batches of 64 run; the rest are read, encoded, sent, or wait
@@ -83,7 +83,7 @@ class HttpMaker:
         process = await start_python(module, environ=self._environ, limit=LINE_BYTES)
         running: dict[int, Task] = {}
         try:
-            await _send(process, json.dumps(asdict(self._setup)).encode() + b"\n")
+            await send(process, json.dumps(asdict(self._setup)).encode() + b"\n")
             async with asyncio.TaskGroup() as group:
                 free = asyncio.Semaphore(self._parallel + self._setup.lines)  # so that the next request is always ready
                 group.create_task(_feed(process, queue, outputs, running, free))
@@ -102,8 +102,8 @@ async def _feed(
     while task := await queue.get():
         await free.acquire()
         running[task.index] = task
-        await _send(process, WorkerLine(task.index, outputs.place(task), json.dumps(task.fields).encode()).text())
-    await _send(process, END)
+        await send(process, WorkerLine(task.index, outputs.place(task), json.dumps(task.fields).encode()).text())
+    await send(process, END)
 
 
 async def _collect(process: Process, running: dict[int, Task], finish: Finish, free: asyncio.Semaphore) -> None:
@@ -143,9 +143,3 @@ async def _ended(process: Process) -> None:
     while not ending.done():
         with suppress(asyncio.CancelledError):
             await asyncio.shield(ending)
-
-
-async def _send(process: Process, text: bytes) -> None:
-    assert process.stdin
-    process.stdin.write(text)
-    await process.stdin.drain()
