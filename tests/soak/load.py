@@ -13,12 +13,14 @@ import httpx
 
 from tests.servers import Server
 from tests.soak.answers import REFUSED, Client
+from tests.soak.jobs import job
 from tests.soak.kinds import KINDS
 from tests.soak.requests import Kind
 
 LEAVES = 0.5  # of all clients, before a random moment: a third of all then have no answer yet
 PATIENCE = 300  # seconds for an answer: one that takes longer is lost
 LONGEST_STAY = 1.5  # seconds that one who leaves may stay
+WITH_JOBS = 4  # clients that also submit jobs: these go behind all else, and soon every client would wait for one
 
 
 @dataclass
@@ -48,12 +50,15 @@ def client(server: Server, connections: int) -> Client:
 async def run(server: Server, clients: int, seconds: float, seed: int) -> Tally:
     tally, end = Tally(), time.monotonic() + seconds
     async with client(server, clients) as http:
-        await asyncio.gather(*(_client(http, random.Random(f"{seed} {n}"), tally, end) for n in range(clients)))
+        await asyncio.gather(
+            *(_client(http, random.Random(f"{seed} {n}"), tally, end, n < WITH_JOBS) for n in range(clients))
+        )
     return tally
 
 
-async def _client(http: Client, chance: random.Random, tally: Tally, end: float) -> None:
-    kinds, weights = list(KINDS), list(KINDS.values())
+async def _client(http: Client, chance: random.Random, tally: Tally, end: float, with_jobs: bool) -> None:
+    asked = {kind: weight for kind, weight in KINDS.items() if with_jobs or kind is not job}
+    kinds, weights = list(asked), list(asked.values())
     while time.monotonic() < end:
         (kind,) = chance.choices(kinds, weights)
         stay = chance.uniform(0, LONGEST_STAY) ** 2 if chance.random() < LEAVES else None
