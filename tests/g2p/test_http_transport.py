@@ -112,6 +112,26 @@ async def test_a_connection_that_the_service_closed_is_not_used_again() -> None:
             await asyncio.sleep(0.05)
 
 
+async def test_after_a_broken_exchange_no_connection_of_before_is_used() -> None:
+    connections = 0
+    both = asyncio.Barrier(2)
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal connections
+        connections += 1
+        while b"/end" not in (request := await read_request(reader)):
+            if b"/both" in request:
+                await both.wait()
+            writer.write(OK)
+
+    async with serving(serve) as url, client() as http:
+        await asyncio.gather(http.get(f"{url}/both"), http.get(f"{url}/both"))
+        with pytest.raises(httpx.RemoteProtocolError):
+            await http.get(f"{url}/end")
+        assert (await http.get(url)).text == "OK"
+        assert connections == 3
+
+
 @pytest.mark.parametrize(
     ("answer", "error"),
     [
