@@ -16,6 +16,7 @@ from typing import Any
 SWITCH_INTERVAL = 0.00005
 GC_THRESHOLD = 10_000  # net new objects that start a collection of the youngest generation
 LAG_INTERVAL = 0.25  # seconds from one look at the loop's lag to the next
+M_ARENA_MAX, ARENAS = -8, 2  # of glibc's mallopt. Each thread would else have a pool of freed memory of its own
 QUIET = 5  # seconds without a request, after which freed memory is given back to the system
 
 
@@ -23,6 +24,7 @@ def run_on_loop(main: Coroutine[Any, Any, None]) -> None:
     """Run `main` on a new event loop: uvloop's where uvloop is installed, which it is not on Windows."""
     sys.setswitchinterval(SWITCH_INTERVAL)
     _raise_descriptor_limit()
+    _share_freed_memory()
     factory: Callable[[], asyncio.AbstractEventLoop] | None = None
     with contextlib.suppress(ImportError):
         import uvloop
@@ -39,6 +41,12 @@ def _raise_descriptor_limit() -> None:
 
         _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+
+
+def _share_freed_memory() -> None:
+    """Let threads use each other's freed memory. Those that encode clips would keep the largest each has ever had."""
+    with contextlib.suppress(OSError, AttributeError):  # not glibc
+        ctypes.CDLL("libc.so.6").mallopt(M_ARENA_MAX, ARENAS)
 
 
 def freeze_heap() -> None:

@@ -1,0 +1,39 @@
+"""Memory of a process that serves."""
+
+from __future__ import annotations
+
+import platform
+import subprocess
+
+import pytest
+
+from tests.servers import PYTHON, ROOT
+
+# glibc has a heap for each thread that allocates, at a multiple of 64 MB, unless asked otherwise.
+SCRIPT = """
+import threading
+from kokoro_server.runtime.event_loop import run_on_loop
+
+async def main():
+    all_hold, counted = threading.Barrier(17), threading.Event()
+    def hold():
+        held = bytes(50_000)  # not large enough to be mapped by itself
+        all_hold.wait()
+        counted.wait()
+    for _ in range(16):
+        threading.Thread(target=hold).start()
+    all_hold.wait()
+    print(sum(int(line.split("-")[0], 16) % 2**26 == 0 for line in open("/proc/self/maps")))
+    counted.set()
+
+run_on_loop(main())
+"""
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="how glibc keeps memory")
+def test_threads_share_freed_memory() -> None:
+    def reserved(script: str) -> int:
+        return int(subprocess.run((PYTHON, "-c", script), cwd=ROOT, capture_output=True, check=True).stdout)
+
+    usual = SCRIPT.replace("run_on_loop(main())", "import asyncio; asyncio.run(main())")
+    assert reserved(SCRIPT) < 5 < reserved(usual)
