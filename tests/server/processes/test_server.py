@@ -233,7 +233,7 @@ def test_a_drain_answers_what_has_begun(server: Server) -> None:
     """The last one on this server."""
     family = servers.family(server.process.pid)
     assert len(family) >= 4
-    text = "What has begun is spoken to its end. " * 10
+    text = "What has begun is spoken to its end. " * 4
 
     def ask_until_refused() -> set[int]:
         statuses = set()

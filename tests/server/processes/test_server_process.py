@@ -130,6 +130,7 @@ def test_a_spare_that_has_ended_is_replaced() -> None:
         assert process.returncode is None
         process.kill()
         await process.wait()
+        await until(lambda: spare._process)  # the next one
         await spare.stop()
 
     run_on_loop(take())
