@@ -146,6 +146,7 @@ def result(tally: Tally, samples: list[dict[str, Any]], before: Holding, after: 
         "abandoned": tally.abandoned,
         "lost": dict(tally.lost),
         "unexpected": tally.unexpected,
+        "said": tally.said,
         "statuses": dict(sorted(tally.statuses.items())),
         "before": before,
         "after": after,

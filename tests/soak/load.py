@@ -17,6 +17,7 @@ from tests.soak.jobs import job
 from tests.soak.kinds import KINDS
 from tests.soak.requests import Kind
 
+EXPECTED = (200, 201, 202, 204, REFUSED)
 LEAVES = 0.5  # of all clients, before a random moment: a third of all then have no answer yet
 PATIENCE = 300  # seconds for an answer: one that takes longer is lost
 LONGEST_STAY = 1.5  # seconds that one who leaves may stay
@@ -29,6 +30,7 @@ class Tally:
     abandoned: int = 0
     statuses: Counter[str] = field(default_factory=Counter)
     lost: Counter[str] = field(default_factory=Counter)
+    said: dict[str, str] = field(default_factory=dict)  # the first unexpected answer of each kind and status
 
     @property
     def answered(self) -> int:
@@ -36,8 +38,7 @@ class Tally:
 
     @property
     def unexpected(self) -> dict[str, int]:
-        expected = ("200", "201", "202", "204", f"{REFUSED}")
-        return {what: count for what, count in self.statuses.items() if what.split()[-1] not in expected}
+        return {what: count for what, count in self.statuses.items() if int(what.split()[-1]) not in EXPECTED}
 
 
 def client(server: Server, connections: int) -> Client:
@@ -81,4 +82,7 @@ async def _ask(http: Client, kind: Kind, chance: random.Random, tally: Tally, st
     elif error := asking.exception():
         tally.lost[f"{name} {type(error).__name__}: {error}"[:200]] += 1
     else:
-        tally.statuses[f"{name} {asking.result().status}"] += 1
+        answer = asking.result()
+        tally.statuses[f"{name} {answer.status}"] += 1
+        if answer.status not in EXPECTED:
+            tally.said.setdefault(f"{name} {answer.status}", answer.content[:300].decode(errors="replace"))

@@ -84,6 +84,8 @@ class DocumentReader:
             if process.returncode is None:
                 process.kill()
                 await process.wait()
+        if process.returncode:
+            log.warning("a document was not read to its end status=%d", process.returncode)
         if process.returncode == OUT_OF_CPU:
             raise UnreadableDocument(
                 f"{name}: reading it takes more than {cpu_s} s of processor time, which is all that a file of its size "
