@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import get_args
 
 import numpy as np
 import pytest
@@ -12,13 +13,22 @@ from numpy.typing import NDArray
 
 from kokoro_server.assets.library import Assets
 from kokoro_server.audio import wav
-from kokoro_server.audio.join import GAPS, ONSET_MARGIN, RELEASE_MARGIN, STEP, Ending, Joiner, Trimmed, speech_bounds
+from kokoro_server.audio.join import (
+    ONSET_MARGIN,
+    RELEASE_MARGIN,
+    STEP,
+    Joiner,
+    Trimmed,
+    speech_bounds,
+)
 from kokoro_server.audio.sound import Sound
 from kokoro_server.engine import devices, vocab
 from kokoro_server.engine.protocol import SAMPLE_RATE, Pcm16, Row
+from kokoro_server.text.pauses import NATURAL_PAUSES, Ending
 from kokoro_server.voices import VoiceBook
 
 Audio = NDArray[np.float32]
+ENDINGS = get_args(Ending)
 
 
 def samples(seconds: float) -> int:
@@ -47,7 +57,7 @@ class Clip:
 
 
 def join(parts: list[tuple[Audio, Ending] | float], speed: float = 1.0) -> Clip:
-    joiner = Joiner(speed)
+    joiner = Joiner(speed=speed)
     out: list[Audio] = []
     pieces: list[tuple[int, Audio, Trimmed]] = []
     for part in parts:
@@ -91,25 +101,27 @@ def test_one_piece_is_left_as_it_is() -> None:
 
 def test_outer_ends_are_left_as_they_are() -> None:
     first, last = spoken(before=0.6), spoken(after=0.9)
-    audio = join([(first, "sentence"), (spoken(), "clause"), (last, "sentence")]).audio
+    audio = join([(first, "sentence"), (spoken(), "comma"), (last, "sentence")]).audio
     assert np.array_equal(audio[: samples(1.0)], first[: samples(1.0)])
     assert np.array_equal(audio[-samples(1.2) :], last[-samples(1.2) :])
 
 
-@pytest.mark.parametrize("ends", ["sentence", "clause", "none"])
+@pytest.mark.parametrize("ends", ENDINGS)
 def test_gap_depends_on_how_the_text_ends(ends: Ending) -> None:
     gap = silence_between(join([(spoken(), ends), (spoken(), "sentence")]))
-    assert gap == pytest.approx(samples(GAPS[ends]), abs=samples(0.011))
+    assert gap == pytest.approx(samples(NATURAL_PAUSES.after(ends)), abs=samples(0.011))
 
 
 def test_gap_is_kept_where_the_model_left_less_silence() -> None:
     gap = silence_between(join([(spoken(after=0.06), "sentence"), (spoken(before=0.02), "sentence")]))
-    assert gap == pytest.approx(samples(GAPS["sentence"]), abs=STEP)
+    assert gap == pytest.approx(samples(NATURAL_PAUSES.sentence), abs=STEP)
 
 
 def test_fast_speech_has_shorter_gaps() -> None:
     parts: list[tuple[Audio, Ending] | float] = [(spoken(), "sentence"), (spoken(), "sentence")]
-    assert silence_between(join(parts, speed=2.0)) == pytest.approx(samples(GAPS["sentence"] / 2), abs=samples(0.011))
+    assert silence_between(join(parts, speed=2.0)) == pytest.approx(
+        samples(NATURAL_PAUSES.sentence / 2), abs=samples(0.011)
+    )
 
 
 @pytest.mark.parametrize("seconds", [0.0, 0.3, 1.00003, 30.0])
@@ -134,7 +146,7 @@ def test_pauses_add_up_and_may_begin_and_end_a_clip() -> None:
 
 
 def test_the_offset_locates_each_word() -> None:
-    clip = join([(spoken(0.3), "clause"), 0.7, (spoken(0.5), "none"), (spoken(0.02), "sentence")])
+    clip = join([(spoken(0.3), "comma"), 0.7, (spoken(0.5), "none"), (spoken(0.02), "sentence")])
     for place, piece, _ in clip.pieces:
         first, last = loud_edges(piece)
         assert np.array_equal(clip.audio[place + first + 200 : place + last], piece[first + 200 : last])
@@ -153,13 +165,13 @@ def test_weak_sounds_at_the_edges_survive(fricative: float) -> None:
     assert np.abs(heard - word[first:last]).max() < 10 ** (-60 / 20)  # only the neighbours' noise was added
 
 
-@pytest.mark.parametrize("ends", ["sentence", "clause", "none"])
+@pytest.mark.parametrize("ends", ENDINGS)
 def test_no_step_at_a_seam_even_without_any_silence(ends: Ending) -> None:
     clip = join([(voiced(0.4), ends), (voiced(0.31), ends), 0.1, (voiced(0.2), ends)])
     assert largest_step(clip.audio) <= 1.1 * largest_step(voiced(0.4))
 
 
-@pytest.mark.parametrize("ends", ["sentence", "clause", "none"])
+@pytest.mark.parametrize("ends", ENDINGS)
 def test_seams_in_noise_are_no_rougher_than_the_noise(ends: Ending) -> None:
     assert_smooth_seam(join([(spoken(), ends), (spoken(), "sentence")]))
 
@@ -168,7 +180,7 @@ def test_seams_in_noise_are_no_rougher_than_the_noise(ends: Ending) -> None:
 def test_tiny_and_silent_pieces_are_no_trouble(length: int) -> None:
     tiny = noise(1.0, -20)[:length]
     silent = np.zeros(length, np.float32)
-    clip = join([(tiny, "none"), (silent, "clause"), (spoken(), "none"), (tiny, "sentence"), (silent, "sentence")])
+    clip = join([(tiny, "none"), (silent, "comma"), (spoken(), "none"), (tiny, "sentence"), (silent, "sentence")])
     assert np.isfinite(clip.audio).all()
     assert len(clip.audio) >= samples(0.5)
 
@@ -183,7 +195,7 @@ def test_pieces_that_come_in_are_not_changed() -> None:
 @pytest.mark.real
 def test_real_speech_loses_nothing_and_has_no_click(assets: Assets) -> None:
     """θ and f at the seam, in a voice that barely breathes them."""
-    phonemes: list[tuple[str, Ending]] = [("hˌi hˈɜɹd hɜɹ lˈæf,", "clause"), ("θˈɪn lˈivz fˈɛl ˈɔf", "none")]
+    phonemes: list[tuple[str, Ending]] = [("hˌi hˈɜɹd hɜɹ lˈæf,", "comma"), ("θˈɪn lˈivz fˈɛl ˈɔf", "none")]
     voices = VoiceBook(assets.voices)
     rows = [Row(tokens, voices.style("af_sky", len(tokens))) for tokens in (vocab.tokenize(p) for p, _ in phonemes)]
     audios = [result.audio for result in devices.load_all(assets.weights, ["cpu"])[0].synthesize(rows)]
@@ -216,7 +228,7 @@ def ready(audio: Audio) -> Sound:
 
 
 def joined(parts: list[tuple[Sound, Ending] | float], speed: float) -> list[Sound]:
-    joiner, out = Joiner(speed), list[Sound]()
+    joiner, out = Joiner(speed=speed), list[Sound]()
     for number, part in enumerate(parts, 1):
         if isinstance(part, float):
             out.append(joiner.pause(part))
@@ -237,7 +249,7 @@ ODD = (
     ),
     *(np.zeros(0, np.float32), np.ones(1, np.float32), np.full(700, -1.5, np.float32), np.eye(1, 9000, 4000)[0]),
 )
-sounds = st.tuples(st.sampled_from([ready(audio.astype(np.float32)) for audio in ODD]), st.sampled_from(list(GAPS)))
+sounds = st.tuples(st.sampled_from([ready(audio.astype(np.float32)) for audio in ODD]), st.sampled_from(ENDINGS))
 
 
 @settings(deadline=None)
@@ -253,9 +265,9 @@ def test_the_engines_16_bit_samples_are_joined_as_the_audio_is(
 
 def test_only_the_seams_are_converted_again() -> None:
     sentinel = Sound(spoken(), Pcm16(np.full(len(spoken()), 1234, np.int16), 0.3))
-    out = Sound.join(joined([(sentinel, "sentence"), (sentinel, "clause"), (sentinel, "sentence")], 1.0))
+    out = Sound.join(joined([(sentinel, "sentence"), (sentinel, "comma"), (sentinel, "sentence")], 1.0))
     assert out.pcm16 is not None
-    seams = samples(GAPS["sentence"] + GAPS["clause"])
+    seams = samples(NATURAL_PAUSES.sentence + NATURAL_PAUSES.comma)
     assert 0 < np.count_nonzero(out.pcm16.samples != 1234) <= seams + 2 * samples(0.011)
 
 

@@ -72,8 +72,8 @@ def test_the_short_end_of_a_clip_goes_with_the_piece_before_it(sentences: list[s
         ("aa!”", "sentence"),
         ("aa…", "sentence"),
         ("aa", "sentence"),  # a heading
-        ("aa,", "clause"),  # a line of verse
-        ("aa:", "clause"),
+        ("aa,", "comma"),  # a line of verse
+        ("aa:", "semicolon"),
     ],
 )
 def test_a_piece_tells_what_ends_with_it(phonemes: str, ends: str) -> None:
@@ -83,7 +83,7 @@ def test_a_piece_tells_what_ends_with_it(phonemes: str, ends: str) -> None:
 def test_parts_of_a_sentence_tell_what_ends_with_them() -> None:
     pieces = pack(phonemized("aaa bbb, ccc ddd eee fff."), 10, 10)
     assert [(piece.phonemes, piece.ends) for piece in pieces] == [
-        ("aaa bbb,", "clause"),
+        ("aaa bbb,", "comma"),
         ("ccc ddd", "none"),
         ("eee fff.", "sentence"),
     ]

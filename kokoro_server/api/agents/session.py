@@ -73,6 +73,7 @@ class WaitingSentence(NamedTuple):
     text: str
     voice: str
     low_latency: bool
+    follows: bool  # it is heard right after another one
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -80,6 +81,7 @@ class SessionSentence:
     id: int
     request: TTSRequest
     low_latency: bool  # takes the bypass lane
+    follows: bool  # it is heard right after another one
     # Its segments as they are synthesized; at the end None, or the error of a sentence that failed.
     segments: asyncio.Queue[Segment | KokoroError | None] = field(default_factory=lambda: asyncio.Queue(SEGMENTS_AHEAD))
 
@@ -132,7 +134,7 @@ class AgentSession:
         low_latency = delivery.optimize_for_latency or silence
         self._unsent[self._last_id] = len(text)
         self._unsent_characters += len(text)
-        self._pending.put_nowait(WaitingSentence(self._last_id, delivery, text, voice, low_latency))
+        self._pending.put_nowait(WaitingSentence(self._last_id, delivery, text, voice, low_latency, not silence))
 
     def flush(self) -> None:
         """Calls `on_flushed` after the sentences queued so far. With `file="turn"` the file ends there."""
@@ -182,7 +184,7 @@ class AgentSession:
             item = await self._pending.get()
             if isinstance(item, WaitingSentence):
                 request = item.delivery.model_copy(update={"text": item.text, "voice": item.voice})
-                sentence = SessionSentence(item.id, request, item.low_latency)
+                sentence = SessionSentence(item.id, request, item.low_latency, item.follows)
                 self._synthesizing[item.id] = group.create_task(self._synthesize(sentence))
                 await ahead.put(sentence)
             else:
@@ -199,9 +201,8 @@ class AgentSession:
         """Returns the error of a sentence that failed."""
         try:
             cutting: Cutting = "stream" if sentence.low_latency else "short_start"
-            segments = self._services.synthesizer.segments(
-                sentence.request.speech(), self._ticket(sentence), cutting=cutting
-            )
+            speech = replace(sentence.request.speech(), follows=sentence.follows)
+            segments = self._services.synthesizer.segments(speech, self._ticket(sentence), cutting=cutting)
             async with aclosing(segments):
                 async for segment in segments:
                     await sentence.segments.put(segment)
