@@ -119,7 +119,7 @@ class Joiner:
         return Sound.join([edge, Sound.silence(wanted - len(edge))]) if len(edge) < wanted else edge
 
     def _joined(self, speech: Sound, begin: int, gap: int) -> tuple[Sound, int]:
-        """The gap before the speech, in which the margins of both sides overlap, and from where on it is the model's."""
+        """The gap before the speech, in which the margins of both overlap, and where the model's samples begin."""
         before = Sound.silence(0).audio if self._silence is None else self._silence.audio
         edge = faded_out(before[: max(gap - ONSET_MARGIN, RELEASE_MARGIN)])
         first = max(0, begin - ONSET_MARGIN)

@@ -59,14 +59,14 @@ def _keys(text: str) -> tuple[ApiKey, ...]:
         raise ConfigError(f"API_KEYS: {error}") from None  # unlike other errors, this one must not show the value
 
 
-def _pauses(text: str) -> dict[str, float]:
+def _pauses(text: str) -> tuple[tuple[str, float], ...]:
     pauses: dict[str, float] = {}
     for each in text.split(","):
         name, _, seconds = (part.strip() for part in each.partition("="))
         pauses[name.lower()] = float(seconds)
     if not all(name in PAUSE_NAMES and 0 <= seconds <= LONGEST_PAUSE for name, seconds in pauses.items()):
         raise ValueError
-    return pauses
+    return tuple(pauses.items())
 
 
 FilePath = Annotated[Path, AfterValidator(Path.expanduser)]
@@ -82,6 +82,7 @@ AllowedOrigins = Annotated[
 ]
 Hosts = Annotated[tuple[str, ...], parsed(access.parse_hosts, "host names such as speech.example.org,*.lan, or *")]
 PauseSeconds = Annotated[
-    dict[str, float], parsed(_pauses, "seconds from 0 to 10 for comma, semicolon, sentence, paragraph: sentence=0.5")
+    tuple[tuple[str, float], ...],
+    parsed(_pauses, "seconds from 0 to 10 for comma, semicolon, sentence, paragraph: sentence=0.5"),
 ]
 Proxies = Annotated[tuple[str, ...], parsed(access.parse_proxies, "addresses such as 10.0.0.5,192.168.0.0/16, or *")]

@@ -121,7 +121,7 @@ class Settings(BaseModel):
     """What happens to letters that a text's language cannot say, such as Chinese letters in English: refuse answers the
     text with 422; skip leaves them out and counts them in X-Skipped-Characters. The field `unspeakable` of a request
     takes precedence."""
-    pauses: PauseSeconds = setting(EVERYDAY, "PAUSES", {})
+    pauses: PauseSeconds = setting(EVERYDAY, "PAUSES", ())
     """Seconds between two parts of speech, by what is written between them, such as sentence=0.5,paragraph=1. Names:
     comma, semicolon (also colons and dashes), sentence, paragraph. A name that is missing has its natural pause: 0.3,
     0.48, 0.4 and 0.75. The field `pauses` of a request takes precedence; docs/guide/speech.md says more."""

@@ -14,9 +14,13 @@ from numpy.typing import NDArray
 from kokoro_server.assets.library import Assets
 from kokoro_server.audio import wav
 from kokoro_server.audio.join import (
+    FADE,
+    LEAD,
     ONSET_MARGIN,
     RELEASE_MARGIN,
     STEP,
+    TAIL,
+    Ends,
     Joiner,
     Trimmed,
     speech_bounds,
@@ -24,11 +28,12 @@ from kokoro_server.audio.join import (
 from kokoro_server.audio.sound import Sound
 from kokoro_server.engine import devices, vocab
 from kokoro_server.engine.protocol import SAMPLE_RATE, Pcm16, Row
-from kokoro_server.text.pauses import NATURAL_PAUSES, Ending
+from kokoro_server.text.pauses import NATURAL_PAUSES, Ending, Pauses
 from kokoro_server.voices import VoiceBook
 
 Audio = NDArray[np.float32]
 ENDINGS = get_args(Ending)
+DEFAULT_ENDS = Ends()
 
 
 def samples(seconds: float) -> int:
@@ -288,3 +293,68 @@ def test_rounding_does_not_move_a_cut(seed: int) -> None:
     for _ in range(5):
         rounded = voice * (1 + 0.01 * drawn.standard_normal(len(voice)))
         assert speech_bounds(rounded.astype(np.float32)) == exact
+
+
+def trimmed(audio: Audio, ends: Ends = DEFAULT_ENDS, pad: float | None = None) -> Trimmed:
+    before = None if pad is None else samples(pad)
+    return Joiner(ends).add(Sound(audio), ends="sentence", pad=before, last=True)
+
+
+@pytest.mark.parametrize(("before", "after"), [(0.35, 0.5), (0.0, 0.0), (0.01, 0.02), (2.0, 3.0)])
+@pytest.mark.parametrize(("lead", "tail"), [(LEAD, TAIL), (0.0, 0.0), (1.0, 2.0)])
+def test_a_clip_begins_and_ends_as_was_asked_whatever_the_model_leaves(
+    before: float, after: float, lead: float, tail: float
+) -> None:
+    first, last = loud_edges(found := trimmed(spoken(before, after=after), Ends(lead, tail)).sound.audio)
+    assert first == pytest.approx(max(samples(lead), FADE), abs=STEP + FADE)
+    assert len(found) - last == pytest.approx(max(samples(tail), FADE), abs=STEP + 2 * FADE)
+    assert abs(found[0]) + abs(found[-1]) < 1e-3
+    assert largest_step(found) <= 1.1 * largest_step(spoken(before, after=after))
+
+
+def test_a_faint_first_sound_is_kept_whole() -> None:
+    """60 ms of it, at a level that is under the threshold, before the voice."""
+    audio = np.concatenate([noise(0.3, -85), noise(0.06, -62, 1), voiced(0.4), noise(0.4, -85)])
+    found = trimmed(audio, pad=0.35)
+    assert found.offset <= samples(0.3)
+    assert np.array_equal(found.sound.audio[FADE : samples(0.2)], audio[found.offset :][FADE : samples(0.2)])
+
+
+def test_a_sound_too_faint_for_the_threshold_is_found_by_the_durations() -> None:
+    audio = np.concatenate([noise(0.3, -85), noise(0.3, -65, 1), voiced(0.4), noise(0.4, -85)])
+    assert trimmed(audio).offset > samples(0.5)
+    assert trimmed(audio, pad=0.375).offset <= samples(0.3)
+
+
+def test_noise_long_before_the_first_phoneme_is_not_its_sound() -> None:
+    audio = spoken(before=0.6)
+    audio[samples(0.1) : samples(0.13)] += noise(0.03, -30)
+    assert trimmed(audio).offset < samples(0.1)
+    assert trimmed(audio, pad=0.65).offset >= samples(0.35)
+
+
+def test_a_trimmed_clip_is_the_same_piece_by_piece() -> None:
+    first, last = Sound(spoken()), Sound(spoken())
+    one, other = Joiner(Ends()), Joiner(Ends())
+    wanted = [one.add(first, ends="sentence").sound, one.add(last, ends="sentence").sound, one.finish()]
+    found = [other.add(first, ends="sentence").sound, other.add(last, ends="sentence", last=True).sound, other.finish()]
+    assert np.array_equal(Sound.join(wanted).audio, Sound.join(found).audio)
+
+
+def test_a_pause_at_an_end_takes_the_place_of_lead_and_tail() -> None:
+    joiner = Joiner(Ends(lead=1.0, tail=1.0))
+    assert len(joiner.pause(0.5)) == samples(0.5)
+    joiner.add(Sound(spoken()), ends="sentence")
+    assert len(joiner.pause(0.25)) == RELEASE_MARGIN + samples(0.25)
+    assert len(joiner.finish()) == 0
+
+
+def test_pauses_are_those_that_were_asked_for() -> None:
+    joiner = Joiner(pauses=Pauses(sentence=1.5))
+    joiner.add(Sound(spoken()), ends="sentence")
+    assert joiner.add(Sound(spoken()), ends="sentence").offset == pytest.approx(samples(0.35 - 1.5), abs=STEP)
+
+
+def test_the_last_word_ends_within_a_trimmed_clip() -> None:
+    found = trimmed(spoken(), Ends(tail=0.02))
+    assert found.limit - found.offset <= len(found.sound)

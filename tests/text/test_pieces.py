@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -47,6 +49,17 @@ def test_the_first_piece_is_not_joined_with_the_next_sentence() -> None:
 def test_the_first_piece_may_be_the_beginning_of_a_sentence_whose_rest_is_joined() -> None:
     pieces = pack(phonemized("aa, bbbbb.", "cc."), shortest=10, longest=20, first=5)
     assert [piece.phonemes for piece in pieces] == ["aa,", "bbbbb. cc."]
+
+
+@pytest.mark.parametrize("packer", [Packer(10, 40), ClipPacker(10, 40), Packer(10, 40, 20)])
+def test_a_piece_ends_with_its_paragraph(packer: Packer) -> None:
+    first, second, third = phonemized("aaaa.", "bb", "ccc.")
+    second = replace(second, span=replace(second.span, ends_paragraph=True))
+    pieces = packed(packer, [first, second, third])
+    assert [(piece.phonemes, piece.ends) for piece in pieces[-2:]] in (
+        [("aaaa. bb", "paragraph"), ("ccc.", "sentence")],
+        [("bb", "paragraph"), ("ccc.", "sentence")],
+    )
 
 
 @pytest.mark.parametrize(
