@@ -115,8 +115,10 @@ class Joiner:
         if self._ends is None:
             return after
         wanted = max(_samples(self._ends.tail), FADE)
-        edge = after.replaced(faded_out(after.audio[:wanted]))
-        return Sound.join([edge, Sound.silence(wanted - len(edge))]) if len(edge) < wanted else edge
+        kept = min(wanted, len(after))
+        fade = max(0, kept - FADE)
+        edge = after.replaced(faded_out(after.audio[fade:kept]))
+        return Sound.join([after.between(0, fade), edge, Sound.silence(wanted - kept)])
 
     def _joined(self, speech: Sound, begin: int, gap: int) -> tuple[Sound, int]:
         """The gap before the speech, in which the margins of both overlap, and where the model's samples begin."""

@@ -15,11 +15,14 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.typing import Subprotocol
 
 from kokoro_server.api.compat.deepgram.voices import NEAREST
+from kokoro_server.audio.join import LEAD, TAIL
+from kokoro_server.text.pauses import NATURAL_PAUSES
 from kokoro_server.voices import GRADES
 from tests.audio_files import assert_same_samples, decode
 from tests.servers import Server, say
 
 PATIENCE = 120  # seconds
+FOLLOWING = NATURAL_PAUSES.sentence - TAIL  # seconds before a sentence that is heard right after another one
 SENTENCES = ["Hello, world.", "It was late."]
 TEXT = " ".join(SENTENCES)
 LONG = "It was late, and the lights were on; nobody knew why. " * 20
@@ -72,7 +75,8 @@ async def agent(server: Server, query: str = PIPECAT, prefix: str = "", **option
 
 
 def assert_spoken(server: Server, audio: bytes, sentences: list[str]) -> None:
-    assert_same_samples(audio, b"".join(say(server, sentence, format="pcm").content for sentence in sentences))
+    clips = (say(server, text, format="pcm", lead=FOLLOWING if n else LEAD) for n, text in enumerate(sentences))
+    assert_same_samples(audio, b"".join(clip.content for clip in clips))
 
 
 async def batching(server: Server) -> dict[str, Any]:
