@@ -56,7 +56,7 @@ class Speech:
     lead: float | None = None  # seconds before the first sound; None: LEAD
     tail: float | None = None  # seconds after the last one; None: TAIL
     pauses: Mapping[str, float] = field(default_factory=dict)  # seconds, by the names of `Pauses`; else the server's
-    follows: bool = False  # it is heard right after another speech, so a sentence's pause is between them
+    follows: bool = False  # another speech is heard before it: a sentence's pause is between them
 
     def ends(self, pauses: Pauses) -> Ends | None:
         """How its audio begins and ends; None: as the model leaves it."""

@@ -73,7 +73,7 @@ class WaitingSentence(NamedTuple):
     text: str
     voice: str
     low_latency: bool
-    follows: bool  # it is heard right after another one
+    follows: bool  # another one of the same turn
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -81,7 +81,7 @@ class SessionSentence:
     id: int
     request: TTSRequest
     low_latency: bool  # takes the bypass lane
-    follows: bool  # it is heard right after another one
+    follows: bool  # another one of the same turn
     # Its segments as they are synthesized; at the end None, or the error of a sentence that failed.
     segments: asyncio.Queue[Segment | KokoroError | None] = field(default_factory=lambda: asyncio.Queue(SEGMENTS_AHEAD))
 
@@ -115,6 +115,7 @@ class AgentSession:
         self._synthesizing: dict[int, asyncio.Task[None]] = {}
         self._playback_end = 0.0  # when a client that plays at once will have played all audio sent so far
         self._samples = 0  # sent so far
+        self._in_turn = False  # whether a sentence was queued after the last flush
         self._task = asyncio.create_task(self._run())
 
     async def stop(self) -> None:
@@ -134,11 +135,13 @@ class AgentSession:
         low_latency = delivery.optimize_for_latency or silence
         self._unsent[self._last_id] = len(text)
         self._unsent_characters += len(text)
-        self._pending.put_nowait(WaitingSentence(self._last_id, delivery, text, voice, low_latency, not silence))
+        self._pending.put_nowait(WaitingSentence(self._last_id, delivery, text, voice, low_latency, self._in_turn))
+        self._in_turn = True
 
     def flush(self) -> None:
         """Calls `on_flushed` after the sentences queued so far. With `file="turn"` the file ends there."""
         self._pending.put_nowait("flushed")
+        self._in_turn = False
 
     def close(self) -> None:
         """Calls `on_end` after the sentences queued so far."""

@@ -23,7 +23,7 @@ from tests.audio_files import assert_same_samples, decode
 from tests.servers import Server, say
 
 PATIENCE = 120  # seconds
-FOLLOWING = NATURAL_PAUSES.sentence - TAIL  # seconds before a sentence that is heard right after another one
+FOLLOWING = NATURAL_PAUSES.sentence - TAIL  # seconds before a sentence that follows another one of its turn
 SENTENCES = ["Hello, world.", "It was late."]
 TEXT = " ".join(SENTENCES)
 LONG = "It was late, and the lights were on; nobody knew why. " * 20

@@ -18,8 +18,6 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
 
 from kokoro_server.api.compat.elevenlabs.websockets import MAX_CONTEXTS
-from kokoro_server.audio.join import LEAD, TAIL
-from kokoro_server.text.pauses import NATURAL_PAUSES
 from tests.audio_files import decode
 from tests.servers import Server
 
@@ -103,11 +101,10 @@ def check_times(heard: Heard, text: str) -> None:
 
 
 def word_starts(server: Server, sentences: list[str]) -> list[float]:
-    """Of each word, in milliseconds, if each sentence is a clip for itself, heard right after the one before it."""
+    """Of each word, in milliseconds, if each sentence is a clip for itself."""
     starts, begin = list[float](), 0.0
-    for number, sentence in enumerate(sentences):
-        body = {"text": sentence, "lead": NATURAL_PAUSES.sentence - TAIL if number else LEAD}
-        answer = httpx.post(f"{server.url}/tts/captioned", json=body, timeout=PATIENCE).json()
+    for sentence in sentences:
+        answer = httpx.post(f"{server.url}/tts/captioned", json={"text": sentence}, timeout=PATIENCE).json()
         starts += [1000 * (begin + word["start"]) for word in answer["words"]]
         begin += answer["duration"]
     return starts
