@@ -1,4 +1,4 @@
-"""Joins the pieces of one utterance into one signal, with natural gaps and no clicks at the seams."""
+"""Joins the pieces of one utterance into one signal: natural gaps, trimmed ends, and no clicks at the seams."""
 
 from __future__ import annotations
 
@@ -9,17 +9,15 @@ from numpy.typing import NDArray
 
 from kokoro_server.audio.sound import Sound
 from kokoro_server.engine.protocol import SAMPLE_RATE, SAMPLES_PER_FRAME, Audio
-from kokoro_server.text.pieces import Ending
+from kokoro_server.text.pauses import NATURAL_PAUSES, Ending, Pauses
 
 
 def _samples(seconds: float) -> int:
     return round(seconds * SAMPLE_RATE)
 
 
-# From the end of speech to its next beginning, in seconds at speed 1, as the model leaves it inside one call. Measured
-# in three voices at -50 dB: 0.31-0.51 s after a sentence of ordinary length, 0.04-0.22 s at a comma, 0.27-0.41 s at a
-# semicolon or colon. Within a clause it leaves none; the value is the room that the margins below need.
-GAPS: dict[Ending, float] = {"sentence": 0.40, "clause": 0.18, "none": 0.08}
+LEAD = 0.050  # seconds before the first sound of a clip
+TAIL = 0.150  # seconds after its last sound
 
 # The model's silence lies 55 dB or more under its loudest speech. The faintest onsets (θ in a breathy voice) do too, up
 # to 70 ms before a frame that is louder; releases are over after 30 ms.
@@ -28,10 +26,21 @@ FRAME = _samples(0.005)
 # The same text in a larger batch gives samples that differ by rounding. The power is smoothed and the bounds lie on the
 # model's own frames, so that rounding moves a bound in hardly any text, and with it the length of a clip.
 STEP = SAMPLES_PER_FRAME
+# The first sound is heard 35 to 145 ms before the duration of the first phoneme begins, measured in three voices. The
+# bounds of that are wider by a frame or two: noise before them is no speech, and a sound within them is, however faint.
+EARLIEST, LATEST = 8 * STEP, STEP  # samples before the first phoneme
 ONSET_MARGIN = _samples(0.080)  # kept before the first frame of speech
 RELEASE_MARGIN = _samples(0.050)  # kept after the last one
 FADE = _samples(0.005)
 FADE_IN: Audio = (0.5 - 0.5 * np.cos(np.pi * np.arange(FADE) / FADE)).astype(np.float32)
+
+
+@dataclass(frozen=True, slots=True)
+class Ends:
+    """How a clip begins and ends, in seconds. Where the model leaves less silence than that, more is added."""
+
+    lead: float = LEAD  # before its first sound
+    tail: float = TAIL  # after its last one
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -40,60 +49,95 @@ class Trimmed:
 
     sound: Sound
     offset: int  # samples cut from the front minus samples of the gap: negative if the gap is longer
+    limit: int  # sample of the piece at which its last word has ended
 
 
 class Joiner:
-    """Takes pieces and pauses in order, returns samples to play. The outer ends of a clip stay unchanged.
+    """Takes pieces and pauses in order, returns samples to play. Without `ends`, a clip has the model's own ends.
 
     The silence after a piece waits until its successor is known: another piece (then a gap by how the text ends),
-    a pause (of exactly the length asked for, between the margins of the speech on either side) or the end.
+    a pause (of exactly the length asked for, between the margins of the speech on either side) or the end. A pause
+    that begins or ends a clip is there in place of the silence of `ends`.
     """
 
-    def __init__(self, speed: float = 1.0) -> None:
+    def __init__(self, ends: Ends | None = None, pauses: Pauses = NATURAL_PAUSES, speed: float = 1.0) -> None:
         self.speed = speed  # of the next piece
-        self._silence = Sound.silence(0)  # after the last piece's speech
+        self._ends, self._pauses = ends, pauses
+        self._silence: Sound | None = None  # after the last piece's speech; None where no speech came before
         self._gap: int | None = None  # samples between that speech and the next; None before the first piece
 
-    def add(self, sound: Sound, *, ends: Ending, last: bool = False) -> Trimmed:
-        """`ends` is how the text of this piece ends. The `last` piece keeps its end, and nothing may follow it."""
-        if last and self._gap is None:
-            return Trimmed(sound, 0)
-        begin, end = speech_bounds(sound.audio)
-        if last:
-            end = len(sound)
-        if self._gap is None:
-            played, offset = sound.between(0, end), 0
+    def add(self, sound: Sound, *, ends: Ending, pad: int | None = None, last: bool = False) -> Trimmed:
+        """`ends` is how the text of this piece ends. The `last` piece comes with its end, and nothing may follow it.
+
+        `pad` is how many samples the model gives to the silence before the first phoneme.
+        """
+        if last and self._gap is None and self._ends is None:
+            return Trimmed(sound, 0, len(sound))
+        begin, end = speech_bounds(sound.audio, pad)
+        speech, after = sound.between(0, end), sound.between(end, len(sound))
+        if self._gap is not None:
+            head, intact, offset = *self._joined(speech, begin, self._gap), begin - self._gap
+        elif self._ends is not None:
+            head, intact, offset = self._opened(speech, begin, self._ends.lead)
         else:
-            played, offset = self._joined(sound.between(0, end), begin, self._gap), begin - self._gap
-        self._silence = sound.between(end, len(sound)).copy()
-        self._gap = max(_samples(GAPS[ends] / self.speed), ONSET_MARGIN)
-        return Trimmed(played, offset)
+            head, intact, offset = Sound.silence(0), 0, 0
+        parts = [head] if len(head) else []
+        parts.append(speech.between(intact, len(speech)))
+        if last:
+            parts.append(self._closed(after))
+        self._silence = None if last else after.copy()
+        self._gap = max(_samples(self._pauses.after(ends) / self.speed), ONSET_MARGIN)
+        limit = len(sound) if self._ends is None else end + min(RELEASE_MARGIN, _samples(self._ends.tail))
+        return Trimmed(Sound.join(parts), offset, limit)
 
     def pause(self, seconds: float) -> Sound:
         """The release margin of the piece before, faded out, and then exactly the silence asked for."""
-        edge = self._silence.replaced(faded_out(self._silence.audio[:RELEASE_MARGIN]))
-        self._silence, self._gap = Sound.silence(0), ONSET_MARGIN
-        silence = Sound.silence(_samples(seconds))
-        return Sound.join([edge, silence]) if len(edge) else silence
+        before, silence = self._silence, Sound.silence(_samples(seconds))
+        self._silence, self._gap = None, ONSET_MARGIN
+        if before is None or not len(before):
+            return silence
+        return Sound.join([before.replaced(faded_out(before.audio[:RELEASE_MARGIN])), silence])
 
     def finish(self) -> Sound:
-        """The unchanged end of the last piece; nothing may be added after."""
-        return self._silence
+        """The end of the last piece; nothing may be added after."""
+        return Sound.silence(0) if self._silence is None else self._closed(self._silence)
 
-    def _joined(self, sound: Sound, begin: int, gap: int) -> Sound:
-        """The gap and the speech from `begin` on. The margins of both sides overlap in the gap."""
-        edge = faded_out(self._silence.audio[: max(gap - ONSET_MARGIN, RELEASE_MARGIN)])
+    def _opened(self, speech: Sound, begin: int, lead: float) -> tuple[Sound, int, int]:
+        """The lead of a clip, from where on its samples are the model's, and its offset."""
+        offset = begin - max(_samples(lead), FADE)
+        first = max(0, offset)
+        intact = min(first + FADE, len(speech))
+        onset = speech.replaced(faded_in(speech.audio[first:intact]))
+        return Sound.join([Sound.silence(first - offset), onset]) if offset < 0 else onset, intact, offset
+
+    def _closed(self, after: Sound) -> Sound:
+        """The end of a clip, of the silence `after` its speech."""
+        if self._ends is None:
+            return after
+        wanted = max(_samples(self._ends.tail), FADE)
+        kept = min(wanted, len(after))
+        fade = max(0, kept - FADE)
+        edge = after.replaced(faded_out(after.audio[fade:kept]))
+        return Sound.join([after.between(0, fade), edge, Sound.silence(wanted - kept)])
+
+    def _joined(self, speech: Sound, begin: int, gap: int) -> tuple[Sound, int]:
+        """The gap before the speech, in which the margins of both overlap, and where the model's samples begin."""
+        before = Sound.silence(0).audio if self._silence is None else self._silence.audio
+        edge = faded_out(before[: max(gap - ONSET_MARGIN, RELEASE_MARGIN)])
         first = max(0, begin - ONSET_MARGIN)
-        intact = min(max(first + FADE, begin + len(edge) - gap), len(sound))  # from here on the samples are the model's
-        onset = faded_in(sound.audio[first:intact])
+        intact = min(max(first + FADE, begin + len(edge) - gap), len(speech))
+        onset = faded_in(speech.audio[first:intact])
         seam = np.zeros(gap + intact - begin, np.float32)
         seam[: len(edge)] = edge
         seam[len(seam) - len(onset) :] += onset
-        return Sound.join([sound.replaced(seam), sound.between(intact, len(sound))])
+        return speech.replaced(seam), intact
 
 
-def speech_bounds(audio: Audio) -> tuple[int, int]:
-    """The samples where speech begins and ends, in whole STEPs. Enough silence is left at the end for a fade-out."""
+def speech_bounds(audio: Audio, pad: int | None = None) -> tuple[int, int]:
+    """The samples where speech begins and ends, in whole STEPs. Enough silence is left at the end for a fade-out.
+
+    `pad`, the samples before the first phoneme by the model's durations, bounds where speech can begin.
+    """
     last = max(0, len(audio) - FADE)
     whole = len(audio) // FRAME * FRAME
     frames = audio[:whole].reshape(-1, FRAME)
@@ -103,6 +147,8 @@ def speech_bounds(audio: Audio) -> tuple[int, int]:
         return 0, last
     # Outwards; but the outermost frames are loud only because the power is smoothed.
     begin = (int(loud[0]) + FRAME) // STEP * STEP
+    if pad is not None:
+        begin = max(0, min(max(begin, pad - EARLIEST), pad - LATEST))
     end = -(-int(loud[-1]) // STEP) * STEP
     return begin, min(max(begin, end), last)
 

@@ -13,6 +13,9 @@ from kokoro_server.config import access
 from kokoro_server.config.access import ApiKey
 from kokoro_server.errors import ConfigError
 
+PAUSE_NAMES = ("comma", "semicolon", "sentence", "paragraph")
+LONGEST_PAUSE = 10.0  # seconds
+
 
 def parsed(parse: Callable[[str], Any], allowed: str) -> BeforeValidator:
     """`parse` turns the text of a variable into a value. Its ValueError becomes one that says what is `allowed`."""
@@ -56,6 +59,16 @@ def _keys(text: str) -> tuple[ApiKey, ...]:
         raise ConfigError(f"API_KEYS: {error}") from None  # unlike other errors, this one must not show the value
 
 
+def _pauses(text: str) -> tuple[tuple[str, float], ...]:
+    pauses: dict[str, float] = {}
+    for each in text.split(","):
+        name, _, seconds = (part.strip() for part in each.partition("="))
+        pauses[name.lower()] = float(seconds)
+    if not all(name in PAUSE_NAMES and 0 <= seconds <= LONGEST_PAUSE for name, seconds in pauses.items()):
+        raise ValueError
+    return tuple(pauses.items())
+
+
 FilePath = Annotated[Path, AfterValidator(Path.expanduser)]
 Url = Annotated[str, parsed(_url, "a URL such as http://127.0.0.1:5000")]
 DeviceName = Annotated[str, parsed(_device, "one of auto, cpu, cuda, cuda:<number>, mps")]
@@ -68,4 +81,8 @@ AllowedOrigins = Annotated[
     tuple[str, ...], parsed(access.parse_origins, "origins such as https://example.org,http://localhost:3000, or *")
 ]
 Hosts = Annotated[tuple[str, ...], parsed(access.parse_hosts, "host names such as speech.example.org,*.lan, or *")]
+PauseSeconds = Annotated[
+    tuple[tuple[str, float], ...],
+    parsed(_pauses, "seconds from 0 to 10 for comma, semicolon, sentence, paragraph: sentence=0.5"),
+]
 Proxies = Annotated[tuple[str, ...], parsed(access.parse_proxies, "addresses such as 10.0.0.5,192.168.0.0/16, or *")]

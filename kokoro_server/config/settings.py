@@ -20,6 +20,7 @@ from kokoro_server.config.kinds import (
     Hosts,
     KeyNames,
     Keys,
+    PauseSeconds,
     Proxies,
     Url,
 )
@@ -120,6 +121,10 @@ class Settings(BaseModel):
     """What happens to letters that a text's language cannot say, such as Chinese letters in English: refuse answers the
     text with 422; skip leaves them out and counts them in X-Skipped-Characters. The field `unspeakable` of a request
     takes precedence."""
+    pauses: PauseSeconds = setting(EVERYDAY, "PAUSES", ())
+    """Seconds between two parts of speech, by what is written between them, such as sentence=0.5,paragraph=1. Names:
+    comma, semicolon (also colons and dashes), sentence, paragraph. A name that is missing has its natural pause: 0.3,
+    0.48, 0.4 and 0.75. The field `pauses` of a request takes precedence; docs/guide/speech.md says more."""
     wyoming_port: int = setting(EVERYDAY, "WYOMING_PORT", 0, ge=0, le=65_535)
     """Port for Home Assistant and other clients of the Wyoming protocol, usually 10200. 0: none."""
 

@@ -160,7 +160,7 @@ async def assembled(
         limits = SpeechLimits(settings.max_text_length, settings.max_silence, settings.max_clip_seconds)
         clip_memory = ClipMemory(processes)
         metrics.watch_clips(clip_memory.seconds)
-        synthesizer = Synthesizer(reader, queue, voice_book, limits, clip_memory)
+        synthesizer = Synthesizer(reader, queue, voice_book, limits, clip_memory, dict(settings.pauses))
         files = tuple(file.condition for file in (lexicon, custom_voices) if file)
         conditions = (g2p_condition, *files, _formats_condition())
         services = Services(

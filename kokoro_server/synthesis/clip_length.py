@@ -8,7 +8,7 @@ from kokoro_server import languages
 from kokoro_server.text import pauses, script
 from kokoro_server.text.lexicon import request_lexicon
 from kokoro_server.text.pace import SECONDS_PER_PHONEME
-from kokoro_server.text.pauses import Pause
+from kokoro_server.text.pauses import NATURAL_PAUSES, Pause
 from kokoro_server.text.script import Run, Script
 
 # Seconds for a character at speed 1, spaces and the gaps between sentences included. Measured with one voice in each
@@ -16,6 +16,7 @@ from kokoro_server.text.script import Run, Script
 SECONDS_PER_CHARACTER = {languages.FR: 0.052, languages.HI: 0.090, languages.JA: 0.175, languages.ZH: 0.230}
 SECONDS_PER_LETTER = 0.060  # in the other languages
 SECONDS_PER_DIGIT = 0.40  # beyond those of a character: "1998" has four characters and is said as twenty
+SENTENCE_ENDS = ".!?…。！？।\n"
 FASTEST = 2.4  # the model speaks no faster, whatever the speed
 
 
@@ -39,6 +40,17 @@ def predicted_seconds(parts: Script, *, phonemes: bool = False, lexicon: Mapping
             spoken = characters * SECONDS_PER_CHARACTER.get(run.delivery.language, SECONDS_PER_LETTER)
             spoken += sum(map(text.count, "0123456789")) * SECONDS_PER_DIGIT
         seconds += spoken / min(run.delivery.speed, FASTEST)
+    return seconds
+
+
+def longer_pauses(parts: Script, pauses: Mapping[str, float]) -> float:
+    """About the seconds by which a script is longer if sentences and paragraphs have these pauses."""
+    seconds = 0.0
+    for name, ends in (("sentence", SENTENCE_ENDS), ("paragraph", ("\n\n",))):
+        longer = max(pauses.get(name, 0.0) - getattr(NATURAL_PAUSES, name), 0.0)
+        if longer:
+            for run in script.runs(parts):
+                seconds += longer * sum(map(run.text.text.count, ends)) / run.delivery.speed
     return seconds
 
 

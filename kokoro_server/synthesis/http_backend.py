@@ -8,6 +8,7 @@ from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from kokoro_server.audio.join import TAIL
 from kokoro_server.client import AsyncKokoroClient, ClientError, Retries, ServerError, Timeouts, Voice, Word
 from kokoro_server.errors import (
     BadRequest,
@@ -24,6 +25,7 @@ from kokoro_server.errors import (
 from kokoro_server.synthesis.captions import Timing
 from kokoro_server.synthesis.speech import Speech
 from kokoro_server.synthesis.speech_backend import BYTES_PER_SECOND, Spoken, until_accepted
+from kokoro_server.text.pauses import NATURAL_PAUSES
 from kokoro_server.text.splitter import sentences
 
 PARALLEL_GPU, PARALLEL_CPU = 16, 2  # speeches at once that are asked of a server, by what it runs on
@@ -32,6 +34,7 @@ TIMEOUTS = Timeouts(health=10.0, synthesis=60.0, batch=1800.0, stream=300.0)
 BULK_HEADERS = {"X-Priority": "bulk"}
 HEALTH_FACTS = ("backend", "compute", "kernels")
 SECTION = 4000  # characters in one request of a stream: some minutes of speech, well within a server's limits
+SECTION_LEAD = NATURAL_PAUSES.paragraph - TAIL  # seconds at speed 1: sections end with paragraphs
 PARAGRAPH = re.compile(r"\n\s*\n")
 
 
@@ -109,6 +112,8 @@ class HttpBackend:
         received = 0  # bytes
         for start, section in sections(speech.written):
             before = received / BYTES_PER_SECOND
+            if received:
+                fields["lead"] = SECTION_LEAD / speech.speed
             chunks = self._client.stream_captioned(section, speech.voice, format="pcm", **fields)
             try:
                 async with aclosing(chunks):
@@ -173,6 +178,10 @@ def _fields(speech: Speech) -> dict[str, Any]:
         "code_spans": reading.code_spans,
         "lexicon": dict(reading.lexicon) if reading.lexicon else None,
         "unspeakable": reading.unspeakable,
+        "trim": None if speech.trim else False,
+        "lead": speech.lead,
+        "tail": speech.tail,
+        "pauses": dict(speech.pauses) or None,
     }
     return {name: value for name, value in fields.items() if value is not None}
 

@@ -8,10 +8,11 @@ from dataclasses import dataclass, field, replace
 from typing import ParamSpec
 
 from kokoro_server import languages
+from kokoro_server.audio.join import LEAD, TAIL, Ends
 from kokoro_server.errors import KokoroError
 from kokoro_server.text import ssml, voice_tags
 from kokoro_server.text.options import DEFAULT_OPTIONS, ReadingOptions
-from kokoro_server.text.pauses import Pause
+from kokoro_server.text.pauses import Pause, Pauses
 from kokoro_server.text.script import Cast, Delivery, KnownVoices, Run, Script
 from kokoro_server.text.traced import Traced
 
@@ -51,6 +52,25 @@ class Speech:
     turn_pause: float = TURN_PAUSE  # seconds of silence between two turns
     volume: float = 0.0  # dB, of the whole; a turn's own is relative to it
     voice_aliases: Mapping[str, str] = field(default_factory=dict)  # other names for voices
+    trim: bool = True  # without it, the audio has the model's own ends
+    lead: float | None = None  # seconds before the first sound; None: LEAD
+    tail: float | None = None  # seconds after the last one; None: TAIL
+    pauses: Mapping[str, float] = field(default_factory=dict)  # seconds, by the names of `Pauses`; else the server's
+    follows: bool = False  # another speech is heard before it: a sentence's pause is between them
+
+    def ends(self, pauses: Pauses) -> Ends | None:
+        """How its audio begins and ends; None: as the model leaves it."""
+        if not self.trim:
+            return None
+        tail = TAIL if self.tail is None else self.tail
+        if self.lead is not None:
+            return Ends(self.lead, tail)
+        return Ends(max(LEAD, pauses.sentence / self.speed - tail) if self.follows else LEAD, tail)
+
+    @property
+    def silence(self) -> float:
+        """Seconds at its ends that the request asks for."""
+        return (self.lead or 0.0) + (self.tail or 0.0)
 
     @property
     def written(self) -> str:

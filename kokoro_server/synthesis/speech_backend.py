@@ -35,7 +35,7 @@ ROWS_AHEAD = 4  # speeches at once for each row that the devices run: some are r
 RETRY_AFTER = 1.0  # seconds, after which a queue that was full is tried again
 PCM = Rendering(Output("pcm"))
 # Settings that change how a text is cut or read, and so how it sounds.
-READING_SETTINGS = ("unspeakable", "first_chunk_tokens", "min_tokens_per_chunk", "max_tokens_per_chunk")
+READING_SETTINGS = ("unspeakable", "pauses", "first_chunk_tokens", "min_tokens_per_chunk", "max_tokens_per_chunk")
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ import time
 from collections import deque
 from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from contextlib import aclosing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from kokoro_server import languages
@@ -23,11 +23,12 @@ from kokoro_server.languages import Language
 from kokoro_server.observability import tracing
 from kokoro_server.runtime.loop_turns import LoopTurns
 from kokoro_server.synthesis.captions import Timing
-from kokoro_server.synthesis.clip_length import predicted_seconds
+from kokoro_server.synthesis.clip_length import longer_pauses, predicted_seconds
 from kokoro_server.synthesis.clip_memory import KEPT_SECONDS, ClipMemory, CollectedAudio, Overflow
 from kokoro_server.synthesis.speech import Speech, write_script
 from kokoro_server.synthesis.utterance import Segment, Utterance, UtteranceItem
 from kokoro_server.text import script
+from kokoro_server.text.pauses import NATURAL_PAUSES
 from kokoro_server.text.pieces import Cutting, Piece
 from kokoro_server.text.reader import Reader, Reading
 from kokoro_server.text.script import Script
@@ -100,13 +101,21 @@ class Clip:
 
 class Synthesizer:
     def __init__(
-        self, reader: Reader, queue: SpeechQueue, voices: VoiceBook, limits: SpeechLimits, memory: ClipMemory
+        self,
+        reader: Reader,
+        queue: SpeechQueue,
+        voices: VoiceBook,
+        limits: SpeechLimits,
+        memory: ClipMemory,
+        pauses: Mapping[str, float] | None = None,
     ) -> None:
+        """`pauses` are those of the settings, by the names of `Pauses`."""
         self._reader = reader
         self._queue = queue
         self._voices = voices
         self._limits = limits
         self._memory = memory
+        self._pauses = pauses or {}
         self._turns = LoopTurns()
 
     def with_voices(self, voices: VoiceBook) -> Synthesizer:
@@ -195,7 +204,8 @@ class Synthesizer:
         unjoined = deque[UtteranceItem]()  # pieces and pauses that have been read, but are in no segment yet
         row_voices = list[str]()  # by index of the row
         text_ms = prepared.text_ms + 1000 * (time.perf_counter() - begun)
-        utterance = Utterance(next(script.runs(parts), None), text_ms)
+        pauses = replace(NATURAL_PAUSES, **self._asked_pauses(speech))
+        utterance = Utterance(next(script.runs(parts), None), text_ms, speech.ends(pauses), pauses)
         rows = _rows(first, items, unjoined, utterance, speech.seed, held, row_voices)
         if isinstance(first, Piece) and first.last:  # the whole text is one piece
             row = await anext(rows)
@@ -274,6 +284,7 @@ class Synthesizer:
         phonemes, lexicon = speech.phonemes is not None, speech.reading.lexicon
         predict = partial(predicted_seconds, parts, phonemes=phonemes, lexicon=None if phonemes else lexicon)
         seconds = predict() if len(parts) == 1 and not lexicon else await asyncio.to_thread(predict)
+        seconds += speech.silence + longer_pauses(parts, self._asked_pauses(speech))
         allowed = clips * self._limits.clip_seconds
         if seconds > allowed:
             raise _too_long(speech, seconds, allowed, stream=allowed * STREAM_CLIPS if clips == 1 else None)
@@ -292,7 +303,12 @@ class Synthesizer:
     ) -> AsyncGenerator[UtteranceItem, None]:
         if speech.phonemes is not None:
             return self._reader.phoneme_pieces(speech.phonemes, speech.speed, cutting=cutting)
-        return self._reader.script_pieces(parts, cutting=cutting, options=speech.reading, bulk=bulk)
+        apart = "sentence" in self._asked_pauses(speech)
+        return self._reader.script_pieces(parts, cutting=cutting, options=speech.reading, bulk=bulk, apart=apart)
+
+    def _asked_pauses(self, speech: Speech) -> dict[str, float]:
+        """The pauses that the settings or the request ask for, in place of the natural ones."""
+        return {**self._pauses, **speech.pauses}
 
 
 async def _rows(

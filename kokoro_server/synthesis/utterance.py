@@ -10,14 +10,14 @@ from functools import cached_property, partial
 import numpy as np
 from numpy.typing import NDArray
 
-from kokoro_server.audio.join import Joiner
+from kokoro_server.audio.join import Ends, Joiner
 from kokoro_server.audio.limiter import scale
 from kokoro_server.audio.sound import Sound
 from kokoro_server.batching.entry import Outcome
 from kokoro_server.engine.protocol import SAMPLE_RATE, SAMPLES_PER_FRAME, Audio, Pcm16, Result
 from kokoro_server.engine.rows import token_starts
 from kokoro_server.synthesis.captions import Timing
-from kokoro_server.text.pauses import Pause
+from kokoro_server.text.pauses import NATURAL_PAUSES, Pause, Pauses
 from kokoro_server.text.phonemized import PhonemizedWord
 from kokoro_server.text.pieces import Piece
 from kokoro_server.text.script import Run
@@ -70,12 +70,15 @@ class Segment:
 class Utterance:
     """Joins the audio of an utterance, piece by piece, and times its words.
 
-    `run` is that of the pieces that name none; `text_ms` is copied to the segments.
+    `run` is that of the pieces that name none; `text_ms` is copied to the segments. Without `ends`, the clip has the
+    model's own.
     """
 
-    def __init__(self, run: Run | None, text_ms: float) -> None:
+    def __init__(
+        self, run: Run | None, text_ms: float, ends: Ends | None = None, pauses: Pauses = NATURAL_PAUSES
+    ) -> None:
         self._run, self._text_ms = run, text_ms
-        self._joiner = Joiner()
+        self._joiner = Joiner(ends, pauses)
         self._samples = 0  # of audio given out so far
         self._silence: list[Sound] = []  # of pauses, to be given out with the next segment
         self._silent_samples = 0  # in it
@@ -102,8 +105,10 @@ class Utterance:
         if run.delivery.volume:
             made = Sound(scale(made.audio, run.delivery.volume))  # a peak that is too high is limited with the volume
         self._joiner.speed = run.delivery.speed
-        trimmed = self._joiner.add(made, ends=piece.ends, last=piece.last)
-        timings = partial(_timings, piece, run, outcome.result.durations, trimmed.offset - self._samples)
+        durations = outcome.result.durations
+        pad = int(durations[0]) * SAMPLES_PER_FRAME
+        trimmed = self._joiner.add(made, ends=piece.ends, pad=pad, last=piece.last)
+        timings = partial(_timings, piece, run, durations, trimmed.offset, trimmed.limit, self._samples)
         self._samples += len(trimmed.sound)
         sound = self._after_silence(trimmed.sound)
         if sound.audio is not outcome.result.audio:
@@ -132,9 +137,12 @@ class Utterance:
         return Sound.join(parts)
 
 
-def _timings(piece: Piece, run: Run, durations: NDArray[np.int64], offset: int) -> tuple[Timing, ...]:
+def _timings(
+    piece: Piece, run: Run, durations: NDArray[np.int64], offset: int, limit: int, before: int
+) -> tuple[Timing, ...]:
+    """`offset` and `limit` are those of the trimmed piece, and `before` is how many samples come before it."""
     frames = token_starts(durations)[1:]  # of each phoneme: the first entry is the pad's
-    begins = np.maximum(frames - EARLY_FRAMES, 0) * SAMPLES_PER_FRAME - offset
+    begins = np.clip((frames - EARLY_FRAMES) * SAMPLES_PER_FRAME, max(offset, 0), limit) - offset + before
 
     def timed(word: PhonemizedWord) -> Timing:
         start, end = run.text.origin(word.start, word.end)

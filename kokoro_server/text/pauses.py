@@ -1,4 +1,4 @@
-"""`[pause:1.5s]` in a text: exactly that much silence at that point."""
+"""The pauses of a text: `[pause:1.5s]`, exactly that much silence, and those that its punctuation asks for."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from kokoro_server.errors import InvalidInput
 from kokoro_server.text.splitter import TextSpan
@@ -13,6 +14,30 @@ from kokoro_server.text.splitter import TextSpan
 PAUSE_MARKUP = re.compile(r"\[pause:([^\[\]\n]*)\]", re.IGNORECASE)
 _DURATION = re.compile(r"\s*([0-9]{1,6}(?:\.[0-9]{1,6})?|\.[0-9]{1,6})\s*(ms|s)\s*", re.IGNORECASE)
 MAX_SECONDS = 30.0
+
+Ending = Literal["paragraph", "sentence", "semicolon", "comma", "none"]  # of a piece of text; "none": within a clause
+
+
+@dataclass(frozen=True, slots=True)
+class Pauses:
+    """Seconds from the end of speech to its next beginning, at speed 1, by what is written between the two.
+
+    They are as the model leaves them inside one call: at commas it leaves 0.25 to 0.35 s, at a semicolon, a colon or a
+    dash 0.46 to 0.52, after a sentence 0.31 to 0.51, and 0.8 between paragraphs. Within a clause it leaves none; the
+    value is the room that the margins of two joined pieces need.
+    """
+
+    comma: float = 0.30
+    semicolon: float = 0.48
+    sentence: float = 0.40
+    paragraph: float = 0.75
+    none: float = 0.08
+
+    def after(self, ending: Ending) -> float:
+        return float(getattr(self, ending))
+
+
+NATURAL_PAUSES = Pauses()
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,10 +10,10 @@ from kokoro_server.engine.protocol import MAX_TOKENS
 from kokoro_server.errors import ConfigError
 from kokoro_server.text.cut_points import WordRanges, find_cut, find_cuts, find_first_cut
 from kokoro_server.text.pace import ENDLESS_PHONEMES, MAX_STALLED_PHONEMES, MIN_PHONEMES, Pace, PlaybackPlan
+from kokoro_server.text.pauses import Ending
 from kokoro_server.text.phonemized import PhonemizedSentence, PhonemizedWord, has_sound
 from kokoro_server.text.script import Run
 
-Ending = Literal["sentence", "clause", "none"]
 # The purpose of a text, which decides how it is cut into pieces. "clip": nobody hears it before it is whole.
 # "short_start": a clip whose first piece is short, and so made soon. "stream": it is heard while it is made, so it is
 # cut by the pace of the engine, if that is slow.
@@ -45,7 +45,7 @@ class PieceSizes:
 
 @dataclass(frozen=True, eq=False)
 class Piece:
-    """The text of one row, `original[start:end]`. `ends`: whether a sentence, a clause or neither ends with it.
+    """The text of one row, `original[start:end]`. `ends`: what ends with it.
 
     `last` means that nothing more is to be said and no pause follows, as far as the text shows.
     """
@@ -71,6 +71,7 @@ class Packer:
     soon as it is known, so that its synthesis can start while later text is still with G2P. For the same reason the
     very first piece, if `first` is given, is short: it ends with its sentence, or, if that has more than `first`
     phonemes, with its last clause that ends within them, else with the first clause that ends.
+    A piece ends with its paragraph.
     """
 
     def __init__(self, shortest: int, longest: int, first: int | None = None) -> None:
@@ -88,7 +89,7 @@ class Packer:
                 done += self._close()
                 joined = piece
             self._open = joined
-            if self._first is not None or len(joined.phonemes) >= self._shortest:
+            if self._first is not None or len(joined.phonemes) >= self._shortest or joined.ends == "paragraph":
                 done += self._close()
         return done
 
@@ -109,7 +110,7 @@ class Packer:
     def _split(self, sentence: PhonemizedSentence) -> list[Piece]:
         cuts = find_cuts(sentence.phonemes, _word_ranges(sentence), self._longest, self._first)
         parts = [part for part in sentence.split_at(cuts) if has_sound(part.phonemes)]
-        return [_piece(part, whole=part is parts[-1] and not sentence.span.continues) for part in parts]
+        return [_piece(part, sentence, whole=part is parts[-1]) for part in parts]
 
 
 class ClipPacker(Packer):
@@ -126,7 +127,7 @@ class ClipPacker(Packer):
 
     def finish(self) -> list[Piece]:
         pieces, self._held = self._held + self._close(), []
-        if len(pieces) == 2 and len(pieces[1].phonemes) < self._shortest:
+        if len(pieces) == 2 and len(pieces[1].phonemes) < self._shortest and pieces[0].ends != "paragraph":
             joined = _join(*pieces)
             if len(joined.phonemes) <= self._longest:
                 return [joined]
@@ -208,7 +209,9 @@ class PacedPacker(Packer):
         """Whether a piece of this many phonemes, which ends with a sentence, is done."""
         if phonemes < self._min_phonemes(phonemes):
             return False
-        return not self._plan.started or phonemes >= min(self._shortest, self._max_phonemes() * NEARLY_FULL)
+        if not self._plan.started or (self._open and self._open.ends == "paragraph"):
+            return True
+        return phonemes >= min(self._shortest, self._max_phonemes() * NEARLY_FULL)
 
     def _may_be_whole(self, phonemes: int) -> bool:
         """Whether a first piece that is a little too long starts soon enough all the same."""
@@ -233,7 +236,7 @@ class PacedPacker(Packer):
             better = (other for other in earlier if max(min_length - used, 1) <= other < cut)
             cut = len(phonemes) if self._may_be_whole(used + len(phonemes)) else next(better, cut)
         head, rest = _split_in_two(sentence, cut)
-        piece = _piece(head, whole=rest is None and not sentence.span.continues)
+        piece = _piece(head, sentence, whole=rest is None)
         return _join(self._open, piece) if self._open else piece, rest
 
 
@@ -243,22 +246,28 @@ def _split_in_two(sentence: PhonemizedSentence, cut: int) -> tuple[PhonemizedSen
     head, *tail = (part for part in sentence.split_at(cuts) if has_sound(part.phonemes))
     if not tail:
         return head, None
-    return head, replace(tail[0], span=replace(tail[0].span, continues=sentence.span.continues))
+    span = replace(tail[0].span, continues=sentence.span.continues, ends_paragraph=sentence.span.ends_paragraph)
+    return head, replace(tail[0], span=span)
 
 
 def _word_ranges(sentence: PhonemizedSentence) -> WordRanges:
     return lambda: [(word.phoneme_start, word.phoneme_end) for word in sentence.words if not word.phrase]
 
 
-def _piece(part: PhonemizedSentence, *, whole: bool) -> Piece:
-    return Piece(part.phonemes, part.span.start, part.span.end, ((part, 0),), _ending(part.phonemes, whole))
+def _piece(part: PhonemizedSentence, sentence: PhonemizedSentence, *, whole: bool) -> Piece:
+    """A part of a sentence, or the `whole` of what is left of it."""
+    span, whole = sentence.span, whole and not sentence.span.continues
+    ends = "paragraph" if whole and span.ends_paragraph else _ending(part.phonemes, whole)
+    return Piece(part.phonemes, part.span.start, part.span.end, ((part, 0),), ends)
 
 
 def _ending(phonemes: str, whole: bool) -> Ending:
-    """Whether a sentence, a clause or neither ends here. A `whole` sentence needs no mark: it may be a heading."""
+    """What ends here. A `whole` sentence needs no mark: it may be a heading."""
     mark = _last_mark(phonemes)
-    if mark in (";", ":", ",", "—") or (mark == "…" and not whole):
-        return "clause"
+    if mark == ",":
+        return "comma"
+    if mark in (";", ":", "—") or (mark == "…" and not whole):
+        return "semicolon"
     return "sentence" if whole or mark in (".", "!", "?") else "none"
 
 
@@ -268,7 +277,7 @@ def _last_mark(phonemes: str) -> str:
 
 def _join(one: Piece, other: Piece) -> Piece:
     # After a heading or an "U.S." there is no full stop in the phonemes, and the model would read on.
-    unmarked = one.ends == "sentence" and _last_mark(one.phonemes) not in (".", "!", "?", "…")
+    unmarked = one.ends in ("sentence", "paragraph") and _last_mark(one.phonemes) not in (".", "!", "?", "…")
     gap = ". " if unmarked else " "
     by = len(one.phonemes) + len(gap)
     parts = (*one.parts, *((part, offset + by) for part, offset in other.parts))

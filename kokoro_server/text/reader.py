@@ -99,16 +99,18 @@ class Reader:
         cutting: Cutting = "clip",
         options: ReadingOptions = DEFAULT_OPTIONS,
         bulk: bool = False,
+        apart: bool = False,
     ) -> AsyncGenerator[Piece | Pause, None]:
         """The pieces of a script and the pauses between them, in order. No piece has text of two runs.
 
-        `bulk`: G2P takes its texts after those of all other requests.
+        `bulk`: G2P takes its texts after those of all other requests. `apart`: each sentence is a piece of its own,
+        unless a stream of a slow engine would stall.
         Raises InvalidInput, before the first piece, for a bad pause or pronunciation anywhere in the text, and
         Unspeakable, unless the `options` say otherwise. Raises NothingToSay if there is neither speech nor a pause.
         """
         written = await self._written(parts, options)
         skipped = len(await self._skipped(written, options))
-        packer, silent = _RunPacker(self._packer(written, cutting)), True
+        packer, silent = _RunPacker(self._packer(written, cutting, apart)), True
         limits = CALL_LIMITS[1:] if cutting == "clip" else CALL_LIMITS
         calls = group_into_calls(written.items(), written.language, limits)
         async for call in in_turns(calls, in_thread=_takes_time(parts, options)):
@@ -214,18 +216,18 @@ class Reader:
             await turn.give_way()
             yield item
 
-    def _packer(self, written: WrittenScript, cutting: Cutting) -> Packer:
+    def _packer(self, written: WrittenScript, cutting: Cutting, apart: bool) -> Packer:
         runs = [run for run, _ in written.runs()]
         phonemes = sum(
             int(len(run.text.text) * _PHONEMES_PER_CHARACTER.get(run.delivery.language, _PHONEMES_PER_LETTER))
             for run in runs
         )
         # The fastest run leaves the least time to make what follows it.
-        return self._new_packer(max((run.delivery.speed for run in runs), default=1.0), phonemes, cutting)
+        return self._new_packer(max((run.delivery.speed for run in runs), default=1.0), phonemes, cutting, apart)
 
-    def _new_packer(self, speed: float, phonemes: int, cutting: Cutting) -> Packer:
+    def _new_packer(self, speed: float, phonemes: int, cutting: Cutting, apart: bool = False) -> Packer:
         """A packer for a text of about this many phonemes."""
-        sizes = self._sizes
+        sizes = replace(self._sizes, shortest=1) if apart else self._sizes
         if cutting == "clip" and not sizes.first_is_fixed:
             return ClipPacker(sizes.shortest, sizes.longest)
         pace = self._pace() if cutting == "stream" and not sizes.first_is_fixed else None

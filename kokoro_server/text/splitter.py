@@ -38,6 +38,8 @@ _TERMINATOR = (
 )
 _BREAK = re.compile(rf"{PRONUNCIATION_MARKUP.pattern}|{_TERMINATOR}|(?P<line>[{_LINE_END}]\s*+)")
 _SPACE = re.compile(r"\s+")
+_BLANK_LINE = re.compile(r"\n[^\S\n\v]*+\n|\u2029")  # a line with nothing but a vertical tab is none: SSML's <s>
+_LONGEST_GAP = 1_000  # characters of white space, in which a blank line is looked for
 _BREAKABLE_SPACE = re.compile(r"[^\S\xa0\u2007\u202f]+")  # a no-break space holds a number together
 _WIDE_COMMA = r"(?:[、；]|[，：](?!\d))"
 CLAUSE = re.compile(rf"(?:[,;:][{_CLOSING}]*(?=\s)|(?:—|{_WIDE_COMMA}|…{{2}})+[{_CLOSING}]*|(?<=\s)–(?=\s))\s*")
@@ -60,6 +62,7 @@ class TextSpan:
     end: int
     text: str
     continues: bool = False  # the sentence goes on in the next span
+    ends_paragraph: bool = False  # a blank line follows
 
     def between(self, start: int, end: int) -> TextSpan:
         """The part from `start` to `end`, offsets in the original, without the space around it."""
@@ -91,7 +94,9 @@ def sentences(
             inner = body.strip()
             if inner:
                 position = offset + first + len(body) - len(body.lstrip())
-                yield TextSpan(position, position + len(inner), inner, continues=last < end)
+                gap = _SPACE.match(text, first + len(body.rstrip()), last + _LONGEST_GAP)
+                blank = gap is not None and _BLANK_LINE.search(gap.group()) is not None
+                yield TextSpan(position, position + len(inner), inner, continues=last < end, ends_paragraph=blank)
         start = end
 
 

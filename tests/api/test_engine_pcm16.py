@@ -27,6 +27,7 @@ from tests.batching.doubles import until
 
 ONE_PIECE = {"phonemes": "həlˈO wˈɜɹld."}
 SEVERAL_PIECES = {"phonemes": "ðə kwˈɪk bɹˈWn fˈɑks ʤˈʌmps ˈOvəɹ ðə lˈAzi dˈɔɡ, wˌIl sˈɛvən wˈɪzəɹdz wˈɑʧ. " * 2}
+MODELS_ENDS = {"trim": False}
 PATHS = ("/tts", "/tts/stream")
 SENTINEL = 1234  # a value that no other conversion to 16 bits gives
 
@@ -85,8 +86,10 @@ async def fetch_audio(client: httpx.AsyncClient, path: str, body: dict[str, Any]
 async def test_a_single_piece_is_sent_as_the_engine_made_it(tmp_path: Path, honest: bool) -> None:
     async with served(Pcm16Engine(honest=honest), tmp_path) as client:
         for path in PATHS:
-            sent = np.frombuffer(await fetch_audio(client, path, ONE_PIECE), np.int16)
-            exact = np.frombuffer(await fetch_audio(client, path, ONE_PIECE, sample_format="pcm_f32le"), np.float32)
+            sent = np.frombuffer(await fetch_audio(client, path, ONE_PIECE | MODELS_ENDS), np.int16)
+            exact = np.frombuffer(
+                await fetch_audio(client, path, ONE_PIECE | MODELS_ENDS, sample_format="pcm_f32le"), np.float32
+            )
             expected = np.frombuffer(pcm16(exact), np.int16) if honest else np.full(len(exact), SENTINEL)
             assert np.array_equal(sent, expected)
 
@@ -95,8 +98,8 @@ async def test_of_several_pieces_only_the_seams_are_made_anew(tmp_path: Path) ->
     for honest in (True, False):
         async with served(Pcm16Engine(honest=honest), tmp_path) as client:
             for path in PATHS:
-                sent = np.frombuffer(await fetch_audio(client, path, SEVERAL_PIECES), np.int16)
-                exact = await fetch_audio(client, path, SEVERAL_PIECES, sample_format="pcm_f32le")
+                sent = np.frombuffer(await fetch_audio(client, path, SEVERAL_PIECES | MODELS_ENDS), np.int16)
+                exact = await fetch_audio(client, path, SEVERAL_PIECES | MODELS_ENDS, sample_format="pcm_f32le")
                 if honest:
                     assert sent.tobytes() == pcm16(np.frombuffer(exact, np.float32))
                 else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import get_args
 
 import numpy as np
 import pytest
@@ -12,13 +13,27 @@ from numpy.typing import NDArray
 
 from kokoro_server.assets.library import Assets
 from kokoro_server.audio import wav
-from kokoro_server.audio.join import GAPS, ONSET_MARGIN, RELEASE_MARGIN, STEP, Ending, Joiner, Trimmed, speech_bounds
+from kokoro_server.audio.join import (
+    FADE,
+    LEAD,
+    ONSET_MARGIN,
+    RELEASE_MARGIN,
+    STEP,
+    TAIL,
+    Ends,
+    Joiner,
+    Trimmed,
+    speech_bounds,
+)
 from kokoro_server.audio.sound import Sound
 from kokoro_server.engine import devices, vocab
 from kokoro_server.engine.protocol import SAMPLE_RATE, Pcm16, Row
+from kokoro_server.text.pauses import NATURAL_PAUSES, Ending, Pauses
 from kokoro_server.voices import VoiceBook
 
 Audio = NDArray[np.float32]
+ENDINGS = get_args(Ending)
+DEFAULT_ENDS = Ends()
 
 
 def samples(seconds: float) -> int:
@@ -47,7 +62,7 @@ class Clip:
 
 
 def join(parts: list[tuple[Audio, Ending] | float], speed: float = 1.0) -> Clip:
-    joiner = Joiner(speed)
+    joiner = Joiner(speed=speed)
     out: list[Audio] = []
     pieces: list[tuple[int, Audio, Trimmed]] = []
     for part in parts:
@@ -91,25 +106,27 @@ def test_one_piece_is_left_as_it_is() -> None:
 
 def test_outer_ends_are_left_as_they_are() -> None:
     first, last = spoken(before=0.6), spoken(after=0.9)
-    audio = join([(first, "sentence"), (spoken(), "clause"), (last, "sentence")]).audio
+    audio = join([(first, "sentence"), (spoken(), "comma"), (last, "sentence")]).audio
     assert np.array_equal(audio[: samples(1.0)], first[: samples(1.0)])
     assert np.array_equal(audio[-samples(1.2) :], last[-samples(1.2) :])
 
 
-@pytest.mark.parametrize("ends", ["sentence", "clause", "none"])
+@pytest.mark.parametrize("ends", ENDINGS)
 def test_gap_depends_on_how_the_text_ends(ends: Ending) -> None:
     gap = silence_between(join([(spoken(), ends), (spoken(), "sentence")]))
-    assert gap == pytest.approx(samples(GAPS[ends]), abs=samples(0.011))
+    assert gap == pytest.approx(samples(NATURAL_PAUSES.after(ends)), abs=samples(0.011))
 
 
 def test_gap_is_kept_where_the_model_left_less_silence() -> None:
     gap = silence_between(join([(spoken(after=0.06), "sentence"), (spoken(before=0.02), "sentence")]))
-    assert gap == pytest.approx(samples(GAPS["sentence"]), abs=STEP)
+    assert gap == pytest.approx(samples(NATURAL_PAUSES.sentence), abs=STEP)
 
 
 def test_fast_speech_has_shorter_gaps() -> None:
     parts: list[tuple[Audio, Ending] | float] = [(spoken(), "sentence"), (spoken(), "sentence")]
-    assert silence_between(join(parts, speed=2.0)) == pytest.approx(samples(GAPS["sentence"] / 2), abs=samples(0.011))
+    assert silence_between(join(parts, speed=2.0)) == pytest.approx(
+        samples(NATURAL_PAUSES.sentence / 2), abs=samples(0.011)
+    )
 
 
 @pytest.mark.parametrize("seconds", [0.0, 0.3, 1.00003, 30.0])
@@ -134,7 +151,7 @@ def test_pauses_add_up_and_may_begin_and_end_a_clip() -> None:
 
 
 def test_the_offset_locates_each_word() -> None:
-    clip = join([(spoken(0.3), "clause"), 0.7, (spoken(0.5), "none"), (spoken(0.02), "sentence")])
+    clip = join([(spoken(0.3), "comma"), 0.7, (spoken(0.5), "none"), (spoken(0.02), "sentence")])
     for place, piece, _ in clip.pieces:
         first, last = loud_edges(piece)
         assert np.array_equal(clip.audio[place + first + 200 : place + last], piece[first + 200 : last])
@@ -153,13 +170,13 @@ def test_weak_sounds_at_the_edges_survive(fricative: float) -> None:
     assert np.abs(heard - word[first:last]).max() < 10 ** (-60 / 20)  # only the neighbours' noise was added
 
 
-@pytest.mark.parametrize("ends", ["sentence", "clause", "none"])
+@pytest.mark.parametrize("ends", ENDINGS)
 def test_no_step_at_a_seam_even_without_any_silence(ends: Ending) -> None:
     clip = join([(voiced(0.4), ends), (voiced(0.31), ends), 0.1, (voiced(0.2), ends)])
     assert largest_step(clip.audio) <= 1.1 * largest_step(voiced(0.4))
 
 
-@pytest.mark.parametrize("ends", ["sentence", "clause", "none"])
+@pytest.mark.parametrize("ends", ENDINGS)
 def test_seams_in_noise_are_no_rougher_than_the_noise(ends: Ending) -> None:
     assert_smooth_seam(join([(spoken(), ends), (spoken(), "sentence")]))
 
@@ -168,7 +185,7 @@ def test_seams_in_noise_are_no_rougher_than_the_noise(ends: Ending) -> None:
 def test_tiny_and_silent_pieces_are_no_trouble(length: int) -> None:
     tiny = noise(1.0, -20)[:length]
     silent = np.zeros(length, np.float32)
-    clip = join([(tiny, "none"), (silent, "clause"), (spoken(), "none"), (tiny, "sentence"), (silent, "sentence")])
+    clip = join([(tiny, "none"), (silent, "comma"), (spoken(), "none"), (tiny, "sentence"), (silent, "sentence")])
     assert np.isfinite(clip.audio).all()
     assert len(clip.audio) >= samples(0.5)
 
@@ -183,7 +200,7 @@ def test_pieces_that_come_in_are_not_changed() -> None:
 @pytest.mark.real
 def test_real_speech_loses_nothing_and_has_no_click(assets: Assets) -> None:
     """θ and f at the seam, in a voice that barely breathes them."""
-    phonemes: list[tuple[str, Ending]] = [("hˌi hˈɜɹd hɜɹ lˈæf,", "clause"), ("θˈɪn lˈivz fˈɛl ˈɔf", "none")]
+    phonemes: list[tuple[str, Ending]] = [("hˌi hˈɜɹd hɜɹ lˈæf,", "comma"), ("θˈɪn lˈivz fˈɛl ˈɔf", "none")]
     voices = VoiceBook(assets.voices)
     rows = [Row(tokens, voices.style("af_sky", len(tokens))) for tokens in (vocab.tokenize(p) for p, _ in phonemes)]
     audios = [result.audio for result in devices.load_all(assets.weights, ["cpu"])[0].synthesize(rows)]
@@ -216,7 +233,7 @@ def ready(audio: Audio) -> Sound:
 
 
 def joined(parts: list[tuple[Sound, Ending] | float], speed: float) -> list[Sound]:
-    joiner, out = Joiner(speed), list[Sound]()
+    joiner, out = Joiner(speed=speed), list[Sound]()
     for number, part in enumerate(parts, 1):
         if isinstance(part, float):
             out.append(joiner.pause(part))
@@ -237,7 +254,7 @@ ODD = (
     ),
     *(np.zeros(0, np.float32), np.ones(1, np.float32), np.full(700, -1.5, np.float32), np.eye(1, 9000, 4000)[0]),
 )
-sounds = st.tuples(st.sampled_from([ready(audio.astype(np.float32)) for audio in ODD]), st.sampled_from(list(GAPS)))
+sounds = st.tuples(st.sampled_from([ready(audio.astype(np.float32)) for audio in ODD]), st.sampled_from(ENDINGS))
 
 
 @settings(deadline=None)
@@ -253,9 +270,9 @@ def test_the_engines_16_bit_samples_are_joined_as_the_audio_is(
 
 def test_only_the_seams_are_converted_again() -> None:
     sentinel = Sound(spoken(), Pcm16(np.full(len(spoken()), 1234, np.int16), 0.3))
-    out = Sound.join(joined([(sentinel, "sentence"), (sentinel, "clause"), (sentinel, "sentence")], 1.0))
+    out = Sound.join(joined([(sentinel, "sentence"), (sentinel, "comma"), (sentinel, "sentence")], 1.0))
     assert out.pcm16 is not None
-    seams = samples(GAPS["sentence"] + GAPS["clause"])
+    seams = samples(NATURAL_PAUSES.sentence + NATURAL_PAUSES.comma)
     assert 0 < np.count_nonzero(out.pcm16.samples != 1234) <= seams + 2 * samples(0.011)
 
 
@@ -276,3 +293,68 @@ def test_rounding_does_not_move_a_cut(seed: int) -> None:
     for _ in range(5):
         rounded = voice * (1 + 0.01 * drawn.standard_normal(len(voice)))
         assert speech_bounds(rounded.astype(np.float32)) == exact
+
+
+def trimmed(audio: Audio, ends: Ends = DEFAULT_ENDS, pad: float | None = None) -> Trimmed:
+    before = None if pad is None else samples(pad)
+    return Joiner(ends).add(Sound(audio), ends="sentence", pad=before, last=True)
+
+
+@pytest.mark.parametrize(("before", "after"), [(0.35, 0.5), (0.0, 0.0), (0.01, 0.02), (2.0, 3.0)])
+@pytest.mark.parametrize(("lead", "tail"), [(LEAD, TAIL), (0.0, 0.0), (1.0, 2.0)])
+def test_a_clip_begins_and_ends_as_was_asked_whatever_the_model_leaves(
+    before: float, after: float, lead: float, tail: float
+) -> None:
+    first, last = loud_edges(found := trimmed(spoken(before, after=after), Ends(lead, tail)).sound.audio)
+    assert first == pytest.approx(max(samples(lead), FADE), abs=STEP + FADE)
+    assert len(found) - last == pytest.approx(max(samples(tail), FADE), abs=STEP + 2 * FADE)
+    assert abs(found[0]) + abs(found[-1]) < 1e-3
+    assert largest_step(found) <= 1.1 * largest_step(spoken(before, after=after))
+
+
+def test_a_faint_first_sound_is_kept_whole() -> None:
+    """60 ms of it, at a level that is under the threshold, before the voice."""
+    audio = np.concatenate([noise(0.3, -85), noise(0.06, -62, 1), voiced(0.4), noise(0.4, -85)])
+    found = trimmed(audio, pad=0.35)
+    assert found.offset <= samples(0.3)
+    assert np.array_equal(found.sound.audio[FADE : samples(0.2)], audio[found.offset :][FADE : samples(0.2)])
+
+
+def test_a_sound_too_faint_for_the_threshold_is_found_by_the_durations() -> None:
+    audio = np.concatenate([noise(0.3, -85), noise(0.3, -65, 1), voiced(0.4), noise(0.4, -85)])
+    assert trimmed(audio).offset > samples(0.5)
+    assert trimmed(audio, pad=0.375).offset <= samples(0.3)
+
+
+def test_noise_long_before_the_first_phoneme_is_not_its_sound() -> None:
+    audio = spoken(before=0.6)
+    audio[samples(0.1) : samples(0.13)] += noise(0.03, -30)
+    assert trimmed(audio).offset < samples(0.1)
+    assert trimmed(audio, pad=0.65).offset >= samples(0.35)
+
+
+def test_a_trimmed_clip_is_the_same_piece_by_piece() -> None:
+    first, last = Sound(spoken()), Sound(spoken())
+    one, other = Joiner(Ends()), Joiner(Ends())
+    wanted = [one.add(first, ends="sentence").sound, one.add(last, ends="sentence").sound, one.finish()]
+    found = [other.add(first, ends="sentence").sound, other.add(last, ends="sentence", last=True).sound, other.finish()]
+    assert np.array_equal(Sound.join(wanted).audio, Sound.join(found).audio)
+
+
+def test_a_pause_at_an_end_takes_the_place_of_lead_and_tail() -> None:
+    joiner = Joiner(Ends(lead=1.0, tail=1.0))
+    assert len(joiner.pause(0.5)) == samples(0.5)
+    joiner.add(Sound(spoken()), ends="sentence")
+    assert len(joiner.pause(0.25)) == RELEASE_MARGIN + samples(0.25)
+    assert len(joiner.finish()) == 0
+
+
+def test_pauses_are_those_that_were_asked_for() -> None:
+    joiner = Joiner(pauses=Pauses(sentence=1.5))
+    joiner.add(Sound(spoken()), ends="sentence")
+    assert joiner.add(Sound(spoken()), ends="sentence").offset == pytest.approx(samples(0.35 - 1.5), abs=STEP)
+
+
+def test_the_last_word_ends_within_a_trimmed_clip() -> None:
+    found = trimmed(spoken(), Ends(tail=0.02))
+    assert found.limit - found.offset <= len(found.sound)

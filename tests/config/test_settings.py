@@ -146,6 +146,7 @@ def test_settings_by_keyword_read_no_environment_and_cannot_be_changed(monkeypat
         ("ENABLE_KOKORO_BATCHING", "Off", "batching", False),
         ("G2P_SERVICE_URL", "http://g2p:5000//", "g2p_url", "http://g2p:5000"),
         ("LEXICON_PATH", "~/words", "lexicon_path", Path.home() / "words"),
+        ("PAUSES", "Sentence=0.5, paragraph = 1", "pauses", (("sentence", 0.5), ("paragraph", 1.0))),
     ],
 )
 def test_text_becomes_a_value(name: str, value: str, field: str, expected: object) -> None:
@@ -169,6 +170,9 @@ def test_text_becomes_a_value(name: str, value: str, field: str, expected: objec
         ("KOKORO_DEVICES", "0,one", "GPU numbers such as 0,1"),
         ("KOKORO_DEVICES", "0,,1", "GPU numbers such as 0,1"),
         ("KOKORO_DEVICES", "0,auto", "GPU numbers such as 0,1"),
+        ("PAUSES", "sentence", "seconds from 0 to 10 for comma, semicolon, sentence, paragraph"),
+        ("PAUSES", "chapter=1", "seconds from 0 to 10"),
+        ("PAUSES", "sentence=nan", "seconds from 0 to 10"),
         ("KOKORO_ASSET_SOURCE", "ftp", "one of auto, hf, npm, pypi, path"),
     ],
 )

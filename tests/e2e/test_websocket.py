@@ -19,12 +19,15 @@ import pytest
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
 
+from kokoro_server.audio.join import LEAD, TAIL
+from kokoro_server.text.pauses import NATURAL_PAUSES
 from tests import backends, servers
 from tests.audio_files import decode
 from tests.servers import Server, assert_same_audio, say
 
 PATIENCE = 300  # seconds
 RATE = 24_000
+FOLLOWING = NATURAL_PAUSES.sentence - TAIL  # seconds before a sentence that follows another one of its turn
 SENTENCES = [
     "Yes.",
     "It costs 3.14 dollars.",
@@ -118,8 +121,9 @@ async def test_sentences_are_spoken_as_tts_speaks_them(tiny_server: Server) -> N
         await it.send("flush")
         await it.until("flushed")
     assert [(n, spoken.text) for n, spoken in it.spoken.items()] == [(1, "Hello there, world."), (2, "How are you?")]
-    for spoken in it.spoken.values():
-        assert spoken.audio == say(tiny_server, spoken.text, format="pcm").content
+    for number, spoken in it.spoken.items():
+        lead = LEAD if number == 1 else FOLLOWING
+        assert spoken.audio == say(tiny_server, spoken.text, format="pcm", lead=lead).content
         assert spoken.duration == pytest.approx(len(spoken.audio) / 2 / RATE, abs=1e-3)
     words = it.spoken[1].words
     assert [word["text"] for word in words] == ["Hello", "there", "world"]
@@ -197,7 +201,9 @@ async def test_a_voice_in_the_text_speaks_until_the_next_or_a_flush(tiny_server:
     texts = ["One.", "Two.", "Three.", "Four", "and five.", "Six.", "Seven.", "Eight."]
     assert [spoken.text for spoken in it.spoken.values()] == texts
     for spoken in it.spoken.values():
-        alone = say(tiny_server, spoken.text, voice=voices.get(spoken.text, "af_heart"), format="pcm").content
+        lead = LEAD if spoken.text in ("One.", "Seven.", "Eight.") else FOLLOWING
+        voice = voices.get(spoken.text, "af_heart")
+        alone = say(tiny_server, spoken.text, voice=voice, format="pcm", lead=lead).content
         # To the last bit only where they were in the same batches.
         np.testing.assert_allclose(np.frombuffer(spoken.audio, "<i2"), np.frombuffer(alone, "<i2"), atol=20)
 
@@ -327,7 +333,9 @@ async def converse(server: Server, seed: int, lengths: dict[str, int]) -> int:
             assert all(event["type"] != "error" for event in it.events), it.events
             done = [spoken for spoken in it.spoken.values() if spoken.duration >= 0]
             assert [spoken.text for spoken in it.spoken.values()] == said[: len(it.spoken)]
-            assert [len(spoken.audio) for spoken in done] == [lengths[spoken.text] for spoken in done]
+            longer = round(2 * RATE * (FOLLOWING - LEAD))  # bytes, of every sentence of a turn but the first
+            wanted = [lengths[spoken.text] + longer * (n > 0) for n, spoken in enumerate(done)]
+            assert [len(spoken.audio) for spoken in done] == wanted
             if cancels:
                 started_not_done = [n for n, spoken in it.spoken.items() if spoken.duration < 0]
                 assert set(started_not_done) <= set(end["ids"])

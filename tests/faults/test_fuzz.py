@@ -96,6 +96,7 @@ JSON = st.recursive(
 )
 FIELDS = (
     *("text", "phonemes", "voice", "language", "speed", "pitch", "volume", "seed", "format", "sample_rate", "input"),
+    *("trim", "lead", "tail", "pauses"),
     *("sample_format", "optimize_for_latency", "requests", "model", "response_format", "stream_format", "instructions"),
 )
 BODIES = st.one_of(

@@ -121,7 +121,7 @@ def test_pieces_grow_until_they_are_of_the_usual_size() -> None:
 def test_a_boundary_is_preferred_to_a_word_end() -> None:
     pieces = pack([f"{WORD} {WORD} {WORD}, " + sentence(30)], Pace(0.4))
     assert pieces[0].phonemes == f"{WORD} {WORD} {WORD},"
-    assert pieces[0].ends == "clause"
+    assert pieces[0].ends == "comma"
 
 
 def test_a_short_sentence_is_not_parted_from_its_last_word() -> None:

@@ -1,9 +1,13 @@
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 
+from kokoro_server.api.schemas.speech import PauseFields
+from kokoro_server.config.kinds import PAUSE_NAMES
 from kokoro_server.errors import InvalidInput
-from kokoro_server.text.pauses import Pause, split_pauses
+from kokoro_server.text.pauses import Pause, Pauses, split_pauses
 from kokoro_server.text.splitter import TextSpan
 
 
@@ -22,3 +26,8 @@ def test_a_bad_length_is_refused_with_its_offset(length: str) -> None:
     with pytest.raises(InvalidInput, match=r"at character 3.*at most 30 s") as caught:
         list(split_pauses(f"Hi [pause:{length}]"))
     assert caught.value.field == "text"
+
+
+def test_the_setting_the_request_and_the_reader_name_the_same_pauses() -> None:
+    fields = {field.name for field in dataclasses.fields(Pauses)} - {"none"}
+    assert fields == {*PAUSE_NAMES} == {*PauseFields.model_fields}

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -49,6 +51,17 @@ def test_the_first_piece_may_be_the_beginning_of_a_sentence_whose_rest_is_joined
     assert [piece.phonemes for piece in pieces] == ["aa,", "bbbbb. cc."]
 
 
+@pytest.mark.parametrize("packer", [Packer(10, 40), ClipPacker(10, 40), Packer(10, 40, 20)])
+def test_a_piece_ends_with_its_paragraph(packer: Packer) -> None:
+    first, second, third = phonemized("aaaa.", "bb", "ccc.")
+    second = replace(second, span=replace(second.span, ends_paragraph=True))
+    pieces = packed(packer, [first, second, third])
+    assert [(piece.phonemes, piece.ends) for piece in pieces[-2:]] in (
+        [("aaaa. bb", "paragraph"), ("ccc.", "sentence")],
+        [("bb", "paragraph"), ("ccc.", "sentence")],
+    )
+
+
 @pytest.mark.parametrize(
     ("sentences", "pieces"),
     [
@@ -72,8 +85,8 @@ def test_the_short_end_of_a_clip_goes_with_the_piece_before_it(sentences: list[s
         ("aa!”", "sentence"),
         ("aa…", "sentence"),
         ("aa", "sentence"),  # a heading
-        ("aa,", "clause"),  # a line of verse
-        ("aa:", "clause"),
+        ("aa,", "comma"),  # a line of verse
+        ("aa:", "semicolon"),
     ],
 )
 def test_a_piece_tells_what_ends_with_it(phonemes: str, ends: str) -> None:
@@ -83,7 +96,7 @@ def test_a_piece_tells_what_ends_with_it(phonemes: str, ends: str) -> None:
 def test_parts_of_a_sentence_tell_what_ends_with_them() -> None:
     pieces = pack(phonemized("aaa bbb, ccc ddd eee fff."), 10, 10)
     assert [(piece.phonemes, piece.ends) for piece in pieces] == [
-        ("aaa bbb,", "clause"),
+        ("aaa bbb,", "comma"),
         ("ccc ddd", "none"),
         ("eee fff.", "sentence"),
     ]

@@ -125,3 +125,13 @@ def test_clauses_are_all_of_a_sentence(text: str) -> None:
 )
 def test_hostile_text_takes_linear_time(text: str) -> None:
     assert sum(len(span.text) for span in sentences(text)) <= len(text)
+
+
+@pytest.mark.parametrize("blank", ["\n\n", " \n \t\n", "\r\n\r\n", "\n\n\n\n", "\u2029"])
+def test_a_blank_line_ends_a_paragraph_whatever_stands_before_it(blank: str) -> None:
+    text = f"A heading{blank}One. Two!{blank}Three\nFour."
+    found = [(span.text, span.ends_paragraph) for span in sentences(text)]
+    assert found == [
+        *(("A heading", True), ("One.", False), ("Two!", True)),
+        *(("Three", False), ("Four.", False)),
+    ]

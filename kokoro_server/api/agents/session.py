@@ -73,6 +73,7 @@ class WaitingSentence(NamedTuple):
     text: str
     voice: str
     low_latency: bool
+    follows: bool  # another one of the same turn
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -80,6 +81,7 @@ class SessionSentence:
     id: int
     request: TTSRequest
     low_latency: bool  # takes the bypass lane
+    follows: bool  # another one of the same turn
     # Its segments as they are synthesized; at the end None, or the error of a sentence that failed.
     segments: asyncio.Queue[Segment | KokoroError | None] = field(default_factory=lambda: asyncio.Queue(SEGMENTS_AHEAD))
 
@@ -113,6 +115,7 @@ class AgentSession:
         self._synthesizing: dict[int, asyncio.Task[None]] = {}
         self._playback_end = 0.0  # when a client that plays at once will have played all audio sent so far
         self._samples = 0  # sent so far
+        self._in_turn = False  # whether a sentence was queued after the last flush
         self._task = asyncio.create_task(self._run())
 
     async def stop(self) -> None:
@@ -132,11 +135,13 @@ class AgentSession:
         low_latency = delivery.optimize_for_latency or silence
         self._unsent[self._last_id] = len(text)
         self._unsent_characters += len(text)
-        self._pending.put_nowait(WaitingSentence(self._last_id, delivery, text, voice, low_latency))
+        self._pending.put_nowait(WaitingSentence(self._last_id, delivery, text, voice, low_latency, self._in_turn))
+        self._in_turn = True
 
     def flush(self) -> None:
         """Calls `on_flushed` after the sentences queued so far. With `file="turn"` the file ends there."""
         self._pending.put_nowait("flushed")
+        self._in_turn = False
 
     def close(self) -> None:
         """Calls `on_end` after the sentences queued so far."""
@@ -182,7 +187,7 @@ class AgentSession:
             item = await self._pending.get()
             if isinstance(item, WaitingSentence):
                 request = item.delivery.model_copy(update={"text": item.text, "voice": item.voice})
-                sentence = SessionSentence(item.id, request, item.low_latency)
+                sentence = SessionSentence(item.id, request, item.low_latency, item.follows)
                 self._synthesizing[item.id] = group.create_task(self._synthesize(sentence))
                 await ahead.put(sentence)
             else:
@@ -199,9 +204,8 @@ class AgentSession:
         """Returns the error of a sentence that failed."""
         try:
             cutting: Cutting = "stream" if sentence.low_latency else "short_start"
-            segments = self._services.synthesizer.segments(
-                sentence.request.speech(), self._ticket(sentence), cutting=cutting
-            )
+            speech = replace(sentence.request.speech(), follows=sentence.follows)
+            segments = self._services.synthesizer.segments(speech, self._ticket(sentence), cutting=cutting)
             async with aclosing(segments):
                 async for segment in segments:
                     await sentence.segments.put(segment)

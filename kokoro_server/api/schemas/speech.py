@@ -19,9 +19,11 @@ from kokoro_server.api.schemas.script import (
 )
 from kokoro_server.audio.encode import Output
 from kokoro_server.audio.formats import CONTAINERS, Format
+from kokoro_server.audio.join import LEAD, TAIL
 from kokoro_server.audio.render import Rendering
 from kokoro_server.audio.resample import MAX_RATE, MIN_RATE
 from kokoro_server.audio.wav import SampleFormat
+from kokoro_server.config.kinds import LONGEST_PAUSE
 from kokoro_server.engine.protocol import SAMPLE_RATE
 from kokoro_server.synthesis.speech import Speech
 from kokoro_server.text.options import CodeReading, OnUnspeakable, ReadingOptions
@@ -30,6 +32,9 @@ from kokoro_server.text.spoken import KINDS
 DEFAULT_VOICE = "af_heart"
 TEXT_OR_PHONEMES = "text_or_phonemes"
 MAX_LEXICON = 1_000  # entries
+MAX_END = 10.0  # seconds of silence before or after speech
+END: Any = Field(ge=0, le=MAX_END, allow_inf_nan=False)
+PAUSE: Any = Field(ge=0, le=LONGEST_PAUSE, allow_inf_nan=False)
 
 
 def _kinds(value: Any) -> Any:
@@ -95,7 +100,46 @@ def _check_one_of(request: ScriptFields, *fields: str) -> None:
         raise PydanticCustomError(TEXT_OR_PHONEMES, "ssml needs text, which is not given")
 
 
-class SpeechRequest(StrictRequest, ReadingFields, ScriptFields):
+class PauseFields(StrictRequest):
+    """Seconds at speed 1. An absent one is the server's."""
+
+    comma: Annotated[float | None, PAUSE] = Field(default=None, examples=[0.3])
+    semicolon: Annotated[float | None, PAUSE] = Field(default=None, description="Also `:` and `—`.", examples=[0.48])
+    sentence: Annotated[float | None, PAUSE] = Field(default=None, examples=[0.4])
+    paragraph: Annotated[float | None, PAUSE] = Field(
+        default=None, description="Where a blank line is.", examples=[0.75]
+    )
+
+
+class SilenceFields(BaseModel):
+    """The silence at the ends of the audio, and between its parts."""
+
+    trim: bool = Field(
+        default=True,
+        description="`false`: the model's own silence at both ends, about a third of a second and half a second. "
+        "`lead` and `tail` then have no effect.",
+        examples=[True],
+    )
+    lead: Annotated[float | None, END] = Field(
+        default=None, description=f"Seconds of silence before the first sound. Absent: {LEAD:g}.", examples=[LEAD]
+    )
+    tail: Annotated[float | None, END] = Field(
+        default=None, description=f"Seconds of silence after the last sound. Absent: {TAIL:g}.", examples=[TAIL]
+    )
+    pauses: PauseFields | None = Field(
+        default=None,
+        description="Seconds between two parts of speech, by what is written between them. `sentence` and "
+        "`paragraph` hold everywhere; `comma` and `semicolon` only where a long sentence is spoken in parts.",
+        examples=[{"sentence": 0.6, "paragraph": 1.0}],
+    )
+
+    def silences(self) -> dict[str, Any]:
+        """These fields, as `Speech` has them."""
+        pauses = self.pauses.model_dump(exclude_none=True) if self.pauses else {}
+        return {"trim": self.trim, "lead": self.lead, "tail": self.tail, "pauses": pauses}
+
+
+class SpeechRequest(StrictRequest, ReadingFields, ScriptFields, SilenceFields):
     """The text and how to speak it."""
 
     text: str | None = Field(
@@ -164,6 +208,7 @@ class SpeechRequest(StrictRequest, ReadingFields, ScriptFields):
             pitch=self.pitch,
             seed=self.seed,
             reading=self.reading_options(),
+            **self.silences(),
         )
 
     def rendering(self) -> Rendering:

@@ -53,7 +53,9 @@ class _Writer:
             raise tag.error("a document is one <speak>, and everything else is in it")
         elements.check(tag)
         self._deliveries.append(elements.delivery(tag, self._deliveries[-1], self._cast))
-        if tag.name in ("p", "s"):
+        if tag.name == "p":
+            self._buffer.end_paragraph(tag.start)
+        elif tag.name == "s":
             self._buffer.end_sentence(tag.start)
         elif tag.name in _PRESCRIBING:
             self._prescribing = tag, TextBuffer()
@@ -62,7 +64,9 @@ class _Writer:
 
     def end(self, tag: Tag, position: int) -> None:
         self._deliveries.pop()
-        if tag.name in ("p", "s"):
+        if tag.name == "p":
+            self._buffer.end_paragraph(position)
+        elif tag.name == "s":
             self._buffer.end_sentence(position)
         elif self._prescribing:
             text, self._prescribing = self._prescribing[1].traced().strip(), None

@@ -11,7 +11,8 @@ from kokoro_server.text.traced import Traced
 
 _WHITE_SPACE = " \t\r\n"
 _SPACE_OR_NOT = re.compile(r"(?P<space>[ \t\r\n]+)|[^ \t\r\n]+")
-PARAGRAPH_END = "\n\n"
+SENTENCE_END = "\n\v\n"  # ends a sentence, whatever its mark, and is no blank line
+PARAGRAPH_END = "\n"  # makes it one
 
 
 class TextBuffer:
@@ -34,7 +35,7 @@ class TextBuffer:
     @property
     def ended(self) -> bool:
         """Whether a sentence has ended, whatever its mark."""
-        return not self._parts or self._parts[-1] == PARAGRAPH_END
+        return not self._parts or self._parts[-1] in (SENTENCE_END, PARAGRAPH_END)
 
     def add(self, text: str, start: int, end: int) -> None:
         """Text of the markup from `start` to `end`: as long as it, or a single character."""
@@ -54,6 +55,11 @@ class TextBuffer:
 
     def end_sentence(self, position: int) -> None:
         if not self.ended:
+            self.insert(SENTENCE_END, position)
+
+    def end_paragraph(self, position: int) -> None:
+        self.end_sentence(position)
+        if self._parts and self._parts[-1] == SENTENCE_END:
             self.insert(PARAGRAPH_END, position)
 
     def extend(self, text: Traced) -> None:

@@ -16,11 +16,14 @@ from websockets.asyncio.client import ClientConnection, connect
 
 from kokoro_server.api.compat.cartesia.events import WrittenWords
 from kokoro_server.api.compat.cartesia.websocket import MAX_CONTEXTS
+from kokoro_server.audio.join import LEAD, TAIL
 from kokoro_server.synthesis.captions import Timing
+from kokoro_server.text.pauses import NATURAL_PAUSES
 from tests.audio_files import assert_same_samples, decode
 from tests.servers import Server, say
 
 PATIENCE = 120  # seconds
+FOLLOWING = NATURAL_PAUSES.sentence - TAIL  # seconds before a sentence that follows another one of its turn
 SENTENCES = ["Hello, world.", "It was late."]
 TEXT = " ".join(SENTENCES)
 LONG = "It was late, and the lights were on; nobody knew why. " * 20
@@ -87,7 +90,8 @@ async def agent(server: Server, path: str = "/tts/websocket") -> AsyncIterator[A
 
 
 def assert_spoken(server: Server, audio: bytes, sentences: list[str]) -> None:
-    assert_same_samples(audio, b"".join(say(server, sentence, format="pcm").content for sentence in sentences))
+    clips = (say(server, text, format="pcm", lead=FOLLOWING if n else LEAD) for n, text in enumerate(sentences))
+    assert_same_samples(audio, b"".join(clip.content for clip in clips))
 
 
 def test_words_have_the_marks_around_them() -> None:
@@ -208,7 +212,7 @@ async def test_sentences_as_livekit_sends_them(tiny_server: Server) -> None:
         assert await it.until("done", "a") == {"type": "done", "context_id": "a", "status_code": 200, "done": True}
     assert_spoken(tiny_server, it.audio["a"], SENTENCES)
     assert " ".join(word for word, _, _ in it.words()) == TEXT
-    begins = [0.0, float(say(tiny_server, SENTENCES[0]).headers["x-audio-duration"])]
+    begins = [0.0, float(say(tiny_server, SENTENCES[0]).headers["x-audio-duration"]) + FOLLOWING - LEAD]
     expected = [
         (begin + word["start"], begin + word["end"])
         for begin, sentence in zip(begins, SENTENCES, strict=True)

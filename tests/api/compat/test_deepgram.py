@@ -15,11 +15,14 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.typing import Subprotocol
 
 from kokoro_server.api.compat.deepgram.voices import NEAREST
+from kokoro_server.audio.join import LEAD, TAIL
+from kokoro_server.text.pauses import NATURAL_PAUSES
 from kokoro_server.voices import GRADES
 from tests.audio_files import assert_same_samples, decode
 from tests.servers import Server, say
 
 PATIENCE = 120  # seconds
+FOLLOWING = NATURAL_PAUSES.sentence - TAIL  # seconds before a sentence that follows another one of its turn
 SENTENCES = ["Hello, world.", "It was late."]
 TEXT = " ".join(SENTENCES)
 LONG = "It was late, and the lights were on; nobody knew why. " * 20
@@ -72,7 +75,8 @@ async def agent(server: Server, query: str = PIPECAT, prefix: str = "", **option
 
 
 def assert_spoken(server: Server, audio: bytes, sentences: list[str]) -> None:
-    assert_same_samples(audio, b"".join(say(server, sentence, format="pcm").content for sentence in sentences))
+    clips = (say(server, text, format="pcm", lead=FOLLOWING if n else LEAD) for n, text in enumerate(sentences))
+    assert_same_samples(audio, b"".join(clip.content for clip in clips))
 
 
 async def batching(server: Server) -> dict[str, Any]:
@@ -199,7 +203,7 @@ async def test_a_sentence_that_fails_is_told_and_the_next_follows(tiny_server: S
         await it.until("Flushed")
         assert [event["type"] for event in it.events[1:]] == ["Error", "Flushed"]
         assert it.events[1]["code"] == "UNSPEAKABLE"
-        assert_spoken(tiny_server, it.audio, ["Yes."])
+        assert_same_samples(it.audio, say(tiny_server, "Yes.", format="pcm", lead=FOLLOWING).content)
 
 
 async def test_each_flush_is_answered_once(tiny_server: Server) -> None:
@@ -287,4 +291,4 @@ async def test_telephony(tiny_server: Server) -> None:
         await it.send("Flush")
         await it.until("Flushed")
     seconds = sum(float(say(tiny_server, text).headers["x-audio-duration"]) for text in SENTENCES)
-    assert len(it.audio) == pytest.approx(seconds * 8000, abs=2)
+    assert len(it.audio) == pytest.approx((seconds + FOLLOWING - LEAD) * 8000, abs=2)

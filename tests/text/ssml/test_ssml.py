@@ -21,6 +21,7 @@ from kokoro_server.text.pauses import Pause
 from kokoro_server.text.pieces import Piece, PieceSizes
 from kokoro_server.text.reader import Reader
 from kokoro_server.text.script import Cast, Delivery, Run, Script, runs
+from kokoro_server.text.splitter import sentences
 from tests.growth import is_at_most
 from tests.text.fake_g2p import FakeG2P
 
@@ -79,7 +80,7 @@ def test_text_is_what_is_between_the_tags() -> None:
 
 
 def test_paragraphs_and_sentences_end_what_is_before_them() -> None:
-    assert said("<p>One</p><p><s>Two</s>\n<s>Three</s></p> Four") == ["One\n\nTwo\n\nThree\n\nFour"]
+    assert said("<p>One</p><p><s>Two</s>\n<s>Three</s></p> Four") == ["One\n\v\n\nTwo\n\v\nThree\n\v\n\nFour"]
 
 
 def test_breaks_are_pauses() -> None:
@@ -325,7 +326,14 @@ async def test_paragraphs_say_the_same_as_plain_text(paragraphs: list[tuple[str,
     assert spoken.split() == plain.split()
     if any(character.isalpha() for character in plain):
         [run] = runs(script)
-        assert run.text.text.strip() == plain.strip()
+        found = [span.text for span in sentences(run.text.text)]
+        assert found == [span.text for span in sentences(plain)]
+
+
+def test_a_paragraph_ends_with_a_blank_line_and_a_sentence_does_not() -> None:
+    [text] = said("<p><s>One</s><s>Two</s></p>Three<s>Four</s><p>Five</p>")
+    ends = {span.text: span.ends_paragraph for span in sentences(text)}
+    assert ends == {"One": False, "Two": True, "Three": False, "Four": True, "Five": True}
 
 
 ELEMENTS = (

@@ -21,7 +21,13 @@ from pydantic_core import PydanticCustomError
 
 from kokoro_server import languages
 from kokoro_server.api.schemas.script import MAX_ALIASES, SPEED
-from kokoro_server.api.schemas.speech import DEFAULT_VOICE, CaptionedRequest, ReadingFields, TTSRequest
+from kokoro_server.api.schemas.speech import (
+    DEFAULT_VOICE,
+    CaptionedRequest,
+    ReadingFields,
+    SilenceFields,
+    TTSRequest,
+)
 from kokoro_server.audio.formats import CONTAINERS, Format
 from kokoro_server.audio.limiter import MAX_DB, MIN_DB
 from kokoro_server.errors import NotSupported, UnknownLanguage
@@ -146,7 +152,7 @@ class KokoroFastAPIFields(BaseModel):
             raise NotSupported(reason, field="download_format")
 
 
-class OpenAISpeechRequest(ReadingFields, KokoroFastAPIFields):
+class OpenAISpeechRequest(ReadingFields, SilenceFields, KokoroFastAPIFields):
     """A clip to be spoken: OpenAI's fields, Kokoro-FastAPI's and this server's.
 
     Unknown fields are ignored, as OpenAI's clients keep sending new ones.
@@ -209,10 +215,10 @@ class OpenAISpeechRequest(ReadingFields, KokoroFastAPIFields):
         self.refuse_unsupported(self.response_format)
         if self.allow_voice_tags and _RATE_TAG.search(self.input):
             raise NotSupported("allow_voice_tags: [rate:…] is not supported; [voice:…] is", field="allow_voice_tags")
-        reading = {name: getattr(self, name) for name in ReadingFields.model_fields}
+        ours = {name: getattr(self, name) for kind in (ReadingFields, SilenceFields) for name in kind.model_fields}
         options = self.normalization_options
         return {
-            **reading,
+            **ours,
             "text": SILENCE if _is_punctuation(self.input) and not self.ssml else self.input,
             "ssml": self.ssml,
             "voice_aliases": self.voice_aliases,
