@@ -10,8 +10,17 @@ from kokoro_server.engine.protocol import MAX_TOKENS, SAMPLES_PER_FRAME, STYLE_D
 from kokoro_server.errors import InvalidInput
 
 MIN_SPEED, MAX_SPEED = 0.25, 4.0
+SLOWEST_CLEAR, FASTEST_CLEAR = 0.7, 1.4  # the model speaks well at these speeds and between them
 MAX_PITCH = 24.0  # semitones up or down
 WARMUP_PHONEMES = "hˈI."  # a second of audio
+
+
+def model_speed(speed: float) -> float:
+    """The speed at which the model should speak for audio of `speed`: that, or else its own pace, to be stretched.
+
+    At a slow speed it stutters; at a fast one it slurs, and becomes no faster, as each phoneme takes a frame at least.
+    """
+    return speed if SLOWEST_CLEAR <= speed <= FASTEST_CLEAR else 1.0
 
 
 def noise(seed: int, frames: int) -> NDArray[np.float32]:

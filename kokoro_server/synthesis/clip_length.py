@@ -12,12 +12,11 @@ from kokoro_server.text.pauses import NATURAL_PAUSES, Pause
 from kokoro_server.text.script import Run, Script
 
 # Seconds for a character at speed 1, spaces and the gaps between sentences included. Measured with one voice in each
-# language, six in English, and speeds from 0.25 to 4: `tests/synthesis/test_clip_length.py` has the measurements.
+# language, six in English: `tests/synthesis/test_clip_length.py` has the measurements.
 SECONDS_PER_CHARACTER = {languages.FR: 0.052, languages.HI: 0.090, languages.JA: 0.175, languages.ZH: 0.230}
 SECONDS_PER_LETTER = 0.060  # in the other languages
 SECONDS_PER_DIGIT = 0.40  # beyond those of a character: "1998" has four characters and is said as twenty
 SENTENCE_ENDS = ".!?…。！？।\n"
-FASTEST = 2.4  # the model speaks no faster, whatever the speed
 
 
 def predicted_seconds(parts: Script, *, phonemes: bool = False, lexicon: Mapping[str, str] | None = None) -> float:
@@ -39,7 +38,7 @@ def predicted_seconds(parts: Script, *, phonemes: bool = False, lexicon: Mapping
         else:
             spoken = characters * SECONDS_PER_CHARACTER.get(run.delivery.language, SECONDS_PER_LETTER)
             spoken += sum(map(text.count, "0123456789")) * SECONDS_PER_DIGIT
-        seconds += spoken / min(run.delivery.speed, FASTEST)
+        seconds += spoken / run.delivery.speed
     return seconds
 
 

@@ -18,6 +18,7 @@ from kokoro_server.batching.tickets import Ticket
 from kokoro_server.callers.current import read_by
 from kokoro_server.engine import vocab
 from kokoro_server.engine.protocol import SAMPLE_RATE, Audio, Pcm16, Row
+from kokoro_server.engine.rows import model_speed
 from kokoro_server.errors import ClipTooLong, KokoroError, TextTooLong, UnknownVoice
 from kokoro_server.languages import Language
 from kokoro_server.observability import tracing
@@ -210,15 +211,16 @@ class Synthesizer:
         if isinstance(first, Piece) and first.last:  # the whole text is one piece
             row = await anext(rows)
             await rows.aclose()
-            # In one expression: a variable would keep the batch's audio alive while the reader is at this segment.
-            yield utterance.add(unjoined, await self._queue.submit_only(row, row_voices[0], ticket)).detached(detached)
+            # No variable holds the outcome: it would keep the batch's audio alive while the reader is at this segment.
+            adding = utterance.add(unjoined, await self._queue.submit_only(row, row_voices[0], ticket))
+            yield (await adding).detached(detached)
             return
         async with aclosing(self._queue.submit_all(rows, voice=row_voices.__getitem__, ticket=ticket)) as outcomes:
             async for outcome in outcomes:
                 for silence in utterance.long_silences(unjoined):
                     yield silence
                     await asyncio.sleep(0)  # the event loop's turn: there may be thousands
-                yield utterance.add(unjoined, outcome)
+                yield await utterance.add(unjoined, outcome)
                 if utterance.seconds > MOST_MISTAKEN * prepared.allowed:
                     raise _too_long(speech, utterance.seconds, prepared.allowed)
         if not utterance.finished:
@@ -329,7 +331,8 @@ async def _rows(
                 delivery = utterance.run_of(item).delivery
                 row_voices.append(delivery.voice)
                 tokens = vocab.tokenize(item.phonemes)
-                yield Row(tokens, held[delivery.voice].style(len(tokens)), delivery.speed, delivery.pitch, seed)
+                style = held[delivery.voice].style(len(tokens))
+                yield Row(tokens, style, model_speed(delivery.speed), delivery.pitch, seed)
             item = await anext(rest, None)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -10,12 +11,13 @@ from functools import cached_property, partial
 import numpy as np
 from numpy.typing import NDArray
 
-from kokoro_server.audio.join import Ends, Joiner
+from kokoro_server.audio.join import Ends, Joiner, Trimmed
 from kokoro_server.audio.limiter import scale
 from kokoro_server.audio.sound import Sound
+from kokoro_server.audio.stretch import Warp, stretched
 from kokoro_server.batching.entry import Outcome
 from kokoro_server.engine.protocol import SAMPLE_RATE, SAMPLES_PER_FRAME, Audio, Pcm16, Result
-from kokoro_server.engine.rows import token_starts
+from kokoro_server.engine.rows import model_speed, token_starts
 from kokoro_server.synthesis.captions import Timing
 from kokoro_server.text.pauses import NATURAL_PAUSES, Pause, Pauses
 from kokoro_server.text.phonemized import PhonemizedWord
@@ -94,21 +96,21 @@ class Utterance:
         assert run
         return run
 
-    def add(self, unjoined: deque[UtteranceItem], outcome: Outcome) -> Segment:
+    async def add(self, unjoined: deque[UtteranceItem], outcome: Outcome) -> Segment:
         """The audio of the first piece of `unjoined`, and before it the pauses that `long_silences` has kept."""
         piece = unjoined.popleft()
         assert isinstance(piece, Piece)
         assert not self.finished
         self.finished = piece.last
         run = self.run_of(piece)
-        made = Sound(outcome.result.audio, outcome.result.pcm16)
+        made, warp = await _at_speed(outcome.result, run.delivery.speed)
         if run.delivery.volume:
             made = Sound(scale(made.audio, run.delivery.volume))  # a peak that is too high is limited with the volume
         self._joiner.speed = run.delivery.speed
         durations = outcome.result.durations
-        pad = int(durations[0]) * SAMPLES_PER_FRAME
+        pad = int(durations[0]) * SAMPLES_PER_FRAME if warp is None else None
         trimmed = self._joiner.add(made, ends=piece.ends, pad=pad, last=piece.last)
-        timings = partial(_timings, piece, run, durations, trimmed.offset, trimmed.limit, self._samples)
+        timings = partial(_timings, piece, run, durations, warp, trimmed, self._samples)
         self._samples += len(trimmed.sound)
         sound = self._after_silence(trimmed.sound)
         if sound.audio is not outcome.result.audio:
@@ -137,12 +139,23 @@ class Utterance:
         return Sound.join(parts)
 
 
+async def _at_speed(result: Result, speed: float) -> tuple[Sound, Warp | None]:
+    """The audio at a speed. Where the model spoke at its own pace instead, it is stretched, as the warp says."""
+    factor = model_speed(speed) / speed
+    if factor == 1:
+        return Sound(result.audio, result.pcm16), None
+    audio, warp = await asyncio.to_thread(stretched, result.audio, factor)
+    return Sound(audio), warp
+
+
 def _timings(
-    piece: Piece, run: Run, durations: NDArray[np.int64], offset: int, limit: int, before: int
+    piece: Piece, run: Run, durations: NDArray[np.int64], warp: Warp | None, trimmed: Trimmed, before: int
 ) -> tuple[Timing, ...]:
-    """`offset` and `limit` are those of the trimmed piece, and `before` is how many samples come before it."""
+    """`before` is how many samples come before those of the trimmed piece."""
     frames = token_starts(durations)[1:]  # of each phoneme: the first entry is the pad's
-    begins = np.clip((frames - EARLY_FRAMES) * SAMPLES_PER_FRAME, max(offset, 0), limit) - offset + before
+    samples = np.maximum(frames - EARLY_FRAMES, 0) * SAMPLES_PER_FRAME
+    heard = samples if warp is None else warp.heard_at(samples)
+    begins = np.clip(heard, max(trimmed.offset, 0), trimmed.limit) - trimmed.offset + before
 
     def timed(word: PhonemizedWord) -> Timing:
         start, end = run.text.origin(word.start, word.end)

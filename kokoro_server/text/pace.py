@@ -11,6 +11,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
+from kokoro_server.engine.rows import model_speed
+
 logger = logging.getLogger(__name__)
 
 # At speed 1, fitted to six voices: n phonemes make OVERHEAD_SECONDS + n · SECONDS_PER_PHONEME of audio. Most of the
@@ -72,9 +74,13 @@ class Pace:
     def margin(self) -> float:
         return SLOW_MARGIN if self.real_time_factor > SLOW_FACTOR else MARGIN
 
+    @property
+    def _model_speed(self) -> float:
+        return model_speed(self.speed)
+
     def synthesis_seconds(self, phonemes: int) -> float:
         """How long it takes to synthesize a piece."""
-        return self.real_time_factor * (OVERHEAD_SECONDS + SECONDS_PER_PHONEME * phonemes) / self.speed
+        return self.real_time_factor * (OVERHEAD_SECONDS + SECONDS_PER_PHONEME * phonemes) / self._model_speed
 
     def playback_seconds(self, phonemes: int) -> float:
         """How long a piece plays, at the least."""
@@ -82,7 +88,7 @@ class Pace:
 
     def phonemes_within(self, seconds: float) -> int:
         """The length of a piece that is synthesized in this time."""
-        return int((seconds * self.speed / self.real_time_factor - OVERHEAD_SECONDS) / SECONDS_PER_PHONEME)
+        return int((seconds * self._model_speed / self.real_time_factor - OVERHEAD_SECONDS) / SECONDS_PER_PHONEME)
 
     def starts_soon(self, phonemes: int) -> bool:
         """Whether a first piece of this many phonemes may be waited for."""

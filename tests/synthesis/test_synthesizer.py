@@ -1,19 +1,22 @@
-"""Segments: one that is detached has memory of its own, and none is very long."""
+"""Segments: one that is detached has memory of its own, and none is very long. Speeds: what is heard, and when."""
 
 from __future__ import annotations
 
 import asyncio
+import threading
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from kokoro_server.audio.sound import Sound
+from kokoro_server.audio.stretch import Warp, stretched
 from kokoro_server.batching.entry import FireReason, Outcome, Priority
 from kokoro_server.config.settings import Settings
-from kokoro_server.engine.protocol import SAMPLE_RATE, SAMPLES_PER_FRAME, Pcm16, Result
+from kokoro_server.engine.protocol import SAMPLE_RATE, SAMPLES_PER_FRAME, Audio, Pcm16, Result
 from kokoro_server.runtime.fair_slots import FairSlots
 from kokoro_server.server.app import create_app
-from kokoro_server.synthesis.synthesizer import Segment, Speech, Synthesizer
+from kokoro_server.synthesis.synthesizer import Clip, Segment, Speech, Synthesizer
 from tests import tiny
 
 BUFFER = np.ones(10 * SAMPLES_PER_FRAME, np.float32)
@@ -77,3 +80,57 @@ async def test_a_later_clip_of_a_request_waits_for_memory_too(tmp_path: Path) ->
         await asyncio.sleep(0.5)
         clips = await asyncio.gather(*(services.synthesizer.speak(speech, ticket) for _ in range(3)))
     assert [clip.seconds > 40 for clip in clips] == [True] * 3
+
+
+async def spoken(tmp_path: Path, *speeches: Speech) -> list[Clip]:
+    app = create_app(
+        Settings.load({"G2P_SERVICE_URL": "http://localhost:9"}, dotenv=None),
+        load=lambda _settings: tiny.load(tmp_path),
+    )
+    async with app.router.lifespan_context(app):
+        return [await app.state.services.synthesizer.speak(speech) for speech in speeches]
+
+
+PHONEMES = "wˈʌn tˈu θɹˈi. fˈɔɹ fˈIv sˈɪks."
+
+
+async def test_a_clip_at_any_speed_is_as_long_as_its_speed_says_and_so_are_its_words(tmp_path: Path) -> None:
+    speeds = (0.25, 0.5, 1.6, 2.0, 4.0)
+    plain, *clips = await spoken(
+        tmp_path, *(Speech(voice="af_heart", phonemes=PHONEMES, speed=speed) for speed in (1.0, *speeds))
+    )
+    for speed, clip in zip(speeds, clips, strict=True):
+        assert clip.samples == pytest.approx(plain.samples / speed, abs=1)
+        assert clip.pcm16 is None
+        times = [time for word in clip.words for time in (word.start, word.end)]
+        assert times == sorted(times)
+        assert times[-1] <= clip.seconds
+        if speed < 1:  # all of it is slower alike
+            wanted = [time / speed for word in plain.words for time in (word.start, word.end)]
+            assert times == pytest.approx(wanted, abs=0.001)
+
+
+async def test_speeds_near_the_voices_own_are_the_models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr("kokoro_server.synthesis.utterance.stretched")
+    speeds = (0.7, 0.9, 1.0, 1.2, 1.4)
+    lengths = [
+        clip.samples
+        for clip in await spoken(
+            tmp_path, *(Speech(voice="af_heart", phonemes=PHONEMES, speed=speed) for speed in speeds)
+        )
+    ]
+    assert lengths == sorted(lengths, reverse=True)
+    assert all(length % SAMPLES_PER_FRAME == 0 for length in lengths)
+
+
+async def test_audio_is_stretched_in_a_thread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    threads = []
+
+    def noted(audio: Audio, factor: float) -> tuple[Audio, Warp]:
+        threads.append(threading.current_thread())
+        return stretched(audio, factor)
+
+    monkeypatch.setattr("kokoro_server.synthesis.utterance.stretched", noted)
+    await spoken(tmp_path, Speech(voice="af_heart", phonemes=PHONEMES, speed=3.0))
+    assert threads
+    assert threading.main_thread() not in threads

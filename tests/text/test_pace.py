@@ -143,8 +143,14 @@ def test_a_pause_is_time_to_synthesize_more() -> None:
 
 
 def test_slow_speech_has_a_shorter_first_piece() -> None:
-    slow, plain, quick = (Pace(0.4, speed).start().max_phonemes for speed in (0.5, 1, 2))
+    slow, plain, quick = (Pace(0.4, speed).start().max_phonemes for speed in (0.7, 1, 1.4))
     assert slow < plain < quick
+
+
+def test_speech_that_is_stretched_takes_the_model_as_long_as_at_its_own_pace() -> None:
+    for speed in (0.25, 0.5, 2, 4):
+        assert Pace(0.4, speed).synthesis_seconds(100) == Pace(0.4).synthesis_seconds(100)
+        assert Pace(0.4, speed).playback_seconds(100) == pytest.approx(Pace(0.4).playback_seconds(100) / speed)
 
 
 def test_measurements_that_differ_a_little_cut_alike() -> None:
