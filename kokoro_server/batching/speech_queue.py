@@ -48,7 +48,10 @@ class SpeechQueue(ABC):
 
     @abstractmethod
     def real_time_factor(self) -> float | None:
-        """Seconds of computing for a second of audio, of a row that runs alone; None if no engine has measured it."""
+        """Seconds of computing for a second of audio, as the slowest engine measured them when it was loaded.
+
+        It stays the same, whatever else the machine does, as streams are cut by it. None if no engine measures it.
+        """
 
     @abstractmethod
     def device_states(self) -> dict[str, str]:

@@ -34,6 +34,8 @@ class Devices:
             speed = _measured_speed(engine)
             self._by_engine.append([Device(next(names), engine, options, clock, speed) for _ in range(calls)])
         self._all = [device for devices in self._by_engine for device in devices]
+        # As measured at the start, of the slowest engine that may be slow. It never changes.
+        self.real_time_factor = max((device.speed.value for device in self._all if device.speed), default=None)
         self._express: dict[Device, Device] = {}
         self._options = options
         self._clock = clock
@@ -140,11 +142,6 @@ class Devices:
             if device in self._express:
                 snapshot["express"] = self._express[device].snapshot()
         return found
-
-    @property
-    def real_time_factor(self) -> float | None:
-        """That of the slowest device; None if none of them is an engine that may be slow."""
-        return max((device.speed.value for device in self._all if device.speed), default=None)
 
     def ran_alone(self, device: Device, batch: RunningBatch) -> bool:
         """Whether no other device worked while this one ran the batch, which has just ended."""
