@@ -242,12 +242,15 @@ class PacedPacker(Packer):
         is_done = self._open is not None and len(self._open.phonemes) >= least
         if is_done and used + length > limit and used - len(LONGEST_GAP) >= limit * SLIVER:
             return 0
-        # The last that is in time, else the first that is late.
-        split = bisect_right(ends, limit - used)
-        for end in (*reversed(ends[:split]), *((0,) if is_done else ()), *ends[split:-1]):
-            if end in (0, length) or (used + end >= least and self._can_follow(used, end, ends)):
+
+        def is_good(end: int) -> bool:
+            return end == length or (used + end >= least and self._can_follow(used, end, ends))
+
+        late = bisect_right(ends, limit - used)
+        for end in reversed(ends[:late]):
+            if is_good(end):
                 return end
-        return length
+        return 0 if is_done else next(end for end in [*ends[late:], length] if is_good(end))
 
     def _can_follow(self, used: int, cut: int, ends: list[int]) -> bool:
         """Whether the phrases of the sentence after `cut` can be in time, where any plan keeps up."""
