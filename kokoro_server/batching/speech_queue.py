@@ -120,14 +120,15 @@ class SpeechQueue(ABC):
         def enqueue(index: int, row: Row) -> asyncio.Future[Outcome]:
             spec = voice if isinstance(voice, str) else voice(index)
             # Pieces are held until those before them have been taken, which a slow reader does slowly.
-            return self.enqueue(owner.submission(row, spec, self.later_deadline(), index=index, detached=True))
+            until = self.later_deadline()
+            return self.enqueue(owner.submission(row, spec, until, self.now(), index=index, detached=True))
 
         return in_order(rows, enqueue, owner.permits)
 
     async def submit_only(self, row: Row, voice: str, ticket: Ticket) -> Outcome:
         """`submit_all` for a text that is a single row."""
         async with ticket.permits:
-            return await self.enqueue(ticket.submission(row, voice, self.later_deadline()))
+            return await self.enqueue(ticket.submission(row, voice, self.later_deadline(), self.now()))
 
     def later_deadline(self) -> Deadline:
         """The deadline of a later piece that is enqueued now."""

@@ -10,12 +10,16 @@ from kokoro_server.batching.clock import Clock
 from kokoro_server.batching.cost import RealTimeFactor
 from kokoro_server.batching.devices.device import Device, RunningBatch
 from kokoro_server.batching.devices.thread import DeviceThread
-from kokoro_server.batching.entry import ALL, URGENT, Priority
+from kokoro_server.batching.entry import ALL, URGENT, Entry, Priority
 from kokoro_server.batching.lanes import PriorityLanes
 from kokoro_server.batching.policy import BatchingOptions
 from kokoro_server.batching.state import DeviceSnapshot
 from kokoro_server.engine.protocol import Engine, HasExpress, MeasuresSpeed
 
+# The next piece of a stream is made before its listener runs out of audio by this factor of the predicted time, and by
+# this many seconds: for whatever else the machine does meanwhile.
+AHEAD_FACTOR = 1.5
+AHEAD_SECONDS = 1.0
 EXPRESS_BATCHES = 2  # that may wait for an express device before the devices beside it help
 
 
@@ -146,6 +150,22 @@ class Devices:
     def ran_alone(self, device: Device, batch: RunningBatch) -> bool:
         """Whether no other device worked while this one ran the batch, which has just ended."""
         return all(other.idle and other.last_worked <= batch.started for other in self._all if other is not device)
+
+    def is_needed(self, entry: Entry, by: float, frames: float | None = None) -> bool:
+        """Whether an AHEAD entry must be on a device at the time `by`, or its listener may have to wait.
+
+        Another row may go before it, which is as long as usual or has this many `frames`.
+        """
+        now = self._clock.now()
+        lead = max(
+            (
+                device.slowdown(now) * device.costs.batch_seconds(size)
+                for device in self.up()
+                for size in (entry.frames + (device.costs.row_frames if frames is None else frames),)
+            ),
+            default=0.0,
+        )
+        return entry.runs_out - AHEAD_FACTOR * lead - AHEAD_SECONDS <= by
 
     def wait_seconds(self, *, rows: int, frames: float, unknown_rows: int) -> float:
         """The time until the devices together have worked this off and one is free, by their present pace.
