@@ -34,7 +34,15 @@ class Admission:
         Without `caller` it goes behind all entries of its priority, as if one caller had sent them all.
         """
         rows, frames, expected = self._waiting.ahead_of(priority, caller)
-        return self._devices.wait_seconds(rows=rows, frames=frames, unknown_rows=expected)
+        wait = self._devices.wait_seconds(rows=rows, frames=frames, unknown_rows=expected)
+        if priority >= Priority.AHEAD:
+            return wait
+        start = self._clock.now() + wait
+        needed = [each for each in self._waiting.lane(Priority.AHEAD) if self._devices.is_needed(each, start)]
+        if not needed:
+            return wait
+        frames += sum(each.frames for each in needed)
+        return self._devices.wait_seconds(rows=rows + len(needed), frames=frames, unknown_rows=expected)
 
     def check_size(self, caller: str, priority: Priority) -> None:
         """Raise TooBusy, with the time to retry after, if the queue has no place for a text of this caller's."""

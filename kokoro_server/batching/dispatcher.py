@@ -88,6 +88,7 @@ class Dispatcher:
         shared: FireReason | None = None  # why the first batch fired: all free devices share the entries of that moment
         while self._waiting and not self.held and not self._stopping:
             now = self._clock.now()
+            self._promote(now)
             if express := self._devices.free_express(self._waiting):
                 # The next piece of a stream may come with its first one, whose audio it would delay.
                 first = self._waiting.leader(URGENT).priority is Priority.BYPASS
@@ -114,6 +115,13 @@ class Dispatcher:
         if not self._waiting:
             self._backlog = False
         return None
+
+    def _promote(self, now: float) -> None:
+        """Let the pieces of streams that are needed soon no longer wait behind other entries, if there are any."""
+        ahead = len(self._waiting.lane(Priority.AHEAD))
+        if 0 < ahead < len(self._waiting):
+            first = self._waiting.leader([lane for lane in Priority if lane is not Priority.AHEAD])
+            self._waiting.promote(lambda entry: self._devices.is_needed(entry, now, first.frames))
 
     def _rows_per_device(self, free: list[Device]) -> int:
         """Rows for each free device. No device is used for a share that would cost it less than its fixed cost."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from dataclasses import dataclass
 from enum import IntEnum, StrEnum
 from typing import TYPE_CHECKING
@@ -21,11 +22,14 @@ class Priority(IntEnum):
     BYPASS = 0  # first pieces of a stream: no waiting window, next batch out
     NEXT = 1  # the pieces after those: no waiting window either, but their listeners still have audio to hear
     NORMAL = 2
-    BULK = 3
+    AHEAD = (
+        3  # later pieces of a stream that are not needed yet: before one is, it goes over into the lane it asked for
+    )
+    BULK = 4
 
 
 ALL = tuple(Priority)
-URGENT = (Priority.BYPASS, Priority.NEXT, Priority.NORMAL)  # all but bulk: a listener waits for each entry
+URGENT = (Priority.BYPASS, Priority.NEXT, Priority.NORMAL, Priority.AHEAD)  # all but bulk: each has a listener
 
 
 class FireReason(StrEnum):
@@ -62,6 +66,8 @@ class Submission:
     caller: str  # whose turn it takes
     detached: bool = False  # the result may be held for long, so it must not keep its whole batch's buffer alive
     trace: Span | None = None  # the span that it is part of, if its request is traced
+    # On the queue's clock: when its listener will have heard all audio before it. Until shortly before, it waits AHEAD.
+    runs_out: float = -math.inf
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -92,6 +98,8 @@ class Entry:
     timer: Timer | None = None
     trace: Span | None = None  # of the row, from its arrival to its end
     overtaken: int = 0  # batches that took a later entry of its lane and not this one
+    runs_out: float = -math.inf  # as its submission's
+    needed_lane: Priority = Priority.NORMAL  # the lane of an AHEAD entry from when it is needed
 
     @property
     def tokens(self) -> int:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator, Set
 from dataclasses import dataclass
+from operator import attrgetter
 
 from kokoro_server.batching.entry import ALL, Entry, Priority
 from kokoro_server.batching.lane import Lane
@@ -122,9 +124,9 @@ class PriorityLanes:
         self._size += 1
         self.voices[entry.voice] += 1
         self.shares(entry.priority).add(entry.caller, entries=1, frames=entry.frames)
-        self.last_activity = entry.arrival
+        self.last_activity = max(self.last_activity, entry.arrival)
         if entry.priority is Priority.BYPASS:
-            self.last_stream = entry.arrival
+            self.last_stream = max(self.last_stream, entry.arrival)
 
     def discard(self, entry: Entry) -> bool:
         """Whether the entry was still waiting."""
@@ -132,6 +134,22 @@ class PriorityLanes:
         if found:
             self._uncount(entry)
         return found
+
+    def promote(self, is_needed: Callable[[Entry], bool]) -> None:
+        """Move the AHEAD entries that are needed into the lanes they asked for, and those that their listeners need
+        before them.
+        """
+        waiting = sorted(self._lanes[Priority.AHEAD], key=attrgetter("number"))
+        latest: dict[str, float] = {}  # by caller: the latest time at which one that is needed must be there
+        needed = list[Entry]()
+        for entry in reversed(waiting):
+            if entry.runs_out <= latest.get(entry.caller, -math.inf) or is_needed(entry):
+                latest[entry.caller] = max(latest.get(entry.caller, -math.inf), entry.runs_out)
+                needed.append(entry)
+        for entry in reversed(needed):
+            self.discard(entry)
+            entry.priority = entry.needed_lane
+            self.add(entry)
 
     def oldest_arrival(self) -> float:
         return min(lane.oldest.arrival for lane in self._lanes.values() if lane)
@@ -147,8 +165,9 @@ class PriorityLanes:
         In one of these lanes an entry must wait.
         """
         lanes = [lane for priority, lane in self._lanes.items() if lane and priority in of]
-        starved = max(lanes, key=lambda lane: lane.skipped)
-        if starved.skipped >= LANE_SKIP_LIMIT:
+        # AHEAD does not starve: its entries go over into another lane in time.
+        starved = max(lanes, key=lambda lane: -1 if lane is self._lanes[Priority.AHEAD] else lane.skipped)
+        if starved is not self._lanes[Priority.AHEAD] and starved.skipped >= LANE_SKIP_LIMIT:
             return starved.head
         first, following = lanes[0].head, self._lanes[Priority.NEXT]
         if following not in lanes or following.head.arrival + NEXT_AGEING >= first.arrival:

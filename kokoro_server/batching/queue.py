@@ -28,7 +28,7 @@ from kokoro_server.errors import EngineUnavailable, Expired, TooBusy
 from kokoro_server.observability.metrics import Metrics
 
 # The keys of `by_priority`. Metrics and traces keep the names of the lanes.
-LANE_KEYS = dict(zip(Priority, ("bypass", "following", "normal", "bulk"), strict=True))
+LANE_KEYS = dict(zip(Priority, ("bypass", "following", "normal", "ahead", "bulk"), strict=True))
 
 
 class BatchQueue(SpeechQueue):
@@ -223,8 +223,10 @@ class BatchQueue(SpeechQueue):
         self._refuse_if_closed()
         future: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
         new, frames = submission, self._dispatcher.estimate.predict(submission.row)
-        identity = next(self._numbers), new.caller, new.row, new.voice, new.priority
+        priority = Priority.AHEAD if new.runs_out > self.now() else new.priority
+        identity = next(self._numbers), new.caller, new.row, new.voice, priority
         entry = Entry(*identity, frames, self.now(), new.deadline, future, new.detached)
+        entry.runs_out, entry.needed_lane = new.runs_out, new.priority
         if entry.deadline <= entry.arrival:
             self._expire(entry)
             return future

@@ -48,7 +48,10 @@ class SpeechQueue(ABC):
 
     @abstractmethod
     def real_time_factor(self) -> float | None:
-        """Seconds of computing for a second of audio, of a row that runs alone; None if no engine has measured it."""
+        """Seconds of computing for a second of audio, as the slowest engine measured them when it was loaded.
+
+        It stays the same, whatever else the machine does, as streams are cut by it. None if no engine measures it.
+        """
 
     @abstractmethod
     def device_states(self) -> dict[str, str]:
@@ -117,14 +120,15 @@ class SpeechQueue(ABC):
         def enqueue(index: int, row: Row) -> asyncio.Future[Outcome]:
             spec = voice if isinstance(voice, str) else voice(index)
             # Pieces are held until those before them have been taken, which a slow reader does slowly.
-            return self.enqueue(owner.submission(row, spec, self.later_deadline(), index=index, detached=True))
+            until = self.later_deadline()
+            return self.enqueue(owner.submission(row, spec, until, self.now(), index=index, detached=True))
 
         return in_order(rows, enqueue, owner.permits)
 
     async def submit_only(self, row: Row, voice: str, ticket: Ticket) -> Outcome:
         """`submit_all` for a text that is a single row."""
         async with ticket.permits:
-            return await self.enqueue(ticket.submission(row, voice, self.later_deadline()))
+            return await self.enqueue(ticket.submission(row, voice, self.later_deadline(), self.now()))
 
     def later_deadline(self) -> Deadline:
         """The deadline of a later piece that is enqueued now."""

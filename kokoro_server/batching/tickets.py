@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import math
+from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterable, Callable, Iterable
 from contextlib import aclosing
 from dataclasses import dataclass
@@ -11,6 +13,7 @@ from typing import TYPE_CHECKING
 from kokoro_server.batching.entry import Deadline, Outcome, Priority, Submission
 from kokoro_server.engine.protocol import Row
 from kokoro_server.runtime.background import cancel
+from kokoro_server.text.pace import SECONDS_PER_PHONEME
 
 if TYPE_CHECKING:
     from kokoro_server.observability.tracing.otel import Span
@@ -18,6 +21,26 @@ if TYPE_CHECKING:
 Rows = Iterable[Row] | AsyncIterable[Row]
 Enqueue = Callable[[int, Row], asyncio.Future[Outcome]]
 Pending = asyncio.Queue[asyncio.Future[Outcome] | None]  # None: no more will follow
+
+
+class Playback:
+    """How long the listener of a stream has something to hear, if he hears audio as soon as it is there."""
+
+    def __init__(self) -> None:
+        self._until: float | None = None  # when he will have heard all that he was given; None before the first audio
+        self._expected: deque[float] = deque()  # seconds of the pieces that are being made, about
+
+    def expect(self, row: Row, now: float) -> float:
+        """A piece is enqueued. Returns when the listener will have heard everything before it, at the earliest."""
+        runs_out = max(self._until or now, now) + sum(self._expected)
+        self._expected.append(SECONDS_PER_PHONEME * len(row.tokens) / row.speed)
+        return runs_out
+
+    def add(self, seconds: float, now: float, *, piece: bool = True) -> None:
+        """The listener gets this much audio: of the next `piece`, or of a pause."""
+        if piece and self._expected:
+            self._expected.popleft()
+        self._until = max(self._until or now, now) + seconds
 
 
 @dataclass(slots=True, eq=False)
@@ -33,6 +56,7 @@ class Ticket:
     trace: Span | None = None  # the step that its pieces are part of
     admitted: bool = False  # whether one of its texts has been
     begun: bool = False  # whether the first piece has been enqueued
+    playback: Playback | None = None  # of a stream
 
     @property
     def bulk(self) -> bool:
@@ -46,12 +70,19 @@ class Ticket:
         return self.priority
 
     def submission(
-        self, row: Row, voice: str, later_deadline: Deadline, *, index: int = 0, detached: bool = False
+        self, row: Row, voice: str, later_deadline: Deadline, now: float, *, index: int = 0, detached: bool = False
     ) -> Submission:
-        """The next piece to enqueue. A later piece has its own deadline: its client may have listened for an hour."""
+        """The next piece to enqueue. A later piece has its own deadline: its client may have listened for an hour.
+
+        A later piece of a stream is in the BYPASS lane only because it may be needed at once. Often it is not.
+        """
         deadline = later_deadline if self.begun else self.first_deadline
         self.begun = True
-        return Submission(row, voice, self.lane(index), deadline.start, self.caller, detached, self.trace)
+        lane, runs_out = self.lane(index), -math.inf
+        if self.playback is not None:
+            heard = self.playback.expect(row, now)
+            runs_out = heard if index and lane is Priority.BYPASS else runs_out
+        return Submission(row, voice, lane, deadline.start, self.caller, detached, self.trace, runs_out)
 
 
 async def in_order(rows: Rows, enqueue: Enqueue, permits: asyncio.Semaphore) -> AsyncGenerator[Outcome, None]:

@@ -266,15 +266,16 @@ class Settings(BaseModel):
     first_chunk_tokens: int | None = setting(EXPERTS, "FIRST_CHUNK_MAX_TOKENS", None, ge=1, le=510)
     """Phonemes of the first piece of a stream, at most. The piece is short so that the stream starts early: it ends at
     the first sentence end, or before that at a clause mark if the sentence is longer. Empty: 50 on a GPU. On a CPU,
-    empty lets the pieces follow its speed over the last few texts: the first is as long as is spoken in a second, and
-    each later one is longer, but ready before the audio before it has been heard. On a slow CPU such a stream begins
-    later instead, after up to 6 s. A whole clip has no short first piece unless its request sets optimize_for_latency.
-    A stream therefore sounds slightly different from the whole clip of the same text, and on a CPU from the same stream
-    beside other work. A number here cuts all of them alike; but clips then take more work, and streams of a slow CPU
-    may start late and stall."""
+    empty lets the pieces follow its speed, in one of six levels that the server measures when it starts: the first is
+    about as long as is spoken in a second, if a phrase ends there, and each later one is longer, but ready before the
+    audio before it has been heard. No phrase is cut: the listener waits for a sentence instead. On a slow CPU such a
+    stream begins later, after about 6 s. A whole clip has no short first piece unless its request sets
+    optimize_for_latency. A stream therefore sounds slightly different from the whole clip of the same text. A number
+    here cuts both alike; but clips then take more work, and streams of a slow CPU may start late and stall."""
     bypass_chunks: int | None = setting(EXPERTS, "STREAMING_BYPASS_CHUNKS", None, ge=0, le=100)
     """First pieces of a stream that do not wait for other requests to share their forward pass. Empty: 2; but 100 on a
-    CPU, where the lengths of pieces follow its speed."""
+    CPU, where the lengths of pieces follow its speed. There, all but the first go behind other requests while the
+    listener has enough to hear."""
     min_tokens_per_chunk: int = setting(EXPERTS, "MIN_TOKENS_PER_CHUNK", 100, ge=1, le=510)
     """Phonemes in each piece of a long text, at least, as far as sentences allow."""
     max_tokens_per_chunk: int = setting(EXPERTS, "MAX_TOKENS_PER_CHUNK", 400, ge=10, le=510)

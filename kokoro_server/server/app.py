@@ -7,6 +7,7 @@ import contextlib
 import logging
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from functools import partial
 from typing import Protocol
 
 from fastapi import FastAPI
@@ -64,7 +65,7 @@ from kokoro_server.synthesis.clip_memory import ClipMemory
 from kokoro_server.synthesis.services import G2PProcess, Model, Services
 from kokoro_server.synthesis.synthesizer import Speech, SpeechLimits, Synthesizer
 from kokoro_server.text.lexicon import Lexicon
-from kokoro_server.text.pace import CurrentPace
+from kokoro_server.text.pace import Pace
 from kokoro_server.text.pieces import FIRST_PIECE_PHONEMES, PieceSizes
 from kokoro_server.text.reader import Reader
 from kokoro_server.voices import VoiceBook
@@ -155,7 +156,7 @@ async def assembled(
         voice_book.attach(custom_voices)
     watchers = (watch_lag(metrics.loop_lag.observe), g2p.watch(), *([custom_voices.watch()] if custom_voices else []))
     async with contextlib.aclosing(g2p), background(*watchers):
-        pace = CurrentPace(queue.real_time_factor)
+        pace = partial(_pace, queue)
         reader = Reader(g2p, _sizes(settings), lexicon, metrics.g2p_time.time, pace, settings.unspeakable)
         limits = SpeechLimits(settings.max_text_length, settings.max_silence, settings.max_clip_seconds)
         clip_memory = ClipMemory(processes)
@@ -183,6 +184,12 @@ def _formats_condition() -> Condition:
     missing = encode.missing_formats()
     message = f"cannot write {' '.join(missing)}: {'; '.join(sorted(set(missing.values())))}"
     return Condition(Reason.FORMATS, message if missing else None)
+
+
+def _pace(queue: SpeechQueue) -> Pace | None:
+    """The level by which streams are cut: the same in all processes, as long as the engines are."""
+    factor = queue.real_time_factor()
+    return None if factor is None else Pace.from_measurement(factor)
 
 
 def _sizes(settings: Settings) -> PieceSizes:

@@ -77,7 +77,7 @@ class Services:
 
     @property
     def pace(self) -> Pace | None:
-        """The present one; None unless the engine measures its speed, as slow ones do."""
+        """The level by which streams are cut; None unless the engine measures its speed, as slow ones do."""
         return self.current_pace()
 
     @property

@@ -14,7 +14,7 @@ from functools import partial
 from kokoro_server import languages
 from kokoro_server.audio.sound import Sound
 from kokoro_server.batching.speech_queue import TICKET_BATCHES, SpeechQueue
-from kokoro_server.batching.tickets import Ticket
+from kokoro_server.batching.tickets import Playback, Ticket
 from kokoro_server.callers.current import read_by
 from kokoro_server.engine import vocab
 from kokoro_server.engine.protocol import SAMPLE_RATE, Audio, Pcm16, Row
@@ -180,7 +180,9 @@ class Synthesizer:
         `detached`: the caller may hold a segment for any time; without it a segment may keep the buffer of its whole
         batch alive.
         """
-        return self._segments(speech, None, ticket or self._queue.ticket(), cutting, detached=detached)
+        ticket = ticket or self._queue.ticket()
+        ticket.playback = Playback()
+        return self._segments(speech, None, ticket, cutting, detached=detached)
 
     async def _segments(
         self, speech: Speech, prepared: _Prepared | None, ticket: Ticket, cutting: Cutting, *, detached: bool
@@ -218,9 +220,9 @@ class Synthesizer:
         async with aclosing(self._queue.submit_all(rows, voice=row_voices.__getitem__, ticket=ticket)) as outcomes:
             async for outcome in outcomes:
                 for silence in utterance.long_silences(unjoined):
-                    yield silence
+                    yield self._given(ticket, silence)
                     await asyncio.sleep(0)  # the event loop's turn: there may be thousands
-                yield await utterance.add(unjoined, outcome)
+                yield self._given(ticket, await utterance.add(unjoined, outcome))
                 if utterance.seconds > MOST_MISTAKEN * prepared.allowed:
                     raise _too_long(speech, utterance.seconds, prepared.allowed)
         if not utterance.finished:
@@ -228,6 +230,13 @@ class Synthesizer:
                 yield silence
                 await asyncio.sleep(0)
             yield utterance.finish()
+
+    def _given(self, ticket: Ticket, segment: Segment) -> Segment:
+        """Counts a segment that goes to the listener of a stream."""
+        if ticket.playback is not None:
+            seconds, piece = len(segment.audio) / SAMPLE_RATE, segment.outcome is not None
+            ticket.playback.add(seconds, self._queue.now(), piece=piece)
+        return segment
 
     @contextmanager
     def _read_in_time(self, ticket: Ticket) -> Iterator[None]:

@@ -16,8 +16,9 @@ _CLOSING = r"[\"”)]*+"
 _SENTENCE = re.compile(rf"(?<![.!?…])[.!?…]++{_CLOSING}(?=\s|\Z)")
 _CLAUSE = re.compile(rf"[;:]{_CLOSING}(?=\s)|[—…]+{_CLOSING}")
 _COMMA = re.compile(rf",{_CLOSING}(?=\s)")
+_BRACKET = re.compile(r"\)(?=\s)|(?=\s\()")
+_PHRASE = (_SENTENCE, _CLAUSE, _COMMA, _BRACKET)  # marks that a phrase ends with, best first
 _SPACE = re.compile(r"(?=\s)")
-_BEST_FIRST = (_SENTENCE, _CLAUSE, _COMMA, _SPACE)
 _MARK = re.compile(rf"(?<![;:,.!?…])[;:,.!?…]++{_CLOSING}(?=\s|\Z)|[—…]++{_CLOSING}")
 _FULL_STOP = re.compile(r"(?<!\.)[.!?]+(?<!\.\.)[\"”)]*")  # no ellipsis: a sentence may go on after one
 _SPACES = re.compile(r"\s*")
@@ -26,57 +27,71 @@ _SPACES = re.compile(r"\s*")
 _TRAILING = frozenset("ːʰʲ↓→↗↘ᵊᵝ̃")
 _STRESS = frozenset("ˈˌ")  # never separated from the phoneme after
 
+# A cut before a word that begins a clause is one of a long sentence alone.
+LONG_SENTENCE = 80  # phonemes
+MIN_SIDE = 12  # phonemes on either side of a cut that makes a stream start early: less is hardly a word
+
 Range = tuple[int, int]
 WordRanges = Callable[[], Sequence[Range]]  # of the phonemes, in order; called only where they matter
+ClauseStarts = Callable[[], Sequence[int]]  # in order; called only where marks are not enough
 
 
-def find_cuts(phonemes: str, words: WordRanges, longest: int, first: int | None = None) -> list[int]:
+def find_cuts(
+    phonemes: str,
+    words: WordRanges,
+    longest: int,
+    first: int | None = None,
+    *,
+    clauses: ClauseStarts = tuple,
+    usual: int | None = None,
+) -> list[int]:
     """The cuts that leave no part longer than `longest` and, if `first` is given, make the first part short.
 
-    A cut is within one of the `words` only where no other cut is possible.
+    If `usual` is given, no part is longer than that unless a phrase is, as far as `longest` allows. A cut is within a
+    phrase only where no other cut is possible, and within one of the `words` only where even that is not.
     """
-    cutter = _Cutter(phonemes, words)
+    cutter = _Cutter(phonemes, words, clauses)
     cuts: list[int] = []
     start = 0
     if first is not None and (cut := cutter.first_cut(first, longest)) < len(phonemes):
         cuts.append(cut)
-        start = _skip_spaces(phonemes, cut)
-    while len(phonemes) - start > longest:
-        cut = cutter.best_cut(start, longest)
+        start = skip_spaces(phonemes, cut)
+    while len(phonemes) - start > (usual or longest):
+        cut = cutter.best_cut(start, longest, usual or longest)
+        if cut == len(phonemes):
+            break
         cuts.append(cut)
-        start = _skip_spaces(phonemes, cut)
+        start = skip_spaces(phonemes, cut)
     return cuts
 
 
-def find_first_cut(phonemes: str, words: WordRanges, soft_limit: int, hard_limit: int, min_length: int = 1) -> int:
-    """The end of the first part: of the first sentence; over `soft_limit`, of a clause; over `hard_limit`, of a word.
+def find_phrase_ends(phonemes: str, words: WordRanges, clauses: ClauseStarts = tuple) -> list[int]:
+    """Where a phrase ends, in order: at marks and, in a long sentence, before words that begin a clause.
 
-    For `min_length` see `find_cut`.
+    None is near the start or the end of the sentence, or near another one.
     """
-    return _Cutter(phonemes, words).first_cut_between_words(soft_limit, hard_limit, min_length)
+    return _Cutter(phonemes, words, clauses).phrase_ends
 
 
-def find_cut(phonemes: str, words: WordRanges, limit: int, min_length: int = 1) -> int:
-    """The best cut from `min_length` to `limit`; else the last one before that range, else the first one after it.
-
-    Never within a word.
-    """
-    return _Cutter(phonemes, words).cut_between_words(limit, min_length)
-
-
-def _skip_spaces(phonemes: str, position: int) -> int:
+def skip_spaces(phonemes: str, position: int) -> int:
     spaces = _SPACES.match(phonemes, position)
     return spaces.end() if spaces else position
 
 
 class _Cutter:
-    def __init__(self, phonemes: str, words: WordRanges) -> None:
+    def __init__(self, phonemes: str, words: WordRanges, clauses: ClauseStarts) -> None:
         self._phonemes = phonemes
         self._find_words = words
+        self._find_clauses = clauses
 
     @cached_property
     def _words(self) -> Sequence[Range]:
         return self._find_words()
+
+    @cached_property
+    def _clauses(self) -> Sequence[int]:
+        """Where clauses begin that no mark is before."""
+        return self._find_clauses() if len(self._phonemes) > LONG_SENTENCE else ()
 
     @cached_property
     def _first_sound(self) -> int:
@@ -86,38 +101,43 @@ class _Cutter:
     def first_cut(self, limit: int, longest: int) -> int:
         """The end of the first sentence; if over `limit`, of its last clause within, else of its first clause."""
         mark = self._first_mark(limit, longest)
-        return self.best_cut(0, longest) if mark is None else mark
+        return self.best_cut(0, longest, longest) if mark is None else mark
 
-    def first_cut_between_words(self, soft_limit: int, hard_limit: int, min_length: int) -> int:
-        mark = self._first_mark(soft_limit, hard_limit, min_length)
-        return self.cut_between_words(hard_limit, min_length) if mark is None else mark
+    @cached_property
+    def phrase_ends(self) -> list[int]:
+        marks = {mark.end() for pattern in _PHRASE for mark in self._marks(pattern, 0, len(self._phonemes))}
+        ends, before = list[int](), 0
+        for end in sorted(marks.union(self._clauses)):
+            parts = self._phonemes[before:end], self._phonemes[end:]
+            if all(len(part.strip()) >= MIN_SIDE and has_sound(part) for part in parts):
+                ends.append(end)
+                before = end
+        return ends
 
-    def cut_between_words(self, limit: int, min_length: int) -> int:
-        if len(self._phonemes) <= limit:
-            return len(self._phonemes)
-        if mark := self._best_mark(0, limit, min_length):
-            return mark
-        low = self._first_sound + 1
-        if earlier := list(self._marks(_SPACE, low, limit)):
-            return earlier[-1].end()
-        later = self._marks(_SPACE, max(low, limit + 1), len(self._phonemes))
-        return next((gap.end() for gap in later), len(self._phonemes))
-
-    def best_cut(self, start: int, longest: int) -> int:
+    def best_cut(self, start: int, longest: int, usual: int) -> int:
         """A sentence end, else a clause end, else a space, else within a word, where it keeps a sound whole.
 
-        A good mark in the first third is passed over for a lesser one later: slivers sound worse than a mid-clause cut.
+        A good mark in the first third is passed over for a lesser one later: slivers sound worse. If no phrase ends
+        within `usual`, the first one that ends within `longest` does.
         """
-        if mark := self._best_mark(start, longest):
+        if mark := self._best_mark(start, usual):
             return mark
+        if usual < longest:
+            if later := [end for end in self.phrase_ends if start + usual < end <= start + longest]:
+                return later[0]
+            if len(self._phonemes) - start <= longest:
+                return len(self._phonemes)
         stop = start + longest
+        gaps = [gap.end() for gap in self._marks(_SPACE, start + 1, stop)]
+        if gaps and has_sound(self._phonemes[start : gaps[-1]]):
+            return gaps[-1]
         space = self._phonemes.rfind(" ", start + 1, stop)  # within a word: a number is said as several
         return space if space > 0 else self._between_sounds(start, stop)
 
-    def _first_mark(self, limit: int, longest: int, min_length: int = 1) -> int | None:
+    def _first_mark(self, limit: int, longest: int) -> int | None:
         stop = 0
         for mark in self._marks(_MARK, 0, longest):
-            if mark.end() < min_length or mark.end() <= self._first_sound:
+            if mark.end() <= self._first_sound:
                 continue
             if mark.end() > limit:
                 return stop or mark.end()
@@ -128,13 +148,16 @@ class _Cutter:
             return len(self._phonemes)
         return stop or None
 
-    def _best_mark(self, start: int, longest: int, min_length: int = 1) -> int | None:
+    def _best_mark(self, start: int, longest: int) -> int | None:
         stop = start + longest
-        for low in (start + max(1 + longest // 3, min_length), start + max(1, min_length)):
-            for pattern in _BEST_FIRST:
+        third = 1 + longest // 3
+        for low in (start + third, start + min(MIN_SIDE, third)):
+            for pattern in _PHRASE:
                 marks = list(self._marks(pattern, low, stop))
                 if marks and has_sound(self._phonemes[start : marks[-1].end()]):
                     return marks[-1].end()
+            if clauses := [begin for begin in self._clauses if low <= begin <= stop]:
+                return clauses[-1]
         return None
 
     def _marks(self, pattern: re.Pattern[str], low: int, high: int) -> Iterator[re.Match[str]]:

@@ -6,14 +6,11 @@ so each piece may be longer than the one before.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from kokoro_server.engine.rows import model_speed
-
-logger = logging.getLogger(__name__)
 
 # At speed 1, fitted to six voices: n phonemes make OVERHEAD_SECONDS + n · SECONDS_PER_PHONEME of audio. Most of the
 # overhead is silence that is cut where pieces are joined.
@@ -23,7 +20,6 @@ MIN_GAP_SECONDS = 0.08  # the part of the overhead that remains in the shortest 
 LEAD_SECONDS = 0.30  # the overhead before the first piece, where nothing is cut
 
 TARGET_START_SECONDS = 1.0  # in which the first piece should be synthesized
-RELAXED_START_SECONDS = 1.15  # in which it may be, to spare a short sentence a pause before its last word
 MAX_START_SECONDS = 6.0  # the longest wait for a start that keeps a slower machine from stalling later
 FAST_FACTOR = 0.05  # a machine with this real-time factor or a lower one needs no plan
 # Phonemes are not all alike, and the machine has other things to do: pieces are planned to be ready earlier by this
@@ -31,7 +27,7 @@ FAST_FACTOR = 0.05  # a machine with this real-time factor or a lower one needs 
 MARGIN = 1.15
 SLOW_MARGIN = 1.05
 SLOW_FACTOR = 0.6  # a machine with a higher real-time factor is slow
-FILL_RATIO = 0.75  # a piece has this share of the phonemes that it may have: it ends with a word or a clause
+FILL_RATIO = 0.75  # a piece has this share of the phonemes that it may have: it ends with a phrase
 MIN_PHONEMES = 12  # less is hardly a word
 ORDINARY_PHONEMES = 60  # a sentence of ordinary length; shorter pieces must grow
 MIN_GROWTH = 1.15  # how fast they must grow, from piece to piece
@@ -40,13 +36,9 @@ LONG_PHONEMES = 200  # for machines that outrun playback only with such pieces, 
 MAX_STALLED_PHONEMES = 150  # of a piece that the listener has to wait for
 ENDLESS_PHONEMES = 10_000  # ten minutes
 
-# A measured factor is rounded up to one of these, so that the same text is cut alike, and sounds alike, after a
-# restart that measured a little more or less.
-FACTOR_STEPS = (
-    *(0.05, 0.075, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.55, 0.6, 0.65, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95),
-    *(1.0, 1.1, 1.25, 1.5, 2.0, 3.0),
-)
-FACTOR_TOLERANCE = 0.05  # a factor must leave its step by this share, so that a text is not cut in changing ways
+# A measured factor is rounded up to one of these. They are few and far apart, so that the same text is cut alike, and
+# sounds alike, after a restart that measured a little more or less.
+FACTOR_LEVELS = (FAST_FACTOR, 0.2, 0.35, 0.5, 0.8, 1.25)
 
 
 @dataclass(frozen=True)
@@ -58,12 +50,8 @@ class Pace:
 
     @classmethod
     def from_measurement(cls, real_time_factor: float) -> Pace:
-        return cls(next((step for step in FACTOR_STEPS if real_time_factor <= step), real_time_factor))
-
-    def still_fits(self, real_time_factor: float) -> bool:
-        """Whether a factor is within the step that was taken, or hardly outside it."""
-        below = max((step for step in FACTOR_STEPS if step < self.real_time_factor), default=0.0)
-        return below * (1 - FACTOR_TOLERANCE) <= real_time_factor <= self.real_time_factor * (1 + FACTOR_TOLERANCE)
+        """The level of an engine that was measured. A machine slower than the last one stalls with any plan."""
+        return cls(next((level for level in FACTOR_LEVELS if real_time_factor <= level), FACTOR_LEVELS[-1]))
 
     @property
     def needs_plan(self) -> bool:
@@ -90,10 +78,6 @@ class Pace:
         """The length of a piece that is synthesized in this time."""
         return int((seconds * self._model_speed / self.real_time_factor - OVERHEAD_SECONDS) / SECONDS_PER_PHONEME)
 
-    def starts_soon(self, phonemes: int) -> bool:
-        """Whether a first piece of this many phonemes may be waited for."""
-        return self.synthesis_seconds(phonemes) <= RELAXED_START_SECONDS
-
     def gains_time(self, phonemes: int) -> bool:
         """Whether a piece plays longer than it takes to synthesize, with the margin."""
         return self.playback_seconds(phonemes) > self.margin * self.synthesis_seconds(phonemes)
@@ -106,23 +90,6 @@ class Pace:
     def start(self, phonemes: int = ENDLESS_PHONEMES) -> StreamStart:
         """How a stream of about this many phonemes begins."""
         return _start(self, min(-(-phonemes // 20) * 20, ENDLESS_PHONEMES))
-
-
-class CurrentPace:
-    """The present pace of an engine, from `real_time_factor`; None where that is None."""
-
-    def __init__(self, real_time_factor: Callable[[], float | None]) -> None:
-        self._real_time_factor = real_time_factor
-        self._pace: Pace | None = None
-
-    def __call__(self) -> Pace | None:
-        factor = self._real_time_factor()
-        if factor is None or (self._pace is not None and self._pace.still_fits(factor)):
-            return self._pace
-        before, self._pace = self._pace, Pace.from_measurement(factor)
-        if before is not None:
-            logger.info("pace real_time_factor=%g before=%g", self._pace.real_time_factor, before.real_time_factor)
-        return self._pace
 
 
 @dataclass(frozen=True)

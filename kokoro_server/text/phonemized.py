@@ -7,11 +7,14 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+from kokoro_server.languages import Language
+from kokoro_server.text.clause_words import clause_words
 from kokoro_server.text.splitter import TextSpan, grapheme_ends
 from kokoro_server.text.traced import Traced
 
 _TAIL = re.compile(r"\S*\Z")
 _SOUNDLESS = frozenset("ˈˌːʰʲ")  # stress, length and other marks, which Unicode counts as letters
+CLAUSE_WORDS = 4  # words of a clause, at least, for a cut where no mark is
 _NEAR = 100  # characters around a cut in which the end of a grapheme is looked for
 
 
@@ -41,6 +44,7 @@ class PhonemizedSentence:
     span: TextSpan
     phonemes: str
     find_words: FindWords = tuple
+    language: Language | None = None
 
     @cached_property
     def words(self) -> tuple[PhonemizedWord, ...]:
@@ -49,6 +53,32 @@ class PhonemizedSentence:
         They are computed on demand: most clients do not ask for them, and most sentences can be cut without them.
         """
         return self.find_words()
+
+    def clause_starts(self) -> list[int]:
+        """Where in the phonemes a word stands that begins a clause, though no mark is before it.
+
+        At least CLAUSE_WORDS words are between it and the mark before it, and the next one.
+        """
+        table = clause_words(self.language)
+        if table is None or any(word.phrase for word in self.words):
+            return []
+        words, found, begin = self.words, list[int](), 0
+        texts = [self.span.text[word.start - self.span.start : word.end - self.span.start] for word in words]
+        for end in (*self._clause_ends(), len(words)):
+            before = 0
+            for start in table.starts(texts[begin:end]):
+                if start - before >= CLAUSE_WORDS and begin + start <= end - CLAUSE_WORDS:
+                    found.append(words[begin + start].phoneme_start)
+                    before = start
+            begin = end
+        return found
+
+    def _clause_ends(self) -> Iterator[int]:
+        """The indices of the words that a mark is before."""
+        for index in range(1, len(self.words)):
+            gap = self.phonemes[self.words[index - 1].phoneme_end : self.words[index].phoneme_start]
+            if gap.strip():
+                yield index
 
     def traced_to(self, original: Traced) -> PhonemizedSentence:
         """The same, with offsets in the text that this one's was made of."""
@@ -62,13 +92,13 @@ class PhonemizedSentence:
                 for word in self.words
             )
 
-        return PhonemizedSentence(replace(self.span, start=start, end=end), self.phonemes, find_words)
+        return PhonemizedSentence(replace(self.span, start=start, end=end), self.phonemes, find_words, self.language)
 
     def split_at(self, cuts: Sequence[int]) -> Iterator[PhonemizedSentence]:
         """The parts between these `cuts` of the phonemes, each with its words and its share of the text."""
         if not cuts and self.phonemes == self.phonemes.strip():
             span = self.span.between(self.span.start, self.span.end)
-            yield PhonemizedSentence(span, self.phonemes, lambda: self.words)
+            yield PhonemizedSentence(span, self.phonemes, lambda: self.words, self.language)
             return
         remaining = list(reversed(self.words))
         start, text_start = 0, self.span.start
@@ -78,7 +108,8 @@ class PhonemizedSentence:
             body = self.phonemes[start:stop]
             lead = len(body) - len(body.lstrip())
             shifted = tuple(word.shifted(-start - lead) for word in words)
-            yield PhonemizedSentence(self.span.between(text_start, text_stop), body.strip(), known_words(shifted))
+            span = self.span.between(text_start, text_stop)
+            yield PhonemizedSentence(span, body.strip(), known_words(shifted), self.language)
             start, text_start = stop, text_stop
 
     def _take_words(self, stop: int, remaining: list[PhonemizedWord]) -> list[PhonemizedWord]:

@@ -2,28 +2,28 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Literal
 
 from kokoro_server.engine.protocol import MAX_TOKENS
 from kokoro_server.errors import ConfigError
-from kokoro_server.text.cut_points import WordRanges, find_cut, find_cuts, find_first_cut
+from kokoro_server.text.cut_points import WordRanges, find_cuts, find_phrase_ends, skip_spaces
 from kokoro_server.text.pace import ENDLESS_PHONEMES, MAX_STALLED_PHONEMES, MIN_PHONEMES, Pace, PlaybackPlan
 from kokoro_server.text.pauses import Ending
 from kokoro_server.text.phonemized import PhonemizedSentence, PhonemizedWord, has_sound
 from kokoro_server.text.script import Run
 
 # The purpose of a text, which decides how it is cut into pieces. "clip": nobody hears it before it is whole.
-# "short_start": a clip whose first piece is short, and so made soon. "stream": it is heard while it is made, so it is
-# cut by the pace of the engine, if that is slow.
+# "short_start": a clip whose first piece is short, and so made soon. "stream": it is heard while it is made, so its
+# phrases are joined as the pace of the engine allows, if that is slow.
 Cutting = Literal["clip", "short_start", "stream"]
 
 FIRST_PIECE_PHONEMES = 50
 LONGEST_GAP = ". "  # between two sentences of a piece
 NEARLY_FULL = 2 / 3  # of the most that a piece may have: the piece is done, rather than cut the next sentence
-SLIVER = 1 / 2  # of the most that a piece may have: less is filled up with a part of the next sentence
-TAIL_PHONEMES = 20  # a last word or two are better said with what comes before them
+SLIVER = 1 / 2  # of the most that a piece may have: less is filled up with phrases of the next sentence
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,13 +71,15 @@ class Packer:
     soon as it is known, so that its synthesis can start while later text is still with G2P. For the same reason the
     very first piece, if `first` is given, is short: it ends with its sentence, or, if that has more than `first`
     phonemes, with its last clause that ends within them, else with the first clause that ends.
-    A piece ends with its paragraph.
+    A piece ends with its paragraph. A sentence is cut within a phrase only if that is over `longest`. `usual` is the
+    most that other pieces have.
     """
 
-    def __init__(self, shortest: int, longest: int, first: int | None = None) -> None:
+    def __init__(self, shortest: int, longest: int, first: int | None = None, usual: int | None = None) -> None:
         self._shortest = shortest
         self._longest = longest
         self._first = first
+        self._usual = usual or longest
         self._open: Piece | None = None
 
     def add(self, sentence: PhonemizedSentence) -> list[Piece]:
@@ -85,7 +87,7 @@ class Packer:
         done: list[Piece] = []
         for piece in self._split(sentence):
             joined = _join(self._open, piece) if self._open else piece
-            if len(joined.phonemes) > self._longest:
+            if self._open and len(joined.phonemes) > self._usual:
                 done += self._close()
                 joined = piece
             self._open = joined
@@ -108,7 +110,8 @@ class Packer:
         """A pause follows what is finished."""
 
     def _split(self, sentence: PhonemizedSentence) -> list[Piece]:
-        cuts = find_cuts(sentence.phonemes, _word_ranges(sentence), self._longest, self._first)
+        words, clauses = _word_ranges(sentence), sentence.clause_starts
+        cuts = find_cuts(sentence.phonemes, words, self._longest, self._first, clauses=clauses, usual=self._usual)
         parts = [part for part in sentence.split_at(cuts) if has_sound(part.phonemes)]
         return [_piece(part, sentence, whole=part is parts[-1]) for part in parts]
 
@@ -137,8 +140,10 @@ class ClipPacker(Packer):
 class PacedPacker(Packer):
     """For a stream from a slow engine: a piece is no longer than can be synthesized while those before it play.
 
-    Planned pieces grow, each longer than the one before, until `Packer`'s rules are enough. None is cut within a word.
-    A short first sentence is joined with the next if it alone would leave too little time to make the next piece.
+    A piece ends with a phrase, or is late: no plan is worth a cut that is heard. Planned pieces grow, each longer than
+    the one before, until `Packer`'s rules are enough. A phrase is a first piece only if the rest of its sentence can
+    follow without a wait. A short first sentence is joined with the next if it alone would leave too little time to
+    make the next piece.
 
     `phonemes` is the expected length of the text. If no plan keeps such a text from stalling, only its first piece is
     planned, and sentences stay whole if they are not very long: a wait between two sentences disturbs least.
@@ -157,14 +162,13 @@ class PacedPacker(Packer):
         self._left = phonemes  # expected, and in no finished piece yet
         self._keeps_up = start.keeps_up  # whether a plan exists that never stalls
         if start.keeps_up:
-            self._longest = sizes.longest
+            self._usual = sizes.longest
             self._shortest = min(max(sizes.shortest, pace.sufficient_phonemes), sizes.longest)
         else:
             self._shortest = sizes.shortest
-            self._longest = min(max(sizes.shortest, MAX_STALLED_PHONEMES), sizes.longest)
-        limit = min(start.max_phonemes, self._longest)
-        # A clause should end within the first of these, a word must end within the second.
-        self._first_limits = (limit if start.late else min(sizes.first, limit), limit)
+            self._usual = min(max(sizes.shortest, MAX_STALLED_PHONEMES), sizes.longest)
+        limit = min(start.max_phonemes, self._usual)
+        self._first_limit = limit if start.late else min(sizes.first, limit)
 
     def add(self, sentence: PhonemizedSentence) -> list[Piece]:
         done: list[Piece] = []
@@ -172,14 +176,31 @@ class PacedPacker(Packer):
         known = len(sentence.phonemes) + (len(self._open.phonemes) if self._open else 0)
         if not self._plan.started and known > self._left:
             self._plan_start(known)
+        ends = self._phrase_ends(sentence)
         while rest is not None and self._is_planned():
-            piece, after = self._take(rest)
-            if len(piece.phonemes) > self._longest:  # no word ends early enough
+            cut = self._next_cut(ends)
+            if cut == 0:
+                done += self._close()
+                continue
+            head, after = _split_in_two(rest, cut)
+            piece = _piece(head, sentence, whole=after is None)
+            joined = _join(self._open, piece) if self._open else piece
+            if len(joined.phonemes) > self._longest:
                 break
-            self._open, rest = piece, after
-            if rest is not None or self._is_enough(len(piece.phonemes)):
+            begin = skip_spaces(rest.phonemes, cut)
+            self._open, rest, ends = joined, after, [end - begin for end in ends if end > cut]
+            if rest is not None or self._is_enough(len(joined.phonemes)):
                 done += self._close()
         return done + (super().add(rest) if rest is not None else [])
+
+    def _phrase_ends(self, sentence: PhonemizedSentence) -> list[int]:
+        """With the end of the sentence. Not looked for where it is in no planned piece."""
+        if not self._is_planned():
+            return []
+        return [
+            *find_phrase_ends(sentence.phonemes, _word_ranges(sentence), sentence.clause_starts),
+            len(sentence.phonemes),
+        ]
 
     def _close(self) -> list[Piece]:
         pieces = super()._close()
@@ -198,11 +219,13 @@ class PacedPacker(Packer):
     def _max_phonemes(self) -> int:
         """The longest next piece that is ready in time."""
         if not self._plan.started:
-            return self._first_limits[1]
+            return self._first_limit
         return min(self._plan.max_phonemes(), self._longest)
 
     def _min_phonemes(self, known: int) -> int:
         """The shortest next piece that leaves time to make the rest. At least `known` phonemes are to be packed."""
+        if not self._keeps_up:
+            return int(self._max_phonemes() * SLIVER)
         return self._plan.min_phonemes(self._max_phonemes(), max(self._left, known))
 
     def _is_enough(self, phonemes: int) -> bool:
@@ -213,31 +236,37 @@ class PacedPacker(Packer):
             return True
         return phonemes >= min(self._shortest, self._max_phonemes() * NEARLY_FULL)
 
-    def _may_be_whole(self, phonemes: int) -> bool:
-        """Whether a first piece that is a little too long starts soon enough all the same."""
-        return self._plan.pace.starts_soon(phonemes) and not self._plan.started and phonemes <= self._longest
-
-    def _take(self, sentence: PhonemizedSentence) -> tuple[Piece, PhonemizedSentence | None]:
-        """Returns the open piece, with as much of `sentence` as may join it, and the rest of the sentence."""
-        limit, phonemes = self._max_phonemes(), sentence.phonemes
+    def _next_cut(self, ends: list[int]) -> int:
+        """Which of the phrase `ends` of a sentence the next piece has; 0 if the open piece is done without it."""
+        limit, length = self._max_phonemes(), ends[-1]
         used = len(self._open.phonemes) + len(LONGEST_GAP) if self._open else 0  # phonemes in the open piece
-        min_length = self._min_phonemes(used + len(phonemes))
-        if self._open and used + len(phonemes) > limit and len(self._open.phonemes) >= max(limit * SLIVER, min_length):
-            return self._open, sentence
-        words = _word_ranges(sentence)
-        if self._open or self._plan.started:
-            cut = find_cut(phonemes, words, max(limit - used, 1), min_length - used)
-        else:
-            cut = find_first_cut(phonemes, words, *self._first_limits, min_length)
-        # A word or two would be left alone: take them along, or cut earlier so that more is left.
-        if 0 < len(phonemes) - cut < TAIL_PHONEMES and _ending(phonemes[:cut], whole=False) == "none":
-            ends = (len(phonemes) - TAIL_PHONEMES, len(phonemes) - TAIL_PHONEMES // 2)
-            earlier = (find_cut(phonemes, words, end, min_length - used) for end in ends)
-            better = (other for other in earlier if max(min_length - used, 1) <= other < cut)
-            cut = len(phonemes) if self._may_be_whole(used + len(phonemes)) else next(better, cut)
-        head, rest = _split_in_two(sentence, cut)
-        piece = _piece(head, sentence, whole=rest is None)
-        return _join(self._open, piece) if self._open else piece, rest
+        least = self._min_phonemes(used + length)
+        is_done = self._open is not None and len(self._open.phonemes) >= least
+        if is_done and used + length > limit and used - len(LONGEST_GAP) >= limit * SLIVER:
+            return 0
+
+        def is_good(end: int) -> bool:
+            return end == length or (used + end >= least and self._can_follow(used, end, ends))
+
+        late = bisect_right(ends, limit - used)
+        for end in reversed(ends[:late]):
+            if is_good(end):
+                return end
+        return 0 if is_done else next(end for end in [*ends[late:], length] if is_good(end))
+
+    def _can_follow(self, used: int, cut: int, ends: list[int]) -> bool:
+        """Whether the phrases of the sentence after `cut` can be in time, where any plan keeps up."""
+        if not self._keeps_up:
+            return True
+        plan, start = replace(self._plan), cut
+        plan.add(used + cut)
+        while start < ends[-1] and (limit := plan.max_phonemes()) < self._longest:
+            end = ends[bisect_right(ends, start + limit) - 1]
+            if end <= start:
+                return False
+            plan.add(end - start)
+            start = end
+        return True
 
 
 def _split_in_two(sentence: PhonemizedSentence, cut: int) -> tuple[PhonemizedSentence, PhonemizedSentence | None]:

@@ -250,9 +250,12 @@ class Reader:
         for item in items:
             if phonemized:
                 await asyncio.sleep(0)  # a long text must not hold up other requests
-            done = item if isinstance(item, Pause | Run) else item.with_phonemes(list(islice(results, len(item.texts))))
-            if not isinstance(done, PhonemizedSentence) or has_sound(done.phonemes):
-                phonemized.append(done)
+            if isinstance(item, Pause | Run):
+                phonemized.append(item)
+                continue
+            sentence = item.with_phonemes(list(islice(results, len(item.texts))))
+            if has_sound(sentence.phonemes):
+                phonemized.append(replace(sentence, language=language))
         return phonemized, dropped
 
 

@@ -1,4 +1,5 @@
-"""The real-time factor follows the machine: measured once at the start, then learned from the rows that run."""
+"""The real-time factor: measured once at the start, which decides for good how streams are cut. What rows show since
+then is in the device's state."""
 
 from __future__ import annotations
 
@@ -9,7 +10,6 @@ import pytest
 
 from kokoro_server.batching.cost import MEASURED_ROWS, RECENT_ROWS, ForwardPass, RealTimeFactor
 from kokoro_server.engine.protocol import SAMPLE_RATE, EngineLimits
-from kokoro_server.text.pace import CurrentPace, Pace
 from tests.batching.doubles import EchoEngine, make_result, until
 
 
@@ -34,16 +34,20 @@ async def speak(queue, submit, *names: int) -> None:
         await task
 
 
+def learned(queue) -> float:
+    """The factor that the rows of late show."""
+    return queue.snapshot()["devices"][0]["real_time_factor"]
+
+
 @pytest.mark.parametrize(("measured", "true_factor"), [(2.4, 0.39), (0.39, 2.4)])
-async def test_a_wrong_measurement_heals_after_some_requests(start, submit, clock, measured, true_factor):
+async def test_streams_are_cut_by_the_factor_of_the_start_whatever_rows_show(
+    start, submit, clock, measured, true_factor
+):
     queue = await start(engines=[TimedEngine(clock, measured, true_factor)])
-    pace = CurrentPace(queue.real_time_factor)
-    assert pace() == Pace.from_measurement(measured)
-    await speak(queue, submit, 0)
-    assert pace() == Pace.from_measurement(measured)
-    await speak(queue, submit, *range(1, 6))
-    assert pace() == Pace.from_measurement(true_factor)
-    assert queue.snapshot()["devices"][0]["real_time_factor"] == pytest.approx(true_factor, abs=0.001)
+    assert queue.real_time_factor() == measured
+    await speak(queue, submit, *range(6))
+    assert queue.real_time_factor() == measured
+    assert learned(queue) == pytest.approx(true_factor, abs=0.001)
 
 
 async def test_it_follows_what_else_the_machine_does_and_a_short_disturbance_does_not_count(start, submit, clock):
@@ -52,12 +56,12 @@ async def test_it_follows_what_else_the_machine_does_and_a_short_disturbance_doe
     await speak(queue, submit, *range(RECENT_ROWS))
     engine.true_factor = 3.0
     await speak(queue, submit, *range(RECENT_ROWS // 2))
-    assert queue.real_time_factor() == pytest.approx(0.39)
+    assert learned(queue) == pytest.approx(0.39)
     await speak(queue, submit, *range(RECENT_ROWS))
-    assert queue.real_time_factor() == pytest.approx(3.0)
+    assert learned(queue) == pytest.approx(3.0)
     engine.true_factor = 0.39
     await speak(queue, submit, *range(RECENT_ROWS))
-    assert queue.real_time_factor() == pytest.approx(0.39)
+    assert learned(queue) == pytest.approx(0.39)
 
 
 async def test_rows_beside_others_of_ours_do_not_make_it_slower(start, submit, clock):
@@ -73,10 +77,10 @@ async def test_rows_beside_others_of_ours_do_not_make_it_slower(start, submit, c
     queue = await start(engines=[engine])
     for _ in range(RECENT_ROWS):
         await asyncio.gather(*await submit(queue, 0, 1))
-    assert queue.real_time_factor() == 0.4
+    assert learned(queue) == 0.4
     engine.before = slow
     await speak(queue, submit, *range(RECENT_ROWS))
-    assert queue.real_time_factor() == pytest.approx(2.0)
+    assert learned(queue) == pytest.approx(2.0)
 
 
 async def test_rows_beside_others_show_a_machine_that_is_faster_than_was_measured(start, submit, clock):
@@ -88,14 +92,13 @@ async def test_rows_beside_others_show_a_machine_that_is_faster_than_was_measure
         await until(lambda: queue.snapshot()["queue_status"]["running_rows"] == 2)
         engine.gate.set()
         await asyncio.gather(*tasks)
-    assert queue.real_time_factor() < 0.5
+    assert learned(queue) < 0.5
 
 
 async def test_an_engine_that_does_not_measure_itself_has_no_factor(start, submit):
     queue = await start()
     await submit.held(queue, 0)
     assert queue.real_time_factor() is None
-    assert CurrentPace(queue.real_time_factor)() is None
     assert "real_time_factor" not in queue.snapshot()["devices"][0]
 
 

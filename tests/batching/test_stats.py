@@ -29,7 +29,7 @@ async def test_what_waits_is_shown_by_voice_and_priority(start, submit):
     status = queue.snapshot()["queue_status"]
     assert status["current_size"] == 3
     assert status["voice_groups"] == {"af_heart": 2, "bf_emma": 1}
-    assert status["by_priority"] == {"bypass": 0, "following": 0, "normal": 2, "bulk": 1}
+    assert status["by_priority"] == {"bypass": 0, "following": 0, "normal": 2, "ahead": 0, "bulk": 1}
     tasks[0].cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
     assert queue.snapshot()["queue_status"]["voice_groups"] == {"af_heart": 2}

@@ -21,6 +21,10 @@ def waiting(queue) -> int:
     return queue.snapshot()["queue_status"]["current_size"]
 
 
+def lanes(queue) -> dict[str, int]:
+    return queue.snapshot()["queue_status"]["by_priority"]
+
+
 async def collect(outcomes) -> list[int]:
     return [name_of(outcome.result) async for outcome in outcomes]
 
@@ -56,7 +60,13 @@ async def test_the_first_pieces_take_the_bypass_lane(start, clock):
     queue.hold()
     task = asyncio.create_task(collect(queue.submit_all(rows(6), voice="a", ticket=queue.ticket(bypass=2))))
     await settle()
-    assert queue.snapshot()["queue_status"]["by_priority"] == {"bypass": 1, "following": 1, "normal": 4, "bulk": 0}
+    assert queue.snapshot()["queue_status"]["by_priority"] == {
+        "bypass": 1,
+        "following": 1,
+        "normal": 4,
+        "ahead": 0,
+        "bulk": 0,
+    }
     queue.release()
     await clock.keep_going(task)
     assert queue.snapshot()["performance"]["bypassed"] == 2
@@ -68,7 +78,13 @@ async def test_all_the_pieces_that_are_urgent_go_before_all_others(start, clock)
     ticket = queue.ticket(bypass=3, urgent=2)
     task = asyncio.create_task(collect(queue.submit_all(rows(6), voice="a", ticket=ticket)))
     await settle()
-    assert queue.snapshot()["queue_status"]["by_priority"] == {"bypass": 2, "following": 1, "normal": 3, "bulk": 0}
+    assert queue.snapshot()["queue_status"]["by_priority"] == {
+        "bypass": 2,
+        "following": 1,
+        "normal": 3,
+        "ahead": 0,
+        "bulk": 0,
+    }
     queue.release()
     await clock.keep_going(task)
 
@@ -79,7 +95,13 @@ async def test_a_text_of_one_row_has_the_same_place_and_time(start, clock):
     first = asyncio.create_task(queue.submit_only(make_row(0), "a", queue.ticket(bypass=2)))
     late = asyncio.create_task(queue.submit_only(make_row(1), "a", queue.ticket()))
     await settle()
-    assert queue.snapshot()["queue_status"]["by_priority"] == {"bypass": 1, "following": 0, "normal": 1, "bulk": 0}
+    assert queue.snapshot()["queue_status"]["by_priority"] == {
+        "bypass": 1,
+        "following": 0,
+        "normal": 1,
+        "ahead": 0,
+        "bulk": 0,
+    }
     first.cancel()
     await settle()
     assert waiting(queue) == 1

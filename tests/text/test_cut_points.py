@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kokoro_server.text.cut_points import find_cuts
+from kokoro_server.text.cut_points import find_cuts, find_phrase_ends
 
 
 def parts(phonemes: str, longest: int, first: int | None = None, words: tuple[tuple[int, int], ...] = ()) -> list[str]:
@@ -19,6 +19,24 @@ def test_long_sentence_is_cut_at_the_best_mark_that_leaves_no_sliver() -> None:
     assert parts("aaa bbb, ccc ddd", 14) == ["aaa bbb,", "ccc ddd"]
     assert parts("a. bbbbbbb ccccccc", 14) == ["a. bbbbbbb", "ccccccc"]
     assert parts("aaaaaaaaaa", 4) == ["aaaa", "aaaa", "aa"]
+
+
+def test_an_early_mark_is_better_than_a_cut_within_a_phrase() -> None:
+    phrase = "bbbb " * 20
+    assert parts(f"aaaa aaaa aaaa, {phrase}", 100) == ["aaaa aaaa aaaa,", phrase.strip()]
+
+
+def test_a_part_may_be_longer_than_usual_to_keep_a_phrase_whole() -> None:
+    phrase = "bbbb bbbb bbbb bbbb bbbb"
+    assert find_cuts(f"{phrase}, {phrase}.", tuple, 100, usual=20) == [25]
+    assert find_cuts(f"{phrase}.", tuple, 100, usual=20) == []
+    assert find_cuts(f"{phrase}.", tuple, 20, usual=20) == [19]
+
+
+def test_phrases_end_at_marks_and_brackets_but_not_near_an_end() -> None:
+    assert find_phrase_ends("aaaa aaaa aaaa (bbbb bbbb bbbb) cccc cccc cccc.", tuple) == [14, 31]
+    assert find_phrase_ends("aaaa, bbbb bbbb bbbb; cccc.", tuple) == []
+    assert find_phrase_ends("aaaa bbbb bbbb—cccc cccc cccc.", tuple) == [15]
 
 
 def test_a_closing_quote_stays_with_its_clause() -> None:

@@ -22,7 +22,6 @@ from kokoro_server.observability import tracing
 from kokoro_server.synthesis.captions import Timing
 from kokoro_server.synthesis.services import Services
 from kokoro_server.synthesis.synthesizer import Segment
-from kokoro_server.text.pieces import Cutting
 
 log = logging.getLogger(__name__)
 
@@ -203,9 +202,8 @@ class AgentSession:
     async def _synthesize_segments(self, sentence: SessionSentence) -> KokoroError | None:
         """Returns the error of a sentence that failed."""
         try:
-            cutting: Cutting = "stream" if sentence.low_latency else "short_start"
             speech = replace(sentence.request.speech(), follows=sentence.follows)
-            segments = self._services.synthesizer.segments(speech, self._ticket(sentence), cutting=cutting)
+            segments = self._services.synthesizer.segments(speech, self._ticket(sentence))
             async with aclosing(segments):
                 async for segment in segments:
                     await sentence.segments.put(segment)

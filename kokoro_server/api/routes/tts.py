@@ -65,8 +65,9 @@ async def streaming(request: Request) -> JsonObject:
     """How streams are served, and how many have completed, failed or been abandoned.
 
     `stream_slots` counts the streams and WebSockets that are open, of at most MAX_STREAMS. `pace` is null unless the
-    engine measures its speed: `real_time_factor` is the time that one second of audio takes, and the first chunk has
-    `first_chunk_tokens` phonemes, which take `first_chunk_seconds`.
+    engine measures its speed: `real_time_factor` is the level by which streams are cut, the time that one second of
+    audio takes, measured at the start and rounded up. The first chunk has about `first_chunk_tokens` phonemes, which
+    take `first_chunk_seconds`, if a phrase ends there.
     """
     state = app_state(request)
     services = state.services

@@ -160,7 +160,7 @@ class SpeechRequest(StrictRequest, ReadingFields, ScriptFields, SilenceFields):
     volume: Annotated[float, VOLUME] = 0.0
     seed: int = Field(
         default=0,
-        description="The same seed gives the same audio, alone or in any batch.",
+        description="The same seed gives the same audio, clip or stream, alone or beside any other requests.",
         ge=0,
         le=2**63 - 1,
         examples=[0],

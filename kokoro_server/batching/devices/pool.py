@@ -10,12 +10,16 @@ from kokoro_server.batching.clock import Clock
 from kokoro_server.batching.cost import RealTimeFactor
 from kokoro_server.batching.devices.device import Device, RunningBatch
 from kokoro_server.batching.devices.thread import DeviceThread
-from kokoro_server.batching.entry import ALL, URGENT, Priority
+from kokoro_server.batching.entry import ALL, URGENT, Entry, Priority
 from kokoro_server.batching.lanes import PriorityLanes
 from kokoro_server.batching.policy import BatchingOptions
 from kokoro_server.batching.state import DeviceSnapshot
 from kokoro_server.engine.protocol import Engine, HasExpress, MeasuresSpeed
 
+# The next piece of a stream is made before its listener runs out of audio by this factor of the predicted time, and by
+# this many seconds: for whatever else the machine does meanwhile.
+AHEAD_FACTOR = 1.5
+AHEAD_SECONDS = 1.0
 EXPRESS_BATCHES = 2  # that may wait for an express device before the devices beside it help
 
 
@@ -34,6 +38,8 @@ class Devices:
             speed = _measured_speed(engine)
             self._by_engine.append([Device(next(names), engine, options, clock, speed) for _ in range(calls)])
         self._all = [device for devices in self._by_engine for device in devices]
+        # As measured at the start, of the slowest engine that may be slow. It never changes.
+        self.real_time_factor = max((device.speed.value for device in self._all if device.speed), default=None)
         self._express: dict[Device, Device] = {}
         self._options = options
         self._clock = clock
@@ -141,14 +147,25 @@ class Devices:
                 snapshot["express"] = self._express[device].snapshot()
         return found
 
-    @property
-    def real_time_factor(self) -> float | None:
-        """That of the slowest device; None if none of them is an engine that may be slow."""
-        return max((device.speed.value for device in self._all if device.speed), default=None)
-
     def ran_alone(self, device: Device, batch: RunningBatch) -> bool:
         """Whether no other device worked while this one ran the batch, which has just ended."""
         return all(other.idle and other.last_worked <= batch.started for other in self._all if other is not device)
+
+    def is_needed(self, entry: Entry, by: float, frames: float | None = None) -> bool:
+        """Whether an AHEAD entry must be on a device at the time `by`, or its listener may have to wait.
+
+        Another row may go before it, which is as long as usual or has this many `frames`.
+        """
+        now = self._clock.now()
+        lead = max(
+            (
+                device.slowdown(now) * device.costs.batch_seconds(size)
+                for device in self.up()
+                for size in (entry.frames + (device.costs.row_frames if frames is None else frames),)
+            ),
+            default=0.0,
+        )
+        return entry.runs_out - AHEAD_FACTOR * lead - AHEAD_SECONDS <= by
 
     def wait_seconds(self, *, rows: int, frames: float, unknown_rows: int) -> float:
         """The time until the devices together have worked this off and one is free, by their present pace.

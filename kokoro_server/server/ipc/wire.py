@@ -23,7 +23,8 @@ from kokoro_server.observability import tracing
 
 HEADER = struct.Struct("<IB")  # bytes of the body, kind
 ID = struct.Struct("<Q")  # of a request, or the offset of an audio buffer
-ROW = struct.Struct("<QdddqHHHB")  # id, deadline, speed, pitch, seed, tokens, bytes of voice and caller, priority
+# id, deadline, when the audio before it runs out, speed, pitch, seed, tokens, bytes of voice and caller, priority
+ROW = struct.Struct("<QddddqHHHB")
 ADMIT = struct.Struct("<QdBB")  # id, deadline, priority, whether another text of its ticket was admitted
 OUTCOME = struct.Struct("<QddIBIIQBd")  # id, times, rows, reason, durations, samples, offset, which audio, peak
 REASONS = tuple(FireReason)
@@ -80,14 +81,14 @@ def frame(kind: MessageKind, *body: bytes) -> bytes:
 def submit(number: int, submission: Submission) -> bytes:
     """Packs all fields but `detached`: the API worker gets a copy of the audio in any case."""
     row, voice, caller = submission.row, submission.voice.encode(), submission.caller.encode()
-    deadline, sizes = submission.deadline, (len(row.tokens), len(voice), len(caller))
-    fixed = ROW.pack(number, deadline, row.speed, row.pitch, row.seed, *sizes, submission.priority)
+    times, sizes = (submission.deadline, submission.runs_out), (len(row.tokens), len(voice), len(caller))
+    fixed = ROW.pack(number, *times, row.speed, row.pitch, row.seed, *sizes, submission.priority)
     trace = b"" if submission.trace is None else submission.trace.carrier.encode()
     return frame(MessageKind.SUBMIT, fixed, array("H", row.tokens).tobytes(), row.style.tobytes(), voice, caller, trace)
 
 
 def read_submit(body: bytes) -> Submission:
-    _, deadline, speed, pitch, seed, tokens, voice_bytes, caller_bytes, priority = ROW.unpack_from(body)
+    _, deadline, runs_out, speed, pitch, seed, tokens, voice_bytes, caller_bytes, priority = ROW.unpack_from(body)
     style = ROW.size + 2 * tokens
     voice = style + STYLE_BYTES
     caller = voice + voice_bytes
@@ -101,6 +102,7 @@ def read_submit(body: bytes) -> Submission:
         deadline,
         body[caller:trace].decode(),
         trace=tracing.received(body[trace:].decode()),
+        runs_out=runs_out,
     )
 
 

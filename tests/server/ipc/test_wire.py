@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import numpy as np
@@ -25,7 +26,7 @@ def only(message: bytes) -> tuple[int, bytes]:
 def test_a_row_arrives_as_it_was_sent() -> None:
     style = random.normal(size=STYLE_DIM).astype(np.float32)
     row = Row((0, 177, 510), style, speed=1.1, pitch=-2.5, seed=2**63 - 1)
-    sent = Submission(row, "af_bella(2)+af_sky(1)", Priority.BULK, 12.25, "@Ünïcode")
+    sent = Submission(row, "af_bella(2)+af_sky(1)", Priority.BULK, 12.25, "@Ünïcode", runs_out=13.5)
     kind, body = only(wire.submit(7, sent))
     number, got = wire.ID.unpack_from(body)[0], wire.read_submit(body)
     assert kind == MessageKind.SUBMIT
@@ -38,12 +39,13 @@ def test_a_row_arrives_as_it_was_sent() -> None:
     )
     assert (got.row.tokens, got.row.speed, got.row.pitch, got.row.seed) == (row.tokens, 1.1, -2.5, 2**63 - 1)
     assert np.array_equal(got.row.style, style)
+    assert got.runs_out == 13.5
 
 
 def test_a_row_without_tokens_arrives() -> None:
     sent = Submission(Row((), np.zeros(STYLE_DIM, np.float32)), "", Priority.NORMAL, 0.0, "")
     got = wire.read_submit(only(wire.submit(1, sent))[1])
-    assert got.row.tokens == ()
+    assert (got.row.tokens, got.runs_out) == ((), -math.inf)
 
 
 @pytest.mark.parametrize("pcm", [False, True])
