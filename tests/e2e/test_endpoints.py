@@ -245,7 +245,7 @@ def test_thousands_of_characters_are_spoken_whole(tiny_server: Server, character
     spoken = [word["text"] for word in answer["words"]]
     assert spoken == re.findall(r"\w+", text)
     streamed = httpx.post(f"{tiny_server.url}/tts/stream", json=body, timeout=300)
-    assert len(streamed.content) == pytest.approx(len(base64.b64decode(answer["audio"])), rel=0.05)  # cut otherwise
+    assert len(streamed.content) == pytest.approx(len(base64.b64decode(answer["audio"])), rel=0.1)  # cut otherwise
 
 
 @pytest.mark.parametrize(
