@@ -11,7 +11,7 @@ import importlib.util
 import io
 from collections.abc import Iterable, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from typing import IO, Literal
 
@@ -21,6 +21,8 @@ from kokoro_server.audio.encoders import (
     AacEncoder,
     Encoder,
     FileEncoder,
+    Mp3StreamEncoder,
+    OnTimeEncoder,
     PcmEncoder,
     SoundfileEncoder,
     SoundfileFileEncoder,
@@ -38,6 +40,7 @@ _MPEG1 = (32, 40, 48, 56, 64, 80, 96, 112, 128, 160, 192, 224, 256, 320)
 _MPEG2 = (8, 16, 24, 32, 40, 48, 56, 64, 80, 96, 112, 128, 144, 160)
 _MPEG2_5 = (8, 16, 24, 32, 40, 48, 56, 64)
 _OPUS = range(6_000, 256_001)
+_MP3_STREAM = 64_000  # bits a second: a file without a length shows the right one only if its bit rate is constant
 _HIGHEST_LEVEL = 0.9999  # libsndfile refuses 1 for mp3
 
 
@@ -48,7 +51,7 @@ class Output:
     format: Format = "wav"
     sample_rate: int = 24_000
     sample_format: SampleFormat = "pcm_s16le"
-    bit_rate: int | None = None  # bits a second, of mp3 and opus; None: libsndfile's default
+    bit_rate: int | None = None  # bits a second, of mp3 and opus; None: libsndfile's default, in streams of mp3 ours
 
     @property
     def media_type(self) -> str:
@@ -111,8 +114,12 @@ def encoder(output: Output) -> Encoder:
         return PcmEncoder(output.sample_format, header(output.sample_rate, output.sample_format, None))
     if output.format == "pcm":
         return PcmEncoder(output.sample_format)
+    delay = ENCODINGS[output.format].stream_delay
     if output.format == "aac":
-        return AacEncoder(output.sample_rate)
+        return OnTimeEncoder(AacEncoder(output.sample_rate), delay)
+    if output.format == "mp3":
+        constant = replace(output, bit_rate=output.bit_rate or _MP3_STREAM)
+        return OnTimeEncoder(Mp3StreamEncoder(lambda sink: _sound_file(sink, constant)), delay)
     return SoundfileEncoder(lambda sink: _sound_file(sink, output))
 
 
@@ -159,7 +166,7 @@ def encode_parts(blocks: Iterable[Audio], output: Output) -> list[bytes]:
                 file.write(block)
         return [buffer.getvalue()]
     if output.format == "aac":
-        with closing(AacEncoder(output.sample_rate)) as aac:
+        with closing(encoder(output)) as aac:
             return [*(aac.write(block) for block in blocks), aac.finish()]
     parts = [PACK[output.sample_format](block) for block in blocks]
     if output.format == "wav":
