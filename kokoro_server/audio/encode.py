@@ -40,7 +40,6 @@ _MPEG1 = (32, 40, 48, 56, 64, 80, 96, 112, 128, 160, 192, 224, 256, 320)
 _MPEG2 = (8, 16, 24, 32, 40, 48, 56, 64, 80, 96, 112, 128, 144, 160)
 _MPEG2_5 = (8, 16, 24, 32, 40, 48, 56, 64)
 _OPUS = range(6_000, 256_001)
-_MP3_STREAM = 64_000  # bits a second: a file without a length shows the right one only if its bit rate is constant
 _HIGHEST_LEVEL = 0.9999  # libsndfile refuses 1 for mp3
 
 
@@ -118,9 +117,17 @@ def encoder(output: Output) -> Encoder:
     if output.format == "aac":
         return OnTimeEncoder(AacEncoder(output.sample_rate), delay)
     if output.format == "mp3":
-        constant = replace(output, bit_rate=output.bit_rate or _MP3_STREAM)
+        constant = replace(output, bit_rate=output.bit_rate or _stream_bit_rate(output.sample_rate))
         return OnTimeEncoder(Mp3StreamEncoder(lambda sink: _sound_file(sink, constant)), delay)
     return SoundfileEncoder(lambda sink: _sound_file(sink, output))
+
+
+def _stream_bit_rate(sample_rate: int) -> int:
+    """Of mp3, in bits a second. Players compute the length of a file without a header from a constant bit rate.
+
+    These are the rates next to those that whole files of speech come to, whose bit rate varies.
+    """
+    return 64_000 if sample_rate >= 16_000 else 32_000
 
 
 def file_encoder(output: Output, file: IO[bytes]) -> Encoder:
