@@ -2,8 +2,8 @@
 
     python -m benchmarks.stream_bench [--url http://localhost:8880 | --real] [--out FILE]
 
-Two questions. Does the time to the first audio grow with the text? It should not. And, of texts heard to their end, how
-often and how long does a player that starts with the first byte run dry?
+Two questions. Does the time to the first audio, and to the first audible sound, grow with the text? It should not. And,
+of texts heard to their end, how often and how long does a player that starts with the first byte run dry?
 
 Without a URL a server with a tiny random model is started, so that the server's own share is what is seen; with --real
 one with the real model on this machine's CPU. Texts of different lengths take turns in every round.
@@ -21,8 +21,10 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import numpy as np
 
 from benchmarks import common
+from kokoro_server.audio.audible import first_audible
 from tests import servers
 
 FIRST = "It was late, and the lights were on. "
@@ -45,7 +47,8 @@ HEARD = {
         "or later meet somebody who wants to know where he is going and why he has not been there already."
     ),
 }
-BYTES_PER_SECOND = 24_000 * 2
+SAMPLE_RATE = 24_000
+BYTES_PER_SECOND = SAMPLE_RATE * 2
 
 
 def main() -> None:
@@ -85,20 +88,34 @@ def measure(url: str, rounds: int) -> dict[str, Any]:
 
 def lengths(client: httpx.Client, url: str, rounds: int) -> list[dict[str, Any]]:
     texts = {count: FIRST + SENTENCE * count for count in SENTENCES}
-    times: dict[int, list[float]] = {count: [] for count in texts}
+    times: dict[int, list[FirstSound]] = {count: [] for count in texts}
     for _ in range(rounds):
         for count, text in texts.items():
             wait_until_idle(client, url)  # what is left of the stream before, which was hung up on
             times[count].append(first_audio(client, url, text))
     return [
-        {"sentences": count, "characters": len(texts[count]), "first_audio_ms": _spread(values)}
-        for count, values in times.items()
+        {
+            "sentences": count,
+            "characters": len(texts[count]),
+            "first_audio_ms": _spread([each.start for each in found]),
+            "first_audible_ms": _spread([each.audible for each in found]),
+        }
+        for count, found in times.items()
     ]
+
+
+@dataclass(frozen=True)
+class FirstSound:
+    """Seconds from the request."""
+
+    start: float  # to the first audio
+    audible: float  # to the first sample over -45 dB of the peak, if it is played from the first audio on
 
 
 @dataclass(frozen=True)
 class Playback:
     start: float  # seconds until the first audio
+    audible: float  # seconds until the first audible sound
     stalls: tuple[float, ...]  # how long each lasted
     audio: float  # seconds
     total: float  # until the last byte
@@ -116,6 +133,7 @@ def heard(client: httpx.Client, url: str, rounds: int) -> list[dict[str, Any]]:
             "characters": len(HEARD[name]),
             "audio_s": round(played[0].audio, 2),
             "first_audio_ms": _spread([run.start for run in played]),
+            "first_audible_ms": _spread([run.audible for run in played]),
             "stalls": [len(run.stalls) for run in played],
             "longest_stall_ms": round(1000 * max((max(run.stalls, default=0.0) for run in played), default=0.0), 1),
             "real_time_factor": round(statistics.median(run.total / run.audio for run in played), 3),
@@ -129,21 +147,29 @@ def play(client: httpx.Client, url: str, text: str) -> Playback:
     began = time.perf_counter()
     with client.stream("POST", f"{url}/tts/stream", json={"text": text, "format": "pcm"}) as response:
         response.raise_for_status()
-        arrivals = [(time.perf_counter() - began, len(data)) for data in response.iter_raw()]
+        arrivals = [(time.perf_counter() - began, data) for data in response.iter_raw()]
     return playback(arrivals)
 
 
-def playback(arrivals: Sequence[tuple[float, int]]) -> Playback:
-    """`arrivals` are times and bytes."""
+def playback(arrivals: Sequence[tuple[float, bytes]]) -> Playback:
+    """`arrivals` are times and samples."""
     start = arrivals[0][0]
     runs_dry, stalls, received = start, [], 0
-    for when, size in arrivals:
+    for when, data in arrivals:
         if when > runs_dry:
             stalls.append(when - runs_dry)
             runs_dry = when
-        runs_dry += size / BYTES_PER_SECOND
-        received += size
-    return Playback(start, tuple(stalls), received / BYTES_PER_SECOND, arrivals[-1][0])
+        runs_dry += len(data) / BYTES_PER_SECOND
+        received += len(data)
+    audible = start + silence(b"".join(data for _, data in arrivals))
+    return Playback(start, audible, tuple(stalls), received / BYTES_PER_SECOND, arrivals[-1][0])
+
+
+def silence(pcm: bytes) -> float:
+    """Seconds before the first sample over -45 dB of the peak."""
+    samples = np.frombuffer(pcm, "<i2", len(pcm) // 2)
+    place = first_audible(samples)
+    return (len(samples) if place is None else place) / SAMPLE_RATE
 
 
 def _spread(seconds: Sequence[float]) -> dict[str, float]:
@@ -162,13 +188,17 @@ def wait_until_idle(client: httpx.Client, url: str) -> None:
         time.sleep(0.02)
 
 
-def first_audio(client: httpx.Client, url: str, text: str) -> float:
-    """Seconds until the first byte of samples; then the client hangs up."""
+def first_audio(client: httpx.Client, url: str, text: str) -> FirstSound:
+    """Reads the first second of samples, or all if there are fewer; then the client hangs up."""
     started = time.perf_counter()
     with client.stream("POST", f"{url}/tts/stream", json={"text": text, "format": "pcm"}) as response:
         response.raise_for_status()
-        next(response.iter_raw())
-        return time.perf_counter() - started
+        chunks = response.iter_raw()
+        pcm = next(chunks)
+        start = time.perf_counter() - started
+        while len(pcm) < BYTES_PER_SECOND and (more := next(chunks, b"")):
+            pcm += more
+    return FirstSound(start, start + silence(pcm))
 
 
 if __name__ == "__main__":

@@ -69,7 +69,7 @@ HEADERS = {  # of answers; OpenAPI does not list them
         "X-Inference-Time-Ms": "Milliseconds the model took.",
         "X-Batch-Size": "Rows in the largest batch that the clip was part of.",
         "X-Skipped-Characters": "Characters left out because the language cannot say them; only if there are any.",
-        "Server-Timing": "How long text, queue, inference and the whole took, as browsers show it.",
+        "Server-Timing": "How long text, queue, inference and the whole took, and when the first sound is audible.",
     },
     "POST /tts/stream": {
         "X-Stream-ID": "The request's id, as in the log.",
@@ -78,7 +78,7 @@ HEADERS = {  # of answers; OpenAPI does not list them
         "X-Voice-Used": "The voice that begins.",
         "X-Batching-Enabled": "`true` or `false`.",
         "X-Skipped-Characters": "As for `POST /tts`.",
-        "Server-Timing": "How long the steps before the first audio took.",
+        "Server-Timing": "How long the steps before the first audio took, and when the first sound is audible.",
     },
     "POST /tts/batch": {
         "X-Total-Requests": "Clips that were asked for.",

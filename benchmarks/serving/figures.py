@@ -23,6 +23,9 @@ def figures(answers: Sequence[Answer], seconds: float) -> dict[str, Any]:
         "requests_per_second": round(len(good) / seconds, 1),
         "clip_seconds": round(statistics.mean(answer.seconds for answer in good), 2) if good else None,
         "first_audio_ms": percentiles([1000 * (answer.first - answer.asked) for answer in good]),
+        "first_audible_ms": percentiles(
+            [1000 * (answer.audible - answer.asked) for answer in good if answer.audible is not None]
+        ),
         "total_ms": percentiles([1000 * (answer.ended - answer.asked) for answer in good]),
         "server_ms": steps(good),
     }
@@ -31,7 +34,7 @@ def figures(answers: Sequence[Answer], seconds: float) -> dict[str, Any]:
 def steps(answers: Sequence[Answer]) -> dict[str, Any]:
     """Where the time until the answer began went, by the server; `rest` is what it does besides."""
     told = [answer.server_ms for answer in answers if "total" in answer.server_ms]
-    rest = [2 * each["total"] - sum(each.values()) for each in told]
+    rest = [2 * each["total"] + each.get("audible", 0.0) - sum(each.values()) for each in told]
     names = dict.fromkeys(name for each in told for name in each)
     return {name: percentiles([each[name] for each in told if name in each]) for name in names} | (
         {"rest": percentiles(rest)} if told else {}

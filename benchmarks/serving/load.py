@@ -14,7 +14,11 @@ from dataclasses import dataclass, field
 from typing import Literal
 from urllib.parse import urlsplit
 
+import numpy as np
+from numpy.typing import NDArray
+
 from benchmarks.serving.prose import sentence
+from kokoro_server.audio.audible import first_audible
 
 SAMPLE_BYTES = 2
 SAMPLE_RATE = 24_000
@@ -77,6 +81,7 @@ class Answer:
     seconds: float  # of audio
     fault: str = ""
     server_ms: Mapping[str, float] = field(default_factory=dict)  # by the steps that the server tells
+    audible: float | None = None  # when the first sound is heard, if the audio is played from its first byte on
 
 
 class Fault(Exception):
@@ -139,16 +144,24 @@ class Connection:
             raise Fault(f"status {status} {counted.beginning.decode(errors='replace')}")
         seconds = (counted.size - WAV_HEADER) / SAMPLE_BYTES / SAMPLE_RATE
         _check(seconds, headers, question)
-        return Answer(asked, counted.first, ended, seconds, server_ms=_server_ms(headers.get("server-timing", "")))
+        place = first_audible(counted.samples())
+        audible = None if place is None else counted.first + place / SAMPLE_RATE
+        server_ms = _server_ms(headers.get("server-timing", ""))
+        return Answer(asked, counted.first, ended, seconds, server_ms=server_ms, audible=audible)
 
 
 class Counted:
-    """A body, of which only its size is kept, how it begins and when the first sample behind the WAV header came."""
+    """A body, how it begins, and when the first sample behind the WAV header came."""
 
     def __init__(self) -> None:
         self.size = 0
         self.first = 0.0
         self.beginning = b""
+        self._parts: list[bytes] = []
+
+    def samples(self) -> NDArray[np.int16]:
+        data = b"".join(self._parts)[WAV_HEADER:]
+        return np.frombuffer(data, "<i2", len(data) // SAMPLE_BYTES)
 
     async def read(self, reader: asyncio.StreamReader, size: int) -> None:
         while size:
@@ -158,6 +171,7 @@ class Counted:
             size -= len(data)
             self.beginning = self.beginning or data[:150]
             self.size += len(data)
+            self._parts.append(data)
             if not self.first and self.size > WAV_HEADER:
                 self.first = time.monotonic()
 

@@ -15,7 +15,7 @@ from starlette.requests import Request
 
 from kokoro_server.api.async_render import AsyncRenderer
 from kokoro_server.api.state import app_state
-from kokoro_server.audio.render import Rendering
+from kokoro_server.audio.render import Rendering, SoundStart
 from kokoro_server.audio.sound import Sound
 from kokoro_server.callers.current import caller
 from kokoro_server.errors import Unavailable
@@ -60,8 +60,14 @@ class ClipSpool:
         self._rendering = rendering
         self._file: IO[bytes] | None = None
         self._renderer: AsyncRenderer | None = None
+        self._start: SoundStart | None = None
+
+    def start(self, clip: Clip) -> SoundStart:
+        """How the file of the clip begins. Of a clip that is on the disk, the peak is that of its first part."""
+        return self._start or self._rendering.start(clip.sound or Sound.silence(0))
 
     async def write(self, sound: Sound) -> None:
+        self._start = self._start or self._rendering.start(sound)
         with disk_errors():
             renderer = self._renderer or await self._open()
             await renderer.write(sound.audio)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Annotated
+from dataclasses import replace
+from typing import Annotated, Literal
 
 from fastapi import Header, Request, Response
 from starlette.types import Receive, Scope, Send
@@ -15,18 +16,20 @@ from kokoro_server.api.errors import validated
 from kokoro_server.api.schemas.speech import BatchRequest, ErrorAnswer, SpeechRequest, TTSRequest
 from kokoro_server.api.state import get_services
 from kokoro_server.audio.formats import ENCODINGS
-from kokoro_server.audio.render import Rendering
+from kokoro_server.audio.render import Rendering, SoundStart
 from kokoro_server.batching.entry import Priority
 from kokoro_server.batching.tickets import Ticket
 from kokoro_server.errors import BadRequest, InvalidInput
 from kokoro_server.runtime.json import JsonObject
+from kokoro_server.synthesis.captions import later
 from kokoro_server.synthesis.clip_memory import Overflow
 from kokoro_server.synthesis.speech import Speech
-from kokoro_server.synthesis.synthesizer import Clip
+from kokoro_server.synthesis.synthesizer import Clip, Segment
 from kokoro_server.text.pieces import Cutting
 
 PRIORITIES = {"normal": Priority.NORMAL, "bulk": Priority.BULK}  # by the header X-Priority
 
+AnswerKind = Literal["clip", "stream"]  # a label of metrics
 Responses = dict[int | str, JsonObject]  # FastAPI's `responses`, by status
 
 RequestTimeout = Annotated[
@@ -86,7 +89,24 @@ async def rendered_clip(body: SpeechRequest, request: Request, timeout: float | 
     spool = ClipSpool(request, body.rendering())
     clip = await speak(body, request, timeout, spool)
     content = await cancel_on_disconnect(request.receive, spool.rendered(clip))
+    start = spool.start(clip)
+    note_start(request, "clip", start)
+    if start.late:
+        clip = replace(clip, segments=[segment_later(segment, start.late) for segment in clip.segments])
     return clip, await within_memory(request, content)
+
+
+def note_start(request: Request, kind: AnswerKind, start: SoundStart) -> None:
+    """Leaves for the access log when the audio of the answer will be audible."""
+    if start.audible is not None:
+        request.scope["audible"] = kind, start.audible
+
+
+def segment_later(segment: Segment, seconds: float) -> Segment:
+    """A copy whose words come later, as they do in a file that begins with silence which the audio does not have."""
+    if not seconds:
+        return segment
+    return replace(segment, timings=lambda: tuple(later(word, seconds) for word in segment.words))
 
 
 async def speak(body: SpeechRequest, request: Request, timeout: float | None, overflow: Overflow) -> Clip:
@@ -135,7 +155,7 @@ def clip_headers(request: Request, clip: Clip) -> dict[str, str]:
 
 
 def server_timing(text_ms: float, queue_ms: float, inference_ms: float) -> str:
-    """How long each step took, as browsers show it. The access log adds the total."""
+    """How long each step took, as browsers show it. The access log adds the total, and the first audible sound."""
     return f"text;dur={text_ms:.1f}, queue;dur={queue_ms:.1f}, inference;dur={inference_ms:.1f}"
 
 

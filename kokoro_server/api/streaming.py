@@ -16,7 +16,14 @@ from kokoro_server.api.disconnect import CancellableStreamingResponse, cancel_on
 from kokoro_server.api.middleware.idle_limit import ClientStalled
 from kokoro_server.api.middleware.stream_slots import StreamStats
 from kokoro_server.api.schemas.speech import SpeechRequest, TTSRequest
-from kokoro_server.api.speech import batching_enabled, new_ticket, server_timing, skipped_header
+from kokoro_server.api.speech import (
+    batching_enabled,
+    new_ticket,
+    note_start,
+    segment_later,
+    server_timing,
+    skipped_header,
+)
 from kokoro_server.api.state import app_state, get_services
 from kokoro_server.audio.render import Rendering, render_fast
 from kokoro_server.errors import KokoroError, for_client
@@ -51,6 +58,7 @@ async def stream_response(body: TTSRequest, request: Request, timeout: float | N
     services = get_services(request)
     voice = await services.synthesizer.voice(body.speech())
     first, segments = await start_synthesis(request, body, timeout, detached=False)
+    note_start(request, "stream", rendering.start(first.sound, streamed=True))
     headers = {
         **STREAMING_HEADERS,
         "Content-Disposition": f"attachment; filename=tts_output.{body.format}",
@@ -70,7 +78,7 @@ async def stream_response(body: TTSRequest, request: Request, timeout: float | N
     if content is not None:
         return _CompleteStreamResponse(content, rendering.output.media_type, headers, stats)
     renderer = await open_renderer(request, rendering)
-    chunks = _audio(stats, _rendered(first.detached(), segments, renderer))
+    chunks = _audio(stats, _rendered(first.detached(), segments, renderer, 0.0))
     return CancellableStreamingResponse(chunks, rendering.output.media_type, headers)
 
 
@@ -104,8 +112,10 @@ async def event_stream(
     """Speech as events, framed as `media_type` says. After a failure, the last event is `failure(error)`."""
     rendering = body.rendering()
     first, segments = await start_synthesis(request, body, timeout)
+    start = rendering.start(first.sound, streamed=True)
+    note_start(request, "stream", start)
     renderer = await open_renderer(request, rendering)
-    rendered = _rendered(first, segments, renderer)
+    rendered = _rendered(first, segments, renderer, start.late)
     request.scope["on_end"].push_async_callback(rendered.aclose)
     lines = _lines(app_state(request).streams, events(rendered), FRAMING[media_type], failure)
     return CancellableStreamingResponse(lines, media_type, STREAMING_HEADERS | skipped_header(first.skipped))
@@ -139,12 +149,15 @@ async def open_renderer(request: Request, rendering: Rendering) -> AsyncRenderer
     return renderer
 
 
-async def _rendered(first: Segment, later: AsyncGenerator[Segment, None], renderer: AsyncRenderer) -> RenderedSegments:
-    """Yields each segment with the bytes of the file that are ready with it."""
+async def _rendered(
+    first: Segment, later: AsyncGenerator[Segment, None], renderer: AsyncRenderer, late: float
+) -> RenderedSegments:
+    """Yields each segment with the bytes of the file that are ready with it. Words come `late` seconds later there."""
     async with aclosing(later):
         segment: Segment | None = first
         while segment is not None:
-            yield segment, await renderer.write(segment.audio, pcm16=segment.pcm16, last=segment.last)
+            data = await renderer.write(segment.audio, pcm16=segment.pcm16, last=segment.last)
+            yield segment_later(segment, late), data
             segment = await anext(later, None)
 
 

@@ -11,7 +11,7 @@ import importlib.util
 import io
 from collections.abc import Iterable, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from typing import IO, Literal
 
@@ -21,6 +21,8 @@ from kokoro_server.audio.encoders import (
     AacEncoder,
     Encoder,
     FileEncoder,
+    Mp3StreamEncoder,
+    OnTimeEncoder,
     PcmEncoder,
     SoundfileEncoder,
     SoundfileFileEncoder,
@@ -48,7 +50,7 @@ class Output:
     format: Format = "wav"
     sample_rate: int = 24_000
     sample_format: SampleFormat = "pcm_s16le"
-    bit_rate: int | None = None  # bits a second, of mp3 and opus; None: libsndfile's default
+    bit_rate: int | None = None  # bits a second, of mp3 and opus; None: libsndfile's default, in streams of mp3 ours
 
     @property
     def media_type(self) -> str:
@@ -111,9 +113,21 @@ def encoder(output: Output) -> Encoder:
         return PcmEncoder(output.sample_format, header(output.sample_rate, output.sample_format, None))
     if output.format == "pcm":
         return PcmEncoder(output.sample_format)
+    delay = ENCODINGS[output.format].stream_delay
     if output.format == "aac":
-        return AacEncoder(output.sample_rate)
+        return OnTimeEncoder(AacEncoder(output.sample_rate), delay)
+    if output.format == "mp3":
+        constant = replace(output, bit_rate=output.bit_rate or _stream_bit_rate(output.sample_rate))
+        return OnTimeEncoder(Mp3StreamEncoder(lambda sink: _sound_file(sink, constant)), delay)
     return SoundfileEncoder(lambda sink: _sound_file(sink, output))
+
+
+def _stream_bit_rate(sample_rate: int) -> int:
+    """Of mp3, in bits a second. Players compute the length of a file without a header from a constant bit rate.
+
+    These are the rates next to those that whole files of speech come to, whose bit rate varies.
+    """
+    return 64_000 if sample_rate >= 16_000 else 32_000
 
 
 def file_encoder(output: Output, file: IO[bytes]) -> Encoder:
@@ -159,7 +173,7 @@ def encode_parts(blocks: Iterable[Audio], output: Output) -> list[bytes]:
                 file.write(block)
         return [buffer.getvalue()]
     if output.format == "aac":
-        with closing(AacEncoder(output.sample_rate)) as aac:
+        with closing(encoder(output)) as aac:
             return [*(aac.write(block) for block in blocks), aac.finish()]
     parts = [PACK[output.sample_format](block) for block in blocks]
     if output.format == "wav":

@@ -10,8 +10,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import IO
 
+import numpy as np
 import soundfile
 
+from kokoro_server.audio.audible import silent_lead
 from kokoro_server.audio.wav import PACK, SampleFormat, pcm32
 from kokoro_server.engine.protocol import Audio
 from kokoro_server.errors import EngineError, Unavailable
@@ -49,6 +51,35 @@ class PcmEncoder(Encoder):
     def finish(self) -> bytes:
         head, self._head = self._head, b""
         return head
+
+
+class OnTimeEncoder(Encoder):
+    """Keeps sounds in their place, although the codec puts `delay` samples of silence before the first one.
+
+    It leaves out as many samples of the silence that the audio begins with. If that silence is shorter, all sounds are
+    late by the rest.
+    """
+
+    def __init__(self, inner: Encoder, delay: int) -> None:
+        self._inner = inner
+        self._delay = delay  # samples that may still be left out
+        self._left_out = 0
+
+    def write(self, audio: Audio) -> bytes:
+        if self._delay:
+            silent = silent_lead(audio, self._delay)
+            self._delay = self._delay - silent if silent == len(audio) else 0
+            self._left_out += silent
+            audio = audio[silent:]
+        return self._inner.write(audio) if len(audio) else b""
+
+    def finish(self) -> bytes:
+        if self._delay:  # no sound has come: a codec without samples would write no file
+            return self._inner.write(np.zeros(self._left_out, np.float32)) + self._inner.finish()
+        return self._inner.finish()
+
+    def close(self) -> None:
+        self._inner.close()
 
 
 class FileEncoder(Encoder):
@@ -151,6 +182,32 @@ class SoundfileEncoder(Encoder):
     def finish(self) -> bytes:
         self._file.close()
         return self._sink.take()
+
+
+class Mp3StreamEncoder(SoundfileEncoder):
+    """mp3 whose beginning has been sent before its end is known.
+
+    LAME begins with an empty frame, which libsndfile overwrites with the file's length and delay when all is encoded.
+    In a stream it would stay empty, and be played as silence. It is left out.
+    """
+
+    def __init__(self, open_file: Callable[[io.RawIOBase], soundfile.SoundFile]) -> None:
+        super().__init__(open_file)
+        self._empty: bytes | None = b""  # as much of the empty frame as there is; None when it has passed
+
+    def write(self, audio: Audio) -> bytes:
+        return self._after_empty(super().write(audio))
+
+    def finish(self) -> bytes:
+        return self._after_empty(super().finish())
+
+    def _after_empty(self, data: bytes) -> bytes:
+        if self._empty is None:
+            return data
+        data = self._empty + data
+        end = data.find(data[:2], 2)  # all frames begin with the same two bytes, and this one holds zeros
+        self._empty = data if end < 0 else None
+        return data[end:] if end > 0 else b""
 
 
 class _Sink(io.RawIOBase):

@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import IO, TypeGuard
 
 import numpy as np
 
+from kokoro_server.audio.audible import first_audible, silent_lead
 from kokoro_server.audio.encode import Output, encode_parts, encode_plain, encoder, file_encoder, with_header
+from kokoro_server.audio.formats import ENCODINGS
 from kokoro_server.audio.limiter import CEILING, Limiter, apply_gain
 from kokoro_server.audio.resample import Resampler
+from kokoro_server.audio.sound import Sound
 from kokoro_server.engine.protocol import SAMPLE_RATE, Audio, Pcm16
+
+
+@dataclass(frozen=True, slots=True)
+class SoundStart:
+    """How a file begins, in seconds."""
+
+    audible: float | None  # from its start to the first audible sound; None if there is none
+    late: float  # by which sounds come later in the file than in the audio that it was made of
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +42,21 @@ class Rendering:
     def needs_process(self) -> bool:
         """Whether the encoder is a process of its own."""
         return self.output.format == "aac"
+
+    def start(self, sound: Sound, *, streamed: bool = False) -> SoundStart:
+        """How a file begins that begins with this sound. Its peak is looked for in its first ten seconds."""
+        place = first_audible(sound.audio[:FAST_SAMPLES], sound.pcm16.peak if sound.pcm16 else None)
+        late = self._late(sound.audio, streamed=streamed)
+        return SoundStart(None if place is None else place / SAMPLE_RATE + late, late)
+
+    def _late(self, audio: Audio, *, streamed: bool) -> float:
+        """The part of the codec's delay that is longer than the silence which can be left out; see OnTimeEncoder."""
+        encoding = ENCODINGS[self.output.format]
+        delay = (encoding.stream_delay if streamed else encoding.delay) / self.output.sample_rate
+        if not delay:
+            return 0.0
+        lead = audio[: math.ceil(delay * SAMPLE_RATE)] * np.float32(10 ** (self.volume / 20))
+        return max(0.0, delay - silent_lead(lead, len(lead)) / SAMPLE_RATE)
 
     def accepts(self, pcm16: Pcm16 | None) -> TypeGuard[Pcm16]:
         """Whether the client can get the engine's 16-bit samples unchanged."""

@@ -18,6 +18,7 @@ from kokoro_server.observability.siblings import Family
 from kokoro_server.runtime.fair_slots import FairSlots
 
 SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
+AUDIBLE_SECONDS = (0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.75, 1.0, 1.5, 2.5, 5.0, 10.0, 30.0, 60.0)
 ROWS = (1, 2, 4, 8, 16, 32, 48, 64, 96, 128)
 HIGHEST = ("tts_degraded", "tts_device_up", "tts_ready")  # the highest value of all processes holds for the server
 LOWEST = ("process_start_time_seconds", "process_max_fds")
@@ -97,6 +98,9 @@ class Metrics:
             "tts_queued_audio_seconds", "Audio of the entries in the batch queue, as predicted", "priority"
         )
         self.first_audio = self._histogram("tts_time_to_first_audio_seconds", "From request to its first audio byte")
+        self.first_audible = self._histogram(
+            "tts_time_to_first_audible_seconds", "From request to its first audible sound", AUDIBLE_SECONDS, "kind"
+        )
         self.queue_time = self._histogram("tts_queue_time_seconds", "An entry's wait for its batch to start")
         self.g2p_time = self._histogram("tts_g2p_time_seconds", "Text to phonemes, for one call")
         self.inference_time = self._histogram("tts_inference_time_seconds", "A batch on the device, retries included")

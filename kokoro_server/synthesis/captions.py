@@ -47,6 +47,10 @@ class Timing:
     phrase: bool
 
 
+def later(word: Timing, seconds: float) -> Timing:
+    return replace(word, start=round(word.start + seconds, 4), end=round(word.end + seconds, 4))
+
+
 @dataclass(frozen=True, slots=True)
 class Cue:
     """One or two lines of a subtitle, and when they are shown."""

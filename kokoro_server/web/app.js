@@ -98,11 +98,18 @@ function request(text) {
 
 const PHASES = {
   waiting: () => "Asking the server…",
-  speaking: ({ delay }) => `Speaking. First sound after ${delay.toFixed(2)} s.`,
-  finished: ({ playback }) => `Finished: ${playback.seconds.toFixed(1)} s of sound.`,
+  speaking: (speaking) => `Speaking. ${firstSound(speaking)}`,
+  finished: (speaking) => `Finished: ${speaking.playback.seconds.toFixed(1)} s of sound. ${firstSound(speaking)}`,
   stopped: () => "Stopped.",
   failed: () => "",
 };
+
+/** When the first audio came, and when the silence that it begins with was over. */
+function firstSound({ delay, playback }) {
+  if (delay === undefined) return ""; // nothing was heard
+  const audible = delay + playback.silence;
+  return `First audio after ${delay.toFixed(2)} s, first audible sound after ${audible.toFixed(2)} s.`;
+}
 
 function enter(phase) {
   current.phase = phase;

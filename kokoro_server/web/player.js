@@ -3,6 +3,14 @@
 export const SAMPLE_RATE = 24_000; // Hz, as the server sends it
 const LEAD = SAMPLE_RATE / 20; // samples between scheduling the first part and hearing it
 
+const AUDIBLE = 10 ** (-45 / 20); // of the peak
+
+/** Where a listener begins to hear something, as the server defines it for the first part of a stream. */
+function firstAudible(samples) {
+  const peak = samples.reduce((most, sample) => Math.max(most, Math.abs(sample)), 0);
+  return Math.max(0, samples.findIndex((sample) => Math.abs(sample) > AUDIBLE * peak));
+}
+
 /**
  * One utterance. Its parts are scheduled end to end on the audio clock, in whole samples. The context runs at their
  * sample rate, so that no part is resampled alone and no joint can be heard.
@@ -12,6 +20,7 @@ class Playback {
   played = 0;
   gaps = 0; // times when the next part came too late
   samples = 0; // received so far
+  silence = 0; // seconds before the first audible sound
 
   #context;
   #parts = []; // {start, from, length, source}; in samples, `start` on the clock, `from` in the utterance
@@ -47,6 +56,7 @@ class Playback {
 
   add(samples) {
     if (!samples.length) return;
+    if (!this.samples) this.silence = firstAudible(samples) / SAMPLE_RATE;
     const start = this.#next();
     const source = this.#context.createBufferSource();
     source.buffer = this.#context.createBuffer(1, samples.length, SAMPLE_RATE);

@@ -90,6 +90,7 @@ def test_every_promised_metric_is_exposed():
         "tts_requests_waiting",
         "tts_queued_audio_seconds",
         "tts_time_to_first_audio_seconds",
+        "tts_time_to_first_audible_seconds",
         "tts_queue_time_seconds",
         "tts_g2p_time_seconds",
         "tts_inference_time_seconds",

@@ -47,6 +47,7 @@ def test_it_measures_both_servers(tmp_path: Path) -> None:
         assert line["errors"] == 0, line
         assert all(line[name] is not None for name in FIGURES), line
         assert 0 < line["first_audio_ms"]["p50"] <= line["total_ms"]["p50"]
+        assert line["first_audible_ms"]["p50"] >= line["first_audio_ms"]["p50"]
         if line["server"] == "kokoro-server":
             assert 0 < line["device_busy"] <= 1.05
             assert any("g2p" in process["role"] for process in line["processes_cpu"]), line["processes_cpu"]
@@ -131,9 +132,9 @@ async def test_a_bad_answer_is_an_error(answer: bytes, fault: str) -> None:
 
 
 def test_steps_of_a_server_and_what_is_left_between_them() -> None:
-    answer = Answer(0.0, 0.02, 0.02, 1.0, server_ms={"text": 5.0, "queue": 1.0, "total": 9.0})
+    answer = Answer(0.0, 0.02, 0.02, 1.0, server_ms={"text": 5.0, "queue": 1.0, "total": 9.0, "audible": 70.0})
     found = {name: told["p50"] for name, told in steps([answer, Answer(0.0, 1.0, 1.0, 1.0)]).items()}
-    assert found == {"text": 5.0, "queue": 1.0, "total": 9.0, "rest": 3.0}
+    assert found == {"text": 5.0, "queue": 1.0, "total": 9.0, "audible": 70.0, "rest": 3.0}
     assert steps([]) == {}
 
 

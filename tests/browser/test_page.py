@@ -86,6 +86,7 @@ def test_speaks_the_whole_text_without_a_gap(page: Page, tiny_server: Server) ->
     assert state["played"] == state["scheduled"] == len(sounds)
     expect(page.get_by_role("button", name="Speak")).to_be_visible()
     expect(page.locator("#status")).to_contain_text("Finished")
+    expect(page.locator("#status")).to_contain_text("first audible sound after")
     expect(page.locator("#time")).to_have_text(re.compile(r"^(0:0[1-9]|0:1\d) / \1$"))
 
 

@@ -47,7 +47,7 @@ class AccessLog:
         sent_id = dict(scope["headers"]).get(b"x-request-id", b"").decode("latin-1")
         identity = sent_id if VALID_REQUEST_ID.fullmatch(sent_id) else new_request_id()
         token = request_id.set(identity)
-        response = _ResponseRecorder(send, identity, self._metrics)
+        response = _ResponseRecorder(scope, send, identity, self._metrics)
         try:
             await self.app(scope, receive, response.send)
         except BaseException as error:
@@ -65,13 +65,15 @@ class AccessLog:
 class _ResponseRecorder:
     """Passes the response on, with the request's id, and notes facts for the log and the metrics."""
 
-    def __init__(self, send: Send, identity: str, metrics: Metrics) -> None:
+    def __init__(self, scope: Scope, send: Send, identity: str, metrics: Metrics) -> None:
+        self._scope = scope
         self._send = send
         self._identity = identity
         self._metrics = metrics
         self._started = time.perf_counter()
         self._status = CLIENT_CLOSED_REQUEST
         self._awaits_audio = False
+        self._audible: tuple[str, float] | None = None  # kind of answer, seconds from its start to its first sound
         self.started = False
         self.aborted = False  # ended by an exception; its bytes may be incomplete
 
@@ -80,15 +82,31 @@ class _ResponseRecorder:
             self._status, self.started = message["status"], True
             headers = [*message["headers"], (b"x-request-id", self._identity.encode())]
             self._awaits_audio = self._status == 200 and dict(headers).get(b"content-type", b"").startswith(b"audio/")
-            if self._awaits_audio:
-                headers.append(
-                    (b"server-timing", f"total;dur={1000 * (time.perf_counter() - self._started):.1f}".encode())
-                )
+            self._audible = self._scope.get("audible") if self._status == 200 else None
+            if timing := self._timing():
+                headers.append((b"server-timing", timing))
             message = {**message, "headers": headers}
-        elif self._awaits_audio and message.get("body"):
-            self._awaits_audio = False
-            self._metrics.first_audio.observe(time.perf_counter() - self._started)
+        elif message.get("body") and (self._awaits_audio or self._audible):
+            self._observe_audio()
         await self._send(message)
+
+    def _timing(self) -> bytes:
+        """When the answer begins, and when its first sound is heard by a listener who hears it from then on."""
+        total = time.perf_counter() - self._started
+        steps = [f"total;dur={1000 * total:.1f}"] if self._awaits_audio else []
+        if self._audible:
+            steps.append(f"audible;dur={1000 * (total + self._audible[1]):.1f}")
+        return ", ".join(steps).encode()
+
+    def _observe_audio(self) -> None:
+        """The first bytes of the answer's content are about to be sent."""
+        seconds = time.perf_counter() - self._started
+        if self._awaits_audio:
+            self._metrics.first_audio.observe(seconds)
+        if self._audible:
+            kind, offset = self._audible
+            self._metrics.first_audible.labels(kind).observe(seconds + offset)
+        self._awaits_audio, self._audible = False, None
 
     def record(self, scope: Scope) -> None:
         if scope.get("client_disconnected"):

@@ -105,6 +105,17 @@ def assert_idle(server: Server) -> None:
         time.sleep(0.1)
 
 
+async def test_the_first_audible_sound_is_counted(tiny_server: Server) -> None:
+    def counted() -> float:
+        lines = httpx.get(f"{tiny_server.url}/metrics", timeout=PATIENCE).text.splitlines()
+        name = 'tts_time_to_first_audible_seconds_count{kind="wyoming"} '
+        return sum(float(line.removeprefix(name)) for line in lines if line.startswith(name))
+
+    before = counted()
+    await spoken(tiny_server, text=SHORT)
+    assert counted() == before + 1
+
+
 async def test_describe_tells_of_every_voice(tiny_server: Server) -> None:
     async with connected(tiny_server) as client:
         await send(client, Describe())

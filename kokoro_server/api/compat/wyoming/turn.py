@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import time
 
+import numpy as np
 from wyoming.audio import AudioChunk, AudioStart, AudioStop
 from wyoming.event import Eventable
 
 from kokoro_server.api.agents.session import SessionListener, SessionSentence
 from kokoro_server.api.agents.sockets import audio_parts
 from kokoro_server.api.compat.wyoming.wire import EventWriter
+from kokoro_server.audio.audible import first_audible
 from kokoro_server.engine.protocol import SAMPLE_RATE
 from kokoro_server.errors import KokoroError, for_client
 from kokoro_server.observability import tracing
@@ -48,7 +50,10 @@ class SpokenReply(SessionListener):
 
     async def on_audio(self, data: bytes, seconds: float) -> None:
         if not self._started:
-            self._metrics.first_audio.observe(time.perf_counter() - self._created)
+            waited = time.perf_counter() - self._created
+            self._metrics.first_audio.observe(waited)
+            if (place := first_audible(np.frombuffer(data, "<i2"))) is not None:
+                self._metrics.first_audible.labels("wyoming").observe(waited + place / SAMPLE_RATE)
             if self._trace is not None:
                 self._trace.event("first_audio")
         await self._start()
