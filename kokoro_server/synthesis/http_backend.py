@@ -173,6 +173,7 @@ def _fields(speech: Speech) -> dict[str, Any]:
         "code_spans": reading.code_spans,
         "lexicon": dict(reading.lexicon) if reading.lexicon else None,
         "unspeakable": reading.unspeakable,
+        "level": speech.level,
     }
     return {name: value for name, value in fields.items() if value is not None}
 

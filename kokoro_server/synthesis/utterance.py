@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from kokoro_server.audio.join import Joiner
 from kokoro_server.audio.limiter import scale
+from kokoro_server.audio.loudness import levelled
 from kokoro_server.audio.sound import Sound
 from kokoro_server.batching.entry import Outcome
 from kokoro_server.engine.protocol import SAMPLE_RATE, SAMPLES_PER_FRAME, Audio, Pcm16, Result
@@ -25,6 +26,7 @@ from kokoro_server.text.script import Run
 # A sound is heard before its duration frames: by 40 to 80 ms, measured on six voices. KPipeline subtracts as much.
 EARLY_FRAMES = 3
 LONG_SILENCE = 30 * SAMPLE_RATE  # samples, at which a pause is a segment of its own: a stream's memory stays bounded
+PEAK_CEILING = float(10 ** (-1 / 20))  # of the true peaks of a voice that is brought to the level of all: -1 dB
 UtteranceItem = Piece | Pause
 
 
@@ -99,6 +101,8 @@ class Utterance:
         self.finished = piece.last
         run = self.run_of(piece)
         made = Sound(outcome.result.audio, outcome.result.pcm16)
+        if run.delivery.gain is not None:
+            made = Sound(levelled(made.audio, float(10 ** (run.delivery.gain / 20)), PEAK_CEILING))
         if run.delivery.volume:
             made = Sound(scale(made.audio, run.delivery.volume))  # a peak that is too high is limited with the volume
         self._joiner.speed = run.delivery.speed
